@@ -5,6 +5,9 @@
 #include <charconv>
 #include <cstdio>
 #include <optional>
+#include <string>
+
+#include "base/address_text.hpp"
 
 namespace parley {
 namespace {
@@ -23,28 +26,23 @@ bool is_v4_mapped(const Groups& g) {
   return g[5] == 0xFFFF;
 }
 
-constexpr std::size_t v4_text_max = 21;  // "255.255.255.255:65535"
+constexpr std::size_t dotted_max = 15;  // "255.255.255.255"
 
-/// Returns the end; there is room for v4_text_max.
+/// Returns the end; there is room for dotted_max.
 char* put_dotted(char* at, const std::uint8_t* o) {
   for (int i = 0; i < 4; ++i) {
     if (i != 0) *at++ = '.';
-    at = std::to_chars(at, at + 3, o[i]).ptr;
+    const unsigned n = o[i];
+    if (n >= 100) *at++ = static_cast<char>('0' + n / 100);
+    if (n >= 10) *at++ = static_cast<char>('0' + n / 10 % 10);
+    *at++ = static_cast<char>('0' + n % 10);
   }
   return at;
 }
 
 std::string dotted(const std::uint8_t* o) {
-  char text[v4_text_max];
+  char text[dotted_max];
   return {text, put_dotted(text, o)};
-}
-
-// Every event of a connection has addresses, so this one is made in place.
-std::string v4_text(const std::uint8_t* o, std::uint16_t port) {
-  char text[v4_text_max];
-  char* at = put_dotted(text, o);
-  *at++ = ':';
-  return {text, std::to_chars(at, at + 5, port).ptr};
 }
 
 // RFC 5952 §4: lower case, no leading zeros, the first longest run of two or more zero groups as "::".
@@ -191,10 +189,26 @@ bool Address::is_link_local() const {
 }
 
 std::string Address::to_string() const {
-  if (family == Family::v4) return v4_text(octets.data(), port);
-  std::string out = '[' + v6_text(octets);
-  if (scope_id != 0) out += '%' + std::to_string(scope_id);
-  return out + "]:" + std::to_string(port);  // RFC 5952 §6
+  char text[address_text_max];
+  return {text, write_address(*this, text)};
+}
+
+// Every event of a connection has addresses, so that IPv4 is made in place.
+char* write_address(const Address& address, char* at) {
+  if (address.family == Address::Family::v4) {
+    at = put_dotted(at, address.octets.data());
+  } else {
+    const std::string text = v6_text(address.octets);
+    *at++ = '[';
+    at = std::copy(text.begin(), text.end(), at);
+    if (address.scope_id != 0) {
+      *at++ = '%';
+      at = std::to_chars(at, at + 10, address.scope_id).ptr;
+    }
+    *at++ = ']';  // RFC 5952 §6
+  }
+  *at++ = ':';
+  return std::to_chars(at, at + 5, address.port).ptr;
 }
 
 Result<Address> Address::parse(std::string_view text) {

@@ -78,7 +78,7 @@ int read_peers(const parley_connect_opts& o, cm::ConnectOptions& options) {
 int read_transport(const parley_connect_opts& o, std::string_view provider, cm::ConnectOptions& options) {
   mpa::Options mpa;
   if (const int rc = read_mpa(o, mpa); rc != 0) return rc;
-  options.transport = mpa;
+  options.transport = std::move(mpa);
   if (provider != "rdmacm" && provider != "roce") return 0;
   if (o.mpa_revision != 0 || o.mpa_rtr != PARLEY_RTR_DEFAULT)
     return capi::fail(PARLEY_E_UNSUPPORTED,
@@ -129,7 +129,7 @@ extern "C" int parley_resolve(const char* host, uint16_t port, char (*out)[PARLE
     if (!found) return capi::fail(found.error());
     int count = 0;
     for (; count < n && static_cast<std::size_t>(count) < found->size(); ++count)
-      write_text(out[count], (*found)[static_cast<std::size_t>(count)].to_string());
+      write_text(out[count], (*found)[static_cast<std::size_t>(count)]);
     return count;
   });
 }
@@ -261,8 +261,8 @@ extern "C" int parley_query_id(parley_ctx* ctx, parley_id id, struct parley_id_a
       static_assert(static_cast<int>(QpState::err) == PARLEY_QPS_ERR);
       attr.qp_state = static_cast<std::uint32_t>(qp->state());
     }
-    if (const auto local = named.id.local_address()) write_text(attr.local, local->to_string());
-    if (const auto peer = named.id.peer_address()) write_text(attr.peer, peer->to_string());
+    if (const auto local = named.id.local_address()) write_text(attr.local, *local);
+    if (const auto peer = named.id.peer_address()) write_text(attr.peer, *peer);
     attr.user = named.user;
     return write_attributes(out, attr);
   });

@@ -78,6 +78,13 @@ class Context {
     std::string reason, rule, received, advice;
   };
 
+  /// The address written last, as text: the events of a connection, and a listener's own end, have the same ones.
+  struct Written {
+    Address address{};
+    char text[PARLEY_ADDRSTRLEN] = "";
+    void give(char (&to)[PARLEY_ADDRSTRLEN], const Address& wanted);
+  };
+
   std::unique_ptr<Backend> backend_;
   std::uint32_t forks_ = forks_until_now();
   PdHandle pd_ = 0;
@@ -90,6 +97,7 @@ class Context {
   bool event_given_ = false;
   parley_id passing_ = 0;  // of the event that was given out, where nobody knew it before: it goes with the event
   Texts texts_;
+  Written local_, peer_;
   std::array<WorkCompletion, 16> completions_;
 };
 

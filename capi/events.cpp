@@ -6,9 +6,9 @@
 namespace parley::capi {
 namespace {
 
-constexpr const char* names[] = {"unknown",     "listening",       "connect_request", "established",
-                                 "rejected",    "connect_failed",  "retrying",        "disconnected",
-                                 "turned_away", "address_changed", "device_removed"};
+constexpr const char* event_names[] = {"unknown",     "listening",       "connect_request", "established",
+                                       "rejected",    "connect_failed",  "retrying",        "disconnected",
+                                       "turned_away", "address_changed", "device_removed"};
 
 std::uint64_t ns(Duration d) { return static_cast<std::uint64_t>(std::max(d, Duration{}).count()); }
 
@@ -31,7 +31,7 @@ struct Fill {
   parley_event& out;
   const cm::Failure* operator()(const cm::Listening& e) const {
     out.type = PARLEY_EVENT_LISTENING;
-    write_text(out.local, e.local.to_string());
+    write_text(out.local, e.local);
     return nullptr;
   }
   const cm::Failure* operator()(const cm::ConnectRequest& e) const {
@@ -71,7 +71,7 @@ struct Fill {
   }
   const cm::Failure* operator()(const cm::Retrying& e) const {
     out.type = PARLEY_EVENT_RETRYING;
-    write_text(out.peer, e.peer.to_string());
+    write_text(out.peer, e.peer);
     out.wait_ns = ns(e.wait);
     return &e.why;
   }
@@ -81,7 +81,7 @@ struct Fill {
   }
   const cm::Failure* operator()(const cm::TurnedAway& e) const {
     out.type = PARLEY_EVENT_TURNED_AWAY;
-    write_text(out.peer, e.peer.to_string());
+    write_text(out.peer, e.peer);
     out.turned_away = static_cast<std::uint32_t>(std::min<std::uint64_t>(e.gave_way + e.refused, UINT32_MAX));
     return &e.why;
   }
@@ -104,21 +104,30 @@ bool not_for_c(const cm::Event& event) { return std::holds_alternative<cm::Timew
 
 }  // namespace
 
+void Context::Written::give(char (&to)[PARLEY_ADDRSTRLEN], const Address& wanted) {
+  if (text[0] == '\0' || wanted != address) {
+    write_text(text, wanted);
+    address = wanted;
+  }
+  std::memcpy(to, text, sizeof text);
+}
+
 void Context::fill(parley_event& out, cm::Event& event) {
-  texts_ = {};
   cm::Id id = std::visit([](const auto& e) { return e.id; }, event);
   const cm::Failure* why = std::visit(Fill{out}, event);
   out.id = id.number();
   if (out.local[0] == '\0')
-    if (const auto local = id.local_address()) write_text(out.local, local->to_string());
+    if (const auto local = id.local_address()) local_.give(out.local, *local);
   if (out.peer[0] == '\0')
-    if (const auto peer = id.peer_address()) write_text(out.peer, peer->to_string());
+    if (const auto peer = id.peer_address()) peer_.give(out.peer, *peer);
   if (why != nullptr) {
     const auto* retrying = std::get_if<cm::Retrying>(&event);
     out.status = -code_of(why->code);
     out.stage = static_cast<std::uint32_t>(why->stage());
     texts_ = {in_c(why->to_string(retrying != nullptr ? retrying->failed.to_string() : out.peer)), why->rule,
               why->received, in_c(why->advice)};
+  } else if (!texts_.reason.empty()) {
+    texts_ = {};
   }
   out.reason = texts_.reason.c_str();
   out.rule = texts_.rule.c_str();
@@ -143,8 +152,10 @@ bool Context::of_no_listener(cm::Event& event) {
 int Context::next_event(parley_event& out) {
   if (event_given_) event_.reset();
   event_given_ = false;
-  if (Named* passing = find(std::exchange(passing_, 0)); passing != nullptr) *passing = {};
-  if (!event_) event_ = manager().poll_event();
+  Named* passing = passing_ == 0 ? nullptr : find(std::exchange(passing_, 0));
+  if (passing != nullptr) *passing = {};
+  // Most calls of a loop find nothing; the Manager lets go of what was passing when it is polled.
+  if (!event_ && (passing != nullptr || manager().has_events())) event_ = manager().poll_event();
   while (event_ && (not_for_c(*event_) || of_no_listener(*event_))) event_ = manager().poll_event();
   if (!event_) {
     backend_->drained();
@@ -171,4 +182,6 @@ extern "C" int parley_next_event(parley_ctx* ctx, struct parley_event* out) {
   });
 }
 
-extern "C" const char* parley_event_name(uint32_t type) { return type < std::size(names) ? names[type] : names[0]; }
+extern "C" const char* parley_event_name(uint32_t type) {
+  return type < std::size(event_names) ? event_names[type] : event_names[0];
+}

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/address_text.hpp"
 #include "capi/error.hpp"
 
 namespace parley::capi {
@@ -75,12 +76,12 @@ void write_bounded(void* to, const Structure& from, std::size_t size) noexcept {
 
 /// Fills what a program asks for, as far as its `size` goes.
 template <class Attributes>
-int write_attributes(Attributes* to, Attributes from) noexcept {
+int write_attributes(Attributes* to, const Attributes& from) noexcept {
   std::uint32_t size = 0;
   std::memcpy(&size, to, sizeof size);
   if (const int rc = check_size<Attributes>(size); rc != 0) return rc;
-  from.size = size;
   write_bounded(to, from, size);
+  std::memcpy(to, &size, sizeof size);
   return 0;
 }
 
@@ -90,6 +91,11 @@ void write_text(char (&to)[n], std::string_view text) noexcept {
   const std::size_t length = std::min(text.size(), n - 1);
   std::memcpy(to, text.data(), length);
   to[length] = '\0';
+}
+
+inline void write_text(char (&to)[PARLEY_ADDRSTRLEN], const Address& address) {
+  static_assert(PARLEY_ADDRSTRLEN > address_text_max);
+  *write_address(address, to) = '\0';
 }
 
 }  // namespace parley::capi

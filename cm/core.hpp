@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the endpoints of every transport have in common. A Manager owns it, and its provider works on it: issues ids for
-// incoming connections, asks who may be pending, emits events, and asks whether a failed set-up is tried again. No
+// What the endpoints of every transport have in common. The Managers of a host own it, and their provider works on it: issues
+// ids for incoming connections, asks who may be pending, emits events, and asks whether a failed set-up is tried again. No
 // protocol, no time, no calls out.
 #pragma once
 #include <map>
@@ -10,6 +10,7 @@
 
 #include "cm/fifo.hpp"
 #include "cm/pending.hpp"
+#include "cm/resolver.hpp"
 #include "cm/retries.hpp"
 
 namespace parley::cm {
@@ -21,22 +22,64 @@ struct Way {
   Device* device = nullptr;  ///< null: the provider searches, or has found it
 };
 
+/// What each Manager of a host has for itself.
+struct Channel {
+  Manager* manager = nullptr;
+  std::uint16_t number = 0;  ///< of Core's table
+  /// Those that wait for poll_event(); docs/cm.md has their bound. Events of a destroyed id are passed over there.
+  Fifo<Event> events;
+  std::uint32_t user_events = 0;  ///< of these
+};
+
 class Core {
  public:
-  Core(Manager& manager, std::uint32_t endpoints_max, std::uint64_t seed)
-      : ids(endpoints_max), pending(ids), retries(seed), manager_(manager) {}
+  Core(Channel& first, std::uint32_t endpoints_max, std::uint64_t seed, const ResolvePolicy& policy)
+      : ids(endpoints_max), pending(ids), retries(seed), resolver(policy), channels_{&first} {}
 
   EndpointTable ids;
   Pending pending;
   Retries retries;
-  /// Those that wait for poll_event(); docs/cm.md has their bound. Events of a destroyed id are passed over there.
-  Fifo<Event> events;
+  Resolver resolver;               ///< for providers that search
   std::map<EndpointId, Way> ways;  // at most one per id
 
-  Id id(EndpointId endpoint) const { return {&manager_, endpoint}; }
+  /// The first Manager is gone, and the provider with it.
+  bool closed() const { return channels_.front() == nullptr; }
+  /// Errors: no_space (managers_max).
+  Result<void> join(Channel& channel);
+  void leave(const Channel& channel) noexcept;
+  /// Of the Manager that has the id; of the first, if nobody has.
+  Channel& channel_of(EndpointId endpoint) const {
+    if (channels_.size() == 1) [[likely]]
+      return *channels_.front();
+    const Endpoint* e = ids.find(endpoint);
+    Channel* channel = e == nullptr ? nullptr : channels_[e->channel];
+    return channel == nullptr ? *channels_.front() : *channel;
+  }
+  bool has(const Channel& channel, EndpointId endpoint) const {
+    return !closed() && (channels_.size() == 1 || &channel_of(endpoint) == &channel);
+  }
+  bool has_events() const;
+  /// The next `more` of push() need no memory, whoever has their ids.
+  void make_room(std::size_t more);
+  /// For poll_event() of the Manager that has the event's id.
+  void push(Event event) {
+    Channel& to = channels_.size() == 1 ? *channels_.front() : channel_of(id_of(event));
+    to.events.push(std::move(event));
+  }
+  /// A newcomer at a listener is its Manager's.
+  void came_from(EndpointId endpoint, EndpointId listener) {
+    ids.find(endpoint)->listener = listener;
+    ids.find(endpoint)->channel = channel_of(listener).number;
+  }
+  /// The id, what waits of it, and a listener's newcomers that nobody has heard of yet are `to`'s from now on. Errors: no_space
+  /// (user events).
+  Result<void> migrate(EndpointId endpoint, Channel& from, Channel& to);
+
+  Id id(EndpointId endpoint) const { return {channel_of(endpoint).manager, endpoint}; }
   /// The id is free again; poll_event() passes over the events of it that still wait.
   void release(EndpointId endpoint) {
     retries.forget(endpoint);
+    resolver.leave(endpoint);
     ways.erase(endpoint);
     pending.close(endpoint);
     pending.leave(endpoint);
@@ -70,11 +113,14 @@ class Core {
   Failure evicted(EndpointId listener, Scarce scarce, const Step& step, Duration waited) const;
 
  private:
+  static EndpointId id_of(const Event& event) {
+    return std::visit([](const auto& e) { return e.id.number(); }, event);
+  }
   Turned* note_turned(EndpointId listener, Scarce scarce, const Address& peer, const Step& step);
   std::uint32_t limit_of(EndpointId listener, Scarce scarce) const;
 
-  Manager& manager_;
-  std::vector<EndpointId> noted_;  // at most three per endpoint
+  std::vector<Channel*> channels_;  // at most managers_max; null: it is gone
+  std::vector<EndpointId> noted_;   // at most three per endpoint
 };
 
 }  // namespace parley::cm

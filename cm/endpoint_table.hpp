@@ -15,10 +15,11 @@ using EndpointId = std::uint64_t;
 /// What a Manager knows of an endpoint, whatever its transport.
 struct Endpoint {
   std::uint32_t generation = 0;
-  bool used = false;
-  bool orphan = false;     ///< destroyed by the user; it exists only for octets still owed
-  bool announced = false;  ///< the user has had an event with this id, or made it
-  bool over = false;       ///< its last event is in the queue, or was polled
+  std::uint16_t channel = 0;  ///< of the Manager that has it, see cm/core.hpp
+  bool used : 1 = false;
+  bool orphan : 1 = false;     ///< destroyed by the user; it exists only for octets still owed
+  bool announced : 1 = false;  ///< the user has had an event with this id, or made it
+  bool over : 1 = false;       ///< its last event is in the queue, or was polled
   EndpointId listener = 0;
   Admission::Ticket pending{};  ///< in its listener's admission
   Admission::Ticket silent{};   ///< accepted, and its peer need not send first
@@ -63,6 +64,14 @@ class EndpointTable {
     if (id == 0 || at >= endpoints_.size()) return nullptr;
     Endpoint& endpoint = endpoints_[at];
     return endpoint.used && endpoint.generation == id >> 32 ? &endpoint : nullptr;
+  }
+  const Endpoint* find(EndpointId id) const { return const_cast<EndpointTable*>(this)->find(id); }
+
+  /// Every slot's id, in order; `each` may release it, and may not issue any.
+  template <class F>
+  void for_each(F&& each) {
+    for (std::size_t at = 0; at < endpoints_.size(); ++at)
+      if (const Endpoint& e = endpoints_[at]; e.used) each(EndpointId{e.generation} << 32 | (EndpointId{at} + 1));
   }
 
   /// An id is its slot's generation above its slot, plus one: never 0, never reused.

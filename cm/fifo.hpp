@@ -21,6 +21,22 @@ class Fifo {
     if (needed > items_.capacity()) items_.reserve(std::max(needed, 2 * items_.capacity()));
   }
   bool empty() const { return at_ == items_.size(); }
+  /// What waits, in order.
+  auto begin() { return items_.begin() + static_cast<std::ptrdiff_t>(at_); }
+  auto end() { return items_.end(); }
+  /// Those that `is` holds of go over, in their order; nothing has changed if memory is short.
+  template <class Is>
+  void move_to(Fifo& to, Is&& is) {
+    to.make_room(static_cast<std::size_t>(std::count_if(begin(), end(), is)));
+    auto kept_end = begin();
+    for (auto it = begin(); it != end(); ++it) {
+      if (is(std::as_const(*it)))
+        to.push(std::move(*it));
+      else if (auto at = kept_end++; at != it)
+        *at = std::move(*it);
+    }
+    items_.erase(kept_end, items_.end());
+  }
   std::optional<T> pop() {
     if (empty()) return std::nullopt;
     std::optional<T> item(std::move(items_[at_++]));

@@ -14,6 +14,12 @@ tl::unexpected<Error> no_id() {
   return fail(Errc::wrong_state, "this Id names nothing: it was never made, or destroy() was called on it");
 }
 
+/// `manager`: the handle has one, which has not got the id.
+tl::unexpected<Error> not_here(const Manager* manager) {
+  if (manager == nullptr) return no_id();
+  return fail(Errc::wrong_state, "the id has migrated to another Manager, or its host is gone");
+}
+
 tl::unexpected<Error> no_endpoint(const EndpointTable& ids) {
   return fail(Errc::no_space, "{a} ids are alive, which is endpoints_max; destroy some, or raise it", ids.max());
 }
@@ -45,7 +51,9 @@ Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
 /// An id that is released unless it comes into use, whatever is thrown in between.
 class Issued {
  public:
-  explicit Issued(Core& core) : core_(core), id_(core.ids.issue()) {}
+  Issued(Core& core, const Channel& channel) : core_(core), id_(core.ids.issue()) {
+    if (id_ != 0) core_.ids.find(id_)->channel = channel.number;
+  }
   ~Issued() {
     if (id_ != 0) core_.release(id_);
   }
@@ -58,10 +66,6 @@ class Issued {
   Core& core_;
   EndpointId id_;
 };
-
-Id id_of(const Event& event) {
-  return std::visit([](const auto& e) { return e.id; }, event);
-}
 
 std::uint32_t table_size(const ManagerOptions& options) {
   if (options.endpoints_max == 0) return endpoints_default;
@@ -78,6 +82,14 @@ Result<void> check_options(const ManagerOptions& options) {
                 endpoints_limit);
   if (options.pending_max == 0)
     return fail(Errc::invalid_argument, "ManagerOptions::pending_max is 0; it is at least 1");
+  const ResolvePolicy& resolve = options.resolve;
+  if (resolve.searches_max == 0)
+    return fail(Errc::invalid_argument, "ResolvePolicy::searches_max is 0; it is at least 1");
+  if (resolve.timeout <= Duration{})
+    return fail(Errc::invalid_argument, "ResolvePolicy::timeout is {a} ns; it is more than 0", resolve.timeout.count());
+  if (resolve.found_kept < Duration{} || resolve.failed_kept < Duration{})
+    return fail(Errc::invalid_argument, "ResolvePolicy::found_kept is {a} ns, and failed_kept {b}; they are at least 0",
+                resolve.found_kept.count(), resolve.failed_kept.count());
   return {};
 }
 
@@ -88,33 +100,71 @@ Migrant& Migrant::operator=(Migrant&& other) noexcept = default;
 Migrant::~Migrant() = default;
 
 Manager::Manager(Provider& provider, const ManagerOptions& options)
-    : provider_(provider), core_(std::make_unique<Core>(*this, table_size(options), options.seed)) {
+    : provider_(provider),
+      channel_(std::make_unique<Channel>(Channel{.manager = this})),
+      core_(std::make_shared<Core>(*channel_, table_size(options), options.seed, options.resolve)) {
   core_->pending.open(Pending::adopted, std::max(options.pending_max, 1U));
   provider_.start(*core_);
 }
-Manager::~Manager() = default;
 
-Device& Manager::device() { return *provider_.devices().front(); }
+Manager::Manager(Manager& host, std::unique_ptr<Channel> channel)
+    : provider_(host.provider_), channel_(std::move(channel)), core_(host.core_) {
+  channel_->manager = this;
+}
 
-std::span<Device* const> Manager::devices() { return provider_.devices(); }
+Manager::~Manager() {
+  if (channel_->number != 0 && !core_->closed()) {
+    // Listeners last: whoever came to one is found by it.
+    for (const bool listeners : {false, true})
+      core_->ids.for_each([&](EndpointId id) {
+        const bool of_listener = core_->ids.find(id)->listener != 0;
+        if (core_->has(*channel_, id) && of_listener != listeners) destroy(id);
+      });
+  }
+  core_->leave(*channel_);
+}
 
-Result<void> Manager::post_event(std::uint64_t value, Id id) {
-  if (id && core_->ids.find(id.number()) == nullptr) return fail(Errc::wrong_state, "the id is stale");
-  if (user_events_ >= user_events_max)
-    return fail(Errc::no_space, "{a} events of the program's own wait; poll them first", user_events_max);
-  core_->events.push(UserEvent{id, value});
-  ++user_events_;
+Result<std::unique_ptr<Manager>> Manager::open_beside() {
+  if (auto here = check_host(); !here) return tl::unexpected(here.error());
+  auto channel = std::make_unique<Channel>();
+  if (auto joined = core_->join(*channel); !joined) return tl::unexpected(joined.error());
+  return std::unique_ptr<Manager>(new Manager(*this, std::move(channel)));
+}
+
+Result<void> Manager::check_host() const {
+  if (core_->closed()) return fail(Errc::wrong_state, "the host of this Manager is gone");
   return {};
 }
 
-bool Manager::has_events() const { return !core_->events.empty(); }
+bool Manager::has(std::uint64_t number) const { return core_->has(*channel_, number); }
+
+Device& Manager::device() { return *provider_.devices().front(); }
+
+std::span<Device* const> Manager::devices() {
+  return core_->closed() ? std::span<Device* const>() : provider_.devices();
+}
+
+Result<void> Manager::post_event(std::uint64_t value, Id id) {
+  if (id && (core_->ids.find(id.number()) == nullptr || !has(id.number())))
+    return fail(Errc::wrong_state, "the id is stale");
+  if (channel_->user_events >= user_events_max)
+    return fail(Errc::no_space, "{a} events of the program's own wait; poll them first", user_events_max);
+  channel_->events.push(UserEvent{id, value});
+  ++channel_->user_events;
+  return {};
+}
+
+bool Manager::has_events() const { return !channel_->events.empty(); }
+
+bool Manager::any_events() const { return core_->has_events(); }
 
 Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
+  if (auto here = check_host(); !here) return tl::unexpected(here.error());
   if (options.backlog <= 0)
     return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; it is at least 1", options.backlog);
   if (options.pending_max == 0)
     return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
-  Issued issued(*core_);
+  Issued issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->pending.open(id, options.pending_max);
@@ -125,6 +175,7 @@ Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
 }
 
 Result<void> Manager::check(const Address& peer, const ConnectOptions& options) {
+  if (auto here = check_host(); !here) return here;
   const auto limits = provider_.limits(options.transport, {options.ird, options.ord});
   if (!limits) return tl::unexpected(limits.error());
   if (auto fits = check_private_data(options.private_data, limits->request,
@@ -140,7 +191,7 @@ Result<void> Manager::check(const Address& peer, const ConnectOptions& options) 
 
 Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) {
   if (const auto sound = check(peer, options); !sound) return tl::unexpected(sound.error());
-  Issued issued(*core_);
+  Issued issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->ids.find(id)->announced = true;
@@ -152,6 +203,7 @@ Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) 
 }
 
 Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) {
+  if (auto here = check_host(); !here) return tl::unexpected(here.error());
   if (const auto sound = check_addresses(peer, options.local,
                                          "ResolveOptions::local is of IP version {a}, and the peer of version {b}");
       !sound)
@@ -160,17 +212,17 @@ Result<Id> Manager::resolve(const Address& peer, const ResolveOptions& options) 
     return fail(Errc::invalid_argument, "ResolveOptions::timeout is {a} ns; it is at least 0", options.timeout.count());
   const auto route = provider_.resolve(peer, options.local);
   if (!route) return tl::unexpected(route.error());
-  Issued issued(*core_);
+  Issued issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->ids.find(id)->announced = true;
   core_->ways.emplace(id, Way{peer, options.local, route->device});
   if (route->device != nullptr) {
-    core_->events.push(Resolved{.id = make_id(id),
-                                .device = route->device,
-                                .local = route->local,
-                                .parameters = {},
-                                .reason = "there is one device, whose packets the system routes"});
+    core_->push(Resolved{.id = make_id(id),
+                         .device = route->device,
+                         .local = route->local,
+                         .parameters = {},
+                         .reason = "there is one device, whose packets the system routes"});
     return make_id(issued.keep());
   }
   core_->note(id);
@@ -198,7 +250,7 @@ Result<void> Manager::connect(std::uint64_t number, ConnectOptions options) {
 
 Result<Migrant> Manager::detach(ConnectRequest&& request) {
   if (!request.id) return no_id();
-  if (request.id.manager_ != this)
+  if (request.id.manager_ != this || !has(request.id.number()))
     return fail(Errc::invalid_argument, "the request is another Manager's; detach() it from the one that announced it");
   auto body = provider_.detach(request.id.number());
   if (!body) return tl::unexpected(body.error());
@@ -207,28 +259,29 @@ Result<Migrant> Manager::detach(ConnectRequest&& request) {
 }
 
 Result<Id> Manager::adopt(Migrant&& migrant) {
+  if (auto here = check_host(); !here) return tl::unexpected(here.error());
   if (!migrant) return fail(Errc::invalid_argument, "the Migrant is empty: it was adopted already, or moved from");
-  Issued issued(*core_);
+  Issued issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   Endpoint& endpoint = *core_->ids.find(id);
   endpoint.listener = Pending::adopted;
   endpoint.announced = true;
-  core_->events.make_room(2);  // of what gives way, and this one
+  core_->make_room(2);  // of what gives way, and this one
   if (const auto adopted = provider_.adopt(id, migrant.body_, migrant.request_); !adopted)
     return tl::unexpected(adopted.error());
   migrant.body_.reset();
   migrant.request_.id = make_id(id);
-  core_->events.push(std::exchange(migrant.request_, {}));
+  core_->push(std::exchange(migrant.request_, {}));
   return make_id(issued.keep());
 }
 
 std::optional<Event> Manager::poll_event() {
   if (reported_dead_ != 0) destroy(std::exchange(reported_dead_, 0));
-  while (auto event = core_->events.pop()) {
-    const EndpointId id = id_of(*event).number();
+  while (auto event = channel_->events.pop()) {
+    const EndpointId id = std::visit([](const auto& e) { return e.id.number(); }, *event);
     if (std::holds_alternative<UserEvent>(*event)) {
-      --user_events_;
+      --channel_->user_events;
       if (id == 0) return event;
     }
     const Endpoint* endpoint = core_->ids.find(id);
@@ -273,6 +326,15 @@ Result<void> Manager::reject(std::uint64_t number, ConstBytes private_data) {
   return {};
 }
 
+Result<void> Manager::migrate(std::uint64_t number, Manager& to) {
+  if (to.core_ != core_)
+    return fail(Errc::invalid_argument,
+                "the Manager is of another host: detach() and adopt() move requests from host to host");
+  const Endpoint* endpoint = core_->ids.find(number);
+  if (endpoint == nullptr || endpoint->orphan || !endpoint->announced) return no_id();
+  return &to == this ? Result<void>{} : core_->migrate(number, *channel_, *to.channel_);
+}
+
 Result<void> Manager::disconnect(std::uint64_t number) {
   if (auto closing = provider_.disconnect(number); !closing) return closing;
   core_->note(number);
@@ -280,52 +342,61 @@ Result<void> Manager::disconnect(std::uint64_t number) {
 }
 
 Result<QueuePair*> Id::create_qp(const QpInit& init) {
-  if (manager_ == nullptr) return no_id();
+  if (!is_here()) return not_here(manager_);
   return manager_->provider().create_qp(number_, init);
 }
 
-QueuePair* Id::qp() const { return manager_ == nullptr ? nullptr : manager_->provider().qp(number_); }
+bool Id::is_here() const { return manager_ != nullptr && manager_->has(number_); }
+
+QueuePair* Id::qp() const { return is_here() ? manager_->provider().qp(number_) : nullptr; }
 
 Result<Address> Id::local_address() const {
-  if (manager_ == nullptr) return no_id();
+  if (!is_here()) return not_here(manager_);
   return manager_->provider().local_address(number_);
 }
 
 Result<Address> Id::peer_address() const {
-  if (manager_ == nullptr) return no_id();
+  if (!is_here()) return not_here(manager_);
   const auto way = manager_->core_->ways.find(number_);
   return way == manager_->core_->ways.end() ? manager_->provider().peer_address(number_) : way->second.peer;
 }
 
 Device* Id::device() const {
-  if (manager_ == nullptr) return nullptr;
+  if (!is_here()) return nullptr;
   const auto way = manager_->core_->ways.find(number_);
   const bool known = way != manager_->core_->ways.end() && way->second.device != nullptr;
   return known ? way->second.device : manager_->provider().device(number_);
 }
 
 Result<void> Id::connect(const ConnectOptions& options) {
-  if (manager_ == nullptr) return no_id();
+  if (!is_here()) return not_here(manager_);
   return manager_->connect(number_, options);
 }
 
 Result<void> Id::accept(const AcceptOptions& options) {
-  if (manager_ == nullptr) return no_id();
+  if (!is_here()) return not_here(manager_);
   return manager_->accept(number_, options);
 }
 
 Result<void> Id::reject(ConstBytes private_data) {
-  if (manager_ == nullptr) return no_id();
+  if (!is_here()) return not_here(manager_);
   return manager_->reject(number_, private_data);
 }
 
 Result<void> Id::disconnect() {
-  if (manager_ == nullptr) return no_id();
+  if (!is_here()) return not_here(manager_);
   return manager_->disconnect(number_);
 }
 
+Result<void> Id::migrate(Manager& to) {
+  if (!is_here()) return not_here(manager_);
+  if (auto moved = manager_->migrate(number_, to); !moved) return moved;
+  manager_ = &to;
+  return {};
+}
+
 void Id::destroy() noexcept {
-  if (manager_ != nullptr) manager_->destroy(number_);
+  if (is_here()) manager_->destroy(number_);
   *this = Id();
 }
 

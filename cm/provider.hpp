@@ -40,7 +40,7 @@ class MigrantBody {
 class Provider {
  public:
   virtual ~Provider() = default;
-  /// Before all other calls, and once: a provider serves one Manager. The core outlives every call but the destructor.
+  /// Before all other calls, and once: a provider serves one host's Managers. The core outlives every call but the destructor.
   virtual void start(Core& core) = 0;
   /// At least one; the first is what resolve() gives when nothing else decides.
   virtual std::span<Device* const> devices() = 0;
@@ -86,7 +86,10 @@ class Provider {
   /// nothing is said to the peer. Errors: wrong_state, unsupported.
   virtual Result<std::unique_ptr<MigrantBody>> detach(EndpointId endpoint) {
     (void)endpoint;
-    return fail(Errc::unsupported, "requests of this provider stay with their Manager; accept() or reject() it there");
+    return fail(
+        Errc::unsupported,
+        "requests of this provider stay with their host, to whose address the peer's packets come; Id::migrate() moves "
+        "them between its Managers");
   }
   /// Begins the life of an id with a request that waits for accept() or reject(); the Manager tells of it. `body` is
   /// untouched if it fails. Errors: unsupported (of another provider), no_space.

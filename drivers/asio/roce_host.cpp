@@ -65,7 +65,7 @@ class PacketHost final : public RoceHost {
   }
 
  private:
-  bool has_events() const { return manager_.has_events() || provider_->has_events(); }
+  bool has_events() const { return manager_.any_events() || provider_->has_events(); }
 
   bool turn() { return packets_.turn(clock_now()); }
 

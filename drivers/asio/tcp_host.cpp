@@ -53,7 +53,7 @@ class SocketHost final : public TcpHost {
   }
 
  private:
-  bool has_events() const { return manager_.has_events() || provider_->has_events(); }
+  bool has_events() const { return manager_.any_events() || provider_->has_events(); }
   explicit SocketHost(const TcpHostOptions& options)
       : provider_(cm::make_iwarp_provider(options.iwarp)), manager_(*provider_, manager_options(options)) {}
 

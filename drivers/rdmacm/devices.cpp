@@ -91,7 +91,7 @@ namespace {
 Result<DeviceInfo> describe(ibv_device* device) {
   ibv_context* context = ibv_open_device(device);
   if (context == nullptr) return verbs::refused(errno, "the device cannot be opened: errno {a}");
-  auto nic = verbs::NicDevice::open(context, true);
+  auto nic = verbs::NicDevice::open(context);
   if (!nic) return tl::unexpected(nic.error());
   DeviceInfo out{.name = (*nic)->name(), .attr = (*nic)->attr(), .ports = {}};
   ibv_device_attr attr{};

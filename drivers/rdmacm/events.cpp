@@ -131,11 +131,13 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
       if (c.phase == Phase::resolved || c.phase == Phase::noted) {
+        core_->resolver.forget(c.peer);
         drop_cm(c);  // the neighbour has moved: what was found is no longer right, and is looked for anew
       } else if (c.phase == Phase::connecting || c.phase == Phase::accepting) {
         const cm::Step& step = c.initiator ? ib::step::wait_reply : ib::step::wait_ready;
         fail_setup(c, now, event_failure(step, event.status, c.peer, {}));
       } else if (c.phase == Phase::open || c.phase == Phase::closing) {
+        core_->resolver.forget(c.peer);
         // Since Linux 6.0: the neighbour has another link-layer address. The connection goes on.
         tell(c, cm::AddressChanged{id_of(c),
                                    cm::plain_failure(cm::step::data, Errc::unreachable, {},
@@ -144,6 +146,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
       }
       return;
     case RDMA_CM_EVENT_ADDR_CHANGE:
+      core_->resolver.forget(c.peer);
       if (c.phase != Phase::over)
         tell(c, cm::AddressChanged{id_of(c), cm::plain_failure(cm::step::data, Errc::unreachable, {},
                                                                "the address " + c.local.to_string() +
@@ -205,6 +208,7 @@ void Rdmacm::on_broken(NicDevice& device, Instant now) {
 // The time for all attempts is over.
 void Rdmacm::out_of_time(Connection& c, Instant now) {
   if (!c.initiator || c.phase > Phase::connecting) return;
+  core_->resolver.leave(c.id);  // how long this one may take says nothing of the peer
   fail_setup(c, now, cm::out_of_time(step_of(c), core_->retries.timeout(c.id)));
 }
 
@@ -212,7 +216,7 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
   if (c.trace) [[unlikely]]
     trace_expired(c);
   switch (c.phase) {
-    case Phase::waiting: return start_attempt(c);
+    case Phase::waiting: return start_attempt(c, now);
     case Phase::addr:
     case Phase::route:
     case Phase::connecting:
@@ -281,6 +285,7 @@ void Rdmacm::disconnected(Connection& c, cm::Failure why, bool graceful) {
 }
 
 void Rdmacm::removed(Connection& c, Instant now) {
+  if (c.device != nullptr) core_->resolver.forget(*c.device);
   const std::string name = c.device != nullptr ? c.device->name() : "its device";
   const auto gone = [&](const cm::Step& step) {
     return cm::plain_failure(step, Errc::unreachable, {}, "the device " + name + " was removed",
@@ -301,8 +306,10 @@ void Rdmacm::removed(Connection& c, Instant now) {
 }
 
 void Rdmacm::remove_device(const NicDevice& device, Instant now) {
+  core_->resolver.forget(device);
   for (Slot& slot : slots_)
-    if (slot.connection && slot.connection->device == &device && slot.connection->cm != nullptr)
+    if (slot.connection && slot.connection->device == &device &&
+        (slot.connection->cm != nullptr || slot.connection->phase == Phase::resolved))
       removed(*slot.connection, now);
 }
 

@@ -57,7 +57,7 @@ class NicHost final : public RdmaHost {
   }
 
  private:
-  bool has_events() const { return manager_.has_events() || provider_->has_events(); }
+  bool has_events() const { return manager_.any_events() || provider_->has_events(); }
 
   bool watch(int fd) {
     epoll_event event{};
@@ -121,10 +121,6 @@ Result<void> check(const RdmaHostOptions& options) {
     if (time > Duration{}) return {};
     return fail(Errc::invalid_argument, sentence, time.count());
   };
-  if (auto r = positive(options.resolve_timeout, "RdmaHostOptions::resolve_timeout is {a} ns; it is more than 0"); !r)
-    return r;
-  if (options.resolve_max == 0)
-    return fail(Errc::invalid_argument, "RdmaHostOptions::resolve_max is 0; it is at least 1");
   if (auto r = positive(options.reply_timeout, "RdmaHostOptions::reply_timeout is {a} ns; it is more than 0"); !r)
     return r;
   if (auto r = positive(options.linger, "RdmaHostOptions::linger is {a} ns; it is more than 0"); !r) return r;

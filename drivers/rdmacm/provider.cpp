@@ -66,10 +66,19 @@ Rdmacm::~Rdmacm() {
 }
 
 Result<NicDevice*> Rdmacm::device_for(ibv_context* context) {
-  const auto at =
-      std::find_if(devices_.begin(), devices_.end(), [&](const auto& d) { return d->context() == context; });
+  const auto at = std::find_if(devices_.begin(), devices_.end(), [&](const auto& d) {
+    return !d->released() && d->context()->device == context->device;
+  });
   if (at != devices_.end()) return at->get();
-  auto device = NicDevice::open(context, false);
+  // librdmacm's own context is every host's of the process; queue pairs and asynchronous events are each one's for itself.
+  ibv_context* own = ibv_open_device(context->device);
+  if (own == nullptr) return verbs::refused(errno, "the device cannot be opened: errno {a}");
+  const bool held = held_ != nullptr && [&] {
+    for (ibv_context** h = held_; *h != nullptr; ++h)
+      if (*h == context) return true;
+    return false;
+  }();
+  auto device = NicDevice::open(own, held ? context : nullptr);
   if (!device) return tl::unexpected(device.error());
   devices_.push_back(std::move(*device));
   std::erase_if(shown_, [this](const Device* shown) {
@@ -104,8 +113,8 @@ Listener* Rdmacm::find_listener(EndpointId endpoint) const {
 void Rdmacm::set_deadline(Connection& c, Instant at) { deadlines_.set(cm::EndpointTable::slot(c.id), at); }
 
 void Rdmacm::enter(Connection& c, Phase phase) {
-  const auto resolves = [](Phase p) { return p == Phase::addr || p == Phase::route ? std::size_t{1} : 0; };
-  resolving_ += resolves(phase) - resolves(c.phase);
+  const auto searches = [](Phase p) { return p == Phase::addr || p == Phase::route; };
+  if (searches(c.phase) && !searches(phase)) core_->resolver.leave(c.id);
   if (c.trace) [[unlikely]]
     trace_phase(c, phase);
   c.phase = phase;
@@ -135,7 +144,6 @@ void Rdmacm::free_slot(EndpointId endpoint) {
     enter(*slot.connection, Phase::over);
   }
   std::erase(closing_, endpoint);
-  std::erase(waiting_, endpoint);
   forget(slot);
   core_->release(endpoint);
 }
@@ -215,7 +223,7 @@ Result<void> Rdmacm::begin_resolve(EndpointId endpoint, const Address& peer, con
   made->search = true;
   made->peer = peer;
   made->asked_local = options.local;
-  made->resolve_timeout = options.timeout > Duration{} ? options.timeout : options_.resolve_timeout;
+  made->resolve_timeout = options.timeout > Duration{} ? options.timeout : options_.manager.resolve.timeout;
   begin_trace(*made);
   slot_for(endpoint).connection = std::move(made);
   return {};
@@ -244,8 +252,8 @@ Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm:
   c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.resolve_timeout = options.transport_timeout > Duration{}
-                          ? std::min(options.transport_timeout, options_.resolve_timeout)
-                          : options_.resolve_timeout;
+                          ? std::min(options.transport_timeout, options_.manager.resolve.timeout)
+                          : options_.manager.resolve.timeout;
   if (options.qp) {
     const auto owner =
         std::find_if(devices_.begin(), devices_.end(), [&](const auto& d) { return d->owns(*options.qp); });
@@ -340,19 +348,12 @@ void Rdmacm::destroy(EndpointId endpoint) noexcept {
   free_slot(endpoint);
 }
 
-Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId) {
-  return fail(
-      Errc::unsupported,
-      "a process has one RdmaHost, since librdmacm's contexts and their asynchronous events are its hosts' in common: "
-      "there is no other to move a request to; accept() it here, and hand on what its completions bring");
-}
-
 bool Rdmacm::has_events() const {
   return std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->has_events(); });
 }
 
 bool Rdmacm::has_work() const {
-  return core_->has_noted() || (!waiting_.empty() && resolving_ < options_.resolve_max) ||
+  return core_->has_noted() || core_->resolver.has_turn() ||
          std::any_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->due(); });
 }
 

@@ -5,7 +5,7 @@
 //
 // Phase      | input                            | next       | what happens
 // -----------|----------------------------------|------------|---------------------------------------------------------
-// noted      | the driver's turn                | addr       | rdma_resolve_addr; with resolve_max searches: later
+// noted      | the driver's turn                | addr       | rdma_resolve_addr, in its turn (cm/resolver.hpp)
 // addr       | ADDR_RESOLVED                    | route      | the device is known: queue pair; rdma_resolve_route
 // route      | ROUTE_RESOLVED                   | connecting | rdma_connect
 //            | the same, of Manager::resolve()  | resolved   | Resolved
@@ -34,7 +34,6 @@
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -156,6 +155,8 @@ class Rdmacm final : public cm::Provider {
   Result<void> disconnect(EndpointId endpoint) override;
   void destroy(EndpointId endpoint) noexcept override;
   Result<std::unique_ptr<cm::MigrantBody>> detach(EndpointId endpoint) override;
+  Result<void> adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>& body,
+                     const cm::ConnectRequest& request) override;
   bool has_events() const override;
 
   // The driver's side
@@ -193,7 +194,8 @@ class Rdmacm final : public cm::Provider {
   // setup.cpp: from nothing to Established or to a failure
   void carry_out(EndpointId id, Instant now);
   void start_listening(Listener& l);
-  void start_attempt(Connection& c);
+  void start_attempt(Connection& c, Instant now);
+  bool tell_known(Connection& c, Instant now);
   void begin_search(Connection& c, Instant now);
   void on_route(Connection& c, Instant now);
   void request(Connection& c, Instant now);
@@ -210,7 +212,8 @@ class Rdmacm final : public cm::Provider {
   bool try_again(Connection& c, Instant now, cm::Failure& why);
   void give_way(EndpointId who, Instant now);
   cm::TransportParameters parameters_of(const Connection& c) const;
-  void tell_resolved(Connection& c);
+  cm::Found way_of(const Connection& c) const;
+  void tell_resolved(Connection& c, cm::Found way);
   void start_waiting(Instant now);
 
   // events.cpp: what the system says, and how connections end
@@ -236,6 +239,7 @@ class Rdmacm final : public cm::Provider {
   trace::Scope trace_of(const Listener& l, const Address& peer);
   void trace_phase(Connection& c, Phase to);
   void trace_destroyed(Connection& c) noexcept;
+  void trace_moved(Connection& c);
   void trace_expired(const Connection& c);
   void trace_way(const Connection& c);
   void trace_refused(const Listener& l, rdma_cm_id& request, cm::Scarce scarce, const Address& peer);
@@ -258,13 +262,13 @@ class Rdmacm final : public cm::Provider {
   void tell(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]
       trace_event(c, cm::Event(event));
-    core_->events.push(std::forward<E>(event));
+    core_->push(std::forward<E>(event));
   }
   void tell(const Listener& l, cm::Event event);
 
   RdmaHostOptions options_;
   rdma_event_channel* channel_ = nullptr;
-  ibv_context** held_ = nullptr;                     // keeps librdmacm from closing what devices_ use
+  ibv_context** held_ = nullptr;                     // keeps librdmacm from closing them: NicDevice lets them go
   std::vector<std::unique_ptr<NicDevice>> devices_;  // before slots_: queue pairs go first
   std::vector<Device*> shown_;
   std::vector<NicDevice*> new_devices_;
@@ -272,8 +276,6 @@ class Rdmacm final : public cm::Provider {
   std::vector<Slot> slots_;  // by EndpointTable::slot
   std::map<std::pair<const NicDevice*, std::uint32_t>, EndpointId> by_qp_;
   std::vector<EndpointId> closing_;  // wait for their requests to complete
-  std::size_t resolving_ = 0;        // in Phase::addr and route
-  std::deque<EndpointId> waiting_;   // for their turn to resolve, each once
   DeadlineQueue deadlines_;
   Instant now_{};  // of the trace
   std::uint64_t connections_traced_ = 0;

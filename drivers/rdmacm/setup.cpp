@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/gid.hpp"
+#include "base/text.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/rdmacm/provider.hpp"
@@ -67,7 +68,7 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
       core_->retries.begin(id, now);
     }
     if (c->cm != nullptr && !c->search) return request(*c, now);  // resolved before
-    start_attempt(*c);
+    start_attempt(*c, now);
   } else if (c->phase == Phase::decided) {
     decide(*c, now);
   } else if (c->phase == Phase::closing) {
@@ -90,19 +91,38 @@ void Rdmacm::start_listening(Listener& l) {
   tell(l, cm::Listening{core_->id(l.id), l.address});
 }
 
-// In the order in which they asked, whether for a first or a later attempt.
 void Rdmacm::start_waiting(Instant now) {
-  while (!waiting_.empty() && resolving_ < options_.resolve_max) {
-    Connection* c = find(waiting_.front());
-    waiting_.pop_front();
-    if (c != nullptr && c->phase == Phase::noted) begin_search(*c, now);
+  while (const auto turn = core_->resolver.next(now)) {
+    Connection* c = find(turn->id);
+    if (c == nullptr || c->phase != Phase::noted) {
+      core_->resolver.leave(turn->id);
+    } else if (turn->failed) {
+      fail_setup(*c, now, turn->failed->of(c->peer, now - turn->at));
+    } else {
+      begin_search(*c, now);
+    }
   }
 }
 
-void Rdmacm::start_attempt(Connection& c) {
+void Rdmacm::start_attempt(Connection& c, Instant now) {
   enter(c, Phase::noted);
   set_deadline(c, never);
-  waiting_.push_back(c.id);
+  if (c.search && tell_known(c, now)) return;
+  core_->resolver.ask(c.id, {c.peer, c.asked_local}, core_->retries.attempts(c.id) > 1, now);
+}
+
+// connect() will search all the same: what was found is of another rdma_cm_id.
+bool Rdmacm::tell_known(Connection& c, Instant now) {
+  const cm::Resolver::Key key(c.peer, c.asked_local);
+  const cm::Found* known = core_->resolver.known(key, now);
+  if (known == nullptr || known->device == nullptr || known->reason.empty()) return false;
+  cm::Found way = *known;
+  way.reason += ", as found " + duration_text(now - core_->resolver.known_since(key)) + " ago";
+  c.device = static_cast<NicDevice*>(way.device);
+  c.local = way.local;
+  enter(c, Phase::resolved);
+  tell_resolved(c, std::move(way));
+  return true;
 }
 
 void Rdmacm::begin_search(Connection& c, Instant now) {
@@ -145,10 +165,13 @@ void Rdmacm::on_route(Connection& c, Instant now) {
   c.nic.resolve_route.end = now;
   if (c.trace && !c.search) [[unlikely]]
     trace_way(c);
+  // What resolve() has to tell takes calls of its own.
+  cm::Found way = c.search ? way_of(c) : cm::Found{};
+  core_->resolver.found(c.id, way, now);
   if (!c.search) return request(c, now);
   set_deadline(c, never);
   enter(c, Phase::resolved);
-  tell_resolved(c);
+  tell_resolved(c, std::move(way));
 }
 
 void Rdmacm::request(Connection& c, Instant now) {
@@ -224,8 +247,8 @@ cm::TransportParameters Rdmacm::parameters_of(const Connection& c) const {
   return out;
 }
 
-void Rdmacm::tell_resolved(Connection& c) {
-  cm::Resolved out{.id = id_of(c), .device = c.device, .local = c.local, .parameters = {}, .reason = {}};
+cm::Found Rdmacm::way_of(const Connection& c) const {
+  cm::Found out{.device = c.device, .local = c.local};
   const bool iwarp = c.device->transport() == Transport::iwarp;
   out.reason = fmt::format("the kernel's route to {} leaves through {}, from {}", c.peer.to_string(), c.device->name(),
                            c.local.to_string());
@@ -248,7 +271,15 @@ void Rdmacm::tell_resolved(Connection& c) {
     }
     out.parameters = way;
   }
-  tell(c, std::move(out));
+  return out;
+}
+
+void Rdmacm::tell_resolved(Connection& c, cm::Found way) {
+  tell(c, cm::Resolved{.id = id_of(c),
+                       .device = way.device,
+                       .local = way.local,
+                       .parameters = std::move(way.parameters),
+                       .reason = std::move(way.reason)});
 }
 
 void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
@@ -293,7 +324,7 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   };
   const EndpointId id = core_->ids.issue();
   if (id == 0) return refuse(cm::Scarce::endpoints_max);
-  core_->ids.find(id)->listener = l.id;
+  core_->came_from(id, l.id);
   const cm::Pending::Answer answer = core_->pending.admit(id, peer);
   if (answer.evicted != 0) give_way(answer.evicted, now);
   const auto device = device_for(event.cm->verbs);
@@ -402,7 +433,7 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   const Address failed = std::exchange(c.peer, again->peer);
   tell(c, cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {
-    start_attempt(c);
+    start_attempt(c, now);
   } else {
     enter(c, Phase::waiting);
     set_deadline(c, after(now, again->wait));
@@ -420,6 +451,10 @@ void Rdmacm::tell_failed(Connection& c, Instant now, cm::Failure why) {
 }
 
 void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {
+  if (c.phase == Phase::addr || c.phase == Phase::route) core_->resolver.not_found(c.id, why, now);
+  // Nobody answers at the end of the way: it may be the wrong one by now.
+  if (c.phase == Phase::connecting && (why.code == Errc::unreachable || why.code == Errc::timed_out))
+    core_->resolver.forget(c.peer);
   if (try_again(c, now, why)) return;
   set_deadline(c, never);
   tell_failed(c, now, std::move(why));

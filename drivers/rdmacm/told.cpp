@@ -76,6 +76,8 @@ void Rdmacm::begin_trace(Connection& c) {
       .sink = *options_.trace, .now = now_, .connection = ++connections_traced_, .local = c.local, .peer = c.peer});
 }
 
+void Rdmacm::trace_moved(Connection& c) { record(c, trace::CmState{.from = to_string(c.phase), .to = "moved"}); }
+
 trace::Scope Rdmacm::trace_of(const Listener& l, const Address& peer) {
   now_ = clock_now();
   return {.sink = *options_.trace, .now = now_, .local = l.address, .peer = peer};
@@ -148,7 +150,7 @@ void Rdmacm::trace_event(const Connection& c, const cm::Event& event) {
 
 void Rdmacm::tell(const Listener& l, cm::Event event) {
   if (options_.trace != nullptr) cm::trace_event(trace_of(l, {}), event);
-  core_->events.push(std::move(event));
+  core_->push(std::move(event));
 }
 
 }  // namespace parley::rdmacm

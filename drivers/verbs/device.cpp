@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "drivers/verbs/convert.hpp"
 #include "drivers/verbs/qp.hpp"
@@ -27,6 +30,30 @@ void let_go(const ibv_context& context) {
   if (nothing < 0) return;
   for (const int fd : {context.cmd_fd, context.async_fd}) (void)::dup3(nothing, fd, O_CLOEXEC);
   ::close(nothing);
+}
+
+/// librdmacm's contexts, which all hosts of a process have in common: each is let go once, by the last that knows it.
+class Shared {
+ public:
+  void join(ibv_context* context) {
+    const std::lock_guard lock(mutex_);
+    ++users_[context];
+  }
+  void leave(ibv_context* context, bool removed) {
+    const std::lock_guard lock(mutex_);
+    if (--users_[context] != 0) return;
+    users_.erase(context);
+    if (removed) let_go(*context);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<ibv_context*, int> users_;
+};
+
+Shared& shared() {
+  static Shared it;
+  return it;
 }
 
 // Whatever else is made needs a protection domain, of which a released device has none.
@@ -60,10 +87,13 @@ HwCq::~HwCq() {
   ibv_destroy_cq(cq);
 }
 
-NicDevice::NicDevice(ibv_context* context, bool owned) : context_(context), owned_(owned), tables_(new nic::Tables) {}
+NicDevice::NicDevice(ibv_context* context, ibv_context* other)
+    : context_(context), other_(other), tables_(new nic::Tables) {
+  if (other_ != nullptr) shared().join(other_);
+}
 
-Result<std::unique_ptr<NicDevice>> NicDevice::open(ibv_context* context, bool owned) {
-  std::unique_ptr<NicDevice> device(new NicDevice(context, owned));
+Result<std::unique_ptr<NicDevice>> NicDevice::open(ibv_context* context, ibv_context* other) {
+  std::unique_ptr<NicDevice> device(new NicDevice(context, other));
   if (auto started = device->start(); !started) return tl::unexpected(started.error());
   return device;
 }
@@ -98,11 +128,9 @@ void NicDevice::release() {
   cqs_.clear();
   if (channel_ != nullptr) ibv_destroy_comp_channel(channel_);
   channel_ = nullptr;
-  if (owned_)
-    ibv_close_device(context_);
-  else if (node_gone_)
-    let_go(*context_);
+  ibv_close_device(context_);
   context_ = nullptr;
+  if (other_ != nullptr) shared().leave(std::exchange(other_, nullptr), node_gone_);
 }
 
 NicDevice::Pd* NicDevice::find_pd(PdHandle pd) {

@@ -19,9 +19,10 @@ class Srq;
 
 class NicDevice final : public Device {
  public:
-  /// A context that librdmacm opened and keeps open, or, with `owned`, one that is closed with the device. Objects made
-  /// from the device go before it. Errors: io, no_space.
-  static Result<std::unique_ptr<NicDevice>> open(ibv_context* context, bool owned);
+  /// `context` is closed with the device, or if this fails. `other`: one of the same device, which librdmacm opened and keeps
+  /// open; it is let go with the device if the system removes that. Objects made from the device go before it. Errors: io,
+  /// no_space.
+  static Result<std::unique_ptr<NicDevice>> open(ibv_context* context, ibv_context* other = nullptr);
   ~NicDevice() override;
   NicDevice(const NicDevice&) = delete;
   NicDevice& operator=(const NicDevice&) = delete;
@@ -92,7 +93,7 @@ class NicDevice final : public Device {
     ibv_mr* mr = nullptr;
     PdHandle pd = 0;
   };
-  NicDevice(ibv_context* context, bool owned);
+  NicDevice(ibv_context* context, ibv_context* other);
   Result<void> start();
   Pd* find_pd(PdHandle pd);
   std::shared_ptr<HwCq> find_cq(const CompletionQueue* cq) const;
@@ -102,7 +103,7 @@ class NicDevice final : public Device {
   void handle(const ibv_async_event& event);
 
   ibv_context* context_;
-  bool owned_;
+  ibv_context* other_;  // librdmacm's; null: none
   bool gone_ = false, node_gone_ = false;
   ibv_comp_channel* channel_ = nullptr;
   DeviceAttr attr_;

@@ -45,7 +45,7 @@ class Devices {
       if (context == nullptr)
         return neg::failed(Problem::vendor_library_error, fmt::format("{}: {}", name, std::strerror(errno)),
                            "see the rights on /dev/infiniband");
-      auto device = NicDevice::open(context, true);
+      auto device = NicDevice::open(context);
       if (!device) return neg::device_failed(name, device.error());
       std::shared_ptr<NicDevice> shared = std::move(*device);
       open_[name] = shared;

@@ -24,6 +24,7 @@
 
 namespace parley::cm {
 
+struct Channel;
 class Core;
 class Manager;
 class MigrantBody;
@@ -68,7 +69,7 @@ struct ConnectOptions {
 
 struct ResolveOptions {
   std::optional<Address> local{};  ///< source address; none: the system chooses
-  /// Longest wait for the address, and again for the route, once it is the search's turn; 0: the host's own.
+  /// Longest wait for the address, and again for the route, once it is the search's turn; 0: ResolvePolicy::timeout.
   Duration timeout{};
 };
 
@@ -114,6 +115,11 @@ class Id {
   Result<void> reject(ConstBytes private_data = {});
   /// Graceful: sends what is posted, then FIN. Ends with Disconnected.
   Result<void> disconnect();
+  /// Its events, those that wait included, and every further call are `to`'s, a Manager of the same host: rdma_migrate_id.
+  /// Whatever state it is in, a listener too, of which newcomers go where it goes; queue pair, memory and peer notice nothing.
+  /// This handle names it there; copies of it are stale. Errors: wrong_state, invalid_argument (another host's Manager),
+  /// no_space (user_events_max). docs/cm.md: Several Managers.
+  Result<void> migrate(Manager& to);
   /// Forgets the id at once and resets a live connection; no more events for it. Destroys its queue pair. Needs no memory;
   /// only what an ended connection still owes its peer does, and where there is none, the peer gets a RST instead.
   void destroy() noexcept;
@@ -122,6 +128,7 @@ class Id {
   friend class Core;
   friend class Manager;
   Id(Manager* manager, std::uint64_t number) : manager_(manager), number_(number) {}
+  bool is_here() const;  // the Manager lives, and has it
   Manager* manager_ = nullptr;
   std::uint64_t number_ = 0;
 };
@@ -272,6 +279,17 @@ class Migrant {
   ConnectRequest request_;
 };
 
+/// Searches for the way to a peer, where there is something to search for: docs/cm.md, The way to a peer.
+struct ResolvePolicy {
+  std::uint32_t searches_max = 64;  ///< under way at once; the others wait for their turn. At least 1
+  /// Longest wait for the neighbour's address, and again for the route, where the call names none. More than 0.
+  Duration timeout = std::chrono::seconds(2);
+  Duration found_kept = std::chrono::seconds(10);  ///< resolve() takes such an answer without a search; 0: none
+  /// A first attempt fails at once by such an answer; a later one searches anew. 0: none.
+  Duration failed_kept = std::chrono::seconds(1);
+  std::uint32_t known_max = 1024;  ///< answers that are kept
+};
+
 struct ManagerOptions {
   /// Ids alive at once, at most endpoints_limit. 0: what the driver has use for (TcpHost: twice streams_max and 1024,
   /// because an id outlives its stream), else endpoints_default.
@@ -280,15 +298,23 @@ struct ManagerOptions {
   std::uint64_t seed = 0;
   /// As ListenOptions::pending_max, of all connections that adopt() took; at least 1.
   std::uint32_t pending_max = 1024;
+  ResolvePolicy resolve{};
 };
 /// Errors: invalid_argument, with the option's name.
 Result<void> check_options(const ManagerOptions& options);
 
-/// A provider serves one Manager.
+inline constexpr std::size_t managers_max = 1024;  ///< of a host
+
+/// A provider serves one Manager, and those that were opened beside it.
 class Manager {
  public:
   explicit Manager(Provider& provider, const ManagerOptions& options = {});
+  /// One that open_beside() gave destroys its ids.
   ~Manager();
+  /// Another Manager of the same host, as a further event channel is to librdmacm: ids and events of its own; devices, bounds
+  /// and the thread are those of the host, which still drives everything. Goes before the host; behind that its calls fail
+  /// with wrong_state. Errors: no_space (managers_max), wrong_state.
+  Result<std::unique_ptr<Manager>> open_beside();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
@@ -311,6 +337,8 @@ class Manager {
   std::optional<Event> poll_event();
   /// Connection events wait for poll_event().
   bool has_events() const;
+  /// They wait at this Manager, or at another of its host: the host's loop does not sleep then.
+  bool any_events() const;
   /// The first of devices().
   Device& device();
   /// At least one. A NIC that is plugged in later is added at the end when the first connection uses it.
@@ -322,7 +350,11 @@ class Manager {
 
  private:
   friend class Id;
+  Manager(Manager& host, std::unique_ptr<Channel> channel);
   Id make_id(std::uint64_t number) { return Id(this, number); }
+  bool has(std::uint64_t number) const;
+  Result<void> check_host() const;
+  Result<void> migrate(std::uint64_t number, Manager& to);
   /// It waits for accept() or reject(), and the private data fits.
   Result<void> check_decision(std::uint64_t number, bool accept, ConstBytes private_data) const;
   Result<void> check(const Address& peer, const ConnectOptions& options);
@@ -333,8 +365,8 @@ class Manager {
   void destroy(std::uint64_t number) noexcept;
 
   Provider& provider_;
-  std::unique_ptr<Core> core_;
-  std::uint32_t user_events_ = 0;    // that wait
+  std::unique_ptr<Channel> channel_;
+  std::shared_ptr<Core> core_;
   std::uint64_t reported_dead_ = 0;  // an id the user never knew: destroyed after its ConnectFailed was polled
 };
 

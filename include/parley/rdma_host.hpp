@@ -18,11 +18,7 @@ class Sink;
 namespace parley {
 
 struct RdmaHostOptions {
-  cm::ManagerOptions manager{};
-  /// Longest wait for the neighbour's address and for the route, each. More than 0.
-  Duration resolve_timeout = std::chrono::seconds(2);
-  /// Searches for addresses and routes that are under way at once; the others wait for their turn. More than 0.
-  std::uint32_t resolve_max = 64;
+  cm::ManagerOptions manager{};  ///< `resolve` has the bounds of searches for addresses and routes
   /// Longest wait for the answer to a connection request. The kernel by itself gives up after more than a minute.
   Duration reply_timeout = std::chrono::seconds(30);
   /// disconnect(): how long posted requests may take to complete before the connection is ended all the same.
@@ -32,7 +28,7 @@ struct RdmaHostOptions {
   trace::Sink* trace = nullptr;
 };
 
-/// What was made on its devices goes before it. One in a process (docs/rdmacm.md).
+/// What was made on its devices goes before it. Several in a process, and on several threads, have nothing in common.
 class RdmaHost : public Host {
  public:
   /// Errors: unsupported (built without librdmacm), unreachable (the machine has no RDMA device, or its kernel no

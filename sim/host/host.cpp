@@ -348,7 +348,7 @@ void SimHost::arm() {
 }
 
 bool SimHost::has_events() const {
-  return manager_ != nullptr && (manager_->has_events() || (hca_ ? hca_->has_events() : provider_->has_events()));
+  return manager_ != nullptr && (manager_->any_events() || (hca_ ? hca_->has_events() : provider_->has_events()));
 }
 
 Instant SimHost::machine_deadline() const {

@@ -182,6 +182,15 @@ def rank_case(device):
                 client_says=["8 ranks over rdmacm, connected all to all: 2 laps of the ring and 56 messages verified"])
 
 
+def manager_cases(device):
+    """Several Managers: on one host, with requests and connections that migrate between them; and one in each of three threads,
+    with requests that move. Either connects to its own address."""
+    for name, says in (("managers", "6 connections: 3 and 3 established at the workers, 6 ended where they went"),
+                       ("worker_threads", "6 requests went to two threads, which got 3 and 3 messages")):
+        yield Case(name.replace("_", "-"), device, "a", "sleep 300", f"/out/{name} rdmacm {ADDRESS['b'][4]}", interrupt=True,
+                   server_exit=None, client_says=[says])
+
+
 def socket_cases():
     """The same two programs, one over the kernel's iWARP device, the other over plain sockets."""
     yield Case("sockets-to-nic", "siw", "a", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {NIC}",
@@ -241,7 +250,7 @@ def plan(pattern=None):
         cases += [*ops_cases(device), *cmtime_cases(device)]
         cases += socket_cases() if device == "siw" else []
         cases += [neighbour_case(device), *neg_cases.cases()] if device == "rxe" else []
-        cases += [rank_case(device), removal_case(device)]
+        cases += [rank_case(device), *manager_cases(device), removal_case(device)]
     cases += roce_cases.cases()  # last: guest b does without rxe from then on
     for number, case in enumerate(cases):
         case.name = f"{'roce' if case.device == roce_cases.DEVICE else case.device}.{case.name}"

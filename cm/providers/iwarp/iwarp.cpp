@@ -336,7 +336,7 @@ void Iwarp::handle_listening(Instant now, StreamId listener, const Address& loca
   if (l == nullptr) return;
   l->address = local;
   if (options_.trace != nullptr) trace_of(*l, {}).record(trace::Listening{local});
-  core_->events.push(Listening{core_->id(l->id), local});
+  core_->push(Listening{core_->id(l->id), local});
 }
 
 void Iwarp::handle_listen_failed(Instant now, StreamId listener, std::error_code why) {
@@ -346,7 +346,7 @@ void Iwarp::handle_listen_failed(Instant now, StreamId listener, std::error_code
   l->up = false;
   ConnectFailed failed{core_->id(l->id), listen_failure(mpa::step::tcp_connect, why, l->address), true};
   if (options_.trace != nullptr) trace_of(*l, {}).record(trace::Failed{failed.why});
-  core_->events.push(std::move(failed));
+  core_->push(std::move(failed));
 }
 
 bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, const StreamInfo& info) {
@@ -362,7 +362,7 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
     turn_away(l->id, Scarce::endpoints_max, info.peer);
     return false;
   }
-  core_->ids.find(id)->listener = l->id;
+  core_->came_from(id, l->id);
   Slot& slot = slot_for(id);
   slot.connection = std::make_unique<Connection>();
   Connection& c = *slot.connection;

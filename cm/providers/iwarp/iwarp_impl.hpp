@@ -243,7 +243,7 @@ class Iwarp final : public IwarpProvider {
   void tell(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]
       cm::trace_event(*c.trace, Event(event));
-    core_->events.push(std::forward<E>(event));
+    core_->push(std::forward<E>(event));
   }
   static void trace_reasons(const trace::Scope& scope, const mpa::Reasons& reasons);
   void trace_deadline(Connection& c, Instant at) const;

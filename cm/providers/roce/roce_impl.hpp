@@ -242,7 +242,7 @@ class Roce final : public RoceProvider {
   void tell(const Connection& c, E&& event) {
     if (c.trace) [[unlikely]]
       cm::trace_event(*c.trace, Event(event));
-    core_->events.push(std::forward<E>(event));
+    core_->push(std::forward<E>(event));
   }
 
   RoceProviderOptions options_;

@@ -86,7 +86,7 @@ void Roce::handle_bind_failed(Instant now, BindId id, const Error& why, const Ad
     Failure out = listen_failure(ib::step::send_request, why, l->address);
     if (!why.sentence().empty())
       out.received = fmt::format("cannot listen on {}: {}", l->address.to_string(), why.sentence());
-    core_->events.push(ConnectFailed{core_->id(l->id), std::move(out), true});
+    core_->push(ConnectFailed{core_->id(l->id), std::move(out), true});
     return;
   }
   Connection* c = find(endpoint);

@@ -64,7 +64,7 @@ void Roce::start_listening(Listener& l, const Address&) {
   });
   const auto failed = [&](Errc code) {
     if (there.empty()) services_.erase(service);
-    core_->events.push(
+    core_->push(
         ConnectFailed{core_->id(l.id), listen_failure(ib::step::send_request, make_error_code(code), l.address), true});
   };
   if (taken) return failed(Errc::address_in_use);
@@ -78,7 +78,7 @@ void Roce::start_listening(Listener& l, const Address&) {
   }
   there.push_back(l.id);
   l.up = true;
-  core_->events.push(Listening{core_->id(l.id), l.address});
+  core_->push(Listening{core_->id(l.id), l.address});
 }
 
 void Roce::start_attempt(Connection& c, Instant) {
@@ -223,7 +223,7 @@ EndpointId Roce::admit(const Listener& l, const Address& peer, Instant now) {
     return EndpointId{0};
   };
   if (id == 0) return no_room(Scarce::endpoints_max);
-  core_->ids.find(id)->listener = l.id;
+  core_->came_from(id, l.id);
   const Pending::Answer answer = core_->pending.admit(id, peer);
   if (answer.evicted != 0) give_way(answer.evicted, now);
   if (answer.admitted) return id;

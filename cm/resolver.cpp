@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "cm/resolver.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/after.hpp"
+#include "base/text.hpp"
+
+namespace parley::cm {
+Failure NotFound::of(const Address& peer, Duration age) const {
+  Failure out{.step = step, .code = code, .advice = advice};
+  out.received = fmt::format("{}: {}, as a search found {} ago", peer.to_string(), code.message(), duration_text(age));
+  return out;
+}
+
+Resolver::Key::Key(const Address& to, const std::optional<Address>& from) : peer(to), local(from) {
+  peer.port = 0;
+  if (local) local->port = 0;
+}
+
+const NotFound* Resolver::known_failure(const Asked& asked, Instant now) const {
+  const Peer& peer = asked.peer->second;
+  return !asked.anew && fresh(peer, now) ? std::get_if<NotFound>(&peer.known) : nullptr;
+}
+
+void Resolver::ask(EndpointId id, const Key& key, bool anew, Instant now) {
+  leave(id);
+  const auto peer = peers_.try_emplace(key).first;
+  Asked& asked = asked_[id];
+  asked = {.peer = peer, .anew = anew};
+  ++peer->second.askers;
+  if (const NotFound* failed = known_failure(asked, now)) {
+    asked.where = Where::answered;
+    answered_.push_back({.id = id, .failed = *failed, .at = peer->second.since});
+  } else {
+    asked.place = queue_.insert(queue_.end(), id);
+  }
+}
+
+std::optional<Resolver::Turn> Resolver::next(Instant now) {
+  if (!answered_.empty()) {
+    Turn turn = answered_.front();
+    leave(turn.id);
+    return turn;
+  }
+  while (!queue_.empty() && under_way_ < policy_.searches_max) {
+    Asked& asked = asked_.at(queue_.front());
+    Peer& peer = asked.peer->second;
+    Turn turn{.id = queue_.front()};
+    if (const NotFound* failed = known_failure(asked, now)) {
+      turn.failed = *failed;
+      turn.at = peer.since;
+      leave(turn.id);
+      return turn;
+    }
+    const bool leads = std::holds_alternative<Found>(peer.known) && fresh(peer, now);
+    if (peer.under_way != 0 && !leads && !asked.alone) {
+      // One search is enough to find that nobody is there: the other places are for other peers.
+      asked.where = Where::follows;
+      peer.followers.splice(peer.followers.end(), queue_, asked.place);
+      continue;
+    }
+    queue_.erase(asked.place);
+    asked.where = Where::under_way;
+    ++peer.under_way;
+    ++under_way_;
+    return turn;
+  }
+  return std::nullopt;
+}
+
+const Found* Resolver::known(const Key& key, Instant now) const {
+  const auto at = peers_.find(key);
+  return at != peers_.end() && fresh(at->second, now) ? std::get_if<Found>(&at->second.known) : nullptr;
+}
+
+Instant Resolver::known_since(const Key& key) const {
+  const auto at = peers_.find(key);
+  return at == peers_.end() ? Instant{} : at->second.since;
+}
+
+/// Out of everything that it is in. The peer stays: tidy() is the caller's.
+Resolver::Peers::iterator Resolver::take_out(std::map<EndpointId, Asked>::iterator asked) noexcept {
+  const auto peer = asked->second.peer;
+  switch (asked->second.where) {
+    case Where::queue: queue_.erase(asked->second.place); break;
+    case Where::follows: peer->second.followers.erase(asked->second.place); break;
+    case Where::answered:
+      std::erase_if(answered_, [id = asked->first](const Turn& turn) { return turn.id == id; });
+      break;
+    case Where::under_way:
+      --peer->second.under_way;
+      --under_way_;
+      break;
+  }
+  --peer->second.askers;
+  asked_.erase(asked);
+  // Those who waited for it are next, in front of the others: they have waited longest.
+  if (peer->second.under_way == 0) {
+    for (const EndpointId id : peer->second.followers) asked_.at(id).where = Where::queue;
+    queue_.splice(queue_.begin(), peer->second.followers);
+  }
+  return peer;
+}
+
+void Resolver::drop(Peer& peer) noexcept {
+  if (!std::holds_alternative<std::monostate>(peer.known)) --known_;
+  peer.known = {};
+}
+
+void Resolver::keep(Peer& peer, std::variant<std::monostate, Found, NotFound> what, Duration how_long, Instant now) {
+  drop(peer);
+  if (how_long <= Duration{}) return;
+  if (known_ >= policy_.known_max) forget_if([&](const auto& entry) { return !fresh(entry.second, now); });
+  if (known_ >= policy_.known_max) return;
+  peer.known = std::move(what);
+  peer.since = now;
+  peer.until = after(now, how_long);
+  ++known_;
+}
+
+void Resolver::tidy(Peers::iterator peer) noexcept {
+  if (peer->second.askers == 0 && std::holds_alternative<std::monostate>(peer->second.known)) peers_.erase(peer);
+}
+
+void Resolver::found(EndpointId id, Found way, Instant now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || at->second.where != Where::under_way) return;
+  const auto peer = at->second.peer;
+  for (const EndpointId follower : peer->second.followers) {
+    asked_.at(follower).alone = true;
+    asked_.at(follower).where = Where::queue;
+  }
+  queue_.splice(queue_.begin(), peer->second.followers);
+  keep(peer->second, std::move(way), policy_.found_kept, now);
+  tidy(take_out(at));
+}
+
+void Resolver::not_found(EndpointId id, const Failure& why, Instant now) {
+  const auto at = asked_.find(id);
+  if (at == asked_.end() || at->second.where != Where::under_way) return;
+  const auto peer = at->second.peer;
+  // That this side has no descriptor or no memory says nothing of the peer.
+  if (why.code == Errc::unreachable || why.code == Errc::timed_out) {
+    const NotFound failed{.step = why.step, .code = why.code, .advice = why.advice};
+    for (const EndpointId follower : peer->second.followers) {
+      answered_.push_back({.id = follower, .failed = failed, .at = now});
+      asked_.at(follower).where = Where::answered;
+    }
+    peer->second.followers.clear();
+    keep(peer->second, failed, policy_.failed_kept, now);
+  }
+  tidy(take_out(at));
+}
+
+void Resolver::leave(EndpointId id) noexcept {
+  if (const auto at = asked_.find(id); at != asked_.end()) tidy(take_out(at));
+}
+
+template <class Of>
+void Resolver::forget_if(Of of) {
+  for (auto at = peers_.begin(); at != peers_.end();) {
+    const auto entry = at++;
+    if (!of(*entry)) continue;
+    drop(entry->second);
+    tidy(entry);
+  }
+}
+
+void Resolver::forget(const Address& peer) {
+  Address to = peer;
+  to.port = 0;
+  forget_if([&](const auto& entry) { return entry.first.peer == to; });
+}
+
+void Resolver::forget(const Device& device) {
+  forget_if([&](const auto& entry) {
+    const Found* way = std::get_if<Found>(&entry.second.known);
+    return way != nullptr && way->device == &device;
+  });
+}
+
+}  // namespace parley::cm

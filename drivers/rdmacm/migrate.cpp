@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How a request goes over from one host of the process to another: its rdma_cm_id changes the event channel, and what the
+// kernel has to tell of it goes with it. In between it has a channel of its own.
+#include <cerrno>
+#include <utility>
+
+#include "drivers/rdmacm/provider.hpp"
+#include "drivers/verbs/convert.hpp"
+
+namespace parley::rdmacm {
+namespace {
+
+struct Moving final : cm::MigrantBody {
+  Moving() = default;
+  ~Moving() override {
+    if (cm != nullptr) rdma_destroy_id(cm);
+    if (channel != nullptr) rdma_destroy_event_channel(channel);
+  }
+  Moving(const Moving&) = delete;
+  Moving& operator=(const Moving&) = delete;
+
+  rdma_event_channel* channel = nullptr;
+  rdma_cm_id* cm = nullptr;
+  Address local{}, peer{};
+  cm::Depths depths{}, offered{};
+  std::uint8_t retry_count = 7, rnr_retry_count = 7;
+  Duration reply_timeout{};
+  Instant start{};
+};
+
+}  // namespace
+
+// rdma_migrate_id waits until every event of the id is acknowledged, which each is when it is taken.
+Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
+  Connection* c = find(endpoint);
+  if (c == nullptr) return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed");
+  if (c->phase != Phase::deciding)
+    return fail(Errc::wrong_state,
+                "only a request that waits for accept() or reject() can move; this one was decided, or has ended");
+  if (c->qp)
+    return fail(Errc::wrong_state,
+                "the request has a queue pair of this Manager's device; move it before create_qp(), and make it there");
+  auto moving = std::make_unique<Moving>();
+  moving->channel = rdma_create_event_channel();
+  if (moving->channel == nullptr) return verbs::refused(errno, "rdma_create_event_channel: errno {a}");
+  if (rdma_migrate_id(c->cm, moving->channel) != 0) return verbs::refused(errno, "rdma_migrate_id: errno {a}");
+  moving->cm = std::exchange(c->cm, nullptr);
+  moving->cm->context = nullptr;
+  moving->local = c->local;
+  moving->peer = c->peer;
+  moving->depths = c->depths;
+  moving->offered = c->offered;
+  moving->retry_count = c->retry_count;
+  moving->rnr_retry_count = c->rnr_retry_count;
+  moving->reply_timeout = c->reply_timeout;
+  moving->start = c->start;
+  trace_moved(*c);
+  free_slot(endpoint);
+  return moving;
+}
+
+Result<void> Rdmacm::adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>& body,
+                           const cm::ConnectRequest& request) {
+  auto* moving = dynamic_cast<Moving*>(body.get());
+  if (moving == nullptr)
+    return fail(Errc::unsupported,
+                "the request is not of the provider rdmacm; adopt() it at a Manager of its own kind");
+  const auto device = device_for(moving->cm->verbs);
+  if (!device) return tl::unexpected(device.error());
+  auto made = std::make_unique<Connection>();
+  Connection& c = *made;
+  Slot& slot = slot_for(endpoint);
+  const cm::Pending::Answer answer = core_->pending.admit(endpoint, moving->peer);
+  if (answer.evicted != 0) give_way(answer.evicted, clock_now());
+  if (!answer.admitted)
+    return fail(Errc::no_space,
+                "{a} adopted requests are pending, which is ManagerOptions::pending_max; decide some first",
+                core_->pending.limit_of(cm::Pending::adopted));
+  // From here on the kernel tells this host, of what came in between too.
+  void* const before = std::exchange(moving->cm->context, reinterpret_cast<void*>(endpoint));
+  if (rdma_migrate_id(moving->cm, channel_) != 0) {
+    moving->cm->context = before;
+    return verbs::refused(errno, "rdma_migrate_id: errno {a}");
+  }
+  core_->pending.our_turn(endpoint);
+  c.id = endpoint;
+  c.phase = Phase::deciding;
+  c.initiator = false;
+  c.cm = std::exchange(moving->cm, nullptr);
+  c.device = *device;
+  c.local = moving->local;
+  c.peer = moving->peer;
+  c.depths = moving->depths;
+  c.offered = moving->offered;
+  c.retry_count = moving->retry_count;
+  c.rnr_retry_count = moving->rnr_retry_count;
+  c.reply_timeout = moving->reply_timeout;
+  c.start = moving->start;
+  slot.connection = std::move(made);
+  begin_trace(c);
+  record(c, trace::Requested{request.private_data.size()});
+  return {};
+}
+
+}  // namespace parley::rdmacm
