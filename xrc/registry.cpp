@@ -133,6 +133,15 @@ Result<Route> Registry::route(TgtId id, std::uint32_t srqn) const {
   return members_.at(owner->second).domain == tgt->second.domain ? Route::delivered : Route::srq_of_other_domain;
 }
 
+bool Registry::is_registered(MemberId member, TgtId id) const {
+  return is_member(member) && members_.at(member.number).registrations.contains(id.generation) &&
+         tgts_.at(id.generation).id == id;
+}
+
+std::uint64_t Registry::device_of(MemberId member) const {
+  return is_member(member) ? domains_.at(members_.at(member.number).domain).device : 0;
+}
+
 // ---- what is there -----------------------------------------------------------------------------------------------
 
 TgtView Registry::view(Instant now, const Tgt& t) const {

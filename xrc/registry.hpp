@@ -142,6 +142,8 @@ class Registry {
   void handle_deadline(Instant now);
 
   bool is_member(MemberId member) const { return member.epoch == options_.epoch && members_.contains(member.number); }
+  bool is_registered(MemberId member, TgtId id) const;
+  std::uint64_t device_of(MemberId member) const;  ///< of its domain; 0 for no member
   std::vector<DomainView> domains(Instant now) const;
   const Counters& counters() const { return counters_; }
   std::size_t tgt_count() const { return tgts_.size(); }

@@ -120,6 +120,7 @@ std::string_view text_of(State state);
   X(killed, "an administrator ended it")                                       \
   X(unattended, "it had failed, and nobody put it right in time")              \
   X(device_failed, "the device has failed")                                    \
+  X(ended, "it has ended while the member was away from its broker")           \
   X(events_lost, "the member's queue was full: ask for the state of what you use")
 
 enum class EventKind : std::uint8_t {
