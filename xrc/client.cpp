@@ -188,9 +188,10 @@ void Client::too_late(const Answer& answer) {
 
 /// What another member is making, or may yet declare, will be there or not in a moment.
 bool Client::try_again(const Pending& pending, const Answer& answer, Instant now) const {
-  const Ask ask = pending.request.ask;
-  return answer.refusal == Refusal::busy && (ask == Ask::create || ask == Ask::enlist) &&
-         after(now, options_.retry) < pending.deadline;
+  const Request& r = pending.request;
+  const bool own_fault = r.ask == Ask::close || (r.ask == Ask::modify && r.state == State::reset) ||
+                         (r.ask == Ask::create && r.tgt.qpn != 0) || r.ask == Ask::publish || r.ask == Ask::list;
+  return answer.refusal == Refusal::busy && !own_fault && after(now, options_.retry) < pending.deadline;
 }
 
 void Client::settled(const Pending& pending, const Answer& answer) {

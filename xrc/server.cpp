@@ -31,6 +31,11 @@ Answer of_view(const TgtView& v) {
 
 Result<void> Server::connected(ConnectionNumber number, const Credentials& credentials) {
   if (connections_.size() >= options_.connections_max) return tl::unexpected(Error(Refusal::no_memory));
+  const auto of_user = std::count_if(connections_.begin(), connections_.end(), [&credentials](const auto& c) {
+    return c.second.credentials.uid == credentials.uid;
+  });
+  if (credentials.uid != 0 && of_user >= static_cast<std::ptrdiff_t>(options_.connections_per_user))
+    return tl::unexpected(Error(Refusal::no_memory));
   connections_[number].credentials = credentials;
   return {};
 }

@@ -17,7 +17,8 @@ using ConnectionNumber = std::uint64_t;
 struct ServerOptions {
   std::uint32_t admin_uid = 0;  ///< besides root, who may end TGT queue pairs of others
   std::uint32_t connections_max = 4096;
-  std::uint32_t answers_max = 64;  ///< that a connection has not taken; it is not read until it has
+  std::uint32_t connections_per_user = 3072;  ///< of those; root may have all
+  std::uint32_t answers_max = 64;             ///< that a connection has not taken; it is not read until it has
 };
 
 /// What the system says of who connected; not what it says itself.

@@ -2,6 +2,10 @@
 // States, events and refusals in words.
 #include "parley/xrc.hpp"
 
+#include <charconv>
+
+#include <fmt/format.h>
+
 namespace parley::xrc {
 namespace {
 
@@ -34,6 +38,27 @@ struct RefusalCategory final : std::error_category {
 const std::error_category& refusal_category() noexcept {
   static const RefusalCategory category;
   return category;
+}
+
+std::string to_string(const TgtId& id) {
+  return fmt::format("{}@{}.{}", id.qpn, id.generation >> 32, id.generation & 0xFFFFFFFF);
+}
+
+std::optional<TgtId> parse_tgt(std::string_view text) {
+  std::array<std::uint32_t, 3> numbers{};
+  const std::string_view ends("@.");
+  std::size_t count = 0;
+  for (const char* at = text.data(); count < numbers.size(); ++at) {
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(at, end, numbers[count]);
+    if (read.ec != std::errc()) return std::nullopt;
+    at = read.ptr;
+    ++count;
+    if (at == end) break;
+    if (count > ends.size() || *at != ends[count - 1]) return std::nullopt;
+  }
+  if (count == 2 || numbers[0] > 0xFFFFFF || (count == 3 && numbers[1] == 0)) return std::nullopt;
+  return TgtId{numbers[0], std::uint64_t{numbers[1]} << 32 | numbers[2]};
 }
 
 std::string_view to_string(Refusal refusal) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/xrcd/broker.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -96,6 +97,8 @@ Result<std::unique_ptr<Broker>> Broker::open(const BrokerOptions& given) {
     const auto made = listen_on(*address);
     if (!made) return tl::unexpected(made.error());
     listener = *made;
+  } else if (::fcntl(listener, F_SETFL, O_NONBLOCK) != 0 || ::fcntl(listener, F_SETFD, FD_CLOEXEC) != 0) {
+    return tl::unexpected(system_error());
   }
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{EPOLLIN, {.u64 = listeners_name}};
@@ -234,7 +237,8 @@ void Broker::watch(ConnectionNumber number, Connection& c) {
 /// Sends what there is, and frees what has ended: the real queue pairs are their members' own.
 void Broker::settle() {
   while (const auto number = server_.poll_waiting()) send(*number);
-  while (server_.poll_ended()) {}
+  while (server_.poll_ended()) {
+  }
   const RegistryOptions& r = server_.registry().options();
   tenure_.keep(server_.registry().qpn_next(), r.qpn_first, r.qpn_last);
 }
@@ -246,7 +250,8 @@ bool Broker::run_once(Duration longest) {
     wait = std::min(wait, after(quiet_since_, options_.idle) - now);
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(std::max(wait, Duration{})).count();
   std::array<epoll_event, at_once> events{};
-  const int n = ::epoll_wait(epoll_, events.data(), at_once, static_cast<int>(std::min<std::int64_t>(milliseconds, 60'000)));
+  const int n =
+      ::epoll_wait(epoll_, events.data(), at_once, static_cast<int>(std::min<std::int64_t>(milliseconds, 60'000)));
   for (int i = 0; i < n; ++i) {
     const epoll_event& e = events[static_cast<std::size_t>(i)];
     const ConnectionNumber number = e.data.u64 / 2;
@@ -256,8 +261,7 @@ bool Broker::run_once(Duration longest) {
       read(number, true);
     } else {
       if ((e.events & EPOLLOUT) != 0) send(number);
-      if ((e.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
-        read(number, (e.events & (EPOLLHUP | EPOLLERR)) != 0);
+      if ((e.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(number, (e.events & (EPOLLHUP | EPOLLERR)) != 0);
       if (const auto c = connections_.find(number); c != connections_.end()) watch(number, c->second);
     }
     settle();

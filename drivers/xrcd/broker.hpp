@@ -11,8 +11,8 @@
 namespace parley::xrc {
 
 struct BrokerOptions {
-  std::string socket{};   ///< its path; empty: default_socket()
-  int listening = -1;     ///< a socket that listens already, of systemd; then `socket` is where it is
+  std::string socket{};        ///< its path; empty: default_socket()
+  int listening = -1;          ///< a socket that listens already, of systemd; then `socket` is where it is
   RegistryOptions registry{};  ///< its epoch and first number are the broker's own
   ServerOptions server{};
   Duration idle{};  ///< the broker is done when nobody was connected for so long; 0: never

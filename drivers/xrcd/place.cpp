@@ -100,10 +100,7 @@ Result<Tenure> Tenure::take(const std::string& socket) {
 }
 
 Tenure::Tenure(Tenure&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      epoch_(other.epoch_),
-      qpn_next_(other.qpn_next_),
-      reserved_(other.reserved_) {}
+    : fd_(std::exchange(other.fd_, -1)), epoch_(other.epoch_), qpn_next_(other.qpn_next_), reserved_(other.reserved_) {}
 
 Tenure::~Tenure() {
   if (fd_ >= 0) ::close(fd_);

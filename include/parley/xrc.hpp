@@ -68,6 +68,11 @@ struct TgtId {
   friend auto operator<=>(const TgtId&, const TgtId&) = default;
 };
 
+/// "8388608@1795641000.1": number, epoch, and which of the epoch.
+std::string to_string(const TgtId& id);
+/// The same read; or a number alone, with generation 0.
+std::optional<TgtId> parse_tgt(std::string_view text);
+
 /// The INI queue pair at the other end.
 struct Peer {
   std::uint64_t ca_guid = 0;

@@ -397,6 +397,35 @@ TEST(XrcProcesses, Row37_AHundredProcessesOfTwoNodes) {
   EXPECT_EQ(w.server->registry().counters().registered, 50U * 50U);
 }
 
+TEST(XrcProcesses, Row30_OneUserLeavesRoomForOthers) {
+  Server server(*Registry::create(t0, {}), {.connections_max = 4, .connections_per_user = 2});
+  EXPECT_TRUE(server.connected(1, {.uid = 7}) && server.connected(2, {.uid = 7}));
+  EXPECT_EQ(refusal_of(server.connected(3, {.uid = 7})), "no_memory");
+  EXPECT_TRUE(server.connected(4, {.uid = 8}) && server.connected(5, {.uid = 0}));
+  EXPECT_EQ(refusal_of(server.connected(6, {.uid = 0})), "no_memory");
+}
+
+TEST(XrcProcesses, AListIsWholeHoweverSlowlyItIsTaken) {
+  World w(5);
+  Node &p1 = w.process(1), &looks = w.process(2);
+  const TgtId id = w.receiver(p1, peer);
+  EXPECT_EQ(w.enlist(looks, id), "none");
+  const std::uint64_t list = w.post(looks, {.ask = Ask::list});
+  w.await(looks, list);
+  std::string items;
+  std::uint64_t created = 0;
+  while (const auto item = looks.client.poll_item()) {
+    items += " dmtrc"[static_cast<int>(item->what)];
+    if (item->what == Item::What::tgt) {
+      EXPECT_EQ((TgtId{item->small[0], item->large[1]}), id);
+    }
+    if (item->what == Item::What::counter && item->small[0] == 0) created = item->large[0];
+  }
+  EXPECT_EQ(items.substr(0, 6), "dmmtrr");
+  EXPECT_EQ(items.substr(6), std::string(13, 'c'));
+  EXPECT_EQ(created, 1U);
+}
+
 // ---- the broker dies ---------------------------------------------------------------------------------------------
 
 RegistryOptions lasting() { return {.quarantine = 10s, .recovery = 2s}; }
@@ -426,6 +455,7 @@ TEST(XrcBroker, ItsDeathLosesNothingThatLives) {
         EXPECT_NE(later.qpn, doomed.qpn);
         EXPECT_GT(later.generation, own.generation);
         EXPECT_EQ(w.enlist(p2, doomed), "gone");
+        EXPECT_EQ(w.unregister(p2, doomed), "gone");
         EXPECT_TRUE(p2.events.empty());
       },
       lasting());
@@ -451,6 +481,21 @@ TEST(XrcBroker, WhatWasAskedWhenItDiedIsAnswered) {
         EXPECT_EQ(w.registrants(id), 2U);
         EXPECT_EQ(w.server->registry().tgt_count(), 2U);
         EXPECT_EQ(p1.client.registration_count(), 2U);
+      },
+      lasting());
+}
+
+TEST(XrcBroker, NobodyIsAnsweredBeforeAllCouldSpeak) {
+  play(
+      [](World& w) {
+        Node &p1 = w.process(1), &p2 = w.process(2);
+        w.wait(2s);
+        const TgtId ended = w.make(p1);
+        EXPECT_EQ(w.unregister(p1, ended), "none");
+        w.crash_broker();
+        w.start_broker();
+        for (const Ask ask : {Ask::unregister, Ask::query, Ask::enlist, Ask::report, Ask::route})
+          EXPECT_EQ(w.said(p2, {.ask = ask, .kind = EventKind::fatal, .tgt = ended}), "gone") << to_string(ask);
       },
       lasting());
 }

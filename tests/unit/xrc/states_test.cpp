@@ -224,6 +224,15 @@ TEST(XrcStates, EveryStateIsInTheTable) {
 #undef PARLEY_X
 }
 
+TEST(XrcStates, NamesAreReadAsTheyAreWritten) {
+  for (const TgtId id : {TgtId{5, (7ULL << 32) + 9}, TgtId{0xFFFFFF, ~0ULL}}) EXPECT_EQ(parse_tgt(to_string(id)), id);
+  EXPECT_EQ(to_string(TgtId{5, (7ULL << 32) + 9}), "5@7.9");
+  EXPECT_EQ(parse_tgt("5"), (TgtId{5, 0}));
+  for (const char* text :
+       {"", "x", "5@", "5@7", "5@7.", "5@7.9.", "5@7.9x", "-5", "5 ", "16777216", "5@0.9", "5.7@9", "5@4294967296.1"})
+    EXPECT_FALSE(parse_tgt(text)) << text;
+}
+
 TEST(XrcStates, EachRefusalHasAnErrnoAndASentence) {
   std::set<std::string> sentences;
 #define PARLEY_X(name, number, text)                                                       \
