@@ -15,15 +15,26 @@ inline constexpr std::size_t message_max = 112;  ///< octets of the longest
 inline constexpr std::size_t command_max = 16;   ///< of a process's name
 
 // X(name, number): what a member asks for
-#define PARLEY_XRC_REQUESTS(X)                                                                            \
-  X(hello, 1)                                                                                             \
-  X(open, 2)                                                                                              \
-  X(close, 3)                                                                                             \
-  X(create, 4)                                                                                            \
-  X(publish, 5)                                                                                           \
-  X(enlist, 6)                                                                                            \
-  X(unregister, 7) X(modify, 8) X(query, 9) X(report, 10) X(report_device, 11) X(find, 12) X(add_srq, 13) \
-      X(remove_srq, 14) X(note_other, 15) X(route, 16) X(restore, 17) X(list, 18) X(kill, 19)
+#define PARLEY_XRC_REQUESTS(X) \
+  X(hello, 1)                  \
+  X(open, 2)                   \
+  X(close, 3)                  \
+  X(create, 4)                 \
+  X(publish, 5)                \
+  X(enlist, 6)                 \
+  X(unregister, 7)             \
+  X(modify, 8)                 \
+  X(query, 9)                  \
+  X(report, 10)                \
+  X(report_device, 11)         \
+  X(find, 12)                  \
+  X(add_srq, 13)               \
+  X(remove_srq, 14)            \
+  X(note_other, 15)            \
+  X(route, 16)                 \
+  X(restore, 17)               \
+  X(list, 18)                  \
+  X(kill, 19)
 
 enum class Ask : std::uint8_t {
 #define PARLEY_X(name, number) name = number,
