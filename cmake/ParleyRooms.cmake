@@ -133,7 +133,8 @@ endfunction()
 
 function(parley_drivers)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/asio/*.cpp
-    ${PROJECT_SOURCE_DIR}/drivers/plugin/*.cpp ${PROJECT_SOURCE_DIR}/drivers/open_host.cpp)
+    ${PROJECT_SOURCE_DIR}/drivers/plugin/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcd/*.cpp
+    ${PROJECT_SOURCE_DIR}/drivers/open_host.cpp)
   if(NOT sources)
     return()
   endif()
@@ -148,7 +149,7 @@ function(parley_drivers)
   endif()
   add_library(parley_drivers STATIC ${sources} ${rdma})
   parley_shared(parley_drivers)
-  target_link_libraries(parley_drivers PUBLIC parley_cm Boost::headers Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(parley_drivers PUBLIC parley_cm parley_xrc Boost::headers Threads::Threads ${CMAKE_DL_LIBS})
   if(RDMA_FOUND)
     target_link_libraries(parley_drivers PRIVATE PkgConfig::RDMA)
   endif()

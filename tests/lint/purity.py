@@ -36,6 +36,7 @@ ALLOWED_DATA = {
     "DW.ref.__gxx_personality_v0": "a pointer to the C++ runtime's exception routine, written by the compiler",
     "DW.ref._ZTISt9exception": "a pointer to the type that a catch names, written by the compiler",
     "std::__n4861::coroutine_handle<std::__n4861::noop_coroutine_promise>::_S_fr": "the library's coroutine without state",
+    "parley::xrc::refusal_category()::category": "constant; std::error_code compares categories by address",
     "parley::error_category()::category": "constant; std::error_code compares categories by address",
     "parley::mpa::(anonymous namespace)::chosen()::choice": "constant after the first call; depends on the CPU alone",
     "parley::mpa::(anonymous namespace)::preference": "constexpr; g++ 12 leaves arrays of deduced type in .data",

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/xrcd/broker.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/after.hpp"
+#include "drivers/clock.hpp"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+namespace parley::xrc {
+namespace {
+
+// What epoll calls each: a connection by twice its number, its process by one more.
+constexpr std::uint64_t listeners_name = 0;
+constexpr std::uint64_t name_of(ConnectionNumber number, bool process) { return 2 * number + (process ? 1 : 0); }
+constexpr int at_once = 64;          // events of one turn
+constexpr int messages_at_once = 8;  // of one connection, before others have their turn
+
+Error system_error() { return {std::error_code(errno, std::generic_category())}; }
+
+bool has_died(int pidfd) {
+  pollfd waits{pidfd, POLLIN, 0};
+  return ::poll(&waits, 1, 0) > 0;
+}
+
+/// Names the process that connected for good: its pid may be used again, this not. Negative: the system gave none.
+int process_behind(int fd, pid_t pid) {
+  int pidfd = -1;
+  socklen_t length = sizeof(pidfd);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) return pidfd;
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
+
+/// Of the descriptor that came with a message; all that came are closed.
+std::optional<FileFacts> take_file(msghdr& message) {
+  std::optional<FileFacts> facts;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      struct stat s {};
+      if (!facts && ::fstat(fd, &s) == 0)
+        facts = FileFacts{s.st_dev, s.st_ino, s.st_uid, (s.st_mode & (S_IWGRP | S_IWOTH)) != 0};
+      ::close(fd);
+    }
+  }
+  return facts;
+}
+
+Result<int> listen_on(const SocketAddress& address) {
+  const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return tl::unexpected(system_error());
+  ::unlink(address.path.c_str());  // of a broker that died: we have its lock
+  // Whoever may reach it may connect: what each may do is judged by who it is.
+  if (address.bind(fd) != 0 || ::chmod(address.path.c_str(), ::geteuid() == 0 ? 0666 : 0600) != 0 ||
+      ::listen(fd, SOMAXCONN) != 0) {
+    const Error error = system_error();
+    ::close(fd);
+    return tl::unexpected(error);
+  }
+  return fd;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Broker>> Broker::open(const BrokerOptions& given) {
+  BrokerOptions options = given;
+  if (options.socket.empty()) options.socket = default_socket();
+  const auto address = SocketAddress::of(options.socket);
+  if (!address) return tl::unexpected(address.error());
+  auto tenure = Tenure::take(options.socket);
+  if (!tenure) return tl::unexpected(tenure.error());
+  RegistryOptions& r = options.registry;
+  r.epoch = tenure->epoch();
+  r.qpn_next = tenure->qpn_next() >= r.qpn_first && tenure->qpn_next() <= r.qpn_last ? tenure->qpn_next() : 0;
+  options.server.admin_uid = ::geteuid();
+  auto registry = Registry::create(clock_now(), r);
+  if (!registry) return tl::unexpected(registry.error());
+  int listener = options.listening;
+  if (listener < 0) {
+    const auto made = listen_on(*address);
+    if (!made) return tl::unexpected(made.error());
+    listener = *made;
+  } else if (::fcntl(listener, F_SETFL, O_NONBLOCK) != 0 || ::fcntl(listener, F_SETFD, FD_CLOEXEC) != 0) {
+    return tl::unexpected(system_error());
+  }
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{EPOLLIN, {.u64 = listeners_name}};
+  if (epoll < 0 || ::epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event) != 0) return tl::unexpected(system_error());
+  return std::unique_ptr<Broker>(new Broker(options, std::move(*tenure), std::move(*registry), epoll, listener));
+}
+
+Broker::Broker(const BrokerOptions& options, Tenure tenure, Registry registry, int epoll, int listener)
+    : options_(options),
+      tenure_(std::move(tenure)),
+      server_(std::move(registry), options.server),
+      epoll_(epoll),
+      listener_(listener),
+      quiet_since_(clock_now()) {
+  settle();
+}
+
+Broker::~Broker() {
+  if (options_.listening < 0) ::unlink(options_.socket.c_str());
+  for (const auto& [number, c] : connections_) {
+    ::close(c.fd);
+    if (c.process >= 0) ::close(c.process);
+  }
+  ::close(listener_);
+  ::close(epoll_);
+}
+
+// ---- connections come and go -------------------------------------------------------------------------------------
+
+void Broker::accept_all() {
+  for (int i = 0; i < at_once; ++i) {
+    const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return;
+    admit(fd);
+  }
+}
+
+void Broker::admit(int fd) {
+  ucred who{};
+  socklen_t length = sizeof(who);
+  const bool known = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0;
+  Connection c{.fd = fd, .process = known ? process_behind(fd, who.pid) : -1};
+  const ConnectionNumber number = ++last_;
+  const Credentials credentials{static_cast<std::uint32_t>(who.pid), who.uid,
+                                who.pid > 0 ? start_of(static_cast<std::uint32_t>(who.pid)) : 0};
+  // Looked at after its start was read: what was read is that of no later process.
+  const bool dead = c.process >= 0 && has_died(c.process);
+  if (!known || dead || !server_.connected(number, credentials)) {
+    ::close(fd);
+    if (c.process >= 0) ::close(c.process);
+    return;
+  }
+  epoll_event event{EPOLLIN, {.u64 = name_of(number, false)}};
+  c.watched = EPOLLIN;
+  ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+  event.data.u64 = name_of(number, true);
+  if (c.process >= 0) ::epoll_ctl(epoll_, EPOLL_CTL_ADD, c.process, &event);
+  connections_.emplace(number, std::move(c));
+}
+
+void Broker::drop(ConnectionNumber number) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  ::close(found->second.fd);
+  if (found->second.process >= 0) ::close(found->second.process);
+  connections_.erase(found);
+  server_.disconnected(clock_now(), number);
+  quiet_since_ = clock_now();
+}
+
+// ---- messages ----------------------------------------------------------------------------------------------------
+
+bool Broker::read_one(ConnectionNumber number, Connection& c) {
+  std::array<std::uint8_t, message_max + 1> octets;  // one more tells a message that is too long
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control;
+  iovec part{octets.data(), octets.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t n = ::recvmsg(c.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n < 0) {
+    c.ended = errno != EAGAIN && errno != EINTR;
+    return false;
+  }
+  const auto file = take_file(message);
+  // An empty packet and the end look alike; the protocol has no empty ones.
+  if (n == 0) {
+    c.ended = true;
+    return false;
+  }
+  server_.handle_message(clock_now(), number, ConstBytes(octets.data(), static_cast<std::size_t>(n)), file);
+  return true;
+}
+
+/// `to_the_end`: its process is dead, and what it said before still counts.
+void Broker::read(ConnectionNumber number, bool to_the_end) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  Connection& c = found->second;
+  for (int i = 0; server_.takes_input(number) && (to_the_end || i < messages_at_once); ++i)
+    if (!read_one(number, c)) break;
+  if (to_the_end || c.ended) drop(number);
+}
+
+void Broker::send(ConnectionNumber number) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  Connection& c = found->second;
+  c.more = true;
+  for (int i = 0; i < at_once && c.more; ++i) {
+    if (!c.unsent) c.unsent = server_.poll_transmit(clock_now(), number);
+    if (!c.unsent) {
+      c.more = false;
+      break;
+    }
+    const ssize_t n = ::send(c.fd, c.unsent->data(), c.unsent->size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && (errno == EAGAIN || errno == ENOBUFS)) break;
+    if (n < 0) return drop(number);
+    c.unsent.reset();
+  }
+  if (!c.more && server_.is_over(number)) return drop(number);
+  watch(number, c);
+}
+
+void Broker::watch(ConnectionNumber number, Connection& c) {
+  const std::uint32_t wanted =
+      (server_.takes_input(number) ? EPOLLIN : 0U) | (c.more ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
+  if (wanted == c.watched) return;
+  epoll_event event{wanted, {.u64 = name_of(number, false)}};
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, c.fd, &event);
+  c.watched = wanted;
+}
+
+/// Sends what there is, and frees what has ended: the real queue pairs are their members' own.
+void Broker::settle() {
+  while (const auto number = server_.poll_waiting()) send(*number);
+  while (server_.poll_ended()) {
+  }
+  const RegistryOptions& r = server_.registry().options();
+  tenure_.keep(server_.registry().qpn_next(), r.qpn_first, r.qpn_last);
+}
+
+bool Broker::run_once(Duration longest) {
+  const Instant now = clock_now();
+  Duration wait = std::min(longest, server_.next_deadline() == never ? longest : server_.next_deadline() - now);
+  if (options_.idle > Duration{} && connections_.empty())
+    wait = std::min(wait, after(quiet_since_, options_.idle) - now);
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(std::max(wait, Duration{})).count();
+  std::array<epoll_event, at_once> events{};
+  const int n =
+      ::epoll_wait(epoll_, events.data(), at_once, static_cast<int>(std::min<std::int64_t>(milliseconds, 60'000)));
+  for (int i = 0; i < n; ++i) {
+    const epoll_event& e = events[static_cast<std::size_t>(i)];
+    const ConnectionNumber number = e.data.u64 / 2;
+    if (e.data.u64 == listeners_name) {
+      accept_all();
+    } else if (e.data.u64 == name_of(number, true)) {
+      read(number, true);
+    } else {
+      if ((e.events & EPOLLOUT) != 0) send(number);
+      if ((e.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(number, (e.events & (EPOLLHUP | EPOLLERR)) != 0);
+      if (const auto c = connections_.find(number); c != connections_.end()) watch(number, c->second);
+    }
+    settle();
+  }
+  server_.handle_deadline(clock_now());
+  settle();
+  return options_.idle == Duration{} || !connections_.empty() || clock_now() < after(quiet_since_, options_.idle);
+}
+
+}  // namespace parley::xrc

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// XRC's broker on a Unix seqpacket socket: xrc::Server with sockets, and the eyes that see a process die.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "drivers/xrcd/place.hpp"
+#include "xrc/server.hpp"
+
+namespace parley::xrc {
+
+struct BrokerOptions {
+  std::string socket{};        ///< its path; empty: default_socket()
+  int listening = -1;          ///< a socket that listens already, of systemd; then `socket` is where it is
+  RegistryOptions registry{};  ///< its epoch and first number are the broker's own
+  ServerOptions server{};
+  Duration idle{};  ///< the broker is done when nobody was connected for so long; 0: never
+};
+
+class Broker {
+ public:
+  /// Errors: busy (another broker has the socket), invalid, what the system says.
+  static Result<std::unique_ptr<Broker>> open(const BrokerOptions& options);
+  ~Broker();
+
+  /// Waits for `longest` at most, and does what there is to be done. False: idle for long enough.
+  bool run_once(Duration longest);
+  const std::string& socket() const { return options_.socket; }
+  const Server& server() const { return server_; }
+  std::uint32_t epoch() const { return tenure_.epoch(); }
+
+ private:
+  struct Connection {
+    int fd = -1, process = -1;  // process: a pidfd, if the system gave one
+    std::optional<Bytes> unsent{};
+    std::uint32_t watched = 0;
+    bool ended = false, more = false;  // more: it has something to send still
+  };
+
+  Broker(const BrokerOptions& options, Tenure tenure, Registry registry, int epoll, int listener);
+  void accept_all();
+  void admit(int fd);
+  void read(ConnectionNumber number, bool to_the_end);
+  /// One message; false: there is none now.
+  bool read_one(ConnectionNumber number, Connection& connection);
+  void send(ConnectionNumber number);
+  void watch(ConnectionNumber number, Connection& connection);
+  void drop(ConnectionNumber number);
+  void settle();
+
+  BrokerOptions options_;
+  Tenure tenure_;
+  Server server_;
+  int epoll_, listener_;
+  std::map<ConnectionNumber, Connection> connections_;  // ServerOptions::connections_max
+  ConnectionNumber last_ = 0;
+  Instant quiet_since_;
+};
+
+}  // namespace parley::xrc

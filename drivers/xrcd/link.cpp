@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/xrcd/link.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/after.hpp"
+#include "drivers/clock.hpp"
+#include "drivers/xrcd/place.hpp"
+
+namespace parley::xrc {
+namespace {
+
+constexpr Duration between_attempts = std::chrono::milliseconds(20), between_starts = std::chrono::seconds(1);
+
+/// Anybody may have made a socket where the broker's was expected, in /tmp for one: only root's and the user's own count.
+bool is_trusted(int fd) {
+  ucred who{};
+  socklen_t length = sizeof(who);
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && (who.uid == 0 || who.uid == ::geteuid());
+}
+
+std::string program_of(const DomainOptions& options) {
+  if (!options.program.empty()) return options.program;
+  const char* named = std::getenv("PARLEY_XRCD_PROGRAM");
+  return named != nullptr && *named != '\0' ? named : "parley";
+}
+
+}  // namespace
+
+Link::Link(const DomainOptions& options, const ClientOptions& client, int file)
+    : options_(options), client_(client), file_(file), owner_(::getpid()) {}
+
+Link::~Link() {
+  // In a forked child these are the child's own copies; the parent's connection stays.
+  if (fd_ >= 0) ::close(fd_);
+  if (file_ >= 0) ::close(file_);
+}
+
+Result<std::shared_ptr<Link>> Link::open(const DomainOptions& given, bool member, int file) {
+  DomainOptions options = given;
+  if (options.socket.empty()) options.socket = default_socket();
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  const ClientOptions client{.process = {.pid = pid, .start = start_of(pid), .command = command_of(pid)},
+                             .member = member,
+                             .shared = file >= 0,
+                             .create = options.create,
+                             .exclusive = options.exclusive,
+                             .device = options.device,
+                             .patience = options.patience};
+  std::shared_ptr<Link> link(new Link(options, client, file));
+  if (const auto address = SocketAddress::of(options.socket); !address) return tl::unexpected(address.error());
+  const Instant end = after(clock_now(), options.patience);
+  while (link->client_.phase() != Client::Phase::up) {
+    if (link->client_.phase() == Client::Phase::refused) {
+      // Only for a moment: other members may not have declared themselves to a new broker yet.
+      if (link->client_.refusal() != Refusal::busy || clock_now() >= end)
+        return tl::unexpected(Error(link->client_.refusal()));
+      link->hang_up();
+      link->client_ = Client(client);
+      link->try_at_ = after(clock_now(), between_attempts);
+    }
+    if (clock_now() >= end)
+      return tl::unexpected(Error(link->connected_once_ ? Refusal::timed_out : Refusal::no_broker));
+    link->turn(end);
+  }
+  return link;
+}
+
+bool Link::is_own() const { return ::getpid() == owner_; }
+
+Result<Answer> Link::call(const Request& request) {
+  if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
+  const auto number = client_.ask(clock_now(), request);
+  if (!number) return tl::unexpected(number.error());
+  for (;;) {
+    client_.handle_deadline(clock_now());
+    while (const auto answer = client_.poll_answer()) {
+      if (answer->number != *number) continue;  // of a call that had timed out
+      if (answer->refusal != Refusal::none) return tl::unexpected(Error(answer->refusal));
+      return *answer;
+    }
+    turn(client_.next_deadline());
+  }
+}
+
+Result<std::optional<Event>> Link::wait_event(Duration longest) {
+  if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
+  const Instant end = after(clock_now(), longest);
+  for (;;) {
+    if (const auto event = client_.poll_event()) return event;
+    if (client_.phase() == Client::Phase::refused) return tl::unexpected(Error(client_.refusal()));
+    turn(end);
+    if (const auto event = client_.poll_event()) return event;
+    if (clock_now() >= end) return std::optional<Event>();
+  }
+}
+
+std::size_t Link::let_go(TgtId id) {
+  const auto held = held_.find(id.generation);
+  if (held == held_.end()) return 0;
+  const std::size_t left = --held->second;
+  if (left == 0) held_.erase(held);
+  return left;
+}
+
+// ---- the socket --------------------------------------------------------------------------------------------------
+
+/// Waits for the broker until then, and does what there is to be done.
+void Link::turn(Instant until) {
+  Instant now = clock_now();
+  if (fd_ < 0 && now >= try_at_ && client_.phase() != Client::Phase::refused) connect(now);
+  if (fd_ >= 0) send();
+  if (fd_ < 0) until = std::min(until, try_at_);
+  until = std::min(until, client_.next_deadline());
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(until - clock_now(), Duration{})).count();
+  pollfd waits{fd_, static_cast<short>(blocked_ ? POLLIN | POLLOUT : POLLIN), 0};
+  const int ready = ::poll(&waits, fd_ >= 0 ? 1 : 0, static_cast<int>(std::min<std::int64_t>(wait, 1000)));
+  if (ready > 0 && (waits.revents & POLLOUT) != 0) blocked_ = false;
+  if (ready > 0) receive();
+  client_.handle_deadline(clock_now());
+  if (fd_ >= 0) send();
+}
+
+void Link::connect(Instant now) {
+  try_at_ = after(now, between_attempts);
+  const auto address = SocketAddress::of(options_.socket);
+  const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0 || !address) return;
+  if (address->connect(fd) == 0) {
+    if (!is_trusted(fd)) {
+      ::close(fd);
+      return;
+    }
+    fd_ = fd;
+    connected_once_ = true;
+    client_.connected(now);
+    return;
+  }
+  const int error = errno;
+  ::close(fd);
+  const bool absent = error == ENOENT || error == ECONNREFUSED;
+  if (absent && options_.start && now >= started_at_) {
+    started_at_ = after(now, between_starts);
+    start_broker();
+  }
+}
+
+void Link::send() {
+  while (!blocked_ && fd_ >= 0) {
+    if (!unsent_) unsent_ = client_.poll_transmit();
+    if (!unsent_) return;
+    iovec part{unsent_->octets.data(), unsent_->octets.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    if (unsent_->with_file && file_ >= 0) {
+      message.msg_control = control.data();
+      message.msg_controllen = control.size();
+      cmsghdr* c = CMSG_FIRSTHDR(&message);
+      c->cmsg_level = SOL_SOCKET;
+      c->cmsg_type = SCM_RIGHTS;
+      c->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(c), &file_, sizeof(int));
+    }
+    if (::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+      unsent_.reset();
+    } else if (errno == EAGAIN || errno == ENOBUFS) {
+      blocked_ = true;
+    } else {
+      // What it had said last may lie here still: why it hung up, for one.
+      receive();
+      if (fd_ >= 0) hang_up();
+    }
+  }
+}
+
+void Link::receive() {
+  std::array<std::uint8_t, message_max + 1> octets;
+  while (fd_ >= 0) {
+    const ssize_t n = ::recv(fd_, octets.data(), octets.size(), MSG_DONTWAIT);
+    if (n > 0)
+      client_.handle_message(clock_now(), ConstBytes(octets.data(), static_cast<std::size_t>(n)));
+    else if (n < 0 && (errno == EAGAIN || errno == EINTR))
+      return;
+    else
+      hang_up();
+  }
+}
+
+void Link::hang_up() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  blocked_ = false;
+  unsent_.reset();
+  client_.disconnected();
+}
+
+/// Nobody's child, so that it neither ends with this process nor is left to it as a zombie. Of several that are started at
+/// once one stays.
+void Link::start_broker() const {
+  const std::string program = program_of(options_);
+  const std::array<const char*, 7> words{program.c_str(), "xrcd", "--socket", options_.socket.c_str(),
+                                         "--idle",        "10s",  nullptr};
+  const pid_t child = ::fork();
+  if (child < 0) return;
+  if (child > 0) {
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return;
+  }
+  if (::fork() != 0) ::_exit(0);
+  ::setsid();
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd <= 2; ++fd) ::dup2(nothing, fd);
+  ::close_range(3, ~0U, 0);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  (void)!::chdir("/");
+  ::execvp(words[0], const_cast<char* const*>(words.data()));
+  ::_exit(127);
+}
+
+}  // namespace parley::xrc

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A member's connection to its broker: xrc::Client with a socket, which it opens again, and a broker started, as often as need be.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "parley/xrc_domain.hpp"
+#include "xrc/client.hpp"
+
+namespace parley::xrc {
+
+class Link {
+ public:
+  /// `file`: of the domain; -1: none. It is the Link's from now on. Errors: those of the broker, no_broker, timed_out.
+  static Result<std::shared_ptr<Link>> open(const DomainOptions& options, bool member, int file);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  /// Errors: what it was refused for; not_member in another process than the one that opened it.
+  Result<Answer> call(const Request& request);
+  Result<std::optional<Event>> wait_event(Duration longest);
+  /// Objects of this process that stand for one registration; how many are left.
+  void hold(TgtId id) { ++held_[id.generation]; }
+  std::size_t let_go(TgtId id);
+  std::optional<Item> poll_item() { return client_.poll_item(); }
+  std::uint32_t epoch() const { return client_.epoch(); }
+
+ private:
+  Link(const DomainOptions& options, const ClientOptions& client, int file);
+  bool is_own() const;
+  void turn(Instant until);
+  void connect(Instant now);
+  void send();
+  void receive();
+  void hang_up();
+  void start_broker() const;
+
+  DomainOptions options_;
+  Client client_;
+  int file_, fd_ = -1;
+  int owner_;  // pid
+  bool blocked_ = false, connected_once_ = false;
+  std::optional<Client::Outgoing> unsent_{};
+  std::map<std::uint64_t, std::size_t> held_;  // by generation
+  Instant try_at_{}, started_at_{};
+};
+
+}  // namespace parley::xrc

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Where XRC's broker listens, what it leaves for the one that comes after it, and what the system knows of processes.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "drivers/asio/descriptor.hpp"
+#include "parley/xrc.hpp"
+
+namespace parley::xrc {
+
+using asio_driver::Descriptor;
+
+/// $PARLEY_XRCD; or the machine's, if there is one or this is root; or the user's own.
+std::string default_socket();
+
+/// A listening or connected socket's address. Errors: invalid (too long for one).
+struct SocketAddress {
+  static Result<SocketAddress> of(const std::string& path);
+  int bind(int fd) const;     ///< as bind(2)
+  int connect(int fd) const;  ///< as connect(2)
+  std::string path{};
+};
+
+/// When the process began, in the system's ticks; 0: not known.
+std::uint64_t start_of(std::uint32_t pid);
+/// Its name, at most 15 octets.
+std::string command_of(std::uint32_t pid);
+
+/// The file beside the socket: who has it locked is the broker. It holds the epoch and the numbers that are given out.
+class Tenure {
+ public:
+  /// Errors: busy (there is another broker), io.
+  static Result<Tenure> take(const std::string& socket);
+  std::uint32_t epoch() const { return epoch_; }
+  /// Beyond all that brokers before this one may have assigned; 0: there was none.
+  std::uint32_t qpn_next() const { return qpn_next_; }
+  /// To be called before more than `ahead` numbers were assigned since it was last called.
+  void keep(std::uint32_t qpn_next, std::uint32_t qpn_first, std::uint32_t qpn_last);
+  static constexpr std::uint32_t ahead = 32768;
+
+  Tenure(Tenure&& other) noexcept;
+  ~Tenure();
+
+ private:
+  Tenure(int fd, std::uint32_t epoch, std::uint32_t qpn_next) : fd_(fd), epoch_(epoch), qpn_next_(qpn_next) {}
+  void write(std::uint32_t qpn) const;
+
+  int fd_;
+  std::uint32_t epoch_, qpn_next_;
+  std::optional<std::uint32_t> reserved_{};  // numbers before it may have been assigned
+};
+
+}  // namespace parley::xrc

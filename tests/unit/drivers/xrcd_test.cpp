@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// xrc::Domain and xrc::TgtQp against a broker in a thread. tests/script/xrc_test.py has processes.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "drivers/xrcd/broker.hpp"
+#include "parley/xrc_domain.hpp"
+
+namespace parley::xrc::xrcd_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class T>
+std::string said(const Result<T>& r) {
+  return r ? "ok" : r.error().code().message();
+}
+std::string sentence(Refusal r) { return make_error_code(r).message(); }
+
+class Xrcd : public testing::Test {
+ protected:
+  Xrcd() {
+    std::string name = "/tmp/parley-xrcd-test-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+    options_ = {.socket = folder_ + "/broker", .start = false, .device = 3, .patience = 10s};
+    start();
+  }
+  ~Xrcd() override {
+    stop();
+    for (const char* file : {"/broker.lock", "/domain", "/other"}) ::unlink((folder_ + file).c_str());
+    ::rmdir(folder_.c_str());
+  }
+  void start() {
+    auto broker = Broker::open({.socket = options_.socket, .registry = {.grace = 100ms, .recovery = 300ms}});
+    ASSERT_TRUE(broker) << said(broker);
+    stop_ = false;
+    thread_ = std::thread([this, b = std::move(*broker)] {
+      while (!stop_) b->run_once(5ms);
+    });
+  }
+  void stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  Result<Domain> open(const std::string& file = "/domain") { return Domain::open(folder_ + file, options_); }
+  std::size_t alive() const {
+    std::size_t out = 0;
+    const auto seen = overview(options_);
+    EXPECT_TRUE(seen) << said(seen);
+    if (seen)
+      for (const DomainView& d : seen->domains) out += d.tgts.size();
+    return out;
+  }
+
+  std::string folder_;
+  DomainOptions options_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+TEST_F(Xrcd, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
+  auto one = open(), two = open();
+  ASSERT_TRUE(one && two) << said(one) << said(two);
+  auto made = one->create(Peer{1, 5});
+  ASSERT_TRUE(made) << said(made);
+  {
+    auto attached = two->attach(made->id());
+    ASSERT_TRUE(attached) << said(attached);
+    EXPECT_TRUE(made->release());
+    EXPECT_EQ(alive(), 1U);
+    auto again = two->create(Peer{1, 5});  // another object for the same registration
+    ASSERT_TRUE(again) << said(again);
+    EXPECT_EQ(again->id(), attached->id());
+    EXPECT_EQ(*again->release(), 0U);
+    EXPECT_EQ(alive(), 1U);
+  }
+  EXPECT_EQ(alive(), 0U);
+  EXPECT_EQ(said(one->attach(made->id())), sentence(Refusal::gone));
+  EXPECT_EQ(said(made->query()), sentence(Refusal::not_registered));
+}
+
+TEST_F(Xrcd, ItsStatesAndEventsReachAllMembers) {
+  auto one = open(), two = open();
+  ASSERT_TRUE(one && two);
+  auto a = one->create();
+  auto b = two->attach(a->id());
+  ASSERT_TRUE(a && b);
+  EXPECT_FALSE(*a->modify(State::init, 7));
+  EXPECT_TRUE(*b->modify(State::init, 7));
+  EXPECT_EQ(said(b->modify(State::init, 8)), sentence(Refusal::conflict));
+  EXPECT_TRUE(a->report(EventKind::fatal, 9));
+  for (Domain* d : {&*one, &*two}) {
+    const auto event = d->wait_event(10s);
+    ASSERT_TRUE(event && *event) << said(event);
+    EXPECT_EQ(**event, (Event{a->id(), EventKind::fatal, 9, 1}));
+  }
+  EXPECT_EQ(b->query()->state, State::error);
+  EXPECT_EQ(said(one->close()), sentence(Refusal::busy));
+  EXPECT_TRUE(one->close(true));
+  EXPECT_EQ(said(a->query()), sentence(Refusal::not_member));
+  EXPECT_TRUE(kill(b->id(), options_));
+  EXPECT_EQ((*two->wait_event(10s))->kind, EventKind::killed);
+}
+
+TEST_F(Xrcd, AForkedChildIsNoMemberAndHarmsNobody) {
+  auto domain = open();
+  ASSERT_TRUE(domain);
+  auto qp = domain->create();
+  ASSERT_TRUE(qp);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool refused = domain->create().error() == make_error_code(Refusal::not_member) &&
+                         qp->release().error() == make_error_code(Refusal::not_member);
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(qp->query()->state, State::reset);
+}
+
+TEST_F(Xrcd, DomainsAreThoseOfFiles) {
+  auto one = open(), elsewhere = open("/other"), alone = Domain::open(-1, options_);
+  ASSERT_TRUE(one && elsewhere && alone) << said(alone);
+  auto qp = one->create();
+  ASSERT_TRUE(qp);
+  EXPECT_EQ(said(elsewhere->attach(qp->id())), sentence(Refusal::other_domain));
+  EXPECT_EQ(said(alone->attach(qp->qpn())), sentence(Refusal::other_domain));
+  EXPECT_EQ(said(Domain::open(99999, options_)), sentence(Refusal::bad_descriptor));
+  DomainOptions only = options_;
+  only.exclusive = true;
+  EXPECT_EQ(said(Domain::open(folder_ + "/domain", only)), sentence(Refusal::domain_exists));
+  DomainOptions device = options_;
+  device.device = 4;
+  auto there = Domain::open(folder_ + "/domain", device);
+  ASSERT_TRUE(there);
+  EXPECT_EQ(said(there->attach(qp->id())), sentence(Refusal::other_domain));
+}
+
+TEST_F(Xrcd, MembersOutliveTheirBroker) {
+  auto domain = open();
+  ASSERT_TRUE(domain);
+  auto qp = domain->create(Peer{1, 5});
+  ASSERT_TRUE(qp && qp->modify(State::init, 1) && domain->add_srq(5));
+  const std::uint32_t epoch = overview(options_)->epoch;
+  stop();
+  DomainOptions hurried = options_;
+  hurried.patience = 50ms;
+  EXPECT_EQ(said(overview(hurried)), sentence(Refusal::no_broker));
+  start();
+  EXPECT_EQ(qp->query()->state, State::init);
+  const auto seen = overview(options_);
+  ASSERT_TRUE(seen);
+  EXPECT_GT(seen->epoch, epoch);
+  EXPECT_EQ(seen->domains.at(0).members.at(0).srqs, 1U);
+  EXPECT_EQ(seen->domains.at(0).tgts.at(0).peer, (Peer{1, 5}));
+  EXPECT_EQ(seen->domains.at(0).members.at(0).process.pid, static_cast<std::uint32_t>(::getpid()));
+  auto second = domain->create();
+  EXPECT_GT(second->id().generation, qp->id().generation);
+  EXPECT_NE(second->qpn(), qp->qpn());
+}
+
+TEST_F(Xrcd, OneBrokerHasASocket) {
+  EXPECT_EQ(said(Broker::open({.socket = options_.socket})), sentence(Refusal::busy));
+  EXPECT_EQ(said(Broker::open({.socket = std::string(200, 'x')})), sentence(Refusal::invalid));
+  EXPECT_TRUE(open());
+}
+
+}  // namespace
+}  // namespace parley::xrc::xrcd_test

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A registry that comes after another: members declare what they had, and nothing that lives is lost.
+#include "tests/unit/xrc/registry_kit.hpp"
+
+namespace parley::xrc::restore_test {
+namespace {
+using namespace kit;
+
+RegistryOptions second_epoch() { return {.epoch = 2, .recovery = 3s}; }
+constexpr TgtId old{0x800005, (1ULL << 32) + 5};
+Declared declared(State state = State::rtr) {
+  return {.id = old, .state = state, .peer = peer, .attributes = {1, 2}, .events = 4};
+}
+
+TEST(XrcRestore, WhatTwoDeclareIsOne) {
+  Bench b(second_epoch());
+  const MemberId p1 = b.join(1), p2 = b.join(2), p3 = b.join(3);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, p1, declared(State::init))), "ok");
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, p2, declared(State::rts))), "ok");
+  EXPECT_TRUE(b.registry.restore(b.now, p2, declared())->already);
+  EXPECT_EQ(b.state(old), "rts");
+  EXPECT_EQ(b.registrants(old), 2U);
+  EXPECT_EQ(b.registry.create(b.now, p3, {.peer = peer})->id, old);
+  EXPECT_EQ(refusal_of(b.registry.modify(b.now, p3, old, State::rtr, 9)), "conflict");
+  b.report(old, EventKind::established);
+  EXPECT_EQ(b.events(p1), (std::vector{Event{old, EventKind::established, 0, 5}}));
+}
+
+TEST(XrcRestore, FailuresThatOnlySomeHadHeardOfReachAll) {
+  for (const bool first : {false, true}) {
+    Bench b(second_epoch());
+    const MemberId knows = b.join(1), missed = b.join(2);
+    Declared failed = declared(State::drain);
+    failed.why = EventKind::peer_gone;
+    failed.reason = 6;
+    if (first) {
+      EXPECT_EQ(refusal_of(b.registry.restore(b.now, knows, failed)), "ok");
+    }
+    EXPECT_EQ(refusal_of(b.registry.restore(b.now, missed, declared())), "ok");
+    if (!first) {
+      EXPECT_EQ(refusal_of(b.registry.restore(b.now, knows, failed)), "ok");
+    }
+    const auto heard = b.events(missed);
+    ASSERT_EQ(heard.size(), 1U);
+    EXPECT_EQ(heard[0].kind, EventKind::peer_gone);
+    EXPECT_EQ(heard[0].reason, 6U);
+    EXPECT_EQ(b.event_names(knows), "");
+    EXPECT_EQ(b.state(old), "drain");
+    b.wait(b.registry.options().grace);
+    EXPECT_EQ(b.state(old), "gone");
+  }
+}
+
+TEST(XrcRestore, NothingIsJudgedGoneBeforeAllCouldSpeak) {
+  Bench b(second_epoch());
+  const MemberId p1 = b.join(1);
+  EXPECT_EQ(b.enlist(p1, old), "busy");
+  EXPECT_EQ(refusal_of(b.registry.create(b.now, p1, {.peer = peer})), "busy");
+  EXPECT_EQ(refusal_of(b.registry.open(b.now, {.key = other, .create = false})), "busy");
+  EXPECT_EQ(refusal_of(b.registry.create(b.now, p1, {})), "ok");
+  b.now += 3s;
+  EXPECT_EQ(b.enlist(p1, old), "gone");
+  EXPECT_EQ(refusal_of(b.registry.create(b.now, p1, {.peer = peer})), "ok");
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, p1, declared())), "gone");
+}
+
+TEST(XrcRestore, MembersOfTheEarlierEpochAreToldSo) {
+  Bench b(second_epoch());
+  EXPECT_EQ(b.enlist({1, 1}, old), "stale_epoch");
+  EXPECT_EQ(b.unregister({1, 1}, old), "stale_epoch");
+  EXPECT_EQ(refusal_of(b.registry.close(b.now, {1, 1}, true)), "stale_epoch");
+  EXPECT_EQ(b.enlist({2, 1}, old), "not_member");
+}
+
+TEST(XrcRestore, WrongDeclarationsAreRefused) {
+  Bench b(second_epoch());
+  const MemberId p1 = b.join(1), p2 = b.join(2), elsewhere = b.join(3, other);
+  const auto restore = [&b](MemberId m, Declared d) { return refusal_of(b.registry.restore(b.now, m, d)); };
+  Declared d = declared();
+  d.id.generation = (2ULL << 32) + 7;
+  EXPECT_EQ(restore(p1, d), "invalid");
+  d = declared();
+  d.id.qpn = 0;
+  EXPECT_EQ(restore(p1, d), "invalid");
+  for (const State s : {State::creating, State::linger, State::gone}) EXPECT_EQ(restore(p1, declared(s)), "invalid");
+  EXPECT_EQ(restore(p1, declared()), "ok");
+  EXPECT_EQ(restore(elsewhere, declared()), "other_domain");
+  d = declared();
+  d.attributes = {1, 99};
+  EXPECT_EQ(restore(p2, d), "conflict");
+  d = declared();
+  ++d.id.generation;
+  EXPECT_EQ(restore(p2, d), "conflict");
+  EXPECT_EQ(b.registrants(old), 1U);
+}
+
+TEST(XrcRestore, OutsideOfARecoveryItIsRegistering) {
+  Bench b;
+  const MemberId p1 = b.join(1), p2 = b.join(2);
+  const TgtId id = b.receiver(p1);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, p2, {.id = id, .state = State::rts})), "ok");
+  EXPECT_EQ(b.state(id), "rtr");
+  b.report(id, EventKind::peer_gone);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, b.join(3), {.id = id, .state = State::rtr})), "gone");
+}
+
+}  // namespace
+}  // namespace parley::xrc::restore_test

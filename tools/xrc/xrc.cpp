@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley xrc`: what XRC domains there are, who uses which TGT queue pair, and what has been counted.
+#include "tools/xrc/xrc.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+
+namespace parley::tools {
+
+void add_xrc_socket(Command sub, std::string& socket) {
+  sub.option(
+         "--socket", socket,
+         "The broker's socket; else $PARLEY_XRCD, /run/parley-xrcd.sock if it is there or this is root, or the user's")
+      .type("FILE");
+}
+
+std::string xrc_refusal_name(const Error& error) {
+  if (error.code().category() != xrc::refusal_category()) return "system";
+  return std::string(to_string(static_cast<xrc::Refusal>(error.code().value())));
+}
+
+int xrc_refused(Output& out, const Error& error) {
+  const bool environment = error.code().category() != xrc::refusal_category() ||
+                           error == make_error_code(xrc::Refusal::no_broker) ||
+                           error == make_error_code(xrc::Refusal::not_permitted);
+  return out.error(environment ? Exit::environment : Exit::failed,
+                   fmt::format("{}: {}", xrc_refusal_name(error), error.message()));
+}
+
+Json xrc_tgt_json(const xrc::DomainView& domain, const xrc::TgtView& tgt) {
+  Json registrants = Json::array();
+  for (const std::uint64_t number : tgt.registrants)
+    for (const xrc::MemberView& m : domain.members)
+      if (m.number == number)
+        registrants.push_back({{"member", number}, {"pid", m.process.pid}, {"command", m.process.command}});
+  Json peer = nullptr;
+  if (tgt.peer) peer = {{"ca_guid", fmt::format("{:016x}", tgt.peer->ca_guid)}, {"qpn", tgt.peer->qpn}};
+  return {{"tgt", to_string(tgt.id)},
+          {"qpn", tgt.id.qpn},
+          {"state", to_string(tgt.state)},
+          {"last_event", to_string(tgt.why)},
+          {"code", tgt.reason},
+          {"age_us", std::chrono::duration_cast<std::chrono::microseconds>(tgt.age).count()},
+          {"ini", peer},
+          {"registrants", registrants}};
+}
+
+namespace {
+
+Json domain_json(const xrc::DomainView& d) {
+  Json members = Json::array(), tgts = Json::array();
+  for (const xrc::MemberView& m : d.members)
+    members.push_back({{"member", m.number},
+                       {"pid", m.process.pid},
+                       {"uid", m.process.uid},
+                       {"command", m.process.command},
+                       {"registrations", m.registrations},
+                       {"srqs", m.srqs},
+                       {"events_waiting", m.events_waiting},
+                       {"events_lost", m.events_lost}});
+  for (const xrc::TgtView& t : d.tgts) tgts.push_back(xrc_tgt_json(d, t));
+  Json out{{"event", "domain"}, {"domain", d.number}, {"shared", d.key.has_value()}};
+  if (d.key) out.update({{"device", d.key->device}, {"st_dev", d.key->st_dev}, {"st_ino", d.key->st_ino}});
+  out["members"] = members;
+  out["tgts"] = tgts;
+  return out;
+}
+
+std::string registrants_text(const xrc::DomainView& d, const xrc::TgtView& t) {
+  std::string out;
+  for (const std::uint64_t number : t.registrants)
+    for (const xrc::MemberView& m : d.members)
+      if (m.number == number) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", m.process.pid, m.process.command);
+  return out.empty() ? "nobody" : out;
+}
+
+void print_domain(Output& out, const xrc::DomainView& d) {
+  const std::string key = d.key ? fmt::format("device {}, file {}:{}", d.key->device, d.key->st_dev, d.key->st_ino)
+                                : std::string("private");
+  out.text(fmt::format("domain {} ({}): {}, {}", d.number, key, counted(d.members.size(), "member"),
+                       counted(d.tgts.size(), "TGT queue pair")));
+  if (d.tgts.empty()) return;
+  out.text(fmt::format("  {:<24} {:<9} {:<9} {:<26} {}", "QPN@generation", "state", "age", "peer", "registered"));
+  for (const xrc::TgtView& t : d.tgts) {
+    const std::string peer = t.peer ? fmt::format("{:016x}/{}", t.peer->ca_guid, t.peer->qpn) : std::string("-");
+    out.text(fmt::format("  {:<24} {:<9} {:<9} {:<26} {}", to_string(t.id), to_string(t.state),
+                         brief_duration_text(std::chrono::floor<std::chrono::seconds>(t.age)), peer,
+                         registrants_text(d, t)));
+  }
+}
+
+int run_ls(const XrcArgs& args, Output& out) {
+  const auto seen = xrc::overview(args.domain);
+  if (!seen) return xrc_refused(out, seen.error());
+  for (const xrc::DomainView& d : seen->domains) {
+    out.object(domain_json(d));
+    print_domain(out, d);
+  }
+  if (seen->domains.empty()) out.text("no process has an XRC domain open");
+  return code(Exit::ok);
+}
+
+int run_stats(const XrcArgs& args, Output& out) {
+  const auto seen = xrc::overview(args.domain);
+  if (!seen) return xrc_refused(out, seen.error());
+  std::size_t members = 0, tgts = 0, lingering = 0;
+  for (const xrc::DomainView& d : seen->domains) {
+    members += d.members.size();
+    tgts += d.tgts.size();
+    lingering += static_cast<std::size_t>(std::count_if(
+        d.tgts.begin(), d.tgts.end(), [](const xrc::TgtView& t) { return t.state == xrc::State::linger; }));
+  }
+  Json object{{"event", "stats"},   {"epoch", seen->epoch}, {"domains", seen->domains.size()},
+              {"members", members}, {"tgts", tgts},         {"lingering", lingering}};
+  out.text(
+      fmt::format("{:>10}  domains\n{:>10}  members\n{:>10}  TGT queue pairs\n{:>10}  of those without registrants",
+                  seen->domains.size(), members, tgts, lingering));
+#define PARLEY_X(name, words)          \
+  object[#name] = seen->counters.name; \
+  out.text(fmt::format("{:>10}  {}", seen->counters.name, words));
+  PARLEY_XRC_COUNTERS(PARLEY_X)
+#undef PARLEY_X
+  out.object(object);
+  return code(Exit::ok);
+}
+
+int run_kill(const XrcArgs& args, Output& out) {
+  const auto id = xrc::parse_tgt(args.tgt);
+  const auto killed = xrc::kill(*id, args.domain);
+  if (!killed) return xrc_refused(out, killed.error());
+  out.text(fmt::format("{} drains: it ends when its registrants have let go, or the grace is over", args.tgt));
+  out.object({{"event", "killed"}, {"tgt", args.tgt}});
+  return code(Exit::ok);
+}
+
+Command add(Command xrc, const std::string& name, const std::string& help, const std::shared_ptr<XrcArgs>& args,
+            Context& context, int (*run)(const XrcArgs&, Output&)) {
+  Command sub = xrc.subcommand(name, help);
+  add_xrc_socket(sub, args->domain.socket);
+  add_json_flag(sub, context);
+  sub.run([args, run, &context] { return run(*args, context.out); });
+  return sub;
+}
+
+}  // namespace
+
+void register_xrc(Command app, Context& context) {
+  Command xrc = app.subcommand("xrc", "XRC domains and the TGT queue pairs that processes share in them");
+  xrc.requires_subcommand();
+  xrc.footer(
+      "Examples:\n"
+      "  parley xrc ls                            every domain, its TGT queue pairs and who is registered\n"
+      "  parley xrc kill 8388608@1795641000.1     end one, whoever holds it");
+  // Those who look start nothing: without a broker there is nothing to be seen.
+  auto looks = std::make_shared<XrcArgs>();
+  looks->domain.start = false;
+  looks->domain.patience = std::chrono::seconds(1);
+  add(xrc, "ls", "Every domain: members, TGT queue pairs, states, peers, registrants", looks, context, run_ls);
+  add(xrc, "stats", "What the broker has counted", looks, context, run_stats);
+  Command watch = add(xrc, "watch", "What changes, as it does", looks, context, run_xrc_watch);
+  add_duration(watch, "--interval", looks->interval, "How often to look");
+  add_duration(watch, "--for", looks->during, "How long to watch (0: until interrupted)");
+  Command kill = add(xrc, "kill", "End a TGT queue pair: its registrants are told, and have the grace to let go", looks,
+                     context, run_kill);
+  kill.option("TGT", looks->tgt, "QPN@generation, as ls shows it").required().check([](const std::string& text) {
+    const auto id = xrc::parse_tgt(text);
+    return id && id->generation != 0 ? std::string() : "'" + text + "' is no QPN@generation as ls shows it";
+  });
+  auto takes_part = std::make_shared<XrcArgs>();
+  Command member = add(xrc, "member", "Be a member of a file's domain, by commands on standard input", takes_part,
+                       context, run_xrc_member);
+  member.option("DOMAIN", takes_part->file, "Which file; \"private\": none").type("FILE").required();
+  member.flag("--exclusive", takes_part->domain.exclusive, "Only if no process has it open");
+  member.flag(
+      "--no-create", [takes_part] { takes_part->domain.create = false; }, "Only if some process has it open");
+  member.flag(
+      "--no-start", [takes_part] { takes_part->domain.start = false; }, "Start no broker");
+  member.footer(
+      "Commands, one a line; each is answered by a line, and events come between:\n"
+      "  create [PEER]          a TGT queue pair, or the one that is there for the peer's INI queue pair number\n"
+      "  reserve [PEER]         the same, that nobody else sees until: publish TGT\n"
+      "  register TGT           TGT is QPN@generation, or the number alone\n"
+      "  unregister TGT, query TGT\n"
+      "  modify TGT STATE N     STATE: init, rtr, rts, error, reset; N stands for the attributes\n"
+      "  report TGT EVENT       EVENT: established, fatal, peer_gone, peer_reused, ...\n"
+      "  srq N, no-srq N, other N, route TGT N\n"
+      "  close, force-close\n"
+      "The end of standard input closes the domain as the death of the process would.");
+}
+
+}  // namespace parley::tools

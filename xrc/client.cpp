@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "xrc/client.hpp"
+
+#include <algorithm>
+
+#include "base/after.hpp"
+
+namespace parley::xrc {
+
+std::string_view to_string(Client::Phase phase) {
+  constexpr std::array<std::string_view, 6> names{"down", "greeting", "opening", "restoring", "up", "refused"};
+  return names.at(static_cast<std::size_t>(phase));
+}
+
+// ---- the connection ----------------------------------------------------------------------------------------------
+
+void Client::send(Request request) {
+  if (request.number == 0) request.number = ++last_number_;
+  out_.push_back(std::move(request));
+}
+
+void Client::connected(Instant) {
+  if (phase_ == Phase::refused) return;
+  phase_ = Phase::greeting;
+  send({.ask = Ask::hello,
+        .reason = protocol_version,
+        .other = protocol_version,
+        .value = options_.process.start,
+        .pid = options_.process.pid,
+        .command = options_.process.command});
+}
+
+void Client::disconnected() {
+  if (phase_ == Phase::refused) return;
+  phase_ = Phase::down;
+  out_.clear();
+  let_go();
+  restoring_.clear();
+  items_.clear();
+  for (auto& [number, pending] : pending_) pending.sent = false;
+  for (auto& [generation, r] : registrations_)
+    if (!std::exchange(r.told, true)) give({r.id, r.why, r.reason, r.events, 0, true});
+}
+
+/// A member that is cut off is registered with nothing, so that what it wanted to leave it has left. To declare that again
+/// would wake what the old broker may have ended.
+void Client::let_go() {
+  for (auto at = pending_.begin(); at != pending_.end();) {
+    const Pending pending = at->second;
+    const Ask ask = pending.request.ask;
+    const bool force = (pending.request.flags & Request::force) != 0;
+    const bool leaves = ask == Ask::unregister && registration_of(pending.request.tgt) != registrations_.end();
+    const bool closes = ask == Ask::close && (force || (registrations_.empty() && srqs_.empty()));
+    if (!leaves && !closes) {
+      ++at;
+      continue;
+    }
+    at = pending_.erase(at);
+    settled(pending, {.number = pending.request.number, .about = ask, .tgt = pending.request.tgt, .epoch = epoch_});
+    if (closes) return;
+  }
+}
+
+/// Wrong from here on: the same words would be said again.
+void Client::refuse(Refusal refusal) {
+  phase_ = Phase::refused;
+  refusal_ = refusal;
+  out_.clear();
+  for (const auto& [number, pending] : pending_)
+    answers_.push_back({.number = number, .refusal = refusal, .about = pending.request.ask});
+  pending_.clear();
+}
+
+std::optional<Client::Outgoing> Client::poll_transmit() {
+  if (out_.empty() && phase_ == Phase::up)
+    for (auto& [number, pending] : pending_)
+      if (!pending.sent && pending.again == never) {
+        pending.sent = true;
+        out_.push_back(pending.request);
+        break;
+      }
+  if (out_.empty()) return std::nullopt;
+  const Request request = out_.front();
+  out_.pop_front();
+  return Outgoing{emit(request), request.ask == Ask::open && options_.shared};
+}
+
+void Client::handle_message(Instant now, ConstBytes octets) {
+  if (phase_ == Phase::down || phase_ == Phase::refused) return;
+  const auto message = parse(octets);
+  if (!message) return refuse(static_cast<Refusal>(message.error().code().value()));
+  if (const auto* answer = std::get_if<Answer>(&*message)) return on(now, *answer);
+  if (const auto* event = std::get_if<Event>(&*message)) return on(*event);
+  const auto* item = std::get_if<Item>(&*message);
+  if (item == nullptr) return refuse(Refusal::bad_message);
+  if (pending_.contains(item->number)) items_.push_back(*item);
+}
+
+// ---- a new broker ------------------------------------------------------------------------------------------------
+
+void Client::greeted(const Answer& answer) {
+  if (answer.refusal != Refusal::none) return refuse(answer.refusal);
+  epoch_ = answer.epoch;
+  if (!options_.member) {
+    phase_ = Phase::up;
+    return;
+  }
+  phase_ = Phase::opening;
+  std::uint16_t flags = 0;
+  if (options_.create || was_member_) flags |= Request::create;
+  if (options_.exclusive && !was_member_) flags |= Request::exclusive;
+  if (options_.shared) flags |= Request::shared;
+  send({.ask = Ask::open, .flags = flags, .value = options_.device});
+}
+
+void Client::opened(const Answer& answer) {
+  if (answer.refusal != Refusal::none) return refuse(answer.refusal);
+  was_member_ = true;
+  phase_ = Phase::restoring;
+  declare();
+}
+
+void Client::declare() {
+  for (const auto& [ask, numbers] : {std::pair(Ask::add_srq, &srqs_), {Ask::note_other, &others_}})
+    for (const std::uint32_t number : *numbers) {
+      restoring_[++last_number_] = 0;
+      out_.push_back({.ask = ask, .number = last_number_, .other = number});
+    }
+  for (const auto& [generation, r] : registrations_) {
+    Request request{.ask = Ask::restore,
+                    .number = ++last_number_,
+                    .flags = static_cast<std::uint16_t>(r.peer ? Request::has_peer : 0),
+                    .state = r.state,
+                    .kind = r.why,
+                    .reason = r.reason,
+                    .tgt = r.id,
+                    .peer = r.peer.value_or(Peer{}),
+                    .attributes = r.attributes,
+                    .events = r.events};
+    restoring_[request.number] = generation;
+    out_.push_back(std::move(request));
+  }
+  if (restoring_.empty()) phase_ = Phase::up;
+}
+
+void Client::restored(const Answer& answer) {
+  const std::uint64_t generation = restoring_.at(answer.number);
+  restoring_.erase(answer.number);
+  if (answer.refusal == Refusal::none) {
+    if (generation != 0) remember(answer);
+  } else if (const auto lost = registrations_.find(generation); lost != registrations_.end()) {
+    const TgtId id = lost->second.id;
+    forget(id);
+    give({.tgt = id, .kind = EventKind::ended});
+  }
+  if (restoring_.empty()) phase_ = Phase::up;
+}
+
+// ---- what comes in -----------------------------------------------------------------------------------------------
+
+void Client::on(Instant now, const Answer& answer) {
+  if (answer.number == 0) {
+    if (answer.refusal != Refusal::none) return refuse(answer.refusal);
+    if (registrations_.contains(answer.tgt.generation)) remember(answer);
+    return;
+  }
+  if (phase_ == Phase::greeting) return answer.about == Ask::hello ? greeted(answer) : refuse(Refusal::bad_message);
+  if (phase_ == Phase::opening) return answer.about == Ask::open ? opened(answer) : refuse(Refusal::bad_message);
+  if (restoring_.contains(answer.number)) return restored(answer);
+  const auto found = pending_.find(answer.number);
+  if (found == pending_.end()) return too_late(answer);
+  if (try_again(found->second, answer, now)) {
+    found->second.sent = false;
+    found->second.again = after(now, options_.retry);
+    return;
+  }
+  const Pending pending = std::move(found->second);
+  pending_.erase(found);
+  settled(pending, answer);
+}
+
+/// Its user was told that it had timed out, and counts on nothing having happened.
+void Client::too_late(const Answer& answer) {
+  const bool joined = answer.about == Ask::create || answer.about == Ask::enlist;
+  if (answer.refusal != Refusal::none || !joined || registrations_.contains(answer.tgt.generation)) return;
+  send({.ask = Ask::unregister, .tgt = answer.tgt});
+}
+
+/// What another member is making, or may yet declare, will be there or not in a moment.
+bool Client::try_again(const Pending& pending, const Answer& answer, Instant now) const {
+  const Request& r = pending.request;
+  const bool own_fault = r.ask == Ask::close || (r.ask == Ask::modify && r.state == State::reset) ||
+                         (r.ask == Ask::create && r.tgt.qpn != 0) || r.ask == Ask::publish || r.ask == Ask::list;
+  return answer.refusal == Refusal::busy && !own_fault && after(now, options_.retry) < pending.deadline;
+}
+
+void Client::settled(const Pending& pending, const Answer& answer) {
+  Answer out = answer;
+  const Request& asked = pending.request;
+  const bool good = answer.refusal == Refusal::none;
+  switch (asked.ask) {
+    case Ask::create:
+    case Ask::enlist:
+    case Ask::publish:
+    case Ask::modify:
+      if (good) remember(answer);
+      break;
+    case Ask::unregister: {
+      // E3: what lies here already goes too. The broker has the name if the user had the number alone.
+      const auto known = registration_of(asked.tgt);
+      const TgtId id = known == registrations_.end() ? asked.tgt : known->second.id;
+      if (good || answer.refusal == Refusal::gone) {
+        out.value += std::erase_if(events_, [&id](const Event& e) { return e.tgt == id; });
+        forget(id);
+      }
+      break;
+    }
+    case Ask::add_srq:
+      if (good) srqs_.insert(asked.other);
+      break;
+    case Ask::remove_srq:
+      if (good) srqs_.erase(asked.other);
+      break;
+    case Ask::note_other:
+      if (good) others_.insert(asked.other);
+      break;
+    case Ask::close:
+      if (good) {
+        registrations_.clear();
+        events_.clear();
+        lost_ = false;
+        was_member_ = false;
+        refuse(Refusal::not_member);
+      }
+      break;
+    default: break;
+  }
+  answers_.push_back(out);
+}
+
+void Client::remember(const Answer& a) {
+  if (a.tgt.generation == 0 || a.state == State::creating) return;
+  Registration& r = registrations_[a.tgt.generation];
+  r.id = a.tgt;
+  r.state = std::max(a.state, State::reset);
+  r.peer = (a.flags & Answer::has_peer) != 0 ? std::optional(a.peer) : r.peer;
+  r.attributes = a.attributes;
+  // The event that says so is under way to us, or will never come from this broker: disconnected() tells it then.
+  r.told = r.told && r.why == a.why;
+  r.why = a.why;
+  r.reason = a.reason;
+  if (a.why == EventKind::none) r.told = true;
+}
+
+std::map<std::uint64_t, Client::Registration>::iterator Client::registration_of(TgtId id) {
+  if (id.generation != 0) return registrations_.find(id.generation);
+  return std::find_if(registrations_.begin(), registrations_.end(),
+                      [&id](const auto& known) { return known.second.id.qpn == id.qpn; });
+}
+
+void Client::forget(TgtId id) { registrations_.erase(id.generation); }
+
+void Client::on(const Event& event) {
+  if (const auto known = registrations_.find(event.tgt.generation); known != registrations_.end()) {
+    Registration& r = known->second;
+    r.events = std::max(r.events, event.sequence);
+    if (const auto to = leads_to(event.kind)) {
+      r.state = *to;
+      r.why = event.kind;
+      r.reason = event.reason;
+      r.told = true;
+    }
+  }
+  give(event);
+}
+
+void Client::give(Event event) {
+  if (events_.size() >= options_.events_max || event.kind == EventKind::events_lost)
+    lost_ = true;
+  else
+    events_.push_back(event);
+}
+
+// ---- the user ----------------------------------------------------------------------------------------------------
+
+Result<std::uint64_t> Client::ask(Instant now, Request request) {
+  if (phase_ == Phase::refused) return tl::unexpected(Error(refusal_));
+  if (pending_.size() + answers_.size() >= options_.requests_max) return tl::unexpected(Error(Refusal::no_memory));
+  request.number = ++last_number_;
+  pending_[request.number] = {.request = request, .deadline = after(now, options_.patience)};
+  return request.number;
+}
+
+std::optional<Answer> Client::poll_answer() {
+  if (answers_.empty()) return std::nullopt;
+  const Answer out = answers_.front();
+  answers_.pop_front();
+  return out;
+}
+
+std::optional<Event> Client::poll_event() {
+  if (events_.empty()) {
+    if (!std::exchange(lost_, false)) return std::nullopt;
+    return Event{.kind = EventKind::events_lost};
+  }
+  const Event out = events_.front();
+  events_.pop_front();
+  return out;
+}
+
+std::optional<Item> Client::poll_item() {
+  if (items_.empty()) return std::nullopt;
+  Item out = std::move(items_.front());
+  items_.pop_front();
+  return out;
+}
+
+Instant Client::next_deadline() const {
+  Instant due = never;
+  for (const auto& [number, pending] : pending_) due = std::min({due, pending.deadline, pending.again});
+  return due;
+}
+
+void Client::handle_deadline(Instant now) {
+  for (auto at = pending_.begin(); at != pending_.end();) {
+    Pending& pending = at->second;
+    if (pending.again <= now) pending.again = never;
+    if (pending.deadline > now) {
+      ++at;
+      continue;
+    }
+    answers_.push_back({.number = at->first, .refusal = Refusal::timed_out, .about = pending.request.ask});
+    at = pending_.erase(at);
+  }
+}
+
+}  // namespace parley::xrc

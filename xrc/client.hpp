@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A member's side of the broker's protocol, without its socket. It remembers what it is registered with, and declares it
+// again to a broker that comes after one that died; requests that were not answered are asked again. A machine in the
+// sense of base/machine.hpp.
+#pragma once
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "xrc/message.hpp"
+
+namespace parley::xrc {
+
+struct ClientOptions {
+  Process process{};
+  bool member = true;   ///< false: it only lists and kills
+  bool shared = false;  ///< the domain of a file, which the driver sends with `open`; otherwise a private one
+  bool create = true, exclusive = false;  ///< the first time; a domain that it was in may always be made anew
+  std::uint64_t device = 0;
+  Duration patience = std::chrono::seconds(5);     ///< for an answer, over all brokers
+  Duration retry = std::chrono::milliseconds(20);  ///< between attempts while something is about to be made
+  std::uint32_t requests_max = 64;                 ///< unanswered
+  std::uint32_t events_max = 1024;                 ///< not taken; beyond, events_lost
+};
+
+class Client {
+ public:
+  enum class Phase : std::uint8_t { down, greeting, opening, restoring, up, refused };
+
+  explicit Client(const ClientOptions& options) : options_(options) {}
+
+  // ---- its connection
+  void connected(Instant now);
+  void disconnected();
+  void handle_message(Instant now, ConstBytes octets);
+  struct Outgoing {
+    Bytes octets;
+    bool with_file = false;  ///< the domain's file goes with it
+  };
+  std::optional<Outgoing> poll_transmit();
+
+  // ---- its user
+  /// The number of the answer. Errors: no_memory; what the broker refused the member for.
+  Result<std::uint64_t> ask(Instant now, Request request);
+  std::optional<Answer> poll_answer();
+  std::optional<Event> poll_event();
+  /// Those of lists.
+  std::optional<Item> poll_item();
+
+  Instant next_deadline() const;
+  /// Requests that nobody answered in time end with timed_out.
+  void handle_deadline(Instant now);
+
+  Phase phase() const { return phase_; }
+  /// Why the phase is `refused`.
+  Refusal refusal() const { return refusal_; }
+  std::uint32_t epoch() const { return epoch_; }
+  std::size_t registration_count() const { return registrations_.size(); }
+
+ private:
+  struct Pending {
+    Request request{};
+    Instant deadline = never, again = never;
+    bool sent = false;
+  };
+  /// As it would be declared.
+  struct Registration {
+    TgtId id{};
+    State state = State::reset;
+    std::optional<Peer> peer{};
+    AttributeDigests attributes{};
+    EventKind why = EventKind::none;
+    std::uint32_t reason = 0;
+    std::uint64_t events = 0;
+    bool told = true;  // the user has the event of `why`
+  };
+
+  void on(Instant now, const Answer& answer);
+  void on(const Event& event);
+  void greeted(const Answer& answer);
+  void opened(const Answer& answer);
+  void restored(const Answer& answer);
+  void settled(const Pending& pending, const Answer& answer);
+  void too_late(const Answer& answer);
+  void remember(const Answer& answer);
+  void forget(TgtId id);
+  void let_go();
+  std::map<std::uint64_t, Registration>::iterator registration_of(TgtId id);
+  void refuse(Refusal refusal);
+  void declare();
+  void give(Event event);
+  bool try_again(const Pending& pending, const Answer& answer, Instant now) const;
+  void send(Request request);
+
+  ClientOptions options_;
+  Phase phase_ = Phase::down;
+  Refusal refusal_ = Refusal::none;
+  std::uint32_t epoch_ = 0;
+  std::uint64_t last_number_ = 0;
+  bool was_member_ = false;
+  std::map<std::uint64_t, Pending> pending_;             // by number; requests_max
+  std::map<std::uint64_t, Registration> registrations_;  // by generation; as many as the broker allows
+  std::set<std::uint32_t> srqs_, others_;                // likewise
+  std::map<std::uint64_t, std::uint64_t> restoring_;     // number to generation; 0 of srqs_ and others_
+  std::deque<Request> out_;                              // requests_max, and what a new broker has to hear
+  std::deque<Answer> answers_;                           // requests_max
+  std::deque<Event> events_;                             // events_max
+  std::deque<Item> items_;                               // those of one list
+  bool lost_ = false;
+};
+
+std::string_view to_string(Client::Phase phase);
+
+}  // namespace parley::xrc

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What happens to TGT queue pairs, who is told, and how each ends.
+#include <algorithm>
+
+#include "base/after.hpp"
+#include "xrc/registry.hpp"
+
+namespace parley::xrc {
+
+void Registry::set_deadline(Tgt& tgt, Instant at) {
+  if (tgt.deadline != never) deadlines_.erase({tgt.deadline, tgt.id.generation});
+  tgt.deadline = at;
+  if (at != never) deadlines_.insert({at, tgt.id.generation});
+}
+
+/// The only way out. `tgt` is gone when it returns.
+void Registry::end(Instant now, Tgt& tgt) {
+  set_deadline(tgt, never);
+  forget_peer(tgt);
+  for (const std::uint64_t number : tgt.registrants) members_.at(number).registrations.erase(tgt.id.generation);
+  registrations_ -= tgt.registrants.size();
+  if (tgt.state == State::linger) --lingering_;
+  domains_.at(tgt.domain).tgts.erase(tgt.id.generation);
+  ++counters_.destroyed;
+  if (tgt.id.qpn != 0) {
+    numbers_.erase(tgt.id.qpn);
+    ended_.push_back(tgt.id);
+    if (options_.quarantine > Duration{} && options_.resting_max > 0) {
+      if (resting_.size() >= options_.resting_max) {
+        resting_.erase(rests_.front().second);
+        rests_.pop_front();
+      }
+      const Instant until = after(now, options_.quarantine);
+      resting_[tgt.id.qpn] = {tgt.id, tgt.domain, until};
+      rests_.emplace_back(until, tgt.id.qpn);
+    }
+  }
+  tgts_.erase(tgt.id.generation);
+}
+
+/// E1: whoever is registered now is told, and nobody else.
+void Registry::tell(Tgt& tgt, EventKind kind, std::uint32_t reason) {
+  if (tgt.registrants.empty()) return;  // it is being declared again
+  ++tgt.events;
+  for (const std::uint64_t number : tgt.registrants) give(number, {tgt.id, kind, reason, tgt.events});
+}
+
+/// E4: a member that takes nothing delays nobody and costs no more than its queue.
+void Registry::give(std::uint64_t number, Event event) {
+  Member& member = members_.at(number);
+  const auto same = std::find_if(member.events.begin(), member.events.end(), [&event](const Event& e) {
+    return e.tgt == event.tgt && e.kind == event.kind && e.sticky == event.sticky;
+  });
+  if (same != member.events.end()) {
+    event.merged = same->merged + 1;
+    member.events.erase(same);  // to the end, for E7
+  }
+  if (member.events.size() >= options_.events_max) {
+    member.lost = true;
+    ++counters_.events_lost;
+  } else {
+    member.events.push_back(event);
+    ++counters_.events;
+  }
+  if (!std::exchange(member.announced, true)) waiting_.push_back({options_.epoch, number});
+}
+
+std::uint32_t Registry::purge(std::uint64_t number, std::uint64_t generation) {
+  return static_cast<std::uint32_t>(std::erase_if(
+      members_.at(number).events, [generation](const Event& e) { return e.tgt.generation == generation; }));
+}
+
+void Registry::enter(Instant now, Tgt& tgt, State state, EventKind kind, std::uint32_t reason) {
+  tgt.state = state;
+  forget_peer(tgt);
+  tell(tgt, kind, reason);
+  tgt.why = kind;
+  tgt.reason = reason;
+  tgt.why_sequence = tgt.events;
+  set_deadline(tgt, limited(now, state == State::drain ? options_.grace : options_.error_grace));
+}
+
+Result<void> Registry::step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason) {
+  const auto to = leads_to(kind);
+  if (tgt.state == State::creating || tgt.state == State::linger) {
+    // Nobody to tell. What is being made for a peer that is gone ends before it is there.
+    if (to == State::drain || (to && tgt.state == State::linger)) return end(now, tgt), Result<void>();
+    return tl::unexpected(Error(Refusal::state));
+  }
+  if (tgt.state == State::drain || (tgt.state == State::error && to != State::drain)) return {};  // they have been told
+  if (to)
+    enter(now, tgt, *to, kind, reason);
+  else if (tgt.state == State::rtr || tgt.state == State::rts)
+    tell(tgt, kind, reason);
+  else
+    return tl::unexpected(Error(Refusal::state));
+  return {};
+}
+
+Result<void> Registry::report(Instant now, TgtId id, EventKind kind, std::uint32_t reason) {
+  const bool sensible = kind == EventKind::established || (leads_to(kind) && kind != EventKind::unattended);
+  if (!sensible) return tl::unexpected(Error(Refusal::invalid));
+  const auto tgt = tgts_.find(id.generation);
+  if (tgt == tgts_.end() || tgt->second.id != id)
+    return tl::unexpected(Error(id.generation == 0 || id.generation > last_generation_ || tgt != tgts_.end()
+                                    ? Refusal::not_found
+                                    : Refusal::gone));
+  return step(now, tgt->second, kind, reason);
+}
+
+// E6: members hear of their device even if they have nothing registered on it.
+void Registry::report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason) {
+  for (const auto& [number, domain] : domains_) {
+    if (domain.device != device) continue;
+    for (const std::uint64_t member : domain.members) give(member, {.kind = kind, .reason = reason});
+    if (kind != EventKind::device_removed) continue;
+    const std::set<std::uint64_t> tgts = domain.tgts;
+    for (const std::uint64_t generation : tgts) (void)step(now, tgts_.at(generation), kind, reason);
+  }
+}
+
+// ---- outputs -----------------------------------------------------------------------------------------------------
+
+std::optional<Event> Registry::poll_event(MemberId id) {
+  if (!check(id)) return std::nullopt;
+  Member& member = members_.at(id.number);
+  if (member.events.empty()) {
+    if (!std::exchange(member.lost, false)) return std::nullopt;
+    return Event{.kind = EventKind::events_lost};
+  }
+  Event event = member.events.front();
+  member.events.pop_front();
+  return event;
+}
+
+std::optional<MemberId> Registry::poll_waiting() {
+  if (waiting_.empty()) return std::nullopt;
+  const MemberId id = waiting_.front();
+  waiting_.pop_front();
+  members_.at(id.number).announced = false;
+  return id;
+}
+
+std::optional<TgtId> Registry::poll_ended() {
+  if (ended_.empty()) return std::nullopt;
+  const TgtId id = ended_.front();
+  ended_.pop_front();
+  return id;
+}
+
+Instant Registry::next_deadline() const {
+  return std::min(deadlines_.empty() ? never : deadlines_.begin()->first,
+                  rests_.empty() ? never : rests_.front().first);
+}
+
+void Registry::handle_deadline(Instant now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    Tgt& tgt = tgts_.at(deadlines_.begin()->second);
+    if (tgt.state == State::error) {
+      enter(now, tgt, State::drain, EventKind::unattended, 0);
+      continue;
+    }
+    if (tgt.state == State::drain) ++counters_.reaped;  // R8: those who have not let go by now
+    end(now, tgt);
+  }
+  while (!rests_.empty() && rests_.front().first <= now) {
+    resting_.erase(rests_.front().second);
+    rests_.pop_front();
+  }
+}
+
+}  // namespace parley::xrc

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Who uses which TGT queue pair, and when one ends: with its last registrant, or a bounded time after its peer went away.
+// A machine in the sense of base/machine.hpp, and a value: a copy goes its own way. docs/xrc.md has its rules; R1 to R10
+// and E1 to E7 are named there and beside the code that keeps them.
+#pragma once
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "parley/xrc.hpp"
+
+namespace parley::xrc {
+
+struct RegistryOptions {
+  std::uint32_t epoch = 1;  ///< of this registry; a later one for the same processes has a higher one
+  Duration linger{};        ///< R7: how long one that received is kept without registrants; 0: not at all
+  Duration grace = std::chrono::seconds(10);        ///< R8: how long one drains at most; 0: until the last unregisters
+  Duration error_grace = std::chrono::seconds(60);  ///< then one that failed drains; 0: it may stay
+  Duration quarantine = std::chrono::seconds(60);   ///< how long an ended one's number rests
+  Duration recovery{};       ///< from the first call on: how long members of an earlier epoch may declare what they had
+  bool join_failed = false;  ///< E2: members may register with one that failed, and are told so first
+  bool assigns_numbers = true;  ///< false: creators bring the number that their device chose
+  std::uint32_t qpn_first = 0x800000, qpn_last = 0xFFFFFE;  ///< that it assigns, in turn
+  std::uint32_t qpn_next = 0;                               ///< where it begins; 0: at the first
+
+  // Bounds. What is beyond is refused with no_memory or too_many_members.
+  std::uint32_t domains_max = 1024, members_max = 4096, members_per_domain = 1024;
+  std::uint32_t tgts_max = 65536, registrations_max = 1U << 20, srqs_max = 65536;
+  std::uint32_t resting_max = 65536;  ///< numbers at rest that are remembered; the oldest is forgotten first
+  std::uint32_t events_max = 256;     ///< of a member that it has not taken; what is beyond is lost, and it is told so
+};
+
+/// A membership: one attachment of one process to one domain. The number is never used again within an epoch.
+struct MemberId {
+  std::uint32_t epoch = 0;
+  std::uint64_t number = 0;
+  friend auto operator<=>(const MemberId&, const MemberId&) = default;
+};
+
+struct OpenParameters {
+  std::optional<DomainKey> key{};  ///< none: a private domain, which nobody else can open
+  std::uint64_t device = 0;        ///< of a private one; otherwise the key has it
+  bool create = true;              ///< a domain that nobody has open is made
+  bool exclusive = false;          ///< one that somebody has open is refused
+  Process process{};
+};
+
+struct CreateParameters {
+  std::optional<Peer> peer{};  ///< the one that is there for this peer is registered with instead
+  std::uint32_t qpn = 0;       ///< chosen by the device, where the registry does not assign numbers
+  bool reserve = false;        ///< it is published later: nobody else gets at it until then
+};
+struct Created {
+  TgtId id{};
+  State state = State::reset;
+  bool existing = false;  ///< it was there already
+};
+struct Registered {
+  TgtId id{};
+  State state = State::reset;
+  bool already = false;  ///< R2: nothing was added
+};
+/// What a member of an earlier epoch had.
+struct Declared {
+  TgtId id{};
+  State state = State::reset;
+  std::optional<Peer> peer{};
+  AttributeDigests attributes{};
+  EventKind why = EventKind::none;  ///< of error and drain: what the member was told
+  std::uint32_t reason = 0;
+  std::uint64_t events = 0;  ///< the sequence number of the last event that it got
+};
+
+/// What becomes of a packet that names a shared receive queue.
+enum class Route : std::uint8_t { delivered, not_ready, no_such_srq, srq_of_other_domain };
+
+class Registry {
+ public:
+  /// Errors: Refusal::invalid.
+  static Result<Registry> create(Instant now, const RegistryOptions& options = {});
+
+  // ---- members. Errors of all that take one: not_member, stale_epoch.
+
+  /// Errors: unknown_domain, domain_exists, too_many_members, no_memory.
+  Result<MemberId> open(Instant now, const OpenParameters& parameters);
+  /// Errors: busy (it has registrations or queues; not if `force`).
+  Result<void> close(Instant now, MemberId member, bool force);
+  /// R5: its process has ended, by whatever cause.
+  void dead(Instant now, MemberId member);
+
+  // ---- TGT queue pairs. Errors of all that take one: not_found, gone, other_domain.
+
+  /// R1. Errors: busy (the peer's is reserved by another member, or may yet be declared; the number rests), invalid (qpn),
+  /// no_memory.
+  Result<Created> create(Instant now, MemberId member, const CreateParameters& parameters);
+  /// Of one that was reserved. `qpn`: 0 keeps the assigned one. Errors: state, busy, invalid.
+  Result<TgtId> publish(Instant now, MemberId member, TgtId id, std::uint32_t qpn = 0);
+  /// Errors: state (it has failed), busy (it may yet be declared), no_memory. Generation 0: whichever has the number now;
+  /// wrong_type.
+  Result<Registered> enlist(Instant now, MemberId member, TgtId id);
+  /// R3, R4, E3. Returns how many events were thrown away with it. Errors: not_registered. Generation 0 as above.
+  Result<std::uint32_t> unregister(Instant now, MemberId member, TgtId id);
+  /// To init, rtr, rts, error, or reset. `digest` is of the attributes. True: it was there already, with the same. Errors:
+  /// not_registered, state, conflict, busy (reset, and others are registered).
+  Result<bool> modify(Instant now, MemberId member, TgtId id, State to, std::uint64_t digest);
+  Result<TgtView> query(Instant now, MemberId member, TgtId id) const;
+
+  // ---- what devices, connection managers and administrators say
+
+  /// E1. In a state where it means nothing: ignored. Errors: state (creating, linger), not_found, gone, invalid.
+  Result<void> report(Instant now, TgtId id, EventKind kind, std::uint32_t reason);
+  /// The live one of a peer in a member's domain. Errors: not_found.
+  Result<TgtId> find(MemberId member, const Peer& peer) const;
+  /// E6: to every member of the device's domains, and with device_removed to their TGT queue pairs.
+  void report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason);
+
+  // ---- shared receive queues, and numbers of other queue pairs. R10.
+
+  Result<void> add_srq(MemberId member, std::uint32_t srqn);     ///< errors: conflict, no_memory, invalid
+  Result<void> remove_srq(MemberId member, std::uint32_t srqn);  ///< errors: not_found
+  Result<void> note_other(MemberId member, std::uint32_t qpn);   ///< errors: conflict, no_memory, invalid
+  Result<Route> route(TgtId id, std::uint32_t srqn) const;
+
+  // ---- a new registry for processes that live on
+
+  /// Until `recovery` is over; then, and for what this registry made itself, it is enlist(). Errors: gone, conflict,
+  /// no_memory, invalid.
+  Result<Registered> restore(Instant now, MemberId member, const Declared& declared);
+
+  // ---- outputs
+
+  /// E4, E7. Events of one TGT queue pair come in their order.
+  std::optional<Event> poll_event(MemberId member);
+  /// Members that have events, each once, since it was last said.
+  std::optional<MemberId> poll_waiting();
+  /// TGT queue pairs that ended: whoever has the device ends the real one.
+  std::optional<TgtId> poll_ended();
+  Instant next_deadline() const;
+  void handle_deadline(Instant now);
+
+  bool is_member(MemberId member) const { return member.epoch == options_.epoch && members_.contains(member.number); }
+  bool is_registered(MemberId member, TgtId id) const;
+  std::uint64_t device_of(MemberId member) const;  ///< of its domain; 0 for no member
+  std::vector<DomainView> domains(Instant now) const;
+  const Counters& counters() const { return counters_; }
+  std::size_t tgt_count() const { return tgts_.size(); }
+  std::size_t resting_count() const { return resting_.size(); }
+  std::size_t srq_count() const { return srqs_.size(); }
+  std::size_t lingering_count() const { return lingering_; }
+  /// The number that is assigned next, for the registry that may come after this one.
+  std::uint32_t qpn_next() const { return qpn_next_; }
+  const RegistryOptions& options() const { return options_; }
+
+ private:
+  struct Tgt {
+    TgtId id{};
+    std::uint64_t domain = 0;
+    State state = State::reset;
+    State kept = State::reset;  // of linger: what it goes back to
+    AttributeDigests attributes{};
+    std::optional<Peer> peer{};
+    EventKind why = EventKind::none;
+    std::uint32_t reason = 0;
+    std::uint64_t events = 0, why_sequence = 0;
+    std::set<std::uint64_t> registrants{};  // members; registrations_max in all
+    Instant made{}, deadline = never;
+  };
+  struct Member {
+    std::uint64_t domain = 0;
+    Process process{};
+    std::set<std::uint64_t> registrations{};  // generations
+    std::set<std::uint32_t> srqs{}, others{};
+    std::deque<Event> events{};  // events_max
+    bool lost = false, announced = false;
+  };
+  struct Domain {
+    std::optional<DomainKey> key{};
+    std::uint64_t device = 0;
+    std::set<std::uint64_t> members{}, tgts{};  // numbers, generations
+    std::map<Peer, std::uint64_t> peers{};      // of those that may be registered with
+  };
+  struct Resting {
+    TgtId id{};
+    std::uint64_t domain = 0;
+    Instant until{};
+  };
+  using Found = Result<std::uint64_t>;  // a generation
+
+  Registry(Instant now, const RegistryOptions& options);
+
+  Result<void> check(MemberId member) const;
+  Found locate(Instant now, std::uint64_t domain, TgtId id) const;
+  Refusal why_not(Instant now, std::uint64_t domain, TgtId id) const;
+  Result<std::uint64_t> domain_for(Instant now, const OpenParameters& parameters);
+  void leave(Instant now, std::uint64_t number, bool died);
+  Result<std::uint32_t> take_number(std::uint32_t wanted);
+  Result<void> usable(std::uint32_t qpn) const;
+  Result<void> make_room(Instant now);
+  Tgt& make(Instant now, std::uint64_t domain, TgtId id, State state);
+  void name_peer(Tgt& tgt);
+  Result<Registered> join(std::uint64_t number, Tgt& tgt);
+  void leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died);
+  void add_registrant(std::uint64_t number, Tgt& tgt);
+  void go_back(Tgt& tgt);
+  void set_deadline(Tgt& tgt, Instant at);
+  Result<void> step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason);
+  void merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& declared);
+  Result<void> note(std::map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number);
+  std::uint32_t purge(std::uint64_t number, std::uint64_t generation);
+  void end(Instant now, Tgt& tgt);
+  void enter(Instant now, Tgt& tgt, State state, EventKind kind, std::uint32_t reason);
+  void tell(Tgt& tgt, EventKind kind, std::uint32_t reason);
+  void give(std::uint64_t number, Event event);
+  void forget_peer(Tgt& tgt);
+  TgtView view(Instant now, const Tgt& tgt) const;
+  bool recovering(Instant now) const { return now < recovery_until_; }
+
+  RegistryOptions options_;
+  std::map<std::uint64_t, Domain> domains_;                // domains_max
+  std::map<DomainKey, std::uint64_t> keys_;                // of shared ones
+  std::map<std::uint64_t, Member> members_;                // members_max
+  std::map<std::uint64_t, Tgt> tgts_;                      // by generation; tgts_max
+  std::map<std::uint32_t, std::uint64_t> numbers_;         // of tgts_: number to generation
+  std::map<std::uint32_t, Resting> resting_;               // resting_max
+  std::deque<std::pair<Instant, std::uint32_t>> rests_;    // of resting_, in the order of their ends
+  std::map<std::uint32_t, std::uint64_t> srqs_, others_;   // number to member; srqs_max each
+  std::set<std::pair<Instant, std::uint64_t>> deadlines_;  // of tgts_
+  std::deque<MemberId> waiting_;                           // members_max
+  std::deque<TgtId> ended_;                                // tgts_max: create() waits for whoever takes them
+  Counters counters_;
+  std::size_t lingering_ = 0, registrations_ = 0;
+  std::uint64_t last_generation_, last_member_ = 0, last_domain_ = 0;
+  std::uint32_t qpn_next_;
+  Instant recovery_until_;
+};
+
+}  // namespace parley::xrc

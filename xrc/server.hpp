@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The broker without its sockets: connections and their messages on one side, a Registry on the other. A connection is a
+// process, and at most one membership: when it ends, the process counts as dead. A machine in the sense of base/machine.hpp.
+#pragma once
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "xrc/message.hpp"
+#include "xrc/registry.hpp"
+
+namespace parley::xrc {
+
+using ConnectionNumber = std::uint64_t;
+
+struct ServerOptions {
+  std::uint32_t admin_uid = 0;  ///< besides root, who may end TGT queue pairs of others
+  std::uint32_t connections_max = 4096;
+  std::uint32_t connections_per_user = 3072;  ///< of those; root may have all
+  std::uint32_t answers_max = 64;             ///< that a connection has not taken; it is not read until it has
+};
+
+/// What the system says of who connected; not what it says itself.
+struct Credentials {
+  std::uint32_t pid = 0, uid = 0;
+  std::uint64_t start = 0;  ///< 0: not known
+};
+/// Of the descriptor that came with a message.
+struct FileFacts {
+  std::uint64_t st_dev = 0, st_ino = 0;
+  std::uint32_t uid = 0;
+  bool shared = false;  ///< others than its owner may write to it
+};
+
+class Server {
+ public:
+  Server(Registry registry, const ServerOptions& options) : registry_(std::move(registry)), options_(options) {}
+
+  /// Errors: no_memory. The number is new.
+  Result<void> connected(ConnectionNumber number, const Credentials& credentials);
+  void handle_message(Instant now, ConnectionNumber number, ConstBytes octets, const std::optional<FileFacts>& file);
+  /// Its process is dead, as far as anybody can tell.
+  void disconnected(Instant now, ConnectionNumber number);
+
+  /// False: it has answers that it does not take, or is about to be closed.
+  bool takes_input(ConnectionNumber number) const;
+  /// The next message for it: answers first, in the order of the requests; one to request 0 is news of a queue pair.
+  std::optional<Bytes> poll_transmit(Instant now, ConnectionNumber number);
+  /// Connections that have something to be sent, each once, since it was last said.
+  std::optional<ConnectionNumber> poll_waiting();
+  /// Those to be closed, once poll_transmit() has nothing more. They are then told disconnected() as others are.
+  bool is_over(ConnectionNumber number) const;
+
+  Instant next_deadline() const { return registry_.next_deadline(); }
+  void handle_deadline(Instant now) { registry_.handle_deadline(now); }
+  std::optional<TgtId> poll_ended() { return registry_.poll_ended(); }
+  Registry& registry() { return registry_; }
+  const Registry& registry() const { return registry_; }
+  std::size_t connection_count() const { return connections_.size(); }
+
+ private:
+  /// A list that is being sent: what there was when it was asked for.
+  struct Listing {
+    std::uint64_t number = 0;
+    std::vector<DomainView> domains{};
+    Counters counters{};
+    std::size_t domain = 0, member = 0, tgt = 0, registrant = 0, counter = 0;
+    bool begun = false;  // the domain itself was sent
+    bool tgt_begun = false;
+  };
+  struct Connection {
+    Credentials credentials{};
+    Process process{};
+    bool greeted = false, over = false, waiting = false;
+    std::optional<MemberId> member{};
+    std::deque<Answer> answers{};  // answers_max, and one for each message under way when it is full
+    std::set<TgtId> changed{};  // what others have modified and it was not told of; at most what it is registered with
+    std::optional<Listing> list{};
+  };
+
+  void answer(ConnectionNumber number, Answer answer);
+  void wake(ConnectionNumber number, Connection& connection);
+  Answer serve(Instant now, Connection& c, ConnectionNumber number, const Request& r,
+               const std::optional<FileFacts>& file);
+  Answer hello(Connection& c, const Request& r);
+  Answer open(Instant now, Connection& c, ConnectionNumber number, const Request& r,
+              const std::optional<FileFacts>& file);
+  Answer serve_member(Instant now, Connection& c, const Request& r);
+  Answer serve_tgt(Instant now, MemberId member, const Request& r);
+  Answer serve_said(Instant now, MemberId member, const Request& r);
+  Answer known(Instant now, MemberId member, TgtId id, bool already) const;
+  void changed(Instant now, MemberId by, TgtId id);
+  Answer kill(Instant now, const Connection& c, const Request& r);
+  std::optional<Item> next_item(Listing& list) const;
+
+  Registry registry_;
+  ServerOptions options_;
+  std::map<ConnectionNumber, Connection> connections_;   // connections_max
+  std::map<std::uint64_t, ConnectionNumber> by_member_;  // of those that have opened a domain
+  std::deque<ConnectionNumber> waiting_;                 // connections_max
+};
+
+}  // namespace parley::xrc
