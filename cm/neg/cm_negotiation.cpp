@@ -15,8 +15,8 @@
 namespace parley::neg {
 namespace {
 
-constexpr Duration linger = std::chrono::seconds(2);  // for the peer's half of the hang-up
-constexpr std::uint32_t rounds = 20;                  // perftest's server listens anew for the second connection
+constexpr Duration leave_within = std::chrono::seconds(2);  // for the peer's half of the hang-up
+constexpr std::uint32_t second_rounds = 20;                 // perftest's server listens anew for the second connection
 Request what_it_is() { return {.plugin = "parley", .variant = "perftest"}; }
 
 /// The second connection's queue pair, for DeviceQp.
@@ -43,7 +43,8 @@ Result<QueuePair*> LinkGround::make_qp(const QpInit& init) {
        .ord = static_cast<std::uint16_t>(number_of(link_.config, "ord")),
        .qp = init,
        .timeout = link_.timeout,
-       .retry = {.rounds = rounds, .first = std::chrono::milliseconds(50), .cap = std::chrono::milliseconds(500)}});
+       .retry = {
+           .rounds = second_rounds, .first = std::chrono::milliseconds(50), .cap = std::chrono::milliseconds(500)}});
   if (!connecting) return tl::unexpected(connecting.error());
   if (link_.id.qp() != nullptr) return link_.id.qp();
   return fail(Errc::unsupported, "the queue pair is made too late to post receives");
@@ -302,7 +303,7 @@ void CmTalks::end(Instant now, std::optional<Failure> failure) {
   }
   events_.push_back(std::move(ended));
   phase_ = Phase::leaving;
-  leave_by_ = after(now, linger);
+  leave_by_ = after(now, leave_within);
   if (control_up_ && !control_.disconnect()) control_up_ = false;
   if (link_ && link_->up && !link_->id.disconnect()) link_->up = false;
   if (!control_up_ && !(link_ && link_->up)) leave_by_ = now;

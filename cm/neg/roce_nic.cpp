@@ -74,7 +74,7 @@ struct Bound {
   Address local{};
 };
 
-Outcome<Bound> bind(RoceNic& nic, const RoceDriving& driving, const Wanted& wanted) {
+Outcome<Bound> bind_wanted(RoceNic& nic, const RoceDriving& driving, const Wanted& wanted) {
   const BindId id = nic.bind(wanted.local, wanted.peer);
   driving.turn({});
   const auto answer = nic.answer(id);
@@ -95,7 +95,7 @@ Outcome<std::unique_ptr<QpDriver>> make_roce_qp(const std::shared_ptr<RoceNic>& 
   if (auto sane = check_device_qp(transport, config); !sane) return tl::unexpected(sane.error());
   const auto wanted = wanted_of(config);
   if (!wanted) return tl::unexpected(wanted.error());
-  const auto bound = bind(*nic, driving, *wanted);
+  const auto bound = bind_wanted(*nic, driving, *wanted);
   if (!bound) return tl::unexpected(bound.error());
   const Gid gid = gid_of(bound->local);
   auto ground = std::make_unique<RoceGround>(nic, driving, bound->bind, gid);

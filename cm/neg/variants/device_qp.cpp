@@ -20,11 +20,11 @@ using namespace std::chrono_literals;
 constexpr std::size_t test_max = 64;         // octets of a test message
 constexpr std::size_t length_max = 1 << 30;  // of the memory that is registered
 constexpr std::size_t datagram_max = 4096;   // octets of the longest path MTU
-constexpr std::size_t page = 4096;
+constexpr std::size_t whole_page = 4096;
 constexpr std::uint32_t play_sends = 128, play_receives = 512, test_depth = 8;
 constexpr std::uint64_t test_receives = 4;  // of UD: datagrams of others may come first
 constexpr std::uint8_t hop_limit = 64;
-constexpr Duration look = 5ms;         // how long take_test() waits: other sessions wait as long
+constexpr Duration look_time = 5ms;    // how long take_test() waits: other sessions wait as long
 constexpr int looks_before_again = 8;  // UC and UD: the test message may be lost
 
 tl::unexpected<Failure> not_registered(const Error& why) {
@@ -45,9 +45,9 @@ Access rights_of(const Config& config, Transport transport) {
 /// Memory of whole pages.
 class Pages {
  public:
-  explicit Pages(std::size_t octets) : octets_((octets + page - 1) / page * page) {
+  explicit Pages(std::size_t octets) : octets_((octets + whole_page - 1) / whole_page * whole_page) {
     if (octets_ == 0) return;
-    at_.reset(static_cast<std::uint8_t*>(::operator new (octets_, std::align_val_t{page}, std::nothrow)));
+    at_.reset(static_cast<std::uint8_t*>(::operator new (octets_, std::align_val_t{whole_page}, std::nothrow)));
     if (at_) std::memset(at_.get(), 0, octets_);
   }
   bool ok() const { return octets_ == 0 || at_; }
@@ -55,7 +55,7 @@ class Pages {
 
  private:
   struct Free {
-    void operator()(std::uint8_t* at) const { ::operator delete (at, std::align_val_t{page}); }
+    void operator()(std::uint8_t* at) const { ::operator delete (at, std::align_val_t{whole_page}); }
   };
   std::size_t octets_;
   std::unique_ptr<std::uint8_t, Free> at_;
@@ -268,7 +268,7 @@ Outcome<void> DeviceQp::post_test() {
 }
 
 Outcome<std::optional<Bytes>> DeviceQp::take_test() {
-  const Instant end = ground_->now() + look;
+  const Instant end = ground_->now() + look_time;
   do {
     WorkCompletion done;
     if (poll({&done, 1}) == 0) {
