@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "parley/wire/mpa.h"
+#include "wire/ib/packet.hpp"
 
 namespace parley::sim::check {
 namespace {
@@ -142,6 +143,23 @@ void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& jud
   if (attempt.touched || attempt.corrupted || quirky) return;
   check_graceful(i, r, "the initiator", "the responder", compare);
   if (r != nullptr) check_graceful(*r, &i, "the responder", "the initiator", compare);
+}
+
+// IBA §12.9: an ended connection is remembered for its timewait, in which a late copy of its REQ is none to ask a user about.
+void check_timewait(const Attempt& attempt, Judge& judge) {
+  if (!attempt.roce || attempt.corrupted || attempt.initiator.find(Told::retrying) != nullptr) return;
+  constexpr Duration least = std::chrono::milliseconds(100);  // ibcm::AgentOptions::timewait_min
+  Compare compare(attempt, judge);
+  const auto& ib = attempt.initiator.ib;
+  const Duration timewait = std::max<Duration>(least, ib ? wire::ib::timeout_of(ib->timeout) : Duration{});
+  for (std::size_t i = 1; i < attempt.responders.size(); ++i) {
+    const End &before = *attempt.responders[i - 1], &again = *attempt.responders[i];
+    if (before.crashed || before.dropped || before.refused || before.incarnation != again.incarnation) continue;
+    if (before.over() && again.told.front().at - before.told.back().at >= timewait) continue;
+    compare.add(again.told.front().at,
+                "the responder was asked about the same request a second time, before it could forget the first",
+                "IBA §12.9");
+  }
 }
 
 }  // namespace parley::sim::check

@@ -10,4 +10,7 @@ namespace parley::sim::check {
 /// `ended`: the run is over. An attempt that a fault touched may end differently at its two ends, but must end at both.
 void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& judge);
 
+/// Of RoCE, when nothing is under way any more: no user was asked about a late copy of a request (IBA §12.9).
+void check_timewait(const Attempt& attempt, Judge& judge);
+
 }  // namespace parley::sim::check

@@ -140,6 +140,7 @@ class Run {
     for (const check::Attempt& attempt : workload_.attempts()) {
       const bool stays = scenario_.connects[attempt.connect].closer == Closer::nobody;
       check::check_settlement(attempt.initiator, attempt.label, ended, stays, world_.now(), judge_);
+      check::check_timewait(attempt, judge_);
       for (const auto& r : attempt.responders)
         check::check_settlement(*r, attempt.label, ended, stays, world_.now(), judge_);
     }

@@ -176,8 +176,8 @@ void HostApp::on(cm::ConnectFailed& event) {
 void HostApp::on(cm::Retrying& event) {
   Live* end = find(event.id);
   if (end == nullptr) return stray("Retrying", event.id);
+  if (event.peer.port != 0) end->record->peer = event.peer;  // first: its address may be known by now
   told_failure(*end, check::Told::retrying, event.why);
-  if (event.peer.port != 0) end->record->peer = event.peer;
   end->learned = false;
   unlearned_.push_back(end->serial);
 }

@@ -244,7 +244,8 @@ void HostApp::learn() {
 void HostApp::learn_address(Live& end) {
   if (end.learned || !end.id) return;
   const auto local = end.id.local_address();
-  if (!local || local->port == 0 || *local == end.record->local) return;
+  // An HCA's connection has a port before it has an address.
+  if (!local || local->port == 0 || local->is_any() || *local == end.record->local) return;
   end.learned = true;
   end.record->local = *local;
   if (end.record->role == mpa::Role::initiator) workload_.bind(*local, end.record->peer, *end.attempt);
