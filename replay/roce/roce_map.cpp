@@ -53,16 +53,23 @@ void RoceMap::draw_own(const RoceRecording& recording) {
   const auto draw_id = [&](std::uint32_t recorded) {
     if (recorded != 0) mine.ids.try_emplace(recorded, static_cast<std::uint32_t>(rng_.next() >> 32) | 1);
   };
+  const auto draw_queue_pair = [&](std::uint32_t recorded) {
+    if (recorded >= capture::first_free_qpn && recorded < PARLEY_IB_QPN_MULTICAST)
+      mine.queue_pairs.try_emplace(recorded, 0x100 + static_cast<std::uint32_t>(rng_.next() % 0xFFF000));
+  };
   for (const RoceStep& step : recording.steps) {
-    if (!step.cm || step.from != played_) continue;
+    if (step.from != played_) continue;
+    if (!step.cm) {
+      draw_queue_pair(step.packet().deth.source_qpn);  // who sends datagrams need not have told its number before
+      continue;
+    }
     std::visit(
         [&](auto m) {
           if constexpr (requires { m.local_comm_id; }) draw_id(m.local_comm_id);
           if constexpr (std::is_same_v<decltype(m), wire::ib::CmSidrReq>) draw_id(m.request_id);
           if constexpr (requires { m.local_ca_guid; }) recorded_guid_ = m.local_ca_guid;
           const std::uint32_t* qpn = queue_pair_of(m);
-          if (qpn != nullptr && *qpn >= capture::first_free_qpn && *qpn < PARLEY_IB_QPN_MULTICAST)
-            mine.queue_pairs.try_emplace(*qpn, 0x100 + static_cast<std::uint32_t>(rng_.next() % 0xFFF000));
+          if (qpn != nullptr) draw_queue_pair(*qpn);
         },
         step.cm->body);
   }

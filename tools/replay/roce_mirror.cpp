@@ -35,6 +35,7 @@ std::uint32_t number_of(const std::array<std::uint8_t, 4>& octets) { return Read
 void RoceMirror::let_go() {
   if (id_) id_.destroy();
   id_ = listener_ = {};
+  way_.reset();
   cq_.reset();
 }
 
@@ -155,14 +156,22 @@ void RoceMirror::answer(const cm::ConnectRequest& request) {
     events_.push_back(fmt::format("Parley cannot accept so: {}", done.error().message()));
 }
 
+void RoceMirror::established(sim::Host& host, const cm::Established& is) {
+  up_ = true;
+  progress_at_ = host.now();
+  events_.emplace_back("established");
+  const auto* agreed = std::get_if<ib::Parameters>(&is.parameters);
+  if (agreed == nullptr || !agreed->ah) return;
+  if (auto made = host.device().create_ah(pd_, *agreed->ah)) way_ = std::move(*made);
+  peer_qpn_ = agreed->remote_qp_num;  // a server learns it by the first datagram
+  constexpr std::uint32_t q_key_of_rdma_cm = 0x01234567;
+  peer_q_key_ = agreed->remote_qkey != 0 ? agreed->remote_qkey : q_key_of_rdma_cm;
+}
+
 void RoceMirror::event(sim::Host& host, cm::Event event) {
   const auto mine = [this](const cm::Id& id) { return id_ && id == id_; };
   if (const auto* asked = std::get_if<cm::ConnectRequest>(&event)) return answer(*asked);
-  if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && mine(is->id)) {
-    up_ = true;
-    progress_at_ = host.now();
-    events_.emplace_back("established");
-  }
+  if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && mine(is->id)) established(host, *is);
   if (const auto* is = std::get_if<cm::Rejected>(&event); is != nullptr && mine(is->id))
     events_.push_back("rejected: " + is->why.to_string());
   if (const auto* is = std::get_if<cm::ConnectFailed>(&event)) events_.push_back("failed: " + is->why.to_string());
@@ -180,6 +189,7 @@ void RoceMirror::on_turn(sim::Host& host) {
       if (wc.status != WcStatus::success) continue;
       if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::recv_rdma_with_imm) {
         ++sends_seen_;
+        if (peer_qpn_ == 0) peer_qpn_ = wc.src_qp;
         post_receive(wc.wr_id);
       } else if (wc.opcode == WcOpcode::rdma_read || wc.opcode == WcOpcode::fetch_add ||
                  wc.opcode == WcOpcode::comp_swap) {
@@ -240,6 +250,9 @@ bool RoceMirror::post(const Act& what) {
   wr.wr_id = what.step;
   wr.solicited = last.bth.solicited;
   wr.imm_data = number_of(last.imm);
+  wr.ah = way_.get();  // of datagrams; null otherwise
+  wr.remote_qp_num = peer_qpn_;
+  wr.remote_qkey = peer_q_key_;
   std::size_t length = what.payload.size();
   switch (recording_.steps[what.step].operation()) {
     case Operation::write_first:

@@ -79,6 +79,7 @@ class RoceMirror final : public sim::App {
   void fill(const std::vector<Fill>& fills);
   void event(sim::Host& host, cm::Event event);
   void answer(const cm::ConnectRequest& request);
+  void established(sim::Host& host, const cm::Established& is);
   void connect(sim::Host& host);
   QpInit queue_pair() const;
   ib::Options terms() const;
@@ -103,6 +104,8 @@ class RoceMirror final : public sim::App {
   MemoryRegion arena_mr_, receive_mr_;
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
+  std::unique_ptr<AddressHandle> way_;  // of datagrams
+  std::uint32_t peer_qpn_ = 0, peer_q_key_ = 0;
   cm::Id listener_, id_;  // id_ owns the queue pair: destroyed before cq_
   bool up_ = false, over_ = false;
   std::size_t next_act_ = 0, sends_seen_ = 0, answers_seen_ = 0;
