@@ -133,11 +133,13 @@ void Context::fill(parley_event& out, cm::Event& event) {
   out.rule = texts_.rule.c_str();
   out.received = texts_.received.c_str();
   out.advice = texts_.advice.c_str();
-  Named* named = out.listener != 0 ? find(out.listener) : find(out.id);
-  if (named != nullptr) out.user = named->user;
-  const bool known = find(out.id) != nullptr;
-  name(id);
-  if (!known && out.type == PARLEY_EVENT_CONNECT_FAILED) passing_ = out.id;
+  const Named* whose = find(out.id);
+  if (whose == nullptr) {
+    whose = &name(id);
+    if (out.type == PARLEY_EVENT_CONNECT_FAILED) passing_ = out.id;
+  }
+  if (out.listener != 0) whose = find(out.listener);
+  if (whose != nullptr) out.user = whose->user;
 }
 
 // Who destroyed the listener wants none of its requests.

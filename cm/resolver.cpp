@@ -12,7 +12,10 @@
 namespace parley::cm {
 Failure NotFound::of(const Address& peer, Duration age) const {
   Failure out{.step = step, .code = code, .advice = advice};
-  out.received = fmt::format("{}: {}, as a search found {} ago", peer.to_string(), code.message(), duration_text(age));
+  // A driver may have taken the answer a moment after its turn began.
+  out.received = age <= Duration{}
+                     ? peer.to_string() + ": as another search has just found"
+                     : fmt::format("{}: as another search found {} ago", peer.to_string(), duration_text(age));
   return out;
 }
 

@@ -117,7 +117,7 @@ bool Rdmacm::tell_known(Connection& c, Instant now) {
   const cm::Found* known = core_->resolver.known(key, now);
   if (known == nullptr || known->device == nullptr || known->reason.empty()) return false;
   cm::Found way = *known;
-  way.reason += ", as found " + duration_text(now - core_->resolver.known_since(key)) + " ago";
+  way.reason += ", as found " + duration_text(std::max(now - core_->resolver.known_since(key), Duration{})) + " ago";
   c.device = static_cast<NicDevice*>(way.device);
   c.local = way.local;
   enter(c, Phase::resolved);

@@ -77,6 +77,11 @@ def cm_cases(device):
     yield Case("no-such-host", device, "b", STOCK_RPING.replace("{pings}", "1"),
                f"{PARLEY} connect 192.0.2.99:{{port}} {NIC}", interrupt=True, server_exit=None,
                client_says=["resolve the address of 192.0.2.99"], client_exit=3)
+    # One search finds that nobody is there; the others take its answer.
+    yield Case("no-such-host.many", device, "b", STOCK_RPING.replace("{pings}", "1"),
+               f"{PARLEY} connect 192.0.2.98:{{port}} --count 20 --concurrency 20 {NIC}", interrupt=True, server_exit=None,
+               client_says=["resolve the address of 192.0.2.98:[0-9]+: .*: as another search (has just found|found .* ago)",
+                            "0 of 20 connections"], client_exit=3)
     yield Case("twenty-four-at-once", device, "a",  # siw has 32 completion queues, for both of its processes
                f"{PARLEY} listen {{address}}:{{port}} --echo --count 24 --quiet {NIC}",
                f"{PARLEY} connect {{address}}:{{port}} --count 24 --concurrency 24 --send 2 --echoed --quiet {NIC}",

@@ -213,6 +213,20 @@ TYPED_TEST(Managers, NewcomersGoWhereTheirListenerIs) {
   second.destroy();
 }
 
+TYPED_TEST(Managers, ARequestThatWaitsNamesItsListenerWhereThatIs) {
+  Beside& worker = this->beside(this->server.cm);
+  this->listener = this->listen(worker.cm());
+  ASSERT_TRUE((this->template wait<cm::Listening>(worker)));
+  this->asked.push_back(this->connect());
+  ASSERT_TRUE(this->net.run_until([&] { return worker.cm().has_events(); }));
+  ASSERT_TRUE(this->listener.migrate(this->server.cm));
+  auto* request = worker.template last<cm::ConnectRequest>();
+  ASSERT_NE(request, nullptr);
+  EXPECT_TRUE(request->listener == this->listener);
+  ASSERT_TRUE(request->id.accept());
+  EXPECT_TRUE((this->template wait<cm::Established>(worker)));
+}
+
 TYPED_TEST(Managers, EachHasItsOwnListenersAndConnections) {
   Beside& worker = this->beside(this->server.cm);
   Beside& caller = this->beside(this->client.cm);
@@ -314,6 +328,25 @@ TYPED_TEST(Managers, AreBoundedAndFailBehindTheirHost) {
   EXPECT_TRUE(last.devices().empty());
   EXPECT_FALSE(last.poll_event());
   id.destroy();
+}
+
+TEST(ManagersIwarp, APeerThatHasNotAskedYetGoesWithTheListener) {
+  testing_net::Net net;
+  testing_net::Host& host = net.add_host(1);
+  Beside worker(host.cm);
+  cm::Id listener = *host.cm.listen(Address::any(Address::Family::v4, 7471));
+  ASSERT_TRUE(net.run_until([&] { return host.last<cm::Listening>() != nullptr; }));
+  testing_net::End& raw = net.raw_connect(host.last<cm::Listening>()->local);
+  ASSERT_TRUE(net.run_until([&] { return raw.up; }));
+  ASSERT_TRUE(listener.migrate(worker.cm()));
+  Bytes request(20);
+  constexpr std::string_view words = "MPA ID Req Frame\x40\x01";  // RFC 5044 §7.1.1: CRC asked for, revision 1
+  std::copy(words.begin(), words.end(), request.begin());
+  raw.send(request);
+  ASSERT_TRUE(net.run_until([&] { return worker.last<cm::ConnectRequest>() != nullptr; }));
+  EXPECT_EQ(host.last<cm::ConnectRequest>(), nullptr);
+  worker.last<cm::ConnectRequest>()->id.destroy();
+  listener.destroy();
 }
 
 }  // namespace
