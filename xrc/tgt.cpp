@@ -219,7 +219,6 @@ Result<std::uint32_t> Registry::unregister(Instant now, MemberId member, TgtId i
 
 /// R4: who finds it after this finds one with registrants, or none.
 void Registry::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died) {
-  purge(number, tgt.id.generation);
   tgt.registrants.erase(number);
   members_.at(number).registrations.erase(tgt.id.generation);
   --registrations_;

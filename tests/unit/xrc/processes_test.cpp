@@ -397,6 +397,23 @@ TEST(XrcProcesses, Row37_AHundredProcessesOfTwoNodes) {
   EXPECT_EQ(w.server->registry().counters().registered, 50U * 50U);
 }
 
+TEST(XrcProcesses, OnlyThoseWhoMaySayWhatHasHappened) {
+  play([](World& w) {
+    Node &p1 = w.process(1), &stranger = w.process(2);
+    const TgtId id = w.receiver(p1);
+    EXPECT_EQ(w.report(stranger, id, EventKind::fatal), "not_registered");
+    EXPECT_EQ(w.said(stranger, {.ask = Ask::route, .tgt = id, .other = 1}), "not_registered");
+    EXPECT_EQ(w.report(p1, id, EventKind::killed), "not_permitted");
+    EXPECT_EQ(w.said(p1, {.ask = Ask::kill, .tgt = id}), "not_permitted");
+    EXPECT_EQ(w.said(p1, {.ask = Ask::report_device, .kind = EventKind::fatal}), "invalid");
+    EXPECT_EQ(w.state(id), "rtr");
+    EXPECT_EQ(w.said(stranger, {.ask = Ask::report_device, .kind = EventKind::device_removed}), "none");
+    w.settle();
+    EXPECT_EQ(World::names(p1), "device_removed device_removed");
+    EXPECT_EQ(w.state(id), "drain");
+  });
+}
+
 TEST(XrcProcesses, Row30_OneUserLeavesRoomForOthers) {
   Server server(*Registry::create(t0, {}), {.connections_max = 4, .connections_per_user = 2});
   EXPECT_TRUE(server.connected(1, {.uid = 7}) && server.connected(2, {.uid = 7}));

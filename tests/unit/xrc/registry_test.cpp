@@ -341,6 +341,18 @@ TEST(XrcRegistry, WhatLingersGivesWayUnderPressure) {
   EXPECT_EQ(b.state(second), "rtr");
 }
 
+TEST(XrcRegistry, ADeadMemberIsNotCalledToItsEvents) {
+  Bench b;
+  const MemberId p1 = b.join(1), p2 = b.join(2);
+  const TgtId id = b.receiver(p1);
+  EXPECT_EQ(b.enlist(p2, id), "ok");
+  EXPECT_EQ(b.report(id, EventKind::fatal), "ok");
+  b.registry.dead(b.now, p1);
+  EXPECT_EQ(b.registry.poll_waiting(), p2);
+  EXPECT_FALSE(b.registry.poll_waiting());
+  EXPECT_EQ(b.event_names(p2), "fatal");
+}
+
 TEST(XrcRegistry, QueuesGoWithTheirOwnersAndQueuePairsStay) {
   Bench b;
   const MemberId p1 = b.join(1), p2 = b.join(2), elsewhere = b.join(3, other);

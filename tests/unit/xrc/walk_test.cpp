@@ -330,13 +330,13 @@ class Walk {
     return out;
   }
 
-  static constexpr const char* named = "123";
+  static constexpr const char* digits = "123";
   void add(const std::string& name, Step step) { steps_.emplace_back(name, std::move(step)); }
 
  public:
   Walk& all_steps() {
     for (std::size_t p = 0; p < processes; ++p) {
-      const std::string who = std::string("P") + named[p] + ".";
+      const std::string who = std::string("P") + digits[p] + ".";
       add(who + "open", [this, p](Node& n) { return open(n, p); });
       add(who + "close", [this, p](Node& n) { return close(n, p, false); });
       add(who + "force", [this, p](Node& n) { return close(n, p, true); });

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Messages octet by octet, and what a member says to a broker that is a script.
+#include "base/bytes_io.hpp"
+#include "tests/unit/xrc/registry_kit.hpp"
+#include "xrc/client.hpp"
+
+namespace parley::xrc::protocol_test {
+namespace {
+using namespace kit;
+
+Bytes counting(Bytes octets) {
+  for (std::size_t i = 16; i < octets.size(); ++i) octets[i] = static_cast<std::uint8_t>(i);
+  return octets;
+}
+
+/// All octets behind the head are fields or 0: what is read is written again.
+TEST(XrcMessage, EveryOctetIsReadAndWritten) {
+  Bytes request = counting(emit(Request{.ask = Ask::modify, .number = 77}));
+  ASSERT_EQ(request.size(), 112U);
+  request[18] = 3, request[19] = 2;
+  Bytes answer = counting(emit(Answer{.number = 77, .about = Ask::query}));
+  ASSERT_EQ(answer.size(), 96U);
+  answer[16] = 4, answer[17] = 9, answer[20] = 3, answer[21] = 2, answer[22] = answer[23] = 0;
+  Bytes event = counting(emit(Event{.kind = EventKind::fatal}));
+  ASSERT_EQ(event.size(), 48U);
+  event[16] = 2, event[17] = 1, event[18] = event[19] = 0;
+  Bytes item = counting(emit(Item{.number = 77}));
+  ASSERT_EQ(item.size(), 88U);
+  item[16] = 3, item[17] = 3, item[18] = 2;
+  for (const Bytes& octets : {request, answer, event, item}) {
+    const auto message = parse(octets);
+    ASSERT_TRUE(message) << refusal_of(message);
+    EXPECT_EQ(emit(*message), octets);
+    EXPECT_EQ(number_of(octets), octets == event ? 0U : 77U);
+  }
+}
+
+TEST(XrcMessage, TheHeadIsAsTheDocsHaveIt) {
+  const Bytes octets = emit(Request{.ask = Ask::enlist, .number = 5, .tgt = {0x800001, (9ULL << 32) + 1}});
+  EXPECT_EQ(Bytes(octets.begin(), octets.begin() + 16),
+            (Bytes{'P', 'X', 'R', 'C', 1, 6, 0, 112, 0, 0, 0, 0, 0, 0, 0, 5}));
+  EXPECT_EQ(Bytes(octets.begin() + 24, octets.begin() + 28), (Bytes{0, 0x80, 0, 1}));
+  EXPECT_EQ(Bytes(octets.begin() + 32, octets.begin() + 40), (Bytes{0, 0, 0, 9, 0, 0, 0, 1}));
+}
+
+TEST(XrcMessage, WhatIsNoMessageIsRefused) {
+  for (const Bytes& good :
+       {emit(Request{.ask = Ask::enlist}), emit(Answer{}), emit(Event{.kind = EventKind::fatal}), emit(Item{})}) {
+    for (std::size_t size = 0; size < good.size(); ++size)
+      EXPECT_EQ(refusal_of(parse(ConstBytes(good).first(size))), "bad_message") << size;
+    Bytes longer = good;
+    longer.push_back(0);
+    EXPECT_EQ(refusal_of(parse(longer)), "bad_message");
+    for (const std::size_t at : {0U, 3U, 6U, 7U}) {
+      Bytes wrong = good;
+      wrong[at] ^= 0x40;
+      EXPECT_EQ(refusal_of(parse(wrong)), "bad_message") << at;
+    }
+    Bytes later = good;
+    later[4] = 2;
+    EXPECT_EQ(refusal_of(parse(later)), "bad_version");
+  }
+  Bytes hello = emit(Request{.ask = Ask::hello, .other = 2});
+  hello[4] = 9;
+  EXPECT_TRUE(parse(hello));
+  for (const std::size_t at : {18U, 19U}) {
+    Bytes wrong = emit(Request{.ask = Ask::modify});
+    wrong[at] = 200;
+    EXPECT_EQ(refusal_of(parse(wrong)), "bad_message") << at;
+  }
+}
+
+/// A member whose broker says what the test wants.
+struct Script {
+  Script() : client({.shared = true, .patience = 1s}) { join(); }
+  void join() {
+    client.connected(now);
+    answer({.about = Ask::hello, .value = 1, .epoch = 4});
+    answer({.about = Ask::open, .value = 1, .epoch = 4});
+  }
+  /// To what the member has sent last.
+  void answer(Answer a) {
+    a.number = sent().number;
+    client.handle_message(now, emit(a));
+  }
+  Request sent() {
+    const auto out = client.poll_transmit();
+    return out ? std::get<Request>(*parse(out->octets)) : Request{.ask = Ask::list};
+  }
+
+  Client client;
+  Instant now = t0;
+  const TgtId id{0x800001, (4ULL << 32) + 1};
+};
+
+TEST(XrcClient, WhatItsUserGaveUpIsUndone) {
+  Script s;
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::enlist, .tgt = s.id}));
+  const std::uint64_t number = s.sent().number;
+  s.client.handle_deadline(s.now + 1s);
+  EXPECT_EQ(s.client.poll_answer()->refusal, Refusal::timed_out);
+  s.client.handle_message(s.now,
+                          emit(Answer{.number = number, .about = Ask::enlist, .state = State::rtr, .tgt = s.id}));
+  const Request undone = s.sent();
+  EXPECT_EQ(undone.ask, Ask::unregister);
+  EXPECT_EQ(undone.tgt, s.id);
+  EXPECT_EQ(s.client.registration_count(), 0U);
+}
+
+TEST(XrcClient, AFailureWhoseEventTheBrokerTookWithItIsToldAllTheSame) {
+  Script s;
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::enlist, .tgt = s.id}));
+  s.answer({.about = Ask::enlist, .state = State::error, .why = EventKind::fatal, .reason = 6, .tgt = s.id});
+  EXPECT_FALSE(s.client.poll_event());
+  s.client.disconnected();
+  const auto event = s.client.poll_event();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, EventKind::fatal);
+  EXPECT_EQ(event->reason, 6U);
+  EXPECT_TRUE(event->sticky);
+}
+
+TEST(XrcClient, WhatLiesHereWhenUnregisterReturnsIsThrownAway) {
+  Script s;
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::enlist, .tgt = s.id}));
+  s.answer({.about = Ask::enlist, .state = State::rtr, .tgt = s.id});
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::unregister, .tgt = s.id}));
+  const std::uint64_t number = s.sent().number;
+  s.client.handle_message(s.now, emit(Event{s.id, EventKind::fatal, 0, 1}));
+  s.client.handle_message(s.now, emit(Answer{.number = number, .about = Ask::unregister, .tgt = s.id, .value = 2}));
+  EXPECT_FALSE(s.client.poll_event());
+  ASSERT_TRUE(s.client.poll_answer());  // of enlist
+  EXPECT_EQ(s.client.poll_answer()->value, 3U);
+}
+
+TEST(XrcClient, DeclaresAllThatItHas) {
+  Script s;
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::enlist, .tgt = s.id}));
+  s.answer({.about = Ask::enlist,
+            .flags = Answer::has_peer,
+            .state = State::rtr,
+            .tgt = s.id,
+            .peer = peer,
+            .attributes = {7, 8, 0}});
+  ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::add_srq, .other = 9}));
+  s.answer({.about = Ask::add_srq});
+  s.client.handle_message(s.now, emit(Event{s.id, EventKind::established, 0, 3}));
+  s.client.disconnected();
+  s.join();
+  EXPECT_EQ(s.client.phase(), Client::Phase::restoring);
+  const Request queue = s.sent(), declared = s.sent();
+  EXPECT_EQ(queue.ask, Ask::add_srq);
+  EXPECT_EQ(queue.other, 9U);
+  EXPECT_EQ(declared.ask, Ask::restore);
+  EXPECT_EQ(declared.tgt, s.id);
+  EXPECT_EQ(declared.state, State::rtr);
+  EXPECT_EQ(declared.peer, peer);
+  EXPECT_EQ(declared.attributes, (AttributeDigests{7, 8, 0}));
+  EXPECT_EQ(declared.events, 3U);
+}
+
+TEST(XrcClient, ABrokerThatSpeaksNonsenseIsLeft) {
+  Script s;
+  s.client.handle_message(s.now, Bytes(50, 1));
+  EXPECT_EQ(s.client.phase(), Client::Phase::refused);
+  EXPECT_EQ(refusal_of(s.client.ask(s.now, {.ask = Ask::query})), "bad_message");
+}
+
+TEST(XrcClient, AsksForNoMoreThanItMay) {
+  Client client({.requests_max = 2});
+  EXPECT_TRUE(client.ask(t0, {.ask = Ask::query}) && client.ask(t0, {.ask = Ask::query}));
+  EXPECT_EQ(refusal_of(client.ask(t0, {.ask = Ask::query})), "no_memory");
+  client.handle_deadline(t0 + 5s);
+  EXPECT_EQ(client.poll_answer()->refusal, Refusal::timed_out);
+  EXPECT_EQ(refusal_of(client.ask(t0, {.ask = Ask::query})), "ok");
+}
+
+}  // namespace
+}  // namespace parley::xrc::protocol_test
