@@ -211,7 +211,7 @@ void Receiver::handle_data(Instant now, ConstBytes mad) {
     if ((whole[26] & flags::last) != 0 && outcome_ == Outcome::under_way) finish(now, whole);
   }
   if (outcome_ == Outcome::failed || received_ == before) return;
-  if (outcome_ == Outcome::done || before == 0 || received_ >= window_last_) acknowledge();
+  if (outcome_ == Outcome::done || received_ >= window_last_) acknowledge();  // at once after the first: a window of 1
 }
 
 void Receiver::take_in_order(ConstBytes mad) {

@@ -187,6 +187,44 @@ TEST(Rmpp, TheSenderRefusesAcksOfWhatItDidNotSend) {
   }
 }
 
+TEST(Rmpp, AnOldAckTakesNothingBack) {
+  Sender sender = sender_of(200 * 20);
+  const Datagram first = drain(sender).at(0);
+  sender.handle(Instant{}, altered(first, RmppType::ack, 1, 9));
+  EXPECT_EQ(drain(sender).size(), 8U);
+  sender.handle(Instant{}, altered(first, RmppType::ack, 5, 13));
+  sender.handle(Instant{}, altered(first, RmppType::ack, 1, 9));
+  const auto sent = drain(sender);
+  ASSERT_EQ(sent.size(), 4U);
+  EXPECT_EQ(header_of(sent[0]).get(RmppHeader::data1), 10U);
+  sender.handle_deadline(sender.next_deadline());
+  EXPECT_EQ(header_of(drain(sender).at(0)).get(RmppHeader::data1), 6U);
+}
+
+TEST(Rmpp, NothingBeyondTheWindowIsTaken) {
+  Sender sender = sender_of(200 * 20);
+  const Datagram first = drain(sender).at(0);
+  Receiver receiver({.window = 4});
+  receiver.handle(Instant{}, first);
+  Datagram second = first;
+  second[26] &= 0xFD;                                                 // not the first
+  receiver.handle(Instant{}, altered(second, RmppType::data, 6, 0));  // its place is the second's
+  EXPECT_EQ(receiver.message().size(), header_octets + 200);
+  receiver.handle(Instant{}, altered(second, RmppType::data, 2, 0));
+  EXPECT_EQ(receiver.message().size(), header_octets + 400);
+}
+
+TEST(Rmpp, ProgressGivesBackTheRetries) {
+  Sender sender = sender_of(450, {.retries = 2});
+  const Datagram first = drain(sender).at(0);
+  for (int i = 0; i < 2; ++i) sender.handle_deadline(sender.next_deadline());
+  sender.handle(Instant{}, altered(first, RmppType::ack, 1, 3));
+  for (int i = 0; i < 2; ++i) sender.handle_deadline(sender.next_deadline());
+  EXPECT_EQ(sender.outcome(), Outcome::under_way);
+  sender.handle_deadline(sender.next_deadline());
+  EXPECT_EQ(sender.outcome(), Outcome::failed);
+}
+
 TEST(Rmpp, EitherSideHeedsTheOthersEnd) {
   Sender sender = sender_of(450);
   const Datagram first = drain(sender).at(0);
