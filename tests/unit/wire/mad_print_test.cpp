@@ -70,6 +70,26 @@ TEST(MadText, OfATableOfRecordsIsAsReviewed) {
   expect_as_reviewed("mad_link_records.txt", shown(mad));
 }
 
+// IBA §15.2.1.1: records that would overlap are none, nor are any when the offset is 0.
+TEST(MadText, TakesNoRecordsThatOverlap) {
+  Datagram mad = as_response(request<MgmtClass::subn_adm, Method::get_table>(NodeRecord{}));
+  for (const auto& [offset, records] : {std::pair{0, 0}, {13, 0}, {14, 1}, {25, 1}}) {
+    auto header = *SaHeader::parse(mad);
+    header.set(SaHeader::attribute_offset, static_cast<std::uint16_t>(offset)).emit(mad);
+    EXPECT_EQ(decode(mad)->bodies.size(), static_cast<std::size_t>(records)) << offset;
+  }
+  Bytes table(mad.begin(), mad.end());
+  table.resize(56 + 3 * 112 - 4);  // the last has no padding behind it
+  table[45] = 14;
+  EXPECT_EQ(decode(table)->bodies.size(), 3U);
+  table.resize(table.size() - 1);
+  EXPECT_EQ(decode(table)->bodies.size(), 2U);
+  table[25] = 1;  // RMPP DATA, the second segment: it begins in the middle of a record
+  table[26] = 1;
+  table[31] = 2;
+  EXPECT_TRUE(decode(table)->bodies.empty());
+}
+
 TEST(MadText, OfATrapIsAsReviewed) {
   Notice notice;
   notice.set(Notice::is_generic, true)

@@ -87,7 +87,11 @@ TEST(MadRequests, CarryARouteOf63Hops) {
   EXPECT_EQ(set_route(smp, {.path = beyond}).error(), Errc::invalid_argument);
   EXPECT_EQ(set_route(smp, {}).error(), Errc::invalid_argument);
   EXPECT_EQ(smp, before);
+  smp[4] = 0x80;  // as it comes back: D and a hop pointer
+  smp[6] = 64;
   ASSERT_TRUE(set_route(smp, {.path = Bytes{0}, .source_lid = 7, .destination_lid = 0x102}));
+  EXPECT_EQ(smp[4], 0);
+  EXPECT_EQ(smp[6], 0);
   EXPECT_EQ(smp[7], 0);
   EXPECT_EQ(smp[33], 7);
   EXPECT_EQ(smp[34], 1);
