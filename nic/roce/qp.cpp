@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/same_octets.hpp"
+
 namespace parley::nic::roce {
 
 using wire::ib::Packet;
@@ -49,7 +51,8 @@ bool Qp::accepts(const PacketFrom& from, const Packet& packet) {
     ++counters.dropped_state;
     return false;
   }
-  if (qp_.type != QpType::ud && (from.source != qp_.path.destination || from.destination != qp_.path.source)) {
+  if (qp_.type != QpType::ud &&
+      !(same_octets(from.source, qp_.path.destination) && same_octets(from.destination, qp_.path.source))) {
     ++counters.dropped_address;
     return false;
   }

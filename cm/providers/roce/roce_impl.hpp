@@ -256,7 +256,16 @@ class Roce final : public RoceProvider {
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
   std::map<BindId, EndpointId> binds_;                         // at most one per endpoint
   std::map<Gid, std::pair<std::uint8_t, Address>> gids_;       // this side's, with their scope; at most gids_max
-  std::vector<EndpointId> closing_;                            // wait for their requests to complete
+  // Of the last packet each way: the next is likely to go the same way.
+  struct {
+    std::uint64_t way = 0;  // PacketPath::way
+    nic::roce::PacketFrom path{};
+  } came_{};
+  struct {
+    nic::roce::PacketTo path{};
+    PacketPath to{};
+  } goes_{};
+  std::vector<EndpointId> closing_;                 // wait for their requests to complete
   std::deque<std::pair<Instant, BindId>> leaving_;  // of destroyed connections: what is owed to the peer goes first
   std::deque<PacketCommand> commands_;              // at most two per endpoint
   DeadlineQueue deadlines_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/same_octets.hpp"
 #include "cm/providers/roce/roce_impl.hpp"
 
 namespace parley::cm::roce {
@@ -14,6 +15,11 @@ constexpr int rounds_max = 64;  // of what device and agent have for each other,
 Address without_port(Address address) {
   address.port = 0;
   return address;
+}
+
+bool same_way(const nic::roce::PacketTo& a, const nic::roce::PacketTo& b) {
+  return same_octets(a.source, b.source) && same_octets(a.destination, b.destination) &&
+         a.source_port == b.source_port && a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
 }
 
 }  // namespace
@@ -105,18 +111,22 @@ std::optional<std::uint8_t> Roce::gid_index(const Address& local) {
   const auto index = static_cast<std::uint8_t>(gids_.size());
   if (!device_->set_gid(index, gid)) return std::nullopt;
   gids_[gid] = {index, without_port(local)};
+  goes_.path = {};
   return index;
 }
 
 void Roce::handle_packet(Instant now, const PacketPath& from, ConstBytes packet) {
   now_ = now;
-  if (!gid_index(from.local)) return;
-  nic::roce::PacketFrom path;
-  path.source = gid_of(from.peer);
-  path.destination = gid_of(from.local);
-  path.traffic_class = from.traffic_class;
-  path.hop_limit = from.hop_limit;
-  device_->handle_packet(now, path, packet);
+  if (from.way == 0 || from.way != came_.way) {
+    came_.way = 0;
+    if (!gid_index(from.local)) return;
+    came_.way = from.way;
+    came_.path.source = gid_of(from.peer);
+    came_.path.destination = gid_of(from.local);
+    came_.path.traffic_class = from.traffic_class;
+    came_.path.hop_limit = from.hop_limit;
+  }
+  device_->handle_packet(now, came_.path, packet);
   settle(now);
 }
 
@@ -128,18 +138,25 @@ std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
     settle(now);  // a request may have failed instead
     if (!device_->poll_transmit(now, path, out)) return 0;
   }
-  const auto own = gids_.find(path.source);
-  to.local = own == gids_.end() ? address_of_gid(path.source) : own->second.second;
-  to.peer = address_of_gid(path.destination);
-  if (to.peer.is_link_local()) to.peer.scope_id = to.local.scope_id;
-  to.source_port = path.source_port;
-  to.traffic_class = path.traffic_class;
-  to.hop_limit = path.hop_limit;
+  if (!same_way(path, goes_.path)) {
+    const auto own = gids_.find(path.source);
+    ++goes_.to.way;
+    goes_.to.local = own == gids_.end() ? address_of_gid(path.source) : own->second.second;
+    goes_.to.peer = address_of_gid(path.destination);
+    if (goes_.to.peer.is_link_local()) goes_.to.peer.scope_id = goes_.to.local.scope_id;
+    goes_.to.source_port = path.source_port;
+    goes_.to.traffic_class = path.traffic_class;
+    goes_.to.hop_limit = path.hop_limit;
+    goes_.path = path;
+  }
+  to = goes_.to;
   return path.size;
 }
 
 /// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.
 void Roce::settle(Instant now) {
+  // As after nearly every packet.
+  if (closing_.empty() && !device_->has_news() && !agent_.has_work()) return;
   for (int round = 0; round < rounds_max && settle_once(now); ++round) {
   }
 }
