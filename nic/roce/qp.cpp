@@ -161,10 +161,13 @@ void Qp::settle() {
     drain_told_ = true;
     tell(QueuePairEvent::Kind::sq_drained);
   }
-  if (ready())
+  if (ready()) {
     qp_.nic->mark_dirty(*this);
-  else
-    qp_.nic->unlink_dirty(*this);
+    return;
+  }
+  // Whoever comes next begins with its own requests: an ACK behind them can leave in one datagram of the system's (UDP_SEGMENT).
+  requester_had_turn_ = false;
+  qp_.nic->unlink_dirty(*this);
 }
 
 // IBA §10.3.1: what was being sent fails; receives of unreliable queue pairs go on.
