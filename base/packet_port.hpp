@@ -24,6 +24,8 @@ struct PacketPath {
   std::uint8_t traffic_class = 0;  ///< the low two bits are ECN
   std::uint8_t hop_limit = 64;     ///< of packets that are sent
   bool bad_icrc = false;           ///< of packets that are sent: a wrong ICRC is wanted, to see the peer drop it
+  /// Not 0: packets with the same number have the same in all fields above but bad_icrc. Whoever gives packets numbers their ways.
+  std::uint64_t way = 0;
 };
 
 struct PacketCommand {

@@ -19,12 +19,13 @@ namespace parley::bench {
 namespace {
 
 constexpr std::size_t mad_packet = 280;  // BTH, DETH, MAD, ICRC
-constexpr std::size_t write_packet = 1024 + 16, write_total = 64 << 10;
+constexpr std::size_t write_total = 64 << 10;
 constexpr std::size_t batch = 64;  // packets of one system call
 const Address server_address = Address::v4(127, 9, 9, 1, 7174), client_address = Address::v4(127, 9, 9, 2, 0);
 
 struct Ends {
-  Ends() : server(must(RoceHost::open(), "open")), client(must(RoceHost::open(), "open")) {
+  explicit Ends(const RoceHostOptions& with = {})
+      : server(must(RoceHost::open(with), "open")), client(must(RoceHost::open(with), "open")) {
     listener = must(server->cm().listen(server_address), "listen");
     while (!server->cm().poll_event()) server->run_once({});
   }
@@ -80,6 +81,7 @@ struct RawPair {
       checked(::setsockopt(fds[i].get(), IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe), "IP_MTU_DISCOVER");
       (void)::setsockopt(fds[i].get(), SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);
       (void)::setsockopt(fds[i].get(), IPPROTO_UDP, UDP_GRO, &on, sizeof on);
+      (void)::setsockopt(fds[i].get(), IPPROTO_IP, IP_RECVTOS, &on, sizeof on);
       at[i] = loopback_address(0, static_cast<std::uint32_t>(i));
       socklen_t length = sizeof at[i];
       checked(::bind(fds[i].get(), reinterpret_cast<sockaddr*>(&at[i]), length), "bind");
@@ -99,15 +101,18 @@ struct RawPair {
       alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(std::uint16_t))> control{};
       header.msg_control = control.data();
       header.msg_controllen = control.size();
-      cmsghdr* cut = CMSG_FIRSTHDR(&header);
-      cut->cmsg_level = IPPROTO_UDP;
-      cut->cmsg_type = UDP_SEGMENT;
-      cut->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
-      const auto segment = static_cast<std::uint16_t>(size);
-      std::memcpy(CMSG_DATA(cut), &segment, sizeof segment);
+      cut(header, size);
       checked(::sendmsg(fds[from].get(), &header, 0), "sendmsg");
       n -= now;
     }
+  }
+  static void cut(msghdr& header, std::size_t size) {
+    cmsghdr* entry = CMSG_FIRSTHDR(&header);
+    entry->cmsg_level = IPPROTO_UDP;
+    entry->cmsg_type = UDP_SEGMENT;
+    entry->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+    const auto segment = static_cast<std::uint16_t>(size);
+    std::memcpy(CMSG_DATA(entry), &segment, sizeof segment);
   }
   /// Datagrams of `size` that have come to a socket; their CRC is taken if asked, as a receiver must.
   std::size_t receive(int to, std::size_t size, bool crc) {
@@ -121,7 +126,7 @@ struct RawPair {
   }
   std::array<Fd, 2> fds;
   std::array<sockaddr_in, 2> at{};
-  Bytes out = Bytes(64 << 10, 1), in = Bytes(64 << 10);
+  Bytes out = Bytes(128 << 10, 1), in = Bytes(64 << 10);
   std::uint32_t sum = 0;
 };
 
@@ -142,7 +147,8 @@ Sample raw_set_ups(double seconds) {
 }
 
 struct Connected : Ends {
-  Connected() : memory{Bytes(1 << 20), Bytes(1 << 20)} {
+  explicit Connected(const RoceHostOptions& with_options = {})
+      : Ends(with_options), memory{Bytes(1 << 20), Bytes(1 << 20)} {
     for (int i = 0; i < 2; ++i) {
       Device& device = (i == 0 ? server : client)->device();
       const PdHandle pd = must(device.alloc_pd(), "alloc_pd");
@@ -172,8 +178,8 @@ struct Connected : Ends {
              {.opcode = opcode, .sges = {&sge, 1}, .remote_addr = mr[1 - side].addr, .rkey = mr[1 - side].rkey}),
          "post_send");
   }
-  void receive(int side) {
-    const Sge sge{.addr = mr[side].addr, .length = 4096, .lkey = mr[side].lkey};
+  void receive(int side, std::uint32_t size = 4096) {
+    const Sge sge{.addr = mr[side].addr, .length = size, .lkey = mr[side].lkey};
     must(qp[side]->post_recv({.sges = {&sge, 1}}), "post_recv");
   }
   std::size_t poll(int side) {
@@ -196,27 +202,118 @@ struct Connected : Ends {
 
 Sample parley_stream(SendWr::Opcode opcode, double seconds) {
   Connected c;
-  std::size_t posted = 0, done = 0;
+  const bool sends = opcode == SendWr::Opcode::send;
+  std::size_t posted = 0, done = 0, receives = 0;
   Stopwatch watch;
   while (watch.wall_s() < seconds) {
+    for (; sends && receives < 32; ++receives) c.receive(0, write_total);
     for (; posted - done < 16; ++posted) c.post(1, opcode, write_total);
     c.run();
     done += c.poll(1);
+    receives -= c.poll(0);
   }
   return watch.stop(static_cast<double>(done) * write_total / 1e6);
 }
 
-Sample raw_stream(double seconds) {
-  RawPair pair;
+/// Messages of one window of the queue pair, 128 packets: what Parley hands to one sendmmsg each, and what comes back.
+struct Window {
+  struct Cut {
+    std::size_t size, first, segment;  // octets in all, of the first packet, of the others
+  };
+  std::vector<Cut> message;  // twice for a window
+  std::size_t answers, answer;
+};
+const Window write_window{.message = {{1056 + 1040, 1056, 1056}, {62 * 1040, 1040, 1040}}, .answers = 1, .answer = 20};
+const Window send_window{.message = {{62 * 1040, 1040, 1040}, {2 * 1040, 1040, 1040}}, .answers = 1, .answer = 20};
+const Window read_window{
+    .message = {{1044 + 1040, 1044, 1044}, {61 * 1040, 1040, 1040}, {1044, 1044, 1044}}, .answers = 2, .answer = 32};
+
+/// The same datagrams in the same system calls, with their CRCs, and nothing else.
+class RawStream {
+ public:
+  explicit RawStream(const Window& window) : window_(window), in_(slots * slot) {
+    for (std::size_t i = 0; i < slots; ++i) places_[i] = {in_.data() + i * slot, slot};
+  }
+  void window() {
+    for (int message = 0; message < 2; ++message) send(0, window_.message);
+    receive(1, 2 * window_.message.size());
+    send(1, {{window_.answers * window_.answer, window_.answer, window_.answer}});
+    receive(0, 1);
+  }
+
+ private:
+  static constexpr std::size_t slots = 16, slot = 64 << 10;
+
+  void send(int from, const std::vector<Window::Cut>& cuts) {
+    std::array<mmsghdr, 4> headers{};
+    std::array<iovec, 4> pieces{};
+    alignas(cmsghdr) std::array<std::array<char, CMSG_SPACE(sizeof(std::uint16_t))>, 4> controls{};
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < cuts.size(); ++i) {
+      for (std::size_t done = 0; done < cuts[i].size; done += cuts[i].segment)
+        crc(ConstBytes(pair_.out).subspan(at + done, std::min(cuts[i].segment, cuts[i].size - done)));
+      pieces[i] = {pair_.out.data() + at, cuts[i].size};
+      at += cuts[i].size;
+      msghdr& header = headers[i].msg_hdr;
+      header.msg_name = &pair_.at[1 - from];
+      header.msg_namelen = sizeof pair_.at[0];
+      header.msg_iov = &pieces[i];
+      header.msg_iovlen = 1;
+      if (cuts[i].size == cuts[i].segment) continue;
+      header.msg_control = controls[i].data();
+      header.msg_controllen = controls[i].size();
+      RawPair::cut(header, cuts[i].segment);
+    }
+    const auto n = static_cast<unsigned>(cuts.size());
+    if (::sendmmsg(pair_.fds[from].get(), headers.data(), n, 0) != static_cast<int>(n))
+      throw std::runtime_error("sendmmsg took less than all");
+  }
+  void receive(int to, std::size_t messages) {
+    while (messages > 0) {
+      std::array<mmsghdr, slots> headers{};
+      std::array<sockaddr_in, slots> from{};
+      alignas(cmsghdr) std::array<std::array<char, 128>, slots> controls;
+      for (std::size_t i = 0; i < slots; ++i) {
+        headers[i].msg_hdr = {.msg_name = &from[i],
+                              .msg_namelen = sizeof from[i],
+                              .msg_iov = &places_[i],
+                              .msg_iovlen = 1,
+                              .msg_control = controls[i].data(),
+                              .msg_controllen = controls[i].size(),
+                              .msg_flags = 0};
+      }
+      const int n = ::recvmmsg(pair_.fds[to].get(), headers.data(), slots, MSG_DONTWAIT, nullptr);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(n, 0)); ++i)
+        check(headers[i].msg_hdr, ConstBytes(in_).subspan(i * slot, headers[i].msg_len));
+      messages -= static_cast<std::size_t>(std::max(n, 0));
+    }
+  }
+  void check(msghdr& header, ConstBytes octets) {
+    std::size_t segment = octets.size();
+    for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+      int size = 0;
+      if (c->cmsg_level != IPPROTO_UDP || c->cmsg_type != UDP_GRO) continue;
+      std::memcpy(&size, CMSG_DATA(c), sizeof size);
+      segment = static_cast<std::size_t>(size);
+    }
+    for (; !octets.empty(); octets = octets.subspan(std::min(segment, octets.size())))
+      crc(octets.first(std::min(segment, octets.size())));
+  }
+  void crc(ConstBytes packet) { pair_.sum ^= wire::ib::crc32(0, packet); }
+
+  RawPair pair_;
+  const Window& window_;
+  Bytes in_;
+  std::array<iovec, slots> places_{};
+};
+
+Sample raw_stream(const Window& window, double seconds) {
+  RawStream stream(window);
   double octets = 0;
   Stopwatch watch;
   while (watch.wall_s() < seconds) {
-    for (std::size_t i = 0; i < batch; ++i)
-      pair.sum ^= wire::ib::crc32(0, ConstBytes(pair.out).subspan(i * 1000, write_packet));
-    pair.send(0, batch, write_packet);
-    std::size_t got = 0;
-    while (got < batch) got += pair.receive(1, write_packet, true);
-    octets += batch * 1024.0;
+    stream.window();
+    octets += 2.0 * write_total;
   }
   return watch.stop(octets / 1e6);
 }
@@ -241,8 +338,10 @@ Sample timed(double seconds, F&& round_trip) {
   return out;
 }
 
-Sample parley_ping_pong(double seconds) {
-  Connected c;
+Sample parley_ping_pong(bool together, double seconds) {
+  RoceHostOptions with;
+  with.answers_together = together;
+  Connected c(with);
   std::array<std::size_t, 2> receives{};
   const auto poll_receive = [&](int side) {
     std::array<WorkCompletion, 8> done;
@@ -303,12 +402,18 @@ void set_ups(const Settings& s, Report& report) {
 void streams(const Settings& s, Report& report) {
   if (!s.wants("stream")) return;
   report.section("RC, 64 KiB, path MTU 1024, one way");
-  for (const auto& [name, opcode] :
-       {std::pair{"RDMA Write", SendWr::Opcode::rdma_write}, std::pair{"RDMA Read", SendWr::Opcode::rdma_read}}) {
-    const auto samples = alternate({{"Parley", [&, op = opcode] { return parley_stream(op, s.seconds); }},
-                                    {"raw", [&] { return raw_stream(s.seconds); }}},
+  struct Kind {
+    const char* name;
+    SendWr::Opcode opcode;
+    const Window& window;
+  };
+  for (const Kind& kind :
+       {Kind{"Send", SendWr::Opcode::send, send_window}, Kind{"RDMA Write", SendWr::Opcode::rdma_write, write_window},
+        Kind{"RDMA Read", SendWr::Opcode::rdma_read, read_window}}) {
+    const auto samples = alternate({{"Parley", [&] { return parley_stream(kind.opcode, s.seconds); }},
+                                    {"raw", [&] { return raw_stream(kind.window, s.seconds); }}},
                                    s.rounds);
-    report.add({.what = name,
+    report.add({.what = kind.name,
                 .unit = "MB/s",
                 .figure = median_of(samples[0], Reading::per_second),
                 .limit_name = "raw UDP with its CRCs",
@@ -323,18 +428,23 @@ void streams(const Settings& s, Report& report) {
 void round_trips(const Settings& s, Report& report) {
   if (!s.wants("round trip")) return;
   report.section("Round trip of 64 octets by Sends, polled");
-  const auto samples = alternate(
-      {{"Parley", [&] { return parley_ping_pong(s.seconds); }}, {"raw", [&] { return raw_ping_pong(s.seconds); }}},
-      s.rounds);
-  report.add({.what = "64 octets there and back",
-              .unit = "us",
-              .figure = median_of(samples[0], Reading::median_us),
-              .limit_name = "raw UDP",
-              .limit = median_of(samples[1], Reading::median_us),
-              .ratio = median_ratio(samples[0], samples[1], Reading::median_us),
-              .goal_kind = Row::Goal::difference_at_most,
-              .goal = 0.7,
-              .difference = median_difference(samples[0], samples[1], Reading::median_us)});
+  const auto samples = alternate({{"Parley", [&] { return parley_ping_pong(false, s.seconds); }},
+                                  {"Parley, answers together", [&] { return parley_ping_pong(true, s.seconds); }},
+                                  {"raw", [&] { return raw_ping_pong(s.seconds); }}},
+                                 s.rounds);
+  const auto add = [&](const char* what, const std::vector<Sample>& of, Row::Goal kind) {
+    report.add({.what = what,
+                .unit = "us",
+                .figure = median_of(of, Reading::median_us),
+                .limit_name = "raw UDP",
+                .limit = median_of(samples[2], Reading::median_us),
+                .ratio = median_ratio(of, samples[2], Reading::median_us),
+                .goal_kind = kind,
+                .goal = 0.7,
+                .difference = median_difference(of, samples[2], Reading::median_us)});
+  };
+  add("64 octets there and back", samples[0], Row::Goal::none);
+  add("the same, ACKs with answers", samples[1], Row::Goal::difference_at_most);
 }
 
 int run(int argc, char** argv) {

@@ -47,6 +47,7 @@ bool Agent::poll_transmit(MadTo& to, MutBytes out) { return body_->poll_transmit
 bool Agent::has_transmit() const { return body_->has_transmit(); }
 std::optional<Event> Agent::poll_event() { return body_->poll_event(); }
 bool Agent::has_event() const { return body_->has_event(); }
+bool Agent::has_work() const { return body_->has_work(); }
 
 Result<void> Agent::listen(std::uint64_t service_id, const ListenOptions& options) {
   return body_->listen(service_id, options);

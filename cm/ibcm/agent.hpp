@@ -48,6 +48,8 @@ class Agent {
   bool has_transmit() const;
   std::optional<Event> poll_event();
   bool has_event() const;
+  /// poll_transmit() or poll_event() may give something.
+  bool has_work() const;
 
   // Commands. Errors of all: wrong_state (also for an id that is not known any more); invalid_argument; bad_private_data (too
   // long); no_space (a bound of AgentOptions).

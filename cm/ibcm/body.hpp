@@ -30,6 +30,7 @@ class Agent::Body {
   bool has_transmit() const { return !transmit_.empty(); }
   std::optional<Event> poll_event();
   bool has_event();
+  bool has_work() const { return next_event_ || !events_.empty() || has_transmit(); }
   const Connection* find(ConnectionId id) const;
 
   // Commands; agent.hpp has what they are.

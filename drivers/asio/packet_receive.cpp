@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/gid.hpp"
+#include "drivers/asio/packet_batch.hpp"
 #include "drivers/asio/packet_set.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
@@ -21,7 +22,6 @@ namespace {
 
 constexpr int batches_per_turn = 4;  // so that one busy socket leaves room for the others, and for what is to be sent
 constexpr int errors_per_turn = 64;  // ICMP messages
-constexpr std::size_t control_size = 256;
 constexpr std::size_t sealed_min = PARLEY_IB_BTH_LEN + icrc_size;
 
 template <class T>
@@ -63,31 +63,22 @@ Told told_with(msghdr& header) {
 
 }  // namespace
 
-void PacketSet::receive(const Bound& bound) {
+/// True if there was anything.
+bool PacketSet::receive(const Bound& bound) {
   const int fd = bound.fd;
   const Address at = bound.local;
-  std::array<SockAddr, receive_batch> from;
-  std::array<iovec, receive_batch> pieces;
-  alignas(cmsghdr) std::array<std::array<std::uint8_t, control_size>, receive_batch> controls;
+  PacketInbox& in = *inbox_;
   for (int batch = 0; batch < batches_per_turn; ++batch) {
-    std::array<mmsghdr, receive_batch> headers{};
-    for (std::size_t i = 0; i < receive_batch; ++i) {
-      pieces[i] = {in_.data() + i * receive_size, receive_size};
-      msghdr& header = headers[i].msg_hdr;
-      header.msg_name = from[i].get();
-      header.msg_namelen = sizeof from[i].storage;
-      header.msg_iov = &pieces[i];
-      header.msg_iovlen = 1;
-      header.msg_control = controls[i].data();
-      header.msg_controllen = control_size;
+    const int n = ::recvmmsg(fd, in.headers.data(), receive_batch, MSG_DONTWAIT, nullptr);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(n, 0)); ++i) {
+      in.from[i].size = in.headers[i].msg_hdr.msg_namelen;
+      take(at, in.headers[i].msg_hdr, in.from[i],
+           ConstBytes(in.octets).subspan(i * receive_size, in.headers[i].msg_len));
+      in.clear(i);
     }
-    const int n = ::recvmmsg(fd, headers.data(), receive_batch, MSG_DONTWAIT, nullptr);
-    for (int i = 0; i < n; ++i) {
-      from[i].size = headers[i].msg_hdr.msg_namelen;
-      take(at, headers[i].msg_hdr, from[i], ConstBytes(in_).subspan(i * receive_size, headers[i].msg_len));
-    }
-    if (n < static_cast<int>(receive_batch)) return;
+    if (n < static_cast<int>(receive_batch)) return batch > 0 || n > 0;
   }
+  return true;
 }
 
 void PacketSet::take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets) {
@@ -98,39 +89,47 @@ void PacketSet::take(const Address& bound, msghdr& header, const SockAddr& from,
   path.peer.port = 0;
   path.local = bound.is_any() && told.local ? *told.local : bound;
   path.traffic_class = told.traffic_class;
-  const std::size_t segment = told.segment == 0 ? octets.size() : told.segment;
-  if (octets.empty()) ++counters_.too_short;
-  while (!octets.empty()) {
-    const ConstBytes packet = octets.first(std::min(segment, octets.size()));
-    octets = octets.subspan(packet.size());
-    take_packet(path, packet);
-  }
-}
-
-void PacketSet::take_packet(const PacketPath& path, ConstBytes packet) {
-  ++counters_.received;
-  if (tap_) tell_tap(path, 0, false, packet);
-  if (packet.size() < sealed_min) {
+  if (octets.empty()) {
     ++counters_.too_short;
     return;
   }
-  wire::ib::RoceHeader header;
-  header.source = gid_of(path.peer);
-  header.destination = gid_of(path.local);
-  header.source_port = path.source_port;
-  // IBA §7.8: a packet whose ICRC is wrong is dropped without a word.
-  if (!wire::ib::is_sealed_somehow(header, packet)) {
-    ++counters_.bad_icrc;
-    return;
+  PacketFlow& flow = sources_.of(path, [](PacketFlow& made) {
+    wire::ib::RoceHeader covered;
+    covered.source = gid_of(made.path.peer);
+    covered.destination = gid_of(made.path.local);
+    covered.source_port = made.path.source_port;
+    made.sealer = wire::ib::Sealer(covered);
+  });
+  take_packets(flow, told.segment == 0 ? octets.size() : told.segment, octets);
+}
+
+/// Packets that the system joined, or just one. Where the sender's system cut them, the identification counts up from 0.
+void PacketSet::take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets) {
+  for (std::uint16_t likely = 0; !octets.empty(); ++likely) {
+    const ConstBytes packet = octets.first(std::min(segment, octets.size()));
+    octets = octets.subspan(packet.size());
+    ++counters_.received;
+    if (tap_) tell_tap(flow.path, 0, false, packet);
+    if (packet.size() < sealed_min) {
+      ++counters_.too_short;
+      continue;
+    }
+    // IBA §7.8: a packet whose ICRC is wrong is dropped without a word.
+    const auto identification = flow.sealer.identification_of(likely, packet);
+    if (!identification) {
+      ++counters_.bad_icrc;
+      continue;
+    }
+    likely = *identification;
+    machine_.handle_packet(now_, flow.path, packet);
   }
-  machine_.handle_packet(now_, path, packet);
 }
 
 void PacketSet::read_errors(int fd) {
   for (int i = 0; i < errors_per_turn; ++i) {
     SockAddr to;
     std::array<std::uint8_t, 64> quoted;
-    alignas(cmsghdr) std::array<std::uint8_t, control_size> control;
+    alignas(cmsghdr) std::array<std::uint8_t, PacketInbox::control_size> control;
     iovec piece{quoted.data(), quoted.size()};
     msghdr header{};
     header.msg_name = to.get();

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/gid.hpp"
+#include "drivers/asio/packet_batch.hpp"
 #include "drivers/asio/packet_set.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
@@ -19,16 +20,8 @@
 namespace parley::asio_driver {
 namespace {
 
-constexpr std::size_t message_max = 64000;  // octets that the system cuts
-constexpr std::size_t control_size = 128;
-
-/// One message of sendmmsg with all that it points to.
-struct Message {
-  SockAddr to;
-  iovec piece{};
-  alignas(cmsghdr) std::array<std::uint8_t, control_size> control{};
-};
-
+constexpr std::size_t room_for_one = PacketMachine::packet_max + icrc_size;
+constexpr std::size_t message_max = 65507;  // octets that the system cuts: what a UDP datagram over IPv4 has room for
 template <class T>
 void add_control(msghdr& header, int level, int type, const T& value) {
   auto* const at = static_cast<std::uint8_t*>(header.msg_control) + header.msg_controllen;
@@ -63,11 +56,6 @@ void add_path(msghdr& header, const PacketPath& path) {
     add_control(header, level, v4 ? IP_TTL : IPV6_HOPLIMIT, int{path.hop_limit});
 }
 
-bool same_path(const PacketPath& a, const PacketPath& b) {
-  return a.local == b.local && a.peer == b.peer && a.source_port == b.source_port &&
-         a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
-}
-
 }  // namespace
 
 /// The socket that sends with the path's UDP source port. Where that port cannot be had, the one that receives sends:
@@ -94,46 +82,61 @@ int PacketSet::sender_for(const PacketPath& path, std::uint16_t& port) {
   return fd;
 }
 
+// A packet is sealed when the next one is written: to read what has just been written means to wait until it is.
 bool PacketSet::fill() {
+  bool unsealed = false;
   while (pieces_.size() < sent_at_once) {
-    PacketPath path;
     const std::size_t at = pieces_.empty() ? 0 : pieces_.back().at + pieces_.back().size;
-    const std::size_t size =
-        machine_.poll_packet(now_, path, MutBytes(out_).subspan(at, PacketMachine::packet_max + icrc_size));
-    if (size == 0) break;
-    add(path, at, size + icrc_size);
+    Piece& piece = pieces_.emplace_back();
+    piece.at = at;
+    piece.size = machine_.poll_packet(now_, piece.path, MutBytes(out_).subspan(at, room_for_one));
+    if (piece.size == 0) {
+      pieces_.pop_back();
+      break;
+    }
+    piece.size += icrc_size;
+    if (unsealed) seal_piece(pieces_[pieces_.size() - 2], *last_flow_);
+    join(piece);
+    unsealed = true;
   }
+  if (unsealed) seal_piece(pieces_.back(), *last_flow_);
   return sent_ < pieces_.size();
 }
 
-void PacketSet::add(const PacketPath& path, std::size_t at, std::size_t size) {
-  std::uint16_t port = 0;
-  Piece piece;
-  piece.path = path;
-  piece.fd = sender_for(path, port);
-  piece.at = at;
-  piece.size = size;
-  piece.path.source_port = port;
-  if (segments_ && !pieces_.empty()) {
-    const Piece& before = pieces_.back();
-    const Piece& first = pieces_[pieces_.size() - 1 - before.identification];
-    // All are of the first one's size, but for the last.
-    piece.follows = piece.fd == first.fd && same_path(piece.path, first.path) && before.size == first.size &&
-                    size <= first.size && at + size - first.at <= message_max;
-    if (piece.follows) piece.identification = static_cast<std::uint16_t>(before.identification + 1);
-  }
-  seal_piece(piece);
-  pieces_.push_back(piece);
+PacketFlow& PacketSet::way_of(const PacketPath& path) {
+  if (path.way != 0 && path.way == last_way_) return *last_flow_;
+  PacketFlow& flow = ways_.of(path, [this](PacketFlow& made) {
+    made.fd = sender_for(made.path, made.port);
+    wire::ib::RoceHeader header;
+    header.source = gid_of(made.path.local);
+    header.destination = gid_of(made.path.peer);
+    header.source_port = made.port;
+    made.sealer = wire::ib::Sealer(header);
+  });
+  last_way_ = path.way;
+  last_flow_ = &flow;
+  return flow;
 }
 
-void PacketSet::seal_piece(const Piece& piece) {
-  wire::ib::RoceHeader header;
-  header.source = gid_of(piece.path.local);
-  header.destination = gid_of(piece.path.peer);
-  header.source_port = piece.path.source_port;
-  header.identification = piece.identification;
+/// The last piece: where it goes, and whether with the one before it.
+void PacketSet::join(Piece& piece) {
+  PacketFlow& flow = way_of(piece.path);
+  piece.flow = flow.id;
+  piece.fd = flow.fd;
+  piece.path.source_port = flow.port;
+  if (segments_ && pieces_.size() > 1) {
+    const Piece& before = pieces_[pieces_.size() - 2];
+    const Piece& first = pieces_[pieces_.size() - 2 - before.identification];
+    // All are of the first one's size, but for the last.
+    piece.follows = piece.flow == first.flow && before.size == first.size && piece.size <= first.size &&
+                    piece.at + piece.size - first.at <= message_max;
+    if (piece.follows) piece.identification = static_cast<std::uint16_t>(before.identification + 1);
+  }
+}
+
+void PacketSet::seal_piece(const Piece& piece, PacketFlow& flow) {
   const MutBytes packet = MutBytes(out_).subspan(piece.at, piece.size);
-  wire::ib::seal(header, packet);
+  flow.sealer.seal(piece.identification, packet);
   // All bits: an ICRC that differs in few could be right for another IPv4 identification.
   if (piece.path.bad_icrc)
     for (std::uint8_t& octet : packet.last(icrc_size)) octet = static_cast<std::uint8_t>(~octet);
@@ -149,44 +152,44 @@ void PacketSet::flush() {
 
 /// Of the pieces from `first` on those that go through one socket; returns how many are dealt with.
 std::size_t PacketSet::send_some(std::size_t first) {
-  std::array<Message, sent_at_once> messages;
-  std::array<mmsghdr, sent_at_once> headers{};
-  std::array<std::size_t, sent_at_once> counts{};
+  PacketOutbox& out = *outbox_;
   std::size_t n = 0, at = first;
   const int fd = pieces_[first].fd;
   while (at < pieces_.size() && pieces_[at].fd == fd) {
     std::size_t end = at + 1, size = pieces_[at].size;
     for (; end < pieces_.size() && pieces_[end].follows; ++end) size += pieces_[end].size;
-    Message& message = messages[n];
-    msghdr& header = headers[n].msg_hdr;
-    prepare(pieces_[at], end - at, message.control, header);
-    Address peer = pieces_[at].path.peer;
-    peer.port = PARLEY_ROCE_UDP_PORT;
-    message.to = to_sockaddr(peer);
-    message.piece = {out_.data() + pieces_[at].at, size};
-    header.msg_name = message.to.get();
-    header.msg_namelen = message.to.size;
-    header.msg_iov = &message.piece;
-    header.msg_iovlen = 1;
-    counts[n++] = end - at;
+    out.packets[n] = end - at;
+    prepare(at, size, n++);
     at = end;
   }
-  const int sent = fd < 0 ? -1 : ::sendmmsg(fd, headers.data(), static_cast<unsigned>(n), 0);
-  if (sent <= 0) return refused(first, counts[0], fd < 0 ? EBADF : errno);
+  const int sent = fd < 0 ? -1 : ::sendmmsg(fd, out.headers.data(), static_cast<unsigned>(n), 0);
+  if (sent <= 0) return refused(first, out.packets[0], fd < 0 ? EBADF : errno);
   again_ = false;
   std::size_t pieces = 0;
-  for (int i = 0; i < sent; ++i) pieces += counts[i];
+  for (std::size_t i = 0; i < static_cast<std::size_t>(sent); ++i) pieces += out.packets[i];
   for (std::size_t i = first; i < first + pieces; ++i) sent_one(pieces_[i]);
   return pieces;
 }
 
-void PacketSet::prepare(const Piece& piece, std::size_t count, MutBytes control, msghdr& header) {
-  header.msg_control = control.data();
+/// Message `n` of the outbox: `size` octets from the piece `first` on.
+void PacketSet::prepare(std::size_t first, std::size_t size, std::size_t n) {
+  PacketOutbox& out = *outbox_;
+  const Piece& piece = pieces_[first];
+  Address peer = piece.path.peer;
+  peer.port = PARLEY_ROCE_UDP_PORT;
+  out.to[n] = to_sockaddr(peer);
+  out.pieces[n] = {out_.data() + piece.at, size};
+  msghdr& header = out.headers[n].msg_hdr;
+  header.msg_name = out.to[n].get();
+  header.msg_namelen = out.to[n].size;
+  header.msg_iov = &out.pieces[n];
+  header.msg_iovlen = 1;
+  header.msg_control = out.controls[n].data();
   header.msg_controllen = 0;
   if (const Bound* bound = covering(piece.path.local); bound != nullptr && bound->local.is_any())
     add_source(header, piece.path.local);
   add_path(header, piece.path);
-  if (count > 1) add_control(header, IPPROTO_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(piece.size));
+  if (out.packets[n] > 1) add_control(header, IPPROTO_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(piece.size));
   if (header.msg_controllen == 0) header.msg_control = nullptr;
 }
 
@@ -211,7 +214,8 @@ std::size_t PacketSet::refused(std::size_t first, std::size_t count, int error) 
     for (std::size_t i = first; i < pieces_.size(); ++i) {
       pieces_[i].follows = false;
       pieces_[i].identification = 0;
-      seal_piece(pieces_[i]);
+      pieces_[i].path.way = 0;  // its port is the socket's
+      seal_piece(pieces_[i], way_of(pieces_[i].path));
     }
     return 0;
   }
@@ -241,6 +245,8 @@ void PacketSet::forget(int fd) {
   pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(sent_));
   sent_ = 0;
   counters_.unsent += std::erase_if(pieces_, [fd](const Piece& p) { return p.fd == fd; });
+  forget_ways();
+  if (fd == ready_fd_) ready_fd_ = -1;
   if (fd == blocked_fd_) {
     blocked_ = false;
     blocked_fd_ = -1;

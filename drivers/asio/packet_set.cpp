@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "drivers/asio/packet_batch.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
 
@@ -21,6 +22,7 @@ namespace parley::asio_driver {
 namespace {
 
 constexpr int alternatives_max = 16;  // addresses of 127/8 that are tried
+constexpr int unasked_max = 16;       // turns in a row without asking epoll
 
 bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
 
@@ -59,7 +61,8 @@ PacketSet::PacketSet(PacketMachine& machine, const RoceHostOptions& options, int
       epoll_(epoll),
       wake_(wake),
       out_(sent_at_once * (PacketMachine::packet_max + icrc_size)),
-      in_(receive_batch * receive_size) {
+      outbox_(std::make_unique<PacketOutbox>()),
+      inbox_(std::make_unique<PacketInbox>()) {
   pieces_.reserve(sent_at_once);
   segments_ = options.offload;
 }
@@ -69,11 +72,15 @@ PacketSet::~PacketSet() {
   for (const auto& [sender, fd] : senders_) ::close(fd);
 }
 
+// A turn that had something to send leaves the sockets to the next: an answer cannot be there yet, save of another host on this
+// machine that is quick. Never twice in a row, or a busy sender would not receive.
 bool PacketSet::turn(Instant now) {
   machine_.handle_deadline(now);
   const bool sent = drain(now);
+  left_ = sent && !left_;
+  if (left_) return true;
   const bool received = serve(now);
-  if (received) drain(now);
+  if (received && !options_.answers_together) drain(now);
   return sent || received;
 }
 
@@ -103,8 +110,18 @@ bool PacketSet::drain(Instant now) {
   }
 }
 
+// Reads the socket that had something the last time without asking epoll, which the others wait for a few turns at most.
+bool PacketSet::serve_ready() {
+  if (ready_fd_ < 0 || ++unasked_ >= unasked_max) return false;
+  const auto bound = std::find_if(bound_.begin(), bound_.end(), [this](const Bound& b) { return b.fd == ready_fd_; });
+  return bound != bound_.end() && receive(*bound);
+}
+
 bool PacketSet::serve(Instant now) {
   now_ = now;
+  if (serve_ready()) return true;
+  ready_fd_ = -1;
+  unasked_ = 0;
   std::array<epoll_event, 64> events;
   const int n = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < n; ++i) {
@@ -118,7 +135,7 @@ bool PacketSet::serve(Instant now) {
     if ((events[i].events & EPOLLOUT) != 0) unblock(fd);
     const auto bound = std::find_if(bound_.begin(), bound_.end(), [fd](const Bound& b) { return b.fd == fd; });
     if ((events[i].events & EPOLLERR) != 0) read_errors(fd);
-    if (bound != bound_.end() && (events[i].events & EPOLLIN) != 0) receive(*bound);
+    if (bound != bound_.end() && (events[i].events & EPOLLIN) != 0 && receive(*bound)) ready_fd_ = fd;
   }
   return n > 0;
 }
@@ -199,7 +216,10 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
   return &bound_.back();
 }
 
-void PacketSet::add_bound(int fd, const Address& local, std::size_t users) { bound_.push_back({fd, local, users}); }
+void PacketSet::add_bound(int fd, const Address& local, std::size_t users) {
+  bound_.push_back({fd, local, users});
+  forget_ways();
+}
 
 /// A socket for all addresses takes the place of those for one.
 void PacketSet::close_family(Address::Family family) {

@@ -5,18 +5,21 @@
 // The system does not let a user program choose the IPv4 identification. Sockets that are not connected and may not
 // fragment send 0, and of what is cut by UDP_SEGMENT the n-th datagram has n (Linux; the check of a peer shows it).
 #pragma once
-#include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/packet_port.hpp"
+#include "drivers/asio/packet_flows.hpp"
 #include "drivers/asio/sockaddr.hpp"
 #include "parley/roce_host.hpp"
-#include "wire/ib/roce.hpp"
 
 namespace parley::asio_driver {
+
+struct PacketInbox;
+struct PacketOutbox;
 
 class PacketSet {
  public:
@@ -58,6 +61,7 @@ class PacketSet {
   /// A packet that waits in `out_`.
   struct Piece {
     PacketPath path;
+    std::uint64_t flow = 0;
     int fd = -1;
     std::size_t at = 0, size = 0;
     std::uint16_t identification = 0;
@@ -76,24 +80,30 @@ class PacketSet {
   void release(BindId id);
   void drop_senders(const Address& local);
   bool watch(int fd, std::uint32_t what);
+  bool serve_ready();
 
   // packet_send.cpp
   int sender_for(const PacketPath& path, std::uint16_t& port);
+  PacketFlow& way_of(const PacketPath& path);
+  void forget_ways() {
+    ways_.forget();
+    last_way_ = 0;
+  }
   bool fill();
-  void add(const PacketPath& path, std::size_t at, std::size_t size);
-  void seal_piece(const Piece& piece);
+  void join(Piece& piece);
+  void seal_piece(const Piece& piece, PacketFlow& flow);
   void flush();
   std::size_t send_some(std::size_t first);
-  void prepare(const Piece& piece, std::size_t count, MutBytes control, msghdr& header);
+  void prepare(std::size_t first, std::size_t size, std::size_t n);
   void sent_one(const Piece& piece);
   std::size_t refused(std::size_t first, std::size_t count, int error);
   void unblock(int fd);
   bool receives(int fd) const;
 
   // packet_receive.cpp
-  void receive(const Bound& bound);
+  bool receive(const Bound& bound);
   void take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets);
-  void take_packet(const PacketPath& path, ConstBytes packet);
+  void take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets);
   void read_errors(int fd);
   void tell_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const;
 
@@ -107,9 +117,17 @@ class PacketSet {
   Bytes out_;                        // packets that wait to be sent, one behind the other
   std::vector<Piece> pieces_;        // at most sent_at_once
   std::size_t sent_ = 0;             // of pieces_
-  Bytes in_;                         // what is received at once
+  std::unique_ptr<PacketOutbox> outbox_;
+  std::unique_ptr<PacketInbox> inbox_;
+  PacketFlow* last_flow_ = nullptr;
+  std::uint64_t last_way_ = 0;
+  PacketFlows ways_;     // of what is sent
+  PacketFlows sources_;  // of what is received
   bool blocked_ = false;
   int blocked_fd_ = -1;
+  int ready_fd_ = -1;     // had something the last time: is read before epoll is asked
+  int unasked_ = 0;       // turns since epoll was asked
+  bool left_ = false;     // the last turn left the sockets to this one
   bool again_ = false;    // a packet was refused once, maybe because of an earlier one
   bool segments_ = true;  // the system cuts (UDP_SEGMENT)
   RoceCounters counters_;

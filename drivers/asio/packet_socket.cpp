@@ -18,18 +18,19 @@ bool set_int(int fd, int level, int option, int value) {
   return ::setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-void set_v4(int fd) {
+// Where it was sent to is news only if the socket has all addresses.
+void set_v4(int fd, bool all_addresses) {
   set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);  // with this the identification is 0
   set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
-  set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+  if (all_addresses) set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
   set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
 }
 
-void set_v6(int fd) {
+void set_v6(int fd, bool all_addresses) {
   set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
   set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
   set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-  set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+  if (all_addresses) set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
   set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
   set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);  // Linux's rxe sends no UDP checksum; the ICRC covers more
 }
@@ -57,9 +58,9 @@ int packet_socket(const Address& local, std::uint16_t port, const RoceHostOption
   const int fd = ::socket(bound.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd >= 0) {
     if (local.family == Address::Family::v4)
-      set_v4(fd);
+      set_v4(fd, local.is_any());
     else
-      set_v6(fd);
+      set_v6(fd, local.is_any());
     if (port == PARLEY_ROCE_UDP_PORT)
       set_buffers(fd, options.socket_buffer);
     else

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "nic/roce/addresses.hpp"
 
+#include "base/same_octets.hpp"
+
 namespace parley::nic::roce {
+namespace {
+
+bool same_way(const PacketTo& a, const PacketTo& b) {
+  return same_octets(a.source, b.source) && same_octets(a.destination, b.destination) &&
+         a.source_port == b.source_port && a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
+}
+
+}  // namespace
 
 std::optional<std::uint8_t> Addresses::add(const Address& local) {
   const Gid gid = gid_of(local);
@@ -11,6 +21,7 @@ std::optional<std::uint8_t> Addresses::add(const Address& local) {
   place.address.port = 0;
   if (!device_.set_gid(place.index, gid)) return std::nullopt;
   places_[gid] = place;
+  goes_.path = {};
   return place.index;
 }
 
@@ -20,25 +31,33 @@ const Addresses::Place* Addresses::find(const Gid& gid) const {
 }
 
 void Addresses::handle_packet(Instant now, const PacketPath& from, ConstBytes packet) {
-  if (!add(from.local)) return;
-  PacketFrom path;
-  path.source = gid_of(from.peer);
-  path.destination = gid_of(from.local);
-  path.traffic_class = from.traffic_class;
-  path.hop_limit = from.hop_limit;
-  device_.handle_packet(now, path, packet);
+  if (from.way == 0 || from.way != came_.way) {
+    came_.way = 0;
+    if (!add(from.local)) return;
+    came_.way = from.way;
+    came_.path.source = gid_of(from.peer);
+    came_.path.destination = gid_of(from.local);
+    came_.path.traffic_class = from.traffic_class;
+    came_.path.hop_limit = from.hop_limit;
+  }
+  device_.handle_packet(now, came_.path, packet);
 }
 
 std::size_t Addresses::poll_packet(Instant now, PacketPath& to, MutBytes out) {
   PacketTo path;
   if (!device_.poll_transmit(now, path, out)) return 0;
-  const Place* own = find(path.source);
-  to.local = own == nullptr ? address_of_gid(path.source) : own->address;
-  to.peer = address_of_gid(path.destination);
-  if (to.peer.is_link_local()) to.peer.scope_id = to.local.scope_id;
-  to.source_port = path.source_port;
-  to.traffic_class = path.traffic_class;
-  to.hop_limit = path.hop_limit;
+  if (!same_way(path, goes_.path)) {
+    const Place* own = find(path.source);
+    ++goes_.to.way;
+    goes_.to.local = own == nullptr ? address_of_gid(path.source) : own->address;
+    goes_.to.peer = address_of_gid(path.destination);
+    if (goes_.to.peer.is_link_local()) goes_.to.peer.scope_id = goes_.to.local.scope_id;
+    goes_.to.source_port = path.source_port;
+    goes_.to.traffic_class = path.traffic_class;
+    goes_.to.hop_limit = path.hop_limit;
+    goes_.path = path;
+  }
+  to = goes_.to;
   return path.size;
 }
 

@@ -33,6 +33,15 @@ class Addresses {
  private:
   RoceDevice& device_;
   std::map<Gid, Place> places_;  // at most `most`
+  // Of the last packet each way: the next is likely to go the same way.
+  struct {
+    std::uint64_t way = 0;  // PacketPath::way
+    PacketFrom path{};
+  } came_{};
+  struct {
+    PacketTo path{};
+    PacketPath to{};
+  } goes_{};
 };
 
 }  // namespace parley::nic::roce

@@ -43,9 +43,10 @@ struct QpContext {
   bool sends() const { return type != QpType::xrc_tgt; }
   bool receives() const { return type != QpType::xrc_ini; }
 
-  /// A packet to the peer with nothing in it yet.
-  wire::ib::Packet packet(wire::ib::Operation operation, Psn psn) const {
-    wire::ib::Packet out;
+  /// A packet to the peer; its headers besides the BTH are the caller's to fill. It is the next packet's as well.
+  wire::ib::Packet& packet(wire::ib::Operation operation, Psn psn) const {
+    wire::ib::Packet& out = nic->going_out;
+    out.bth = {};
     out.bth.opcode = wire::ib::opcode_of(service(), operation);
     out.bth.dest_qpn = dest_qpn;
     out.bth.psn = wire_psn(psn);

@@ -73,10 +73,7 @@ class SoftDevice final : public RoceDevice {
   DeviceAttr query() const override;
 
   Result<std::unique_ptr<RoceQp>> create_roce_qp(const QpInit& init) override;
-  RoceQp* find_qp(std::uint32_t qp_num) const override {
-    const auto found = nic_->by_number.find(qp_num);
-    return found == nic_->by_number.end() ? nullptr : found->second;
-  }
+  RoceQp* find_qp(std::uint32_t qp_num) const override { return nic_->find_qp(qp_num); }
   Result<void> set_gid(std::uint8_t index, const Gid& gid) override {
     if (nic_->options.gids.size() <= index) nic_->options.gids.resize(index + std::size_t{1});
     nic_->options.gids[index] = gid;
@@ -93,6 +90,7 @@ class SoftDevice final : public RoceDevice {
   bool poll_mad(MadIn& mad) override { return gsi_.poll(mad); }
   Result<void> send_mad(const MadOut& mad) override { return gsi_.send(mad); }
   std::optional<QpNotice> poll_notice() override { return nic_->take(nic_->notices, &Qp::waiting_notices); }
+  bool has_news() const override { return gsi_.received() || !nic_->notices.empty(); }
   bool has_events() const override { return tables()->has_events() || !nic_->events.empty(); }
   const Counters& counters() const override { return nic_->counters; }
 
@@ -224,9 +222,8 @@ std::optional<AsyncEvent> SoftDevice::poll_async_event() {
 }
 
 Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
-  const auto found = nic_->by_number.find(packet.bth.dest_qpn);
-  if (found == nic_->by_number.end()) return nullptr;
-  Qp* qp = found->second;
+  Qp* qp = nic_->find_qp(packet.bth.dest_qpn);
+  if (qp == nullptr) return nullptr;
   if (packet.bth.opcode == PARLEY_IB_OPCODE_CNP) return qp;
   const bool response = wire::ib::rule_of(packet.bth.opcode).response;
   const auto fits = [&] {
@@ -244,23 +241,23 @@ Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
 void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes octets) {
   Counters& counters = nic_->counters;
   ++counters.packets_received;
-  const auto packet = Packet::parse(octets);
-  if (!packet) {
+  Packet& packet = nic_->coming_in;
+  if (!packet.read(octets)) {
     ++counters.dropped_malformed;
-  } else if (!wire::ib::rule_of(packet->bth.opcode).assigned) {
+  } else if (!wire::ib::rule_of(packet.bth.opcode).assigned) {
     ++counters.dropped_opcode;
-  } else if (packet->bth.tver != 0) {
+  } else if (packet.bth.tver != 0) {
     ++counters.dropped_version;  // IBA §9.2.4
-  } else if (packet->bth.opcode != PARLEY_IB_OPCODE_CNP && wire::ib::service_of(packet->bth.opcode) == Service::ud &&
-             (packet->bth.dest_qpn == PARLEY_IB_GSI_QPN || packet->bth.dest_qpn == PARLEY_IB_QPN_MULTICAST)) {
-    handle_datagram(now, from, *packet);
-  } else if (Qp* qp = receiver_of(from, *packet); qp == nullptr) {
+  } else if (packet.bth.opcode != PARLEY_IB_OPCODE_CNP && wire::ib::service_of(packet.bth.opcode) == Service::ud &&
+             (packet.bth.dest_qpn == PARLEY_IB_GSI_QPN || packet.bth.dest_qpn == PARLEY_IB_QPN_MULTICAST)) {
+    handle_datagram(now, from, packet);
+  } else if (Qp* qp = receiver_of(from, packet); qp == nullptr) {
     ++counters.dropped_qpn;
-  } else if (packet->bth.opcode == PARLEY_IB_OPCODE_CNP) {
+  } else if (packet.bth.opcode == PARLEY_IB_OPCODE_CNP) {
     ++counters.cnp_received;
     qp->handle_cnp();
   } else {
-    qp->handle_packet(now, from, *packet);
+    qp->handle_packet(now, from, packet);
   }
 }
 

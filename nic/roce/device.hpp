@@ -177,6 +177,8 @@ class RoceDevice : public Device {
 
   /// What happened to queue pairs, in order; at most one of each kind of each queue pair waits. Those of a destroyed one are gone.
   virtual std::optional<QpNotice> poll_notice() = 0;
+  /// poll_mad or poll_notice would give something.
+  virtual bool has_news() const = 0;
   /// Something waits in a completion channel or in poll_async_event().
   virtual bool has_events() const = 0;
   virtual const Counters& counters() const = 0;

@@ -13,6 +13,7 @@ class Gsi {
   void handle_packet(const PacketFrom& from, const wire::ib::Packet& packet);
   bool poll(MadIn& mad);
   Result<void> send(const MadOut& mad);
+  bool received() const { return !in_.empty(); }
   bool ready() const { return !out_.empty(); }
   void transmit(PacketTo& to, MutBytes out);
 

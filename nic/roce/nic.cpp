@@ -66,7 +66,14 @@ void Nic::add(Qp& qp) {
   slots[qp.slot] = &qp;
 }
 
+Qp* Nic::find_qp(std::uint32_t number) {
+  if (found != nullptr && found->qp_num() == number) return found;
+  const auto at = by_number.find(number);
+  return found = at == by_number.end() ? nullptr : at->second;
+}
+
 void Nic::remove(Qp& qp) {
+  if (found == &qp) found = nullptr;
   unlink_dirty(qp);
   timers.set(qp.slot, never);
   by_number.erase(qp.qp_num());

@@ -53,6 +53,8 @@ struct Nic : Counted {
   }
   void add(Qp& qp);
   void remove(Qp& qp);
+  /// Null if there is none.
+  Qp* find_qp(std::uint32_t number);
 
   void mark_dirty(Qp& qp);
   void unlink_dirty(Qp& qp);
@@ -68,9 +70,11 @@ struct Nic : Counted {
   DeviceOptions options;
   std::uint32_t port_mtu = 1024;
   Counters counters;
+  wire::ib::Packet coming_in, going_out;  // the one under way: to make room for each anew costs more than to fill it
   Ref<Tables> tables;
   std::uint32_t next_qpn = 0, next_srqn = 0;
   std::unordered_map<std::uint32_t, Qp*> by_number;
+  Qp* found = nullptr;     // the last time; the next packet is likely to be for it as well
   std::vector<Qp*> slots;  // what `timers` counts by
   std::vector<std::uint32_t> free_slots;
   DeadlineQueue timers;

@@ -10,13 +10,8 @@ namespace parley::nic::roce {
 
 std::size_t write_packet(const wire::ib::Packet& head, std::span<const MutBytes> memory, std::size_t offset,
                          std::size_t length, MutBytes out) {
-  const std::size_t headers = head.emit(out) - PARLEY_IB_ICRC_LEN;
+  const std::size_t headers = head.emit_headers(length, out);
   const std::uint8_t pad = wire::ib::pad_of(length);
-  if (pad != 0) {
-    wire::ib::Bth bth = head.bth;
-    bth.pad_count = pad;
-    bth.emit(out);
-  }
   Writer w(out.subspan(headers));
   for (const MutBytes piece : memory) {
     if (length == 0) break;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/same_octets.hpp"
+
 namespace parley::nic::roce {
 
 using wire::ib::Packet;
@@ -49,7 +51,8 @@ bool Qp::accepts(const PacketFrom& from, const Packet& packet) {
     ++counters.dropped_state;
     return false;
   }
-  if (qp_.type != QpType::ud && (from.source != qp_.path.destination || from.destination != qp_.path.source)) {
+  if (qp_.type != QpType::ud &&
+      !(same_octets(from.source, qp_.path.destination) && same_octets(from.destination, qp_.path.source))) {
     ++counters.dropped_address;
     return false;
   }
@@ -158,10 +161,13 @@ void Qp::settle() {
     drain_told_ = true;
     tell(QueuePairEvent::Kind::sq_drained);
   }
-  if (ready())
+  if (ready()) {
     qp_.nic->mark_dirty(*this);
-  else
-    qp_.nic->unlink_dirty(*this);
+    return;
+  }
+  // Whoever comes next begins with its own requests: an ACK behind them can leave in one datagram of the system's (UDP_SEGMENT).
+  requester_had_turn_ = false;
+  qp_.nic->unlink_dirty(*this);
 }
 
 // IBA §10.3.1: what was being sent fails; receives of unreliable queue pairs go on.

@@ -138,7 +138,7 @@ void Requester::write(SendWqe& wqe, PacketTo& to, MutBytes out) {
   const std::uint32_t packets = static_cast<std::uint32_t>(wqe.end - wqe.first);
   const bool last = wqe.fetches() || at_packet_ + 1 == packets;
   const Psn psn = wqe.first + at_packet_;
-  Packet head = qp_.packet(operation(wqe, at_packet_ == 0, last), psn);
+  Packet& head = qp_.packet(operation(wqe, at_packet_ == 0, last), psn);
   fill(wqe, head);
   const std::size_t offset = std::size_t{at_packet_} * qp_.mtu;
   const std::size_t left = wqe.memory.length - (atomic ? 0 : offset);

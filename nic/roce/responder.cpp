@@ -145,7 +145,7 @@ Responder::Sent Responder::transmit(PacketTo& to, MutBytes out) {
   set_path(to, qp_.path);
   if (reply.kind == Reply::Kind::read) return send_read(reply, to, out);
   const bool atomic = reply.kind == Reply::Kind::atomic;
-  Packet head = qp_.packet(atomic ? Operation::atomic_acknowledge : Operation::acknowledge, reply.psn);
+  Packet& head = qp_.packet(atomic ? Operation::atomic_acknowledge : Operation::acknowledge, reply.psn);
   head.aeth.syndrome = atomic ? PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE : reply.syndrome;
   head.aeth.msn = reply.msn;
   head.atomic_original = reply.original;
@@ -182,7 +182,7 @@ Responder::Sent Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
   const Operation operation = reply.begun ? last ? Operation::read_response_last : Operation::read_response_middle
                               : last      ? Operation::read_response_only
                                           : Operation::read_response_first;
-  Packet head = qp_.packet(operation, reply.psn);
+  Packet& head = qp_.packet(operation, reply.psn);
   head.aeth.syndrome = PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE;
   head.aeth.msn = reply.msn;
   to.size = write_packet(head, {&range.memory, 1}, 0, length, out);

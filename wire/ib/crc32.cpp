@@ -6,11 +6,14 @@
 #ifdef PARLEY_HAVE_ISAL
 #include <isa-l/crc.h>
 #endif
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace parley::wire::ib {
 namespace {
 
-constexpr std::uint32_t polynomial = 0xEDB88320;
+constexpr std::uint32_t polynomial = crc32_polynomial;
 constexpr std::size_t slices = 8;  // octets in one step
 using Tables = std::array<std::array<std::uint32_t, 256>, slices>;
 
@@ -40,26 +43,53 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   return out;
 }
 
-/// x to the power of -8, -16, -32, ...
+/// `power` to the power of 1, 2, 4, ...
 constexpr std::size_t powers = 32;
-constexpr std::array<std::uint32_t, powers> make_inverse_powers() {
-  std::uint32_t power = one;
-  for (int bit = 0; bit < 8; ++bit) power = (power & one) != 0 ? (power ^ polynomial) << 1 | 1 : power << 1;
-  std::array<std::uint32_t, powers> out{};
+using Powers = std::array<std::uint32_t, powers>;
+constexpr Powers make_powers(std::uint32_t power) {
+  Powers out{};
   for (std::uint32_t& entry : out) {
     entry = power;
     power = multiply(power, power);
   }
   return out;
 }
-constexpr std::array<std::uint32_t, powers> inverse_powers = make_inverse_powers();
+constexpr std::uint32_t make_inverse() {
+  std::uint32_t power = one;
+  for (int bit = 0; bit < 8; ++bit) power = (power & one) != 0 ? (power ^ polynomial) << 1 | 1 : power << 1;
+  return power;
+}
+constexpr Powers inverse_powers = make_powers(make_inverse()), forward_powers = make_powers(one >> 8);
+
+constexpr std::uint32_t move(std::uint32_t difference, std::size_t octets, const Powers& by) {
+  for (std::size_t i = 0; i < powers && octets >> i != 0; ++i)
+    if ((octets >> i & 1) != 0) difference = multiply(difference, by[i]);
+  return difference;
+}
+
+#ifdef PARLEY_HAVE_ISAL
+#if defined(__x86_64__)
+// isa-l's kernels leave the wide registers in use, and every SSE instruction behind them would wait for their result.
+__attribute__((target("avx"))) void give_wide_registers_back() { _mm256_zeroupper(); }
+bool has_wide_registers() { return __builtin_cpu_supports("avx") != 0; }
+#else
+void give_wide_registers_back() {}
+constexpr bool has_wide_registers() { return false; }
+#endif
+
+std::uint32_t crc32_isal(std::uint32_t before, ConstBytes in) {
+  const std::uint32_t out = crc32_gzip_refl(before, in.data(), in.size());
+  if (has_wide_registers()) give_wide_registers_back();
+  return out;
+}
+#endif
 
 }  // namespace
 
 std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
 #ifdef PARLEY_HAVE_ISAL
   constexpr std::size_t worth_it = 64;  // isa-l folds as many at once
-  if (in.size() >= worth_it) return crc32_gzip_refl(before, in.data(), in.size());
+  if (in.size() >= worth_it) return crc32_isal(before, in);
 #endif
   std::uint32_t crc = ~before;
   for (; in.size() >= slices; in = in.subspan(slices)) {
@@ -75,9 +105,11 @@ std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
 }
 
 std::uint32_t crc32_cause(std::uint32_t difference, std::size_t octets) {
-  for (std::size_t i = 0; i < powers && octets >> i != 0; ++i)
-    if ((octets >> i & 1) != 0) difference = multiply(difference, inverse_powers[i]);
-  return difference;
+  return move(difference, octets, inverse_powers);
+}
+
+std::uint32_t crc32_shift(std::uint32_t difference, std::size_t octets) {
+  return move(difference, octets, forward_powers);
 }
 
 }  // namespace parley::wire::ib

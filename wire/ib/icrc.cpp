@@ -5,31 +5,16 @@
 #include <array>
 
 #include "wire/ib/crc32.hpp"
+#include "wire/ib/icrc_head.hpp"
 #include "wire/ib/packet.hpp"
 
 namespace parley::wire::ib {
-namespace {
 
-constexpr std::size_t ipv4_and_udp = 28, ipv6_and_udp = 48;
-constexpr std::size_t lrh = 8;
-constexpr std::size_t bth_congestion_at = 4;
-
-}  // namespace
-
-Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet) {
-  std::array<std::uint8_t, lrh + ipv6_and_udp + PARLEY_IB_BTH_LEN> head;
-  const std::size_t n = network.size();
-  const bool v4 = n == ipv4_and_udp;
-  if ((!v4 && n != ipv6_and_udp && n != PARLEY_ROCE_GRH_LEN) || network[0] >> 4 != (v4 ? 4 : 6))
-    return fail(Errc::invalid_argument, "an ICRC covers 28 octets (IPv4, UDP), 48 (IPv6, UDP) or 40 (GRH), not {a}",
-                static_cast<std::int64_t>(n));
-  if (packet.size() < PARLEY_IB_BTH_LEN)
-    return fail(Errc::invalid_argument, "an ICRC covers a BTH of 12 octets; there are {a}",
-                static_cast<std::int64_t>(packet.size()));
-  std::fill_n(head.begin(), lrh, std::uint8_t{0xFF});
-  const auto at = std::copy(network.begin(), network.end(), head.begin() + lrh);
-  std::copy_n(packet.begin(), PARLEY_IB_BTH_LEN, at);
-  const MutBytes ip = MutBytes(head).subspan(lrh, n), bth = MutBytes(head).subspan(lrh + n, PARLEY_IB_BTH_LEN);
+IcrcHead::IcrcHead(ConstBytes network) : size(lrh + network.size()) {
+  const bool v4 = network.size() == ipv4_and_udp;
+  std::fill_n(all.begin(), lrh, std::uint8_t{0xFF});
+  std::copy(network.begin(), network.end(), all.begin() + lrh);
+  const MutBytes ip = MutBytes(all).subspan(lrh, network.size());
   const auto mask = [&](std::size_t first, std::size_t octets) {
     std::fill_n(ip.begin() + static_cast<std::ptrdiff_t>(first), octets, std::uint8_t{0xFF});
   };
@@ -42,9 +27,27 @@ Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet) {
     mask(1, 3);
     mask(7, 1);  // hop limit
   }
-  if (n != PARLEY_ROCE_GRH_LEN) mask(n - 2, 2);  // UDP checksum
+  if (network.size() != PARLEY_ROCE_GRH_LEN) mask(network.size() - 2, 2);  // UDP checksum
+}
+
+std::array<std::uint8_t, PARLEY_IB_BTH_LEN> ones_for_congestion(ConstBytes packet) {
+  std::array<std::uint8_t, PARLEY_IB_BTH_LEN> bth;
+  std::copy_n(packet.begin(), bth.size(), bth.begin());
   bth[bth_congestion_at] = 0xFF;
-  return crc32(crc32(0, ConstBytes(head).first(lrh + n + PARLEY_IB_BTH_LEN)), packet.subspan(PARLEY_IB_BTH_LEN));
+  return bth;
+}
+
+Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet) {
+  const std::size_t n = network.size();
+  const bool v4 = n == IcrcHead::ipv4_and_udp;
+  if ((!v4 && n != IcrcHead::ipv6_and_udp && n != PARLEY_ROCE_GRH_LEN) || network[0] >> 4 != (v4 ? 4 : 6))
+    return fail(Errc::invalid_argument, "an ICRC covers 28 octets (IPv4, UDP), 48 (IPv6, UDP) or 40 (GRH), not {a}",
+                static_cast<std::int64_t>(n));
+  if (packet.size() < PARLEY_IB_BTH_LEN)
+    return fail(Errc::invalid_argument, "an ICRC covers a BTH of 12 octets; there are {a}",
+                static_cast<std::int64_t>(packet.size()));
+  const std::uint32_t head = crc32(crc32(0, IcrcHead(network).octets()), ones_for_congestion(packet));
+  return crc32(head, packet.subspan(PARLEY_IB_BTH_LEN));
 }
 
 }  // namespace parley::wire::ib

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "base/bytes_io.hpp"
 
@@ -99,40 +101,62 @@ std::size_t size_of_headers(unsigned headers) {
   return size;
 }
 
-Result<Bth> Bth::parse(ConstBytes in) {
-  Reader r(in);
-  Bth out;
-  out.opcode = r.u8();
-  const std::uint8_t flags = r.u8();
+namespace {
+
+// Every packet has it: whole words, since what is written octet by octet and then read at once costs a wait each time.
+std::uint32_t word(ConstBytes in, std::size_t at) {
+  return std::uint32_t{in[at]} << 24 | std::uint32_t{in[at + 1]} << 16 | std::uint32_t{in[at + 2]} << 8 | in[at + 3];
+}
+
+void put_word(MutBytes out, std::size_t at, std::uint32_t value) {
+  const std::array<std::uint8_t, 4> octets{static_cast<std::uint8_t>(value >> 24),
+                                           static_cast<std::uint8_t>(value >> 16),
+                                           static_cast<std::uint8_t>(value >> 8), static_cast<std::uint8_t>(value)};
+  std::memcpy(out.data() + at, octets.data(), octets.size());
+}
+
+void read_bth(ConstBytes in, Bth& out) {
+  const std::uint32_t first = word(in, 0), second = word(in, 4), third = word(in, 8);
+  const auto flags = static_cast<std::uint8_t>(first >> 16);
+  out.opcode = static_cast<std::uint8_t>(first >> 24);
   out.solicited = (flags & PARLEY_IB_BTH_SE) != 0;
   out.mig_req = (flags & PARLEY_IB_BTH_M) != 0;
   out.pad_count = static_cast<std::uint8_t>((flags & PARLEY_IB_BTH_PAD) >> 4);
   out.tver = flags & PARLEY_IB_BTH_TVER;
-  out.p_key = r.be16();
-  const std::uint8_t congestion = r.u8();
+  out.p_key = static_cast<std::uint16_t>(first);
+  const auto congestion = static_cast<std::uint8_t>(second >> 24);
   out.fecn = (congestion & PARLEY_IB_BTH_FECN) != 0;
   out.becn = (congestion & PARLEY_IB_BTH_BECN) != 0;
   out.reserved6 = congestion & 0x3F;
-  out.dest_qpn = be24(r);
-  const std::uint8_t ack = r.u8();
+  out.dest_qpn = second & 0xFFFFFF;
+  const auto ack = static_cast<std::uint8_t>(third >> 24);
   out.ack_req = (ack & PARLEY_IB_BTH_ACK_REQ) != 0;
   out.reserved7 = ack & 0x7F;
-  out.psn = be24(r);
-  if (!r.ok()) return fail(Errc::truncated);
+  out.psn = third & 0xFFFFFF;
+}
+
+void emit_bth(const Bth& bth, unsigned pad_count, MutBytes out) {
+  const unsigned flags = (bth.solicited ? PARLEY_IB_BTH_SE : 0U) | (bth.mig_req ? PARLEY_IB_BTH_M : 0U) |
+                         (pad_count & 3) << 4 | (bth.tver & PARLEY_IB_BTH_TVER);
+  const unsigned congestion =
+      (bth.fecn ? PARLEY_IB_BTH_FECN : 0U) | (bth.becn ? PARLEY_IB_BTH_BECN : 0U) | (bth.reserved6 & 0x3FU);
+  const unsigned ack = (bth.ack_req ? PARLEY_IB_BTH_ACK_REQ : 0U) | (bth.reserved7 & 0x7FU);
+  put_word(out, 0, std::uint32_t{bth.opcode} << 24 | flags << 16 | bth.p_key);
+  put_word(out, 4, congestion << 24 | (bth.dest_qpn & 0xFFFFFF));
+  put_word(out, 8, ack << 24 | (bth.psn & 0xFFFFFF));
+}
+
+}  // namespace
+
+Result<Bth> Bth::parse(ConstBytes in) {
+  if (in.size() < PARLEY_IB_BTH_LEN) return fail(Errc::truncated);
+  Bth out;
+  read_bth(in, out);
   return out;
 }
 
 void Bth::emit(MutBytes out) const {
-  Writer w(out);
-  w.u8(opcode);
-  w.u8(static_cast<std::uint8_t>((solicited ? PARLEY_IB_BTH_SE : 0) | (mig_req ? PARLEY_IB_BTH_M : 0) |
-                                 (pad_count & 3) << 4 | (tver & PARLEY_IB_BTH_TVER)));
-  w.be16(p_key);
-  w.u8(static_cast<std::uint8_t>((fecn ? PARLEY_IB_BTH_FECN : 0) | (becn ? PARLEY_IB_BTH_BECN : 0) |
-                                 (reserved6 & 0x3F)));
-  put_be24(w, dest_qpn);
-  w.u8(static_cast<std::uint8_t>((ack_req ? PARLEY_IB_BTH_ACK_REQ : 0) | (reserved7 & 0x7F)));
-  put_be24(w, psn);
+  if (out.size() >= PARLEY_IB_BTH_LEN) emit_bth(*this, pad_count, out);
 }
 
 namespace {
@@ -203,20 +227,27 @@ void write_headers(Writer& w, unsigned headers, const Packet& p) {
 }  // namespace
 
 Result<Packet> Packet::parse(ConstBytes in) {
-  if (in.size() < PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN) return fail(Errc::truncated);
   Packet out;
-  out.bth = *Bth::parse(in);
-  Reader r(in.subspan(PARLEY_IB_BTH_LEN, in.size() - PARLEY_IB_BTH_LEN - PARLEY_IB_ICRC_LEN));
-  read_headers(r, rule_of(out.bth.opcode).headers, out);
-  if (!r.ok()) return fail(Errc::truncated);
-  if (out.bth.pad_count > r.left())
-    return fail(Errc::malformed, "the BTH counts {a} octets of pad; {b} are left", out.bth.pad_count,
-                static_cast<std::int64_t>(r.left()));
-  out.payload = r.bytes(r.left() - out.bth.pad_count);
-  out.pad = r.rest();
-  Reader trailer(in.last(PARLEY_IB_ICRC_LEN));
-  out.icrc = trailer.le32();
+  if (auto read = out.read(in); !read) return tl::unexpected(read.error());
   return out;
+}
+
+Result<void> Packet::read(ConstBytes in) {
+  if (in.size() < PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN) return fail(Errc::truncated);
+  // Headers that the opcode does not have are empty, and were for the opcode before as well.
+  if (rule_of(bth.opcode).headers != 0) *this = Packet{};
+  read_bth(in, bth);
+  Reader r(in.subspan(PARLEY_IB_BTH_LEN, in.size() - PARLEY_IB_BTH_LEN - PARLEY_IB_ICRC_LEN));
+  if (const unsigned headers = rule_of(bth.opcode).headers; headers != 0) read_headers(r, headers, *this);
+  if (!r.ok()) return fail(Errc::truncated);
+  if (bth.pad_count > r.left())
+    return fail(Errc::malformed, "the BTH counts {a} octets of pad; {b} are left", bth.pad_count,
+                static_cast<std::int64_t>(r.left()));
+  payload = r.bytes(r.left() - bth.pad_count);
+  pad = r.rest();
+  Reader trailer(in.last(PARLEY_IB_ICRC_LEN));
+  icrc = trailer.le32();
+  return {};
 }
 
 std::size_t Packet::size() const {
@@ -224,17 +255,23 @@ std::size_t Packet::size() const {
          PARLEY_IB_ICRC_LEN;
 }
 
+std::size_t Packet::emit_headers(std::size_t payload_size, MutBytes out) const {
+  const unsigned headers = rule_of(bth.opcode).headers;
+  if (out.size() < PARLEY_IB_BTH_LEN + size_of_headers(headers)) return 0;
+  emit_bth(bth, pad_of(payload_size), out);
+  Writer w(out.subspan(PARLEY_IB_BTH_LEN));
+  if (headers != 0) write_headers(w, headers, *this);
+  return PARLEY_IB_BTH_LEN + w.size();
+}
+
 std::size_t Packet::emit(MutBytes out) const {
   if (out.size() < size()) return 0;
-  Bth head = bth;
-  head.pad_count = pad_of(payload.size());
-  head.emit(out);
-  Writer w(out.subspan(PARLEY_IB_BTH_LEN));
-  write_headers(w, rule_of(bth.opcode).headers, *this);
+  const std::size_t headers = emit_headers(payload.size(), out);
+  Writer w(out.subspan(headers));
   w.bytes(payload);
-  w.zeros(head.pad_count);
+  w.zeros(pad_of(payload.size()));
   w.le32(icrc);
-  return PARLEY_IB_BTH_LEN + w.size();
+  return headers + w.size();
 }
 
 }  // namespace parley::wire::ib

@@ -141,10 +141,14 @@ struct Packet {
   /// `in` ends with the ICRC. Of an opcode that is not assigned everything after the BTH is payload.
   /// Errors: truncated (shorter than its headers and ICRC), malformed (more pad than is there).
   static Result<Packet> parse(ConstBytes in);
+  /// The same into this object, which was made empty or by read(). After an error it says nothing.
+  Result<void> read(ConstBytes in);
   /// From the BTH to the ICRC.
   std::size_t size() const;
   /// Writes size() octets; `bth.pad_count` follows from the payload, and the ICRC is written as it stands in `icrc`.
   std::size_t emit(MutBytes out) const;
+  /// Writes the headers alone, as in front of `payload_size` octets, and returns their size; 0 if `out` has no room for them.
+  std::size_t emit_headers(std::size_t payload_size, MutBytes out) const;
 };
 /// Octets of zeros after a payload, so that it ends at a word (IBA §9.4).
 constexpr std::uint8_t pad_of(std::size_t payload) { return static_cast<std::uint8_t>((4 - payload % 4) % 4); }

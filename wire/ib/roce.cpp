@@ -6,6 +6,7 @@
 
 #include "base/bytes_io.hpp"
 #include "wire/ib/crc32.hpp"
+#include "wire/ib/icrc_head.hpp"
 #include "wire/ib/packet.hpp"
 #include "wire/packet.hpp"
 
@@ -144,10 +145,6 @@ void RoceHeader::emit(MutBytes out, std::size_t packet_size) const {
 
 namespace {
 
-constexpr std::size_t icrc_size = 4;
-constexpr std::size_t ipv4_identification_end = 6;
-constexpr std::size_t sealed_min = PARLEY_IB_BTH_LEN + icrc_size;
-
 std::uint32_t icrc_under(const RoceHeader& header, ConstBytes packet) {
   std::array<std::uint8_t, ipv6_header + udp_header> network;
   const MutBytes head = MutBytes(network).first(header.size());
@@ -170,21 +167,13 @@ bool is_sealed(const RoceHeader& header, ConstBytes packet) {
 std::optional<std::uint16_t> identification_of(RoceHeader header, ConstBytes packet) {
   if (packet.size() < sealed_min || !header.is_ipv4()) return std::nullopt;
   header.identification = 0;
-  const std::size_t behind = header.size() - ipv4_identification_end + packet.size() - icrc_size;
+  const std::size_t behind = header.size() - ipv4_identification_at + packet.size() - icrc_size;
   const std::uint32_t difference = icrc_under(header, packet) ^ icrc_in(packet);
   if (difference == 0) return std::uint16_t{0};
   // A wrong identification differs in two octets, and so the cause in the low half of what it would be.
-  const std::uint32_t cause = crc32_cause(difference, behind + 2);
+  const std::uint32_t cause = crc32_cause(difference, behind);
   if (cause > 0xFFFF) return std::nullopt;
   return static_cast<std::uint16_t>(cause << 8 | cause >> 8);
-}
-
-bool is_sealed_somehow(RoceHeader header, ConstBytes packet) {
-  if (!header.is_ipv4()) return is_sealed(header, packet);
-  header.dont_fragment = true;
-  if (identification_of(header, packet)) return true;
-  header.dont_fragment = false;
-  return identification_of(header, packet).has_value();
 }
 
 std::uint16_t roce_source_port(std::uint32_t flow_label, std::uint32_t local_qpn, std::uint32_t remote_qpn) {

@@ -45,9 +45,6 @@ struct RoceHeader::Parsed {
 void seal(const RoceHeader& header, MutBytes packet);
 /// Whether the ICRC of `packet` (BTH to ICRC) is right under `header`; false for what is too short to have one.
 bool is_sealed(const RoceHeader& header, ConstBytes packet);
-/// The same where the IPv4 identification and "don't fragment", which the ICRC covers, are not known, as on a UDP socket: right if
-/// there is an identification that makes it right. Of damaged packets one in 32,768 passes, where is_sealed() lets one in 2^32 through.
-bool is_sealed_somehow(RoceHeader header, ConstBytes packet);
 /// The identification that makes it right under the header's "don't fragment"; none without IPv4, or if there is none.
 std::optional<std::uint16_t> identification_of(RoceHeader header, ConstBytes packet);
 

@@ -113,6 +113,8 @@ std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
 
 /// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.
 void Roce::settle(Instant now) {
+  // As after nearly every packet.
+  if (closing_.empty() && !device_->has_news() && !agent_.has_work()) return;
   for (int round = 0; round < rounds_max && settle_once(now); ++round) {
   }
 }

@@ -15,6 +15,7 @@
 #include "wire/ib/cm.hpp"
 #include "wire/ib/packet.hpp"
 #include "wire/ib/roce.hpp"
+#include "wire/ib/sealer.hpp"
 #include "wire/pcap.hpp"
 
 namespace parley::wire::ib::captures_test {
@@ -89,13 +90,13 @@ RoceHeader as_a_socket_sees_it(RoceHeader header) {
 
 // Each octet altered alone: the exact check finds all of it, the other lets one in 32,768 through.
 void expect_altered_found(const RoceHeader& header, Bytes octets, Rng& rng, std::size_t& altered, std::size_t& passed) {
-  const RoceHeader seen = as_a_socket_sees_it(header);
+  Sealer sealer(as_a_socket_sees_it(header));
   for (std::size_t at = 0; at < octets.size(); ++at) {
     if (at == 4) continue;  // FECN and BECN change on the way
     const auto bits = static_cast<std::uint8_t>(rng.below(255) + 1);
     octets[at] ^= bits;
     EXPECT_FALSE(is_sealed(header, octets)) << at;
-    if (is_sealed_somehow(seen, octets)) ++passed;
+    if (sealer.identification_of(0, octets)) ++passed;
     ++altered;
     octets[at] ^= bits;
   }
@@ -113,14 +114,17 @@ TEST(WireIbCaptures, TheIcrcIsCheckedWithoutTheIpv4Identification) {
       const auto roce = RoceHeader::parse(type, r.rest());
       if (!roce) return;
       EXPECT_TRUE(is_sealed(roce->header, roce->packet));
-      EXPECT_TRUE(is_sealed_somehow(as_a_socket_sees_it(roce->header), roce->packet));
+      const RoceHeader seen = as_a_socket_sees_it(roce->header);
+      Sealer sealer(seen);
+      for (const std::uint16_t likely : {std::uint16_t{0}, roce->header.identification, std::uint16_t{0xABCD}})
+        EXPECT_EQ(sealer.identification_of(likely, roce->packet), roce->header.identification) << likely;
       if (roce->header.is_ipv4()) {
-        EXPECT_EQ(identification_of(as_a_socket_sees_it(roce->header), roce->packet), roce->header.identification);
+        EXPECT_EQ(identification_of(seen, roce->packet), roce->header.identification);
       }
       RoceHeader elsewhere = as_a_socket_sees_it(roce->header);
       elsewhere.source[15] ^= 1;
-      EXPECT_FALSE(is_sealed_somehow(elsewhere, roce->packet));
-      EXPECT_FALSE(is_sealed_somehow(roce->header, roce->packet.first(15)));
+      EXPECT_FALSE(Sealer(elsewhere).identification_of(0, roce->packet));
+      EXPECT_FALSE(sealer.identification_of(0, roce->packet.first(15)));
       Bytes octets(roce->packet.begin(), roce->packet.end());
       seal(elsewhere, octets);
       EXPECT_TRUE(is_sealed(elsewhere, octets));
@@ -171,6 +175,51 @@ TEST(WireIbCaptures, EveryPacketOfHardwareIsWrittenAsItWasRead) {
   });
   EXPECT_EQ(tally.frames, 43u);
   EXPECT_EQ(words(tally.messages), "3 REP\n3 REQ\n3 RTU\n");
+}
+
+/// A header that a UDP socket may have: over IPv4 or IPv6, with any identification.
+RoceHeader any_header(Rng& rng) {
+  RoceHeader header;
+  for (Gid* gid : {&header.source, &header.destination})
+    for (std::uint8_t& octet : *gid) octet = static_cast<std::uint8_t>(rng.below(256));
+  if (rng.below(3) != 0)
+    for (Gid* gid : {&header.source, &header.destination}) {
+      std::fill_n(gid->begin(), 10, std::uint8_t{0});
+      std::fill_n(gid->begin() + 10, 2, std::uint8_t{0xFF});
+    }
+  header.source_port = static_cast<std::uint16_t>(rng.below(65536));
+  return header;
+}
+
+// Lengths come once and again, in any order, with and without FECN and BECN: what is kept of one never serves another.
+TEST(WireIbSealer, MakesAndChecksTheSameIcrcsAsTheWholeHeader) {
+  Rng rng(2);
+  std::size_t over_v4 = 0;
+  for (int flow = 0; flow < 40; ++flow) {
+    RoceHeader header = any_header(rng);
+    over_v4 += header.is_ipv4();
+    Sealer sender(header), receiver(header);
+    for (int i = 0; i < 60; ++i) {
+      const std::size_t sizes[] = {16, 20, 80, 1040, 1040, 1056, 17, 16 + rng.below(5000)};
+      Bytes packet(sizes[rng.below(8)]);
+      for (std::uint8_t& octet : packet) octet = static_cast<std::uint8_t>(rng.below(256));
+      packet[4] = rng.below(4) != 0 ? 0 : static_cast<std::uint8_t>(rng.below(256));
+      header.identification = static_cast<std::uint16_t>(rng.below(2) != 0 ? i : rng.below(65536));
+      header.dont_fragment = true;
+      sender.seal(header.identification, packet);
+      EXPECT_TRUE(is_sealed(header, packet)) << packet.size();
+      header.dont_fragment = !header.is_ipv4() || rng.below(4) != 0;
+      seal(header, packet);
+      const std::uint16_t due = header.is_ipv4() ? header.identification : std::uint16_t{0};
+      EXPECT_EQ(receiver.identification_of(static_cast<std::uint16_t>(i), packet), due) << packet.size();
+      packet[8 + rng.below(8)] ^= 0x11;
+      if (!header.is_ipv4()) {
+        EXPECT_EQ(receiver.identification_of(due, packet), std::nullopt);
+      }
+    }
+  }
+  EXPECT_GT(over_v4, 10u);
+  EXPECT_LT(over_v4, 40u);
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the packets of one path have in common, kept from one to the next.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "base/packet_port.hpp"
+#include "wire/ib/sealer.hpp"
+
+namespace parley::asio_driver {
+
+inline bool same_path(const PacketPath& a, const PacketPath& b) {
+  return a.source_port == b.source_port && a.peer == b.peer && a.local == b.local &&
+         a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
+}
+
+struct PacketFlow {
+  std::uint64_t id = 0;  // never reused; 0: none
+  PacketPath path;       // its `way` is the id
+  wire::ib::Sealer sealer;
+  int fd = -1;             // what is sent goes through this socket,
+  std::uint16_t port = 0;  // whose UDP port this is
+};
+
+/// The flows that were used last, one way. Those that meet in a place of the table drive each other out.
+class PacketFlows {
+ public:
+  /// The flow of a path. `make` fills one that is not there; its id and path are set.
+  template <class Make>
+  PacketFlow& of(const PacketPath& path, Make&& make) {
+    PacketFlow& flow = flows_[place_of(path)];
+    if (flow.id != 0 && same_path(flow.path, path)) return flow;
+    flow = PacketFlow{.id = ++last_id_, .path = path};
+    flow.path.way = flow.id;
+    make(flow);
+    return flow;
+  }
+  /// Sockets have changed.
+  void forget() {
+    for (PacketFlow& flow : flows_) flow.id = 0;
+  }
+
+ private:
+  static constexpr std::size_t places = 16;
+  static std::size_t place_of(const PacketPath& path) {
+    return (path.source_port + 7U * path.peer.octets[3] + 3U * path.peer.octets[15]) % places;
+  }
+
+  std::array<PacketFlow, places> flows_;
+  std::uint64_t last_id_ = 0;
+};
+
+}  // namespace parley::asio_driver
