@@ -96,7 +96,8 @@ TEST(SimLibrary, EachEndsAsItSays) {
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
       const RunReport report = run_scenario(*scenario, {.seed = seed});
       EXPECT_TRUE(report.passed()) << path << " with seed " << seed << '\n' << names_of(report.violations);
-      const bool flood = path.stem().string().find("flood_") != std::string::npos;  // thousands of connections are its point
+      const bool flood =
+          path.stem().string().find("flood_") != std::string::npos;  // thousands of connections are its point
       EXPECT_LT(report.counters.events, flood ? 200'000u : 20'000u) << path << " is to take milliseconds";
       // A fault that is described and never happens tells a wrong story.
       const bool touched = !scenario->faults.empty() || path.stem() == "incast_16";
