@@ -22,9 +22,9 @@ SHARED, CREATE = 4, 1
 class Member:
     """A process, and what it printed."""
 
-    def __init__(self, file, *options, env=None):
+    def __init__(self, file, *options):
         self.process = subprocess.Popen([PARLEY, "xrc", "member", str(file), "--json", *map(str, options)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.lines, self.told, self.answers = queue.Queue(), [], queue.Queue()
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()

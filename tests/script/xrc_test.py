@@ -419,8 +419,8 @@ class TheBroker(XrcTest):
         self.stop_broker(signal.SIGTERM)
         self.assertFalse(os.path.exists(self.socket))
         self.refused(self.refused_member(self.domain), 3, "no_broker")
-        env = {**os.environ, "PARLEY_XRCD_PROGRAM": cli.PARLEY}
-        crowd = [Member(self.domain, "--socket", self.socket, env=env) for _ in range(5)]
+        self.refused(cli.run("xrc", "ls", "--socket", self.socket, "--json"), 3, f"(socket {self.socket})")
+        crowd = [Member(self.domain, "--socket", self.socket) for _ in range(5)]
         self.members += crowd
         epochs = {member.next()["epoch"] for member in crowd}
         self.assertEqual(len(epochs), 1)

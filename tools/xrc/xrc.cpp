@@ -3,10 +3,13 @@
 #include "tools/xrc/xrc.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "drivers/xrcd/place.hpp"
 
 namespace parley::tools {
 
@@ -22,12 +25,14 @@ std::string xrc_refusal_name(const Error& error) {
   return std::string(to_string(static_cast<xrc::Refusal>(error.code().value())));
 }
 
-int xrc_refused(Output& out, const Error& error) {
+int xrc_refused(Output& out, const Error& error, const std::string& socket) {
   const bool environment = error.code().category() != xrc::refusal_category() ||
                            error == make_error_code(xrc::Refusal::no_broker) ||
                            error == make_error_code(xrc::Refusal::not_permitted);
+  const std::string where =
+      environment ? fmt::format(" (socket {})", socket.empty() ? xrc::default_socket() : socket) : std::string();
   return out.error(environment ? Exit::environment : Exit::failed,
-                   fmt::format("{}: {}", xrc_refusal_name(error), error.message()));
+                   fmt::format("{}: {}{}", xrc_refusal_name(error), error.message(), where));
 }
 
 Json xrc_tgt_json(const xrc::DomainView& domain, const xrc::TgtView& tgt) {
@@ -49,6 +54,13 @@ Json xrc_tgt_json(const xrc::DomainView& domain, const xrc::TgtView& tgt) {
 }
 
 namespace {
+
+/// This program is a broker as well; the environment may name another.
+std::string broker_program() {
+  std::error_code unknown;
+  if (std::getenv("PARLEY_XRCD_PROGRAM") != nullptr) return {};
+  return std::filesystem::read_symlink("/proc/self/exe", unknown).string();
+}
 
 Json domain_json(const xrc::DomainView& d) {
   Json members = Json::array(), tgts = Json::array();
@@ -94,7 +106,7 @@ void print_domain(Output& out, const xrc::DomainView& d) {
 
 int run_ls(const XrcArgs& args, Output& out) {
   const auto seen = xrc::overview(args.domain);
-  if (!seen) return xrc_refused(out, seen.error());
+  if (!seen) return xrc_refused(out, seen.error(), args.domain.socket);
   for (const xrc::DomainView& d : seen->domains) {
     out.object(domain_json(d));
     print_domain(out, d);
@@ -105,7 +117,7 @@ int run_ls(const XrcArgs& args, Output& out) {
 
 int run_stats(const XrcArgs& args, Output& out) {
   const auto seen = xrc::overview(args.domain);
-  if (!seen) return xrc_refused(out, seen.error());
+  if (!seen) return xrc_refused(out, seen.error(), args.domain.socket);
   std::size_t members = 0, tgts = 0, lingering = 0;
   for (const xrc::DomainView& d : seen->domains) {
     members += d.members.size();
@@ -130,7 +142,7 @@ int run_stats(const XrcArgs& args, Output& out) {
 int run_kill(const XrcArgs& args, Output& out) {
   const auto id = xrc::parse_tgt(args.tgt);
   const auto killed = xrc::kill(*id, args.domain);
-  if (!killed) return xrc_refused(out, killed.error());
+  if (!killed) return xrc_refused(out, killed.error(), args.domain.socket);
   out.text(fmt::format("{} drains: it ends when its registrants have let go, or the grace is over", args.tgt));
   out.object({{"event", "killed"}, {"tgt", args.tgt}});
   return code(Exit::ok);
@@ -170,6 +182,7 @@ void register_xrc(Command app, Context& context) {
     return id && id->generation != 0 ? std::string() : "'" + text + "' is no QPN@generation as ls shows it";
   });
   auto takes_part = std::make_shared<XrcArgs>();
+  takes_part->domain.program = broker_program();
   Command member = add(xrc, "member", "Be a member of a file's domain, by commands on standard input", takes_part,
                        context, run_xrc_member);
   member.option("DOMAIN", takes_part->file, "Which file; \"private\": none").type("FILE").required();

@@ -16,8 +16,8 @@ struct XrcArgs {
 };
 
 void add_xrc_socket(Command sub, std::string& socket);
-/// "gone: the TGT queue pair has ended, ..."; its exit code is `environment` where no broker answered.
-int xrc_refused(Output& out, const Error& error);
+/// "gone: the TGT queue pair has ended, ..."; its exit code is `environment` where no broker answered at `socket`.
+int xrc_refused(Output& out, const Error& error, const std::string& socket);
 std::string xrc_refusal_name(const Error& error);
 
 Json xrc_tgt_json(const xrc::DomainView& domain, const xrc::TgtView& tgt);
