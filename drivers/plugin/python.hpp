@@ -25,7 +25,7 @@ inline std::string python_bridge_version(std::string parley) {
   std::string out = std::move(parley) + ", " __VERSION__ ", sizes";
   for (const std::size_t size : {sizeof(Failure), sizeof(Turn), sizeof(Parameter), sizeof(VariantInfo), sizeof(QpPair),
                                  sizeof(Outcome<std::unique_ptr<Plugin>>)})
-    out += " " + std::to_string(size);
+    out.append(" ").append(std::to_string(size));
   return out;
 }
 
