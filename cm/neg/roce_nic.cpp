@@ -92,7 +92,7 @@ Outcome<Bound> bind_wanted(RoceNic& nic, const RoceDriving& driving, const Wante
 
 Outcome<std::unique_ptr<QpDriver>> make_roce_qp(const std::shared_ptr<RoceNic>& nic, const RoceDriving& driving,
                                                 Rng& rng, Transport transport, const Config& config) {
-  if (auto sane = check_device_qp(transport, config); !sane) return tl::unexpected(sane.error());
+  if (auto sane = check_device_qp(config); !sane) return tl::unexpected(sane.error());
   const auto wanted = wanted_of(config);
   if (!wanted) return tl::unexpected(wanted.error());
   const auto bound = bind_wanted(*nic, driving, *wanted);

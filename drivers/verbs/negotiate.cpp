@@ -114,7 +114,10 @@ void VerbsGround::work(Duration wait) {
 
 Outcome<std::unique_ptr<neg::QpDriver>> make_qp_driver(Devices& devices, neg::Transport transport,
                                                        const Config& config) {
-  if (auto sane = neg::check_device_qp(transport, config); !sane) return tl::unexpected(sane.error());
+  if (transport == neg::Transport::xrc)
+    return neg::failed(Problem::configuration_error, "XRC is not used on real devices in this version",
+                       "use verbs-rc, or driver=manual with a queue pair of yours");
+  if (auto sane = neg::check_device_qp(config); !sane) return tl::unexpected(sane.error());
   const auto wish = wish_of(config);
   if (!wish) return tl::unexpected(wish.error());
   const auto there = list_rdma_devices();

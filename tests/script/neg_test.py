@@ -70,7 +70,7 @@ class Neg(CliTest):
     def test_queue_pairs_of_parleys_own_engine(self):
         programs = [("pingpong", f"transport={kind}", "size=900", "iterations=20", "check=true") for kind in ("rc", "uc", "ud")]
         programs += [("perftest", f"test={test}", "size=5000", "iterations=50") for test in ("write_bw", "read_lat", "send_bw")]
-        for variant, *settings in [("verbs-rc",), ("verbs-uc",), ("verbs-ud",), *programs]:
+        for variant, *settings in [("verbs-rc",), ("verbs-uc",), ("verbs-ud",), ("verbs-xrc",), *programs]:
             with self.subTest((variant, *settings)):
                 words = ("--variant", variant, "--roce", *(word for setting in settings for word in ("--set", setting)))
                 capture = self.path("neg.pcapng")

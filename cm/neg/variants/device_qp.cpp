@@ -38,7 +38,7 @@ Access rights_of(const Config& config, Transport transport) {
   if (needed == "none" || number_of(config, "length") == 0) return Access::none;
   if (needed == "write") return Access::remote_write;
   if (needed == "read") return Access::remote_read;
-  if (transport == Transport::rc) return Access::remote_write | Access::remote_read;
+  if (transport == Transport::rc || transport == Transport::xrc) return Access::remote_write | Access::remote_read;
   return transport == Transport::uc ? Access::remote_write : Access::none;
 }
 
@@ -87,8 +87,13 @@ class DeviceQp final : public QpDriver, public DataPath {
 
  private:
   bool ud() const { return transport_ == Transport::ud; }
-  bool rc() const { return transport_ == Transport::rc; }
+  bool xrc() const { return transport_ == Transport::xrc; }
+  bool reliable() const { return transport_ == Transport::rc || xrc(); }
+  QueuePair& sender() { return xrc() ? *ini_ : *qp_; }
   Outcome<void> make_objects();
+  Outcome<void> make_ends_of_xrc();
+  Outcome<void> modify_both(const QpAttr& sending, const QpAttr& receiving, std::string_view what);
+  Outcome<void> receive(const RecvWr& wr, std::string_view what);
   Outcome<void> register_memory();
   std::size_t test_slot() const { return grh_len + (ud() ? datagram_max : test_max); }
   Outcome<void> post_test();
@@ -108,7 +113,10 @@ class DeviceQp final : public QpDriver, public DataPath {
   PdHandle pd_ = 0;
   std::optional<MemoryRegion> region_, test_region_;
   std::unique_ptr<CompletionQueue> cq_;
-  QueuePair* qp_ = nullptr;
+  QueuePair* qp_ = nullptr;  // of XRC the receiving end
+  std::unique_ptr<XrcDomain> xrcd_;
+  std::unique_ptr<SharedReceiveQueue> srq_;  // XRC
+  std::unique_ptr<QueuePair> ini_;           // XRC: the sending end
   std::unique_ptr<AddressHandle> ah_;
   Bytes test_message_;
   int looks_ = 0;
@@ -143,6 +151,9 @@ DeviceQp::DeviceQp(std::unique_ptr<QpGround> ground, const DeviceQpOptions& opti
 DeviceQp::~DeviceQp() {
   ah_.reset();
   if (qp_ != nullptr) ground_->drop_qp();
+  ini_.reset();
+  srq_.reset();
+  xrcd_.reset();
   cq_.reset();
   for (const auto& region : {region_, test_region_})
     if (region) (void)ground_->device().dereg_mr(region->lkey);
@@ -173,7 +184,8 @@ Outcome<void> DeviceQp::make_objects() {
   auto cq = ground_->device().create_cq(sends_ + receives_);
   if (!cq) return device_failed("completion queue", cq.error());
   cq_ = std::move(*cq);
-  const QpType type = ud() ? QpType::ud : rc() ? QpType::rc : QpType::uc;
+  if (xrc()) return make_ends_of_xrc();
+  const QpType type = ud() ? QpType::ud : reliable() ? QpType::rc : QpType::uc;
   auto qp = ground_->make_qp({.type = type,
                               .pd = pd_,
                               .send_cq = cq_.get(),
@@ -186,6 +198,35 @@ Outcome<void> DeviceQp::make_objects() {
   return {};
 }
 
+// IBA Annex A14: what sends names the peer's shared receive queue, and what receives has no queues of its own.
+Outcome<void> DeviceQp::make_ends_of_xrc() {
+  auto domain = ground_->device().open_xrcd();
+  if (!domain) return device_failed("an XRC domain", domain.error());
+  xrcd_ = std::move(*domain);
+  auto srq = ground_->device().create_srq({.pd = pd_, .capacity = receives_, .xrcd = xrcd_.get(), .cq = cq_.get()});
+  if (!srq) return device_failed("an XRC shared receive queue", srq.error());
+  srq_ = std::move(*srq);
+  own_.srqn = srq_->srq_num().value_or(0);
+  auto ini =
+      ground_->device().create_qp({.type = QpType::xrc_ini, .pd = pd_, .send_cq = cq_.get(), .max_send_wr = sends_});
+  if (!ini) return device_failed("a queue pair of XRC that sends", ini.error());
+  ini_ = std::move(*ini);
+  own_.ini_qpn = ini_->qp_num();
+  auto tgt = ground_->make_qp({.type = QpType::xrc_tgt, .xrcd = xrcd_.get()});
+  if (!tgt) return device_failed("a queue pair of XRC that receives", tgt.error());
+  qp_ = *tgt;
+  own_.qpn = qp_->qp_num();
+  return {};
+}
+
+// The end that sends, and of XRC the one that receives.
+Outcome<void> DeviceQp::modify_both(const QpAttr& sending, const QpAttr& receiving, std::string_view what) {
+  if (auto moved = sender().modify(sending); !moved) return device_failed(what, moved.error());
+  if (!xrc()) return {};
+  if (auto moved = qp_->modify(receiving); !moved) return device_failed(what, moved.error());
+  return {};
+}
+
 Outcome<QpAttributes> DeviceQp::open() {
   if (auto made = make_objects(); !made) return tl::unexpected(made.error());
   if (ground_->connects()) return own_;
@@ -194,7 +235,7 @@ Outcome<QpAttributes> DeviceQp::open() {
     attr.qkey = own_.qkey;
   else
     attr.access = rights_;
-  if (auto moved = qp_->modify(attr); !moved) return device_failed("to INIT", moved.error());
+  if (auto moved = modify_both(attr, attr, "to INIT"); !moved) return tl::unexpected(moved.error());
   return own_;
 }
 
@@ -219,24 +260,34 @@ Outcome<void> DeviceQp::to_rtr(const QpPair& pair) {
     attr.dest_qp_num = peer_.qpn;
     attr.rq_psn = peer_.psn;
   }
-  if (rc()) {
-    attr.max_dest_rd_atomic = pair.ird;
-    attr.min_rnr_timer = std::uint8_t{12};
+  QpAttr answering = attr;
+  answering.dest_qp_num = peer_.ini_qpn;
+  answering.max_dest_rd_atomic = pair.ird;
+  answering.min_rnr_timer = std::uint8_t{12};
+  if (transport_ == Transport::rc) {
+    attr.max_dest_rd_atomic = answering.max_dest_rd_atomic;
+    attr.min_rnr_timer = answering.min_rnr_timer;
   }
-  if (auto moved = qp_->modify(attr); !moved) return device_failed("to RTR", moved.error());
-  return {};
+  return modify_both(attr, answering, "to RTR");
 }
 
 Outcome<void> DeviceQp::to_rts(const QpPair& pair) {
   if (ground_->connects()) return {};
   QpAttr attr{.state = QpState::rts, .sq_psn = own_.psn};
-  if (rc()) {
-    attr.timeout = std::uint8_t{14};
+  QpAttr answering = attr;
+  answering.timeout = std::uint8_t{14};
+  if (reliable()) {
+    attr.timeout = answering.timeout;
     attr.retry_cnt = std::uint8_t{7};
     attr.rnr_retry = std::uint8_t{7};
     attr.max_rd_atomic = pair.ord;
   }
-  if (auto moved = qp_->modify(attr); !moved) return device_failed("to RTS", moved.error());
+  return modify_both(attr, answering, "to RTS");
+}
+
+Outcome<void> DeviceQp::receive(const RecvWr& wr, std::string_view what) {
+  if (auto posted = xrc() ? srq_->post_recv(wr) : qp_->post_recv(wr); !posted)
+    return device_failed(what, posted.error());
   return {};
 }
 
@@ -250,9 +301,7 @@ Outcome<void> DeviceQp::post_test_receive(std::uint64_t slot) {
   const Sge sge{.addr = test_region_->addr + test_max + slot * test_slot(),
                 .length = static_cast<std::uint32_t>(test_slot()),
                 .lkey = test_region_->lkey};
-  if (auto posted = qp_->post_recv({.wr_id = slot, .sges = {&sge, 1}}); !posted)
-    return device_failed("the receive of the test message", posted.error());
-  return {};
+  return receive({.wr_id = slot, .sges = {&sge, 1}}, "the receive of the test message");
 }
 
 Outcome<void> DeviceQp::send_test(ConstBytes message) {
@@ -292,7 +341,7 @@ Outcome<std::optional<Bytes>> DeviceQp::take_test() {
       if (auto again = post_test_receive(done.wr_id); !again) return tl::unexpected(again.error());
     return out;
   } while (ground_->now() < end);
-  if (!rc() && !test_message_.empty() && ++looks_ % looks_before_again == 0)
+  if (!reliable() && !test_message_.empty() && ++looks_ % looks_before_again == 0)
     if (auto again = post_test(); !again) return tl::unexpected(again.error());
   return std::nullopt;
 }
@@ -309,15 +358,14 @@ Outcome<void> DeviceQp::send_from(const MemoryRegion& region, SendWr::Opcode opc
     wr.remote_addr = peer_.vaddr;
     wr.rkey = peer_.rkey;
   }
-  if (auto posted = qp_->post_send(wr); !posted) return device_failed(to_string(opcode), posted.error());
+  if (xrc()) wr.remote_srq_num = peer_.srqn;
+  if (auto posted = sender().post_send(wr); !posted) return device_failed(to_string(opcode), posted.error());
   return {};
 }
 
 Outcome<void> DeviceQp::post_receive(std::size_t at, std::size_t length) {
   const Sge sge{.addr = region_->addr + at, .length = static_cast<std::uint32_t>(length), .lkey = region_->lkey};
-  if (auto posted = qp_->post_recv({.wr_id = 0, .sges = {&sge, 1}}); !posted)
-    return device_failed("a receive", posted.error());
-  return {};
+  return receive({.wr_id = 0, .sges = {&sge, 1}}, "a receive");
 }
 
 Outcome<void> DeviceQp::post(SendWr::Opcode opcode, std::size_t at, std::size_t length) {
@@ -336,10 +384,7 @@ tl::unexpected<Failure> device_failed(std::string_view what, const Error& why, s
                 fmt::format("{}: {}", what, why.message()), std::move(advice));
 }
 
-Outcome<void> check_device_qp(Transport transport, const Config& config) {
-  if (transport == Transport::xrc)
-    return failed(Problem::configuration_error, "XRC is not used on real devices in this version",
-                  "use verbs-rc, or driver=manual with a queue pair of yours");
+Outcome<void> check_device_qp(const Config& config) {
   if (number_of(config, "length") > length_max)
     return failed(Problem::configuration_error, fmt::format("'length': more than {} octets", length_max));
   return {};
@@ -347,7 +392,7 @@ Outcome<void> check_device_qp(Transport transport, const Config& config) {
 
 Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpGround> ground, const DeviceQpOptions& options,
                                                   const Config& config) {
-  if (auto sane = check_device_qp(options.transport, config); !sane) return tl::unexpected(sane.error());
+  if (auto sane = check_device_qp(config); !sane) return tl::unexpected(sane.error());
   return std::make_unique<DeviceQp>(std::move(ground), options, config);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A negotiated queue pair of a Device, taken from INIT to RTS by hand: what the drivers "verbs" (devices of the machine) and
+// A negotiated queue pair of a Device (of XRC one of each end), taken from INIT to RTS by hand: what the drivers "verbs" (devices of the machine) and
 // "roce" (Parley's own engine) have in common.
 #pragma once
 #include "parley/address.hpp"
@@ -43,11 +43,11 @@ struct DeviceQpOptions {
 };
 
 /// `config` has what device_parameters() describes. Errors: resource_exhaustion; configuration_error (more memory than
-/// there may be, a transport that such queue pairs do not have).
+/// there may be).
 Outcome<std::unique_ptr<QpDriver>> make_device_qp(std::unique_ptr<QpGround> ground, const DeviceQpOptions& options,
                                                   const Config& config);
 /// Before anything is looked for. Errors: configuration_error.
-Outcome<void> check_device_qp(Transport transport, const Config& config);
+Outcome<void> check_device_qp(const Config& config);
 /// "toward", "psn", "qkey" and "length", with the driver's name.
 std::vector<Parameter> device_parameters(std::string_view driver);
 /// The configuration's "toward"; none: it has no such. Errors: configuration_error.

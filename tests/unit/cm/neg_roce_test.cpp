@@ -111,7 +111,7 @@ bool carries(const Result<wire::ib::Packet>& packet, std::string_view text) {
 }
 
 TEST(NegRoce, EachTransportIsTakenToRtsAndAMessagePassesBothWays) {
-  for (const char* variant : {"verbs-rc", "verbs-uc", "verbs-ud"})
+  for (const char* variant : {"verbs-rc", "verbs-uc", "verbs-ud", "verbs-xrc"})
     for (const bool v6 : {false, true}) {
       SCOPED_TRACE(variant);
       Wired w;
@@ -177,11 +177,14 @@ TEST(NegRoce, ProgramsTestsMoveTheirData) {
 }
 
 TEST(NegRoce, WhatIsLostIsSentAgain) {
-  Wired rc;
-  rc.loses = [](std::size_t nth, const auto&) { return nth % 3 == 1; };
-  rc.run("verbs-rc");
-  EXPECT_EQ(rc.end(), "completed");
-  EXPECT_EQ(rc.their_end(), "completed");
+  for (const char* variant : {"verbs-rc", "verbs-xrc"}) {
+    SCOPED_TRACE(variant);
+    Wired w;
+    w.loses = [](std::size_t nth, const auto&) { return nth % 3 == 1; };
+    w.run(variant);
+    EXPECT_EQ(w.end(), "completed");
+    EXPECT_EQ(w.their_end(), "completed");
+  }
   // UC and UD repeat nothing: the driver does.
   for (const auto& [variant, lost] :
        {std::pair{"verbs-uc", std::size_t{1}}, {"verbs-uc", 2}, {"verbs-uc", 3}, {"verbs-ud", 3}}) {
@@ -198,6 +201,26 @@ TEST(NegRoce, WhatIsLostIsSentAgain) {
   streams.run("perftest", config, config);
   EXPECT_EQ(streams.end(), "completed");
   EXPECT_EQ(streams.mine.agreed.at(0).played->messages, 40U);
+}
+
+// IBA Annex A14: each side's sending end names the other's shared receive queue.
+TEST(NegRoce, XrcGoesFromItsSendingEndToTheReceivingOnesQueue) {
+  Wired w;
+  std::set<std::uint32_t> to, srqs;
+  w.loses = [&](std::size_t, const auto& packet) {
+    if (!carries(packet, "XRC SEND")) return false;
+    to.insert(packet->bth.dest_qpn);
+    srqs.insert(packet->xrceth.srqn);
+    return false;
+  };
+  w.run("verbs-xrc", {{"length", "64"}});
+  ASSERT_EQ(w.end(), "completed");
+  const QpPair mine = w.mine.variant->agreed().at(0), theirs = w.theirs.variant->agreed().at(0);
+  EXPECT_EQ(to, (std::set{mine.local.qpn, theirs.local.qpn}));
+  EXPECT_EQ(srqs, (std::set{mine.local.srqn, theirs.local.srqn}));
+  EXPECT_EQ(theirs.peer.ini_qpn, mine.local.ini_qpn);
+  EXPECT_NE(mine.local.ini_qpn, mine.local.qpn);
+  EXPECT_NE(theirs.peer.rkey, 0U) << "memory is told of as of RC";
 }
 
 TEST(NegRoce, APeerThatHearsNothingIsTold) {
@@ -239,10 +262,6 @@ std::string refusal_of(Engine& engine, Transport transport, Config config) {
 TEST(NegRoce, WhatCannotBeIsRefused) {
   Engine engine{3};
   EXPECT_EQ(refusal_of(engine, Transport::rc, {{"gid", "192.0.2.9"}}), "made");
-  EXPECT_EQ(
-      refusal_of(engine, Transport::xrc, {}),
-      "the configuration is wrong: XRC is not used on real devices in this version; use verbs-rc, or driver=manual "
-      "with a queue pair of yours");
   EXPECT_EQ(refusal_of(engine, Transport::rc, {{"length", "1073741825"}}),
             "the configuration is wrong: 'length': more than 1073741824 octets");
   EXPECT_EQ(refusal_of(engine, Transport::rc, {{"toward", "nowhere"}}),
