@@ -80,7 +80,9 @@ class Shell:
             # A user needs longer to type the next line than a listener to begin.
             port = re.search(r"(?:^|:|-p )(\d{4})\b", command)
             number = int(port[1]) if port else 7174  # rping's own
-            ready = roce_listening if "--roce" in command or " udping" in command else lambda: listening(number)
+            # A negotiation is over TCP, whatever the queue pairs are.
+            of_roce = " udping" in command or ("--roce" in command and " neg " not in command)
+            ready = roce_listening if of_roce else lambda: listening(number)
             wait_for(lambda: ready() or process.poll() is not None, command)
             self.background.append((command, process))
             return
