@@ -359,14 +359,14 @@ class Beside(Case):
 
     def test_every_filter_of_the_guide_finds_something(self):
         guide = (harness.SOURCE / "docs/wireshark.md").read_text(encoding="utf-8")
-        filters = re.findall(r"^\| `(parley\.ib\S*(?: .*)?)` \| [^|]* \|$", guide, re.MULTILINE)
+        filters = re.findall(r"^\| `(parley\.(?:rule\.)?ib\S*(?: .*)?)` \| [^|]* \|$", guide, re.MULTILINE)
         self.assertGreater(len(filters), 12)
         capture = ib.Frames()
         for name in "rxe61_cm", "rxe61_mra_mcast_ll", "rxe61_sidr_stale_abort", "rxe61_unreachable":
             for octets, _ in frames_of((REAL / f"{name}.pcap").read_bytes()):
                 capture.add(octets)
         for packet in (ib.cnp(0x118), ib.data(0xAA, 0x11), ib.data(0x11, 0x11, syndrome=0x60), ib.data(0x11, 0x11, syndrome=0x21),
-                       ib.cm(ib.LAP), ib.cm(ib.APR, ap_status=2)):
+                       ib.cm(ib.LAP), ib.cm(ib.APR, ap_status=2), ib.bth(0x1F, 0x11, 0)):
             capture.add(ib.v2(packet))
         capture.add(ib.v2(ib.data(0x11, 0x11), damage=1))
         path = self.tshark.file("guide.pcap", capture.octets())
