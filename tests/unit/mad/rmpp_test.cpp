@@ -153,6 +153,7 @@ TEST(Rmpp, TheReceiverRefusesWhatBreaksTheRules) {
       {no_first, RmppStatus::inconsistent_first},
       {altered(first, RmppType::data, 2, 0), RmppStatus::inconsistent_first},
       {altered(first, RmppType::data, 0, 0), RmppStatus::inconsistent_first},
+      {altered(no_first, RmppType::data, 0, 0), RmppStatus::inconsistent_first},
       {altered(first, RmppType::data, 1, 0, 3), RmppStatus::illegal_status},
       {altered(first, static_cast<RmppType>(9), 1, 0), RmppStatus::bad_type}};
   for (const auto& [mad, status] : cases) {
@@ -218,9 +219,11 @@ TEST(Rmpp, ProgressGivesBackTheRetries) {
   Sender sender = sender_of(450, {.retries = 2});
   const Datagram first = drain(sender).at(0);
   for (int i = 0; i < 2; ++i) sender.handle_deadline(sender.next_deadline());
-  sender.handle(Instant{}, altered(first, RmppType::ack, 1, 3));
-  for (int i = 0; i < 2; ++i) sender.handle_deadline(sender.next_deadline());
-  EXPECT_EQ(sender.outcome(), Outcome::under_way);
+  for (const std::uint32_t window_last : {3U, 4U}) {  // a segment, and then nothing but a wider window
+    sender.handle(Instant{}, altered(first, RmppType::ack, 1, window_last));
+    for (int i = 0; i < 2; ++i) sender.handle_deadline(sender.next_deadline());
+    EXPECT_EQ(sender.outcome(), Outcome::under_way);
+  }
   sender.handle_deadline(sender.next_deadline());
   EXPECT_EQ(sender.outcome(), Outcome::failed);
 }

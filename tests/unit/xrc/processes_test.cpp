@@ -502,6 +502,26 @@ TEST(XrcBroker, WhatWasAskedWhenItDiedIsAnswered) {
       lasting());
 }
 
+// What is in use is closed by force alone; and who is cut off while it closes by force has closed.
+TEST(XrcBroker, AClosingThatItDidNotAnswerKeepsWhatIsInUse) {
+  play(
+      [](World& w) {
+        Node &p1 = w.process(1), &p2 = w.process(2);
+        w.wait(2s);
+        const TgtId kept = w.make(p1), left = w.make(p2);
+        const std::uint64_t plain = w.post(p1, {.ask = Ask::close});
+        const std::uint64_t forced = w.post(p2, {.ask = Ask::close, .flags = Request::force});
+        w.crash_broker();
+        w.start_broker();
+        EXPECT_EQ(w.await(p1, plain).refusal, Refusal::busy);
+        EXPECT_EQ(w.await(p2, forced).refusal, Refusal::none);
+        w.settle();
+        EXPECT_TRUE(w.is_alive(kept));
+        EXPECT_FALSE(w.is_alive(left));
+      },
+      lasting());
+}
+
 TEST(XrcBroker, NobodyIsAnsweredBeforeAllCouldSpeak) {
   play(
       [](World& w) {
