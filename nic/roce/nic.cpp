@@ -26,9 +26,9 @@ const Gid& Nic::gid(std::uint8_t index) const {
 }
 
 std::optional<std::uint8_t> Nic::find_gid(const Gid& wanted) const {
-  const auto found = std::find(options.gids.begin(), options.gids.end(), wanted);
-  if (found == options.gids.end() || wanted == Gid{}) return std::nullopt;
-  return static_cast<std::uint8_t>(found - options.gids.begin());
+  const auto at = std::find(options.gids.begin(), options.gids.end(), wanted);
+  if (at == options.gids.end() || wanted == Gid{}) return std::nullopt;
+  return static_cast<std::uint8_t>(at - options.gids.begin());
 }
 
 Result<Path> Nic::path_of(const AhAttr& attr) const {
