@@ -39,7 +39,7 @@ namespace parley::xrc {
   X(bad_message, protocol_error, "the message is none of the broker's protocol")                                     \
   X(bad_version, protocol_not_supported, "the two sides have no version of the broker's protocol in common")         \
   X(wrong_process, no_such_process, "the process is not the one that it says: its process ID was used again")        \
-  X(no_broker, connection_refused, "no broker answers, and none was started")                                   \
+  X(no_broker, connection_refused, "no broker answers, and none was started")                                        \
   X(timed_out, timed_out, "the broker did not answer in time")
 
 enum class Refusal : std::uint8_t {
