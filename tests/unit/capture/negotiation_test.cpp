@@ -6,6 +6,7 @@
 
 #include "capture/report/json.hpp"
 #include "capture/report/text.hpp"
+#include "capture/rules/neg/negotiation.hpp"
 #include "tests/unit/capture/anonymize_kit.hpp"
 #include "tests/unit/capture/exchange.hpp"
 #include "wire/neg.hpp"
@@ -541,6 +542,24 @@ TEST(CaptureNegotiation, AHeaderThatTheCaptureCutIsNoOtherProtocol) {
     }
     EXPECT_TRUE(test::contains(copy, ConstBytes(kept > 0 ? begun : answer).first(8)));
   }
+}
+
+// Where nothing of a header is there, what goes on behind a gap is another protocol's: nobody keeps it until the end.
+TEST(CaptureNegotiation, WhatGoesOnBehindAGapIsLetGoWhereNothingBeganLikeAMessage) {
+  test::Exchange x;
+  x.open().send(0, Bytes(40, 0x16));
+  test::Frame& cut = x.frames.back();
+  cut.original_length = static_cast<std::uint32_t>(cut.octets.size());
+  cut.octets.resize(cut.octets.size() - 40);
+  x.send(0, Bytes(100, 0x17));
+  ReassemblyBudget budget;
+  NegConnection connection(budget);
+  for (std::size_t i = 0; i < x.frames.size(); ++i) {
+    EXPECT_FALSE(connection.refuted()) << i;
+    const auto view = wire::parse_packet(1, x.frames[i].octets, x.frames[i].original_length);
+    connection.packet(view.tcp.source < view.tcp.destination ? 0 : 1, view.tcp, i + 1, x.frames[i].at);
+  }
+  EXPECT_TRUE(connection.refuted() && connection.may_lack_begin());
 }
 
 }  // namespace
