@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The tables of management datagrams are what IBA vol. 1 says: held against lists that were gathered apart from them.
+// The tables of management datagrams, held against lists of offsets: no edit of a header moves a member unseen (docs/mad.md).
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
