@@ -101,78 +101,81 @@ struct Job {
   bool listen = false;
 };
 
-/// Plays over sockets until it is over, a signal comes, or nobody connects.
-Played play_live(const Job& job, const replay::Recording& recording, Output& out) {
-  const auto cannot = [&out](Exit exit, const std::string& why) { return Played{out.error(exit, why), {}}; };
-  replay::Player player(recording, job.run.side, job.play);
-  replay::PlayerMachine machine(player, job.where, job.listen);
-  auto loop = asio_driver::MachineLoop::open(machine);
-  if (!loop) return cannot(Exit::environment, "no sockets: " + loop.error().message());
-  std::unique_ptr<CaptureWriter> capture;
-  if (!job.args.pcapng.empty()) {
-    auto made = CaptureWriter::create(job.args.pcapng);
-    if (!made) return cannot(made.error().exit, made.error().text);
-    capture = std::move(*made);
-    (*loop)->set_tap([&capture](const TapRecord& record) { capture->add(record); });
-  }
-  const Instant give_up = job.args.wait == Duration{} ? never : (*loop)->now() + job.args.wait;
-  bool told = false;
-  while (!machine.over() && !StopSignals::requested()) {
-    (void)(*loop)->run_once(std::chrono::milliseconds(100));
-    if (machine.listening() && !std::exchange(told, true)) {
-      out.text(fmt::format("listening on {}", machine.listening()->to_string()));
-      out.object(
-          {{"event", "listening"}, {"local", machine.listening()->to_string()}, {"port", machine.listening()->port}});
-    }
-    if (!player.started() && (*loop)->now() >= give_up) break;
-  }
-  for (int i = 0; i < 10; ++i) (void)(*loop)->run_once(std::chrono::milliseconds(5));  // a FIN or RST leaves
-  if (capture)
-    if (const auto written = capture->finish(); !written) return cannot(written.error().exit, written.error().text);
-  if (machine.failed())
-    return cannot(Exit::environment, fmt::format("cannot {} {}: {}", job.listen ? "listen on" : "connect to",
-                                                 job.where.to_string(), machine.failed().message()));
-  if (!player.started())
-    return cannot(Exit::environment, StopSignals::requested()
-                                         ? "ended before anybody connected"
-                                         : "nobody connected within " + duration_text(job.args.wait));
-  if (!player.done()) player.fail("ended by a signal before the recording was over");
-  Played played = print_result(out, job.run, player.result());
-  if (!player.result().difference && StopSignals::requested()) played.exit = code(Exit::environment);
-  return played;
-}
+/// A recording of MPA over sockets: what a loop drives, and how it goes.
+struct LiveMpa {
+  using Loop = asio_driver::MachineLoop;
+  static constexpr const char* toward = "connect to";
+  LiveMpa(const replay::Recording& recording, const Job& job)
+      : player(recording, job.run.side, job.play), driven(player, job.where, job.listen) {}
+  replay::PlayerMachine& machine() { return driven; }
+  void start(Instant) {}
+  bool over() const { return driven.over(); }
+  std::optional<Address> listening() const { return driven.listening(); }
+  std::string failed() const { return driven.failed() ? driven.failed().message() : std::string(); }
+  bool cut_short(bool) { return !player.result().difference && StopSignals::requested(); }
+
+  replay::Player player;
+  replay::PlayerMachine driven;
+};
 
 /// The same of RoCE.
-Played play_live(const Job& job, const replay::RoceRecording& recording, Output& out) {
+struct LiveRoce {
+  using Loop = asio_driver::PacketLoop;
+  static constexpr const char* toward = "reach";
+  LiveRoce(const replay::RoceRecording& recording, const Job& job)
+      : player(recording, job.run.side, job.play, {job.where, seed()}), listens(job.listen), where(job.where) {}
+  /// A peer remembers the numbers of a run before this one.
+  static std::uint64_t seed() {
+    std::random_device entropy;
+    return std::uint64_t{entropy()} << 32 | entropy();
+  }
+  auto& machine() { return player.machine(); }
+  void start(Instant now) { player.start(now); }
+  bool over() const { return player.done(); }
+  std::optional<Address> listening() const { return listens && player.local() ? std::optional(where) : std::nullopt; }
+  const std::string& failed() const { return player.failed(); }
+  bool cut_short(bool ended) const { return ended; }
+
+  replay::RocePlayer player;
+  bool listens;
+  Address where;
+};
+
+LiveMpa live_of(const replay::Recording& recording, const Job& job) { return {recording, job}; }
+LiveRoce live_of(const replay::RoceRecording& recording, const Job& job) { return {recording, job}; }
+
+/// Plays over sockets until it is over, a signal comes, or nobody connects.
+template <class R>
+Played play_live(const Job& job, const R& recording, Output& out) {
   const auto cannot = [&out](Exit exit, const std::string& why) { return Played{out.error(exit, why), {}}; };
-  std::random_device entropy;  // a peer remembers the numbers of a run before this one
-  replay::RocePlayer player(recording, job.run.side, job.play, {job.where, std::uint64_t{entropy()} << 32 | entropy()});
-  auto loop = asio_driver::PacketLoop::open(player.machine());
+  auto live = live_of(recording, job);
+  auto& player = live.player;
+  auto loop = decltype(live)::Loop::open(live.machine());
   if (!loop) return cannot(Exit::environment, "no sockets: " + loop.error().message());
   std::unique_ptr<CaptureWriter> capture;
   if (!job.args.pcapng.empty()) {
     auto made = CaptureWriter::create(job.args.pcapng);
     if (!made) return cannot(made.error().exit, made.error().text);
     capture = std::move(*made);
-    (*loop)->set_tap([&capture](const PacketTapRecord& record) { capture->add(record); });
+    (*loop)->set_tap([&capture](const auto& record) { capture->add(record); });
   }
-  player.start((*loop)->now());
+  live.start((*loop)->now());
   const Instant give_up = job.args.wait == Duration{} ? never : (*loop)->now() + job.args.wait;
   bool told = false;
-  while (!player.done() && !StopSignals::requested()) {
+  while (!live.over() && !StopSignals::requested()) {
     (void)(*loop)->run_once(std::chrono::milliseconds(100));
-    if (job.listen && player.local() && !std::exchange(told, true)) {
-      out.text(fmt::format("listening on {}", job.where.to_string()));
-      out.object({{"event", "listening"}, {"local", job.where.to_string()}, {"port", job.where.port}});
+    if (const auto at = live.listening(); at && !std::exchange(told, true)) {
+      out.text(fmt::format("listening on {}", at->to_string()));
+      out.object({{"event", "listening"}, {"local", at->to_string()}, {"port", at->port}});
     }
     if (!player.started() && (*loop)->now() >= give_up) break;
   }
   for (int i = 0; i < 10; ++i) (void)(*loop)->run_once(std::chrono::milliseconds(5));  // the last packets leave
   if (capture)
     if (const auto written = capture->finish(); !written) return cannot(written.error().exit, written.error().text);
-  if (!player.failed().empty())
-    return cannot(Exit::environment, fmt::format("cannot {} {}: {}", job.listen ? "listen on" : "reach",
-                                                 job.where.to_string(), player.failed()));
+  if (const std::string why = live.failed(); !why.empty())
+    return cannot(Exit::environment,
+                  fmt::format("cannot {} {}: {}", job.listen ? "listen on" : live.toward, job.where.to_string(), why));
   if (!player.started())
     return cannot(Exit::environment, StopSignals::requested()
                                          ? "ended before anybody connected"
@@ -180,7 +183,7 @@ Played play_live(const Job& job, const replay::RoceRecording& recording, Output&
   const bool ended = !player.done();
   if (ended) player.fail("ended by a signal before the recording was over");
   Played played = print_result(out, job.run, player.result());
-  if (ended) played.exit = code(Exit::environment);
+  if (live.cut_short(ended)) played.exit = code(Exit::environment);
   return played;
 }
 

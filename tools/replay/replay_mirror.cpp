@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
+#include <optional>
 
 #include "base/bytes_io.hpp"
 #include "cm/providers/iwarp/mpa_options.hpp"
@@ -42,25 +41,13 @@ Mirror::Mirror(const replay::Recording& recording, Side side, const std::string&
       player_(player),
       names_(replay::find_names(mine(), theirs())) {}
 
-void Mirror::let_go() {
-  if (id_) id_.destroy();
-  id_ = listener_ = {};
-  cq_.reset();
-}
-
 void Mirror::on_start(sim::Host& host) {
-  Device& device = host.device();
-  pd_ = device.alloc_pd().value_or(0);
-  if (auto cq = device.create_cq(16384)) cq_ = std::move(*cq);
-  const Access all = Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic;
-  for (Region& r : regions_) {
-    if (const auto mr = device.reg_mr(pd_, r.memory, all)) r.mr = *mr;
+  register_memory(host.device());
+  for (const Region& r : regions_) {
     if (r.advertised) continue;
     player_.know_stag(r.recorded, r.mr.rkey);
     player_.know_to(r.recorded, r.begin, r.mr.addr);
   }
-  arena_mr_ = device.reg_mr(pd_, arena_, Access::local_write).value_or(MemoryRegion{});
-  receive_mr_ = device.reg_mr(pd_, receive_arena_, Access::local_write).value_or(MemoryRegion{});
   fill(first_reads_);
   const mpa::StartupOptions options = mpa_options();
   if (peer_) {
@@ -68,40 +55,22 @@ void Mirror::on_start(sim::Host& host) {
     Bytes data;
     if (request != nullptr)
       data = with_names(static_cast<std::size_t>(request - mine().items.data()), request->startup->private_data);
-    auto id =
-        host.cm().connect(*peer_, cm::with_mpa<cm::ConnectOptions>(options, {.private_data = data,
-                                                                             .qp = QpInit{.pd = pd_,
-                                                                                          .send_cq = cq_.get(),
-                                                                                          .recv_cq = cq_.get(),
-                                                                                          .max_send_wr = sends,
-                                                                                          .max_recv_wr = receives}}));
+    auto id = host.cm().connect(*peer_,
+                                cm::with_mpa<cm::ConnectOptions>(options, {.private_data = data, .qp = queue_pair()}));
     if (!id) {
       events_.push_back(fmt::format("Parley cannot ask for this connection: {}", id.error().message()));
       return player_.fail(events_.back());
     }
     id_ = *id;
-    for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
+    post_receives();
   } else if (auto id =
                  host.cm().listen(Address::any(Address::Family::v4, port_), cm::with_mpa<cm::ListenOptions>(options))) {
     listener_ = *id;
   }
 }
 
-void Mirror::post_receive(std::size_t slot) {
-  QueuePair* qp = id_ ? id_.qp() : nullptr;
-  if (qp == nullptr) return;
-  const Sge sge{.addr = receive_mr_.addr + slot * receive_size_,
-                .length = static_cast<std::uint32_t>(receive_size_),
-                .lkey = receive_mr_.lkey};
-  (void)qp->post_recv({.wr_id = slot, .sges = {&sge, 1}});
-}
-
 void Mirror::answer(const cm::ConnectRequest& request) {
-  if (id_) {
-    cm::Id second = request.id;
-    return second.destroy();
-  }
-  id_ = request.id;
+  if (!take(request)) return;
   const Item* reply = mine().startup();
   Bytes data;
   if (reply != nullptr)
@@ -110,9 +79,8 @@ void Mirror::answer(const cm::ConnectRequest& request) {
     (void)id_.reject(data);
     return;
   }
-  (void)id_.create_qp(
-      {.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives});
-  for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
+  (void)id_.create_qp(queue_pair());
+  post_receives();
   if (const auto done = id_.accept(cm::with_mpa<cm::AcceptOptions>(mpa_options(), {.private_data = data})); !done)
     events_.push_back(fmt::format("Parley cannot accept so: {}", done.error().message()));
   else
@@ -120,62 +88,29 @@ void Mirror::answer(const cm::ConnectRequest& request) {
 }
 
 void Mirror::event(sim::Host& host, cm::Event event) {
-  const auto mine_too = [this](const cm::Id& id) { return id_ && id == id_; };
   if (const auto* asked = std::get_if<cm::ConnectRequest>(&event)) return answer(*asked);
-  if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && mine_too(is->id)) {
+  if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && is_mine(is->id)) {
     up_ = posting_ = true;
-    last_act_ = progress_at_ = host.now();
+    progress_at_ = host.now();
     events_.emplace_back("established");
   }
-  if (const auto* is = std::get_if<cm::Rejected>(&event); is != nullptr && mine_too(is->id))
-    events_.push_back("rejected: " + is->why.to_string());
-  if (const auto* is = std::get_if<cm::ConnectFailed>(&event)) events_.push_back("failed: " + is->why.to_string());
-  if (const auto* is = std::get_if<cm::Disconnected>(&event); is != nullptr && mine_too(is->id)) {
-    over_ = true;
-    events_.push_back(is->graceful ? std::string("closed") : "ended: " + is->why.to_string());
+  note_end(event);
+}
+
+void Mirror::completed(sim::Host& host, const WorkCompletion& wc) {
+  if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::iwarp_recv_immediate) {
+    ++sends_seen_;
+    post_receive(wc.wr_id);
+  } else if (wc.opcode == WcOpcode::rdma_read || wc.opcode == WcOpcode::fetch_add || wc.opcode == WcOpcode::comp_swap) {
+    ++answers_seen_;
+  } else {
+    return;
   }
+  progress_at_ = host.now();
 }
 
-void Mirror::on_turn(sim::Host& host) {
-  while (auto next = host.cm().poll_event()) event(host, std::move(*next));
-  std::array<WorkCompletion, 64> done;
-  for (std::size_t n = cq_->poll(done); n > 0; n = cq_->poll(done))
-    for (const WorkCompletion& wc : std::span(done).first(n)) {
-      if (wc.status != WcStatus::success) continue;
-      if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::iwarp_recv_immediate) {
-        ++sends_seen_;
-        progress_at_ = host.now();
-        post_receive(wc.wr_id);
-      } else if (wc.opcode == WcOpcode::rdma_read || wc.opcode == WcOpcode::fetch_add ||
-                 wc.opcode == WcOpcode::comp_swap) {
-        ++reads_done_;
-        progress_at_ = host.now();
-      }
-    }
-  proceed(host);
-}
-
-void Mirror::on_timer(sim::Host& host, std::uint64_t) {
-  armed_ = never;
-  proceed(host);
-}
-
-void Mirror::proceed(sim::Host& host) {
-  while (posting_ && !over_ && next_act_ < acts_.size()) {
-    const Act& a = acts_[next_act_];
-    if (sends_seen_ < a.sends_seen || reads_done_ < a.reads_done) return;
-    const Instant when = std::max(last_act_, progress_at_) + a.delay;
-    if (host.now() < when) {
-      if (when < armed_) host.set_timer(armed_ = when, 0);
-      return;
-    }
-    if (!act(a)) return;
-    last_act_ = host.now();
-    ++next_act_;
-  }
-}
-
-bool Mirror::act(const Act& what) {
+bool Mirror::act() {
+  const Act& what = acts_[next_act_];
   const Item& item = mine().items[what.item];
   fill(what.reads);
   const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
@@ -195,7 +130,7 @@ bool Mirror::act(const Act& what) {
 
 // Whatever waits for the answer to it would wait for ever.
 bool Mirror::not_posted(const Item& item) {
-  if (item.is(RdmapOpcode::read_request) || item.is(RdmapOpcode::atomic_request)) ++reads_done_;
+  if (item.is(RdmapOpcode::read_request) || item.is(RdmapOpcode::atomic_request)) ++answers_seen_;
   return true;
 }
 
@@ -244,11 +179,9 @@ bool Mirror::post(const Item& item, const Act& what) {
       break;
     default: return true;  // nothing that verbs can post
   }
-  const std::size_t at = arena_used_;
-  if (arena_.size() - at < length) return not_posted(item);
-  std::copy(payload.begin(), payload.end(), arena_.begin() + static_cast<std::ptrdiff_t>(at));
-  const Sge sge{.addr = arena_mr_.addr + at, .length = static_cast<std::uint32_t>(length), .lkey = arena_mr_.lkey};
-  if (length > 0) wr.sges = {&sge, 1};
+  const std::optional<Sge> sge = place(payload, length);
+  if (!sge) return not_posted(item);
+  if (length > 0) wr.sges = {&*sge, 1};
   const auto posted = immediate ? parley::iwarp::queue_pair(qp)->post_immediate(*immediate) : qp->post_send(wr);
   if (!posted) {
     if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion makes room

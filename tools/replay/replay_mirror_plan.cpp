@@ -57,53 +57,21 @@ mpa::StartupOptions Mirror::mpa_options() const {
 }
 
 Or<void> Mirror::prepare() {
-  plan_regions();
+  const bool complained =
+      std::any_of(mine().items.begin(), mine().items.end(), [](const Item& i) { return i.is(RdmapOpcode::terminate); });
+  plan_regions(names_.uses, names_.fields, complained, {.before = 64 << 20, .most = memory_max});
+  const replay::Answers answers = replay::pair_answers(mine(), theirs());
+  read_pairs_.assign(answers.request_of.begin(), answers.request_of.end());
   plan_acts();
-  std::uint64_t total = 0, sent = 0;
-  for (const Region& r : regions_) total += r.size;  // each at most memory_max: no sum of them overflows
+  std::uint64_t sent = 0;
   for (const Act& a : acts_) {
     const Item& item = mine().items[a.item];
     sent += item.length;
     if (const auto q = wire::ReadRequest::parse(item.payload); q && item.is(RdmapOpcode::read_request)) sent += q->size;
   }
-  receive_size_ = 4096;
   for (const Item& item : theirs().items)
     if (item.is_send()) receive_size_ = std::max<std::size_t>(receive_size_, item.length);
-  total += sent + receive_size_ * receives;
-  if (total > memory_max)
-    return complain(Exit::environment,
-                    fmt::format("what the recorded {} moved needs {} MiB of memory in the simulator; {} are given",
-                                capture::to_string(side_), total >> 20, memory_max >> 20));
-  // Nothing is taken before all of it is known to fit: a small recording can name any amount.
-  for (Region& r : regions_) r.memory.assign(r.size, 0);
-  arena_.assign(std::max<std::size_t>(sent, 1), 0);
-  receive_arena_.assign(receive_size_ * receives, 0);
-  return {};
-}
-
-void Mirror::plan_regions() {
-  // A side that ended the connection over what it was told did not know the memory, perhaps.
-  const bool complained =
-      std::any_of(mine().items.begin(), mine().items.end(), [](const Item& i) { return i.is(RdmapOpcode::terminate); });
-  constexpr std::uint64_t reach_max = 64 << 20;
-  for (const replay::Use& u : names_.uses) {
-    if (!u.advertised && (!u.moved || complained)) continue;
-    std::uint64_t begin = u.begin, end = std::max(u.end, u.begin);
-    for (const replay::Field& f : names_.fields)
-      if (f.is_to && f.stag == u.stag) {
-        if (!u.moved || (f.to < begin && begin - f.to < reach_max)) begin = f.to;
-        end = std::max(end, begin);
-      }
-    if (end - begin > memory_max) continue;  // end is never below begin: note_use() does not let a TO wrap
-    Region r;
-    r.recorded = u.stag;
-    r.begin = begin;
-    r.size = static_cast<std::size_t>(std::max<std::uint64_t>(end - begin, 1));
-    r.advertised = u.advertised;
-    regions_.push_back(std::move(r));
-  }
-  const replay::Answers answers = replay::pair_answers(mine(), theirs());
-  read_pairs_.assign(answers.request_of.begin(), answers.request_of.end());
+  return take_memory(side_, sent, memory_max);
 }
 
 void Mirror::plan_acts() {
@@ -143,7 +111,7 @@ void Mirror::plan_acts() {
       ended = ended || other.kind == Item::Kind::fin || other.kind == Item::Kind::rst;
     }
     act.sends_seen = sends_seen;
-    act.reads_done = reads_done;
+    act.answers_seen = reads_done;
     const Instant since = std::max(before, received_at);
     const bool stack_closes = complained || ended;
     if (!(end && !stack_closes) && !posted) continue;
@@ -158,12 +126,6 @@ void Mirror::plan_acts() {
     for (Act& act : acts_) act.sends_seen -= std::min<std::size_t>(act.sends_seen, 1);
 }
 
-Mirror::Region* Mirror::region_of(std::uint32_t recorded) {
-  for (Region& r : regions_)
-    if (r.recorded == recorded) return &r;
-  return nullptr;
-}
-
 // The data that recorded Reads of this side's memory gave.
 void Mirror::fill(const std::vector<std::size_t>& responses) {
   for (const std::size_t response : responses) {
@@ -175,12 +137,7 @@ void Mirror::fill(const std::vector<std::size_t>& responses) {
       continue;
     }
     const auto q = wire::ReadRequest::parse(theirs().items[pair->second].payload);
-    Region* r = q ? region_of(q->source_stag) : nullptr;
-    const Bytes& data = mine().items[response].payload;
-    if (r == nullptr || q->source_to < r->begin) continue;
-    const std::uint64_t at = q->source_to - r->begin;
-    if (at > r->memory.size() || r->memory.size() - at < data.size()) continue;
-    std::copy(data.begin(), data.end(), r->memory.begin() + static_cast<std::ptrdiff_t>(at));
+    if (q) put(q->source_stag, q->source_to, mine().items[response].payload);
   }
 }
 
@@ -189,21 +146,15 @@ void Mirror::fill_atomic(const Item& response, const Item& request) {
   const auto a = wire::AtomicRequest::parse(request.payload);
   const auto was = wire::AtomicResponse::parse(response.payload);
   if (!a || !was || !response.unknown.empty() || !atomics_filled_.emplace(a->stag, a->to).second) return;
-  Region* r = region_of(a->stag);
-  if (r == nullptr || a->to < r->begin) return;
-  const std::uint64_t at = a->to - r->begin;
-  if (at > r->memory.size() || r->memory.size() - at < sizeof was->original) return;
-  std::memcpy(r->memory.data() + at, &was->original, sizeof was->original);  // in the machine's own order
+  Bytes octets(sizeof was->original);
+  std::memcpy(octets.data(), &was->original, octets.size());  // in the machine's own order
+  put(a->stag, a->to, octets);
 }
 
 Bytes Mirror::with_names(std::size_t item, ConstBytes octets) const {
   Bytes out(octets.begin(), octets.end());
-  for (const replay::Field& f : names_.fields) {
-    if (f.item != item) continue;
-    for (const Region& r : regions_)
-      if (r.recorded == f.stag && r.mr.rkey != 0)
-        replay::write_field(out, f, f.is_to ? r.mr.addr + (f.to - r.begin) : r.mr.rkey);
-  }
+  for (const replay::Field& f : names_.fields)
+    if (f.item == item) write_name(out, f);
   return out;
 }
 

@@ -33,14 +33,12 @@ std::uint32_t number_of(const std::array<std::uint8_t, 4>& octets) { return Read
 }  // namespace
 
 void RoceMirror::let_go() {
-  if (id_) id_.destroy();
-  id_ = listener_ = {};
+  MirrorProgram::let_go();
   way_.reset();
-  cq_.reset();
 }
 
-QpInit RoceMirror::queue_pair() const {
-  QpInit init{.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = sends, .max_recv_wr = receives};
+QpInit RoceMirror::queue_pair_of_kind() const {
+  QpInit init = queue_pair();
   if (recording_.report.ib->qp == capture::IbQp::ud) init.type = QpType::ud;
   return init;
 }
@@ -57,19 +55,13 @@ ib::Options RoceMirror::terms() const {
 }
 
 void RoceMirror::on_start(sim::Host& host) {
-  Device& device = host.device();
-  pd_ = device.alloc_pd().value_or(0);
-  if (auto cq = device.create_cq(16384)) cq_ = std::move(*cq);
-  const Access all = Access::local_write | Access::remote_write | Access::remote_read | Access::remote_atomic;
-  // Who refused an address had nothing there.
-  const bool refused = recording_.report.ib->nak && recording_.report.ib->nak->from == side_;
-  for (Region& r : regions_) {
-    if (const auto mr = device.reg_mr(pd_, r.memory, all)) r.mr = *mr;
+  register_memory(host.device());
+  for (const Region& r : regions_) {
     const bool place_told = std::any_of(names_.names.begin(), names_.names.end(), [&r](const replay::RoceName& name) {
       return name.field.is_to && name.field.stag == r.recorded;
     });
     if (!r.advertised) player_->know_r_key(r.recorded, r.mr.rkey);
-    if (!r.advertised || (!place_told && !refused)) player_->know_va(r.recorded, r.begin, r.mr.addr);
+    if (!r.advertised || (!place_told && !has_refused())) player_->know_va(r.recorded, r.begin, r.mr.addr);
   }
   // The names that messages announce are known only now.
   for (Act& a : acts_) {
@@ -83,8 +75,6 @@ void RoceMirror::on_start(sim::Host& host) {
       at += n;
     }
   }
-  arena_mr_ = device.reg_mr(pd_, arena_, Access::local_write).value_or(MemoryRegion{});
-  receive_mr_ = device.reg_mr(pd_, receive_arena_, Access::local_write).value_or(MemoryRegion{});
   fill(first_fills_);
   if (peer_) return connect(host);
   const RoceStep* answer = answer_of_mine();
@@ -101,7 +91,7 @@ void RoceMirror::on_start(sim::Host& host) {
 
 void RoceMirror::connect(sim::Host& host) {
   Bytes data;
-  cm::ConnectOptions options{.transport = terms(), .qp = queue_pair()};
+  cm::ConnectOptions options{.transport = terms(), .qp = queue_pair_of_kind()};
   for (std::size_t i = 0; i < recording_.steps.size() && data.empty(); ++i) {
     const RoceStep& step = recording_.steps[i];
     if (!step.cm || step.from != side_) continue;
@@ -118,24 +108,11 @@ void RoceMirror::connect(sim::Host& host) {
     return player_->fail(events_.back());
   }
   id_ = *id;
-  for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
-}
-
-void RoceMirror::post_receive(std::size_t slot) {
-  QueuePair* qp = id_ ? id_.qp() : nullptr;
-  if (qp == nullptr) return;
-  const Sge sge{.addr = receive_mr_.addr + slot * receive_size_,
-                .length = static_cast<std::uint32_t>(receive_size_),
-                .lkey = receive_mr_.lkey};
-  (void)qp->post_recv({.wr_id = slot, .sges = {&sge, 1}});
+  post_receives();
 }
 
 void RoceMirror::answer(const cm::ConnectRequest& request) {
-  if (id_) {
-    cm::Id second = request.id;
-    return second.destroy();
-  }
-  id_ = request.id;
+  if (!take(request)) return;
   const RoceStep* answer = answer_of_mine();
   Bytes data;
   if (answer != nullptr) {
@@ -148,8 +125,8 @@ void RoceMirror::answer(const cm::ConnectRequest& request) {
     (void)id_.reject(data);
     return;
   }
-  (void)id_.create_qp(queue_pair());
-  for (std::size_t slot = 0; slot < receives; ++slot) post_receive(slot);
+  (void)id_.create_qp(queue_pair_of_kind());
+  post_receives();
   cm::AcceptOptions options{.transport = terms(), .private_data = data};
   if (rep != nullptr) options.ird = rep->responder_resources, options.ord = rep->initiator_depth;
   if (const auto done = id_.accept(options); !done)
@@ -169,68 +146,28 @@ void RoceMirror::established(sim::Host& host, const cm::Established& is) {
 }
 
 void RoceMirror::event(sim::Host& host, cm::Event event) {
-  const auto mine = [this](const cm::Id& id) { return id_ && id == id_; };
   if (const auto* asked = std::get_if<cm::ConnectRequest>(&event)) return answer(*asked);
-  if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && mine(is->id)) established(host, *is);
-  if (const auto* is = std::get_if<cm::Rejected>(&event); is != nullptr && mine(is->id))
-    events_.push_back("rejected: " + is->why.to_string());
-  if (const auto* is = std::get_if<cm::ConnectFailed>(&event)) events_.push_back("failed: " + is->why.to_string());
-  if (const auto* is = std::get_if<cm::Disconnected>(&event); is != nullptr && mine(is->id)) {
-    over_ = true;
-    events_.push_back(is->graceful ? std::string("closed") : "ended: " + is->why.to_string());
+  if (const auto* is = std::get_if<cm::Established>(&event); is != nullptr && is_mine(is->id)) established(host, *is);
+  note_end(event);
+}
+
+void RoceMirror::completed(sim::Host& host, const WorkCompletion& wc) {
+  if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::recv_rdma_with_imm) {
+    ++sends_seen_;
+    if (peer_qpn_ == 0) peer_qpn_ = wc.src_qp;
+    post_receive(wc.wr_id);
+  } else if (wc.opcode == WcOpcode::rdma_read || wc.opcode == WcOpcode::fetch_add || wc.opcode == WcOpcode::comp_swap) {
+    ++answers_seen_;
   }
-}
-
-void RoceMirror::on_turn(sim::Host& host) {
-  while (auto next = host.cm().poll_event()) event(host, std::move(*next));
-  std::array<WorkCompletion, 64> done;
-  for (std::size_t n = cq_->poll(done); n > 0; n = cq_->poll(done))
-    for (const WorkCompletion& wc : std::span(done).first(n)) {
-      if (wc.status != WcStatus::success) continue;
-      if (wc.opcode == WcOpcode::recv || wc.opcode == WcOpcode::recv_rdma_with_imm) {
-        ++sends_seen_;
-        if (peer_qpn_ == 0) peer_qpn_ = wc.src_qp;
-        post_receive(wc.wr_id);
-      } else if (wc.opcode == WcOpcode::rdma_read || wc.opcode == WcOpcode::fetch_add ||
-                 wc.opcode == WcOpcode::comp_swap) {
-        ++answers_seen_;
-      }
-      progress_at_ = host.now();
-    }
-  proceed(host);
-}
-
-void RoceMirror::on_timer(sim::Host& host, std::uint64_t) {
-  armed_ = never;
-  proceed(host);
-}
-
-void RoceMirror::proceed(sim::Host& host) {
-  while (up_ && !over_ && next_act_ < acts_.size()) {
-    const Act& a = acts_[next_act_];
-    if (sends_seen_ < a.sends_seen || answers_seen_ < a.answers_seen) return;
-    const Instant when = progress_at_ + a.delay;
-    if (host.now() < when) {
-      if (when < armed_) host.set_timer(armed_ = when, 0);
-      return;
-    }
-    if (!act(a)) return;
-    progress_at_ = host.now();
-    ++next_act_;
-  }
+  progress_at_ = host.now();
 }
 
 void RoceMirror::fill(const std::vector<Fill>& fills) {
-  for (const Fill& one : fills)
-    for (Region& r : regions_) {
-      if (r.recorded != one.r_key || one.va < r.begin) continue;
-      const std::uint64_t at = one.va - r.begin;
-      if (at > r.memory.size() || r.memory.size() - at < one.octets.size()) continue;
-      std::copy(one.octets.begin(), one.octets.end(), r.memory.begin() + static_cast<std::ptrdiff_t>(at));
-    }
+  for (const Fill& one : fills) put(one.r_key, one.va, one.octets);
 }
 
-bool RoceMirror::act(const Act& what) {
+bool RoceMirror::act() {
+  const Act& what = acts_[next_act_];
   if (what.last.cm) {
     (void)id_.disconnect();
     return true;
@@ -287,11 +224,9 @@ bool RoceMirror::post(const Act& what) {
       }
       break;
   }
-  const std::size_t at = arena_used_;
-  if (arena_.size() - at < length) return true;
-  std::copy(what.payload.begin(), what.payload.end(), arena_.begin() + static_cast<std::ptrdiff_t>(at));
-  const Sge sge{.addr = arena_mr_.addr + at, .length = static_cast<std::uint32_t>(length), .lkey = arena_mr_.lkey};
-  if (length > 0) wr.sges = {&sge, 1};
+  const std::optional<Sge> sge = place(what.payload, length);
+  if (!sge) return true;
+  if (length > 0) wr.sges = {&*sge, 1};
   if (const auto posted = qp->post_send(wr); !posted) {
     if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion makes room
     events_.push_back(fmt::format("Parley cannot post the {}: {}", replay::describe(recording_.steps[what.step]),

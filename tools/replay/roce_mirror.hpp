@@ -9,11 +9,11 @@
 
 #include "parley/sim.hpp"
 #include "replay/roce/roce_player.hpp"
-#include "tools/options.hpp"
+#include "tools/replay/mirror_program.hpp"
 
 namespace parley::tools {
 
-class RoceMirror final : public sim::App {
+class RoceMirror final : public MirrorProgram {
  public:
   /// Stands in for `side`. The player of the other one learns the R_Keys that no octet tells.
   RoceMirror(const replay::RoceRecording& recording, capture::Side side);
@@ -26,30 +26,13 @@ class RoceMirror final : public sim::App {
   cm::RoceProviderOptions hca() const;
   /// The port of the service that was asked for.
   std::uint16_t port() const;
-  /// Where to connect to; else it listens. Before the first step.
-  void connect_to(const Address& peer) { peer_ = peer; }
-  /// Drops everything that belongs to the host's device, which must still be there.
   void let_go();
-  const std::vector<std::string>& events() const { return events_; }
 
   void on_start(sim::Host& host) override;
-  void on_crash(sim::Host&) override {}
-  void on_turn(sim::Host& host) override;
-  void on_timer(sim::Host& host, std::uint64_t cookie) override;
 
  private:
   static constexpr std::size_t memory_max = 64 << 20;  // octets registered in all
-  static constexpr std::size_t receives = 64, sends = 1024;
 
-  /// Memory that the played side names.
-  struct Region {
-    std::uint32_t recorded = 0;
-    std::uint64_t begin = 0;  ///< recorded address of its first octet
-    std::size_t size = 0;
-    Bytes memory;
-    MemoryRegion mr;
-    bool advertised = false;
-  };
   /// Octets that the recorded answer to a Read, or to an Atomic, found at a place.
   struct Fill {
     std::uint32_t r_key = 0;
@@ -57,17 +40,14 @@ class RoceMirror final : public sim::App {
     Bytes octets;
   };
   /// Something it does by itself: a message, or the end.
-  struct Act {
+  struct Act : Wait {
     std::size_t step = 0;  ///< the first packet of the message, or the DREQ
     Bytes payload;
-    replay::RoceStep last;                         ///< the packet with its end
-    std::size_t sends_seen = 0, answers_seen = 0;  ///< what it had received before
-    Duration delay{};
+    replay::RoceStep last;    ///< the packet with its end
     std::vector<Fill> fills;  ///< data that have to be in place now
   };
 
   // roce_mirror_plan.cpp
-  void plan_regions();
   void plan_acts();
   void plan_receive(const replay::RoceStep& step);
   bool add_packet(std::size_t index);
@@ -77,40 +57,29 @@ class RoceMirror final : public sim::App {
   Bytes with_names(std::size_t step, ConstBytes octets) const;
 
   void fill(const std::vector<Fill>& fills);
-  void event(sim::Host& host, cm::Event event);
+  bool has_refused() const;
+  void event(sim::Host& host, cm::Event event) override;
+  void completed(sim::Host& host, const WorkCompletion& wc) override;
+  const Wait* next() const override { return up_ && next_act_ < acts_.size() ? &acts_[next_act_] : nullptr; }
+  bool act() override;
   void answer(const cm::ConnectRequest& request);
   void established(sim::Host& host, const cm::Established& is);
   void connect(sim::Host& host);
-  QpInit queue_pair() const;
+  QpInit queue_pair_of_kind() const;
   ib::Options terms() const;
-  void proceed(sim::Host& host);
-  bool act(const Act& what);
   bool post(const Act& what);
-  void post_receive(std::size_t slot);
 
   const replay::RoceRecording& recording_;
   capture::Side side_;
   replay::RocePlayer* player_ = nullptr;
   replay::RoceNames names_;  // of memory that is this side's
-  std::vector<Region> regions_;
   std::vector<Act> acts_;
-  std::vector<Fill> first_fills_;  // that have to be in place from the beginning
-  std::size_t sent_ = 0;           // octets that it sends or reads
-  std::size_t message_size_ = 0;   // of what the other side is sending
-  std::optional<Address> peer_;
-
-  Bytes arena_, receive_arena_;
-  std::size_t arena_used_ = 0, receive_size_ = 4096;
-  MemoryRegion arena_mr_, receive_mr_;
-  PdHandle pd_ = 0;
-  std::unique_ptr<CompletionQueue> cq_;
+  std::vector<Fill> first_fills_;       // that have to be in place from the beginning
+  std::size_t sent_ = 0;                // octets that it sends or reads
+  std::size_t message_size_ = 0;        // of what the other side is sending
   std::unique_ptr<AddressHandle> way_;  // of datagrams
   std::uint32_t peer_qpn_ = 0, peer_q_key_ = 0;
-  cm::Id listener_, id_;  // id_ owns the queue pair: destroyed before cq_
-  bool up_ = false, over_ = false;
-  std::size_t next_act_ = 0, sends_seen_ = 0, answers_seen_ = 0;
-  Instant progress_at_{}, armed_ = never;
-  std::vector<std::string> events_;
+  bool up_ = false;
 };
 
 }  // namespace parley::tools

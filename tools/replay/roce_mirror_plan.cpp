@@ -77,43 +77,14 @@ std::uint16_t RoceMirror::port() const {
   return service ? service->port : std::uint16_t{0};
 }
 
-Or<void> RoceMirror::prepare() {
-  plan_regions();
-  plan_acts();
-  std::uint64_t total = sent_ + receive_size_ * receives;
-  for (const Region& r : regions_) total += r.size;
-  if (total > memory_max)
-    return complain(Exit::environment,
-                    fmt::format("what the recorded {} moved needs {} MiB of memory in the simulator; {} are given",
-                                capture::to_string(side_), total >> 20, memory_max >> 20));
-  // Nothing is taken before all of it is known to fit: a small recording can name any amount.
-  for (Region& r : regions_) r.memory.assign(r.size, 0);
-  arena_.assign(std::max<std::size_t>(sent_, 1), 0);
-  receive_arena_.assign(receive_size_ * receives, 0);
-  return {};
-}
+bool RoceMirror::has_refused() const { return recording_.report.ib->nak && recording_.report.ib->nak->from == side_; }
 
-void RoceMirror::plan_regions() {
-  // Who refused what it was told with a NAK did not know the memory, perhaps.
-  const bool refused = recording_.report.ib->nak && recording_.report.ib->nak->from == side_;
-  for (const replay::Use& u : names_.uses) {
-    if (!u.advertised && (!u.moved || refused)) continue;
-    std::uint64_t begin = u.begin, end = std::max(u.end, u.begin);
-    for (const replay::RoceName& name : names_.names) {
-      const replay::Field& f = name.field;
-      constexpr std::uint64_t reach_max = 16 << 20;
-      if (!f.is_to || f.stag != u.stag) continue;
-      if (!u.moved || (f.to < begin && begin - f.to < reach_max)) begin = f.to;
-      end = std::max(end, begin);
-    }
-    if (end - begin > memory_max) continue;
-    Region r;
-    r.recorded = u.stag;
-    r.begin = begin;
-    r.size = static_cast<std::size_t>(std::max<std::uint64_t>(end - begin, 1));
-    r.advertised = u.advertised;
-    regions_.push_back(std::move(r));
-  }
+Or<void> RoceMirror::prepare() {
+  std::vector<replay::Field> fields;
+  for (const replay::RoceName& name : names_.names) fields.push_back(name.field);
+  plan_regions(names_.uses, fields, has_refused(), {.before = 16 << 20, .most = memory_max});
+  plan_acts();
+  return take_memory(side_, sent_, memory_max);
 }
 
 void RoceMirror::plan_acts() {
@@ -194,13 +165,8 @@ void RoceMirror::plan_fill(const RoceStep& response) {
 
 Bytes RoceMirror::with_names(std::size_t step, ConstBytes octets) const {
   Bytes out(octets.begin(), octets.end());
-  for (const replay::RoceName& name : names_.names) {
-    if (name.step != step) continue;
-    const replay::Field& f = name.field;
-    for (const Region& r : regions_)
-      if (r.recorded == f.stag && r.mr.rkey != 0)
-        replay::write_field(out, f, f.is_to ? r.mr.addr + (f.to - r.begin) : r.mr.rkey);
-  }
+  for (const replay::RoceName& name : names_.names)
+    if (name.step == step) write_name(out, name.field);
   return out;
 }
 
