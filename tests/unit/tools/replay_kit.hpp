@@ -13,19 +13,42 @@
 
 namespace parley::tools {
 
-/// The reviewed list of a folder of captures: file, connection and role to the first difference. Everything that is not in it is the same.
-inline std::map<std::string, std::string> reviewed_differences(const std::string& folder) {
-  std::ifstream file(std::string(PARLEY_SOURCE_DIR) + "/tests/captures/" + folder + "/replay_differences.txt");
-  std::map<std::string, std::string> out;
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.empty() || line.front() == '#') continue;
-    const std::size_t bar = line.find(" | "), second = line.find(" | ", bar + 3);
-    EXPECT_NE(second, std::string::npos) << "no reason is given: " << line;
-    out[line.substr(0, bar)] = line.substr(bar + 3, second - bar - 3);
+/// The reviewed list of a folder of captures: file, connection and role to the first difference. Everything that is not in it is the
+/// same, and everything that is in it is there.
+class ReviewedDifferences {
+ public:
+  explicit ReviewedDifferences(const std::string& folder) {
+    std::ifstream file(std::string(PARLEY_SOURCE_DIR) + "/tests/captures/" + folder + "/replay_differences.txt");
+    std::string line;
+    while (std::getline(file, line)) {
+      if (line.empty() || line.front() == '#') continue;
+      const std::size_t bar = line.find(" | "), second = line.find(" | ", bar + 3);
+      EXPECT_NE(second, std::string::npos) << "no reason is given: " << line;
+      expected_[line.substr(0, bar)] = line.substr(bar + 3, second - bar - 3);
+    }
   }
-  return out;
-}
+  std::size_t size() const { return expected_.size(); }
+  /// `difference`: the first, or "same".
+  void played(const std::string& name, std::size_t connection, capture::Side side, const std::string& difference,
+              const std::string& log) {
+    const std::string key = name + " " + std::to_string(connection) + " " + std::string(capture::to_string(side));
+    const auto it = expected_.find(key);
+    EXPECT_EQ(difference, it == expected_.end() ? "same" : it->second) << key << "\n" << log;
+    if (it != expected_.end()) expected_.erase(it);
+    ++played_;
+    if (difference == "same") ++same_;
+  }
+  /// More were played, and more of them without difference, than that.
+  void finish(std::size_t played, std::size_t same) const {
+    for (const auto& [key, what] : expected_) ADD_FAILURE() << "no such recording any more: " << key;
+    EXPECT_GT(played_, played);
+    EXPECT_GT(same_, same);
+  }
+
+ private:
+  std::map<std::string, std::string> expected_;
+  std::size_t played_ = 0, same_ = 0;
+};
 
 /// A capture of a shipped scenario.
 inline Bytes simulated(const std::string& name, std::uint64_t seed) {
