@@ -28,24 +28,23 @@ struct Roce {
 };
 
 /// A Manager beside a host's own, and what it was told.
-struct Beside {
+struct Beside : parley::test::EventLog {
   explicit Beside(cm::Manager& host) : manager(*host.open_beside()) {}
   cm::Manager& cm() { return *manager; }
   template <class E>
   std::vector<E*> all() {
-    while (auto event = manager->poll_event()) events.push_back(std::move(*event));
-    std::vector<E*> out;
-    for (cm::Event& e : events)
-      if (E* found = std::get_if<E>(&e)) out.push_back(found);
-    return out;
+    poll();
+    return EventLog::all<E>();
   }
   template <class E>
   E* last() {
-    const auto found = all<E>();
-    return found.empty() ? nullptr : found.back();
+    poll();
+    return EventLog::last<E>();
+  }
+  void poll() {
+    while (auto event = manager->poll_event()) events.push_back(std::move(*event));
   }
   std::unique_ptr<cm::Manager> manager;
-  std::vector<cm::Event> events;
 };
 
 template <class Transport>

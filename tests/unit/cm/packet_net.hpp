@@ -13,6 +13,7 @@
 #include "base/gid.hpp"
 #include "cm/providers/roce/roce.hpp"
 #include "parley/cm.hpp"
+#include "tests/unit/cm/event_log.hpp"
 #include "tests/unit/verbs_kit.hpp"
 #include "wire/ib/cm.hpp"
 #include "wire/ib/packet.hpp"
@@ -35,7 +36,7 @@ inline std::string name_of(ConstBytes packet) {
   return wire::ib::opcode_text(parsed->bth.opcode);
 }
 
-class Host {
+class Host : public parley::test::EventLog {
  public:
   Host(Net& net, Address ip, const cm::RoceProviderOptions& options, const cm::ManagerOptions& manager)
       : ip(ip), provider(cm::make_roce_provider(options)), cm(*provider, manager), net_(net) {}
@@ -43,23 +44,10 @@ class Host {
   Host& operator=(const Host&) = delete;
 
   bool turn();
-  template <class E>
-  std::vector<E*> all() {
-    std::vector<E*> out;
-    for (cm::Event& e : events)
-      if (E* found = std::get_if<E>(&e)) out.push_back(found);
-    return out;
-  }
-  template <class E>
-  E* last() {
-    auto found = all<E>();
-    return found.empty() ? nullptr : found.back();
-  }
 
   Address ip;
   std::unique_ptr<cm::RoceProvider> provider;
   cm::Manager cm;
-  std::vector<cm::Event> events;
   std::function<void(cm::ConnectRequest&)> on_request;  // empty: the test decides
   std::optional<Error> bind_error;                      // what every bind gets
   std::size_t bound = 0;                                // uses of the address

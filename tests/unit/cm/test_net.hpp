@@ -15,6 +15,7 @@
 #include "base/pump.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "parley/cm.hpp"
+#include "tests/unit/cm/event_log.hpp"
 #include "tests/unit/verbs_kit.hpp"
 
 namespace parley::testing_net {
@@ -52,7 +53,7 @@ struct End {
   bool closed_by_peer() const { return fin_in || rst_in; }
 };
 
-class Host final : public StreamMover {
+class Host final : public StreamMover, public parley::test::EventLog {
  public:
   Host(Net& net, Address address, const cm::IwarpProviderOptions& options, const cm::ManagerOptions& manager)
       : net_(net), ip(address), provider(cm::make_iwarp_provider(options)), cm(*provider, manager) {
@@ -63,18 +64,6 @@ class Host final : public StreamMover {
 
   /// Commands, deadlines, output; then events into `events`. True if anything happened.
   bool turn();
-  template <class E>
-  std::vector<E*> all() {
-    std::vector<E*> out;
-    for (cm::Event& e : events)
-      if (E* found = std::get_if<E>(&e)) out.push_back(found);
-    return out;
-  }
-  template <class E>
-  E* last() {
-    auto found = all<E>();
-    return found.empty() ? nullptr : found.back();
-  }
 
   // StreamMover.
   std::unique_ptr<LooseStream> detach(StreamId stream) override;
@@ -92,7 +81,6 @@ class Host final : public StreamMover {
   Address ip;
   std::unique_ptr<cm::IwarpProvider> provider;
   cm::Manager cm;
-  std::vector<cm::Event> events;
   std::function<void(cm::ConnectRequest&)> on_request;  // empty: the test decides
   bool poll_events = true;
 
