@@ -12,6 +12,7 @@
 
 #include "tools/command.hpp"
 #include "tools/demo_captures.hpp"
+#include "tools/own_program.hpp"
 #include "tools/report.hpp"
 #include "tools/rping/rping_link.hpp"
 #include "tools/rping/session.hpp"
@@ -285,9 +286,9 @@ int Demo::run(const std::string& pcapng) {
 /// Where demo.pcapng goes when nobody says: beside the build if this is one, else the temporary directory.
 std::string default_pcapng() {
   std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path self = own_program();
   const fs::path build = self.parent_path().parent_path();
-  if (!error && fs::exists(build / "CMakeCache.txt", error)) return (build / "demo.pcapng").string();
+  if (!self.empty() && fs::exists(build / "CMakeCache.txt", error)) return (build / "demo.pcapng").string();
   fs::path directory = fs::temp_directory_path(error);
   if (error) directory = "/tmp";
   return (directory / "demo.pcapng").string();

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "capture/report/text.hpp"
 #include "capture/report/text_ladder.hpp"
+#include "tools/own_program.hpp"
 #include "tools/pcap/pcap.hpp"
 
 namespace parley::tools {
@@ -31,7 +32,7 @@ constexpr Shipped iwarp{"iwarp", "siw_", "siw"}, roce{"roce", "rxe", "rxe"};
 /// Of tests/captures in the tree above the program or above the working directory.
 fs::path captures_directory(const Shipped& shipped) {
   std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path self = own_program().parent_path();
   const fs::path here = fs::current_path(error);
   for (const fs::path& start : {self, here})
     for (fs::path at = start; !at.empty(); at = at.parent_path()) {

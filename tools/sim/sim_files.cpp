@@ -17,6 +17,7 @@
 
 #include "base/text.hpp"
 #include "sim/scenario/scenario_value.hpp"
+#include "tools/own_program.hpp"
 #include "tools/pcap/digest.hpp"
 #include "tools/sim/sim_report.hpp"
 
@@ -142,7 +143,7 @@ std::vector<std::string> library_directories() {
   };
   if (const char* own = std::getenv("PARLEY_SCENARIOS")) add(own);
   std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path self = own_program().parent_path();
   add(self.parent_path() / "share" / "parley" / "scenarios");  // installed
   add(scenarios_above(self));
   add(scenarios_above(fs::current_path(error)));

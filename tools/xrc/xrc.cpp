@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
 #include "drivers/xrcd/place.hpp"
+#include "tools/own_program.hpp"
 
 namespace parley::tools {
 
@@ -57,9 +57,7 @@ namespace {
 
 /// This program is a broker as well; the environment may name another.
 std::string broker_program() {
-  std::error_code unknown;
-  if (std::getenv("PARLEY_XRCD_PROGRAM") != nullptr) return {};
-  return std::filesystem::read_symlink("/proc/self/exe", unknown).string();
+  return std::getenv("PARLEY_XRCD_PROGRAM") != nullptr ? std::string() : own_program().string();
 }
 
 Json domain_json(const xrc::DomainView& d) {
