@@ -97,6 +97,17 @@ Failure out_of_time(const Step& step, Duration timeout) {
                        "allow more time (ConnectOptions::timeout), or see what took it");
 }
 
+Result<void> check_detach(bool there, bool deciding, bool has_queue_pair) {
+  if (!there) return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed");
+  if (!deciding)
+    return fail(Errc::wrong_state,
+                "only a request that waits for accept() or reject() can move; this one was decided, or has ended");
+  if (has_queue_pair)
+    return fail(Errc::wrong_state,
+                "the request has a queue pair of this Manager's device; move it before create_qp(), and make it there");
+  return {};
+}
+
 Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received) {
   std::string advice;
   switch (scarce) {

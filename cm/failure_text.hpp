@@ -20,6 +20,9 @@ Failure listen_failure(const Step& step, std::error_code why, const Address& add
 Failure ports_exhausted(const Step& step, const Address& address);
 /// ConnectOptions::timeout is over.
 Failure out_of_time(const Step& step, Duration timeout);
+/// Provider::detach(): only a request that nobody has decided on, and that has no queue pair, moves. `there`: the id is a
+/// connection.
+Result<void> check_detach(bool there, bool deciding, bool has_queue_pair);
 /// `limit`: what `scarce` allows; not used for streams, which the driver counts.
 Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received);
 

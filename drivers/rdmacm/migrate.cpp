@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "cm/failure_text.hpp"
 #include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
 
@@ -33,13 +34,9 @@ struct Moving final : cm::MigrantBody {
 // rdma_migrate_id waits until every event of the id is acknowledged, which each is when it is taken.
 Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
   Connection* c = find(endpoint);
-  if (c == nullptr) return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed");
-  if (c->phase != Phase::deciding)
-    return fail(Errc::wrong_state,
-                "only a request that waits for accept() or reject() can move; this one was decided, or has ended");
-  if (c->qp)
-    return fail(Errc::wrong_state,
-                "the request has a queue pair of this Manager's device; move it before create_qp(), and make it there");
+  if (auto may = cm::check_detach(c != nullptr, c != nullptr && c->phase == Phase::deciding, c != nullptr && c->qp);
+      !may)
+    return tl::unexpected(may.error());
   auto moving = std::make_unique<Moving>();
   moving->channel = rdma_create_event_channel();
   if (moving->channel == nullptr) return verbs::refused(errno, "rdma_create_event_channel: errno {a}");

@@ -2,6 +2,7 @@
 // How a request goes over from one Manager to another: everything that there is of it is in its Setup and its stream.
 #include <utility>
 
+#include "cm/failure_text.hpp"
 #include "cm/providers/iwarp/iwarp_impl.hpp"
 
 namespace parley::cm::iwarp {
@@ -18,13 +19,8 @@ struct Moving final : MigrantBody {
 
 Result<std::unique_ptr<MigrantBody>> Iwarp::detach(EndpointId endpoint) {
   Connection* c = known(endpoint);
-  if (c == nullptr) return fail(Errc::wrong_state, "the id is not a connection, or it was destroyed");
-  if (c->phase != Phase::deciding)
-    return fail(Errc::wrong_state,
-                "only a request that waits for accept() or reject() can move; this one was decided, or has ended");
-  if (c->qp)
-    return fail(Errc::wrong_state,
-                "the request has a queue pair of this Manager's device; move it before create_qp(), and make it there");
+  if (auto may = check_detach(c != nullptr, c != nullptr && c->phase == Phase::deciding, c != nullptr && c->qp); !may)
+    return tl::unexpected(may.error());
   if (mover_ == nullptr)
     return fail(Errc::unsupported, "the streams of this driver stay with it; accept() or reject() the request here");
   auto moving = std::make_unique<Moving>();
