@@ -54,7 +54,8 @@ Result<void> Core::migrate(EndpointId endpoint, Channel& from, Channel& to) {
   ids.find(endpoint)->channel = to.number;
   for (Event& event : to.events)
     if (of_it(event)) std::visit([&](auto& e) { e.id = id(endpoint); }, event);
-  // Where it is a listener. What has failed before anybody heard of it ends where that waits to be polled.
+  if (!ids.find(endpoint)->visited) return {};
+  // Newcomers follow their listener. What has failed before anybody heard of it ends where that waits to be polled.
   for (Event& event : from.events)
     if (auto* request = std::get_if<ConnectRequest>(&event); request && request->listener.number() == endpoint)
       request->listener = id(endpoint);

@@ -70,6 +70,7 @@ class Core {
   void came_from(EndpointId endpoint, EndpointId listener) {
     ids.find(endpoint)->listener = listener;
     ids.find(endpoint)->channel = channel_of(listener).number;
+    if (Endpoint* visited = ids.find(listener)) visited->visited = true;
   }
   /// The id, what waits of it, and a listener's newcomers that nobody has heard of yet are `to`'s from now on. Errors: no_space
   /// (user events).

@@ -20,6 +20,7 @@ struct Endpoint {
   bool orphan : 1 = false;     ///< destroyed by the user; it exists only for octets still owed
   bool announced : 1 = false;  ///< the user has had an event with this id, or made it
   bool over : 1 = false;       ///< its last event is in the queue, or was polled
+  bool visited : 1 = false;    ///< a listener to which somebody has come
   EndpointId listener = 0;
   Admission::Ticket pending{};  ///< in its listener's admission
   Admission::Ticket silent{};   ///< accepted, and its peer need not send first
