@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The lower seam for management datagrams. Protocol code gives and takes Packets; a transport (ibsim's socket, umad, a UD queue
+// pair, the simulator, memory) owns the port and moves them. Addresses are those of the other side, in both directions.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/gid.hpp"
+#include "parley/bytes.hpp"
+#include "parley/result.hpp"
+#include "parley/wire/mad.h"
+
+namespace parley::mad {
+
+/// What of a GRH is the sender's to choose (IBA §8.3).
+struct Grh {
+  Gid gid{};  ///< the other side's
+  std::uint8_t gid_index = 0, traffic_class = 0, hop_limit = 255;
+  std::uint32_t flow_label = 0;
+  bool operator==(const Grh&) const = default;
+};
+
+inline constexpr std::uint32_t general_qkey = 0x80010000;  ///< of QP1 (IBA §10.2.5)
+
+/// How a MAD goes, or came: LRH, GRH, BTH and DETH (IBA §7.7, §8.3, §9.2, §9.3).
+struct Address {
+  std::uint16_t lid = PARLEY_MAD_PERMISSIVE_LID;
+  std::uint16_t source_lid =
+      0;  ///< of a port with several, or of a directed route that begins by LID; 0: the port's own
+  std::uint8_t sl = 0;
+  std::uint16_t pkey = 0xFFFF;
+  std::uint32_t qpn = 1;  ///< the other side's; 0 of SMPs
+  std::uint32_t qkey = general_qkey;
+  std::optional<Grh> grh;
+  bool operator==(const Address&) const = default;
+};
+
+/// The port behind a transport. What changes while it runs (LID, subnet manager, P_Keys) is read again when Transport::poll_changed() says so.
+struct LocalPort {
+  std::uint64_t node_guid = 0, port_guid = 0;
+  Gid gid{};
+  std::uint16_t lid = 0, sm_lid = 0;
+  std::uint8_t sm_sl = 0, lmc = 0, port = 1;
+  std::uint8_t subnet_timeout = 18;  ///< 4.096 us times 2 to the power of it
+  std::vector<std::uint16_t> pkeys{0xFFFF};
+};
+
+/// What a transport does to what it carries.
+struct TransportFacts {
+  bool rmpp = false;              ///< does RMPP itself: messages of any length go and come whole
+  bool whole_tid = true;          ///< keeps all 64 bits of transaction IDs; else the upper 32 are its own
+  bool smp = true, gmp = true;    ///< carries those of QP0, of the other management QPs
+  std::size_t window_max = 1024;  ///< requests under way that it bears
+};
+
+}  // namespace parley::mad

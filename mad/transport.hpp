@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What carries MADs for a port: an implementation is a driver, the simulator or a test. None of the calls blocks.
+#pragma once
+#include "mad/packet.hpp"
+
+namespace parley::mad {
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual const TransportFacts& facts() const = 0;
+  virtual const LocalPort& local() const = 0;
+  /// `mad`: 256 octets, more where facts().rmpp. False: its queue is full; try again when it can send.
+  /// Errors: the device is gone, the peer of a socket is gone.
+  virtual Result<bool> send(const Address& to, ConstBytes mad) = 0;
+  /// What came, whose octets stay until the next call; none: nothing is there. `refused` marks what was sent and could not be
+  /// carried (no route, the link is down), which comes back to be told apart from a loss.
+  struct Received {
+    Address from;
+    ConstBytes mad;
+    bool refused = false;
+  };
+  virtual Result<std::optional<Received>> receive() = 0;
+  /// True once after local() has changed.
+  virtual bool poll_changed() = 0;
+  /// To be waited for with poll(2) or epoll; -1 where there is none (memory, the simulator).
+  virtual int fd() const = 0;
+  /// Whether send() answered false and has not been worth another try since: wait for POLLOUT as well.
+  virtual bool wants_to_send() const = 0;
+};
+
+}  // namespace parley::mad
