@@ -55,7 +55,6 @@ class CallBase : Wait {
   void stop(Fault why) override;
 
   PromiseBase* task_ = nullptr;
-  std::optional<Fault> stopped_;
 };
 
 }  // namespace detail

@@ -47,7 +47,8 @@ struct Pooled {
   static void* operator new(std::size_t octets, Arguments&... arguments) {
     return FramePool::take(first_pool(arguments...), octets);
   }
-  static void operator delete(void* frame) noexcept { FramePool::give_back(frame); }
+  // Inline, since gcc 12 takes it for the wrong one for what the template has allocated.
+  [[gnu::always_inline]] static void operator delete(void* frame) noexcept { FramePool::give_back(frame); }
 };
 
 /// At a task's end, who awaits it goes on. Tasks never resume one another: the executor does, so that its stack stays flat.

@@ -73,6 +73,8 @@ class Transactor {
   /// The same of 256 octets as they are; their transaction ID is set here.
   Id open(ConstBytes mad, const Path& path);
   void submit(Id id);
+  /// Of the port itself: where subnet administration is, which is asked for the way to a redirection's GID.
+  void set_local(const LocalPort& local);
   /// A submitted one is done with `why`.
   void cancel(Id id, Fault why);
   void release(Id id);
@@ -107,42 +109,57 @@ class Transactor {
  private:
   struct Transaction;
   struct Destination;
+  struct Transfer;
   struct Lingering;
   struct SendTag;
   struct DoneTag;
+  struct IdleTag;
 
   Transaction& at(Id id) { return *slots_[id]; }
   const Transaction& at(Id id) const { return *slots_[id]; }
-  Transaction* acquire();
-  void prepare(Transaction& t, const Path& path);
+  Transaction* acquire(const Path& path);
+  void prepare(Transaction& t);
+  void attach_long(Transaction& t, ConstBytes body, std::size_t data);
+  void begin_transfer(Transaction& t);
   void enqueue(Transaction& t);
-  void enter(Transaction& t);
   void leave(Transaction& t);
   void finish(Transaction& t, std::optional<Fault> fault, std::string_view why = {});
+  void forget_destination(Transaction& t);
+  void use_destination(Transaction& t);
+
+  bool matches(const Transaction& t, const Address& from, ConstBytes mad) const;
+  Transaction* find(ConstBytes mad);
   void handle_reply(Instant now, Transaction& t, const Address& from, ConstBytes mad);
-  bool handle_segment(Instant now, Transaction& t, const Address& from, ConstBytes mad);
+  void handle_transfer(Instant now, Transaction& t, const Address& from, ConstBytes mad);
+  void after_transfer(Instant now, Transaction& t);
+  void take_reply(Transaction& t, const Address& from, ConstBytes mad);
   void judge(Instant now, Transaction& t);
   void back_off(Instant now, Transaction& t);
   void redirect(Transaction& t);
-  void time_out(Instant now, Transaction& t);
-  void step_rmpp(Instant now, Transaction& t);
+  void resolve(Transaction& t, const Gid& gid);
+  void resolved(Transaction& t, Transaction& query);
+  void handle_due(Instant now, Transaction& t);
   void linger(Transaction& t);
   bool answer_lingering(Instant now, const Address& from, ConstBytes mad);
-  bool matches(const Transaction& t, const Address& from, ConstBytes mad) const;
-  Duration wait_of(Duration first, unsigned times, bool jitter);
-  Destination& destination_of(const Path& path);
+  const Packet* poll_lingering();
+  Duration wait_of(Duration first, unsigned times);
 
   TransportFacts facts_;
   PortOptions options_;
   Rng rng_;
   Counters counters_;
-  std::vector<std::unique_ptr<Transaction>> slots_;
+  Instant now_{};  // the latest that was told
+  Path sa_path_;
+  Gid gid_{};
+  std::vector<std::unique_ptr<Transaction>> slots_;  // at most transactions_max
   std::vector<Id> free_;
   std::size_t open_ = 0;
   std::uint32_t next_tid_, tid_high_;
-  FlatTable<std::uint32_t> by_tid_;
+  FlatTable<Id> by_tid_;
   FlatTable<std::uint32_t> by_destination_;
   std::vector<std::unique_ptr<Destination>> destinations_;
+  List<Destination, IdleTag> idle_;  // what is known of those that nothing goes to now: at most 4096
+  std::size_t idle_count_ = 0;
   std::vector<std::uint32_t> free_destinations_;
   Window window_;
   List<Transaction, SendTag> first_;  // to be sent for the first time, when the port's window has room
@@ -150,8 +167,10 @@ class Transactor {
   List<Transaction, DoneTag> done_;
   DeadlineQueue deadlines_;
   std::deque<std::unique_ptr<Lingering>> lingering_;  // at most 64
+  bool lingering_speaks_ = false;                     // one of them may have something to send
   Packet packet_;
   Transaction* polled_ = nullptr;
+  Lingering* polled_lingering_ = nullptr;
 };
 
 }  // namespace parley::mad
