@@ -178,14 +178,18 @@ void Transactor::submit(Id id) {
   Transaction& t = at(id);
   PARLEY_ASSERT(t.phase == Phase::open);
   if (t.fault) return finish(t, t.fault, t.why);
+  name(t);
+  use_destination(t);
+  enqueue(t);
+}
+
+void Transactor::name(Transaction& t) {
   do t.tid = next_tid_++;
   while (by_tid_.find(t.tid) != nullptr);
-  by_tid_.insert(t.tid, id);
+  by_tid_.insert(t.tid, t.id);
   const std::uint64_t whole = std::uint64_t{tid_high_} << 32 | t.tid;
   write_bits(t.request, 64, 64, whole);
   if (!t.long_request.empty()) write_bits(t.long_request, 64, 64, whole);
-  use_destination(t);
-  enqueue(t);
 }
 
 void Transactor::cancel(Id id, Fault why) {

@@ -120,6 +120,7 @@ class Transactor {
   Transaction* acquire(const Path& path);
   void prepare(Transaction& t);
   void attach_long(Transaction& t, ConstBytes body, std::size_t data);
+  void name(Transaction& t);
   void begin_transfer(Transaction& t);
   void enqueue(Transaction& t);
   void leave(Transaction& t);

@@ -281,9 +281,14 @@ void Transactor::handle_due(Instant now, Transaction& t) {
     ++counters_.timeouts;
     return finish(t, Fault::timeout);
   }
-  if (t.transfer) {
+  if (t.table && !facts_.rmpp) {  // two answers in segments would be taken for one
+    by_tid_.erase(t.tid);
+    name(t);
     t.transfer.reset();
-    if (!t.long_request.empty()) begin_transfer(t), t.transfer->sender->start(now);
+    if (!t.long_request.empty()) {
+      begin_transfer(t);
+      t.transfer->sender->start(now);
+    }
   }
   ++t.tries_here;
   again_.push_back(t);
