@@ -108,6 +108,11 @@ void Transactor::handle_refused(Instant now, ConstBytes mad) {
 void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, ConstBytes mad) {
   if (!facts_.rmpp && is_rmpp(mad) && !is_cut(mad) && mad.size() == t.request.size())
     return handle_transfer(now, t, from, mad);
+  const bool in_transfer = t.transfer && t.transfer->receiver && t.transfer->deadline() != never;
+  if (in_transfer || (t.phase == Phase::backing_off && (status_of(mad, t.directed) & PARLEY_MAD_STATUS_BUSY) != 0)) {
+    ++counters_.unexpected;  // beside segments, or BUSY once more
+    return;
+  }
   take_reply(t, from, mad);
   const bool whole = mad.size() == t.request.size() || (facts_.rmpp && is_rmpp(mad));
   if (!whole) {
@@ -245,8 +250,10 @@ void Transactor::resolved(Transaction& t, Transaction& query) {
   const auto record = query.fault ? Result<PathRecord>(fail(Errc::unreachable))
                                   : PathRecord::parse(query.reply_octets().subspan(rmpp::header_octets));
   release(query.id);
-  if (!record) return finish(t, Fault::redirect, "subnet administration has no path to the GID that it names");
-  t.to.lid = record->get(PathRecord::dlid);
+  const std::uint16_t lid = record ? record->get(PathRecord::dlid) : std::uint16_t{0};
+  if (lid == 0 || lid > unicast_last)
+    return finish(t, Fault::redirect, "subnet administration has no path to the GID that it names");
+  t.to.lid = lid;
   t.to.sl = record->get(PathRecord::sl);
   t.to.grh->hop_limit = std::max<std::uint8_t>(1, record->get(PathRecord::hop_limit));
   use_destination(t);

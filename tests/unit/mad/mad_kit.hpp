@@ -21,6 +21,7 @@ inline Datagram answer_to(ConstBytes request, ConstBytes body, std::uint16_t sta
   const std::uint8_t method = request[3];
   out[3] = method == 0x02 ? 0x81 : static_cast<std::uint8_t>(method | 0x80);
   if (request[1] == 0x81) status |= 0x8000;
+  if (request[1] == 0x03) std::fill_n(out.begin() + 24, 12, std::uint8_t{0});  // RMPP's part
   write_bits(out, 32, 16, status);
   const std::size_t data = wire::mad::facts_of_class(request[1])->data;
   std::copy_n(body.begin(), std::min(body.size(), out.size() - data), out.begin() + static_cast<std::ptrdiff_t>(data));
