@@ -3,7 +3,7 @@
 // read and write a PortInfo, and how long a table of 13,284 NodeRecords takes from one end of RMPP to the other.
 #include <benchmark/benchmark.h>
 
-#include "tests/unit/mad/loopback.hpp"
+#include "mad/loopback.hpp"
 
 namespace parley::mad {
 namespace {

@@ -52,6 +52,7 @@ bool Port::run(Instant now) {
   for (;; any = true) {
     for (Transactor::Id id; (id = transactor_.poll_done()) != Transactor::none;)
       static_cast<detail::CallBase*>(transactor_.user(id))->wake();
+    if (server_ != nullptr && transactor_.has_request()) server_->wake();
     if (!executor_.has_ready()) return any;
     executor_.run(now);
   }
@@ -69,5 +70,41 @@ void Port::handle_deadline(Instant now) {
   transactor_.handle_deadline(now);
   executor_.handle_deadline(now);
 }
+
+namespace detail {
+
+NextRequest::~NextRequest() {
+  if (port_.server_ == this) port_.server_ = nullptr;
+}
+
+bool NextRequest::await_ready() const noexcept { return port_.transactor_.has_request(); }
+
+void NextRequest::start(PromiseBase& task) {
+  PARLEY_ASSERT(port_.server_ == nullptr);
+  task_ = &task;
+  if (task.scope != nullptr && task.scope->stopped()) {
+    stopped_ = true;
+    return task.executor->make_ready(task);
+  }
+  if (task.scope != nullptr) task.scope->wait(*this);
+  port_.server_ = this;
+}
+
+void NextRequest::wake() {
+  unlink();
+  port_.server_ = nullptr;
+  task_->executor->make_ready(*task_);
+}
+
+void NextRequest::stop(Fault) {
+  stopped_ = true;
+  wake();
+}
+
+std::optional<Incoming> NextRequest::await_resume() {
+  return stopped_ ? std::nullopt : port_.transactor_.poll_request();
+}
+
+}  // namespace detail
 
 }  // namespace parley::mad

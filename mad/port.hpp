@@ -26,6 +26,34 @@ struct RpcOptions {
   std::uint32_t oui = 0;
 };
 
+class Port;
+
+namespace detail {
+
+class NextRequest final : Wait {
+ public:
+  explicit NextRequest(Port& port) : port_(port) {}
+  ~NextRequest();
+  bool await_ready() const noexcept;
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> task) {
+    start(task.promise());
+  }
+  std::optional<Incoming> await_resume();
+
+  void wake();
+
+ private:
+  void start(PromiseBase& task);
+  void stop(Fault why) override;
+
+  Port& port_;
+  PromiseBase* task_ = nullptr;
+  bool stopped_ = false;
+};
+
+}  // namespace detail
+
 class Port {
  public:
   /// `local` is copied; handle_changed() renews it.
@@ -112,6 +140,15 @@ class Port {
   /// 256 octets as they are; their transaction ID is set here.
   Call<RawReply> raw(const Path& path, ConstBytes mad);
 
+  // The side that answers; mad/serve.hpp makes the answers.
+
+  /// Until a request, trap or report comes: std::optional<Incoming>, none if the scope was stopped. One task at a time. What comes before
+  /// serve() was called is only counted.
+  detail::NextRequest next_request() { return detail::NextRequest(*this); }
+  void serve() { transactor_.serve(); }
+  /// Sends what waits for no answer. Errors: as Transactor::post() has them.
+  Result<void> post(const Address& to, ConstBytes mad) { return transactor_.post(to, mad); }
+
   // Tasks.
 
   /// Runs when run() is called; holds what the task gives. `awaitable` is a Task or a Call.
@@ -142,6 +179,7 @@ class Port {
   void handle_deadline(Instant now);
 
  private:
+  friend class detail::NextRequest;
   static std::size_t data_of(MgmtClass mgmt_class);
   Transactor::Id open(MgmtClass mgmt_class, Method method, std::uint16_t attribute, const Path& path, ConstBytes body,
                       const RpcOptions& options);
@@ -154,6 +192,7 @@ class Port {
   Path sa_path_;
   Transactor transactor_;
   Executor executor_;
+  detail::NextRequest* server_ = nullptr;  // the task that waits for a request
 };
 
 }  // namespace parley::mad

@@ -310,6 +310,8 @@ void Transactor::finish(Transaction& t, std::optional<Fault> fault, std::string_
 const Packet* Transactor::poll_packet() {
   polled_ = nullptr;
   polled_lingering_ = nullptr;
+  polled_posted_ = false;
+  if (const Packet* packet = poll_posted()) return packet;
   if (lingering_speaks_)
     if (const Packet* packet = poll_lingering()) return packet;
   while (!again_.empty()) {
@@ -334,6 +336,7 @@ const Packet* Transactor::poll_packet() {
 void Transactor::packet_sent(Instant now) {
   now_ = now;
   ++counters_.sent;
+  if (std::exchange(polled_posted_, false)) return posted_.pop_front();
   if (polled_lingering_ != nullptr) {
     std::exchange(polled_lingering_, nullptr)->transfer->out.reset();
     return;

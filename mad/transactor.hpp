@@ -16,6 +16,7 @@
 #include "mad/flat_table.hpp"
 #include "mad/list.hpp"
 #include "mad/rmpp.hpp"
+#include "mad/serve.hpp"
 #include "mad/window.hpp"
 
 namespace parley::mad {
@@ -101,6 +102,14 @@ class Transactor {
   Instant next_deadline() const;
   void handle_deadline(Instant now);
 
+  /// From now on requests, traps and reports are kept for poll_request(): at most 256, more are counted as unasked.
+  void serve() { serves_ = true; }
+  bool has_request() const { return !requests_.empty(); }
+  std::optional<Incoming> poll_request();
+  /// Sends a datagram that waits for no answer: 256 octets, or the whole answer of several segments (table_reply()), by RMPP where the
+  /// transport does not do that. Errors: no_space with 1024 waiting or 64 long ones; invalid_argument of another length.
+  Result<void> post(const Address& to, ConstBytes mad);
+
   const Counters& counters() const { return counters_; }
   std::size_t under_way() const { return window_.used(); }
   std::size_t open_count() const { return open_; }
@@ -143,6 +152,11 @@ class Transactor {
   void linger(Transaction& t);
   bool answer_lingering(Instant now, const Address& from, ConstBytes mad);
   const Packet* poll_lingering();
+  const Packet* poll_posted();
+  void handle_request(Instant now, const Address& from, ConstBytes mad);
+  Result<void> post_long(const Address& to, ConstBytes mad);
+  Instant replies_deadline() const;
+  void handle_replies_due(Instant now);
   Duration wait_of(Duration first, unsigned times);
 
   TransportFacts facts_;
@@ -168,10 +182,15 @@ class Transactor {
   List<Transaction, DoneTag> done_;
   DeadlineQueue deadlines_;
   std::deque<std::unique_ptr<Lingering>> lingering_;  // at most 64
-  bool lingering_speaks_ = false;                     // one of them may have something to send
+  std::deque<std::unique_ptr<Lingering>> replies_;    // long ones that are sent: at most 64
+  std::deque<std::pair<Address, Bytes>> posted_;      // at most 1024
+  std::deque<Incoming> requests_;                     // at most 256
+  bool serves_ = false;
+  bool lingering_speaks_ = false;  // one of them may have something to send
   Packet packet_;
   Transaction* polled_ = nullptr;
   Lingering* polled_lingering_ = nullptr;
+  bool polled_posted_ = false;
 };
 
 }  // namespace parley::mad

@@ -78,10 +78,7 @@ void Transactor::handle_packet(Instant now, const Address& from, ConstBytes mad)
     ++counters_.malformed;
     return;
   }
-  if (!is_answer(method_of(mad))) {
-    ++counters_.unasked;
-    return;
-  }
+  if (!is_answer(method_of(mad))) return handle_request(now, from, mad);
   Transaction* t = find(mad);
   if (t == nullptr) {
     if (!answer_lingering(now, from, mad)) ++counters_.unexpected;
@@ -262,12 +259,13 @@ void Transactor::resolved(Transaction& t, Transaction& query) {
 
 Instant Transactor::next_deadline() const {
   const Instant linger = lingering_.empty() ? never : lingering_.front()->transfer->deadline();
-  return std::min(deadlines_.next(), linger);
+  return std::min({deadlines_.next(), linger, replies_deadline()});
 }
 
 void Transactor::handle_deadline(Instant now) {
   now_ = now;
   while (const auto id = deadlines_.pop_due(now)) handle_due(now, at(*id));
+  handle_replies_due(now);
   while (!lingering_.empty() && lingering_.front()->transfer->deadline() <= now) {
     if (polled_lingering_ == lingering_.front().get()) polled_lingering_ = nullptr;
     lingering_.pop_front();
@@ -326,18 +324,6 @@ bool Transactor::answer_lingering(Instant now, const Address& from, ConstBytes m
     return true;
   }
   return false;
-}
-
-const Packet* Transactor::poll_lingering() {
-  for (const auto& each : lingering_) {
-    if (!each->transfer->poll()) continue;
-    polled_lingering_ = each.get();
-    packet_ = {each->to, *each->transfer->out};
-    return &packet_;
-  }
-  std::erase_if(lingering_, [](const auto& each) { return each->transfer->deadline() == never; });
-  lingering_speaks_ = false;
-  return nullptr;
 }
 
 MadError Transactor::error(Id id) const {

@@ -2,8 +2,8 @@
 // A port of management datagrams that has run for a while asks for no memory: not for a request, its task, its timer or its answer.
 #include <gtest/gtest.h>
 
+#include "mad/loopback.hpp"
 #include "tests/alloc/failing_new.hpp"
-#include "tests/unit/mad/loopback.hpp"
 
 namespace parley::mad {
 namespace {

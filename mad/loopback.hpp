@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A transport that answers every request with the same attribute at its next turn, and allocates nothing once it is made: what a port
-// costs by itself.
+// A transport that answers every request with the same attribute at its next turn, and allocates nothing once it is made, and tasks
+// that keep it busy: what a port costs by itself.
 #pragma once
 #include "mad/pump.hpp"
 #include "wire/mad/smp.hpp"
