@@ -113,8 +113,8 @@ struct TwoPorts : testing::Test {
     auto running = client->start(std::move(awaitable));
     while (!running.done()) {
       far.now = near.now;
-      const bool moved = *pump(*client, near, near.now) | *pump(*server, far, far.now);
-      if (moved) continue;
+      const bool here = *pump(*client, near, near.now), there = *pump(*server, far, far.now);
+      if (here || there) continue;
       const Instant next = std::min({near.next(), far.next(), client->next_deadline(), server->next_deadline()});
       if (next == never) throw Hang();
       near.now = std::max(near.now, next);
