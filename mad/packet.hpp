@@ -36,6 +36,12 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
+/// One datagram to be sent; of a transport that does RMPP, one message.
+struct Packet {
+  Address to;
+  ConstBytes mad;
+};
+
 /// The port behind a transport. What changes while it runs (LID, subnet manager, P_Keys) is read again when Transport::poll_changed() says so.
 struct LocalPort {
   std::uint64_t node_guid = 0, port_guid = 0;

@@ -91,6 +91,8 @@ class Receiver {
   const std::optional<Failure>& failure() const { return failure_; }
   /// The headers of the first segment and all of the data.
   const Bytes& message() const { return message_; }
+  /// Once, when done.
+  Bytes take_message() { return std::move(message_); }
   bool finished() const { return finished_; }
 
  private:

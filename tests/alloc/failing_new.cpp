@@ -9,6 +9,7 @@ std::uint64_t left = 0;  // to the one that fails; 0: none will
 bool for_good = false;
 bool reached = false;
 std::int64_t count = 0;
+std::uint64_t total = 0;
 
 void* allocate(std::size_t size, std::size_t alignment) {
   if (for_good || (left != 0 && --left == 0)) {
@@ -19,6 +20,7 @@ void* allocate(std::size_t size, std::size_t alignment) {
   void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (memory == nullptr) throw std::bad_alloc();
   ++count;
+  ++total;
   return memory;
 }
 
@@ -46,6 +48,7 @@ bool disarm() {
   return reached;
 }
 std::int64_t alive() { return count; }
+std::uint64_t made() { return total; }
 
 }  // namespace parley::failing_new
 

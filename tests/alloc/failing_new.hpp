@@ -15,6 +15,8 @@ void arm_for_good();
 bool disarm();
 /// Allocations that were not freed.
 std::int64_t alive();
+/// Allocations so far.
+std::uint64_t made();
 
 /// Runs `work` with the first allocation failing, then the second, and so on until it needs no more of them. Whatever
 /// happens then, everything `work` made must be destroyed with it. Returns how many failures it lived through.

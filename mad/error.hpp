@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Why a request has no answer, as data: what was asked, what came back, by which path, and what the callers were about.
+//
+//   const Reply<NodeInfo> info = co_await port.subn_get<NodeInfo>(path);
+//   if (!info) co_return tl::unexpected(std::move(info.error()).about("looking at the switch behind port 3"));
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mad/path.hpp"
+#include "wire/mad/rpc.hpp"
+
+namespace parley::mad {
+
+using wire::mad::Datagram;
+
+// X(name, text).
+#define PARLEY_MAD_FAULTS(X)                                                       \
+  X(timeout, "no answer")                                                          \
+  X(busy, "the other side stayed busy")                                            \
+  X(status, "the answer's status is an error")                                     \
+  X(class_status, "the answer's status of its class is an error")                  \
+  X(malformed, "the answer is not what was asked for")                             \
+  X(cut, "the answer was longer than one datagram, and the rest was not sent")     \
+  X(rmpp, "the transfer of an answer or request of several segments was given up") \
+  X(refused, "the datagram could not be sent")                                     \
+  X(redirect, "redirected to where it cannot be followed")                         \
+  X(redirect_loop, "redirected too often")                                         \
+  X(cancelled, "cancelled")                                                        \
+  X(deadline, "the task's deadline passed")                                        \
+  X(no_space, "too many requests are under way")                                   \
+  X(invalid, "the request is not one that can be sent")                            \
+  X(lost, "the port is gone")
+
+enum class Fault : std::uint8_t {
+#define PARLEY_X(name, text) name,
+  PARLEY_MAD_FAULTS(PARLEY_X)
+#undef PARLEY_X
+};
+/// A sentence's worth: "no answer".
+std::string_view text_of(Fault fault);
+
+class MadError {
+ public:
+  /// `why`: a sentence beyond the fault's own, or empty.
+  explicit MadError(Fault fault, std::string why = {});
+  MadError(const MadError& other);
+  MadError(MadError&&) noexcept = default;
+  MadError& operator=(const MadError& other);
+  MadError& operator=(MadError&&) noexcept = default;
+  ~MadError() = default;
+
+  Fault fault() const { return data_->fault; }
+  /// 16 bits as the answer has them, without a directed route's D bit; 0 if there is no answer.
+  std::uint16_t status() const { return data_->status; }
+  /// Upper octet of the status: of subnet administration, PARLEY_MAD_SA_STATUSES.
+  std::uint8_t class_status() const { return static_cast<std::uint8_t>(data_->status >> 8 & 0x7F); }
+  bool is_no_records() const;  ///< subnet administration has nothing to that question
+  ConstBytes request() const { return data_->request; }
+  ConstBytes reply() const { return data_->reply; }  ///< empty if none came
+  const Path& path() const { return data_->path; }
+  unsigned tries() const { return data_->tries; }                             ///< times that the request was sent
+  const std::vector<std::string>& context() const { return data_->context; }  ///< the innermost caller's first
+
+  /// One line of what the caller was about; for `return tl::unexpected(std::move(error).about("..."))`.
+  MadError& about(std::string line) &;
+  MadError&& about(std::string line) &&;
+
+  /// One line: "SubnGet(NodeInfo) to LID 5: no answer in 4 tries".
+  std::string message() const;
+  enum class Detail : std::uint8_t { lines, path, packets };
+  /// The outermost context first, then "+ " and each further one, then message(); `path` adds the path, `packets` both datagrams field by field.
+  std::string dump(Detail detail = Detail::lines) const;
+
+ private:
+  friend class Transactor;
+  struct Data {
+    Fault fault;
+    std::uint16_t status = 0;
+    unsigned tries = 0;
+    std::string why;
+    Bytes request, reply;
+    Path path;
+    std::vector<std::string> context;
+  };
+  std::unique_ptr<Data> data_;  // null only when moved from
+};
+
+/// What an RPC ends with.
+template <class T>
+using Reply = tl::expected<T, MadError>;
+
+/// An answer as it came.
+struct RawReply {
+  Bytes mad;     ///< 256 octets; of several segments the headers of the first and all of the data
+  Address from;  ///< who answered
+};
+
+}  // namespace parley::mad

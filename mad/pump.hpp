@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Packets between a Port and a Transport, and the loop that runs a task to its end. The loop's clock and its way to wait are given to it.
+#pragma once
+#include "mad/port.hpp"
+#include "mad/transport.hpp"
+
+namespace parley::mad {
+
+/// One turn: what came, deadlines that have passed, tasks, what is to be sent. True if anything moved: there may be more at once. After
+/// false, wait for the transport's fd (to write as well, if wants_to_send()) or port.next_deadline(). Errors: the transport's.
+Result<bool> pump(Port& port, Transport& transport, Instant now);
+
+/// Runs until the task has ended. `clock()` gives the Instant; `wait(transport, deadline)` blocks until the transport has something
+/// or the deadline passes. Errors: the transport's; the task is then ended where it waits.
+template <class A, class ClockFn, class WaitFn>
+Result<detail::Awaited<A>> run(Port& port, Transport& transport, A awaitable, ClockFn clock, WaitFn wait) {
+  auto running = port.start(std::move(awaitable));
+  while (!running.done()) {
+    const Result<bool> moved = pump(port, transport, clock());
+    if (!moved) return tl::unexpected(moved.error());
+    if (!*moved && !running.done()) wait(transport, port.next_deadline());
+  }
+  if constexpr (std::is_void_v<detail::Awaited<A>>)
+    return running.take(), Result<void>();
+  else
+    return running.take();
+}
+
+}  // namespace parley::mad

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "mad/serve.hpp"
+
+#include <algorithm>
+
+#include "wire/mad/sa.hpp"
+#include "wire/mad/smp.hpp"
+
+namespace parley::mad {
+
+using wire::mad::MadHeader;
+using wire::mad::Method;
+using wire::mad::MgmtClass;
+using wire::mad::SaHeader;
+
+namespace {
+
+constexpr std::uint16_t bad_version = 0x04, unsupported_method = 0x08, unsupported_combination = 0x0C;
+
+/// Whether the class has the method at all, and with that attribute.
+struct Legality {
+  bool method = false, both = false;
+};
+Legality legality_of(MgmtClass mgmt_class, Method method, std::uint16_t attribute) {
+  Legality out;
+  const auto layouts = wire::mad::all_layouts();
+  for (const auto& row : wire::mad::legal_rows) {
+    if (row.mgmt_class != wire::mad::same_rpcs(mgmt_class)) continue;
+    if (static_cast<std::uint32_t>(method) >= 32 || (row.methods >> static_cast<std::uint32_t>(method) & 1) == 0)
+      continue;
+    out.method = true;
+    out.both = out.both || layouts[static_cast<std::size_t>(row.structure)]->attribute == attribute;
+  }
+  return out;
+}
+
+/// Nothing answers an answer, and nothing a Send.
+std::optional<Method> response_to(Method method) {
+  switch (method) {
+    case Method::trap: return Method::trap_repress;
+    case Method::trap_repress:
+    case Method::send: return std::nullopt;
+    case Method::set: return Method::get_resp;
+    default: break;
+  }
+  const auto number = static_cast<std::uint32_t>(method);
+  if ((number & PARLEY_IB_MAD_RESPONSE) != 0) return std::nullopt;
+  return static_cast<Method>(number | PARLEY_IB_MAD_RESPONSE);
+}
+
+}  // namespace
+
+tl::expected<ParsedRequest, RequestFault> parse_request(ConstBytes mad) {
+  const auto refuse = [](std::uint16_t status, std::string_view why) {
+    return tl::unexpected(RequestFault{status, why});
+  };
+  const auto header = MadHeader::parse(mad);
+  if (!header) return refuse(0, "it is shorter than a header");
+  const Method method = header->get(MadHeader::method);
+  if (!response_to(method)) return refuse(0, "it is no request");
+  if (header->get(MadHeader::base_version) != PARLEY_IB_MAD_BASE_VERSION)
+    return refuse(bad_version, "its base version is not 1");
+  const auto* facts = wire::mad::facts_of_class(static_cast<std::uint32_t>(header->get(MadHeader::mgmt_class)));
+  if (facts == nullptr) return refuse(unsupported_method, "its class is not known");
+  if (header->get(MadHeader::class_version) != facts->version)
+    return refuse(bad_version, "its class has another version");
+  if (mad.size() != PARLEY_IB_MAD_LEN) return refuse(0, "it has not 256 octets");
+  const std::uint16_t attribute = header->get(MadHeader::attribute_id);
+  const bool vendor = facts->prefix == "Vend";  // whose attributes are not all known
+  const Legality legal = legality_of(facts->mgmt_class, method, attribute);
+  if (!vendor && !legal.method) return refuse(unsupported_method, "its class has no such method");
+  if (!vendor && !legal.both) return refuse(unsupported_combination, "its attribute has no such method");
+  return ParsedRequest{facts, method, attribute, header->get(MadHeader::attribute_modifier), mad.subspan(facts->data)};
+}
+
+std::optional<Datagram> reply_to(ConstBytes request, ConstBytes body, std::uint16_t status) {
+  auto out = error_reply(request, status);
+  const auto* facts = wire::mad::facts_of_class(request.size() > 1 ? request[1] : 0U);
+  if (!out || facts == nullptr) return out;
+  const bool smp = wire::mad::same_rpcs(facts->mgmt_class) == MgmtClass::subn;  // behind its 64 octets stand the hops
+  const std::size_t room = smp ? std::size_t{64} : out->size() - facts->data;
+  wire::mad::detail::fill(MutBytes(*out).subspan(facts->data, room), body);
+  return out;
+}
+
+std::optional<Datagram> error_reply(ConstBytes request, std::uint16_t status) {
+  const auto header = MadHeader::parse(request);
+  if (!header || request.size() > PARLEY_IB_MAD_LEN) return std::nullopt;
+  const Method method = header->get(MadHeader::method);
+  const auto response = response_to(method);
+  if (!response || (method == Method::trap && status != 0)) return std::nullopt;
+  Datagram out{};
+  std::copy(request.begin(), request.end(), out.begin());
+  constexpr std::uint16_t direction = 0x8000;
+  const bool directed = header->get(MadHeader::mgmt_class) == MgmtClass::subn_directed;
+  auto answer = *header;
+  answer.set(MadHeader::method, *response)
+      .set(MadHeader::status, static_cast<std::uint16_t>((status & ~direction) | (directed ? direction : 0)))
+      .emit(MutBytes(out).first(MadHeader::size));
+  return out;
+}
+
+// IBA §15.2.1.1: AttributeOffset counts eight octets.
+Bytes table_reply(ConstBytes request, ConstBytes records, std::size_t size) {
+  const auto head = error_reply(request.first(std::min<std::size_t>(request.size(), PARLEY_IB_MAD_LEN)), 0);
+  if (!head || size == 0) return {};
+  const std::size_t step = (size + 7) / 8 * 8, count = records.size() / size;
+  Bytes out(rmpp::header_octets + count * step);
+  std::copy_n(head->begin(), rmpp::header_octets, out.begin());
+  auto header = *SaHeader::parse(out);
+  auto part = header.get(SaHeader::rmpp_header);
+  part.set(wire::mad::RmppHeader::rmpp_version, 1)
+      .set(wire::mad::RmppHeader::rmpp_type, wire::mad::RmppType::data)
+      .set(wire::mad::RmppHeader::rmpp_flags, static_cast<std::uint8_t>(wire::mad::rmpp_flags::active));
+  header.set(SaHeader::rmpp_header, part)
+      .set(SaHeader::attribute_offset, static_cast<std::uint16_t>(count == 0 ? 0 : step / 8))
+      .emit(out);
+  for (std::size_t i = 0; i < count; ++i)
+    std::copy_n(records.begin() + static_cast<std::ptrdiff_t>(i * size), size,
+                out.begin() + static_cast<std::ptrdiff_t>(rmpp::header_octets + i * step));
+  return out;
+}
+
+}  // namespace parley::mad

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Requests of others, and answers to them.
+#include "mad/transaction.hpp"
+
+namespace parley::mad {
+
+namespace {
+
+constexpr std::size_t requests_max = 256, posted_max = 1024, replies_max = 64;
+
+bool speaks_of(ConstBytes mad) {
+  return is_rmpp(mad) && mad[25] != static_cast<std::uint8_t>(wire::mad::RmppType::data);
+}
+
+}  // namespace
+
+void Transactor::handle_request(Instant now, const Address& from, ConstBytes mad) {
+  if (speaks_of(mad)) {  // of a long answer of ours
+    for (const auto& each : replies_) {
+      if (each->tid != tid_of(mad) || each->mgmt_class != class_of(mad) || each->to.lid != from.lid) continue;
+      each->transfer->sender->handle(now, mad);
+      lingering_speaks_ = true;
+      return;
+    }
+  }
+  if (!serves_ || requests_.size() >= requests_max) {
+    ++counters_.unasked;
+    return;
+  }
+  requests_.push_back({from, Bytes(mad.begin(), mad.end())});
+}
+
+std::optional<Incoming> Transactor::poll_request() {
+  if (requests_.empty()) return std::nullopt;
+  Incoming first = std::move(requests_.front());
+  requests_.pop_front();
+  return first;
+}
+
+Result<void> Transactor::post(const Address& to, ConstBytes mad) {
+  const bool rmpp = is_rmpp(mad);
+  if (rmpp && !facts_.rmpp) return post_long(to, mad);
+  if (mad.size() != PARLEY_IB_MAD_LEN && !rmpp)
+    return fail(Errc::invalid_argument, "a datagram has 256 octets, not {a}", static_cast<std::int64_t>(mad.size()));
+  if (posted_.size() >= posted_max) return fail(Errc::no_space);
+  posted_.emplace_back(to, Bytes(mad.begin(), mad.end()));
+  return {};
+}
+
+Result<void> Transactor::post_long(const Address& to, ConstBytes mad) {
+  auto sender = rmpp::Sender::create(Bytes(mad.begin(), mad.end()), options_.rmpp);
+  if (!sender) return tl::unexpected(sender.error());
+  polled_lingering_ = nullptr;
+  std::erase_if(replies_, [&](const auto& each) {  // who asks again under the same ID has not heard the first answer
+    return each->tid == tid_of(mad) && each->mgmt_class == class_of(mad) && each->to.lid == to.lid;
+  });
+  if (replies_.size() >= replies_max) return fail(Errc::no_space);
+  replies_.push_back(std::make_unique<Lingering>());
+  Lingering& last = *replies_.back();
+  last.to = to;
+  last.tid = tid_of(mad);
+  last.mgmt_class = class_of(mad);
+  last.transfer = std::make_unique<Transfer>();
+  last.transfer->sender.emplace(std::move(*sender));
+  last.transfer->sender->start(now_);
+  lingering_speaks_ = true;
+  return {};
+}
+
+const Packet* Transactor::poll_posted() {
+  if (posted_.empty()) return nullptr;
+  polled_posted_ = true;
+  packet_ = {posted_.front().first, posted_.front().second};
+  return &packet_;
+}
+
+Instant Transactor::replies_deadline() const {
+  Instant first = never;
+  for (const auto& each : replies_) first = std::min(first, each->transfer->deadline());
+  return first;
+}
+
+void Transactor::handle_replies_due(Instant now) {
+  for (const auto& each : replies_) {
+    if (each->transfer->deadline() > now) continue;
+    each->transfer->sender->handle_deadline(now);
+    lingering_speaks_ = true;
+  }
+}
+
+/// What transfers that no request waits for have to say; those that have said all are forgotten.
+const Packet* Transactor::poll_lingering() {
+  for (const auto* list : {&lingering_, &replies_}) {
+    for (const auto& each : *list) {
+      if (!each->transfer->poll()) continue;
+      polled_lingering_ = each.get();
+      packet_ = {each->to, *each->transfer->out};
+      return &packet_;
+    }
+  }
+  const auto over = [](const auto& each) { return each->transfer->deadline() == never; };
+  std::erase_if(lingering_, over);
+  std::erase_if(replies_, over);
+  lingering_speaks_ = false;
+  return nullptr;
+}
+
+}  // namespace parley::mad

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What goes wrong on the way, and how a port gets over it or says what it was: BUSY, redirection, wrong answers, refusal.
+#include <gtest/gtest.h>
+
+#include "tests/unit/mad/mad_kit.hpp"
+
+namespace parley::mad {
+namespace recovery_test {
+namespace {
+
+using namespace wire::mad;
+
+struct PortRecovery : testing::Test {
+  MemoryTransport transport;
+  PortOptions options;
+  std::optional<Port> made;
+  Port& port() {
+    if (!made) made.emplace(transport.facts(), transport.local(), options);
+    return *made;
+  }
+  Reply<NodeInfo> ask(std::uint16_t lid = 7) {
+    return run_in(port(), transport, port().subn_get<NodeInfo>(Path::by_lid(lid)));
+  }
+  /// Once a wrong one, made of the right answer, then the right one.
+  Reply<NodeInfo> ask_after(std::function<void(Address&, Bytes&)> spoil) {
+    transport.peer = [spoil = std::move(spoil)](MemoryTransport& t, const Address& to, ConstBytes mad) {
+      const Datagram right = answer_to(mad, NodeInfo().set(NodeInfo::num_ports, 5).octets());
+      Address from = to;
+      Bytes wrong(right.begin(), right.end());
+      spoil(from, wrong);
+      t.deliver(from, wrong);
+      t.deliver(to, right, 2us);
+    };
+    return ask();
+  }
+};
+
+TEST_F(PortRecovery, AsksABusyOneAgain) {
+  int times = 0;
+  transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, answer_to(mad, NodeInfo().octets(), ++times < 4 ? 0x0001 : 0));
+  };
+  EXPECT_TRUE(ask());
+  EXPECT_EQ(times, 4);
+  EXPECT_EQ(port().counters().busy, 3U);
+  EXPECT_GE(transport.now - Instant{}, 280ms) << "40, 80 and 160 ms";
+}
+
+TEST_F(PortRecovery, GivesUpOnOneThatStaysBusy) {
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, answer_to(mad, NodeInfo().octets(), 0x0001));
+  };
+  const auto info = ask();
+  ASSERT_FALSE(info);
+  EXPECT_EQ(info.error().fault(), Fault::busy);
+  EXPECT_EQ(info.error().tries(), options.busy_retries + 1);
+  EXPECT_EQ(port().transactor().open_count(), 0U);
+}
+
+TEST_F(PortRecovery, LetsOthersGoWhileOneIsBusy) {
+  options.window = {.start = 1, .most = 1};
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, answer_to(mad, NodeInfo().octets(), to.lid == 7 ? 0x0001 : 0));
+  };
+  auto both = [](Port& port) -> Task<Instant> {
+    Scope scope(port.executor(), {.on_error = OnError::keep});
+    scope.spawn(port.subn_get<NodeInfo>(Path::by_lid(7)));
+    (void)co_await port.subn_get<NodeInfo>(Path::by_lid(8));
+    co_return port.executor().now();
+  };
+  EXPECT_LT(run_in(port(), transport, both(port())) - Instant{}, 1ms);
+}
+
+TEST_F(PortRecovery, PassesOverAnswersToOthers) {
+  EXPECT_EQ(ask_after([](Address&, Bytes& mad) { mad[15] ^= 1; })->get(NodeInfo::num_ports), 5);
+  EXPECT_EQ(port().counters().unexpected, 1U);
+  EXPECT_TRUE(ask_after([](Address& from, Bytes&) { from.lid = 8; }));
+  EXPECT_TRUE(ask_after([](Address& from, Bytes&) { from.qpn = 1; }));
+  EXPECT_TRUE(ask_after([](Address&, Bytes& mad) { mad[1] = 0x04; }));
+  EXPECT_TRUE(ask_after([](Address&, Bytes& mad) { mad[3] = 0x92; }));
+  EXPECT_TRUE(ask_after([](Address&, Bytes& mad) { mad[8] ^= 1; })) << "the upper half of the ID is compared";
+  EXPECT_EQ(port().counters().mismatched, 5U);
+  EXPECT_TRUE(ask_after([](Address&, Bytes& mad) { mad[0] = 2; }));
+  EXPECT_TRUE(ask_after([](Address&, Bytes& mad) { mad.resize(23); }));
+  EXPECT_EQ(port().counters().malformed, 2U);
+  EXPECT_TRUE(ask_after([](Address&, Bytes& mad) { mad[3] = 0x01; }));
+  EXPECT_EQ(port().counters().unasked, 1U);
+}
+
+TEST_F(PortRecovery, LeavesTheUpperHalfOfTheIdToATransportThatChangesIt) {
+  transport.facts_.whole_tid = false;
+  const auto info = ask_after([](Address&, Bytes& mad) { mad[8] ^= 1; });
+  ASSERT_TRUE(info);
+  EXPECT_EQ(port().counters().mismatched, 0U);
+  EXPECT_EQ(port().counters().answered, 1U);
+}
+
+TEST_F(PortRecovery, AnswersOfAnotherLengthOrAttributeAreMalformed) {
+  const auto shorter = ask_after([](Address&, Bytes& mad) { mad.resize(200); });
+  ASSERT_FALSE(shorter);
+  EXPECT_EQ(shorter.error().fault(), Fault::malformed);
+  EXPECT_EQ(shorter.error().reply().size(), 200U);
+  const auto other = ask_after([](Address&, Bytes& mad) { mad[17] ^= 1; });
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().fault(), Fault::malformed);
+}
+
+TEST_F(PortRecovery, TakesTheAnswerToAnEarlierTry) {
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (t.sent == 1) t.deliver(to, answer_to(mad, NodeInfo().octets()), 1500ms);
+  };
+  EXPECT_TRUE(ask());
+  EXPECT_EQ(transport.sent, 2U);
+}
+
+TEST_F(PortRecovery, CountsWhatComesAfterTheEnd) {
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, answer_to(mad, NodeInfo().octets()), 60s);
+  };
+  EXPECT_EQ(ask().error().fault(), Fault::timeout);
+  transport.now += 100s;
+  ASSERT_TRUE(pump(port(), transport, transport.now));
+  EXPECT_EQ(port().counters().unexpected, 4U);
+}
+
+TEST_F(PortRecovery, TellsRefusalFromLoss) {
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) { t.deliver(to, mad, 1us, true); };
+  const auto info = ask();
+  ASSERT_FALSE(info);
+  EXPECT_EQ(info.error().fault(), Fault::refused);
+  EXPECT_LT(transport.now - Instant{}, 1ms);
+}
+
+TEST_F(PortRecovery, RefusesWhatCannotBeSent) {
+  const auto gmp = run_in(port(), transport, port().perf_get<PortCounters>(Path::to_self()));
+  ASSERT_FALSE(gmp);
+  EXPECT_EQ(gmp.error().fault(), Fault::invalid);
+  EXPECT_EQ(ask(0).error().fault(), Fault::invalid);
+  transport.facts_.smp = false;
+  made.reset();
+  EXPECT_EQ(ask().error().fault(), Fault::invalid);
+  EXPECT_EQ(transport.sent, 0U);
+  options.transactions_max = 0;
+  made.reset();
+  EXPECT_EQ(ask().error().fault(), Fault::no_space);
+}
+
+struct PortRedirection : PortRecovery {
+  ClassPortInfo to_lid(std::uint16_t lid) {
+    ClassPortInfo info;
+    info.set(ClassPortInfo::redirect_lid, lid)
+        .set(ClassPortInfo::redirect_qp, 0x123)
+        .set(ClassPortInfo::redirect_q_key, 0x80010000)
+        .set(ClassPortInfo::redirect_p_key, 0x8001)
+        .set(ClassPortInfo::redirect_sl, 4);
+    return info;
+  }
+  Reply<PortCounters> ask_counters() {
+    return run_in(port(), transport, port().perf_get<PortCounters>(Path::by_lid(7)));
+  }
+};
+
+TEST_F(PortRedirection, IsFollowedByLid) {
+  transport.peer = [this](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (to.lid == 7) return t.deliver(to, answer_to(mad, to_lid(9).octets(), 0x0002));
+    EXPECT_EQ(to.qpn, 0x123U);
+    EXPECT_EQ(to.pkey, 0x8001);
+    EXPECT_EQ(to.sl, 4);
+    t.deliver(to, answer_to(mad, PortCounters().set(PortCounters::port_xmit_data, 3).octets()));
+  };
+  const auto counters = ask_counters();
+  ASSERT_TRUE(counters) << counters.error().dump();
+  EXPECT_EQ(counters->get(PortCounters::port_xmit_data), 3U);
+  EXPECT_EQ(port().counters().redirected, 1U);
+}
+
+TEST_F(PortRedirection, IsFollowedByGidWithTheHelpOfSubnetAdministration) {
+  const Gid gid{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+  transport.peer = [this, gid](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (to.lid == 7)
+      return t.deliver(to, answer_to(mad, to_lid(0).set(ClassPortInfo::redirect_gid, gid).octets(), 0x0002));
+    if (to.lid == 2) {
+      const auto asked = *PathRecord::parse(mad.subspan(56));
+      EXPECT_EQ(asked.get(PathRecord::dgid), gid);
+      EXPECT_EQ(asked.get(PathRecord::sgid), transport.local_.gid);
+      PathRecord record;
+      return t.deliver(to, answer_to(mad, record.set(PathRecord::dlid, 9).set(PathRecord::sl, 1).octets()));
+    }
+    EXPECT_EQ(to.lid, 9);
+    EXPECT_EQ(to.sl, 1);
+    ASSERT_TRUE(to.grh);
+    EXPECT_EQ(to.grh->gid, gid);
+    t.deliver(to, answer_to(mad, PortCounters().octets()));
+  };
+  const auto counters = ask_counters();
+  ASSERT_TRUE(counters) << counters.error().dump();
+  EXPECT_EQ(port().transactor().open_count(), 0U);
+}
+
+TEST_F(PortRedirection, SaysThatNobodyKnowsTheGid) {
+  transport.peer = [this](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (to.lid == 2) return t.deliver(to, answer_to(mad, PathRecord().octets(), 0x0300));
+    t.deliver(to, answer_to(mad, to_lid(0).set(ClassPortInfo::redirect_gid, Gid{1}).octets(), 0x0002));
+  };
+  EXPECT_EQ(ask_counters().error().fault(), Fault::redirect);
+  EXPECT_EQ(port().transactor().open_count(), 0U);
+}
+
+TEST_F(PortRedirection, IsNotFollowedForEver) {
+  transport.peer = [this](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, answer_to(mad, to_lid(to.lid == 7 ? 8 : 7).octets(), 0x0002));
+  };
+  const auto counters = ask_counters();
+  ASSERT_FALSE(counters);
+  EXPECT_EQ(counters.error().fault(), Fault::redirect_loop);
+  EXPECT_EQ(transport.sent, options.redirects_max + 1);
+}
+
+TEST_F(PortRedirection, ToNowhereIsAnError) {
+  for (const std::uint16_t lid : std::array<std::uint16_t, 3>{0, 0xC000, 0xFFFF}) {
+    transport.peer = [this, lid](MemoryTransport& t, const Address& to, ConstBytes mad) {
+      t.deliver(to, answer_to(mad, to_lid(lid).octets(), 0x0002));
+    };
+    EXPECT_EQ(ask_counters().error().fault(), Fault::redirect) << lid;
+  }
+}
+
+TEST_F(PortRedirection, IsLeftWhenTheTaskIsStopped) {
+  transport.peer = [this](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (to.lid == 7) t.deliver(to, answer_to(mad, to_lid(0).set(ClassPortInfo::redirect_gid, Gid{1}).octets(), 0x0002));
+  };
+  auto one = [](Port& port) -> Task<Reply<PortCounters>> {
+    co_return co_await port.perf_get<PortCounters>(Path::by_lid(7));
+  };
+  auto late = [&one](Port& port) -> Task<Reply<PortCounters>> {
+    co_return co_await with_deadline(port, 1ms, one(port));
+  };
+  EXPECT_EQ(run_in(port(), transport, late(port())).error().fault(), Fault::deadline);
+  EXPECT_EQ(port().transactor().open_count(), 0U);
+}
+
+}  // namespace
+}  // namespace recovery_test
+}  // namespace parley::mad

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The side that answers: what it finds wrong with requests, what its answers look like, and two ports that talk to each other.
+#include <gtest/gtest.h>
+
+#include "mad/serve.hpp"
+#include "tests/unit/mad/mad_kit.hpp"
+
+namespace parley::mad {
+namespace serve_test {
+namespace {
+
+using namespace wire::mad;
+
+constexpr std::uint16_t server_lid = 2;
+
+std::uint16_t status_of(const Datagram& mad) { return static_cast<std::uint16_t>(read_bits(mad, 32, 16)); }
+
+TEST(MadRequests, AreParsedOrRefusedWithAReason) {
+  const auto status = [](auto change) {
+    Datagram mad = request<MgmtClass::subn, Method::get>(NodeInfo{}, {.attribute_modifier = 5});
+    change(mad);
+    const auto parsed = parse_request(mad);
+    return parsed ? 0xFFFF : parsed.error().status;
+  };
+  const Datagram good = request<MgmtClass::subn, Method::get>(NodeInfo{}, {.attribute_modifier = 5});
+  const auto parsed = parse_request(good);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->attribute, NodeInfo::attribute);
+  EXPECT_EQ(parsed->modifier, 5U);
+  EXPECT_EQ(parsed->body_view.data(), good.data() + 64);
+  EXPECT_EQ(status([](Datagram& mad) { mad[0] = 2; }), 0x04);
+  EXPECT_EQ(status([](Datagram& mad) { mad[1] = 0x50; }), 0x08);
+  EXPECT_EQ(status([](Datagram& mad) { mad[2] = 3; }), 0x04) << "another version of the class";
+  EXPECT_EQ(status([](Datagram& mad) { mad[3] = 0x12; }), 0x08) << "SMPs have no GetTable";
+  EXPECT_EQ(status([](Datagram& mad) { mad[3] = 0x02; }), 0x0C) << "NodeInfo cannot be set";
+  EXPECT_EQ(status([](Datagram& mad) { mad[17] = 0xEE; }), 0x0C);
+  EXPECT_EQ(status([](Datagram& mad) { mad[3] = 0x81; }), 0) << "an answer is not answered";
+  EXPECT_EQ(parse_request(ConstBytes(good).first(23)).error().status, 0);
+  EXPECT_EQ(parse_request(ConstBytes(good).first(100)).error().status, 0);
+}
+
+TEST(MadAnswers, KeepTheHopsOfADirectedRoute) {
+  Datagram smp = request<MgmtClass::subn_directed, Method::set>(PortInfo{}, {.transaction_id = 9});
+  ASSERT_TRUE(set_route(smp, {.path = std::array<std::uint8_t, 3>{0, 4, 5}}));
+  const auto reply = reply_to(smp, PortInfo().set(PortInfo::lid, 77).octets(), 0x001C);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ((*reply)[3], 0x81);
+  EXPECT_EQ(status_of(*reply), 0x801C) << "with the D bit";
+  EXPECT_EQ((*reply)[7], 2);
+  EXPECT_TRUE(std::equal(smp.begin() + 128, smp.end(), reply->begin() + 128));
+  EXPECT_EQ(PortInfo::parse(ConstBytes(*reply).subspan(64))->get(PortInfo::lid), 77);
+}
+
+TEST(MadAnswers, OfTrapsAreRepressionsAndNeverErrors) {
+  const Datagram trap = request<MgmtClass::subn, Method::trap>(Notice{});
+  EXPECT_EQ((*reply_to(trap, Notice{}.octets()))[3], 0x07);
+  EXPECT_FALSE(error_reply(trap, 0x0C));
+  const Datagram repress = *reply_to(trap, {});
+  EXPECT_FALSE(reply_to(repress, {})) << "and nothing answers those";
+}
+
+TEST(MadAnswers, OfTablesHaveRecordsAtMultiplesOfEight) {
+  const Datagram asked = request<MgmtClass::subn_adm, Method::get_table>(PathRecord{});
+  const Bytes records(3 * 64);
+  EXPECT_EQ(table_reply(asked, records, 64).size(), 56U + 3 * 64) << "64 needs no more";
+  EXPECT_EQ(table_reply(asked, Bytes(3 * 108), 108).size(), 56U + 3 * 112);
+  EXPECT_EQ(table_reply(asked, {}, 108).size(), 56U);
+}
+
+/// Two ports; what one sends the other receives after 10 us.
+struct TwoPorts : testing::Test {
+  MemoryTransport near, far;
+  std::optional<Port> client, server;
+  std::vector<NodeRecord> nodes;
+
+  TwoPorts() {
+    far.local_.lid = server_lid;
+    near.peer = [this](MemoryTransport&, const Address& to, ConstBytes mad) { carry(far, near, to, mad); };
+    far.peer = [this](MemoryTransport&, const Address& to, ConstBytes mad) { carry(near, far, to, mad); };
+    client.emplace(near.facts(), near.local(), PortOptions{.seed = 1});
+    server.emplace(far.facts(), far.local(), PortOptions{.seed = 2});
+    server->serve();
+  }
+  static void carry(MemoryTransport& there, MemoryTransport& here, Address to, ConstBytes mad) {
+    to.lid = here.local().lid;
+    there.deliver(to, mad, 10us);
+  }
+  Task<int> serve(Port& on) {
+    int served = 0;
+    while (const auto asked = co_await on.next_request()) {
+      ++served;
+      const auto parsed = parse_request(asked->mad);
+      std::optional<Datagram> reply;
+      if (!parsed) {
+        reply = error_reply(asked->mad, parsed.error().status);
+      } else if (parsed->method == Method::get_table) {
+        Bytes records;
+        for (const NodeRecord& node : nodes) records.insert(records.end(), node.octets().begin(), node.octets().end());
+        EXPECT_TRUE(on.post(asked->from, table_reply(asked->mad, records, NodeRecord::size)));
+      } else {
+        reply = reply_to(asked->mad, NodeInfo().set(NodeInfo::num_ports, 3).octets());
+      }
+      if (reply) {
+        EXPECT_TRUE(on.post(asked->from, *reply));
+      }
+    }
+    co_return served;
+  }
+  /// Runs both until `running` is done.
+  template <class A>
+  auto go(A awaitable) {
+    auto serving = server->start(serve(*server));
+    auto running = client->start(std::move(awaitable));
+    while (!running.done()) {
+      far.now = near.now;
+      const bool here = *pump(*client, near, near.now), there = *pump(*server, far, far.now);
+      if (here || there) continue;
+      const Instant next = std::min({near.next(), far.next(), client->next_deadline(), server->next_deadline()});
+      if (next == never) throw Hang();
+      near.now = std::max(near.now, next);
+    }
+    for (int i = 0; i < 3; ++i) {  // what is still on its way
+      far.now = near.now += 20us;
+      EXPECT_TRUE(pump(*client, near, near.now) && pump(*server, far, far.now));
+    }
+    return running.take();
+  }
+};
+
+TEST_F(TwoPorts, AskAndAnswer) {
+  const auto info = go(client->subn_get<NodeInfo>(Path::by_lid(server_lid)));
+  ASSERT_TRUE(info) << info.error().dump();
+  EXPECT_EQ(info->get(NodeInfo::num_ports), 3);
+}
+
+TEST_F(TwoPorts, RefuseWhatIsNotLegal) {
+  const auto raw = go(client->raw(Path::by_lid(server_lid),
+                                  {.mgmt_class = MgmtClass::subn, .method = Method::set, .attribute = 0x11}, {}));
+  ASSERT_FALSE(raw);
+  EXPECT_EQ(raw.error().status(), 0x0C);
+}
+
+TEST_F(TwoPorts, SendTablesInSegments) {
+  for (const std::size_t count : std::array<std::size_t, 3>{0, 2, 500}) {
+    nodes.clear();
+    for (std::size_t i = 0; i < count; ++i)
+      nodes.push_back(NodeRecord().set(NodeRecord::lid, static_cast<std::uint16_t>(i)));
+    const auto got = go(client->sa_get_table<NodeRecord>());
+    ASSERT_TRUE(got) << got.error().dump();
+    EXPECT_EQ(*got, nodes);
+  }
+  EXPECT_EQ(server->next_deadline(), never) << "the last segment was acknowledged";
+}
+
+TEST_F(TwoPorts, RepressTraps) {
+  const auto notice = go(client->rpc<MgmtClass::subn, Method::trap>(Path::by_lid(server_lid), Notice{}));
+  EXPECT_TRUE(notice);
+}
+
+TEST_F(TwoPorts, EndTheServerWithItsScope) {
+  auto serving = server->start(serve(*server));
+  ASSERT_TRUE(pump(*server, far, far.now));
+  serving.cancel();
+  ASSERT_TRUE(pump(*server, far, far.now));
+  EXPECT_TRUE(serving.done());
+  EXPECT_EQ(serving.take(), 0);
+}
+
+TEST_F(TwoPorts, BoundWhatNobodyTakes) {
+  const Datagram asked = request<MgmtClass::subn, Method::get>(NodeInfo{});
+  for (int i = 0; i < 300; ++i) server->handle_packet(far.now, Path::by_lid(1).address, asked);
+  EXPECT_EQ(server->counters().unasked, 300U - 256U);
+  for (int i = 0; i < 1024; ++i) EXPECT_TRUE(server->post(Path::by_lid(1).address, asked));
+  EXPECT_FALSE(server->post(Path::by_lid(1).address, asked));
+  EXPECT_FALSE(server->post(Path::by_lid(1).address, ConstBytes(asked).first(100)));
+}
+
+}  // namespace
+}  // namespace serve_test
+}  // namespace parley::mad
