@@ -246,11 +246,12 @@ void Subnet::deliver(Instant now, ClientId to, const Packet& packet, Duration de
 }
 
 bool Subnet::poll_transmit(Delivery& out) {
-  while (!outbox_.empty()) {
-    out = outbox_.front();
-    outbox_.pop_front();
+  while (taken_ < outbox_.size()) {
+    out = outbox_[taken_++];
     if (is_attached(out.to)) return true;
   }
+  outbox_.clear();
+  taken_ = 0;
   return false;
 }
 

@@ -4,7 +4,6 @@
 // at the port that it is for. A machine as base/machine.hpp says.
 #pragma once
 #include <bitset>
-#include <deque>
 #include <map>
 
 #include "sim/subnet/check.hpp"
@@ -144,13 +143,14 @@ class Subnet {
   State state_;
   Faults faults_;
   std::vector<Client> clients_;                // at most clients_max
-  std::deque<Delivery> outbox_;                // at most outbox_max
+  std::vector<Delivery> outbox_;               // at most outbox_max
   std::multimap<Instant, Delivery> delayed_;   // at most delayed_max
   std::map<std::uint64_t, Trap> traps_;        // by transaction ID; at most traps_max
   std::multimap<Instant, std::size_t> timed_;  // rules with a time
   std::map<std::uint32_t, Instant> leases_;    // of M_Keys, by end port
   Statistics statistics_;
   Instant started_;
+  std::size_t taken_ = 0;  // of outbox_
   std::uint64_t clients_seen_ = 0, transaction_ = 1;
 };
 

@@ -5,13 +5,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <deque>
 #include <memory>
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
 #include "sim/subnet/subnet.hpp"
-#include "tools/fabric/ibsim_protocol.hpp"
+#include "drivers/umad_preload/ibsim_protocol.hpp"
 #include "tools/options.hpp"
 
 namespace parley::tools {
@@ -45,7 +44,9 @@ class FabricServer {
     std::uint32_t id = 0;   ///< the one that it gave
     std::uint32_t pid = 0;  ///< 0: not known
     std::string node;
-    std::deque<ibsim::Data> waiting;  // at most queue_max
+    std::vector<ibsim::Data> waiting;  // at most queue_max, of which
+    std::size_t sent = 0;              // these went
+    bool alone = false;                ///< the last time it had sent one datagram
     std::uint64_t dropped = 0;
     bool full = false;   ///< waits until it can be written to
     bool dirty = false;  ///< in dirty_
@@ -64,6 +65,8 @@ class FabricServer {
   bool receive(const ibsim::Control& control, sim::subnet::ClientId client);
   bool command(ibsim::Control& control);
   void read_client(sim::subnet::ClientId id);
+  int receive_some(Client& client);
+  int send_some(Client& client);
   void drain();
   void flush(sim::subnet::ClientId id);
   void end(sim::subnet::ClientId id, bool died);
@@ -76,7 +79,12 @@ class FabricServer {
   asio_driver::Descriptor epoll_, control_;
   std::vector<std::unique_ptr<Client>> clients_;  // by ClientId; null: none
   std::size_t free_ = 0;                          // of those, nulls
-  std::vector<ibsim::Data> buffers_;              // what one client is read into
+  struct Batch {
+    std::vector<iovec> parts;
+    std::vector<mmsghdr> messages;
+  };
+  std::vector<ibsim::Data> buffers_;  // what one client is read into
+  Batch incoming_, outgoing_;
   std::vector<sim::subnet::ClientId> dirty_;
   ServerStatistics statistics_;
 };
