@@ -4,6 +4,8 @@ and by Parley's own preload, which has RMPP."""
 import glob
 import os
 import signal
+import socket
+import struct
 import subprocess
 import time
 
@@ -167,18 +169,62 @@ class FabricTest(cli.CliTest):
 
     def test_serves_more_than_ten_clients(self):
         server = self.serve("--fat-tree", FT16)
+        clients = [RawClient(self.name, os.getpid() * 100 + n, f"H{n % 16:05}") for n in range(40)]
         _, log = self.opensm("H00000")
         self.wait_for_log(log, "SUBNET UP")
-        several = [subprocess.Popen(["smpquery", "nodeinfo", "-D", "0,1"], env=self.environment(f"H{n % 16:05}"), cwd=self.directory,
-                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for n in range(24)]
-        self.processes += several
-        self.assertEqual([process.wait(timeout=WAIT) for process in several], [0] * 24)
-        standing = [self.opensm(f"H{n:05}")[1] for n in range(1, 13)]
-        for log in standing:
-            self.wait_for_log(log, "Entering STANDBY state")
+        for client in clients:
+            client.send()
+        self.assertEqual([client.receive()[32 + 3] for client in clients], [0x81] * 40)
+        for client in clients:
+            client.close()
         self.end_all()
         done = server.finish(stop=True)
-        self.assertGreater(done.event("ended")["clients_most"], 12)
+        self.assertGreater(done.event("ended")["clients_most"], 40)
+
+    def test_a_client_that_does_not_read_holds_up_nobody(self):
+        server = self.serve("--fat-tree", FT16)
+        deaf, other = RawClient(self.name, os.getpid() * 100, "H00001"), RawClient(self.name, os.getpid() * 100 + 1, "H00002")
+        for _ in range(20000):
+            deaf.send()
+        other.send()
+        self.assertEqual(other.receive()[32 + 3], 0x81)
+        deaf.close()
+        other.close()
+        done = server.finish(stop=True)
+        self.assertGreater(done.event("ended")["dropped"], 0)
+        self.assertEqual(done.event("ended")["answered"], 20001)
+        self.assertIn("does not read", done.err)
+
+
+class RawClient:
+    """Speaks ibsim's protocol itself."""
+
+    def __init__(self, name, number, node):
+        self.control, self.data = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+        self.control.bind(f"\0{name}:ctl{number}\0")
+        self.data.bind(f"\0{name}:in{number}\0")
+        self.control.connect(f"\0{name}:ctl\0")
+        self.control.send(struct.pack("=4I", 0xDEADBEEF, 0, 1, 64) + struct.pack("=3I32s20x", number, 0, 0, node.encode()))
+        _, _, kind, _, self.client = struct.unpack_from("=5I", self.control.recv(80))
+        assert kind == 1, "refused"
+        self.data.connect(f"\0{name}:out{self.client}\0")
+        for each in (self.control, self.data):
+            each.settimeout(WAIT)
+
+    def send(self):
+        """SubnGet(NodeInfo) of the switch beside it."""
+        mad = bytearray(256)
+        mad[0:8] = bytes([1, 0x81, 1, 1, 0, 0, 0, 1])
+        mad[17], mad[129] = 0x11, 1
+        mad[32:36] = b"\xff" * 4
+        self.data.send(b"\xff\xff\0\0" * 2 + bytes(16) + struct.pack(">Q", 256) + mad)
+
+    def receive(self):
+        return self.data.recv(512)
+
+    def close(self):
+        self.control.close()
+        self.data.close()
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
-#include "sim/subnet/subnet.hpp"
 #include "drivers/umad_preload/ibsim_protocol.hpp"
+#include "sim/subnet/subnet.hpp"
 #include "tools/options.hpp"
 
 namespace parley::tools {
