@@ -195,6 +195,19 @@ function(parley_pcap_driver)
   endif()
 endfunction()
 
+# What programs for InfiniBand are preloaded with to take part in `parley fabric`. It stands in front of the C library.
+function(parley_umad_preload)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/umad_preload/*.cpp)
+  if(NOT sources OR PARLEY_SANITIZE OR PARLEY_TSAN OR PARLEY_FUZZ)
+    return()  # the programs are not built for those
+  endif()
+  add_library(parley_umad MODULE ${sources})
+  target_link_libraries(parley_umad PRIVATE parley_mad Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_options(parley_umad PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL)
+  set_target_properties(parley_umad PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+endfunction()
+
 # What libparley.so is made of besides the rooms; ParleyInstall.cmake makes the library itself.
 function(parley_capi)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/capi/*.cpp)

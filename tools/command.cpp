@@ -21,11 +21,11 @@ namespace parley::tools {
 namespace {
 
 /// Every subcommand, in the order in which --help lists them.
-constexpr std::array commands = {register_listen, register_connect, register_rping,      register_udping,
-                                 register_cmtime, register_demo,    register_sim,        register_pcap,
-                                 register_replay, register_conform, register_quirks,     register_neg,
-                                 register_mad,    register_xrc,     register_xrcd,       register_doctor,
-                                 register_config, register_help,    register_completion, register_extcap};
+constexpr std::array commands = {
+    register_listen, register_connect,    register_rping,  register_udping,  register_cmtime, register_demo,
+    register_sim,    register_pcap,       register_replay, register_conform, register_quirks, register_neg,
+    register_mad,    register_fabric,     register_xrc,    register_xrcd,    register_doctor, register_config,
+    register_help,   register_completion, register_extcap};
 
 /// "rping" or "pcap check": the subcommands the user named, for messages and hints.
 std::string chosen(CommandLine& line) {

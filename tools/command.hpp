@@ -44,6 +44,7 @@ void register_conform(Command app, Context& context);
 void register_quirks(Command app, Context& context);
 void register_neg(Command app, Context& context);
 void register_mad(Command app, Context& context);
+void register_fabric(Command app, Context& context);
 void register_xrc(Command app, Context& context);
 void register_xrcd(Command app, Context& context);
 void register_doctor(Command app, Context& context);

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/umad_preload/device.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "drivers/clock.hpp"
+
+namespace parley::umad {
+
+namespace {
+
+std::atomic<Device*> the_device{nullptr};
+std::mutex making;
+bool tried = false;
+
+void ring(int fd) {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::eventfd_write(fd, one));
+}
+void still(int fd) {
+  eventfd_t value = 0;
+  static_cast<void>(!::eventfd_read(fd, &value));
+}
+
+// ioctls, magic 0x1B: ib_user_mad.h.
+constexpr unsigned long number_mask = 0xFF, register_agent = 1, unregister_agent = 2, enable_p_keys = 3,
+                        register_agent2 = 4;
+
+struct RegisterOld {
+  std::uint32_t id;
+  std::array<std::uint32_t, 4> methods;
+  std::uint8_t qpn, mgmt_class, class_version;
+  std::array<std::uint8_t, 3> oui;
+  std::uint8_t rmpp_version;
+};
+struct RegisterNew {
+  std::uint32_t id, qpn;
+  std::uint8_t mgmt_class, class_version;
+  std::uint16_t reserved;
+  std::uint32_t flags;
+  std::array<std::uint32_t, 4> methods;
+  std::uint32_t oui;
+  std::uint8_t rmpp_version;
+  std::array<std::uint8_t, 3> rest;
+};
+static_assert(sizeof(RegisterOld) == 28 && sizeof(RegisterNew) == 40);
+
+Registration registration_of(unsigned long number, const void* argument) {
+  if (number == register_agent) {
+    RegisterOld old{};
+    std::memcpy(&old, argument, sizeof(old));
+    const std::uint32_t oui = std::uint32_t{old.oui[0]} << 16 | std::uint32_t{old.oui[1]} << 8 | old.oui[2];
+    return {old.qpn, old.mgmt_class, old.class_version, old.rmpp_version, old.methods, oui};
+  }
+  RegisterNew asked{};
+  std::memcpy(&asked, argument, sizeof(asked));
+  const bool own_rmpp = (asked.flags & 1) != 0;  // the program does it
+  return {static_cast<std::uint8_t>(asked.qpn),
+          asked.mgmt_class,
+          asked.class_version,
+          own_rmpp ? std::uint8_t{0} : asked.rmpp_version,
+          asked.methods,
+          asked.oui};
+}
+
+}  // namespace
+
+thread_local bool Inside::now_ = false;
+
+Device* Device::find() { return the_device.load(); }
+
+Device* Device::get() {
+  if (Device* const there = the_device.load()) return there;
+  const std::lock_guard lock(making);
+  if (!tried) {
+    tried = true;
+    the_device.store(make());
+  }
+  return the_device.load();
+}
+
+Device* Device::make() {
+  auto device = std::make_unique<Device>();
+  device->link_ = Link::open();
+  if (device->link_ == nullptr) return nullptr;
+  device->sysfs_ = Sysfs::create(*device->link_);
+  device->wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (device->sysfs_ == nullptr || device->wake_ < 0 || !device->start()) return nullptr;
+  std::atexit([] {
+    if (Device* const there = find()) there->end();
+  });
+  return device.release();  // its thread lives as long as the process
+}
+
+bool Device::start() {
+  agents_.set_client(link_->client());
+  classes_.own_timers = 1;
+  tell_classes();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+  std::thread([this] { run(); }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return true;
+}
+
+void Device::end() {
+  const Inside guard;
+  const std::lock_guard lock(mutex_), control(control_mutex_);
+  link_.reset();
+  sysfs_.reset();
+}
+
+void Device::tell_classes() {
+  std::array<std::uint8_t, ibsim::control_data> data{};
+  std::memcpy(data.data(), &classes_, sizeof(classes_));
+  const std::lock_guard lock(control_mutex_);
+  link_->control(ibsim::ControlType::receive, data);  // ibsim itself refuses it; what it sends instead is passed over
+}
+
+void Device::refresh() {
+  const std::lock_guard lock(control_mutex_);
+  if (link_ != nullptr) sysfs_->refresh(*link_);
+}
+
+void Device::run() {
+  const Inside guard;
+  for (;;) {
+    std::array<pollfd, 2> wanted{};
+    Instant next = never;
+    {
+      const std::lock_guard lock(mutex_);
+      if (link_ == nullptr) return;
+      next = agents_.next_deadline();
+      wanted[0] = {.fd = link_->fd(), .events = static_cast<short>(stuck_ ? POLLIN | POLLOUT : POLLIN)};
+      wanted[1] = {.fd = wake_, .events = POLLIN};
+    }
+    int wait_ms = -1;
+    if (next != never) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(std::max(next - clock_now(), Duration::zero())).count();
+      wait_ms = static_cast<int>(std::min<std::int64_t>(left, 60'000));
+    }
+    ::poll(wanted.data(), wanted.size(), wait_ms);
+    if ((wanted[1].revents & POLLIN) != 0) still(wake_);
+    const std::lock_guard lock(mutex_);
+    if (link_ == nullptr) return;
+    turn();
+  }
+}
+
+/// What is there to be received, sent and given up. Under the mutex.
+void Device::turn() {
+  constexpr int batch = 64;
+  const Instant now = clock_now();
+  ibsim::Data data;
+  for (int i = 0; i < batch && link_->receive(data); ++i) agents_.handle(now, data);
+  if (agents_.next_deadline() <= now) agents_.handle_deadline(now);
+  while (stuck_ || agents_.poll_transmit(data)) {
+    if (stuck_) data = *std::exchange(stuck_, std::nullopt);
+    if (link_->send(data)) continue;
+    if (errno == EAGAIN || errno == ENOBUFS) stuck_ = data;
+    break;
+  }
+  for (auto& [fd, umad] : files_) show(fd, *umad);
+}
+
+/// A descriptor is readable as long as there is something to read.
+void Device::show(int fd, Umad& umad) {
+  const bool has = !umad.file.queue.empty();
+  if (has && umad.shown == 0) ring(fd);
+  if (!has && umad.shown != 0) still(fd);
+  umad.shown = has ? 1 : 0;
+}
+
+int Device::open_umad(bool nonblocking) {
+  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd < 0) return fd;
+  const std::lock_guard lock(mutex_);
+  auto umad = std::make_unique<Umad>();
+  umad->nonblocking = nonblocking;
+  files_.insert_or_assign(fd, std::move(umad));
+  return fd;
+}
+
+int Device::open_is_sm() {
+  const int fd = open_umad(true);
+  if (fd < 0) return fd;
+  {
+    const std::lock_guard lock(mutex_);
+    files_[fd]->is_sm = true;
+  }
+  std::array<std::uint8_t, ibsim::control_data> data{1};
+  const std::lock_guard lock(control_mutex_);
+  link_->control(ibsim::ControlType::set_is_sm, data);
+  return fd;
+}
+
+bool Device::owns(int fd) {
+  const std::lock_guard lock(mutex_);
+  return files_.contains(fd);
+}
+
+bool Device::close(int fd, int (*really)(int)) {
+  bool was_sm = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find(fd);
+    if (found == files_.end()) return false;
+    agents_.close(found->second->file);
+    was_sm = found->second->is_sm;
+    files_.erase(found);
+    really(fd);
+  }
+  const std::lock_guard lock(control_mutex_);
+  std::array<std::uint8_t, ibsim::control_data> data{};
+  if (was_sm && link_ != nullptr) link_->control(ibsim::ControlType::set_is_sm, data);
+  return true;
+}
+
+ssize_t Device::read(int fd, void* out, std::size_t size) {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = files_.find(fd);
+      if (found == files_.end()) return errno = EBADF, -1;
+      Umad& umad = *found->second;
+      if (!umad.file.queue.empty()) {
+        Received& first = umad.file.queue.front();
+        const std::size_t whole = sizeof(Header) + first.mad.size();
+        const std::size_t part = sizeof(Header) + std::min<std::size_t>(first.mad.size(), 256);
+        if (size < part) return errno = EINVAL, -1;
+        std::memcpy(out, &first.header, sizeof(Header));
+        std::memcpy(static_cast<char*>(out) + sizeof(Header), first.mad.data(), std::min(size, whole) - sizeof(Header));
+        if (size < whole) return errno = ENOSPC, -1;  // its length is in the header; it can be read again
+        umad.file.queue.pop_front();
+        show(fd, umad);
+        return static_cast<ssize_t>(whole);
+      }
+      if (umad.nonblocking) return errno = EAGAIN, -1;
+    }
+    pollfd wanted{.fd = fd, .events = POLLIN};
+    if (::poll(&wanted, 1, -1) < 0) return -1;
+  }
+}
+
+ssize_t Device::write(int fd, const void* octets, std::size_t size) {
+  if (size < sizeof(Header) + 24) return errno = EINVAL, -1;
+  Header header;
+  std::memcpy(&header, octets, sizeof(header));
+  const ConstBytes mad(static_cast<const std::uint8_t*>(octets) + sizeof(header), size - sizeof(header));
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(fd);
+  if (found == files_.end()) return errno = EBADF, -1;
+  if (const int wrong = agents_.write(clock_now(), found->second->file, header, mad); wrong != 0)
+    return errno = wrong, -1;
+  ibsim::Data data;
+  while (!stuck_ && agents_.poll_transmit(data))
+    if (!link_->send(data)) stuck_ = data;
+  ring(wake_);  // its deadline may be the first one
+  return static_cast<ssize_t>(size);
+}
+
+int Device::add_agent(Umad& umad, unsigned long request, void* argument) {
+  const unsigned long number = request & number_mask;
+  const Registration registration = registration_of(number, argument);
+  const auto id = agents_.add(umad.file, registration);
+  if (!id) return errno = ENOMEM, -1;
+  std::memcpy(argument, &*id, sizeof(*id));
+  if (std::any_of(registration.methods.begin(), registration.methods.end(),
+                  [](std::uint32_t word) { return word != 0; }))
+    classes_.classes[registration.mgmt_class / 8U] |= static_cast<std::uint8_t>(1U << registration.mgmt_class % 8);
+  return 0;
+}
+
+int Device::ioctl(int fd, unsigned long request, void* argument) {
+  const unsigned long number = request & number_mask;
+  if ((request >> 8 & 0xFF) != 0x1B) return errno = ENOTTY, -1;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find(fd);
+    if (found == files_.end()) return errno = EBADF, -1;
+    Umad& umad = *found->second;
+    if (number == enable_p_keys) return 0;
+    if (number == unregister_agent) {
+      std::uint32_t id = 0;
+      std::memcpy(&id, argument, sizeof(id));
+      return agents_.remove(umad.file, id) ? 0 : (errno = EINVAL, -1);
+    }
+    if (number != register_agent && number != register_agent2) return errno = EINVAL, -1;
+    if (add_agent(umad, request, argument) != 0) return -1;
+  }
+  tell_classes();
+  return 0;
+}
+
+}  // namespace parley::umad

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The one device of a preloaded process: its files, and the thread that speaks to the server.
+#pragma once
+#include <mutex>
+#include <unordered_map>
+
+#include "drivers/umad_preload/agents.hpp"
+#include "drivers/umad_preload/sysfs.hpp"
+
+namespace parley::umad {
+
+/// While it lives, what this thread calls goes to the C library itself.
+class Inside {
+ public:
+  Inside() : before_(now_) { now_ = true; }
+  ~Inside() { now_ = before_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  static bool now() { return now_; }
+
+ private:
+  static thread_local bool now_;
+  bool before_;
+};
+
+class Device {
+ public:
+  /// The process's, made at the first call. Null: there is no server.
+  static Device* get();
+  /// Without making it.
+  static Device* find();
+
+  const Sysfs& sysfs() const { return *sysfs_; }
+  void refresh();
+  /// A descriptor that poll(2), epoll(7) and select(2) know; negative: errno says why.
+  int open_umad(bool nonblocking);
+  int open_is_sm();
+  bool owns(int fd);
+  /// False: it is not ours.
+  bool close(int fd, int (*really)(int));
+  ssize_t read(int fd, void* out, std::size_t size);
+  ssize_t write(int fd, const void* octets, std::size_t size);
+  int ioctl(int fd, unsigned long request, void* argument);
+  void end();
+
+ private:
+  struct Umad {
+    File file;
+    bool is_sm = false, nonblocking = false;
+    std::size_t shown = 0;  ///< whether the descriptor is readable
+  };
+  static Device* make();
+  bool start();
+  void run();
+  void turn();
+  void show(int fd, Umad& umad);
+  int add_agent(Umad& umad, unsigned long request, void* argument);
+  void tell_classes();
+
+  std::unique_ptr<Link> link_;
+  std::unique_ptr<Sysfs> sysfs_;
+  std::mutex mutex_;          // of all that follows; never held in a call that waits
+  std::mutex control_mutex_;  // one question at a time
+  Agents agents_;
+  std::unordered_map<int, std::unique_ptr<Umad>> files_;
+  std::optional<ibsim::Data> stuck_;  // what the server does not take yet
+  ibsim::Receive classes_{};
+  int wake_ = -1;
+};
+
+}  // namespace parley::umad

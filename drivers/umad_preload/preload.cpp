@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The functions of the C library that libibumad and its users call, in front of the real ones: with this library in LD_PRELOAD a
+// program finds a simulated subnet where it looks for InfiniBand devices.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <string>
+
+#include "drivers/umad_preload/device.hpp"
+
+namespace {
+
+using parley::umad::Device;
+using parley::umad::Inside;
+using parley::umad::Sysfs;
+
+template <class Function>
+Function* real(Function*& kept, const char* name) {
+  if (kept == nullptr) kept = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+  return kept;
+}
+
+using Open = int(const char*, int, ...);
+using Close = int(int);
+using Read = ssize_t(int, void*, std::size_t);
+using Write = ssize_t(int, const void*, std::size_t);
+using Ioctl = int(int, unsigned long, ...);
+using Opendir = DIR*(const char*);
+using Scandir = int(const char*, dirent***, int (*)(const dirent*), int (*)(const dirent**, const dirent**));
+Open *real_open = nullptr, *real_open64 = nullptr;
+Close* real_close = nullptr;
+Read* real_read = nullptr;
+Write* real_write = nullptr;
+Ioctl* real_ioctl = nullptr;
+Opendir* real_opendir = nullptr;
+Scandir* real_scandir = nullptr;
+
+constexpr std::string_view devices = "/dev/infiniband/";
+
+/// The path to look at instead; `path` itself if it is not ours.
+std::string turned(const char* path) {
+  if (Inside::now() || !Sysfs::is_ours(path)) return path;
+  const Inside guard;
+  Device* const device = Device::get();
+  if (device == nullptr) return path;
+  if (std::string_view(path).find("/ports/") != std::string_view::npos) device->refresh();
+  return *device->sysfs().place_of(path);
+}
+
+/// Whether it is one of our devices, which `fd` is then.
+bool open_device(const char* path, int flags, int& fd) {
+  const std::string_view name(path);
+  if (Inside::now() || !name.starts_with(devices)) return false;
+  const Inside guard;
+  Device* const device = Device::get();
+  if (device == nullptr) return false;
+  const std::string_view rest = name.substr(devices.size());
+  if (rest == "umad0")
+    fd = device->open_umad((flags & O_NONBLOCK) != 0);
+  else if (rest == "issm0")
+    fd = device->open_is_sm();
+  else
+    return false;
+  return true;
+}
+
+int open_by(Open* really, const char* path, int flags, mode_t mode) {
+  int fd = -1;
+  if (open_device(path, flags, fd)) return fd;
+  return really(turned(path).c_str(), flags, mode);
+}
+
+Device* owner(int fd) {
+  if (Inside::now()) return nullptr;
+  Device* const device = Device::find();
+  return device != nullptr && device->owns(fd) ? device : nullptr;
+}
+
+}  // namespace
+
+#define PARLEY_EXPORT extern "C" __attribute__((visibility("default")))
+
+PARLEY_EXPORT int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return open_by(real(real_open, "open"), path, flags, mode);
+}
+
+PARLEY_EXPORT int open64(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return open_by(real(real_open64, "open64"), path, flags, mode);
+}
+
+PARLEY_EXPORT int close(int fd) {
+  Close* const really = real(real_close, "close");
+  if (Device* const device = owner(fd)) {
+    const Inside guard;
+    return device->close(fd, really) ? 0 : (errno = EBADF, -1);
+  }
+  return really(fd);
+}
+
+PARLEY_EXPORT ssize_t read(int fd, void* out, std::size_t size) {
+  if (Device* const device = owner(fd)) {
+    const Inside guard;
+    return device->read(fd, out, size);
+  }
+  return real(real_read, "read")(fd, out, size);
+}
+
+PARLEY_EXPORT ssize_t write(int fd, const void* octets, std::size_t size) {
+  if (Device* const device = owner(fd)) {
+    const Inside guard;
+    return device->write(fd, octets, size);
+  }
+  return real(real_write, "write")(fd, octets, size);
+}
+
+PARLEY_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
+  va_list rest;
+  va_start(rest, request);
+  void* const argument = va_arg(rest, void*);
+  va_end(rest);
+  if (Device* const device = owner(fd)) {
+    const Inside guard;
+    return device->ioctl(fd, request, argument);
+  }
+  return real(real_ioctl, "ioctl")(fd, request, argument);
+}
+
+PARLEY_EXPORT DIR* opendir(const char* path) { return real(real_opendir, "opendir")(turned(path).c_str()); }
+
+PARLEY_EXPORT int scandir(const char* path, dirent*** names, int (*filter)(const dirent*),
+                          int (*compare)(const dirent**, const dirent**)) {
+  return real(real_scandir, "scandir")(turned(path).c_str(), names, filter, compare);
+}

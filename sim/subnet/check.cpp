@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/subnet/check.hpp"
+
+#include <fmt/format.h>
+
+namespace parley::sim::subnet {
+
+namespace {
+
+constexpr std::uint16_t unknown = 0xFFFE, no_way = 0xFFFF, on_the_way = 0xFFFD;
+
+/// All ways to one LID, each switch looked at once.
+class Ways {
+ public:
+  Ways(const State& state, RouteReport& report)
+      : state_(state), report_(report), links_(state.nodes().size(), unknown) {}
+
+  void aim(std::uint32_t target) {
+    target_ = target;
+    lid_ = state_.port(target).info.get(PortInfo::lid);
+    std::fill(links_.begin(), links_.end(), unknown);
+  }
+  /// Links from a switch to the target; no_way.
+  std::uint16_t from(std::uint32_t node) {
+    path_.clear();
+    std::uint16_t links = no_way;
+    for (;;) {
+      if (links_[node] != unknown) {
+        links = links_[node];
+        if (links == on_the_way) {
+          complain(fmt::format("goes in circles at {}", name_of(node)));
+          links = no_way;
+        }
+        break;
+      }
+      links_[node] = on_the_way;
+      path_.push_back(node);
+      std::uint32_t next = nowhere;
+      if (const std::uint16_t end = step(node, next); next == nowhere) {
+        links = end;
+        links_[node] = end;
+        path_.pop_back();
+        break;
+      }
+      node = next;
+    }
+    for (; !path_.empty(); path_.pop_back()) {
+      if (links != no_way) ++links;
+      links_[path_.back()] = links;
+    }
+    return links;
+  }
+
+ private:
+  const std::string& name_of(std::uint32_t node) const { return state_.nodes()[node].plan->name; }
+  void complain(const std::string& what) {
+    if (report_.wrong.size() < RouteReport::wrong_max)
+      report_.wrong.push_back(fmt::format("the way to {} (LID {}) {}", name_of(state_.port(target_).node), lid_, what));
+  }
+  /// `next`: the switch that follows. Without one the way ends here: the links that are left, or no_way.
+  std::uint16_t step(std::uint32_t index, std::uint32_t& next) {
+    const Node& node = state_.nodes()[index];
+    if (state_.port(target_).node == index) return 0;
+    const bool known = lid_ < node.linear_fdb.size() && lid_ <= node.switch_info.get(SwitchInfo::linear_fdb_top);
+    const unsigned number = known ? node.linear_fdb[lid_] : 255U;
+    const std::uint32_t port = number == 0 ? nowhere : state_.port_of(index, number);
+    if (port == nowhere) {
+      complain(fmt::format("ends at {}, which has port {} for it", name_of(index), number));
+      return no_way;
+    }
+    if (!state_.carries(port, true)) {
+      complain(fmt::format("ends at {}, whose port {} is not active", name_of(index), number));
+      return no_way;
+    }
+    const std::uint32_t peer = state_.port(port).peer;
+    if (peer == target_) return 1;
+    if (!state_.node_of(state_.port(peer)).is_switch()) {
+      complain(fmt::format("ends at {}, which is somebody else", name_of(state_.port(peer).node)));
+      return no_way;
+    }
+    next = state_.port(peer).node;
+    return 0;
+  }
+
+  const State& state_;
+  RouteReport& report_;
+  std::vector<std::uint16_t> links_;
+  std::vector<std::uint32_t> path_;
+  std::uint32_t target_ = nowhere;
+  std::uint16_t lid_ = 0;
+};
+
+}  // namespace
+
+RouteReport check_routes(const State& state) {
+  RouteReport report;
+  std::vector<std::uint32_t> hosts, targets;
+  for (std::uint32_t i = 0; i < state.ports(); ++i) {
+    const Port& port = state.port(i);
+    if (port.number == 0) targets.push_back(i);
+    if (port.number == 0 || port.peer == nowhere || state.node_of(port).is_switch()) continue;
+    hosts.push_back(i);
+    targets.push_back(i);
+  }
+  Ways ways(state, report);
+  for (const std::uint32_t target : targets) {
+    const bool to_host = state.port(target).number != 0;
+    const std::uint64_t sources = hosts.size() - (to_host ? 1 : 0);
+    (to_host ? report.pairs : report.switches) += sources;
+    if (state.port(target).info.get(PortInfo::lid) == 0) {
+      if (report.wrong.size() < RouteReport::wrong_max)
+        report.wrong.push_back(fmt::format("{} has no LID", state.node_of(state.port(target)).plan->name));
+      continue;
+    }
+    ways.aim(target);
+    for (const std::uint32_t host : hosts) {
+      if (host == target || !state.carries(host, true)) continue;
+      const std::uint32_t peer = state.port(host).peer;
+      std::uint16_t links = no_way;
+      if (peer == target)
+        links = 0;
+      else if (state.node_of(state.port(peer)).is_switch())
+        links = ways.from(state.port(peer).node);
+      if (links == no_way) continue;
+      ++(to_host ? report.reached : report.switches_reached);
+      if (to_host) report.hops_max = std::max(report.hops_max, links + 1U);
+    }
+  }
+  return report;
+}
+
+}  // namespace parley::sim::subnet

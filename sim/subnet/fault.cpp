@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/subnet/fault.hpp"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+#include "wire/mad/rpc.hpp"
+
+namespace parley::sim::subnet {
+
+namespace {
+
+using Words = std::string_view;
+constexpr auto directed_class = static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_directed);
+constexpr auto lid_class = static_cast<std::uint8_t>(wire::mad::MgmtClass::subn);
+
+tl::unexpected<std::string> misread(std::string text) { return tl::unexpected(std::move(text)); }
+std::string shown(Words word) { return printable(word, false); }
+
+Words take_word(Words& text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  const Words word = text.substr(0, text.find(' '));
+  text.remove_prefix(word.size());
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  return word;
+}
+
+/// A decimal as a number of parts of which `in` are 1: "1.5" in thousandths is 1500.
+std::optional<std::uint64_t> decimal(Words text, std::uint64_t in) {
+  std::uint64_t whole = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (error != std::errc() || whole > 1'000'000'000) return std::nullopt;
+  std::uint64_t value = whole * in;
+  Words rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (rest.empty()) return value;
+  if (rest.front() != '.' || rest.size() == 1) return std::nullopt;
+  rest.remove_prefix(1);
+  for (const char digit : rest) {
+    if (digit < '0' || digit > '9') return std::nullopt;
+    in /= 10;
+    value += in * static_cast<std::uint64_t>(digit - '0');
+  }
+  return value;
+}
+
+/// "3rd"
+std::optional<std::uint32_t> ordinal_number(Words word) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  const Words rest = word.substr(static_cast<std::size_t>(end - word.data()));
+  if (error != std::errc() || value == 0) return std::nullopt;
+  if (rest != "st" && rest != "nd" && rest != "rd" && rest != "th") return std::nullopt;
+  return value;
+}
+
+Said<void> parse_attribute(Words text, FaultMatch& match) {
+  if (text == "*") return {};
+  if (const wire::mad::Layout* const layout = wire::mad::find_layout(text);
+      layout != nullptr && layout->attribute != 0) {
+    match.attribute = layout->attribute;
+    return {};
+  }
+  std::uint16_t value = 0;
+  if (text.starts_with("0x")) {
+    const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
+    if (error == std::errc() && end == text.data() + text.size()) {
+      match.attribute = value;
+      return {};
+    }
+  }
+  return misread(fmt::format("'{}' is no attribute", shown(text)));
+}
+
+/// "SubnGetResp(PortInfo)", "SubnGet(*)", "*"
+Said<void> parse_title(Words text, FaultMatch& match) {
+  if (text == "*") return {};
+  const std::size_t open = text.find('(');
+  if (open == text.npos || !text.ends_with(')'))
+    return misread(fmt::format("'{}' is no MAD: write SubnGet(NodeInfo), SubnGet(*) or *", shown(text)));
+  const Words name = text.substr(0, open);
+  std::size_t longest = 0;
+  for (const wire::mad::ClassFacts& facts : wire::mad::class_rows) {
+    if (!name.starts_with(facts.prefix) || facts.prefix.size() < longest ||
+        facts.mgmt_class == wire::mad::MgmtClass::subn_directed)
+      continue;
+    for (const wire::mad::Name& method : wire::mad::facts_of(wire::mad::Kind::method).names) {
+      if (name.substr(facts.prefix.size()) != method.text) continue;
+      longest = facts.prefix.size();
+      match.mgmt_class = static_cast<std::uint8_t>(facts.mgmt_class);
+      match.method = static_cast<std::uint8_t>(method.value);
+    }
+  }
+  if (!match.method) return misread(fmt::format("'{}' is no method of a class", shown(name)));
+  return parse_attribute(text.substr(open + 1, text.size() - open - 2), match);
+}
+
+/// "3rd", "every 10th", "5% of"
+Said<void> parse_count(Words& text, FaultMatch& match) {
+  Words rest = text;
+  Words word = take_word(rest);
+  if (word == "every") {
+    const auto nth = ordinal_number(take_word(rest));
+    if (!nth) return misread("behind 'every' stands '10th'");
+    match.nth = *nth;
+    match.repeated = true;
+    text = rest;
+  } else if (const auto nth = ordinal_number(word)) {
+    match.nth = *nth;
+    text = rest;
+  } else if (word.ends_with('%')) {
+    const auto chance = parse_percentage(word);
+    if (!chance) return misread(chance.error());
+    match.chance = *chance;
+    if (take_word(rest) != "of") return misread(fmt::format("behind '{}' stands 'of'", shown(word)));
+    text = rest;
+  }
+  return {};
+}
+
+Said<std::uint32_t> node_named(Words name, const State& state) {
+  if (const auto node = state.find_node(name)) return *node;
+  return misread(fmt::format("there is no node '{}'", shown(name)));
+}
+
+/// "S0007:3"
+Said<std::uint32_t> port_named(Words text, const State& state) {
+  const std::size_t colon = text.rfind(':');
+  std::uint32_t number = 0;
+  if (colon == text.npos ||
+      std::from_chars(text.data() + colon + 1, text.data() + text.size(), number).ec != std::errc())
+    return misread(fmt::format("'{}' is no port: write NODE:PORT", shown(text)));
+  const auto node = node_named(text.substr(0, colon), state);
+  if (!node) return node;
+  const std::uint32_t port = state.port_of(*node, number);
+  if (port == nowhere || state.port(port).peer == nowhere)
+    return misread(fmt::format("port {} has no link", shown(text)));
+  return port;
+}
+
+Said<void> parse_operation(Words word, Words& text, const State& state, FaultRule& rule) {
+  const Words name = take_word(text);
+  if (word == "reset") {
+    const auto node = node_named(name, state);
+    if (!node) return misread(node.error());
+    rule.action = FaultAction::reset;
+    rule.match.node = *node;
+  } else if (word == "down" || word == "up") {
+    const auto port = port_named(name, state);
+    if (!port) return misread(port.error());
+    rule.action = word == "up" ? FaultAction::up : FaultAction::down;
+    rule.port = *port;
+  } else {
+    return misread(fmt::format("'{}' is not one of reset, down, up", shown(word)));
+  }
+  return {};
+}
+
+Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule& rule) {
+  constexpr std::pair<Words, FaultAction> actions[] = {{"lose", FaultAction::lose},
+                                                       {"delay", FaultAction::delay},
+                                                       {"busy", FaultAction::busy},
+                                                       {"reset", FaultAction::reset}};
+  const auto* const action =
+      std::find_if(std::begin(actions), std::end(actions), [&](const auto& row) { return row.first == word; });
+  if (action == std::end(actions))
+    return misread(fmt::format("'{}' is not one of lose, delay, busy, reset, at", shown(word)));
+  rule.action = action->second;
+  if (rule.action == FaultAction::delay) {
+    const auto span = parse_span(take_word(text));
+    if (!span) return misread(span.error());
+    if (*span > fault_delay_max) return misread("a delay is at most 60 s");
+    rule.delay = *span;
+  }
+  if (auto counted = parse_count(text, rule.match); !counted) return counted;
+  if (auto title = parse_title(take_word(text), rule.match); !title) return title;
+  if (text.empty()) return {};
+  if (take_word(text) != "of") return misread("behind the MAD may stand 'of' and a node");
+  const auto node = node_named(take_word(text), state);
+  if (!node) return misread(node.error());
+  rule.match.node = *node;
+  return {};
+}
+
+}  // namespace
+
+Said<Ratio> parse_percentage(Words text) {
+  constexpr std::uint64_t in = 1'000'000;
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  const auto value = decimal(text, in / 100);
+  if (!value || *value > in || (!percent && *value != 0))
+    return misread(fmt::format("'{}' is no percentage: write 1%", shown(text)));
+  return Ratio{static_cast<std::uint32_t>(*value), static_cast<std::uint32_t>(in)};
+}
+
+Said<Duration> parse_span(Words text) {
+  constexpr std::pair<Words, std::uint64_t> units[] = {
+      {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
+  for (const auto& [unit, worth] : units)
+    if (text.ends_with(unit))
+      if (const auto value = decimal(text.substr(0, text.size() - unit.size()), worth);
+          value && *value < 1'000'000'000'000'000)
+        return Duration(static_cast<std::int64_t>(*value));
+  return misread(fmt::format("'{}' is no time: write 20ms or 1.5s", shown(text)));
+}
+
+Said<FaultRule> parse_fault(Words text, const State& state) {
+  FaultRule rule;
+  rule.text = shown(text);
+  const Words word = take_word(text);
+  Said<void> done;
+  if (word == "at") {
+    const auto at = parse_span(take_word(text));
+    if (!at) return misread(at.error());
+    rule.at = *at;
+    done = parse_operation(take_word(text), text, state, rule);
+  } else if (word == "down" || word == "up" || (word == "reset" && text.find('(') == text.npos && text != "*")) {
+    rule.at = Duration::zero();
+    done = parse_operation(word, text, state, rule);
+  } else {
+    done = parse_matched(word, text, state, rule);
+  }
+  if (!done) return misread(done.error());
+  if (!text.empty()) return misread(fmt::format("there is no place for '{}'", shown(text)));
+  return rule;
+}
+
+bool Faults::hits(FaultRule& rule, ConstBytes mad, std::uint32_t node) {
+  const FaultMatch& match = rule.match;
+  if (rule.at) return false;
+  if (match.node != nowhere && match.node != node) return false;
+  const std::uint8_t mgmt_class = mad[1] == directed_class ? lid_class : mad[1];
+  if (match.mgmt_class && *match.mgmt_class != mgmt_class) return false;
+  if (match.method && *match.method != mad[3]) return false;
+  if (match.attribute && *match.attribute != read_bits(mad, 128, 16)) return false;
+  ++rule.seen;
+  if (match.nth == 0) return rng_.chance(match.chance);
+  return match.repeated ? rule.seen % match.nth == 0 : rule.seen == match.nth;
+}
+
+FaultDecision Faults::judge(ConstBytes mad, std::uint32_t node) {
+  FaultDecision out{.lost = rng_.chance(loss_), .delay = delay_};
+  for (FaultRule& rule : rules_) {
+    if (!hits(rule, mad, node)) continue;
+    ++rule.hits;
+    switch (rule.action) {
+      case FaultAction::lose: out.lost = true; break;
+      case FaultAction::delay: out.delay += rule.delay; break;
+      case FaultAction::busy: out.busy = true; break;
+      case FaultAction::reset: out.reset = rule.match.node == nowhere ? node : rule.match.node; break;
+      default: break;
+    }
+  }
+  return out;
+}
+
+}  // namespace parley::sim::subnet

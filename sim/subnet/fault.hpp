@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What goes wrong in a simulated subnet, said by meaning:
+//
+//   lose 3rd SubnGetResp(PortInfo) of S0007        at 2s reset S0007
+//   lose 5% of SubnGet(*)                          at 500ms down S0007:3
+//   delay 20ms every 10th *                        at 700ms up S0007:3
+//   busy 1st SubnGet(NodeInfo) of H00003
+//   reset 2nd SubnSet(LinearForwardingTable) of S0007
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/rng.hpp"
+#include "parley/bytes.hpp"
+#include "parley/time.hpp"
+#include "sim/subnet/state.hpp"
+
+namespace parley::sim::subnet {
+
+template <class T>
+using Said = tl::expected<T, std::string>;
+
+enum class FaultAction : std::uint8_t { lose, delay, busy, reset, down, up };
+
+/// Which MADs a rule means.
+struct FaultMatch {
+  std::optional<std::uint8_t> mgmt_class;  ///< 0x01 means by directed route too
+  std::optional<std::uint8_t> method;
+  std::optional<std::uint16_t> attribute;
+  std::uint32_t node = nowhere;  ///< whose agent, or whose client, got it or sent it; nowhere: any
+  std::uint32_t nth = 0;         ///< 0: by chance
+  bool repeated = false;         ///< every nth
+  Ratio chance{1, 1};
+};
+
+struct FaultRule {
+  FaultAction action = FaultAction::lose;
+  FaultMatch match;
+  std::optional<Duration> at;    ///< since the beginning, whatever goes on; else when a MAD matches
+  std::uint32_t port = nowhere;  ///< of down and up
+  Duration delay{};
+  std::string text;  ///< as it was said
+  std::uint64_t seen = 0, hits = 0;
+};
+
+inline constexpr std::size_t fault_rules_max = 256;
+inline constexpr Duration fault_delay_max = std::chrono::seconds(60);
+
+/// Errors: a sentence that says what is not understood.
+Said<FaultRule> parse_fault(std::string_view text, const State& state);
+/// "1%", "0.05%", "0"; at most 100%.
+Said<Ratio> parse_percentage(std::string_view text);
+/// "20ms", "1.5s".
+Said<Duration> parse_span(std::string_view text);
+
+/// What is to happen to a MAD.
+struct FaultDecision {
+  bool lost = false, busy = false;
+  Duration delay{};
+  std::uint32_t reset = nowhere;  ///< the node
+};
+
+class Faults {
+ public:
+  Faults(std::uint64_t seed, Ratio loss, Duration delay) : rng_(seed), loss_(loss), delay_(delay) {}
+  void add(FaultRule rule) { rules_.push_back(std::move(rule)); }
+  std::vector<FaultRule>& rules() { return rules_; }
+  const std::vector<FaultRule>& rules() const { return rules_; }
+  bool empty() const { return rules_.empty() && loss_.of == 0 && delay_ == Duration::zero(); }
+  /// `node`: whose agent or client sends or gets it.
+  FaultDecision judge(ConstBytes mad, std::uint32_t node);
+
+ private:
+  bool hits(FaultRule& rule, ConstBytes mad, std::uint32_t node);
+
+  Rng rng_;
+  Ratio loss_;
+  Duration delay_;
+  std::vector<FaultRule> rules_;
+};
+
+}  // namespace parley::sim::subnet

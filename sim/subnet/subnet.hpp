@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A simulated InfiniBand subnet as its clients see it: programs that send and receive MADs at ports of its nodes. Agents of
+// subnet and performance management answer by themselves; what is for a subnet manager, or of other classes, goes to the client
+// at the port that it is for. A machine as base/machine.hpp says.
+#pragma once
+#include <bitset>
+#include <map>
+
+#include "sim/subnet/check.hpp"
+#include "sim/subnet/fault.hpp"
+#include "sim/subnet/route.hpp"
+#include "wire/mad/rpc.hpp"
+
+namespace parley::sim::subnet {
+
+using ClientId = std::uint16_t;
+inline constexpr std::size_t clients_max = 4096;
+inline constexpr std::uint32_t status_undeliverable = 110;
+
+/// A MAD and what of its packet there is. Towards the client, addresses are those of its sender.
+struct Packet {
+  std::uint16_t dlid = PARLEY_MAD_PERMISSIVE_LID;
+  std::uint16_t slid = 0;  ///< 0: the port's own
+  std::uint32_t dqp = 0, sqp = 0;
+  std::uint32_t status = 0;  ///< status_undeliverable: the client's own request, which gets no answer
+  wire::mad::Datagram mad{};
+};
+
+struct Delivery {
+  ClientId to = 0;
+  Packet packet;
+};
+
+struct ClientOptions {
+  std::string node;  ///< its name or description, "NAME/2" for a port; empty: the first channel adapter
+  bool is_sm = false;
+  std::uint32_t qp = 0;     ///< beyond 1: of which requests are for it
+  bool own_timers = false;  ///< wants no Packet with status_undeliverable
+};
+
+struct SubnetOptions {
+  std::uint64_t seed = 1;
+  Ratio loss{0, 1};
+  Duration delay{};
+  Duration trap_interval = std::chrono::seconds(1);  ///< between repetitions of a trap that nobody repressed
+  unsigned trap_repeats = 5;
+};
+
+struct Statistics {
+  std::uint64_t sent = 0;           ///< by clients
+  std::uint64_t answered = 0;       ///< by agents
+  std::uint64_t forwarded = 0;      ///< from client to client
+  std::uint64_t refused = 0;        ///< answered with a status
+  std::uint64_t undeliverable = 0;  ///< no route, link down, nobody there
+  std::uint64_t malformed = 0;
+  std::uint64_t lost = 0, delayed = 0, busy = 0;  ///< by faults
+  std::uint64_t traps = 0, repressed = 0;
+  std::uint64_t m_key_violations = 0;
+  std::uint64_t overflows = 0;  ///< what was lost since too much was under way
+};
+
+class Subnet {
+ public:
+  static constexpr std::size_t delayed_max = 65536, outbox_max = 65536, traps_max = 65536;
+
+  Subnet(Plan plan, const SubnetOptions& options, Instant now);
+
+  State& state() { return state_; }
+  const State& state() const { return state_; }
+  const Statistics& statistics() const { return statistics_; }
+  const std::vector<FaultRule>& rules() const { return faults_.rules(); }
+
+  /// Errors: no such node, another subnet manager at its port, too many clients.
+  Said<ClientId> attach(Instant now, const ClientOptions& options);
+  void detach(Instant now, ClientId client);
+  void set_is_sm(Instant now, ClientId client, bool is_sm);
+  /// Requests of this class that come to its port are for this client.
+  void set_receives(ClientId client, std::uint8_t mgmt_class);
+  void set_own_timers(ClientId client, bool own);
+  bool is_attached(ClientId client) const { return client < clients_.size() && clients_[client].attached; }
+  /// Of a client that is attached.
+  std::uint32_t port_of(ClientId client) const { return clients_[client].port; }
+
+  void handle_send(Instant now, ClientId from, const Packet& packet);
+  bool poll_transmit(Delivery& out);
+  Instant next_deadline() const;
+  void handle_deadline(Instant now);
+
+  /// A rule of fault.hpp, from now on; without a MAD that it waits for, at once. Errors: not understood, too many rules.
+  Said<void> add_fault(Instant now, std::string_view text);
+
+ private:
+  struct Client {
+    bool attached = false, is_sm = false, own_timers = false;
+    std::uint32_t port = nowhere, qp = 0;
+    std::uint64_t number = 0;  ///< which client of all
+    std::bitset<256> receives;
+  };
+  struct Trap {
+    std::uint32_t node;
+    wire::mad::Datagram mad;
+    Instant next;
+    unsigned left;
+  };
+  struct Request {  ///< what is on its way
+    Instant now;
+    ClientId from;
+    Packet packet;
+    bool directed, response;
+    std::uint8_t method;
+    Trail trail;
+    std::uint32_t at = nowhere;                       ///< the port by which it came to its node
+    std::uint32_t entered = nowhere, left = nowhere;  ///< where the directed part of its route began and ended
+    Duration delay{};
+  };
+
+  std::uint32_t carry(Request& request);
+  std::uint32_t carry_directed(Request& request);
+  void arrive(Request& request);
+  bool is_for_agent(const Request& request) const;
+  void answer_by_agent(Request& request, bool busy);
+  std::uint16_t ask_agent(const Request& request, MutBytes mad);
+  bool way_back(Request& request);
+  void forward(Request& request);
+  void repress(const Request& request);
+  void bounce(Request& request);
+  void deliver(Instant now, ClientId to, const Packet& packet, Duration delay);
+  void apply(Instant now, FaultRule& rule);
+  void reset(Instant now, std::uint32_t node);
+  void note_m_key_violation(Instant now, std::uint32_t port);
+
+  const Client* find_receiver(std::uint32_t port, const Request& request) const;
+  ClientId id_of(const Client& client) const { return static_cast<ClientId>(&client - clients_.data()); }
+  void show_is_sm(Instant now, std::uint32_t port);
+
+  void send_changes(Instant now);
+  void send_trap_128(Instant now, std::uint32_t node);
+  void send_trap_144(Instant now, std::uint32_t port);
+  void send_trap(Instant now, std::uint32_t port, wire::mad::Datagram mad);
+  void deliver_trap(Instant now, const Trap& trap);
+
+  SubnetOptions options_;
+  State state_;
+  Faults faults_;
+  std::vector<Client> clients_;                // at most clients_max
+  std::vector<Delivery> outbox_;               // at most outbox_max
+  std::multimap<Instant, Delivery> delayed_;   // at most delayed_max
+  std::map<std::uint64_t, Trap> traps_;        // by transaction ID; at most traps_max
+  std::multimap<Instant, std::size_t> timed_;  // rules with a time
+  std::map<std::uint32_t, Instant> leases_;    // of M_Keys, by end port
+  Statistics statistics_;
+  Instant started_;
+  std::size_t taken_ = 0;  // of outbox_
+  std::uint64_t clients_seen_ = 0, transaction_ = 1;
+};
+
+}  // namespace parley::sim::subnet

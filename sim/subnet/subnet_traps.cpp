@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Traps (IBA §13.4.9, §14.2.5.1), faults with a time, and what else a subnet does by itself.
+#include "sim/subnet/subnet.hpp"
+
+namespace parley::sim::subnet {
+
+namespace {
+
+using namespace wire::mad;
+
+/// `notice` with the details that its number has.
+template <class Details>
+Datagram trap_of(NoticeType type, NodeType producer, std::uint16_t number, std::uint16_t lid, const Details& details) {
+  Notice notice;
+  notice.set(Notice::is_generic, true).set(Notice::notice_type, type).set(Notice::node_type, producer);
+  notice.set(Notice::trap_number, number).set(Notice::issuer_lid, lid).set(Notice::data_details, details.octets());
+  return request<MgmtClass::subn, Method::trap>(notice);
+}
+
+std::uint64_t trap_number(const Datagram& mad) { return read_bits(mad, (64 + 4) * 8, 16); }
+
+}  // namespace
+
+void Subnet::send_changes(Instant now) {
+  if (!state_.has_changed()) return;
+  for (const std::uint32_t node : state_.take_changed()) send_trap_128(now, node);
+}
+
+void Subnet::send_trap_128(Instant now, std::uint32_t node) {
+  const std::uint32_t port = state_.nodes()[node].first_port;
+  const std::uint16_t lid = state_.port(port).info.get(PortInfo::lid);
+  send_trap(now, port,
+            trap_of(NoticeType::urgent, NodeType::switch_, 128, lid, Trap128Details{}.set(Trap128Details::lid, lid)));
+}
+
+void Subnet::send_trap_144(Instant now, std::uint32_t port) {
+  const PortInfo& info = state_.port(port).info;
+  const std::uint16_t lid = info.get(PortInfo::lid);
+  Trap144Details details;
+  details.set(Trap144Details::lid, lid).set(Trap144Details::capability_mask, info.get(PortInfo::capability_mask));
+  send_trap(now, port, trap_of(NoticeType::informational, state_.node_of(state_.port(port)).type, 144, lid, details));
+}
+
+/// `port`: an end port. Without LIDs of its own and of the subnet manager's there is nobody to send it to.
+void Subnet::send_trap(Instant now, std::uint32_t port, Datagram mad) {
+  const PortInfo& info = state_.port(port).info;
+  if (info.get(PortInfo::lid) == 0 || info.get(PortInfo::master_sm_lid) == 0) return;
+  std::erase_if(traps_, [&](const auto& entry) {
+    return entry.second.node == port && trap_number(entry.second.mad) == trap_number(mad);
+  });
+  const std::uint64_t transaction = transaction_++ & 0xFFFFFFFF;
+  write_bits(mad, 64, 64, transaction);
+  const Trap trap{port, mad, now + options_.trap_interval, options_.trap_repeats};
+  if (traps_.size() < traps_max) traps_.insert_or_assign(transaction, trap);
+  deliver_trap(now, trap);
+}
+
+void Subnet::deliver_trap(Instant now, const Trap& trap) {
+  const PortInfo& info = state_.port(trap.node).info;
+  ++statistics_.traps;
+  Request request{
+      .now = now,
+      .from = 0,
+      .packet = {.dlid = info.get(PortInfo::master_sm_lid), .slid = info.get(PortInfo::lid), .mad = trap.mad}};
+  request.at = walk_by_lid(state_, trap.node, request.packet.dlid, false);
+  const Client* const receiver = request.at == nowhere ? nullptr : find_receiver(request.at, request);
+  if (receiver == nullptr) return;
+  FaultDecision fault;
+  if (!faults_.empty()) fault = faults_.judge(trap.mad, state_.port(trap.node).node);
+  if (fault.lost) {
+    ++statistics_.lost;
+    return;
+  }
+  deliver(now, id_of(*receiver), request.packet, fault.delay);
+}
+
+/// By the lower half of the transaction ID: the upper one is the sender's driver's.
+void Subnet::repress(const Request& request) {
+  const auto found = traps_.find(read_bits(request.packet.mad, 96, 32));
+  if (found == traps_.end() || found->second.node != state_.end_port(request.at)) return;
+  ++statistics_.repressed;
+  traps_.erase(found);
+}
+
+/// IBA §14.2.4.2: the first violation starts the lease, at whose end the port is open to all.
+void Subnet::note_m_key_violation(Instant now, std::uint32_t port) {
+  const std::uint32_t end = state_.end_port(port);
+  PortInfo& info = state_.port(end).info;
+  ++statistics_.m_key_violations;
+  const std::uint16_t count = info.get(PortInfo::m_key_violations);
+  if (count != 0xFFFF) info.set(PortInfo::m_key_violations, static_cast<std::uint16_t>(count + 1));
+  if (const std::uint16_t lease = info.get(PortInfo::m_key_lease_period); lease != 0)
+    leases_.emplace(end, now + std::chrono::seconds(lease));
+}
+
+Instant Subnet::next_deadline() const {
+  Instant next = outbox_.empty() ? never : Instant::min();
+  if (!delayed_.empty()) next = std::min(next, delayed_.begin()->first);
+  if (!timed_.empty()) next = std::min(next, timed_.begin()->first);
+  for (const auto& [transaction, trap] : traps_) next = std::min(next, trap.next);
+  for (const auto& [port, at] : leases_) next = std::min(next, at);
+  return next;
+}
+
+void Subnet::handle_deadline(Instant now) {
+  for (auto at = delayed_.begin(); at != delayed_.end() && at->first <= now && outbox_.size() < outbox_max;
+       at = delayed_.erase(at))
+    outbox_.push_back(at->second);
+  while (!timed_.empty() && timed_.begin()->first <= now) {
+    const std::size_t rule = timed_.begin()->second;
+    timed_.erase(timed_.begin());
+    apply(now, faults_.rules()[rule]);
+  }
+  for (auto at = traps_.begin(); at != traps_.end();) {
+    Trap& trap = at->second;
+    if (trap.next <= now) {
+      if (trap.left-- == 0) {
+        at = traps_.erase(at);
+        continue;
+      }
+      trap.next = now + options_.trap_interval;
+      deliver_trap(now, trap);
+    }
+    ++at;
+  }
+  for (auto at = leases_.begin(); at != leases_.end();) {
+    if (at->second > now) {
+      ++at;
+      continue;
+    }
+    state_.port(at->first).info.set(PortInfo::m_key_protect_bits, 0);
+    at = leases_.erase(at);
+  }
+  send_changes(now);
+}
+
+Said<void> Subnet::add_fault(Instant now, std::string_view text) {
+  auto rule = parse_fault(text, state_);
+  if (!rule) return tl::unexpected(rule.error());
+  if (faults_.rules().size() >= fault_rules_max) return tl::unexpected<std::string>("there are too many faults");
+  const auto at = rule->at;
+  faults_.add(std::move(*rule));
+  if (!at) return {};
+  if (*at == Duration::zero()) {
+    apply(now, faults_.rules().back());
+    send_changes(now);
+  } else {
+    timed_.emplace(started_ + *at, faults_.rules().size() - 1);
+  }
+  return {};
+}
+
+void Subnet::apply(Instant now, FaultRule& rule) {
+  ++rule.hits;
+  switch (rule.action) {
+    case FaultAction::reset: reset(now, rule.match.node); break;
+    case FaultAction::down: state_.plug(rule.port, false); break;
+    case FaultAction::up: state_.plug(rule.port, true); break;
+    default: break;
+  }
+}
+
+void Subnet::reset(Instant now, std::uint32_t node) {
+  const Node& at = state_.nodes()[node];
+  state_.reset_node(node);
+  const std::uint32_t end = at.first_port + at.ports + (at.is_switch() ? 1U : 0U);
+  std::erase_if(traps_,
+                [&](const auto& entry) { return entry.second.node >= at.first_port && entry.second.node < end; });
+  leases_.erase(leases_.lower_bound(at.first_port), leases_.lower_bound(end));
+  for (std::uint32_t port = at.first_port; port < end; ++port)
+    if (state_.end_port(port) == port) show_is_sm(now, port);
+}
+
+}  // namespace parley::sim::subnet

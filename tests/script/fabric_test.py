@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""A simulated InfiniBand subnet under stock opensm and infiniband-diags: beside ibsim, with faults, with a second subnet manager,
+and by Parley's own preload, which has RMPP."""
+import glob
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+import cli
+
+IBSIM_PRELOAD = (glob.glob("/usr/lib/*/umad2sim/libumad2sim.so") + [""])[0]
+OWN_PRELOAD = os.path.join(os.path.dirname(cli.PARLEY), "..", "lib", "libparley_umad.so")
+FT16, FT648 = "2,8,4,4", "2,36,36,18"
+WAIT = 60  # seconds; only a hang gets near it
+
+
+class FabricTest(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.name = f"fabrictest{os.getpid()}{self.id().rsplit('.', 1)[1]}"
+        self.processes = []
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def serve(self, *options):
+        server = self.start("fabric", "--name", self.name, "--check-routes", *options)
+        server.wait_for("serving")
+        return server
+
+    def environment(self, node, preload=IBSIM_PRELOAD, name=None):
+        folder = os.path.join(self.directory, node)
+        os.makedirs(folder, exist_ok=True)
+        return {**os.environ, "IBSIM_SOCKNAME": name or self.name, "SIM_HOST": node, "LD_PRELOAD": preload, "OSM_TMP_DIR": folder,
+                "OSM_CACHE_DIR": folder}
+
+    def stock(self, node, *command, **how):
+        done = subprocess.run(command, env=self.environment(node, **how), capture_output=True, text=True, timeout=WAIT, check=False,
+                              cwd=self.directory)
+        self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def opensm(self, node, *options, preload=IBSIM_PRELOAD):
+        """A subnet manager in the background, and its log."""
+        settings = self.path(f"{node}.conf", b"sminfo_polling_timeout 300\npolling_retry_number 2\n")
+        log = os.path.join(self.directory, f"{node}.log")
+        process = subprocess.Popen(["opensm", "-F", settings, "-maxsmps", "32", "-d2", "-f", log, "-D", "0x43", *options], cwd=self.directory,
+                                   env=self.environment(node, preload), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.processes.append(process)
+        return process, log
+
+    def wait_until(self, what, true):
+        end = time.monotonic() + WAIT
+        while not true():
+            self.assertLess(time.monotonic(), end, f"waited for {what}")
+            time.sleep(0.05)
+
+    def wait_for_log(self, log, words):
+        def said():
+            if not os.path.exists(log):
+                return False
+            with open(log, encoding="utf-8", errors="replace") as file:
+                return words in file.read()
+        self.wait_until(words, said)
+
+    def routes_are_good(self):
+        return cli.run("fabric", "--name", self.name, "--tell", "check-routes").code == 0
+
+    def graph(self, **how):
+        return sorted(line for line in self.stock("H00001", "ibnetdiscover", "-o", "8", **how).splitlines() if not line.startswith("#"))
+
+    def test_says_what_is_wrong(self):
+        wrong = self.path("wrong.net", b'Switch 8 "A"\n[1] "B"[1]\n')
+        done = cli.run("fabric", wrong)
+        self.assertEqual(done.code, 3, done)
+        self.assertIn("wrong.net:2: there is no node 'B'", done.err)
+        for words in (["--fat-tree", "2,8,4"], ["--fat-tree", "2,8,4,9"], ["--torus", "4"], ["--dragonfly", "x,1,1"], [], [wrong, "--torus", "4,1"],
+                      ["--fat-tree", FT16, "--loss", "200%"], ["--fat-tree", FT16, "--fault", "lose S0001", "--name", self.name]):
+            self.assertEqual(cli.run("fabric", *words).code, 2, words)
+        self.assertEqual(cli.run("fabric", "--name", self.name, "--tell", "check-routes").code, 3)
+
+    def test_is_the_subnet_that_ibsim_has(self):
+        for shape, lines in ((FT16, 64), (FT648, 2592)):
+            net = os.path.join(self.directory, "net")
+            self.assertEqual(cli.run("fabric", "--fat-tree", shape, "--write", net).code, 0)
+            name = f"{self.name}ibsim"
+            ibsim = subprocess.Popen(["ibsim", "-s", "-n", net], env={**os.environ, "IBSIM_SOCKNAME": name}, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL)
+            self.processes.append(ibsim)
+            expected = self.graph(name=name)
+            ibsim.kill()
+            ibsim.wait()
+            server = self.serve(net)
+            got = self.graph()
+            server.finish(stop=True)
+            self.assertEqual(sum(line.startswith("[") for line in got), lines)
+            self.assertEqual(got, expected)
+
+    def test_opensm_routes_it_and_tools_work(self):
+        server = self.serve("--fat-tree", FT648)
+        process, log = self.opensm("H00000")
+        self.wait_for_log(log, "SUBNET UP")
+        self.assertIn("SMINFO_MASTER", self.stock("H00001", "sminfo"))
+        self.assertIn("NodeType:........................Switch", self.stock("H00001", "smpquery", "nodeinfo", "-D", "0,1"))
+        self.assertIn("PortXmitPkts:", self.stock("H00002", "perfquery"))
+        self.assertIn("NodeDescription.........H00000", self.stock("H00001", "saquery", "NR"))
+        self.assertIn("State: Active", self.stock("H00001", "ibstat"))
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=WAIT)
+        done = server.finish(stop=True)
+        self.assertEqual(done.code, 0, done)
+        routes = done.event("routes")
+        self.assertEqual((routes["pairs"], routes["reached"], routes["good"]), (648 * 647, 648 * 647, True))
+        self.assertEqual(done.event("ended")["dropped"], 0)
+
+    def test_own_preload_brings_whole_tables(self):
+        server = self.serve("--fat-tree", FT648)
+        _, log = self.opensm("H00000", preload=OWN_PRELOAD)
+        self.wait_for_log(log, "SUBNET UP")
+        self.assertEqual(len(self.graph(preload=OWN_PRELOAD)), len(self.graph()))
+        records = self.stock("H00001", "saquery", "-t", "20000", "NR", preload=OWN_PRELOAD)
+        self.assertEqual(records.count("NodeRecord dump"), 702)
+        self.end_all()
+        self.assertEqual(server.finish(stop=True).code, 0)
+
+    def test_a_lossy_subnet_comes_up_by_repetition(self):
+        server = self.serve("--fat-tree", FT16, "--loss", "2%", "--seed", "7")
+        _, log = self.opensm("H00000", preload=OWN_PRELOAD)
+        self.wait_for_log(log, "SUBNET UP")
+        self.wait_until("routes", self.routes_are_good)
+        self.end_all()
+        done = server.finish(stop=True)
+        self.assertGreater(done.event("ended")["lost"], 0)
+
+    def test_another_subnet_manager_takes_over(self):
+        server = self.serve("--fat-tree", FT16)
+        first, log = self.opensm("H00000", "-p", "5")
+        self.wait_for_log(log, "SUBNET UP")
+        _, other = self.opensm("H00009", "-p", "1")
+        self.wait_for_log(other, "Entering STANDBY state")
+        first.kill()
+        first.wait()
+        self.wait_for_log(other, "Entering MASTER state")
+        self.wait_until("routes", self.routes_are_good)
+        self.assertIn("SMINFO_MASTER", self.stock("H00009", "sminfo"))
+        self.end_all()
+        done = server.finish(stop=True)
+        self.assertGreaterEqual(done.event("ended")["clients_died"], 2)
+
+    def test_a_switch_resets_in_the_sweep(self):
+        server = self.serve("--fat-tree", FT16, "--fault", "reset 1st SubnSet(LinearForwardingTable) of S0002")
+        _, log = self.opensm("H00000", preload=OWN_PRELOAD)
+        self.wait_for_log(log, "Entering MASTER state")
+        self.wait_until("routes", self.routes_are_good)
+        down = cli.run("fabric", "--name", self.name, "--tell", "down S0000:1")
+        self.assertEqual(down.code, 0, down)
+        self.wait_until("routes around it", self.routes_are_good)
+        self.end_all()
+        done = server.finish(stop=True)
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual([event["hits"] for event in done.events if event["event"] == "fault"], [1, 1])
+
+    def test_serves_more_than_ten_clients(self):
+        server = self.serve("--fat-tree", FT16)
+        clients = [RawClient(self.name, os.getpid() * 100 + n, f"H{n % 16:05}") for n in range(40)]
+        _, log = self.opensm("H00000")
+        self.wait_for_log(log, "SUBNET UP")
+        for client in clients:
+            client.send()
+        self.assertEqual([client.receive()[32 + 3] for client in clients], [0x81] * 40)
+        for client in clients:
+            client.close()
+        self.end_all()
+        done = server.finish(stop=True)
+        self.assertGreater(done.event("ended")["clients_most"], 40)
+
+    def test_a_client_that_does_not_read_holds_up_nobody(self):
+        server = self.serve("--fat-tree", FT16)
+        deaf, other = RawClient(self.name, os.getpid() * 100, "H00001"), RawClient(self.name, os.getpid() * 100 + 1, "H00002")
+        for _ in range(20000):
+            deaf.send()
+        other.send()
+        self.assertEqual(other.receive()[32 + 3], 0x81)
+        deaf.close()
+        other.close()
+        done = server.finish(stop=True)
+        self.assertGreater(done.event("ended")["dropped"], 0)
+        self.assertEqual(done.event("ended")["answered"], 20001)
+        self.assertIn("does not read", done.err)
+
+
+class RawClient:
+    """Speaks ibsim's protocol itself."""
+
+    def __init__(self, name, number, node):
+        self.control, self.data = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+        self.control.bind(f"\0{name}:ctl{number}\0")
+        self.data.bind(f"\0{name}:in{number}\0")
+        self.control.connect(f"\0{name}:ctl\0")
+        self.control.send(struct.pack("=4I", 0xDEADBEEF, 0, 1, 64) + struct.pack("=3I32s20x", number, 0, 0, node.encode()))
+        _, _, kind, _, self.client = struct.unpack_from("=5I", self.control.recv(80))
+        assert kind == 1, "refused"
+        self.data.connect(f"\0{name}:out{self.client}\0")
+        for each in (self.control, self.data):
+            each.settimeout(WAIT)
+
+    def send(self):
+        """SubnGet(NodeInfo) of the switch beside it."""
+        mad = bytearray(256)
+        mad[0:8] = bytes([1, 0x81, 1, 1, 0, 0, 0, 1])
+        mad[17], mad[129] = 0x11, 1
+        mad[32:36] = b"\xff" * 4
+        self.data.send(b"\xff\xff\0\0" * 2 + bytes(16) + struct.pack(">Q", 256) + mad)
+
+    def receive(self):
+        return self.data.recv(512)
+
+    def close(self):
+        self.control.close()
+        self.data.close()
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A simulated subnet: agents, routes by LID and by direction, clients, faults, traps.
+#include "base/rng.hpp"
+#include "subnet_kit.hpp"
+#include "wire/mad/pm.hpp"
+#include "wire/mad/sa.hpp"
+
+namespace parley::sim::subnet {
+namespace {
+
+using namespace wire::mad;
+using namespace std::chrono_literals;
+
+TEST(Subnet, FindsNodesByDirectedRoute) {
+  SubnetKit kit;
+  EXPECT_EQ(body_of<NodeInfo>(kit.ask_directed({0}, NodeInfo{})).get(NodeInfo::node_guid), 0x100000U);
+  const NodeInfo leaf = body_of<NodeInfo>(kit.ask_directed({0, 1}, NodeInfo{}));
+  EXPECT_EQ(leaf.get(NodeInfo::node_type), NodeType::switch_);
+  EXPECT_EQ(leaf.get(NodeInfo::local_port_num), 1);
+  const Packet far = kit.ask_directed({0, 1, 5, 2, 1}, NodeDescription{});
+  EXPECT_EQ(body_of<NodeDescription>(far).get(NodeDescription::node_string), "H00004");
+  EXPECT_EQ(far.mad[3], 0x81);
+  EXPECT_EQ(far.mad[4], 0x80);
+  EXPECT_EQ(far.mad[6], 0);
+  // Entry ports, IBA §14.2.2.2.
+  EXPECT_EQ(Bytes(far.mad.begin() + 192, far.mad.begin() + 197), (Bytes{1, 1, 1, 5, 1}));
+  EXPECT_EQ(kit.ask_directed({0, 1, 5, 8}, NodeInfo{}).status, status_undeliverable);  // no cable
+  EXPECT_EQ(kit.ask_directed({0, 1, 1, 1}, NodeInfo{}).status, status_undeliverable);  // hosts pass nothing on
+  EXPECT_EQ(kit.ask_directed({0, 1, 99}, NodeInfo{}).status, status_undeliverable);
+  EXPECT_EQ(kit.ask_directed({0, 1, 0}, NodeInfo{}).status, status_undeliverable);
+}
+
+TEST(Subnet, BoundsDirectedRoutesAt63Hops) {
+  SubnetKit kit;
+  Bytes path(64, 1);
+  path[0] = 0;
+  for (std::size_t i = 2; i < path.size(); ++i) path[i] = i % 2 == 0 ? 5 : 1;  // between a leaf and a spine
+  EXPECT_EQ(status_of(kit.ask_directed(path, NodeInfo{})), 0U);
+  Packet packet = kit.along({0, 1}, request<MgmtClass::subn_directed, Method::get>(NodeInfo{}));
+  packet.mad[7] = 64;
+  EXPECT_EQ(kit.ask(packet).status, status_undeliverable);
+  EXPECT_EQ(kit.subnet.statistics().malformed, 1U);
+}
+
+TEST(Subnet, CarriesDirectedRoutesWithPartsByLid) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  Datagram mad = request<MgmtClass::subn_directed, Method::get>(NodeDescription{});
+  const auto lid = [&](std::string_view name) { return static_cast<std::uint16_t>(kit.node(name) + 1); };
+  const Bytes to_a_spine{0, 5};
+  // By LID to the leaf of the second four hosts, from there to a spine, from there by LID to a host.
+  ASSERT_TRUE(
+      set_route(mad, {.path = to_a_spine, .source_lid = lid("H00000"), .destination_lid = lid("H00015")}).has_value());
+  const std::string leaf =
+      kit.subnet.state()
+          .nodes()[kit.subnet.state().port(kit.subnet.state().port(kit.port("H00004", 1)).peer).node]
+          .plan->name;
+  const Packet answer = kit.ask({.dlid = lid(leaf), .slid = lid("H00000"), .mad = mad});
+  EXPECT_EQ(answer.status, 0U);
+  EXPECT_EQ(body_of<NodeDescription>(answer).get(NodeDescription::node_string), "H00015");
+}
+
+TEST(Subnet, RoutesByLidAsTheTablesSay) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  EXPECT_TRUE(check_routes(kit.subnet.state()).good());
+  const auto by_lid = [&](std::uint16_t lid) {
+    return kit.ask({.dlid = lid, .mad = request<MgmtClass::subn, Method::get>(NodeDescription{})});
+  };
+  const auto lid = static_cast<std::uint16_t>(kit.node("H00015") + 1);
+  const Packet answer = by_lid(lid);
+  EXPECT_EQ(body_of<NodeDescription>(answer).get(NodeDescription::node_string), "H00015");
+  EXPECT_EQ(answer.slid, lid);
+  EXPECT_EQ(by_lid(0x4000).status, status_undeliverable);
+  EXPECT_EQ(by_lid(0).status, status_undeliverable);
+  EXPECT_EQ(by_lid(0xC001).status, status_undeliverable);
+  // The leaf's table leads somewhere else: to a host that is not meant.
+  Node& leaf =
+      kit.subnet.state().nodes()[kit.subnet.state().port(kit.subnet.state().port(kit.port("H00000", 1)).peer).node];
+  leaf.linear_fdb[lid] = 2;
+  EXPECT_EQ(by_lid(lid).status, status_undeliverable);
+  const RouteReport report = check_routes(kit.subnet.state());
+  EXPECT_EQ(report.pairs, 240U);
+  EXPECT_EQ(report.reached, 236U);  // four hosts at that leaf
+  ASSERT_FALSE(report.wrong.empty());
+  EXPECT_NE(report.wrong[0].find("the way to H00015"), std::string::npos);
+  EXPECT_NE(report.wrong[0].find("is somebody else"), std::string::npos);
+}
+
+TEST(Subnet, NoticesWaysThatGoInCircles) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  State& state = kit.subnet.state();
+  const auto lid = static_cast<std::uint16_t>(kit.node("H00015") + 1);
+  Node& leaf = state.nodes()[state.port(state.port(kit.port("H00000", 1)).peer).node];
+  Node& spine = state.nodes()[state.port(state.port(leaf.first_port + 5).peer).node];
+  leaf.linear_fdb[lid] = 5;
+  spine.linear_fdb[lid] = state.port(state.port(leaf.first_port + 5).peer).number;
+  const RouteReport report = check_routes(state);
+  EXPECT_FALSE(report.good());
+  ASSERT_FALSE(report.wrong.empty());
+  EXPECT_NE(report.wrong[0].find("goes in circles"), std::string::npos);
+  EXPECT_EQ(kit.ask({.dlid = lid, .mad = request<MgmtClass::subn, Method::get>(NodeInfo{})}).status,
+            status_undeliverable);
+}
+
+TEST(Subnet, TakesPortsThroughTheirStates) {
+  SubnetKit kit;
+  const auto set_state = [&](PortState to) {
+    PortInfo info = body_of<PortInfo>(kit.ask_directed({0, 1}, PortInfo{}, 1));
+    info.set(PortInfo::port_state, to).set(PortInfo::port_physical_state, PortPhysicalState::no_change);
+    return kit.ask_directed<Method::set>({0, 1}, info, 1);
+  };
+  EXPECT_EQ(status_of(set_state(PortState::active)), 0x1CU);  // not from Initialize
+  EXPECT_EQ(status_of(set_state(PortState::initialize)), 0x1CU);
+  EXPECT_EQ(body_of<PortInfo>(set_state(PortState::armed)).get(PortInfo::port_state), PortState::armed);
+  EXPECT_EQ(body_of<PortInfo>(set_state(PortState::active)).get(PortInfo::port_state), PortState::active);
+  EXPECT_EQ(status_of(set_state(PortState::armed)), 0x1CU);
+  // Down trains the link anew: both ends wait for the subnet manager.
+  EXPECT_EQ(body_of<PortInfo>(set_state(PortState::down)).get(PortInfo::port_state), PortState::initialize);
+  EXPECT_EQ(kit.subnet.state().port(kit.port("H00000", 1)).info.get(PortInfo::port_state), PortState::initialize);
+}
+
+TEST(Subnet, RefusesRequestsAsAgentsDo) {
+  SubnetKit kit;
+  EXPECT_EQ(status_of(kit.ask_directed({0}, SwitchInfo{})), 0x0CU);  // of a host
+  EXPECT_EQ(status_of(kit.ask_directed({0, 1}, PortInfo{}, 9)), 0x1CU);
+  EXPECT_EQ(status_of(kit.ask_directed({0, 1}, LinearForwardingTable{}, 768)), 0x1CU);
+  EXPECT_EQ(status_of(kit.ask_directed({0, 1}, PKeyTable{}, 2)), 0x1CU);
+  EXPECT_EQ(status_of(kit.ask_directed({0, 1}, LedInfo{})), 0x0CU);
+  Packet packet = kit.along({0, 1}, request<MgmtClass::subn_directed, Method::get>(NodeInfo{}));
+  packet.mad[2] = 9;
+  EXPECT_EQ(status_of(kit.ask(packet)), 0x04U);
+  packet.mad[2] = 1;
+  packet.mad[3] = 0x12;
+  EXPECT_EQ(status_of(kit.ask(packet)), 0x08U);
+}
+
+TEST(Subnet, KeepsTablesThatAreSet) {
+  SubnetKit kit;
+  LinearForwardingTable table;
+  for (std::size_t i = 0; i < 64; ++i)
+    table.set_at(LinearForwardingTable::port_block, i, static_cast<std::uint8_t>(i + 1));
+  EXPECT_EQ(body_of<LinearForwardingTable>(kit.ask_directed({0, 1}, LinearForwardingTable{}, 3))
+                .get(LinearForwardingTable::port_block, 5),
+            255);
+  EXPECT_EQ(status_of(kit.ask_directed<Method::set>({0, 1}, table, 3)), 0U);
+  EXPECT_EQ(body_of<LinearForwardingTable>(kit.ask_directed({0, 1}, LinearForwardingTable{}, 3)), table);
+  EXPECT_EQ(body_of<LinearForwardingTable>(kit.ask_directed({0, 1}, LinearForwardingTable{}, 2))
+                .get(LinearForwardingTable::port_block, 5),
+            255);
+  PKeyTable keys = body_of<PKeyTable>(kit.ask_directed({0}, PKeyTable{}));
+  EXPECT_EQ(keys.get(PKeyTable::p_key_block, 0), 0xFFFF);
+  keys.set_at(PKeyTable::p_key_block, 3, 0x8123);
+  EXPECT_EQ(body_of<PKeyTable>(kit.ask_directed<Method::set>({0}, keys)), keys);
+  EXPECT_EQ(body_of<PKeyTable>(kit.ask_directed({0}, PKeyTable{})), keys);
+  MulticastForwardingTable masks;
+  masks.set_at(MulticastForwardingTable::port_mask_block, 7, 0x1234);
+  EXPECT_EQ(body_of<MulticastForwardingTable>(kit.ask_directed<Method::set>({0, 1}, masks, 2)), masks);
+  EXPECT_EQ(body_of<MulticastForwardingTable>(kit.ask_directed({0, 1}, MulticastForwardingTable{}, 2)), masks);
+  EXPECT_EQ(status_of(kit.ask_directed<Method::set>({0, 1}, masks, 32)), 0x1CU);
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "reset S0004").has_value());
+  EXPECT_EQ(body_of<LinearForwardingTable>(kit.ask_directed({0, 1}, LinearForwardingTable{}, 3))
+                .get(LinearForwardingTable::port_block, 5),
+            255);
+}
+
+TEST(Subnet, GuardsPortsByMKey) {
+  SubnetKit kit;
+  PortInfo info = body_of<PortInfo>(kit.ask_directed({0, 1}, PortInfo{}));
+  info.set(PortInfo::m_key, 77).set(PortInfo::m_key_protect_bits, 1).set(PortInfo::m_key_lease_period, 10);
+  info.set(PortInfo::port_state, PortState::no_change).set(PortInfo::port_physical_state, PortPhysicalState::no_change);
+  EXPECT_EQ(status_of(kit.ask_directed<Method::set>({0, 1}, info)), 0U);
+  EXPECT_EQ(body_of<PortInfo>(kit.ask_directed({0, 1}, PortInfo{})).get(PortInfo::m_key), 0U);  // hidden
+  EXPECT_EQ(body_of<PortInfo>(kit.ask_directed({0, 1}, PortInfo{}, 0, 77)).get(PortInfo::m_key), 77U);
+  EXPECT_EQ(kit.ask_directed<Method::set>({0, 1}, info).status, status_undeliverable);
+  info.set(PortInfo::m_key_protect_bits, 2);
+  EXPECT_EQ(status_of(kit.ask_directed<Method::set>({0, 1}, info, 0, 77)), 0U);
+  EXPECT_EQ(kit.ask_directed({0, 1}, NodeInfo{}).status, status_undeliverable);
+  EXPECT_EQ(kit.subnet.statistics().m_key_violations, 2U);
+  EXPECT_EQ(kit.subnet.next_deadline(), kit.now + 10s);
+  kit.wait(10s);  // the lease is over
+  EXPECT_EQ(status_of(kit.ask_directed({0, 1}, NodeInfo{})), 0U);
+}
+
+TEST(Subnet, CountsPackets) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  const auto leaf =
+      static_cast<std::uint16_t>(kit.subnet.state().port(kit.subnet.state().port(kit.port("H00000", 1)).peer).node + 1);
+  const auto counters = [&](auto set) {
+    PortCounters asked;
+    asked.set(PortCounters::port_select, 1).set(PortCounters::counter_select, 0xF000);
+    return body_of<PortCounters>(kit.ask({.dlid = leaf, .mad = request<MgmtClass::perf, decltype(set)::value>(asked)}));
+  };
+  constexpr std::integral_constant<Method, Method::get> get;
+  constexpr std::integral_constant<Method, Method::set> reset;
+  const PortCounters first = counters(get), second = counters(get);
+  EXPECT_EQ(second.get(PortCounters::port_rcv_pkts), first.get(PortCounters::port_rcv_pkts) + 1);
+  EXPECT_EQ(second.get(PortCounters::port_rcv_data), second.get(PortCounters::port_rcv_pkts) * 72);
+  EXPECT_EQ(counters(reset).get(PortCounters::port_rcv_pkts), 0U);
+  EXPECT_EQ(counters(get).get(PortCounters::port_rcv_pkts), 1U);
+  EXPECT_EQ(counters(get).get(PortCounters::port_xmit_pkts), 2U);
+}
+
+TEST(Subnet, BringsRequestsToTheSubnetManager) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  const auto lid = static_cast<std::uint16_t>(kit.node("H00005") + 1);
+  const Packet query{.dlid = lid,
+                     .dqp = 1,
+                     .sqp = 1,
+                     .mad = request<MgmtClass::subn_adm, Method::get>(NodeRecord{}, {.transaction_id = 0xABCD})};
+  EXPECT_EQ(kit.ask(query).status, status_undeliverable);
+  const ClientId plain = *kit.subnet.attach(kit.now, {.node = "H00005"});
+  EXPECT_EQ(kit.ask(query).status, status_undeliverable);
+  const ClientId sm = *kit.subnet.attach(kit.now, {.node = "H00005", .is_sm = true});
+  EXPECT_FALSE(kit.subnet.attach(kit.now, {.node = "H00005", .is_sm = true}).has_value());
+  kit.drain();
+  kit.subnet.handle_send(kit.now, kit.client, query);
+  auto got = kit.drain();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].to, sm);
+  EXPECT_EQ(got[0].packet.slid, kit.node("H00000") + 1);
+  // Its answer finds back by the transaction ID, and so does one of SMInfo by directed route.
+  Packet answer = got[0].packet;
+  std::swap(answer.dlid, answer.slid);
+  answer.mad[3] = 0x81;
+  kit.subnet.handle_send(kit.now, sm, answer);
+  got = kit.drain();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].to, kit.client);
+  EXPECT_EQ(read_bits(got[0].packet.mad, 96, 32), 0xABCDU);
+  kit.subnet.handle_send(kit.now, kit.client,
+                         kit.along({0, 1, 5, 2, 2}, request<MgmtClass::subn_directed, Method::get>(SmInfo{})));
+  got = kit.drain();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].to, sm);
+  EXPECT_EQ(got[0].packet.mad[6], 5);
+  answer = got[0].packet;
+  answer.mad[3] = 0x81;
+  answer.mad[4] = 0x80;
+  kit.subnet.handle_send(kit.now, sm, answer);
+  got = kit.drain();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].to, kit.client);
+  kit.subnet.detach(kit.now, sm);
+  EXPECT_EQ(kit.ask(query).status, status_undeliverable);
+  EXPECT_TRUE(kit.subnet.is_attached(plain));
+}
+
+TEST(Subnet, SendsTrapsUntilTheyAreRepressed) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  kit.subnet.set_is_sm(kit.now, kit.client, true);
+  for (int i = 0; i < 10; ++i) kit.wait(1s);  // nobody represses that it is one now
+  EXPECT_EQ(kit.drain().size(), 6U);
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "down S0004:5").has_value());
+  auto got = kit.drain();
+  ASSERT_EQ(got.size(), 1U);  // the spine's has lost its way: the tables lead over that link
+  EXPECT_EQ(body_of<Notice>(got[0].packet).get(Notice::trap_number), 128);
+  kit.wait(1s);
+  got = kit.drain();
+  ASSERT_FALSE(got.empty());
+  EXPECT_EQ(got[0].packet.slid, kit.node("S0004") + 1);
+  Packet repress = got[0].packet;
+  std::swap(repress.dlid, repress.slid);
+  repress.mad[3] = 7;
+  kit.subnet.handle_send(kit.now, kit.client, repress);
+  EXPECT_EQ(kit.subnet.statistics().repressed, 1U);
+  kit.wait(1s);
+  EXPECT_TRUE(kit.drain().empty());
+  EXPECT_EQ(kit.subnet.state().port(kit.port("S0004", 5)).info.get(PortInfo::port_state), PortState::down);
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "up S0004:5").has_value());
+  EXPECT_EQ(kit.subnet.state().port(kit.port("S0004", 5)).info.get(PortInfo::port_state), PortState::initialize);
+  EXPECT_TRUE(body_of<SwitchInfo>(kit.ask_directed({0, 1}, SwitchInfo{})).get(SwitchInfo::port_state_change));
+}
+
+TEST(Subnet, FaultsHitWhatTheyMean) {
+  SubnetKit kit;
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "lose 3rd SubnGetResp(PortInfo) of S0004").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "busy 2nd SubnGet(NodeInfo)").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "delay 20ms every 2nd SubnGet(NodeDescription)").has_value());
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_EQ(kit.ask_directed({0}, PortInfo{}).status, 0U);  // not of that node
+    EXPECT_EQ(kit.ask_directed({0, 1}, PortInfo{}).status, i == 3 ? status_undeliverable : 0U);
+    EXPECT_EQ(status_of(kit.ask_directed({0, 1}, NodeInfo{})), i == 2 ? 1U : 0U);
+  }
+  const Packet description = kit.along({0}, request<MgmtClass::subn_directed, Method::get>(NodeDescription{}));
+  kit.ask(description);
+  kit.subnet.handle_send(kit.now, kit.client, description);
+  EXPECT_TRUE(kit.drain().empty());
+  EXPECT_EQ(kit.subnet.next_deadline(), kit.now + 20ms);
+  kit.wait(20ms);
+  EXPECT_EQ(kit.drain().size(), 1U);
+  for (const FaultRule& rule : kit.subnet.rules()) EXPECT_EQ(rule.hits, 1U) << rule.text;
+}
+
+TEST(Subnet, AClientWithTimersOfItsOwnHearsNothingOfLosses) {
+  SubnetKit kit(fat_tree_16(), {.loss = {1, 1}});
+  kit.subnet.set_own_timers(kit.client, true);
+  kit.subnet.handle_send(kit.now, kit.client,
+                         kit.along({0, 1}, request<MgmtClass::subn_directed, Method::get>(NodeInfo{})));
+  EXPECT_TRUE(kit.drain().empty());
+  EXPECT_EQ(kit.subnet.statistics().lost, 1U);
+}
+
+TEST(Subnet, SaysWhatItDoesNotUnderstandOfFaults) {
+  SubnetKit kit;
+  for (const char* const text :
+       {"", "lose", "loose 3rd *", "lose 3rd SubnPut(NodeInfo)", "lose SubnGet(NodeInf)", "lose * of X", "lose * at X",
+        "lose 101% of *", "lose 0th *", "delay *", "delay 61s *", "down S0004", "down S0004:99", "down S0000:8",
+        "at 2 down S0004:1", "at 2s break S0004", "reset X", "lose * of S0004 twice"}) {
+    const auto added = kit.subnet.add_fault(kit.now, text);
+    ASSERT_FALSE(added.has_value()) << text;
+    EXPECT_FALSE(added.error().empty());
+  }
+}
+
+TEST(Subnet, BearsAnyOctets) {
+  SubnetKit kit(fat_tree_16(), {.loss = {1, 20}});
+  bring_up(kit.subnet);
+  const ClientId sm = *kit.subnet.attach(kit.now, {.node = "H00005", .is_sm = true});
+  Rng rng(5);
+  for (int i = 0; i < 60000; ++i) {
+    Packet packet{.dlid = static_cast<std::uint16_t>(rng.chance({1, 2}) ? rng.below(30) : rng.next()), .mad = {}};
+    for (std::uint8_t& octet : packet.mad) octet = static_cast<std::uint8_t>(rng.next());
+    if (rng.chance({7, 8})) {  // let it come somewhere
+      constexpr std::uint8_t classes[] = {0x01, 0x81, 0x81, 0x03, 0x04, 0x32};
+      constexpr std::uint8_t attributes[] = {0x10, 0x11, 0x12, 0x14, 0x15, 0x16, 0x17,
+                                             0x18, 0x19, 0x1B, 0x1D, 0x20, 0x02, 0x01};
+      packet.mad[0] = 1;
+      packet.mad[1] = classes[rng.below(std::size(classes))];
+      packet.mad[2] = 1;
+      packet.mad[3] = static_cast<std::uint8_t>(rng.between(1, 7) | (rng.chance({1, 6}) ? 0x80 : 0));
+      packet.mad[4] = packet.mad[3] & 0x80;
+      packet.mad[6] = 0;
+      packet.mad[7] = static_cast<std::uint8_t>(rng.below(rng.chance({1, 20}) ? 256 : 5));
+      packet.mad[16] = 0;
+      packet.mad[17] = attributes[rng.below(std::size(attributes))];
+      if (rng.chance({3, 4})) std::fill(packet.mad.begin() + 20, packet.mad.begin() + 23, std::uint8_t{0});
+      if (rng.chance({3, 4})) std::fill(packet.mad.begin() + 32, packet.mad.begin() + 36, std::uint8_t{0xFF});
+      for (std::size_t k = 128; k < 256; ++k) packet.mad[k] %= 9;
+    }
+    kit.subnet.handle_send(kit.now, rng.chance({1, 4}) ? sm : kit.client, packet);
+    kit.drain();
+    if (i % 100 == 0) kit.wait(100ms);
+  }
+  const Statistics& of = kit.subnet.statistics();
+  EXPECT_GT(of.answered, 5000U);
+  EXPECT_GT(of.forwarded, 100U);
+  EXPECT_GT(of.undeliverable, 1000U);
+  EXPECT_EQ(of.overflows, 0U);
+}
+
+}  // namespace
+}  // namespace parley::sim::subnet

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley fabric`: a simulated InfiniBand subnet for the programs of this machine.
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+#include "base/text.hpp"
+#include "tools/command.hpp"
+#include "tools/fabric/server.hpp"
+#include "tools/fabric/tell.hpp"
+#include "tools/fabric/topology.hpp"
+#include "tools/rping/session.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+using sim::subnet::RouteReport;
+using sim::subnet::Subnet;
+
+struct FabricArgs {
+  TopologyArgs topology;
+  std::string write, name, tell;
+  std::vector<std::string> faults;
+  sim::subnet::SubnetOptions subnet;
+  bool check_routes = false;
+};
+
+std::string name_of(const FabricArgs& args) {
+  if (!args.name.empty()) return args.name;
+  const char* const name = std::getenv("IBSIM_SOCKNAME");
+  return name == nullptr || *name == 0 ? ibsim::usual_name : name;
+}
+
+int write_out(const FabricArgs& args, const sim::subnet::Plan& plan, Output& out) {
+  const std::string text = write_plan(plan);
+  if (args.write == "-") {
+    out.verbatim(text);
+    return code(Exit::ok);
+  }
+  std::ofstream file(args.write, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return out.error(Exit::environment, fmt::format("{} cannot be written", printable(args.write, false)));
+  out.text(fmt::format("{}: {}", printable(args.write, false), counted(plan.nodes.size(), "node")));
+  out.object({{"event", "written"}, {"file", args.write}, {"nodes", plan.nodes.size()}});
+  return code(Exit::ok);
+}
+
+void tell_faults(const Subnet& subnet, Output& out) {
+  for (const sim::subnet::FaultRule& rule : subnet.rules()) {
+    out.text(fmt::format("fault '{}': {}", rule.text, counted(rule.hits, "hit")));
+    out.object({{"event", "fault"}, {"fault", rule.text}, {"hits", rule.hits}});
+  }
+}
+
+bool tell_routes(const Subnet& subnet, Output& out) {
+  const RouteReport report = check_routes(subnet.state());
+  for (const std::string& wrong : report.wrong) out.text(wrong);
+  out.text(fmt::format("routes: {} of {} pairs of hosts, {} of {} from hosts to switches, at most {} links: {}",
+                       report.reached, report.pairs, report.switches_reached, report.switches, report.hops_max,
+                       report.good() ? "good" : "WRONG"));
+  out.object({{"event", "routes"},
+              {"pairs", report.pairs},
+              {"reached", report.reached},
+              {"to_switches", report.switches},
+              {"switches_reached", report.switches_reached},
+              {"links_max", report.hops_max},
+              {"wrong", report.wrong},
+              {"good", report.good()}});
+  return report.good();
+}
+
+void tell_end(const Subnet& subnet, const FabricServer& server, Output& out) {
+  const sim::subnet::Statistics& of = subnet.statistics();
+  const ServerStatistics& served = server.statistics();
+  out.text(fmt::format("{} from {}: {} answered, {} passed on, {} undeliverable, {} malformed", counted(of.sent, "MAD"),
+                       counted(served.clients, "client"), of.answered, of.forwarded, of.undeliverable, of.malformed));
+  if (of.traps > 0) out.text(fmt::format("{}, {} repressed", counted(of.traps, "trap"), of.repressed));
+  if (of.lost + of.delayed + of.busy > 0)
+    out.text(fmt::format("by faults: {} lost, {} delayed, {} answered BUSY", of.lost, of.delayed, of.busy));
+  const std::uint64_t dropped = served.dropped + of.overflows;
+  if (dropped > 0) out.text(fmt::format("{} lost to clients that did not read", counted(dropped, "datagram")));
+  out.object({{"event", "ended"},
+              {"clients", served.clients},
+              {"clients_most", served.clients_most},
+              {"clients_died", served.died},
+              {"clients_refused", served.refused},
+              {"received", served.received},
+              {"sent", served.sent},
+              {"dropped", dropped},
+              {"unreadable", served.unreadable},
+              {"answered", of.answered},
+              {"forwarded", of.forwarded},
+              {"refused", of.refused},
+              {"undeliverable", of.undeliverable},
+              {"malformed", of.malformed},
+              {"lost", of.lost},
+              {"delayed", of.delayed},
+              {"busy", of.busy},
+              {"traps", of.traps},
+              {"repressed", of.repressed},
+              {"m_key_violations", of.m_key_violations}});
+}
+
+int serve(const FabricArgs& args, sim::subnet::Plan plan, Output& out) {
+  const StopSignals stop;
+  const std::size_t nodes = plan.nodes.size();
+  Subnet subnet(std::move(plan), args.subnet, clock_now());
+  const std::string name = name_of(args);
+  auto server = FabricServer::open(subnet, name, out);
+  if (!server) return out.error(server.error().exit, server.error().text);
+  for (const std::string& fault : args.faults)
+    if (const auto added = subnet.add_fault(clock_now(), fault); !added)
+      return out.error(Exit::usage, fmt::format("--fault '{}': {}", printable(fault, false), added.error()));
+  std::size_t links = 0;
+  for (std::uint32_t i = 0; i < subnet.state().ports(); ++i)
+    links += subnet.state().port(i).peer != sim::subnet::nowhere ? 1 : 0;
+  out.text(fmt::format("serving {} and {} as '{}'", counted(nodes, "node"), counted(links / 2, "link"),
+                       printable(name, false)));
+  out.object({{"event", "serving"}, {"name", name}, {"nodes", nodes}, {"links", links / 2}});
+  while (!stop.requested()) (*server)->turn(std::chrono::milliseconds(200));
+  tell_faults(subnet, out);
+  const bool good = !args.check_routes || tell_routes(subnet, out);
+  tell_end(subnet, **server, out);
+  return code(good ? Exit::ok : Exit::failed);
+}
+
+int run_fabric(const FabricArgs& args, Output& out) {
+  if (!args.tell.empty()) return tell_fabric(name_of(args), args.tell, out);
+  auto plan = load_topology(args.topology);
+  if (!plan) return out.error(plan.error().exit, plan.error().text);
+  return args.write.empty() ? serve(args, std::move(*plan), out) : write_out(args, *plan, out);
+}
+
+std::string wrong_with(const FabricArgs& args) {
+  if (!args.tell.empty()) return args.topology.sources() == 0 ? "" : "--tell speaks to a subnet that is served already";
+  if (args.topology.sources() != 1) return "a subnet is a FILE, or --fat-tree, --torus or --dragonfly, and one of them";
+  return {};
+}
+
+}  // namespace
+
+void register_fabric(Command app, Context& context) {
+  auto args = std::make_shared<FabricArgs>();
+  Command sub = app.subcommand("fabric", "Simulate an InfiniBand subnet for opensm, infiniband-diags and others");
+  add_topology_options(sub, args->topology);
+  sub.option("--write", args->write,
+             "Write the subnet in ibsim's net format instead of serving it ('-': to standard output)")
+      .type("FILE");
+  sub.option("--name", args->name,
+             "Name of the sockets, as IBSIM_SOCKNAME gives it to clients (else IBSIM_SOCKNAME, or 'sim')")
+      .type("NAME");
+  sub.option("--fault", args->faults, "What goes wrong, by meaning; may be given again").type("FAULT").repeatable();
+  sub.option(
+         "--loss",
+         [args](const std::string& text) {
+           const auto loss = sim::subnet::parse_percentage(text);
+           if (loss) args->subnet.loss = *loss;
+           return loss ? std::string() : loss.error();
+         },
+         "Of all MADs, requests and answers alike: 1%")
+      .type("PERCENT");
+  add_duration(sub, "--delay", args->subnet.delay, "Later by this, requests and answers alike");
+  sub.option("--seed", args->subnet.seed, "Of chance").type("NUMBER").shows_default();
+  sub.flag("--check-routes", args->check_routes,
+           "At the end, follow the forwarding tables from each host to each other; exit 1 if one is not reached");
+  sub.option("--tell", args->tell,
+             "Tell a subnet that is served: 'down NODE:PORT', 'up NODE:PORT', 'reset NODE', a fault, or 'check-routes'")
+      .type("TEXT");
+  add_json_flag(sub, context);
+  sub.footer(
+      "Programs take part by a preload library: ibsim's libumad2sim.so, or libparley_umad.so. SIM_HOST names their "
+      "node.\n"
+      "Faults:\n"
+      "  lose 3rd SubnGetResp(PortInfo) of S0007    delay 20ms every 10th *          at 2s reset S0007\n"
+      "  lose 5% of SubnGet(*)                      busy 1st SubnGet(*) of H00003    at 500ms down S0007:3\n"
+      "Examples:\n"
+      "  parley fabric --fat-tree 2,36,36,18 --check-routes\n"
+      "  parley fabric net.txt --loss 1% --fault 'reset 2nd SubnSet(LinearForwardingTable) of S0007'\n"
+      "  parley fabric --torus 4x4x4,2 --write torus.net\n"
+      "  parley fabric --tell 'down S0007:3'");
+  sub.run([args, &context] { return run_fabric(*args, context.out); }, [args] { return wrong_with(*args); });
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/fabric/server.hpp"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+#include "base/text.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+using ibsim::Control;
+using ibsim::ControlType;
+using ibsim::Data;
+using sim::subnet::ClientId;
+
+constexpr int batch = 64;  // datagrams that one client is read before the next one's turn
+enum class Watch : std::uint32_t { control, client, process };
+
+std::uint64_t key_of(Watch what, std::size_t id) { return static_cast<std::uint64_t>(what) << 32 | id; }
+
+bool watch(int epoll, int operation, int fd, Watch what, std::size_t id, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = key_of(what, id);
+  return ::epoll_ctl(epoll, operation, fd, &event) == 0;
+}
+
+int bound_socket(const std::string& name) {
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const auto [address, length] = ibsim_address(name);
+  if (fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return fd;
+  const int wrong = errno;
+  if (fd >= 0) ::close(fd);
+  errno = wrong;
+  return -1;
+}
+
+std::uint32_t big32(const std::array<std::uint8_t, 4>& octets) {
+  return static_cast<std::uint32_t>(read_bits(octets, 0, 32));
+}
+std::uint16_t big16(const std::array<std::uint8_t, 4>& octets) {
+  return static_cast<std::uint16_t>(read_bits(octets, 0, 16));
+}
+
+sim::subnet::Packet packet_of(const Data& data) {
+  return {.dlid = big16(data.dlid),
+          .slid = big16(data.slid),
+          .dqp = big32(data.dqp),
+          .sqp = big32(data.sqp),
+          .mad = data.mad};
+}
+
+Data data_of(const sim::subnet::Packet& packet) {
+  Data out{};
+  write_bits(out.dlid, 0, 16, packet.dlid);
+  write_bits(out.slid, 0, 16, packet.slid);
+  write_bits(out.dqp, 0, 32, packet.dqp);
+  write_bits(out.sqp, 0, 32, packet.sqp);
+  write_bits(out.status, 0, 32, packet.status);
+  write_bits(out.length, 0, 64, packet.mad.size());
+  out.mad = packet.mad;
+  return out;
+}
+
+}  // namespace
+
+std::pair<sockaddr_un, socklen_t> ibsim_address(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t length = std::min(name.size(), sizeof(address.sun_path) - 2);
+  std::memcpy(address.sun_path + 1, name.data(), length);
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + 2)};
+}
+
+Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet, const std::string& name,
+                                                     Output& out) {
+  if (name.empty() || name.size() > 64) return complain(Exit::usage, "a name of sockets has 1 to 64 octets");
+  const int control = bound_socket(name + ":ctl");
+  if (control < 0)
+    return complain(
+        Exit::environment,
+        errno == EADDRINUSE
+            ? fmt::format("another simulator serves '{}'; --name or IBSIM_SOCKNAME names ours", printable(name, false))
+            : fmt::format("no socket: {}", std::strerror(errno)));
+  const int on = 1;
+  ::setsockopt(control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  std::unique_ptr<FabricServer> server(new FabricServer(subnet, name, out, epoll, control));
+  if (epoll < 0 || !watch(epoll, EPOLL_CTL_ADD, control, Watch::control, 0, EPOLLIN))
+    return complain(Exit::environment, fmt::format("no epoll: {}", std::strerror(errno)));
+  return server;
+}
+
+FabricServer::FabricServer(sim::subnet::Subnet& subnet, std::string name, Output& out, int epoll, int control)
+    : subnet_(subnet), name_(std::move(name)), out_(out), epoll_(epoll), control_(control), buffers_(batch) {
+  for (Batch* const to : {&incoming_, &outgoing_}) {
+    to->parts.resize(batch);
+    to->messages.resize(batch);
+    for (std::size_t i = 0; i < batch; ++i) {
+      to->messages[i].msg_hdr.msg_iov = &to->parts[i];
+      to->messages[i].msg_hdr.msg_iovlen = 1;
+    }
+  }
+  for (std::size_t i = 0; i < batch; ++i) incoming_.parts[i] = {&buffers_[i], sizeof(Data)};
+}
+FabricServer::~FabricServer() = default;
+
+void FabricServer::turn(Duration wait) {
+  const Instant next = subnet_.next_deadline();
+  if (next != never) wait = next <= now() ? Duration::zero() : std::min(next - now(), wait);
+  std::array<epoll_event, 64> events{};
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait);
+  const int ready =
+      ::epoll_wait(epoll_.fd, events.data(), static_cast<int>(events.size()), static_cast<int>(ms.count()));
+  if (next != never && next <= now()) subnet_.handle_deadline(now());
+  for (int i = 0; i < ready; ++i) {
+    const auto what = static_cast<Watch>(events[static_cast<std::size_t>(i)].data.u64 >> 32);
+    const auto id = static_cast<ClientId>(events[static_cast<std::size_t>(i)].data.u64 & 0xFFFF);
+    const std::uint32_t kind = events[static_cast<std::size_t>(i)].events;
+    if (what == Watch::control) {
+      read_control();
+    } else if (Client* const client = find(id); client != nullptr) {
+      if (what == Watch::process) {
+        end(id, true);
+        continue;
+      }
+      if ((kind & EPOLLOUT) != 0) flush(id);
+      if ((kind & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read_client(id);
+    }
+    drain();
+  }
+  drain();
+}
+
+/// Datagrams into buffers_, their lengths into incoming_. Who waits for each answer is read one at a time, which is cheaper then.
+int FabricServer::receive_some(Client& client) {
+  if (client.alone) {
+    const ssize_t length = ::recv(client.socket.fd, &buffers_[0], sizeof(Data), MSG_DONTWAIT | MSG_TRUNC);
+    client.alone = false;
+    if (length < 0) return -1;
+    incoming_.messages[0].msg_len = static_cast<unsigned>(length);
+    return 1;
+  }
+  const int got = ::recvmmsg(client.socket.fd, incoming_.messages.data(), batch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+  client.alone = got == 1;
+  return got;
+}
+
+void FabricServer::read_client(ClientId id) {
+  const int got = receive_some(*clients_[id]);
+  if (got < 0) {
+    if (errno == ECONNRESET || errno == ECONNREFUSED || errno == ENOTCONN) end(id, true);
+    return;
+  }
+  const Instant at = now();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {
+    if (incoming_.messages[i].msg_len != sizeof(Data)) {
+      ++statistics_.unreadable;
+      continue;
+    }
+    ++statistics_.received;
+    subnet_.handle_send(at, id, packet_of(buffers_[i]));
+    if (i % 16 == 15) drain();
+  }
+}
+
+/// What the subnet has for clients goes to their queues, and from there as far as they take it.
+void FabricServer::drain() {
+  sim::subnet::Delivery delivery;
+  while (subnet_.poll_transmit(delivery)) {
+    Client* const client = find(delivery.to);
+    if (client == nullptr) continue;
+    if (client->waiting.size() - client->sent >= queue_max) {
+      ++statistics_.dropped;
+      if (client->dropped++ == 0)
+        out_.note(fmt::format("client {} at {} does not read: {} datagrams wait for it, more are lost", delivery.to,
+                              client->node, queue_max));
+      continue;
+    }
+    client->waiting.push_back(data_of(delivery.packet));
+    if (!client->dirty) dirty_.push_back(delivery.to);
+    client->dirty = true;
+  }
+  for (const ClientId id : std::exchange(dirty_, {})) {
+    if (Client* const client = find(id); client != nullptr) {
+      client->dirty = false;
+      if (!client->full) flush(id);
+    }
+  }
+}
+
+/// How many of the datagrams that wait went.
+int FabricServer::send_some(Client& client) {
+  const std::size_t count = std::min<std::size_t>(client.waiting.size() - client.sent, batch);
+  if (count == 1)
+    return ::send(client.socket.fd, &client.waiting[client.sent], sizeof(Data), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1
+                                                                                                                 : 1;
+  for (std::size_t i = 0; i < count; ++i) outgoing_.parts[i] = {&client.waiting[client.sent + i], sizeof(Data)};
+  return ::sendmmsg(client.socket.fd, outgoing_.messages.data(), static_cast<unsigned>(count),
+                    MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void FabricServer::flush(ClientId id) {
+  Client& client = *clients_[id];
+  while (client.sent < client.waiting.size()) {
+    if (const int sent = send_some(client); sent > 0) {
+      statistics_.sent += static_cast<std::uint64_t>(sent);
+      client.sent += static_cast<std::size_t>(sent);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != ENOBUFS) return end(id, true);
+    if (client.sent >= queue_max / 4) {
+      client.waiting.erase(client.waiting.begin(), client.waiting.begin() + static_cast<std::ptrdiff_t>(client.sent));
+      client.sent = 0;
+    }
+    if (!client.full) watch(epoll_.fd, EPOLL_CTL_MOD, client.socket.fd, Watch::client, id, EPOLLIN | EPOLLOUT);
+    client.full = true;
+    return;
+  }
+  client.waiting.clear();
+  client.sent = 0;
+  if (client.full) watch(epoll_.fd, EPOLL_CTL_MOD, client.socket.fd, Watch::client, id, EPOLLIN);
+  client.full = false;
+}
+
+void FabricServer::end(ClientId id, bool died) {
+  if (died) ++statistics_.died;
+  const Client& client = *clients_[id];
+  out_.text(fmt::format(
+      "client {} at {} {}{}", id, client.node, died ? "is gone" : "left",
+      client.dropped == 0 ? "" : fmt::format(", {} lost on the way to it", counted(client.dropped, "datagram"))));
+  out_.object({{"event", "client"},
+               {"client", id},
+               {"node", client.node},
+               {"pid", client.pid},
+               {"state", died ? "gone" : "left"},
+               {"dropped", client.dropped}});
+  clients_[id].reset();
+  ++free_;
+  subnet_.detach(now(), id);
+}
+
+void FabricServer::read_control() {
+  for (int i = 0; i < batch; ++i) {
+    Control control{};
+    Sender sender;
+    iovec part{&control, sizeof(control)};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> extra{};
+    msghdr message{};
+    message.msg_name = &sender.address;
+    message.msg_namelen = sizeof(sender.address);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = extra.data();
+    message.msg_controllen = extra.size();
+    const ssize_t got = ::recvmsg(control_.fd, &message, MSG_DONTWAIT);
+    if (got < 0) return;
+    sender.length = message.msg_namelen;
+    for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+      if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_CREDENTIALS) continue;
+      ucred credentials{};
+      std::memcpy(&credentials, CMSG_DATA(head), sizeof(credentials));
+      sender.pid = static_cast<std::uint32_t>(credentials.pid);
+    }
+    if (got != sizeof(control) || control.magic != ibsim::magic) {
+      ++statistics_.unreadable;
+      continue;
+    }
+    answer_control(control, sender);
+    drain();
+  }
+}
+
+void FabricServer::answer_control(Control& control, const Sender& sender) {
+  const auto type = static_cast<ControlType>(control.type);
+  bool good = false;
+  if (type == ControlType::connect) {
+    good = connect(control, sender);
+  } else if (type == ControlType::command) {
+    good = command(control);
+  } else if (const Client* const client = find(control.client); client != nullptr && client->pid == sender.pid) {
+    const auto id = static_cast<ClientId>(control.client);
+    good = true;
+    if (type == ControlType::disconnect)
+      end(id, false);
+    else
+      good = type == ControlType::receive ? receive(control, id) : tell(control, id, type);
+  }
+  if (!good) control.type = static_cast<std::uint32_t>(ControlType::error);
+  ::sendto(control_.fd, &control, sizeof(control), MSG_DONTWAIT | MSG_NOSIGNAL,
+           reinterpret_cast<const sockaddr*>(&sender.address), sender.length);
+}
+
+bool FabricServer::connect(Control& control, const Sender& sender) {
+  ibsim::Connect asked{};
+  std::memcpy(&asked, control.data.data(), sizeof(asked));
+  const std::string node(asked.node.data(), strnlen(asked.node.data(), asked.node.size()));
+  for (std::size_t id = 0; id < clients_.size(); ++id)  // what had that name has ended, or could not be told apart
+    if (clients_[id] != nullptr && clients_[id]->id == asked.id) end(static_cast<ClientId>(id), true);
+  const auto refuse = [&](const std::string& why) {
+    ++statistics_.refused;
+    out_.note(fmt::format("process {} is refused: {}", asked.id, why));
+    return false;
+  };
+  const auto id = subnet_.attach(now(), {.node = node, .is_sm = asked.is_sm != 0, .qp = asked.qp});
+  if (!id) return refuse(id.error());
+  const int fd = bound_socket(fmt::format("{}:out{}", name_, *id));
+  const int process =
+      sender.pid == 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(sender.pid), 0U));
+  auto client = std::make_unique<Client>(fd, process);
+  const auto [address, length] = ibsim_address(fmt::format("{}:in{}", name_, asked.id));
+  if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      !watch(epoll_.fd, EPOLL_CTL_ADD, fd, Watch::client, *id, EPOLLIN)) {
+    const std::string why = std::strerror(errno);
+    subnet_.detach(now(), *id);
+    return refuse(why);
+  }
+  if (process >= 0) watch(epoll_.fd, EPOLL_CTL_ADD, process, Watch::process, *id, EPOLLIN);
+  const sim::subnet::Node& at = subnet_.state().node_of(subnet_.state().port(subnet_.port_of(*id)));
+  client->id = asked.id;
+  client->pid = sender.pid;
+  client->node = printable(at.plan->name, false);
+  if (clients_.size() <= *id)
+    clients_.resize(*id + 1U);
+  else
+    --free_;
+  clients_[*id] = std::move(client);
+  ++statistics_.clients;
+  statistics_.clients_most = std::max<std::uint64_t>(statistics_.clients_most, clients());
+  out_.text(fmt::format("client {} at {}, process {}", *id, clients_[*id]->node, sender.pid));
+  out_.object({{"event", "client"},
+               {"client", *id},
+               {"node", clients_[*id]->node},
+               {"pid", sender.pid},
+               {"state", "connected"}});
+  asked.id = *id;
+  asked.node = {};
+  std::copy_n(at.plan->name.begin(), std::min(at.plan->name.size(), asked.node.size() - 1), asked.node.begin());
+  std::memcpy(control.data.data(), &asked, sizeof(asked));
+  return true;
+}
+
+bool FabricServer::receive(const Control& control, ClientId client) {
+  ibsim::Receive asked{};
+  std::memcpy(&asked, control.data.data(), sizeof(asked));
+  subnet_.set_own_timers(client, asked.own_timers != 0);
+  for (std::size_t n = 0; n < 256; ++n)
+    if ((asked.classes[n / 8] >> n % 8 & 1) != 0) subnet_.set_receives(client, static_cast<std::uint8_t>(n));
+  return true;
+}
+
+}  // namespace parley::tools

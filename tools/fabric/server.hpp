@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Serves a simulated subnet to the programs of this machine, by ibsim's protocol. One thread, one epoll; no client can hold
+// up another: what one does not take waits in its queue, then is lost and counted.
+#pragma once
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <memory>
+
+#include "drivers/asio/descriptor.hpp"
+#include "drivers/clock.hpp"
+#include "drivers/umad_preload/ibsim_protocol.hpp"
+#include "sim/subnet/subnet.hpp"
+#include "tools/options.hpp"
+
+namespace parley::tools {
+
+struct ServerStatistics {
+  std::uint64_t clients = 0, clients_most = 0;  ///< ever, at once
+  std::uint64_t died = 0;                       ///< without saying so
+  std::uint64_t refused = 0;                    ///< attempts to connect
+  std::uint64_t received = 0, sent = 0;         ///< datagrams with MADs
+  std::uint64_t dropped = 0;                    ///< to clients whose queue was full
+  std::uint64_t unreadable = 0;                 ///< datagrams that are not of the protocol
+};
+
+class FabricServer {
+ public:
+  static constexpr std::size_t queue_max = 16384;  ///< datagrams that wait for one client
+
+  /// Errors: environment (the name is taken, no sockets).
+  static Or<std::unique_ptr<FabricServer>> open(sim::subnet::Subnet& subnet, const std::string& name, Output& out);
+  ~FabricServer();
+
+  /// One turn, waiting at most so long.
+  void turn(Duration wait);
+  const ServerStatistics& statistics() const { return statistics_; }
+  std::size_t clients() const { return clients_.size() - free_; }
+
+ private:
+  struct Client {
+    Client(int data, int of_process) : socket(data), process(of_process) {}
+    asio_driver::Descriptor socket, process;
+    std::uint32_t id = 0;   ///< the one that it gave
+    std::uint32_t pid = 0;  ///< 0: not known
+    std::string node;
+    std::vector<ibsim::Data> waiting;  // at most queue_max, of which
+    std::size_t sent = 0;              // these went
+    bool alone = false;                ///< the last time it had sent one datagram
+    std::uint64_t dropped = 0;
+    bool full = false;   ///< waits until it can be written to
+    bool dirty = false;  ///< in dirty_
+  };
+  struct Sender {
+    sockaddr_un address{};
+    socklen_t length = 0;
+    std::uint32_t pid = 0;
+  };
+
+  FabricServer(sim::subnet::Subnet& subnet, std::string name, Output& out, int epoll, int control);
+  void read_control();
+  void answer_control(ibsim::Control& control, const Sender& sender);
+  bool connect(ibsim::Control& control, const Sender& sender);
+  bool tell(ibsim::Control& control, sim::subnet::ClientId client, ibsim::ControlType type);
+  bool receive(const ibsim::Control& control, sim::subnet::ClientId client);
+  bool command(ibsim::Control& control);
+  void read_client(sim::subnet::ClientId id);
+  int receive_some(Client& client);
+  int send_some(Client& client);
+  void drain();
+  void flush(sim::subnet::ClientId id);
+  void end(sim::subnet::ClientId id, bool died);
+  Client* find(std::size_t id) { return id < clients_.size() ? clients_[id].get() : nullptr; }
+  static Instant now() { return clock_now(); }
+
+  sim::subnet::Subnet& subnet_;
+  const std::string name_;
+  Output& out_;
+  asio_driver::Descriptor epoll_, control_;
+  std::vector<std::unique_ptr<Client>> clients_;  // by ClientId; null: none
+  std::size_t free_ = 0;                          // of those, nulls
+  struct Batch {
+    std::vector<iovec> parts;
+    std::vector<mmsghdr> messages;
+  };
+  std::vector<ibsim::Data> buffers_;  // what one client is read into
+  Batch incoming_, outgoing_;
+  std::vector<sim::subnet::ClientId> dirty_;
+  ServerStatistics statistics_;
+};
+
+/// The address of an abstract socket as ibsim names it: the zero behind the name counts.
+std::pair<sockaddr_un, socklen_t> ibsim_address(const std::string& name);
+
+}  // namespace parley::tools

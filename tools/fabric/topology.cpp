@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/fabric/topology.hpp"
+
+#include <charconv>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "base/escape.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+constexpr std::size_t file_max = 256 << 20;
+
+/// "2,36,36,18": at least and at most so many. Nothing if it is not that.
+std::optional<std::vector<unsigned>> numbers(std::string_view text, char between, std::size_t least, std::size_t most) {
+  std::vector<unsigned> out;
+  for (;;) {
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || value > 65535) return std::nullopt;
+    out.push_back(value);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty()) break;
+    if (text.front() != between || out.size() == most) return std::nullopt;
+    text.remove_prefix(1);
+  }
+  if (out.size() < least) return std::nullopt;
+  return out;
+}
+
+tl::unexpected<Complaint> not_a_shape(const char* option, const std::string& text, const char* form) {
+  return complain(Exit::usage, fmt::format("{}: '{}' is not {}", option, printable(text, false), form));
+}
+
+Or<sim::subnet::Plan> made(const char* option, sim::subnet::Planned<sim::subnet::Plan> plan) {
+  if (!plan) return complain(Exit::usage, fmt::format("{}: {}", option, plan.error().text));
+  return std::move(*plan);
+}
+
+Or<sim::subnet::Plan> load_file(const std::string& name) {
+  const std::string shown = printable(name, false);
+  std::ifstream file(name, std::ios::binary);
+  std::string text;
+  std::array<char, 65536> part;
+  while (file.read(part.data(), part.size()) || file.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > file_max) return complain(Exit::environment, fmt::format("{} is larger than 256 MiB", shown));
+  }
+  if (file.bad() || !file.eof()) return complain(Exit::environment, fmt::format("{} cannot be read", shown));
+  auto plan = sim::subnet::read_plan(text);
+  if (plan) return std::move(*plan);
+  const sim::subnet::PlanError& wrong = plan.error();
+  return complain(Exit::environment, wrong.line == 0 ? fmt::format("{}: {}", shown, wrong.text)
+                                                     : fmt::format("{}:{}: {}", shown, wrong.line, wrong.text));
+}
+
+Or<sim::subnet::Plan> make_torus(const std::string& text) {
+  constexpr const char* form = "SIZExSIZE...,HOSTS[,TRUNK]";
+  const std::size_t comma = text.find(',');
+  const auto sizes = numbers(std::string_view(text).substr(0, comma), 'x', 1, 4);
+  const auto rest = comma == text.npos ? std::nullopt : numbers(std::string_view(text).substr(comma + 1), ',', 1, 2);
+  if (!sizes || !rest) return not_a_shape("--torus", text, form);
+  return made("--torus", make_plan(sim::subnet::Torus{*sizes, rest->front(), rest->size() > 1 ? rest->back() : 1U}));
+}
+
+}  // namespace
+
+void add_topology_options(Command sub, TopologyArgs& args) {
+  sub.option("file", args.file, "The subnet: ibsim's net format, or what ibnetdiscover printed").type("FILE");
+  sub.option("--fat-tree", args.fat_tree, "2 or 3 levels of switches with RADIX ports, PODS, HOSTS at each leaf")
+      .type("LEVELS,RADIX,PODS,HOSTS[,TRUNK]");
+  sub.option("--torus", args.torus, "1 to 4 dimensions, HOSTS at each switch").type("SIZExSIZE...,HOSTS[,TRUNK]");
+  sub.option("--dragonfly", args.dragonfly, "Groups of ROUTERS, each with GLOBALS links to other groups and HOSTS")
+      .type("ROUTERS,GLOBALS,HOSTS[,GROUPS]");
+}
+
+Or<sim::subnet::Plan> load_topology(const TopologyArgs& args) {
+  if (!args.file.empty()) return load_file(args.file);
+  if (!args.torus.empty()) return make_torus(args.torus);
+  if (!args.fat_tree.empty()) {
+    const auto n = numbers(args.fat_tree, ',', 4, 5);
+    if (!n) return not_a_shape("--fat-tree", args.fat_tree, "LEVELS,RADIX,PODS,HOSTS[,TRUNK]");
+    return made("--fat-tree",
+                make_plan(sim::subnet::FatTree{(*n)[0], (*n)[1], (*n)[2], (*n)[3], n->size() > 4 ? (*n)[4] : 1U}));
+  }
+  const auto n = numbers(args.dragonfly, ',', 3, 4);
+  if (!n) return not_a_shape("--dragonfly", args.dragonfly, "ROUTERS,GLOBALS,HOSTS[,GROUPS]");
+  return made("--dragonfly",
+              make_plan(sim::subnet::Dragonfly{(*n)[0], (*n)[1], (*n)[2], n->size() > 3 ? (*n)[3] : 0U}));
+}
+
+}  // namespace parley::tools

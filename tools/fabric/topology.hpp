@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Which subnet `parley fabric` is about.
+#pragma once
+#include "sim/subnet/plan.hpp"
+#include "tools/options.hpp"
+
+namespace parley::tools {
+
+struct TopologyArgs {
+  std::string file, fat_tree, torus, dragonfly;
+  std::size_t sources() const {
+    return static_cast<std::size_t>(!file.empty()) + static_cast<std::size_t>(!fat_tree.empty()) +
+           static_cast<std::size_t>(!torus.empty()) + static_cast<std::size_t>(!dragonfly.empty());
+  }
+};
+void add_topology_options(Command sub, TopologyArgs& args);
+/// Errors: usage (sizes), environment (the file, with its line).
+Or<sim::subnet::Plan> load_topology(const TopologyArgs& args);
+
+}  // namespace parley::tools
