@@ -10,6 +10,7 @@
 #include "mpa/quirks.hpp"
 #include "sim/scenario/scenario_value.hpp"
 #include "tools/sim/sim_files.hpp"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::tools {
 
@@ -54,6 +55,7 @@ void add_values(const OptionFacts& option, std::string_view begun, const std::st
     for (const mpa::Rtr rtr : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read}) values.emplace_back(to_string(rtr));
   } else if (kind == "QUIRK") {
     for (const mpa::Quirk& quirk : mpa::all_quirks()) values.emplace_back(quirk.name);
+    for (const wire::ib::Quirk& quirk : wire::ib::all_quirks()) values.emplace_back(quirk.name);
   } else if (kind == "SCENARIO") {
     values = shipped_scenarios();
   }

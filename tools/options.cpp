@@ -18,6 +18,7 @@
 #include "tools/hex.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/rping/traffic.hpp"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::tools {
 
@@ -119,7 +120,8 @@ void add_quirk(Command sub, const std::string& name, std::string& target, const 
   sub.option(
          name,
          [name, &target](const std::string& text) {
-           if (!mpa::find_quirk(text)) return "no quirk is named '" + text + "' ('parley quirks' lists them)";
+           if (!mpa::find_quirk(text) && !wire::ib::find_quirk(text))
+             return "no quirk is named '" + text + "' ('parley quirks' lists them)";
            target = text;
            return std::string();
          },
@@ -318,9 +320,32 @@ void add_provider_options(Command sub, SessionOptions& options) {
       .type("NAME");
 }
 
+namespace {
+
+/// --play-quirk and --peer-quirk name a peer of either transport.
+Or<void> check_quirks(const SessionOptions& session, const MpaArgs& args) {
+  const bool roce = session.provider == "roce";
+  for (const auto& [option, name] :
+       {std::pair("--peer-quirk", args.mpa.peer_quirk), {"--play-quirk", args.mpa.play_quirk}}) {
+    if (!args.was_given(option)) continue;
+    if (roce ? !wire::ib::find_quirk(name) : !mpa::find_quirk(name))
+      return complain(Exit::usage, fmt::format("{} {}: that peer speaks {} ('parley quirks' lists both)", option, name,
+                                               roce ? "MPA; this side RoCE" : "RoCE; this side MPA"));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string played_over_roce(const MpaArgs& args) {
+  return args.was_given("--play-quirk") ? args.mpa.play_quirk : std::string();
+}
+
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
   if (session.provider != "rdmacm" && !session.device.empty())
     return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
+  if (session.provider != "rdmacm")
+    if (auto known = check_quirks(session, args); !known) return known;
   if (session.provider == "iwarp") return {};
   const bool roce = session.provider == "roce";
   // A setting is the default of a machine, for whichever provider; what is refused is what somebody asked for here.
@@ -346,7 +371,7 @@ Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
                                         "--rtr-timeout",
                                         "--first-fpdu-timeout",
                                         "--pcapng"}) {
-    if (roce && option == "--pcapng") continue;
+    if (roce && (option == "--pcapng" || option == "--play-quirk")) continue;
     if (option == "--no-crc" ? !no_crc : option == "--markers" ? !markers : !args.was_given(option)) continue;
     return complain(
         Exit::usage,

@@ -83,7 +83,7 @@ Result<ConnectionId> Agent::Body::connect(Instant now, const ConnectParameters& 
   c.timers = timers;
   c.retries = timers.retries;
   // IBA §12.9: the way there and back, and the time that the peer's CM may take.
-  c.interval = timeout_of(p.path.primary.local_ack_timeout) + timeout_of(p.remote_response_timeout);
+  c.interval = time_of(p.path.primary.local_ack_timeout) + time_of(p.remote_response_timeout);
   c.timewait = timewait_of(p.path.primary.local_ack_timeout);
   c.tid = std::uint64_t{incarnation_} << 32 | c.local_id;
   m.local_comm_id = c.local_id;
@@ -125,6 +125,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
   Connection* c = by_local(m.remote_comm_id);
   // IBA §12.6.7.2 reason 6: nobody waits for this REP (any more), which its sender would repeat. Linux says nothing.
   const auto refuse_it = [&] {
+    if (plays(Departure::drops_unknown_rep)) return;
     send_once(reply_to(from), head.transaction_id,
               CmRej{.local_comm_id = m.remote_comm_id,
                     .remote_comm_id = m.local_comm_id,

@@ -77,6 +77,9 @@ class Agent {
   /// established connection disconnected. What is owed to the peer goes on; nothing more is said of it. Unknown ids are ignored.
   void destroy(Instant now, ConnectionId id);
 
+  /// Passive, in req_rcvd: forgets the request without a word, so that the next copy of it is a new one. Else nothing happens.
+  void ignore(ConnectionId id);
+
   /// Active, established, no other LAP under way: ends with AlternateAnswered.
   Result<void> load_alternate(Instant now, ConnectionId id, const wire::ib::CmPath& alternate,
                               ConstBytes private_data = {});

@@ -36,6 +36,10 @@ Result<void> Agent::Body::answer_alternate(ConnectionId id, const AlternateAnswe
 }
 
 void Agent::Body::take(Instant, const MadFrom& from, const Head& head, const CmLap& m) {
+  if (plays(Departure::drops_lap)) {
+    ++counters.unexpected;
+    return;
+  }
   const auto refuse_it = [&](ApStatus status) {
     send_once(reply_to(from), head.transaction_id,
               CmApr{.local_comm_id = m.remote_comm_id, .remote_comm_id = m.local_comm_id, .status = status});

@@ -48,7 +48,7 @@ Connection* Agent::Body::by_local(std::uint32_t local_id) {
 }
 
 bool Agent::Body::from_peer(const Connection& c, const MadFrom& from) {
-  if (!options_.check_source_gid || from.source == c.to.destination) return true;
+  if (!options_.check_source_gid || plays(Departure::takes_any_source) || from.source == c.to.destination) return true;
   ++counters.foreign;
   return false;
 }
@@ -127,6 +127,7 @@ void Agent::Body::handle_mad(Instant now, const MadFrom& from, ConstBytes mad) {
 // requester's communication ID stands has never changed.
 void Agent::Body::judge_other(const MadFrom& from, ConstBytes mad) {
   ++counters.malformed;
+  if (plays(Departure::drops_class_version)) return;
   const auto header = MadHeader::parse(mad);
   if (!header || mad.size() < PARLEY_IB_MAD_LEN || header->mgmt_class != PARLEY_IB_CLASS_CM ||
       header->base_version != PARLEY_IB_MAD_BASE_VERSION || header->method != PARLEY_IB_MAD_METHOD_SEND ||

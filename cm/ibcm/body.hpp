@@ -44,6 +44,7 @@ class Agent::Body {
   Result<void> communication_established(ConnectionId id);
   Result<void> disconnect(Instant now, ConnectionId id, ConstBytes private_data);
   void destroy(Instant now, ConnectionId id);
+  void ignore(ConnectionId id);
   Result<void> load_alternate(Instant now, ConnectionId id, const wire::ib::CmPath& path, ConstBytes private_data);
   Result<void> answer_alternate(ConnectionId id, const AlternateAnswer& p);
   Result<ConnectionId> sidr_request(Instant now, const SidrParameters& p);
@@ -83,6 +84,7 @@ class Agent::Body {
   std::uint32_t next_local_id();
 
   bool is_wanted(Event& event);
+  bool plays(wire::ib::Departure what) const { return options_.play.has(what); }
   bool is_of_user(const Event& event) const;
 
   // Sending and time (timing.cpp).
@@ -100,6 +102,7 @@ class Agent::Body {
   void wait_longer(Instant now, Connection& c, Duration wait, Waiting event);
   void on_deadline(Instant now, Connection& c);
   void give_up(Instant now, Connection& c);
+  Duration time_of(std::uint8_t code) const;
   Duration peer_timeout(std::uint8_t code) const;
   Duration timewait_of(std::uint8_t ack_timeout) const;
 

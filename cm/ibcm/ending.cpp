@@ -38,6 +38,7 @@ void Agent::Body::enter_timewait(Instant now, Connection& c) {
     const bool graceful = !c.why.code;
     tell(c, Disconnected{.graceful = graceful, .why = std::move(c.why), .private_data = c.drep});
   }
+  if (plays(Departure::forgets_in_timewait)) forget_peer(c);
   remember(now, c);
 }
 
@@ -180,11 +181,21 @@ void Agent::Body::destroy_set_up(Instant now, Connection& c) {
     case State::req_rcvd:
     case State::mra_req_sent:
     case State::rep_rcvd:
-    case State::mra_rep_sent: answer(c, octets_of(c.tid, rej_of(c, CmReject::consumer))); return close(now, c, true);
+    case State::mra_rep_sent:
+      answer(c, octets_of(c.tid, rej_of(c, CmReject::consumer)));
+      return close(now, c, !plays(Departure::forgets_rejected));
     case State::rep_sent:
     case State::mra_rep_rcvd: send_once(c.to, c.tid, rej_of(c, CmReject::consumer)); return enter_timewait(now, c);
     default: return close(now, c, false);
   }
+}
+
+void Agent::Body::ignore(ConnectionId id) {
+  Connection* c = get(id);
+  if (c == nullptr || c->orphan || c->state != State::req_rcvd) return;
+  leave_set_up(*c);
+  c->state = State::closed;
+  release(*c);
 }
 
 void Agent::Body::destroy(Instant now, ConnectionId id) {

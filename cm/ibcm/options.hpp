@@ -7,6 +7,7 @@
 #include "parley/bytes.hpp"
 #include "parley/time.hpp"
 #include "wire/ib/cm.hpp"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::cm::ibcm {
 
@@ -45,6 +46,8 @@ struct AgentOptions {
   Duration peer_timeout_max = std::chrono::seconds(69);
   /// A message for a connection counts only if it comes from the GID to which this side sends.
   bool check_source_gid = true;
+  /// Departures of another CM that this one plays; for tests.
+  wire::ib::DepartureSet play{};
 
   // Bounds. What is beyond is refused with no_space, or counted and dropped.
   std::uint32_t connections_max = 65536;  ///< ids alive: set-ups, connections, and the ended ones that are remembered

@@ -75,9 +75,14 @@ void Agent::Body::refuse(const MadFrom& from, const Head& head, const CmReq& m, 
 /// What no user needs to be asked about. Linux asks its users, and rejects types that it does not know with 28.
 bool Agent::Body::check_req(const MadFrom& from, const Head& head, const CmReq& m) {
   // IBA §12.6.7.2 reason 9. Neither RD nor an extended type other than XRC is anything that a queue pair here can be.
-  if (!type_of(m)) return refuse(from, head, m, CmReject::invalid_transport_service), false;
+  if (!type_of(m)) {
+    const bool as_user = plays(Departure::rejects_service_type);
+    return refuse(from, head, m, as_user ? CmReject::consumer : CmReject::invalid_transport_service), false;
+  }
   // IBA §12.6.7.2 reason 26, with the largest MTU that is usable.
-  if (m.path_mtu < 1 || m.path_mtu > 5) {
+  if (plays(Departure::takes_path_mtu)) {
+    if (m.path_mtu > 5) return false;
+  } else if (m.path_mtu < 1 || m.path_mtu > 5) {
     const std::uint8_t largest = 5 << 4;  // in the bits where it stands in the REQ
     return refuse(from, head, m, CmReject::invalid_path_mtu, {&largest, 1}), false;
   }
@@ -122,6 +127,7 @@ void Agent::Body::duplicate_req(Connection& c, const MadFrom& from, const Head& 
     case State::rep_sent:
       // The REP was lost or crosses this REQ. Linux lets its timer see to it, in 4.3 s.
       ++counters.duplicates;
+      if (plays(Departure::leaves_rep_to_timer)) return;
       ++counters.answered_again;
       return send(c.to, *c.unanswered);
     case State::timewait:
@@ -274,7 +280,7 @@ Result<void> Agent::Body::reject(Instant now, ConnectionId id, const RejectParam
   if (sent_rep)
     enter_timewait(now, *c);
   else
-    close(now, *c, true);
+    close(now, *c, !plays(Departure::forgets_rejected));
   return {};
 }
 

@@ -59,8 +59,13 @@ void Agent::Body::set_deadline(Connection& c, Instant at) {
   deadlines_.set(EndpointTable::slot(c.id), at);
 }
 
+Duration Agent::Body::time_of(std::uint8_t code) const {
+  if (!plays(Departure::counts_milliseconds)) return timeout_of(code);
+  return std::chrono::milliseconds(std::int64_t{1} << (code > 8 ? code - 8 : 0));
+}
+
 Duration Agent::Body::peer_timeout(std::uint8_t code) const {
-  return std::clamp<Duration>(timeout_of(code), interval_min, options_.peer_timeout_max);
+  return std::clamp<Duration>(time_of(code), interval_min, options_.peer_timeout_max);
 }
 
 // IBA §12.9: as long as a packet of the connection may still be under way.
@@ -150,15 +155,16 @@ void Agent::Body::on_deadline(Instant now, Connection& c) {
 // when the user destroys the ID.
 void Agent::Body::give_up(Instant now, Connection& c) {
   Failure why = nothing_came(c, now);
+  const bool says = !plays(Departure::gives_up_in_silence);
   switch (c.state) {
     case State::req_sent:
     case State::mra_req_rcvd:
-      send_once(c.to, c.tid, timeout_rej_of(c));
+      if (says) send_once(c.to, c.tid, timeout_rej_of(c));
       tell(c, Failed{.why = std::move(why)});
       return close(now, c, false);
     case State::rep_sent:
     case State::mra_rep_rcvd:
-      send_once(c.to, c.tid, timeout_rej_of(c));
+      if (says) send_once(c.to, c.tid, timeout_rej_of(c));
       tell(c, Failed{.timewait = true, .why = std::move(why)});
       return enter_timewait(now, c);
     case State::dreq_sent:

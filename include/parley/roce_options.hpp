@@ -3,6 +3,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "parley/qp.hpp"
 #include "parley/time.hpp"
@@ -38,6 +39,9 @@ struct RoceProviderOptions {
   /// If not 0: the address of the first registered region. Regions follow one another from there, so that what goes over the
   /// wire does not depend on where memory lies. 0: addresses are those of the memory, as in verbs.
   std::uint64_t address_base = 0;
+  /// A peer of `parley quirks` whose known departures and timers this side plays, for tests: "ib_cm", "rxe". Empty: the specification
+  /// alone. spec_timers and ack_timeout are then that peer's.
+  std::string play_quirk{};
   /// Gets what the connections do, step by step (parley/trace.hpp); not owned, and must outlive the provider. Null: nobody.
   trace::Sink* trace = nullptr;
 };

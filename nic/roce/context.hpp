@@ -54,6 +54,7 @@ struct QpContext {
   }
   Tables& tables() const { return *nic->tables; }
   Counters& device() const { return nic->counters; }
+  bool plays(wire::ib::Departure what) const { return nic->options.play.has(what); }
 };
 
 }  // namespace parley::nic::roce

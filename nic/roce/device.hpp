@@ -21,6 +21,7 @@
 #include "parley/time.hpp"
 #include "parley/verbs.hpp"
 #include "parley/wire/ib.h"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::nic::roce {
 
@@ -44,6 +45,8 @@ struct DeviceOptions {
   std::uint16_t max_qp_rd_atom = 128, max_qp_init_rd_atom = 128;  ///< limits of max_dest_rd_atomic and max_rd_atomic
   /// At most one CNP for each queue pair in this time (IBA §A17.9.3); 0: no CNPs at all.
   Duration cnp_interval = std::chrono::microseconds(50);
+  /// Departures of another HCA that this one plays; for tests.
+  wire::ib::DepartureSet play{};
 };
 
 /// How a packet came: what its network headers said.

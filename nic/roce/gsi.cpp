@@ -26,7 +26,9 @@ void Gsi::handle_packet(const PacketFrom& from, const Packet& packet) {
     return;
   }
   // IBA §13.4.2: every MAD has 256 octets.
-  if (packet.payload.size() != PARLEY_IB_MAD_LEN || in_.full()) {
+  const bool any_size = nic_.options.play.has(wire::ib::Departure::takes_short_mad);
+  const std::size_t size = packet.payload.size();
+  if (size > PARLEY_IB_MAD_LEN || (size < PARLEY_IB_MAD_LEN && !any_size) || in_.full()) {
     ++counters.dropped_mad;
     return;
   }
@@ -38,6 +40,7 @@ void Gsi::handle_packet(const PacketFrom& from, const Packet& packet) {
   mad.traffic_class = from.traffic_class;
   mad.hop_limit = from.hop_limit;
   mad.flow_label = from.flow_label;
+  mad.octets.fill(0);
   std::copy(packet.payload.begin(), packet.payload.end(), mad.octets.begin());
 }
 

@@ -64,8 +64,9 @@ bool Requester::go_back(Instant now) {
   const SendWqe& oldest = sends_.front();
   const auto packet = static_cast<std::uint32_t>(una_ - oldest.first);
   if (at_ == sends_.head() && at_packet_ == packet) return true;  // it is about to
-  if (retries_left_ == 0) return fail(WcStatus::retry_exc_err);
-  --retries_left_;
+  const bool endless = qp_.attr.retry_cnt == 7 && qp_.plays(wire::ib::Departure::retries_for_ever);
+  if (retries_left_ == 0 && !endless) return fail(WcStatus::retry_exc_err);
+  if (!endless) --retries_left_;
   went_back_ = true;
   at_ = sends_.head();
   at_packet_ = packet;

@@ -29,7 +29,9 @@ void Responder::start(std::uint32_t rq_psn) {
 
 void Responder::depth_changed() {
   const std::size_t depth = qp_.attr.max_dest_rd_atomic.value_or(0);
-  replies_.set_max(2 * depth + 4);
+  // Those that are not merged need room of their own: as many as Linux's rxe has unacknowledged.
+  const std::size_t acks = qp_.plays(wire::ib::Departure::acks_one_by_one) ? 128 : 0;
+  replies_.set_max(2 * depth + 4 + acks);
   fetches_.set_max(depth);
   while (fetches_.size() > depth) fetches_.pop();
 }
@@ -111,7 +113,8 @@ void Responder::drop_replies() {
 // ACKs that wait behind one another are one (IBA §9.7.5.1.2): the last says all that those before it say.
 void Responder::answer(std::uint8_t syndrome, Psn psn) {
   constexpr std::uint8_t ack = PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE;
-  const bool merges = syndrome == ack && !replies_.empty() && replies_[replies_.tail() - 1].syndrome == ack &&
+  const bool merges = syndrome == ack && !qp_.plays(wire::ib::Departure::acks_one_by_one) && !replies_.empty() &&
+                      replies_[replies_.tail() - 1].syndrome == ack &&
                       replies_[replies_.tail() - 1].kind == Reply::Kind::acknowledge;
   Reply& reply = merges ? replies_[replies_.tail() - 1] : replies_.push();
   reply = Reply{.syndrome = syndrome, .msn = msn_, .psn = psn};

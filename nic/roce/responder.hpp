@@ -95,6 +95,7 @@ class Responder {
   bool may_fetch() const;
   bool refuse(Refusal refusal);
   void handle_unreliable(const wire::ib::Packet& packet, Psn psn);
+  bool refuses_again(const wire::ib::Packet& packet) const;
   void handle_duplicate(const wire::ib::Packet& packet, Psn psn);
   void repeat_read(const wire::ib::Packet& packet, Psn psn, const Fetch& fetch);
   Reply& last_in_order(std::uint64_t at, Psn psn);

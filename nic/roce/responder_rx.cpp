@@ -79,6 +79,7 @@ bool Responder::handle_request(const Packet& packet) {
     return true;
   }
   if (psn < expected_) {
+    if (refuses_again(packet)) return refuse(Refusal::access);
     handle_duplicate(packet, psn);
     return true;
   }
@@ -165,7 +166,9 @@ void Responder::executed(const Packet& packet, bool last) {
 Responder::Refusal Responder::execute_send(const Packet& packet) {
   const Part part = part_of(wire::ib::operation_of(packet.bth.opcode));
   if (part.begins && !take_receive(receiver_)) return Refusal::rnr;
-  if (!right_size(packet, part, qp_.mtu)) return Refusal::invalid;
+  const bool short_one = !part.ends && packet.payload.size() < qp_.mtu && packet.bth.pad_count == 0;
+  if (!right_size(packet, part, qp_.mtu) && !(short_one && qp_.plays(wire::ib::Departure::takes_short_first)))
+    return Refusal::invalid;
   const WrMemory& memory = receive().memory;
   if (packet.payload.size() > memory.length - arriving_.got) return Refusal::too_long;
   place(memory.view(), arriving_.got, packet.payload);
@@ -267,6 +270,16 @@ Responder::Refusal Responder::execute_atomic(const Packet& packet) {
   std::memcpy(range.memory.data(), &now, sizeof now);
   accept_fetch({.atomic = true, .first = expected_, .end = expected_ + 1, .original = original});
   return Refusal::none;
+}
+
+/// A departure: the key of a repeated Read is looked up, though a Read of no octets needs none (IBA §9.7.4.1).
+bool Responder::refuses_again(const Packet& packet) const {
+  if (!qp_.plays(wire::ib::Departure::looks_read_up_again) || packet.reth.dma_length != 0 ||
+      wire::ib::operation_of(packet.bth.opcode) != Operation::read_request)
+    return false;
+  MrRange range;
+  return qp_.tables().regions.check(packet.reth.r_key, packet.reth.va, 1, receiver_.pd, Access::remote_read, range) !=
+         MrFault::none;
 }
 
 // IBA §9.7.5: a Send or Write that was executed is acknowledged again; a Read is answered again, or a part of it; an

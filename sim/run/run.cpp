@@ -41,6 +41,8 @@ void add_ends(World& world, const std::string& name, std::uint16_t port, std::se
 check::WireOptions wire_options(const Scenario& scenario, World& world) {
   check::WireOptions out;
   out.fence = scenario.bounds.fence;
+  for (const ScenarioHost& h : scenario.hosts)
+    if (!h.options.hca.play_quirk.empty()) add_ends(world, h.name, 0, out.quirky);
   for (const ScenarioListen& l : scenario.listens)
     if (!l.mpa.play_quirk.empty()) add_ends(world, l.host, l.port, out.quirky);
   for (const ScenarioConnect& c : scenario.connects) {

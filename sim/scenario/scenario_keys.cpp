@@ -321,6 +321,8 @@ constexpr Key<ScenarioHost> hca_table[] = {
     hca_key<Whole<0, 255>, &cm::RoceProviderOptions::traffic_class>(
         "traffic_class",
         "of connections that it asks for: DSCP, and in the lower two bits ECN; 106 can be marked (ECT(0))"),
+    hca_key<Text, &cm::RoceProviderOptions::play_quirk>("play_quirk",
+                                                        "whose known departures it plays (parley quirks)"),
     hca_key<Time, &cm::RoceProviderOptions::linger>("linger", "closing: longest wait, each for requests and the peer"),
 };
 

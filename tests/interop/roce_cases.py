@@ -10,6 +10,7 @@ from nics_case import ADDRESS, PARLEY, Case
 DEVICE = "rxe-a"  # in guest a alone
 UDP = "--roce"
 NIC = "--provider rdmacm"
+CAPTURE = "rxe61_cm.pcap"  # of tests/captures/roce, beside the programs in the guests
 
 
 def verified(pings):
@@ -118,6 +119,19 @@ def datagram_cases():
                interrupt=True, server_exit=None)
 
 
+def replay_cases():
+    """A recorded rping over rxe, played to the kernel's rxe, one side after the other: it does what the recorded one did."""
+    for family, connection, pings in ((4, 1, 3), (6, 2, 2)):
+        place = "[{address}]:{port}" if family == 6 else "{address}:{port}"
+        played = f"{PARLEY} replay /out/{CAPTURE} -n {connection} --timeout 10s"
+        yield Case(f"replay.initiator-to-rping.ipv{family}", DEVICE, "a", f"rping -s -a {{address}} -p {{port}} -C {pings}",
+                   f"{played} --role initiator --against {place}", family=family, client_says=[r"\nsame: ([0-9]+) of \1 steps"],
+                   server_exit=None)
+        yield Case(f"replay.responder-to-rping.ipv{family}", DEVICE, "b", f"{played} --role responder --listen {place}",
+                   f"rping -c -a {{address}} -p {{port}} -C {pings}", family=family,
+                   server_says=[r"\nsame: ([0-9]+) of \1 steps"], client_exit=None)
+
+
 def rank_case():
     """The MPI-like runtime in C, half of its ranks on sockets (at guest b's address and the next one) and half on the kernel's
     device, all connected with one another.
@@ -138,4 +152,4 @@ def port_case():
 
 
 def cases():
-    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), rank_case(), port_case(), *neg_cases.engine_cases()]
+    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), *replay_cases(), rank_case(), port_case(), *neg_cases.engine_cases()]

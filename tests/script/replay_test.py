@@ -83,6 +83,12 @@ class OverRoce(Replay):
         done = run("replay", path, "-n", 5, "--role", "initiator", "--against", "sim:siw")
         self.assertEqual(done.code, 2, str(done))
         self.assertIn("quirk of MPA", done.err)
+        done = run("replay", path, "-n", 5, "--role", "initiator", "--against", "sim:rxe", "--json")
+        self.summary(done, 0, "same")
+        mpa = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", "siw_v1.pcap")
+        done = run("replay", mpa, "-n", 1, "--role", "initiator", "--against", "sim:rxe")
+        self.assertEqual(done.code, 2, str(done))
+        self.assertIn("quirk of RoCE", done.err)
 
 
 class OverSockets(Replay):

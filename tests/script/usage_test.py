@@ -135,6 +135,19 @@ class Quirks(CliTest):
         self.assertIn("echoes_reserved", siw["departures"])
         self.assertEqual(siw["private_data_max"], 256)
 
+    def test_peers_over_roce_have_each_departure_with_its_evidence(self):
+        rxe, = (json.loads(line) for line in self.ok(run("quirks", "rxe", "--json")).out.splitlines())
+        self.assertEqual((rxe["transport"], rxe["protocol"]), ("roce", "ibcm"))
+        self.assertEqual([d["name"] for d in rxe["details"]], rxe["departures"])
+        self.assertIn("forgets-in-timewait", rxe["departures"])
+        self.assertTrue(all(d["text"] and d["evidence"] for d in rxe["details"]), rxe)
+        self.assertIn("\nrxe\n", self.ok(run("quirks")).out)
+
+    def test_a_quirk_belongs_to_its_transport(self):
+        self.refused(run("listen", "--play-quirk", "rxe"), 2, "RoCE; this side MPA")
+        self.refused(run("listen", "--roce", "--play-quirk", "siw"), 2, "MPA; this side RoCE")
+        self.refused(run("connect", "192.0.2.1", "--roce", "--peer-quirk", "rxe"), 2, "--peer-quirk is about MPA")
+
     def test_one_or_none(self):
         self.assertEqual(len(self.ok(run("quirks", "siw", "--json")).out.splitlines()), 1)
         self.refused(run("quirks", "nobody"), 2, "nobody")

@@ -7,6 +7,7 @@
 
 #include "mpa/quirks.hpp"
 #include "tools/command.hpp"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::tools {
 
@@ -54,8 +55,32 @@ std::string wrapped(std::string_view text, std::size_t width, std::string_view i
   return out;
 }
 
+/// A peer over RoCE: what it departs in, each with where that was seen.
+void print_roce(const wire::ib::Quirk& q, std::size_t width, Output& out) {
+  std::string text = fmt::format("{}\n{}\n{}\n", q.name, wrapped(q.summary, width, "    "),
+                                 wrapped(fmt::format("Evidence: {}.", q.evidence), width, "    "));
+  Json departures = Json::array(), details = Json::array();
+  for (const wire::ib::DepartureFacts& d : wire::ib::all_departures()) {
+    if (!q.departures.has(d.what)) continue;
+    const std::string clause = d.clause.empty() ? "" : fmt::format(" [{}]", d.clause);
+    text +=
+        fmt::format("    - {}\n{}\n{}\n", d.name, wrapped(fmt::format("{}{}", d.summary, clause), width - 2, "      "),
+                    wrapped(fmt::format("Evidence: {}.", d.evidence), width - 2, "      "));
+    departures.push_back(d.name);
+    details.push_back({{"name", d.name}, {"rule", d.clause}, {"text", d.summary}, {"evidence", d.evidence}});
+  }
+  out.text(text);
+  out.object({{"name", q.name},
+              {"transport", "roce"},
+              {"protocol", "ibcm"},
+              {"summary", q.summary},
+              {"evidence", q.evidence},
+              {"departures", departures},
+              {"details", details}});
+}
+
 int run_quirks(const std::string& only, Context& context) {
-  if (!only.empty() && (only == "none" || !mpa::find_quirk(only)))
+  if (!only.empty() && (only == "none" || (!mpa::find_quirk(only) && !wire::ib::find_quirk(only))))
     return context.out.error(Exit::usage, fmt::format("no quirk is named '{}'; 'parley quirks' lists them", only));
   const std::size_t width = std::clamp<std::size_t>(context.out.columns == 0 ? 100 : context.out.columns, 60, 100) - 4;
   for (const mpa::Quirk& q : mpa::all_quirks()) {
@@ -70,6 +95,8 @@ int run_quirks(const std::string& only, Context& context) {
                         {"departures", departures_json(q)},
                         {"private_data_max", q.private_data_max}});
   }
+  for (const wire::ib::Quirk& q : wire::ib::all_quirks())
+    if (only.empty() || q.name == only) print_roce(q, width, context.out);
   return code(Exit::ok);
 }
 
@@ -85,7 +112,8 @@ void register_quirks(Command app, Context& context) {
       "  parley quirks\n"
       "  parley quirks siw --json\n"
       "  parley connect --peer-quirk siw 192.0.2.1     tolerate such a peer\n"
-      "  parley listen --play-quirk siw                behave like one");
+      "  parley listen --play-quirk siw                behave like one\n"
+      "  parley listen --roce --play-quirk rxe         behave like Linux's software RoCE");
   sub.run([only, &context] { return run_quirks(*only, context); });
 }
 

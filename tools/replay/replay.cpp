@@ -23,6 +23,7 @@
 #include "tools/replay/replay_report.hpp"
 #include "tools/replay/replay_sim.hpp"
 #include "tools/rping/session.hpp"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::tools {
 
@@ -188,14 +189,19 @@ Played play_live(const Job& job, const R& recording, Output& out) {
 }
 
 Or<ReplaySimResult> simulate(const Job& job, const replay::Recording& recording) {
+  if (!mpa::find_quirk(*job.quirk))
+    return complain(Exit::usage,
+                    fmt::format("sim:{} plays a quirk of RoCE; against MPA use sim:parley or sim:siw", *job.quirk));
   return replay_in_simulator(recording, job.run.side,
                              {.play = job.play, .quirk = *job.quirk, .pcapng = job.args.pcapng});
 }
 
 Or<ReplaySimResult> simulate(const Job& job, const replay::RoceRecording& recording) {
-  if (!job.quirk->empty())
-    return complain(Exit::usage, fmt::format("sim:{} plays a quirk of MPA; against RoCE use sim:parley", *job.quirk));
-  return replay_in_simulator(recording, job.run.side, job.play, job.args.pcapng);
+  if (!wire::ib::find_quirk(*job.quirk))
+    return complain(Exit::usage,
+                    fmt::format("sim:{} plays a quirk of MPA; against RoCE use sim:parley or sim:rxe", *job.quirk));
+  return replay_in_simulator(recording, job.run.side,
+                             {.play = job.play, .quirk = *job.quirk, .pcapng = job.args.pcapng});
 }
 
 template <class R>
@@ -255,7 +261,7 @@ Or<std::optional<std::string>> simulated_peer(const std::string& against) {
   if (!against.starts_with(prefix)) return std::optional<std::string>{};
   const std::string name = against.substr(prefix.size());
   if (name == "parley") return std::optional<std::string>{""};
-  if (name.empty() || !mpa::find_quirk(name))
+  if (name.empty() || (!mpa::find_quirk(name) && !wire::ib::find_quirk(name)))
     return complain(
         Exit::usage,
         fmt::format("'{}' is not a simulated peer; use sim:parley, or sim: and a name of 'parley quirks'", against));

@@ -55,13 +55,13 @@ constexpr const char* stuck = "nothing is left to happen, and the recording is n
 }  // namespace
 
 Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capture::Side side,
-                                        const ReplaySimOptions& options) {
+                                        const ReplaySimOptions& options, const replay::Recording* program) {
   auto file = open_output(options.pcapng);
   if (!file) return tl::unexpected(file.error());
   replay::PlayOptions play = options.play;
   play.says_recorded_only = true;
   replay::Player player(recording, side, play);
-  Mirror mirror(options.program != nullptr ? *options.program : recording, capture::other(side), options.quirk, player);
+  Mirror mirror(program != nullptr ? *program : recording, capture::other(side), options.quirk, player);
   if (const auto ready = mirror.prepare(); !ready) return tl::unexpected(ready.error());
   const bool listens = side == capture::Side::responder;
   std::optional<replay::PlayerMachine> machine;
@@ -89,9 +89,8 @@ Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capt
 }
 
 Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, capture::Side side,
-                                        const replay::PlayOptions& options, const std::string& pcapng,
-                                        const replay::RoceRecording* program) {
-  auto file = open_output(pcapng);
+                                        const ReplaySimOptions& options, const replay::RoceRecording* program) {
+  auto file = open_output(options.pcapng);
   if (!file) return tl::unexpected(file.error());
   const bool listens = side == capture::Side::responder;
   const bool v6 = recording.report.initiator.family == Address::Family::v6;
@@ -107,10 +106,11 @@ Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, 
     sim::HostOptions live;
     live.engine = sim::NicEngine::roce;
     live.hca = plan.hca();
+    live.hca.play_quirk = options.quirk;
     Bench bench(file->get(), {.engine = sim::NicEngine::roce}, live);
     target.where = listens ? Address::any(family, plan.port()) : bench.live().address(family);
     target.where.port = plan.port();
-    player.emplace(recording, side, options, target);
+    player.emplace(recording, side, options.play, target);
     plan.play_against(*player);
     bench.replayer().set_machine(&player->machine());
     bench.live().set_app(&plan);

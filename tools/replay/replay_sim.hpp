@@ -11,9 +11,8 @@ namespace parley::tools {
 
 struct ReplaySimOptions {
   replay::PlayOptions play{};
-  std::string quirk;                           ///< what Parley's stack plays (mpa/quirks.hpp); empty: itself
-  std::string pcapng;                          ///< file for what went over the cable; empty: none
-  const replay::Recording* program = nullptr;  ///< what Parley's side does, if not what is compared with
+  std::string quirk{};   ///< what Parley's stack plays (mpa/quirks.hpp, wire/ib/quirks.hpp); empty: itself
+  std::string pcapng{};  ///< file for what went over the cable; empty: none
 };
 
 struct ReplaySimResult {
@@ -21,13 +20,14 @@ struct ReplaySimResult {
   std::vector<std::string> events;  ///< of Parley's side
 };
 
-/// Plays `side`; Parley's stack stands in for the other. Errors: environment.
+/// Plays `side`; Parley's stack stands in for the other. `program`: what Parley's side does, if not what is compared with; null: that.
+/// Errors: environment.
 Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capture::Side side,
-                                        const ReplaySimOptions& options);
+                                        const ReplaySimOptions& options, const replay::Recording* program = nullptr);
 
-/// The same over RoCE. `program`: what Parley's side does, if not what is compared with; null: that.
+/// The same over RoCE.
 Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, capture::Side side,
-                                        const replay::PlayOptions& options, const std::string& pcapng,
+                                        const ReplaySimOptions& options,
                                         const replay::RoceRecording* program = nullptr);
 
 }  // namespace parley::tools

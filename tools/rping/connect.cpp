@@ -348,6 +348,7 @@ int run_connect(ConnectArgs& args, Context& context) {
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
   if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
+  args.session.play_quirk = played_over_roce(args.mpa);
   if (args.time_wait && args.session.provider == "iwarp")
     return refuse(
         {Exit::usage,

@@ -82,6 +82,7 @@ Or<void> Session::open_host(const SessionOptions& options) {
   if (options.provider == "roce") {
     RoceHostOptions roce;
     roce.roce.trace = sink;
+    roce.roce.play_quirk = options.play_quirk;
     auto host = RoceHost::open(roce);
     if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
     roce_ = host->get();

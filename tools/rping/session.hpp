@@ -31,6 +31,7 @@ struct SessionOptions {
   std::string provider = "iwarp";  ///< open_host()'s
   std::string device;              ///< rdmacm: where buffers lie before the peer is known; empty: the first
   std::string pcapng;              ///< file for the capture; empty: none
+  std::string play_quirk;          ///< roce: whose departures this side plays (wire/ib/quirks.hpp); empty: nobody's
   unsigned verbose = 0;            ///< -v: see tools/trace_sink.hpp
   MetricsArgs metrics;
   LogArgs log;
@@ -42,6 +43,8 @@ void add_provider_option(Command sub, SessionOptions& options);
 void add_provider_options(Command sub, SessionOptions& options);
 /// Options of the command line that the provider cannot follow. Errors: usage.
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args);
+/// What --play-quirk names, for SessionOptions::play_quirk. A setting is MPA's.
+std::string played_over_roce(const MpaArgs& args);
 
 /// `options` (ConnectOptions, ListenOptions) for the provider: with MPA's, or with those of a NIC.
 template <class Options>

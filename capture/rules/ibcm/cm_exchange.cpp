@@ -14,6 +14,7 @@ using wire::ib::CmAbout;
 using wire::ib::CmMessageType;
 using wire::ib::CmRep;
 using wire::ib::CmReq;
+using wire::ib::Departure;
 
 namespace {
 
@@ -197,7 +198,10 @@ void CmExchange::check_restart(Side from, const CmSeen& m) {
   if (!by_rtu && (from != Side::responder || sender_of(m.message) != Side::responder)) return;
   const std::uint32_t told = by_rtu ? ids.remote : ids.local;
   if (!known || *known == told || told == 0 || !asked_again(m)) return;
-  if (!by_rtu && answer_.frame != 0)
+  if (!by_rtu && answer_.frame != 0 && ended())
+    findings_.departs(Departure::forgets_in_timewait, m.ref.frame, from,
+                      " takes the REQ of a connection that is over for a new one");
+  else if (!by_rtu && answer_.frame != 0)
     findings_.tell(
         IbRule::cm_restarted, m.ref.frame, from,
         fmt::format(" answered the REQ as {:#010x} in frame {}, and its repetition as {:#010x}: it was started again, "
@@ -355,6 +359,9 @@ void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
   seen_.ends[0].starting_psn = rep.starting_psn;
   if (seen_.req_frame != 0) seen_.reply = m.ref.at - sendings_of(CmMessageType::req, other(from)).first.at;
   check_rep(from, m, rep);
+  if (req_ && octets_of_mtu(req_->path_mtu) == 0)
+    findings_.departs(Departure::takes_path_mtu, m.ref.frame, from,
+                      fmt::format(" accepted a REQ with path MTU {}", req_->path_mtu));
   tell_early_rtu(m);
 }
 

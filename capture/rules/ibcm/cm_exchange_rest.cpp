@@ -77,6 +77,12 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
   if (rej.about == CmAbout::req && from == Side::responder) {
     rej_ = m.ref;
     req_since_rej_ = false;
+    // IBA §12.6.7.2: there is a reason for that.
+    const bool known_type = req_ == nullptr || req_->service == wire::ib::CmService::rc ||
+                            req_->service == wire::ib::CmService::uc || req_->is_xrc();
+    if (!known_type && rej.reason == CmReject::consumer)
+      findings_.departs(wire::ib::Departure::rejects_service_type, m.ref.frame, from,
+                        " rejected a transport service type as its program (28), not as what it is (9)");
   }
   if (seen_.reject) return;
   seen_.reject = IbReject{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};

@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint64_t psn_begin = std::uint64_t{1} << 40;  // a place far from 0, with PSN 0
 constexpr std::int64_t psn_half = 1 << 23;
 constexpr std::uint64_t far_away = 1 << 16;
+constexpr std::uint32_t mtu_min = 256;
 
 std::string operation_text(Operation operation) {
   return wire::ib::opcode_text(wire::ib::opcode_of(wire::ib::Service::rc, operation)).substr(3);
@@ -58,13 +59,14 @@ RequestFlow::Place RequestFlow::place_of(std::uint32_t psn) const {
 bool RequestFlow::may_answer(std::uint32_t psn) const {
   if (!any_) return false;
   const Place place = place_of(psn);
-  return place >= first_ && place <= high_ && high_ - place < far_away;
+  return place >= first_ && (place <= high_ ? high_ - place < far_away : of_a_read(place));
 }
 
 bool RequestFlow::far(std::uint32_t psn) const {
   if (!any_) return false;
   const Place place = place_of(psn);
-  return place > high_ ? place - high_ > far_away : high_ - place > far_away;
+  const Place high = std::max(high_, read_end_);
+  return place > high ? place - high > far_away : high - place > far_away;
 }
 
 bool RequestFlow::goes_on(std::uint32_t psn) const { return any_ && place_of(psn) > high_ && is_near(psn); }
@@ -73,7 +75,8 @@ bool RequestFlow::is_near(std::uint32_t psn) const {
   constexpr std::uint64_t next = 128;
   if (!any_) return false;
   const Place place = place_of(psn);
-  return (place > high_ ? place - high_ : high_ - place) <= next;
+  const Place high = std::max(high_, read_end_);
+  return (place > high ? place - high : high - place) <= next;
 }
 
 RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& terms) const {
@@ -84,10 +87,21 @@ RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& ter
   r.frame = p.frame;
   r.headers = digest_of_headers(p);
   if (p.whole()) r.octets = fnv1a(p.packet.payload);
+  r.span_unknown = terms.path_mtu == 0;
+  r.is_short = expects_more(r.operation) && is_send(r.operation) && r.payload < terms.path_mtu;
   // IBA §9.7.3: a Read takes as many PSNs as its responses have packets.
   if (r.operation == Operation::read_request && terms.path_mtu != 0)
     r.span = std::max<std::uint32_t>(1, r.dma_length / terms.path_mtu + (r.dma_length % terms.path_mtu != 0 ? 1 : 0));
   return r;
+}
+
+/// It may be one of a Read's responses: without the path MTU only the length of the Read says how many there are at most.
+bool RequestFlow::of_a_read(Place place) const {
+  const auto after = seen_.upper_bound(place);
+  if (after == seen_.begin()) return false;
+  const auto& [first, r] = *std::prev(after);
+  if (r.operation != Operation::read_request || !r.span_unknown) return false;
+  return place - first < std::max<std::uint64_t>(1, (std::uint64_t{r.dma_length} + mtu_min - 1) / mtu_min);
 }
 
 /// The request whose PSNs hold this place.
@@ -144,7 +158,7 @@ void RequestFlow::restart() {
   budget_.requests -= seen_.size();
   seen_.clear();
   any_ = false;
-  start_ = forgotten_ = acknowledged_ = 0;
+  start_ = forgotten_ = acknowledged_ = read_end_ = 0;
   ahead_.reset();
 }
 
@@ -152,6 +166,7 @@ void RequestFlow::restart() {
 bool RequestFlow::repeated(const RocePacket& p, Place place, const Request& r) {
   const auto it = seen_.find(place);
   if (it == seen_.end()) return false;
+  it->second.again = true;
   const Request& before = it->second;
   ++retransmissions;
   if (first_again_frame == 0) first_again_frame = p.frame;
@@ -333,7 +348,8 @@ void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms
 }
 
 void RequestFlow::finish() {
-  if (acknowledged_ > high_ && any_) missing += acknowledged_ - high_;
+  const Place known = std::max(high_, read_end_);
+  if (acknowledged_ > known && any_) missing += acknowledged_ - known;
 }
 
 }  // namespace parley::capture

@@ -68,7 +68,10 @@ class RequestFlow {
   struct Request {
     wire::ib::Operation operation{};
     std::uint16_t payload = 0;
-    std::uint32_t span = 1;  // PSNs that it takes: those of a Read's responses
+    std::uint32_t span = 1;     // PSNs that it takes: those of a Read's responses
+    bool span_unknown = false;  // without the path MTU
+    bool again = false;         // it was sent again
+    bool is_short = false;      // of a Send, not its last packet, and shorter than the path MTU
     std::uint32_t dma_length = 0;
     std::uint64_t headers = 0;            // digest
     std::optional<std::uint64_t> octets;  // digest of the payload; of a cut one not known
@@ -93,6 +96,7 @@ class RequestFlow {
   bool is_another_use(Place place, const Request& r) const;
   void restart();
   bool repeated(const RocePacket& p, Place place, const Request& r);
+  bool of_a_read(Place place) const;
   bool inside_a_read(const RocePacket& p, Place place, const Request& r);
   void check_packet(const RocePacket& p, const FlowTerms& terms) const;
   void check_neighbours(Requests::iterator it, bool begins);
@@ -103,6 +107,7 @@ class RequestFlow {
   void settle_ahead(Place place, const RocePacket& p, const FlowTerms& terms);
   void trim();
   void acknowledge(const RocePacket& p, Place place, const FlowTerms& terms);
+  void tell_departures(const RocePacket& p, Place place);
   void check_msn(const RocePacket& p, Place place, bool nak);
   void read_response(const RocePacket& p, Place place, const FlowTerms& terms);
   void atomic_response(const RocePacket& p, Place place);
@@ -117,6 +122,7 @@ class RequestFlow {
   Place first_ = 0, high_ = 0;  // the first one seen, and the last one in use
   Place forgotten_ = 0;         // those below are not remembered
   Place acknowledged_ = 0;
+  Place read_end_ = 0;  // the last PSN of a Read's responses, where the path MTU is not known
   std::optional<Ahead> ahead_;
   FrameRef first_request_;
 };

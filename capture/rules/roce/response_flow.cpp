@@ -69,12 +69,17 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
     else
       atomic_response(p, place);
   }
+  if (is_read_response(p.operation()) && of_a_read(place)) {
+    read_end_ = std::max(read_end_, place);
+    return;
+  }
   acknowledged_ = std::max(acknowledged_, place);
 }
 
 void RequestFlow::acknowledge(const RocePacket& p, Place place, const FlowTerms& terms) {
   const std::uint8_t s = p.packet.aeth.syndrome;
   if (!is_assigned(s)) return;
+  if (terms.set_up_seen) tell_departures(p, place);
   if (is_rnr(s)) {
     if (rnr_naks++ == 0) first_rnr_frame = p.frame;
     return;
@@ -93,6 +98,23 @@ void RequestFlow::acknowledge(const RocePacket& p, Place place, const FlowTerms&
   if (!terms.set_up_seen) return;
   if (any_ && place > high_ && !ahead_) ahead_ = Ahead{{p.frame, p.at}, p.packet.bth.psn, 0, true, high_};
   check_msn(p, place, false);
+}
+
+/// What a known peer answers otherwise than the specification has it.
+void RequestFlow::tell_departures(const RocePacket& p, Place place) {
+  const auto it = seen_.find(place);
+  if (it == seen_.end()) return;
+  const Request& r = it->second;
+  const std::uint8_t s = p.packet.aeth.syndrome;
+  const Side responder = other(requester_);
+  if (is_ack(s) && r.is_short)
+    findings_.departs(
+        wire::ib::Departure::takes_short_first, p.frame, responder,
+        fmt::format(" took the {} of frame {}, which is shorter than the path MTU", answer_text(r.operation), r.frame));
+  const bool refused = s == (PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(wire::ib::Nak::remote_access_error));
+  if (refused && r.again && r.operation == Operation::read_request && r.dma_length == 0)
+    findings_.departs(wire::ib::Departure::looks_read_up_again, p.frame, responder,
+                      fmt::format(" refused the Read of no octets of frame {} when it came again", r.frame));
 }
 
 // IBA §9.7.7.1: an ACK of a PSN counts the messages up to it at least, and no more than there were.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "capture/findings.hpp"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::capture {
 
@@ -108,10 +109,21 @@ class IbFindings {
   void note(std::uint64_t frame, std::optional<Side> side, std::string text) {
     all_.note(frame, side, "", std::move(text));
   }
+  /// A departure that a known peer is known for, so that it is no finding: "the responder <text>". The first of each.
+  void departs(wire::ib::Departure what, std::uint64_t frame, Side side, std::string_view text) {
+    const auto bit = std::uint32_t{1} << static_cast<unsigned>(what);
+    if ((departed_ & bit) != 0) return;
+    departed_ |= bit;
+    const wire::ib::DepartureFacts& facts = wire::ib::facts_of(what);
+    all_.note(frame, side, facts.clause,
+              std::string("the ") + std::string(to_string(side)) + std::string(text) + ", as Linux does (quirk " +
+                  std::string(facts.name) + ")");
+  }
   const Findings& all() const { return all_; }
 
  private:
   Findings all_;
+  std::uint32_t departed_ = 0;
 };
 
 }  // namespace parley::capture

@@ -29,6 +29,7 @@ Result<ib::Options> options_of(const TransportOptions& options) {
 
 Roce::Roce(const RoceProviderOptions& options, ibcm::Agent agent, std::unique_ptr<nic::roce::RoceDevice> device)
     : options_(options),
+      play_((*wire::ib::find_quirk(options.play_quirk))->departures),
       rng_(options.seed),
       agent_(std::move(agent)),
       device_(std::move(device)),
@@ -317,6 +318,7 @@ Result<void> check_options(const RoceProviderOptions& options) {
   if (options.mtu < Mtu::octets_256 || options.mtu > Mtu::octets_4096)
     return fail(Errc::invalid_argument, "RoceProviderOptions::mtu is {a}; it is 1 to 5",
                 static_cast<std::int64_t>(options.mtu));
+  if (const auto quirk = wire::ib::find_quirk(options.play_quirk); !quirk) return tl::unexpected(quirk.error());
   if (options.ack_timeout == 0 || options.ack_timeout > 31)
     return fail(Errc::invalid_argument, "RoceProviderOptions::ack_timeout is {a}; it is 1 to 31", options.ack_timeout);
   if (auto r = positive(options.reply_timeout, "RoceProviderOptions::reply_timeout is {a} ns; it is more than 0"); !r)
@@ -339,12 +341,19 @@ constexpr std::uint8_t mra_timeout = 20;
 
 }  // namespace
 
-std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& options) {
+std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& given) {
+  const auto found = wire::ib::find_quirk(given.play_quirk);
+  PARLEY_ASSERT(found.has_value());
+  const wire::ib::Quirk& quirk = **found;
+  RoceProviderOptions options = given;
+  options.spec_timers = options.spec_timers || quirk.spec_timers;
+  if (quirk.ack_timeout != 0) options.ack_timeout = quirk.ack_timeout;
   ibcm::AgentOptions cm;
   cm.ca_guid = options.ca_guid;
   cm.seed = options.seed;
   cm.connections_max = agent_connections_max;
   cm.mra_timeout = mra_timeout;
+  cm.play = quirk.departures;
   cm.timers = {.kind = ibcm::Timers::Kind::back_off,
                .first = options.resend_first,
                .cap = options.resend_cap,
@@ -354,6 +363,7 @@ std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& opti
   nic.port_mtu = options.mtu;
   nic.seed = options.seed;
   nic.address_base = options.address_base;
+  nic.play = quirk.departures;
   nic.first_qpn = nic.first_srqn = 0;  // one of many hosts at an address may have gone before
   auto device = nic::roce::make_device(nic);
   PARLEY_ASSERT(agent.has_value() && device.has_value());

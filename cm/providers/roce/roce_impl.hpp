@@ -10,6 +10,7 @@
 // requesting |                                | over       | ConnectFailed
 // waiting    | the wait is over               | binding    | a new REQ
 // requesting | REP                            | open       | RTR, RTS, RTU; Established
+// requesting | REJ that names a path MTU      | requesting | a new REQ with that one; once
 // requesting | REJ by the peer's program      | over       | Rejected
 // (listener) | REQ                            | deciding   | ConnectRequest
 // deciding   | accept()                       | decided    | queued for the driver's turn
@@ -89,8 +90,9 @@ struct Connection {
   std::uint8_t ack_timeout = 0;
   std::uint8_t rnr_retry = 7;  // what the peer asks of this side
   Mtu mtu = Mtu::octets_1024;
-  wire::ib::CmPath path;  // from this side's view
-  std::size_t left = 0;   // requests that were not complete at the end
+  std::optional<Mtu> mtu_named{};  // initiator: by a peer that cannot use this side's
+  wire::ib::CmPath path;           // from this side's view
+  std::size_t left = 0;            // requests that were not complete at the end
   Instant start{};
   Steps steps;
   OwnQueues own;  // before the queue pair, which uses it
@@ -198,6 +200,7 @@ class Roce final : public RoceProvider {
   void refuse(Instant now, ibcm::ConnectionId id, wire::ib::CmReject reason);
   void decide(Connection& c, Instant now);
   void on_reply(Connection& c, Instant now, ibcm::ReplyReceived& event);
+  static std::optional<Mtu> mtu_named_by(const Connection& c, const wire::ib::CmRej& rej);
   void on_rejected(Connection& c, Instant now, ibcm::Rejected& event);
   void established(Connection& c, Instant now, Bytes private_data);
   Result<AhAttr> way_to_peer(const Connection& c);
@@ -245,7 +248,10 @@ class Roce final : public RoceProvider {
     core_->push(std::forward<E>(event));
   }
 
+  bool plays(wire::ib::Departure what) const { return play_.has(what); }
+
   RoceProviderOptions options_;
+  wire::ib::DepartureSet play_;
   Rng rng_;
   ibcm::Agent agent_;
   std::unique_ptr<nic::roce::RoceDevice> device_;  // before slots_: queue pairs go first

@@ -11,6 +11,7 @@ namespace parley::cm::roce {
 namespace {
 
 using wire::ib::CmReject;
+using wire::ib::Departure;
 
 constexpr std::uint8_t min_rnr_timer = 12;             // 0.64 ms; Linux's 0 is 655 ms
 constexpr std::size_t listeners_per_port = 64;         // of one port, each at an address of its own
@@ -74,6 +75,7 @@ void Roce::start_listening(Listener& l, const Address&) {
     options.sidr = type == QpType::ud;
     options.connected = !options.sidr;
     options.pending_max = agent_pending_max;
+    if (plays(Departure::drops_when_full)) options.when_full = ibcm::WhenFull::drop;
     if (const auto listening = agent_.listen(service, options); !listening) return failed(Errc::no_space);
   }
   there.push_back(l.id);
@@ -101,7 +103,7 @@ void Roce::request(Connection& c, Instant now) {
                                     "set ConnectOptions::local to one of them"));
   c.steps.transport = now - c.start;
   c.psn = next_psn();
-  c.mtu = options_.mtu;
+  c.mtu = c.mtu_named.value_or(options_.mtu);
   if (c.datagrams()) return request_service(c, now);
   c.ack_timeout = options_.ack_timeout;
   ibcm::ConnectParameters p;
@@ -209,6 +211,7 @@ std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::R
   c.options.retry_count = req.retry_count;
   c.rnr_retry = req.rnr_retry_count;
   c.mtu = static_cast<Mtu>(req.path_mtu);
+  if (plays(Departure::takes_path_mtu)) c.mtu = req.path_mtu == 0 ? options_.mtu : std::min(c.mtu, options_.mtu);
   c.path = req.primary;
   std::swap(c.path.local_gid, c.path.remote_gid);
   return made;
@@ -260,7 +263,8 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   // IBA Annex A11.
   if (!header) return refuse(now, event.id, CmReject::consumer);
   if (event.qp_type != ibcm::QpType::rc) return refuse(now, event.id, CmReject::invalid_transport_service);
-  if (req.path_mtu < 1 || req.path_mtu > static_cast<std::uint8_t>(options_.mtu)) {
+  const bool any_mtu = plays(Departure::takes_path_mtu);
+  if (!any_mtu && (req.path_mtu < 1 || req.path_mtu > static_cast<std::uint8_t>(options_.mtu))) {
     const auto largest =
         static_cast<std::uint8_t>(static_cast<unsigned>(options_.mtu) << 4);  // as it stands in the REQ
     (void)agent_.reject(now, event.id, {.reason = CmReject::invalid_path_mtu, .info = ConstBytes(&largest, 1)});
@@ -268,6 +272,7 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   }
   const Address peer = address_of_gid(event.from.source, header->source.port);
   const EndpointId id = admit(*l, peer, now);
+  if (id == 0 && plays(Departure::drops_when_full)) return agent_.ignore(event.id);
   if (id == 0) return refuse(now, event.id, CmReject::no_resources);
   ask(*l, id, connection_of(*l, event, local, peer), bytes_of(req.private_data, PARLEY_CMA_HEADER_LEN), now);
 }
@@ -326,7 +331,7 @@ Result<void> Roce::to_rtr(Connection& c) {
   rtr.dest_qp_num = c.remote_qpn;
   rtr.rq_psn = c.psn;
   rtr.max_dest_rd_atomic = c.depths.ird;
-  rtr.min_rnr_timer = min_rnr_timer;
+  rtr.min_rnr_timer = plays(Departure::slow_rnr_timer) ? std::uint8_t{0} : min_rnr_timer;
   return c.qp->modify(rtr);
 }
 
@@ -358,6 +363,15 @@ void Roce::on_reply(Connection& c, Instant now, ibcm::ReplyReceived& event) {
   established(c, now, bytes_of(rep.private_data));
 }
 
+/// IBA §12.6.7.2 reason 26: the additional information has the largest MTU that the peer can use, in the bits where it stands in the
+/// REQ. None: it names none that is smaller than the one asked for.
+std::optional<Mtu> Roce::mtu_named_by(const Connection& c, const wire::ib::CmRej& rej) {
+  if (rej.reason != CmReject::invalid_path_mtu || rej.info_length == 0) return std::nullopt;
+  const auto code = static_cast<Mtu>(rej.info[0] >> 4);
+  if (code < Mtu::octets_256 || code >= c.mtu) return std::nullopt;
+  return code;
+}
+
 void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
   const CmReject reason = event.reject.reason;
   if (c.live()) {
@@ -366,6 +380,12 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
                         plain_failure(step::data, Errc::peer_reset, {}, reject_sentence(reason),
                                       "the peer's side gave the connection up: look at its log"),
                         false);
+  }
+  // Once, with what the peer named; whoever then names another does not know.
+  if (const auto named = mtu_named_by(c, event.reject); named && c.phase == Phase::requesting && !c.mtu_named) {
+    c.mtu_named = *named;
+    leave_agent(c);
+    return request(c, now);
   }
   if (c.initiator && reason == CmReject::consumer) {
     set_deadline(c, never);

@@ -156,6 +156,27 @@ TEST(CaptureRoce, LosesNothingOverTheEndOfThePsns) {
   EXPECT_EQ(c.judgement.why, "1 packet is not in the capture");
 }
 
+// Without the set-up the path MTU is not known, and so not how many PSNs a Read takes.
+TEST(CaptureRoce, ResponsesOfALongReadAreNotMissingWhereTheSetUpIs) {
+  for (const bool goes_on : {true, false}) {
+    RoceTalk t;
+    wire::ib::Packet read = t.packet(0, Operation::read_request, 1000);
+    read.reth = {0x1000, 0x77, 10 * 256};
+    t.put(0, read);
+    t.data(1, Operation::read_response_first, 1000, 256);
+    for (std::uint32_t i = 1; i < 9; ++i) t.data(1, Operation::read_response_middle, 1000 + i, 256);
+    t.data(1, Operation::read_response_last, 1009, 256);
+    if (goes_on) {
+      t.data(0, Operation::send_only, 1010);
+      t.ack(1, 1010, 2);
+    }
+    EXPECT_EQ(only_roce(test::analyse(t.frames)).ib->ends[0].missing_packets, 0u);
+    // What is really missing still is.
+    t.ack(1, goes_on ? 1012 : 1011, 4);
+    EXPECT_EQ(only_roce(test::analyse(t.frames)).ib->ends[0].missing_packets, 2u);
+  }
+}
+
 TEST(CaptureRoce, OrderWithinAMillisecondProvesNothing) {
   for (const Duration later : {Duration(900us), Duration(2ms)}) {
     RoceTalk t;
@@ -207,6 +228,77 @@ TEST(CaptureRoce, AResponderThatWasStartedAgainIsNotTakenForABrokenOne) {
       EXPECT_EQ(keys_of(r), "warning cm.restarted frame 4 responder");
       EXPECT_EQ(only_roce(r).outcome, Outcome::established);
     }
+}
+
+/// The notes that name a departure: "frame N side: quirk".
+std::string departures_of(const FileReport& r) {
+  std::string out;
+  for (const auto& c : r.connections)
+    for (const auto& f : c.findings)
+      if (const auto at = f.text.find("(quirk "); at != std::string::npos && f.severity == Severity::note)
+        out += fmt::format("frame {} {}: {}", f.frame, f.side ? to_string(*f.side) : "", f.text.substr(at));
+  return out;
+}
+
+// What a known peer is known for is told as its quirk, and is no finding.
+TEST(CaptureRoce, DeparturesOfAKnownPeerAreNotesThatNameThem) {
+  RoceTalk late;
+  late.set_up().close();
+  late.cm(0, late.req(), 5s);
+  wire::ib::CmRep other = late.rep();
+  other.local_comm_id = 0xCCCC;
+  late.cm(1, other);
+  EXPECT_EQ(keys_of(test::analyse(late.frames)), "");
+  EXPECT_EQ(departures_of(test::analyse(late.frames)), "frame 7 responder: (quirk forgets-in-timewait)");
+
+  RoceTalk mtu;
+  wire::ib::CmReq req = mtu.req();
+  req.path_mtu = 0;
+  mtu.cm(0, req);
+  mtu.cm(1, mtu.rep());
+  EXPECT_EQ(keys_of(test::analyse(mtu.frames)), "error cm.path-mtu frame 1 initiator");
+  EXPECT_EQ(departures_of(test::analyse(mtu.frames)), "frame 2 responder: (quirk takes-path-mtu)");
+
+  RoceTalk type;
+  req = type.req();
+  req.service = wire::ib::CmService::rd;
+  type.cm(0, req);
+  type.cm(1, RoceTalk::rej(1, CmAbout::req, wire::ib::CmReject::consumer));
+  EXPECT_EQ(departures_of(test::analyse(type.frames)), "frame 2 responder: (quirk rejects-service-type)");
+
+  RoceTalk shorter;
+  shorter.set_up();
+  shorter.data(0, Operation::send_first, 0xFFFFFE, 100);
+  shorter.ack(1, 0xFFFFFE, 0);
+  EXPECT_EQ(keys_of(test::analyse(shorter.frames)), "error ib.length frame 4 initiator");
+  EXPECT_EQ(departures_of(test::analyse(shorter.frames)), "frame 5 responder: (quirk takes-short-first)");
+
+  RoceTalk again;
+  again.set_up();
+  wire::ib::Packet read = again.packet(0, Operation::read_request, 0xFFFFFE);
+  read.reth = {0x1000, 0x77, 0};
+  again.put(0, read);
+  again.data(1, Operation::read_response_only, 0xFFFFFE, 0);
+  again.put(0, read);
+  again.ack(1, 0xFFFFFE, 1, 0x62);
+  EXPECT_EQ(departures_of(test::analyse(again.frames)), "frame 7 responder: (quirk looks-read-up-again)");
+}
+
+// Whoever does the same in order is not told to have a quirk.
+TEST(CaptureRoce, WhatIsInOrderNamesNoQuirk) {
+  RoceTalk t;
+  t.set_up();
+  t.data(0, Operation::send_first, 0xFFFFFE, 256);
+  t.ack(1, 0xFFFFFE, 0);
+  wire::ib::Packet read = t.packet(0, Operation::read_request, 0x0);
+  read.reth = {0x1000, 0x77, 8};
+  t.put(0, read);
+  t.ack(1, 0, 1, 0x62);
+  EXPECT_EQ(departures_of(test::analyse(t.frames)), "");
+  RoceTalk rejected;
+  rejected.cm(0, rejected.req());
+  rejected.cm(1, RoceTalk::rej(1, CmAbout::req, wire::ib::CmReject::consumer));
+  EXPECT_EQ(departures_of(test::analyse(rejected.frames)), "");
 }
 
 // A rejection that was not remembered is made anew for each repetition, and those before were held up.

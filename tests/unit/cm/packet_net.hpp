@@ -101,7 +101,8 @@ class Net {
     Duration later{};
   };
   std::function<Fate(const std::string& name, std::size_t nth)> fate;
-  std::vector<std::string> sent;  ///< names, in order
+  std::function<void(MutBytes packet)> change;  ///< what becomes of a packet on its way
+  std::vector<std::string> sent;                ///< names, in order
 
  private:
   friend class Host;
@@ -116,6 +117,7 @@ class Net {
     const Fate happens = fate ? fate(name, counts_[name]++) : Fate{};
     sent.push_back(name);
     Bytes whole(packet.begin(), packet.end());
+    if (change) change(whole);
     whole.resize(packet.size() + PARLEY_IB_ICRC_LEN);
     for (const auto& host : hosts_) {
       if (host->ip.octets != path.peer.octets) continue;

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "tests/unit/cm/packet_net.hpp"
 #include "tests/unit/printing.hpp"
+#include "wire/ib/quirks.hpp"
 
 namespace parley::roce_provider_test {
 namespace {
@@ -163,6 +164,102 @@ TEST(RoceProvider, GivesUpAfterTheReplyTimeout) {
   EXPECT_EQ(p.client.last<cm::ConnectFailed>()->why.code, Errc::timed_out);
   EXPECT_GE(p.net.now - begin, 3s);
   EXPECT_LE(p.net.now - begin, 4s);
+}
+
+/// A server and a client whose HCAs have different path MTUs.
+struct TwoMtus {
+  TwoMtus(Mtu of_server, Mtu of_client)
+      : server(net.add_host(1, {.mtu = of_server})), client(net.add_host(2, {.mtu = of_client})) {
+    server.on_request = [this](cm::ConnectRequest& request) {
+      accepted = request.id;
+      (void)accepted.create_qp(a.qp());
+      (void)a.recv(*accepted.qp(), 0, 8192);
+      (void)accepted.accept({});
+    };
+    listener = *server.cm.listen(Address::v4(192, 0, 2, 1, port));
+    EXPECT_TRUE(net.run_until([this] { return server.last<cm::Listening>() != nullptr; }));
+    cm::ConnectOptions options;
+    options.qp = b.qp();
+    connected = *client.cm.connect(Address::v4(192, 0, 2, 1, port), options);
+  }
+  Net net;
+  Host& server;
+  Host& client;
+  Verbs a{server.cm.device()}, b{client.cm.device()};
+  cm::Id listener, connected, accepted;
+};
+
+// IBA §12.6.7.2 reason 26: the REJ names the largest MTU that the server can use.
+TEST(RoceProvider, TriesAgainWithThePathMtuThatTheRejectionNames) {
+  TwoMtus p(Mtu::octets_512, Mtu::octets_4096);
+  ASSERT_TRUE(p.net.run_until([&] { return p.server.last<cm::Established>() && p.client.last<cm::Established>(); }));
+  for (const auto* up : {p.client.last<cm::Established>(), p.server.last<cm::Established>()})
+    EXPECT_EQ(std::get<ib::Parameters>(up->parameters).path_mtu, Mtu::octets_512);
+  EXPECT_EQ(p.client.all<cm::Retrying>().size(), 0u);
+  EXPECT_EQ(std::count(p.net.sent.begin(), p.net.sent.end(), "REQ"), 2);
+  EXPECT_EQ(std::count(p.net.sent.begin(), p.net.sent.end(), "REJ"), 1);
+  ASSERT_TRUE(p.b.send(*p.connected.qp(), 0, 8000));
+  ASSERT_TRUE(p.net.run_until([&] { return p.a.saw(WcOpcode::recv); }));
+  EXPECT_EQ(std::count(p.net.sent.begin(), p.net.sent.end(), "RC SEND Middle"), 14);
+}
+
+TEST(RoceProvider, ASmallerPathMtuOfTheClientIsTaken) {
+  TwoMtus p(Mtu::octets_4096, Mtu::octets_512);
+  ASSERT_TRUE(p.net.run_until([&] { return p.server.last<cm::Established>() && p.client.last<cm::Established>(); }));
+  EXPECT_EQ(std::count(p.net.sent.begin(), p.net.sent.end(), "REJ"), 0);
+}
+
+// A REJ that names no smaller MTU is the end, and so is a second one, whatever it names.
+TEST(RoceProvider, AsksOnceForAPathMtuThatARejectionNames) {
+  struct Named {
+    std::vector<int> codes;  // in the first REJ, in the second; those behind them are as the server has them: 1
+    std::ptrdiff_t requests;
+  };
+  for (const Named& named : {Named{{0}, 1}, Named{{3}, 1}, Named{{6}, 1}, Named{{2, 2}, 2}, Named{{2}, 2}}) {
+    SCOPED_TRACE(testing::PrintToString(named.codes));
+    TwoMtus p(Mtu::octets_256, Mtu::octets_1024);
+    std::size_t rejected = 0;
+    p.net.change = [&](MutBytes packet) {
+      Bytes whole(packet.begin(), packet.end());
+      whole.resize(packet.size() + PARLEY_IB_ICRC_LEN);
+      auto message = wire::ib::CmMessage::parse(wire::ib::Packet::parse(whole)->payload);
+      if (!message || message->type() != wire::ib::CmMessageType::rej || rejected >= named.codes.size()) return;
+      std::get<wire::ib::CmRej>(message->body).info[0] = static_cast<std::uint8_t>(named.codes[rejected++] << 4);
+      message->emit(packet.last(PARLEY_IB_MAD_LEN));
+    };
+    ASSERT_TRUE(p.net.run_until([&] { return p.client.last<cm::ConnectFailed>() != nullptr; }, 1s));
+    EXPECT_EQ(std::count(p.net.sent.begin(), p.net.sent.end(), "REQ"), named.requests);
+    EXPECT_EQ(std::count(p.net.sent.begin(), p.net.sent.end(), "REJ"), named.requests);
+  }
+}
+
+// What "rxe" plays between two Parleys: they get along, with its timers and its RNR NAKs.
+TEST(RoceProvider, PlaysAQuirkOfTheTable) {
+  for (const wire::ib::Quirk& quirk : wire::ib::all_quirks()) {
+    SCOPED_TRACE(quirk.name);
+    cm::RoceProviderOptions plays;
+    plays.play_quirk = quirk.name;
+    EXPECT_TRUE(cm::check_options(plays));
+    Pair p(plays);
+    p.connect();
+    ASSERT_TRUE(p.net.run_until([&] { return p.up(); }));
+    EXPECT_EQ(std::get<ib::Parameters>(p.client.last<cm::Established>()->parameters).timeout, 19);
+    ASSERT_TRUE(p.connected.disconnect());
+    ASSERT_TRUE(p.net.run_until([&] { return p.client.last<cm::Disconnected>() != nullptr; }));
+    // No REP within Linux's 6.1 s: the first REQ is not repeated before that.
+    Pair slow(plays);
+    slow.net.fate = [](const std::string& name, std::size_t nth) {
+      return Net::Fate{name == "REQ" && nth == 0 ? 0 : 1};
+    };
+    const Instant begin = slow.net.now;
+    slow.connect();
+    ASSERT_TRUE(slow.net.run_until([&] { return slow.up(); }));
+    EXPECT_GE(slow.net.now - begin, 6144ms);
+    EXPECT_LT(slow.net.now - begin, 6200ms);
+  }
+  cm::RoceProviderOptions nobody;
+  nobody.play_quirk = "nobody";
+  EXPECT_FALSE(cm::check_options(nobody));
 }
 
 // Each message of set-up and tear-down lost once: it only takes longer.

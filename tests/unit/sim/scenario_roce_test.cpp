@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include "sim/record/record.hpp"
 #include "sim/run/run.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -45,6 +47,41 @@ std::vector<std::string> refusals_with(std::string_view old_text, std::string_vi
   EXPECT_NE(at, std::string::npos) << old_text;
   text.replace(at, old_text.size(), new_text);
   return refusals(text);
+}
+
+RunReport run_with(std::string_view hca_of_a, std::string_view hca_of_b, std::uint64_t seed) {
+  std::string text(good_roce);
+  text.replace(text.find("engine"), 15, fmt::format("engine = \"roce\"\nhca = {{ {} }}", hca_of_a));
+  const std::string_view old = "hca = { resend_first = \"10ms\" }";
+  text.replace(text.find(old), old.size(), fmt::format("hca = {{ {} }}", hca_of_b));
+  text += "messages = 3\noctets = 5000\n";
+  const auto read = parse_scenario(text, "x.toml");
+  EXPECT_TRUE(read) << read.error().front().to_string();
+  RunOptions options;
+  options.seed = seed;
+  return run_scenario(*read, options);
+}
+
+// The smaller one is in force, whichever side has it.
+TEST(ScenarioRoce, HostsWithDifferentPathMtusConnect) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed)
+    for (const bool turned : {false, true}) {
+      const RunReport report = run_with(turned ? "mtu = 256" : "mtu = 1024", turned ? "mtu = 1024" : "mtu = 256", seed);
+      EXPECT_TRUE(report.passed()) << (report.violations.empty() ? connections_text(report)
+                                                                 : report.violations.front().text);
+      EXPECT_EQ(report.established, 1u);
+    }
+}
+
+TEST(ScenarioRoce, AHostPlaysAQuirkOfTheTable) {
+  for (const std::string_view other : {"linger = \"5s\"", "play_quirk = \"rxe\""}) {
+    const RunReport report = run_with("play_quirk = \"rxe\"", other, 1);
+    EXPECT_TRUE(report.passed()) << (report.violations.empty() ? connections_text(report)
+                                                               : report.violations.front().text);
+    EXPECT_EQ(report.established, 1u);
+  }
+  EXPECT_THAT(refusals_with("resend_first = \"10ms\"", "play_quirk = \"siw\""),
+              ElementsAre(HasSubstr("no quirk of RoCE has this name")));
 }
 
 TEST(ScenarioRoce, IsReadAndWritten) {

@@ -30,7 +30,7 @@ replay::PlayOptions lenient() {
 
 RocePlayed play(const RoceRecording& recording, Side side, const RoceRecording* program = nullptr) {
   if (const std::string why = why_not_playable(recording, side); !why.empty()) return {"cannot: " + why, {}, {}};
-  const auto result = replay_in_simulator(recording, side, lenient(), {}, program);
+  const auto result = replay_in_simulator(recording, side, {.play = lenient()}, program);
   if (!result) return {"cannot: " + result.error().text, {}, {}};
   return {result->played.difference ? result->played.difference->what : "same", result->played, result->events};
 }
@@ -131,7 +131,7 @@ TEST(ToolsReplayRoce, AFieldThatIsIgnoredIsToldAndDoesNotCount) {
       if (auto* rep = std::get_if<wire::ib::CmRep>(&step.cm->body)) rep->rnr_retry_count ^= 1;
   replay::PlayOptions options;
   options.ignored.set(static_cast<std::size_t>(replay::Compared::rnr_retry_count));
-  const auto result = replay_in_simulator(changed, Side::initiator, options, {}, &all.front());
+  const auto result = replay_in_simulator(changed, Side::initiator, {.play = options}, &all.front());
   ASSERT_TRUE(result);
   EXPECT_FALSE(result->played.difference) << result->played.difference->what;
   EXPECT_EQ(result->played.ignored, 1U);

@@ -125,8 +125,7 @@ TEST(ToolsReplay, AChangedOctetOfTheRecordingIsTheFirstDifference) {
         victim.payload.back() ^= 0x40;
       else
         continue;
-      const auto result =
-          replay_in_simulator(changed, side, {.play = {}, .quirk = {}, .pcapng = {}, .program = &*clean});
+      const auto result = replay_in_simulator(changed, side, {}, &*clean);
       ASSERT_TRUE(result);
       ASSERT_TRUE(result->played.difference) << describe(victim);
       ASSERT_TRUE(result->played.difference->recorded && result->played.difference->live);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "wire/ib/quirks.hpp"
+
+#include <array>
+
+namespace parley::wire::ib {
+namespace {
+
+using enum Departure;
+
+constexpr DepartureFacts facts[] = {
+    {forgets_in_timewait, "forgets-in-timewait", "IBA §12.9",
+     "forgets IDs and queue pair of a connection when its timewait begins: a REQ that comes late is a new request",
+     "late-req-in-timewait in docs/interop/linux-6.1-rxe.md; cm_enter_timewait() in drivers/infiniband/core/cm.c"},
+    {leaves_rep_to_timer, "leaves-rep-to-timer", "",
+     "answers a REQ that comes again while its REP is out with silence: its timer sends the REP",
+     "duplicate-req in docs/interop/linux-6.1-rxe.md; cm_dup_req_handler() in drivers/infiniband/core/cm.c"},
+    {drops_unknown_rep, "drops-unknown-rep", "IBA §12.6.7.2", "drops a REP that nobody waits for, without a REJ",
+     "rep-for-nobody in docs/interop/linux-6.1-rxe.md; cm_rep_handler() in drivers/infiniband/core/cm.c"},
+    {drops_class_version, "drops-class-version", "IBA §12.6.7.2",
+     "drops messages of another class version of the CM, without a REJ",
+     "class-version-1 and class-version-3 in docs/interop/linux-6.1-rxe.md: the MAD layer has no agent for them"},
+    {rejects_service_type, "rejects-service-type", "IBA §12.6.7.2",
+     "rejects a transport service type that it does not know as the consumer (28), not as what it is (9)",
+     "service-type-rd and service-type-extended-5 in docs/interop/linux-6.1-rxe.md"},
+    {takes_path_mtu, "takes-path-mtu", "IBA §12.6.7.2",
+     "does not look at the path MTU of a REQ: 0 is accepted, and above 5 nothing is said",
+     "path-mtu-0 and path-mtu-7 in docs/interop/linux-6.1-rxe.md"},
+    {drops_when_full, "drops-when-full", "", "drops a REQ for which its listener's backlog has no room",
+     "cm_destroy_id() with ENOMEM in drivers/infiniband/core/cm.c: the peer is to try again"},
+    {gives_up_in_silence, "gives-up-in-silence", "IBA §12.9",
+     "says nothing when it gives a REQ or REP up, until its program destroys the ID",
+     "rep-retries-are-counted in docs/interop/linux-6.1-rxe.md; cm_process_send_error() in "
+     "drivers/infiniband/core/cm.c"},
+    {forgets_rejected, "forgets-rejected", "", "takes a REQ that it rejected, and that comes again, for a new request",
+     "cm_reset_to_idle() in drivers/infiniband/core/cm.c, which is called behind each REJ"},
+    {counts_milliseconds, "counts-milliseconds", "IBA §12.7.9",
+     "rounds the times of the CM to powers of two in milliseconds: 4,096 ms where 4,295 ms are meant",
+     "rxe61_unreachable.pcap; cm_convert_to_ms() in drivers/infiniband/core/cm.c"},
+    {drops_lap, "drops-lap", "IBA §12.8.2", "drops a LAP over RoCE, and one for nobody, without an APR",
+     "cm_lap_handler() in drivers/infiniband/core/cm.c; the cases lap-* in docs/interop/linux-6.1-rxe.md"},
+    {takes_any_source, "takes-any-source", "",
+     "takes a message by its communication IDs, from whatever address it comes",
+     "cm_acquire_id() in drivers/infiniband/core/cm.c looks at the IDs alone"},
+    {takes_short_mad, "takes-short-mad", "IBA §13.4.2", "takes MADs of less than 256 octets, and those with a pad",
+     "mad-of-200-octets and gsi-pad in docs/interop/linux-6.1-rxe.md"},
+    {looks_read_up_again, "looks-read-up-again", "IBA §9.7.5.1.4",
+     "looks the key of a Read of no octets up when the Read is repeated, and refuses it then",
+     "duplicate-read in docs/interop/linux-6.1-rxe.md; rxe_recheck_mr() in drivers/infiniband/sw/rxe/rxe_resp.c"},
+    {takes_short_first, "takes-short-first", "IBA §9.7.4.1",
+     "takes a First or Middle packet of a Send that is shorter than the path MTU",
+     "first-shorter-than-mtu in docs/interop/linux-6.1-rxe.md; check_length() in drivers/infiniband/sw/rxe/rxe_resp.c"},
+    {retries_for_ever, "retries-for-ever", "IBA §9.9.2.1.2", "takes the retry count 7 for endless",
+     "rxe_completer() in drivers/infiniband/sw/rxe/rxe_comp.c"},
+    {slow_rnr_timer, "slow-rnr-timer", "", "asks for 655.36 ms in each RNR NAK (code 0)",
+     "rxe61_errors_loss.pcap; cm_init_qp_rtr_attr() in drivers/infiniband/core/cm.c"},
+    {acks_one_by_one, "acks-one-by-one", "", "sends an ACK of its own for each request that asks for one",
+     "rxe61_data.pcap; acknowledge() in drivers/infiniband/sw/rxe/rxe_resp.c"},
+};
+
+constexpr Quirk none{};
+
+constexpr Quirk ib_cm{
+    .name = "ib_cm",
+    .summary =
+        "The InfiniBand CM of Linux, above whatever RNIC: no memory of ended connections, no answer to what it does "
+        "not know, timers of its own.",
+    .evidence = "measured on Linux 6.1.192 (docs/interop/linux-6.1-rxe.md) and its source",
+    .departures = {forgets_in_timewait, leaves_rep_to_timer, drops_unknown_rep, drops_class_version,
+                   rejects_service_type, takes_path_mtu, drops_when_full, gives_up_in_silence, forgets_rejected,
+                   counts_milliseconds, drops_lap, takes_any_source, slow_rnr_timer},
+    .spec_timers = true,
+    .ack_timeout = 19,
+};
+
+constexpr Quirk rxe{
+    .name = "rxe",
+    .summary =
+        "Linux's software RoCE (rxe) under its CM: as ib_cm, with loose checks of lengths and an ACK for each request.",
+    .evidence = "measured on Linux 6.1.192 (docs/interop/linux-6.1-rxe.md) and its source",
+    .departures = {forgets_in_timewait, leaves_rep_to_timer, drops_unknown_rep, drops_class_version,
+                   rejects_service_type, takes_path_mtu, drops_when_full, gives_up_in_silence, forgets_rejected,
+                   counts_milliseconds, drops_lap, takes_any_source, takes_short_mad, looks_read_up_again,
+                   takes_short_first, retries_for_ever, slow_rnr_timer, acks_one_by_one},
+    .spec_timers = true,
+    .ack_timeout = 19,
+};
+
+constexpr std::array table{ib_cm, rxe};
+
+}  // namespace
+
+std::span<const DepartureFacts> all_departures() { return facts; }
+
+const DepartureFacts& facts_of(Departure what) { return facts[static_cast<std::size_t>(what)]; }
+
+Result<const Quirk*> find_quirk(std::string_view name) {
+  if (name.empty()) return &none;
+  for (const Quirk& quirk : table)
+    if (quirk.name == name) return &quirk;
+  return fail(Errc::invalid_argument,
+              "no quirk of RoCE has this name; wire/ib/quirks.hpp and `parley quirks` list them");
+}
+
+std::span<const Quirk> all_quirks() { return table; }
+
+}  // namespace parley::wire::ib

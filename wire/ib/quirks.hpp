@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Known departures of real InfiniBand and RoCE peers from the specification, as data, and what else makes them tell apart. One table
+// serves all: cm/ibcm, cm/providers/roce and nic/roce play an entry (RoceProviderOptions::play_quirk), `parley pcap check` names the
+// departure where a capture shows one, and `parley quirks` lists them. No code tests for a peer by name: it asks for a departure.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "parley/result.hpp"
+
+namespace parley::wire::ib {
+
+enum class Departure : std::uint8_t {
+  // The CM.
+  forgets_in_timewait,
+  leaves_rep_to_timer,
+  drops_unknown_rep,
+  drops_class_version,
+  rejects_service_type,
+  takes_path_mtu,
+  drops_when_full,
+  gives_up_in_silence,
+  forgets_rejected,
+  counts_milliseconds,
+  drops_lap,
+  takes_any_source,
+  takes_short_mad,
+  // The transport.
+  looks_read_up_again,
+  takes_short_first,
+  retries_for_ever,
+  slow_rnr_timer,
+  acks_one_by_one,
+};
+
+struct DepartureFacts {
+  Departure what{};
+  std::string_view name;      ///< "forgets-in-timewait"
+  std::string_view clause;    ///< what it departs from; empty: the specification leaves it open
+  std::string_view summary;   ///< goes on after the peer's name
+  std::string_view evidence;  ///< where it was seen
+};
+
+class DepartureSet {
+ public:
+  constexpr DepartureSet() = default;
+  constexpr DepartureSet(std::initializer_list<Departure> those) {
+    for (const Departure d : those) bits_ |= bit(d);
+  }
+  constexpr bool has(Departure d) const { return (bits_ & bit(d)) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  bool operator==(const DepartureSet&) const = default;
+
+ private:
+  static constexpr std::uint32_t bit(Departure d) { return std::uint32_t{1} << static_cast<unsigned>(d); }
+  std::uint32_t bits_ = 0;
+};
+
+struct Quirk {
+  std::string_view name;
+  std::string_view summary;   ///< one sentence for users
+  std::string_view evidence;  ///< where it was seen
+  DepartureSet departures{};
+  bool spec_timers = false;      ///< repeats its messages after the response timeouts alone
+  std::uint8_t ack_timeout = 0;  ///< that it asks for in a REQ; 0: as configured
+};
+
+/// All of them, in the order of the enumeration.
+std::span<const DepartureFacts> all_departures();
+const DepartureFacts& facts_of(Departure what);
+/// The entry of that name; the empty name gives a peer without departures. Errors: invalid_argument.
+Result<const Quirk*> find_quirk(std::string_view name);
+/// All named entries, in a stable order.
+std::span<const Quirk> all_quirks();
+
+}  // namespace parley::wire::ib
