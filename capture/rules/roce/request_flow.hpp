@@ -70,8 +70,8 @@ class RequestFlow {
     std::uint16_t payload = 0;
     std::uint32_t span = 1;  // PSNs that it takes: those of a Read's responses
     std::uint32_t dma_length = 0;
-    std::uint64_t headers = 0;            // digest
-    std::optional<std::uint64_t> octets;  // digest of the payload; of a cut one not known
+    std::uint32_t headers = 0;            // CRC-32
+    std::optional<std::uint32_t> octets;  // CRC-32 of the payload; of a cut one not known
     std::uint64_t frame = 0;
     std::optional<std::uint32_t> completed;  // messages up to here and with it, mod 2^24; if all before were seen
     std::optional<std::uint64_t> original;   // of an atomic: what was answered
@@ -90,6 +90,7 @@ class RequestFlow {
   static std::uint32_t psn_of(Place place) { return static_cast<std::uint32_t>(place & 0xFFFFFF); }
   Request read(const RocePacket& p, const FlowTerms& terms) const;
   Requests::iterator covering(Place place);
+  Requests::iterator remember(Place place, const Request& r);
   bool is_another_use(Place place, const Request& r) const;
   void restart();
   bool repeated(const RocePacket& p, Place place, const Request& r);
@@ -112,6 +113,7 @@ class RequestFlow {
   IbFindings& findings_;
   Side requester_;
   Requests seen_;
+  Requests::node_type spare_;  // of the last one that was forgotten
   bool any_ = false;
   Place start_ = 0;             // the agreed first one; 0: not known
   Place first_ = 0, high_ = 0;  // the first one seen, and the last one in use
