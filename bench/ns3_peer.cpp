@@ -7,6 +7,7 @@ namespace parley::bench {
 
 std::string ns3_missing() { return "this build has no ns-3 (Debian: libns3-dev)"; }
 SimSample ns3_bulk(const BulkWork&) { return {}; }
+SimSample ns3_datagrams(const BulkWork&) { return {}; }
 SimSample ns3_connections(const ConnectionWork&) { return {}; }
 
 }  // namespace parley::bench
@@ -116,6 +117,33 @@ struct Bulk : Pair {
   Ptr<Socket> listener, sender;
 };
 
+// ---- datagrams ---------------------------------------------------------------------------------------------------
+
+/// Sent in bursts that the device's queue holds, so that ns-3 has few events of the sender's own: its best case.
+struct Datagrams : Pair {
+  static constexpr std::uint32_t burst = 50;
+  static constexpr std::uint32_t headers = 8 + 20 + 2;  // UDP, IPv4, PPP
+  explicit Datagrams(const BulkWork& work) {
+    receiver = Socket::CreateSocket(nodes.Get(1), ns3::UdpSocketFactory::GetTypeId());
+    receiver->Bind(ns3::InetSocketAddress(ns3::Ipv4Address::GetAny(), port));
+    receiver->SetRecvCallback(ns3::MakeCallback(&Datagrams::on_octets, this));
+    sender = Socket::CreateSocket(nodes.Get(0), ns3::UdpSocketFactory::GetTypeId());
+    sender->Connect(server);
+    Simulator::ScheduleNow(&Datagrams::send, this);
+    Simulator::Stop(ns3::MicroSeconds(work.virtual_us));
+    run();
+  }
+  void send() {
+    for (std::uint32_t i = 0; i < burst; ++i) sender->Send(Create<Packet>(sim_datagram));
+    const double ns = 1e9 * burst * (sim_datagram + headers) * 8 / static_cast<double>(sim_rate_bps);
+    Simulator::Schedule(ns3::NanoSeconds(static_cast<std::int64_t>(ns) + 1), &Datagrams::send, this);
+  }
+  void on_octets(Ptr<Socket> from) {
+    while (Ptr<Packet> packet = from->Recv()) sample.octets += packet->GetSize();
+  }
+  Ptr<Socket> receiver, sender;
+};
+
 // ---- short connections -------------------------------------------------------------------------------------------
 
 struct Connections : Pair {
@@ -173,6 +201,9 @@ struct Connections : Pair {
 std::string ns3_missing() { return {}; }
 SimSample ns3_bulk(const BulkWork& work) {
   return in_child([&] { return Bulk(work).sample; });
+}
+SimSample ns3_datagrams(const BulkWork& work) {
+  return in_child([&] { return Datagrams(work).sample; });
 }
 SimSample ns3_connections(const ConnectionWork& work) {
   return in_child([&] { return Connections(work).sample; });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley pcap check` beside tshark: whole processes on the same file, user and system time, in turn. For each mix of
-// bench/capture_mix.hpp a capture is made, checked by both, and deleted; how many FPDUs were put in is known, so what
-// either finds is counted against it. docs/performance.md says what each figure is for.
+// bench/capture_mix.hpp and of bench/capture_roce.hpp a capture is made, checked by both, and deleted; how many FPDUs or messages
+// were put in is known, so what either finds is counted against it. docs/performance.md says what each figure is for.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bench/capture_mix.hpp"
+#include "bench/capture_roce.hpp"
 #include "bench/harness.hpp"
 #include "wire/pcapng.hpp"
 
@@ -29,7 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* filter = "iwarp_mpa";
 constexpr double resident_goal_mb = 64;
 
 struct Ran {
@@ -62,8 +62,9 @@ Ran run_program(const std::vector<std::string>& arguments, const std::string& ou
           .status = WIFEXITED(status) ? WEXITSTATUS(status) : 128};
 }
 
-/// Makes the file piece by piece, so that its size does not matter.
-MixTotals write_capture(const fs::path& path, Mix mix, std::uint64_t packets, bool pcapng) {
+/// Makes the file piece by piece, so that its size does not matter: `make` gives its packets to the sink that it is handed.
+template <class Make>
+void write_capture(const fs::path& path, bool pcapng, Make make) {
   std::ofstream file(path, std::ios::binary);
   Bytes buffer;
   const auto drain = [&](std::size_t above) {
@@ -71,33 +72,31 @@ MixTotals write_capture(const fs::path& path, Mix mix, std::uint64_t packets, bo
     file.write(reinterpret_cast<const char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
     buffer.clear();
   };
-  MixTotals totals;
   if (pcapng) {
     wire::PcapngWriter writer(buffer, {.application = "pcap_check_bench", .hardware = {}, .system = {}, .comment = {}});
     writer.add_interface("bench", 1);
-    totals = CaptureMix(mix, packets, [&](Instant at, ConstBytes frame) {
-               writer.packet(0, at, frame);
-               drain(1 << 20);
-             }).run();
+    make([&](Instant at, ConstBytes frame) {
+      writer.packet(0, at, frame);
+      drain(1 << 20);
+    });
   } else {
     wire::PcapWriter writer(buffer, 1);
-    totals = CaptureMix(mix, packets, [&](Instant at, ConstBytes frame) {
-               writer.packet(at, frame);
-               drain(1 << 20);
-             }).run();
+    make([&](Instant at, ConstBytes frame) {
+      writer.packet(at, frame);
+      drain(1 << 20);
+    });
   }
   drain(0);
   file.close();
   if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
-  return totals;
 }
 
-/// The sum of all numbers that stand before " FPDU" in what parley prints.
-std::uint64_t fpdus_of_parley(const fs::path& text) {
+/// The sum of all numbers that stand before the word in what parley prints.
+std::uint64_t found_by_parley(const fs::path& text, std::string_view noun) {
   std::ifstream in(text);
   std::uint64_t sum = 0;
   for (std::string line; std::getline(in, line);) {
-    const std::size_t word = line.find(" FPDU");
+    const std::size_t word = line.find(noun);
     if (word == std::string::npos ||
         (!line.starts_with("  initiator ") && !line.starts_with("  responder ") && !line.starts_with("note: ")))
       continue;
@@ -108,14 +107,20 @@ std::uint64_t fpdus_of_parley(const fs::path& text) {
   return sum;
 }
 
-/// One length per FPDU: comma-separated in the second column.
-std::uint64_t fpdus_of_tshark(const fs::path& text) {
+/// Values in the second column, separated by commas: all of them, or those that are `value`.
+std::uint64_t found_by_tshark(const fs::path& text, std::string_view value) {
   std::ifstream in(text);
   std::uint64_t sum = 0;
   for (std::string line; std::getline(in, line);) {
     const std::size_t tab = line.find('\t');
     if (tab == std::string::npos || tab + 1 == line.size()) continue;
-    sum += 1 + static_cast<std::uint64_t>(std::count(line.begin() + static_cast<std::ptrdiff_t>(tab), line.end(), ','));
+    std::string_view rest = std::string_view(line).substr(tab + 1);
+    for (bool more = true; more;) {
+      const std::size_t comma = rest.find(',');
+      sum += value.empty() || rest.substr(0, comma) == value;
+      more = comma != std::string_view::npos;
+      if (more) rest.remove_prefix(comma + 1);
+    }
   }
   return sum;
 }
@@ -132,6 +137,25 @@ constexpr Case cases[] = {
     {Mix::lossy, "lossy, pcapng", true},     {Mix::connections, "connections, pcap", false},
 };
 
+struct RoceCase {
+  std::size_t payload;
+  std::string_view name;
+  bool pcapng;
+};
+constexpr RoceCase roce_cases[] = {{1024, "RoCEv2 1024, pcap", false}, {64, "RoCEv2 64, pcapng", true}};
+
+/// A capture that was made, what is in it, and how it is looked at.
+struct Job {
+  std::string_view name;
+  fs::path file;
+  std::uint64_t packets = 0, wanted = 0;
+  std::string_view noun, plural;  ///< of what is counted: as parley prints it, and in the report
+  std::string filter;             ///< tshark's -Y
+  std::string field;              ///< what -T fields prints, and
+  std::string value;              ///< that which counts; empty: each
+  double goal_filter = 0, goal_fields = 0;
+};
+
 struct Bench {
   Settings settings;
   std::uint64_t packets = 100'000;
@@ -141,25 +165,28 @@ struct Bench {
   bool tshark = false;
 
   explicit Bench(const Settings& its_settings) : settings(its_settings), report("pcap_check_bench", its_settings) {}
+  fs::path file(bool pcapng) const { return folder / (pcapng ? "capture.pcapng" : "capture.pcap"); }
   void measure(const Case& c);
-  void tell_found(const Case& c, const MixTotals& made, std::uint64_t found, double resident_mb);
+  void measure(const RoceCase& c);
+  void measure(const Job& job);
+  void tell_found(const Job& job, std::uint64_t found, double resident_mb);
 };
 
 Sample sample_of(const Ran& ran, std::uint64_t packets) {
   return {.count = static_cast<double>(packets), .wall_s = ran.cpu_s, .cpu_s = ran.cpu_s};
 }
 
-void Bench::tell_found(const Case& c, const MixTotals& made, std::uint64_t found, double resident_mb) {
-  report.add({.what = fmt::format("{}, FPDUs found", c.name),
-              .unit = "FPDUs",
+void Bench::tell_found(const Job& job, std::uint64_t found, double resident_mb) {
+  report.add({.what = fmt::format("{}, {} found", job.name, job.plural),
+              .unit = std::string(job.plural),
               .figure = static_cast<double>(found),
-              .limit_name = "FPDUs in it",
-              .limit = static_cast<double>(made.fpdus),
-              .ratio = static_cast<double>(found) / static_cast<double>(made.fpdus),
+              .limit_name = fmt::format("{} in it", job.plural),
+              .limit = static_cast<double>(job.wanted),
+              .ratio = static_cast<double>(found) / static_cast<double>(job.wanted),
               .goal_kind = Row::Goal::ratio_at_least,
               .goal = 1,
-              .note = found == made.fpdus ? "all" : fmt::format("{} of {}", found, made.fpdus)});
-  report.add({.what = fmt::format("{}, most resident", c.name),
+              .note = found == job.wanted ? "all" : fmt::format("{} of {}", found, job.wanted)});
+  report.add({.what = fmt::format("{}, most resident", job.name),
               .unit = "MB",
               .figure = resident_mb,
               .limit_name = "bound",
@@ -170,44 +197,76 @@ void Bench::tell_found(const Case& c, const MixTotals& made, std::uint64_t found
 }
 
 void Bench::measure(const Case& c) {
-  const fs::path file = folder / (c.pcapng ? "capture.pcapng" : "capture.pcap");
-  const fs::path parley_text = folder / "parley.txt", tshark_text = folder / "tshark.txt";
-  const MixTotals made = write_capture(file, c.mix, packets, c.pcapng);
+  MixTotals made;
+  write_capture(file(c.pcapng), c.pcapng, [&](auto sink) { made = CaptureMix(c.mix, packets, sink).run(); });
   report.section(fmt::format("{}: {} packets, {} octets, {} connections, {} FPDUs, {} segments late, {} twice", c.name,
                              made.packets, made.octets, made.connections, made.fpdus, made.late, made.again));
+  measure({.name = c.name,
+           .file = file(c.pcapng),
+           .packets = made.packets,
+           .wanted = made.fpdus,
+           .noun = " FPDU",
+           .plural = "FPDUs",
+           .filter = "iwarp_mpa",
+           .field = "iwarp_mpa.ulpdulength",
+           .value = {},
+           .goal_filter = 12,
+           .goal_fields = 25});
+}
+
+void Bench::measure(const RoceCase& c) {
+  RoceTotals made;
+  write_capture(file(c.pcapng), c.pcapng, [&](auto sink) { made = CaptureRoce(c.payload, packets, sink).run(); });
+  report.section(fmt::format("{}: {} packets, {} octets, {} connections, {} messages", c.name, made.packets,
+                             made.octets, made.connections, made.messages));
+  measure({.name = c.name,
+           .file = file(c.pcapng),
+           .packets = made.packets,
+           .wanted = made.messages,
+           .noun = " message",
+           .plural = "messages",
+           .filter = "infiniband",
+           .field = "infiniband.bth.opcode",
+           .value = "4",  // RC SEND Only
+           .goal_filter = 10,
+           .goal_fields = 20});
+}
+
+void Bench::measure(const Job& job) {
+  const std::string file = job.file.string();
+  const fs::path parley_text = folder / "parley.txt", tshark_text = folder / "tshark.txt";
   Ran ours;
   double resident = 0, theirs_resident = 0;
   // The first run of each also tells what was found; the others write to nowhere.
   int parley_runs = 0, tshark_runs = 0;
   std::vector<Contender> contenders{{"parley", [&] {
                                        const std::string out = parley_runs++ == 0 ? parley_text.string() : "/dev/null";
-                                       ours = run_program({parley, "pcap", "check", file.string()}, out);
+                                       ours = run_program({parley, "pcap", "check", file}, out);
                                        if (ours.status != 0)
                                          throw std::runtime_error(fmt::format("parley ended with {}", ours.status));
                                        resident = std::max(resident, ours.resident_mb);
-                                       return sample_of(ours, made.packets);
+                                       return sample_of(ours, job.packets);
                                      }}};
   if (tshark) {
-    contenders.push_back({"-Y", [&] {
-                            return sample_of(
-                                run_program({"tshark", "-n", "-r", file.string(), "-Y", filter}, "/dev/null"),
-                                made.packets);
-                          }});
-    contenders.push_back({"-T fields", [&] {
-                            const std::string out = tshark_runs++ == 0 ? tshark_text.string() : "/dev/null";
-                            const Ran ran = run_program({"tshark", "-n", "-r", file.string(), "-T", "fields", "-e",
-                                                         "frame.number", "-e", "iwarp_mpa.ulpdulength"},
-                                                        out);
-                            theirs_resident = std::max(theirs_resident, ran.resident_mb);
-                            return sample_of(ran, made.packets);
-                          }});
+    contenders.push_back(
+        {"-Y", [&] {
+           return sample_of(run_program({"tshark", "-n", "-r", file, "-Y", job.filter}, "/dev/null"), job.packets);
+         }});
+    contenders.push_back(
+        {"-T fields", [&] {
+           const std::string out = tshark_runs++ == 0 ? tshark_text.string() : "/dev/null";
+           const Ran ran =
+               run_program({"tshark", "-n", "-r", file, "-T", "fields", "-e", "frame.number", "-e", job.field}, out);
+           theirs_resident = std::max(theirs_resident, ran.resident_mb);
+           return sample_of(ran, job.packets);
+         }});
   }
   const auto samples = alternate(contenders, settings.rounds);
   const double figure = median_of(samples[0], Reading::per_cpu_second);
-  const double goals[] = {0, 12, 25};
+  const double goals[] = {0, job.goal_filter, job.goal_fields};
   for (std::size_t i = 1; i < samples.size(); ++i) {
     const double ratio = median_ratio(samples[0], samples[i], Reading::per_cpu_second);
-    report.add({.what = fmt::format("{}, beside {}", c.name, contenders[i].name),
+    report.add({.what = fmt::format("{}, beside {}", job.name, contenders[i].name),
                 .unit = "packets/s",
                 .figure = figure,
                 .limit_name = fmt::format("tshark {}", contenders[i].name),
@@ -217,15 +276,15 @@ void Bench::measure(const Case& c) {
                 .goal_kind = Row::Goal::ratio_at_least,
                 .goal = goals[i]});
   }
-  if (samples.size() == 1) report.add({.what = std::string(c.name), .unit = "packets/s", .figure = figure});
-  tell_found(c, made, fpdus_of_parley(parley_text), resident);
+  if (samples.size() == 1) report.add({.what = std::string(job.name), .unit = "packets/s", .figure = figure});
+  tell_found(job, found_by_parley(parley_text, job.noun), resident);
   if (tshark) {
-    const std::uint64_t theirs = fpdus_of_tshark(tshark_text);
-    report.note(fmt::format("{}: tshark -T fields found {} of {} FPDUs ({:.1f} %), {:.0f} MB resident", c.name, theirs,
-                            made.fpdus, 100.0 * static_cast<double>(theirs) / static_cast<double>(made.fpdus),
-                            theirs_resident));
+    const std::uint64_t theirs = found_by_tshark(tshark_text, job.value);
+    report.note(fmt::format("{}: tshark -T fields found {} of {} {} ({:.1f} %), {:.0f} MB resident", job.name, theirs,
+                            job.wanted, job.plural,
+                            100.0 * static_cast<double>(theirs) / static_cast<double>(job.wanted), theirs_resident));
   }
-  fs::remove(file);
+  fs::remove(job.file);
   fs::remove(parley_text);
   fs::remove(tshark_text);
 }
@@ -286,6 +345,8 @@ int run(int argc, char** argv) {
   bench.tshark = run_program({"tshark", "--version"}, "/dev/null").status == 0;
   if (!bench.tshark) fmt::print("tshark is not there (Debian: tshark): its columns are left out\n");
   for (const Case& c : cases)
+    if (settings->wants(c.name)) bench.measure(c);
+  for (const RoceCase& c : roce_cases)
     if (settings->wants(c.name)) bench.measure(c);
   return bench.report.finish();
 }

@@ -46,6 +46,7 @@ struct Bench {
   }
 
   void bulk();
+  void roce();
   void short_connections();
   void alive();
   void storm();
@@ -73,6 +74,27 @@ void Bench::bulk() {
   report.note(words("Parley TCP", tcp));
   report.note(words("Parley iWARP", rdma));
   if (ns3) report.note(words("ns-3 TCP", other));
+}
+
+void Bench::roce() {
+  report.section(
+      "roce: one connection over 10 Gb/s and 10 us, packets of 1024 octets; packets over a link, per CPU second");
+  const BulkWork ours{.virtual_us = settings.quick ? 5'000 : 200'000},
+      theirs{.virtual_us = settings.quick ? 2'000 : 50'000};
+  const auto ns = [&] { return of_packets(ns3_datagrams(theirs)); };
+  compare(
+      "RoCEv2 Write with ICRC, ns-3: UDP", "packets/s", [&] { return of_packets(parley_sim_roce(ours, false)); }, ns,
+      10);
+  compare(
+      "RoCEv2 Send with ICRC, ns-3: UDP", "packets/s", [&] { return of_packets(parley_sim_roce(ours, true)); }, ns, 10);
+  const auto words = [](const char* who, const SimSample& s) {
+    return fmt::format(
+        "{}: {:.0f} packets, {:.2f} Gb/s of payload in {:.0f} ms of virtual time, {:.2f} events a packet", who,
+        s.packets, s.octets * 8 / std::max(s.virtual_s, 1e-9) / 1e9, s.virtual_s * 1e3,
+        s.events / std::max(s.packets, 1.0));
+  };
+  report.note(words("Parley RoCEv2", parley_sim_roce(ours, false)));
+  if (ns3) report.note(words("ns-3 UDP", ns3_datagrams(theirs)));
 }
 
 void Bench::short_connections() {
@@ -154,13 +176,14 @@ void Bench::storm() {
 
 int run(int argc, char** argv) {
   const auto settings =
-      parse_settings(argc, argv, "sim_bench: the simulator beside ns-3; groups bulk, short, alive, storm");
+      parse_settings(argc, argv, "sim_bench: the simulator beside ns-3; groups bulk, roce, short, alive, storm");
   if (!settings) return 2;
   Bench bench(*settings);
   const std::string missing = ns3_missing();
   bench.ns3 = missing.empty();
   if (!bench.ns3) bench.report.note("ns-3 is left out: " + missing);
   if (settings->wants("bulk")) bench.bulk();
+  if (settings->wants("roce")) bench.roce();
   if (settings->wants("short")) bench.short_connections();
   if (settings->wants("alive")) bench.alive();
   if (settings->wants("storm")) bench.storm();

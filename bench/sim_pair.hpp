@@ -21,8 +21,9 @@ T valid(sim::Checked<T> checked) {
 }
 
 struct SimPair {
-  SimPair() : world(1) {
+  explicit SimPair(sim::NicEngine engine = sim::NicEngine::iwarp) : world(1) {
     sim::HostOptions options;
+    options.engine = engine;
     options.ipv6 = false;
     options.tcp.send_buffer = options.tcp.receive_buffer = sim_buffer;
     options.tcp.time_wait = std::chrono::microseconds(200);  // twice the MSL of the other side

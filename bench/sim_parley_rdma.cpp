@@ -23,7 +23,13 @@ T must(Result<T> result, const char* what) {
 // ---- bulk --------------------------------------------------------------------------------------------------------
 
 struct BulkApp : sim::App {
-  explicit BulkApp(std::uint8_t fill) : memory(message * slots, fill) {}
+  BulkApp(sim::NicEngine its_engine, std::uint8_t fill) : engine(its_engine), memory(message * slots, fill) {}
+  template <class Options>
+  Options options() const {
+    Options out;
+    if (engine == sim::NicEngine::iwarp) out.transport = mpa::Options{.crc = true};
+    return out;
+  }
   void on_start(sim::Host& host) override {
     Device& device = host.device();
     pd = must(device.alloc_pd(), "alloc_pd");
@@ -53,6 +59,7 @@ struct BulkApp : sim::App {
     if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) throw std::runtime_error(failed->why.to_string());
     if (const auto* gone = std::get_if<cm::Disconnected>(&event)) throw std::runtime_error(gone->why.to_string());
   }
+  const sim::NicEngine engine;
   Bytes memory;
   PdHandle pd = 0;
   MemoryRegion region{};
@@ -61,12 +68,10 @@ struct BulkApp : sim::App {
 };
 
 struct BulkReceiver final : BulkApp {
-  explicit BulkReceiver(bool its_sends) : BulkApp(0), sends(its_sends) {}
+  BulkReceiver(sim::NicEngine its_engine, bool its_sends) : BulkApp(its_engine, 0), sends(its_sends) {}
   void on_start(sim::Host& host) override {
     BulkApp::on_start(host);
-    (void)must(
-        host.cm().listen(Address::any(Address::Family::v4, first_port), {.transport = mpa::Options{.crc = true}}),
-        "listen");
+    (void)must(host.cm().listen(Address::any(Address::Family::v4, first_port), options<cm::ListenOptions>()), "listen");
   }
   void on_turn(sim::Host& host) override {
     while (auto event = host.cm().poll_event()) {
@@ -94,11 +99,12 @@ struct BulkReceiver final : BulkApp {
 
 struct BulkSender final : BulkApp {
   BulkSender(const SimPair& its_pair, const BulkReceiver& its_receiver)
-      : BulkApp(0x5A), pair(its_pair), receiver(its_receiver) {}
+      : BulkApp(its_receiver.engine, 0x5A), pair(its_pair), receiver(its_receiver) {}
   void on_start(sim::Host& host) override {
     BulkApp::on_start(host);
-    id = must(host.cm().connect(pair.server_at(0), {.transport = mpa::Options{.crc = true}, .qp = qp_init()}),
-              "connect");
+    auto with = options<cm::ConnectOptions>();
+    with.qp = qp_init();
+    id = must(host.cm().connect(pair.server_at(0), with), "connect");
   }
   void on_turn(sim::Host& host) override {
     while (auto event = host.cm().poll_event()) {
@@ -124,9 +130,9 @@ struct BulkSender final : BulkApp {
   bool up = false;
 };
 
-SimSample bulk(const BulkWork& work, bool sends) {
-  BulkReceiver receiver(sends);
-  SimPair pair;
+SimSample bulk(const BulkWork& work, sim::NicEngine engine, bool sends) {
+  BulkReceiver receiver(engine, sends);
+  SimPair pair(engine);
   BulkSender sender(pair, receiver);
   pair.client->set_app(&sender);
   pair.server->set_app(&receiver);
@@ -208,7 +214,10 @@ struct ConnectApp final : sim::App {
 }  // namespace
 
 SimSample parley_sim_iwarp(const BulkWork& work, bool sends) {
-  return in_child([&] { return bulk(work, sends); });
+  return in_child([&] { return bulk(work, sim::NicEngine::iwarp, sends); });
+}
+SimSample parley_sim_roce(const BulkWork& work, bool sends) {
+  return in_child([&] { return bulk(work, sim::NicEngine::roce, sends); });
 }
 
 SimSample parley_sim_mpa(const ConnectionWork& work) {

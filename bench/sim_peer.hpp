@@ -14,6 +14,7 @@ inline constexpr std::uint64_t sim_rate_bps = 10'000'000'000;
 inline constexpr std::int64_t sim_delay_ns = 10'000;
 inline constexpr std::uint32_t sim_segment = 1448;      ///< octets of payload; 1500 with headers and timestamps
 inline constexpr std::uint32_t sim_buffer = 128 << 10;  ///< of TCP, each way: where ns-3 is at its best
+inline constexpr std::uint32_t sim_datagram = 1040;     ///< of UDP: a packet of RoCE with 1024 octets of payload
 inline constexpr std::uint32_t sim_message = 36;        ///< octets of request and reply: MPA with 16 of private data
 
 struct BulkWork {
@@ -43,6 +44,8 @@ double cpu_now();
 SimSample parley_sim_tcp(const BulkWork& work);
 /// The same through cm and the software RNIC: RDMA Writes (or Sends) of 64 KiB with CRC, placed and checked.
 SimSample parley_sim_iwarp(const BulkWork& work, bool sends);
+/// RoCEv2 through cm and the software HCA: the same in packets of 1024 octets, with ICRC.
+SimSample parley_sim_roce(const BulkWork& work, bool sends);
 /// TCP connections: handshake, request, reply, close.
 SimSample parley_sim_connections(const ConnectionWork& work);
 /// MPA connections through cm and the software RNIC: TCP handshake, MPA Request and Reply, established, close.

@@ -12,7 +12,7 @@ namespace parley::draw {
 struct IndexEntry {
   std::string href;     ///< "#c1"; empty: the page has nothing to go to
   std::string name;     ///< "192.0.2.1:40000 -> 192.0.2.2:9001"
-  std::string where;    ///< the file; may be empty
+  std::string where;    ///< the file, or the numbers of its ends; may be empty
   std::string result;   ///< "failed: 1 error"; the filter goes by its first word
   std::string outcome;  ///< "established"
   std::size_t number = 0;

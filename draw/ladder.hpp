@@ -40,9 +40,10 @@ struct LadderRow {
 
 /// A connection in a ladder.
 struct LadderConnection {
-  std::string name;     ///< "a:40000 > b:7471 (1st of connect 1)"
-  std::string result;   ///< "passed", "failed: 1 error"
-  std::string outcome;  ///< "established"
+  std::string name;       ///< "a:40000 > b:7471 (1st of connect 1)"
+  std::string result;     ///< "passed", "failed: 1 error"
+  std::string outcome;    ///< "established"
+  std::string numbers{};  ///< "communication IDs 0x00000001, ..."; of RoCE
 };
 
 struct Ladder {

@@ -209,7 +209,8 @@ void Page::head() {
 std::vector<IndexEntry> Page::index() const {
   std::vector<IndexEntry> out;
   for (const LadderConnection& c : p_.connections)
-    out.push_back({.name = c.name, .result = c.result, .outcome = c.outcome, .number = out.size() + 1});
+    out.push_back(
+        {.name = c.name, .where = c.numbers, .result = c.result, .outcome = c.outcome, .number = out.size() + 1});
   for (std::size_t i = 0; i < p_.rows.size(); ++i) {
     const std::size_t c = p_.rows[i].connection;
     if (c > 0 && c <= out.size() && out[c - 1].href.empty()) out[c - 1].href = fmt::format("#r{}", i);

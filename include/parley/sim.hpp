@@ -125,6 +125,7 @@ struct HostCounters {
   std::uint64_t cnp_sent = 0,
                 cnp_held = 0;  ///< RoCE: CE marks answered at once, and those so soon after that they were not
   std::uint64_t cnp_received = 0;
+  std::uint64_t cm_resent = 0;  ///< RoCE: messages of the CM that were sent again because nothing came
   std::size_t streams = 0, streams_peak = 0;
   std::size_t send_queue_peak = 0, reassembly_peak = 0;  ///< octets of one connection
 };
@@ -244,8 +245,10 @@ std::optional<MessageKind> parse_message_kind(std::string_view text);
 
 struct Match {
   MessageKind message = MessageKind::any;
-  std::uint32_t fpdu = 0;        ///< MessageKind::fpdu
-  std::uint32_t connection = 0;  ///< only the n-th TCP connection over this link (in order of SYN); 0: each
+  std::uint32_t fpdu = 0;  ///< MessageKind::fpdu
+  /// Only the n-th TCP connection over this link, in the order of their SYNs, or with a `message` of RoCE the n-th RoCE
+  /// connection, in the order of their REQs in either direction; 0: each.
+  std::uint32_t connection = 0;
   /// The n-th frame that matches (a retransmission counts), and `times` frames from there on; times 0: all of them.
   std::uint32_t nth = 1;
   std::uint32_t times = 0;

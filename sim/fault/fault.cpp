@@ -17,7 +17,8 @@ namespace {
 
 LookDepth depth_of(const FaultRule& rule) {
   const LookDepth depth = rule.match.psn ? LookDepth::headers : row_of(rule.match.message).depth;
-  return rule.match.connection != 0 ? std::max(depth, LookDepth::startup) : depth;
+  return rule.match.connection != 0 && !of_a_roce_connection(rule.match.message) ? std::max(depth, LookDepth::startup)
+                                                                                 : depth;
 }
 
 struct Rule {
@@ -85,6 +86,7 @@ struct FaultInjector::Impl {
   };
 
   void look(const Frame& frame);
+  void look_for_roce(const Frame& frame);
   bool matches(const Rule& r, std::size_t& found) const;
   void carry_out(Rule& r, std::size_t found, Pass& pass);
   void begin_message_fault(Rule& r, std::size_t found, Pass& pass);
@@ -100,6 +102,8 @@ struct FaultInjector::Impl {
   LookDepth depth = LookDepth::nothing;      // that the rules need
   std::unique_ptr<MessageTracker> tracker;   // when depth is startup or fpdus
   FrameContent content;                      // of the present frame, as far as needed
+  std::shared_ptr<RoceConnections> roce;     // when a rule of either direction means one of them
+  std::uint32_t roce_connection = 0;         // of the present frame
   std::map<std::uint32_t, Cut> cuts;         // by connection
   std::vector<Flip> flips;
 };
@@ -113,6 +117,8 @@ Checked<void> FaultInjector::add(const FaultRule& rule) {
   if (impl_->rules.size() == rules_max)
     return tl::unexpected(fmt::format("one way of a link has at most {} fault rules", rules_max));
   if (auto checked = check_rule(rule); !checked) return checked;
+  if (rule.match.connection != 0 && of_a_roce_connection(rule.match.message) && !impl_->roce)
+    impl_->roce = std::make_shared<RoceConnections>();
   impl_->rules.push_back(std::make_unique<Rule>(Rule{rule, impl_->rng.split()}));
   impl_->rules.back()->number = rule.number != 0 ? rule.number : static_cast<std::uint32_t>(impl_->rules.size());
   const LookDepth depth = depth_of(rule);
@@ -124,7 +130,17 @@ Checked<void> FaultInjector::add(const FaultRule& rule) {
   return {};
 }
 
+std::shared_ptr<RoceConnections> FaultInjector::roce_connections() const { return impl_->roce; }
+void FaultInjector::follow(std::shared_ptr<RoceConnections> connections) { impl_->roce = std::move(connections); }
+
+void FaultInjector::Impl::look_for_roce(const Frame& frame) {
+  const FrameLayout layout = lay_out(frame.octets());
+  // What was damaged on an earlier link counts as long as its receiver believes it.
+  roce_connection = roce->look(frame.octets(), layout, !frame.altered || icrc_right(frame, layout));
+}
+
 void FaultInjector::Impl::look(const Frame& frame) {
+  if (roce) look_for_roce(frame);
   if (depth == LookDepth::nothing) return;
   // A frame damaged on an earlier link will be discarded by its receiver: it says nothing about the stream.
   const bool trusted =
@@ -143,7 +159,8 @@ void FaultInjector::Impl::look(const Frame& frame) {
 
 bool FaultInjector::Impl::matches(const Rule& r, std::size_t& found) const {
   const Match& m = r.rule.match;
-  if (m.connection != 0 && m.connection != content.connection) return false;
+  const bool of_roce = of_a_roce_connection(m.message);
+  if (m.connection != 0 && m.connection != (of_roce ? roce_connection : content.connection)) return false;
   if (m.psn && m.psn != content.psn) return false;
   if (m.message == MessageKind::any) return true;
   found = content.find(m.message, m.fpdu);

@@ -12,6 +12,7 @@
 #include "parley/sim.hpp"
 #include "sim/fault/fault_text.hpp"
 #include "sim/fault/message_kind.hpp"
+#include "sim/fault/roce_connections.hpp"
 #include "sim/net/frame.hpp"
 
 namespace parley::sim {
@@ -47,6 +48,11 @@ class FaultInjector {
   /// Errors: too many rules, a rule that contradicts itself (check_rule).
   Checked<void> add(const FaultRule& rule);
   bool empty() const;
+  /// Which RoCE connections pass, as both directions of the link see them. A rule that means one of them begins it; none: no rule
+  /// does.
+  std::shared_ptr<RoceConnections> roce_connections() const;
+  /// Shows it what passes here as well.
+  void follow(std::shared_ptr<RoceConnections> connections);
   /// May change the frame (never its capacity). `describe`: fill note (a tap listens).
   FaultDecision apply(Instant now, Frame& frame, bool describe);
   /// The RST segments for the connection of `frame`, towards its receiver and towards its sender; empty if the frame

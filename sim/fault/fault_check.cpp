@@ -77,9 +77,10 @@ Problem check_match(const FaultRule& r) {
   if (m.fpdu != 0 && !row_of(m.message).numbered)
     return fmt::format("fpdu = {} goes with match = {}, not with \"{}\"", m.fpdu,
                        words_of([](const KindRow& kind) { return kind.numbered; }), to_string(m.message));
-  if (m.connection != 0 && m.message != MessageKind::any && !of_a_connection(m.message))
+  if (m.connection != 0 && m.message != MessageKind::any && !of_a_connection(m.message) &&
+      !of_a_roce_connection(m.message))
     return fmt::format(
-        "connection = {} cannot hold for match = \"{}\", which belongs to no TCP connection: leave one out",
+        "connection = {} cannot hold for match = \"{}\", which belongs to no connection of TCP or RoCE: leave one out",
         m.connection, to_string(m.message));
   if (!m.psn) return {};
   if (*m.psn > psn_max) return fmt::format("psn = {} has more than 24 bits: write at most {}", *m.psn, psn_max);

@@ -94,7 +94,8 @@ std::uint32_t packet_icrc(ConstBytes frame, const FrameLayout& f) {
   return crc ? *crc : 0;
 }
 
-MutBytes trailer_of(MutBytes frame, const FrameLayout& f) {
+template <class Octets>
+Octets trailer_of(Octets frame, const FrameLayout& f) {
   return frame.subspan(f.payload + f.payload_size - PARLEY_IB_ICRC_LEN, PARLEY_IB_ICRC_LEN);
 }
 
@@ -120,6 +121,10 @@ std::uint32_t number_size(MessageField field) {
   for (const MessagePlace& place : message_places)
     if (place.field == field) return place.size;
   return 0;
+}
+
+bool icrc_right(const Frame& frame, const FrameLayout& layout) {
+  return layout.roce && Reader(trailer_of(frame.octets(), layout)).le32() == packet_icrc(frame.octets(), layout);
 }
 
 FrameField find_packet_field(ConstBytes frame, const FrameLayout& f, MessageField field) {
@@ -161,7 +166,7 @@ std::optional<PacketDamage> damage_packet(Frame& frame, MessageField field, std:
     flip(frame, done.octet, done.bits);
   }
   if (field != MessageField::crc) make_as_right(frame.octets(), layout, crc_before);
-  done.vouched = Reader(trailer_of(frame.octets(), layout)).le32() == packet_icrc(frame.octets(), layout);
+  done.vouched = icrc_right(frame, layout);
   const MutBytes udp_sum = frame.octets().subspan(layout.transport + udp_checksum_at, 2);
   // RFC 768: 0 says that there is no checksum, and a sum of 0 is sent as ones.
   if (!udp_right || Reader(udp_sum).be16() == 0) return done;

@@ -16,6 +16,8 @@ struct FrameField {
 };
 /// Where the packet has the field. `layout` is of this frame.
 FrameField find_packet_field(ConstBytes frame, const FrameLayout& layout, MessageField field);
+/// Whether the ICRC of a RoCE packet is right.
+bool icrc_right(const Frame& frame, const FrameLayout& layout);
 /// Octets of a field that has a number as its value; 0 for payload, private_data and crc, which have none.
 std::uint32_t number_size(MessageField field);
 

@@ -39,6 +39,11 @@ bool in_a_packet(MessageKind kind) {
   return table != nullptr && table->carrier == Carrier::udp;
 }
 
+bool of_a_roce_connection(MessageKind kind) {
+  return in_a_packet(kind) && kind != MessageKind::roce_datagram && kind != MessageKind::cm_sidr_req &&
+         kind != MessageKind::cm_sidr_rep;
+}
+
 bool of_a_connection(MessageKind kind) { return kind.layer == Layer::tcp || in_a_stream(kind); }
 
 std::string_view to_string(Layer layer) {

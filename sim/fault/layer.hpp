@@ -94,6 +94,8 @@ bool of_a_connection(MessageKind kind);
 bool in_a_stream(MessageKind kind);
 /// It is a packet of RoCE, and has a PSN.
 bool in_a_packet(MessageKind kind);
+/// Frames that carry it may belong to a RoCE connection: packets, but not datagrams and SIDR.
+bool of_a_roce_connection(MessageKind kind);
 
 /// The kinds that hold for a frame.
 class KindSet {

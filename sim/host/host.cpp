@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "cm/ibcm/events.hpp"
 #include "nic/roce/device.hpp"
 #include "sim/host/host_impl.hpp"
 
@@ -228,6 +229,7 @@ void SimHost::crash() {
   counters_.cnp_sent = last.cnp_sent;
   counters_.cnp_held = last.cnp_held;
   counters_.cnp_received = last.cnp_received;
+  counters_.cm_resent = last.cm_resent;
   retransmits_gone_ = last.tcp_retransmits;
   out_of_order_gone_ = last.tcp_out_of_order;
   counters_.streams = 0;
@@ -416,6 +418,7 @@ HostCounters SimHost::counters() const {
     out.cnp_sent += hca.cnp_sent;
     out.cnp_held += hca.cnp_held;
     out.cnp_received += hca.cnp_received;
+    out.cm_resent += hca_->cm_counters().resent;
   }
   return out;
 }

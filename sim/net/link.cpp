@@ -44,6 +44,11 @@ Checked<void> LinkWay::add_fault(const FaultRule& rule) {
   auto injector = injector_ ? nullptr : std::make_unique<FaultInjector>(rng_);
   auto added = (injector ? *injector : *injector_).add(rule);
   if (added && injector) injector_ = std::move(injector);
+  if (added && injector_->roce_connections()) {
+    // Whose a packet of RoCE is shows only in both directions together.
+    if (!opposite_->injector_) opposite_->injector_ = std::make_unique<FaultInjector>(opposite_->rng_);
+    opposite_->injector_->follow(injector_->roce_connections());
+  }
   return added;
 }
 

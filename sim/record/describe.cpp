@@ -156,7 +156,10 @@ Describer::Seen Describer::look(ConstBytes frame, Instant at) {
   out.size = static_cast<std::uint32_t>(frame.size());
   out.from = h.source;
   out.to = h.target;
-  if (h.roce) out.repeated = roce_again(h);
+  if (h.roce) {
+    out.repeated = roce_again(h);
+    out.roce_connection = roce_.look(frame, lay_out(frame));
+  }
   if (h.lowest == Layer::tcp) look_tcp(frame.subspan(h.body_at, h.body_size), *h.source, *h.target, at, out);
   return out;
 }

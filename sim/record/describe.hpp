@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "parley/address.hpp"
+#include "sim/fault/roce_connections.hpp"
 #include "sim/record/describe_stream.hpp"
 
 namespace parley::sim {
@@ -30,8 +31,9 @@ class Describer {
     std::uint16_t from_port = 0, to_port = 0;  ///< of TCP
     bool repeated = false;                     ///< the sender sent all of it before
     std::uint32_t stream = no_stream, opposite = no_stream;
-    std::uint64_t begin = 0, end = 0;  ///< of its payload in the stream
-    std::uint64_t acked = 0;           ///< octets of the opposite stream
+    std::uint64_t begin = 0, end = 0;   ///< of its payload in the stream
+    std::uint64_t acked = 0;            ///< octets of the opposite stream
+    std::uint32_t roce_connection = 0;  ///< in the order of REQs, from 1; 0: none
   };
   struct Words {
     std::string layer, text, detail;  ///< as in draw::LadderRow
@@ -40,6 +42,8 @@ class Describer {
 
   Seen look(ConstBytes frame, Instant at);
   Words words(const Seen& seen) const;
+  /// Null where there is none, or it is forgotten.
+  const RoceConnections::Ends* roce_ends(std::uint32_t connection) const { return roce_.ends(connection); }
 
  private:
   struct Key {
@@ -55,6 +59,7 @@ class Describer {
   std::set<std::uint64_t> messages_;                         // of the CM: digests; at most messages_max
   std::map<Key, std::uint32_t> live_;                        // the newest stream of each direction
   std::vector<std::unique_ptr<DescribedStream>> streams_;
+  RoceConnections roce_;
 };
 
 }  // namespace parley::sim

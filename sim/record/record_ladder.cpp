@@ -113,6 +113,7 @@ struct LadderTap::Impl {
   std::uint64_t order = 0;
   std::uint64_t taps = 0, rows_dropped = 0, frames = 0, lost = 0;
   std::map<StreamName, std::size_t> connection_of_stream;  // its place in the ladder, from 1
+  std::uint32_t roce_connections = 0;                      // that frames belong to: the last of them
 
   std::uint32_t column(NodeId node) const { return node < column_of_node.size() ? column_of_node[node] : nowhere; }
   std::uint32_t column(const std::optional<Address>& a) const {
@@ -131,6 +132,7 @@ struct LadderTap::Impl {
     w.order = ++order;
     w.digest = fnv1a(frame.octets);
     w.to = column(w.seen.to);
+    roce_connections = std::max(roce_connections, w.seen.roce_connection);
     w.row.at = frame.at;
     w.row.from = from;
     w.row.frame = taps;
@@ -156,6 +158,9 @@ struct LadderTap::Impl {
   void sent(const TapFrame& frame, std::uint32_t from);
   void came(const TapFrame& frame, std::uint32_t to);
   void deliver(Way& w, const TapFrame& frame, std::uint32_t to);
+  std::size_t place_of(const Address& a, const Address& b) const;
+  std::size_t place_of(const Describer::Seen& seen) const;
+  void add_numbers(std::vector<draw::LadderConnection>& connections) const;
   void finish_row(Way& w) const;
   void add_facts(const RunReport* report, draw::Ladder& ladder) const;
 };
@@ -269,6 +274,32 @@ void LadderTap::on_note(Instant at, NodeId host, NoteKind kind, std::string_view
   m.notes.emplace_back(++m.order, std::move(row));
 }
 
+/// 0: of none.
+std::size_t LadderTap::Impl::place_of(const Address& a, const Address& b) const {
+  const auto known = connection_of_stream.find(stream_name(a, b));
+  return known == connection_of_stream.end() ? 0 : known->second;
+}
+
+std::size_t LadderTap::Impl::place_of(const Describer::Seen& seen) const {
+  if (const auto* ends = describer.roce_ends(seen.roce_connection)) return place_of(ends->initiator, ends->responder);
+  if (!seen.from || !seen.to || seen.from_port == 0) return 0;
+  Address from = *seen.from, to = *seen.to;
+  from.port = seen.from_port;
+  to.port = seen.to_port;
+  return place_of(from, to);
+}
+
+/// What the packets of RoCE connections say in place of ports.
+void LadderTap::Impl::add_numbers(std::vector<draw::LadderConnection>& connections) const {
+  for (std::uint32_t n = 1; n <= roce_connections; ++n) {
+    const auto* ends = describer.roce_ends(n);
+    const std::size_t place = ends != nullptr ? place_of(ends->initiator, ends->responder) : 0;
+    if (place == 0 || place > connections.size()) continue;
+    std::string& text = connections[place - 1].numbers;
+    text += (text.empty() ? "" : "; ") + ends->text();
+  }
+}
+
 void LadderTap::Impl::finish_row(Way& w) const {
   Describer::Words said = describer.words(w.seen);
   LadderRow& row = w.row;
@@ -283,13 +314,7 @@ void LadderTap::Impl::finish_row(Way& w) const {
     if (row.fate == LadderRow::Fate::under_way)
       row.why += row.why.empty() ? "still on its way at the end" : "; still on its way at the end";
   }
-  if (w.seen.from && w.seen.to && w.seen.from_port != 0) {
-    Address from = *w.seen.from, to = *w.seen.to;
-    from.port = w.seen.from_port;
-    to.port = w.seen.to_port;
-    const auto known = connection_of_stream.find(stream_name(from, to));
-    if (known != connection_of_stream.end()) row.connection = known->second;
-  }
+  row.connection = place_of(w.seen);
   Fields fields{{"Frame", ""},
                 {"Number in the capture", fmt::format("{}", row.frame)},
                 {"Sent", draw::ladder_exact_seconds(row.at)}};
@@ -351,6 +376,7 @@ draw::Ladder LadderTap::finish(const RunReport* report) {
   for (auto& [order, row] : rows) ladder.rows.push_back(std::move(row));
   ladder.rows_dropped = m.rows_dropped;
   ladder.connections = connections.listed;
+  m.add_numbers(ladder.connections);
   m.add_facts(report, ladder);
   return ladder;
 }

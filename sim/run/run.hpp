@@ -101,6 +101,7 @@ struct StormOptions {
 struct StormReport {
   std::uint64_t wanted = 0, established = 0, failed = 0, retried = 0;
   std::uint64_t alive_peak = 0;
+  std::uint64_t cm_resent = 0;  ///< RoCE: messages of the CM that were sent again
   Duration virtual_time{};
   WorldCounters counters{};
   /// Virtual time per step over all connections: tcp, request, reply, established. Quantiles 0, 50, 90, 99, 100

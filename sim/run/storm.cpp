@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <unordered_map>
+#include <utility>
 
 #include "base/bytes_io.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
@@ -238,6 +238,8 @@ class Storm {
   void summarise() {
     report_.established = done_;
     report_.counters = world_.counters();
+    for (std::uint32_t i = 0; i < options_.nodes; ++i)
+      report_.cm_resent += std::as_const(world_).host(i).counters().cm_resent;
     report_.steps["transport"] = tcp_.summary();
     report_.steps["request"] = request_.summary();
     report_.steps["reply"] = reply_.summary();

@@ -452,7 +452,8 @@ constexpr Key<ScenarioFault> fault_table[] = {
     rule_key<MessageWord, &FaultRule::match, &Match::message>("match", "which frames"),
     rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::fpdu>("fpdu", "match fpdu: its number from 1; 0 is any"),
     rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::connection>(
-        "connection", "only the n-th TCP connection over this link; 0 is each"),
+        "connection",
+        "only the n-th TCP connection over this link, with a match of RoCE the n-th RoCE connection; 0 is each"),
     rule_key<Given<Whole<0, 0xFF'FFFF>>, &FaultRule::match, &Match::psn>(
         "psn", "only packets of RoCE with this PSN, as it is on the wire"),
     Key<ScenarioFault>{

@@ -17,7 +17,8 @@ constexpr std::uint32_t engines_drawn_in = 4;  // of so many drawn scenarios in 
 /// A rule that only TCP or what it carries can meet.
 bool is_of_streams(const ScenarioFault& fault) {
   const FaultRule& rule = fault.rule;
-  return of_a_connection(rule.match.message) || rule.match.connection != 0 || rule.action == FaultAction::corrupt_mpa ||
+  const bool numbered = rule.match.connection != 0 && !in_a_packet(rule.match.message);
+  return of_a_connection(rule.match.message) || numbered || rule.action == FaultAction::corrupt_mpa ||
          rule.action == FaultAction::cut_stream || rule.action == FaultAction::reset;
 }
 

@@ -104,6 +104,7 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
       fmt::format("in all: {:.1f} s of CPU, {} events, {} packet-hops ({} lost), {:.0f} packet-hops per CPU second",
                   static_cast<double>(cost.cpu_us) / 1e6, report.counters.events, report.counters.packet_hops,
                   report.counters.dropped, each(report.counters.packet_hops, cost.cpu_us) * 1e6));
+  if (args.roce) out.text(fmt::format("{} of the CM sent again", counted(report.cm_resent, "message")));
   Json object{{"event", "storm"},
               {"pattern", args.pattern},
               {"engine", to_string(args.storm.engine)},
@@ -123,6 +124,7 @@ void tell(const StormArgs& args, const sim::StormReport& report, const Cost& cos
               {"cpu_us", cost.cpu_us},
               {"cpu_us_per_connection", cpu_each},
               {"octets_per_connection_alive", octets_each}};
+  if (args.roce) object["cm_resent"] = report.cm_resent;
   object["violations"] = Json::array();
   for (const sim::Violation& v : report.violations) {
     object["violations"].push_back({{"checker", v.checker}, {"connection", v.connection}, {"text", v.text}});

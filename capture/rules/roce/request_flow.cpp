@@ -5,11 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/bytes_io.hpp"
-#include "base/fnv1a.hpp"
 #include "base/text.hpp"
 #include "capture/rules/roce/operations.hpp"
+#include "wire/ib/crc32.hpp"
 
 namespace parley::capture {
 
@@ -27,7 +28,7 @@ std::string operation_text(Operation operation) {
 }
 
 /// What must be the same when a packet is sent again: AckReq and the congestion bits may differ.
-std::uint64_t digest_of_headers(const RocePacket& p) {
+std::uint32_t digest_of_headers(const RocePacket& p) {
   std::array<std::uint8_t, 64> octets{};
   Writer w(octets);
   const wire::ib::Packet& k = p.packet;
@@ -43,7 +44,7 @@ std::uint64_t digest_of_headers(const RocePacket& p) {
   w.bytes(k.imm);
   w.be32(k.invalidate);
   w.be16(static_cast<std::uint16_t>(k.payload.size()));
-  return fnv1a(octets);
+  return wire::ib::crc32(0, octets);
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& ter
   r.dma_length = p.packet.reth.dma_length;
   r.frame = p.frame;
   r.headers = digest_of_headers(p);
-  if (p.whole()) r.octets = fnv1a(p.packet.payload);
+  if (p.whole()) r.octets = wire::ib::crc32(0, p.packet.payload);
   r.span_unknown = terms.path_mtu == 0;
   r.is_short = expects_more(r.operation) && is_send(r.operation) && r.payload < terms.path_mtu;
   // IBA §9.7.3: a Read takes as many PSNs as its responses have packets.
@@ -102,6 +103,14 @@ bool RequestFlow::of_a_read(Place place) const {
   const auto& [first, r] = *std::prev(after);
   if (r.operation != Operation::read_request || !r.span_unknown) return false;
   return place - first < std::max<std::uint64_t>(1, (std::uint64_t{r.dma_length} + mtu_min - 1) / mtu_min);
+}
+
+/// A flow that remembers as many as it may takes nothing from the heap for one more.
+RequestFlow::Requests::iterator RequestFlow::remember(Place place, const Request& r) {
+  if (spare_.empty()) return seen_.emplace_hint(seen_.end(), place, r);
+  spare_.key() = place;
+  spare_.mapped() = r;
+  return seen_.insert(seen_.end(), std::move(spare_));
 }
 
 /// The request whose PSNs hold this place.
@@ -133,10 +142,11 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
     ++retransmissions;
     return;
   }
-  if (any_ && !terms.set_up_seen && is_another_use(place, r)) restart();
-  if (any_ && (repeated(p, place, r) || inside_a_read(p, place, r))) return;
+  const auto seen_before = [&] { return any_ && place <= high_; };  // most are not, and need not be looked for
+  if (seen_before() && !terms.set_up_seen && is_another_use(place, r)) restart();
+  if (seen_before() && (repeated(p, place, r) || inside_a_read(p, place, r))) return;
   settle_ahead(place, p, terms);
-  const auto it = seen_.emplace(place, r).first;
+  const auto it = remember(place, r);
   ++budget_.requests;
   const bool begins = start_ != 0 && place == start_;
   check_neighbours(it, begins);
@@ -321,7 +331,7 @@ void RequestFlow::count_messages(Requests::iterator it) {
 void RequestFlow::trim() {
   while (seen_.size() > budget_.flow_max()) {
     forgotten_ = seen_.begin()->first + seen_.begin()->second.span;
-    seen_.erase(seen_.begin());
+    spare_ = seen_.extract(seen_.begin());
     --budget_.requests;
   }
 }

@@ -73,8 +73,8 @@ class RequestFlow {
     bool again = false;         // it was sent again
     bool is_short = false;      // of a Send, not its last packet, and shorter than the path MTU
     std::uint32_t dma_length = 0;
-    std::uint64_t headers = 0;            // digest
-    std::optional<std::uint64_t> octets;  // digest of the payload; of a cut one not known
+    std::uint32_t headers = 0;            // CRC-32
+    std::optional<std::uint32_t> octets;  // CRC-32 of the payload; of a cut one not known
     std::uint64_t frame = 0;
     std::optional<std::uint32_t> completed;  // messages up to here and with it, mod 2^24; if all before were seen
     std::optional<std::uint64_t> original;   // of an atomic: what was answered
@@ -93,6 +93,7 @@ class RequestFlow {
   static std::uint32_t psn_of(Place place) { return static_cast<std::uint32_t>(place & 0xFFFFFF); }
   Request read(const RocePacket& p, const FlowTerms& terms) const;
   Requests::iterator covering(Place place);
+  Requests::iterator remember(Place place, const Request& r);
   bool is_another_use(Place place, const Request& r) const;
   void restart();
   bool repeated(const RocePacket& p, Place place, const Request& r);
@@ -117,6 +118,7 @@ class RequestFlow {
   IbFindings& findings_;
   Side requester_;
   Requests seen_;
+  Requests::node_type spare_;  // of the last one that was forgotten
   bool any_ = false;
   Place start_ = 0;             // the agreed first one; 0: not known
   Place first_ = 0, high_ = 0;  // the first one seen, and the last one in use

@@ -193,14 +193,16 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   seen(p.frame, p.at);
   ++seen_->ends[index_of(from)].packets;
   if (udp_port_ == 0) udp_port_ = p.network.source_port;
-  const std::string opcode = wire::ib::opcode_text(p.packet.bth.opcode);
+  const auto opcode = [&p] {
+    return wire::ib::opcode_text(p.packet.bth.opcode);
+  };  // a packet without events needs none
   if (p.icrc_wrong()) {
     ++icrc_wrong_;
     // IBA §7.8.1: nothing of it counts.
     findings_.tell(IbRule::ib_icrc, p.frame, from,
-                   fmt::format("'s {} has the ICRC {}; its octets give {}", opcode, icrc_text(p.packet.icrc),
+                   fmt::format("'s {} has the ICRC {}; its octets give {}", opcode(), icrc_text(p.packet.icrc),
                                icrc_text(*p.icrc_due)));
-    draw(from, p, LadderEvent::Kind::fpdu, opcode + ", ICRC wrong", opcode.size());
+    draw(from, p, LadderEvent::Kind::fpdu, opcode() + ", ICRC wrong", opcode().size());
     return;
   }
   if (p.packet.bth.opcode == PARLEY_IB_OPCODE_CNP) {
@@ -215,14 +217,14 @@ void RoceConnection::data(Side from, const RocePacket& p) {
     if (p.service() != Service::rd && p.service() != Service::manufacturer)
       findings_.tell(IbRule::ib_opcode, p.frame, from,
                      fmt::format(" sent opcode 0x{:02x}, which is not assigned", p.packet.bth.opcode));
-    draw(from, p, LadderEvent::Kind::fpdu, opcode, 0);
+    draw(from, p, LadderEvent::Kind::fpdu, opcode(), 0);
     return;
   }
   if (seen_->qp == IbQp::unknown) seen_->qp = qp_of(p.service());
   if (qp_of(p.service()) != seen_->qp) {
     findings_.tell(IbRule::ib_service, p.frame, from,
-                   fmt::format(" sent {} on a queue pair of {}", with_article(opcode), to_string(seen_->qp)));
-    draw(from, p, LadderEvent::Kind::fpdu, opcode, 0);
+                   fmt::format(" sent {} on a queue pair of {}", with_article(opcode()), to_string(seen_->qp)));
+    draw(from, p, LadderEvent::Kind::fpdu, opcode(), 0);
     return;
   }
   check_ends(from, p);
@@ -237,14 +239,18 @@ void RoceConnection::data(Side from, const RocePacket& p) {
       flow.request(p, terms_of(from));
     }
   }
-  std::string text = opcode;
+  draw_data(from, p, flow.retransmissions > again);
+}
+
+void RoceConnection::draw_data(Side from, const RocePacket& p, bool again) {
+  if (!with_events()) return;
+  std::string text = wire::ib::opcode_text(p.packet.bth.opcode);
   const std::size_t name = text.size();
   text += fmt::format(" PSN {:#08x}", p.packet.bth.psn);
-  if ((rule.headers & PARLEY_IB_AETH) != 0)
+  if ((wire::ib::rule_of(p.packet.bth.opcode).headers & PARLEY_IB_AETH) != 0)
     text += fmt::format(" {} MSN {}", wire::ib::syndrome_text(p.packet.aeth.syndrome), p.packet.aeth.msn);
   if (!p.packet.payload.empty()) text += " " + counted(p.packet.payload.size(), "octet");
-  draw(from, p, flow.retransmissions > again ? LadderEvent::Kind::repeated : LadderEvent::Kind::fpdu, std::move(text),
-       name);
+  draw(from, p, again ? LadderEvent::Kind::repeated : LadderEvent::Kind::fpdu, std::move(text), name);
 }
 
 }  // namespace parley::capture

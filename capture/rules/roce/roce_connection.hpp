@@ -70,6 +70,7 @@ class RoceConnection {
   FlowTerms terms_of(Side requester) const;
   void check_order(Side from, const RocePacket& p);
   void draw(Side from, const RocePacket& p, LadderEvent::Kind kind, std::string text, std::size_t name);
+  void draw_data(Side from, const RocePacket& p, bool again);
   Outcome outcome() const;
   std::string describe_end() const;
   void tell_facts();

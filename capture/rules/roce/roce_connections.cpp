@@ -6,8 +6,7 @@
 
 #include <algorithm>
 
-#include "base/bytes_io.hpp"
-#include "base/fnv1a.hpp"
+#include "base/gid_hash.hpp"
 #include "base/text.hpp"
 
 namespace parley::capture {
@@ -28,11 +27,8 @@ bool is_response(const RocePacket& p) { return wire::ib::rule_of(p.packet.bth.op
 }  // namespace
 
 std::size_t RoceConnections::KeyHash::operator()(const RoceKey& key) const {
-  std::array<std::uint8_t, 9> rest{};
-  Writer w(rest);
-  w.u8(static_cast<std::uint8_t>(key.kind));
-  w.be64(key.number);
-  return static_cast<std::size_t>(fnv1a(rest, fnv1a(key.b, fnv1a(key.a))));
+  const std::uint64_t number = key.number << 2 | static_cast<std::uint64_t>(key.kind);
+  return static_cast<std::size_t>(mix_gid(mix_gid(number, key.a), key.b));
 }
 
 RoceConnections::Place RoceConnections::at(const RoceKey& key) const {
@@ -156,14 +152,19 @@ void RoceConnections::data(const RocePacket& p) {
       retire(place.connection);
     place = {};
   }
+  bool news = place.connection == nullptr;
   if (place.connection == nullptr) place = find_partner(p);
   if (place.connection == nullptr) place = begin_data(p);
   if (place.connection == nullptr) return;
   RoceConnection& c = *place.connection;
-  if (!c.qpn(place.side)) c.set_qpn(place.side, p.packet.bth.dest_qpn);
-  if (p.service() == Service::ud && p.headers_known() && !c.qpn(other(place.side)))
-    c.set_qpn(other(place.side), p.packet.deth.source_qpn);
-  learn(c);
+  const auto name = [&](Side side, std::uint32_t qpn) {
+    if (c.qpn(side)) return;
+    c.set_qpn(side, qpn);
+    news = true;
+  };
+  name(place.side, p.packet.bth.dest_qpn);
+  if (p.service() == Service::ud && p.headers_known()) name(other(place.side), p.packet.deth.source_qpn);
+  if (news) learn(c);
   c.data(other(place.side), p);
 }
 

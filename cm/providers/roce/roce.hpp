@@ -11,6 +11,9 @@
 namespace parley::nic::roce {
 struct Counters;
 }
+namespace parley::cm::ibcm {
+struct Counters;
+}
 
 namespace parley::cm {
 
@@ -22,6 +25,8 @@ class RoceProvider : public Provider, public PacketMachine {
   virtual std::size_t endpoint_count() const = 0;
   /// Of its device (nic/roce/device.hpp).
   virtual const nic::roce::Counters& device_counters() const = 0;
+  /// Of its connection manager (cm/ibcm/events.hpp).
+  virtual const ibcm::Counters& cm_counters() const = 0;
   /// The host ends: every connection is given up, and what tells the peers is ready to be sent.
   virtual void reset_all(Instant now) noexcept = 0;
 };

@@ -147,6 +147,7 @@ class Roce final : public RoceProvider {
   bool has_work() const override;
   std::size_t endpoint_count() const override { return core_->ids.alive(); }
   const nic::roce::Counters& device_counters() const override { return device_->counters(); }
+  const ibcm::Counters& cm_counters() const override { return agent_.counters(); }
 
   // PacketMachine
   void handle_bound(Instant now, BindId id, const Address& local) override;

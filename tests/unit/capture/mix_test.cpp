@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Captures of which it is known how many FPDUs are in them: every one is found, whole and with a good CRC, however the
+// Captures of which it is known how many FPDUs, or Sends of RoCEv2, are in them: every one is found, whole and with a good CRC, however the
 // segments were cut, marked, packed, late or doubled, and nobody is accused.
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "bench/capture_mix.hpp"
+#include "bench/capture_roce.hpp"
 #include "capture/analyzer.hpp"
 #include "tests/unit/capture/exchange.hpp"
 
 namespace parley::capture {
 namespace {
+
+/// A sink that has an analyzer judge what it is given.
+auto push_into(Analyzer& analyzer) {
+  return [&analyzer, p = wire::CapturedPacket{}](Instant at, ConstBytes frame) mutable {
+    p.link_type = 1;
+    ++p.frame;
+    p.at = at;
+    p.octets = frame;
+    p.original_length = static_cast<std::uint32_t>(frame.size());
+    analyzer.push(p);
+  };
+}
 
 struct Checked {
   bench::MixTotals made;
@@ -20,15 +33,7 @@ struct Checked {
 Checked check(bench::Mix mix, std::uint64_t packets, const AnalyzerOptions& options = {}) {
   Checked out;
   Analyzer analyzer(options);
-  wire::CapturedPacket p;
-  p.link_type = 1;
-  out.made = bench::CaptureMix(mix, packets, [&](Instant at, ConstBytes frame) {
-               ++p.frame;
-               p.at = at;
-               p.octets = frame;
-               p.original_length = static_cast<std::uint32_t>(frame.size());
-               analyzer.push(p);
-             }).run();
+  out.made = bench::CaptureMix(mix, packets, push_into(analyzer)).run();
   out.report = analyzer.finish();
   return out;
 }
@@ -51,6 +56,22 @@ TEST_P(EveryMix, HasAllItsFpdusFoundAndNobodyAccused) {
   EXPECT_EQ(fpdus, made.fpdus);
   EXPECT_EQ(again, made.again);
   EXPECT_GE(late, made.late > 0 ? 1u : 0u);
+  EXPECT_EQ(report.count(Severity::error) + report.count(Severity::warning), 0u) << test::words(report);
+}
+
+// So many that each flow forgets its first requests.
+TEST(RoceMix, HasAllItsMessagesFoundAndNobodyAccused) {
+  Analyzer analyzer;
+  const bench::RoceTotals made = bench::CaptureRoce(13, 90'000, push_into(analyzer)).run();
+  const FileReport report = analyzer.finish();
+  ASSERT_EQ(report.connections.size(), made.connections);
+  std::uint64_t messages = 0;
+  for (const ConnectionReport& c : report.connections) {
+    EXPECT_EQ(c.outcome, Outcome::established);
+    messages += c.from_initiator.messages + c.from_responder.messages;
+    EXPECT_EQ(c.from_initiator.retransmissions + c.from_responder.retransmissions, 0u);
+  }
+  EXPECT_EQ(messages, made.messages);
   EXPECT_EQ(report.count(Severity::error) + report.count(Severity::warning), 0u) << test::words(report);
 }
 

@@ -168,6 +168,14 @@ class Faults {
       EXPECT_TRUE(added) << (added ? "" : added.error());
     }
   }
+  void follow(const Faults& other) { injector_.follow(other.injector_.roce_connections()); }
+  /// A frame that a fault on an earlier link has changed.
+  const FaultDecision& pass_altered(const Bytes& octets) {
+    frame = frame_of(pool, octets);
+    frame->altered = true;
+    decision = injector_.apply(at_time({}), *frame, true);
+    return decision;
+  }
   const FaultDecision& pass(const Bytes& octets, Duration when = Duration{}) {
     frame = frame_of(pool, octets);
     decision = injector_.apply(at_time(when), *frame, true);

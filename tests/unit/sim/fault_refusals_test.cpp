@@ -108,7 +108,8 @@ TEST(SimFaultRefusals, AMatchIsOneThatCanBe) {
       {FaultAction::drop, [](FaultRule& r) { r.match.connection = 2; }, ""},
       {FaultAction::drop, [](FaultRule& r) { r.match.message = MessageKind::tcp_syn, r.match.connection = 2; }, ""},
       {FaultAction::drop, [](FaultRule& r) { r.match.message = MessageKind::nd_advert, r.match.connection = 2; },
-       "connection = 2 cannot hold for match = \"nd_advert\", which belongs to no TCP connection: leave one out"},
+       "connection = 2 cannot hold for match = \"nd_advert\", which belongs to no connection of TCP or RoCE: leave one "
+       "out"},
       {FaultAction::drop,
        [](FaultRule& r) {
          r.chance = {0, 0};

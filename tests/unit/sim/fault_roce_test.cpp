@@ -122,6 +122,125 @@ TEST(SimFaultRoce, FlippedBitsBreakTheIcrc) {
   }
 }
 
+// ---- one connection -----------------------------------------------------------------------------------------------
+
+/// The two ends of RoCE connections, and what they send: each end numbers its own IDs and queue pairs.
+struct TwoEnds {
+  bool ipv6 = false;
+  RoceSender a() const { return {.ipv6 = ipv6}; }
+  RoceSender b() const { return {.ipv6 = ipv6, .reverse = true}; }
+  /// Of the n-th connection, asked for by `from`: communication IDs n and 100 + n, queue pairs 0x20 + n and 0x40 + n.
+  static Bytes req(const RoceSender& from, std::uint32_t n, std::uint64_t transaction = 9) {
+    wire::ib::CmReq m;
+    m.local_comm_id = n;
+    m.local_qpn = 0x20 + n;
+    return from.cm(m, transaction);
+  }
+  static Bytes rep(const RoceSender& from, std::uint32_t n) {
+    wire::ib::CmRep m;
+    m.local_comm_id = 100 + n;
+    m.remote_comm_id = n;
+    m.local_qpn = 0x40 + n;
+    return from.cm(m);
+  }
+  static Bytes rtu(const RoceSender& from, std::uint32_t n) {
+    wire::ib::CmRtu m;
+    m.local_comm_id = n;
+    m.remote_comm_id = 100 + n;
+    return from.cm(m);
+  }
+  static Bytes send(const RoceSender& from, std::uint32_t qpn) {
+    return from.packet(Service::rc, Operation::send_only, 1, 0, Bytes(9, 's'), qpn);
+  }
+};
+
+/// Says of each frame whether a rule of either direction hit it.
+class BothWays {
+ public:
+  explicit BothWays(const std::vector<FaultRule>& rules) : there_(rules), back_(rules, 2) { back_.follow(there_); }
+  bool there(const Bytes& frame) { return there_.dropped(frame); }
+  bool back(const Bytes& frame) { return back_.dropped(frame); }
+
+ private:
+  Faults there_, back_;
+};
+
+TEST(SimFaultRoce, ARuleMeansOneConnection) {
+  for (const bool ipv6 : {false, true}) {
+    const TwoEnds ends{ipv6};
+    const RoceSender a = ends.a(), b = ends.b();
+    FaultRule packets = rule(FaultAction::drop, MessageKind::roce_send),
+              rep = rule(FaultAction::drop, MessageKind::cm_rep);
+    packets.match.connection = rep.match.connection = 2;
+    rep.match.times = 1;
+    BothWays link({packets, rep});
+    for (const std::uint32_t n : {1u, 2u, 3u}) EXPECT_FALSE(link.there(ends.req(a, n)));
+    EXPECT_FALSE(link.there(ends.req(a, 2))) << "again: the same connection";
+    EXPECT_FALSE(link.back(ends.rep(b, 1)));
+    EXPECT_TRUE(link.back(ends.rep(b, 2)));
+    EXPECT_FALSE(link.back(ends.rep(b, 2))) << "only the first";
+    EXPECT_FALSE(link.back(ends.rep(b, 3)));
+    for (const std::uint32_t n : {1u, 2u, 3u}) {
+      EXPECT_FALSE(link.there(ends.rtu(a, n)));
+      EXPECT_EQ(link.there(ends.send(a, 0x40 + n)), n == 2) << n;
+      EXPECT_EQ(link.back(ends.send(b, 0x20 + n)), n == 2) << n;
+      EXPECT_FALSE(link.there(ends.send(a, 0x20 + n))) << "a queue pair of the sender itself";
+    }
+  }
+}
+
+TEST(SimFaultRoce, ConnectionsOfBothDirectionsAreCountedTogether) {
+  const TwoEnds ends;
+  FaultRule second = rule(FaultAction::drop, MessageKind::cm_message);
+  second.match.connection = 2;
+  BothWays link({second});
+  EXPECT_FALSE(link.there(ends.req(ends.a(), 1)));
+  EXPECT_TRUE(link.back(ends.req(ends.b(), 1))) << "the same ID, of the other host";
+  EXPECT_FALSE(link.there(ends.rtu(ends.a(), 1)));
+  EXPECT_TRUE(link.there(ends.rep(ends.a(), 1)));
+  EXPECT_FALSE(link.there(ends.req(ends.a(), 1, 10))) << "another transaction: the third";
+  EXPECT_FALSE(link.back(ends.rep(ends.b(), 1)));
+}
+
+TEST(SimFaultRoce, WhatIsOfNoConnectionMeetsNoRuleOfOne) {
+  const RoceSender s;
+  FaultRule any = rule(FaultAction::drop, MessageKind::roce_packet);
+  any.match.connection = 1;
+  Faults link({any});
+  for (const Bytes& frame :
+       {s.send(1), s.ack(2), s.cm(wire::ib::CmSidrReq{}), s.cm(wire::ib::CmDreq{}), Sender{}.syn()})
+    EXPECT_FALSE(link.dropped(frame));
+  EXPECT_TRUE(link.dropped(TwoEnds::req(s, 1)));
+  FaultRule of_tcp = rule(FaultAction::drop);
+  of_tcp.match.connection = 1;
+  Faults stream({of_tcp});
+  EXPECT_FALSE(stream.dropped(TwoEnds::req(s, 1))) << "without a message of RoCE it is TCP's";
+  EXPECT_TRUE(stream.dropped(Sender{}.syn()));
+}
+
+TEST(SimFaultRoce, ADamagedReqBeginsNoConnection) {
+  FaultRule first = rule(FaultAction::drop, MessageKind::cm_req);
+  first.match.connection = 1;
+  Faults link({first});
+  Bytes bent = TwoEnds::req(RoceSender{}, 1);
+  bent[200] ^= 1;
+  EXPECT_EQ(link.pass_altered(bent).drop, DropReason::none);
+  EXPECT_TRUE(link.dropped(TwoEnds::req(RoceSender{}, 2)));
+}
+
+TEST(SimFaultRoce, TheOldestConnectionsAreForgotten) {
+  RoceConnections all;
+  const auto look = [&all](const Bytes& frame) { return all.look(frame, lay_out(frame)); };
+  for (std::uint32_t n = 1; n <= RoceConnections::connections_max + 2; ++n)
+    ASSERT_EQ(look(TwoEnds::req(RoceSender{}, n)), n);
+  EXPECT_EQ(all.ends(2), nullptr);
+  ASSERT_NE(all.ends(3), nullptr);
+  EXPECT_EQ(all.ends(3)->text(), "communication ID 0x00000003, queue pair 0x000023");
+  EXPECT_EQ(look(TwoEnds::rep(RoceSender{.reverse = true}, 2)), 0u);
+  EXPECT_EQ(look(TwoEnds::rep(RoceSender{.reverse = true}, 3)), 3u);
+  EXPECT_EQ(all.ends(3)->text(), "communication IDs 0x00000003, 0x00000067, queue pairs 0x000023, 0x000043");
+}
+
 // ---- corrupt_roce -------------------------------------------------------------------------------------------------
 
 /// A frame of the kind that has the most fields.

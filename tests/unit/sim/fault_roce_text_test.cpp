@@ -32,9 +32,10 @@ TEST(SimFaultRoceText, RefusesWhatCannotBe) {
               ElementsAre(HasSubstr("cut_stream needs a message: write match = \"mpa_request\"")));
   EXPECT_THAT(problems(A::reset, K::cm_rep, nothing),
               ElementsAre("reset cannot follow match = \"cm_rep\": write a match that is of a living TCP connection"));
-  EXPECT_THAT(problems(A::drop, K::roce_ack, [](FaultRule& r) { r.match.connection = 2; }),
-              ElementsAre("connection = 2 cannot hold for match = \"roce_ack\", which belongs to no TCP connection: "
-                          "leave one out"));
+  EXPECT_THAT(
+      problems(A::drop, K::roce_datagram, [](FaultRule& r) { r.match.connection = 2; }),
+      ElementsAre("connection = 2 cannot hold for match = \"roce_datagram\", which belongs to no connection of TCP or "
+                  "RoCE: leave one out"));
   EXPECT_THAT(problems(A::drop, K::cm_req, [](FaultRule& r) { r.match.fpdu = 2; }),
               ElementsAre("fpdu = 2 goes with match = \"fpdu\", not with \"cm_req\""));
   EXPECT_THAT(problems(A::corrupt_mpa, K::cm_req, nothing),
@@ -86,7 +87,7 @@ TEST(SimFaultRoceText, AFileIsToldTheLineOfTheKeyThatIsWrong) {
   };
   EXPECT_THAT(said("action = \"cut_stream\"\nmatch = \"cm_req\"\noctets = 3\n"),
               HasSubstr("x.toml:16:1: cut_stream needs a message"));
-  EXPECT_THAT(said("action = \"drop\"\nmatch = \"cm_req\"\nconnection = 3\n"),
+  EXPECT_THAT(said("action = \"drop\"\nmatch = \"cm_sidr_req\"\nconnection = 3\n"),
               HasSubstr("x.toml:18:1: connection = 3 cannot hold"));
   EXPECT_THAT(said("action = \"drop\"\nmatch = \"tcp_syn\"\npsn = 3\n"), HasSubstr("x.toml:18:1: psn = 3 cannot hold"));
   EXPECT_THAT(said("action = \"drop\"\nmatch = \"roce_ack\"\npsn = 16777216\n"),

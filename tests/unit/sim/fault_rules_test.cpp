@@ -33,7 +33,7 @@ TEST(SimFaultRules, RefusesRulesThatContradictThemselves) {
   EXPECT_EQ(refusal(r), "fpdu = 3 goes with match = \"fpdu\", not with \"mpa_reply\"");
   r = rule(FaultAction::drop, MessageKind::arp_reply);
   r.match.connection = 3;
-  EXPECT_THAT(refusal(r), HasSubstr("belongs to no TCP connection"));
+  EXPECT_THAT(refusal(r), HasSubstr("belongs to no connection of TCP or RoCE"));
   r = rule(FaultAction::drop);
   r.chance = {1, 0};
   EXPECT_THAT(refusal(r), HasSubstr("0 below the line"));

@@ -66,7 +66,8 @@ TEST(LadderFacts, ConnectionsThatBrokeARuleComeFirst) {
   const draw::Ladder p = tap.finish(&report);
   ASSERT_EQ(p.connections.size(), 3U);
   const auto words = [&](std::size_t i) {
-    const auto& [label, result, outcome] = p.connections[i];
+    const auto& [label, result, outcome, numbers] = p.connections[i];
+    EXPECT_EQ(numbers, "") << "no packet of RoCE";
     return label + " | " + result + " | " + outcome;
   };
   EXPECT_EQ(words(0), "three | failed: 2 violations | rejected");

@@ -16,11 +16,13 @@ namespace parley::sim::test {
 
 struct RoceSender {
   bool ipv6 = false, udp_sum = false;
+  bool reverse = false;  // from the other host
 
   wire::ib::RoceHeader header() const {
     wire::ib::RoceHeader h;
     h.source = gid_of(ipv6 ? *Address::parse("2001:db8::1") : Address::v4(10, 0, 0, 1, 0));
     h.destination = gid_of(ipv6 ? *Address::parse("2001:db8::2") : Address::v4(10, 0, 0, 2, 0));
+    if (reverse) std::swap(h.source, h.destination);
     h.source_port = 0xC123;
     h.identification = 7;
     return h;
@@ -64,10 +66,10 @@ struct RoceSender {
     return wire::internet_checksum(pieces);
   }
   Bytes packet(wire::ib::Service service, wire::ib::Operation operation, std::uint32_t psn = 1,
-               std::uint8_t syndrome = 0x1F, ConstBytes payload = {}) const {
+               std::uint8_t syndrome = 0x1F, ConstBytes payload = {}, std::uint32_t qpn = 0x11) const {
     wire::ib::Packet p;
     p.bth.opcode = wire::ib::opcode_of(service, operation);
-    p.bth.dest_qpn = 0x11;
+    p.bth.dest_qpn = qpn;
     p.bth.psn = psn;
     p.aeth = {syndrome, 3};
     p.reth = {0x1000, 0x77, static_cast<std::uint32_t>(payload.size())};
@@ -89,9 +91,9 @@ struct RoceSender {
     p.payload = octets;
     return frame(p);
   }
-  Bytes cm(wire::ib::CmBody body) const {
+  Bytes cm(wire::ib::CmBody body, std::uint64_t transaction = 9) const {
     Bytes octets(PARLEY_IB_MAD_LEN);
-    wire::ib::CmMessage{.transaction_id = 9, .body = std::move(body)}.emit(octets);
+    wire::ib::CmMessage{.transaction_id = transaction, .body = std::move(body)}.emit(octets);
     return mad(octets);
   }
 };

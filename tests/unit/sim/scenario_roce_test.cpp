@@ -166,5 +166,35 @@ TEST(ScenarioRoce, LaddersNameMessagesAndPackets) {
   EXPECT_THAT(req->detail, HasSubstr("to tcp:7471"));
 }
 
+TEST(ScenarioRoce, LaddersSayWhoseAPacketIs) {
+  auto scenario = *parse_scenario(good_roce, "x.toml");
+  scenario.connects.front().count = 3;
+  LadderTap ladder;
+  RunOptions options;
+  options.tap = &ladder;
+  options.on_world = [&](const World& world) { ladder.begin(world); };
+  const RunReport report = run_scenario(scenario, options);
+  const draw::Ladder drawn = ladder.finish(&report);
+  ASSERT_EQ(drawn.connections.size(), 3u);
+  std::vector<std::size_t> packets(4), requests(4);
+  for (const auto& row : drawn.rows) {
+    if (!row.text.starts_with("RC ") && row.text != "REQ" && row.text != "DREP") continue;
+    ASSERT_TRUE(row.connection >= 1 && row.connection <= 3) << row.text << ' ' << row.detail;
+    requests[row.connection] += row.text == "REQ";
+    if (row.text[0] != 'R' || row.text[1] != 'C') continue;
+    ++packets[row.connection];
+    const std::string qpn = row.detail.substr(row.detail.find("0x"), 8);
+    EXPECT_THAT(drawn.connections[row.connection - 1].numbers, HasSubstr(qpn));
+  }
+  for (std::size_t n = 1; n <= 3; ++n) {
+    EXPECT_EQ(requests[n], 1u);
+    EXPECT_GT(packets[n], 1u);
+    EXPECT_THAT(drawn.connections[n - 1].numbers,
+                testing::MatchesRegex("communication IDs 0x[0-9a-f]{8}, 0x[0-9a-f]{8}, queue pairs 0x[0-9a-f]{6}, "
+                                      "0x[0-9a-f]{6}"));
+  }
+  EXPECT_THAT(draw::to_html(drawn), HasSubstr("<small>" + drawn.connections[0].numbers + "</small>"));
+}
+
 }  // namespace
 }  // namespace parley::sim
