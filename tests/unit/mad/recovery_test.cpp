@@ -145,6 +145,46 @@ TEST_F(PortRecovery, RefusesWhatCannotBeSent) {
   EXPECT_EQ(ask().error().fault(), Fault::no_space);
 }
 
+TEST_F(PortRecovery, NarrowsTheWindowForOneThatFallsSilentOnly) {
+  options.window = {.start = 8, .most = 8};
+  EXPECT_FALSE(ask());
+  EXPECT_EQ(port().transactor().window(), 8U) << "who never answered says nothing about the others";
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, answer_to(mad, NodeInfo().octets()));
+  };
+  EXPECT_TRUE(ask());
+  transport.peer = {};
+  EXPECT_FALSE(ask());
+  EXPECT_LT(port().transactor().window(), 8U);
+}
+
+TEST_F(PortRecovery, SpreadsWhatWasLostTogether) {
+  std::vector<Instant> times;
+  transport.peer = [&times](MemoryTransport& t, const Address&, ConstBytes) { times.push_back(t.now); };
+  auto both = [](Port& port) -> Task<> {
+    (void)co_await when_all(port, port.subn_get<NodeInfo>(Path::by_lid(7)), port.subn_get<NodeInfo>(Path::by_lid(8)));
+  };
+  run_in(port(), transport, both(port()));
+  ASSERT_EQ(times.size(), 8U);
+  EXPECT_EQ(times[0], times[1]);
+  EXPECT_EQ(times[2], times[3]) << "the first wait is the path's";
+  EXPECT_NE(times[4], times[5]);
+}
+
+TEST(MadWindow, GrowsByWindowsOfAnswersAndHalvesAtALoss) {
+  Window window({.start = 2, .least = 1, .most = 4});
+  window.answered();
+  EXPECT_EQ(window.size(), 2U);
+  window.answered();
+  EXPECT_EQ(window.size(), 3U);
+  for (int i = 0; i < 30; ++i) window.answered();
+  EXPECT_EQ(window.size(), 4U);
+  window.lost();
+  EXPECT_EQ(window.size(), 2U);
+  for (int i = 0; i < 5; ++i) window.lost();
+  EXPECT_EQ(window.size(), 1U);
+}
+
 struct PortRedirection : PortRecovery {
   ClassPortInfo to_lid(std::uint16_t lid) {
     ClassPortInfo info;
