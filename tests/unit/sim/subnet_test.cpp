@@ -273,6 +273,7 @@ TEST(Subnet, SendsTrapsUntilTheyAreRepressed) {
   EXPECT_EQ(kit.subnet.state().port(kit.port("S0004", 5)).info.get(PortInfo::port_state), PortState::down);
   ASSERT_TRUE(kit.subnet.add_fault(kit.now, "up S0004:5").has_value());
   EXPECT_EQ(kit.subnet.state().port(kit.port("S0004", 5)).info.get(PortInfo::port_state), PortState::initialize);
+  kit.drain();
   EXPECT_TRUE(body_of<SwitchInfo>(kit.ask_directed({0, 1}, SwitchInfo{})).get(SwitchInfo::port_state_change));
 }
 
