@@ -97,7 +97,7 @@ Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience) {
 
 Task<bool> accept(Tester& tester, Link& link) {
   tester.send_rep(link);
-  for (unsigned i = 0; i < 8; ++i) {
+  for (std::size_t i = 0; i < Tester::exchanges_max; ++i) {
     const Heard heard = co_await tester.answer(link);
     if (heard.as<wire::ib::CmRtu>() != nullptr || heard.is_request()) {
       tester.note_accepted();
