@@ -40,17 +40,23 @@ Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad
   co_return pass("silence, and a sound REQ is answered");
 }
 
+namespace {
+/// Of the peer that connected: it may come again at any time.
+bool is_rtu(const Link& link, const Heard& heard) { return link.passive && heard.as<wire::ib::CmRtu>() != nullptr; }
+}  // namespace
+
 Task<Heard> response(Tester& tester, Link& link, Duration patience) {
   const Instant limit = tester.peer().now() + patience;
   Heard end;  // what ended the connection, which may overtake the NAK that is the reason
   for (unsigned i = 0;; ++i) {
     const Duration left = std::max(limit - tester.peer().now(), Duration{});
     Heard heard = co_await tester.hear(link, left);
-    const auto rule = wire::ib::rule_of(heard.bth.opcode);
-    const bool request = !heard.silence && heard.bth.dest_qpn == link.req.local_qpn && rule.assigned && !rule.response;
+    const bool request = heard.is_request() && heard.bth.dest_qpn == link.qpn();
     const bool dreq = heard.as<wire::ib::CmDreq>() != nullptr;
     if (heard.silence && !end.silence) co_return end;
-    if (i >= Tester::exchanges_max || !(request || dreq || heard.as<wire::ib::CmRep>() != nullptr)) co_return heard;
+    if (i >= Tester::exchanges_max ||
+        !(request || dreq || heard.as<wire::ib::CmRep>() != nullptr || is_rtu(link, heard)))
+      co_return heard;
     if (!dreq) continue;
     const wire::ib::CmDrep drep{.local_comm_id = link.id(), .remote_comm_id = link.peer_id()};
     tester.send(link, drep);
@@ -67,6 +73,49 @@ Task<std::string> still_serves(Tester& tester, Link& link) {
   if (heard.is_ack() && heard.bth.psn == psn) co_return std::string();
   if (heard.is_ack()) co_return std::string("an ACK of another PSN");
   co_return heard.words();
+}
+
+Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs) {
+  const Instant limit = tester.peer().now() + patience;
+  for (unsigned i = 0;; ++i) {
+    const Duration left = std::max(limit - tester.peer().now(), Duration{});
+    Heard heard = co_await tester.hear(link, left);
+    const bool crossing = !reqs && heard.as<wire::ib::CmReq>() != nullptr;
+    if (heard.silence || (heard.message && !crossing) || i >= Tester::exchanges_max) co_return heard;
+  }
+}
+
+Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience) {
+  const Instant limit = tester.peer().now() + patience;
+  for (unsigned i = 0;; ++i) {
+    const Duration left = std::max(limit - tester.peer().now(), Duration{});
+    Heard heard = co_await tester.hear(link, left);
+    const bool wanted = heard.is_request() || (heard.message && heard.as<wire::ib::CmRtu>() == nullptr);
+    if (heard.silence || wanted || i >= Tester::exchanges_max) co_return heard;
+  }
+}
+
+Task<bool> accept(Tester& tester, Link& link) {
+  tester.send_rep(link);
+  for (std::size_t i = 0; i < Tester::exchanges_max; ++i) {
+    const Heard heard = co_await tester.answer(link);
+    if (heard.as<wire::ib::CmRtu>() != nullptr || heard.is_request()) {
+      tester.note_accepted();
+      co_return true;
+    }
+    // The REQ again: both were under way.
+    if (heard.as<wire::ib::CmReq>() != nullptr) continue;
+    tester.set_trouble("the REP is answered by " + heard.words());
+    break;
+  }
+  co_return false;
+}
+
+Task<Link*> accepted(Tester& tester) {
+  Link* link = co_await tester.asked();
+  if (link == nullptr) co_return nullptr;
+  const bool up = co_await accept(tester, *link);
+  co_return up ? link : nullptr;
 }
 
 Task<Observation> answered(Tester& tester, Request request, std::function<bool(const Heard&)> right, Faults faults) {

@@ -22,6 +22,18 @@ Task<std::string> still_serves(Tester& tester, Link& link);
 /// The next packet on the queue pair or of the CM. The peer's own requests, a REP that comes again, and a DREQ, which is answered,
 /// are passed over; the DREQ is returned where nothing else comes.
 Task<Heard> response(Tester& tester, Link& link, Duration patience);
+// Where the peer is the initiator.
+
+/// The next message of the CM. Requests on the queue pair are passed over, and so is the REQ again, which may cross any answer, unless
+/// `reqs`.
+Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs = false);
+/// The next request of the peer's or message of the CM but RTUs; answers to the tester's are passed over.
+Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience);
+/// The REP, and its RTU or the peer's first request. False: trouble() says what came.
+Task<bool> accept(Tester& tester, Link& link);
+/// The peer's next REQ, accepted. Null: trouble() says why.
+Task<Link*> accepted(Tester& tester);
+
 /// What that request is answered with has to be so; else `failed`.
 Task<Observation> answered(Tester& tester, Request request, std::function<bool(const Heard&)> right,
                            Faults faults = {});

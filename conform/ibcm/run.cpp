@@ -3,13 +3,21 @@
 
 #include <fmt/format.h>
 
+#include "conform/ibcm/judge.hpp"
+
 namespace parley::conform::ibcm {
 
-std::vector<const Case*> cases() {
+std::vector<const Case*> cases(Iut iut) {
   std::vector<const Case*> out;
-  for (const auto& table : {setup_cases(), request_cases(), datagram_cases(), ending_cases(), sidr_cases(),
-                            request_order_cases(), request_fault_cases()})
-    for (const Case& c : table) out.push_back(&c);
+  const auto add = [&out](std::initializer_list<std::span<const Case>> tables) {
+    for (const auto& table : tables)
+      for (const Case& c : table) out.push_back(&c);
+  };
+  if (iut == Iut::initiator)
+    add({asking_cases(), rejected_cases(), leaving_cases(), resolving_cases()});
+  else
+    add({setup_cases(), request_cases(), datagram_cases(), ending_cases(), sidr_cases(), request_order_cases(),
+         request_fault_cases(), alternate_cases()});
   return out;
 }
 
@@ -46,7 +54,7 @@ Task<Result> Run::one(const Case& what) {
   result.finding = co_await what.ask(tester_);
   result.took = peer_.now() - result.began;
   result.exchanges = tester_.exchanges();
-  silent_ = tester_.heard() == before ? silent_ + 1 : 0;
+  silent_ = tester_.heard() == before && !tester_.nobody_resolves() ? silent_ + 1 : 0;
   result.output = co_await end();
   running_ = nullptr;
   co_return result;
@@ -61,6 +69,15 @@ Task<> Run::probe(const Case& what) {
     co_return;
   }
   co_await begin(what);
+  if (settings_.iut == Iut::initiator) {
+    const Link* asked = co_await accepted(tester_);
+    if (asked == nullptr) {
+      (tester_.heard() == 0 ? unreachable_ : refused_) = true;
+      why_ = tester_.trouble().observed;
+    }
+    (void)co_await end();
+    co_return;
+  }
   Link& link = tester_.link();
   const bool up = co_await tester_.set_up(link);
   if (!up) {

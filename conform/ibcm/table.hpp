@@ -9,6 +9,11 @@ constexpr Case row(std::string_view number, std::string_view name, std::string_v
                    std::string_view stimulus, std::string_view expected, Task<Observation> (*ask)(Tester&)) {
   return {{number, name, Iut::responder, clause, level, false, stimulus, expected}, ask};
 }
+/// One for a peer that connects.
+constexpr Case asks(std::string_view number, std::string_view name, std::string_view clause, Level level,
+                    std::string_view stimulus, std::string_view expected, Task<Observation> (*ask)(Tester&)) {
+  return {{number, name, Iut::initiator, clause, level, false, stimulus, expected}, ask};
+}
 /// One that has crashed a known peer.
 constexpr Case destructive(Case c) {
   c.what.destructive = true;

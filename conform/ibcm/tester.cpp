@@ -22,6 +22,10 @@ bool Heard::is_ack() const {
 bool Heard::is_nak(Nak nak) const {
   return is(Operation::acknowledge) && aeth.syndrome == (PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(nak));
 }
+bool Heard::is_request() const {
+  const auto rule = ib::rule_of(bth.opcode);
+  return !silence && bth.dest_qpn != PARLEY_IB_GSI_QPN && rule.assigned && !rule.response;
+}
 bool Heard::is_rnr() const {
   return is(Operation::acknowledge) && (aeth.syndrome & ~PARLEY_IB_SYNDROME_VALUE) == PARLEY_IB_SYNDROME_RNR_NAK;
 }
@@ -48,7 +52,16 @@ Request nothing(std::uint32_t psn) {
 // ---- Tester: what goes out --------------------------------------------------------------------------------------------
 
 Task<bool> Tester::bind() {
-  local_ = co_await peer_.bind(settings_.target, 5s);
+  const bool listens = settings_.iut == Iut::initiator;
+  Address own = settings_.target;
+  own.port = 0;
+  // One after the other: only one of two in a conditional expression would be awaited.
+  if (listens) {
+    local_ = co_await peer_.bind_at(own, 5s);
+  } else {
+    local_ = co_await peer_.bind(settings_.target, 5s);
+    remote_ = settings_.target;
+  }
   if (!local_) why_ = peer_.why();
   gsi_psn_ = draw(1 << 24);
   co_return local_.has_value();
@@ -97,7 +110,7 @@ void Tester::note(const Link& link, bool by_tester, std::string words, ConstByte
 void Tester::put(ConstBytes packet, const Faults& faults) {
   PacketPath path;
   if (local_) path.local = *local_;
-  path.peer = settings_.target;
+  if (remote_) path.peer = *remote_;
   path.source_port = 0xC000;
   path.bad_icrc = faults.bad_icrc;
   peer_.send(path, packet);
@@ -171,16 +184,27 @@ void Tester::send_rtu(Link& link) {
   send(link, ib::CmRtu{.local_comm_id = link.id(), .remote_comm_id = link.peer_id()});
 }
 
+void Tester::send_rep(Link& link) {
+  link.replied = true;
+  send(link, link.reply);
+}
+
+void Tester::send_rej(Link& link, CmReject reason, CmAbout about) {
+  send(link, ib::CmRej{.local_comm_id = about == CmAbout::req ? 0 : link.id(),
+                       .remote_comm_id = link.peer_id(),
+                       .about = about,
+                       .reason = reason});
+  link.ended = true;
+}
+
 void Tester::send_dreq(Link& link) {
-  send(link, ib::CmDreq{.local_comm_id = link.id(),
-                        .remote_comm_id = link.peer_id(),
-                        .remote_qpn = link.rep ? link.rep->local_qpn : 0});
+  send(link, ib::CmDreq{.local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .remote_qpn = link.peer_qpn()});
 }
 
 void Tester::send_request(Link& link, const Request& request, const Faults& faults) {
   ib::Packet packet;
   packet.bth.opcode = ib::opcode_of(ib::Service::rc, request.operation);
-  packet.bth.dest_qpn = link.rep ? link.rep->local_qpn : 0;
+  packet.bth.dest_qpn = link.peer_qpn();
   packet.bth.psn = request.psn;
   packet.bth.ack_req = request.ack_req;
   packet.reth = request.reth;
@@ -197,9 +221,10 @@ void Tester::send_request(Link& link, const Request& request, const Faults& faul
 void Tester::send_ack(Link& link, std::uint32_t psn, std::uint8_t syndrome) {
   ib::Packet packet;
   packet.bth.opcode = ib::opcode_of(ib::Service::rc, Operation::acknowledge);
-  packet.bth.dest_qpn = link.rep ? link.rep->local_qpn : 0;
+  packet.bth.dest_qpn = link.peer_qpn();
   packet.bth.psn = psn;
   packet.aeth.syndrome = syndrome;
+  packet.aeth.msn = link.msn;
   const Bytes octets = octets_of(packet, {});
   note(link, true, ib::syndrome_text(syndrome), octets);
   put(octets, {});
@@ -223,9 +248,25 @@ Link* Tester::owner_of(const Heard& heard) {
         heard.message->body);
   };
   const std::uint32_t id = id_of();
+  if (const auto* req = heard.as<ib::CmReq>()) {
+    for (Link& link : links_)
+      if (link.passive && !link.resolving && link.asked.local_comm_id == req->local_comm_id) return &link;
+    return nullptr;
+  }
+  // IBA §12.6.7.2 reason 4: it names its sender, who may have been given no ID of the tester's.
+  if (const auto* rej = heard.as<ib::CmRej>();
+      rej != nullptr && rej->reason == CmReject::timeout && settings_.iut == Iut::initiator) {
+    for (Link& link : links_)
+      if (link.peer_id() == rej->local_comm_id) return &link;
+    return nullptr;
+  }
+  if (const auto* sidr = heard.as<ib::CmSidrReq>()) {
+    for (Link& link : links_)
+      if (link.resolving && link.resolving->request_id == sidr->request_id) return &link;
+    return nullptr;
+  }
   for (Link& link : links_)
-    if (heard.bth.dest_qpn == PARLEY_IB_GSI_QPN ? id == link.id() : heard.bth.dest_qpn == link.req.local_qpn)
-      return &link;
+    if (heard.bth.dest_qpn == PARLEY_IB_GSI_QPN ? id == link.id() : heard.bth.dest_qpn == link.qpn()) return &link;
   // What names no connection can only be an answer to what was sent last.
   const bool nameless = heard.bth.dest_qpn == PARLEY_IB_GSI_QPN && id == 0;
   return nameless && !links_.empty() ? &links_.back() : nullptr;
@@ -240,19 +281,26 @@ void Tester::take(Link& link, Heard heard, ConstBytes octets) {
     accepted_ = true;
   }
   link.ended = link.ended || heard.as<ib::CmRej>() != nullptr || heard.as<ib::CmDrep>() != nullptr;
+  if (link.passive && link.acks && heard.is_request()) {
+    const auto operation = ib::operation_of(heard.bth.opcode);
+    if (operation == Operation::send_only || operation == Operation::write_only) ++link.msn;
+    send_ack(link, heard.bth.psn, PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE);
+  }
   if (link.heard.size() < exchanges_max) link.heard.push_back(std::move(heard));
 }
 
 void Tester::drain() {
   while (peer_.has_packet()) {
     const tester::ReceivedPacket in = peer_.take();
-    if (in.from.octets != settings_.target.octets) continue;
+    if (remote_ && in.from.octets != remote_->octets && settings_.iut == Iut::responder) continue;
     ++heard_;
     const auto packet = ib::Packet::parse(in.octets);
     if (!packet) continue;
     Heard heard;
     heard.silence = false;
     heard.at = in.at;
+    heard.from = in.from;
+    heard.to = in.to;
     heard.bth = packet->bth;
     heard.deth = packet->deth;
     heard.aeth = packet->aeth;
@@ -261,15 +309,101 @@ void Tester::drain() {
     if (packet->bth.dest_qpn == PARLEY_IB_GSI_QPN)
       if (auto message = CmMessage::parse(packet->payload)) heard.message = std::move(*message);
     Link* link = owner_of(heard);
-    if (link != nullptr) {
+    if (link != nullptr)
       take(*link, std::move(heard), in.octets);
-    } else if (const auto* dreq = heard.as<ib::CmDreq>()) {
-      // Of a case that is over: the peer would ask again and again.
-      Link forgotten;
-      forgotten.transaction_id = heard.message->transaction_id;
-      send(forgotten, ib::CmDrep{.local_comm_id = dreq->remote_comm_id, .remote_comm_id = dreq->local_comm_id});
-    }
+    else
+      take_unowned(std::move(heard));
   }
+}
+
+namespace {
+
+/// Of a REQ or SIDR_REQ; 0: it is neither.
+std::uint32_t request_id_of(const Heard& heard) {
+  if (const auto* req = heard.as<ib::CmReq>()) return req->local_comm_id;
+  const auto* sidr = heard.as<ib::CmSidrReq>();
+  return sidr != nullptr ? sidr->request_id : 0;
+}
+
+}  // namespace
+
+/// A REQ of the peer's, or what a case that is over left: the peer would ask again and again.
+void Tester::take_unowned(Heard heard) {
+  if (!heard.message) return;
+  Link forgotten;
+  forgotten.transaction_id = heard.message->transaction_id;
+  if (const auto* dreq = heard.as<ib::CmDreq>())
+    return send(forgotten, ib::CmDrep{.local_comm_id = dreq->remote_comm_id, .remote_comm_id = dreq->local_comm_id});
+  if (const auto* rej = heard.as<ib::CmRej>())  // it waits no longer
+    std::erase_if(arrived_, [rej](const Heard& h) { return request_id_of(h) == rej->local_comm_id; });
+  const std::uint32_t id = request_id_of(heard);
+  if (id == 0 || settings_.iut != Iut::initiator) return;
+  if (std::find(over_.begin(), over_.end(), id) != over_.end()) return refuse_again(forgotten, heard);
+  const auto same = [id](const Heard& other) { return request_id_of(other) == id; };
+  if (arrived_.size() < links_max && std::none_of(arrived_.begin(), arrived_.end(), same))
+    arrived_.push_back(std::move(heard));
+}
+
+/// A REQ or SIDR_REQ of a case that is over.
+void Tester::refuse_again(Link& forgotten, const Heard& heard) {
+  if (const auto* sidr = heard.as<ib::CmSidrReq>())
+    return send(forgotten, ib::CmSidrRep{.request_id = sidr->request_id,
+                                         .status = ib::SidrStatus::rejected,
+                                         .service_id = sidr->service_id});
+  send(forgotten, ib::CmRej{.remote_comm_id = request_id_of(heard), .reason = CmReject::consumer});
+}
+
+Task<Link*> Tester::arrival(bool sidr) {
+  const auto is_wanted = [sidr](const Heard& heard) { return (heard.as<ib::CmSidrReq>() != nullptr) == sidr; };
+  const auto there = [this, is_wanted] {
+    drain();
+    return std::any_of(arrived_.begin(), arrived_.end(), is_wanted);
+  };
+  co_await peer_.until(there, settings_.patience);
+  const auto found = std::find_if(arrived_.begin(), arrived_.end(), is_wanted);
+  if (found == arrived_.end()) {
+    set_trouble(sidr ? "nothing asked for a service" : "nothing connected");
+    co_return nullptr;
+  }
+  const Heard heard = std::move(*found);
+  arrived_.erase(found);
+  if (links_.size() >= links_max) links_.pop_front();
+  Link& link = links_.emplace_back();
+  link.number = static_cast<unsigned>(links_.size());
+  link.passive = true;
+  link.transaction_id = heard.message->transaction_id;
+  link.first = heard;
+  remote_ = heard.from;
+  if (!heard.to.is_any()) local_ = heard.to;
+  over_.push_back(request_id_of(heard));
+  if (over_.size() > over_max) over_.pop_front();
+  note(link, false, heard.words(), heard.payload);
+  co_return &link;
+}
+
+Task<Link*> Tester::asked() {
+  Link* link = co_await arrival(false);
+  if (link == nullptr) co_return nullptr;
+  link->asked = *link->first.as<ib::CmReq>();
+  link->psn = link->asked.starting_psn;
+  link->reply = {.local_comm_id = draw(0xFFFFFFFE) + 1,
+                 .remote_comm_id = link->asked.local_comm_id,
+                 .local_qpn = draw(0xFFFF00) + 0x20,
+                 .starting_psn = draw(1 << 24),
+                 .responder_resources = link->asked.initiator_depth,
+                 .initiator_depth = link->asked.responder_resources,
+                 .target_ack_delay = 8,
+                 .rnr_retry_count = 2,
+                 .local_ca_guid = ca_guid_};
+  co_return link;
+}
+
+Task<Link*> Tester::resolving() {
+  if (nobody_resolves_) co_return nullptr;
+  Link* link = co_await arrival(true);
+  nobody_resolves_ = link == nullptr;
+  if (link != nullptr) link->resolving = *link->first.as<ib::CmSidrReq>();
+  co_return link;
 }
 
 Task<Heard> Tester::hear(Link& link, Duration patience) {
@@ -295,6 +429,11 @@ Task<bool> Tester::ask(Link& link) {
     send_req(link);
     const Heard heard = co_await hear(link, std::min(settings_.reply, Duration(1s)));
     if (heard.as<ib::CmRep>() != nullptr) co_return true;
+    if (heard.as<ib::CmMra>() != nullptr && peer_.now() < limit) {
+      // It asks for time: the program above it is slow.
+      const Heard later = co_await hear(link, limit - peer_.now());
+      if (later.as<ib::CmRep>() != nullptr) co_return true;
+    }
     trouble_ = {Verdict::inconclusive, "the peer accepts no connection: " + heard.words()};
     const auto* rej = heard.as<ib::CmRej>();
     const bool passing =
@@ -317,14 +456,14 @@ Task<> Tester::close() {
   drain();
   bool open = false;
   for (Link& link : links_) {
-    if (!link.rep || link.ended) continue;
+    if (!link.begun() || link.ended) continue;
     link.heard.clear();
     send_dreq(link);
     open = true;
   }
   const auto over = [this] {
     drain();
-    return std::all_of(links_.begin(), links_.end(), [](const Link& l) { return !l.rep || l.ended; });
+    return std::all_of(links_.begin(), links_.end(), [](const Link& l) { return !l.begun() || l.ended; });
   };
   if (open) co_await peer_.until(over, 300ms);
 }

@@ -25,9 +25,13 @@ using wire::ib::Nak;
 using wire::ib::Operation;
 
 struct Settings {
-  Address target{};          ///< the host, and the port of the service (rdma_cm's, not UDP's)
+  Iut iut = Iut::responder;  ///< what the peer is
+  /// Its host, or the tester's own address if the peer connects; the port is that of the service (rdma_cm's, not UDP's).
+  Address target{};
   Duration connect = 5s;     ///< for a service that is only being started
   Duration reply = 5s;       ///< for an answer
+  Duration timer = 10s;      ///< for the peer's own timers: Linux sends a REQ again after 6.1 s
+  Duration patience = 30s;   ///< initiator: for its next REQ
   Duration quiet = 700ms;    ///< how long a peer must be silent where nothing is due
   Duration pause = 100ms;    ///< between two cases
   Ulp ulp = Ulp::unknown;    ///< the program above the peer
@@ -39,6 +43,7 @@ struct Settings {
 struct Heard {
   bool silence = true;
   Instant at{};
+  Address from{}, to{};
   wire::ib::Bth bth;
   wire::ib::Deth deth;
   wire::ib::Aeth aeth;
@@ -58,6 +63,7 @@ struct Heard {
   bool is_ack() const;
   bool is_nak(Nak nak) const;
   bool is_rnr() const;
+  bool is_request() const;  ///< of the transport, on a queue pair
   /// Without IDs, numbers of queue pairs and PSNs, which differ from run to run.
   std::string words() const;
 };
@@ -99,15 +105,30 @@ struct Link {
     psn = (psn + 1) & 0xFFFFFF;
     return now;
   }
-  std::uint32_t id() const { return req.local_comm_id; }
-  std::uint32_t peer_id() const { return rep ? rep->local_comm_id : 0; }
+  // Of one that the peer began: its REQ, and the REP that the tester has for it.
+  bool passive = false;
+  Heard first;  ///< the REQ or SIDR_REQ as it came
+  wire::ib::CmReq asked;
+  wire::ib::CmRep reply;
+  std::optional<wire::ib::CmSidrReq> resolving;  ///< it asks for a service of UD instead
+  bool replied = false;                          ///< the REP went out
+  bool acks = true;                              ///< the peer's requests are acknowledged as they come
+  std::uint32_t msn = 0;
+
+  std::uint32_t id() const { return passive ? reply.local_comm_id : req.local_comm_id; }
+  std::uint32_t peer_id() const { return passive ? asked.local_comm_id : rep ? rep->local_comm_id : 0; }
+  std::uint32_t qpn() const { return passive ? reply.local_qpn : req.local_qpn; }
+  std::uint32_t peer_qpn() const { return passive ? asked.local_qpn : rep ? rep->local_qpn : 0; }
+  /// The peer may have it by now.
+  bool begun() const { return passive ? replied : rep.has_value(); }
 };
 constexpr std::uint32_t psn_after(std::uint32_t psn, std::uint32_t n) { return (psn + n) & 0xFFFFFF; }
 
 class Tester {
  public:
   static constexpr std::size_t exchanges_max = 512;  ///< kept per case
-  static constexpr std::size_t links_max = 64;       ///< of a case
+  static constexpr std::size_t links_max = 64;       ///< of a case, and of REQs that wait for theirs
+  static constexpr std::size_t over_max = 256;       ///< IDs of REQs that are over
 
   Tester(tester::PacketPeer& peer, const Settings& settings)
       : peer_(peer), settings_(settings), rng_(settings.seed), ca_guid_(draw_guid()) {}
@@ -125,6 +146,8 @@ class Tester {
   void send_mad(Link& link, std::string words, ConstBytes mad, const Faults& faults = {});
   void send_req(Link& link) { send(link, link.req); }
   void send_rtu(Link& link);
+  void send_rep(Link& link);
+  void send_rej(Link& link, CmReject reason, CmAbout about = CmAbout::req);
   void send_dreq(Link& link);
   void send_request(Link& link, const Request& request, const Faults& faults = {});
   /// An ACK or NAK of the tester.
@@ -136,12 +159,19 @@ class Tester {
   Task<Heard> answer(Link& link) { return hear(link, settings_.reply); }
   /// What comes though nothing is due: hear() for Settings::quiet.
   Task<Heard> rest(Link& link) { return hear(link, settings_.quiet); }
+  /// Initiator: its next REQ, and a REP that asks for nothing unusual. Null: trouble() says why.
+  Task<Link*> asked();
+  /// The same of a SIDR_REQ. Where none came once, none is waited for again.
+  Task<Link*> resolving();
   /// REQ and REP; the REQ goes again if it may be lost, or if the service is not there yet. False: trouble() says why.
   Task<bool> ask(Link& link);
   /// The same, and the RTU.
   Task<bool> set_up(Link& link);
   Observation trouble() const { return trouble_; }
+  void set_trouble(std::string observed) { trouble_ = {Verdict::inconclusive, std::move(observed)}; }
   bool accepted() const { return accepted_; }
+  bool nobody_resolves() const { return nobody_resolves_; }
+  void note_accepted() { accepted_ = true; }
   /// Packets that came from the peer, of any kind.
   std::uint64_t heard() const { return heard_; }
   const std::string& why() const { return why_; }
@@ -156,6 +186,9 @@ class Tester {
   void put(ConstBytes packet, const Faults& faults);
   void drain();
   Link* owner_of(const Heard& heard);
+  void take_unowned(Heard heard);
+  void refuse_again(Link& forgotten, const Heard& heard);
+  Task<Link*> arrival(bool sidr);
   void take(Link& link, Heard heard, ConstBytes octets);
   std::uint64_t draw_guid() { return (rng_.next() & ~(std::uint64_t{3} << 56)) | std::uint64_t{2} << 56; }
 
@@ -164,11 +197,13 @@ class Tester {
   Rng rng_;
   std::uint64_t ca_guid_;
   std::uint32_t gsi_psn_ = 0;
-  std::optional<Address> local_;
-  std::deque<Link> links_;  // at most links_max
+  std::optional<Address> local_, remote_;  // the peer: as told, or where the last REQ came from
+  std::deque<Heard> arrived_;              // REQs; at most links_max
+  std::deque<std::uint32_t> over_;         // at most over_max
+  std::deque<Link> links_;                 // at most links_max
   std::vector<Exchange> exchanges_;
   Observation trouble_;
-  bool accepted_ = false;
+  bool accepted_ = false, nobody_resolves_ = false;
   std::uint64_t heard_ = 0;
   std::string why_;
 };

@@ -40,6 +40,25 @@ class ConformIbcm(cli.CliTest):
             self.assertIn("| 1 | plain-set-up | IBA §12.9 | MUST | pass | REP; silence after the RTU |", file.read())
         self.assertGreater(os.path.getsize(capture), 10000)
 
+    def test_a_peer_that_connects_again_and_again(self):
+        here = address(6)
+        # Each connection ends with the case; a REJ ends it at once.
+        command = f"for i in 1 2 3 4; do {cli.PARLEY} connect {here}:7175 --roce --hold 1s --send 1; done"
+        done = self.ok(cli.run("conform", "ibcm", "initiator", "--listen", f"{here}:7175", *FAST, "--run", command, "--run-limit", "0s",
+                               "--only", "^plain-set-up$,^req-fields$,^rej-consumer$,^disconnect$,^first-psn$", "--json"))
+        verdicts = {e["name"]: e["verdict"] for e in done.events if e["event"] == "case" and e["verdict"] != "not run"}
+        self.assertEqual(verdicts, dict.fromkeys(("req-fields", "plain-set-up", "first-psn", "rej-consumer", "disconnect"), "pass"),
+                         str(done))
+
+    def test_a_played_quirk_fails_what_it_breaks(self):
+        here = address(7)
+        server = self.start("listen", f"{here}:7175", "--expect", 1, "--size", 16, "--roce", "--play-quirk", "rxe")
+        server.wait_for("listening")
+        done = cli.run("conform", "ibcm", f"{here}:7175", *FAST, "--only", "^late-req-in-timewait$,^class-version-1$,^plain-set-up$",
+                       "--json")
+        verdicts = {e["name"]: e["verdict"] for e in done.events if e["event"] == "case" and e["verdict"] != "not run"}
+        self.assertEqual(verdicts, {"plain-set-up": "pass", "class-version-1": "fail", "late-req-in-timewait": "fail"}, str(done))
+
     def test_what_has_crashed_a_peer_is_left_out(self):
         done = cli.run("conform", "ibcm", self.peer(5), *FAST, "--only", "^write-longer-than-it-says$,^plain-set-up$", "--json")
         cases = {e["name"]: e["verdict"] for e in self.ok(done).events if e["event"] == "case"}

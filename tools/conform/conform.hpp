@@ -20,6 +20,7 @@ struct ConformArgs {
   std::uint32_t recv_size = 0, recv_count = 0;
   bool recv_size_given = false, recv_count_given = false;
   Duration run_limit = std::chrono::seconds(10);
+  Duration timer = std::chrono::seconds(10);  ///< ibcm: for the peer's own timers
 };
 
 /// A shell command in the background, its output kept.

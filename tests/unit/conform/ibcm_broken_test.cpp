@@ -3,7 +3,7 @@
 // one of them at least, and what says nothing of a peer is not taken for an answer.
 #include <set>
 
-#include "ibcm_kit.hpp"
+#include "ibcm_mangle.hpp"
 
 namespace parley::conform::ibcm {
 namespace {
@@ -19,57 +19,6 @@ using wire::ib::CmRtu;
 using wire::ib::CmSidrRep;
 using wire::ib::CmSidrReq;
 using wire::ib::SidrStatus;
-
-struct Seen {
-  wire::ib::Packet packet;
-  Bytes whole;
-  std::optional<CmMessage> message;
-  std::uint32_t id = 0;  ///< where a message of the CM has its sender's, whatever else is in it
-  std::uint64_t transaction_id = 0;
-  bool cm() const { return packet.bth.dest_qpn == PARLEY_IB_GSI_QPN; }
-};
-Seen look(const Bytes& octets) {
-  Seen seen;
-  seen.whole = octets;
-  seen.whole.resize(octets.size() + PARLEY_IB_ICRC_LEN);
-  const auto packet = wire::ib::Packet::parse(seen.whole);
-  if (!packet) return seen;
-  seen.packet = *packet;
-  // As far as there is anything, whatever the BTH says of it.
-  const ConstBytes mad = packet->payload;
-  if (const auto header = wire::ib::MadHeader::parse(mad)) {
-    seen.transaction_id = header->transaction_id;
-    Reader r(mad.subspan(PARLEY_IB_MAD_HEADER_LEN));
-    seen.id = r.be32();
-  }
-  if (seen.cm())
-    if (auto message = CmMessage::parse(seen.packet.payload)) seen.message = std::move(*message);
-  return seen;
-}
-
-/// The message `octets` carry, changed.
-template <class M>
-bool change(Bytes& octets, const std::function<void(M&, CmMessage&)>& how) {
-  Seen seen = look(octets);
-  if (!seen.message || std::get_if<M>(&seen.message->body) == nullptr) return true;
-  how(std::get<M>(seen.message->body), *seen.message);
-  seen.message->emit(MutBytes(octets).last(PARLEY_IB_MAD_LEN));
-  return true;
-}
-template <class M>
-Stage::Mangle changes(std::function<void(M&, CmMessage&)> how) {
-  return [how](Stage&, const PacketPath&, Bytes& octets) { return change<M>(octets, how); };
-}
-template <class M>
-bool carries(const Bytes& octets) {
-  const Seen seen = look(octets);
-  return seen.message && std::get_if<M>(&seen.message->body) != nullptr;
-}
-
-struct Broken {
-  std::string name;
-  Stage::Mangle in, out;
-};
 
 /// After so many messages of the CM came in: the plain REQ before the first case is none of theirs.
 Stage::Mangle later(Stage::Mangle mangle) {
@@ -379,9 +328,15 @@ std::vector<Broken> of_requests() {
   return out;
 }
 
+/// A LAP is not answered; an APR is.
+std::vector<Broken> of_paths() {
+  return {{"no APRs", {}, [](Stage&, const PacketPath&, Bytes& octets) { return !carries<wire::ib::CmApr>(octets); }}};
+}
+
 std::vector<Broken> all_broken() {
   std::vector<Broken> out;
-  for (auto part : {talkers(), of_set_up(), of_asking(), of_rejects(), of_endings(), of_sidr(), of_requests()})
+  for (auto part :
+       {talkers(), of_set_up(), of_asking(), of_rejects(), of_endings(), of_sidr(), of_requests(), of_paths()})
     for (Broken& broken : part) out.push_back(std::move(broken));
   return out;
 }

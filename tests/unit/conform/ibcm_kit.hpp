@@ -29,6 +29,9 @@ struct Under {
   std::size_t receive_size = 4096;
   bool rping = false;  ///< reads the memory that a message names
   bool rejects = false;
+  /// So many programs that connect to the tester, again and again, and send at once; and one that asks for a service of UD.
+  unsigned connects = 0;
+  std::string quirk{};  ///< what the stack plays
 };
 
 class Stage {
@@ -40,10 +43,16 @@ class Stage {
     cm::RoceProviderOptions options;
     options.ca_guid = 0x0200'0000'0000'0002;
     options.seed = 7;
+    options.play_quirk = under.quirk;
     provider_ = cm::make_roce_provider(options);
     manager_ = std::make_unique<cm::Manager>(*provider_, cm::ManagerOptions{});
-    listener_ = *manager_->listen(Address::v4(192, 0, 2, 2, port));
-    settings.target = Address::v4(192, 0, 2, 2, port);
+    settings.target = Address::v4(192, 0, 2, under.connects != 0 ? 1 : 2, port);
+    if (under.connects != 0) {
+      settings.iut = Iut::initiator;
+      settings.patience = 2s;
+    } else {
+      listener_ = *manager_->listen(settings.target);
+    }
     settings.seed = 11;
     if (under.rping) settings.ulp = Ulp::rping;
   }
@@ -81,7 +90,7 @@ class Stage {
 
   std::vector<Result> run(const std::function<bool(const Case&)>& wanted = {}) {
     std::vector<const Case*> list;
-    for (const Case* c : cases())
+    for (const Case* c : ibcm::cases(settings.iut))
       if (!wanted || wanted(*c)) list.push_back(c);
     runner = std::make_unique<Run>(peer, settings, list, Selection{}, hooks);
     peer.start(now, runner->script());
@@ -95,6 +104,7 @@ class Stage {
       }
       if (over()) return true;
       Instant next = std::min(peer.next_deadline(), provider_->next_deadline());
+      if (redial_ > now) next = std::min(next, redial_);
       if (!items_.empty()) next = std::min(next, items_.begin()->first.first);
       if (next == never || next > end) return false;
       now = std::max(now, next);
@@ -115,6 +125,7 @@ class Stage {
     cm::Id id;
     std::unique_ptr<Verbs> verbs;
     QueuePair* qp = nullptr;
+    bool up = false, datagrams = false;
   };
   struct Item {
     bool to_peer = false;
@@ -148,8 +159,27 @@ class Stage {
       handle(*event);
       any = true;
     }
+    any |= dial();
     for (auto& [number, link] : links_) serve(link);
     return any;
+  }
+  /// The programs that connect: one more where one is missing, a little later than its end.
+  bool dial() {
+    if (under_.connects == 0 || links_.size() > under_.connects || now < redial_) return false;
+    const auto resolves = [](const auto& entry) { return entry.second.datagrams; };
+    Link link;
+    link.datagrams = std::none_of(links_.begin(), links_.end(), resolves);
+    link.verbs = std::make_unique<Verbs>(manager_->device());
+    cm::ConnectOptions options;
+    ib::Options ib;
+    ib.qp_type = link.datagrams ? QpType::ud : QpType::rc;
+    options.transport = ib;
+    options.qp = link.verbs->qp();
+    options.qp->type = ib.qp_type;
+    link.id = *manager_->connect(Address::v4(192, 0, 2, 1, port), options);
+    links_[link.id.number()] = std::move(link);
+    redial_ = now + 5ms;
+    return true;
   }
   void post(bool to_peer, const PacketPath& path, ConstBytes octets) {
     items_.emplace(std::pair{now + 10us, ++order_}, Item{to_peer, path, Bytes(octets.begin(), octets.end())});
@@ -194,15 +224,29 @@ class Stage {
       links_[link.id.number()] = std::move(link);
     }
     std::uint64_t over = 0;
+    if (const auto* up = std::get_if<cm::Established>(&event); up != nullptr && under_.connects != 0)
+      if (const auto found = links_.find(up->id.number()); found != links_.end()) {
+        Link& link = found->second;
+        link.qp = link.id.qp();
+        link.up = !link.datagrams;
+        if (link.up) (void)link.verbs->send(*link.qp, 0, 16);
+        if (link.datagrams) over = found->first;
+      }
+    if (const auto* e = std::get_if<cm::Rejected>(&event)) over = e->id.number();
     if (const auto* e = std::get_if<cm::Disconnected>(&event)) over = e->id.number();
     if (const auto* e = std::get_if<cm::ConnectFailed>(&event)) over = e->id.number();
     if (const auto found = links_.find(over); found != links_.end()) {
       found->second.id.destroy();
       links_.erase(found);
+      redial_ = now + 5ms;
     }
   }
   void serve(Link& link) {
     for (const WorkCompletion& wc : link.verbs->poll()) {
+      if (link.up && wc.status != WcStatus::success) {
+        link.up = false;
+        (void)link.id.disconnect();
+      }
       if (!under_.rping || wc.opcode != WcOpcode::recv || wc.status != WcStatus::success || wc.byte_len != 16) continue;
       const Sge sink = link.verbs->at(4096, 64);
       const Region region = rping_region(rping_advertisement());
@@ -219,6 +263,7 @@ class Stage {
   std::multimap<std::pair<Instant, std::uint64_t>, Item> items_;
   std::deque<Bytes> to_tester_;
   std::uint64_t order_ = 0;
+  Instant redial_{};  // the next connect(), not before
 };
 
 inline std::string words(const std::vector<Result>& results) {

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A peer that connects, and is rejected, told to wait, or gets what is for somebody else. IBA §12.6.6, §12.6.7, §12.9.
+#include "conform/ibcm/judge.hpp"
+#include "conform/ibcm/table.hpp"
+
+namespace parley::conform::ibcm {
+namespace {
+
+using wire::ib::CmMra;
+using wire::ib::CmRej;
+using wire::ib::CmRep;
+using wire::ib::CmReq;
+using wire::ib::CmRtu;
+
+/// What the peer says once it must have the REJ.
+Task<Heard> behind_rej(Tester& b, Link& link) {
+  co_await b.peer().sleep(50ms);
+  std::erase_if(link.heard, [](const Heard& heard) { return heard.as<CmReq>() != nullptr; });  // were on their way
+  const Heard heard = co_await b.hear(link, b.settings().quiet);
+  co_return heard;
+}
+
+/// What comes behind a REJ of the REQ: nothing of that attempt any more. Another attempt has IDs of its own.
+Task<Observation> rejected(Tester& b, CmRej rej) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  rej.remote_comm_id = link->peer_id();
+  b.send(*link, rej);
+  link->ended = true;
+  const Heard heard = co_await behind_rej(b, *link);
+  co_return heard.silence ? pass("silence") : failed("after the REJ: " + heard.words());
+}
+Task<Observation> rej_consumer(Tester& b) { return rejected(b, {.reason = CmReject::consumer}); }
+Task<Observation> rej_service(Tester& b) { return rejected(b, {.reason = CmReject::invalid_service_id}); }
+Task<Observation> rej_resources(Tester& b) { return rejected(b, {.reason = CmReject::no_resources}); }
+Task<Observation> rej_stale(Tester& b) { return rejected(b, {.reason = CmReject::stale_connection}); }
+Task<Observation> rej_gid(Tester& b) {
+  CmRej rej{.info_length = 16, .reason = CmReject::primary_gid};
+  return rejected(b, rej);
+}
+Task<Observation> rej_mtu(Tester& b) {
+  CmRej rej{.info_length = 1, .reason = CmReject::invalid_path_mtu};
+  rej.info[0] = 5 << 4;  // no smaller than what the peer asked for: nothing to try again with
+  return rejected(b, rej);
+}
+Task<Observation> rej_redirect(Tester& b) {
+  CmRej rej{.info_length = 72, .reason = static_cast<CmReject>(24)};
+  return rejected(b, rej);
+}
+Task<Observation> rej_class(Tester& b) {
+  CmRej rej{.info_length = 1, .reason = CmReject::unsupported_class_version};
+  rej.info[0] = 1;
+  return rejected(b, rej);
+}
+Task<Observation> rej_unassigned(Tester& b) { return rejected(b, {.reason = static_cast<CmReject>(0x1234)}); }
+Task<Observation> rej_long_info(Tester& b) { return rejected(b, {.info_length = 127, .reason = CmReject::consumer}); }
+Task<Observation> rej_full(Tester& b) {
+  CmRej rej{.reason = CmReject::consumer};
+  rej.private_data.fill(0xFF);
+  return rejected(b, rej);
+}
+
+Task<Observation> rej_twice(Tester& b) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  b.send_rej(*link, CmReject::consumer);
+  b.send_rej(*link, CmReject::consumer);
+  const Heard heard = co_await behind_rej(b, *link);
+  co_return heard.silence ? pass("silence") : failed(heard.words());
+}
+
+/// IBA §12.6.7.2 reason 6: nobody waits for that REP any more.
+Task<Observation> rep_after_rej(Tester& b) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  b.send_rej(*link, CmReject::consumer);
+  const Heard between = co_await behind_rej(b, *link);
+  if (!between.silence) co_return unclear(between.words());
+  b.send_rep(*link);
+  link->ended = true;
+  const Heard heard = co_await message(b, *link, b.settings().reply);
+  const auto* rej = heard.as<CmRej>();
+  if (rej == nullptr) co_return failed(heard.words());
+  co_return rej->reason == CmReject::invalid_comm_id ? pass(heard.words()) : failed(heard.words());
+}
+
+/// Nothing answers a message that is not for the peer, and the REP is taken after it.
+Task<Observation> then_taken(Tester& b, Link& link) {
+  const Heard heard = co_await message(b, link, b.settings().quiet);
+  if (!heard.silence && heard.as<CmReq>() == nullptr) co_return failed(heard.words());
+  const bool up = co_await accept(b, link);
+  co_return up ? pass("silence, and the REP is taken") : failed("then " + b.trouble().observed);
+}
+
+Task<Observation> rej_of_another(Tester& b) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  b.send(*link, CmRej{.remote_comm_id = link->peer_id() ^ 0x80000000, .reason = CmReject::consumer});
+  co_return co_await then_taken(b, *link);
+}
+
+Task<Observation> rep_of_another(Tester& b) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  CmRep rep = link->reply;
+  rep.remote_comm_id ^= 0x80000000;
+  b.send(*link, rep);
+  const Heard heard = co_await message(b, *link, b.settings().reply);
+  const bool up = co_await accept(b, *link);
+  if (!up) co_return failed("then " + b.trouble().observed);
+  const auto* rej = heard.as<CmRej>();
+  if (rej == nullptr) co_return failed(heard.words());
+  co_return rej->reason == CmReject::invalid_comm_id ? pass(heard.words()) : failed(heard.words());
+}
+
+Task<Observation> rtu_to_initiator(Tester& b) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  b.send_rtu(*link);
+  co_return co_await then_taken(b, *link);
+}
+
+Task<Observation> mra_of_another(Tester& b) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  b.send(*link, CmMra{.local_comm_id = link->id(),
+                      .remote_comm_id = link->peer_id() ^ 0x80000000,
+                      .about = CmAbout::req,
+                      .service_timeout = 20});
+  co_return co_await then_taken(b, *link);
+}
+
+/// IBA §12.6.6: the REP may take that long.
+Task<Observation> mra(Tester& b) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  b.send(*link, CmMra{.local_comm_id = link->id(),
+                      .remote_comm_id = link->peer_id(),
+                      .about = CmAbout::req,
+                      .service_timeout = 20});
+  co_await b.peer().sleep(50ms);
+  link->heard.clear();  // what was on its way
+  const Heard heard = co_await b.hear(*link, b.settings().quiet);
+  if (!heard.silence) co_return failed(heard.words() + " within the time that the MRA asked for");
+  const bool up = co_await accept(b, *link);
+  co_return up ? pass("silence, and the REP is taken") : failed("then " + b.trouble().observed);
+}
+
+Task<Observation> rej_after_mra(Tester& b) {
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return b.trouble();
+  b.send(*link, CmMra{.local_comm_id = link->id(),
+                      .remote_comm_id = link->peer_id(),
+                      .about = CmAbout::req,
+                      .service_timeout = 20});
+  b.send_rej(*link, CmReject::consumer);
+  const Heard heard = co_await behind_rej(b, *link);
+  co_return heard.silence ? pass("silence") : failed(heard.words());
+}
+
+/// IBA §12.9: a queue pair that another connection with this peer has.
+Task<Observation> stale_rep(Tester& b) {
+  Link* old = co_await accepted(b);
+  if (old == nullptr) co_return b.trouble();
+  Link* link = co_await b.asked();
+  if (link == nullptr) co_return unclear("the peer makes no second connection while one stands");
+  link->reply.local_qpn = old->reply.local_qpn;
+  b.send_rep(*link);
+  const Heard heard = co_await message(b, *link, b.settings().reply);
+  const auto* rej = heard.as<CmRej>();
+  if (rej == nullptr || rej->reason != CmReject::stale_connection) co_return failed(heard.words());
+  co_return pass(heard.words());
+}
+
+constexpr Case table[] = {
+    asks("18", "rej-consumer", "IBA §12.6.7", must, "REJ 28 (consumer)", "nothing more of that REQ", rej_consumer),
+    asks("19", "rej-invalid-service-id", "IBA §12.6.7", must, "REJ 8", "nothing more of that REQ", rej_service),
+    asks("20", "rej-no-resources", "IBA §12.6.7", must, "REJ 3", "nothing more of that REQ", rej_resources),
+    asks("21", "rej-stale", "IBA §12.6.7", must, "REJ 10", "nothing more of that REQ", rej_stale),
+    asks("22", "rej-primary-gid", "IBA §12.6.7", must, "REJ 12 with a GID of zeros", "nothing more of that REQ",
+         rej_gid),
+    asks("23", "rej-path-mtu", "IBA §12.6.7", must, "REJ 26 that names 4096 octets", "nothing more of that REQ",
+         rej_mtu),
+    asks("24", "rej-redirection", "IBA §12.6.7", must, "REJ 24 with a ClassPortInfo of zeros",
+         "nothing more of that REQ", rej_redirect),
+    asks("25", "rej-class-version", "IBA §12.6.7", must, "REJ 31 that names version 1", "nothing more of that REQ",
+         rej_class),
+    asks("26", "rej-unassigned-reason", "IBA §12.6.7", must, "REJ 4660", "nothing more of that REQ", rej_unassigned),
+    asks("27", "rej-info-length-127", "IBA §12.6.7", must, "REJ 28 with Reject Info Length 127",
+         "nothing more of that REQ", rej_long_info),
+    asks("28", "rej-private-data-148", "IBA §12.6.7", must, "REJ 28 whose private data is full",
+         "nothing more of that REQ", rej_full),
+    asks("29", "rej-twice", "IBA §12.9", must, "the REJ twice", "silence", rej_twice),
+    asks("30", "rep-after-rej", "IBA §12.6.7.2", must, "REP after the REJ of the REQ",
+         "REJ 6 (invalid communication ID) of the REP", rep_after_rej),
+    asks("31", "rej-of-another", "IBA §12.9", must, "REJ of a communication ID that is not there, then the REP",
+         "silence; the REP is taken", rej_of_another),
+    asks("32", "rep-of-another", "IBA §12.6.7.2", must,
+         "REP to a communication ID that is not there, then the right one",
+         "REJ 6 (invalid communication ID) of the first; the second is taken", rep_of_another),
+    asks("33", "rtu-to-the-initiator", "IBA §12.9", must, "RTU, then the REP", "silence; the REP is taken",
+         rtu_to_initiator),
+    asks("34", "mra-of-another", "IBA §12.9", must, "MRA for a communication ID that is not there, then the REP",
+         "silence; the REP is taken", mra_of_another),
+    asks("35", "mra-holds-the-req", "IBA §12.6.6", must, "MRA of 4.3 s, then the REP",
+         "no REQ meanwhile; the REP is taken", mra),
+    asks("36", "rej-after-mra", "IBA §12.9", must, "MRA, then REJ 28", "nothing more of that REQ", rej_after_mra),
+    asks("37", "stale-rep", "IBA §12.9", must, "REP with the queue pair of another connection that stands",
+         "REJ 10 (stale connection)", stale_rep),
+};
+
+}  // namespace
+
+std::span<const Case> rejected_cases() { return table; }
+
+}  // namespace parley::conform::ibcm

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A peer that asks for a service of UD: its SIDR_REQ, and what it does with the answer. IBA §12.11.
+#include <fmt/format.h>
+
+#include "conform/ibcm/judge.hpp"
+#include "conform/ibcm/table.hpp"
+
+namespace parley::conform::ibcm {
+namespace {
+
+using wire::ib::CmSidrRep;
+using wire::ib::CmSidrReq;
+using wire::ib::SidrStatus;
+
+constexpr std::uint32_t q_key = 0x01234567;  // that of the port space UDP, with which programs of rdma_cm begin
+
+CmSidrRep answer_to(Tester& b, const Link& link, SidrStatus status) {
+  CmSidrRep rep{.request_id = link.resolving->request_id, .status = status, .service_id = link.resolving->service_id};
+  if (status != SidrStatus::valid) return rep;
+  rep.qpn = b.draw(0xFFFF00) + 0x20;
+  rep.q_key = q_key;
+  return rep;
+}
+
+Task<Observation> request(Tester& b) {
+  Link* link = co_await b.resolving();
+  if (link == nullptr) co_return b.trouble();
+  const CmSidrReq& req = *link->resolving;
+  b.send(*link, answer_to(b, *link, SidrStatus::rejected));
+  if (req.request_id == 0) co_return failed("its request ID is 0");
+  if ((req.p_key & 0x7FFF) == 0) co_return failed("its P_Key is none");
+  const auto service = wire::ib::cma_service_of(req.service_id);
+  if (!service || service->space != wire::ib::PortSpace::udp)
+    co_return failed("its service ID is none of rdma_cm's UDP ports");
+  const auto header = wire::ib::CmaHeader::parse(req.private_data);
+  if (!header) co_return failed(header.error().sentence());
+  co_return pass("as it should be");
+}
+
+/// An answer is taken: the SIDR_REQ does not come again.
+Task<Observation> taken(Tester& b, SidrStatus status) {
+  Link* link = co_await b.resolving();
+  if (link == nullptr) co_return b.trouble();
+  b.send(*link, answer_to(b, *link, status));
+  const Heard heard = co_await message(b, *link, b.settings().quiet);
+  co_return heard.silence ? pass("silence") : failed(heard.words());
+}
+Task<Observation> found(Tester& b) { return taken(b, SidrStatus::valid); }
+Task<Observation> refused(Tester& b) { return taken(b, SidrStatus::rejected); }
+Task<Observation> unknown_status(Tester& b) { return taken(b, static_cast<SidrStatus>(200)); }
+
+Task<Observation> twice(Tester& b) {
+  Link* link = co_await b.resolving();
+  if (link == nullptr) co_return b.trouble();
+  const CmSidrRep rep = answer_to(b, *link, SidrStatus::valid);
+  b.send(*link, rep);
+  b.send(*link, rep);
+  const Heard heard = co_await message(b, *link, b.settings().quiet);
+  co_return heard.silence ? pass("silence") : failed(heard.words());
+}
+
+/// The SIDR_REQ comes again, though somebody else was answered.
+Task<Observation> of_another(Tester& b) {
+  Link* link = co_await b.resolving();
+  if (link == nullptr) co_return b.trouble();
+  CmSidrRep rep = answer_to(b, *link, SidrStatus::rejected);
+  rep.request_id ^= 0x80000000;
+  b.send(*link, rep);
+  const Heard heard = co_await message(b, *link, b.settings().timer);
+  b.send(*link, answer_to(b, *link, SidrStatus::rejected));
+  const auto* again = heard.as<CmSidrReq>();
+  if (again == nullptr) co_return failed(heard.words() + " where the SIDR_REQ is due again");
+  co_return *again == *link->resolving ? pass("the same SIDR_REQ") : failed("a SIDR_REQ that differs from the first");
+}
+
+constexpr Case table[] = {
+    asks("54", "sidr-request", "IBA §12.11.1", must, "nothing",
+         "the SIDR_REQ has a request ID, a P_Key, a service ID and the header of RDMA IP CM", request),
+    asks("55", "sidr-found", "IBA §12.11.2", must, "SIDR_REP with a queue pair", "the SIDR_REQ does not come again",
+         found),
+    asks("56", "sidr-refused", "IBA §12.11.2", must, "SIDR_REP with status 2 (rejected)",
+         "the SIDR_REQ does not come again", refused),
+    asks("57", "sidr-unassigned-status", "IBA §12.11.2", must, "SIDR_REP with status 200",
+         "the SIDR_REQ does not come again", unknown_status),
+    asks("58", "sidr-rep-twice", "IBA §12.11", must, "the SIDR_REP twice", "silence", twice),
+    asks("59", "sidr-rep-of-another", "IBA §12.11", must, "SIDR_REP to a request ID that is not there",
+         "the same SIDR_REQ again", of_another),
+};
+
+}  // namespace
+
+std::span<const Case> resolving_cases() { return table; }
+
+}  // namespace parley::conform::ibcm
