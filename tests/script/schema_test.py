@@ -139,7 +139,7 @@ to = "b"
                       ("replay", "lossy_handshake", "--seed", "7", "--swarm", "--drop-mask", "5"),
                       ("explore", failing, "--seeds", "1..3"), ("exhaust", "handshake_v2_read", "--packets", "3"),
                       ("shrink", failing, "--seed", "1", "-o", self.path("small.toml")), ("list",),
-                      ("storm", "--nodes", "4", "--ppn", "1", "--pattern", "ring")):
+                      ("storm", "--nodes", "4", "--ppn", "1", "--pattern", "ring"), ("storm", "--nodes", "4", "--roce")):
             self.assertIn('{"event":', run("sim", *words, "--json").out)
         line = json.loads(run("sim", "run", "lossy_handshake", "--json").out.splitlines()[0])
         schema.check(["sim"], json.dumps({**line, "verdict": "stopped", "end": "stopped"}))  # by Ctrl-C

@@ -361,6 +361,12 @@ class Many(SimTest):
         for words in ("median", "established", "us of CPU", "octets of memory"):
             self.assertIn(words, text)
 
+    def test_storm_over_roce_counts_what_the_cm_sends_again(self):
+        for loss, again in (("0", False), ("20%", True)):
+            done = self.ok(run("sim", "storm", "--nodes", 6, "--roce", "--loss", loss, "--json"))
+            self.assertEqual(done.event("storm")["cm_resent"] > 0, again)
+        self.assertIn("0 messages of the CM sent again", self.ok(run("sim", "storm", "--nodes", 3, "--roce")).out)
+
     def test_list_and_check(self):
         listed = [json.loads(line) for line in self.ok(run("sim", "list", "--json")).out.splitlines()]
         self.assertGreaterEqual(len(listed), 25)
