@@ -208,6 +208,25 @@ function(parley_umad_preload)
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 endfunction()
 
+# Transports of management datagrams: ibsim's sockets, and with libibumad the machine's devices. No part of the libraries that
+# programs link.
+function(parley_mad_driver)
+  set(folder ${PROJECT_SOURCE_DIR}/drivers/mad)
+  if(NOT TARGET parley_mad OR NOT EXISTS ${folder}/ibsim.cpp)
+    return()
+  endif()
+  add_library(parley_mad_driver STATIC ${folder}/ibsim.cpp ${folder}/run.cpp)
+  target_link_libraries(parley_mad_driver PUBLIC parley_mad Threads::Threads)
+  pkg_check_modules(UMAD IMPORTED_TARGET libibumad)
+  if(UMAD_FOUND)
+    target_sources(parley_mad_driver PRIVATE ${folder}/umad.cpp)
+    target_link_libraries(parley_mad_driver PRIVATE PkgConfig::UMAD)
+  else()
+    target_sources(parley_mad_driver PRIVATE ${folder}/no_umad.cpp)
+    message(STATUS "management datagrams over InfiniBand devices are left out: libibumad is missing (Debian: libibumad-dev)")
+  endif()
+endfunction()
+
 # What libparley.so is made of besides the rooms; ParleyInstall.cmake makes the library itself.
 function(parley_capi)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/capi/*.cpp)
@@ -270,7 +289,7 @@ function(parley_tools)
   # Where names of shipped scenarios are looked up last: for builds outside the tree.
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/sim/sim_files.cpp PROPERTIES COMPILE_DEFINITIONS
     PARLEY_SHIPPED_SCENARIOS="${PROJECT_SOURCE_DIR}/sim/scenarios")
-  foreach(room ${PARLEY_TOOLS_USE} pcap)
+  foreach(room ${PARLEY_TOOLS_USE} pcap mad_driver)
     if(TARGET parley_${room})
       target_link_libraries(parley_tools PUBLIC parley_${room})
     endif()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad`: management datagrams, given as hexadecimal digits.
+// `parley mad`: the family, and management datagrams that are given as hexadecimal digits.
 #include <iostream>
 #include <memory>
 
 #include <fmt/format.h>
 
-#include "tools/command.hpp"
 #include "tools/hex.hpp"
+#include "tools/mad/mad.hpp"
 #include "wire/mad/decode.hpp"
 
 namespace parley::tools {
@@ -76,9 +76,14 @@ void register_decode(Command mad, Context& context) {
 }  // namespace
 
 void register_mad(Command app, Context& context) {
-  Command mad = app.subcommand("mad", "Read InfiniBand's management datagrams");
+  Command mad = app.subcommand("mad", "Read and send InfiniBand's management datagrams");
   mad.requires_subcommand();
   register_decode(mad, context);
+  register_mad_query(mad, context);
+  register_mad_sa(mad, context);
+  register_mad_discover(mad, context);
+  register_mad_check(mad, context);
+  register_mad_top(mad, context);
 }
 
 }  // namespace parley::tools

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The blocking way to run a task over a port: the clock, and waiting for the transport's descriptor.
+//
+//   const Result<Reply<NodeInfo>> info = run_blocking(port, transport, port.subn_get<NodeInfo>(path));
+#pragma once
+#include <functional>
+
+#include "drivers/clock.hpp"
+#include "mad/pump.hpp"
+
+namespace parley::mad_driver {
+
+struct RunHooks {
+  /// Asked in each turn; true ends the task: its requests end with Fault::cancelled, and it comes to its own end.
+  std::function<bool()> stop = {};
+  /// Called in each turn and, while nothing happens, every tenth of a second: for progress.
+  std::function<void()> tick = {};
+};
+
+/// Until the transport has something, or the deadline has passed, or a signal came, or a tenth of a second is over.
+void wait_for(mad::Transport& transport, Instant deadline);
+
+/// Runs the task to its end. Errors: the transport's; the task is then ended where it waits.
+template <class A>
+Result<mad::detail::Awaited<A>> run_blocking(mad::Port& port, mad::Transport& transport, A awaitable,
+                                             const RunHooks& hooks = {}) {
+  auto running = port.start(std::move(awaitable));
+  bool stopped = false;
+  while (!running.done()) {
+    const Result<bool> moved = mad::pump(port, transport, clock_now());
+    if (!moved) return tl::unexpected(moved.error());
+    if (hooks.tick) hooks.tick();
+    if (!stopped && hooks.stop && hooks.stop()) {
+      stopped = true;
+      running.cancel();
+    } else if (!*moved && !running.done()) {
+      wait_for(transport, port.next_deadline());
+    }
+  }
+  if constexpr (std::is_void_v<mad::detail::Awaited<A>>)
+    return running.take(), Result<void>();
+  else
+    return running.take();
+}
+
+}  // namespace parley::mad_driver

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/mad/umad.hpp"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <infiniband/umad.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/bits.hpp"
+#include "drivers/mad/umad_inbox.hpp"
+#include "wire/mad/common.hpp"
+#include "wire/mad/rpc.hpp"
+
+namespace parley::mad_driver {
+
+namespace {
+
+using wire::mad::MgmtClass;
+
+constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;
+constexpr int first_unreal_fd = 1024;  // of ibsim's preloaded library: no descriptor of the system
+
+struct CaNames {
+  std::array<char[UMAD_CA_NAME_LEN], 32> names{};
+  int count = umad_get_cas_names(names.data(), static_cast<int>(names.size()));
+};
+
+/// A device as libibumad reads it, given back at the end.
+struct Ca {
+  umad_ca_t ca{};
+  bool there;
+  explicit Ca(const std::string& name) : there(umad_get_ca(name.c_str(), &ca) == 0) {}
+  ~Ca() {
+    if (there) umad_release_ca(&ca);
+  }
+  Ca(const Ca&) = delete;
+  Ca& operator=(const Ca&) = delete;
+};
+
+bool is_infiniband(const umad_port_t& port) { return std::string_view(port.link_layer) != "Ethernet"; }
+
+struct Choice {
+  std::string device;
+  std::uint8_t port = 0;
+};
+
+/// The named port, or the first active one, or the first.
+std::optional<Choice> choose(const UmadOptions& options) {
+  std::optional<Choice> any;
+  const CaNames all;
+  for (int i = 0; i < all.count; ++i) {
+    const std::string name = all.names[static_cast<std::size_t>(i)];
+    if (!options.device.empty() && name != options.device) continue;
+    const Ca ca(name);
+    if (!ca.there) continue;
+    for (std::uint8_t number = 0; number < UMAD_CA_MAX_PORTS; ++number) {
+      const umad_port_t* port = ca.ca.ports[number];
+      if (port == nullptr || !is_infiniband(*port) || (options.port != 0 && number != options.port)) continue;
+      const bool active = port->state == static_cast<unsigned>(wire::mad::PortState::active);
+      if (active || options.port != 0) return Choice{name, number};
+      if (!any) any = Choice{name, number};
+    }
+  }
+  return any;
+}
+
+std::string what_there_is() {
+  const auto ports = umad_ports();
+  return ports.empty() ? std::string("no InfiniBand device is there (/sys/class/infiniband_mad has none)")
+                       : fmt::format("there are: {}", fmt::join(ports, ", "));
+}
+
+class Umad final : public mad::Transport {
+ public:
+  Umad(int port_id, const Choice& choice, const UmadOptions& options)
+      : port_id_(port_id), fd_(umad_get_fd(port_id)), choice_(choice), options_(options) {
+    facts_.whole_tid = false;
+    facts_.rmpp = !unreal();
+    facts_.window_max = unreal() ? 64 : 512;  // a preloaded program that sends more stops for good
+    buffer_.resize(umad_size() + mad_size);
+    if (unreal()) inbox_.emplace([this] { return read_in_thread(); });
+  }
+  ~Umad() override {
+    inbox_.reset();
+    umad_close_port(port_id_);
+  }
+
+  const mad::TransportFacts& facts() const override { return facts_; }
+  const mad::LocalPort& local() const override { return local_; }
+  bool poll_changed() override { return false; }
+  int fd() const override { return inbox_ ? inbox_->fd() : fd_; }
+  bool wants_to_send() const override { return wants_to_send_; }
+
+  Result<bool> send(const mad::Address& to, ConstBytes mad) override;
+  Result<std::optional<Received>> receive() override;
+  bool read_local();
+
+ private:
+  using Key = std::pair<std::uint8_t, std::uint32_t>;  // class, lower half of the transaction ID
+  static Key key_of(ConstBytes mad) { return {mad[1], static_cast<std::uint32_t>(read_bits(mad, 96, 32))}; }
+
+  bool unreal() const { return fd_ >= first_unreal_fd; }
+  Result<int> agent_for(ConstBytes mad);
+  bool read_one(Bytes& buffer, int patience_ms);
+  std::optional<Bytes> read_in_thread();
+  std::optional<Received> received();
+
+  int port_id_, fd_;
+  Choice choice_;
+  UmadOptions options_;
+  mad::LocalPort local_;
+  mad::TransportFacts facts_;
+  bool wants_to_send_ = false;
+  std::map<std::array<std::uint8_t, 5>, int> agents_;  // by class, version and OUI
+  std::set<Key> outstanding_;                          // which the kernel repeats by itself, and takes no second time
+  std::optional<Bytes> refused_;                       // by the device: handed out next
+  mad::Address refused_to_;
+  Bytes buffer_, out_;
+  std::optional<UmadInbox> inbox_;
+};
+
+bool Umad::read_local() {
+  umad_port_t port{};
+  if (umad_get_port(choice_.device.c_str(), choice_.port, &port) != 0) return false;
+  const Ca ca(choice_.device);
+  local_.node_guid = ca.there ? be64toh(ca.ca.node_guid) : 0;
+  local_.port_guid = be64toh(port.port_guid);
+  write_bits(local_.gid, 0, 64, be64toh(port.gid_prefix));
+  write_bits(local_.gid, 64, 64, local_.port_guid);
+  local_.lid = static_cast<std::uint16_t>(port.base_lid);
+  local_.sm_lid = static_cast<std::uint16_t>(port.sm_lid);
+  local_.sm_sl = static_cast<std::uint8_t>(port.sm_sl);
+  local_.lmc = static_cast<std::uint8_t>(port.lmc);
+  local_.port = choice_.port;
+  if (port.pkeys_size > 0) local_.pkeys.assign(port.pkeys, port.pkeys + port.pkeys_size);
+  umad_release_port(&port);
+  return true;
+}
+
+Result<int> Umad::agent_for(ConstBytes mad) {
+  const bool oui = mad[1] >= 0x30 && mad[1] <= PARLEY_MAD_VENDOR_OUI_LAST && mad.size() >= 40;
+  std::array<std::uint8_t, 5> key{mad[1], mad[2]};
+  if (oui) key = {mad[1], mad[2], mad[37], mad[38], mad[39]};
+  const auto found = agents_.find(key);
+  if (found != agents_.end()) return found->second;
+  const std::uint8_t rmpp = facts_.rmpp && mad[1] == static_cast<std::uint8_t>(MgmtClass::subn_adm) ? 1 : 0;
+  const int agent = oui ? umad_register_oui(port_id_, mad[1], 0, &key[2], nullptr)
+                        : umad_register(port_id_, mad[1], mad[2], rmpp, nullptr);
+  if (agent < 0) return fail(Errc::not_permitted, "umad registers no agent for class {a}: errno {b}", mad[1], -agent);
+  agents_.emplace(key, agent);
+  return agent;
+}
+
+Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
+  if (mad.size() < 24 || mad.size() > long_mad_max || (mad.size() > mad_size && !facts_.rmpp))
+    return fail(Errc::invalid_argument, "umad carries no management datagram of {a} octets here",
+                static_cast<std::int64_t>(mad.size()));
+  const auto agent = agent_for(mad);
+  if (!agent) return tl::unexpected(agent.error());
+  const bool request = (mad[3] & PARLEY_IB_MAD_RESPONSE) == 0;
+  if (request && outstanding_.contains(key_of(mad))) return true;
+  out_.assign(umad_size() + std::max(mad.size(), mad_size), 0);
+  std::copy(mad.begin(), mad.end(), static_cast<std::uint8_t*>(umad_get_mad(out_.data())));
+  umad_set_addr(out_.data(), to.lid, static_cast<int>(to.qpn), to.sl, static_cast<int>(to.qpn == 0 ? 0 : to.qkey));
+  ib_mad_addr_t* address = umad_get_mad_addr(out_.data());
+  address->path_bits =
+      to.source_lid == PARLEY_MAD_PERMISSIVE_LID ? 0 : static_cast<std::uint8_t>(to.source_lid & 0x7FU);
+  if (to.grh) {
+    address->grh_present = 1;
+    address->gid_index = to.grh->gid_index;
+    address->hop_limit = to.grh->hop_limit;
+    address->traffic_class = to.grh->traffic_class;
+    address->flow_label = htonl(to.grh->flow_label);
+    std::copy(to.grh->gid.begin(), to.grh->gid.end(), address->gid);
+  }
+  const auto pkey = std::find(local_.pkeys.begin(), local_.pkeys.end(), to.pkey);
+  umad_set_pkey(out_.data(),
+                to.qpn == 0 || pkey == local_.pkeys.end() ? 0 : static_cast<int>(pkey - local_.pkeys.begin()));
+  const auto time =
+      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.kernel_time).count());
+  const auto length = static_cast<int>(out_.size() - umad_size());
+  const int sent = umad_send(port_id_, *agent, out_.data(), length, request ? time : 0,
+                             request ? static_cast<int>(options_.kernel_retries) : 0);
+  wants_to_send_ = sent == -EAGAIN || sent == -ENOBUFS;
+  if (wants_to_send_) return false;
+  if (sent == -EINVAL) {  // the driver refuses what it cannot carry so
+    refused_ = Bytes(mad.begin(), mad.end());
+    refused_to_ = to;
+    return true;
+  }
+  if (sent < 0) return fail(sent == -ENODEV ? Errc::peer_closed : Errc::io, "umad does not send: errno {a}", -sent);
+  if (request) outstanding_.insert(key_of(mad));
+  return true;
+}
+
+/// Into `buffer`, which grows to what is there.
+bool Umad::read_one(Bytes& buffer, int patience_ms) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    int length = static_cast<int>(buffer.size() - umad_size());
+    const int agent = umad_recv(port_id_, buffer.data(), &length, patience_ms);
+    if (agent >= 0) {
+      buffer.resize(umad_size() + static_cast<std::size_t>(std::max(length, 0)));
+      return true;
+    }
+    if (agent != -ENOSPC || length <= 0 || static_cast<std::size_t>(length) > long_mad_max) return false;
+    buffer.resize(umad_size() + static_cast<std::size_t>(length));
+  }
+  return false;
+}
+
+std::optional<Bytes> Umad::read_in_thread() {
+  if (umad_poll(port_id_, 100) != 0) return std::nullopt;
+  Bytes one(umad_size() + mad_size);
+  if (!read_one(one, 0)) return std::nullopt;
+  return one;
+}
+
+std::optional<mad::Transport::Received> Umad::received() {
+  const bool answered = umad_status(buffer_.data()) == 0;
+  // ibsim passes on as many octets as their sender had meaning for; on a link all datagrams have as many.
+  if (answered) buffer_.resize(std::max(buffer_.size(), umad_size() + mad_size));
+  const ConstBytes mad = ConstBytes(buffer_).subspan(umad_size());
+  if (mad.size() < 24) return std::nullopt;
+  outstanding_.erase(key_of(mad));
+  if (umad_status(buffer_.data()) != 0)
+    return std::nullopt;  // the kernel gave up; whose request it was has its own time
+  const ib_mad_addr_t* from = umad_get_mad_addr(buffer_.data());
+  Received out;
+  out.mad = mad;
+  out.from.lid = ntohs(from->lid);
+  out.from.sl = from->sl;
+  out.from.qpn = ntohl(from->qpn);
+  if (from->grh_present != 0) {
+    mad::Grh grh{.gid_index = from->gid_index,
+                 .traffic_class = from->traffic_class,
+                 .hop_limit = from->hop_limit,
+                 .flow_label = ntohl(from->flow_label)};
+    std::copy_n(from->gid, grh.gid.size(), grh.gid.begin());
+    out.from.grh = grh;
+  }
+  const auto pkey = static_cast<std::size_t>(umad_get_pkey(buffer_.data()));
+  if (pkey < local_.pkeys.size()) out.from.pkey = local_.pkeys[pkey];
+  return out;
+}
+
+Result<std::optional<mad::Transport::Received>> Umad::receive() {
+  if (refused_) {
+    buffer_ = std::move(*std::exchange(refused_, std::nullopt));
+    return Received{refused_to_, buffer_, true};
+  }
+  // What the kernel gave up says nothing to those above: look for the next.
+  for (int i = 0; i < 64; ++i) {
+    if (inbox_) {
+      auto one = inbox_->take();
+      if (!one) return std::nullopt;
+      buffer_ = std::move(*one);
+    } else {
+      buffer_.resize(umad_size() + mad_size);
+      if (!read_one(buffer_, 0)) return std::nullopt;
+    }
+    if (auto out = received()) return out;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool umad_is_there() { return true; }
+
+std::vector<std::string> umad_ports() {
+  std::vector<std::string> out;
+  if (umad_init() != 0) return out;
+  const CaNames all;
+  for (int i = 0; i < all.count; ++i) {
+    const std::string name = all.names[static_cast<std::size_t>(i)];
+    const Ca ca(name);
+    for (std::size_t port = 0; ca.there && port < UMAD_CA_MAX_PORTS; ++port)
+      if (ca.ca.ports[port] != nullptr && is_infiniband(*ca.ca.ports[port]))
+        out.push_back(fmt::format("{}/{}", name, port));
+  }
+  return out;
+}
+
+OrText<std::unique_ptr<mad::Transport>> open_umad(const UmadOptions& options) {
+  if (umad_init() != 0) return tl::unexpected(std::string("libibumad does not work with this kernel's umad"));
+  const auto choice = choose(options);
+  if (!choice) {
+    const std::string wanted = options.device.empty()
+                                   ? std::string()
+                                   : "no port '" + options.device +
+                                         (options.port != 0 ? fmt::format("/{}", options.port) : std::string()) + "': ";
+    return tl::unexpected(wanted + what_there_is());
+  }
+  errno = 0;
+  const int port = umad_open_port(choice->device.c_str(), choice->port);
+  if (port < 0) {
+    const int why = errno != 0 ? errno : -port;
+    const std::string advice =
+        why == EACCES || why == EPERM ? "; /dev/infiniband/umad* is root's: be root, or have a udev rule" : "";
+    return tl::unexpected(fmt::format("{}/{} cannot be opened: {}{}", choice->device, choice->port,
+                                      std::generic_category().message(why), advice));
+  }
+  auto out = std::make_unique<Umad>(port, *choice, options);
+  if (!out->read_local())
+    return tl::unexpected(fmt::format("{}/{}: its attributes cannot be read", choice->device, choice->port));
+  return std::unique_ptr<mad::Transport>(std::move(out));
+}
+
+}  // namespace parley::mad_driver

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "mad/discover.hpp"
+
+#include "mad/path_text.hpp"
+
+namespace parley::mad {
+
+using wire::mad::NodeDescription;
+using wire::mad::NodeInfo;
+using wire::mad::NodeType;
+using wire::mad::PortInfo;
+using wire::mad::SwitchInfo;
+
+namespace {
+
+class Walk {
+ public:
+  Walk(Port& port, const DiscoverOptions& options, Discovery& out) : port_(port), options_(options), out_(out) {}
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+
+  Task<void> run(Port& port) {
+    jobs_.push_back({Job::probe, 0, no_node});
+    // Jobs make jobs: those that come when all are under way are begun once these have ended.
+    while (!jobs_.empty() && !stopped_) {
+      const ScopeOptions limits{.on_error = OnError::keep, .limit = options_.jobs_max};
+      const Reply<void> all = co_await run_each(port, limits, [this] { return next(); });
+      if (!all) break;
+    }
+    out_.waiting = jobs_.size();
+    out_.whole = !stopped_ && jobs_.empty();
+  }
+
+ private:
+  struct Job {
+    enum Kind : std::uint8_t { probe, lid_check, description, switch_info, port_info } kind;
+    std::uint8_t port;   // to go out of, or to be asked about
+    std::uint32_t node;  // no_node: the port itself
+  };
+
+  std::optional<Task<void>> next() {
+    if (stopped_ || jobs_.empty()) return std::nullopt;
+    Job job = jobs_.front();
+    jobs_.pop_front();
+    // Found from its other end since.
+    while (job.kind == Job::probe && job.node != no_node && topology().port(job.node, job.port).peer != no_node) {
+      if (jobs_.empty()) return std::nullopt;
+      job = jobs_.front();
+      jobs_.pop_front();
+    }
+    out_.waiting = jobs_.size();
+    switch (job.kind) {
+      case Job::probe: return probe(port_, job);
+      case Job::lid_check: return lid_check(port_, job);
+      case Job::description: return description(port_, job);
+      case Job::switch_info: return switch_info(port_, job);
+      default: return port_info(port_, job);
+    }
+  }
+
+  Topology& topology() { return out_.topology; }
+
+  /// To a node; `port`: to whoever is behind that port of it.
+  std::optional<Path> path_to(std::uint32_t node, std::uint8_t port = 0) const {
+    Path out = options_.path;
+    if (node == no_node) return out;
+    const TopologyNode& to = out_.topology.nodes()[node];
+    if (to.by_lid && port == 0) {
+      out.route.reset();
+      out.address = Path::by_lid(out_.topology.lid_of(node, to.reached_port)).address;
+      return out;
+    }
+    const auto route = out_.topology.route_to(node);
+    if (!route) return std::nullopt;
+    out.route = route;
+    if (port != 0 && !out.route->extend(port)) return std::nullopt;
+    return out;
+  }
+
+  /// Of a request: the answer, or nothing, which has then been looked at.
+  template <class A>
+  std::optional<A> answer(const Reply<A>& reply) {
+    if (reply || (reply.error().fault() != Fault::cancelled && reply.error().fault() != Fault::deadline)) ++out_.asked;
+    if (reply) return *reply;
+    switch (reply.error().fault()) {
+      case Fault::cancelled:
+      case Fault::deadline: stopped_ = true; break;
+      case Fault::lost:
+        stopped_ = true;
+        if (!out_.stopped_by) out_.stopped_by = reply.error();
+        break;
+      default: ++out_.lost;
+    }
+    return std::nullopt;
+  }
+
+  Task<void> probe(Port& port, Job job) {
+    const auto path = path_to(job.node, job.port);
+    if (!path) co_return;
+    const auto info = answer(co_await port.subn_get<NodeInfo>(*path));
+    if (!info) {
+      if (!stopped_ && job.node != no_node) topology().port(job.node, job.port).peer_lost = true;
+      co_return;
+    }
+    if (topology().nodes().size() >= options_.nodes_max && topology().find(info->get(NodeInfo::node_guid)) == no_node)
+      co_return;
+    const auto added = topology().add(*info, job.node, job.port);
+    const std::uint8_t came_in = info->get(NodeInfo::local_port_num);
+    if (job.node != no_node && !topology().link(job.node, job.port, added.node, came_in)) ++out_.doubtful;
+    if (added.is_new)
+      look_at(added.node);
+    else if (topology().nodes()[added.node].type != NodeType::switch_)
+      look_at_port(added.node, came_in, info->get(NodeInfo::port_guid));
+  }
+
+  /// A switch is asked about all of its ports, another node about the one that was found.
+  void look_at(std::uint32_t node) {
+    const TopologyNode& found = topology().nodes()[node];
+    const bool is_switch = found.type == NodeType::switch_;
+    if (!is_switch)
+      return look_at_port(node, found.reached_port, found.port_guid), jobs_.push_back({Job::description, 0, node});
+    jobs_.push_back({Job::port_info, 0, node});
+    if (!options_.by_lid) look_at_rest(node);
+  }
+  void look_at_port(std::uint32_t node, std::uint8_t number, std::uint64_t guid) {
+    if (number > topology().nodes()[node].ports || topology().port(node, number).guid != 0) return;
+    topology().port(node, number).guid = guid;
+    jobs_.push_back({Job::port_info, number, node});
+  }
+  void look_at_rest(std::uint32_t node) {
+    jobs_.push_back({Job::description, 0, node});
+    jobs_.push_back({Job::switch_info, 0, node});
+    for (unsigned i = 1; i <= topology().nodes()[node].ports; ++i)
+      jobs_.push_back({Job::port_info, static_cast<std::uint8_t>(i), node});
+  }
+
+  /// LIDs may be left over from another subnet manager, or double: the node itself has to answer there.
+  Task<void> lid_check(Port& port, Job job) {
+    Path path = options_.path;
+    path.route.reset();
+    path.address = Path::by_lid(topology().lid_of(job.node, 0)).address;
+    path.retries = 0;
+    const Reply<NodeInfo> info = co_await port.subn_get<NodeInfo>(path);
+    ++out_.asked;
+    if (!info && info.error().fault() == Fault::lost) static_cast<void>(answer(info));
+    if (info && info->get(NodeInfo::node_guid) == topology().nodes()[job.node].guid)
+      topology().node(job.node).by_lid = true;
+    look_at_rest(job.node);
+  }
+
+  Task<void> description(Port& port, Job job) {
+    const auto path = path_to(job.node);
+    if (!path) co_return;
+    if (const auto text = answer(co_await port.subn_get<NodeDescription>(*path)))
+      topology().set_description(job.node, text->get(NodeDescription::node_string));
+    else if (!stopped_)
+      topology().node(job.node).lost = true;
+  }
+
+  Task<void> switch_info(Port& port, Job job) {
+    const auto path = path_to(job.node);
+    if (!path) co_return;
+    if (const auto info = answer(co_await port.subn_get<SwitchInfo>(*path)))
+      topology().node(job.node).enhanced_port0 = info->get(SwitchInfo::enhanced_port0);
+    else if (!stopped_)
+      topology().node(job.node).lost = true;
+  }
+
+  /// A port of a channel adapter is asked by the link that leads to it: each has an SMA of its own.
+  std::optional<Path> path_to_port(const Job& job) const {
+    const TopologyNode& node = out_.topology.nodes()[job.node];
+    const TopologyPort& port = out_.topology.port(job.node, job.port);
+    if (node.type == NodeType::switch_ || job.port == node.reached_port || port.peer == no_node)
+      return path_to(job.node);
+    return path_to(port.peer, port.peer_port);
+  }
+
+  Task<void> port_info(Port& port, Job job) {
+    const auto path = path_to_port(job);
+    if (!path) co_return;
+    const auto info = answer(co_await port.subn_get<PortInfo>(*path, job.port));
+    if (stopped_) co_return;
+    TopologyPort& about = topology().port(job.node, job.port);
+    if (info)
+      about.set(*info);
+    else
+      about.lost = topology().node(job.node).lost = true;
+    const TopologyNode& node = topology().nodes()[job.node];
+    if (node.type == NodeType::switch_ && job.port == 0) {
+      if (!options_.by_lid) co_return;
+      if (info && is_unicast_lid(about.lid))
+        jobs_.push_back({Job::lid_check, 0, job.node});
+      else
+        look_at_rest(job.node);
+      co_return;
+    }
+    // Only switches pass a directed route on, and the port that it begins at. What is not known may lead somewhere.
+    const bool leads_on = node.type == NodeType::switch_ || job.node == 0;
+    if (leads_on && about.peer == no_node && (about.link_up() || !about.known) && node.hops < options_.hops_max)
+      jobs_.push_back({Job::probe, job.port, job.node});
+  }
+
+  Port& port_;
+  DiscoverOptions options_;
+  Discovery& out_;
+  std::deque<Job> jobs_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Task<void> discover(Port& port, DiscoverOptions options, Discovery& out) {
+  Walk walk(port, options, out);
+  co_await walk.run(port);
+}
+
+}  // namespace parley::mad

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Finds a subnet from one port of it, breadth first by directed routes: every node, port and link, with the Port's window of requests under
+// way. What does not answer is marked in the topology, and the rest goes on.
+#pragma once
+#include <deque>
+
+#include "mad/port.hpp"
+#include "mad/topology.hpp"
+
+namespace parley::mad {
+
+struct DiscoverOptions {
+  std::uint32_t nodes_max = 1 << 20;  ///< beyond it, nodes are not looked behind
+  std::uint8_t hops_max = PARLEY_MAD_PATH_MAX - 1;
+  std::size_t jobs_max = 256;   ///< requests given to the Port at a time
+  bool by_lid = false;          ///< nodes that answer at their LID are asked the rest there
+  Path path = Path::to_self();  ///< retries, times and M_Key of all requests
+};
+
+/// Where a discovery is; the numbers may be read while it runs.
+struct Discovery {
+  Topology topology;
+  std::size_t asked = 0;                    ///< requests answered or given up
+  std::size_t lost = 0;                     ///< of these: given up
+  std::size_t waiting = 0;                  ///< not yet sent
+  std::size_t doubtful = 0;                 ///< links whose ends contradict each other: something changed meanwhile
+  bool whole = false;                       ///< it came to its end
+  std::optional<MadError> stopped_by = {};  ///< why not, unless it was cancelled
+};
+
+/// Fills `out`, which outlives the task. Ends early if the port is gone or the task's scope is stopped.
+Task<void> discover(Port& port, DiscoverOptions options, Discovery& out);
+
+}  // namespace parley::mad

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What is wrong with a subnet, as far as its topology and its counters tell.
+#pragma once
+#include <optional>
+
+#include "mad/topology.hpp"
+#include "wire/mad/pm.hpp"
+
+namespace parley::mad {
+
+// X(name, text).
+#define PARLEY_TOPOLOGY_FAULTS(X)                              \
+  X(width, "the link is narrower than both ends have enabled") \
+  X(speed, "the link is slower than both ends have enabled")   \
+  X(state, "the link is up, but the port is not active")       \
+  X(no_lid, "the port has no LID")                             \
+  X(double_lid, "two ports have one LID")                      \
+  X(lost, "did not answer")                                    \
+  X(counter, "an error counter is above its threshold")
+
+enum class TopologyFault : std::uint8_t {
+#define PARLEY_X(name, text) name,
+  PARLEY_TOPOLOGY_FAULTS(PARLEY_X)
+#undef PARLEY_X
+};
+/// "width"
+std::string_view name_of(TopologyFault fault);
+
+struct TopologyFinding {
+  std::uint32_t node = no_node;
+  std::uint8_t port = 0;
+  TopologyFault fault{};
+  std::string text;  ///< "the link to ... is 1x, and both ends have 4x enabled"
+};
+
+/// In the order of nodes and ports; of a link at its first end.
+std::vector<TopologyFinding> check_links(const Topology& topology);
+
+/// A counter of PortCounters, and what it may have reached. The thresholds are those that ibcheckerrors has had.
+struct CounterLimit {
+  std::string_view name;
+  std::uint32_t limit;
+  std::uint32_t (*get)(const wire::mad::PortCounters&);
+};
+std::span<const CounterLimit> counter_limits();
+/// "symbol_error_counter 12 (threshold 10)"; nothing if all are within their limits. `factor` multiplies the limits.
+std::string check_counters(const wire::mad::PortCounters& counters, std::uint32_t factor = 1);
+
+}  // namespace parley::mad

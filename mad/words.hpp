@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the readers of users' texts share.
+#pragma once
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/escape.hpp"
+
+namespace parley::mad {
+
+/// Decimal, or hexadecimal behind 0x; the whole text.
+inline std::optional<std::uint64_t> number_in(std::string_view text) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  if (hex) text.remove_prefix(2);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// In quotes, cut and safe for a terminal: for sentences about it.
+inline std::string quoted(std::string_view text) { return "'" + printable(text.substr(0, 80), false) + "'"; }
+
+}  // namespace parley::mad

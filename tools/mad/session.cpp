@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/mad/session.hpp"
+
+#include <cstdlib>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "drivers/mad/ibsim.hpp"
+#include "drivers/mad/umad.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+struct Opened {
+  std::unique_ptr<mad::Transport> transport;
+  std::string name;
+};
+
+/// "name", "name/node".
+Or<Opened> open_ibsim(std::string_view where) {
+  mad_driver::IbsimOptions options;
+  if (const std::string name = environment("IBSIM_SOCKNAME"); !name.empty()) options.name = name;
+  options.node = environment("SIM_HOST");
+  const std::size_t slash = where.find('/');
+  if (!where.substr(0, slash).empty()) options.name = where.substr(0, slash);
+  if (slash != std::string_view::npos) options.node = where.substr(slash + 1);
+  auto opened = mad_driver::Ibsim::open(options);
+  if (!opened) return complain(Exit::environment, opened.error());
+  return Opened{std::move(*opened), fmt::format("ibsim '{}'", options.name)};
+}
+
+/// "mlx5_0", "mlx5_0/1".
+Or<Opened> open_device(std::string_view where) {
+  mad_driver::UmadOptions options;
+  const std::size_t slash = where.find('/');
+  options.device = where.substr(0, slash);
+  if (slash != std::string_view::npos) {
+    const std::string port(where.substr(slash + 1));
+    const int number = std::atoi(port.c_str());
+    if (number < 1 || number > 254)
+      return complain(Exit::usage, fmt::format("'{}' is no port of a device: umad:mlx5_0/1", port));
+    options.port = static_cast<std::uint8_t>(number);
+  }
+  auto opened = mad_driver::open_umad(options);
+  if (!opened) return complain(Exit::environment, opened.error());
+  return Opened{std::move(*opened), fmt::format("umad{}{}", where.empty() ? "" : " ", where)};
+}
+
+Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) {
+  std::string wanted = options.transport;
+  if (wanted.empty() && path != nullptr && !path->device.empty())
+    wanted = fmt::format("umad:{}{}", path->device, path->port != 0 ? fmt::format("/{}", path->port) : std::string());
+  const std::size_t colon = wanted.find(':');
+  const std::string kind = wanted.substr(0, colon),
+                    where = colon != std::string::npos ? wanted.substr(colon + 1) : std::string();
+  if (kind == "ibsim") return open_ibsim(where);
+  if (kind == "umad") return open_device(where);
+  if (!environment("IBSIM_SOCKNAME").empty() || !environment("SIM_HOST").empty()) return open_ibsim({});
+  if (!mad_driver::umad_ports().empty()) return open_device({});
+  return complain(Exit::environment,
+                  "nothing to send by: this machine has no InfiniBand device that libibumad knows, and neither "
+                  "IBSIM_SOCKNAME nor SIM_HOST names a simulated one; see --transport");
+}
+
+std::string check_transport(const std::string& text) {
+  const std::string kind = text.substr(0, text.find(':'));
+  return kind == "ibsim" || kind == "umad" ? std::string()
+                                           : "'" + text + "' is neither ibsim[:NAME[/NODE]] nor umad[:DEVICE[/PORT]]";
+}
+
+}  // namespace
+
+void add_mad_options(Command sub, MadOptions& options) {
+  sub.option("--transport", options.transport,
+             "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
+             "umad[:DEVICE[/PORT]]: a device of this machine. Without it, ibsim if these are set, else umad")
+      .type("TRANSPORT")
+      .check(check_transport);
+  add_duration(sub, "--timeout", options.timeout, "Wait for the first answer; each retry waits twice as long");
+  sub.option("--retries", options.retries, "Times that a request is sent again").range(0U, 255U).shows_default();
+  sub.option("--window", options.window, "Requests under way at a time").range(1U, 1024U).shows_default();
+  sub.option("--mkey", options.m_key, "M_Key of SMPs").type("KEY");
+  sub.option("--smkey", options.sm_key, "SM_Key of requests to subnet administration").type("KEY");
+  sub.flag("--trace", options.trace, "Show each datagram that is sent or comes, on standard error");
+  sub.option("--pcap", options.pcap, "Write them to a capture as packets of an InfiniBand link, which Wireshark reads")
+      .type("FILE");
+}
+
+Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Output& out, const mad::PathText* path) {
+  auto opened = open_transport(options, path);
+  if (!opened) return tl::unexpected(opened.error());
+  auto session = std::make_unique<MadSession>();
+  session->options_ = options;
+  session->name_ = opened->name;
+  session->transport_ = std::move(opened->transport);
+  if (options.trace || !options.pcap.empty()) {
+    auto tap = Tap::open(std::move(session->transport_), options.trace, options.pcap, out);
+    if (!tap) return tl::unexpected(tap.error());
+    session->tap_ = tap->get();
+    session->transport_ = std::move(*tap);
+  }
+  const mad::Transport& transport = *session->transport_;
+  const std::size_t window = std::min<std::size_t>(options.window, transport.facts().window_max);
+  const mad::WindowOptions windows{.start = window, .least = std::min<std::size_t>(window, 4), .most = window};
+  const mad::PortOptions port{
+      .seed = std::random_device()() | std::uint64_t{1} << 32, .window = windows, .destination_window = windows};
+  session->port_ = std::make_unique<mad::Port>(transport.facts(), transport.local(), port);
+  return session;
+}
+
+mad::Path MadSession::with_options(mad::Path path) const {
+  path.timeout = options_.timeout;
+  path.retries = static_cast<std::uint8_t>(options_.retries);
+  if (options_.m_key != 0) path.m_key = options_.m_key;
+  if (options_.sm_key != 0) path.sm_key = options_.sm_key;
+  return path;
+}
+
+namespace {
+
+std::string_view word_of(mad::Fault fault) {
+  switch (fault) {
+#define PARLEY_X(name, text) \
+  case mad::Fault::name: return #name;
+    PARLEY_MAD_FAULTS(PARLEY_X)
+#undef PARLEY_X
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Json error_json(const mad::MadError& error) {
+  return {{"event", "unanswered"},           {"path", mad::path_spec(error.path())},
+          {"fault", word_of(error.fault())}, {"status", error.status()},
+          {"tries", error.tries()},          {"text", error.message()},
+          {"context", error.context()}};
+}
+
+int tell_error(const mad::MadError& error, Output& out) {
+  out.object(error_json(error));
+  std::string text = error.dump();
+  while (text.ends_with('\n')) text.pop_back();
+  out.note(fmt::format("parley {}: {}", out.command, text));
+  return code(Exit::failed);
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What every `parley mad` command that sends needs: a transport, a port over it, and an end by Ctrl-C.
+#pragma once
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "drivers/mad/run.hpp"
+#include "mad/path_text.hpp"
+#include "mad/resolve.hpp"
+#include "tools/command.hpp"
+#include "tools/mad/tap.hpp"
+
+namespace parley::tools {
+
+struct MadOptions {
+  std::string transport;  ///< "ibsim:name/node", "umad:device/port"; empty: what there is
+  bool trace = false;
+  std::string pcap;
+  Duration timeout = std::chrono::seconds(1);
+  unsigned retries = 3;
+  unsigned window = 16;
+  std::uint64_t m_key = 0, sm_key = 0;
+};
+void add_mad_options(Command sub, MadOptions& options);
+
+class MadSession {
+ public:
+  /// `path`: may name the device to go out of. Errors: environment, usage.
+  static Or<std::unique_ptr<MadSession>> open(const MadOptions& options, Output& out,
+                                              const mad::PathText* path = nullptr);
+
+  mad::Port& port() { return *port_; }
+  /// Retries, times and keys as the options have them.
+  mad::Path with_options(mad::Path path) const;
+  /// Errors: environment: the transport is gone.
+  template <class A>
+  Or<mad::detail::Awaited<A>> run(A awaitable, const mad_driver::RunHooks& hooks = {}) {
+    auto result = mad_driver::run_blocking(*port_, *transport_, std::move(awaitable), hooks);
+    if (!result) return complain(Exit::environment, fmt::format("{}: {}", name_, result.error().message()));
+    if constexpr (std::is_void_v<mad::detail::Awaited<A>>)
+      return {};
+    else
+      return std::move(*result);
+  }
+  /// The end of the capture, if there is one. Errors: environment.
+  Or<void> finish() { return tap_ != nullptr ? tap_->finish() : Or<void>(); }
+  const std::string& name() const { return name_; }
+  mad::Transport& transport() { return *transport_; }
+
+ private:
+  MadOptions options_;
+  std::string name_;  // "ibsim 'sim'"
+  std::unique_ptr<mad::Transport> transport_;
+  Tap* tap_ = nullptr;
+  std::unique_ptr<mad::Port> port_;
+};
+
+/// A request without an answer, as text or JSON; the exit code. Requests, replies and contexts are in it.
+int tell_error(const mad::MadError& error, Output& out);
+Json error_json(const mad::MadError& error);
+
+}  // namespace parley::tools

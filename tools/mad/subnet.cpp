@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/mad/subnet.hpp"
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "tools/rping/session.hpp"
+
+namespace parley::tools {
+
+LongWork::LongWork(Output& out, std::string unit, std::uint64_t total) {
+  if (Progress::standard_error_is_terminal()) progress_.emplace(out, std::move(unit), total);
+}
+
+mad_driver::RunHooks LongWork::hooks(std::function<std::uint64_t()> done, std::function<std::string()> remark) {
+  mad_driver::RunHooks out;
+  out.stop = [] { return StopSignals::requested(); };
+  if (!progress_) return out;
+  out.tick = [this, done = std::move(done), remark = std::move(remark)] {
+    progress_->update(done(), remark ? remark() : std::string());
+  };
+  return out;
+}
+
+void LongWork::clear() {
+  if (progress_) progress_->clear();
+}
+
+Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out) {
+  Subnet subnet;
+  const StopSignals signals;
+  LongWork work(out, "requests", 0);
+  options.path = session.with_options(options.path);
+  const auto hooks = work.hooks([&] { return subnet.found.asked; },
+                                [&] { return counted(subnet.found.topology.nodes().size(), "node"); });
+  const auto ran = session.run(mad::discover(session.port(), options, subnet.found), hooks);
+  work.clear();
+  if (!ran)
+    subnet.cut_by = ran.error().text;
+  else if (subnet.found.stopped_by)
+    subnet.cut_by = subnet.found.stopped_by->message();
+  else if (!subnet.found.whole)
+    subnet.cut_by = "interrupted";
+  return subnet;
+}
+
+std::string summary_text(const mad::Topology& topology) {
+  using wire::mad::NodeType;
+  const std::size_t switches = topology.count(NodeType::switch_), routers = topology.count(NodeType::router);
+  return fmt::format("{} {}, {}, {}{}", switches, switches == 1 ? "switch" : "switches",
+                     counted(topology.count(NodeType::channel_adapter), "channel adapter"),
+                     routers > 0 ? counted(routers, "router") + ", " : std::string(),
+                     counted(topology.links(), "link"));
+}
+
+Json summary_json(const Subnet& subnet) {
+  using wire::mad::NodeType;
+  const mad::Topology& topology = subnet.found.topology;
+  return {{"event", "summary"},
+          {"whole", subnet.cut_by.empty()},
+          {"cut_by", subnet.cut_by.empty() ? Json() : Json(subnet.cut_by)},
+          {"switches", topology.count(NodeType::switch_)},
+          {"channel_adapters", topology.count(NodeType::channel_adapter)},
+          {"routers", topology.count(NodeType::router)},
+          {"links", topology.links()},
+          {"requests", subnet.found.asked},
+          {"lost", subnet.found.lost},
+          {"doubtful", subnet.found.doubtful}};
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "tools/mad/tap.hpp"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/bits.hpp"
+#include "drivers/clock.hpp"
+#include "mad/frame.hpp"
+#include "wire/mad/decode.hpp"
+#include "wire/pcap.hpp"
+
+namespace parley::tools {
+
+namespace {
+
+/// As captures have them: since 1970.
+Instant wall_time() {
+  return Instant(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
+}
+
+void write(std::ofstream& file, const Bytes& octets) {
+  file.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(octets.size()));
+}
+
+/// "LID 5 QP 1", "0,1,3" of a directed route, which only its SMP tells.
+std::string place_text(const mad::Address& other, ConstBytes mad) {
+  if (mad.size() >= PARLEY_IB_MAD_LEN && mad[1] == static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_directed)) {
+    std::string route = "0";
+    for (std::size_t hop = 1; hop <= mad[7] && hop < PARLEY_MAD_PATH_MAX; ++hop)
+      route += fmt::format(",{}", mad[128 + hop]);
+    return route;
+  }
+  return fmt::format("LID {} QP {}", other.lid, other.qpn);
+}
+
+}  // namespace
+
+Or<std::unique_ptr<Tap>> Tap::open(std::unique_ptr<mad::Transport> inner, bool trace, const std::string& file,
+                                   Output& out) {
+  std::unique_ptr<Tap> tap(new Tap(std::move(inner), trace, out));
+  tap->began_ = clock_now();
+  if (file.empty()) return tap;
+  tap->name_ = file;
+  tap->file_.open(file, std::ios::binary | std::ios::trunc);
+  Bytes head;
+  wire::PcapWriter(head, mad::link_type_erf);
+  write(tap->file_, head);
+  if (!tap->file_.flush()) return complain(Exit::environment, fmt::format("'{}' cannot be written", file));
+  return tap;
+}
+
+void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, bool refused) {
+  if (trace_) {
+    const auto decoded = wire::mad::decode(mad);
+    const std::string status = decoded ? wire::mad::status_text(*decoded) : std::string();
+    const std::string modifier = mad.size() >= 24 && read_bits(mad, 160, 32) != 0
+                                     ? fmt::format(" modifier 0x{:x}", read_bits(mad, 160, 32))
+                                     : std::string();
+    out_.note(fmt::format("{} {} {}  {}{} tid 0x{:x}{}{}", decimal_seconds(clock_now() - began_, 6), sent ? ">" : "<",
+                          place_text(other, mad), decoded ? wire::mad::title(*decoded) : "cut short", modifier,
+                          mad.size() >= 16 ? read_bits(mad, 96, 32) : 0, status.empty() ? "" : ": " + status,
+                          refused ? " (came back: no way there)" : ""));
+  }
+  // What came back was never on the link from there.
+  if (!file_.is_open() || refused) return;
+  Bytes record;
+  wire::PcapWriter writer(record, mad::link_type_erf);
+  const std::size_t head = record.size();
+  const Instant now = wall_time();
+  writer.packet(now, mad::erf_record(now, mad::frame_of(local(), other, mad, sent)));
+  file_.write(reinterpret_cast<const char*>(record.data() + head), static_cast<std::streamsize>(record.size() - head));
+}
+
+Result<bool> Tap::send(const mad::Address& to, ConstBytes mad) {
+  const auto sent = inner_->send(to, mad);
+  if (sent && *sent) show(to, mad, true, false);
+  return sent;
+}
+
+Result<std::optional<mad::Transport::Received>> Tap::receive() {
+  auto came = inner_->receive();
+  if (came && *came) show((*came)->from, (*came)->mad, false, (*came)->refused);
+  return came;
+}
+
+Or<void> Tap::finish() {
+  if (!file_.is_open() || file_.flush()) return {};
+  return complain(Exit::environment, fmt::format("'{}' cannot be written", name_));
+}
+
+}  // namespace parley::tools

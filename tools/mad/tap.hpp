@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A transport that shows what passes another one: each datagram as a line of text, and as a packet in a file.
+#pragma once
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "mad/transport.hpp"
+#include "tools/options.hpp"
+
+namespace parley::tools {
+
+class Tap final : public mad::Transport {
+ public:
+  /// `trace`: a line for each on standard error. `file`: of link type ERF, empty: none. Errors: environment.
+  static Or<std::unique_ptr<Tap>> open(std::unique_ptr<mad::Transport> inner, bool trace, const std::string& file,
+                                       Output& out);
+
+  const mad::TransportFacts& facts() const override { return inner_->facts(); }
+  const mad::LocalPort& local() const override { return inner_->local(); }
+  Result<bool> send(const mad::Address& to, ConstBytes mad) override;
+  Result<std::optional<Received>> receive() override;
+  bool poll_changed() override { return inner_->poll_changed(); }
+  int fd() const override { return inner_->fd(); }
+  bool wants_to_send() const override { return inner_->wants_to_send(); }
+  /// Errors: environment, where the file could not be written.
+  Or<void> finish();
+
+ private:
+  Tap(std::unique_ptr<mad::Transport> inner, bool trace, Output& out)
+      : inner_(std::move(inner)), trace_(trace), out_(out) {}
+  void show(const mad::Address& other, ConstBytes mad, bool sent, bool refused);
+
+  std::unique_ptr<mad::Transport> inner_;
+  bool trace_;
+  Output& out_;
+  Instant began_{};
+  std::string name_;
+  std::ofstream file_;
+};
+
+}  // namespace parley::tools
