@@ -74,7 +74,8 @@ class Doctor(CliTest):
                 if options[0] == "--pcapng":
                     continue  # packets are seen on these sockets too
                 with self.subTest(options, provider="roce"):
-                    self.refused(run(*command, "--roce", *options), 2, f"{options[0]} is about MPA on sockets")
+                    why = "that peer speaks MPA" if options[0] == "--peer-quirk" else "is about MPA on sockets"
+                    self.refused(run(*command, "--roce", *options), 2, options[0], why)
         done = run("listen", "127.0.0.1:0", "--device", "rxe0")
         self.assertEqual(done.code, 2, done)
         self.assertIn("it belongs to --provider rdmacm", done.err)

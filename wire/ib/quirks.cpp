@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "wire/ib/quirks.hpp"
 
-#include <array>
 
 namespace parley::wire::ib {
 namespace {
@@ -86,7 +85,7 @@ constexpr Quirk rxe{
     .ack_timeout = 19,
 };
 
-constexpr std::array table{ib_cm, rxe};
+constexpr Quirk table[] = {ib_cm, rxe};
 
 }  // namespace
 
