@@ -87,9 +87,6 @@ class Server {
   Answer open(Instant now, Connection& c, ConnectionNumber number, const Request& r,
               const std::optional<FileFacts>& file);
   Answer serve_member(Instant now, Connection& c, const Request& r);
-  Answer serve_tgt(Instant now, MemberId member, const Request& r);
-  Answer serve_said(Instant now, MemberId member, const Request& r);
-  Answer known(Instant now, MemberId member, TgtId id, bool already) const;
   void changed(Instant now, MemberId by, TgtId id);
   Answer kill(Instant now, const Connection& c, const Request& r);
   std::optional<Item> next_item(Listing& list) const;
