@@ -21,7 +21,7 @@ class Arena {
  public:
   static constexpr std::size_t block = std::size_t{1} << 24;    ///< octets; also the alignment
   static constexpr std::size_t before = std::size_t{1} << 16;   ///< octets of the block that are its driver's own
-  static constexpr std::size_t journal = std::size_t{1} << 21;  ///< octets
+  static constexpr std::size_t journal = std::size_t{1} << 22;  ///< octets
   static constexpr std::uint32_t buckets = 1U << 16;            ///< of the one hash table of all containers
   static constexpr std::uint32_t unit = 16, largest = 1024;     ///< sizes of what is allocated, octets
   static constexpr std::uint32_t kept_back = std::uint32_t{2}

@@ -186,12 +186,14 @@ void Client::too_late(const Answer& answer) {
   send({.ask = Ask::unregister, .tgt = answer.tgt});
 }
 
-/// What another member is making, or may yet declare, will be there or not in a moment.
-bool Client::try_again(const Pending& pending, const Answer& answer, Instant now) const {
-  const Request& r = pending.request;
+bool may_pass(const Request& r) {
   const bool own_fault = r.ask == Ask::close || (r.ask == Ask::modify && r.state == State::reset) ||
                          (r.ask == Ask::create && r.tgt.qpn != 0) || r.ask == Ask::publish || r.ask == Ask::list;
-  return answer.refusal == Refusal::busy && !own_fault && after(now, options_.retry) < pending.deadline;
+  return !own_fault;
+}
+
+bool Client::try_again(const Pending& pending, const Answer& answer, Instant now) const {
+  return answer.refusal == Refusal::busy && may_pass(pending.request) && after(now, options_.retry) < pending.deadline;
 }
 
 void Client::settled(const Pending& pending, const Answer& answer) {

@@ -24,6 +24,9 @@ struct ClientOptions {
   std::uint32_t events_max = 1024;                 ///< not taken; beyond, events_lost
 };
 
+/// Whether a refusal `busy` of it may be over in a moment: another member is making what it asks for, or may yet declare it.
+bool may_pass(const Request& request);
+
 class Client {
  public:
   enum class Phase : std::uint8_t { down, greeting, opening, restoring, up, refused };

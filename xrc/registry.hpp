@@ -157,6 +157,8 @@ class BasicRegistry {
   bool is_registered(MemberId member, TgtId id) const;
   std::uint64_t device_of(MemberId member) const;  ///< of its domain; 0 for no member
   std::vector<DomainView> domains(Instant now) const;
+  /// Of all domains: who they are, and nothing else of them.
+  std::vector<MemberView> members() const;
   const Counters& counters() const { return counters_; }
   std::size_t tgt_count() const { return tgts_.size(); }
   std::size_t resting_count() const { return resting_.size(); }

@@ -172,10 +172,12 @@ void BasicRegistry<S>::handle_deadline(Instant now) {
     Tgt& tgt = tgts_.at(deadlines_.begin()->second);
     if (tgt.state == State::error) {
       enter(now, tgt, State::drain, EventKind::unattended, 0);
+      S::checkpoint(this);
       continue;
     }
     if (tgt.state == State::drain) ++counters_.reaped;  // R8: those who have not let go by now
     end(now, tgt);
+    S::checkpoint(this);
   }
   while (!rests_.empty() && rests_.front().first <= now) {
     resting_.erase(rests_.front().second);

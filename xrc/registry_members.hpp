@@ -80,29 +80,41 @@ Result<void> BasicRegistry<S>::close(Instant now, MemberId member, bool force) {
 template <class S>
 void BasicRegistry<S>::dead(Instant now, MemberId member) {
   if (!check(member)) return;
-  ++counters_.died;
   leave(now, member.number, true);
 }
 
-// R5: everything that it is registered with loses a registrant before it is gone itself. R10: its queues go with it.
+/// R5: everything that it is registered with loses a registrant before it is gone itself. R10: its queues go with it. Bit by
+/// bit, each of which is whole: who takes over from a process that dies in between does the rest.
 template <class S>
 void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
-  const std::vector<std::uint64_t> registrations = listed(std::as_const(members_).at(number).registrations);
-  for (const std::uint64_t generation : registrations) {
+  for (const std::uint64_t generation : listed(std::as_const(members_).at(number).registrations)) {
     leave_tgt(now, number, tgts_.at(generation), died);
-    S::checkpoint(this);  // who takes over from a process that dies here has the rest to do
+    S::checkpoint(this);
   }
-  Member& member = members_.at(number);
-  for (const std::uint32_t srqn : member.srqs) srqs_.erase(srqn);
-  for (const std::uint32_t qpn : member.others) others_.erase(qpn);
-  const std::uint64_t domain = member.domain;
-  if (member.announced) erase_if(waiting_, [number](const MemberId& id) { return id.number == number; });
+  for (const std::uint64_t srqn : listed(std::as_const(members_).at(number).srqs)) {
+    srqs_.erase(static_cast<std::uint32_t>(srqn));
+    members_.at(number).srqs.erase(static_cast<std::uint32_t>(srqn));
+    S::checkpoint(this);
+  }
+  for (const std::uint64_t qpn : listed(std::as_const(members_).at(number).others)) {
+    others_.erase(static_cast<std::uint32_t>(qpn));
+    members_.at(number).others.erase(static_cast<std::uint32_t>(qpn));
+    S::checkpoint(this);
+  }
+  const std::uint64_t domain = std::as_const(members_).at(number).domain;
+  const bool last = std::as_const(domains_).at(domain).members.size() == 1;
+  // R9: what lingers has nobody left who could come back to it.
+  if (last)
+    for (const std::uint64_t generation : listed(std::as_const(domains_).at(domain).tgts)) {
+      end(now, tgts_.at(generation));
+      S::checkpoint(this);
+    }
+  if (died) ++counters_.died;
+  if (members_.at(number).announced) erase_if(waiting_, [number](const MemberId& id) { return id.number == number; });
   members_.erase(number);
   domains_.at(domain).members.erase(number);
-  if (!domains_.at(domain).members.empty()) return;
-  // R9: what lingers has nobody left who could come back to it.
-  for (const std::uint64_t generation : listed(domains_.at(domain).tgts)) end(now, tgts_.at(generation));
-  if (domains_.at(domain).key) keys_.erase(*domains_.at(domain).key);
+  if (!last) return;
+  if (const auto key = domains_.at(domain).key) keys_.erase(*key);
   domains_.erase(domain);
 }
 
@@ -175,6 +187,14 @@ TgtView BasicRegistry<S>::view(Instant now, const Tgt& t) const {
           .events = t.events,
           .attributes = t.attributes,
           .registrants = listed(t.registrants)};
+}
+
+template <class S>
+std::vector<MemberView> BasicRegistry<S>::members() const {
+  std::vector<MemberView> out;
+  for (const auto& [number, member] : members_) out.push_back({.number = number, .process = member.process});
+  std::sort(out.begin(), out.end(), [](const MemberView& a, const MemberView& b) { return a.number < b.number; });
+  return out;
 }
 
 template <class S>

@@ -157,7 +157,7 @@ Answer Server::open(Instant now, Connection& c, ConnectionNumber number, const R
                    .process = c.process};
   if ((r.flags & Request::shared) != 0) {
     if (!file) return no(Refusal::bad_descriptor);
-    if (c.credentials.uid != 0 && file->uid != c.credentials.uid && !file->shared) return no(Refusal::not_permitted);
+    if (!file->lets_in(c.credentials.uid)) return no(Refusal::not_permitted);
     p.key = DomainKey{r.value, file->st_dev, file->st_ino};
   }
   const auto member = registry_.open(now, p);

@@ -31,6 +31,8 @@ struct FileFacts {
   std::uint64_t st_dev = 0, st_ino = 0;
   std::uint32_t uid = 0;
   bool shared = false;  ///< others than its owner may write to it
+  /// Whose file it is decides who may share the domain.
+  bool lets_in(std::uint32_t user) const { return user == 0 || uid == user || shared; }
 };
 
 class Server {

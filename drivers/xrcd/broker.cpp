@@ -54,9 +54,7 @@ std::optional<FileFacts> take_file(msghdr& message) {
     for (std::size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-      struct stat s {};
-      if (!facts && ::fstat(fd, &s) == 0)
-        facts = FileFacts{s.st_dev, s.st_ino, s.st_uid, (s.st_mode & (S_IWGRP | S_IWOTH)) != 0};
+      if (!facts) facts = facts_of(fd);
       ::close(fd);
     }
   }

@@ -30,6 +30,56 @@ bool is_trusted(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && (who.uid == 0 || who.uid == ::geteuid());
 }
 
+/// Puts a list together again.
+class Gathering {
+ public:
+  void add(const Item& i) {
+    switch (i.what) {
+      case Item::What::domain:
+        domains_.push_back({.number = i.large[0]});
+        if ((i.flags & Item::shared) != 0) domains_.back().key = DomainKey{i.large[1], i.large[2], i.large[3]};
+        break;
+      case Item::What::member:
+        if (domains_.empty()) break;
+        domains_.back().members.push_back(
+            {.number = i.large[1],
+             .process = {.pid = i.small[0], .uid = i.small[1], .start = i.large[2], .command = i.command},
+             .registrations = i.small[2],
+             .srqs = static_cast<std::uint32_t>(i.large[3] >> 32),
+             .events_waiting = static_cast<std::uint32_t>(i.large[3]),
+             .events_lost = (i.flags & Item::events_lost) != 0});
+        break;
+      case Item::What::tgt:
+        if (domains_.empty()) break;
+        domains_.back().tgts.push_back({.id = {i.small[0], i.large[1]},
+                                        .state = i.state,
+                                        .why = i.why,
+                                        .reason = i.small[1],
+                                        .age = Duration(static_cast<std::int64_t>(i.large[3])),
+                                        .events = i.large[4]});
+        if ((i.flags & Item::has_peer) != 0) domains_.back().tgts.back().peer = Peer{i.large[2], i.small[2]};
+        break;
+      case Item::What::registrant:
+        if (!domains_.empty() && !domains_.back().tgts.empty())
+          domains_.back().tgts.back().registrants.push_back(i.large[1]);
+        break;
+      case Item::What::counter: count(i.small[0], i.large[0]); break;
+    }
+  }
+  Overview take(std::uint32_t epoch) { return {std::move(domains_), counters_, epoch}; }
+
+ private:
+  void count(std::uint32_t which, std::uint64_t value) {
+    std::uint32_t at = 0;
+#define PARLEY_X(name, text) \
+  if (which == at++) counters_.name = value;
+    PARLEY_XRC_COUNTERS(PARLEY_X)
+#undef PARLEY_X
+  }
+  std::vector<DomainView> domains_;
+  Counters counters_;
+};
+
 std::string program_of(const DomainOptions& options) {
   if (!options.program.empty()) return options.program;
   const char* named = std::getenv("PARLEY_XRCD_PROGRAM");
@@ -38,16 +88,16 @@ std::string program_of(const DomainOptions& options) {
 
 }  // namespace
 
-Link::Link(const DomainOptions& options, const ClientOptions& client, int file)
+BrokerLink::BrokerLink(const DomainOptions& options, const ClientOptions& client, int file)
     : options_(options), client_(client), file_(file), owner_(::getpid()) {}
 
-Link::~Link() {
+BrokerLink::~BrokerLink() {
   // In a forked child these are the child's own copies; the parent's connection stays.
   if (fd_ >= 0) ::close(fd_);
   if (file_ >= 0) ::close(file_);
 }
 
-Result<std::shared_ptr<Link>> Link::open(const DomainOptions& given, bool member, int file) {
+Result<std::shared_ptr<Link>> BrokerLink::open(const DomainOptions& given, bool member, int file) {
   DomainOptions options = given;
   if (options.socket.empty()) options.socket = default_socket();
   const auto pid = static_cast<std::uint32_t>(::getpid());
@@ -58,7 +108,7 @@ Result<std::shared_ptr<Link>> Link::open(const DomainOptions& given, bool member
                              .exclusive = options.exclusive,
                              .device = options.device,
                              .patience = options.patience};
-  std::shared_ptr<Link> link(new Link(options, client, file));
+  std::shared_ptr<BrokerLink> link(new BrokerLink(options, client, file));
   if (const auto address = SocketAddress::of(options.socket); !address) return tl::unexpected(address.error());
   const Instant end = after(clock_now(), options.patience);
   while (link->client_.phase() != Client::Phase::up) {
@@ -77,9 +127,9 @@ Result<std::shared_ptr<Link>> Link::open(const DomainOptions& given, bool member
   return link;
 }
 
-bool Link::is_own() const { return ::getpid() == owner_; }
+bool BrokerLink::is_own() const { return ::getpid() == owner_; }
 
-Result<Answer> Link::call(const Request& request) {
+Result<Answer> BrokerLink::call(const Request& request) {
   if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
   const auto number = client_.ask(clock_now(), request);
   if (!number) return tl::unexpected(number.error());
@@ -94,7 +144,7 @@ Result<Answer> Link::call(const Request& request) {
   }
 }
 
-Result<std::optional<Event>> Link::wait_event(Duration longest) {
+Result<std::optional<Event>> BrokerLink::wait_event(Duration longest) {
   if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
   const Instant end = after(clock_now(), longest);
   for (;;) {
@@ -106,18 +156,18 @@ Result<std::optional<Event>> Link::wait_event(Duration longest) {
   }
 }
 
-std::size_t Link::let_go(TgtId id) {
-  const auto held = held_.find(id.generation);
-  if (held == held_.end()) return 0;
-  const std::size_t left = --held->second;
-  if (left == 0) held_.erase(held);
-  return left;
+Result<Overview> BrokerLink::overview() {
+  const auto answer = call({.ask = Ask::list});
+  if (!answer) return tl::unexpected(answer.error());
+  Gathering gathering;
+  while (const auto item = client_.poll_item()) gathering.add(*item);
+  return gathering.take(client_.epoch());
 }
 
 // ---- the socket --------------------------------------------------------------------------------------------------
 
 /// Waits for the broker until then, and does what there is to be done.
-void Link::turn(Instant until) {
+void BrokerLink::turn(Instant until) {
   Instant now = clock_now();
   if (fd_ < 0 && now >= try_at_ && client_.phase() != Client::Phase::refused) connect(now);
   if (fd_ >= 0) send();
@@ -132,7 +182,7 @@ void Link::turn(Instant until) {
   if (fd_ >= 0) send();
 }
 
-void Link::connect(Instant now) {
+void BrokerLink::connect(Instant now) {
   try_at_ = after(now, between_attempts);
   const auto address = SocketAddress::of(options_.socket);
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -156,7 +206,7 @@ void Link::connect(Instant now) {
   }
 }
 
-void Link::send() {
+void BrokerLink::send() {
   while (!blocked_ && fd_ >= 0) {
     if (!unsent_) unsent_ = client_.poll_transmit();
     if (!unsent_) return;
@@ -186,7 +236,7 @@ void Link::send() {
   }
 }
 
-void Link::receive() {
+void BrokerLink::receive() {
   std::array<std::uint8_t, message_max + 1> octets;
   while (fd_ >= 0) {
     const ssize_t n = ::recv(fd_, octets.data(), octets.size(), MSG_DONTWAIT);
@@ -199,7 +249,7 @@ void Link::receive() {
   }
 }
 
-void Link::hang_up() {
+void BrokerLink::hang_up() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
   blocked_ = false;
@@ -209,7 +259,7 @@ void Link::hang_up() {
 
 /// Nobody's child, so that it neither ends with this process nor is left to it as a zombie. Of several that are started at
 /// once one stays.
-void Link::start_broker() const {
+void BrokerLink::start_broker() const {
   const std::string program = program_of(options_);
   const std::array<const char*, 7> words{program.c_str(), "xrcd", "--socket", options_.socket.c_str(),
                                          "--idle",        "10s",  nullptr};
