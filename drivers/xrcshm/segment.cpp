@@ -217,7 +217,7 @@ Result<void> Segment::wait_for_lock(int error) {
     const timespec until = timespec_of(after(clock_now(), patience_).time_since_epoch());
     error = ::pthread_mutex_clocklock(&head().mutex, CLOCK_MONOTONIC, &until);
   }
-  if (error == ETIMEDOUT) return refused(Refusal::timed_out);
+  if (error == ETIMEDOUT) return refused(head().lost == 0 ? Refusal::timed_out : Refusal::stale_epoch);
   if (error == EOWNERDEAD) {
     if (arena().is_sound()) {
       arena().undo();

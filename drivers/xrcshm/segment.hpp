@@ -38,6 +38,7 @@ class Segment {
   template <class Work>
   auto enter(Instant now, Arena::Kind kind, Work work) -> Result<std::invoke_result_t<Work, SharedRegistry&>> {
     using Out = Result<std::invoke_result_t<Work, SharedRegistry&>>;
+    if (head().lost.load(std::memory_order_relaxed) != 0) return Out(tl::unexpected(Error(Refusal::stale_epoch)));
     if (const int error = ::pthread_mutex_trylock(&head().mutex); error != 0)
       if (const auto locked = wait_for_lock(error); !locked) return Out(tl::unexpected(locked.error()));
     arena().point();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// xrc::Domain and xrc::TgtQp against a broker in a thread. tests/script/xrc_test.py has processes.
+// xrc::Domain and xrc::TgtQp against a broker in a thread, and with the registry in shared memory. tests/script/xrc_test.py
+// has processes, xrcshm_test.cpp what concerns the memory alone.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,17 +24,23 @@ std::string said(const Result<T>& r) {
 }
 std::string sentence(Refusal r) { return make_error_code(r).message(); }
 
-class Xrcd : public testing::Test {
+class Place : public testing::Test {
  protected:
-  Xrcd() {
+  explicit Place(Form form) {
     std::string name = "/tmp/parley-xrcd-test-XXXXXX";
     folder_ = ::mkdtemp(name.data());
-    options_ = {.socket = folder_ + "/broker", .start = false, .device = 3, .patience = 10s};
-    start();
+    options_ = {.form = form,
+                .socket = folder_ + "/broker",
+                .segment = folder_ + "/segment",
+                .start = false,
+                .device = 3,
+                .patience = 10s};
+    options_.start = form == Form::shared;
+    if (form == Form::broker) start();
   }
-  ~Xrcd() override {
+  ~Place() override {
     stop();
-    for (const char* file : {"/broker.lock", "/domain", "/other"}) ::unlink((folder_ + file).c_str());
+    for (const char* file : {"/broker.lock", "/domain", "/other", "/segment"}) ::unlink((folder_ + file).c_str());
     ::rmdir(folder_.c_str());
   }
   void start() {
@@ -63,8 +70,18 @@ class Xrcd : public testing::Test {
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };
+class Either : public Place, public testing::WithParamInterface<Form> {
+ protected:
+  Either() : Place(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(Forms, Either, testing::Values(Form::broker, Form::shared),
+                         [](const auto& form) { return std::string(to_string(form.param)); });
+class Xrcd : public Place {
+ protected:
+  Xrcd() : Place(Form::broker) {}
+};
 
-TEST_F(Xrcd, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
+TEST_P(Either, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
   auto one = open(), two = open();
   ASSERT_TRUE(one && two) << said(one) << said(two);
   auto made = one->create(Peer{1, 5});
@@ -85,7 +102,7 @@ TEST_F(Xrcd, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
   EXPECT_EQ(said(made->query()), sentence(Refusal::not_registered));
 }
 
-TEST_F(Xrcd, ItsStatesAndEventsReachAllMembers) {
+TEST_P(Either, ItsStatesAndEventsReachAllMembers) {
   auto one = open(), two = open();
   ASSERT_TRUE(one && two);
   auto a = one->create();
@@ -108,7 +125,7 @@ TEST_F(Xrcd, ItsStatesAndEventsReachAllMembers) {
   EXPECT_EQ((*two->wait_event(10s))->kind, EventKind::killed);
 }
 
-TEST_F(Xrcd, AForkedChildIsNoMemberAndHarmsNobody) {
+TEST_P(Either, AForkedChildIsNoMemberAndHarmsNobody) {
   auto domain = open();
   ASSERT_TRUE(domain);
   auto qp = domain->create();
@@ -125,7 +142,7 @@ TEST_F(Xrcd, AForkedChildIsNoMemberAndHarmsNobody) {
   EXPECT_EQ(qp->query()->state, State::reset);
 }
 
-TEST_F(Xrcd, DomainsAreThoseOfFiles) {
+TEST_P(Either, DomainsAreThoseOfFiles) {
   auto one = open(), elsewhere = open("/other"), alone = Domain::open(-1, options_);
   ASSERT_TRUE(one && elsewhere && alone) << said(alone);
   auto qp = one->create();
