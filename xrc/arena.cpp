@@ -6,7 +6,6 @@
 namespace parley::xrc {
 namespace {
 
-constexpr std::uint32_t padded(std::uint32_t length) { return (length + 7U) & ~7U; }
 constexpr std::uint32_t units(std::uint32_t octets) { return (octets + Arena::unit - 1) / Arena::unit; }
 
 }  // namespace
@@ -18,15 +17,16 @@ Arena& Arena::format(void* block_begin, std::uint32_t root) {
   Arena& arena = *new (begin + before) Arena;
   arena.root_ = nodes_at;
   arena.root_size_ = units(root) * unit;
-  arena.next_ = arena.root_ + arena.root_size_;
-  arena.free_octets_ = block - arena.next_;
+  arena.changing_ = arena.root_size_;
+  arena.room_.next = arena.root_ + arena.root_size_;
+  arena.room_.free_octets = block - arena.room_.next;
   return arena;
 }
 
 bool Arena::is_sound() const {
-  bool sound = end_ <= journal && root_ == nodes_at && next_ >= nodes_at + root_size_ && next_ <= block &&
-               free_octets_ <= block - nodes_at;
-  for (const std::uint32_t list : free_) sound = sound && (list == 0 || (list >= nodes_at && list < next_));
+  bool sound = end_ <= journal && root_ == nodes_at && room_.next >= nodes_at + root_size_ && room_.next <= block &&
+               room_.free_octets <= block - nodes_at;
+  for (const std::uint32_t list : free_) sound = sound && (list == 0 || (list >= nodes_at && list < room_.next));
   return sound;
 }
 
@@ -35,22 +35,8 @@ bool Arena::is_sound() const {
 void Arena::begin(Kind kind) {
   kind_ = kind;
   ++transaction_;
-  log(&next_, sizeof(next_));  // the one that makes it a transaction
-  log(&free_octets_, sizeof(free_octets_));
-  log(at(root_), root_size_);
-}
-
-void Arena::log(const void* what, std::uint32_t length) {
-  point();
-  const std::uint32_t from = end_, to = from + padded(length) + static_cast<std::uint32_t>(sizeof(Footer));
-  if (to > journal) throw Exhausted{};
-  std::uint8_t* const entry = base() + journal_at + from;
-  std::memcpy(entry, what, length);
-  const Footer footer{offset_of(what), length};
-  std::memcpy(entry + padded(length), &footer, sizeof(footer));
-  fence();
-  set_end(to);
-  fence();
+  log<sizeof(room_)>(&room_);  // the one that makes it a transaction
+  log(at(root_), changing_);
 }
 
 void Arena::undo() {
@@ -74,7 +60,7 @@ std::uint32_t Arena::allocate(std::uint32_t octets) {
   if (until_failure_ != 0 && --until_failure_ == 0) throw Exhausted{};
   const std::uint32_t size = units(octets);
   if (size >= free_.size()) throw Exhausted{};
-  if (kind_ == Kind::grows && free_octets_ < std::uint64_t{kept_back} + size * unit) throw Exhausted{};
+  if (kind_ == Kind::grows && room_.free_octets < std::uint64_t{kept_back} + size * unit) throw Exhausted{};
   std::uint32_t& list = free_[size];
   std::uint32_t out = list;
   if (out != 0) {
@@ -83,11 +69,11 @@ std::uint32_t Arena::allocate(std::uint32_t octets) {
     std::memcpy(&next, at(out), sizeof(next));
     set(list, next);
   } else {
-    if (next_ > block - size * unit) throw Exhausted{};
-    out = next_;
-    next_ += size * unit;  // begin() has it
+    if (room_.next > block - size * unit) throw Exhausted{};
+    out = static_cast<std::uint32_t>(room_.next);
+    room_.next += size * unit;  // begin() has it
   }
-  free_octets_ -= size * unit;
+  room_.free_octets -= size * unit;
   return out;
 }
 
@@ -96,7 +82,7 @@ void Arena::release(std::uint32_t offset, std::uint32_t octets) {
   log(at(offset), sizeof(std::uint32_t));
   std::memcpy(at(offset), &free_[size], sizeof(std::uint32_t));
   set(free_[size], offset);
-  free_octets_ += size * unit;
+  room_.free_octets += size * unit;
 }
 
 }  // namespace parley::xrc

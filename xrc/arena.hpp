@@ -32,6 +32,8 @@ class Arena {
   }
   /// In a block of zeros, or of anything. `root` octets are set aside for the user's object.
   static Arena& format(void* block_begin, std::uint32_t root);
+  /// Of the user's object: its first octets alone, so many, change from now on.
+  void only_changes(std::uint32_t octets) { changing_ = octets; }
   void* root() { return at(root_); }
 
   // ---- transactions
@@ -57,17 +59,28 @@ class Arena {
   // ---- within a transaction
 
   /// To be called before the octets are changed. Throws Exhausted.
-  void log(const void* what, std::uint32_t length);
+  void log(const void* what, std::uint32_t length) {
+    std::uint8_t* const entry = make_entry(what, length);
+    std::memcpy(entry, what, length);
+    finish_entry(entry, length);
+  }
+  /// The same of a length that the compiler knows: most of what a transaction costs.
+  template <std::uint32_t length>
+  [[gnu::always_inline]] void log(const void* what) {
+    std::uint8_t* const entry = make_entry(what, length);
+    std::memcpy(entry, what, length);
+    finish_entry(entry, length);
+  }
   template <class T>
   void set(T& what, std::type_identity_t<T> value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    log(&what, sizeof(T));
+    log<sizeof(T)>(&what);
     what = value;
   }
   std::uint32_t allocate(std::uint32_t octets);  ///< throws Exhausted
   void release(std::uint32_t offset, std::uint32_t octets);
   /// For what may be left out: false where it would use what others need.
-  bool has_room() const { return free_octets_ > std::uint64_t{kept_back} + largest; }
+  bool has_room() const { return room_.free_octets > std::uint64_t{kept_back} + largest; }
   std::uint64_t transaction() const { return transaction_; }
 
   // ---- places
@@ -80,7 +93,7 @@ class Arena {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(p) & (block - 1));
   }
   std::uint32_t& bucket(std::uint64_t hash) { return at<std::uint32_t>(table_at)[hash & (buckets - 1)]; }
-  std::uint64_t free_octets() const { return free_octets_; }
+  std::uint64_t free_octets() const { return room_.free_octets; }
 
   // ---- tests
 
@@ -109,16 +122,34 @@ class Arena {
   }
   /// The order of stores is the one that they are written in: a process that is killed has done all before some point.
   static void fence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+  static constexpr std::uint32_t padded(std::uint32_t length) { return (length + 7U) & ~7U; }
+  [[gnu::always_inline]] std::uint8_t* make_entry(const void* what, std::uint32_t length) {
+    point();
+    if (end_ + padded(length) + sizeof(Footer) > journal) throw Exhausted{};
+    std::uint8_t* const entry = base() + journal_at + end_;
+    const Footer footer{offset_of(what), length};
+    std::memcpy(entry + padded(length), &footer, sizeof(footer));
+    return entry;
+  }
+  /// It counts from here on.
+  [[gnu::always_inline]] void finish_entry(const std::uint8_t* entry, std::uint32_t length) {
+    fence();
+    const auto from = static_cast<std::uint32_t>(entry - base() - journal_at);
+    set_end(from + padded(length) + static_cast<std::uint32_t>(sizeof(Footer)));
+    fence();
+  }
   void set_end(std::uint32_t end) { __atomic_store_n(&end_, end, __ATOMIC_RELEASE); }
 
   std::uint32_t end_ = 0;  // of the journal; 0: no transaction
   std::uint32_t until_death_ = 0, until_failure_ = 0;
-  std::uint32_t root_ = 0, root_size_ = 0;
+  std::uint32_t root_ = 0, root_size_ = 0, changing_ = 0;
   Kind kind_ = Kind::grows;
   std::uint64_t transaction_ =
-      0;                    // rises always, so that what was marked in one that was undone is not taken for this one's
-  std::uint32_t next_ = 0;  // octets never used begin here
-  std::uint64_t free_octets_ = 0;
+      0;  // rises always, so that what was marked in one that was undone is not taken for this one's
+  struct Room {
+    std::uint64_t free_octets = 0;
+    std::uint64_t next = 0;  // octets never used begin here
+  } room_{};
   std::array<std::uint32_t, largest / unit + 1> free_{};  // heads of lists, by size in units
 };
 

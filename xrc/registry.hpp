@@ -93,6 +93,10 @@ class BasicRegistry {
     return *new (place) BasicRegistry(now, options);
   }
   static bool is_sensible(const RegistryOptions& options);
+  /// Octets from its beginning that may change.
+  std::uint32_t changing_size() const {
+    return static_cast<std::uint32_t>(reinterpret_cast<const char*>(&options_) - reinterpret_cast<const char*>(this));
+  }
 
   // ---- members. Errors of all that take one: not_member, stale_epoch.
 
@@ -249,7 +253,6 @@ class BasicRegistry {
   TgtView view(Instant now, const Tgt& tgt) const;
   bool recovering(Instant now) const { return now < recovery_until_; }
 
-  RegistryOptions options_;
   Map<std::uint64_t, Domain> domains_;                      // domains_max
   Map<DomainKey, std::uint64_t> keys_;                      // of shared ones
   Map<std::uint64_t, Member> members_;                      // members_max
@@ -265,6 +268,7 @@ class BasicRegistry {
   std::size_t lingering_ = 0, registrations_ = 0;
   std::uint64_t last_generation_, last_member_ = 0, last_domain_ = 0;
   std::uint32_t qpn_next_;
+  RegistryOptions options_;  // last, as it stays what it is, with recovery_until_
   Instant recovery_until_;
 };
 

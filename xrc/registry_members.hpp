@@ -10,9 +10,9 @@ namespace parley::xrc {
 
 template <class S>
 BasicRegistry<S>::BasicRegistry(Instant now, const RegistryOptions& options)
-    : options_(options),
-      last_generation_(std::uint64_t{options.epoch} << 32),
+    : last_generation_(std::uint64_t{options.epoch} << 32),
       qpn_next_(options.qpn_next != 0 ? options.qpn_next : options.qpn_first),
+      options_(options),
       recovery_until_(after(now, options.recovery)) {}
 
 template <class S>

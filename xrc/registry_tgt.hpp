@@ -177,8 +177,8 @@ Result<TgtId> BasicRegistry<S>::publish(Instant now, MemberId member, TgtId id, 
 
 template <class S>
 void BasicRegistry<S>::add_registrant(std::uint64_t number, Tgt& tgt) {
-  tgt.registrants.insert(number);
-  members_.at(number).registrations.insert(tgt.id.generation);
+  S::insert_new(tgt.registrants, number);
+  S::insert_new(members_.at(number).registrations, tgt.id.generation);
   ++registrations_;
   ++counters_.registered;
 }

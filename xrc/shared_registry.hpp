@@ -38,6 +38,7 @@ inline Result<SharedRegistry*> make_registry(void* block, Instant now, const Reg
   Arena& arena = Arena::format(block, sizeof(SharedRegistry));
   arena.begin(Arena::Kind::grows);
   SharedRegistry& made = SharedRegistry::create_at(arena.root(), now, options);
+  arena.only_changes(made.changing_size());
   arena.commit();
   return &made;
 }

@@ -33,6 +33,11 @@ struct HeapStore {
     return true;
   }
   static void checkpoint(const void*) {}
+  /// Of a key that is not there, as the caller knows.
+  template <class K>
+  static void insert_new(std::set<K>& set, const K& key) {
+    set.insert(key);
+  }
 };
 
 // ---- in an arena -------------------------------------------------------------------------------------------------
@@ -91,7 +96,7 @@ class ArenaList {
 
   static void touch(Arena& arena, Node& node) {
     if (node.touched == arena.transaction()) return;
-    arena.log(&node.entry, sizeof(Entry));
+    arena.template log<sizeof(Entry)>(&node.entry);
     node.touched = arena.transaction();
   }
 
@@ -266,7 +271,9 @@ class ArenaSet : ArenaList<ArenaSetEntry<K>> {
   using List::size;
   bool contains(const K& key) const { return this->lookup(key) != 0; }
   void insert(const K& key) {
-    if (contains(key)) return;
+    if (!contains(key)) insert_new(key);
+  }
+  void insert_new(const K& key) {
     std::uint32_t previous = this->tail_;
     if constexpr (is_sorted)
       while (previous != 0 && key < this->node(previous).entry.first) previous = this->node(previous).previous;
@@ -354,6 +361,10 @@ struct ArenaStore {
   template <class T>
   static bool has_room(const ArenaDeque<T>& queue) {
     return queue.has_room();
+  }
+  template <class K, bool is_sorted>
+  static void insert_new(ArenaSet<K, is_sorted>& set, const K& key) {
+    set.insert_new(key);
   }
   static void checkpoint(const void* registry) { Arena::of(registry).checkpoint(); }
 };

@@ -66,8 +66,6 @@ class Segment {
   std::uint32_t bell(std::uint64_t member) const;
   /// Until the member is rung for, or then. Errors: none; it may return early.
   void wait(std::uint64_t member, std::uint32_t seen, Instant until) const;
-  /// Wakes all members, for whatever reason. With the lock, as from `work`.
-  void ring_all();
   /// For watchers: who is a member has changed.
   void announce() const;
 
@@ -108,6 +106,7 @@ class Segment {
   Result<void> make(const RegistryOptions& options, std::uint32_t epoch);
   Result<void> wait_for_lock(int error);
   static void settle(SharedRegistry& registry, Waking& waking);
+  void ring_all();
   void ring(const std::vector<std::uint64_t>& members);
 
   Head& head() const { return *static_cast<Head*>(block_); }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -27,7 +28,6 @@ Result<void> bury(Segment& segment, const std::vector<std::uint64_t>& dead) {
   const std::uint32_t epoch = segment.epoch();
   return segment.enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) {
     for (const std::uint64_t number : dead) r.dead(now, {epoch, number});
-    segment.ring_all();  // it may have died before it rang
   });
 }
 
@@ -83,11 +83,21 @@ void Watcher::forget() {
 }
 
 void Watcher::run() {
-  while (look()) {
-    if (!wait(false)) return;
-    // A descriptor is heard to close a moment before its locks are gone.
-    if (!look() || !wait(true)) return;
+  Heard heard{.newcomer = true};
+  for (;;) {
+    // Most that is heard is of members that others watch: that costs no lock.
+    if ((heard.newcomer || !dead().empty()) && !look()) return;
+    // A descriptor is heard to close a moment before its lock is gone.
+    heard = wait(heard.closed);
+    if (heard.stop) return;
   }
+}
+
+std::vector<std::uint64_t> Watcher::dead() const {
+  std::vector<std::uint64_t> out;
+  for (const auto& [number, witness] : watched_)
+    if (witness.is_dead() || !segment_->is_held(number)) out.push_back(number);
+  return out;
 }
 
 /// Finds the dead among those that it watches, and then among those behind them. False: there is nothing to be watched.
@@ -97,11 +107,9 @@ bool Watcher::look() {
                                          [](SharedRegistry& r) { return std::as_const(r).members(); });
     if (!members) return members.error() == make_error_code(Refusal::timed_out);
     choose(*members);
-    std::vector<std::uint64_t> dead;
-    for (const auto& [number, witness] : watched_)
-      if (witness.is_dead() || !segment_->is_held(number)) dead.push_back(number);
-    if (dead.empty()) return true;
-    (void)bury(*segment_, dead);
+    const std::vector<std::uint64_t> found = dead();
+    if (found.empty()) return true;
+    (void)bury(*segment_, found);
   }
 }
 
@@ -118,16 +126,23 @@ void Watcher::choose(const std::vector<MemberView>& members) {
     if (!watched_.contains(number)) watched_.emplace(number, Witness(*process));
 }
 
-/// Until something may have changed; `again`: for a moment at most. False: it is over.
-bool Watcher::wait(bool again) {
+/// Until something may have changed; `closed`: for a moment at most.
+Watcher::Heard Watcher::wait(bool closed) const {
   std::vector<pollfd> fds{{stop_, POLLIN, 0}, {notices_, POLLIN, 0}};
   for (const auto& [number, witness] : watched_) fds.push_back({witness.fd(), POLLIN, 0});
   constexpr int moment = 5;  // ms
-  (void)::poll(fds.data(), fds.size(), again ? moment : -1);
-  std::array<char, 4096> octets;
-  while (notices_ >= 0 && ::read(notices_, octets.data(), octets.size()) > 0) {
-  }
-  return fds[0].revents == 0;
+  (void)::poll(fds.data(), fds.size(), closed ? moment : -1);
+  Heard out{.stop = fds[0].revents != 0};
+  alignas(inotify_event) std::array<char, 4096> octets;
+  for (ssize_t n = 0; notices_ >= 0 && (n = ::read(notices_, octets.data(), octets.size())) > 0;)
+    for (std::size_t at = 0; at + sizeof(inotify_event) <= static_cast<std::size_t>(n);) {
+      inotify_event event{};
+      std::memcpy(&event, octets.data() + at, sizeof(event));
+      at += sizeof(event) + event.len;
+      out.newcomer = out.newcomer || (event.mask & (IN_ATTRIB | IN_Q_OVERFLOW)) != 0;
+      out.closed = out.closed || (event.mask & IN_CLOSE_WRITE) != 0;
+    }
+  return out;
 }
 
 }  // namespace parley::xrc

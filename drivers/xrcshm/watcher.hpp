@@ -44,10 +44,14 @@ class Watcher {
 
  private:
   static constexpr std::size_t behind = 4;
+  struct Heard {
+    bool stop = false, newcomer = false, closed = false;  // closed: somebody's file
+  };
   void run();
   bool look();
   void choose(const std::vector<MemberView>& members);
-  bool wait(bool again);
+  std::vector<std::uint64_t> dead() const;
+  Heard wait(bool closed) const;
 
   std::shared_ptr<Segment> segment_;
   std::uint64_t member_;
