@@ -38,6 +38,11 @@ bool Server::takes_input(ConnectionNumber number) const {
   return found != connections_.end() && !found->second.over && found->second.answers.size() < options_.answers_max;
 }
 
+bool Server::wants_file(ConnectionNumber number) const {
+  const auto found = connections_.find(number);
+  return found == connections_.end() || !found->second.member;
+}
+
 bool Server::is_over(ConnectionNumber number) const {
   const auto found = connections_.find(number);
   return found == connections_.end() || found->second.over;

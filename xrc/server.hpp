@@ -47,6 +47,8 @@ class Server {
 
   /// False: it has answers that it does not take, or is about to be closed.
   bool takes_input(ConnectionNumber number) const;
+  /// It is no member yet: a file may come with its next message.
+  bool wants_file(ConnectionNumber number) const;
   /// The next message for it: answers first, in the order of the requests; one to request 0 is news of a queue pair.
   std::optional<Bytes> poll_transmit(Instant now, ConnectionNumber number);
   /// Connections that have something to be sent, each once, since it was last said.

@@ -176,8 +176,11 @@ bool Broker::read_one(ConnectionNumber number, Connection& c) {
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  // A file comes with `open` alone; what comes later is thrown away by the system.
+  if (server_.wants_file(number)) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+  }
   const ssize_t n = ::recvmsg(c.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0) {
     c.ended = errno != EAGAIN && errno != EINTR;
