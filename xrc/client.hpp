@@ -45,6 +45,7 @@ class Client {
   Result<std::uint64_t> ask(Instant now, Request request);
   std::optional<Answer> poll_answer();
   std::optional<Event> poll_event();
+  bool has_events() const { return lost_ || !events_.empty(); }
   /// Those of lists.
   std::optional<Item> poll_item();
 

@@ -38,8 +38,8 @@ std::string program_of(const DomainOptions& options) {
 
 }  // namespace
 
-Link::Link(const DomainOptions& options, const ClientOptions& client, int file)
-    : options_(options), client_(client), file_(file), owner_(::getpid()) {}
+Link::Link(const DomainOptions& options, const ClientOptions& client)
+    : options_(options), client_(client), owner_(::getpid()) {}
 
 Link::~Link() {
   // In a forked child these are the child's own copies; the parent's connection stays.
@@ -53,12 +53,14 @@ Result<std::shared_ptr<Link>> Link::open(const DomainOptions& given, bool member
   const auto pid = static_cast<std::uint32_t>(::getpid());
   const ClientOptions client{.process = {.pid = pid, .start = start_of(pid), .command = command_of(pid)},
                              .member = member,
-                             .shared = file >= 0,
+                             .shared = file != -1,
                              .create = options.create,
                              .exclusive = options.exclusive,
                              .device = options.device,
                              .patience = options.patience};
-  std::shared_ptr<Link> link(new Link(options, client, file));
+  std::shared_ptr<Link> link(new Link(options, client));
+  if (file != -1 && (link->file_ = ::fcntl(file, F_DUPFD_CLOEXEC, 0)) < 0)
+    return tl::unexpected(Error(Refusal::bad_descriptor));
   if (const auto address = SocketAddress::of(options.socket); !address) return tl::unexpected(address.error());
   const Instant end = after(clock_now(), options.patience);
   while (link->client_.phase() != Client::Phase::up) {
@@ -79,6 +81,33 @@ Result<std::shared_ptr<Link>> Link::open(const DomainOptions& given, bool member
 
 bool Link::is_own() const { return ::getpid() == owner_; }
 
+Result<int> Link::fd() {
+  if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
+  if (ready_ == nullptr) {
+    ready_ = ReadySet::make();
+    if (ready_ == nullptr) return fail(Errc::no_space, "epoll and timerfd: no descriptor is left");
+    show();
+  }
+  return ready_->fd();
+}
+
+/// Lets who waits for fd() know what there is to wait for.
+void Link::show() {
+  if (ready_ == nullptr) return;
+  if (fd_ >= 0 && shown_ < 0) {
+    (void)ready_->add(fd_);
+    shown_ = fd_;
+    shown_blocked_ = false;
+  }
+  if (fd_ >= 0 && blocked_ != shown_blocked_) {
+    (void)ready_->change(fd_, blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    shown_blocked_ = blocked_;
+  }
+  const bool now = client_.has_events() || client_.phase() == Client::Phase::refused;
+  const Instant due = fd_ < 0 ? std::min(try_at_, client_.next_deadline()) : client_.next_deadline();
+  ready_->arm(clock_now(), now ? Instant{} : due);
+}
+
 Result<Answer> Link::call(const Request& request) {
   if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
   const auto number = client_.ask(clock_now(), request);
@@ -87,6 +116,7 @@ Result<Answer> Link::call(const Request& request) {
     client_.handle_deadline(clock_now());
     while (const auto answer = client_.poll_answer()) {
       if (answer->number != *number) continue;  // of a call that had timed out
+      show();
       if (answer->refusal != Refusal::none) return tl::unexpected(Error(answer->refusal));
       return *answer;
     }
@@ -98,11 +128,15 @@ Result<std::optional<Event>> Link::wait_event(Duration longest) {
   if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
   const Instant end = after(clock_now(), longest);
   for (;;) {
-    if (const auto event = client_.poll_event()) return event;
-    if (client_.phase() == Client::Phase::refused) return tl::unexpected(Error(client_.refusal()));
-    turn(end);
-    if (const auto event = client_.poll_event()) return event;
-    if (clock_now() >= end) return std::optional<Event>();
+    auto event = client_.poll_event();
+    if (!event && client_.phase() == Client::Phase::refused) return tl::unexpected(Error(client_.refusal()));
+    if (!event) {
+      turn(end);
+      event = client_.poll_event();
+    }
+    if (!event && clock_now() < end) continue;
+    show();
+    return event;
   }
 }
 
@@ -201,7 +235,7 @@ void Link::receive() {
 
 void Link::hang_up() {
   if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+  fd_ = shown_ = -1;
   blocked_ = false;
   unsent_.reset();
   client_.disconnected();

@@ -5,12 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <thread>
-
-#include "drivers/xrcd/broker.hpp"
 #include "parley/xrc_domain.hpp"
+#include "tests/unit/drivers/broker_thread.hpp"
 
 namespace parley::xrc::xrcd_test {
 namespace {
@@ -25,30 +21,9 @@ std::string sentence(Refusal r) { return make_error_code(r).message(); }
 
 class Xrcd : public testing::Test {
  protected:
-  Xrcd() {
-    std::string name = "/tmp/parley-xrcd-test-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-    options_ = {.socket = folder_ + "/broker", .start = false, .device = 3, .patience = 10s};
-    start();
-  }
-  ~Xrcd() override {
-    stop();
-    for (const char* file : {"/broker.lock", "/domain", "/other"}) ::unlink((folder_ + file).c_str());
-    ::rmdir(folder_.c_str());
-  }
-  void start() {
-    auto broker = Broker::open({.socket = options_.socket, .registry = {.grace = 100ms, .recovery = 300ms}});
-    ASSERT_TRUE(broker) << said(broker);
-    stop_ = false;
-    thread_ = std::thread([this, b = std::move(*broker)] {
-      while (!stop_) b->run_once(5ms);
-    });
-  }
-  void stop() {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-  Result<Domain> open(const std::string& file = "/domain") { return Domain::open(folder_ + file, options_); }
+  void start() { broker_.start(); }
+  void stop() { broker_.stop(); }
+  Result<Domain> open(const char* file = "domain") { return Domain::open(broker_.file(file), options_); }
   std::size_t alive() const {
     std::size_t out = 0;
     const auto seen = overview(options_);
@@ -58,10 +33,8 @@ class Xrcd : public testing::Test {
     return out;
   }
 
-  std::string folder_;
-  DomainOptions options_;
-  std::atomic<bool> stop_ = false;
-  std::thread thread_;
+  BrokerThread broker_;
+  DomainOptions options_{.socket = broker_.socket(), .start = false, .device = 3, .patience = 10s};
 };
 
 TEST_F(Xrcd, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
@@ -126,7 +99,7 @@ TEST_F(Xrcd, AForkedChildIsNoMemberAndHarmsNobody) {
 }
 
 TEST_F(Xrcd, DomainsAreThoseOfFiles) {
-  auto one = open(), elsewhere = open("/other"), alone = Domain::open(-1, options_);
+  auto one = open(), elsewhere = open("other"), alone = Domain::open(-1, options_);
   ASSERT_TRUE(one && elsewhere && alone) << said(alone);
   auto qp = one->create();
   ASSERT_TRUE(qp);
@@ -135,10 +108,10 @@ TEST_F(Xrcd, DomainsAreThoseOfFiles) {
   EXPECT_EQ(said(Domain::open(99999, options_)), sentence(Refusal::bad_descriptor));
   DomainOptions only = options_;
   only.exclusive = true;
-  EXPECT_EQ(said(Domain::open(folder_ + "/domain", only)), sentence(Refusal::domain_exists));
+  EXPECT_EQ(said(Domain::open(broker_.file("domain"), only)), sentence(Refusal::domain_exists));
   DomainOptions device = options_;
   device.device = 4;
-  auto there = Domain::open(folder_ + "/domain", device);
+  auto there = Domain::open(broker_.file("domain"), device);
   ASSERT_TRUE(there);
   EXPECT_EQ(said(there->attach(qp->id())), sentence(Refusal::other_domain));
 }
