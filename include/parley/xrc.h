@@ -16,7 +16,7 @@
 #ifndef PARLEY_XRC_H
 #define PARLEY_XRC_H
 
-#include <parley/parley.h>
+#include "parley/parley.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -7,8 +7,8 @@
 #define PARLEY_XRC_ATTR_H
 
 #include <errno.h>
-#include <parley/xrc.h>
 #include <string.h>
+#include "parley/xrc.h"
 
 #ifdef INFINIBAND_VERBS_H
 typedef struct ibv_qp_attr parley_ibv_qp_attr;

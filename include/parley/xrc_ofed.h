@@ -19,7 +19,7 @@
 #ifndef PARLEY_XRC_OFED_H
 #define PARLEY_XRC_OFED_H
 
-#include <parley/xrc_attr.h>
+#include "parley/xrc_attr.h"
 
 #ifdef __cplusplus
 extern "C" {

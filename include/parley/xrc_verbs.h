@@ -20,8 +20,8 @@
 #ifndef PARLEY_XRC_VERBS_H
 #define PARLEY_XRC_VERBS_H
 
-#include <parley/xrc_attr.h>
 #include <stdlib.h>
+#include "parley/xrc_attr.h"
 
 #if defined(PARLEY_XRC_VERBS_NAMES) && defined(INFINIBAND_VERBS_H)
 #error "<infiniband/verbs.h> has these names: leave PARLEY_XRC_VERBS_NAMES out, and call parley_ibv_...()"
