@@ -45,7 +45,8 @@ class Server {
 
   /// False: it has answers that it does not take, or is about to be closed.
   bool takes_input(ConnectionNumber number) const;
-  /// The next message for it: answers first, in the order of the requests; one to request 0 is news of a queue pair.
+  /// The next message for it: answers first, in the order of the requests, except that those to reports and modifications come
+  /// behind its events; one to request 0 is news of a queue pair.
   std::optional<Bytes> poll_transmit(Instant now, ConnectionNumber number);
   /// Connections that have something to be sent, each once, since it was last said.
   std::optional<ConnectionNumber> poll_waiting();
@@ -80,6 +81,7 @@ class Server {
   };
 
   void answer(ConnectionNumber number, Answer answer);
+  void wake_members();
   void wake(ConnectionNumber number, Connection& connection);
   Answer serve(Instant now, Connection& c, ConnectionNumber number, const Request& r,
                const std::optional<FileFacts>& file);

@@ -103,25 +103,33 @@ void Link::show() {
     (void)ready_->change(fd_, blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
     shown_blocked_ = blocked_;
   }
-  const bool now = client_.has_events() || client_.phase() == Client::Phase::refused;
+  const bool now = client_.has_events() || unread_ != 0 || cut_off_ || client_.phase() == Client::Phase::refused;
   const Instant due = fd_ < 0 ? std::min(try_at_, client_.next_deadline()) : client_.next_deadline();
   ready_->arm(clock_now(), now ? Instant{} : due);
+}
+
+/// Those before it are of calls that had timed out.
+std::optional<Answer> Link::answer_to(std::uint64_t number) {
+  while (const auto answer = client_.poll_answer())
+    if (answer->number == number) return answer;
+  return std::nullopt;
 }
 
 Result<Answer> Link::call(const Request& request) {
   if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
   const auto number = client_.ask(clock_now(), request);
   if (!number) return tl::unexpected(number.error());
-  for (;;) {
-    client_.handle_deadline(clock_now());
-    while (const auto answer = client_.poll_answer()) {
-      if (answer->number != *number) continue;  // of a call that had timed out
-      show();
-      if (answer->refusal != Refusal::none) return tl::unexpected(Error(answer->refusal));
-      return *answer;
-    }
-    turn(client_.next_deadline());
+  std::optional<Answer> answer;
+  try {
+    for (client_.handle_deadline(clock_now()); !(answer = answer_to(*number));) turn(client_.next_deadline());
+  } catch (const std::bad_alloc&) {
+    answer = answer_to(*number);  // memory may have lacked for what came behind it
+    client_.abandon(*number);
+    if (!answer) throw;
   }
+  show();
+  if (answer->refusal != Refusal::none) return tl::unexpected(Error(answer->refusal));
+  return *answer;
 }
 
 Result<std::optional<Event>> Link::wait_event(Duration longest) {
@@ -153,15 +161,18 @@ std::size_t Link::let_go(TgtId id) {
 /// Waits for the broker until then, and does what there is to be done.
 void Link::turn(Instant until) {
   Instant now = clock_now();
+  if (cut_off_) client_.disconnected();
+  cut_off_ = false;
   if (fd_ < 0 && now >= try_at_ && client_.phase() != Client::Phase::refused) connect(now);
   if (fd_ >= 0) send();
   if (fd_ < 0) until = std::min(until, try_at_);
   until = std::min(until, client_.next_deadline());
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(until - clock_now(), Duration{})).count();
   pollfd waits{fd_, static_cast<short>(blocked_ ? POLLIN | POLLOUT : POLLIN), 0};
-  const int ready = ::poll(&waits, fd_ >= 0 ? 1 : 0, static_cast<int>(std::min<std::int64_t>(wait, 1000)));
+  const std::int64_t longest = unread_ != 0 ? 0 : std::min<std::int64_t>(wait, 1000);
+  const int ready = ::poll(&waits, fd_ >= 0 ? 1 : 0, static_cast<int>(longest));
   if (ready > 0 && (waits.revents & POLLOUT) != 0) blocked_ = false;
-  if (ready > 0) receive();
+  if (ready > 0 || unread_ != 0) receive();
   client_.handle_deadline(clock_now());
   if (fd_ >= 0) send();
 }
@@ -176,9 +187,14 @@ void Link::connect(Instant now) {
       ::close(fd);
       return;
     }
+    try {
+      client_.connected(now);
+    } catch (...) {
+      ::close(fd);
+      throw;
+    }
     fd_ = fd;
     connected_once_ = true;
-    client_.connected(now);
     return;
   }
   const int error = errno;
@@ -221,15 +237,15 @@ void Link::send() {
 }
 
 void Link::receive() {
-  std::array<std::uint8_t, message_max + 1> octets;
   while (fd_ >= 0) {
-    const ssize_t n = ::recv(fd_, octets.data(), octets.size(), MSG_DONTWAIT);
-    if (n > 0)
-      client_.handle_message(clock_now(), ConstBytes(octets.data(), static_cast<std::size_t>(n)));
-    else if (n < 0 && (errno == EAGAIN || errno == EINTR))
-      return;
-    else
-      hang_up();
+    if (unread_ == 0) {
+      const ssize_t n = ::recv(fd_, octets_.data(), octets_.size(), MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (n <= 0) return hang_up();
+      unread_ = static_cast<std::size_t>(n);
+    }
+    client_.handle_message(clock_now(), ConstBytes(octets_.data(), unread_));
+    unread_ = 0;
   }
 }
 
@@ -238,7 +254,10 @@ void Link::hang_up() {
   fd_ = shown_ = -1;
   blocked_ = false;
   unsent_.reset();
+  unread_ = 0;
+  cut_off_ = true;
   client_.disconnected();
+  cut_off_ = false;
 }
 
 /// Nobody's child, so that it neither ends with this process nor is left to it as a zombie. Of several that are started at

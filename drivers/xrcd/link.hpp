@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A member's connection to its broker: xrc::Client with a socket, which it opens again, and a broker started, as often as need be.
 #pragma once
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@ class Link {
   void send();
   void receive();
   void hang_up();
+  std::optional<Answer> answer_to(std::uint64_t number);
   void start_broker() const;
 
   DomainOptions options_;
@@ -46,6 +48,9 @@ class Link {
   int file_ = -1, fd_ = -1;
   int owner_;  // pid
   bool blocked_ = false, connected_once_ = false;
+  bool cut_off_ = false;  // and client_ is to be told
+  std::array<std::uint8_t, message_max + 1> octets_{};
+  std::size_t unread_ = 0;  // octets_ that client_ had no memory for yet
   std::optional<Client::Outgoing> unsent_{};
   std::map<std::uint64_t, std::size_t> held_;  // by generation
   Instant try_at_{}, started_at_{};

@@ -52,7 +52,12 @@ int run_xrcd(BrokerArgs& args, Output& out) {
   }
   out.text(fmt::format("listening on {}, epoch {}", (*broker)->socket(), (*broker)->epoch()));
   out.object({{"event", "listening"}, {"socket", (*broker)->socket()}, {"epoch", (*broker)->epoch()}});
-  while (!stop.requested() && (*broker)->run_once(std::chrono::seconds(60))) {
+  try {
+    while (!stop.requested() && (*broker)->run_once(std::chrono::seconds(60))) {
+    }
+  } catch (const std::bad_alloc&) {
+    // What it knows may be half of what it should be. The next one knows what the members declare.
+    return out.error(Exit::environment, "memory has run out: the next broker takes over");
   }
   return code(Exit::ok);
 }
@@ -74,6 +79,8 @@ void register_xrcd(Command app, Context& context) {
   add_duration(sub, "--quarantine", registry.quarantine, "How long the number of one that ended is not used again");
   add_duration(sub, "--recovery", registry.recovery,
                "How long, after it began, members of a broker before it may declare what they have");
+  sub.option("--qpn-first", registry.qpn_first, "The first of the numbers that it assigns").range(2U, 0xFFFFFFU);
+  sub.option("--qpn-last", registry.qpn_last, "The last; each is used again when all others were").range(2U, 0xFFFFFFU);
   sub.option("--members", registry.members_per_domain, "Most members of one domain").range(1U, 4096U).shows_default();
   sub.option("--events", registry.events_max, "Events that a member may leave waiting; beyond, it is told to ask")
       .range(1U, 65536U)
