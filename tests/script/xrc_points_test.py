@@ -77,10 +77,14 @@ class Points(XrcTest):
         while True:
             self.stop_broker(signal.SIGKILL)
             end = self.traced(point)
-            with self.subTest(point=point):
+            try:
                 names = self.play(p1, p2, point + 10)
+            except BaseException:
+                print(f"point {point}")
+                raise
+            finally:
                 reached = end()
-                self.check(p1, p2, *names)
+            self.check(p1, p2, *names)
             if self.untraceable:
                 raise unittest.SkipTest("no process can be traced here")
             if not reached:
