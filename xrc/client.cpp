@@ -216,6 +216,10 @@ void Client::abandon(std::uint64_t number) noexcept {
   found->second.deadline = found->second.again = never;
 }
 
+bool Client::has_abandoned() const {
+  return std::any_of(pending_.begin(), pending_.end(), [](const auto& p) { return p.second.abandoned; });
+}
+
 /// What another member is making, or may yet declare, will be there or not in a moment.
 bool Client::try_again(const Pending& pending, const Answer& answer, Instant now) const {
   const Request& r = pending.request;

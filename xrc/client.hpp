@@ -45,6 +45,8 @@ class Client {
   Result<std::uint64_t> ask(Instant now, Request request);
   /// Nobody waits for the answer any more: memory lacked. What it will have done is taken back, as far as that goes.
   void abandon(std::uint64_t number) noexcept;
+  /// Some of those are with the broker still.
+  bool has_abandoned() const;
   std::optional<Answer> poll_answer();
   std::optional<Event> poll_event();
   bool has_events() const { return lost_ || !events_.empty(); }

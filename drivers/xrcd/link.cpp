@@ -117,6 +117,8 @@ std::optional<Answer> Link::answer_to(std::uint64_t number) {
 
 Result<Answer> Link::call(const Request& request) {
   if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
+  const Instant end = after(clock_now(), options_.patience);
+  while (client_.has_abandoned() && clock_now() < end) turn(end);
   const auto number = client_.ask(clock_now(), request);
   if (!number) return tl::unexpected(number.error());
   std::optional<Answer> answer;

@@ -85,6 +85,7 @@ class Points(XrcTest):
             finally:
                 reached = end()
             self.check(p1, p2, *names)
+            self.assertEqual(p1.said(f"no-srq {point + 10}"), "ok")  # or each round would be longer than the one before
             if self.untraceable:
                 raise unittest.SkipTest("no process can be traced here")
             if not reached:
