@@ -2,6 +2,7 @@
 #include "xrc/client.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "base/after.hpp"
 

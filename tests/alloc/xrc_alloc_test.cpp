@@ -2,11 +2,16 @@
 // Each allocation of an XRC member, and of its broker, fails once (row 30 of docs/xrc.md). A member is told, and afterwards it
 // is registered with what it was told; a broker that lacks memory ends, and the next one knows what its members declare.
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "drivers/xrcd/broker.hpp"
 #include "parley/xrc.h"
