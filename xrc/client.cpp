@@ -2,7 +2,6 @@
 #include "xrc/client.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "base/after.hpp"
 
@@ -324,7 +323,7 @@ void Client::give(Event event) noexcept {
   }
   try {
     events_.push_back(event);
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     lost_ = true;  // as of a queue that is full
   }
 }
