@@ -124,8 +124,11 @@ template <class S>
 Result<void> BasicRegistry<S>::note(Map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number) {
   if (const auto known = check(member); !known) return known;
   if (number == 0 || number > 0xFFFFFF) return tl::unexpected(Error(Refusal::invalid));
+  // Asked again by who has it: as R2.
+  if (const auto known = std::as_const(table).find(number); known != std::as_const(table).end())
+    return known->second == member.number ? Result<void>() : tl::unexpected(Error(Refusal::conflict));
   if (table.size() >= options_.srqs_max) return tl::unexpected(Error(Refusal::no_memory));
-  if (!table.try_emplace(number, member.number).second) return tl::unexpected(Error(Refusal::conflict));
+  table.try_emplace(number, member.number);
   return {};
 }
 

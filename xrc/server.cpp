@@ -52,17 +52,24 @@ void Server::wake(ConnectionNumber number, Connection& connection) {
   if (!std::exchange(connection.waiting, true)) waiting_.push_back(number);
 }
 
+/// Who is told of something is told before the one that asked for it has its answer: if the broker dies between the two, those
+/// that were told know of it, and the other asks again.
 void Server::answer(ConnectionNumber number, Answer answer) {
+  wake_members();
   Connection& connection = connections_.at(number);
   answer.epoch = registry_.options().epoch;
   connection.answers.push_back(std::move(answer));
   wake(number, connection);
 }
 
-std::optional<ConnectionNumber> Server::poll_waiting() {
+void Server::wake_members() {
   while (const auto member = registry_.poll_waiting())
     if (const auto owner = by_member_.find(member->number); owner != by_member_.end())
       wake(owner->second, connections_.at(owner->second));
+}
+
+std::optional<ConnectionNumber> Server::poll_waiting() {
+  wake_members();
   if (waiting_.empty()) return std::nullopt;
   const ConnectionNumber number = waiting_.front();
   waiting_.pop_front();
@@ -75,6 +82,10 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
   if (found == connections_.end()) return std::nullopt;
   Connection& c = found->second;
   if (!c.answers.empty()) {
+    // Its own event too: it may be the only one that can tell the next broker.
+    const Ask about = c.answers.front().about;
+    if (c.member && (about == Ask::report || about == Ask::report_device || about == Ask::modify))
+      if (const auto event = registry_.poll_event(*c.member)) return emit(*event);
     const Bytes out = emit(c.answers.front());
     c.answers.pop_front();
     return out;

@@ -49,7 +49,8 @@ class Server {
   bool takes_input(ConnectionNumber number) const;
   /// It is no member yet: a file may come with its next message.
   bool wants_file(ConnectionNumber number) const;
-  /// The next message for it: answers first, in the order of the requests; one to request 0 is news of a queue pair.
+  /// The next message for it: answers first, in the order of the requests, except that those to reports and modifications come
+  /// behind its events; one to request 0 is news of a queue pair.
   std::optional<Bytes> poll_transmit(Instant now, ConnectionNumber number);
   /// Connections that have something to be sent, each once, since it was last said.
   std::optional<ConnectionNumber> poll_waiting();
@@ -84,6 +85,7 @@ class Server {
   };
 
   void answer(ConnectionNumber number, Answer answer);
+  void wake_members();
   void wake(ConnectionNumber number, Connection& connection);
   Answer serve(Instant now, Connection& c, ConnectionNumber number, const Request& r,
                const std::optional<FileFacts>& file);

@@ -7,25 +7,10 @@
 #include <cstdlib>
 #include <utility>
 
-#include "drivers/xrcd/link.hpp"
+#include "drivers/xrcd/membership.hpp"
 #include "drivers/xrcshm/shared_link.hpp"
 
 namespace parley::xrc {
-namespace {
-
-template <class T>
-Result<void> done(const Result<T>& result) {
-  if (!result) return tl::unexpected(result.error());
-  return {};
-}
-
-Request create_request(const std::optional<Peer>& peer, bool reserve) {
-  return {.ask = Ask::create,
-          .flags = static_cast<std::uint16_t>((peer ? Request::has_peer : 0) | (reserve ? Request::reserve : 0)),
-          .peer = peer.value_or(Peer{})};
-}
-
-}  // namespace
 
 // ---- ways to a registry ------------------------------------------------------------------------------------------
 
@@ -102,14 +87,7 @@ Result<TgtView> TgtQp::query() const {
   if (!link_) return tl::unexpected(Error(Refusal::not_registered));
   const auto a = link_->call({.ask = Ask::query, .tgt = id_});
   if (!a) return tl::unexpected(a.error());
-  return TgtView{.id = a->tgt,
-                 .state = a->state,
-                 .peer = (a->flags & Answer::has_peer) != 0 ? std::optional(a->peer) : std::nullopt,
-                 .why = a->why,
-                 .reason = a->reason,
-                 .age = Duration(static_cast<std::int64_t>(a->value)),
-                 .events = a->events,
-                 .attributes = a->attributes};
+  return view_of(*a);
 }
 
 Result<void> TgtQp::report(EventKind kind, std::uint32_t reason) {
@@ -133,9 +111,7 @@ Result<Domain> Domain::open(const std::string& path, const DomainOptions& option
 }
 
 Result<Domain> Domain::open(int fd, const DomainOptions& options) {
-  int own = -1;
-  if (fd != -1 && (own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) return tl::unexpected(Error(Refusal::bad_descriptor));
-  auto link = Link::open(options, true, own);
+  auto link = Link::open(options, true, fd);
   if (!link) return tl::unexpected(link.error());
   return Domain(std::move(*link));
 }
@@ -173,10 +149,9 @@ Result<void> Domain::remove_srq(std::uint32_t srqn) {
 Result<void> Domain::note_other(std::uint32_t qpn) { return done(link_->call({.ask = Ask::note_other, .other = qpn})); }
 
 Result<std::optional<Event>> Domain::wait_event(Duration longest) { return link_->wait_event(longest); }
+Result<int> Domain::fd() { return link_->fd(); }
 
-Result<void> Domain::close(bool force) {
-  return done(link_->call({.ask = Ask::close, .flags = static_cast<std::uint16_t>(force ? Request::force : 0)}));
-}
+Result<void> Domain::close(bool force) { return done(link_->call(close_request(force))); }
 
 // ---- administrators ----------------------------------------------------------------------------------------------
 

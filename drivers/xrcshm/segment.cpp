@@ -248,11 +248,15 @@ std::uint32_t Segment::bell(std::uint64_t member) const { return head().bell[mem
 /// With the lock: if this process dies here, the next one rings for all.
 void Segment::ring(const std::vector<std::uint64_t>& members) {
   for (const std::uint64_t member : members) {
-    auto& bell = head().bell[member % bells];
-    bell.fetch_add(1);
-    ::syscall(SYS_futex, &bell, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
+    nudge(member);
     arena().point();
   }
+}
+
+void Segment::nudge(std::uint64_t member) const {
+  auto& bell = head().bell[member % bells];
+  bell.fetch_add(1);
+  ::syscall(SYS_futex, &bell, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
 }
 
 void Segment::ring_all() {

@@ -66,6 +66,8 @@ class Segment {
   std::uint32_t bell(std::uint64_t member) const;
   /// Until the member is rung for, or then. Errors: none; it may return early.
   void wait(std::uint64_t member, std::uint32_t seen, Instant until) const;
+  /// Ends a wait() without news.
+  void nudge(std::uint64_t member) const;
   /// For watchers: who is a member has changed.
   void announce() const;
 

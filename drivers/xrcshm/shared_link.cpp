@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/xrcshm/shared_link.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -54,11 +55,9 @@ bool OwnProcess::is_own() const { return page_ != nullptr ? *page_ == 1 : ::getp
 Result<std::shared_ptr<Link>> SharedLink::open(const DomainOptions& options, bool member, int file) {
   auto segment =
       Segment::open({.path = options.segment, .make = member && options.start, .patience = options.patience});
-  if (!segment) {
-    if (file >= 0) ::close(file);
-    return tl::unexpected(segment.error());
-  }
-  std::shared_ptr<SharedLink> link(new SharedLink(std::move(*segment), options, file));
+  if (!segment) return tl::unexpected(segment.error());
+  std::shared_ptr<SharedLink> link(new SharedLink(std::move(*segment), options));
+  if (file != -1 && (link->file_ = ::fcntl(file, F_DUPFD_CLOEXEC, 0)) < 0) return refused(Refusal::bad_descriptor);
   // The next one to come finds those whom nobody was left to miss.
   if (const auto swept = sweep(*link->segment_); !swept) return tl::unexpected(swept.error());
   if (member)
@@ -97,10 +96,12 @@ Result<void> SharedLink::join() {
 
 SharedLink::~SharedLink() {
   if (process_.is_own()) {
+    doorman_.reset();
     watcher_.reset();
     leave();
-  } else if (watcher_) {
-    watcher_->forget();
+  } else {
+    if (watcher_) watcher_->forget();
+    if (doorman_) doorman_->forget();
   }
   if (file_ >= 0) ::close(file_);
 }
@@ -173,6 +174,7 @@ Result<std::optional<Event>> SharedLink::wait_event(Duration longest) {
   const Instant end = after(clock_now(), longest);
   for (;;) {
     if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
+    if (doorman_) doorman_->quiet();
     const std::uint32_t seen = segment_->bell(member_->number);
     const Instant now = clock_now();
     struct Look {
@@ -185,9 +187,17 @@ Result<std::optional<Event>> SharedLink::wait_event(Duration longest) {
     });
     if (!look) return tl::unexpected(look.error());
     if (!look->member) return refused(Refusal::not_member);
+    if (doorman_) doorman_->show(now, look->event.has_value(), look->due);
     if (look->event || now >= end) return look->event;
     segment_->wait(member_->number, seen, std::min(end, look->due));
   }
+}
+
+Result<int> SharedLink::fd() {
+  if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
+  if (!doorman_) doorman_ = Doorman::make(segment_, member_->number);
+  if (!doorman_) return fail(Errc::no_space, "epoll, timerfd and eventfd: no descriptor is left");
+  return doorman_->fd();
 }
 
 Result<Overview> SharedLink::overview() {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "drivers/xrcd/link.hpp"
+#include "drivers/xrcshm/doorman.hpp"
 #include "drivers/xrcshm/watcher.hpp"
 
 namespace parley::xrc {
@@ -31,14 +32,15 @@ class SharedLink final : public Link {
 
   Result<Answer> call(const Request& request) override;
   Result<std::optional<Event>> wait_event(Duration longest) override;
+  Result<int> fd() override;
   Result<Overview> overview() override;
   Result<TgtId> enlist(TgtId id) override;
   Result<std::uint64_t> unregister(TgtId id) override;
   std::uint32_t epoch() const override { return segment_->epoch(); }
 
  private:
-  SharedLink(std::shared_ptr<Segment> segment, const DomainOptions& options, int file)
-      : segment_(std::move(segment)), options_(options), file_(file) {}
+  SharedLink(std::shared_ptr<Segment> segment, const DomainOptions& options)
+      : segment_(std::move(segment)), options_(options) {}
   Result<void> join();
   void leave();
   Result<Answer> once(const Request& request);
@@ -46,10 +48,11 @@ class SharedLink final : public Link {
 
   std::shared_ptr<Segment> segment_;
   DomainOptions options_;
-  int file_;  // held open, so that the inode is nobody else's while the domain lives
+  int file_ = -1;  // held open, so that the inode is nobody else's while the domain lives
   OwnProcess process_;
   std::optional<MemberId> member_{};
   std::optional<Watcher> watcher_{};
+  std::unique_ptr<Doorman> doorman_;  // if somebody has asked for fd()
 };
 
 }  // namespace parley::xrc

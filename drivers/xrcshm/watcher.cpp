@@ -7,12 +7,12 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "drivers/clock.hpp"
+#include "drivers/xrcshm/quiet_thread.hpp"
 
 namespace parley::xrc {
 namespace {
@@ -62,11 +62,7 @@ Watcher::Watcher(std::shared_ptr<Segment> segment, std::uint64_t member)
     : segment_(std::move(segment)), member_(member), stop_(::eventfd(0, EFD_CLOEXEC)) {
   notices_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (notices_ >= 0) ::inotify_add_watch(notices_, segment_->path().c_str(), IN_ATTRIB | IN_CLOSE_WRITE);
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's own
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([this] { run(); });
 }
 
 Watcher::~Watcher() {

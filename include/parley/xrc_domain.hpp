@@ -95,6 +95,9 @@ class Domain {
 
   /// Waits for `longest` at most.
   Result<std::optional<Event>> wait_event(Duration longest);
+  /// For the caller's own loop: readable when wait_event({}) has something to do. The domain's, and the same over all brokers.
+  /// Errors: not_member, no_space.
+  Result<int> fd();
   /// Errors: busy (TgtQps or queues are left; not if `force`).
   Result<void> close(bool force = false);
 

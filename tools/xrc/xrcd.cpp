@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -53,7 +54,12 @@ int run_xrcd(BrokerArgs& args, Output& out) {
   }
   out.text(fmt::format("listening on {}, epoch {}", (*broker)->socket(), (*broker)->epoch()));
   out.object({{"event", "listening"}, {"socket", (*broker)->socket()}, {"epoch", (*broker)->epoch()}});
-  while (!stop.requested() && (*broker)->run_once(std::chrono::seconds(60))) {
+  try {
+    while (!stop.requested() && (*broker)->run_once(std::chrono::seconds(60))) {
+    }
+  } catch (const std::bad_alloc&) {
+    // What it knows may be half of what it should be. The next one knows what the members declare.
+    return out.error(Exit::environment, "memory has run out: the next broker takes over");
   }
   return code(Exit::ok);
 }
@@ -70,6 +76,8 @@ void register_xrcd(Command app, Context& context) {
   add_xrc_rules(sub, registry);
   add_duration(sub, "--recovery", registry.recovery,
                "How long, after it began, members of a broker before it may declare what they have");
+  sub.option("--qpn-first", registry.qpn_first, "The first of the numbers that it assigns").range(2U, 0xFFFFFFU);
+  sub.option("--qpn-last", registry.qpn_last, "The last; each is used again when all others were").range(2U, 0xFFFFFFU);
   add_json_flag(sub, context);
   sub.footer(
       "It is also started by the first process that needs it, or by systemd, from which it takes the socket. Its "
