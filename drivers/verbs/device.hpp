@@ -134,7 +134,7 @@ class NicDevice final : public Device {
   std::unordered_map<const CompletionQueue*, std::weak_ptr<HwCq>> cq_of_;
   std::vector<Srq*> srqs_;
   std::vector<Xrcd*> xrcds_;
-  std::vector<Qp*> targets_;  // XRC_TGT
+  std::vector<Qp*> targets_;                                // XRC_TGT
   std::vector<std::pair<std::uint32_t, WcStatus>> broken_;  // each failure, in order
   std::vector<std::uint32_t> reached_;
   bool unarmed_ = false, taken_ = false;

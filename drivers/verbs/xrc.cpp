@@ -28,8 +28,7 @@ Xrcd::~Xrcd() {
 }
 
 Xrcd* NicDevice::find_xrcd(const XrcDomain* domain) const {
-  const auto at =
-      std::find_if(xrcds_.begin(), xrcds_.end(), [domain](const Xrcd* known) { return known == domain; });
+  const auto at = std::find_if(xrcds_.begin(), xrcds_.end(), [domain](const Xrcd* known) { return known == domain; });
   return at == xrcds_.end() ? nullptr : *at;
 }
 
@@ -61,8 +60,7 @@ Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_xrc_srq(const SrqI
   ibv_srq_init_attr_ex attr{};
   attr.attr.max_wr = static_cast<std::uint32_t>(init.capacity);
   attr.attr.max_sge = std::max(attr_.max_sge, 1U);
-  attr.comp_mask =
-      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   attr.srq_type = IBV_SRQT_XRC;
   attr.pd = find_pd(init.pd)->pd;
   attr.xrcd = domain->xrcd;
@@ -71,8 +69,7 @@ Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_xrc_srq(const SrqI
   if (made == nullptr) return refused(errno, "ibv_create_srq_ex: errno {a}");
   auto srq = std::make_unique<Srq>(*this, init.pd, made, init.capacity);
   std::uint32_t number = 0;
-  if (const int error = ibv_get_srq_num(made, &number); error != 0)
-    return refused(error, "ibv_get_srq_num: errno {a}");
+  if (const int error = ibv_get_srq_num(made, &number); error != 0) return refused(error, "ibv_get_srq_num: errno {a}");
   srq->set_number(number);
   if (auto room = srq->reserve_at(cq); !room) return tl::unexpected(room.error());
   return srq;
@@ -131,8 +128,8 @@ Result<std::unique_ptr<QueuePair>> NicDevice::open_qp(XrcDomain& domain, std::ui
 
 /// What the system says of a handle on a TGT queue pair; each process that has one open hears it.
 void NicDevice::tell_target(const ibv_async_event& event) {
-  const auto at = std::find_if(targets_.begin(), targets_.end(),
-                               [&event](const Qp* qp) { return qp->qp() == event.element.qp; });
+  const auto at =
+      std::find_if(targets_.begin(), targets_.end(), [&event](const Qp* qp) { return qp->qp() == event.element.qp; });
   if (at == targets_.end()) return;
   QueuePairEvent told{.kind = QueuePairEvent::Kind::qp_fatal, .qp = *at};
   if (event.event_type == IBV_EVENT_COMM_EST) told.kind = QueuePairEvent::Kind::comm_est;

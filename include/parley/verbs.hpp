@@ -121,8 +121,8 @@ class XrcDomain {
 
 /// ibv_xrcd_init_attr.
 struct XrcdInit {
-  int fd = -1;             ///< whoever opens with a descriptor of the same file gets the same domain; -1: nobody else does
-  bool create = true;      ///< a domain that nobody has open is made (O_CREAT)
+  int fd = -1;         ///< whoever opens with a descriptor of the same file gets the same domain; -1: nobody else does
+  bool create = true;  ///< a domain that nobody has open is made (O_CREAT)
   bool exclusive = false;  ///< one that somebody has open is refused (O_EXCL)
 };
 

@@ -64,8 +64,8 @@ class SoftDevice final : public RoceDevice {
   Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) override { return create_roce_qp(init); }
   Result<std::unique_ptr<XrcDomain>> open_xrcd(const XrcdInit& init) override {
     if (init.fd != -1)
-      return fail(Errc::unsupported, "XrcdInit::fd is {a}; a software NIC is one process's, so no file shares its domains",
-                  init.fd);
+      return fail(Errc::unsupported,
+                  "XrcdInit::fd is {a}; a software NIC is one process's, so no file shares its domains", init.fd);
     return std::make_unique<Domain>(nic_);
   }
   Result<std::unique_ptr<QueuePair>> open_qp(XrcDomain& domain, std::uint32_t qp_num) override;

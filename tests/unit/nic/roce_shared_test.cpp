@@ -252,8 +252,7 @@ TEST(NicRoceXrc, HandlesAreOfTheDomainAlone) {
   const auto other = w.b.device->open_xrcd().value();
   const auto foreign = w.a.device->open_xrcd().value();
   const std::uint32_t number = w.b.qp->qp_num();
-  EXPECT_EQ(w.b.device->open_qp(*other, number).error().sentence(),
-            "there is no XRC_TGT queue pair 17 in this domain");
+  EXPECT_EQ(w.b.device->open_qp(*other, number).error().sentence(), "there is no XRC_TGT queue pair 17 in this domain");
   EXPECT_EQ(w.b.device->open_qp(*foreign, number).error().sentence(), "the domain is none of this device");
   w.b.make(QpType::rc);
   EXPECT_EQ(w.b.device->open_qp(*w.domain, w.b.qp->qp_num()).error(), Errc::invalid_argument);
