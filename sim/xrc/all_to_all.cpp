@@ -64,6 +64,7 @@ Checked<AllToAllReport> run_all_to_all(const AllToAllOptions& options) {
     addresses.back().port = rank_port;
   }
   for (const auto& app : apps) app->addresses = addresses;
+  if (options.on_world) options.on_world(world);
   world.set_tap(options.tap);
   const auto all = [&apps](auto what) {
     return std::all_of(apps.begin(), apps.end(), [&](const auto& app) { return app->ranks && what(*app->ranks); });

@@ -10,8 +10,9 @@ struct AllToAllOptions {
   std::uint32_t nodes = 2, processes = 32;
   bool rc = false;
   std::uint64_t seed = 1;
-  Duration limit = std::chrono::seconds(60);  ///< of virtual time
-  Tap* tap = nullptr;                         ///< not owned
+  Duration limit = std::chrono::seconds(60);     ///< of virtual time
+  Tap* tap = nullptr;                            ///< not owned
+  std::function<void(const World&)> on_world{};  ///< before it runs: for taps that name what they see
   /// Called when the processes are there and nothing is connected, and again when all is done: to measure memory.
   std::function<void(bool done)> look{};
 };

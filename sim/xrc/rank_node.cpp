@@ -113,6 +113,13 @@ QpInit RankNode::init_of(const Process& p) const {
           .max_recv_wr = 1};
 }
 
+/// A host may have several, of which only this one is the node's.
+Address RankNode::own_address() const {
+  Address own = options_.addresses[options_.node];
+  own.port = 0;
+  return own;
+}
+
 Result<void> RankNode::connect() {
   for (std::uint32_t node = 0; node < options_.addresses.size(); ++node) {
     if (node == options_.node) continue;
@@ -135,6 +142,7 @@ Result<void> RankNode::add_line(std::uint32_t process, std::uint32_t node, std::
   options.transport = ib::Options{.qp_type = options_.rc ? QpType::rc : QpType::xrc_ini};
   options.ird = options.ord = 1;
   options.private_data = which;
+  options.local = own_address();
   options.qp = init_of(processes_[process]);
   auto id = cm_.connect(options_.addresses[node], options);
   if (!id) return tl::unexpected(id.error());
@@ -153,6 +161,7 @@ Result<void> RankNode::ask_queues(std::uint32_t node) {
     cm::ConnectOptions options;
     options.transport = ib::Options{.qp_type = QpType::ud};
     options.private_data = question;
+    options.local = own_address();
     auto id = cm_.connect(options_.addresses[node], options);
     if (!id) return tl::unexpected(id.error());
     questions_[id->number()] = {node, process};

@@ -65,6 +65,7 @@ class RankNode {
 
   RankNode(cm::Manager& cm, RankOptions options) : cm_(cm), device_(cm.device()), options_(std::move(options)) {}
   std::uint32_t elsewhere() const;
+  Address own_address() const;
   Result<void> make_process(std::uint32_t number);
   Result<void> make_service(Instant now);
   Result<void> add_line(std::uint32_t process, std::uint32_t node, std::uint32_t peer);
