@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "xrc/device.hpp"
 
-#include <algorithm>
+#include <array>
 
 #include "base/bytes_io.hpp"
 #include "base/fnv1a.hpp"
@@ -78,9 +78,8 @@ Result<SharedReceiveQueue*> Device::create_srq(PdHandle pd, std::size_t capacity
 std::optional<DeviceNews> Device::read(const AsyncEvent& event) const {
   const auto* told = std::get_if<QueuePairEvent>(&event);
   if (told == nullptr) return std::nullopt;
-  const auto mine = std::find_if(handles_.begin(), handles_.end(),
-                                 [told](const auto& entry) { return entry.second.get() == told->qp; });
-  if (mine == handles_.end()) return std::nullopt;
+  const auto mine = handles_.find(told->qp->qp_num());
+  if (mine == handles_.end() || mine->second.get() != told->qp) return std::nullopt;  // another process's
   switch (told->kind) {
     case QueuePairEvent::Kind::comm_est: return DeviceNews{mine->first, EventKind::established};
     case QueuePairEvent::Kind::qp_fatal: return DeviceNews{mine->first, EventKind::fatal};

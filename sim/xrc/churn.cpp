@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint16_t churn_port = 7471;
 constexpr std::size_t octets = 64;
-constexpr std::size_t depth = 64;  // receives of a process
+constexpr std::size_t depth = 64;                         // receives of a process
+constexpr Duration way = std::chrono::microseconds(500);  // to the node: a cycle takes some milliseconds
 
 Address with_port(Address address) {
   address.port = churn_port;
@@ -27,6 +28,8 @@ class Server final : public App {
   ~Server() override { on_crash_of_all(); }
 
   std::size_t tgts() const { return node_ ? node_->registry().tgt_count() : 0; }
+  /// The most since this was asked the last time.
+  std::size_t take_most() { return std::exchange(most_, tgts()); }
   xrc::Counters counters() const { return node_ ? node_->registry().counters() : xrc::Counters{}; }
   std::string trouble;
   void stop() { on_crash_of_all(); }
@@ -44,6 +47,7 @@ class Server final : public App {
       (void)service_->handle(*event);
     }
     node_->turn(host.now());
+    most_ = std::max(most_, tgts());
     for (std::size_t i = 0; i < processes_.size(); ++i) run(processes_[i], i < options_.deaf);
     node_->turn(host.now());
     if (const Instant next = node_->next_deadline(); next != never && next != armed_) host.set_timer(armed_ = next, 0);
@@ -118,6 +122,7 @@ class Server final : public App {
   std::unique_ptr<xrc::Service> service_;
   std::vector<Process> processes_;
   Instant armed_ = never;
+  std::size_t most_ = 0;
 };
 
 /// The peers that come and go.
@@ -232,15 +237,17 @@ Checked<ChurnReport> run_churn(const ChurnOptions& options) {
   const auto at = world.add_host("server", host_options), from = world.add_host("client", host_options);
   if (!at) return tl::unexpected(at.error());
   if (!from) return tl::unexpected(from.error());
-  if (const auto link = world.add_link((*at)->id(), (*from)->id()); !link) return tl::unexpected(link.error());
+  if (const auto link = world.add_link((*at)->id(), (*from)->id(), {.delay = way}); !link)
+    return tl::unexpected(link.error());
   (*at)->set_app(&server);
   (*from)->set_app(&client);
   client.server = with_port((*at)->address());
   ChurnReport report;
   const std::uint32_t every = std::max(1U, options.cycles / std::max(1U, options.samples));
   client.on_cycle = [&] {
-    report.peak = std::max(report.peak, server.tgts());
-    if (client.over % every == 0) report.samples.push_back({client.over, server.tgts()});
+    if (client.over % every != 0) return;
+    report.samples.push_back({client.over, server.take_most()});
+    report.peak = std::max(report.peak, report.samples.back().tgts);
   };
   world.run_for(std::chrono::milliseconds(1));
   (*from)->set_timer(world.now(), 0);

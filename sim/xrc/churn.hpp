@@ -21,7 +21,7 @@ struct ChurnOptions {
 struct ChurnReport {
   struct Sample {
     std::uint32_t cycles = 0;
-    std::size_t tgts = 0;
+    std::size_t tgts = 0;  ///< the most since the sample before
   };
   std::vector<Sample> samples;
   std::size_t peak = 0, left = 0;  ///< TGT queue pairs; left: a grace after the last cycle

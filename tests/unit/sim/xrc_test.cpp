@@ -283,7 +283,8 @@ TEST(SimXrc, Row14_PeersComeAndGo) {
   const auto all_let_go = run_churn({.cycles = 400, .deaf = 0});
   ASSERT_TRUE(all_let_go);
   EXPECT_EQ(all_let_go->trouble, "");
-  EXPECT_LE(all_let_go->peak, 16U) << "those that are connected";
+  EXPECT_GE(all_let_go->peak, 16U) << "those that are connected";
+  EXPECT_LE(all_let_go->peak, 32U) << "and those that end while the next ones come";
   const auto kept = run_churn({.cycles = 100, .keep = true});
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->trouble, "");
