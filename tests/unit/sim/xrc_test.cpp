@@ -211,6 +211,20 @@ TEST(SimXrc, Row32_AFullQueueStallsItsPairAlone) {
       0);
 }
 
+TEST(SimXrc, Row32_AndUnderLossTheStallEndsThePair) {
+  XrcWorld w(3, {.grace = 5s}, 10);
+  Proc *empty = nullptr, *ready = nullptr;
+  w.at_b([&] { empty = &w.b.add(1, 0), ready = &w.b.add(2), w.b.serve(*ready); });
+  TgtId tgt;
+  Ini& ini = w.connected(tgt);
+  w.send(ini, empty->srqn());
+  w.send(ini, ready->srqn());
+  ASSERT_TRUE(w.until([&] { return ini.done.size() == 2; }));
+  EXPECT_EQ(ini.done, (std::vector{WcStatus::retry_exc_err, WcStatus::wr_flush_err}));
+  EXPECT_GE(w.b.counters().rnr_sent, 7U);
+  EXPECT_EQ(ready->got, 0U);
+}
+
 TEST(SimXrc, Row33_NumbersThatNameNoQueueHere) {
   for (const bool of_another_domain : {false, true})
     play([of_another_domain](XrcWorld& w) {
