@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/rng.hpp"
+#include "base/gid.hpp"
 #include "sim/xrc/all_to_all.hpp"
 #include "sim/xrc/churn.hpp"
 
@@ -160,6 +160,40 @@ TEST(SimXrc, Row19And20_ThePeersEndDrainsItWhoeverLetsGo) {
     EXPECT_FALSE(w.b.is_there(three.tgt.qpn));
     EXPECT_EQ(w.b.node->registry().counters().reaped, 1U);
     w.at_b([&] { EXPECT_EQ(refusal(three.p[2]->attachment().release(three.tgt)), "gone"); });
+  });
+}
+
+TEST(SimXrc, Row21And22_TwoMakeAndMoveTheSame) {
+  XrcWorld w(1);
+  Three three(w);
+  w.at_b([&] {
+    xrc::Attachment &one = three.p[1]->attachment(), &two = three.p[2]->attachment();
+    const xrc::Peer peer{7, 0x99};
+    const auto made = one.create(peer), same = two.create(peer);
+    ASSERT_TRUE(made && same);
+    const TgtId id = made->id;
+    EXPECT_EQ(id, same->id);
+    EXPECT_TRUE(same->existing);
+    const auto says = [](const Result<bool>& moved) { return moved ? (*moved ? "already" : "moved") : refusal(moved); };
+    const QpAttr init{.state = QpState::init, .access = Access::none, .pkey_index = 0, .port_num = 1};
+    EXPECT_EQ(says(one.modify(id, init)), "moved");
+    EXPECT_EQ(says(two.modify(id, init)), "already");
+    QpAttr rtr{.state = QpState::rtr};
+    rtr.ah = AhAttr{.grh = GlobalRoute{.dgid = gid_of(w.ha->address())}};
+    rtr.path_mtu = Mtu::octets_1024;
+    rtr.dest_qp_num = 0x99;
+    rtr.rq_psn = 1;
+    rtr.max_dest_rd_atomic = 1;
+    rtr.min_rnr_timer = 12;
+    EXPECT_EQ(says(two.modify(id, rtr)), "moved");
+    EXPECT_EQ(says(one.modify(id, rtr)), "already") << "the NIC has no step from RTR to RTR";
+    rtr.rq_psn = 2;
+    EXPECT_EQ(says(one.modify(id, rtr)), "conflict");
+    EXPECT_EQ(says(three.p[0]->attachment().modify(id, init)), "not_registered");
+    EXPECT_EQ(refusal(one.release(id)), "none");
+    EXPECT_TRUE(w.b.is_there(id.qpn));
+    EXPECT_EQ(refusal(two.release(id)), "none");
+    EXPECT_FALSE(w.b.is_there(id.qpn));
   });
 }
 
