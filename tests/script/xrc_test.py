@@ -15,6 +15,32 @@ from xrc_member import SHARED, CREATE, Member, Raw, start_of
 GRACE = 0.4  # seconds; what waits for it waits so long
 
 
+class Demo(cli.CliTest):
+    def demo(self, event, *args):
+        done = cli.run("xrc", "demo", "--json", *args)
+        self.ok(done)
+        return [e for e in done.events if e["event"] == event]
+
+    def test_counts_are_those_of_the_formula_and_its_packets_pass(self):
+        capture = self.path("xrc.pcapng")
+        (exchange,) = self.demo("exchange", "--processes", "3", "--transport", "xrc", "--pcapng", capture)
+        self.assertEqual([exchange[key] for key in ("ini", "tgt", "rc", "handles", "received")], [3, 3, 0, 9, 18])
+        check = cli.run("pcap", "check", capture)
+        self.ok(check)
+        self.assertIn("RoCEv2 XRC", check.out)
+        ladder = cli.run("pcap", "ladder", capture)
+        self.assertRegex(ladder.out, "REQ INI QPN 0x")
+        self.assertRegex(ladder.out, "REP TGT QPN 0x")
+        self.assertRegex(ladder.out, "XRC SEND Only PSN 0x[0-9a-f]+ SRQ 0x")
+
+    def test_churn_is_bounded_and_drawn(self):
+        picture = self.path("churn.svg")
+        churn = self.demo("churn", "--processes", "1", "--churn", "200", "--svg", picture)
+        self.assertEqual({e["registration"]: e["left"] for e in churn}, {"kept": 200, "deaf": 0, "counted": 0})
+        with open(picture, encoding="utf-8") as file:
+            self.assertEqual(file.read().count("<polyline"), 5)
+
+
 class XrcTest(cli.CliTest):
     shared = False  # the registry: in memory, or a broker's
 

@@ -12,6 +12,8 @@
 #include "drivers/xrcd/place.hpp"
 #include "drivers/xrcshm/segment.hpp"
 #include "tools/own_program.hpp"
+#include "tools/sim/sim_once.hpp"
+#include "tools/xrc/xrc_demo.hpp"
 
 namespace parley::tools {
 
@@ -190,6 +192,23 @@ Command add(Command xrc, const std::string& name, const std::string& help, const
   return sub;
 }
 
+void add_demo(Command xrc, Context& context) {
+  auto args = std::make_shared<XrcDemoArgs>();
+  Command sub =
+      xrc.subcommand("demo", "What XRC is for: an all-to-all over XRC and over RC, with its queue pairs counted");
+  sub.option("--nodes", args->nodes, "Nodes").range(2U, 16U).shows_default();
+  sub.option("--processes", args->processes, "Processes of each").range(1U, 64U).shows_default();
+  sub.option("--transport", args->transport, "Over which").one_of({"both", "xrc", "rc"}).shows_default();
+  sub.flag("--sockets", args->sockets, "Parley's engine on UDP sockets (127.0.0.1 and on) instead of the simulator");
+  sub.option("--churn", args->churn, "Then let peers come and go so often, in the simulator").range(1U, 1000000U);
+  sub.option("--svg", args->svg, "The plot of --churn").type("FILE");
+  sub.option("--pcapng", args->pcapng, "Record the frames of one transport").type("FILE");
+  add_seed(sub, "--seed", args->seed, "Seed of the simulator; decimal or 0x hexadecimal");
+  add_duration(sub, "--timeout", args->timeout, "Longest time for an exchange over sockets");
+  add_json_flag(sub, context);
+  sub.run([args, &context] { return run_xrc_demo(*args, context.out); });
+}
+
 }  // namespace
 
 void register_xrc(Command app, Context& context) {
@@ -215,6 +234,7 @@ void register_xrc(Command app, Context& context) {
     return id && id->generation != 0 ? std::string() : "'" + text + "' is no QPN@generation as ls shows it";
   });
   register_xrc_segment(xrc, context);
+  add_demo(xrc, context);
   auto takes_part = std::make_shared<XrcArgs>();
   takes_part->domain.program = broker_program();
   Command member = add(xrc, "member", "Be a member of a file's domain, by commands on standard input", takes_part,
