@@ -107,15 +107,14 @@ class BasicRegistry {
   /// R5: its process has ended, by whatever cause.
   void dead(Instant now, MemberId member);
 
-  // ---- TGT queue pairs. Errors of all that take one: not_found, gone, other_domain.
+  // ---- TGT queue pairs. Errors of all that take one: not_found, gone, other_domain, busy (it may yet be declared).
 
   /// R1. Errors: busy (the peer's is reserved by another member, or may yet be declared; the number rests), invalid (qpn),
   /// no_memory.
   Result<Created> create(Instant now, MemberId member, const CreateParameters& parameters);
   /// Of one that was reserved. `qpn`: 0 keeps the assigned one. Errors: state, busy, invalid.
   Result<TgtId> publish(Instant now, MemberId member, TgtId id, std::uint32_t qpn = 0);
-  /// Errors: state (it has failed), busy (it may yet be declared), no_memory. Generation 0: whichever has the number now;
-  /// wrong_type.
+  /// Errors: state (it has failed), no_memory. Generation 0: whichever has the number now; wrong_type.
   Result<Registered> enlist(Instant now, MemberId member, TgtId id);
   /// R3, R4, E3. Returns how many events were thrown away with it. Errors: not_registered. Generation 0 as above.
   Result<std::uint32_t> unregister(Instant now, MemberId member, TgtId id);
@@ -187,6 +186,7 @@ class BasicRegistry {
     std::uint64_t domain = 0;
     State state = State::reset;
     State kept = State::reset;  // of linger: what it goes back to
+    bool awaited = false;       // by a new registry: nobody is registered, and somebody may yet declare it
     AttributeDigests attributes{};
     std::optional<Peer> peer{};
     EventKind why = EventKind::none;
@@ -246,6 +246,12 @@ class BasicRegistry {
   Result<void> note(Map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number);
   std::uint32_t purge(std::uint64_t number, std::uint64_t generation);
   void end(Instant now, Tgt& tgt);
+  void take_out(Tgt& tgt);
+  Instant grace_end(Instant now, State state) const;
+  /// By a member that has not spoken yet.
+  bool may_be_declared(Instant now, const Tgt& tgt) const {
+    return recovering(now) && tgt.id.generation >> 32 < options_.epoch;
+  }
   void enter(Instant now, Tgt& tgt, State state, EventKind kind, std::uint32_t reason);
   void tell(Tgt& tgt, EventKind kind, std::uint32_t reason);
   void give(std::uint64_t number, Event event);

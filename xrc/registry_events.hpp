@@ -15,18 +15,24 @@ void BasicRegistry<S>::set_deadline(Tgt& tgt, Instant at) {
   if (at != never) deadlines_.insert({at, tgt.id.generation});
 }
 
-/// The only way out. `tgt` is gone when it returns.
+/// `tgt` is gone when it returns.
 template <class S>
-void BasicRegistry<S>::end(Instant now, Tgt& tgt) {
+void BasicRegistry<S>::take_out(Tgt& tgt) {
   set_deadline(tgt, never);
   forget_peer(tgt);
   for (const std::uint64_t number : tgt.registrants) members_.at(number).registrations.erase(tgt.id.generation);
   registrations_ -= tgt.registrants.size();
   if (tgt.state == State::linger) --lingering_;
   domains_.at(tgt.domain).tgts.erase(tgt.id.generation);
+  if (tgt.id.qpn != 0) numbers_.erase(tgt.id.qpn);
+  tgts_.erase(tgt.id.generation);
+}
+
+/// The only way out, but for one that may be declared again. `tgt` is gone when it returns.
+template <class S>
+void BasicRegistry<S>::end(Instant now, Tgt& tgt) {
   ++counters_.destroyed;
   if (tgt.id.qpn != 0) {
-    numbers_.erase(tgt.id.qpn);
     ended_.push_back(tgt.id);
     if (options_.quarantine > Duration{} && options_.resting_max > 0) {
       if (resting_.size() >= options_.resting_max) {
@@ -38,7 +44,7 @@ void BasicRegistry<S>::end(Instant now, Tgt& tgt) {
       rests_.emplace_back(until, tgt.id.qpn);
     }
   }
-  tgts_.erase(tgt.id.generation);
+  take_out(tgt);
 }
 
 /// E1: whoever is registered now is told, and nobody else.
@@ -77,6 +83,12 @@ std::uint32_t BasicRegistry<S>::purge(std::uint64_t number, std::uint64_t genera
 }
 
 template <class S>
+Instant BasicRegistry<S>::grace_end(Instant now, State state) const {
+  if (state == State::drain) return limited(now, options_.grace);
+  return state == State::error ? limited(now, options_.error_grace) : never;
+}
+
+template <class S>
 void BasicRegistry<S>::enter(Instant now, Tgt& tgt, State state, EventKind kind, std::uint32_t reason) {
   tgt.state = state;
   forget_peer(tgt);
@@ -84,7 +96,7 @@ void BasicRegistry<S>::enter(Instant now, Tgt& tgt, State state, EventKind kind,
   tgt.why = kind;
   tgt.reason = reason;
   tgt.why_sequence = tgt.events;
-  set_deadline(tgt, limited(now, state == State::drain ? options_.grace : options_.error_grace));
+  if (!tgt.awaited) set_deadline(tgt, grace_end(now, state));
 }
 
 template <class S>
@@ -170,12 +182,12 @@ template <class S>
 void BasicRegistry<S>::handle_deadline(Instant now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     Tgt& tgt = tgts_.at(deadlines_.begin()->second);
-    if (tgt.state == State::error) {
+    if (tgt.state == State::error && !tgt.awaited) {
       enter(now, tgt, State::drain, EventKind::unattended, 0);
       S::checkpoint(this);
       continue;
     }
-    if (tgt.state == State::drain) ++counters_.reaped;  // R8: those who have not let go by now
+    if (tgt.state == State::drain && !tgt.awaited) ++counters_.reaped;  // R8: those who have not let go by now
     end(now, tgt);
     S::checkpoint(this);
   }

@@ -103,10 +103,11 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   }
   const std::uint64_t domain = std::as_const(members_).at(number).domain;
   const bool last = std::as_const(domains_).at(domain).members.size() == 1;
-  // R9: what lingers has nobody left who could come back to it.
+  // R9: what lingers has nobody left who could come back to it. Who has not spoken yet makes the domain anew.
   if (last)
     for (const std::uint64_t generation : listed(std::as_const(domains_).at(domain).tgts)) {
-      end(now, tgts_.at(generation));
+      Tgt& tgt = tgts_.at(generation);
+      may_be_declared(now, tgt) ? take_out(tgt) : end(now, tgt);
       S::checkpoint(this);
     }
   if (died) ++counters_.died;

@@ -3,6 +3,7 @@
 // registrant that lives, and has ended.
 #pragma once
 #include <algorithm>
+#include <utility>
 
 #include "xrc/registry.hpp"
 
@@ -56,6 +57,7 @@ Result<Registered> BasicRegistry<S>::restore(Instant now, MemberId member, const
     if (registry_detail::contradicts(tgt->second.attributes, d.attributes))
       return tl::unexpected(Error(Refusal::conflict));
     if (tgt->second.state == State::linger) go_back(tgt->second);
+    if (std::exchange(tgt->second.awaited, false)) set_deadline(tgt->second, grace_end(now, tgt->second.state));
   } else {
     if (!earlier || !recovering(now)) return tl::unexpected(Error(Refusal::gone));
     if (const auto free = usable(d.id.qpn); !free) return tl::unexpected(Error(Refusal::conflict));

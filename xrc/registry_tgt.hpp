@@ -44,6 +44,7 @@ typename BasicRegistry<S>::Found BasicRegistry<S>::locate(Instant now, std::uint
   if (tgt == tgts_.end()) return registry_detail::refused(why_not(now, domain, id));
   if (tgt->second.id.qpn != id.qpn) return registry_detail::refused(Refusal::not_found);
   if (tgt->second.domain != domain) return registry_detail::refused(Refusal::other_domain);
+  if (tgt->second.awaited) return registry_detail::refused(Refusal::busy);
   return tgt->first;
 }
 
@@ -132,7 +133,7 @@ Result<Created> BasicRegistry<S>::create(Instant now, MemberId member, const Cre
     // Two that set up a queue pair for the same peer get the same one.
     if (const auto named = domains_.at(domain).peers.find(*p.peer); named != domains_.at(domain).peers.end()) {
       Tgt& tgt = tgts_.at(named->second);
-      if (tgt.state == State::creating) return registry_detail::refused(Refusal::busy);
+      if (tgt.state == State::creating || tgt.awaited) return registry_detail::refused(Refusal::busy);
       const auto joined = join(member.number, tgt);
       if (!joined) return tl::unexpected(joined.error());
       return Created{tgt.id, tgt.state, true};
@@ -237,7 +238,7 @@ Result<std::uint32_t> BasicRegistry<S>::unregister(Instant now, MemberId member,
   return purged;
 }
 
-/// R4: who finds it after this finds one with registrants, or none.
+/// R4: who finds it after this finds one with registrants, or none. A new registry does not know all registrants yet.
 template <class S>
 void BasicRegistry<S>::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died) {
   tgt.registrants.erase(number);
@@ -245,7 +246,12 @@ void BasicRegistry<S>::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bo
   --registrations_;
   if (!tgt.registrants.empty()) return;
   const bool receives = tgt.state == State::rtr || tgt.state == State::rts;
-  if (!receives || options_.linger == Duration{}) {
+  const bool lingers = receives && options_.linger != Duration{};
+  if (may_be_declared(now, tgt) && !(lingers && after(now, options_.linger) > recovery_until_)) {
+    tgt.awaited = true;
+    return set_deadline(tgt, recovery_until_);
+  }
+  if (!lingers) {
     if (tgt.state == State::creating && died) ++counters_.rolled_back;
     return end(now, tgt);
   }
