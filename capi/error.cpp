@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "capi/error.hpp"
 
+#include <cerrno>
+#include <iterator>
 #include <optional>
 #include <utility>
+
+#include "parley/xrc.hpp"
 
 namespace parley::capi {
 namespace {
@@ -27,32 +31,58 @@ constexpr std::string_view no_id =
 
 struct Row {
   parley_error code;
+  int number;  // the errno
   const char* text;
 };
-constexpr Row texts[] = {
-    {PARLEY_E_INVALID_ARGUMENT, "an argument is out of its documented range"},
-    {PARLEY_E_BAD_HANDLE, "there is no such object"},
-    {PARLEY_E_WRONG_STATE, "the operation is not allowed in this state"},
-    {PARLEY_E_NO_SPACE, "a bounded queue or buffer is full"},
-    {PARLEY_E_NO_MEMORY, "memory has run out"},
-    {PARLEY_E_UNSUPPORTED, "not supported by this provider or peer"},
-    {PARLEY_E_NOT_PERMITTED, "the system does not permit the operation"},
-    {PARLEY_E_IO, "the operating system reported an input/output error"},
-    {PARLEY_E_BAD_ADDRESS, "the address cannot be parsed or resolved"},
-    {PARLEY_E_ADDRESS_IN_USE, "the address is in use"},
-    {PARLEY_E_REFUSED, "nobody listens at that address"},
-    {PARLEY_E_UNREACHABLE, "the peer cannot be reached"},
-    {PARLEY_E_TIMED_OUT, "the deadline passed"},
-    {PARLEY_E_REJECTED, "the peer rejected the connection"},
-    {PARLEY_E_PEER_CLOSED, "the peer closed the connection"},
-    {PARLEY_E_PEER_RESET, "the peer reset the connection"},
-    {PARLEY_E_PROTOCOL, "the peer broke a rule of the protocol"},
-    {PARLEY_E_TERMINATED, "the stream was terminated"},
-    {PARLEY_E_PROTECTION, "the memory access is not allowed"},
-    {PARLEY_E_NO_COMMON_TERMS, "RTR, IRD or ORD of the two sides cannot be reconciled"},
-    {PARLEY_E_CANCELLED, "the operation was cancelled"},
-    {PARLEY_E_INTERNAL, "a fault inside Parley"},
+constexpr Row rows[] = {
+    {PARLEY_E_INVALID_ARGUMENT, EINVAL, "an argument is out of its documented range"},
+    {PARLEY_E_BAD_HANDLE, EINVAL, "there is no such object"},
+    {PARLEY_E_WRONG_STATE, EINVAL, "the operation is not allowed in this state"},
+    {PARLEY_E_NO_SPACE, ENOMEM, "a bounded queue or buffer is full"},
+    {PARLEY_E_NO_MEMORY, ENOMEM, "memory has run out"},
+    {PARLEY_E_UNSUPPORTED, ENOSYS, "not supported by this provider or peer"},
+    {PARLEY_E_NOT_PERMITTED, EACCES, "the system does not permit the operation"},
+    {PARLEY_E_IO, EIO, "the operating system reported an input/output error"},
+    {PARLEY_E_BAD_ADDRESS, EINVAL, "the address cannot be parsed or resolved"},
+    {PARLEY_E_ADDRESS_IN_USE, EADDRINUSE, "the address is in use"},
+    {PARLEY_E_REFUSED, ECONNREFUSED, "nobody listens at that address"},
+    {PARLEY_E_UNREACHABLE, EHOSTUNREACH, "the peer cannot be reached"},
+    {PARLEY_E_TIMED_OUT, ETIMEDOUT, "the deadline passed"},
+    {PARLEY_E_REJECTED, ECONNREFUSED, "the peer rejected the connection"},
+    {PARLEY_E_PEER_CLOSED, EPIPE, "the peer closed the connection"},
+    {PARLEY_E_PEER_RESET, ECONNRESET, "the peer reset the connection"},
+    {PARLEY_E_PROTOCOL, EPROTO, "the peer broke a rule of the protocol"},
+    {PARLEY_E_TERMINATED, ECONNABORTED, "the stream was terminated"},
+    {PARLEY_E_PROTECTION, EFAULT, "the memory access is not allowed"},
+    {PARLEY_E_NO_COMMON_TERMS, EOPNOTSUPP, "RTR, IRD or ORD of the two sides cannot be reconciled"},
+    {PARLEY_E_CANCELLED, ECANCELED, "the operation was cancelled"},
+    {PARLEY_E_INTERNAL, EIO, "a fault inside Parley"},
 };
+
+// The codes of xrc::Refusal, in its order.
+constexpr parley_error refusal_codes[] = {
+    PARLEY_E_XRC_NOT_FOUND,        PARLEY_E_XRC_GONE,          PARLEY_E_XRC_OTHER_DOMAIN,   PARLEY_E_XRC_NOT_REGISTERED,
+    PARLEY_E_XRC_WRONG_TYPE,       PARLEY_E_XRC_STATE,         PARLEY_E_XRC_CONFLICT,       PARLEY_E_XRC_BUSY,
+    PARLEY_E_XRC_NOT_MEMBER,       PARLEY_E_XRC_STALE_EPOCH,   PARLEY_E_NO_MEMORY,          PARLEY_E_UNSUPPORTED,
+    PARLEY_E_XRC_UNKNOWN_DOMAIN,   PARLEY_E_XRC_DOMAIN_EXISTS, PARLEY_E_XRC_BAD_DESCRIPTOR, PARLEY_E_NOT_PERMITTED,
+    PARLEY_E_XRC_TOO_MANY_MEMBERS, PARLEY_E_INVALID_ARGUMENT,  PARLEY_E_PROTOCOL,           PARLEY_E_PROTOCOL,
+    PARLEY_E_XRC_WRONG_PROCESS,    PARLEY_E_XRC_NO_BROKER,     PARLEY_E_TIMED_OUT};
+constexpr Row refusal_rows[] = {
+#define PARLEY_X(name, number, text) \
+  {refusal_codes[static_cast<std::size_t>(xrc::Refusal::name) - 1], static_cast<int>(std::errc::number), text},
+    PARLEY_XRC_REFUSALS(PARLEY_X)
+#undef PARLEY_X
+};
+static_assert(std::size(refusal_rows) == std::size(refusal_codes));
+
+const Row* row_of(long long rc) {
+  const long long code = rc < 0 ? -rc : rc;
+  for (const Row& row : rows)
+    if (row.code == code) return &row;
+  for (const Row& row : refusal_rows)
+    if (row.code == code) return &row;
+  return nullptr;
+}
 
 // What C++ calls an option, and what C does; the longer names come first.
 constexpr std::pair<std::string_view, std::string_view> names[] = {
@@ -81,6 +111,7 @@ std::string in_c(std::string text) {
 }
 
 parley_error code_of(const std::error_code& code) {
+  if (code.category() == xrc::refusal_category()) return refusal_codes[static_cast<std::size_t>(code.value()) - 1];
   if (code.category() != error_category()) return PARLEY_E_IO;
   switch (static_cast<Errc>(code.value())) {
     case Errc::ok: return PARLEY_E_INTERNAL;
@@ -148,9 +179,14 @@ using namespace parley::capi;
 
 extern "C" const char* parley_strerror(int rc) {
   if (rc == 0) return "no error";
-  for (const auto& row : texts)
-    if (row.code == (rc < 0 ? -static_cast<long long>(rc) : rc)) return row.text;
-  return "unknown error code";
+  const Row* row = row_of(rc);
+  return row != nullptr ? row->text : "unknown error code";
+}
+
+extern "C" int parley_errno(int rc) {
+  if (rc == 0) return 0;
+  const Row* row = row_of(rc);
+  return row != nullptr ? row->number : EIO;
 }
 
 extern "C" const char* parley_last_error(void) {

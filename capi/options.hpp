@@ -9,6 +9,7 @@
 
 #include "base/address_text.hpp"
 #include "capi/error.hpp"
+#include "parley/xrc.h"
 
 namespace parley::capi {
 
@@ -33,8 +34,12 @@ PARLEY_FIRST(parley_mr, length)
 PARLEY_FIRST(parley_send_wr, reserved)
 PARLEY_FIRST(parley_recv_wr, sges)
 PARLEY_FIRST(parley_wc, reserved)
+PARLEY_FIRST(parley_xrc_opts, reserved)
+PARLEY_FIRST(parley_xrc_tgt, age_ns)
+PARLEY_FIRST(parley_xrc_event, sticky)
 #undef PARLEY_FIRST
 static_assert(sizeof(parley_sge) == 16, "arrays of it have no size beside them");
+static_assert(sizeof(parley_xrc_peer) == 16, "it is passed and has no size");
 
 /// 0, or a code that has been noted.
 template <class Structure>

@@ -128,9 +128,9 @@ function(parley_install_pages)
   install(FILES ${pages}/zsh/_parley DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh} COMPONENT tools)
 endfunction()
 
-# A manual page in section 3 for each function of parley.h, from the comment above it.
+# A manual page in section 3 for each function of the C library, from the comment above it.
 function(parley_install_man3)
-  set(header ${PROJECT_SOURCE_DIR}/include/parley/parley.h)
+  set(header ${PROJECT_SOURCE_DIR}/include/parley/parley.h ${PROJECT_SOURCE_DIR}/include/parley/xrc.h)
   set(maker ${PROJECT_SOURCE_DIR}/cmake/man3.awk)
   set(pages ${PROJECT_BINARY_DIR}/generated/man3)
   add_custom_command(OUTPUT ${pages}.stamp DEPENDS ${header} ${maker} VERBATIM

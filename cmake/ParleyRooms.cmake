@@ -133,7 +133,7 @@ endfunction()
 
 function(parley_drivers)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/asio/*.cpp
-    ${PROJECT_SOURCE_DIR}/drivers/plugin/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcd/*.cpp
+    ${PROJECT_SOURCE_DIR}/drivers/plugin/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcd/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcshm/*.cpp
     ${PROJECT_SOURCE_DIR}/drivers/open_host.cpp)
   if(NOT sources)
     return()

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-# A manual page in section 3 for each function of parley.h, from the comment above it.
-#   awk -v out=DIRECTORY -v version=0.1.0 -f man3.awk include/parley/parley.h
+# A manual page in section 3 for each function of parley.h and xrc.h, from the comment above it.
+#   awk -v out=DIRECTORY -v version=0.1.0 -f man3.awk include/parley/parley.h include/parley/xrc.h
 
 function plain(text) { # what man(7) would take for more than text
   gsub(/\\/, "\\e", text)
   gsub(/-/, "\\-", text)
   if (text ~ /^[.']/) text = "\\&" text
   return text
+}
+
+function header(path) {
+  sub(/.*\/parley\//, "parley/", path)
+  return path
 }
 
 function page(prototype, name, file, i, n, part, summary, errors) {
@@ -20,7 +25,7 @@ function page(prototype, name, file, i, n, part, summary, errors) {
   print ".TH " toupper(plain(name)) " 3 \"\" \"Parley " version "\" \"Parley\"" >file
   print ".SH NAME\n" plain(name) " \\- " plain(tolower(substr(summary, 1, 1)) substr(summary, 2)) >file
   print ".SH LIBRARY\nParley for C (libparley, \\-lparley)" >file
-  print ".SH SYNOPSIS\n.nf\n.B #include <parley/parley.h>\n.PP\n.B " plain(prototype) "\n.fi" >file
+  print ".SH SYNOPSIS\n.nf\n.B #include <" header(FILENAME) ">\n.PP\n.B " plain(prototype) "\n.fi" >file
   if (n > 1 && part[2] !~ /^Errors: /) print ".SH DESCRIPTION" >file
   for (i = 2; i <= n; ++i) {
     if (part[i] ~ /^Errors: /) {
@@ -38,7 +43,7 @@ function page(prototype, name, file, i, n, part, summary, errors) {
   close(file)
 }
 
-# The comment at the top of the file is the page of the library.
+# The comment at the top of the first file is the page of the library.
 NR == 2, /\*\// {
   line = $0
   sub(/^ *\/?\* ?/, "", line)

@@ -21,23 +21,24 @@ void Client::send(Request request) {
 
 void Client::connected(Instant) {
   if (phase_ == Phase::refused) return;
-  phase_ = Phase::greeting;
   send({.ask = Ask::hello,
         .reason = protocol_version,
         .other = protocol_version,
         .value = options_.process.start,
         .pid = options_.process.pid,
         .command = options_.process.command});
+  phase_ = Phase::greeting;
 }
 
 void Client::disconnected() {
   if (phase_ == Phase::refused) return;
   phase_ = Phase::down;
   out_.clear();
-  let_go();
   restoring_.clear();
   items_.clear();
+  std::erase_if(pending_, [](const auto& p) { return p.second.abandoned; });  // it was for a membership that has ended
   for (auto& [number, pending] : pending_) pending.sent = false;
+  let_go();
   for (auto& [generation, r] : registrations_)
     if (!std::exchange(r.told, true)) give({r.id, r.why, r.reason, r.events, 0, true});
 }
@@ -55,34 +56,34 @@ void Client::let_go() {
       ++at;
       continue;
     }
-    at = pending_.erase(at);
     settled(pending, {.number = pending.request.number, .about = ask, .tgt = pending.request.tgt, .epoch = epoch_});
-    if (closes) return;
+    at = pending_.erase(at);
+    if (closes) return refuse(Refusal::not_member);
   }
 }
 
 /// Wrong from here on: the same words would be said again.
 void Client::refuse(Refusal refusal) {
+  for (auto at = pending_.begin(); at != pending_.end(); at = pending_.erase(at))
+    if (!at->second.abandoned)
+      answers_.push_back({.number = at->first, .refusal = refusal, .about = at->second.request.ask});
   phase_ = Phase::refused;
   refusal_ = refusal;
   out_.clear();
-  for (const auto& [number, pending] : pending_)
-    answers_.push_back({.number = number, .refusal = refusal, .about = pending.request.ask});
-  pending_.clear();
 }
 
 std::optional<Client::Outgoing> Client::poll_transmit() {
   if (out_.empty() && phase_ == Phase::up)
     for (auto& [number, pending] : pending_)
       if (!pending.sent && pending.again == never) {
-        pending.sent = true;
         out_.push_back(pending.request);
+        pending.sent = true;
         break;
       }
   if (out_.empty()) return std::nullopt;
-  const Request request = out_.front();
+  Outgoing next{emit(out_.front()), out_.front().ask == Ask::open && options_.shared};
   out_.pop_front();
-  return Outgoing{emit(request), request.ask == Ask::open && options_.shared};
+  return next;
 }
 
 void Client::handle_message(Instant now, ConstBytes octets) {
@@ -105,22 +106,24 @@ void Client::greeted(const Answer& answer) {
     phase_ = Phase::up;
     return;
   }
-  phase_ = Phase::opening;
   std::uint16_t flags = 0;
   if (options_.create || was_member_) flags |= Request::create;
   if (options_.exclusive && !was_member_) flags |= Request::exclusive;
   if (options_.shared) flags |= Request::shared;
   send({.ask = Ask::open, .flags = flags, .value = options_.device});
+  phase_ = Phase::opening;
 }
 
 void Client::opened(const Answer& answer) {
   if (answer.refusal != Refusal::none) return refuse(answer.refusal);
   was_member_ = true;
-  phase_ = Phase::restoring;
   declare();
+  phase_ = restoring_.empty() ? Phase::up : Phase::restoring;
 }
 
 void Client::declare() {
+  out_.clear();  // of an attempt that lacked memory
+  restoring_.clear();
   for (const auto& [ask, numbers] : {std::pair(Ask::add_srq, &srqs_), {Ask::note_other, &others_}})
     for (const std::uint32_t number : *numbers) {
       restoring_[++last_number_] = 0;
@@ -140,7 +143,6 @@ void Client::declare() {
     restoring_[request.number] = generation;
     out_.push_back(std::move(request));
   }
-  if (restoring_.empty()) phase_ = Phase::up;
 }
 
 void Client::restored(const Answer& answer) {
@@ -169,34 +171,78 @@ void Client::on(Instant now, const Answer& answer) {
   if (restoring_.contains(answer.number)) return restored(answer);
   const auto found = pending_.find(answer.number);
   if (found == pending_.end()) return too_late(answer);
+  if (found->second.abandoned) {
+    take_back(found->second.request, answer);
+    pending_.erase(answer.number);  // if the membership has not ended, and all with it
+    return;
+  }
   if (try_again(found->second, answer, now)) {
     found->second.sent = false;
     found->second.again = after(now, options_.retry);
     return;
   }
-  const Pending pending = std::move(found->second);
+  settled(found->second, answer);
   pending_.erase(found);
-  settled(pending, answer);
+  if (answer.about == Ask::close && answer.refusal == Refusal::none) refuse(Refusal::not_member);
 }
 
 /// Its user was told that it had timed out, and counts on nothing having happened.
 void Client::too_late(const Answer& answer) {
-  const bool joined = answer.about == Ask::create || answer.about == Ask::enlist;
-  if (answer.refusal != Refusal::none || !joined || registrations_.contains(answer.tgt.generation)) return;
-  send({.ask = Ask::unregister, .tgt = answer.tgt});
+  if (answer.refusal != Refusal::none) return;
+  if (answer.about == Ask::unregister) return forget(answer.tgt);  // what has happened cannot be taken back
+  if (answer.about == Ask::close) return refuse(Refusal::not_member);
+  const bool joined = answer.about == Ask::create || answer.about == Ask::enlist || answer.about == Ask::publish;
+  if (joined && !registrations_.contains(answer.tgt.generation)) send({.ask = Ask::unregister, .tgt = answer.tgt});
 }
 
-/// What another member is making, or may yet declare, will be there or not in a moment.
-bool Client::try_again(const Pending& pending, const Answer& answer, Instant now) const {
-  const Request& r = pending.request;
+/// The same where memory lacked: what was asked is still known.
+void Client::take_back(const Request& asked, const Answer& answer) {
+  if (answer.refusal != Refusal::none) return;
+  if (asked.ask == Ask::add_srq && !srqs_.contains(asked.other))
+    return send({.ask = Ask::remove_srq, .other = asked.other});
+  if (asked.ask == Ask::remove_srq) srqs_.erase(asked.other);
+  if (asked.ask == Ask::modify && registrations_.contains(answer.tgt.generation)) remember(answer);
+  too_late(answer);
+}
+
+void Client::abandon(std::uint64_t number) noexcept {
+  const auto found = pending_.find(number);
+  if (found == pending_.end()) return;
+  if (!found->second.sent) {
+    pending_.erase(found);
+    return;
+  }
+  found->second.abandoned = true;
+  found->second.deadline = found->second.again = never;
+}
+
+bool Client::has_abandoned() const {
+  return std::any_of(pending_.begin(), pending_.end(), [](const auto& p) { return p.second.abandoned; });
+}
+
+bool may_pass(const Request& r) {
   const bool own_fault = r.ask == Ask::close || (r.ask == Ask::modify && r.state == State::reset) ||
                          (r.ask == Ask::create && r.tgt.qpn != 0) || r.ask == Ask::publish || r.ask == Ask::list;
-  return answer.refusal == Refusal::busy && !own_fault && after(now, options_.retry) < pending.deadline;
+  return !own_fault;
 }
 
+bool Client::try_again(const Pending& pending, const Answer& answer, Instant now) const {
+  return answer.refusal == Refusal::busy && may_pass(pending.request) && after(now, options_.retry) < pending.deadline;
+}
+
+/// All of it, or nothing if memory lacks.
 void Client::settled(const Pending& pending, const Answer& answer) {
-  Answer out = answer;
-  const Request& asked = pending.request;
+  answers_.push_back(answer);
+  try {
+    take(pending.request, answer);
+  } catch (...) {
+    answers_.pop_back();
+    throw;
+  }
+}
+
+/// Asks for memory once at most, before anything is changed.
+void Client::take(const Request& asked, const Answer& answer) {
   const bool good = answer.refusal == Refusal::none;
   switch (asked.ask) {
     case Ask::create:
@@ -210,7 +256,7 @@ void Client::settled(const Pending& pending, const Answer& answer) {
       const auto known = registration_of(asked.tgt);
       const TgtId id = known == registrations_.end() ? asked.tgt : known->second.id;
       if (good || answer.refusal == Refusal::gone) {
-        out.value += std::erase_if(events_, [&id](const Event& e) { return e.tgt == id; });
+        answers_.back().value += std::erase_if(events_, [&id](const Event& e) { return e.tgt == id; });
         forget(id);
       }
       break;
@@ -230,12 +276,10 @@ void Client::settled(const Pending& pending, const Answer& answer) {
         events_.clear();
         lost_ = false;
         was_member_ = false;
-        refuse(Refusal::not_member);
       }
       break;
     default: break;
   }
-  answers_.push_back(out);
 }
 
 void Client::remember(const Answer& a) {
@@ -274,11 +318,16 @@ void Client::on(const Event& event) {
   give(event);
 }
 
-void Client::give(Event event) {
-  if (events_.size() >= options_.events_max || event.kind == EventKind::events_lost)
+void Client::give(Event event) noexcept {
+  if (events_.size() >= options_.events_max || event.kind == EventKind::events_lost) {
     lost_ = true;
-  else
+    return;
+  }
+  try {
     events_.push_back(event);
+  } catch (...) {
+    lost_ = true;  // as of a queue that is full
+  }
 }
 
 // ---- the user ----------------------------------------------------------------------------------------------------

@@ -24,6 +24,9 @@ struct ClientOptions {
   std::uint32_t events_max = 1024;                 ///< not taken; beyond, events_lost
 };
 
+/// Whether a refusal `busy` of it may be over in a moment: another member is making what it asks for, or may yet declare it.
+bool may_pass(const Request& request);
+
 class Client {
  public:
   enum class Phase : std::uint8_t { down, greeting, opening, restoring, up, refused };
@@ -43,8 +46,13 @@ class Client {
   // ---- its user
   /// The number of the answer. Errors: no_memory; what the broker refused the member for.
   Result<std::uint64_t> ask(Instant now, Request request);
+  /// Nobody waits for the answer any more: memory lacked. What it will have done is taken back, as far as that goes.
+  void abandon(std::uint64_t number) noexcept;
+  /// Some of those are with the broker still.
+  bool has_abandoned() const;
   std::optional<Answer> poll_answer();
   std::optional<Event> poll_event();
+  bool has_events() const { return lost_ || !events_.empty(); }
   /// Those of lists.
   std::optional<Item> poll_item();
 
@@ -63,6 +71,7 @@ class Client {
     Request request{};
     Instant deadline = never, again = never;
     bool sent = false;
+    bool abandoned = false;  // nobody waits for its answer
   };
   /// As it would be declared.
   struct Registration {
@@ -82,14 +91,16 @@ class Client {
   void opened(const Answer& answer);
   void restored(const Answer& answer);
   void settled(const Pending& pending, const Answer& answer);
+  void take(const Request& asked, const Answer& answer);
   void too_late(const Answer& answer);
+  void take_back(const Request& asked, const Answer& answer);
   void remember(const Answer& answer);
   void forget(TgtId id);
   void let_go();
   std::map<std::uint64_t, Registration>::iterator registration_of(TgtId id);
   void refuse(Refusal refusal);
   void declare();
-  void give(Event event);
+  void give(Event event) noexcept;
   bool try_again(const Pending& pending, const Answer& answer, Instant now) const;
   void send(Request request);
 

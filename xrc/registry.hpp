@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "parley/xrc.hpp"
+#include "xrc/store.hpp"
 
 namespace parley::xrc {
 
@@ -77,10 +78,25 @@ struct Declared {
 /// What becomes of a packet that names a shared receive queue.
 enum class Route : std::uint8_t { delivered, not_ready, no_such_srq, srq_of_other_domain };
 
-class Registry {
+/// S: where it is kept, xrc/store.hpp.
+template <class S>
+class BasicRegistry {
  public:
   /// Errors: Refusal::invalid.
-  static Result<Registry> create(Instant now, const RegistryOptions& options = {});
+  template <class Self = BasicRegistry>
+  static Result<Self> create(Instant now, const RegistryOptions& options = {}) {
+    if (!is_sensible(options)) return tl::unexpected(Error(Refusal::invalid));
+    return Self(now, options);
+  }
+  /// Where it stays: in the root of an arena, within a transaction. `options` are sensible.
+  static BasicRegistry& create_at(void* place, Instant now, const RegistryOptions& options) {
+    return *new (place) BasicRegistry(now, options);
+  }
+  static bool is_sensible(const RegistryOptions& options);
+  /// Octets from its beginning that may change.
+  std::uint32_t changing_size() const {
+    return static_cast<std::uint32_t>(reinterpret_cast<const char*>(&options_) - reinterpret_cast<const char*>(this));
+  }
 
   // ---- members. Errors of all that take one: not_member, stale_epoch.
 
@@ -91,15 +107,14 @@ class Registry {
   /// R5: its process has ended, by whatever cause.
   void dead(Instant now, MemberId member);
 
-  // ---- TGT queue pairs. Errors of all that take one: not_found, gone, other_domain.
+  // ---- TGT queue pairs. Errors of all that take one: not_found, gone, other_domain, busy (it may yet be declared).
 
   /// R1. Errors: busy (the peer's is reserved by another member, or may yet be declared; the number rests), invalid (qpn),
   /// no_memory.
   Result<Created> create(Instant now, MemberId member, const CreateParameters& parameters);
   /// Of one that was reserved. `qpn`: 0 keeps the assigned one. Errors: state, busy, invalid.
   Result<TgtId> publish(Instant now, MemberId member, TgtId id, std::uint32_t qpn = 0);
-  /// Errors: state (it has failed), busy (it may yet be declared), no_memory. Generation 0: whichever has the number now;
-  /// wrong_type.
+  /// Errors: state (it has failed), no_memory. Generation 0: whichever has the number now; wrong_type.
   Result<Registered> enlist(Instant now, MemberId member, TgtId id);
   /// R3, R4, E3. Returns how many events were thrown away with it. Errors: not_registered. Generation 0 as above.
   Result<std::uint32_t> unregister(Instant now, MemberId member, TgtId id);
@@ -145,6 +160,8 @@ class Registry {
   bool is_registered(MemberId member, TgtId id) const;
   std::uint64_t device_of(MemberId member) const;  ///< of its domain; 0 for no member
   std::vector<DomainView> domains(Instant now) const;
+  /// Of all domains: who they are, and nothing else of them.
+  std::vector<MemberView> members() const;
   const Counters& counters() const { return counters_; }
   std::size_t tgt_count() const { return tgts_.size(); }
   std::size_t resting_count() const { return resting_.size(); }
@@ -155,32 +172,42 @@ class Registry {
   const RegistryOptions& options() const { return options_; }
 
  private:
+  template <class K, class V>
+  using Map = typename S::template Map<K, V>;
+  template <class K>
+  using Set = typename S::template Set<K>;
+  template <class K>
+  using SortedSet = typename S::template SortedSet<K>;
+  template <class T>
+  using Deque = typename S::template Deque<T>;
+
   struct Tgt {
     TgtId id{};
     std::uint64_t domain = 0;
     State state = State::reset;
     State kept = State::reset;  // of linger: what it goes back to
+    bool awaited = false;       // by a new registry: nobody is registered, and somebody may yet declare it
     AttributeDigests attributes{};
     std::optional<Peer> peer{};
     EventKind why = EventKind::none;
     std::uint32_t reason = 0;
     std::uint64_t events = 0, why_sequence = 0;
-    std::set<std::uint64_t> registrants{};  // members; registrations_max in all
+    Set<std::uint64_t> registrants{};  // members; registrations_max in all
     Instant made{}, deadline = never;
   };
   struct Member {
     std::uint64_t domain = 0;
-    Process process{};
-    std::set<std::uint64_t> registrations{};  // generations
-    std::set<std::uint32_t> srqs{}, others{};
-    std::deque<Event> events{};  // events_max
+    typename S::ProcessRecord process{};
+    Set<std::uint64_t> registrations{};  // generations
+    Set<std::uint32_t> srqs{}, others{};
+    Deque<Event> events{};  // events_max
     bool lost = false, announced = false;
   };
   struct Domain {
     std::optional<DomainKey> key{};
     std::uint64_t device = 0;
-    std::set<std::uint64_t> members{}, tgts{};  // numbers, generations
-    std::map<Peer, std::uint64_t> peers{};      // of those that may be registered with
+    Set<std::uint64_t> members{}, tgts{};  // numbers, generations
+    Map<Peer, std::uint64_t> peers{};      // of those that may be registered with
   };
   struct Resting {
     TgtId id{};
@@ -189,7 +216,15 @@ class Registry {
   };
   using Found = Result<std::uint64_t>;  // a generation
 
-  Registry(Instant now, const RegistryOptions& options);
+  BasicRegistry(Instant now, const RegistryOptions& options);
+
+  /// In ascending order, and not to be changed by what is done about them.
+  template <class Numbers>
+  static std::vector<std::uint64_t> listed(const Numbers& numbers) {
+    std::vector<std::uint64_t> out(numbers.begin(), numbers.end());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
 
   Result<void> check(MemberId member) const;
   Found locate(Instant now, std::uint64_t domain, TgtId id) const;
@@ -208,9 +243,15 @@ class Registry {
   void set_deadline(Tgt& tgt, Instant at);
   Result<void> step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason);
   void merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& declared);
-  Result<void> note(std::map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number);
+  Result<void> note(Map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number);
   std::uint32_t purge(std::uint64_t number, std::uint64_t generation);
   void end(Instant now, Tgt& tgt);
+  void take_out(Tgt& tgt);
+  Instant grace_end(Instant now, State state) const;
+  /// By a member that has not spoken yet.
+  bool may_be_declared(Instant now, const Tgt& tgt) const {
+    return recovering(now) && tgt.id.generation >> 32 < options_.epoch;
+  }
   void enter(Instant now, Tgt& tgt, State state, EventKind kind, std::uint32_t reason);
   void tell(Tgt& tgt, EventKind kind, std::uint32_t reason);
   void give(std::uint64_t number, Event event);
@@ -218,23 +259,25 @@ class Registry {
   TgtView view(Instant now, const Tgt& tgt) const;
   bool recovering(Instant now) const { return now < recovery_until_; }
 
-  RegistryOptions options_;
-  std::map<std::uint64_t, Domain> domains_;                // domains_max
-  std::map<DomainKey, std::uint64_t> keys_;                // of shared ones
-  std::map<std::uint64_t, Member> members_;                // members_max
-  std::map<std::uint64_t, Tgt> tgts_;                      // by generation; tgts_max
-  std::map<std::uint32_t, std::uint64_t> numbers_;         // of tgts_: number to generation
-  std::map<std::uint32_t, Resting> resting_;               // resting_max
-  std::deque<std::pair<Instant, std::uint32_t>> rests_;    // of resting_, in the order of their ends
-  std::map<std::uint32_t, std::uint64_t> srqs_, others_;   // number to member; srqs_max each
-  std::set<std::pair<Instant, std::uint64_t>> deadlines_;  // of tgts_
-  std::deque<MemberId> waiting_;                           // members_max
-  std::deque<TgtId> ended_;                                // tgts_max: create() waits for whoever takes them
+  Map<std::uint64_t, Domain> domains_;                      // domains_max
+  Map<DomainKey, std::uint64_t> keys_;                      // of shared ones
+  Map<std::uint64_t, Member> members_;                      // members_max
+  Map<std::uint64_t, Tgt> tgts_;                            // by generation; tgts_max
+  Map<std::uint32_t, std::uint64_t> numbers_;               // of tgts_: number to generation
+  Map<std::uint32_t, Resting> resting_;                     // resting_max
+  Deque<std::pair<Instant, std::uint32_t>> rests_;          // of resting_, in the order of their ends
+  Map<std::uint32_t, std::uint64_t> srqs_, others_;         // number to member; srqs_max each
+  SortedSet<std::pair<Instant, std::uint64_t>> deadlines_;  // of tgts_
+  Deque<MemberId> waiting_;                                 // members_max
+  Deque<TgtId> ended_;                                      // tgts_max: create() waits for whoever takes them
   Counters counters_;
   std::size_t lingering_ = 0, registrations_ = 0;
   std::uint64_t last_generation_, last_member_ = 0, last_domain_ = 0;
   std::uint32_t qpn_next_;
+  RegistryOptions options_;  // last, as it stays what it is, with recovery_until_
   Instant recovery_until_;
 };
+
+using Registry = BasicRegistry<HeapStore>;
 
 }  // namespace parley::xrc

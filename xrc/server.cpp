@@ -3,29 +3,11 @@
 
 #include <algorithm>
 
+#include "xrc/desk.hpp"
+
 namespace parley::xrc {
-namespace {
-
-Answer no(Refusal refusal) { return {.refusal = refusal}; }
-template <class T>
-Answer no(const Result<T>& result) {
-  return no(static_cast<Refusal>(result.error().code().value()));
-}
-Answer yes() { return {}; }
-
-Answer of_view(const TgtView& v) {
-  return {.flags = static_cast<std::uint16_t>(v.peer ? Answer::has_peer : 0),
-          .state = v.state,
-          .why = v.why,
-          .reason = v.reason,
-          .tgt = v.id,
-          .value = static_cast<std::uint64_t>(v.age.count()),
-          .peer = v.peer.value_or(Peer{}),
-          .attributes = v.attributes,
-          .events = v.events};
-}
-
-}  // namespace
+using desk::no;
+using desk::yes;
 
 // ---- connections -------------------------------------------------------------------------------------------------
 
@@ -56,6 +38,11 @@ bool Server::takes_input(ConnectionNumber number) const {
   return found != connections_.end() && !found->second.over && found->second.answers.size() < options_.answers_max;
 }
 
+bool Server::wants_file(ConnectionNumber number) const {
+  const auto found = connections_.find(number);
+  return found == connections_.end() || !found->second.member;
+}
+
 bool Server::is_over(ConnectionNumber number) const {
   const auto found = connections_.find(number);
   return found == connections_.end() || found->second.over;
@@ -65,17 +52,24 @@ void Server::wake(ConnectionNumber number, Connection& connection) {
   if (!std::exchange(connection.waiting, true)) waiting_.push_back(number);
 }
 
+/// Who is told of something is told before the one that asked for it has its answer: if the broker dies between the two, those
+/// that were told know of it, and the other asks again.
 void Server::answer(ConnectionNumber number, Answer answer) {
+  wake_members();
   Connection& connection = connections_.at(number);
   answer.epoch = registry_.options().epoch;
   connection.answers.push_back(std::move(answer));
   wake(number, connection);
 }
 
-std::optional<ConnectionNumber> Server::poll_waiting() {
+void Server::wake_members() {
   while (const auto member = registry_.poll_waiting())
     if (const auto owner = by_member_.find(member->number); owner != by_member_.end())
       wake(owner->second, connections_.at(owner->second));
+}
+
+std::optional<ConnectionNumber> Server::poll_waiting() {
+  wake_members();
   if (waiting_.empty()) return std::nullopt;
   const ConnectionNumber number = waiting_.front();
   waiting_.pop_front();
@@ -88,6 +82,10 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
   if (found == connections_.end()) return std::nullopt;
   Connection& c = found->second;
   if (!c.answers.empty()) {
+    // Its own event too: it may be the only one that can tell the next broker.
+    const Ask about = c.answers.front().about;
+    if (c.member && (about == Ask::report || about == Ask::report_device || about == Ask::modify))
+      if (const auto event = registry_.poll_event(*c.member)) return emit(*event);
     const Bytes out = emit(c.answers.front());
     c.answers.pop_front();
     return out;
@@ -96,7 +94,7 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
     const TgtId id = *c.changed.begin();
     c.changed.erase(c.changed.begin());
     if (!registry_.is_registered(*c.member, id)) continue;
-    Answer note = known(now, *c.member, id, false);
+    Answer note = Desk(registry_, now, *c.member).known(id, false);
     note.about = Ask::query;
     note.epoch = registry_.options().epoch;
     return emit(note);
@@ -175,7 +173,7 @@ Answer Server::open(Instant now, Connection& c, ConnectionNumber number, const R
                    .process = c.process};
   if ((r.flags & Request::shared) != 0) {
     if (!file) return no(Refusal::bad_descriptor);
-    if (c.credentials.uid != 0 && file->uid != c.credentials.uid && !file->shared) return no(Refusal::not_permitted);
+    if (!file->lets_in(c.credentials.uid)) return no(Refusal::not_permitted);
     p.key = DomainKey{r.value, file->st_dev, file->st_ino};
   }
   const auto member = registry_.open(now, p);
@@ -193,62 +191,18 @@ Answer Server::kill(Instant now, const Connection& c, const Request& r) {
 
 Answer Server::serve_member(Instant now, Connection& c, const Request& r) {
   const MemberId member = *c.member;
-  switch (r.ask) {
-    case Ask::close: {
-      const auto closed = registry_.close(now, member, (r.flags & Request::force) != 0);
-      if (!closed) return no(closed);
-      by_member_.erase(member.number);
-      c.member.reset();
-      c.changed.clear();
-      return yes();
-    }
-    case Ask::add_srq: {
-      const auto done = registry_.add_srq(member, r.other);
-      return done ? yes() : no(done);
-    }
-    case Ask::remove_srq: {
-      const auto done = registry_.remove_srq(member, r.other);
-      return done ? yes() : no(done);
-    }
-    case Ask::note_other: {
-      const auto done = registry_.note_other(member, r.other);
-      return done ? yes() : no(done);
-    }
-    case Ask::report:
-    case Ask::report_device:
-    case Ask::route: return serve_said(now, member, r);
-    default: return serve_tgt(now, member, r);
+  Desk desk(registry_, now, member);
+  const Answer out = desk.serve(r);
+  if (r.ask == Ask::close && out.refusal == Refusal::none) {
+    by_member_.erase(member.number);
+    c.member.reset();
+    c.changed.clear();
   }
-}
-
-/// What a member's own device says. Of what it is not registered with it can know nothing.
-Answer Server::serve_said(Instant now, MemberId member, const Request& r) {
-  if (r.ask == Ask::report_device) {
-    if (r.kind != EventKind::device_failed && r.kind != EventKind::device_removed) return no(Refusal::invalid);
-    registry_.report_device(now, registry_.device_of(member), r.kind, r.reason);
-    return yes();
-  }
-  if (const auto known = registry_.query(now, member, r.tgt); !known) return no(known);
-  if (!registry_.is_registered(member, r.tgt)) return no(Refusal::not_registered);
-  if (r.ask == Ask::route) {
-    const auto route = registry_.route(r.tgt, r.other);
-    return route ? Answer{.value = static_cast<std::uint64_t>(*route)} : no(route);
-  }
-  if (r.kind == EventKind::killed) return no(Refusal::not_permitted);
-  const auto done = registry_.report(now, r.tgt, r.kind, r.reason);
-  return done ? yes() : no(done);
-}
-
-/// All of it, so that the member can declare it to a broker that comes after this one.
-Answer Server::known(Instant now, MemberId member, TgtId id, bool already) const {
-  const auto view = registry_.query(now, member, id);
-  if (!view) return no(view);
-  Answer out = of_view(*view);
-  if (already) out.flags |= Answer::already;
+  if (desk.changed()) changed(now, member, *desk.changed());
   return out;
 }
 
-/// The others are told before the answer goes, for the same reason.
+/// The others are told before the answer goes, so that they can declare it to a broker that comes after this one.
 void Server::changed(Instant now, MemberId by, TgtId id) {
   const auto view = registry_.query(now, by, id);
   if (!view) return;
@@ -257,55 +211,6 @@ void Server::changed(Instant now, MemberId by, TgtId id) {
     const ConnectionNumber number = by_member_.at(member);
     connections_.at(number).changed.insert(view->id);
     wake(number, connections_.at(number));
-  }
-}
-
-Answer Server::serve_tgt(Instant now, MemberId member, const Request& r) {
-  const std::optional<Peer> peer = (r.flags & Request::has_peer) != 0 ? std::optional(r.peer) : std::nullopt;
-  switch (r.ask) {
-    case Ask::create: {
-      const auto made =
-          registry_.create(now, member, {.peer = peer, .qpn = r.tgt.qpn, .reserve = (r.flags & Request::reserve) != 0});
-      return made ? known(now, member, made->id, made->existing) : no(made);
-    }
-    case Ask::publish: {
-      const auto id = registry_.publish(now, member, r.tgt, r.other);
-      return id ? Answer{.state = State::reset, .tgt = *id} : no(id);
-    }
-    case Ask::enlist: {
-      const auto joined = registry_.enlist(now, member, r.tgt);
-      return joined ? known(now, member, joined->id, joined->already) : no(joined);
-    }
-    case Ask::unregister: {
-      const auto purged = registry_.unregister(now, member, r.tgt);
-      return purged ? Answer{.tgt = r.tgt, .value = *purged} : no(purged);
-    }
-    case Ask::modify: {
-      const auto done = registry_.modify(now, member, r.tgt, r.state, r.value);
-      if (!done) return no(done);
-      if (!*done) changed(now, member, r.tgt);
-      return known(now, member, r.tgt, *done);
-    }
-    case Ask::query: {
-      const auto view = registry_.query(now, member, r.tgt);
-      return view ? of_view(*view) : no(view);
-    }
-    case Ask::find: {
-      const auto id = registry_.find(member, r.peer);
-      return id ? Answer{.tgt = *id} : no(id);
-    }
-    case Ask::restore: {
-      const auto joined = registry_.restore(now, member,
-                                            {.id = r.tgt,
-                                             .state = r.state,
-                                             .peer = peer,
-                                             .attributes = r.attributes,
-                                             .why = r.kind,
-                                             .reason = r.reason,
-                                             .events = r.events});
-      return joined ? known(now, member, joined->id, joined->already) : no(joined);
-    }
-    default: return no(Refusal::unsupported);
   }
 }
 

@@ -31,6 +31,8 @@ struct FileFacts {
   std::uint64_t st_dev = 0, st_ino = 0;
   std::uint32_t uid = 0;
   bool shared = false;  ///< others than its owner may write to it
+  /// Whose file it is decides who may share the domain.
+  bool lets_in(std::uint32_t user) const { return user == 0 || uid == user || shared; }
 };
 
 class Server {
@@ -45,7 +47,10 @@ class Server {
 
   /// False: it has answers that it does not take, or is about to be closed.
   bool takes_input(ConnectionNumber number) const;
-  /// The next message for it: answers first, in the order of the requests; one to request 0 is news of a queue pair.
+  /// It is no member yet: a file may come with its next message.
+  bool wants_file(ConnectionNumber number) const;
+  /// The next message for it: answers first, in the order of the requests, except that those to reports and modifications come
+  /// behind its events; one to request 0 is news of a queue pair.
   std::optional<Bytes> poll_transmit(Instant now, ConnectionNumber number);
   /// Connections that have something to be sent, each once, since it was last said.
   std::optional<ConnectionNumber> poll_waiting();
@@ -80,6 +85,7 @@ class Server {
   };
 
   void answer(ConnectionNumber number, Answer answer);
+  void wake_members();
   void wake(ConnectionNumber number, Connection& connection);
   Answer serve(Instant now, Connection& c, ConnectionNumber number, const Request& r,
                const std::optional<FileFacts>& file);
@@ -87,9 +93,6 @@ class Server {
   Answer open(Instant now, Connection& c, ConnectionNumber number, const Request& r,
               const std::optional<FileFacts>& file);
   Answer serve_member(Instant now, Connection& c, const Request& r);
-  Answer serve_tgt(Instant now, MemberId member, const Request& r);
-  Answer serve_said(Instant now, MemberId member, const Request& r);
-  Answer known(Instant now, MemberId member, TgtId id, bool already) const;
   void changed(Instant now, MemberId by, TgtId id);
   Answer kill(Instant now, const Connection& c, const Request& r);
   std::optional<Item> next_item(Listing& list) const;

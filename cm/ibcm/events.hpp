@@ -101,6 +101,9 @@ struct DisconnectRequested {
   ConnectionId id = 0;
   wire::ib::PrivateData<220> private_data{};
 };
+/// Disconnected::why.received where a request of the peer showed that it has forgotten the connection (REJ 10).
+inline constexpr std::string_view stale_words = "a request of the same peer with the same queue pair or ID";
+
 /// An established connection has ended, in whatever way; TimewaitExit follows.
 struct Disconnected {
   ConnectionId id = 0;

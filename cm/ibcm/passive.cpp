@@ -145,7 +145,7 @@ void Agent::Body::stale(Instant now, Connection& old, const Gid& from) {
   // A CA GUID is no secret: only the peer itself ends its connections.
   if (options_.check_source_gid && from != old.to.destination) return;
   if (old.state != State::established) return;
-  old.why = broken(State::established, Errc::peer_reset, "a request of the same peer with the same queue pair or ID",
+  old.why = broken(State::established, Errc::peer_reset, std::string(stale_words),
                    "the peer was started again, or lost track of the connection; set it up again");
   begin_disconnect(now, old, {});
 }

@@ -10,8 +10,7 @@
 namespace parley::verbs {
 
 int to_ibv(Access access);
-/// Errors: unsupported (a type that libibverbs makes by other means).
-Result<ibv_qp_type> to_ibv(QpType type);
+ibv_qp_type to_ibv(QpType type);
 QpState from_ibv(ibv_qp_state state);
 ibv_ah_attr to_ibv(const AhAttr& attr);
 AhAttr from_ibv(const ibv_ah_attr& attr);

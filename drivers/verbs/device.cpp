@@ -67,6 +67,8 @@ DeviceAttr attr_of(const ibv_context& context, const ibv_device_attr& from) {
   out.qp_types = iwarp ? std::vector{QpType::rc} : std::vector{QpType::rc, QpType::uc, QpType::ud};
   out.imm_data = !iwarp;
   out.address_handles = !iwarp;
+  out.xrc = !iwarp && (from.device_cap_flags & IBV_DEVICE_XRC) != 0;
+  if (out.xrc) out.qp_types.insert(out.qp_types.end(), {QpType::xrc_ini, QpType::xrc_tgt});
   const auto positive = [](int n) { return static_cast<std::uint32_t>(std::max(n, 0)); };
   out.max_pd = positive(from.max_pd);
   out.max_mr = positive(from.max_mr);
@@ -117,7 +119,7 @@ NicDevice::~NicDevice() {
 }
 
 bool NicDevice::idle() const {
-  return qps_ == 0 && srqs_.empty() && mrs_.empty() &&
+  return qps_ == 0 && srqs_.empty() && mrs_.empty() && xrcds_.empty() &&
          std::all_of(cqs_.begin(), cqs_.end(), [](const auto& entry) { return entry.second.expired(); });
 }
 
@@ -222,11 +224,11 @@ bool NicDevice::owns(const QpInit& init) const {
 
 Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_srq(const SrqInit& init) {
   if (released()) return removed();
-  if (init.xrcd != nullptr) return fail(Errc::unsupported, "XRC is not there on real NICs in this version");
   if (auto capacity = nic::check_capacity(init.capacity, std::max(attr_.max_srq_wr, 1U)); !capacity)
     return tl::unexpected(capacity.error());
   Pd* pd = find_pd(init.pd);
   if (pd == nullptr) return fail(Errc::invalid_argument, "SrqInit::pd is {a}, which is no protection domain", init.pd);
+  if (init.xrcd != nullptr) return create_xrc_srq(init);
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = static_cast<std::uint32_t>(init.capacity);
   attr.attr.max_sge = std::max(attr_.max_sge, 1U);
@@ -243,8 +245,7 @@ Result<std::unique_ptr<QueuePair>> NicDevice::create_qp(const QpInit& init) {
 
 Result<std::unique_ptr<Qp>> NicDevice::make_qp(const QpInit& init) {
   if (released()) return removed();
-  const auto type = to_ibv(init.type);
-  if (!type) return tl::unexpected(type.error());
+  if (init.type == QpType::xrc_ini || init.type == QpType::xrc_tgt) return make_xrc_qp(init);
   if (std::find(attr_.qp_types.begin(), attr_.qp_types.end(), init.type) == attr_.qp_types.end())
     return fail(Errc::unsupported, "QpInit::type is not one of the device's (DeviceAttr::qp_types)");
   Pd* pd = find_pd(init.pd);
@@ -265,7 +266,7 @@ Result<std::unique_ptr<Qp>> NicDevice::make_qp(const QpInit& init) {
   attr.send_cq = send_cq->cq;
   attr.recv_cq = recv_cq->cq;
   attr.srq = srq != nullptr ? srq->srq() : nullptr;
-  attr.qp_type = *type;
+  attr.qp_type = to_ibv(init.type);
   attr.sq_sig_all = 1;
   attr.cap.max_send_wr = std::max(init.max_send_wr, 1U);
   attr.cap.max_recv_wr = srq != nullptr ? 0 : std::max(init.max_recv_wr, 1U);
@@ -274,10 +275,6 @@ Result<std::unique_ptr<Qp>> NicDevice::make_qp(const QpInit& init) {
   ibv_qp* qp = ibv_create_qp(pd->pd, &attr);
   if (qp == nullptr) return refused(errno, "ibv_create_qp: errno {a}");
   return std::make_unique<Qp>(*this, init, qp, std::move(send_cq), std::move(recv_cq));
-}
-
-Result<std::unique_ptr<XrcDomain>> NicDevice::open_xrcd() {
-  return fail(Errc::unsupported, "XRC is not there on real NICs in this version");
 }
 
 Result<std::unique_ptr<AddressHandle>> NicDevice::create_ah(PdHandle handle, const AhAttr& attr) {
@@ -370,6 +367,10 @@ void NicDevice::handle(const ibv_async_event& event) {
       event.event_type == IBV_EVENT_QP_ACCESS_ERR)
     broken_.emplace_back(event.element.qp->qp_num, WcStatus::fatal_err);
   if (event.event_type == IBV_EVENT_COMM_EST) reached_.push_back(event.element.qp->qp_num);
+  if (event.event_type == IBV_EVENT_COMM_EST || event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED ||
+      event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
+      event.event_type == IBV_EVENT_QP_ACCESS_ERR)
+    tell_target(event);
   if (event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED) return;
   const auto at = std::find_if(srqs_.begin(), srqs_.end(), [&](const Srq* s) { return s->srq() == event.element.srq; });
   if (at != srqs_.end()) async_.push_back(SrqLimitReached{*at});

@@ -16,6 +16,10 @@ namespace parley::verbs {
 
 class Qp;
 class Srq;
+class Xrcd;
+
+/// "the device rxe0 has no XRC (...)", for ever.
+std::string_view no_xrc(const std::string& device);
 
 class NicDevice final : public Device {
  public:
@@ -37,7 +41,9 @@ class NicDevice final : public Device {
   Result<std::unique_ptr<SharedReceiveQueue>> create_srq(const SrqInit& init) override;
   using Device::create_srq;
   Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) override;
-  Result<std::unique_ptr<XrcDomain>> open_xrcd() override;
+  Result<std::unique_ptr<XrcDomain>> open_xrcd(const XrcdInit& init) override;
+  using Device::open_xrcd;
+  Result<std::unique_ptr<QueuePair>> open_qp(XrcDomain& domain, std::uint32_t qp_num) override;
   Result<std::unique_ptr<AddressHandle>> create_ah(PdHandle pd, const AhAttr& attr) override;
   std::optional<AsyncEvent> poll_async_event() override;
   DeviceAttr query() const override { return attr_; }
@@ -85,6 +91,7 @@ class NicDevice final : public Device {
  private:
   friend class Qp;
   friend class Srq;
+  friend class Xrcd;
   struct Pd {
     ibv_pd* pd = nullptr;
     std::uint32_t users = 0;
@@ -102,6 +109,14 @@ class NicDevice final : public Device {
   void complete(HwCq& hw, const ibv_wc& wc);
   void handle(const ibv_async_event& event);
 
+  // xrc.cpp
+  Result<void> check_xrc() const;
+  Xrcd* find_xrcd(const XrcDomain* domain) const;
+  Result<std::unique_ptr<SharedReceiveQueue>> create_xrc_srq(const SrqInit& init);
+  Result<std::unique_ptr<Qp>> make_xrc_qp(const QpInit& init);
+  void tell_target(const ibv_async_event& event);
+  void forget_target(const Qp* qp);
+
   ibv_context* context_;
   ibv_context* other_;  // librdmacm's; null: none
   bool gone_ = false, node_gone_ = false;
@@ -118,10 +133,25 @@ class NicDevice final : public Device {
   std::unordered_map<ibv_cq*, std::weak_ptr<HwCq>> cqs_;
   std::unordered_map<const CompletionQueue*, std::weak_ptr<HwCq>> cq_of_;
   std::vector<Srq*> srqs_;
+  std::vector<Xrcd*> xrcds_;
+  std::vector<Qp*> targets_;                                // XRC_TGT
   std::vector<std::pair<std::uint32_t, WcStatus>> broken_;  // each failure, in order
   std::vector<std::uint32_t> reached_;
   bool unarmed_ = false, taken_ = false;
-  std::deque<AsyncEvent> async_;  // at most one of each shared receive queue
+  std::deque<AsyncEvent> async_;  // at most one of each kind of each object
+};
+
+/// An XRC domain of the system's, which others may have open too.
+class Xrcd final : public XrcDomain {
+ public:
+  Xrcd(NicDevice& device, ibv_xrcd* handle);
+  ~Xrcd() override;
+  Xrcd(const Xrcd&) = delete;
+  Xrcd& operator=(const Xrcd&) = delete;
+  ibv_xrcd* const xrcd;
+
+ private:
+  NicDevice& device_;
 };
 
 /// Where the datagrams of UD queue pairs go.

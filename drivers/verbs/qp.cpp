@@ -57,7 +57,10 @@ Srq::~Srq() {
       for (std::size_t i = 0; i < capacity_; ++i) cq->ring->release();
   device_.posted_.erase(key_);
   std::erase(device_.srqs_, this);
-  std::erase_if(device_.async_, [this](const AsyncEvent& e) { return std::get<SrqLimitReached>(e).srq == this; });
+  std::erase_if(device_.async_, [this](const AsyncEvent& e) {
+    const auto* limit = std::get_if<SrqLimitReached>(&e);
+    return limit != nullptr && limit->srq == this;
+  });
   --device_.find_pd(pd_)->users;
 }
 
@@ -122,23 +125,25 @@ Qp::Qp(NicDevice& device, const QpInit& init, ibv_qp* qp, std::shared_ptr<HwCq> 
       send_key_(device.next_posted_++),
       recv_key_(device.next_posted_++),
       sends_(std::max(init.max_send_wr, 1U)),
-      receives_(shared_ ? 0 : std::max(init.max_recv_wr, 1U)) {
+      receives_(shared_ || xrc() ? 0 : std::max(init.max_recv_wr, 1U)) {
   device_.posted_[send_key_] = &sends_;
   device_.posted_[recv_key_] = &receives_;
-  ++device_.find_pd(pd_)->users;
+  if (pd_ != 0) ++device_.find_pd(pd_)->users;
+  if (type_ == QpType::xrc_tgt) device_.targets_.push_back(this);
   ++device_.qps_;
 }
 
 Qp::~Qp() {
   // What is still posted completes nowhere any more; what has completed is taken, before a driver forgets it.
-  if (shared_) device_.collect();
+  if (shared_ || type_ == QpType::xrc_tgt) device_.collect();
+  device_.forget_target(this);
   ibv_destroy_qp(qp_);
   device_.posted_.erase(send_key_);
   device_.posted_.erase(recv_key_);
   for (std::size_t i = sends_.open(); i > 0; --i) send_cq_->ring->release();
   for (std::size_t i = receives_.open(); i > 0; --i) recv_cq_->ring->release();
   --device_.qps_;
-  --device_.find_pd(pd_)->users;
+  if (pd_ != 0) --device_.find_pd(pd_)->users;
 }
 
 QpState Qp::state() const {
@@ -165,6 +170,7 @@ QpAttr Qp::query() const {
 }
 
 Result<void> Qp::post_send(const SendWr& wr) {
+  if (type_ == QpType::xrc_tgt) return fail(Errc::unsupported, "an XRC_TGT queue pair has no send queue (IBA §A14)");
   const auto opcode = to_ibv(wr.opcode);
   if (!opcode) return tl::unexpected(opcode.error());
   const bool imm = wr.opcode == SendWr::Opcode::rdma_write_with_imm || wr.opcode == SendWr::Opcode::send_with_imm;
@@ -197,6 +203,7 @@ Result<void> Qp::post_send(const SendWr& wr) {
     args.wr.rdma.remote_addr = wr.remote_addr;
     args.wr.rdma.rkey = wr.rkey;
   }
+  if (type_ == QpType::xrc_ini) args.qp_type.xrc.remote_srqn = wr.remote_srq_num;
   if (sends_.full()) device_.collect();
   if (sends_.full()) return queue_full(sends_.open());
   if (!send_cq_->ring->reserve()) return cq_full();
@@ -212,6 +219,9 @@ Result<void> Qp::post_send(const SendWr& wr) {
 }
 
 Result<void> Qp::post_recv(const RecvWr& wr) {
+  if (xrc())
+    return fail(Errc::unsupported,
+                "XRC queue pairs have no receive queue; post to an XRC shared receive queue (IBA §A14)");
   if (shared_) return fail(Errc::wrong_state, "the queue pair takes its receives from a shared receive queue");
   const auto pieces = pieces_of(wr.sges, device_.attr_.max_sge);
   if (!pieces) return tl::unexpected(pieces.error());

@@ -18,8 +18,9 @@ class Srq final : public SharedReceiveQueue {
   std::size_t available() const override { return posted_.open(); }
   Result<void> modify(const SrqAttr& attr) override;
   SrqAttr query() const override;
-  std::optional<std::uint32_t> srq_num() const override { return std::nullopt; }
+  std::optional<std::uint32_t> srq_num() const override { return number_; }
   ibv_srq* srq() const { return srq_; }
+  void set_number(std::uint32_t number) { number_ = number; }  // of an XRC one
   /// A queue pair's receives from here complete there: all that are posted may do so before anybody polls. Errors:
   /// no_space.
   Result<void> reserve_at(const std::shared_ptr<HwCq>& cq);
@@ -30,12 +31,14 @@ class Srq final : public SharedReceiveQueue {
   ibv_srq* srq_;
   std::size_t capacity_;
   std::uint32_t key_;
+  std::optional<std::uint32_t> number_;
   Posted posted_;
   std::vector<std::weak_ptr<HwCq>> reserved_;  // each queue once
 };
 
 class Qp final : public QueuePair {
  public:
+  /// Without a PD and queues, where an XRC one has none.
   Qp(NicDevice& device, const QpInit& init, ibv_qp* qp, std::shared_ptr<HwCq> send_cq, std::shared_ptr<HwCq> recv_cq);
   ~Qp() override;
   Qp(const Qp&) = delete;
@@ -58,6 +61,7 @@ class Qp final : public QueuePair {
   PdHandle pd_;
   ibv_qp* qp_;
   std::shared_ptr<HwCq> send_cq_, recv_cq_;
+  bool xrc() const { return type_ == QpType::xrc_ini || type_ == QpType::xrc_tgt; }
   bool shared_;  // receives come from a shared receive queue
   std::uint32_t send_key_, recv_key_;
   Posted sends_, receives_;

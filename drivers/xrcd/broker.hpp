@@ -36,6 +36,8 @@ class Broker {
     std::optional<Bytes> unsent{};
     std::uint32_t watched = 0;
     bool ended = false, more = false;  // more: it has something to send still
+    bool talks = false;                // it had several messages the last time
+    unsigned turns = 0;
   };
 
   Broker(const BrokerOptions& options, Tenure tenure, Registry registry, int epoll, int listener);

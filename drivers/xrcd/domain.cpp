@@ -2,78 +2,57 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <map>
+#include <cstdlib>
 #include <utility>
 
-#include "drivers/xrcd/link.hpp"
+#include "drivers/xrcd/membership.hpp"
+#include "drivers/xrcshm/shared_link.hpp"
 
 namespace parley::xrc {
-namespace {
 
-template <class T>
-Result<void> done(const Result<T>& result) {
-  if (!result) return tl::unexpected(result.error());
-  return {};
+// ---- ways to a registry ------------------------------------------------------------------------------------------
+
+std::string_view to_string(Form form) {
+  constexpr std::array<std::string_view, 3> names{"standard", "broker", "shared"};
+  return names.at(static_cast<std::size_t>(form));
 }
 
-Request create_request(const std::optional<Peer>& peer, bool reserve) {
-  return {.ask = Ask::create,
-          .flags = static_cast<std::uint16_t>((peer ? Request::has_peer : 0) | (reserve ? Request::reserve : 0)),
-          .peer = peer.value_or(Peer{})};
+Form form_of(const DomainOptions& options) {
+  const auto named = [](const char* variable) {
+    const char* const value = std::getenv(variable);
+    return value != nullptr && *value != '\0';
+  };
+  if (options.form != Form::standard) return options.form;
+  const bool broker = !options.socket.empty() || (options.segment.empty() && named("PARLEY_XRCD"));
+  return !broker && (!options.segment.empty() || named("PARLEY_XRC_SEGMENT")) ? Form::shared : Form::broker;
 }
 
-/// Puts a list together again.
-class Gathering {
- public:
-  void add(const Item& i) {
-    switch (i.what) {
-      case Item::What::domain:
-        domains_.push_back({.number = i.large[0]});
-        if ((i.flags & Item::shared) != 0) domains_.back().key = DomainKey{i.large[1], i.large[2], i.large[3]};
-        break;
-      case Item::What::member:
-        if (domains_.empty()) break;
-        domains_.back().members.push_back(
-            {.number = i.large[1],
-             .process = {.pid = i.small[0], .uid = i.small[1], .start = i.large[2], .command = i.command},
-             .registrations = i.small[2],
-             .srqs = static_cast<std::uint32_t>(i.large[3] >> 32),
-             .events_waiting = static_cast<std::uint32_t>(i.large[3]),
-             .events_lost = (i.flags & Item::events_lost) != 0});
-        break;
-      case Item::What::tgt:
-        if (domains_.empty()) break;
-        domains_.back().tgts.push_back({.id = {i.small[0], i.large[1]},
-                                        .state = i.state,
-                                        .why = i.why,
-                                        .reason = i.small[1],
-                                        .age = Duration(static_cast<std::int64_t>(i.large[3])),
-                                        .events = i.large[4]});
-        if ((i.flags & Item::has_peer) != 0) domains_.back().tgts.back().peer = Peer{i.large[2], i.small[2]};
-        break;
-      case Item::What::registrant:
-        if (!domains_.empty() && !domains_.back().tgts.empty())
-          domains_.back().tgts.back().registrants.push_back(i.large[1]);
-        break;
-      case Item::What::counter: count(i.small[0], i.large[0]); break;
-    }
-  }
-  Overview take(std::uint32_t epoch) { return {std::move(domains_), counters_, epoch}; }
+Result<std::shared_ptr<Link>> Link::open(const DomainOptions& options, bool member, int file) {
+  return form_of(options) == Form::shared ? SharedLink::open(options, member, file)
+                                          : BrokerLink::open(options, member, file);
+}
 
- private:
-  void count(std::uint32_t which, std::uint64_t value) {
-    std::uint32_t at = 0;
-#define PARLEY_X(name, text) \
-  if (which == at++) counters_.name = value;
-    PARLEY_XRC_COUNTERS(PARLEY_X)
-#undef PARLEY_X
-  }
-  std::vector<DomainView> domains_;
-  Counters counters_;
-};
+Result<TgtId> Link::enlist(TgtId id) {
+  const auto answer = call({.ask = Ask::enlist, .tgt = id});
+  if (!answer) return tl::unexpected(answer.error());
+  return answer->tgt;
+}
 
-}  // namespace
+Result<std::uint64_t> Link::unregister(TgtId id) {
+  const auto answer = call({.ask = Ask::unregister, .tgt = id});
+  if (!answer) return tl::unexpected(answer.error());
+  return answer->value;
+}
+
+std::size_t Link::let_go(TgtId id) {
+  const auto held = held_.find(id.generation);
+  if (held == held_.end()) return 0;
+  const std::size_t left = --held->second;
+  if (left == 0) held_.erase(held);
+  return left;
+}
 
 // ---- TGT queue pairs ---------------------------------------------------------------------------------------------
 
@@ -94,9 +73,7 @@ Result<std::uint64_t> TgtQp::release() {
   const std::shared_ptr<Link> link = std::move(link_);
   link_.reset();
   if (link->let_go(id_) > 0) return 0;  // another object of this process stands for the registration
-  const auto answer = link->call({.ask = Ask::unregister, .tgt = id_});
-  if (!answer) return tl::unexpected(answer.error());
-  return answer->value;
+  return link->unregister(id_);
 }
 
 Result<bool> TgtQp::modify(State to, std::uint64_t digest) {
@@ -110,14 +87,7 @@ Result<TgtView> TgtQp::query() const {
   if (!link_) return tl::unexpected(Error(Refusal::not_registered));
   const auto a = link_->call({.ask = Ask::query, .tgt = id_});
   if (!a) return tl::unexpected(a.error());
-  return TgtView{.id = a->tgt,
-                 .state = a->state,
-                 .peer = (a->flags & Answer::has_peer) != 0 ? std::optional(a->peer) : std::nullopt,
-                 .why = a->why,
-                 .reason = a->reason,
-                 .age = Duration(static_cast<std::int64_t>(a->value)),
-                 .events = a->events,
-                 .attributes = a->attributes};
+  return view_of(*a);
 }
 
 Result<void> TgtQp::report(EventKind kind, std::uint32_t reason) {
@@ -141,9 +111,7 @@ Result<Domain> Domain::open(const std::string& path, const DomainOptions& option
 }
 
 Result<Domain> Domain::open(int fd, const DomainOptions& options) {
-  int own = -1;
-  if (fd != -1 && (own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) return tl::unexpected(Error(Refusal::bad_descriptor));
-  auto link = Link::open(options, true, own);
+  auto link = Link::open(options, true, fd);
   if (!link) return tl::unexpected(link.error());
   return Domain(std::move(*link));
 }
@@ -167,9 +135,9 @@ Result<TgtQp> Domain::publish(TgtId id, std::uint32_t qpn) {
 }
 
 Result<TgtQp> Domain::attach(TgtId id) {
-  const auto answer = link_->call({.ask = Ask::enlist, .tgt = id});
-  if (!answer) return tl::unexpected(answer.error());
-  return TgtQp(link_, answer->tgt);
+  const auto joined = link_->enlist(id);
+  if (!joined) return tl::unexpected(joined.error());
+  return TgtQp(link_, *joined);
 }
 
 Result<TgtQp> Domain::attach(std::uint32_t qpn) { return attach(TgtId{qpn, 0}); }
@@ -181,21 +149,16 @@ Result<void> Domain::remove_srq(std::uint32_t srqn) {
 Result<void> Domain::note_other(std::uint32_t qpn) { return done(link_->call({.ask = Ask::note_other, .other = qpn})); }
 
 Result<std::optional<Event>> Domain::wait_event(Duration longest) { return link_->wait_event(longest); }
+Result<int> Domain::fd() { return link_->fd(); }
 
-Result<void> Domain::close(bool force) {
-  return done(link_->call({.ask = Ask::close, .flags = static_cast<std::uint16_t>(force ? Request::force : 0)}));
-}
+Result<void> Domain::close(bool force) { return done(link_->call(close_request(force))); }
 
 // ---- administrators ----------------------------------------------------------------------------------------------
 
 Result<Overview> overview(const DomainOptions& options) {
   const auto link = Link::open(options, false, -1);
   if (!link) return tl::unexpected(link.error());
-  const auto answer = (*link)->call({.ask = Ask::list});
-  if (!answer) return tl::unexpected(answer.error());
-  Gathering gathering;
-  while (const auto item = (*link)->poll_item()) gathering.add(*item);
-  return gathering.take((*link)->epoch());
+  return (*link)->overview();
 }
 
 Result<void> kill(TgtId id, const DomainOptions& options) {

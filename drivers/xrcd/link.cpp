@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/after.hpp"
 #include "drivers/clock.hpp"
@@ -30,6 +31,56 @@ bool is_trusted(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && (who.uid == 0 || who.uid == ::geteuid());
 }
 
+/// Puts a list together again.
+class Gathering {
+ public:
+  void add(const Item& i) {
+    switch (i.what) {
+      case Item::What::domain:
+        domains_.push_back({.number = i.large[0]});
+        if ((i.flags & Item::shared) != 0) domains_.back().key = DomainKey{i.large[1], i.large[2], i.large[3]};
+        break;
+      case Item::What::member:
+        if (domains_.empty()) break;
+        domains_.back().members.push_back(
+            {.number = i.large[1],
+             .process = {.pid = i.small[0], .uid = i.small[1], .start = i.large[2], .command = i.command},
+             .registrations = i.small[2],
+             .srqs = static_cast<std::uint32_t>(i.large[3] >> 32),
+             .events_waiting = static_cast<std::uint32_t>(i.large[3]),
+             .events_lost = (i.flags & Item::events_lost) != 0});
+        break;
+      case Item::What::tgt:
+        if (domains_.empty()) break;
+        domains_.back().tgts.push_back({.id = {i.small[0], i.large[1]},
+                                        .state = i.state,
+                                        .why = i.why,
+                                        .reason = i.small[1],
+                                        .age = Duration(static_cast<std::int64_t>(i.large[3])),
+                                        .events = i.large[4]});
+        if ((i.flags & Item::has_peer) != 0) domains_.back().tgts.back().peer = Peer{i.large[2], i.small[2]};
+        break;
+      case Item::What::registrant:
+        if (!domains_.empty() && !domains_.back().tgts.empty())
+          domains_.back().tgts.back().registrants.push_back(i.large[1]);
+        break;
+      case Item::What::counter: count(i.small[0], i.large[0]); break;
+    }
+  }
+  Overview take(std::uint32_t epoch) { return {std::move(domains_), counters_, epoch}; }
+
+ private:
+  void count(std::uint32_t which, std::uint64_t value) {
+    std::uint32_t at = 0;
+#define PARLEY_X(name, text) \
+  if (which == at++) counters_.name = value;
+    PARLEY_XRC_COUNTERS(PARLEY_X)
+#undef PARLEY_X
+  }
+  std::vector<DomainView> domains_;
+  Counters counters_;
+};
+
 std::string program_of(const DomainOptions& options) {
   if (!options.program.empty()) return options.program;
   const char* named = std::getenv("PARLEY_XRCD_PROGRAM");
@@ -38,27 +89,29 @@ std::string program_of(const DomainOptions& options) {
 
 }  // namespace
 
-Link::Link(const DomainOptions& options, const ClientOptions& client, int file)
-    : options_(options), client_(client), file_(file), owner_(::getpid()) {}
+BrokerLink::BrokerLink(const DomainOptions& options, const ClientOptions& client)
+    : options_(options), client_(client), owner_(::getpid()) {}
 
-Link::~Link() {
+BrokerLink::~BrokerLink() {
   // In a forked child these are the child's own copies; the parent's connection stays.
   if (fd_ >= 0) ::close(fd_);
   if (file_ >= 0) ::close(file_);
 }
 
-Result<std::shared_ptr<Link>> Link::open(const DomainOptions& given, bool member, int file) {
+Result<std::shared_ptr<Link>> BrokerLink::open(const DomainOptions& given, bool member, int file) {
   DomainOptions options = given;
   if (options.socket.empty()) options.socket = default_socket();
   const auto pid = static_cast<std::uint32_t>(::getpid());
   const ClientOptions client{.process = {.pid = pid, .start = start_of(pid), .command = command_of(pid)},
                              .member = member,
-                             .shared = file >= 0,
+                             .shared = file != -1,
                              .create = options.create,
                              .exclusive = options.exclusive,
                              .device = options.device,
                              .patience = options.patience};
-  std::shared_ptr<Link> link(new Link(options, client, file));
+  std::shared_ptr<BrokerLink> link(new BrokerLink(options, client));
+  if (file != -1 && (link->file_ = ::fcntl(file, F_DUPFD_CLOEXEC, 0)) < 0)
+    return tl::unexpected(Error(Refusal::bad_descriptor));
   if (const auto address = SocketAddress::of(options.socket); !address) return tl::unexpected(address.error());
   const Instant end = after(clock_now(), options.patience);
   while (link->client_.phase() != Client::Phase::up) {
@@ -77,62 +130,107 @@ Result<std::shared_ptr<Link>> Link::open(const DomainOptions& given, bool member
   return link;
 }
 
-bool Link::is_own() const { return ::getpid() == owner_; }
+bool BrokerLink::is_own() const { return ::getpid() == owner_; }
 
-Result<Answer> Link::call(const Request& request) {
+Result<int> BrokerLink::fd() {
   if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
-  const auto number = client_.ask(clock_now(), request);
-  if (!number) return tl::unexpected(number.error());
-  for (;;) {
-    client_.handle_deadline(clock_now());
-    while (const auto answer = client_.poll_answer()) {
-      if (answer->number != *number) continue;  // of a call that had timed out
-      if (answer->refusal != Refusal::none) return tl::unexpected(Error(answer->refusal));
-      return *answer;
-    }
-    turn(client_.next_deadline());
+  if (ready_ == nullptr) {
+    ready_ = ReadySet::make();
+    if (ready_ == nullptr) return fail(Errc::no_space, "epoll and timerfd: no descriptor is left");
+    show();
   }
+  return ready_->fd();
 }
 
-Result<std::optional<Event>> Link::wait_event(Duration longest) {
+/// Lets who waits for fd() know what there is to wait for.
+void BrokerLink::show() {
+  if (ready_ == nullptr) return;
+  if (fd_ >= 0 && shown_ < 0) {
+    (void)ready_->add(fd_);
+    shown_ = fd_;
+    shown_blocked_ = false;
+  }
+  if (fd_ >= 0 && blocked_ != shown_blocked_) {
+    (void)ready_->change(fd_, blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    shown_blocked_ = blocked_;
+  }
+  const bool now = client_.has_events() || unread_ != 0 || cut_off_ || client_.phase() == Client::Phase::refused;
+  const Instant due = fd_ < 0 ? std::min(try_at_, client_.next_deadline()) : client_.next_deadline();
+  ready_->arm(clock_now(), now ? Instant{} : due);
+}
+
+/// Those before it are of calls that had timed out.
+std::optional<Answer> BrokerLink::answer_to(std::uint64_t number) {
+  while (const auto answer = client_.poll_answer())
+    if (answer->number == number) return answer;
+  return std::nullopt;
+}
+
+Result<Answer> BrokerLink::call(const Request& request) {
+  if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
+  const Instant end = after(clock_now(), options_.patience);
+  while (client_.has_abandoned() && clock_now() < end) turn(end);
+  const auto number = client_.ask(clock_now(), request);
+  if (!number) return tl::unexpected(number.error());
+  std::optional<Answer> answer;
+  try {
+    for (client_.handle_deadline(clock_now()); !(answer = answer_to(*number));) turn(client_.next_deadline());
+  } catch (const std::bad_alloc&) {
+    answer = answer_to(*number);  // memory may have lacked for what came behind it
+    client_.abandon(*number);
+    if (!answer) throw;
+  }
+  show();
+  if (answer->refusal != Refusal::none) return tl::unexpected(Error(answer->refusal));
+  return *answer;
+}
+
+Result<std::optional<Event>> BrokerLink::wait_event(Duration longest) {
   if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
   const Instant end = after(clock_now(), longest);
   for (;;) {
-    if (const auto event = client_.poll_event()) return event;
-    if (client_.phase() == Client::Phase::refused) return tl::unexpected(Error(client_.refusal()));
-    turn(end);
-    if (const auto event = client_.poll_event()) return event;
-    if (clock_now() >= end) return std::optional<Event>();
+    auto event = client_.poll_event();
+    if (!event && client_.phase() == Client::Phase::refused) return tl::unexpected(Error(client_.refusal()));
+    if (!event) {
+      turn(end);
+      event = client_.poll_event();
+    }
+    if (!event && clock_now() < end) continue;
+    show();
+    return event;
   }
 }
 
-std::size_t Link::let_go(TgtId id) {
-  const auto held = held_.find(id.generation);
-  if (held == held_.end()) return 0;
-  const std::size_t left = --held->second;
-  if (left == 0) held_.erase(held);
-  return left;
+Result<Overview> BrokerLink::overview() {
+  const auto answer = call({.ask = Ask::list});
+  if (!answer) return tl::unexpected(answer.error());
+  Gathering gathering;
+  while (const auto item = client_.poll_item()) gathering.add(*item);
+  return gathering.take(client_.epoch());
 }
 
 // ---- the socket --------------------------------------------------------------------------------------------------
 
 /// Waits for the broker until then, and does what there is to be done.
-void Link::turn(Instant until) {
+void BrokerLink::turn(Instant until) {
   Instant now = clock_now();
+  if (cut_off_) client_.disconnected();
+  cut_off_ = false;
   if (fd_ < 0 && now >= try_at_ && client_.phase() != Client::Phase::refused) connect(now);
   if (fd_ >= 0) send();
   if (fd_ < 0) until = std::min(until, try_at_);
   until = std::min(until, client_.next_deadline());
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(until - clock_now(), Duration{})).count();
   pollfd waits{fd_, static_cast<short>(blocked_ ? POLLIN | POLLOUT : POLLIN), 0};
-  const int ready = ::poll(&waits, fd_ >= 0 ? 1 : 0, static_cast<int>(std::min<std::int64_t>(wait, 1000)));
+  const std::int64_t longest = unread_ != 0 ? 0 : std::min<std::int64_t>(wait, 1000);
+  const int ready = ::poll(&waits, fd_ >= 0 ? 1 : 0, static_cast<int>(longest));
   if (ready > 0 && (waits.revents & POLLOUT) != 0) blocked_ = false;
-  if (ready > 0) receive();
+  if (ready > 0 || unread_ != 0) receive();
   client_.handle_deadline(clock_now());
   if (fd_ >= 0) send();
 }
 
-void Link::connect(Instant now) {
+void BrokerLink::connect(Instant now) {
   try_at_ = after(now, between_attempts);
   const auto address = SocketAddress::of(options_.socket);
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -142,9 +240,14 @@ void Link::connect(Instant now) {
       ::close(fd);
       return;
     }
+    try {
+      client_.connected(now);
+    } catch (...) {
+      ::close(fd);
+      throw;
+    }
     fd_ = fd;
     connected_once_ = true;
-    client_.connected(now);
     return;
   }
   const int error = errno;
@@ -156,7 +259,7 @@ void Link::connect(Instant now) {
   }
 }
 
-void Link::send() {
+void BrokerLink::send() {
   while (!blocked_ && fd_ >= 0) {
     if (!unsent_) unsent_ = client_.poll_transmit();
     if (!unsent_) return;
@@ -186,30 +289,33 @@ void Link::send() {
   }
 }
 
-void Link::receive() {
-  std::array<std::uint8_t, message_max + 1> octets;
+void BrokerLink::receive() {
   while (fd_ >= 0) {
-    const ssize_t n = ::recv(fd_, octets.data(), octets.size(), MSG_DONTWAIT);
-    if (n > 0)
-      client_.handle_message(clock_now(), ConstBytes(octets.data(), static_cast<std::size_t>(n)));
-    else if (n < 0 && (errno == EAGAIN || errno == EINTR))
-      return;
-    else
-      hang_up();
+    if (unread_ == 0) {
+      const ssize_t n = ::recv(fd_, octets_.data(), octets_.size(), MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (n <= 0) return hang_up();
+      unread_ = static_cast<std::size_t>(n);
+    }
+    client_.handle_message(clock_now(), ConstBytes(octets_.data(), unread_));
+    unread_ = 0;
   }
 }
 
-void Link::hang_up() {
+void BrokerLink::hang_up() {
   if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+  fd_ = shown_ = -1;
   blocked_ = false;
   unsent_.reset();
+  unread_ = 0;
+  cut_off_ = true;
   client_.disconnected();
+  cut_off_ = false;
 }
 
 /// Nobody's child, so that it neither ends with this process nor is left to it as a zombie. Of several that are started at
 /// once one stays.
-void Link::start_broker() const {
+void BrokerLink::start_broker() const {
   const std::string program = program_of(options_);
   const std::array<const char*, 7> words{program.c_str(), "xrcd", "--socket", options_.socket.c_str(),
                                          "--idle",        "10s",  nullptr};

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A member's connection to its broker: xrc::Client with a socket, which it opens again, and a broker started, as often as need be.
+// A member's way to its registry; and the one to a broker: xrc::Client with a socket, which it opens again, and a broker
+// started, as often as need be. drivers/xrcshm has the other.
 #pragma once
-#include <map>
+#include <array>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 
+#include "drivers/ready_set.hpp"
 #include "parley/xrc_domain.hpp"
 #include "xrc/client.hpp"
 
@@ -12,39 +15,75 @@ namespace parley::xrc {
 
 class Link {
  public:
-  /// `file`: of the domain; -1: none. It is the Link's from now on. Errors: those of the broker, no_broker, timed_out.
+  /// `file`: of the domain, which is duplicated; -1: none. `member`: false for who only looks and kills. Errors: those of the
+  /// registry, bad_descriptor, and those of the form.
   static Result<std::shared_ptr<Link>> open(const DomainOptions& options, bool member, int file);
-  ~Link();
+  virtual ~Link() = default;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   /// Errors: what it was refused for; not_member in another process than the one that opened it.
-  Result<Answer> call(const Request& request);
-  Result<std::optional<Event>> wait_event(Duration longest);
+  virtual Result<Answer> call(const Request& request) = 0;
+  virtual Result<std::optional<Event>> wait_event(Duration longest) = 0;
+  /// Readable when wait_event() has something to do; it stays the same for as long as this lives. Errors: not_member, no_space.
+  virtual Result<int> fd() = 0;
+  virtual Result<Overview> overview() = 0;
+  /// As call() with these, and no more of the answer than that. Returns the name; how many events were thrown away.
+  virtual Result<TgtId> enlist(TgtId id);
+  virtual Result<std::uint64_t> unregister(TgtId id);
+  virtual std::uint32_t epoch() const = 0;
+
   /// Objects of this process that stand for one registration; how many are left.
   void hold(TgtId id) { ++held_[id.generation]; }
   std::size_t let_go(TgtId id);
-  std::optional<Item> poll_item() { return client_.poll_item(); }
-  std::uint32_t epoch() const { return client_.epoch(); }
+
+ protected:
+  Link() = default;
 
  private:
-  Link(const DomainOptions& options, const ClientOptions& client, int file);
+  std::unordered_map<std::uint64_t, std::size_t> held_;  // by generation
+};
+
+/// Who says where means that form.
+Form form_of(const DomainOptions& options);
+
+class BrokerLink final : public Link {
+ public:
+  /// Errors: those of the broker, no_broker, timed_out.
+  static Result<std::shared_ptr<Link>> open(const DomainOptions& options, bool member, int file);
+  ~BrokerLink() override;
+
+  Result<Answer> call(const Request& request) override;
+  Result<std::optional<Event>> wait_event(Duration longest) override;
+  Result<int> fd() override;
+  Result<Overview> overview() override;
+  std::uint32_t epoch() const override { return client_.epoch(); }
+
+ private:
+  BrokerLink(const DomainOptions& options, const ClientOptions& client);
   bool is_own() const;
   void turn(Instant until);
+  void show();
   void connect(Instant now);
   void send();
   void receive();
   void hang_up();
+  std::optional<Answer> answer_to(std::uint64_t number);
   void start_broker() const;
 
   DomainOptions options_;
   Client client_;
-  int file_, fd_ = -1;
+  int file_ = -1, fd_ = -1;
   int owner_;  // pid
   bool blocked_ = false, connected_once_ = false;
+  bool cut_off_ = false;  // and client_ is to be told
+  std::array<std::uint8_t, message_max + 1> octets_{};
+  std::size_t unread_ = 0;  // octets_ that client_ had no memory for yet
   std::optional<Client::Outgoing> unsent_{};
-  std::map<std::uint64_t, std::size_t> held_;  // by generation
   Instant try_at_{}, started_at_{};
+  std::unique_ptr<ReadySet> ready_;  // if somebody has asked for it
+  int shown_ = -1;                   // of the sockets: the one that is in it
+  bool shown_blocked_ = false;
 };
 
 }  // namespace parley::xrc

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -54,6 +55,12 @@ int SocketAddress::bind(int fd) const {
 int SocketAddress::connect(int fd) const {
   const sockaddr_un address = address_of(path);
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+}
+
+std::optional<FileFacts> facts_of(int fd) {
+  struct stat s {};
+  if (::fstat(fd, &s) != 0) return std::nullopt;
+  return FileFacts{s.st_dev, s.st_ino, s.st_uid, (s.st_mode & (S_IWGRP | S_IWOTH)) != 0};
 }
 
 std::uint64_t start_of(std::uint32_t pid) {

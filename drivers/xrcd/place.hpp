@@ -6,7 +6,7 @@
 #include <string>
 
 #include "drivers/asio/descriptor.hpp"
-#include "parley/xrc.hpp"
+#include "xrc/server.hpp"
 
 namespace parley::xrc {
 
@@ -22,6 +22,9 @@ struct SocketAddress {
   int connect(int fd) const;  ///< as connect(2)
   std::string path{};
 };
+
+/// What there is to know of the file behind a descriptor; none: there is none.
+std::optional<FileFacts> facts_of(int fd);
 
 /// When the process began, in the system's ticks; 0: not known.
 std::uint64_t start_of(std::uint32_t pid);

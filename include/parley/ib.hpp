@@ -18,7 +18,8 @@ struct Options {
   std::uint8_t rnr_retry_count = 7;  ///< attempts after receiver-not-ready, 0..7; 7 never gives up
   Duration reply_timeout{};          ///< longest wait for the answer; 0: RdmaHostOptions::reply_timeout
   /// RC; or UD: no connection is made, but a service of the port space UDP is asked for the queue pair that takes its datagrams
-  /// (SIDR, docs/roce.md). QpInit::type must be the same. Another type, and UD on a host that has none, is Errc::unsupported.
+  /// (SIDR, docs/roce.md). XRC: who connects has xrc_ini, who listens xrc_tgt (docs/xrc.md). QpInit::type must be the same.
+  /// Another type, and one that a host has not, is Errc::unsupported.
   QpType qp_type = QpType::rc;
 };
 
@@ -29,6 +30,7 @@ struct Parameters {
   std::uint8_t port_num = 0;
   std::uint8_t sgid_index = 0;                  ///< in the port's table of GIDs
   std::array<std::uint8_t, 16> sgid{}, dgid{};  ///< of this side and of the peer
+  std::uint64_t remote_ca_guid = 0;             ///< names the peer's NIC; 0: not known, as on real NICs
   Mtu path_mtu = Mtu::octets_1024;
   std::uint8_t retry_count = 0, rnr_retry_count = 0;
   std::uint8_t timeout = 0;       ///< local ACK timeout: 4.096 us times 2^n; 0: none

@@ -70,7 +70,24 @@ enum parley_error {
   PARLEY_E_PROTECTION = 19,      /* a key or an access right */
   PARLEY_E_NO_COMMON_TERMS = 20, /* RTR, IRD or ORD of the two sides cannot be reconciled */
   PARLEY_E_CANCELLED = 21,
-  PARLEY_E_INTERNAL = 255 /* a fault of Parley's own */
+  /* of parley/xrc.h */
+  PARLEY_E_XRC_NOT_FOUND = 64,        /* there has never been such a TGT queue pair */
+  PARLEY_E_XRC_GONE = 65,             /* it has ended, or is about to */
+  PARLEY_E_XRC_OTHER_DOMAIN = 66,     /* it belongs to another domain */
+  PARLEY_E_XRC_NOT_REGISTERED = 67,   /* and the call is for those who are */
+  PARLEY_E_XRC_WRONG_TYPE = 68,       /* the number is that of no TGT queue pair */
+  PARLEY_E_XRC_STATE = 69,            /* not in this state */
+  PARLEY_E_XRC_CONFLICT = 70,         /* it is there with other attributes */
+  PARLEY_E_XRC_BUSY = 71,             /* in use, or about to be made */
+  PARLEY_E_XRC_NOT_MEMBER = 72,       /* closed, or a forked child */
+  PARLEY_E_XRC_STALE_EPOCH = 73,      /* of an earlier broker */
+  PARLEY_E_XRC_UNKNOWN_DOMAIN = 74,   /* no process has it open */
+  PARLEY_E_XRC_DOMAIN_EXISTS = 75,    /* a process has it open */
+  PARLEY_E_XRC_BAD_DESCRIPTOR = 76,   /* of no file */
+  PARLEY_E_XRC_TOO_MANY_MEMBERS = 77, /* in the domain */
+  PARLEY_E_XRC_WRONG_PROCESS = 78,    /* its process ID was used again */
+  PARLEY_E_XRC_NO_BROKER = 79,        /* and none was started */
+  PARLEY_E_INTERNAL = 255             /* a fault of Parley's own */
 };
 
 /** The code of a failed call in words: "the peer reset the connection".
@@ -84,6 +101,12 @@ PARLEY_API const char* parley_strerror(int rc);
  * text stays as it is until the next call of this thread that fails, however often it is asked for, or until the thread
  * ends. */
 PARLEY_API const char* parley_last_error(void);
+
+/** The errno that says most nearly the same: EINVAL, EBUSY, ...
+ *
+ * For programs that were written for calls which return one. `rc` may have either sign; 0 for 0, EIO for a number that is no
+ * code. */
+PARLEY_API int parley_errno(int rc);
 
 /** The version of the library that runs, "0.1.0".
  *

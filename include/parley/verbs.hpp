@@ -119,6 +119,13 @@ class XrcDomain {
   virtual ~XrcDomain() = default;
 };
 
+/// ibv_xrcd_init_attr.
+struct XrcdInit {
+  int fd = -1;         ///< whoever opens with a descriptor of the same file gets the same domain; -1: nobody else does
+  bool create = true;  ///< a domain that nobody has open is made (O_CREAT)
+  bool exclusive = false;  ///< one that somebody has open is refused (O_EXCL)
+};
+
 /// ibv_ah: where a datagram goes.
 class AddressHandle {
  public:
@@ -218,8 +225,13 @@ class Device {
   }
   /// Errors: unsupported (a type that the device lacks), invalid_argument.
   virtual Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) = 0;
-  /// A domain of this device alone. Errors: unsupported (on iWARP).
-  virtual Result<std::unique_ptr<XrcDomain>> open_xrcd() = 0;
+  /// Errors: unsupported (a device without XRC; a descriptor on a software NIC, which is one process's), invalid_argument.
+  virtual Result<std::unique_ptr<XrcDomain>> open_xrcd(const XrcdInit& init) = 0;
+  /// A domain that nobody else opens.
+  Result<std::unique_ptr<XrcDomain>> open_xrcd() { return open_xrcd(XrcdInit{}); }
+  /// ibv_open_qp: another handle on an XRC_TGT queue pair of the domain, which ends with the last of its handles. What befalls
+  /// it is told to each of them. Errors: unsupported, invalid_argument (no such XRC_TGT queue pair in this domain).
+  virtual Result<std::unique_ptr<QueuePair>> open_qp(XrcDomain& domain, std::uint32_t qp_num) = 0;
   /// Errors: unsupported (on iWARP), invalid_argument.
   virtual Result<std::unique_ptr<AddressHandle>> create_ah(PdHandle pd, const AhAttr& attr) = 0;
   /// ibv_get_async_event without waiting. At most one of each object waits.

@@ -40,7 +40,13 @@ namespace parley::xrc {
   X(bad_version, protocol_not_supported, "the two sides have no version of the broker's protocol in common")         \
   X(wrong_process, no_such_process, "the process is not the one that it says: its process ID was used again")        \
   X(no_broker, connection_refused, "no broker answers, and none was started")                                        \
-  X(timed_out, timed_out, "the broker did not answer in time")
+  X(timed_out, timed_out, "there was no answer in time: of the broker, or of who holds the shared registry")         \
+  X(no_segment, no_such_file_or_directory, "there is no shared registry, and none was to be made")                   \
+  X(segment_full, no_space_on_device, "the file system has no room for a shared registry")                           \
+  X(segment_owner, permission_denied, "the shared registry's file is not the user's own, or others may open it")     \
+  X(segment_foreign, invalid_argument, "the file is no shared registry, and is left as it is")                       \
+  X(segment_version, protocol_not_supported, "the shared registry was made by another version of this library")      \
+  X(segment_elsewhere, function_not_supported, "the shared registry is that of another PID namespace")
 
 enum class Refusal : std::uint8_t {
   none = 0,

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parley/xrc.hpp"
@@ -18,10 +19,21 @@ namespace parley::xrc {
 
 class Link;
 
+/// Who keeps the registry. Those who use different forms, or different places, do not see each other.
+enum class Form : std::uint8_t {
+  standard,  ///< `broker`; `shared` if only `segment` or $PARLEY_XRC_SEGMENT says where
+  broker,    ///< a process, `parley xrcd`: for processes of several users, and of several PID namespaces
+  shared,    ///< memory that the processes of one user share, without a process of its own
+};
+/// "broker"
+std::string_view to_string(Form form);
+
 /// What is refused with what: docs/xrc.md. All calls wait for the broker, at most for `patience` (timed_out). In a forked child
-/// they fail with not_member; of threads, one at a time.
+/// they fail with not_member; of threads, one at a time. In the shared form they wait for nobody but who holds its lock.
 struct DomainOptions {
+  Form form = Form::standard;
   std::string socket{};      ///< of the broker; empty: $PARLEY_XRCD, the machine's, or the user's
+  std::string segment{};     ///< file of the shared registry; empty: $PARLEY_XRC_SEGMENT, or /dev/shm/parley-xrc-UID
   bool start = true;         ///< start a broker if none answers
   std::string program{};     ///< that is one: `parley`, or $PARLEY_XRCD_PROGRAM
   bool create = true;        ///< a domain that no process has open is made (O_CREAT)
@@ -83,6 +95,9 @@ class Domain {
 
   /// Waits for `longest` at most.
   Result<std::optional<Event>> wait_event(Duration longest);
+  /// For the caller's own loop: readable when wait_event({}) has something to do. The domain's, and the same over all brokers.
+  /// Errors: not_member, no_space.
+  Result<int> fd();
   /// Errors: busy (TgtQps or queues are left; not if `force`).
   Result<void> close(bool force = false);
 

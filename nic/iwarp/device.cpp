@@ -55,8 +55,11 @@ class SoftDevice final : public IwarpDevice {
       return fail(Errc::invalid_argument, "SrqInit::cq goes with SrqInit::xrcd; receives complete where QpInit says");
     return make_srq(tables_, init);
   }
-  Result<std::unique_ptr<XrcDomain>> open_xrcd() override {
+  Result<std::unique_ptr<XrcDomain>> open_xrcd(const XrcdInit&) override {
     return no_xrc("iWARP has no XRC: RDMAP names no shared receive queue (RFC 5040 §4)");
+  }
+  Result<std::unique_ptr<QueuePair>> open_qp(XrcDomain&, std::uint32_t) override {
+    return no_xrc("iWARP has no XRC: each queue pair has one owner");
   }
   Result<std::unique_ptr<AddressHandle>> create_ah(PdHandle, const AhAttr&) override {
     return fail(Errc::unsupported, "iWARP has no address handles: every queue pair is connected (RFC 5040 §1)");

@@ -62,7 +62,13 @@ class SoftDevice final : public RoceDevice {
   Result<std::unique_ptr<CompletionQueue>> create_cq(const CqInit& init) override { return make_cq(tables(), init); }
   Result<std::unique_ptr<SharedReceiveQueue>> create_srq(const SrqInit& init) override;
   Result<std::unique_ptr<QueuePair>> create_qp(const QpInit& init) override { return create_roce_qp(init); }
-  Result<std::unique_ptr<XrcDomain>> open_xrcd() override { return std::make_unique<Domain>(nic_); }
+  Result<std::unique_ptr<XrcDomain>> open_xrcd(const XrcdInit& init) override {
+    if (init.fd != -1)
+      return fail(Errc::unsupported,
+                  "XrcdInit::fd is {a}; a software NIC is one process's, so no file shares its domains", init.fd);
+    return std::make_unique<Domain>(nic_);
+  }
+  Result<std::unique_ptr<QueuePair>> open_qp(XrcDomain& domain, std::uint32_t qp_num) override;
   Result<std::unique_ptr<AddressHandle>> create_ah(PdHandle pd, const AhAttr& attr) override {
     if (auto known = check_pd(pd); !known) return tl::unexpected(known.error());
     auto path = nic_->path_of(attr);
@@ -89,7 +95,7 @@ class SoftDevice final : public RoceDevice {
   void handle_deadline(Instant now) override;
   bool poll_mad(MadIn& mad) override { return gsi_.poll(mad); }
   Result<void> send_mad(const MadOut& mad) override { return gsi_.send(mad); }
-  std::optional<QpNotice> poll_notice() override { return nic_->take(nic_->notices, &Qp::waiting_notices); }
+  std::optional<QpNotice> poll_notice() override { return nic_->take(nic_->notices, &Told::waiting_notices); }
   bool has_news() const override { return gsi_.received() || !nic_->notices.empty(); }
   bool has_events() const override { return tables()->has_events() || !nic_->events.empty(); }
   const Counters& counters() const override { return nic_->counters; }
@@ -193,7 +199,17 @@ Result<std::unique_ptr<RoceQp>> SoftDevice::create_roce_qp(const QpInit& init) {
     return fail(Errc::no_space, "all numbers of queue pairs are in use");
   parts.number = Nic::take_number(nic_->next_qpn, Nic::least_number,
                                   [&](std::uint32_t number) { return nic_->by_number.contains(number); });
+  if (init.type == QpType::xrc_tgt) return std::make_unique<Target>(std::make_shared<Qp>(std::move(parts)));
   return std::make_unique<Qp>(std::move(parts));
+}
+
+Result<std::unique_ptr<QueuePair>> SoftDevice::open_qp(XrcDomain& domain, std::uint32_t qp_num) {
+  const auto known = nic_->domains.find(&domain);
+  if (known == nic_->domains.end()) return fail(Errc::invalid_argument, "the domain is none of this device");
+  Qp* qp = nic_->find_qp(qp_num);
+  if (qp == nullptr || qp->type() != QpType::xrc_tgt || qp->domain() != &*known->second)
+    return fail(Errc::invalid_argument, "there is no XRC_TGT queue pair {a} in this domain", qp_num);
+  return std::make_unique<Target>(static_cast<Target*>(qp->handles.front())->qp());
 }
 
 DeviceAttr SoftDevice::query() const {
@@ -216,7 +232,7 @@ DeviceAttr SoftDevice::query() const {
 
 std::optional<AsyncEvent> SoftDevice::poll_async_event() {
   if (const SrqRing* srq = tables()->srq_events.take()) return SrqLimitReached{srq->owner};
-  if (const auto notice = nic_->take(nic_->events, &Qp::waiting_events))
+  if (const auto notice = nic_->take(nic_->events, &Told::waiting_events))
     return QueuePairEvent{.kind = notice->kind, .qp = notice->qp};
   return std::nullopt;
 }

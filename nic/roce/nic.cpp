@@ -79,8 +79,12 @@ void Nic::remove(Qp& qp) {
   by_number.erase(qp.qp_num());
   slots[qp.slot] = nullptr;
   free_slots.push_back(qp.slot);
-  std::erase_if(notices, [&](const QpNotice& notice) { return notice.qp == &qp; });
-  std::erase_if(events, [&](const QpNotice& notice) { return notice.qp == &qp; });
+  forget(qp);
+}
+
+void Nic::forget(Told& told) {
+  std::erase_if(notices, [&](const QpNotice& notice) { return notice.qp == &told; });
+  std::erase_if(events, [&](const QpNotice& notice) { return notice.qp == &told; });
 }
 
 void Nic::mark_dirty(Qp& qp) {
@@ -107,21 +111,26 @@ void Nic::wake(Qp& qp, Instant at) {
 }
 
 void Nic::notify(Qp& qp, QueuePairEvent::Kind kind) {
-  const std::uint32_t bit = 1U << static_cast<unsigned>(kind);
-  if ((qp.waiting_notices & bit) == 0) notices.push_back({.kind = kind, .qp = &qp});
-  qp.waiting_notices |= bit;
-  // Whoever manages a connection says by its own events that it is up or has failed.
-  const bool managers = kind == QueuePairEvent::Kind::comm_est || kind == QueuePairEvent::Kind::qp_fatal;
-  if (qp.owner != 0 && managers) return;
-  if ((qp.waiting_events & bit) == 0) events.push_back({.kind = kind, .qp = &qp});
-  qp.waiting_events |= bit;
+  if (qp.type() != QpType::xrc_tgt) return tell(qp, kind);
+  for (Told* handle : qp.handles) tell(*handle, kind);
 }
 
-std::optional<QpNotice> Nic::take(std::deque<QpNotice>& list, std::uint32_t Qp::*waiting) {
+void Nic::tell(Told& told, QueuePairEvent::Kind kind) {
+  const std::uint32_t bit = 1U << static_cast<unsigned>(kind);
+  if ((told.waiting_notices & bit) == 0) notices.push_back({.kind = kind, .qp = &told});
+  told.waiting_notices |= bit;
+  // Whoever manages a connection says by its own events that it is up or has failed.
+  const bool managers = kind == QueuePairEvent::Kind::comm_est || kind == QueuePairEvent::Kind::qp_fatal;
+  if (told.owner != 0 && managers) return;
+  if ((told.waiting_events & bit) == 0) events.push_back({.kind = kind, .qp = &told});
+  told.waiting_events |= bit;
+}
+
+std::optional<QpNotice> Nic::take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting) {
   if (list.empty()) return std::nullopt;
   const QpNotice notice = list.front();
   list.pop_front();
-  static_cast<Qp*>(notice.qp)->*waiting &= ~(1U << static_cast<unsigned>(notice.kind));
+  static_cast<Told*>(notice.qp)->*waiting &= ~(1U << static_cast<unsigned>(notice.kind));
   return notice;
 }
 

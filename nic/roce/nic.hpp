@@ -14,6 +14,7 @@
 namespace parley::nic::roce {
 
 class Qp;
+class Told;
 
 constexpr std::uint32_t octets_of(Mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
@@ -62,7 +63,9 @@ struct Nic : Counted {
   void wake(Qp& qp, Instant at);
 
   void notify(Qp& qp, QueuePairEvent::Kind kind);
-  std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Qp::*waiting);
+  std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting);
+  /// Nothing is told to it any more.
+  void forget(Told& told);
 
   static constexpr std::uint32_t number_max = PARLEY_IB_QPN_MULTICAST - 1;
   static constexpr std::uint32_t least_number = 2;  // 0 and 1 are management's
@@ -84,6 +87,9 @@ struct Nic : Counted {
   std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair
   std::map<const AddressHandle*, Path> handles;
   std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;
+
+ private:
+  void tell(Told& told, QueuePairEvent::Kind kind);
 };
 
 }  // namespace parley::nic::roce

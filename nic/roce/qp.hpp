@@ -19,7 +19,13 @@
 
 namespace parley::nic::roce {
 
-class Qp final : public RoceQp {
+/// Who is told what befalls a queue pair: itself, or each handle of an XRC_TGT.
+class Told : public RoceQp {
+ public:
+  std::uint32_t waiting_notices = 0, waiting_events = 0;  // bits by QueuePairEvent::Kind
+};
+
+class Qp final : public Told {
  public:
   explicit Qp(QpContext context);
   ~Qp() override;
@@ -45,7 +51,9 @@ class Qp final : public RoceQp {
   /// False: nothing, although ready().
   bool transmit(Instant now, PacketTo& to, MutBytes out);
   void handle_deadline(Instant now);
-  std::uint32_t waiting_notices = 0, waiting_events = 0;  // bits by QueuePairEvent::Kind
+  Nic& nic() const { return *qp_.nic; }
+  const XrcDomainRing* domain() const { return &*qp_.domain; }  // of an XRC_TGT
+  std::vector<Told*> handles;                                   // of an XRC_TGT: each is told
 
   // Nic's: where it is in its lists.
   std::uint32_t slot = 0;
@@ -88,6 +96,34 @@ class Qp final : public RoceQp {
   Path cnp_path_;
   std::uint32_t cnp_qpn_ = 0;
   std::vector<Gid> groups_;  // at most 64
+};
+
+/// A handle of an XRC_TGT queue pair, which is there until the last one is gone (ibv_open_qp).
+class Target final : public Told {
+ public:
+  explicit Target(std::shared_ptr<Qp> qp) : qp_(std::move(qp)) { qp_->handles.push_back(this); }
+  ~Target() override {
+    std::erase(qp_->handles, this);
+    qp_->nic().forget(*this);
+  }
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+
+  std::uint32_t qp_num() const override { return qp_->qp_num(); }
+  QpType type() const override { return qp_->type(); }
+  QpState state() const override { return qp_->state(); }
+  Result<void> modify(const QpAttr& attr) override { return qp_->modify(attr); }
+  QpAttr query() const override { return qp_->query(); }
+  Result<void> post_send(const SendWr& wr) override { return qp_->post_send(wr); }
+  Result<void> post_recv(const RecvWr& wr) override { return qp_->post_recv(wr); }
+  Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
+  Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
+  const parley::roce::QpCounters& counters() const override { return qp_->counters(); }
+  std::size_t sends_open() const override { return 0; }
+  const std::shared_ptr<Qp>& qp() const { return qp_; }
+
+ private:
+  std::shared_ptr<Qp> qp_;
 };
 
 }  // namespace parley::nic::roce

@@ -161,6 +161,7 @@ void take_apart_udp(ConstBytes datagram, FrameHeaders& h) {
   if (length > around) h.detail += fmt::format(", {} octets", length - around);
   const auto parsed = wire::ib::Packet::parse(packet);
   if (!parsed) return;
+  if ((rule.headers & PARLEY_IB_XRCETH) != 0) h.detail += fmt::format(", SRQ {:#08x}", parsed->xrceth.srqn);
   if ((rule.headers & PARLEY_IB_AETH) != 0) {
     h.text += ": " + wire::ib::syndrome_text(parsed->aeth.syndrome);
     if (length == around && (parsed->aeth.syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_ACK)

@@ -8,11 +8,12 @@ namespace {
 std::uint64_t left = 0;  // to the one that fails; 0: none will
 bool for_good = false;
 bool reached = false;
+int spared = 0;
 std::int64_t count = 0;
 std::uint64_t total = 0;
 
 void* allocate(std::size_t size, std::size_t alignment) {
-  if (for_good || (left != 0 && --left == 0)) {
+  if (spared == 0 && (for_good || (left != 0 && --left == 0))) {
     reached = true;
     throw std::bad_alloc();
   }
@@ -42,6 +43,10 @@ void arm_for_good() {
   arm(0);
   for_good = true;
 }
+Spared::Spared() { ++spared; }
+Spared::~Spared() { --spared; }
+Unspared::Unspared() : before_(spared) { spared = 0; }
+Unspared::~Unspared() { spared = before_; }
 bool disarm() {
   left = 0;
   for_good = false;

@@ -11,6 +11,25 @@ namespace parley::failing_new {
 void arm(std::uint64_t nth);
 /// All fail from now on.
 void arm_for_good();
+/// While one lives, no allocation fails, and none is counted towards the nth.
+class Spared {
+ public:
+  Spared();
+  ~Spared();
+  Spared(const Spared&) = delete;
+  Spared& operator=(const Spared&) = delete;
+};
+/// And within that, where they fail again.
+class Unspared {
+ public:
+  Unspared();
+  ~Unspared();
+  Unspared(const Unspared&) = delete;
+  Unspared& operator=(const Unspared&) = delete;
+
+ private:
+  int before_;
+};
 /// True if an allocation was asked for that was to fail. None fails from now on.
 bool disarm();
 /// Allocations that were not freed.

@@ -153,17 +153,38 @@ c_by_pkg_config() {
     LD_LIBRARY_PATH=$libdir "$work/c-by-pkg-config"
 }
 
-# The functions of parley.h and nothing else, in the version that the map names.
+# Programs of the two historic interfaces of XRC, which are headers alone, share queue pairs; each is warned of nothing, and the headers go
+# with libibverbs' own if that is here.
+xrc_of_ofed_and_upstream_meet() {
+  local flags name rc
+  flags=$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs parley-c) || return
+  for name in ofed upstream; do
+    # shellcheck disable=SC2086 # several words
+    cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror "$source_dir/tests/install/xrc/$name.c" -o "$work/$name" $flags || return
+  done
+  for name in xrc_ofed xrc_verbs; do
+    if ! echo '#include <infiniband/verbs.h>' | cc -fsyntax-only -x c - 2>"$work/no-verbs"; then break; fi
+    printf '#include <infiniband/verbs.h>\n#include <parley/%s.h>\n' "$name" |
+      cc -std=c11 -D_GNU_SOURCE -fsyntax-only -Wall -Wextra -Werror -DPARLEY_XRC_OFED_NAMES -I "$prefix/include" -x c - || return
+  done
+  "$prefix/bin/parley" xrcd --socket "$work/xrcd" --idle 1s >"$work/broker" &
+  timeout 60 env LD_LIBRARY_PATH="$libdir" PARLEY_XRCD_PROGRAM="$prefix/bin/parley" "$work/upstream" "$work/xrcd" "$work/domain" "$work/ofed"
+  rc=$?
+  kill $! && wait $!
+  return "$rc"
+}
+
+# The functions of parley.h and xrc.h and nothing else, in the version that the map names.
 exports_are_declared() {
   nm -D --defined-only "$libdir/libparley.so.1" | awk '$2 == "T" { print $3 }' | sort >"$work/exported"
-  grep -o '^PARLEY_API [^(]*(' "$prefix/include/parley/parley.h" | grep -o 'parley_[a-z_0-9]*' | sed 's/$/@@PARLEY_1.0/' | sort |
+  grep -ho '^PARLEY_API [^(]*(' "$prefix"/include/parley/{parley,xrc}.h | grep -o 'parley_[a-z_0-9]*' | sed 's/$/@@PARLEY_1.0/' | sort |
     diff "$work/exported" -
 }
 
 # A page for each function, and nothing in them that man complains of.
 function_manuals_read_well() {
   local page count
-  count=$(grep -c '^PARLEY_API ' "$prefix/include/parley/parley.h")
+  count=$(cat "$prefix"/include/parley/{parley,xrc}.h | grep -c '^PARLEY_API ')
   [ "$(find "$prefix/share/man/man3" -name 'parley_*.3' | wc -l)" = "$count" ] || return
   for page in "$prefix"/share/man/man3/*.3; do
     LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$page" >"$work/page" 2>"$work/complaints" || return
@@ -220,7 +241,8 @@ check "a scan of ports ends no server in C" a_scan_ends_no_server
 check "a client in C awaits its server" a_client_awaits_its_server
 check "a scan ends no run of ranks" a_scan_ends_no_ranks
 check "a run of ranks that fails leaves nothing behind" ranks_leave_nothing
-check "libparley.so exports what parley.h declares" exports_are_declared
+check "programs of OFED's and of libibverbs' XRC share queue pairs" xrc_of_ofed_and_upstream_meet
+check "libparley.so exports what its headers declare" exports_are_declared
 check "each function has a manual page that reads well" function_manuals_read_well
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

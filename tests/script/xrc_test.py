@@ -15,39 +15,85 @@ from xrc_member import SHARED, CREATE, Member, Raw, start_of
 GRACE = 0.4  # seconds; what waits for it waits so long
 
 
+class Demo(cli.CliTest):
+    def demo(self, event, *args):
+        done = cli.run("xrc", "demo", "--json", *args)
+        self.ok(done)
+        return [e for e in done.events if e["event"] == event]
+
+    def test_counts_are_those_of_the_formula_and_its_packets_pass(self):
+        capture = self.path("xrc.pcapng")
+        (exchange,) = self.demo("exchange", "--processes", "3", "--transport", "xrc", "--pcapng", capture)
+        self.assertEqual([exchange[key] for key in ("ini", "tgt", "rc", "handles", "received")], [3, 3, 0, 9, 18])
+        check = cli.run("pcap", "check", capture)
+        self.ok(check)
+        self.assertIn("RoCEv2 XRC", check.out)
+        ladder = cli.run("pcap", "ladder", capture)
+        self.assertRegex(ladder.out, "REQ INI QPN 0x")
+        self.assertRegex(ladder.out, "REP TGT QPN 0x")
+        self.assertRegex(ladder.out, "XRC SEND Only PSN 0x[0-9a-f]+ SRQ 0x")
+
+    def test_churn_is_bounded_and_drawn(self):
+        picture = self.path("churn.svg")
+        churn = self.demo("churn", "--processes", "1", "--churn", "200", "--svg", picture)
+        self.assertEqual({e["registration"]: e["left"] for e in churn}, {"kept": 200, "deaf": 0, "counted": 0})
+        with open(picture, encoding="utf-8") as file:
+            self.assertEqual(file.read().count("<polyline"), 5)
+
+
 class XrcTest(cli.CliTest):
+    shared = False  # the registry: in memory, or a broker's
+
     def setUp(self):
         super().setUp()
-        self.socket = self.path("broker")
+        self.socket, self.segment = self.path("broker"), self.path("segment")
         self.domain = self.path("domain", b"")
         self.broker = None
         self.members = []
         self.addCleanup(lambda: [member.kill() for member in self.members])
-        self.start_broker()
+        self.start_registry()
 
-    def start_broker(self, *options):
-        self.broker = self.start("xrcd", "--socket", self.socket, "--grace", f"{int(GRACE * 1000)}ms", "--recovery", "700ms", *options)
+    def start_registry(self, *options):
+        """Rules beyond these are for who makes it: a broker, or the file."""
+        grace = ("--grace", f"{int(GRACE * 1000)}ms")
+        if self.shared:
+            return self.ok(cli.run("xrc", "segment", "--segment", self.segment, *grace, *options, "--json")).event("segment")
+        self.broker = self.start("xrcd", "--socket", self.socket, *grace, "--recovery", "700ms", *options)
         return self.broker.wait_for("listening")
+
+    def start_anew(self, *options):
+        if self.shared:
+            os.unlink(self.segment)
+        else:
+            self.stop_broker()
+        return self.start_registry(*options)
 
     def stop_broker(self, number=signal.SIGKILL):
         self.broker.process.send_signal(number)
         self.broker.finish()
 
+    @property
+    def place(self):
+        return ("--segment", self.segment) if self.shared else ("--socket", self.socket)
+
     def member(self, file=None, *options):
-        member = Member(file or self.domain, "--socket", self.socket, "--no-start", *options).ready()
+        member = Member(file or self.domain, *self.place, "--no-start", *options).ready()
         self.members.append(member)
         return member
 
     def refused_member(self, file, *options):
-        return cli.run("xrc", "member", file, "--socket", self.socket, "--no-start", "--json", *options)
+        return cli.run("xrc", "member", file, *self.place, "--no-start", "--json", *options)
+
+    def xrc(self, *words):
+        return cli.run("xrc", *words, *self.place)
 
     def overview(self):
         """{name: TGT queue pair}"""
-        found = self.ok(cli.run("xrc", "ls", "--socket", self.socket, "--json")).events
+        found = self.ok(self.xrc("ls", "--json")).events
         return {tgt["tgt"]: tgt for domain in found for tgt in domain["tgts"]}
 
     def stats(self):
-        return self.ok(cli.run("xrc", "stats", "--socket", self.socket, "--json")).event("stats")
+        return self.ok(self.xrc("stats", "--json")).event("stats")
 
     def until(self, check, what):
         end = time.monotonic() + cli.LIMIT
@@ -63,7 +109,9 @@ class XrcTest(cli.CliTest):
         return sorted(r["pid"] for r in self.overview()[tgt]["registrants"])
 
 
-class Sharing(XrcTest):
+class Sharing:
+    """For both forms."""
+
     def test_rows_1_and_2_the_creator_leaves_or_is_killed(self):
         for end in ("force-close", "kill"):
             with self.subTest(end=end):
@@ -121,6 +169,22 @@ class Sharing(XrcTest):
         self.assertEqual(p2.said(f"register {tgt}"), "gone")
         self.assertEqual(p2.said(f"register {number}"), "gone")
         self.assertEqual(p2.said("sing"), "not_understood")
+
+    def test_row_10_a_number_that_is_used_again(self):
+        self.stop_broker()
+        self.start_broker("--qpn-first", 100, "--qpn-last", 100, "--quarantine", "300ms")
+        p1, p2 = self.member(), self.member()
+        old = p1.receiver()
+        self.assertEqual(p1.said(f"unregister {old}"), "ok")
+        self.assertEqual(p2.said(f"register {old}"), "gone")
+        self.assertEqual(p2.said("register 100"), "gone")  # it rests
+        self.assertEqual(p1.said("create"), "no_memory")
+        new = self.until(lambda: p1.say("create").get("tgt"), "the number rests for ever")
+        self.assertEqual((new.split("@")[0], old.split("@")[0]), ("100", "100"))
+        self.assertEqual(p2.said(f"register {old}"), "gone")
+        self.assertEqual(p2.said(f"unregister {old}"), "gone")
+        self.assertEqual(self.registrants(new), [p1.pid])
+        self.assertEqual(p2.say("register 100")["tgt"], new)  # who has the number alone gets whichever has it
 
     def test_rows_11_to_13_storms_and_random_kills(self):
         draw = random.Random(13)
@@ -216,16 +280,9 @@ class Sharing(XrcTest):
         self.assertEqual(self.member("private").said(f"register {tgt}"), "other_domain")
         self.refused(self.refused_member(self.path("link"), "--exclusive"), 1, "domain_exists")
         self.refused(self.refused_member(self.path("third", b""), "--no-create"), 1, "unknown_domain")
-        raw = Raw(self.socket)
-        raw.join()
-        self.assertEqual(raw.ask("open", flags=SHARED | CREATE)["refusal"], 15)  # bad_descriptor
-        raw.close()
 
-
-class Troubles(XrcTest):
     def test_row_18_a_member_that_stands_still(self):
-        self.stop_broker()
-        self.start_broker("--events", 2)
+        self.start_anew("--events", 2)
         quick, slow = self.member(), self.member()
         tgts = [quick.receiver() for _ in range(400)]
         for tgt in tgts:
@@ -237,6 +294,107 @@ class Troubles(XrcTest):
         slow.signal(signal.SIGCONT)
         self.until(lambda: slow.told and slow.told[-1]["kind"] == "events_lost", "nobody said that events were lost")
         self.assertEqual(slow.say(f"query {tgts[-1]}")["state"], "error")
+
+    def test_row_27_stopped_for_longer_than_the_grace(self):
+        p1, sleeper = self.member(), self.member()
+        tgt, kept = p1.receiver(), p1.receiver()
+        for name in (tgt, kept):
+            self.assertEqual(sleeper.said(f"register {name}"), "ok")
+        sleeper.signal(signal.SIGSTOP)
+        self.assertEqual(p1.said(f"report {tgt} peer_gone"), "ok")
+        self.gone(tgt)
+        self.assertEqual(p1.said(f"modify {kept} rts 3"), "ok")
+        sleeper.signal(signal.SIGCONT)
+        self.assertEqual(sleeper.kinds(1), ["peer_gone"])
+        self.assertEqual(sleeper.said(f"unregister {tgt}"), "gone")
+        self.assertEqual(sleeper.said(f"unregister {kept}"), "ok")
+
+    def test_too_many_members(self):
+        self.start_anew("--members", 2)
+        p1, p2 = self.member(), self.member()
+        tgt = p1.receiver()
+        self.refused(self.refused_member(self.domain), 1, "too_many_members")
+        self.assertEqual(p2.said(f"register {tgt}"), "ok")
+
+    def test_kill_and_watch(self):
+        p1, p2 = self.member(), self.member()
+        tgt = p1.receiver()
+        watch = self.start("xrc", "watch", *self.place, "--interval", "20ms")
+        self.assertEqual(watch.wait_for("created")["tgt"], tgt)
+        self.assertIn(str(p1.pid), watch.wait_for("joined")["process"])
+        self.assertEqual(p2.said(f"register {tgt}"), "ok")
+        self.assertIn(str(p2.pid), watch.wait_for("joined")["process"])
+        self.ok(self.xrc("kill", tgt, "--json"))
+        self.assertEqual(watch.wait_for("state")["state"], "drain")
+        self.assertEqual([p1.kinds(1), p2.kinds(1)], [["killed"], ["killed"]])
+        watch.wait_for("ended")
+        self.ok(watch.finish(stop=True))
+        self.refused(self.xrc("kill", tgt), 1, "gone")
+        self.refused(self.xrc("kill", "17"), 2, "17")
+        listed = self.ok(self.xrc("ls")).out
+        self.assertIn("2 members, 0 TGT queue pairs", listed)
+        self.assertIn("registrations", self.ok(self.xrc("stats")).out)
+
+
+class SharingByBroker(Sharing, XrcTest):
+    pass
+
+
+class SharingInMemory(Sharing, XrcTest):
+    shared = True
+
+    def test_what_is_no_registry_is_left_as_it_is(self):
+        """Each has a reason of its own."""
+        def refused(reason, *options):
+            self.refused(cli.run("xrc", "member", self.domain, "--segment", path, "--json", *options), 3, f"{reason}: ", f"(segment {path})")
+        path = self.path("missing")
+        refused("no_segment", "--no-start")
+        self.refused(cli.run("xrc", "ls", "--segment", path), 3, "no_segment")
+        path = self.path("text", b"these are somebody's notes\n")
+        os.chmod(path, 0o600)
+        refused("segment_foreign")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), b"these are somebody's notes\n")
+        path = self.path("directory")
+        os.mkdir(path)
+        refused("segment_foreign")
+        path = self.path("link")
+        os.symlink(self.segment, path)
+        refused("segment_foreign")
+        path = self.segment
+        os.chmod(path, 0o660)
+        refused("segment_owner")
+        os.chmod(path, 0o600)
+        for at, octets, reason in ((8, b"\x07", "segment_version"), (0, b"X", "segment_foreign")):
+            with open(path, "r+b") as file:
+                file.seek(at)
+                file.write(octets)
+            refused(reason)
+
+    def test_a_full_file_system(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can mount a small one")
+        path = os.path.join(self.directory, "small")
+        os.mkdir(path)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", path], capture_output=True, check=False).returncode != 0:
+            self.skipTest("nothing can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", path], check=False)
+        segment = os.path.join(path, "segment")
+        self.refused(cli.run("xrc", "member", self.domain, "--segment", segment), 3, "segment_full: ", segment)
+        self.assertEqual(os.listdir(path), [])
+
+    def test_nobody_left_and_begun_again(self):
+        p1 = self.member()
+        tgt = p1.receiver()
+        p1.kill()  # nobody is there to miss it
+        p2 = self.member()
+        self.assertEqual(p2.said(f"register {tgt}"), "gone")
+        self.assertEqual(p2.said(f"register {tgt.split('@')[0]}"), "gone")
+        self.assertNotEqual(p2.receiver().split("@")[0], tgt.split("@")[0])
+        self.assertEqual(self.stats()["died"], 1)
+
+
+class Troubles(XrcTest):
 
     def test_row_25_a_forked_child_keeps_nobody_alive(self):
         child = subprocess.Popen([sys.executable, "-B", "-c", FORKS, self.socket, self.domain], stdout=subprocess.PIPE, text=True,
@@ -258,24 +416,16 @@ class Troubles(XrcTest):
         self.gone(tgt)
         self.assertIsNone(child.poll())
 
-    def test_row_27_stopped_for_longer_than_the_grace(self):
-        p1, sleeper = self.member(), self.member()
-        tgt, kept = p1.receiver(), p1.receiver()
-        for name in (tgt, kept):
-            self.assertEqual(sleeper.said(f"register {name}"), "ok")
-        sleeper.signal(signal.SIGSTOP)
-        self.assertEqual(p1.said(f"report {tgt} peer_gone"), "ok")
-        self.gone(tgt)
-        self.assertEqual(p1.said(f"modify {kept} rts 3"), "ok")
-        sleeper.signal(signal.SIGCONT)
-        self.assertEqual(sleeper.kinds(1), ["peer_gone"])
-        self.assertEqual(sleeper.said(f"unregister {tgt}"), "gone")
-        self.assertEqual(sleeper.said(f"unregister {kept}"), "ok")
-
     def test_row_29_a_process_that_is_not_who_it_says(self):
         raw = Raw(self.socket)
         self.assertEqual(raw.join(start=start_of(os.getpid()) - 1)["refusal"], 21)  # wrong_process
         self.assertIsNone(raw.answer())
+        raw.close()
+
+    def test_row_24_a_shared_domain_without_its_file(self):
+        raw = Raw(self.socket)
+        raw.join()
+        self.assertEqual(raw.ask("open", flags=SHARED | CREATE)["refusal"], 15)  # bad_descriptor
         raw.close()
 
     def test_garbage_disturbs_nobody(self):
@@ -314,14 +464,6 @@ class Troubles(XrcTest):
         raw.close()
         self.until(lambda: self.stats()["members"] == 1, "it is a member still")
 
-    def test_too_many_members(self):
-        self.stop_broker()
-        self.start_broker("--members", 2)
-        p1, p2 = self.member(), self.member()
-        tgt = p1.receiver()
-        self.refused(self.refused_member(self.domain), 1, "too_many_members")
-        self.assertEqual(p2.said(f"register {tgt}"), "ok")
-
     def test_a_file_of_another_user(self):
         if os.geteuid() != 0:
             self.skipTest("only root can be another user")
@@ -334,25 +476,6 @@ class Troubles(XrcTest):
                                    cwd=os.path.dirname(os.path.abspath(__file__)), check=False)
             self.assertEqual(child.stdout.strip(), str(refusal), child.stderr)
 
-    def test_kill_and_watch(self):
-        p1, p2 = self.member(), self.member()
-        tgt = p1.receiver()
-        watch = self.start("xrc", "watch", "--socket", self.socket, "--interval", "20ms")
-        self.assertEqual(watch.wait_for("created")["tgt"], tgt)
-        self.assertIn(str(p1.pid), watch.wait_for("joined")["process"])
-        self.assertEqual(p2.said(f"register {tgt}"), "ok")
-        self.assertIn(str(p2.pid), watch.wait_for("joined")["process"])
-        self.ok(cli.run("xrc", "kill", tgt, "--socket", self.socket, "--json"))
-        self.assertEqual(watch.wait_for("state")["state"], "drain")
-        self.assertEqual([p1.kinds(1), p2.kinds(1)], [["killed"], ["killed"]])
-        watch.wait_for("ended")
-        self.ok(watch.finish(stop=True))
-        self.refused(cli.run("xrc", "kill", tgt, "--socket", self.socket), 1, "gone")
-        self.refused(cli.run("xrc", "kill", "17", "--socket", self.socket), 2, "17")
-        listed = self.ok(cli.run("xrc", "ls", "--socket", self.socket)).out
-        self.assertIn("2 members, 0 TGT queue pairs", listed)
-        self.assertIn("registrations", self.ok(cli.run("xrc", "stats", "--socket", self.socket)).out)
-
 
 class TheBroker(XrcTest):
     def test_its_death_loses_nothing_that_lives(self):
@@ -364,7 +487,7 @@ class TheBroker(XrcTest):
         self.stop_broker()
         p1.kill(), p3.kill()
         p2.post("create 6")  # it is asked while nobody is there
-        epoch = self.start_broker()["epoch"]
+        epoch = self.start_registry()["epoch"]
         self.assertEqual(p2.next()["said"], "ok")
         seen = self.overview()
         self.assertEqual({name: seen[name]["state"] for name in (tgt, own)}, {tgt: "rts", own: "rtr"})
@@ -392,7 +515,7 @@ class TheBroker(XrcTest):
             members[draw.randrange(4)].post("create")
             time.sleep(draw.random() * 0.02)
             self.stop_broker()
-            self.start_broker()
+            self.start_registry()
             answers = [answer for member in members for answer in self.answers(member)]
             self.assertEqual(len(answers), 16)
             self.assertLessEqual({answer["said"] for answer in answers}, {"ok", "gone", "not_registered"})
@@ -409,7 +532,7 @@ class TheBroker(XrcTest):
         tgt = sleeper.receiver()
         sleeper.signal(signal.SIGSTOP)
         self.stop_broker()
-        self.start_broker()
+        self.start_registry()
         time.sleep(0.9)  # longer than the recovery
         sleeper.signal(signal.SIGCONT)
         self.assertEqual(sleeper.kinds(1), ["ended"])
@@ -419,7 +542,7 @@ class TheBroker(XrcTest):
         self.stop_broker(signal.SIGTERM)
         self.assertFalse(os.path.exists(self.socket))
         self.refused(self.refused_member(self.domain), 3, "no_broker")
-        self.refused(cli.run("xrc", "ls", "--socket", self.socket, "--json"), 3, f"(socket {self.socket})")
+        self.refused(self.xrc("ls", "--json"), 3, f"(socket {self.socket})")
         crowd = [Member(self.domain, "--socket", self.socket) for _ in range(5)]
         self.members += crowd
         epochs = {member.next()["epoch"] for member in crowd}

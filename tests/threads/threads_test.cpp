@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What several threads may do at once, each in a way that ThreadSanitizer sees: hosts that others wake, hosts in threads of
 // their own, and contexts of the C library. Nothing sleeps.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,6 +12,8 @@
 
 #include "parley/parley.h"
 #include "parley/tcp_host.hpp"
+#include "parley/xrc.h"
+#include "tests/unit/drivers/broker_thread.hpp"
 
 namespace parley {
 namespace {
@@ -151,6 +154,37 @@ TEST(Threads, AContextIsWokenByOthers) {
     EXPECT_EQ(parley_wake(ctx), 0);
   });
   EXPECT_EQ(parley_close(ctx), 0);
+}
+
+TEST(Threads, AnXrcDomainIsForAllOfThemUntilOneClosesIt) {
+  const xrc::BrokerThread broker;
+  parley_xrc_opts opts = PARLEY_XRC_OPTS_INIT;
+  const std::string socket = broker.socket();
+  opts.broker = socket.c_str();
+  opts.flags = PARLEY_XRC_NO_START;
+  parley_xrcd* domain = nullptr;
+  ASSERT_EQ(parley_xrc_open(&domain, -1, O_CREAT, &opts), 0) << parley_last_error();
+  ASSERT_GE(parley_xrc_fd(domain), 0);
+  std::atomic<int> done{0};
+  in_threads(4, [&](int) {
+    parley_xrc_event event = PARLEY_XRC_EVENT_INIT;
+    for (int i = 0; i < 20; ++i) {
+      parley_xrc_tgt tgt = PARLEY_XRC_TGT_INIT;
+      EXPECT_EQ(parley_xrc_create(domain, nullptr, &tgt), 0) << parley_last_error();
+      EXPECT_EQ(parley_xrc_poll_event(domain, &event), 0) << parley_last_error();
+      EXPECT_EQ(parley_xrc_unregister(domain, tgt.qpn, tgt.generation), 0) << parley_last_error();
+    }
+    // Three poll while the last one closes it.
+    if (++done == 4) {
+      EXPECT_EQ(parley_xrc_close(domain, 1), 0) << parley_last_error();
+      return;
+    }
+    int rc = 0;
+    while ((rc = parley_xrc_poll_event(domain, &event)) == 0) {
+    }
+    EXPECT_EQ(rc, -PARLEY_E_BAD_HANDLE);
+  });
+  EXPECT_EQ(parley_xrc_close(domain, 1), -PARLEY_E_BAD_HANDLE);
 }
 
 }  // namespace

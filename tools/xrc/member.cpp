@@ -173,7 +173,7 @@ int run_xrc_member(const XrcArgs& args, Output& out) {
                        fmt::format("{} cannot be opened: {}", args.file, std::generic_category().message(errno)));
   }
   const auto link = xrc::Link::open(args.domain, true, file);
-  if (!link) return xrc_refused(out, link.error(), args.domain.socket);
+  if (!link) return xrc_refused(out, link.error(), args.domain);
   out.text("a member");
   out.object({{"event", "member"}, {"epoch", (*link)->epoch()}});
   Conversation session(**link, out);

@@ -74,7 +74,7 @@ int run_xrc_watch(const XrcArgs& args, Output& out) {
   Teller teller(out);
   for (bool first = true;; first = false) {
     const auto seen = xrc::overview(args.domain);
-    if (!seen && first) return xrc_refused(out, seen.error(), args.domain.socket);
+    if (!seen && first) return xrc_refused(out, seen.error(), args.domain);
     if (seen) {  // one that is away for a moment comes back
       Picture now = picture_of(*seen);
       teller.tell(last, now);

@@ -8,8 +8,12 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "drivers/xrcd/link.hpp"
 #include "drivers/xrcd/place.hpp"
+#include "drivers/xrcshm/segment.hpp"
 #include "tools/own_program.hpp"
+#include "tools/sim/sim_once.hpp"
+#include "tools/xrc/xrc_demo.hpp"
 
 namespace parley::tools {
 
@@ -20,19 +24,46 @@ void add_xrc_socket(Command sub, std::string& socket) {
       .type("FILE");
 }
 
+void add_xrc_segment(Command sub, std::string& segment) {
+  sub.option("--segment", segment, "The shared registry's file; else $PARLEY_XRC_SEGMENT, or /dev/shm/parley-xrc-UID")
+      .type("FILE");
+}
+
+void add_xrc_rules(Command sub, xrc::RegistryOptions& rules) {
+  add_duration(sub, "--grace", rules.grace,
+               "How long a TGT queue pair whose peer is gone waits for its registrants (0: until the last lets go)");
+  add_duration(sub, "--error-grace", rules.error_grace,
+               "How long one that failed does, before that (0: without limit)");
+  add_duration(sub, "--linger", rules.linger, "How long one that received is kept without registrants");
+  add_duration(sub, "--quarantine", rules.quarantine, "How long the number of one that ended is not used again");
+  sub.option("--members", rules.members_per_domain, "Most members of one domain").range(1U, 4096U).shows_default();
+  sub.option("--events", rules.events_max, "Events that a member may leave waiting; beyond, it is told to ask")
+      .range(1U, 65536U)
+      .shows_default();
+}
+
 std::string xrc_refusal_name(const Error& error) {
   if (error.code().category() != xrc::refusal_category()) return "system";
   return std::string(to_string(static_cast<xrc::Refusal>(error.code().value())));
 }
 
-int xrc_refused(Output& out, const Error& error, const std::string& socket) {
-  const bool environment = error.code().category() != xrc::refusal_category() ||
-                           error == make_error_code(xrc::Refusal::no_broker) ||
-                           error == make_error_code(xrc::Refusal::not_permitted);
-  const std::string where =
-      environment ? fmt::format(" (socket {})", socket.empty() ? xrc::default_socket() : socket) : std::string();
+int xrc_refused(Output& out, const Error& error, const std::string& where) {
+  using xrc::Refusal;
+  bool environment = error.code().category() != xrc::refusal_category();
+  for (const Refusal r :
+       {Refusal::no_broker, Refusal::not_permitted, Refusal::no_segment, Refusal::segment_full, Refusal::segment_owner,
+        Refusal::segment_foreign, Refusal::segment_version, Refusal::segment_elsewhere})
+    environment = environment || error == make_error_code(r);
   return out.error(environment ? Exit::environment : Exit::failed,
-                   fmt::format("{}: {}{}", xrc_refusal_name(error), error.message(), where));
+                   fmt::format("{}: {}{}", xrc_refusal_name(error), error.message(),
+                               environment ? fmt::format(" ({})", where) : std::string()));
+}
+
+int xrc_refused(Output& out, const Error& error, const xrc::DomainOptions& o) {
+  const bool shared = xrc::form_of(o) == xrc::Form::shared;
+  return xrc_refused(out, error,
+                     shared ? "segment " + (o.segment.empty() ? xrc::default_segment() : o.segment)
+                            : "socket " + (o.socket.empty() ? xrc::default_socket() : o.socket));
 }
 
 Json xrc_tgt_json(const xrc::DomainView& domain, const xrc::TgtView& tgt) {
@@ -104,7 +135,7 @@ void print_domain(Output& out, const xrc::DomainView& d) {
 
 int run_ls(const XrcArgs& args, Output& out) {
   const auto seen = xrc::overview(args.domain);
-  if (!seen) return xrc_refused(out, seen.error(), args.domain.socket);
+  if (!seen) return xrc_refused(out, seen.error(), args.domain);
   for (const xrc::DomainView& d : seen->domains) {
     out.object(domain_json(d));
     print_domain(out, d);
@@ -115,7 +146,7 @@ int run_ls(const XrcArgs& args, Output& out) {
 
 int run_stats(const XrcArgs& args, Output& out) {
   const auto seen = xrc::overview(args.domain);
-  if (!seen) return xrc_refused(out, seen.error(), args.domain.socket);
+  if (!seen) return xrc_refused(out, seen.error(), args.domain);
   std::size_t members = 0, tgts = 0, lingering = 0;
   for (const xrc::DomainView& d : seen->domains) {
     members += d.members.size();
@@ -140,7 +171,7 @@ int run_stats(const XrcArgs& args, Output& out) {
 int run_kill(const XrcArgs& args, Output& out) {
   const auto id = xrc::parse_tgt(args.tgt);
   const auto killed = xrc::kill(*id, args.domain);
-  if (!killed) return xrc_refused(out, killed.error(), args.domain.socket);
+  if (!killed) return xrc_refused(out, killed.error(), args.domain);
   out.text(fmt::format("{} drains: it ends when its registrants have let go, or the grace is over", args.tgt));
   out.object({{"event", "killed"}, {"tgt", args.tgt}});
   return code(Exit::ok);
@@ -150,9 +181,32 @@ Command add(Command xrc, const std::string& name, const std::string& help, const
             Context& context, int (*run)(const XrcArgs&, Output&)) {
   Command sub = xrc.subcommand(name, help);
   add_xrc_socket(sub, args->domain.socket);
+  add_xrc_segment(sub, args->domain.segment);
+  sub.option("--form", args->form,
+             "Who keeps the registry: broker or shared; else shared if --segment or its variable says where, and "
+             "--socket and its variable do not")
+      .one_of({"broker", "shared"})
+      .when_given([args] { args->domain.form = args->form == "shared" ? xrc::Form::shared : xrc::Form::broker; });
   add_json_flag(sub, context);
   sub.run([args, run, &context] { return run(*args, context.out); });
   return sub;
+}
+
+void add_demo(Command xrc, Context& context) {
+  auto args = std::make_shared<XrcDemoArgs>();
+  Command sub =
+      xrc.subcommand("demo", "What XRC is for: an all-to-all over XRC and over RC, with its queue pairs counted");
+  sub.option("--nodes", args->nodes, "Nodes").range(2U, 16U).shows_default();
+  sub.option("--processes", args->processes, "Processes of each").range(1U, 64U).shows_default();
+  sub.option("--transport", args->transport, "Over which").one_of({"both", "xrc", "rc"}).shows_default();
+  sub.flag("--sockets", args->sockets, "Parley's engine on UDP sockets (127.0.0.1 and on) instead of the simulator");
+  sub.option("--churn", args->churn, "Then let peers come and go so often, in the simulator").range(1U, 1000000U);
+  sub.option("--svg", args->svg, "The plot of --churn").type("FILE");
+  sub.option("--pcapng", args->pcapng, "Record the frames of one transport").type("FILE");
+  add_seed(sub, "--seed", args->seed, "Seed of the simulator; decimal or 0x hexadecimal");
+  add_duration(sub, "--timeout", args->timeout, "Longest time for an exchange over sockets");
+  add_json_flag(sub, context);
+  sub.run([args, &context] { return run_xrc_demo(*args, context.out); });
 }
 
 }  // namespace
@@ -169,7 +223,7 @@ void register_xrc(Command app, Context& context) {
   looks->domain.start = false;
   looks->domain.patience = std::chrono::seconds(1);
   add(xrc, "ls", "Every domain: members, TGT queue pairs, states, peers, registrants", looks, context, run_ls);
-  add(xrc, "stats", "What the broker has counted", looks, context, run_stats);
+  add(xrc, "stats", "What has been counted", looks, context, run_stats);
   Command watch = add(xrc, "watch", "What changes, as it does", looks, context, run_xrc_watch);
   add_duration(watch, "--interval", looks->interval, "How often to look");
   add_duration(watch, "--for", looks->during, "How long to watch (0: until interrupted)");
@@ -179,6 +233,8 @@ void register_xrc(Command app, Context& context) {
     const auto id = xrc::parse_tgt(text);
     return id && id->generation != 0 ? std::string() : "'" + text + "' is no QPN@generation as ls shows it";
   });
+  register_xrc_segment(xrc, context);
+  add_demo(xrc, context);
   auto takes_part = std::make_shared<XrcArgs>();
   takes_part->domain.program = broker_program();
   Command member = add(xrc, "member", "Be a member of a file's domain, by commands on standard input", takes_part,

@@ -6,22 +6,29 @@
 #include "parley/xrc_domain.hpp"
 #include "tools/command.hpp"
 #include "tools/options.hpp"
+#include "xrc/registry.hpp"
 
 namespace parley::tools {
 
 struct XrcArgs {
   xrc::DomainOptions domain{};
-  std::string file, tgt;
+  std::string file, tgt, form;
   Duration interval = std::chrono::milliseconds(500), during{};
 };
 
 void add_xrc_socket(Command sub, std::string& socket);
-/// "gone: the TGT queue pair has ended, ..."; its exit code is `environment` where no broker answered at `socket`.
-int xrc_refused(Output& out, const Error& error, const std::string& socket);
+void add_xrc_segment(Command sub, std::string& segment);
+/// --grace and the like, which are the broker's and the shared registry's alike.
+void add_xrc_rules(Command sub, xrc::RegistryOptions& rules);
+/// "gone: the TGT queue pair has ended, ..."; its exit code is `environment` where no registry could be used, and it says
+/// `where` then.
+int xrc_refused(Output& out, const Error& error, const std::string& where);
+int xrc_refused(Output& out, const Error& error, const xrc::DomainOptions& options);
 std::string xrc_refusal_name(const Error& error);
 
 Json xrc_tgt_json(const xrc::DomainView& domain, const xrc::TgtView& tgt);
 int run_xrc_watch(const XrcArgs& args, Output& out);
 int run_xrc_member(const XrcArgs& args, Output& out);
+void register_xrc_segment(Command xrc, Context& context);
 
 }  // namespace parley::tools

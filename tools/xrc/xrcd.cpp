@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -48,11 +49,17 @@ int run_xrcd(BrokerArgs& args, Output& out) {
   if (!broker) {
     if (broker.error() == make_error_code(xrc::Refusal::busy))
       return out.error(Exit::environment, "another broker has this socket");
-    return xrc_refused(out, broker.error(), args.broker.socket);
+    return xrc_refused(out, broker.error(),
+                       "socket " + (args.broker.socket.empty() ? xrc::default_socket() : args.broker.socket));
   }
   out.text(fmt::format("listening on {}, epoch {}", (*broker)->socket(), (*broker)->epoch()));
   out.object({{"event", "listening"}, {"socket", (*broker)->socket()}, {"epoch", (*broker)->epoch()}});
-  while (!stop.requested() && (*broker)->run_once(std::chrono::seconds(60))) {
+  try {
+    while (!stop.requested() && (*broker)->run_once(std::chrono::seconds(60))) {
+    }
+  } catch (const std::bad_alloc&) {
+    // What it knows may be half of what it should be. The next one knows what the members declare.
+    return out.error(Exit::environment, "memory has run out: the next broker takes over");
   }
   return code(Exit::ok);
 }
@@ -66,18 +73,11 @@ void register_xrcd(Command app, Context& context) {
   Command sub = app.subcommand("xrcd", "The broker of XRC domains: who uses which TGT queue pair, and when each ends");
   add_xrc_socket(sub, args->broker.socket);
   add_duration(sub, "--idle", args->broker.idle, "End when no process was connected for so long (0: never)");
-  add_duration(sub, "--grace", registry.grace,
-               "How long a TGT queue pair whose peer is gone waits for its registrants (0: until the last lets go)");
-  add_duration(sub, "--error-grace", registry.error_grace,
-               "How long one that failed does, before that (0: without limit)");
-  add_duration(sub, "--linger", registry.linger, "How long one that received is kept without registrants");
-  add_duration(sub, "--quarantine", registry.quarantine, "How long the number of one that ended is not used again");
+  add_xrc_rules(sub, registry);
   add_duration(sub, "--recovery", registry.recovery,
                "How long, after it began, members of a broker before it may declare what they have");
-  sub.option("--members", registry.members_per_domain, "Most members of one domain").range(1U, 4096U).shows_default();
-  sub.option("--events", registry.events_max, "Events that a member may leave waiting; beyond, it is told to ask")
-      .range(1U, 65536U)
-      .shows_default();
+  sub.option("--qpn-first", registry.qpn_first, "The first of the numbers that it assigns").range(2U, 0xFFFFFFU);
+  sub.option("--qpn-last", registry.qpn_last, "The last; each is used again when all others were").range(2U, 0xFFFFFFU);
   add_json_flag(sub, context);
   sub.footer(
       "It is also started by the first process that needs it, or by systemd, from which it takes the socket. Its "

@@ -75,6 +75,8 @@ void RoceConnection::draw(Side from, const RocePacket& p, LadderEvent::Kind kind
                 {"AckReq", b.ack_req ? "1" : "0"},
                 {"PSN", fmt::format("{:#08x}", b.psn)},
                 {"Payload", counted(p.packet.payload.size(), "octet")}};
+    if ((wire::ib::rule_of(b.opcode).headers & PARLEY_IB_XRCETH) != 0)
+      e.fields.emplace_back("XRC SRQN", fmt::format("{:#08x}", p.packet.xrceth.srqn));
   }
   drawn_.push_back(std::move(e));
 }
@@ -249,6 +251,7 @@ void RoceConnection::draw_data(Side from, const RocePacket& p, bool again) {
   text += fmt::format(" PSN {:#08x}", p.packet.bth.psn);
   if ((wire::ib::rule_of(p.packet.bth.opcode).headers & PARLEY_IB_AETH) != 0)
     text += fmt::format(" {} MSN {}", wire::ib::syndrome_text(p.packet.aeth.syndrome), p.packet.aeth.msn);
+  if ((rule.headers & PARLEY_IB_XRCETH) != 0) text += fmt::format(" SRQ {:#08x}", p.packet.xrceth.srqn);
   if (!p.packet.payload.empty()) text += " " + counted(p.packet.payload.size(), "octet");
   draw(from, p, again ? LadderEvent::Kind::repeated : LadderEvent::Kind::fpdu, std::move(text), name);
 }

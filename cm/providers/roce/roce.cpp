@@ -17,11 +17,24 @@ auto not_deciding() {
   return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
 }
 
+bool is_served(QpType type) {
+  return type == QpType::rc || type == QpType::ud || type == QpType::xrc_ini || type == QpType::xrc_tgt;
+}
+
 Result<ib::Options> options_of(const TransportOptions& options) {
   auto ib = ib_options(options, "`transport` holds MPA's options; RoCE has ib::Options");
-  if (ib && ib->qp_type != QpType::rc && ib->qp_type != QpType::ud)
-    return fail(Errc::unsupported, "ib::Options::qp_type is {a}; RC (2) and UD (4) are there",
+  if (ib && !is_served(ib->qp_type))
+    return fail(Errc::unsupported,
+                "ib::Options::qp_type is {a}; RC (2), UD (4), XRC_INI (9) and XRC_TGT (10) are there",
                 static_cast<int>(ib->qp_type));
+  return ib;
+}
+
+/// XRC has an end for each side (IBA §A14): `wrong` is the other side's.
+Result<ib::Options> options_of(const TransportOptions& options, QpType wrong) {
+  auto ib = options_of(options);
+  if (ib && ib->qp_type == wrong)
+    return fail(Errc::invalid_argument, "ib::Options::qp_type: who connects has XRC_INI, who listens XRC_TGT");
   return ib;
 }
 
@@ -113,6 +126,8 @@ void Roce::free_slot(EndpointId endpoint) {
 Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
   const QpType type = c.options.qp_type;
   QpInit small;
+  if (init == nullptr && type == QpType::xrc_tgt)
+    return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd, so the program makes it");
   if (init == nullptr) {
     auto made = c.own.make(*device_);
     if (!made) return tl::unexpected(made.error());
@@ -120,9 +135,9 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
     small.type = type;
     init = &small;
   }
-  if (init->type != type && init->type != QpType::rc && init->type != QpType::ud)
-    return fail(Errc::unsupported,
-                "QpInit::type is neither RC nor UD; connections of other types are not there in this version");
+  if (!is_served(init->type))
+    return fail(Errc::unsupported, "QpInit::type is {a}; RC (2), UD (4), XRC_INI (9) and XRC_TGT (10) can be connected",
+                static_cast<int>(init->type));
   if (init->type != type)
     return fail(Errc::invalid_argument, "QpInit::type is {a}, and ib::Options::qp_type {b}; they are the same",
                 static_cast<int>(init->type), static_cast<int>(type));
@@ -170,7 +185,7 @@ Result<Route> Roce::resolve(const Address& peer, const std::optional<Address>& l
 }
 
 Result<void> Roce::listen(EndpointId endpoint, const Address& local, const ListenOptions& options) {
-  const auto ib = options_of(options.transport);
+  const auto ib = options_of(options.transport, QpType::xrc_ini);
   if (!ib) return tl::unexpected(ib.error());
   slot_for(endpoint).listener = std::make_unique<Listener>(
       Listener{.id = endpoint, .address = local, .depths = {options.ird, options.ord}, .options = *ib});
@@ -178,7 +193,7 @@ Result<void> Roce::listen(EndpointId endpoint, const Address& local, const Liste
 }
 
 Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) {
-  const auto ib = options_of(options.transport);
+  const auto ib = options_of(options.transport, QpType::xrc_tgt);
   if (!ib) return tl::unexpected(ib.error());
   auto made = std::make_unique<Connection>();
   Connection& c = *made;

@@ -86,7 +86,8 @@ struct Connection {
   std::uint32_t remote_psn = 0;  // what this side begins with
   std::uint32_t remote_qpn = 0;
   std::uint32_t remote_qkey = 0;  // UD
-  std::optional<AhAttr> ah;       // UD, once it is open
+  std::uint64_t remote_ca_guid = 0;
+  std::optional<AhAttr> ah;  // UD, once it is open
   std::uint8_t ack_timeout = 0;
   std::uint8_t rnr_retry = 7;  // what the peer asks of this side
   Mtu mtu = Mtu::octets_1024;

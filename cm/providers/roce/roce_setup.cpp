@@ -111,6 +111,7 @@ void Roce::request(Connection& c, Instant now) {
   p.path = path_to_peer(c);
   p.path.primary.local_ack_timeout = c.ack_timeout;
   c.path = p.path.primary;
+  p.qp_type = c.options.qp_type == QpType::xrc_ini ? ibcm::QpType::xrc : ibcm::QpType::rc;
   p.qpn = c.qp->qp_num();
   p.starting_psn = c.psn;
   const DeviceAttr attr = device_->query();
@@ -207,6 +208,7 @@ std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::R
   c.depths = l.depths;
   c.remote_psn = req.starting_psn;
   c.remote_qpn = req.local_qpn;
+  c.remote_ca_guid = req.local_ca_guid;
   c.ack_timeout = req.primary.local_ack_timeout;
   c.options.retry_count = req.retry_count;
   c.rnr_retry = req.rnr_retry_count;
@@ -262,7 +264,8 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   if (l == nullptr) return refuse(now, event.id, CmReject::invalid_service_id);
   // IBA Annex A11.
   if (!header) return refuse(now, event.id, CmReject::consumer);
-  if (event.qp_type != ibcm::QpType::rc) return refuse(now, event.id, CmReject::invalid_transport_service);
+  const auto wanted = l->options.qp_type == QpType::xrc_tgt ? ibcm::QpType::xrc : ibcm::QpType::rc;
+  if (event.qp_type != wanted) return refuse(now, event.id, CmReject::invalid_transport_service);
   const bool any_mtu = plays(Departure::takes_path_mtu);
   if (!any_mtu && (req.path_mtu < 1 || req.path_mtu > static_cast<std::uint8_t>(options_.mtu))) {
     const auto largest =
@@ -330,8 +333,10 @@ Result<void> Roce::to_rtr(Connection& c) {
   rtr.path_mtu = c.mtu;
   rtr.dest_qp_num = c.remote_qpn;
   rtr.rq_psn = c.psn;
-  rtr.max_dest_rd_atomic = c.depths.ird;
-  rtr.min_rnr_timer = plays(Departure::slow_rnr_timer) ? std::uint8_t{0} : min_rnr_timer;
+  if (c.options.qp_type != QpType::xrc_ini) {  // what only a responder has
+    rtr.max_dest_rd_atomic = c.depths.ird;
+    rtr.min_rnr_timer = plays(Departure::slow_rnr_timer) ? std::uint8_t{0} : min_rnr_timer;
+  }
   return c.qp->modify(rtr);
 }
 
@@ -339,6 +344,7 @@ Result<void> Roce::to_rts(Connection& c) {
   QpAttr rts{.state = QpState::rts};
   rts.sq_psn = c.remote_psn;
   rts.timeout = c.ack_timeout;
+  if (c.options.qp_type == QpType::xrc_tgt) return c.qp->modify(rts);  // the rest is of what only a requester has
   rts.retry_cnt = c.options.retry_count;
   rts.rnr_retry = c.rnr_retry;
   rts.max_rd_atomic = c.depths.ord;
@@ -349,6 +355,7 @@ void Roce::on_reply(Connection& c, Instant now, ibcm::ReplyReceived& event) {
   c.steps.reply = now - c.start;
   const wire::ib::CmRep& rep = event.reply;
   c.remote_qpn = event.remote_qpn;
+  c.remote_ca_guid = rep.local_ca_guid;
   c.remote_psn = rep.starting_psn;
   c.rnr_retry = rep.rnr_retry_count;
   c.depths = {std::min<std::uint16_t>(c.depths.ird, rep.initiator_depth),
@@ -414,6 +421,7 @@ ib::Parameters Roce::parameters_of(const Connection& c) const {
   out.dgid = gid_of(c.peer);
   out.path_mtu = c.mtu;
   out.remote_qkey = c.remote_qkey;
+  out.remote_ca_guid = c.remote_ca_guid;
   out.ah = c.ah;
   out.retry_count = c.options.retry_count;
   out.rnr_retry_count = c.rnr_retry;

@@ -271,8 +271,14 @@ TEST(RoceDatagrams, WhatDoesNotFitIsRefusedAtTheCall) {
   const Bytes much(181);
   options.private_data = much;
   EXPECT_EQ(refused(options), Errc::bad_private_data);
-  EXPECT_EQ(p.server.cm.listen(server_at, {.transport = ib::Options{.qp_type = QpType::xrc_tgt}}).error(),
-            Errc::unsupported);
+  const auto not_served = [&p](QpType type) {
+    return p.server.cm.listen(server_at, {.transport = ib::Options{.qp_type = type}}).error();
+  };
+  EXPECT_EQ(not_served(QpType::uc), Errc::unsupported);
+  EXPECT_EQ(not_served(QpType::xrc_ini), Errc::invalid_argument) << "who listens has XRC_TGT";
+  options = p.options();
+  options.transport = ib::Options{.qp_type = QpType::xrc_tgt};
+  EXPECT_EQ(refused(options), Errc::invalid_argument) << "who connects has XRC_INI";
   p.server.on_request = [&](cm::ConnectRequest& request) {
     EXPECT_EQ(request.id.create_qp(p.a.qp()).error(), Errc::invalid_argument);
     EXPECT_EQ(request.id.accept({.transport = ib::Options{}}).error(), Errc::invalid_argument);

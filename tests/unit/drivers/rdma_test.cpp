@@ -8,6 +8,7 @@
 #if PARLEY_HAVE_RDMA
 #include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
+#include "drivers/verbs/device.hpp"
 #endif
 
 namespace parley::rdma_test {
@@ -150,8 +151,13 @@ TEST(NicVerbs, OperationsCompleteAsWhatTheyAre) {
   EXPECT_EQ(*verbs::to_ibv(Opcode::rdma_read), IBV_WR_RDMA_READ);
   EXPECT_EQ(*verbs::to_ibv(Opcode::send_with_inv), IBV_WR_SEND_WITH_INV);
   EXPECT_EQ(verbs::to_ibv(Opcode::masked_atomic_cmp_and_swp).error(), Errc::unsupported);
-  EXPECT_EQ(verbs::to_ibv(QpType::xrc_tgt).error(), Errc::unsupported);
-  EXPECT_EQ(*verbs::to_ibv(QpType::ud), IBV_QPT_UD);
+  EXPECT_EQ(verbs::to_ibv(QpType::xrc_tgt), IBV_QPT_XRC_RECV);
+  EXPECT_EQ(verbs::to_ibv(QpType::ud), IBV_QPT_UD);
+}
+
+TEST(NicVerbs, ADeviceWithoutXrcIsNamed) {
+  EXPECT_EQ(verbs::no_xrc("rxe0"), "the device rxe0 has no XRC (IBV_DEVICE_XRC is not among its capabilities)");
+  EXPECT_EQ(verbs::no_xrc("siw0").data(), verbs::no_xrc("siw0").data()) << "an Error keeps it for ever";
 }
 
 TEST(NicVerbs, ErrnosBecomeErrors) {

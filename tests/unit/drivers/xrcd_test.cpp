@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// xrc::Domain and xrc::TgtQp against a broker in a thread. tests/script/xrc_test.py has processes.
+// xrc::Domain and xrc::TgtQp against a broker in a thread, and with the registry in shared memory. tests/script/xrc_test.py
+// has processes, xrcshm_test.cpp what concerns the memory alone.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <thread>
-
-#include "drivers/xrcd/broker.hpp"
 #include "parley/xrc_domain.hpp"
+#include "tests/unit/drivers/broker_thread.hpp"
 
 namespace parley::xrc::xrcd_test {
 namespace {
@@ -23,32 +21,19 @@ std::string said(const Result<T>& r) {
 }
 std::string sentence(Refusal r) { return make_error_code(r).message(); }
 
-class Xrcd : public testing::Test {
+class Place : public testing::Test {
  protected:
-  Xrcd() {
-    std::string name = "/tmp/parley-xrcd-test-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-    options_ = {.socket = folder_ + "/broker", .start = false, .device = 3, .patience = 10s};
-    start();
+  explicit Place(Form form) : broker_(form == Form::broker) {
+    options_ = {.form = form,
+                .socket = broker_.socket(),
+                .segment = broker_.file("segment"),
+                .start = form == Form::shared,
+                .device = 3,
+                .patience = 10s};
   }
-  ~Xrcd() override {
-    stop();
-    for (const char* file : {"/broker.lock", "/domain", "/other"}) ::unlink((folder_ + file).c_str());
-    ::rmdir(folder_.c_str());
-  }
-  void start() {
-    auto broker = Broker::open({.socket = options_.socket, .registry = {.grace = 100ms, .recovery = 300ms}});
-    ASSERT_TRUE(broker) << said(broker);
-    stop_ = false;
-    thread_ = std::thread([this, b = std::move(*broker)] {
-      while (!stop_) b->run_once(5ms);
-    });
-  }
-  void stop() {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
-  Result<Domain> open(const std::string& file = "/domain") { return Domain::open(folder_ + file, options_); }
+  void start() { broker_.start(); }
+  void stop() { broker_.stop(); }
+  Result<Domain> open(const char* file = "domain") { return Domain::open(broker_.file(file), options_); }
   std::size_t alive() const {
     std::size_t out = 0;
     const auto seen = overview(options_);
@@ -58,13 +43,21 @@ class Xrcd : public testing::Test {
     return out;
   }
 
-  std::string folder_;
+  BrokerThread broker_;
   DomainOptions options_;
-  std::atomic<bool> stop_ = false;
-  std::thread thread_;
+};
+class Either : public Place, public testing::WithParamInterface<Form> {
+ protected:
+  Either() : Place(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(Forms, Either, testing::Values(Form::broker, Form::shared),
+                         [](const auto& form) { return std::string(to_string(form.param)); });
+class Xrcd : public Place {
+ protected:
+  Xrcd() : Place(Form::broker) {}
 };
 
-TEST_F(Xrcd, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
+TEST_P(Either, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
   auto one = open(), two = open();
   ASSERT_TRUE(one && two) << said(one) << said(two);
   auto made = one->create(Peer{1, 5});
@@ -85,7 +78,7 @@ TEST_F(Xrcd, ATgtQueuePairLivesAsLongAsAnObjectOfAnyMember) {
   EXPECT_EQ(said(made->query()), sentence(Refusal::not_registered));
 }
 
-TEST_F(Xrcd, ItsStatesAndEventsReachAllMembers) {
+TEST_P(Either, ItsStatesAndEventsReachAllMembers) {
   auto one = open(), two = open();
   ASSERT_TRUE(one && two);
   auto a = one->create();
@@ -108,7 +101,34 @@ TEST_F(Xrcd, ItsStatesAndEventsReachAllMembers) {
   EXPECT_EQ((*two->wait_event(10s))->kind, EventKind::killed);
 }
 
-TEST_F(Xrcd, AForkedChildIsNoMemberAndHarmsNobody) {
+TEST_P(Either, ItsDescriptorIsReadableWhileSomethingIsToBeTaken) {
+  auto one = open(), two = open();
+  ASSERT_TRUE(one && two);
+  auto a = one->create();
+  auto b = two->attach(a->id());
+  ASSERT_TRUE(a && b);
+  const auto fd = two->fd();
+  ASSERT_TRUE(fd) << said(fd);
+  pollfd wait{*fd, POLLIN, 0};
+  do EXPECT_FALSE(*two->wait_event({}));
+  while (::poll(&wait, 1, 100) > 0);
+  EXPECT_TRUE(a->report(EventKind::fatal, 9));
+  EXPECT_TRUE(a->report(EventKind::peer_gone));
+  for (const EventKind kind : {EventKind::fatal, EventKind::peer_gone}) {
+    std::optional<Event> event;
+    while (!event && ::poll(&wait, 1, 20'000) > 0) event = *two->wait_event({});
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->kind, kind);
+  }
+  EXPECT_EQ(*two->fd(), *fd);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(two->fd().error() == make_error_code(Refusal::not_member) ? 0 : 1);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_P(Either, AForkedChildIsNoMemberAndHarmsNobody) {
   auto domain = open();
   ASSERT_TRUE(domain);
   auto qp = domain->create();
@@ -125,8 +145,8 @@ TEST_F(Xrcd, AForkedChildIsNoMemberAndHarmsNobody) {
   EXPECT_EQ(qp->query()->state, State::reset);
 }
 
-TEST_F(Xrcd, DomainsAreThoseOfFiles) {
-  auto one = open(), elsewhere = open("/other"), alone = Domain::open(-1, options_);
+TEST_P(Either, DomainsAreThoseOfFiles) {
+  auto one = open(), elsewhere = open("other"), alone = Domain::open(-1, options_);
   ASSERT_TRUE(one && elsewhere && alone) << said(alone);
   auto qp = one->create();
   ASSERT_TRUE(qp);
@@ -135,10 +155,10 @@ TEST_F(Xrcd, DomainsAreThoseOfFiles) {
   EXPECT_EQ(said(Domain::open(99999, options_)), sentence(Refusal::bad_descriptor));
   DomainOptions only = options_;
   only.exclusive = true;
-  EXPECT_EQ(said(Domain::open(folder_ + "/domain", only)), sentence(Refusal::domain_exists));
+  EXPECT_EQ(said(Domain::open(broker_.file("domain"), only)), sentence(Refusal::domain_exists));
   DomainOptions device = options_;
   device.device = 4;
-  auto there = Domain::open(folder_ + "/domain", device);
+  auto there = Domain::open(broker_.file("domain"), device);
   ASSERT_TRUE(there);
   EXPECT_EQ(said(there->attach(qp->id())), sentence(Refusal::other_domain));
 }

@@ -215,6 +215,51 @@ TEST(NicRoceXrc, Refusals) {
   EXPECT_EQ(w.b.srq, nullptr);
 }
 
+// ibv_open_qp: the queue pair outlives whoever made it, and what befalls it is told to each of its handles, once.
+TEST(NicRoceXrc, HandlesShareOneTarget) {
+  Xrc w;
+  auto second = w.b.device->open_qp(*w.domain, w.b.qp->qp_num()).value();
+  auto third = w.b.device->open_qp(*w.domain, w.b.qp->qp_num()).value();
+  EXPECT_EQ(second->qp_num(), w.b.qp->qp_num());
+  const std::uint32_t number = w.b.qp->qp_num();
+  w.b.qp.reset();
+  EXPECT_EQ(second->state(), QpState::rts);
+  const Sge one = w.to1.all();
+  ASSERT_TRUE(w.srq1->post_recv({.wr_id = 1, .sges = {&one, 1}}));
+  ASSERT_TRUE(w.post(SendWr::Opcode::send, *w.srq1, w.to1));
+  w.run();
+  EXPECT_EQ(statuses(Side::poll(*w.cq1)), "1 success");
+  ASSERT_TRUE(w.post(SendWr::Opcode::rdma_write, *w.srq1, w.to2));  // a key of the other domain of protection
+  w.run();
+  std::map<const QueuePair*, std::vector<Kind>> told;
+  while (const auto event = w.b.device->poll_async_event()) {
+    const auto& e = std::get<QueuePairEvent>(*event);
+    told[e.qp].push_back(e.kind);
+  }
+  const std::vector each{Kind::qp_last_wqe_reached, Kind::qp_fatal};
+  EXPECT_EQ(told, (std::map<const QueuePair*, std::vector<Kind>>{{second.get(), each}, {third.get(), each}}));
+  ASSERT_TRUE(second->modify({.state = QpState::reset}));
+  EXPECT_EQ(third->state(), QpState::reset);
+  second.reset();
+  EXPECT_NE(w.b.device->find_qp(number), nullptr);
+  third.reset();
+  EXPECT_EQ(w.b.device->find_qp(number), nullptr);
+  EXPECT_FALSE(w.b.device->open_qp(*w.domain, number));
+}
+
+TEST(NicRoceXrc, HandlesAreOfTheDomainAlone) {
+  Xrc w;
+  const auto other = w.b.device->open_xrcd().value();
+  const auto foreign = w.a.device->open_xrcd().value();
+  const std::uint32_t number = w.b.qp->qp_num();
+  EXPECT_EQ(w.b.device->open_qp(*other, number).error().sentence(), "there is no XRC_TGT queue pair 17 in this domain");
+  EXPECT_EQ(w.b.device->open_qp(*foreign, number).error().sentence(), "the domain is none of this device");
+  w.b.make(QpType::rc);
+  EXPECT_EQ(w.b.device->open_qp(*w.domain, w.b.qp->qp_num()).error(), Errc::invalid_argument);
+  EXPECT_EQ(w.b.device->open_xrcd({.fd = 3}).error().sentence(),
+            "XrcdInit::fd is 3; a software NIC is one process's, so no file shares its domains");
+}
+
 TEST(NicRoceCongestion, AMarkIsToldToTheSenderAndNotTooOften) {
   World w;
   w.connect();

@@ -47,7 +47,8 @@ class KeptDevice final : public Device {
   Result<std::unique_ptr<CompletionQueue>> create_cq(const CqInit&) override { return nullptr; }
   Result<std::unique_ptr<SharedReceiveQueue>> create_srq(const SrqInit&) override { return nullptr; }
   Result<std::unique_ptr<QueuePair>> create_qp(const QpInit&) override { return nullptr; }
-  Result<std::unique_ptr<XrcDomain>> open_xrcd() override { return nullptr; }
+  Result<std::unique_ptr<XrcDomain>> open_xrcd(const XrcdInit&) override { return nullptr; }
+  Result<std::unique_ptr<QueuePair>> open_qp(XrcDomain&, std::uint32_t) override { return nullptr; }
   Result<std::unique_ptr<AddressHandle>> create_ah(PdHandle, const AhAttr&) override { return nullptr; }
   std::optional<AsyncEvent> poll_async_event() override { return {}; }
   DeviceAttr query() const override { return {}; }

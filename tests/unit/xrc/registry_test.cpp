@@ -359,6 +359,7 @@ TEST(XrcRegistry, QueuesGoWithTheirOwnersAndQueuePairsStay) {
   const TgtId id = b.make(p1);
   ASSERT_TRUE(b.registry.add_srq(p1, 1) && b.registry.add_srq(p2, 2) && b.registry.add_srq(elsewhere, 3));
   EXPECT_EQ(refusal_of(b.registry.add_srq(p2, 1)), "conflict");
+  EXPECT_EQ(refusal_of(b.registry.add_srq(p1, 1)), "ok");  // asked again
   EXPECT_EQ(refusal_of(b.registry.close(b.now, p2, false)), "busy");
   EXPECT_EQ(*b.registry.route(id, 1), Route::not_ready);
   ASSERT_TRUE(b.registry.modify(b.now, p1, id, State::init, 1) && b.registry.modify(b.now, p1, id, State::rtr, 1));

@@ -64,6 +64,71 @@ TEST(XrcRestore, NothingIsJudgedGoneBeforeAllCouldSpeak) {
   EXPECT_EQ(refusal_of(b.registry.restore(b.now, p1, declared())), "gone");
 }
 
+TEST(XrcRestore, WhoLetsGoEarlyTakesNothingFromWhoSpeaksLater) {
+  for (const bool dies : {false, true}) {  // and the domain with it
+    Bench b(second_epoch());
+    const MemberId early = b.join(1);
+    EXPECT_EQ(refusal_of(b.registry.restore(b.now, early, declared(State::rts))), "ok");
+    if (dies)
+      b.registry.dead(b.now, early);
+    else
+      EXPECT_EQ(b.unregister(early, old), "ok");
+    b.wait(2999ms);
+    const MemberId late = b.join(2);
+    EXPECT_EQ(refusal_of(b.registry.restore(b.now, late, declared(State::init))), "ok");
+    EXPECT_EQ(b.state(old), dies ? "init" : "rts");
+    b.wait(1h);
+    EXPECT_EQ(b.registrants(old), 1U);
+    EXPECT_EQ(b.ended(), std::vector<TgtId>{});
+    EXPECT_EQ(b.event_names(late), "");
+    EXPECT_EQ(b.unregister(late, old), "ok");
+    EXPECT_EQ(b.ended(), std::vector{old});
+  }
+}
+
+TEST(XrcRestore, WhatNobodyElseDeclaresEndsWithTheRecovery) {
+  for (const Duration linger : {Duration{}, Duration(1s)}) {
+    RegistryOptions options = second_epoch();
+    options.linger = linger;
+    Bench b(options);
+    const MemberId early = b.join(1), other = b.join(2);
+    EXPECT_EQ(refusal_of(b.registry.restore(b.now, early, declared())), "ok");
+    EXPECT_EQ(b.unregister(early, old), "ok");
+    for (const MemberId member : {early, other}) {
+      EXPECT_EQ(b.enlist(member, old), "busy");
+      EXPECT_EQ(b.unregister(member, old), "busy");
+      EXPECT_EQ(refusal_of(b.registry.query(b.now, member, old)), "busy");
+      EXPECT_EQ(refusal_of(b.registry.create(b.now, member, {.peer = peer})), "busy");
+    }
+    EXPECT_EQ(b.report(old, EventKind::fatal), "ok");  // it delays nothing
+    EXPECT_EQ(b.registry.next_deadline(), t0 + 3s);
+    b.wait(3s);
+    EXPECT_EQ(b.ended(), std::vector{old});
+    EXPECT_EQ(b.enlist(other, old), "gone");
+    EXPECT_EQ(b.registry.counters().reaped, 0U);
+    EXPECT_EQ(b.registry.tgt_count(), 0U);
+  }
+}
+
+TEST(XrcRestore, WhoSpeaksLaterHearsWhatTheOneThatLetGoKnew) {
+  RegistryOptions options = second_epoch();
+  options.error_grace = 5s;
+  Bench b(options);
+  const MemberId early = b.join(1), late = b.join(2);
+  Declared failed = declared(State::error);
+  failed.why = EventKind::fatal;
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, early, failed)), "ok");
+  EXPECT_EQ(b.unregister(early, old), "ok");
+  b.wait(1s);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, late, declared())), "ok");
+  EXPECT_EQ(b.event_names(late), "fatal");
+  b.wait(4999ms);
+  EXPECT_EQ(b.state(old), "error");
+  b.wait(1ms);
+  EXPECT_EQ(b.event_names(late), "unattended");
+  EXPECT_EQ(b.state(old), "drain");
+}
+
 TEST(XrcRestore, MembersOfTheEarlierEpochAreToldSo) {
   Bench b(second_epoch());
   EXPECT_EQ(b.enlist({1, 1}, old), "stale_epoch");

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // TGT queue pairs: made, registered with, modified, unregistered from.
+#pragma once
 #include <algorithm>
 
 #include "base/after.hpp"
 #include "xrc/registry.hpp"
 
 namespace parley::xrc {
-namespace {
+namespace registry_detail {
 
-tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
-bool is_live(State state) { return state >= State::reset && state <= State::rts; }
-constexpr std::uint32_t number_max = 0xFFFFFF;
+inline tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
+inline bool is_live(State state) { return state >= State::reset && state <= State::rts; }
+inline constexpr std::uint32_t number_max = 0xFFFFFF;
 
-}  // namespace
+}  // namespace registry_detail
 
 // ---- names -------------------------------------------------------------------------------------------------------
 
 /// Why there is nothing of this name that the domain could use. Generations are given out in turn, so that one that has
 /// ended is told from one that never was, however long ago.
-Refusal Registry::why_not(Instant now, std::uint64_t domain, TgtId id) const {
+template <class S>
+Refusal BasicRegistry<S>::why_not(Instant now, std::uint64_t domain, TgtId id) const {
   const auto resting = resting_.find(id.qpn);
   const bool rests = resting != resting_.end();
   // A domain that was left by all and opened again is the same to those who use it.
@@ -34,27 +36,31 @@ Refusal Registry::why_not(Instant now, std::uint64_t domain, TgtId id) const {
   return Refusal::gone;
 }
 
-Registry::Found Registry::locate(Instant now, std::uint64_t domain, TgtId id) const {
+template <class S>
+typename BasicRegistry<S>::Found BasicRegistry<S>::locate(Instant now, std::uint64_t domain, TgtId id) const {
   auto tgt = tgts_.find(id.generation);
   if (id.generation == 0)
     if (const auto number = numbers_.find(id.qpn); number != numbers_.end()) tgt = tgts_.find(number->second);
-  if (tgt == tgts_.end()) return refused(why_not(now, domain, id));
-  if (tgt->second.id.qpn != id.qpn) return refused(Refusal::not_found);
-  if (tgt->second.domain != domain) return refused(Refusal::other_domain);
+  if (tgt == tgts_.end()) return registry_detail::refused(why_not(now, domain, id));
+  if (tgt->second.id.qpn != id.qpn) return registry_detail::refused(Refusal::not_found);
+  if (tgt->second.domain != domain) return registry_detail::refused(Refusal::other_domain);
+  if (tgt->second.awaited) return registry_detail::refused(Refusal::busy);
   return tgt->first;
 }
 
-Result<void> Registry::usable(std::uint32_t qpn) const {
-  if (qpn < 2 || qpn > number_max) return refused(Refusal::invalid);
-  if (numbers_.contains(qpn) || others_.contains(qpn)) return refused(Refusal::conflict);
-  if (resting_.contains(qpn)) return refused(Refusal::busy);
+template <class S>
+Result<void> BasicRegistry<S>::usable(std::uint32_t qpn) const {
+  if (qpn < 2 || qpn > registry_detail::number_max) return registry_detail::refused(Refusal::invalid);
+  if (numbers_.contains(qpn) || others_.contains(qpn)) return registry_detail::refused(Refusal::conflict);
+  if (resting_.contains(qpn)) return registry_detail::refused(Refusal::busy);
   return {};
 }
 
 /// The next one in turn that is free, so that the number that ended last is used again last.
-Result<std::uint32_t> Registry::take_number(std::uint32_t wanted) {
+template <class S>
+Result<std::uint32_t> BasicRegistry<S>::take_number(std::uint32_t wanted) {
   if (wanted != 0 || !options_.assigns_numbers) {
-    if (options_.assigns_numbers) return refused(Refusal::invalid);
+    if (options_.assigns_numbers) return registry_detail::refused(Refusal::invalid);
     const auto free = usable(wanted);
     if (!free) return tl::unexpected(free.error());
     return wanted;
@@ -65,65 +71,74 @@ Result<std::uint32_t> Registry::take_number(std::uint32_t wanted) {
     qpn_next_ = qpn == options_.qpn_last ? options_.qpn_first : qpn + 1;
     if (usable(qpn)) return qpn;
   }
-  return refused(Refusal::no_memory);
+  return registry_detail::refused(Refusal::no_memory);
 }
 
-void Registry::name_peer(Tgt& tgt) {
+template <class S>
+void BasicRegistry<S>::name_peer(Tgt& tgt) {
   if (tgt.peer) domains_.at(tgt.domain).peers[*tgt.peer] = tgt.id.generation;
 }
 
-void Registry::forget_peer(Tgt& tgt) {
+template <class S>
+void BasicRegistry<S>::forget_peer(Tgt& tgt) {
   if (!tgt.peer) return;
   auto& peers = domains_.at(tgt.domain).peers;
   if (const auto named = peers.find(*tgt.peer); named != peers.end() && named->second == tgt.id.generation)
     peers.erase(named);
 }
 
-Result<TgtId> Registry::find(MemberId member, const Peer& peer) const {
+template <class S>
+Result<TgtId> BasicRegistry<S>::find(MemberId member, const Peer& peer) const {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const auto& peers = domains_.at(members_.at(member.number).domain).peers;
   const auto named = peers.find(peer);
-  if (named == peers.end()) return refused(Refusal::not_found);
+  if (named == peers.end()) return registry_detail::refused(Refusal::not_found);
   return tgts_.at(named->second).id;
 }
 
 // ---- made --------------------------------------------------------------------------------------------------------
 
 /// R7: under pressure, what lingers gives way, the one first that would end first.
-Result<void> Registry::make_room(Instant now) {
+template <class S>
+Result<void> BasicRegistry<S>::make_room(Instant now) {
   if (registrations_ >= options_.registrations_max || ended_.size() >= options_.tgts_max)
-    return refused(Refusal::no_memory);
+    return registry_detail::refused(Refusal::no_memory);
   if (tgts_.size() < options_.tgts_max) return {};
   const auto lingers = std::find_if(deadlines_.begin(), deadlines_.end(), [this](const auto& deadline) {
     return tgts_.at(deadline.second).state == State::linger;
   });
-  if (lingers == deadlines_.end()) return refused(Refusal::no_memory);
+  if (lingers == deadlines_.end()) return registry_detail::refused(Refusal::no_memory);
   end(now, tgts_.at(lingers->second));
   return {};
 }
 
-Registry::Tgt& Registry::make(Instant now, std::uint64_t domain, TgtId id, State state) {
+template <class S>
+typename BasicRegistry<S>::Tgt& BasicRegistry<S>::make(Instant now, std::uint64_t domain, TgtId id, State state) {
   Tgt& tgt = tgts_[id.generation];
-  tgt = {.id = id, .domain = domain, .state = state, .made = now};
+  tgt.id = id;
+  tgt.domain = domain;
+  tgt.state = state;
+  tgt.made = now;
   domains_.at(domain).tgts.insert(id.generation);
   if (id.qpn != 0) numbers_[id.qpn] = id.generation;
   return tgt;
 }
 
-Result<Created> Registry::create(Instant now, MemberId member, const CreateParameters& p) {
+template <class S>
+Result<Created> BasicRegistry<S>::create(Instant now, MemberId member, const CreateParameters& p) {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const std::uint64_t domain = members_.at(member.number).domain;
   if (p.peer) {
-    if (p.peer->qpn > number_max) return refused(Refusal::invalid);
+    if (p.peer->qpn > registry_detail::number_max) return registry_detail::refused(Refusal::invalid);
     // Two that set up a queue pair for the same peer get the same one.
     if (const auto named = domains_.at(domain).peers.find(*p.peer); named != domains_.at(domain).peers.end()) {
       Tgt& tgt = tgts_.at(named->second);
-      if (tgt.state == State::creating) return refused(Refusal::busy);
+      if (tgt.state == State::creating || tgt.awaited) return registry_detail::refused(Refusal::busy);
       const auto joined = join(member.number, tgt);
       if (!joined) return tl::unexpected(joined.error());
       return Created{tgt.id, tgt.state, true};
     }
-    if (recovering(now)) return refused(Refusal::busy);
+    if (recovering(now)) return registry_detail::refused(Refusal::busy);
   }
   if (const auto room = make_room(now); !room) return tl::unexpected(room.error());
   std::uint32_t qpn = 0;
@@ -140,47 +155,51 @@ Result<Created> Registry::create(Instant now, MemberId member, const CreateParam
   return Created{tgt.id, tgt.state, false};
 }
 
-Result<TgtId> Registry::publish(Instant now, MemberId member, TgtId id, std::uint32_t qpn) {
+template <class S>
+Result<TgtId> BasicRegistry<S>::publish(Instant now, MemberId member, TgtId id, std::uint32_t qpn) {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) return tl::unexpected(found.error());
   Tgt& tgt = tgts_.at(*found);
-  if (!tgt.registrants.contains(member.number)) return refused(Refusal::not_registered);
-  if (tgt.state != State::creating) return refused(Refusal::state);
+  if (!tgt.registrants.contains(member.number)) return registry_detail::refused(Refusal::not_registered);
+  if (tgt.state != State::creating) return registry_detail::refused(Refusal::state);
   if (qpn != 0 && qpn != tgt.id.qpn) {
-    if (tgt.id.qpn != 0) return refused(Refusal::invalid);
+    if (tgt.id.qpn != 0) return registry_detail::refused(Refusal::invalid);
     if (const auto free = usable(qpn); !free) return tl::unexpected(free.error());
     tgt.id.qpn = qpn;
     numbers_[qpn] = tgt.id.generation;
   }
-  if (tgt.id.qpn == 0) return refused(Refusal::invalid);
+  if (tgt.id.qpn == 0) return registry_detail::refused(Refusal::invalid);
   tgt.state = State::reset;
   return tgt.id;
 }
 
 // ---- registered with ---------------------------------------------------------------------------------------------
 
-void Registry::add_registrant(std::uint64_t number, Tgt& tgt) {
-  tgt.registrants.insert(number);
-  members_.at(number).registrations.insert(tgt.id.generation);
+template <class S>
+void BasicRegistry<S>::add_registrant(std::uint64_t number, Tgt& tgt) {
+  S::insert_new(tgt.registrants, number);
+  S::insert_new(members_.at(number).registrations, tgt.id.generation);
   ++registrations_;
   ++counters_.registered;
 }
 
 /// From linger to where it was.
-void Registry::go_back(Tgt& tgt) {
+template <class S>
+void BasicRegistry<S>::go_back(Tgt& tgt) {
   tgt.state = tgt.kept;
   set_deadline(tgt, never);
   --lingering_;
   ++counters_.revived;
 }
 
-Result<Registered> Registry::join(std::uint64_t number, Tgt& tgt) {
+template <class S>
+Result<Registered> BasicRegistry<S>::join(std::uint64_t number, Tgt& tgt) {
   if (tgt.registrants.contains(number)) return Registered{tgt.id, tgt.state, true};  // R2
-  if (tgt.state == State::creating) return refused(Refusal::not_found);
-  if (tgt.state == State::drain) return refused(Refusal::gone);  // R8
-  if (tgt.state == State::error && !options_.join_failed) return refused(Refusal::state);
-  if (registrations_ >= options_.registrations_max) return refused(Refusal::no_memory);
+  if (tgt.state == State::creating) return registry_detail::refused(Refusal::not_found);
+  if (tgt.state == State::drain) return registry_detail::refused(Refusal::gone);  // R8
+  if (tgt.state == State::error && !options_.join_failed) return registry_detail::refused(Refusal::state);
+  if (registrations_ >= options_.registrations_max) return registry_detail::refused(Refusal::no_memory);
   if (tgt.state == State::linger) go_back(tgt);
   add_registrant(number, tgt);
   // E2: what it came too late for is the first that it hears.
@@ -188,7 +207,8 @@ Result<Registered> Registry::join(std::uint64_t number, Tgt& tgt) {
   return Registered{tgt.id, tgt.state, false};
 }
 
-Result<Registered> Registry::enlist(Instant now, MemberId member, TgtId id) {
+template <class S>
+Result<Registered> BasicRegistry<S>::enlist(Instant now, MemberId member, TgtId id) {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) {
@@ -197,11 +217,12 @@ Result<Registered> Registry::enlist(Instant now, MemberId member, TgtId id) {
   }
   Tgt& tgt = tgts_.at(*found);
   // R7: only who knows the generation means this one.
-  if (tgt.state == State::linger && id.generation == 0) return refused(Refusal::gone);
+  if (tgt.state == State::linger && id.generation == 0) return registry_detail::refused(Refusal::gone);
   return join(member.number, tgt);
 }
 
-Result<std::uint32_t> Registry::unregister(Instant now, MemberId member, TgtId id) {
+template <class S>
+Result<std::uint32_t> BasicRegistry<S>::unregister(Instant now, MemberId member, TgtId id) {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) {
@@ -211,20 +232,26 @@ Result<std::uint32_t> Registry::unregister(Instant now, MemberId member, TgtId i
     return tl::unexpected(found.error());
   }
   Tgt& tgt = tgts_.at(*found);
-  if (!tgt.registrants.contains(member.number)) return refused(Refusal::not_registered);  // R3
+  if (!tgt.registrants.contains(member.number)) return registry_detail::refused(Refusal::not_registered);  // R3
   const std::uint32_t purged = purge(member.number, tgt.id.generation);
   leave_tgt(now, member.number, tgt, false);
   return purged;
 }
 
-/// R4: who finds it after this finds one with registrants, or none.
-void Registry::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died) {
+/// R4: who finds it after this finds one with registrants, or none. A new registry does not know all registrants yet.
+template <class S>
+void BasicRegistry<S>::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died) {
   tgt.registrants.erase(number);
   members_.at(number).registrations.erase(tgt.id.generation);
   --registrations_;
   if (!tgt.registrants.empty()) return;
   const bool receives = tgt.state == State::rtr || tgt.state == State::rts;
-  if (!receives || options_.linger == Duration{}) {
+  const bool lingers = receives && options_.linger != Duration{};
+  if (may_be_declared(now, tgt) && !(lingers && after(now, options_.linger) > recovery_until_)) {
+    tgt.awaited = true;
+    return set_deadline(tgt, recovery_until_);
+  }
+  if (!lingers) {
     if (tgt.state == State::creating && died) ++counters_.rolled_back;
     return end(now, tgt);
   }
@@ -237,15 +264,16 @@ void Registry::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died)
 
 // ---- modified ----------------------------------------------------------------------------------------------------
 
-Result<bool> Registry::modify(Instant now, MemberId member, TgtId id, State to, std::uint64_t digest) {
+template <class S>
+Result<bool> BasicRegistry<S>::modify(Instant now, MemberId member, TgtId id, State to, std::uint64_t digest) {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
-  if (to == State::creating || to > State::error) return refused(Refusal::invalid);
+  if (to == State::creating || to > State::error) return registry_detail::refused(Refusal::invalid);
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) return tl::unexpected(found.error());
   Tgt& tgt = tgts_.at(*found);
-  if (!tgt.registrants.contains(member.number)) return refused(Refusal::not_registered);
-  if (tgt.state == State::drain) return refused(Refusal::gone);
-  if (tgt.state == State::creating) return refused(Refusal::state);
+  if (!tgt.registrants.contains(member.number)) return registry_detail::refused(Refusal::not_registered);
+  if (tgt.state == State::drain) return registry_detail::refused(Refusal::gone);
+  if (tgt.state == State::creating) return registry_detail::refused(Refusal::state);
   if (to == State::error) {
     if (tgt.state == State::error) return true;
     enter(now, tgt, State::error, EventKind::fatal, 0);
@@ -253,7 +281,7 @@ Result<bool> Registry::modify(Instant now, MemberId member, TgtId id, State to, 
   }
   if (to == State::reset) {
     if (tgt.state == State::reset) return true;
-    if (tgt.registrants.size() > 1) return refused(Refusal::busy);
+    if (tgt.registrants.size() > 1) return registry_detail::refused(Refusal::busy);
     tgt.state = State::reset;
     tgt.attributes = {};
     tgt.why = EventKind::none;
@@ -261,24 +289,26 @@ Result<bool> Registry::modify(Instant now, MemberId member, TgtId id, State to, 
     name_peer(tgt);
     return false;
   }
-  if (!is_live(tgt.state)) return refused(Refusal::state);
+  if (!registry_detail::is_live(tgt.state)) return registry_detail::refused(Refusal::state);
   std::uint64_t& given = tgt.attributes[static_cast<std::size_t>(to) - static_cast<std::size_t>(State::init)];
   if (to <= tgt.state) {
-    if (given != digest) return refused(Refusal::conflict);
+    if (given != digest) return registry_detail::refused(Refusal::conflict);
     return true;  // two that set it up at once
   }
-  if (static_cast<int>(to) != static_cast<int>(tgt.state) + 1) return refused(Refusal::state);
+  if (static_cast<int>(to) != static_cast<int>(tgt.state) + 1) return registry_detail::refused(Refusal::state);
   given = digest;
   tgt.state = to;
   return false;
 }
 
-Result<TgtView> Registry::query(Instant now, MemberId member, TgtId id) const {
+template <class S>
+Result<TgtView> BasicRegistry<S>::query(Instant now, MemberId member, TgtId id) const {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) return tl::unexpected(found.error());
   const Tgt& tgt = tgts_.at(*found);
-  if (tgt.state == State::creating && !tgt.registrants.contains(member.number)) return refused(Refusal::not_found);
+  if (tgt.state == State::creating && !tgt.registrants.contains(member.number))
+    return registry_detail::refused(Refusal::not_found);
   return view(now, tgt);
 }
 

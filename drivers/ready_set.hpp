@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// One descriptor that stands for others and for a deadline, so that who waits for it needs to know of neither.
+#pragma once
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "drivers/asio/descriptor.hpp"
+#include "parley/time.hpp"
+
+namespace parley {
+
+class ReadySet {
+ public:
+  /// Null: no descriptor is left.
+  static std::unique_ptr<ReadySet> make() {
+    std::unique_ptr<ReadySet> set(new ReadySet);
+    return set->fd() >= 0 && set->timer_.fd >= 0 && set->watch(set->timer_.fd, EPOLLIN, EPOLL_CTL_ADD) ? std::move(set)
+                                                                                                       : nullptr;
+  }
+  int fd() const { return set_.fd; }
+  /// Until it is closed. False: the system refuses.
+  bool add(int fd) { return watch(fd, EPOLLIN, EPOLL_CTL_ADD); }
+  /// What it is waited for from now on: EPOLLIN, EPOLLOUT.
+  bool change(int fd, std::uint32_t events) { return watch(fd, events, EPOLL_CTL_MOD); }
+  /// It is readable from then on, until this is called with a later time.
+  void arm(Instant now, Instant at) {
+    if (at == armed_ || (at <= now && armed_ <= now)) return;
+    armed_ = at;
+    itimerspec spec{};  // all zero: off
+    if (at != never) {
+      const auto left = std::max(at - now, Duration(1)).count();
+      spec.it_value.tv_sec = left / 1'000'000'000;
+      spec.it_value.tv_nsec = left % 1'000'000'000;
+    }
+    ::timerfd_settime(timer_.fd, 0, &spec, nullptr);
+  }
+
+ private:
+  ReadySet() = default;
+  bool watch(int fd, std::uint32_t events, int what) {
+    epoll_event event{};
+    event.events = events;
+    return ::epoll_ctl(set_.fd, what, fd, &event) == 0;
+  }
+
+  asio_driver::Descriptor set_{::epoll_create1(EPOLL_CLOEXEC)};
+  asio_driver::Descriptor timer_{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+  Instant armed_ = never;
+};
+
+}  // namespace parley

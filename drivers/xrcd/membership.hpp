@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A domain whose TGT queue pairs are named and not held by objects: a registration lasts until it is ended by name, or with the
+// membership. For the C library; docs/xrc.md says what each call is refused with.
+#pragma once
+#include "drivers/xrcd/link.hpp"
+
+namespace parley::xrc {
+
+Request create_request(const std::optional<Peer>& peer, bool reserve);
+Request close_request(bool force);
+Result<void> done(const Result<Answer>& answer);  ///< what it was refused with, if it was
+/// What an answer says of a TGT queue pair.
+TgtView view_of(const Answer& answer);
+
+struct Joined {
+  TgtView tgt{};
+  bool already = false;  ///< it was there, or the caller was registered
+};
+
+class Membership {
+ public:
+  /// As Domain::open().
+  static Result<Membership> open(int fd, const DomainOptions& options);
+
+  Result<Joined> create(const std::optional<Peer>& peer, bool reserve);
+  Result<Joined> publish(TgtId id, std::uint32_t qpn);
+  Result<Joined> enlist(TgtId id);
+  Result<std::uint64_t> unregister(TgtId id);  ///< how many events were thrown away
+  Result<bool> modify(TgtId id, State to, std::uint64_t digest);
+  Result<TgtView> query(TgtId id);
+  Result<void> report(TgtId id, EventKind kind, std::uint32_t reason);
+  /// add_srq, remove_srq, note_other.
+  Result<void> note(Ask what, std::uint32_t number);
+  Result<std::optional<Event>> poll_event() { return link_->wait_event({}); }
+  Result<int> fd() { return link_->fd(); }
+  Result<void> close(bool force);
+
+ private:
+  explicit Membership(std::shared_ptr<Link> link) : link_(std::move(link)) {}
+  std::shared_ptr<Link> link_;
+};
+
+}  // namespace parley::xrc

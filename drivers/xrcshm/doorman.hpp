@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A descriptor for the caller's own loop, where a member of a shared registry would sleep on its bell: a thread sleeps there.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "drivers/ready_set.hpp"
+#include "drivers/xrcshm/segment.hpp"
+
+namespace parley::xrc {
+
+class Doorman {
+ public:
+  /// Null: no descriptor is left.
+  static std::unique_ptr<Doorman> make(std::shared_ptr<Segment> segment, std::uint64_t member);
+  ~Doorman();
+  Doorman(const Doorman&) = delete;
+  Doorman& operator=(const Doorman&) = delete;
+
+  int fd() const { return ready_->fd(); }
+  /// Not readable until the bell rings again: call it before looking for events.
+  void quiet();
+  /// After looking: whether there may be more, and when something is due.
+  void show(Instant now, bool more, Instant due);
+  /// In a forked child, where there is no thread.
+  void forget();
+
+ private:
+  Doorman(std::shared_ptr<Segment> segment, std::uint64_t member);
+  void run();
+
+  std::shared_ptr<Segment> segment_;
+  std::uint64_t member_;
+  asio_driver::Descriptor rung_;  // an eventfd
+  std::unique_ptr<ReadySet> ready_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace parley::xrc

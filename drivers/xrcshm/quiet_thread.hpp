@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#pragma once
+#include <csignal>
+#include <thread>
+#include <utility>
+
+namespace parley::xrc {
+
+/// A thread in a program that knows nothing of it: signals are the program's own.
+template <class Work>
+std::thread quiet_thread(Work work) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  struct Restore {
+    const sigset_t& mask;
+    ~Restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
+  } const restore{before};
+  return std::thread(std::move(work));
+}
+
+}  // namespace parley::xrc

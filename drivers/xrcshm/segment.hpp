@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A file that processes of one user map, with a registry in it; and the lock that one of them has at a time. Whoever gets
+// the lock after a process that died with it finds the registry as it was before that process's transaction.
+#pragma once
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "xrc/shared_registry.hpp"
+
+namespace parley::xrc {
+
+/// $PARLEY_XRC_SEGMENT, or /dev/shm/parley-xrc-UID.
+std::string default_segment();
+
+class Segment {
+ public:
+  struct Options {
+    std::string path{};  ///< empty: default_segment()
+    bool make = true;    ///< it is made if it is not there
+    Duration patience = std::chrono::seconds(5);
+    RegistryOptions registry{};  ///< of one that is made; bounds are lowered to what the block can hold
+  };
+  /// Errors: no_segment, segment_full, segment_owner, segment_foreign, segment_version, segment_elsewhere, timed_out (another
+  /// process is making it), invalid, what the system says.
+  static Result<std::shared_ptr<Segment>> open(const Options& options);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  /// Does `work` with the registry, as a whole or not at all, and wakes members that have events then. What is due is done
+  /// before. Errors: no_memory; timed_out (somebody holds the lock, and does not go on); stale_epoch (the block was found
+  /// damaged: nobody can use it any more, and who opens next makes another).
+  template <class Work>
+  auto enter(Instant now, Arena::Kind kind, Work work) -> Result<std::invoke_result_t<Work, SharedRegistry&>> {
+    using Out = Result<std::invoke_result_t<Work, SharedRegistry&>>;
+    if (head().lost.load(std::memory_order_relaxed) != 0) return Out(tl::unexpected(Error(Refusal::stale_epoch)));
+    if (const int error = ::pthread_mutex_trylock(&head().mutex); error != 0)
+      if (const auto locked = wait_for_lock(error); !locked) return Out(tl::unexpected(locked.error()));
+    arena().point();
+    if (registry_in(arena()).next_deadline() <= now)
+      (void)transact(arena(), Arena::Kind::lets_go, [now](SharedRegistry& r) { r.handle_deadline(now); });
+    Waking waking{*this};
+    auto out = transact(arena(), kind, [&](SharedRegistry& r) {
+      if constexpr (std::is_void_v<std::invoke_result_t<Work, SharedRegistry&>>) {
+        work(r);
+        settle(r, waking);
+      } else {
+        auto answer = work(r);
+        settle(r, waking);
+        return answer;
+      }
+    });
+    if (!out) waking.members.clear();
+    if (!waking.members.empty()) ring(waking.members);
+    arena().point();
+    ::pthread_mutex_unlock(&head().mutex);
+    return out;
+  }
+
+  /// What wait() waits to change from; read it before looking for events.
+  std::uint32_t bell(std::uint64_t member) const;
+  /// Until the member is rung for, or then. Errors: none; it may return early.
+  void wait(std::uint64_t member, std::uint32_t seen, Instant until) const;
+  /// Ends a wait() without news.
+  void nudge(std::uint64_t member) const;
+  /// For watchers: who is a member has changed.
+  void announce() const;
+
+  /// This process's attachments are told from those of its children, and of a program that it becomes, by a lock on an octet
+  /// of the file: the member's number.
+  bool hold(std::uint64_t member) const;
+  bool is_held(std::uint64_t member) const;
+
+  const std::string& path() const { return path_; }
+  std::uint32_t epoch() const { return head().epoch; }
+  Arena& arena() const { return Arena::of(block_); }
+
+ private:
+  static constexpr std::uint32_t bells = 4096;
+  struct Head {
+    std::array<char, 8> magic;  // written last
+    std::uint32_t version, layout;
+    std::uint32_t epoch;
+    std::atomic<std::uint32_t> lost;  // damaged
+    std::uint64_t pid_namespace;
+    std::array<char, 40> boot;
+    pthread_mutex_t mutex;
+    std::array<std::atomic<std::uint32_t>, bells> bell;  // by member, each for several
+  };
+  static_assert(sizeof(Head) <= Arena::before && std::atomic<std::uint32_t>::is_always_lock_free);
+  struct Waking {
+    Segment& segment;
+    std::vector<std::uint64_t> members{};
+  };
+  enum class Found : std::uint8_t { usable, unmade, of_earlier_boot };
+
+  Segment(std::string path, int fd, Duration patience) : path_(std::move(path)), fd_(fd), patience_(patience) {}
+  static Result<std::shared_ptr<Segment>> attempt(const Options& options, bool& again, std::uint32_t& epoch);
+  Result<void> lock_file();
+  Result<bool> is_proper() const;
+  Result<void> map();
+  Result<Found> look() const;
+  Result<void> make(const RegistryOptions& options, std::uint32_t epoch);
+  Result<void> wait_for_lock(int error);
+  static void settle(SharedRegistry& registry, Waking& waking);
+  void ring_all();
+  void ring(const std::vector<std::uint64_t>& members);
+
+  Head& head() const { return *static_cast<Head*>(block_); }
+
+  std::string path_;
+  int fd_;
+  Duration patience_;
+  void* whole_ = nullptr;  // what is mapped, of which the block is the aligned part
+  void* block_ = nullptr;
+};
+
+}  // namespace parley::xrc

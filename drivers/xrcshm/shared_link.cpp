@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/xrcshm/shared_link.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/after.hpp"
+#include "drivers/clock.hpp"
+#include "xrc/desk.hpp"
+
+namespace parley::xrc {
+namespace {
+
+constexpr Duration between_attempts = std::chrono::milliseconds(20);
+constexpr std::size_t page = 4096;
+
+tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
+
+/// Some milliseconds behind clock_now() at most, for a third of the price: enough for what is due in seconds.
+Instant coarse_now() {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return Instant(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
+}
+
+/// For what may end something: it must not want for memory.
+Arena::Kind kind_of(Ask ask) {
+  return ask == Ask::unregister || ask == Ask::close || ask == Ask::remove_srq ? Arena::Kind::lets_go
+                                                                               : Arena::Kind::grows;
+}
+
+}  // namespace
+
+OwnProcess::OwnProcess() : pid_(::getpid()) {
+  void* const got = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (got == MAP_FAILED) return;
+  if (::madvise(got, page, MADV_WIPEONFORK) != 0) {
+    ::munmap(got, page);
+    return;
+  }
+  page_ = static_cast<std::uint32_t*>(got);
+  *page_ = 1;
+}
+OwnProcess::~OwnProcess() {
+  if (page_ != nullptr) ::munmap(page_, page);
+}
+bool OwnProcess::is_own() const { return page_ != nullptr ? *page_ == 1 : ::getpid() == pid_; }
+
+// ---- opened and closed -------------------------------------------------------------------------------------------
+
+Result<std::shared_ptr<Link>> SharedLink::open(const DomainOptions& options, bool member, int file) {
+  auto segment =
+      Segment::open({.path = options.segment, .make = member && options.start, .patience = options.patience});
+  if (!segment) return tl::unexpected(segment.error());
+  std::shared_ptr<SharedLink> link(new SharedLink(std::move(*segment), options));
+  if (file != -1 && (link->file_ = ::fcntl(file, F_DUPFD_CLOEXEC, 0)) < 0) return refused(Refusal::bad_descriptor);
+  // The next one to come finds those whom nobody was left to miss.
+  if (const auto swept = sweep(*link->segment_); !swept) return tl::unexpected(swept.error());
+  if (member)
+    if (const auto joined = link->join(); !joined) return tl::unexpected(joined.error());
+  return link;
+}
+
+Result<void> SharedLink::join() {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  OpenParameters p{.device = options_.device,
+                   .create = options_.create,
+                   .exclusive = options_.exclusive,
+                   .process = {pid, ::geteuid(), start_of(pid), command_of(pid)}};
+  if (file_ >= 0) {
+    const auto facts = facts_of(file_);
+    if (!facts) return refused(Refusal::bad_descriptor);
+    if (!facts->lets_in(::geteuid())) return refused(Refusal::not_permitted);
+    p.key = DomainKey{options_.device, facts->st_dev, facts->st_ino};
+  }
+  const Instant now = clock_now();
+  const auto joined = segment_->enter(now, Arena::Kind::grows, [&](SharedRegistry& r) -> Result<MemberId> {
+    auto member = r.open(now, p);
+    if (member && !segment_->hold(member->number)) {
+      r.dead(now, *member);
+      return refused(Refusal::no_memory);
+    }
+    return member;
+  });
+  if (!joined) return tl::unexpected(joined.error());
+  if (!*joined) return tl::unexpected(joined->error());
+  member_ = **joined;
+  segment_->announce();
+  watcher_.emplace(segment_, member_->number);
+  return {};
+}
+
+SharedLink::~SharedLink() {
+  if (process_.is_own()) {
+    doorman_.reset();
+    watcher_.reset();
+    leave();
+  } else {
+    if (watcher_) watcher_->forget();
+    if (doorman_) doorman_->forget();
+  }
+  if (file_ >= 0) ::close(file_);
+}
+
+/// As when its process ends.
+void SharedLink::leave() {
+  const Instant now = clock_now();
+  if (member_) (void)segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) { r.dead(now, *member_); });
+}
+
+// ---- called ------------------------------------------------------------------------------------------------------
+
+Refusal SharedLink::why_not() const {
+  if (!process_.is_own() || !member_) return Refusal::not_member;
+  return member_->epoch == segment_->epoch() ? Refusal::none : Refusal::stale_epoch;
+}
+
+Result<Answer> SharedLink::once(const Request& request) {
+  const Instant now = clock_now();
+  if (request.ask == Ask::kill)
+    return segment_->enter(now, Arena::Kind::grows, [&](SharedRegistry& r) {
+      return desk::plain(r.report(now, request.tgt, EventKind::killed, request.reason));
+    });
+  if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
+  return segment_->enter(now, kind_of(request.ask), [&](SharedRegistry& r) -> Answer {
+    if (!r.is_member(*member_)) return desk::no(Refusal::not_member);
+    return Desk(r, now, *member_).serve(request);
+  });
+}
+
+Result<Answer> SharedLink::call(const Request& request) {
+  if (!process_.is_own()) return refused(Refusal::not_member);
+  const Instant end = after(clock_now(), options_.patience);
+  for (;;) {
+    auto answer = once(request);
+    if (!answer) return answer;
+    answer->epoch = segment_->epoch();
+    if (answer->refusal == Refusal::none) {
+      if (request.ask == Ask::close) member_.reset();
+      return answer;
+    }
+    // What another member is making will be there or not in a moment.
+    const bool again = answer->refusal == Refusal::busy && may_pass(request);
+    if (!again || after(clock_now(), between_attempts) >= end) return refused(answer->refusal);
+    std::this_thread::sleep_for(between_attempts);
+  }
+}
+
+Result<TgtId> SharedLink::enlist(TgtId id) {
+  if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
+  const Instant now = coarse_now();
+  const auto joined =
+      segment_->enter(now, Arena::Kind::grows, [&](SharedRegistry& r) { return r.enlist(now, *member_, id); });
+  if (!joined) return tl::unexpected(joined.error());
+  if (!*joined) return tl::unexpected(joined->error());
+  return (*joined)->id;
+}
+
+Result<std::uint64_t> SharedLink::unregister(TgtId id) {
+  if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
+  const Instant now = coarse_now();
+  const auto purged =
+      segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) { return r.unregister(now, *member_, id); });
+  if (!purged) return tl::unexpected(purged.error());
+  if (!*purged) return tl::unexpected(purged->error());
+  return **purged;
+}
+
+Result<std::optional<Event>> SharedLink::wait_event(Duration longest) {
+  const Instant end = after(clock_now(), longest);
+  for (;;) {
+    if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
+    if (doorman_) doorman_->quiet();
+    const std::uint32_t seen = segment_->bell(member_->number);
+    const Instant now = clock_now();
+    struct Look {
+      bool member = false;
+      std::optional<Event> event{};
+      Instant due = never;
+    };
+    const auto look = segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) {
+      return Look{r.is_member(*member_), r.poll_event(*member_), r.next_deadline()};
+    });
+    if (!look) return tl::unexpected(look.error());
+    if (!look->member) return refused(Refusal::not_member);
+    if (doorman_) doorman_->show(now, look->event.has_value(), look->due);
+    if (look->event || now >= end) return look->event;
+    segment_->wait(member_->number, seen, std::min(end, look->due));
+  }
+}
+
+Result<int> SharedLink::fd() {
+  if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
+  if (!doorman_) doorman_ = Doorman::make(segment_, member_->number);
+  if (!doorman_) return fail(Errc::no_space, "epoll, timerfd and eventfd: no descriptor is left");
+  return doorman_->fd();
+}
+
+Result<Overview> SharedLink::overview() {
+  if (!process_.is_own()) return refused(Refusal::not_member);
+  if (const auto swept = sweep(*segment_, member_ ? member_->number : 0); !swept) return tl::unexpected(swept.error());
+  const Instant now = clock_now();
+  return segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) {
+    return Overview{std::as_const(r).domains(now), r.counters(), segment_->epoch()};
+  });
+}
+
+}  // namespace parley::xrc

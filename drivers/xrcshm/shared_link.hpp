@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A member's way to a registry in shared memory: it does itself what a broker would do for it.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "drivers/xrcd/link.hpp"
+#include "drivers/xrcshm/doorman.hpp"
+#include "drivers/xrcshm/watcher.hpp"
+
+namespace parley::xrc {
+
+/// A word that reads 0 in a forked child, for less than a system call.
+class OwnProcess {
+ public:
+  OwnProcess();
+  ~OwnProcess();
+  OwnProcess(const OwnProcess&) = delete;
+  OwnProcess& operator=(const OwnProcess&) = delete;
+  bool is_own() const;
+
+ private:
+  std::uint32_t* page_ = nullptr;  // null: the system has no such pages, and is asked each time
+  int pid_;
+};
+
+class SharedLink final : public Link {
+ public:
+  /// Errors: those of Segment::open(), and of the registry.
+  static Result<std::shared_ptr<Link>> open(const DomainOptions& options, bool member, int file);
+  ~SharedLink() override;
+
+  Result<Answer> call(const Request& request) override;
+  Result<std::optional<Event>> wait_event(Duration longest) override;
+  Result<int> fd() override;
+  Result<Overview> overview() override;
+  Result<TgtId> enlist(TgtId id) override;
+  Result<std::uint64_t> unregister(TgtId id) override;
+  std::uint32_t epoch() const override { return segment_->epoch(); }
+
+ private:
+  SharedLink(std::shared_ptr<Segment> segment, const DomainOptions& options)
+      : segment_(std::move(segment)), options_(options) {}
+  Result<void> join();
+  void leave();
+  Result<Answer> once(const Request& request);
+  Refusal why_not() const;
+
+  std::shared_ptr<Segment> segment_;
+  DomainOptions options_;
+  int file_ = -1;  // held open, so that the inode is nobody else's while the domain lives
+  OwnProcess process_;
+  std::optional<MemberId> member_{};
+  std::optional<Watcher> watcher_{};
+  std::unique_ptr<Doorman> doorman_;  // if somebody has asked for fd()
+};
+
+}  // namespace parley::xrc

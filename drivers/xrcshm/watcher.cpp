@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/xrcshm/watcher.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "drivers/clock.hpp"
+#include "drivers/xrcshm/quiet_thread.hpp"
+
+namespace parley::xrc {
+namespace {
+
+bool is_readable(int fd) {
+  pollfd waits{fd, POLLIN, 0};
+  return ::poll(&waits, 1, 0) > 0;
+}
+
+/// R5. What they had is gone before anybody else gets the lock, or will be when the next one does it.
+Result<void> bury(Segment& segment, const std::vector<std::uint64_t>& dead) {
+  const Instant now = clock_now();
+  const std::uint32_t epoch = segment.epoch();
+  return segment.enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) {
+    for (const std::uint64_t number : dead) r.dead(now, {epoch, number});
+  });
+}
+
+}  // namespace
+
+Witness::Witness(const Process& process) {
+  fd_ = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0));
+  if (fd_ < 0 && errno == ESRCH) wrong_ = true;
+  // Read after the descriptor was opened: if it is right, the descriptor is that of the process.
+  if (!wrong_ && process.start != 0) wrong_ = start_of(process.pid) != process.start;
+}
+
+Witness::~Witness() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool Witness::is_dead() const { return wrong_ || (fd_ >= 0 && is_readable(fd_)); }
+
+Result<void> sweep(Segment& segment, std::uint64_t own) {
+  const auto members =
+      segment.enter(clock_now(), Arena::Kind::lets_go, [](SharedRegistry& r) { return std::as_const(r).members(); });
+  if (!members) return tl::unexpected(members.error());
+  std::vector<std::uint64_t> dead;
+  for (const MemberView& m : *members)
+    if (m.number != own && (Witness(m.process).is_dead() || !segment.is_held(m.number))) dead.push_back(m.number);
+  return dead.empty() ? Result<void>() : bury(segment, dead);
+}
+
+// ---- the thread --------------------------------------------------------------------------------------------------
+
+Watcher::Watcher(std::shared_ptr<Segment> segment, std::uint64_t member)
+    : segment_(std::move(segment)), member_(member), stop_(::eventfd(0, EFD_CLOEXEC)) {
+  notices_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (notices_ >= 0) ::inotify_add_watch(notices_, segment_->path().c_str(), IN_ATTRIB | IN_CLOSE_WRITE);
+  thread_ = quiet_thread([this] { run(); });
+}
+
+Watcher::~Watcher() {
+  if (thread_.joinable()) {
+    (void)::eventfd_write(stop_, 1);
+    thread_.join();
+  }
+  for (const int fd : {stop_, notices_})
+    if (fd >= 0) ::close(fd);
+}
+
+void Watcher::forget() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void Watcher::run() {
+  Heard heard{.newcomer = true};
+  for (;;) {
+    // Most that is heard is of members that others watch: that costs no lock.
+    if ((heard.newcomer || !dead().empty()) && !look()) return;
+    // A descriptor is heard to close a moment before its lock is gone.
+    heard = wait(heard.closed);
+    if (heard.stop) return;
+  }
+}
+
+std::vector<std::uint64_t> Watcher::dead() const {
+  std::vector<std::uint64_t> out;
+  for (const auto& [number, witness] : watched_)
+    if (witness.is_dead() || !segment_->is_held(number)) out.push_back(number);
+  return out;
+}
+
+/// Finds the dead among those that it watches, and then among those behind them. False: there is nothing to be watched.
+bool Watcher::look() {
+  for (;;) {
+    const auto members = segment_->enter(clock_now(), Arena::Kind::lets_go,
+                                         [](SharedRegistry& r) { return std::as_const(r).members(); });
+    if (!members) return members.error() == make_error_code(Refusal::timed_out);
+    choose(*members);
+    const std::vector<std::uint64_t> found = dead();
+    if (found.empty()) return true;
+    (void)bury(*segment_, found);
+  }
+}
+
+void Watcher::choose(const std::vector<MemberView>& members) {
+  std::map<std::uint64_t, const Process*> wanted;
+  const auto own = std::find_if(members.begin(), members.end(), [this](auto& m) { return m.number > member_; });
+  const auto first = static_cast<std::size_t>(own - members.begin());
+  for (std::size_t i = 0; i < std::min(behind, members.size()); ++i) {
+    const MemberView& m = members[(first + i) % members.size()];
+    if (m.number != member_) wanted[m.number] = &m.process;
+  }
+  std::erase_if(watched_, [&wanted](const auto& w) { return !wanted.contains(w.first); });
+  for (const auto& [number, process] : wanted)
+    if (!watched_.contains(number)) watched_.emplace(number, Witness(*process));
+}
+
+/// Until something may have changed; `closed`: for a moment at most.
+Watcher::Heard Watcher::wait(bool closed) const {
+  std::vector<pollfd> fds{{stop_, POLLIN, 0}, {notices_, POLLIN, 0}};
+  for (const auto& [number, witness] : watched_) fds.push_back({witness.fd(), POLLIN, 0});
+  constexpr int moment = 5;  // ms
+  (void)::poll(fds.data(), fds.size(), closed ? moment : -1);
+  Heard out{.stop = fds[0].revents != 0};
+  alignas(inotify_event) std::array<char, 4096> octets;
+  for (ssize_t n = 0; notices_ >= 0 && (n = ::read(notices_, octets.data(), octets.size())) > 0;)
+    for (std::size_t at = 0; at + sizeof(inotify_event) <= static_cast<std::size_t>(n);) {
+      inotify_event event{};
+      std::memcpy(&event, octets.data() + at, sizeof(event));
+      at += sizeof(event) + event.len;
+      out.newcomer = out.newcomer || (event.mask & (IN_ATTRIB | IN_Q_OVERFLOW)) != 0;
+      out.closed = out.closed || (event.mask & IN_CLOSE_WRITE) != 0;
+    }
+  return out;
+}
+
+}  // namespace parley::xrc

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// `parley xrc segment`: makes a shared registry, with other rules than those of one that its first member makes.
+#include "drivers/xrcshm/segment.hpp"
+
+#include <fmt/format.h>
+
+#include "tools/xrc/xrc.hpp"
+
+namespace parley::tools {
+namespace {
+
+int run_segment(const xrc::Segment::Options& options, Output& out) {
+  const auto segment = xrc::Segment::open(options);
+  const std::string path = options.path.empty() ? xrc::default_segment() : options.path;
+  if (!segment) return xrc_refused(out, segment.error(), "segment " + path);
+  out.text(fmt::format("{}, epoch {}", path, (*segment)->epoch()));
+  out.object({{"event", "segment"}, {"segment", path}, {"epoch", (*segment)->epoch()}});
+  return code(Exit::ok);
+}
+
+}  // namespace
+
+void register_xrc_segment(Command xrc, Context& context) {
+  auto options = std::make_shared<xrc::Segment::Options>();
+  Command sub = xrc.subcommand("segment", "Make a shared registry, if there is none, for processes of this user");
+  add_xrc_segment(sub, options->path);
+  add_xrc_rules(sub, options->registry);
+  add_json_flag(sub, context);
+  sub.footer(
+      "Its first member makes one as well. Its rules are those of who made it; the file stays when nobody is left, so\n"
+      "that numbers rest. Remove it to begin anew.\n"
+      "Examples:\n"
+      "  parley xrc segment --grace 30s --linger 5s");
+  sub.run([options, &context] { return run_segment(*options, context.out); });
+}
+
+}  // namespace parley::tools

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a member asks for, done on a registry: the same words wherever the registry is kept.
+#pragma once
+#include "xrc/message.hpp"
+
+namespace parley::xrc {
+namespace desk {
+
+inline Answer no(Refusal refusal) { return {.refusal = refusal}; }
+template <class T>
+Answer no(const Result<T>& result) {
+  return no(static_cast<Refusal>(result.error().code().value()));
+}
+inline Answer yes() { return {}; }
+template <class T>
+Answer plain(const Result<T>& result) {
+  return result ? yes() : no(result);
+}
+
+inline Answer of_view(const TgtView& v) {
+  return {.flags = static_cast<std::uint16_t>(v.peer ? Answer::has_peer : 0),
+          .state = v.state,
+          .why = v.why,
+          .reason = v.reason,
+          .tgt = v.id,
+          .value = static_cast<std::uint64_t>(v.age.count()),
+          .peer = v.peer.value_or(Peer{}),
+          .attributes = v.attributes,
+          .events = v.events};
+}
+
+}  // namespace desk
+
+template <class Registry>
+class Desk {
+ public:
+  Desk(Registry& registry, Instant now, MemberId member) : registry_(registry), now_(now), member_(member) {}
+
+  /// Without its number and epoch.
+  Answer serve(const Request& r) {
+    Answer out = served(r);
+    out.about = r.ask;
+    return out;
+  }
+  /// The TGT queue pair that serve() has modified.
+  const std::optional<TgtId>& changed() const { return changed_; }
+  /// All of it, so that the member can declare it again.
+  Answer known(TgtId id, bool already) const {
+    const auto view = registry_.query(now_, member_, id);
+    if (!view) return desk::no(view);
+    Answer out = desk::of_view(*view);
+    if (already) out.flags |= Answer::already;
+    return out;
+  }
+
+ private:
+  Answer served(const Request& r) {
+    switch (r.ask) {
+      case Ask::close: return desk::plain(registry_.close(now_, member_, (r.flags & Request::force) != 0));
+      case Ask::add_srq: return desk::plain(registry_.add_srq(member_, r.other));
+      case Ask::remove_srq: return desk::plain(registry_.remove_srq(member_, r.other));
+      case Ask::note_other: return desk::plain(registry_.note_other(member_, r.other));
+      case Ask::report:
+      case Ask::report_device:
+      case Ask::route: return said(r);
+      default: return of_tgt(r);
+    }
+  }
+  /// What a member's own device says. Of what it is not registered with it can know nothing.
+  Answer said(const Request& r) {
+    if (r.ask == Ask::report_device) {
+      if (r.kind != EventKind::device_failed && r.kind != EventKind::device_removed) return desk::no(Refusal::invalid);
+      registry_.report_device(now_, registry_.device_of(member_), r.kind, r.reason);
+      return desk::yes();
+    }
+    if (const auto known = registry_.query(now_, member_, r.tgt); !known) return desk::no(known);
+    if (!registry_.is_registered(member_, r.tgt)) return desk::no(Refusal::not_registered);
+    if (r.ask == Ask::route) {
+      const auto route = registry_.route(r.tgt, r.other);
+      return route ? Answer{.value = static_cast<std::uint64_t>(*route)} : desk::no(route);
+    }
+    if (r.kind == EventKind::killed) return desk::no(Refusal::not_permitted);
+    return desk::plain(registry_.report(now_, r.tgt, r.kind, r.reason));
+  }
+  Answer of_tgt(const Request& r) {
+    const std::optional<Peer> peer = (r.flags & Request::has_peer) != 0 ? std::optional(r.peer) : std::nullopt;
+    switch (r.ask) {
+      case Ask::create: {
+        const auto made = registry_.create(
+            now_, member_, {.peer = peer, .qpn = r.tgt.qpn, .reserve = (r.flags & Request::reserve) != 0});
+        return made ? known(made->id, made->existing) : desk::no(made);
+      }
+      case Ask::publish: {
+        const auto id = registry_.publish(now_, member_, r.tgt, r.other);
+        return id ? Answer{.state = State::reset, .tgt = *id} : desk::no(id);
+      }
+      case Ask::enlist: {
+        const auto joined = registry_.enlist(now_, member_, r.tgt);
+        return joined ? known(joined->id, joined->already) : desk::no(joined);
+      }
+      case Ask::unregister: {
+        const auto purged = registry_.unregister(now_, member_, r.tgt);
+        return purged ? Answer{.tgt = r.tgt, .value = *purged} : desk::no(purged);
+      }
+      case Ask::modify: {
+        const auto done = registry_.modify(now_, member_, r.tgt, r.state, r.value);
+        if (!done) return desk::no(done);
+        if (!*done) changed_ = r.tgt;
+        return known(r.tgt, *done);
+      }
+      case Ask::query: {
+        const auto view = registry_.query(now_, member_, r.tgt);
+        return view ? desk::of_view(*view) : desk::no(view);
+      }
+      case Ask::find: {
+        const auto id = registry_.find(member_, r.peer);
+        return id ? Answer{.tgt = *id} : desk::no(id);
+      }
+      case Ask::restore: {
+        const auto joined = registry_.restore(now_, member_,
+                                              {.id = r.tgt,
+                                               .state = r.state,
+                                               .peer = peer,
+                                               .attributes = r.attributes,
+                                               .why = r.kind,
+                                               .reason = r.reason,
+                                               .events = r.events});
+        return joined ? known(joined->id, joined->already) : desk::no(joined);
+      }
+      default: return desk::no(Refusal::unsupported);
+    }
+  }
+
+  Registry& registry_;
+  Instant now_;
+  MemberId member_;
+  std::optional<TgtId> changed_{};
+};
+
+}  // namespace parley::xrc
