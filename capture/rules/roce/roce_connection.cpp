@@ -249,9 +249,10 @@ void RoceConnection::draw_data(Side from, const RocePacket& p, bool again) {
   std::string text = wire::ib::opcode_text(p.packet.bth.opcode);
   const std::size_t name = text.size();
   text += fmt::format(" PSN {:#08x}", p.packet.bth.psn);
-  if ((wire::ib::rule_of(p.packet.bth.opcode).headers & PARLEY_IB_AETH) != 0)
+  const auto headers = wire::ib::rule_of(p.packet.bth.opcode).headers;
+  if ((headers & PARLEY_IB_AETH) != 0)
     text += fmt::format(" {} MSN {}", wire::ib::syndrome_text(p.packet.aeth.syndrome), p.packet.aeth.msn);
-  if ((rule.headers & PARLEY_IB_XRCETH) != 0) text += fmt::format(" SRQ {:#08x}", p.packet.xrceth.srqn);
+  if ((headers & PARLEY_IB_XRCETH) != 0) text += fmt::format(" SRQ {:#08x}", p.packet.xrceth.srqn);
   if (!p.packet.payload.empty()) text += " " + counted(p.packet.payload.size(), "octet");
   draw(from, p, again ? LadderEvent::Kind::repeated : LadderEvent::Kind::fpdu, std::move(text), name);
 }
