@@ -59,14 +59,36 @@ constexpr Row rows[] = {
     {PARLEY_E_INTERNAL, EIO, "a fault inside Parley"},
 };
 
-// The codes of xrc::Refusal, in its order.
-constexpr parley_error refusal_codes[] = {
-    PARLEY_E_XRC_NOT_FOUND,        PARLEY_E_XRC_GONE,          PARLEY_E_XRC_OTHER_DOMAIN,   PARLEY_E_XRC_NOT_REGISTERED,
-    PARLEY_E_XRC_WRONG_TYPE,       PARLEY_E_XRC_STATE,         PARLEY_E_XRC_CONFLICT,       PARLEY_E_XRC_BUSY,
-    PARLEY_E_XRC_NOT_MEMBER,       PARLEY_E_XRC_STALE_EPOCH,   PARLEY_E_NO_MEMORY,          PARLEY_E_UNSUPPORTED,
-    PARLEY_E_XRC_UNKNOWN_DOMAIN,   PARLEY_E_XRC_DOMAIN_EXISTS, PARLEY_E_XRC_BAD_DESCRIPTOR, PARLEY_E_NOT_PERMITTED,
-    PARLEY_E_XRC_TOO_MANY_MEMBERS, PARLEY_E_INVALID_ARGUMENT,  PARLEY_E_PROTOCOL,           PARLEY_E_PROTOCOL,
-    PARLEY_E_XRC_WRONG_PROCESS,    PARLEY_E_XRC_NO_BROKER,     PARLEY_E_TIMED_OUT};
+// The codes of xrc::Refusal, in its order. What befalls the registry in shared memory has no codes of its own in C.
+constexpr parley_error refusal_codes[] = {PARLEY_E_XRC_NOT_FOUND,
+                                          PARLEY_E_XRC_GONE,
+                                          PARLEY_E_XRC_OTHER_DOMAIN,
+                                          PARLEY_E_XRC_NOT_REGISTERED,
+                                          PARLEY_E_XRC_WRONG_TYPE,
+                                          PARLEY_E_XRC_STATE,
+                                          PARLEY_E_XRC_CONFLICT,
+                                          PARLEY_E_XRC_BUSY,
+                                          PARLEY_E_XRC_NOT_MEMBER,
+                                          PARLEY_E_XRC_STALE_EPOCH,
+                                          PARLEY_E_NO_MEMORY,
+                                          PARLEY_E_UNSUPPORTED,
+                                          PARLEY_E_XRC_UNKNOWN_DOMAIN,
+                                          PARLEY_E_XRC_DOMAIN_EXISTS,
+                                          PARLEY_E_XRC_BAD_DESCRIPTOR,
+                                          PARLEY_E_NOT_PERMITTED,
+                                          PARLEY_E_XRC_TOO_MANY_MEMBERS,
+                                          PARLEY_E_INVALID_ARGUMENT,
+                                          PARLEY_E_PROTOCOL,
+                                          PARLEY_E_PROTOCOL,
+                                          PARLEY_E_XRC_WRONG_PROCESS,
+                                          PARLEY_E_XRC_NO_BROKER,
+                                          PARLEY_E_TIMED_OUT,
+                                          PARLEY_E_XRC_NO_BROKER,
+                                          PARLEY_E_NO_SPACE,
+                                          PARLEY_E_NOT_PERMITTED,
+                                          PARLEY_E_INVALID_ARGUMENT,
+                                          PARLEY_E_PROTOCOL,
+                                          PARLEY_E_UNSUPPORTED};
 constexpr Row refusal_rows[] = {
 #define PARLEY_X(name, number, text) \
   {refusal_codes[static_cast<std::size_t>(xrc::Refusal::name) - 1], static_cast<int>(std::errc::number), text},

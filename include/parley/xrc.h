@@ -31,7 +31,8 @@ typedef struct parley_xrcd parley_xrcd;
 struct parley_xrc_opts {
   uint32_t size;
   uint32_t flags;       /* PARLEY_XRC_NO_START */
-  const char* broker;   /* path of its socket; null: $PARLEY_XRCD, the machine's, or the user's (docs/xrc.md) */
+  const char* broker;   /* path of its socket; null: $PARLEY_XRCD, the machine's, or the user's (docs/xrc.md); if only
+                           $PARLEY_XRC_SEGMENT is set: no broker, but the registry in shared memory of that file */
   const char* program;  /* that is one, to be started; null: $PARLEY_XRCD_PROGRAM, or `parley` */
   uint64_t device;      /* which NIC, a node GUID for one: the same file is another domain on another device */
   uint32_t patience_ms; /* longest wait of a call; 0: 5 s */

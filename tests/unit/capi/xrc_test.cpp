@@ -283,6 +283,32 @@ TEST_F(XrcInC, ThreadsShareADomain) {
   EXPECT_EQ(parley_xrc_close(one, 0), 0) << parley_last_error();
 }
 
+TEST(XrcInCByMemory, TheVariableLeadsThereAndTheDescriptorTellsOfEvents) {
+  const xrc::BrokerThread folder(false);
+  const std::string segment = folder.file("segment");
+  ASSERT_EQ(::setenv("PARLEY_XRC_SEGMENT", segment.c_str(), 1), 0);
+  parley_xrc_opts nothing = PARLEY_XRC_OPTS_INIT;
+  nothing.flags = PARLEY_XRC_NO_START;
+  parley_xrcd *one = nullptr, *two = nullptr;
+  EXPECT_EQ(parley_xrc_open(&one, -1, O_CREAT, &nothing), -PARLEY_E_XRC_NO_BROKER);
+  const int fd = ::open(folder.file("domain").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  for (parley_xrcd** domain : {&one, &two})
+    ASSERT_EQ(parley_xrc_open(domain, fd, O_CREAT, nullptr), 0) << parley_last_error();
+  ::close(fd);
+  ::unsetenv("PARLEY_XRC_SEGMENT");
+  parley_xrc_tgt tgt = PARLEY_XRC_TGT_INIT;
+  EXPECT_EQ(parley_xrc_create(one, nullptr, &tgt), 0) << parley_last_error();
+  EXPECT_EQ(parley_xrc_register(two, tgt.qpn, tgt.generation, nullptr), 0) << parley_last_error();
+  EXPECT_EQ(parley_xrc_report(one, tgt.qpn, tgt.generation, PARLEY_XRC_EVENT_FATAL, 9), 0) << parley_last_error();
+  pollfd wait{parley_xrc_fd(two), POLLIN, 0};
+  parley_xrc_event event = PARLEY_XRC_EVENT_INIT;
+  int taken = 0;
+  while (taken == 0 && ::poll(&wait, 1, 20'000) > 0) taken = parley_xrc_poll_event(two, &event);
+  EXPECT_EQ(taken, 1) << parley_last_error();
+  EXPECT_EQ(event.reason, 9U);
+  for (parley_xrcd* domain : {one, two}) EXPECT_EQ(parley_xrc_close(domain, 1), 0);
+}
+
 TEST_F(XrcInC, NamesAndCodesInWords) {
   EXPECT_STREQ(parley_xrc_state_name(PARLEY_XRC_DRAIN), "drain");
   EXPECT_STREQ(parley_xrc_state_name(9), "unknown");

@@ -3,6 +3,7 @@
 // forked, replaced by another program. Rows are those of docs/xrc.md. PARLEY_XRC_STORM=<seconds> storms for longer:
 // ./dev stress does.
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
