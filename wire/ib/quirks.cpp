@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "wire/ib/quirks.hpp"
 
-
 namespace parley::wire::ib {
 namespace {
 
