@@ -23,11 +23,11 @@ class PlanMaker {
   }
   void link(std::uint32_t a, std::uint32_t b, unsigned times = 1) {
     for (unsigned i = 0; i < times; ++i) {
-      const std::uint8_t port_a = take_port(a), port_b = take_port(b);
-      plan_.nodes[a].ports[port_a - 1U].peer = b;
-      plan_.nodes[a].ports[port_a - 1U].peer_port = port_b;
-      plan_.nodes[b].ports[port_b - 1U].peer = a;
-      plan_.nodes[b].ports[port_b - 1U].peer_port = port_a;
+      PlanPort &at_a = take_port(a), &at_b = take_port(b);
+      at_a.peer = b;
+      at_a.peer_port = taken_[b];
+      at_b.peer = a;
+      at_b.peer_port = taken_[a];
     }
   }
   Plan take() { return std::move(plan_); }
@@ -40,9 +40,12 @@ class PlanMaker {
     taken_.push_back(0);
     return static_cast<std::uint32_t>(plan_.nodes.size() - 1);
   }
-  std::uint8_t take_port(std::uint32_t node) {
+  /// All speeds that it supports are enabled, as a subnet manager has it: a link that trained with less would be found slow.
+  PlanPort& take_port(std::uint32_t node) {
     PARLEY_ASSERT(taken_[node] < plan_.nodes[node].ports.size());
-    return ++taken_[node];
+    PlanPort& port = plan_.nodes[node].ports[taken_[node]++];
+    port.speeds = 7;
+    return port;
   }
 
   Plan plan_;

@@ -122,6 +122,27 @@ class FabricTest(cli.CliTest):
         self.assertEqual((routes["pairs"], routes["reached"], routes["good"]), (648 * 647, 648 * 647, True))
         self.assertEqual(done.event("ended")["dropped"], 0)
 
+    def test_a_check_finds_the_slow_link_and_no_other(self):
+        net = os.path.join(self.directory, "net")
+        self.assertEqual(cli.run("fabric", "--fat-tree", FT16, "--write", net).code, 0)
+        with open(net, encoding="utf-8") as file:
+            good = file.read()
+        slow = good.replace('[1]\t"S0004"[5] s=7', '[1]\t"S0004"[5] s=1', 1)
+        self.assertNotEqual(good, slow)
+        for text, code, findings in ((good, 0, set()), (slow, 1, {"S0000", "S0004"})):
+            server = self.serve(self.path("subnet.net", text.encode()))
+            _, log = self.opensm("H00000")
+            self.wait_for_log(log, "SUBNET UP")
+            done = cli.run("mad", "check", "--transport", f"ibsim:{self.name}")
+            self.assertEqual(done.code, code, done)
+            found = [line for line in done.out.splitlines() if line.startswith("error")]
+            self.assertTrue(all("SDR, and both ends have QDR enabled" in line for line in found), done)
+            self.assertLessEqual(len(found), 2, done)
+            self.assertTrue({line.split('"')[1] for line in found} <= findings and bool(found) == bool(findings), done)
+            self.end_all()
+            os.remove(log)
+            server.finish(stop=True)
+
     def test_own_preload_brings_whole_tables(self):
         server = self.serve("--fat-tree", FT648)
         _, log = self.opensm("H00000", preload=OWN_PRELOAD)
