@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """A simulated InfiniBand subnet under stock opensm and infiniband-diags: beside ibsim, with faults, with a second subnet manager,
 and by Parley's own preload, which has RMPP."""
+import fcntl
 import glob
 import os
 import signal
 import socket
 import struct
 import subprocess
+import termios
 import time
 
 import cli
@@ -22,7 +24,7 @@ WAIT = 60  # seconds; only a hang gets near it
 class FabricTest(cli.CliTest):
     def setUp(self):
         super().setUp()
-        self.name = f"fabrictest{os.getpid()}{self.id().rsplit('.', 1)[1]}"
+        self.name = f"fabrictest{os.getpid()}"
         self.processes = []
         self.addCleanup(self.end_all)
 
@@ -41,7 +43,7 @@ class FabricTest(cli.CliTest):
         folder = os.path.join(self.directory, node)
         os.makedirs(folder, exist_ok=True)
         return {**os.environ, "IBSIM_SOCKNAME": name or self.name, "SIM_HOST": node, "LD_PRELOAD": preload, "OSM_TMP_DIR": folder,
-                "OSM_CACHE_DIR": folder}
+                "OSM_CACHE_DIR": folder, "TMPDIR": folder}
 
     def stock(self, node, *command, **how):
         done = subprocess.run(command, env=self.environment(node, **how), capture_output=True, text=True, timeout=WAIT, check=False,
@@ -211,12 +213,32 @@ class FabricTest(cli.CliTest):
             deaf.send()
         other.send()
         self.assertEqual(other.receive()[32 + 3], 0x81)
+        self.wait_until("the server to read", deaf.all_is_read)
         deaf.close()
         other.close()
         done = server.finish(stop=True)
         self.assertGreater(done.event("ended")["dropped"], 0)
         self.assertEqual(done.event("ended")["answered"], 20001)
         self.assertIn("does not read", done.err)
+
+    def test_a_client_goes_that_has_read_nothing_and_just_written(self):
+        server = self.serve("--fat-tree", FT16)
+        client = RawClient(self.name, os.getpid() * 100, "H00001")
+        for _ in range(1000):
+            client.send()
+        self.wait_until("the server to read", client.all_is_read)
+        server.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, server.process.pid, os.WSTOPPED)
+        client.send()
+        client.close()
+        server.process.send_signal(signal.SIGCONT)
+        while server.wait_for("client")["state"] != "gone":
+            pass
+        other = RawClient(self.name, os.getpid() * 100 + 1, "H00002")
+        other.send()
+        self.assertEqual(other.receive()[32 + 3], 0x81)
+        other.close()
+        self.assertEqual(server.finish(stop=True).event("ended")["clients_died"], 1)
 
 
 class RawClient:
@@ -244,6 +266,10 @@ class RawClient:
 
     def receive(self):
         return self.data.recv(512)
+
+    def all_is_read(self):
+        """Whether the server has read what was sent."""
+        return struct.unpack("i", fcntl.ioctl(self.data, termios.TIOCOUTQ, bytes(4)))[0] == 0
 
     def close(self):
         self.control.close()
