@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import termios
 import time
 
@@ -155,6 +156,14 @@ class FabricTest(cli.CliTest):
         self.end_all()
         self.assertEqual(server.finish(stop=True).code, 0)
 
+    def test_own_preload_bears_forks(self):
+        server = self.serve("--fat-tree", FT16)
+        said = self.stock("H00001", sys.executable, "-B", "-c", FORKS, preload=OWN_PRELOAD)
+        self.assertEqual(said.splitlines(), ["child 2: INIT", "parent 2: INIT", "-1 EFAULT"])
+        self.assertEqual([name for name in os.listdir(os.path.join(self.directory, "H00001")) if name.startswith("parley-umad")], [])
+        ended = server.finish(stop=True).event("ended")
+        self.assertEqual((ended["clients"], ended["clients_died"]), (2, 0))
+
     def test_a_lossy_subnet_comes_up_by_repetition(self):
         server = self.serve("--fat-tree", FT16, "--loss", "2%", "--seed", "7")
         _, log = self.opensm("H00000", preload=OWN_PRELOAD)
@@ -239,6 +248,22 @@ class FabricTest(cli.CliTest):
         self.assertEqual(other.receive()[32 + 3], 0x81)
         other.close()
         self.assertEqual(server.finish(stop=True).event("ended")["clients_died"], 1)
+
+
+# A child has a device of its own, and leaves its parent's where it is.
+FORKS = """
+import ctypes, errno, os, sys
+def state():
+    with open("/sys/class/infiniband/parley0/ports/1/state", encoding="ascii") as file:
+        return file.read().strip()
+state()
+if os.fork() == 0:
+    print("child", state(), flush=True)
+    sys.exit()
+os.wait()
+print("parent", state(), flush=True)
+print(ctypes.CDLL(None, use_errno=True).open(None, 0), errno.errorcode[ctypes.get_errno()])
+"""
 
 
 class RawClient:
