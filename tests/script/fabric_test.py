@@ -87,7 +87,9 @@ class FabricTest(cli.CliTest):
         self.assertEqual(done.code, 3, done)
         self.assertIn("wrong.net:2: there is no node 'B'", done.err)
         for words in (["--fat-tree", "2,8,4"], ["--fat-tree", "2,8,4,9"], ["--torus", "4"], ["--dragonfly", "x,1,1"], [], [wrong, "--torus", "4,1"],
-                      ["--fat-tree", FT16, "--loss", "200%"], ["--fat-tree", FT16, "--fault", "lose S0001", "--name", self.name]):
+                      ["--fat-tree", FT16, "--loss", "200%"], ["--fat-tree", FT16, "--fault", "lose S0001", "--name", self.name],
+                      ["--fat-tree", FT16, "--write", "-", "--check-routes"], ["--fat-tree", FT16, "--write", "-", "--fault", "lose *"],
+                      ["--tell", "check-routes", "--loss", "1%"], ["--tell", "check-routes", "--write", "-"]):
             self.assertEqual(cli.run("fabric", *words).code, 2, words)
         self.assertEqual(cli.run("fabric", "--name", self.name, "--tell", "check-routes").code, 3)
 

@@ -104,6 +104,38 @@ TEST(Subnet, NoticesWaysThatGoInCircles) {
             status_undeliverable);
 }
 
+TEST(Subnet, NothingLookedAtIsNotGood) {
+  const SubnetKit kit(*read_plan("Hca 1 \"A\"\n"));
+  const RouteReport report = check_routes(kit.subnet.state());
+  EXPECT_EQ(report.pairs + report.switches, 0U);
+  EXPECT_FALSE(report.good());
+  EXPECT_FALSE(report.wrong.empty());
+}
+
+TEST(Subnet, HostsOnOneCableReachEachOtherAlone) {
+  SubnetKit kit(*read_plan("Hca 1 \"H00000\"\n[1] \"B\"[1]\nHca 1 \"B\"\n[1] \"H00000\"[1]\n"));
+  EXPECT_FALSE(check_routes(kit.subnet.state()).good());
+  bring_up(kit.subnet);
+  const RouteReport report = check_routes(kit.subnet.state());
+  EXPECT_EQ(report.pairs, 2U);
+  EXPECT_EQ(report.hops_max, 1U);
+  EXPECT_TRUE(report.good());
+}
+
+TEST(Subnet, GoesAsFarAsTheTablesLead) {
+  SubnetKit kit(*make_plan(Torus{.sizes = {140}, .hosts = 1, .trunk = 1}));
+  bring_up(kit.subnet);
+  const RouteReport report = check_routes(kit.subnet.state());
+  EXPECT_TRUE(report.good());
+  EXPECT_EQ(report.pairs, 140U * 139U);
+  EXPECT_EQ(report.hops_max, 72U);
+  const auto lid = static_cast<std::uint16_t>(kit.node("H00070") + 1);
+  EXPECT_EQ(
+      body_of<NodeDescription>(kit.ask({.dlid = lid, .mad = request<MgmtClass::subn, Method::get>(NodeDescription{})}))
+          .get(NodeDescription::node_string),
+      "H00070");
+}
+
 TEST(Subnet, TakesPortsThroughTheirStates) {
   SubnetKit kit;
   const auto set_state = [&](PortState to) {
@@ -297,6 +329,24 @@ TEST(Subnet, FaultsHitWhatTheyMean) {
   for (const FaultRule& rule : kit.subnet.rules()) EXPECT_EQ(rule.hits, 1U) << rule.text;
 }
 
+TEST(Subnet, CommandsTakeNoRoomFromRules) {
+  SubnetKit kit;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, "down S0004:5").has_value());
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, "up S0004:5").has_value());
+  }
+  ASSERT_EQ(kit.subnet.commands().size(), 2U);
+  EXPECT_EQ(kit.subnet.commands()[0].hits, 300U);
+  for (std::size_t i = 1; i <= 300; ++i)
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, "reset" + std::string(i, ' ') + "S0004").has_value());
+  EXPECT_EQ(kit.subnet.commands().size(), fault_rules_max);
+  for (std::size_t i = 0; i < fault_rules_max; ++i)
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, "at 9s down S0004:5").has_value());
+  EXPECT_FALSE(kit.subnet.add_fault(kit.now, "at 9s down S0004:5").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "down S0004:6").has_value());
+  EXPECT_EQ(kit.subnet.state().port(kit.port("S0004", 6)).info.get(PortInfo::port_state), PortState::down);
+}
+
 TEST(Subnet, AClientWithTimersOfItsOwnHearsNothingOfLosses) {
   SubnetKit kit(fat_tree_16(), {.loss = {1, 1}});
   kit.subnet.set_own_timers(kit.client, true);
@@ -308,14 +358,40 @@ TEST(Subnet, AClientWithTimersOfItsOwnHearsNothingOfLosses) {
 
 TEST(Subnet, SaysWhatItDoesNotUnderstandOfFaults) {
   SubnetKit kit;
-  for (const char* const text :
-       {"", "lose", "loose 3rd *", "lose 3rd SubnPut(NodeInfo)", "lose SubnGet(NodeInf)", "lose * of X", "lose * at X",
-        "lose 101% of *", "lose 0th *", "delay *", "delay 61s *", "down S0004", "down S0004:99", "down S0000:8",
-        "at 2 down S0004:1", "at 2s break S0004", "reset X", "lose * of S0004 twice"}) {
+  for (const char* const text : {"",
+                                 "lose",
+                                 "loose 3rd *",
+                                 "lose 3rd SubnPut(NodeInfo)",
+                                 "lose SubnGet(NodeInf)",
+                                 "lose * of X",
+                                 "lose * at X",
+                                 "lose 101% of *",
+                                 "lose 0th *",
+                                 "delay *",
+                                 "delay 61s *",
+                                 "down S0004",
+                                 "down S0004:99",
+                                 "down S0000:8",
+                                 "at 2 down S0004:1",
+                                 "at 2s break S0004",
+                                 "reset X",
+                                 "lose * of S0004 twice",
+                                 "reset S0004 twice",
+                                 "reset every *",
+                                 "busy 1st SubnGetResp(*)",
+                                 "busy SubnAdmGet(*)",
+                                 "busy SubnTrap(Notice)",
+                                 "reset 1st SubnTrap(Notice)"}) {
     const auto added = kit.subnet.add_fault(kit.now, text);
     ASSERT_FALSE(added.has_value()) << text;
     EXPECT_FALSE(added.error().empty());
   }
+  for (const char* const text : {"reset every 10th *", "reset 5% of SubnGet(*)", "reset *", "busy *",
+                                 "busy 1st PerformanceGet(PortCounters)", "reset 1st SubnTrapRepress(*)"}) {
+    const auto added = kit.subnet.add_fault(kit.now, text);
+    EXPECT_TRUE(added.has_value()) << text << ": " << added.error();
+  }
+  EXPECT_NE(kit.subnet.add_fault(kit.now, "reset every *").error().find("behind 'every'"), std::string::npos);
 }
 
 TEST(Subnet, BearsAnyOctets) {
