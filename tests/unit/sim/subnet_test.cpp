@@ -122,6 +122,40 @@ TEST(Subnet, HostsOnOneCableReachEachOtherAlone) {
   EXPECT_TRUE(report.good());
 }
 
+TEST(Subnet, ACheckReachesWhatPacketsReach) {
+  Rng rng(11);
+  for (int round = 0; round < 40; ++round) {
+    SubnetKit kit;
+    bring_up(kit.subnet);
+    State& state = kit.subnet.state();
+    for (std::uint64_t damage = rng.below(12); damage > 0; --damage) {
+      Node& node = state.nodes()[rng.below(state.nodes().size())];
+      if (node.is_switch())
+        node.linear_fdb[rng.below(state.nodes().size() + 1)] = static_cast<std::uint8_t>(rng.below(10));
+      else if (rng.chance({1, 2}))
+        state.plug(node.first_port, false);
+      else
+        state.port(node.first_port).info.set(PortInfo::lid, rng.chance({1, 2}) ? std::uint16_t{0} : std::uint16_t{60});
+    }
+    std::uint64_t reached = 0, switches_reached = 0;
+    for (std::uint32_t host = 0; host < state.ports(); ++host) {
+      if (state.node_of(state.port(host)).is_switch() || !state.carries(host, true)) continue;
+      for (std::uint32_t target = 0; target < state.ports(); ++target) {
+        const Port& to = state.port(target);
+        if (target == host || state.end_port(target) != target) continue;
+        const std::uint32_t at = walk_by_lid(state, host, to.info.get(PortInfo::lid), true);
+        if (at != nowhere && at != host && state.port(at).node == to.node)
+          ++(to.number == 0 ? switches_reached : reached);
+      }
+    }
+    const RouteReport report = check_routes(state);
+    EXPECT_EQ(report.reached, reached) << round;
+    EXPECT_EQ(report.switches_reached, switches_reached) << round;
+    EXPECT_EQ(report.pairs, 240U);
+    EXPECT_EQ(report.good(), reached == 240 && switches_reached == report.switches) << round;
+  }
+}
+
 TEST(Subnet, GoesAsFarAsTheTablesLead) {
   SubnetKit kit(*make_plan(Torus{.sizes = {140}, .hosts = 1, .trunk = 1}));
   bring_up(kit.subnet);
