@@ -203,6 +203,8 @@ function(parley_umad_preload)
   endif()
   add_library(parley_umad MODULE ${sources})
   target_link_libraries(parley_umad PRIVATE parley_mad Threads::Threads ${CMAKE_DL_LIBS})
+  # Programs may give open() no path, for which it has EFAULT, whatever the C library's headers promise the compiler.
+  target_compile_options(parley_umad PRIVATE -fno-delete-null-pointer-checks)
   target_link_options(parley_umad PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL)
   set_target_properties(parley_umad PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)

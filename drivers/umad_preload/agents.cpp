@@ -19,6 +19,13 @@ std::uint64_t tid_of(ConstBytes mad) { return read_bits(mad, 64, 64); }
 
 }  // namespace
 
+void File::put(Received received) {
+  if (queue.size() >= queue_max)
+    ++dropped;
+  else
+    queue.push_back(std::move(received));
+}
+
 std::optional<std::uint32_t> Agents::add(File& file, const Registration& registration) {
   const auto place = std::find(file.agents.begin(), file.agents.end(), std::nullopt);
   if (place == file.agents.end()) return std::nullopt;
@@ -59,22 +66,24 @@ int Agents::write(Instant now, File& file, const Header& header, ConstBytes mad)
   if (asks) write_bits(octets, 64, 32, std::uint32_t{client_} << 16 | index);
   const Key key{tid_of(octets), octets[1]};
   if (asks && requests_.contains(key)) return EINVAL;
-  if (asks && header.timeout_ms != 0) {
-    if (requests_.size() >= requests_max) return ENOMEM;
+  const bool waits = asks && header.timeout_ms != 0;
+  if (waits && requests_.size() >= requests_max) return ENOMEM;
+  if (rmpp) {
+    if (sending_.size() >= messages_max || sending_.contains(key)) return ENOMEM;
+    auto sender = mad::rmpp::Sender::create(octets);
+    if (!sender) return EINVAL;
+    sender->start(now);
+    sending_.emplace(key, Sending{index, header, std::move(*sender), asks});
+  }
+  if (waits)
     requests_.emplace(
         key, Request{index, header, octets, now + std::chrono::milliseconds(header.timeout_ms), header.retries});
-  }
-  if (!rmpp) {
+  if (rmpp) {
+    pump(now);
+  } else {
     octets.resize(mad_octets);
     transmit(header, octets);
-    return 0;
   }
-  if (sending_.size() >= messages_max || sending_.contains(key)) return ENOMEM;
-  auto sender = mad::rmpp::Sender::create(std::move(octets));
-  if (!sender) return EINVAL;
-  sender->start(now);
-  sending_.emplace(key, Sending{index, header, std::move(*sender), asks});
-  pump(now);
   return 0;
 }
 
@@ -195,11 +204,6 @@ void Agents::deliver(const ibsim::Data& data, ConstBytes mad) {
 
 void Agents::deliver_to(std::uint16_t index, const ibsim::Data& data, ConstBytes mad) {
   const Agent& agent = agents_[index];
-  File& file = *agent.file;
-  if (file.queue.size() >= File::queue_max) {
-    ++file.dropped;
-    return;
-  }
   Received received;
   received.mad.assign(mad.begin(), mad.end());
   Header& header = received.header;
@@ -207,7 +211,7 @@ void Agents::deliver_to(std::uint16_t index, const ibsim::Data& data, ConstBytes
   header.length = static_cast<std::uint32_t>(sizeof(Header) + mad.size());
   header.qpn = data.sqp;
   std::copy_n(data.slid.begin(), header.lid.size(), header.lid.begin());
-  file.queue.push_back(std::move(received));
+  agent.file->put(std::move(received));
 }
 
 /// The program hears of it by the header of its request and ETIMEDOUT.
@@ -218,7 +222,7 @@ void Agents::give_up(const Request& request) {
   received.header.status = ETIMEDOUT;
   received.header.length = static_cast<std::uint32_t>(sizeof(Header) + header_octets);
   received.mad.assign(request.mad.begin(), request.mad.begin() + header_octets);
-  agent.file->queue.push_back(std::move(received));
+  agent.file->put(std::move(received));
 }
 
 Instant Agents::next_deadline() const {

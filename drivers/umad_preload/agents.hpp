@@ -43,6 +43,8 @@ struct File {
   std::array<std::optional<std::uint16_t>, agents_max> agents;  ///< by ID: which of all
   std::deque<Received> queue;                                   // at most queue_max
   std::uint64_t dropped = 0;
+
+  void put(Received received);  ///< or drops it
 };
 
 class Agents {

@@ -22,6 +22,16 @@ std::atomic<Device*> the_device{nullptr};
 std::mutex making;
 bool tried = false;
 
+void end_device() {
+  if (Device* const there = Device::find()) there->end();
+}
+/// In a process that fork made: the device is the parent's, and so are its folder, its sockets and whoever holds a mutex.
+void forget_device() {
+  the_device.store(nullptr);
+  tried = false;
+  ::new (static_cast<void*>(&making)) std::mutex;
+}
+
 void ring(int fd) {
   const std::uint64_t one = 1;
   static_cast<void>(!::eventfd_write(fd, one));
@@ -89,15 +99,14 @@ Device* Device::get() {
 }
 
 Device* Device::make() {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, forget_device) | std::atexit(end_device);
+  if (registered != 0) return nullptr;
   auto device = std::make_unique<Device>();
   device->link_ = Link::open();
   if (device->link_ == nullptr) return nullptr;
   device->sysfs_ = Sysfs::create(*device->link_);
   device->wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (device->sysfs_ == nullptr || device->wake_ < 0 || !device->start()) return nullptr;
-  std::atexit([] {
-    if (Device* const there = find()) there->end();
-  });
   return device.release();  // its thread lives as long as the process
 }
 
@@ -115,16 +124,28 @@ bool Device::start() {
 
 void Device::end() {
   const Inside guard;
-  const std::lock_guard lock(mutex_), control(control_mutex_);
-  link_.reset();
-  sysfs_.reset();
+  std::unique_ptr<Link> link;  // which takes its time
+  std::unique_ptr<Sysfs> sysfs;
+  const std::lock_guard control(control_mutex_);
+  const std::lock_guard lock(mutex_);
+  link = std::move(link_);
+  sysfs = std::move(sysfs_);
+}
+
+std::optional<std::string> Device::place_of(std::string_view path) {
+  const std::lock_guard lock(mutex_);
+  return sysfs_ == nullptr ? std::nullopt : sysfs_->place_of(path);
 }
 
 void Device::tell_classes() {
   std::array<std::uint8_t, ibsim::control_data> data{};
-  std::memcpy(data.data(), &classes_, sizeof(classes_));
-  const std::lock_guard lock(control_mutex_);
-  link_->control(ibsim::ControlType::receive, data);  // ibsim itself refuses it; what it sends instead is passed over
+  const std::lock_guard control(control_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    std::memcpy(data.data(), &classes_, sizeof(classes_));
+  }
+  // ibsim itself refuses it; what it sends instead is passed over.
+  if (link_ != nullptr) link_->control(ibsim::ControlType::receive, data);
 }
 
 void Device::refresh() {
@@ -182,27 +203,32 @@ void Device::show(int fd, Umad& umad) {
   umad.shown = has ? 1 : 0;
 }
 
-int Device::open_umad(bool nonblocking) {
+int Device::open_file(bool nonblocking, bool is_sm) {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0) return fd;
-  const std::lock_guard lock(mutex_);
-  auto umad = std::make_unique<Umad>();
-  umad->nonblocking = nonblocking;
-  files_.insert_or_assign(fd, std::move(umad));
+  bool was_sm = false;
+  {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Umad>& umad = files_[fd];
+    if (umad != nullptr) {  // its descriptor was closed by other means: dup2, close_range
+      agents_.close(umad->file);
+      was_sm = umad->is_sm;
+    }
+    umad = std::make_unique<Umad>();
+    umad->nonblocking = nonblocking;
+    umad->is_sm = is_sm;
+  }
+  if (is_sm || was_sm) set_is_sm(is_sm);
   return fd;
 }
 
-int Device::open_is_sm() {
-  const int fd = open_umad(true);
-  if (fd < 0) return fd;
-  {
-    const std::lock_guard lock(mutex_);
-    files_[fd]->is_sm = true;
-  }
-  std::array<std::uint8_t, ibsim::control_data> data{1};
-  const std::lock_guard lock(control_mutex_);
-  link_->control(ibsim::ControlType::set_is_sm, data);
-  return fd;
+int Device::open_umad(bool nonblocking) { return open_file(nonblocking, false); }
+int Device::open_is_sm() { return open_file(true, true); }
+
+void Device::set_is_sm(bool is_sm) {
+  std::array<std::uint8_t, ibsim::control_data> data{is_sm ? std::uint8_t{1} : std::uint8_t{0}};
+  const std::lock_guard control(control_mutex_);
+  if (link_ != nullptr) link_->control(ibsim::ControlType::set_is_sm, data);
 }
 
 bool Device::owns(int fd) {
@@ -221,9 +247,7 @@ bool Device::close(int fd, int (*really)(int)) {
     files_.erase(found);
     really(fd);
   }
-  const std::lock_guard lock(control_mutex_);
-  std::array<std::uint8_t, ibsim::control_data> data{};
-  if (was_sm && link_ != nullptr) link_->control(ibsim::ControlType::set_is_sm, data);
+  if (was_sm) set_is_sm(false);
   return true;
 }
 
@@ -261,6 +285,7 @@ ssize_t Device::write(int fd, const void* octets, std::size_t size) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(fd);
   if (found == files_.end()) return errno = EBADF, -1;
+  if (link_ == nullptr) return errno = ENODEV, -1;
   if (const int wrong = agents_.write(clock_now(), found->second->file, header, mad); wrong != 0)
     return errno = wrong, -1;
   ibsim::Data data;

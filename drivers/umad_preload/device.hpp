@@ -30,7 +30,8 @@ class Device {
   /// Without making it.
   static Device* find();
 
-  const Sysfs& sysfs() const { return *sysfs_; }
+  /// Where a path is to be looked up instead; nothing if it is none of ours.
+  std::optional<std::string> place_of(std::string_view path);
   void refresh();
   /// A descriptor that poll(2), epoll(7) and select(2) know; negative: errno says why.
   int open_umad(bool nonblocking);
@@ -41,6 +42,7 @@ class Device {
   ssize_t read(int fd, void* out, std::size_t size);
   ssize_t write(int fd, const void* octets, std::size_t size);
   int ioctl(int fd, unsigned long request, void* argument);
+  /// Says goodbye; what is called later finds no device.
   void end();
 
  private:
@@ -50,6 +52,8 @@ class Device {
     std::size_t shown = 0;  ///< whether the descriptor is readable
   };
   static Device* make();
+  int open_file(bool nonblocking, bool is_sm);
+  void set_is_sm(bool is_sm);
   bool start();
   void run();
   void turn();
@@ -57,10 +61,11 @@ class Device {
   int add_agent(Umad& umad, unsigned long request, void* argument);
   void tell_classes();
 
+  // Set before others see the device; null from the end on. Taken away under both mutexes, so that either one keeps them.
   std::unique_ptr<Link> link_;
   std::unique_ptr<Sysfs> sysfs_;
+  std::mutex control_mutex_;  // one question at a time; taken before mutex_
   std::mutex mutex_;          // of all that follows; never held in a call that waits
-  std::mutex control_mutex_;  // one question at a time
   Agents agents_;
   std::unordered_map<int, std::unique_ptr<Umad>> files_;
   std::optional<ibsim::Data> stuck_;  // what the server does not take yet

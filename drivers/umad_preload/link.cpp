@@ -13,6 +13,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "drivers/clock.hpp"
+
 namespace parley::umad {
 
 namespace {
@@ -84,15 +86,34 @@ Link::~Link() {
 }
 
 bool Link::control(ibsim::ControlType type, std::array<std::uint8_t, ibsim::control_data>& data) const {
-  ibsim::Control message{ibsim::magic, client_, static_cast<std::uint32_t>(type),
-                         static_cast<std::uint32_t>(data.size()), data};
-  if (::send(control_.fd, &message, sizeof(message), MSG_NOSIGNAL) != sizeof(message)) return false;
-  pollfd ready{.fd = control_.fd, .events = POLLIN};
-  constexpr int wait_ms = 60'000;
-  if (::poll(&ready, 1, wait_ms) != 1 || ::recv(control_.fd, &message, sizeof(message), 0) != sizeof(message))
-    return false;
+  const auto asked = static_cast<std::uint32_t>(type), refused = static_cast<std::uint32_t>(ibsim::ControlType::error);
+  ibsim::Control message{};
+  while (receive_control(message, Duration::zero())) {
+  }  // answers that came too late for whoever asked
+  message = {ibsim::magic, client_, asked, static_cast<std::uint32_t>(data.size()), data};
+  ssize_t sent = 0;
+  do sent = ::send(control_.fd, &message, sizeof(message), MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  if (sent != sizeof(message)) return false;
+  const Instant end = clock_now() + std::chrono::seconds(60);
+  do
+    if (!receive_control(message, std::max(end - clock_now(), Duration::zero()))) return false;
+  while (message.type != asked && message.type != refused);
   data = message.data;
-  return message.type != static_cast<std::uint32_t>(ibsim::ControlType::error);
+  return message.type == asked;
+}
+
+/// False: nothing has come within `wait`, or no control datagram.
+bool Link::receive_control(ibsim::Control& message, Duration wait) const {
+  const Instant end = clock_now() + wait;
+  pollfd ready{.fd = control_.fd, .events = POLLIN};
+  int found = 0;
+  do {
+    const Duration left = std::max(end - clock_now(), Duration::zero());
+    found = ::poll(&ready, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  } while (found < 0 && errno == EINTR);
+  if (found == 0) errno = ETIMEDOUT;
+  return found == 1 && ::recv(control_.fd, &message, sizeof(message), MSG_DONTWAIT) == sizeof(message);
 }
 
 bool Link::send(const ibsim::Data& data) const {

@@ -6,6 +6,7 @@
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/umad_preload/ibsim_protocol.hpp"
+#include "parley/time.hpp"
 
 namespace parley::umad {
 
@@ -16,7 +17,7 @@ class Link {
   /// Says goodbye.
   ~Link();
 
-  /// Asks and waits for the answer. False: it was refused, or none came.
+  /// Asks and waits for the answer, 60 s at most. False: it was refused, or none came.
   bool control(ibsim::ControlType type, std::array<std::uint8_t, ibsim::control_data>& data) const;
   /// False: it does not go now.
   bool send(const ibsim::Data& data) const;
@@ -27,6 +28,7 @@ class Link {
  private:
   Link(int control, int data) : control_(control), data_(data) {}
   bool connect(const std::string& name);
+  bool receive_control(ibsim::Control& message, Duration wait) const;
 
   asio_driver::Descriptor control_, data_;
   std::uint16_t client_ = 0;

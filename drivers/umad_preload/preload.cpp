@@ -41,20 +41,24 @@ Scandir* real_scandir = nullptr;
 
 constexpr std::string_view devices = "/dev/infiniband/";
 
-/// The path to look at instead; `path` itself if it is not ours.
-std::string turned(const char* path) {
-  if (Inside::now() || !Sysfs::is_ours(path)) return path;
+/// The path to look at instead, which `kept` holds; `path` itself if it is not ours.
+const char* turned(const char* path, std::string& kept) {
+  if (path == nullptr || Inside::now() || !Sysfs::is_ours(path)) return path;
   const Inside guard;
   Device* const device = Device::get();
   if (device == nullptr) return path;
   if (std::string_view(path).find("/ports/") != std::string_view::npos) device->refresh();
-  return *device->sysfs().place_of(path);
+  auto place = device->place_of(path);
+  if (!place) return path;
+  kept = std::move(*place);
+  return kept.c_str();
 }
 
 /// Whether it is one of our devices, which `fd` is then.
 bool open_device(const char* path, int flags, int& fd) {
+  if (path == nullptr || Inside::now()) return false;
   const std::string_view name(path);
-  if (Inside::now() || !name.starts_with(devices)) return false;
+  if (!name.starts_with(devices)) return false;
   const Inside guard;
   Device* const device = Device::get();
   if (device == nullptr) return false;
@@ -71,11 +75,13 @@ bool open_device(const char* path, int flags, int& fd) {
 int open_by(Open* really, const char* path, int flags, mode_t mode) {
   int fd = -1;
   if (open_device(path, flags, fd)) return fd;
-  return really(turned(path).c_str(), flags, mode);
+  std::string kept;
+  return really(turned(path, kept), flags, mode);
 }
 
 Device* owner(int fd) {
   if (Inside::now()) return nullptr;
+  const Inside guard;
   Device* const device = Device::find();
   return device != nullptr && device->owns(fd) ? device : nullptr;
 }
@@ -137,9 +143,13 @@ PARLEY_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
   return real(real_ioctl, "ioctl")(fd, request, argument);
 }
 
-PARLEY_EXPORT DIR* opendir(const char* path) { return real(real_opendir, "opendir")(turned(path).c_str()); }
+PARLEY_EXPORT DIR* opendir(const char* path) {
+  std::string kept;
+  return real(real_opendir, "opendir")(turned(path, kept));
+}
 
 PARLEY_EXPORT int scandir(const char* path, dirent*** names, int (*filter)(const dirent*),
                           int (*compare)(const dirent**, const dirent**)) {
-  return real(real_scandir, "scandir")(turned(path).c_str(), names, filter, compare);
+  std::string kept;
+  return real(real_scandir, "scandir")(turned(path, kept), names, filter, compare);
 }

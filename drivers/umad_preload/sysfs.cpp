@@ -64,7 +64,8 @@ std::string rate_text(const PortInfo& info) {
 }  // namespace
 
 bool Sysfs::is_ours(std::string_view path) {
-  return (std::string(path) + "/").starts_with(infiniband) || path.starts_with(mads);
+  constexpr std::string_view folder = infiniband.substr(0, infiniband.size() - 1);
+  return path == folder || path.starts_with(infiniband) || path.starts_with(mads);
 }
 
 std::optional<std::string> Sysfs::place_of(std::string_view path) const {
@@ -89,7 +90,9 @@ void Sysfs::put(const std::string& path, const std::string& text) const {
   const std::filesystem::path file = folder_ + path;
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);
-  std::ofstream(file, std::ios::binary) << text << '\n';
+  const std::filesystem::path fresh = folder_ + "/fresh";  // others may be reading what was there
+  std::ofstream(fresh, std::ios::binary) << text << '\n';
+  std::filesystem::rename(fresh, file, error);
 }
 
 bool Sysfs::fill(const Link& link) {

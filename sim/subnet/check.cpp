@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "sim/subnet/check.hpp"
 
+#include <map>
+
 #include <fmt/format.h>
 
 namespace parley::sim::subnet {
@@ -90,6 +92,23 @@ class Ways {
   std::uint16_t lid_ = 0;
 };
 
+/// The switch at which the link of a host carries data; nowhere.
+std::uint32_t leaf_of(const State& state, std::uint32_t host) {
+  if (!state.carries(host, true)) return nowhere;
+  const Port& peer = state.port(state.port(host).peer);
+  return state.node_of(peer).is_switch() ? peer.node : nowhere;
+}
+
+/// Whether a host is at the other end of the target's cable and gets through it.
+bool has_neighbour(const State& state, std::uint32_t target) {
+  const std::uint32_t peer = state.port(target).peer;
+  return peer != nowhere && !state.node_of(state.port(peer)).is_switch() && state.carries(peer, true);
+}
+
+void note(RouteReport& report, std::string wrong) {
+  if (report.wrong.size() < RouteReport::wrong_max) report.wrong.push_back(std::move(wrong));
+}
+
 }  // namespace
 
 RouteReport check_routes(const State& state) {
@@ -102,28 +121,31 @@ RouteReport check_routes(const State& state) {
     hosts.push_back(i);
     targets.push_back(i);
   }
+  std::map<std::uint32_t, std::uint64_t> leaves;  // switches, and how many hosts get to them
+  for (const std::uint32_t host : hosts)
+    if (const std::uint32_t leaf = leaf_of(state, host); leaf != nowhere) ++leaves[leaf];
+  if (hosts.empty()) note(report, "no host has a link: there is no way to look at");
   Ways ways(state, report);
   for (const std::uint32_t target : targets) {
     const bool to_host = state.port(target).number != 0;
     const std::uint64_t sources = hosts.size() - (to_host ? 1 : 0);
     (to_host ? report.pairs : report.switches) += sources;
     if (state.port(target).info.get(PortInfo::lid) == 0) {
-      if (report.wrong.size() < RouteReport::wrong_max)
-        report.wrong.push_back(fmt::format("{} has no LID", state.node_of(state.port(target)).plan->name));
+      note(report, fmt::format("{} has no LID", state.node_of(state.port(target)).plan->name));
       continue;
     }
     ways.aim(target);
-    for (const std::uint32_t host : hosts) {
-      if (host == target || !state.carries(host, true)) continue;
-      const std::uint32_t peer = state.port(host).peer;
-      std::uint16_t links = no_way;
-      if (peer == target)
-        links = 0;
-      else if (state.node_of(state.port(peer)).is_switch())
-        links = ways.from(state.port(peer).node);
+    const std::uint32_t own_leaf = to_host ? leaf_of(state, target) : nowhere;
+    for (const auto& [leaf, count] : leaves) {
+      const std::uint64_t from_there = count - (leaf == own_leaf ? 1 : 0);
+      const std::uint16_t links = from_there == 0 ? no_way : ways.from(leaf);
       if (links == no_way) continue;
-      ++(to_host ? report.reached : report.switches_reached);
+      (to_host ? report.reached : report.switches_reached) += from_there;
       if (to_host) report.hops_max = std::max(report.hops_max, links + 1U);
+    }
+    if (to_host && has_neighbour(state, target)) {
+      ++report.reached;
+      report.hops_max = std::max(report.hops_max, 1U);
     }
   }
   return report;

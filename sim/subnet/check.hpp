@@ -13,7 +13,10 @@ struct RouteReport {
   unsigned hops_max = 0;                             ///< links of the longest way between hosts
   std::vector<std::string> wrong;                    ///< the first ones, each a sentence
   static constexpr std::size_t wrong_max = 20;
-  bool good() const { return pairs == reached && switches == switches_reached && wrong.empty(); }
+  /// Nothing looked at is not good.
+  bool good() const {
+    return pairs + switches > 0 && pairs == reached && switches == switches_reached && wrong.empty();
+  }
 };
 
 /// From each host with a link to each other one, by its base LID, as packets of data go.

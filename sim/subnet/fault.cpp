@@ -157,6 +157,26 @@ Said<void> parse_operation(Words word, Words& text, const State& state, FaultRul
   return {};
 }
 
+/// Faults that agents' answers alone can have, or that no trap of the subnet's own has: else the rule would count hits and do nothing.
+Said<void> check_meant(const FaultRule& rule) {
+  using wire::mad::MgmtClass, wire::mad::Method;
+  if (!rule.match.method) return {};
+  const auto method = static_cast<Method>(*rule.match.method);
+  const auto mgmt_class = static_cast<MgmtClass>(*rule.match.mgmt_class);
+  const bool by_agent = mgmt_class == MgmtClass::subn || mgmt_class == MgmtClass::perf;
+  if (rule.action == FaultAction::busy && !(by_agent && (method == Method::get || method == Method::set)))
+    return misread("BUSY answers SubnGet, SubnSet, PerformanceGet and PerformanceSet alone");
+  if (rule.action == FaultAction::reset && mgmt_class == MgmtClass::subn && method == Method::trap)
+    return misread("a trap resets no node");
+  return {};
+}
+
+/// Whether it begins as the MADs of a rule do, and not with the name of a node.
+bool names_mads(Words text) {
+  const Words word = take_word(text);
+  return word == "*" || word == "every" || word.ends_with('%') || word.find('(') != word.npos || ordinal_number(word);
+}
+
 Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule& rule) {
   constexpr std::pair<Words, FaultAction> actions[] = {{"lose", FaultAction::lose},
                                                        {"delay", FaultAction::delay},
@@ -175,6 +195,7 @@ Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule&
   }
   if (auto counted = parse_count(text, rule.match); !counted) return counted;
   if (auto title = parse_title(take_word(text), rule.match); !title) return title;
+  if (auto meant = check_meant(rule); !meant) return meant;
   if (text.empty()) return {};
   if (take_word(text) != "of") return misread("behind the MAD may stand 'of' and a node");
   const auto node = node_named(take_word(text), state);
@@ -216,7 +237,7 @@ Said<FaultRule> parse_fault(Words text, const State& state) {
     if (!at) return misread(at.error());
     rule.at = *at;
     done = parse_operation(take_word(text), text, state, rule);
-  } else if (word == "down" || word == "up" || (word == "reset" && text.find('(') == text.npos && text != "*")) {
+  } else if (word == "down" || word == "up" || (word == "reset" && !names_mads(text))) {
     rule.at = Duration::zero();
     done = parse_operation(word, text, state, rule);
   } else {

@@ -31,7 +31,7 @@ std::uint32_t walk_by_lid(State& state, std::uint32_t port, std::uint16_t lid, b
     at = cross(state, port, data);
     if (at == nowhere) return nowhere;
   }
-  for (unsigned hops = 0; hops < lid_hops_max; ++hops) {
+  for (std::size_t hops = 0; hops < state.nodes().size(); ++hops) {  // more go in circles
     const std::uint32_t index = state.port(at).node;
     const Node& node = state.nodes()[index];
     const std::uint32_t end = node.is_switch() ? node.first_port : at;

@@ -5,8 +5,6 @@
 
 namespace parley::sim::subnet {
 
-inline constexpr unsigned lid_hops_max = 64;
-
 /// The ports by which packets leave nodes, in order: what comes back by a directed route goes through the same.
 struct Trail {
   std::array<std::uint32_t, 64> out{};

@@ -69,6 +69,8 @@ class Subnet {
   const State& state() const { return state_; }
   const Statistics& statistics() const { return statistics_; }
   const std::vector<FaultRule>& rules() const { return faults_.rules(); }
+  /// What was done at once; the same text is one, and hit as often as it was said. The first fault_rules_max of them.
+  const std::vector<FaultRule>& commands() const { return commands_; }
 
   /// Errors: no such node, another subnet manager at its port, too many clients.
   Said<ClientId> attach(Instant now, const ClientOptions& options);
@@ -126,6 +128,7 @@ class Subnet {
   void bounce(Request& request);
   void deliver(Instant now, ClientId to, const Packet& packet, Duration delay);
   void apply(Instant now, FaultRule& rule);
+  void obey(Instant now, FaultRule command);
   void reset(Instant now, std::uint32_t node);
   void note_m_key_violation(Instant now, std::uint32_t port);
 
@@ -142,6 +145,7 @@ class Subnet {
   SubnetOptions options_;
   State state_;
   Faults faults_;
+  std::vector<FaultRule> commands_;            // at most fault_rules_max
   std::vector<Client> clients_;                // at most clients_max
   std::vector<Delivery> outbox_;               // at most outbox_max
   std::multimap<Instant, Delivery> delayed_;   // at most delayed_max

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Traps (IBA §13.4.9, §14.2.5.1), faults with a time, and what else a subnet does by itself.
+#include <algorithm>
+
 #include "sim/subnet/subnet.hpp"
 
 namespace parley::sim::subnet {
@@ -137,17 +139,24 @@ void Subnet::handle_deadline(Instant now) {
 Said<void> Subnet::add_fault(Instant now, std::string_view text) {
   auto rule = parse_fault(text, state_);
   if (!rule) return tl::unexpected(rule.error());
-  if (faults_.rules().size() >= fault_rules_max) return tl::unexpected<std::string>("there are too many faults");
   const auto at = rule->at;
-  faults_.add(std::move(*rule));
-  if (!at) return {};
-  if (*at == Duration::zero()) {
-    apply(now, faults_.rules().back());
-    send_changes(now);
-  } else {
-    timed_.emplace(started_ + *at, faults_.rules().size() - 1);
+  if (at && *at == Duration::zero()) {
+    obey(now, std::move(*rule));
+    return {};
   }
+  if (faults_.rules().size() >= fault_rules_max) return tl::unexpected<std::string>("there are too many faults");
+  faults_.add(std::move(*rule));
+  if (at) timed_.emplace(started_ + *at, faults_.rules().size() - 1);
   return {};
+}
+
+/// At once, whether or not there is room to remember it.
+void Subnet::obey(Instant now, FaultRule command) {
+  const auto before = std::find_if(commands_.begin(), commands_.end(),
+                                   [&](const FaultRule& said) { return said.text == command.text; });
+  apply(now, before == commands_.end() ? command : *before);
+  send_changes(now);
+  if (before == commands_.end() && commands_.size() < fault_rules_max) commands_.push_back(std::move(command));
 }
 
 void Subnet::apply(Instant now, FaultRule& rule) {

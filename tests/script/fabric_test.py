@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """A simulated InfiniBand subnet under stock opensm and infiniband-diags: beside ibsim, with faults, with a second subnet manager,
 and by Parley's own preload, which has RMPP."""
+import fcntl
 import glob
 import os
 import signal
 import socket
 import struct
 import subprocess
+import sys
+import termios
 import time
 
 import cli
@@ -22,7 +25,7 @@ WAIT = 60  # seconds; only a hang gets near it
 class FabricTest(cli.CliTest):
     def setUp(self):
         super().setUp()
-        self.name = f"fabrictest{os.getpid()}{self.id().rsplit('.', 1)[1]}"
+        self.name = f"fabrictest{os.getpid()}"
         self.processes = []
         self.addCleanup(self.end_all)
 
@@ -41,7 +44,7 @@ class FabricTest(cli.CliTest):
         folder = os.path.join(self.directory, node)
         os.makedirs(folder, exist_ok=True)
         return {**os.environ, "IBSIM_SOCKNAME": name or self.name, "SIM_HOST": node, "LD_PRELOAD": preload, "OSM_TMP_DIR": folder,
-                "OSM_CACHE_DIR": folder}
+                "OSM_CACHE_DIR": folder, "TMPDIR": folder}
 
     def stock(self, node, *command, **how):
         done = subprocess.run(command, env=self.environment(node, **how), capture_output=True, text=True, timeout=WAIT, check=False,
@@ -84,7 +87,9 @@ class FabricTest(cli.CliTest):
         self.assertEqual(done.code, 3, done)
         self.assertIn("wrong.net:2: there is no node 'B'", done.err)
         for words in (["--fat-tree", "2,8,4"], ["--fat-tree", "2,8,4,9"], ["--torus", "4"], ["--dragonfly", "x,1,1"], [], [wrong, "--torus", "4,1"],
-                      ["--fat-tree", FT16, "--loss", "200%"], ["--fat-tree", FT16, "--fault", "lose S0001", "--name", self.name]):
+                      ["--fat-tree", FT16, "--loss", "200%"], ["--fat-tree", FT16, "--fault", "lose S0001", "--name", self.name],
+                      ["--fat-tree", FT16, "--write", "-", "--check-routes"], ["--fat-tree", FT16, "--write", "-", "--fault", "lose *"],
+                      ["--tell", "check-routes", "--loss", "1%"], ["--tell", "check-routes", "--write", "-"]):
             self.assertEqual(cli.run("fabric", *words).code, 2, words)
         self.assertEqual(cli.run("fabric", "--name", self.name, "--tell", "check-routes").code, 3)
 
@@ -153,6 +158,14 @@ class FabricTest(cli.CliTest):
         self.end_all()
         self.assertEqual(server.finish(stop=True).code, 0)
 
+    def test_own_preload_bears_forks(self):
+        server = self.serve("--fat-tree", FT16)
+        said = self.stock("H00001", sys.executable, "-B", "-c", FORKS, preload=OWN_PRELOAD)
+        self.assertEqual(said.splitlines(), ["child 2: INIT", "parent 2: INIT", "-1 EFAULT"])
+        self.assertEqual([name for name in os.listdir(os.path.join(self.directory, "H00001")) if name.startswith("parley-umad")], [])
+        ended = server.finish(stop=True).event("ended")
+        self.assertEqual((ended["clients"], ended["clients_died"]), (2, 0))
+
     def test_a_lossy_subnet_comes_up_by_repetition(self):
         server = self.serve("--fat-tree", FT16, "--loss", "2%", "--seed", "7")
         _, log = self.opensm("H00000", preload=OWN_PRELOAD)
@@ -211,12 +224,48 @@ class FabricTest(cli.CliTest):
             deaf.send()
         other.send()
         self.assertEqual(other.receive()[32 + 3], 0x81)
+        self.wait_until("the server to read", deaf.all_is_read)
         deaf.close()
         other.close()
         done = server.finish(stop=True)
         self.assertGreater(done.event("ended")["dropped"], 0)
         self.assertEqual(done.event("ended")["answered"], 20001)
         self.assertIn("does not read", done.err)
+
+    def test_a_client_goes_that_has_read_nothing_and_just_written(self):
+        server = self.serve("--fat-tree", FT16)
+        client = RawClient(self.name, os.getpid() * 100, "H00001")
+        for _ in range(1000):
+            client.send()
+        self.wait_until("the server to read", client.all_is_read)
+        server.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, server.process.pid, os.WSTOPPED)
+        client.send()
+        client.close()
+        server.process.send_signal(signal.SIGCONT)
+        while server.wait_for("client")["state"] != "gone":
+            pass
+        other = RawClient(self.name, os.getpid() * 100 + 1, "H00002")
+        other.send()
+        self.assertEqual(other.receive()[32 + 3], 0x81)
+        other.close()
+        self.assertEqual(server.finish(stop=True).event("ended")["clients_died"], 1)
+
+
+# A child has a device of its own, and leaves its parent's where it is.
+FORKS = """
+import ctypes, errno, os, sys
+def state():
+    with open("/sys/class/infiniband/parley0/ports/1/state", encoding="ascii") as file:
+        return file.read().strip()
+state()
+if os.fork() == 0:
+    print("child", state(), flush=True)
+    sys.exit()
+os.wait()
+print("parent", state(), flush=True)
+print(ctypes.CDLL(None, use_errno=True).open(None, 0), errno.errorcode[ctypes.get_errno()])
+"""
 
 
 class RawClient:
@@ -244,6 +293,10 @@ class RawClient:
 
     def receive(self):
         return self.data.recv(512)
+
+    def all_is_read(self):
+        """Whether the server has read what was sent."""
+        return struct.unpack("i", fcntl.ioctl(self.data, termios.TIOCOUTQ, bytes(4)))[0] == 0
 
     def close(self):
         self.control.close()

@@ -52,10 +52,11 @@ int write_out(const FabricArgs& args, const sim::subnet::Plan& plan, Output& out
 }
 
 void tell_faults(const Subnet& subnet, Output& out) {
-  for (const sim::subnet::FaultRule& rule : subnet.rules()) {
-    out.text(fmt::format("fault '{}': {}", rule.text, counted(rule.hits, "hit")));
-    out.object({{"event", "fault"}, {"fault", rule.text}, {"hits", rule.hits}});
-  }
+  for (const auto* const rules : {&subnet.rules(), &subnet.commands()})
+    for (const sim::subnet::FaultRule& rule : *rules) {
+      out.text(fmt::format("fault '{}': {}", rule.text, counted(rule.hits, "hit")));
+      out.object({{"event", "fault"}, {"fault", rule.text}, {"hits", rule.hits}});
+    }
 }
 
 bool tell_routes(const Subnet& subnet, Output& out) {
@@ -138,6 +139,11 @@ int run_fabric(const FabricArgs& args, Output& out) {
 }
 
 std::string wrong_with(const FabricArgs& args) {
+  const bool serves = args.tell.empty() && args.write.empty();
+  if (!serves &&
+      (args.check_routes || !args.faults.empty() || args.subnet.loss.of > 0 || args.subnet.delay > Duration()))
+    return "--check-routes, --fault, --loss and --delay are for a subnet that is served, not for --write or --tell";
+  if (!args.tell.empty() && !args.write.empty()) return "--write and --tell exclude each other";
   if (!args.tell.empty()) return args.topology.sources() == 0 ? "" : "--tell speaks to a subnet that is served already";
   if (args.topology.sources() != 1) return "a subnet is a FILE, or --fat-tree, --torus or --dragonfly, and one of them";
   return {};

@@ -34,8 +34,11 @@ bool watch(int epoll, int operation, int fd, Watch what, std::size_t id, std::ui
   return ::epoll_ctl(epoll, operation, fd, &event) == 0;
 }
 
-int bound_socket(const std::string& name) {
+/// `credentials`: each datagram comes with its sender's.
+int bound_socket(const std::string& name, bool credentials) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int on = credentials ? 1 : 0;
+  if (fd >= 0) ::setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   const auto [address, length] = ibsim_address(name);
   if (fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return fd;
   const int wrong = errno;
@@ -84,15 +87,13 @@ std::pair<sockaddr_un, socklen_t> ibsim_address(const std::string& name) {
 Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet, const std::string& name,
                                                      Output& out) {
   if (name.empty() || name.size() > 64) return complain(Exit::usage, "a name of sockets has 1 to 64 octets");
-  const int control = bound_socket(name + ":ctl");
+  const int control = bound_socket(name + ":ctl", true);
   if (control < 0)
     return complain(
         Exit::environment,
         errno == EADDRINUSE
             ? fmt::format("another simulator serves '{}'; --name or IBSIM_SOCKNAME names ours", printable(name, false))
             : fmt::format("no socket: {}", std::strerror(errno)));
-  const int on = 1;
-  ::setsockopt(control, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   std::unique_ptr<FabricServer> server(new FabricServer(subnet, name, out, epoll, control));
   if (epoll < 0 || !watch(epoll, EPOLL_CTL_ADD, control, Watch::control, 0, EPOLLIN))
@@ -133,8 +134,8 @@ void FabricServer::turn(Duration wait) {
         end(id, true);
         continue;
       }
-      if ((kind & EPOLLOUT) != 0) flush(id);
-      if ((kind & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read_client(id);
+      if ((kind & EPOLLOUT) != 0) flush(id);  // which may end it
+      if ((kind & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && find(id) != nullptr) read_client(id);
     }
     drain();
   }
@@ -314,9 +315,9 @@ bool FabricServer::connect(Control& control, const Sender& sender) {
   };
   const auto id = subnet_.attach(now(), {.node = node, .is_sm = asked.is_sm != 0, .qp = asked.qp});
   if (!id) return refuse(id.error());
-  const int fd = bound_socket(fmt::format("{}:out{}", name_, *id));
   const int process =
       sender.pid == 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(sender.pid), 0U));
+  const int fd = bound_socket(fmt::format("{}:out{}", name_, *id), false);
   auto client = std::make_unique<Client>(fd, process);
   const auto [address, length] = ibsim_address(fmt::format("{}:in{}", name_, asked.id));
   if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||

@@ -82,6 +82,11 @@ bool FabricServer::command(ibsim::Control& control) {
     good = false;
     answer = done.error();
   }
+  constexpr std::string_view rest = "...";
+  if (const std::size_t room = control.data.size() - 1; answer.size() > room) {
+    out_.note(answer);
+    answer.replace(room - rest.size(), std::string::npos, rest);
+  }
   control.data = {};
   std::copy_n(answer.begin(), std::min(answer.size(), control.data.size() - 1), control.data.begin());
   return good;

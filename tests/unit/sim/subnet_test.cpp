@@ -104,6 +104,72 @@ TEST(Subnet, NoticesWaysThatGoInCircles) {
             status_undeliverable);
 }
 
+TEST(Subnet, NothingLookedAtIsNotGood) {
+  const SubnetKit kit(*read_plan("Hca 1 \"A\"\n"));
+  const RouteReport report = check_routes(kit.subnet.state());
+  EXPECT_EQ(report.pairs + report.switches, 0U);
+  EXPECT_FALSE(report.good());
+  EXPECT_FALSE(report.wrong.empty());
+}
+
+TEST(Subnet, HostsOnOneCableReachEachOtherAlone) {
+  SubnetKit kit(*read_plan("Hca 1 \"H00000\"\n[1] \"B\"[1]\nHca 1 \"B\"\n[1] \"H00000\"[1]\n"));
+  EXPECT_FALSE(check_routes(kit.subnet.state()).good());
+  bring_up(kit.subnet);
+  const RouteReport report = check_routes(kit.subnet.state());
+  EXPECT_EQ(report.pairs, 2U);
+  EXPECT_EQ(report.hops_max, 1U);
+  EXPECT_TRUE(report.good());
+}
+
+TEST(Subnet, ACheckReachesWhatPacketsReach) {
+  Rng rng(11);
+  for (int round = 0; round < 40; ++round) {
+    SubnetKit kit;
+    bring_up(kit.subnet);
+    State& state = kit.subnet.state();
+    for (std::uint64_t damage = rng.below(12); damage > 0; --damage) {
+      Node& node = state.nodes()[rng.below(state.nodes().size())];
+      if (node.is_switch())
+        node.linear_fdb[rng.below(state.nodes().size() + 1)] = static_cast<std::uint8_t>(rng.below(10));
+      else if (rng.chance({1, 2}))
+        state.plug(node.first_port, false);
+      else
+        state.port(node.first_port).info.set(PortInfo::lid, rng.chance({1, 2}) ? std::uint16_t{0} : std::uint16_t{60});
+    }
+    std::uint64_t reached = 0, switches_reached = 0;
+    for (std::uint32_t host = 0; host < state.ports(); ++host) {
+      if (state.node_of(state.port(host)).is_switch() || !state.carries(host, true)) continue;
+      for (std::uint32_t target = 0; target < state.ports(); ++target) {
+        const Port& to = state.port(target);
+        if (target == host || state.end_port(target) != target) continue;
+        const std::uint32_t at = walk_by_lid(state, host, to.info.get(PortInfo::lid), true);
+        if (at != nowhere && at != host && state.port(at).node == to.node)
+          ++(to.number == 0 ? switches_reached : reached);
+      }
+    }
+    const RouteReport report = check_routes(state);
+    EXPECT_EQ(report.reached, reached) << round;
+    EXPECT_EQ(report.switches_reached, switches_reached) << round;
+    EXPECT_EQ(report.pairs, 240U);
+    EXPECT_EQ(report.good(), reached == 240 && switches_reached == report.switches) << round;
+  }
+}
+
+TEST(Subnet, GoesAsFarAsTheTablesLead) {
+  SubnetKit kit(*make_plan(Torus{.sizes = {140}, .hosts = 1, .trunk = 1}));
+  bring_up(kit.subnet);
+  const RouteReport report = check_routes(kit.subnet.state());
+  EXPECT_TRUE(report.good());
+  EXPECT_EQ(report.pairs, 140U * 139U);
+  EXPECT_EQ(report.hops_max, 72U);
+  const auto lid = static_cast<std::uint16_t>(kit.node("H00070") + 1);
+  EXPECT_EQ(
+      body_of<NodeDescription>(kit.ask({.dlid = lid, .mad = request<MgmtClass::subn, Method::get>(NodeDescription{})}))
+          .get(NodeDescription::node_string),
+      "H00070");
+}
+
 TEST(Subnet, TakesPortsThroughTheirStates) {
   SubnetKit kit;
   const auto set_state = [&](PortState to) {
@@ -297,6 +363,24 @@ TEST(Subnet, FaultsHitWhatTheyMean) {
   for (const FaultRule& rule : kit.subnet.rules()) EXPECT_EQ(rule.hits, 1U) << rule.text;
 }
 
+TEST(Subnet, CommandsTakeNoRoomFromRules) {
+  SubnetKit kit;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, "down S0004:5").has_value());
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, "up S0004:5").has_value());
+  }
+  ASSERT_EQ(kit.subnet.commands().size(), 2U);
+  EXPECT_EQ(kit.subnet.commands()[0].hits, 300U);
+  for (std::size_t i = 1; i <= 300; ++i)
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, "reset" + std::string(i, ' ') + "S0004").has_value());
+  EXPECT_EQ(kit.subnet.commands().size(), fault_rules_max);
+  for (std::size_t i = 0; i < fault_rules_max; ++i)
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, "at 9s down S0004:5").has_value());
+  EXPECT_FALSE(kit.subnet.add_fault(kit.now, "at 9s down S0004:5").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "down S0004:6").has_value());
+  EXPECT_EQ(kit.subnet.state().port(kit.port("S0004", 6)).info.get(PortInfo::port_state), PortState::down);
+}
+
 TEST(Subnet, AClientWithTimersOfItsOwnHearsNothingOfLosses) {
   SubnetKit kit(fat_tree_16(), {.loss = {1, 1}});
   kit.subnet.set_own_timers(kit.client, true);
@@ -308,14 +392,40 @@ TEST(Subnet, AClientWithTimersOfItsOwnHearsNothingOfLosses) {
 
 TEST(Subnet, SaysWhatItDoesNotUnderstandOfFaults) {
   SubnetKit kit;
-  for (const char* const text :
-       {"", "lose", "loose 3rd *", "lose 3rd SubnPut(NodeInfo)", "lose SubnGet(NodeInf)", "lose * of X", "lose * at X",
-        "lose 101% of *", "lose 0th *", "delay *", "delay 61s *", "down S0004", "down S0004:99", "down S0000:8",
-        "at 2 down S0004:1", "at 2s break S0004", "reset X", "lose * of S0004 twice"}) {
+  for (const char* const text : {"",
+                                 "lose",
+                                 "loose 3rd *",
+                                 "lose 3rd SubnPut(NodeInfo)",
+                                 "lose SubnGet(NodeInf)",
+                                 "lose * of X",
+                                 "lose * at X",
+                                 "lose 101% of *",
+                                 "lose 0th *",
+                                 "delay *",
+                                 "delay 61s *",
+                                 "down S0004",
+                                 "down S0004:99",
+                                 "down S0000:8",
+                                 "at 2 down S0004:1",
+                                 "at 2s break S0004",
+                                 "reset X",
+                                 "lose * of S0004 twice",
+                                 "reset S0004 twice",
+                                 "reset every *",
+                                 "busy 1st SubnGetResp(*)",
+                                 "busy SubnAdmGet(*)",
+                                 "busy SubnTrap(Notice)",
+                                 "reset 1st SubnTrap(Notice)"}) {
     const auto added = kit.subnet.add_fault(kit.now, text);
     ASSERT_FALSE(added.has_value()) << text;
     EXPECT_FALSE(added.error().empty());
   }
+  for (const char* const text : {"reset every 10th *", "reset 5% of SubnGet(*)", "reset *", "busy *",
+                                 "busy 1st PerformanceGet(PortCounters)", "reset 1st SubnTrapRepress(*)"}) {
+    const auto added = kit.subnet.add_fault(kit.now, text);
+    EXPECT_TRUE(added.has_value()) << text << ": " << added.error();
+  }
+  EXPECT_NE(kit.subnet.add_fault(kit.now, "reset every *").error().find("behind 'every'"), std::string::npos);
 }
 
 TEST(Subnet, BearsAnyOctets) {
