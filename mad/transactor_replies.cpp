@@ -58,7 +58,10 @@ Datagram turn_of(ConstBytes request) {
 
 Transactor::Transaction* Transactor::find(ConstBytes mad) {
   const Id* id = by_tid_.find(tid_of(mad));
-  return id != nullptr && at(*id).tries > 0 ? &at(*id) : nullptr;
+  if (id == nullptr) return nullptr;
+  Transaction& t = at(*id);
+  const bool is_asked = t.tries > 0 && t.phase != Phase::resolving;  // a resolving one has left whom it asked
+  return is_asked ? &t : nullptr;
 }
 
 /// IBA C13-19.1.1, and who answers: a directed route's addresses are those of its last leg, so they say nothing.
@@ -129,9 +132,13 @@ void Transactor::take_reply(Transaction& t, const Address& from, ConstBytes mad)
 
 /// A segment of the answer, or word about one of the request.
 void Transactor::handle_transfer(Instant now, Transaction& t, const Address& from, ConstBytes mad) {
+  const bool ack = type_of(mad) == RmppType::ack;
+  if (ack && !t.transfer) {  // of nothing: the request was no segment
+    ++counters_.unexpected;
+    return;
+  }
   if (!t.transfer) t.transfer = std::make_unique<Transfer>();
   Transfer& transfer = *t.transfer;
-  const bool ack = type_of(mad) == RmppType::ack;
   if (type_of(mad) == RmppType::data) transfer.sender.reset();  // the request has arrived
   if (transfer.sender && !transfer.receiver) {
     transfer.sender->handle(now, mad);
