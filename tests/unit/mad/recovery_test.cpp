@@ -188,6 +188,15 @@ TEST_F(PortRecovery, SpreadsWhatWasLostTogether) {
   EXPECT_NE(times[4], times[5]);
 }
 
+TEST_F(PortRecovery, WaitsAsLongAsThePathSays) {
+  Path path = Path::by_lid(7);
+  path.timeout = 60s;
+  path.retries = 1;
+  EXPECT_FALSE(run_in(port(), transport, port().subn_get<NodeInfo>(path)));
+  EXPECT_GE(transport.now - Instant{}, 120s) << "more than wait_max is not doubled, and not cut either";
+  EXPECT_LT(transport.now - Instant{}, 136s);
+}
+
 TEST(MadWindow, GrowsByWindowsOfAnswersAndHalvesAtALoss) {
   Window window({.start = 2, .least = 1, .most = 4});
   window.answered();
