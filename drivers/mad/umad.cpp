@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <set>
 #include <system_error>
@@ -27,6 +28,7 @@ namespace {
 using wire::mad::MgmtClass;
 
 constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;
+constexpr std::size_t refused_max = 1024;
 constexpr int first_unreal_fd = 1024;  // of ibsim's preloaded library: no descriptor of the system
 
 struct CaNames {
@@ -73,6 +75,11 @@ std::optional<Choice> choose(const UmadOptions& options) {
   return any;
 }
 
+/// `sentence` has {a} for the errno.
+tl::unexpected<Error> gone(std::string_view sentence, int why) {
+  return fail(why == ENODEV ? Errc::peer_closed : Errc::io, sentence, why);
+}
+
 std::string what_there_is() {
   const auto ports = umad_ports();
   return ports.empty() ? std::string("no InfiniBand device is there (/sys/class/infiniband_mad has none)")
@@ -110,7 +117,7 @@ class Umad final : public mad::Transport {
 
   bool unreal() const { return fd_ >= first_unreal_fd; }
   Result<int> agent_for(ConstBytes mad);
-  bool read_one(Bytes& buffer, int patience_ms);
+  Result<bool> read_one(Bytes& buffer);
   std::optional<Bytes> read_in_thread();
   std::optional<Received> received();
 
@@ -120,10 +127,9 @@ class Umad final : public mad::Transport {
   mad::LocalPort local_;
   mad::TransportFacts facts_;
   bool wants_to_send_ = false;
-  std::map<std::array<std::uint8_t, 5>, int> agents_;  // by class, version and OUI
-  std::set<Key> outstanding_;                          // which the kernel repeats by itself, and takes no second time
-  std::optional<Bytes> refused_;                       // by the device: handed out next
-  mad::Address refused_to_;
+  std::map<std::array<std::uint8_t, 5>, int> agents_;   // by class, version and OUI
+  std::set<Key> outstanding_;                           // which the kernel repeats by itself, and takes no second time
+  std::deque<std::pair<mad::Address, Bytes>> refused_;  // by the device, at most refused_max: handed out next
   Bytes buffer_, out_;
   std::optional<UmadInbox> inbox_;
 };
@@ -164,6 +170,8 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   if (mad.size() < 24 || mad.size() > long_mad_max || (mad.size() > mad_size && !facts_.rmpp))
     return fail(Errc::invalid_argument, "umad carries no management datagram of {a} octets here",
                 static_cast<std::int64_t>(mad.size()));
+  wants_to_send_ = refused_.size() >= refused_max;
+  if (wants_to_send_) return false;
   const auto agent = agent_for(mad);
   if (!agent) return tl::unexpected(agent.error());
   const bool request = (mad[3] & PARLEY_IB_MAD_RESPONSE) == 0;
@@ -188,30 +196,33 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   const auto time =
       static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.kernel_time).count());
   const auto length = static_cast<int>(out_.size() - umad_size());
-  const int sent = umad_send(port_id_, *agent, out_.data(), length, request ? time : 0,
-                             request ? static_cast<int>(options_.kernel_retries) : 0);
-  wants_to_send_ = sent == -EAGAIN || sent == -ENOBUFS;
+  const int retries = request ? static_cast<int>(options_.kernel_retries) : 0;
+  // It returns -EIO whatever went wrong; errno says what did.
+  const int why = umad_send(port_id_, *agent, out_.data(), length, request ? time : 0, retries) == 0 ? 0 : errno;
+  wants_to_send_ = why == EAGAIN || why == ENOBUFS;
   if (wants_to_send_) return false;
-  if (sent == -EINVAL) {  // the driver refuses what it cannot carry so
-    refused_ = Bytes(mad.begin(), mad.end());
-    refused_to_ = to;
+  if (why == EINVAL) {  // the driver refuses what it cannot carry so
+    refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
     return true;
   }
-  if (sent < 0) return fail(sent == -ENODEV ? Errc::peer_closed : Errc::io, "umad does not send: errno {a}", -sent);
+  if (why != 0) return gone("umad does not send: errno {a}", why);
   if (request) outstanding_.insert(key_of(mad));
   return true;
 }
 
-/// Into `buffer`, which grows to what is there.
-bool Umad::read_one(Bytes& buffer, int patience_ms) {
+/// Into `buffer`, which grows to what is there. False: nothing is.
+Result<bool> Umad::read_one(Bytes& buffer) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     int length = static_cast<int>(buffer.size() - umad_size());
-    const int agent = umad_recv(port_id_, buffer.data(), &length, patience_ms);
+    const int agent = umad_recv(port_id_, buffer.data(), &length, 0);
     if (agent >= 0) {
       buffer.resize(umad_size() + static_cast<std::size_t>(std::max(length, 0)));
       return true;
     }
-    if (agent != -ENOSPC || length <= 0 || static_cast<std::size_t>(length) > long_mad_max) return false;
+    if (agent == -EAGAIN || agent == -EINTR || agent == -ETIMEDOUT) return false;
+    if (agent != -ENOSPC) return gone("umad does not receive: errno {a}", -agent);
+    if (length <= 0 || static_cast<std::size_t>(length) > long_mad_max)
+      return fail(Errc::no_space, "umad has a message of {a} octets; at most {b} are taken", length, long_mad_max);
     buffer.resize(umad_size() + static_cast<std::size_t>(length));
   }
   return false;
@@ -220,7 +231,7 @@ bool Umad::read_one(Bytes& buffer, int patience_ms) {
 std::optional<Bytes> Umad::read_in_thread() {
   if (umad_poll(port_id_, 100) != 0) return std::nullopt;
   Bytes one(umad_size() + mad_size);
-  if (!read_one(one, 0)) return std::nullopt;
+  if (!read_one(one).value_or(false)) return std::nullopt;
   return one;
 }
 
@@ -253,9 +264,11 @@ std::optional<mad::Transport::Received> Umad::received() {
 }
 
 Result<std::optional<mad::Transport::Received>> Umad::receive() {
-  if (refused_) {
-    buffer_ = std::move(*std::exchange(refused_, std::nullopt));
-    return Received{refused_to_, buffer_, true};
+  if (!refused_.empty()) {
+    const mad::Address to = refused_.front().first;
+    buffer_ = std::move(refused_.front().second);
+    refused_.pop_front();
+    return Received{to, buffer_, true};
   }
   // What the kernel gave up says nothing to those above: look for the next.
   for (int i = 0; i < 64; ++i) {
@@ -265,7 +278,9 @@ Result<std::optional<mad::Transport::Received>> Umad::receive() {
       buffer_ = std::move(*one);
     } else {
       buffer_.resize(umad_size() + mad_size);
-      if (!read_one(buffer_, 0)) return std::nullopt;
+      const auto there = read_one(buffer_);
+      if (!there) return tl::unexpected(there.error());
+      if (!*there) return std::nullopt;
     }
     if (auto out = received()) return out;
   }
