@@ -28,7 +28,7 @@ class Walk {
       if (!all) break;
     }
     out_.waiting = jobs_.size();
-    out_.whole = !stopped_ && jobs_.empty();
+    out_.whole = !stopped_ && jobs_.empty() && !out_.full;
   }
 
  private:
@@ -102,8 +102,10 @@ class Walk {
       if (!stopped_ && job.node != no_node) topology().port(job.node, job.port).peer_lost = true;
       co_return;
     }
-    if (topology().nodes().size() >= options_.nodes_max && topology().find(info->get(NodeInfo::node_guid)) == no_node)
+    if (topology().nodes().size() >= options_.nodes_max && topology().find(info->get(NodeInfo::node_guid)) == no_node) {
+      out_.full = true;
       co_return;
+    }
     const auto added = topology().add(*info, job.node, job.port);
     const std::uint8_t came_in = info->get(NodeInfo::local_port_num);
     if (job.node != no_node && !topology().link(job.node, job.port, added.node, came_in)) ++out_.doubtful;

@@ -22,12 +22,12 @@ NUMBERS = itertools.count()
 class Simulated:
     """A subnet: ibsim, and opensm, which stays there as subnet administration."""
 
-    def __init__(self, *tree, manager=True):
+    def __init__(self, *tree, manager=True, net=None):
         self.folder = tempfile.mkdtemp(prefix="parley-mad-")
         self.name = f"parley{os.getpid()}.{next(NUMBERS)}"
         self.processes = []
         with open(os.path.join(self.folder, "net"), "w", encoding="ascii") as file:
-            file.write(fat_tree.fat_tree(*tree).text())
+            file.write(net or fat_tree.fat_tree(*tree).text())
         self.start("ibsim", "-s", "-n", os.path.join(self.folder, "net"))
         self.until(lambda: run("mad", "query", "SubnGet", "NodeInfo", "0,", *self.at("H00001")).code == 0)
         if manager:
@@ -170,6 +170,24 @@ class Subnet(CliTest):
         self.assertIn("does not attach us to node 'X'", run("mad", "discover", *self.net.at("X")).err)
         done = self.parley("query", "SubnGet", "NodeInfo", "0,1,8,7", "--retries", "0", "--timeout", "50ms", code=1)
         self.assertIn("SubnGet(NodeInfo)", done.err)
+
+
+class Alone(CliTest):
+    def test_where_there_is_no_link_nothing_is_good(self):
+        net = Simulated(manager=False, net='Hca 1 "H00000"\n\nHca 1 "H00001"\n')
+        self.addCleanup(net.stop)
+        page = self.path("page.html")
+        for words in (("discover",), ("check", "--no-counters"), ("discover", "--html", page)):
+            done = run("mad", *words, *net.at("H00000"))
+            self.assertEqual(done.code, 1, done)
+            self.assertIn("no link was found", done.err)
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("no link was found", text)
+        self.assertNotIn("badge good", text)
+        done = run("mad", "check", "--json", *net.at("H00000"))
+        self.assertEqual((done.code, done.event("summary")["verdict"]), (1, "failed"), done)
+        self.assertIn("no counters were read", done.err)
 
 
 class Large(CliTest):
