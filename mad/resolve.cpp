@@ -6,11 +6,16 @@ namespace parley::mad {
 using wire::mad::PathRecord;
 
 Task<Reply<Path>> resolve_path(Port& port, Destination destination, wire::mad::Query<PathRecord> query) {
+  return resolve_path(port, port.sa_path(), destination, query);
+}
+
+Task<Reply<Path>> resolve_path(Port& port, Path administration, Destination destination,
+                               wire::mad::Query<PathRecord> query) {
   constexpr std::uint16_t unicast_last = 0xBFFF;
   query.set(PathRecord::sgid, port.local().gid).set(PathRecord::reversible, true).set(PathRecord::num_path, 1);
   if (destination.gid) query.set(PathRecord::dgid, *destination.gid);
   if (destination.lid) query.set(PathRecord::dlid, *destination.lid);
-  const Reply<PathRecord> record = co_await port.sa_get(query);
+  const Reply<PathRecord> record = co_await port.sa_get(administration, query);
   if (!record) co_return tl::unexpected(MadError(record.error()).about("looking for the way to a port"));
   const std::uint16_t lid = record->get(PathRecord::dlid);
   if (lid == 0 || lid > unicast_last)
