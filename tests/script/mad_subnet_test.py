@@ -114,7 +114,7 @@ class Subnet(CliTest):
         guid = int(host["port_guid"], 0)
         groups = ":".join(f"{guid:016x}"[i:i + 4] for i in range(0, 16, 4))
         route = ",".join(map(str, host["route"]))
-        for path in (host["lid"], hex(host["lid"]), route, groups, f"fe80::{groups}", f"IBPath(DLID={host['lid']},SL=0)",
+        for path in (host["lid"], hex(host["lid"]), route, groups, f"fe80::{groups}", f"IBPath(DLID={host['lid']},SL=0)", f"IBPath(DGID=fe80::{groups},retries=5)",
                      f"IBDRPath(drPath={route.replace(',', ':')})"):
             reply = self.parley("query", "SubnGet", "NodeDescription", path, "--json").event("reply")
             self.assertEqual(reply["records"][0]["node_string"], "H00009", path)
@@ -158,12 +158,32 @@ class Subnet(CliTest):
         self.assertEqual([event["read"] for event in done.events if event["event"] == "round"], [64, 64])
         self.assertEqual(len([event for event in done.events if event["event"] == "port"]), 6)
 
+    def test_top_interrupted_is_partial_unless_ctrl_c_is_its_end(self):
+        for words, code, sentence in ((("--count", "1000"), 1, "partial: interrupted after"), ((), 0, "")):
+            process = subprocess.Popen([PARLEY, "mad", "top", "--interval", "20ms", *words, *self.net.at()],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertIn("64 ports", process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+            err = process.communicate(timeout=30)[1]
+            self.assertEqual(process.returncode, code, err)
+            self.assertIn(sentence, err)
+
     def test_libibumad_under_the_preloaded_library_finds_the_same(self):
         if "without libibumad" in run("mad", "discover", "--transport", "umad").err:
             self.skipTest("this parley was built without libibumad")
         done = self.net.stock(PARLEY, "mad", "discover", "--transport", "umad")
         self.assertEqual(lines_of(done), lines_of(self.parley("discover").out))
         self.assertIn("1 path, 0 without", self.net.stock(PARLEY, "mad", "sa", "1,3", "--transport", "umad"))
+
+    def test_pairs_that_cannot_be_read_are_not_none(self):
+        done = self.parley("sa", "1,3", "--from", os.path.dirname(self.path("x")), code=3)
+        self.assertIn("line 1: it cannot be read", done.err)
+        self.parley("sa", "--all-pairs", "--sample", 1 << 40, code=2)
+
+    def test_a_path_that_is_spelt_out_has_its_own_times_wherever_it_stands(self):
+        spelt = "IBDRPath(drPath=0:1:8:7,retries=0,timeout_us=50000)"
+        done = self.parley("query", "SubnGet", "PortInfo", "modifier=1", spelt, "--json", code=1)
+        self.assertEqual(done.event("unanswered")["tries"], 1)
 
     def test_what_cannot_be_reached_is_said(self):
         self.assertIn("no ibsim runs with that socket name", run("mad", "discover", "--transport", "ibsim:nobody").err)
