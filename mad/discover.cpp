@@ -85,10 +85,6 @@ class Walk {
     switch (reply.error().fault()) {
       case Fault::cancelled:
       case Fault::deadline: stopped_ = true; break;
-      case Fault::lost:
-        stopped_ = true;
-        if (!out_.stopped_by) out_.stopped_by = reply.error();
-        break;
       default: ++out_.lost;
     }
     return std::nullopt;
@@ -144,7 +140,6 @@ class Walk {
     path.retries = 0;
     const Reply<NodeInfo> info = co_await port.subn_get<NodeInfo>(path);
     ++out_.asked;
-    if (!info && info.error().fault() == Fault::lost) static_cast<void>(answer(info));
     if (info && info->get(NodeInfo::node_guid) == topology().nodes()[job.node].guid)
       topology().node(job.node).by_lid = true;
     look_at_rest(job.node);

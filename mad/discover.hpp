@@ -26,10 +26,9 @@ struct Discovery {
   std::size_t doubtful = 0;  ///< links whose ends contradict each other: a GUID twice, or a change meanwhile
   bool full = false;         ///< there are more nodes than nodes_max: the rest was left out
   bool whole = false;        ///< it came to its end, and is not full
-  std::optional<MadError> stopped_by = {};  ///< why not, unless it was cancelled
 };
 
-/// Fills `out`, which outlives the task. Ends early if the port is gone or the task's scope is stopped.
+/// Fills `out`, which outlives the task. Ends early if the task's scope is stopped.
 Task<void> discover(Port& port, DiscoverOptions options, Discovery& out);
 
 }  // namespace parley::mad

@@ -37,8 +37,6 @@ Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output
   work.clear();
   if (!ran)
     subnet.cut_by = ran.error().text;
-  else if (subnet.found.stopped_by)
-    subnet.cut_by = subnet.found.stopped_by->message();
   else if (subnet.found.full)
     subnet.cut_by = fmt::format("it has more than {} nodes", options.nodes_max);
   else if (!subnet.found.whole)
