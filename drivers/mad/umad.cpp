@@ -18,6 +18,7 @@
 
 #include "base/bits.hpp"
 #include "drivers/mad/umad_inbox.hpp"
+#include "mad/serve.hpp"
 #include "wire/mad/common.hpp"
 #include "wire/mad/rpc.hpp"
 
@@ -116,6 +117,7 @@ class Umad final : public mad::Transport {
   static Key key_of(ConstBytes mad) { return {mad[1], static_cast<std::uint32_t>(read_bits(mad, 96, 32))}; }
 
   bool unreal() const { return fd_ >= first_unreal_fd; }
+  std::optional<int> pkey_index(const mad::Address& to) const;
   Result<int> agent_for(ConstBytes mad);
   Result<bool> read_one(Bytes& buffer);
   std::optional<Bytes> read_in_thread();
@@ -152,6 +154,16 @@ bool Umad::read_local() {
   return true;
 }
 
+/// Of the P_Key, or of the same partition's with the other membership (IBA §10.9.3).
+std::optional<int> Umad::pkey_index(const mad::Address& to) const {
+  if (to.qpn == 0 || local_.pkeys.empty()) return 0;
+  constexpr std::uint16_t partition = 0x7FFF;
+  const auto begin = local_.pkeys.begin(), end = local_.pkeys.end();
+  auto at = std::find(begin, end, to.pkey);
+  if (at == end) at = std::find_if(begin, end, [&](std::uint16_t own) { return ((own ^ to.pkey) & partition) == 0; });
+  return at == end ? std::nullopt : std::optional(static_cast<int>(at - begin));
+}
+
 Result<int> Umad::agent_for(ConstBytes mad) {
   const bool oui = mad[1] >= 0x30 && mad[1] <= PARLEY_MAD_VENDOR_OUI_LAST && mad.size() >= 40;
   std::array<std::uint8_t, 5> key{mad[1], mad[2]};
@@ -172,9 +184,14 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
                 static_cast<std::int64_t>(mad.size()));
   wants_to_send_ = refused_.size() >= refused_max;
   if (wants_to_send_) return false;
+  const auto pkey = pkey_index(to);
+  if (!pkey) {  // the port is no member of that partition
+    refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
+    return true;
+  }
   const auto agent = agent_for(mad);
   if (!agent) return tl::unexpected(agent.error());
-  const bool request = (mad[3] & PARLEY_IB_MAD_RESPONSE) == 0;
+  const bool request = mad::response_to(static_cast<wire::mad::Method>(mad[3])).has_value();
   if (request && outstanding_.contains(key_of(mad))) return true;
   out_.assign(umad_size() + std::max(mad.size(), mad_size), 0);
   std::copy(mad.begin(), mad.end(), static_cast<std::uint8_t*>(umad_get_mad(out_.data())));
@@ -190,9 +207,7 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
     address->flow_label = htonl(to.grh->flow_label);
     std::copy(to.grh->gid.begin(), to.grh->gid.end(), address->gid);
   }
-  const auto pkey = std::find(local_.pkeys.begin(), local_.pkeys.end(), to.pkey);
-  umad_set_pkey(out_.data(),
-                to.qpn == 0 || pkey == local_.pkeys.end() ? 0 : static_cast<int>(pkey - local_.pkeys.begin()));
+  umad_set_pkey(out_.data(), *pkey);
   const auto time =
       static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.kernel_time).count());
   const auto length = static_cast<int>(out_.size() - umad_size());

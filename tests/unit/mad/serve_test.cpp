@@ -181,6 +181,16 @@ TEST_F(TwoPorts, EndTheServerWithItsScope) {
   EXPECT_EQ(serving.take(), 0);
 }
 
+TEST_F(TwoPorts, EndTheServerThoughRequestsWait) {
+  const Datagram asked = request<MgmtClass::subn, Method::get>(NodeInfo{});
+  for (int i = 0; i < 3; ++i) server->handle_packet(far.now, Path::by_lid(1).address, asked);
+  auto serving = server->start(serve(*server));
+  serving.cancel();
+  ASSERT_TRUE(pump(*server, far, far.now));
+  ASSERT_TRUE(serving.done());
+  EXPECT_EQ(serving.take(), 0);
+}
+
 TEST_F(TwoPorts, BoundWhatNobodyTakes) {
   const Datagram asked = request<MgmtClass::subn, Method::get>(NodeInfo{});
   for (int i = 0; i < 300; ++i) server->handle_packet(far.now, Path::by_lid(1).address, asked);
