@@ -28,7 +28,7 @@ class Walk {
       if (!all) break;
     }
     out_.waiting = jobs_.size();
-    out_.whole = !stopped_ && jobs_.empty();
+    out_.whole = !stopped_ && jobs_.empty() && !out_.full;
   }
 
  private:
@@ -85,10 +85,6 @@ class Walk {
     switch (reply.error().fault()) {
       case Fault::cancelled:
       case Fault::deadline: stopped_ = true; break;
-      case Fault::lost:
-        stopped_ = true;
-        if (!out_.stopped_by) out_.stopped_by = reply.error();
-        break;
       default: ++out_.lost;
     }
     return std::nullopt;
@@ -102,8 +98,10 @@ class Walk {
       if (!stopped_ && job.node != no_node) topology().port(job.node, job.port).peer_lost = true;
       co_return;
     }
-    if (topology().nodes().size() >= options_.nodes_max && topology().find(info->get(NodeInfo::node_guid)) == no_node)
+    if (topology().nodes().size() >= options_.nodes_max && topology().find(info->get(NodeInfo::node_guid)) == no_node) {
+      out_.full = true;
       co_return;
+    }
     const auto added = topology().add(*info, job.node, job.port);
     const std::uint8_t came_in = info->get(NodeInfo::local_port_num);
     if (job.node != no_node && !topology().link(job.node, job.port, added.node, came_in)) ++out_.doubtful;
@@ -142,7 +140,6 @@ class Walk {
     path.retries = 0;
     const Reply<NodeInfo> info = co_await port.subn_get<NodeInfo>(path);
     ++out_.asked;
-    if (!info && info.error().fault() == Fault::lost) static_cast<void>(answer(info));
     if (info && info->get(NodeInfo::node_guid) == topology().nodes()[job.node].guid)
       topology().node(job.node).by_lid = true;
     look_at_rest(job.node);

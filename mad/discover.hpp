@@ -20,15 +20,15 @@ struct DiscoverOptions {
 /// Where a discovery is; the numbers may be read while it runs.
 struct Discovery {
   Topology topology;
-  std::size_t asked = 0;                    ///< requests answered or given up
-  std::size_t lost = 0;                     ///< of these: given up
-  std::size_t waiting = 0;                  ///< not yet sent
-  std::size_t doubtful = 0;                 ///< links whose ends contradict each other: something changed meanwhile
-  bool whole = false;                       ///< it came to its end
-  std::optional<MadError> stopped_by = {};  ///< why not, unless it was cancelled
+  std::size_t asked = 0;     ///< requests answered or given up
+  std::size_t lost = 0;      ///< of these: given up
+  std::size_t waiting = 0;   ///< not yet sent
+  std::size_t doubtful = 0;  ///< links whose ends contradict each other: a GUID twice, or a change meanwhile
+  bool full = false;         ///< there are more nodes than nodes_max: the rest was left out
+  bool whole = false;        ///< it came to its end, and is not full
 };
 
-/// Fills `out`, which outlives the task. Ends early if the port is gone or the task's scope is stopped.
+/// Fills `out`, which outlives the task. Ends early if the task's scope is stopped.
 Task<void> discover(Port& port, DiscoverOptions options, Discovery& out);
 
 }  // namespace parley::mad

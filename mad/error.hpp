@@ -30,8 +30,7 @@ using wire::mad::Datagram;
   X(cancelled, "cancelled")                                                        \
   X(deadline, "the task's deadline passed")                                        \
   X(no_space, "too many requests are under way")                                   \
-  X(invalid, "the request is not one that can be sent")                            \
-  X(lost, "the port is gone")
+  X(invalid, "the request is not one that can be sent")
 
 enum class Fault : std::uint8_t {
 #define PARLEY_X(name, text) name,

@@ -45,7 +45,7 @@ class Loopback : public Transport {
   wire::mad::NodeInfo info_;
 };
 
-/// Asks `count` times, `width` at a time; how many ports the answers have in all.
+/// Asks `count` times, one after the other; how many ports the answers have in all.
 inline Task<std::uint64_t> ask_in_turn(Port& port, std::uint16_t lid, std::size_t count) {
   std::uint64_t sum = 0;
   const Path path = Path::by_lid(lid);

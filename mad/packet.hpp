@@ -36,6 +36,9 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
+/// A LID that one port may have (IBA §4.1.3).
+constexpr bool is_unicast_lid(std::uint32_t lid) { return lid >= 1 && lid <= 0xBFFF; }
+
 /// One datagram to be sent; of a transport that does RMPP, one message.
 struct Packet {
   Address to;

@@ -37,7 +37,4 @@ std::string path_spec(const Path& path);
 /// "0,1,3"
 std::string route_text(const Route& route);
 
-/// A LID that one port may have (IBA §4.1.3).
-constexpr bool is_unicast_lid(std::uint32_t lid) { return lid >= 1 && lid <= 0xBFFF; }
-
 }  // namespace parley::mad

@@ -77,8 +77,6 @@ NextRequest::~NextRequest() {
   if (port_.server_ == this) port_.server_ = nullptr;
 }
 
-bool NextRequest::await_ready() const noexcept { return port_.transactor_.has_request(); }
-
 void NextRequest::start(PromiseBase& task) {
   PARLEY_ASSERT(port_.server_ == nullptr);
   task_ = &task;
@@ -86,6 +84,7 @@ void NextRequest::start(PromiseBase& task) {
     stopped_ = true;
     return task.executor->make_ready(task);
   }
+  if (port_.transactor_.has_request()) return task.executor->make_ready(task);
   if (task.scope != nullptr) task.scope->wait(*this);
   port_.server_ = this;
 }

@@ -34,7 +34,7 @@ class NextRequest final : Wait {
  public:
   explicit NextRequest(Port& port) : port_(port) {}
   ~NextRequest();
-  bool await_ready() const noexcept;
+  bool await_ready() const noexcept { return false; }  // a scope that is stopped comes first
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> task) {
     start(task.promise());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Packets between a Port and a Transport, and the loop that runs a task to its end. The loop's clock and its way to wait are given to it.
 #pragma once
+#include <utility>
+
 #include "mad/port.hpp"
 #include "mad/transport.hpp"
 
@@ -11,19 +13,28 @@ namespace parley::mad {
 Result<bool> pump(Port& port, Transport& transport, Instant now);
 
 /// Runs until the task has ended. `clock()` gives the Instant; `wait(transport, deadline)` blocks until the transport has something
-/// or the deadline passes. Errors: the transport's; the task is then ended where it waits.
-template <class A, class ClockFn, class WaitFn>
-Result<detail::Awaited<A>> run(Port& port, Transport& transport, A awaitable, ClockFn clock, WaitFn wait) {
+/// or the deadline passes. `stop()` is asked in each turn; true cancels the task, which comes to its own end. Errors: the transport's;
+/// the task is then ended where it waits.
+template <class A, class ClockFn, class WaitFn, class StopFn>
+Result<detail::Awaited<A>> run(Port& port, Transport& transport, A awaitable, ClockFn clock, WaitFn wait, StopFn stop) {
   auto running = port.start(std::move(awaitable));
+  bool stopped = false;
   while (!running.done()) {
     const Result<bool> moved = pump(port, transport, clock());
     if (!moved) return tl::unexpected(moved.error());
-    if (!*moved && !running.done()) wait(transport, port.next_deadline());
+    if (stop() && !std::exchange(stopped, true))
+      running.cancel();
+    else if (!*moved && !running.done())
+      wait(transport, port.next_deadline());
   }
   if constexpr (std::is_void_v<detail::Awaited<A>>)
     return running.take(), Result<void>();
   else
     return running.take();
+}
+template <class A, class ClockFn, class WaitFn>
+Result<detail::Awaited<A>> run(Port& port, Transport& transport, A awaitable, ClockFn clock, WaitFn wait) {
+  return run(port, transport, std::move(awaitable), clock, wait, [] { return false; });
 }
 
 }  // namespace parley::mad

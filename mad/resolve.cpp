@@ -6,15 +6,18 @@ namespace parley::mad {
 using wire::mad::PathRecord;
 
 Task<Reply<Path>> resolve_path(Port& port, Destination destination, wire::mad::Query<PathRecord> query) {
-  constexpr std::uint16_t unicast_last = 0xBFFF;
+  return resolve_path(port, port.sa_path(), destination, query);
+}
+
+Task<Reply<Path>> resolve_path(Port& port, Path administration, Destination destination,
+                               wire::mad::Query<PathRecord> query) {
   query.set(PathRecord::sgid, port.local().gid).set(PathRecord::reversible, true).set(PathRecord::num_path, 1);
   if (destination.gid) query.set(PathRecord::dgid, *destination.gid);
   if (destination.lid) query.set(PathRecord::dlid, *destination.lid);
-  const Reply<PathRecord> record = co_await port.sa_get(query);
+  const Reply<PathRecord> record = co_await port.sa_get(administration, query);
   if (!record) co_return tl::unexpected(MadError(record.error()).about("looking for the way to a port"));
   const std::uint16_t lid = record->get(PathRecord::dlid);
-  if (lid == 0 || lid > unicast_last)
-    co_return tl::unexpected(MadError(Fault::malformed, "the PathRecord has no unicast LID"));
+  if (!is_unicast_lid(lid)) co_return tl::unexpected(MadError(Fault::malformed, "the PathRecord has no unicast LID"));
   Path out = Path::by_lid(lid, record->get(PathRecord::sl));
   const std::uint8_t hop_limit = record->get(PathRecord::hop_limit);
   if (hop_limit != 0)

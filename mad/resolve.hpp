@@ -14,5 +14,8 @@ struct Destination {
 /// on the way. `query` may have more members of the PathRecord to ask by. Errors: of the query; is_no_records() where there is no way;
 /// Fault::malformed where the record has no unicast LID.
 Task<Reply<Path>> resolve_path(Port& port, Destination destination, wire::mad::Query<wire::mad::PathRecord> query = {});
+/// The same of subnet administration that `administration` leads to.
+Task<Reply<Path>> resolve_path(Port& port, Path administration, Destination destination,
+                               wire::mad::Query<wire::mad::PathRecord> query = {});
 
 }  // namespace parley::mad

@@ -125,8 +125,9 @@ void Sender::handle(Instant now, ConstBytes mad) {
 void Sender::handle_ack(Instant now, std::uint32_t segment, std::uint32_t window_last) {
   if (window_last < segment) return give_up(RmppStatus::window_too_small, true);
   if (segment > count_ || segment > window_last_) return give_up(RmppStatus::segment_too_big, true);
-  if (segment < acknowledged_ || window_last < window_last_) return;  // an old one
-  if (segment > acknowledged_ || window_last > window_last_) tries_ = 0;
+  if (segment < acknowledged_ || window_last < window_last_) return;    // an old one
+  if (segment == acknowledged_ && window_last == window_last_) return;  // the same once more is no progress
+  tries_ = 0;
   acknowledged_ = segment;
   window_last_ = window_last;
   next_ = std::max(next_, segment + 1);

@@ -34,7 +34,8 @@ Legality legality_of(MgmtClass mgmt_class, Method method, std::uint16_t attribut
   return out;
 }
 
-/// Nothing answers an answer, and nothing a Send.
+}  // namespace
+
 std::optional<Method> response_to(Method method) {
   switch (method) {
     case Method::trap: return Method::trap_repress;
@@ -47,8 +48,6 @@ std::optional<Method> response_to(Method method) {
   if ((number & PARLEY_IB_MAD_RESPONSE) != 0) return std::nullopt;
   return static_cast<Method>(number | PARLEY_IB_MAD_RESPONSE);
 }
-
-}  // namespace
 
 tl::expected<ParsedRequest, RequestFault> parse_request(ConstBytes mad) {
   const auto refuse = [](std::uint16_t status, std::string_view why) {

@@ -30,6 +30,9 @@ struct RequestFault {
   std::string_view why;
 };
 
+/// The method of the answer (IBA §13.4.5); none: nothing answers an answer, and nothing a Send.
+std::optional<wire::mad::Method> response_to(wire::mad::Method method);
+
 /// 256 octets of base version 1, of a class that is known in the version that it has, with a method that the attribute has.
 tl::expected<ParsedRequest, RequestFault> parse_request(ConstBytes mad);
 

@@ -136,7 +136,7 @@ class Check {
 
 std::string_view name_of(TopologyFault fault) {
   switch (fault) {
-#define PARLEY_X(name, text) \
+#define PARLEY_X(name) \
   case TopologyFault::name: return #name;
     PARLEY_TOPOLOGY_FAULTS(PARLEY_X)
 #undef PARLEY_X

@@ -8,18 +8,10 @@
 
 namespace parley::mad {
 
-// X(name, text).
-#define PARLEY_TOPOLOGY_FAULTS(X)                              \
-  X(width, "the link is narrower than both ends have enabled") \
-  X(speed, "the link is slower than both ends have enabled")   \
-  X(state, "the link is up, but the port is not active")       \
-  X(no_lid, "the port has no LID")                             \
-  X(double_lid, "two ports have one LID")                      \
-  X(lost, "did not answer")                                    \
-  X(counter, "an error counter is above its threshold")
+#define PARLEY_TOPOLOGY_FAULTS(X) X(width) X(speed) X(state) X(no_lid) X(double_lid) X(lost) X(counter)
 
 enum class TopologyFault : std::uint8_t {
-#define PARLEY_X(name, text) name,
+#define PARLEY_X(name) name,
   PARLEY_TOPOLOGY_FAULTS(PARLEY_X)
 #undef PARLEY_X
 };

@@ -15,6 +15,7 @@ using wire::mad::MgmtClass;
 namespace {
 
 constexpr std::size_t idle_max = 4096;
+constexpr Duration first_wait_max = std::chrono::hours(24);  // what a time of any length is cut to
 
 bool is_smp(std::uint8_t mgmt_class) {
   return mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn) ||
@@ -367,10 +368,11 @@ void Transactor::packet_sent(Instant now) {
 
 /// Doubled `times` times, and then up to a quarter longer at random, so that what was lost together does not return together.
 Duration Transactor::wait_of(Duration first, unsigned times) {
-  Duration wait = std::clamp(first, Duration(1), options_.wait_max);
+  Duration wait = std::clamp(first, Duration(1), first_wait_max);
   if (times == 0) return wait;
-  for (; times > 0 && wait < options_.wait_max; --times) wait *= 2;
-  wait = std::min(wait, options_.wait_max);
+  const Duration most = std::max(wait, options_.wait_max);
+  for (; times > 0 && wait < most; --times) wait *= 2;
+  wait = std::min(wait, most);
   return wait + Duration(rng_.below(static_cast<std::uint64_t>(wait.count()) / 4));
 }
 

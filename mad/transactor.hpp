@@ -28,7 +28,7 @@ struct PortOptions {
   std::size_t transactions_max = 65536;                ///< open ones; more end with Fault::no_space
   unsigned busy_retries = 8;                           ///< times that a busy destination is asked again
   Duration busy_wait = std::chrono::milliseconds(20);  ///< the first time; each further one twice as long
-  Duration wait_max = std::chrono::seconds(30);        ///< the longest of a single wait
+  Duration wait_max = std::chrono::seconds(30);        ///< the longest that doubling makes of a wait
   unsigned redirects_max = 4;                          ///< followed of one request
   rmpp::Options rmpp;                                  ///< where the transport does not do it
 };

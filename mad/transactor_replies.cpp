@@ -15,14 +15,6 @@ using wire::mad::RmppType;
 namespace {
 
 constexpr std::size_t lingering_max = 64;
-constexpr std::uint16_t unicast_last = 0xBFFF;
-
-/// IBA §13.4.5: Set is answered by GetResp, a trap by TrapRepress.
-std::uint8_t response_to(std::uint8_t method) {
-  if (method == static_cast<std::uint8_t>(Method::trap)) return static_cast<std::uint8_t>(Method::trap_repress);
-  if (method == static_cast<std::uint8_t>(Method::set)) return static_cast<std::uint8_t>(Method::get_resp);
-  return method | PARLEY_IB_MAD_RESPONSE;
-}
 
 bool is_answer(std::uint8_t method) {
   return (method & PARLEY_IB_MAD_RESPONSE) != 0 || method == static_cast<std::uint8_t>(Method::trap_repress);
@@ -58,12 +50,16 @@ Datagram turn_of(ConstBytes request) {
 
 Transactor::Transaction* Transactor::find(ConstBytes mad) {
   const Id* id = by_tid_.find(tid_of(mad));
-  return id != nullptr && at(*id).tries > 0 ? &at(*id) : nullptr;
+  if (id == nullptr) return nullptr;
+  Transaction& t = at(*id);
+  const bool is_asked = t.tries > 0 && t.phase != Phase::resolving;  // a resolving one has left whom it asked
+  return is_asked ? &t : nullptr;
 }
 
 /// IBA C13-19.1.1, and who answers: a directed route's addresses are those of its last leg, so they say nothing.
 bool Transactor::matches(const Transaction& t, const Address& from, ConstBytes mad) const {
-  if (class_of(mad) != class_of(t.request) || method_of(mad) != response_to(method_of(t.request))) return false;
+  const auto response = response_to(static_cast<Method>(method_of(t.request)));
+  if (class_of(mad) != class_of(t.request) || static_cast<Method>(method_of(mad)) != response) return false;
   if (facts_.whole_tid && read_bits(mad, 64, 32) != tid_high_) return false;
   if (from.qpn != t.to.qpn) return false;
   if (t.directed) return true;
@@ -129,9 +125,13 @@ void Transactor::take_reply(Transaction& t, const Address& from, ConstBytes mad)
 
 /// A segment of the answer, or word about one of the request.
 void Transactor::handle_transfer(Instant now, Transaction& t, const Address& from, ConstBytes mad) {
+  const bool ack = type_of(mad) == RmppType::ack;
+  if (ack && !t.transfer) {  // of nothing: the request was no segment
+    ++counters_.unexpected;
+    return;
+  }
   if (!t.transfer) t.transfer = std::make_unique<Transfer>();
   Transfer& transfer = *t.transfer;
-  const bool ack = type_of(mad) == RmppType::ack;
   if (type_of(mad) == RmppType::data) transfer.sender.reset();  // the request has arrived
   if (transfer.sender && !transfer.receiver) {
     transfer.sender->handle(now, mad);
@@ -204,7 +204,7 @@ void Transactor::redirect(Transaction& t) {
   if (t.redirects++ >= options_.redirects_max) return finish(t, Fault::redirect_loop);
   const std::uint16_t lid = info->get(ClassPortInfo::redirect_lid);
   const Gid gid = info->get(ClassPortInfo::redirect_gid);
-  if (lid > unicast_last || (lid == 0 && gid == Gid{}) || info->get(ClassPortInfo::redirect_qp) == 0)
+  if ((lid == 0 ? gid == Gid{} : !is_unicast_lid(lid)) || info->get(ClassPortInfo::redirect_qp) == 0)
     return finish(t, Fault::redirect, "it names no port: no LID and no GID, or no queue pair");
   leave(t);
   forget_destination(t);
@@ -248,7 +248,7 @@ void Transactor::resolved(Transaction& t, Transaction& query) {
                                   : PathRecord::parse(query.reply_octets().subspan(rmpp::header_octets));
   release(query.id);
   const std::uint16_t lid = record ? record->get(PathRecord::dlid) : std::uint16_t{0};
-  if (lid == 0 || lid > unicast_last)
+  if (!is_unicast_lid(lid))
     return finish(t, Fault::redirect, "subnet administration has no path to the GID that it names");
   t.to.lid = lid;
   t.to.sl = record->get(PathRecord::sl);

@@ -22,6 +22,8 @@ void Transactor::handle_request(Instant now, const Address& from, ConstBytes mad
       lingering_speaks_ = true;
       return;
     }
+    ++counters_.unexpected;  // it is over
+    return;
   }
   if (!serves_ || requests_.size() >= requests_max) {
     ++counters_.unasked;

@@ -24,23 +24,11 @@ void wait_for(mad::Transport& transport, Instant deadline);
 template <class A>
 Result<mad::detail::Awaited<A>> run_blocking(mad::Port& port, mad::Transport& transport, A awaitable,
                                              const RunHooks& hooks = {}) {
-  auto running = port.start(std::move(awaitable));
-  bool stopped = false;
-  while (!running.done()) {
-    const Result<bool> moved = mad::pump(port, transport, clock_now());
-    if (!moved) return tl::unexpected(moved.error());
+  const auto turn = [&hooks] {
     if (hooks.tick) hooks.tick();
-    if (!stopped && hooks.stop && hooks.stop()) {
-      stopped = true;
-      running.cancel();
-    } else if (!*moved && !running.done()) {
-      wait_for(transport, port.next_deadline());
-    }
-  }
-  if constexpr (std::is_void_v<mad::detail::Awaited<A>>)
-    return running.take(), Result<void>();
-  else
-    return running.take();
+    return hooks.stop && hooks.stop();
+  };
+  return mad::run(port, transport, std::move(awaitable), clock_now, wait_for, turn);
 }
 
 }  // namespace parley::mad_driver

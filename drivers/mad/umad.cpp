@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <set>
 #include <system_error>
@@ -17,6 +18,7 @@
 
 #include "base/bits.hpp"
 #include "drivers/mad/umad_inbox.hpp"
+#include "mad/serve.hpp"
 #include "wire/mad/common.hpp"
 #include "wire/mad/rpc.hpp"
 
@@ -27,6 +29,7 @@ namespace {
 using wire::mad::MgmtClass;
 
 constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;
+constexpr std::size_t refused_max = 1024;
 constexpr int first_unreal_fd = 1024;  // of ibsim's preloaded library: no descriptor of the system
 
 struct CaNames {
@@ -73,6 +76,11 @@ std::optional<Choice> choose(const UmadOptions& options) {
   return any;
 }
 
+/// `sentence` has {a} for the errno.
+tl::unexpected<Error> gone(std::string_view sentence, int why) {
+  return fail(why == ENODEV ? Errc::peer_closed : Errc::io, sentence, why);
+}
+
 std::string what_there_is() {
   const auto ports = umad_ports();
   return ports.empty() ? std::string("no InfiniBand device is there (/sys/class/infiniband_mad has none)")
@@ -109,8 +117,9 @@ class Umad final : public mad::Transport {
   static Key key_of(ConstBytes mad) { return {mad[1], static_cast<std::uint32_t>(read_bits(mad, 96, 32))}; }
 
   bool unreal() const { return fd_ >= first_unreal_fd; }
+  std::optional<int> pkey_index(const mad::Address& to) const;
   Result<int> agent_for(ConstBytes mad);
-  bool read_one(Bytes& buffer, int patience_ms);
+  Result<bool> read_one(Bytes& buffer);
   std::optional<Bytes> read_in_thread();
   std::optional<Received> received();
 
@@ -120,10 +129,9 @@ class Umad final : public mad::Transport {
   mad::LocalPort local_;
   mad::TransportFacts facts_;
   bool wants_to_send_ = false;
-  std::map<std::array<std::uint8_t, 5>, int> agents_;  // by class, version and OUI
-  std::set<Key> outstanding_;                          // which the kernel repeats by itself, and takes no second time
-  std::optional<Bytes> refused_;                       // by the device: handed out next
-  mad::Address refused_to_;
+  std::map<std::array<std::uint8_t, 5>, int> agents_;   // by class, version and OUI
+  std::set<Key> outstanding_;                           // which the kernel repeats by itself, and takes no second time
+  std::deque<std::pair<mad::Address, Bytes>> refused_;  // by the device, at most refused_max: handed out next
   Bytes buffer_, out_;
   std::optional<UmadInbox> inbox_;
 };
@@ -146,6 +154,16 @@ bool Umad::read_local() {
   return true;
 }
 
+/// Of the P_Key, or of the same partition's with the other membership (IBA §10.9.3).
+std::optional<int> Umad::pkey_index(const mad::Address& to) const {
+  if (to.qpn == 0 || local_.pkeys.empty()) return 0;
+  constexpr std::uint16_t partition = 0x7FFF;
+  const auto begin = local_.pkeys.begin(), end = local_.pkeys.end();
+  auto at = std::find(begin, end, to.pkey);
+  if (at == end) at = std::find_if(begin, end, [&](std::uint16_t own) { return ((own ^ to.pkey) & partition) == 0; });
+  return at == end ? std::nullopt : std::optional(static_cast<int>(at - begin));
+}
+
 Result<int> Umad::agent_for(ConstBytes mad) {
   const bool oui = mad[1] >= 0x30 && mad[1] <= PARLEY_MAD_VENDOR_OUI_LAST && mad.size() >= 40;
   std::array<std::uint8_t, 5> key{mad[1], mad[2]};
@@ -164,9 +182,16 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   if (mad.size() < 24 || mad.size() > long_mad_max || (mad.size() > mad_size && !facts_.rmpp))
     return fail(Errc::invalid_argument, "umad carries no management datagram of {a} octets here",
                 static_cast<std::int64_t>(mad.size()));
+  wants_to_send_ = refused_.size() >= refused_max;
+  if (wants_to_send_) return false;
+  const auto pkey = pkey_index(to);
+  if (!pkey) {  // the port is no member of that partition
+    refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
+    return true;
+  }
   const auto agent = agent_for(mad);
   if (!agent) return tl::unexpected(agent.error());
-  const bool request = (mad[3] & PARLEY_IB_MAD_RESPONSE) == 0;
+  const bool request = mad::response_to(static_cast<wire::mad::Method>(mad[3])).has_value();
   if (request && outstanding_.contains(key_of(mad))) return true;
   out_.assign(umad_size() + std::max(mad.size(), mad_size), 0);
   std::copy(mad.begin(), mad.end(), static_cast<std::uint8_t*>(umad_get_mad(out_.data())));
@@ -182,36 +207,37 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
     address->flow_label = htonl(to.grh->flow_label);
     std::copy(to.grh->gid.begin(), to.grh->gid.end(), address->gid);
   }
-  const auto pkey = std::find(local_.pkeys.begin(), local_.pkeys.end(), to.pkey);
-  umad_set_pkey(out_.data(),
-                to.qpn == 0 || pkey == local_.pkeys.end() ? 0 : static_cast<int>(pkey - local_.pkeys.begin()));
+  umad_set_pkey(out_.data(), *pkey);
   const auto time =
       static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.kernel_time).count());
   const auto length = static_cast<int>(out_.size() - umad_size());
-  const int sent = umad_send(port_id_, *agent, out_.data(), length, request ? time : 0,
-                             request ? static_cast<int>(options_.kernel_retries) : 0);
-  wants_to_send_ = sent == -EAGAIN || sent == -ENOBUFS;
+  const int retries = request ? static_cast<int>(options_.kernel_retries) : 0;
+  // It returns -EIO whatever went wrong; errno says what did.
+  const int why = umad_send(port_id_, *agent, out_.data(), length, request ? time : 0, retries) == 0 ? 0 : errno;
+  wants_to_send_ = why == EAGAIN || why == ENOBUFS;
   if (wants_to_send_) return false;
-  if (sent == -EINVAL) {  // the driver refuses what it cannot carry so
-    refused_ = Bytes(mad.begin(), mad.end());
-    refused_to_ = to;
+  if (why == EINVAL) {  // the driver refuses what it cannot carry so
+    refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
     return true;
   }
-  if (sent < 0) return fail(sent == -ENODEV ? Errc::peer_closed : Errc::io, "umad does not send: errno {a}", -sent);
+  if (why != 0) return gone("umad does not send: errno {a}", why);
   if (request) outstanding_.insert(key_of(mad));
   return true;
 }
 
-/// Into `buffer`, which grows to what is there.
-bool Umad::read_one(Bytes& buffer, int patience_ms) {
+/// Into `buffer`, which grows to what is there. False: nothing is.
+Result<bool> Umad::read_one(Bytes& buffer) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     int length = static_cast<int>(buffer.size() - umad_size());
-    const int agent = umad_recv(port_id_, buffer.data(), &length, patience_ms);
+    const int agent = umad_recv(port_id_, buffer.data(), &length, 0);
     if (agent >= 0) {
       buffer.resize(umad_size() + static_cast<std::size_t>(std::max(length, 0)));
       return true;
     }
-    if (agent != -ENOSPC || length <= 0 || static_cast<std::size_t>(length) > long_mad_max) return false;
+    if (agent == -EAGAIN || agent == -EINTR || agent == -ETIMEDOUT) return false;
+    if (agent != -ENOSPC) return gone("umad does not receive: errno {a}", -agent);
+    if (length <= 0 || static_cast<std::size_t>(length) > long_mad_max)
+      return fail(Errc::no_space, "umad has a message of {a} octets; at most {b} are taken", length, long_mad_max);
     buffer.resize(umad_size() + static_cast<std::size_t>(length));
   }
   return false;
@@ -220,7 +246,7 @@ bool Umad::read_one(Bytes& buffer, int patience_ms) {
 std::optional<Bytes> Umad::read_in_thread() {
   if (umad_poll(port_id_, 100) != 0) return std::nullopt;
   Bytes one(umad_size() + mad_size);
-  if (!read_one(one, 0)) return std::nullopt;
+  if (!read_one(one).value_or(false)) return std::nullopt;
   return one;
 }
 
@@ -253,9 +279,11 @@ std::optional<mad::Transport::Received> Umad::received() {
 }
 
 Result<std::optional<mad::Transport::Received>> Umad::receive() {
-  if (refused_) {
-    buffer_ = std::move(*std::exchange(refused_, std::nullopt));
-    return Received{refused_to_, buffer_, true};
+  if (!refused_.empty()) {
+    const mad::Address to = refused_.front().first;
+    buffer_ = std::move(refused_.front().second);
+    refused_.pop_front();
+    return Received{to, buffer_, true};
   }
   // What the kernel gave up says nothing to those above: look for the next.
   for (int i = 0; i < 64; ++i) {
@@ -265,7 +293,9 @@ Result<std::optional<mad::Transport::Received>> Umad::receive() {
       buffer_ = std::move(*one);
     } else {
       buffer_.resize(umad_size() + mad_size);
-      if (!read_one(buffer_, 0)) return std::nullopt;
+      const auto there = read_one(buffer_);
+      if (!there) return tl::unexpected(there.error());
+      if (!*there) return std::nullopt;
     }
     if (auto out = received()) return out;
   }

@@ -22,12 +22,12 @@ NUMBERS = itertools.count()
 class Simulated:
     """A subnet: ibsim, and opensm, which stays there as subnet administration."""
 
-    def __init__(self, *tree, manager=True):
+    def __init__(self, *tree, manager=True, net=None):
         self.folder = tempfile.mkdtemp(prefix="parley-mad-")
         self.name = f"parley{os.getpid()}.{next(NUMBERS)}"
         self.processes = []
         with open(os.path.join(self.folder, "net"), "w", encoding="ascii") as file:
-            file.write(fat_tree.fat_tree(*tree).text())
+            file.write(net or fat_tree.fat_tree(*tree).text())
         self.start("ibsim", "-s", "-n", os.path.join(self.folder, "net"))
         self.until(lambda: run("mad", "query", "SubnGet", "NodeInfo", "0,", *self.at("H00001")).code == 0)
         if manager:
@@ -114,7 +114,7 @@ class Subnet(CliTest):
         guid = int(host["port_guid"], 0)
         groups = ":".join(f"{guid:016x}"[i:i + 4] for i in range(0, 16, 4))
         route = ",".join(map(str, host["route"]))
-        for path in (host["lid"], hex(host["lid"]), route, groups, f"fe80::{groups}", f"IBPath(DLID={host['lid']},SL=0)",
+        for path in (host["lid"], hex(host["lid"]), route, groups, f"fe80::{groups}", f"IBPath(DLID={host['lid']},SL=0)", f"IBPath(DGID=fe80::{groups},retries=5)",
                      f"IBDRPath(drPath={route.replace(',', ':')})"):
             reply = self.parley("query", "SubnGet", "NodeDescription", path, "--json").event("reply")
             self.assertEqual(reply["records"][0]["node_string"], "H00009", path)
@@ -158,6 +158,16 @@ class Subnet(CliTest):
         self.assertEqual([event["read"] for event in done.events if event["event"] == "round"], [64, 64])
         self.assertEqual(len([event for event in done.events if event["event"] == "port"]), 6)
 
+    def test_top_interrupted_is_partial_unless_ctrl_c_is_its_end(self):
+        for words, code, sentence in ((("--count", "1000"), 1, "partial: interrupted after"), ((), 0, "")):
+            process = subprocess.Popen([PARLEY, "mad", "top", "--interval", "20ms", *words, *self.net.at()],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertIn("64 ports", process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+            err = process.communicate(timeout=30)[1]
+            self.assertEqual(process.returncode, code, err)
+            self.assertIn(sentence, err)
+
     def test_libibumad_under_the_preloaded_library_finds_the_same(self):
         if "without libibumad" in run("mad", "discover", "--transport", "umad").err:
             self.skipTest("this parley was built without libibumad")
@@ -165,11 +175,39 @@ class Subnet(CliTest):
         self.assertEqual(lines_of(done), lines_of(self.parley("discover").out))
         self.assertIn("1 path, 0 without", self.net.stock(PARLEY, "mad", "sa", "1,3", "--transport", "umad"))
 
+    def test_pairs_that_cannot_be_read_are_not_none(self):
+        done = self.parley("sa", "1,3", "--from", os.path.dirname(self.path("x")), code=3)
+        self.assertIn("line 1: it cannot be read", done.err)
+        self.parley("sa", "--all-pairs", "--sample", 1 << 40, code=2)
+
+    def test_a_path_that_is_spelt_out_has_its_own_times_wherever_it_stands(self):
+        spelt = "IBDRPath(drPath=0:1:8:7,retries=0,timeout_us=50000)"
+        done = self.parley("query", "SubnGet", "PortInfo", "modifier=1", spelt, "--json", code=1)
+        self.assertEqual(done.event("unanswered")["tries"], 1)
+
     def test_what_cannot_be_reached_is_said(self):
         self.assertIn("no ibsim runs with that socket name", run("mad", "discover", "--transport", "ibsim:nobody").err)
         self.assertIn("does not attach us to node 'X'", run("mad", "discover", *self.net.at("X")).err)
         done = self.parley("query", "SubnGet", "NodeInfo", "0,1,8,7", "--retries", "0", "--timeout", "50ms", code=1)
         self.assertIn("SubnGet(NodeInfo)", done.err)
+
+
+class Alone(CliTest):
+    def test_where_there_is_no_link_nothing_is_good(self):
+        net = Simulated(manager=False, net='Hca 1 "H00000"\n\nHca 1 "H00001"\n')
+        self.addCleanup(net.stop)
+        page = self.path("page.html")
+        for words in (("discover",), ("check", "--no-counters"), ("discover", "--html", page)):
+            done = run("mad", *words, *net.at("H00000"))
+            self.assertEqual(done.code, 1, done)
+            self.assertIn("no link was found", done.err)
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("no link was found", text)
+        self.assertNotIn("badge good", text)
+        done = run("mad", "check", "--json", *net.at("H00000"))
+        self.assertEqual((done.code, done.event("summary")["verdict"]), (1, "failed"), done)
+        self.assertIn("no counters were read", done.err)
 
 
 class Large(CliTest):

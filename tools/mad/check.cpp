@@ -54,13 +54,16 @@ void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
 }
 
 int tell(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings, const CounterTally& tally,
-         Output& out) {
+         bool no_counters, Output& out) {
   const mad::Topology& topology = subnet.found.topology;
   for (const mad::TopologyFinding& finding : findings) {
     out.text(fmt::format("error  {}: {}", mad::port_text(topology, finding.node, finding.port), finding.text));
     out.object(finding_json(topology, finding));
   }
-  const bool good = findings.empty() && subnet.cut_by.empty() && subnet.found.lost == 0;
+  auto doubts = doubts_about(subnet);
+  if (!no_counters && tally.read == 0) doubts.emplace_back("no counters were read");
+  for (const std::string& doubt : doubts) out.note(doubt);
+  const bool good = findings.empty() && subnet.cut_by.empty() && doubts.empty();
   std::string verdict = good ? "passed" : (subnet.cut_by.empty() ? "failed" : "partial");
   out.text(fmt::format("{}: {}; {}, counters of {}{}", verdict, counted(findings.size(), "finding"),
                        summary_text(topology), counted(tally.read, "port"),
@@ -85,7 +88,7 @@ int run_check(const CheckArgs& args, Output& out) {
   CounterTally tally;
   if (!args.no_counters && subnet.cut_by.empty()) read_counters(**session, subnet, args, findings, tally, out);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
-  return tell(subnet, findings, tally, out);
+  return tell(subnet, findings, tally, args.no_counters, out);
 }
 
 }  // namespace
@@ -102,7 +105,8 @@ void register_mad_check(Command mad, Context& context) {
   add_json_flag(sub, context);
   add_color_option(sub, context);
   sub.footer(
-      "Exit status 0: everything was looked at and nothing found; 1: findings, or not everything answered.\n"
+      "Exit status 0: everything was looked at and nothing found; 1: findings, not everything answered, or there was "
+      "nothing to look at.\n"
       "Thresholds are those of ibcheckerrors: 10 for symbol errors, recoveries, downs and receive errors, 100 for "
       "discards.\n"
       "Examples:\n  parley mad check\n  parley mad check --no-counters --json");

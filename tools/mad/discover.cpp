@@ -87,13 +87,13 @@ int run_discover(const DiscoverArgs& args, Output& out) {
     print(subnet, args, out);
   else
     out.text(summary_text(subnet.found.topology));
-  if (subnet.found.lost > 0)
-    out.note(fmt::format("{} had no answer: what they were about is marked", counted(subnet.found.lost, "request")));
+  const auto doubts = doubts_about(subnet);
+  for (const std::string& doubt : doubts) out.note(doubt);
   if (!subnet.cut_by.empty()) {
     out.note(fmt::format("parley {}: partial, not the whole subnet: {}", out.command, subnet.cut_by));
     return code(Exit::failed);
   }
-  return code(subnet.found.lost > 0 ? Exit::failed : Exit::ok);
+  return code(doubts.empty() ? Exit::ok : Exit::failed);
 }
 
 }  // namespace
@@ -113,7 +113,9 @@ void register_mad_discover(Command mad, Context& context) {
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);
   sub.footer(
-      "Exit status 1: something did not answer, or the discovery was cut short; the output then says so.\n"
+      "Exit status 1: something did not answer, links contradict each other, there is no link, or the discovery was "
+      "cut "
+      "short; the output then says so.\n"
       "Examples:\n"
       "  parley mad discover > topology.txt\n"
       "  parley mad discover --html subnet.html\n"

@@ -20,7 +20,7 @@ struct QueryArgs {
   bool sa = false, dump = false;
   mad::RpcText request;
   mad::PathText path;
-  bool has_path = false;
+  bool has_path = false, spelt_out = false;  ///< spelt_out: as IBPath(...), which options do not change
 };
 
 /// "SubnGet NodeInfo PATH name=value ..."; requests to subnet administration need no path.
@@ -43,6 +43,7 @@ std::string understand(QueryArgs& args) {
     if (!path) return path.error();
     args.path = std::move(*path);
     args.has_path = true;
+    args.spelt_out = word.find('(') != std::string::npos;
   }
   const bool administration = args.request.rpc.mgmt_class == mad::MgmtClass::subn_adm;
   if (args.sa && args.has_path) return "with --sa the path is that to subnet administration";
@@ -53,18 +54,30 @@ std::string understand(QueryArgs& args) {
   return {};
 }
 
+/// What a path that is spelt out leaves open is the PathRecord's.
+mad::Path completed(mad::Path given, const mad::Path& found) {
+  const mad::Path usual;
+  given.address.lid = found.address.lid;
+  if (given.address.sl == usual.address.sl) given.address.sl = found.address.sl;
+  if (given.address.pkey == usual.address.pkey) given.address.pkey = found.address.pkey;
+  if (given.packet_life_time == usual.packet_life_time) given.packet_life_time = found.packet_life_time;
+  if (given.address.grh == mad::Grh{.gid = given.address.grh->gid}) given.address.grh = found.address.grh;
+  return given;
+}
+
 mad::Task<mad::Reply<mad::RawReply>> ask(mad::Port& port, const QueryArgs& args, const MadSession& session) {
   mad::Path path = port.sa_path();
   if (args.has_path) {
     path = args.path.path;
     if (args.path.gid) {
-      mad::Reply<mad::Path> resolved = co_await mad::resolve_path(port, {.gid = args.path.gid, .lid = {}});
+      const mad::Path administration = session.with_options(port.sa_path());
+      mad::Reply<mad::Path> resolved =
+          co_await mad::resolve_path(port, administration, {.gid = args.path.gid, .lid = {}});
       if (!resolved) co_return tl::unexpected(std::move(resolved.error()));
-      path = std::move(*resolved);
+      path = args.spelt_out ? completed(path, *resolved) : std::move(*resolved);
     }
   }
-  const bool spelt_out = args.has_path && args.words[2].find('(') != std::string::npos;
-  co_return co_await port.raw(spelt_out ? path : session.with_options(path), args.request.rpc, args.request.body);
+  co_return co_await port.raw(args.spelt_out ? path : session.with_options(path), args.request.rpc, args.request.body);
 }
 
 /// Records of a table as lines of a table: only members that differ from record to record would say too little, so all are there.

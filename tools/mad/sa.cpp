@@ -21,6 +21,8 @@ using wire::mad::PathRecord;
 
 constexpr std::size_t pairs_max = 16 << 20;
 
+std::string too_many() { return fmt::format("more than {} pairs", pairs_max); }
+
 struct End {
   std::uint16_t lid = 0;
   std::optional<Gid> gid;
@@ -60,7 +62,7 @@ std::string take_pair(std::string_view text, std::vector<Pair>& pairs) {
   std::string wrong = take_end(text.substr(0, comma), pair.from);
   if (wrong.empty()) wrong = take_end(next == std::string_view::npos ? std::string_view() : text.substr(next), pair.to);
   if (!wrong.empty()) return wrong;
-  if (pairs.size() >= pairs_max) return fmt::format("more than {} pairs", pairs_max);
+  if (pairs.size() >= pairs_max) return too_many();
   pairs.push_back(pair);
   return {};
 }
@@ -75,6 +77,7 @@ std::string take_lines(std::istream& in, std::vector<Pair>& pairs) {
     if (std::string wrong = take_pair(std::string_view(line).substr(begin, end - begin + 1), pairs); !wrong.empty())
       return fmt::format("line {}: {}", number, wrong);
   }
+  if (in.bad()) return fmt::format("line {}: it cannot be read", number + 1);
   return {};
 }
 
@@ -90,18 +93,18 @@ std::vector<std::uint16_t> adapter_lids(const mad::Topology& topology) {
   return out;
 }
 
-void add_pairs(const std::vector<std::uint16_t>& lids, SaArgs& args) {
+/// What is wrong, or nothing.
+std::string add_pairs(const std::vector<std::uint16_t>& lids, SaArgs& args) {
   const std::uint64_t all = lids.size() < 2 ? 0 : std::uint64_t{lids.size()} * (lids.size() - 1);
   const auto pair = [&](std::uint64_t n) {
     const std::size_t from = n / (lids.size() - 1), rest = n % (lids.size() - 1), to = rest + (rest >= from ? 1 : 0);
     args.pairs.push_back({{.lid = lids[from]}, {.lid = lids[to]}});
   };
-  if (args.sample == 0 || args.sample >= all) {
-    for (std::uint64_t n = 0; n < std::min<std::uint64_t>(all, pairs_max); ++n) pair(n);
-    return;
-  }
+  const bool drawn = args.sample != 0 && args.sample < all;
+  if ((drawn ? args.sample : all) > pairs_max - args.pairs.size()) return too_many() + ": --sample draws some of them";
   Rng rng(args.seed);
-  for (std::uint64_t n = 0; n < args.sample; ++n) pair(rng.below(all));
+  for (std::uint64_t n = 0; n < (drawn ? args.sample : all); ++n) pair(drawn ? rng.below(all) : n);
+  return {};
 }
 
 class Queries {
@@ -234,14 +237,19 @@ int run_sa(SaArgs& args, Output& out) {
   if (!session) return out.error(session.error().exit, session.error().text);
   if ((*session)->port().local().sm_lid == 0)
     return out.error(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
+  std::vector<std::string> doubts;
   if (args.all_pairs) {
     const Subnet subnet = discover_subnet(**session, {}, out);
     if (!subnet.cut_by.empty())
       return out.error(Exit::failed, fmt::format("cut short before the first query: {}", subnet.cut_by));
-    add_pairs(adapter_lids(subnet.found.topology), args);
+    doubts = doubts_about(subnet);
+    for (const std::string& doubt : doubts) out.note(doubt);
+    if (const std::string wrong = add_pairs(adapter_lids(subnet.found.topology), args); !wrong.empty())
+      return out.error(Exit::environment, wrong);
   }
   if (args.pairs.empty()) return out.error(Exit::environment, "there is no pair to ask about");
-  const int status = ask_all(args, **session, out);
+  int status = ask_all(args, **session, out);
+  if (status == code(Exit::ok) && !doubts.empty()) status = code(Exit::failed);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   return status;
 }
@@ -262,13 +270,15 @@ void register_mad_sa(Command mad, Context& context) {
   sub.option("pairs", args->words, "FROM,TO: each a LID, a port's GID or GUID").type("PAIR");
   sub.option("--from", args->file, "Read pairs from a file, one in each line; - is standard input").type("FILE");
   sub.flag("--all-pairs", args->all_pairs, "All pairs of channel adapters that a discovery finds");
-  sub.option("--sample", args->sample, "Of these, so many drawn ones; 0: all").shows_default();
+  sub.option("--sample", args->sample, "Of these, so many drawn ones; 0: all")
+      .range(std::uint64_t{0}, std::uint64_t{pairs_max})
+      .shows_default();
   sub.option("--seed", args->seed, "Of the drawing").shows_default();
   sub.flag("-q,--quiet", args->quiet, "Print only pairs without a path, and the sum");
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);
   sub.footer(
-      "Exit status 1: a pair has no path, or it was cut short.\n"
+      "Exit status 1: a pair has no path, it was cut short, or the discovery for --all-pairs found doubts.\n"
       "Examples:\n"
       "  parley mad sa 1,3 3,1\n"
       "  parley mad sa --all-pairs --sample 1000 --window 64 -q\n"

@@ -37,11 +37,25 @@ Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output
   work.clear();
   if (!ran)
     subnet.cut_by = ran.error().text;
-  else if (subnet.found.stopped_by)
-    subnet.cut_by = subnet.found.stopped_by->message();
+  else if (subnet.found.full)
+    subnet.cut_by = fmt::format("it has more than {} nodes", options.nodes_max);
   else if (!subnet.found.whole)
     subnet.cut_by = "interrupted";
   return subnet;
+}
+
+std::vector<std::string> doubts_about(const Subnet& subnet) {
+  const mad::Discovery& found = subnet.found;
+  std::vector<std::string> out;
+  if (found.lost > 0)
+    out.push_back(fmt::format("{} had no answer: what they were about is marked", counted(found.lost, "request")));
+  if (found.doubtful > 0)
+    out.push_back(
+        fmt::format("the ends of {} contradict each other: two nodes have the same GUID, or something "
+                    "changed meanwhile",
+                    counted(found.doubtful, "link")));
+  if (found.topology.links() == 0) out.emplace_back("no link was found, so that there was none to look at");
+  return out;
 }
 
 std::string summary_text(const mad::Topology& topology) {

@@ -2,6 +2,8 @@
 // A discovery as commands run it: with progress, until Ctrl-C, and what is told of one that did not come to its end.
 #pragma once
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "mad/discover.hpp"
 #include "tools/mad/session.hpp"
@@ -27,6 +29,8 @@ struct Subnet {
 };
 /// What was found before the transport went, too.
 Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out);
+/// What keeps a discovery that came to its end from being good, a sentence each; empty: nothing.
+std::vector<std::string> doubts_about(const Subnet& subnet);
 /// "54 switches, 648 channel adapters, 1296 links"
 std::string summary_text(const mad::Topology& topology);
 /// {"event": "summary", ...} without what a command adds.

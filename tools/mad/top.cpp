@@ -47,6 +47,11 @@ Reading reading_of(const PortCountersExtended& c) {
 /// Counters may have been cleared by somebody: then they began again.
 std::uint64_t since(std::uint64_t before, std::uint64_t now) { return now >= before ? now - before : now; }
 
+struct LastReading {
+  std::uint64_t round = 0;
+  Reading reading;
+};
+
 struct Row {
   CounterPlace place;
   Reading in_interval;
@@ -70,16 +75,18 @@ class Top {
       tally_ = {};
       const Instant at = clock_now();
       const auto take = [this, round](const CounterPlace& place, const mad::Reply<PortCountersExtended>& counters) {
-        if (counters) add(place, reading_of(*counters), round > 0);
+        if (counters) add(place, round, reading_of(*counters));
       };
       const auto ran = session_.run(each_extended(session_, places_, topology_, tally_, take), hooks);
       if (!ran) return out_.error(ran.error().exit, ran.error().text);
-      if (tally_.cut) break;
+      if (tally_.cut) return interrupted(round > 0 ? round - 1 : 0);
       if (tally_.read == 0) return out_.error(Exit::failed, "no port gives its PortCountersExtended");
       if (round > 0) show(round, at - read_at_);
       read_at_ = at;
       if (round == args_.count && args_.count != 0) break;
-      if (!session_.run(rest(session_.port()), hooks) || StopSignals::requested()) break;
+      const auto rested = session_.run(rest(session_.port()), hooks);
+      if (!rested) return out_.error(rested.error().exit, rested.error().text);
+      if (StopSignals::requested()) return interrupted(round);
     }
     return code(Exit::ok);
   }
@@ -87,15 +94,24 @@ class Top {
  private:
   mad::Task<bool> rest(mad::Port& port) { co_return co_await port.sleep(args_.interval); }
 
-  void add(const CounterPlace& place, const Reading& now, bool compare) {
-    Reading& before = last_[{place.node, place.port}];
-    if (compare)
+  /// Ctrl-C is how a run without --count ends, once it has shown something.
+  int interrupted(std::uint64_t shown) {
+    if (args_.count == 0 && shown > 0) return code(Exit::ok);
+    out_.note(fmt::format("parley {}: partial: interrupted after {}", out_.command, counted(shown, "showing")));
+    return code(Exit::failed);
+  }
+
+  /// A port that was not read in the round before has nothing to be compared with.
+  void add(const CounterPlace& place, std::uint64_t round, const Reading& now) {
+    const auto [last, is_new] = last_.try_emplace({place.node, place.port});
+    const Reading& before = last->second.reading;
+    if (!is_new && last->second.round + 1 == round)
       rows_.push_back(
           {place,
            {since(before.sent, now.sent), since(before.received, now.received),
             since(before.sent_packets, now.sent_packets), since(before.received_packets, now.received_packets),
             since(before.waits, now.waits), since(before.errors, now.errors)}});
-    before = now;
+    last->second = {round, now};
   }
 
   /// Errors first, then data.
@@ -140,7 +156,7 @@ class Top {
   std::vector<CounterPlace> places_;
   Output& out_;
   CounterTally tally_;
-  std::map<std::pair<std::uint32_t, std::uint8_t>, Reading> last_;
+  std::map<std::pair<std::uint32_t, std::uint8_t>, LastReading> last_;
   std::vector<Row> rows_;
   Instant read_at_{};
 };
@@ -153,7 +169,10 @@ int run_top(const TopArgs& args, Output& out) {
   if (ports_with_counters(subnet.found.topology).empty())
     return out.error(Exit::environment,
                      "no linked port has a LID, and counters are asked for by LID: no subnet manager has run");
-  const int status = Top(args, **session, subnet, out).run();
+  const auto doubts = doubts_about(subnet);
+  for (const std::string& doubt : doubts) out.note(doubt);
+  int status = Top(args, **session, subnet, out).run();
+  if (status == code(Exit::ok) && !doubts.empty()) status = code(Exit::failed);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   return status;
 }

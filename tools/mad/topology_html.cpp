@@ -104,7 +104,10 @@ class Page {
 
   void head() {
     const bool whole = subnet_.cut_by.empty();
-    const std::string_view badge = !whole ? "partial" : (findings_.empty() ? "no findings" : "findings");
+    const auto doubts = doubts_about(subnet_);
+    const bool good = whole && findings_.empty() && doubts.empty();
+    const std::string_view badge =
+        !whole ? "partial" : (good ? "no findings" : (findings_.empty() ? "doubtful" : "findings"));
     take_(
         fmt::format("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
                     "content=\"width=device-width\"><title>InfiniBand subnet</title>\n<style>{}{}</style>\n",
@@ -112,8 +115,9 @@ class Page {
     take_(
         fmt::format("<div class=\"top\"><h1>InfiniBand subnet</h1><span class=\"badge {}\">{}</span></div>\n<p "
                     "class=\"sub\">{}</p>\n",
-                    !whole ? "warn" : (findings_.empty() ? "good" : "bad"), badge, summary_text(topology_)));
+                    good ? "good" : (whole && !findings_.empty() ? "bad" : "warn"), badge, summary_text(topology_)));
     if (!whole) take_(fmt::format("<div class=\"doubts\">Not the whole subnet: {}</div>\n", html_text(subnet_.cut_by)));
+    for (const std::string& doubt : doubts) take_(fmt::format("<div class=\"doubts\">{}</div>\n", html_text(doubt)));
     if (!findings_.empty()) {
       take_("<div class=\"broken\">What is wrong<ul>\n");
       for (const mad::TopologyFinding& finding : findings_)

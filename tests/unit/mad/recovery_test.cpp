@@ -105,6 +105,23 @@ TEST_F(PortRecovery, AnswersOfAnotherLengthOrAttributeAreMalformed) {
   EXPECT_EQ(other.error().fault(), Fault::malformed);
 }
 
+TEST_F(PortRecovery, PassesOverAnAckOfNoSegment) {
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    Datagram reply = answer_to(mad, PathRecord().set(PathRecord::dlid, 9).octets());
+    if (t.sent == 1) {
+      reply[24] = 1;  // RMPP's version, an ACK, active
+      reply[25] = 2;
+      reply[26] = 1;
+    }
+    t.deliver(to, reply);
+  };
+  const auto record = run_in(port(), transport, port().sa_get(Query<PathRecord>().set(PathRecord::dlid, 9)));
+  ASSERT_TRUE(record) << record.error().dump();
+  EXPECT_EQ(record->get(PathRecord::dlid), 9);
+  EXPECT_EQ(transport.sent, 2U) << "it was asked again";
+  EXPECT_EQ(port().counters().unexpected, 1U);
+}
+
 TEST_F(PortRecovery, TakesTheAnswerToAnEarlierTry) {
   transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
     if (t.sent == 1) t.deliver(to, answer_to(mad, NodeInfo().octets()), 1500ms);
@@ -171,6 +188,15 @@ TEST_F(PortRecovery, SpreadsWhatWasLostTogether) {
   EXPECT_NE(times[4], times[5]);
 }
 
+TEST_F(PortRecovery, WaitsAsLongAsThePathSays) {
+  Path path = Path::by_lid(7);
+  path.timeout = 60s;
+  path.retries = 1;
+  EXPECT_FALSE(run_in(port(), transport, port().subn_get<NodeInfo>(path)));
+  EXPECT_GE(transport.now - Instant{}, 120s) << "more than wait_max is not doubled, and not cut either";
+  EXPECT_LT(transport.now - Instant{}, 136s);
+}
+
 TEST(MadWindow, GrowsByWindowsOfAnswersAndHalvesAtALoss) {
   Window window({.start = 2, .least = 1, .most = 4});
   window.answered();
@@ -235,6 +261,34 @@ TEST_F(PortRedirection, IsFollowedByGidWithTheHelpOfSubnetAdministration) {
   const auto counters = ask_counters();
   ASSERT_TRUE(counters) << counters.error().dump();
   EXPECT_EQ(port().transactor().open_count(), 0U);
+}
+
+TEST_F(PortRedirection, HearsNothingMoreFromWhomItLeftWhileTheWayIsLookedFor) {
+  const auto redirected = [this](ConstBytes mad) {
+    return answer_to(mad, to_lid(0).set(ClassPortInfo::redirect_gid, Gid{1}).octets(), 0x0002);
+  };
+  const std::function<Datagram(ConstBytes)> more[] = {
+      redirected, [](ConstBytes mad) { return answer_to(mad, {}, 0x0001); },
+      [](ConstBytes mad) { return answer_to(mad, PortCounters().set(PortCounters::port_xmit_data, 4).octets()); }};
+  for (const auto& repeated : more) {
+    made.reset();
+    transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+      if (to.lid == 7) {
+        t.deliver(to, redirected(mad));
+        return t.deliver(to, repeated(mad), 2us);
+      }
+      // Later than a busy one would have been asked again.
+      if (to.lid == 2) return t.deliver(to, answer_to(mad, PathRecord().set(PathRecord::dlid, 9).octets()), 500ms);
+      t.deliver(to, answer_to(mad, PortCounters().set(PortCounters::port_xmit_data, 3).octets()));
+    };
+    const auto counters = ask_counters();
+    ASSERT_TRUE(counters) << counters.error().dump();
+    EXPECT_EQ(counters->get(PortCounters::port_xmit_data), 3U) << "of the port that it was redirected to";
+    EXPECT_EQ(port().counters().redirected, 1U);
+    EXPECT_EQ(port().counters().busy, 0U);
+    EXPECT_EQ(port().counters().unexpected, 1U);
+    EXPECT_EQ(port().transactor().open_count(), 0U);
+  }
 }
 
 TEST_F(PortRedirection, SaysThatNobodyKnowsTheGid) {

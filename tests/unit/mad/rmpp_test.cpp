@@ -228,6 +228,15 @@ TEST(Rmpp, ProgressGivesBackTheRetries) {
   EXPECT_EQ(sender.outcome(), Outcome::failed);
 }
 
+TEST(Rmpp, TheSameAckAgainPutsNothingOff) {
+  Sender sender = sender_of(450);
+  const Datagram first = drain(sender).at(0);
+  sender.handle(Instant{}, altered(first, RmppType::ack, 1, 3));
+  const Instant deadline = sender.next_deadline();
+  sender.handle(Instant{} + std::chrono::seconds(1), altered(first, RmppType::ack, 1, 3));
+  EXPECT_EQ(sender.next_deadline(), deadline);
+}
+
 TEST(Rmpp, EitherSideHeedsTheOthersEnd) {
   Sender sender = sender_of(450);
   const Datagram first = drain(sender).at(0);

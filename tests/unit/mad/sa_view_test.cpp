@@ -122,6 +122,10 @@ TEST_F(SaView, KnowsTheWayToAGid) {
   path = go(resolve_path(port(), {.gid = gid}));
   ASSERT_TRUE(path->address.grh);
   EXPECT_EQ(path->address.grh->hop_limit, 64);
+  Path administration = port().sa_path();
+  administration.sm_key = 7;
+  EXPECT_TRUE(go(resolve_path(port(), administration, {.gid = gid})));
+  EXPECT_EQ(read_bits(transport.log.back().second, 36 * 8, 64), 7U);
   record.set(PathRecord::dlid, 0);
   EXPECT_EQ(go(resolve_path(port(), {.lid = 9})).error().fault(), Fault::malformed);
 }

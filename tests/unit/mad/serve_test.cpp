@@ -152,6 +152,21 @@ TEST_F(TwoPorts, SendTablesInSegments) {
   EXPECT_EQ(server->next_deadline(), never) << "the last segment was acknowledged";
 }
 
+TEST_F(TwoPorts, HandOutNoWordAboutATransferThatIsOver) {
+  Datagram late = request<MgmtClass::subn_adm, Method::get_table>(NodeRecord{});
+  late[24] = 1;  // RMPP's version, active
+  late[26] = 1;
+  for (const std::uint8_t type : std::array<std::uint8_t, 3>{2, 3, 4}) {  // ACK, STOP, ABORT
+    late[25] = type;
+    server->handle_packet(far.now, Path::by_lid(1).address, late);
+  }
+  EXPECT_FALSE(server->transactor().has_request());
+  EXPECT_EQ(server->counters().unexpected, 3U);
+  late[25] = 1;  // a segment of a request
+  server->handle_packet(far.now, Path::by_lid(1).address, late);
+  EXPECT_TRUE(server->transactor().has_request());
+}
+
 TEST_F(TwoPorts, RepressTraps) {
   const auto notice = go(client->rpc<MgmtClass::subn, Method::trap>(Path::by_lid(server_lid), Notice{}));
   EXPECT_TRUE(notice);
@@ -163,6 +178,16 @@ TEST_F(TwoPorts, EndTheServerWithItsScope) {
   serving.cancel();
   ASSERT_TRUE(pump(*server, far, far.now));
   EXPECT_TRUE(serving.done());
+  EXPECT_EQ(serving.take(), 0);
+}
+
+TEST_F(TwoPorts, EndTheServerThoughRequestsWait) {
+  const Datagram asked = request<MgmtClass::subn, Method::get>(NodeInfo{});
+  for (int i = 0; i < 3; ++i) server->handle_packet(far.now, Path::by_lid(1).address, asked);
+  auto serving = server->start(serve(*server));
+  serving.cancel();
+  ASSERT_TRUE(pump(*server, far, far.now));
+  ASSERT_TRUE(serving.done());
   EXPECT_EQ(serving.take(), 0);
 }
 
