@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // XRC domains: parley/xrc.h over xrc::Membership.
 #include <fcntl.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <map>
@@ -44,6 +45,8 @@ class XrcHandles {
     const std::lock_guard lock(mutex_);
     open_.erase(reinterpret_cast<std::uintptr_t>(handle));
   }
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
 
  private:
   std::mutex mutex_;
@@ -52,6 +55,9 @@ class XrcHandles {
 };
 XrcHandles& xrc_handles() {
   static XrcHandles all;
+  // A child finds it whole and free, whatever its parent's threads were at.
+  [[maybe_unused]] static const int asked =
+      ::pthread_atfork([] { all.before_fork(); }, [] { all.after_fork(); }, [] { all.after_fork(); });
   return all;
 }
 

@@ -22,8 +22,9 @@ class ReadySet {
                                                                                                        : nullptr;
   }
   int fd() const { return set_.fd; }
-  /// Until it is closed. False: the system refuses.
+  /// Until it is removed, or closed by all processes that have it. False: the system refuses.
   bool add(int fd) { return watch(fd, EPOLLIN, EPOLL_CTL_ADD); }
+  bool remove(int fd) { return watch(fd, 0, EPOLL_CTL_DEL); }
   /// What it is waited for from now on: EPOLLIN, EPOLLOUT.
   bool change(int fd, std::uint32_t events) { return watch(fd, events, EPOLL_CTL_MOD); }
   /// It is readable from then on, until this is called with a later time.

@@ -11,7 +11,7 @@ using SharedRegistry = BasicRegistry<ArenaStore>;
 
 inline SharedRegistry& registry_in(Arena& arena) { return *static_cast<SharedRegistry*>(arena.root()); }
 
-/// One transaction. Errors: no_memory; then nothing was done.
+/// One transaction. Errors: no_memory; then nothing was done, and neither where `work` throws.
 template <class Work>
 auto transact(Arena& arena, Arena::Kind kind, Work work) -> Result<std::invoke_result_t<Work, SharedRegistry&>> {
   try {
@@ -29,6 +29,9 @@ auto transact(Arena& arena, Arena::Kind kind, Work work) -> Result<std::invoke_r
   } catch (const Exhausted&) {
     arena.undo();
     return tl::unexpected(Error(Refusal::no_memory));
+  } catch (...) {
+    arena.undo();
+    throw;
   }
 }
 

@@ -51,7 +51,9 @@ bool Service::handle(const cm::Event& event) {
     return true;
   }
   const auto at = held_.find(number);
-  if (at == held_.end()) return number != 0 && (number == requests_.number() || number == questions_.number());
+  if (at == held_.end())
+    return std::holds_alternative<cm::Listening>(event) && number != 0 &&
+           (number == requests_.number() || number == questions_.number());
   if (std::holds_alternative<cm::Established>(event)) {
     on_established(at->second);
   } else if (const auto* over = std::get_if<cm::Disconnected>(&event)) {

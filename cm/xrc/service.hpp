@@ -5,7 +5,6 @@
 #pragma once
 #include <functional>
 #include <map>
-#include <set>
 
 #include "parley/cm.hpp"
 #include "xrc/attachment.hpp"
@@ -32,7 +31,8 @@ class Service {
 
   /// Errors: those of cm::Manager::listen.
   Result<void> start();
-  /// False: the event is about nothing of the service's.
+  /// False: the event is about nothing of the service's, or is the program's to know: that its listeners fail (ConnectFailed), or
+  /// have turned somebody away (TurnedAway).
   bool handle(const cm::Event& event);
   /// Its process was killed: what it held is let go by whoever notices that, and it does nothing more.
   void abandon();

@@ -303,6 +303,8 @@ void BrokerLink::receive() {
 }
 
 void BrokerLink::hang_up() {
+  // A forked child may have it open still. The set is one for both processes, and the parent's.
+  if (shown_ >= 0 && is_own()) (void)ready_->remove(shown_);
   if (fd_ >= 0) ::close(fd_);
   fd_ = shown_ = -1;
   blocked_ = false;

@@ -19,7 +19,7 @@ std::unique_ptr<Doorman> Doorman::make(std::shared_ptr<Segment> segment, std::ui
   std::unique_ptr<Doorman> made(new Doorman(std::move(segment), member));
   if (made->rung_.fd < 0 || made->ready_ == nullptr || !made->ready_->add(made->rung_.fd)) return nullptr;
   made->thread_ = quiet_thread([doorman = made.get()] { doorman->run(); });
-  return made;
+  return made->thread_.joinable() ? std::move(made) : nullptr;
 }
 
 Doorman::~Doorman() {

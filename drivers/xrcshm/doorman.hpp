@@ -12,7 +12,7 @@ namespace parley::xrc {
 
 class Doorman {
  public:
-  /// Null: no descriptor is left.
+  /// Null: no descriptor is left, or no thread.
   static std::unique_ptr<Doorman> make(std::shared_ptr<Segment> segment, std::uint64_t member);
   ~Doorman();
   Doorman(const Doorman&) = delete;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #pragma once
 #include <csignal>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 namespace parley::xrc {
 
-/// A thread in a program that knows nothing of it: signals are the program's own.
+/// A thread in a program that knows nothing of it: signals are the program's own. Not joinable: the system gives none.
 template <class Work>
 std::thread quiet_thread(Work work) {
   sigset_t all, before;
@@ -16,7 +17,11 @@ std::thread quiet_thread(Work work) {
     const sigset_t& mask;
     ~Restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
   } const restore{before};
-  return std::thread(std::move(work));
+  try {
+    return std::thread(std::move(work));
+  } catch (const std::system_error&) {
+    return {};
+  }
 }
 
 }  // namespace parley::xrc

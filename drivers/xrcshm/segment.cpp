@@ -11,12 +11,12 @@
 
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "base/after.hpp"
+#include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
 
 namespace parley::xrc {
@@ -31,16 +31,21 @@ constexpr off_t first_octet = off_t{1} << 40;  // of the locks; far behind the e
 Error system_error(int number) { return {std::error_code(number, std::generic_category())}; }
 tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
 
-std::uint64_t pid_namespace() {
+/// Whose process numbers a block's are, and since when.
+struct Origin {
+  std::uint64_t pid_namespace = 0;
+  std::array<char, 40> boot{};
+};
+/// Errors: what the system says. Where it does not tell, nothing is to be concluded from a block that says otherwise.
+Result<Origin> own_origin() {
+  Origin out;
   struct stat s {};
-  return ::stat("/proc/self/ns/pid", &s) == 0 ? s.st_ino : 0;
-}
-std::array<char, 40> boot() {
-  std::array<char, 40> out{};
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string line;
-  std::getline(file, line);
-  line.copy(out.data(), out.size() - 1);
+  if (::stat("/proc/self/ns/pid", &s) != 0) return tl::unexpected(system_error(errno));
+  out.pid_namespace = s.st_ino;
+  const asio_driver::Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  const ssize_t n = file.fd < 0 ? -1 : ::read(file.fd, out.boot.data(), out.boot.size() - 1);
+  if (n < 0) return tl::unexpected(system_error(errno));
+  if (n == 0) return tl::unexpected(system_error(EIO));
   return out;
 }
 timespec timespec_of(Duration d) {
@@ -155,7 +160,8 @@ Result<void> Segment::map() {
   if (::fstat(fd_, &s) != 0) return tl::unexpected(system_error(errno));
   const bool whole = s.st_blocks * 512 >= static_cast<blkcnt_t>(Arena::block);
   // All of it now: a full file system is an error here, and a signal later.
-  const int error = whole ? 0 : ::posix_fallocate(fd_, 0, static_cast<off_t>(Arena::block));
+  int error = whole ? 0 : EINTR;
+  while (error == EINTR) error = ::posix_fallocate(fd_, 0, static_cast<off_t>(Arena::block));
   if (error != 0) {
     if (s.st_size == 0) ::unlink(path_.c_str());
     if (error == ENOSPC || error == EFBIG || error == EDQUOT) return refused(Refusal::segment_full);
@@ -181,20 +187,24 @@ Result<Segment::Found> Segment::look() const {
   if (h.magic == std::array<char, 8>{} && (h.version == 0 || h.version == version)) return Found::unmade;
   if (h.magic != magic) return refused(Refusal::segment_foreign);
   if (h.version != version || h.layout != layout) return refused(Refusal::segment_version);
-  if (h.boot != boot()) return Found::of_earlier_boot;
-  if (h.pid_namespace != pid_namespace()) return refused(Refusal::segment_elsewhere);
+  const auto own = own_origin();
+  if (!own) return tl::unexpected(own.error());
+  if (h.boot != own->boot) return Found::of_earlier_boot;
+  if (h.pid_namespace != own->pid_namespace) return refused(Refusal::segment_elsewhere);
   return Found::usable;
 }
 
 Result<void> Segment::make(const RegistryOptions& given, std::uint32_t epoch) {
+  const auto own = own_origin();
+  if (!own) return tl::unexpected(own.error());
   Head& h = head();
   h.magic = {};
   h.version = version;
   h.layout = layout;
   h.epoch = epoch;
   h.lost = 0;
-  h.pid_namespace = pid_namespace();
-  h.boot = boot();
+  h.pid_namespace = own->pid_namespace;
+  h.boot = own->boot;
   pthread_mutexattr_t attributes;
   ::pthread_mutexattr_init(&attributes);
   ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -225,12 +235,16 @@ Result<void> Segment::wait_for_lock(int error) {
       ring_all();  // whom it was about to wake
       return {};
     }
-    head().lost = 1;
     ::pthread_mutex_unlock(&head().mutex);  // not made consistent: nobody gets it again
-    return refused(Refusal::stale_epoch);
+    return give_up();
   }
-  if (error == 0) return {};
+  return error == 0 ? Result<void>() : give_up();
+}
+
+/// Those who sleep are to be told as well.
+Result<void> Segment::give_up() const {
   head().lost = 1;
+  ring_all();
   return refused(Refusal::stale_epoch);
 }
 
@@ -253,16 +267,13 @@ void Segment::ring(const std::vector<std::uint64_t>& members) {
   }
 }
 
-void Segment::nudge(std::uint64_t member) const {
-  auto& bell = head().bell[member % bells];
+void Segment::ring(std::atomic<std::uint32_t>& bell) {
   bell.fetch_add(1);
   ::syscall(SYS_futex, &bell, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
 }
 
-void Segment::ring_all() {
-  std::vector<std::uint64_t> all;
-  for (const MemberView& m : std::as_const(registry_in(arena())).members()) all.push_back(m.number);
-  ring(all);
+void Segment::ring_all() const {
+  for (auto& bell : head().bell) ring(bell);
 }
 
 void Segment::wait(std::uint64_t member, std::uint32_t seen, Instant until) const {

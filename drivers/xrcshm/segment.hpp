@@ -34,13 +34,14 @@ class Segment {
 
   /// Does `work` with the registry, as a whole or not at all, and wakes members that have events then. What is due is done
   /// before. Errors: no_memory; timed_out (somebody holds the lock, and does not go on); stale_epoch (the block was found
-  /// damaged: nobody can use it any more, and who opens next makes another).
+  /// damaged: nobody can use it any more, and who opens next makes another). What `work` throws comes through.
   template <class Work>
   auto enter(Instant now, Arena::Kind kind, Work work) -> Result<std::invoke_result_t<Work, SharedRegistry&>> {
     using Out = Result<std::invoke_result_t<Work, SharedRegistry&>>;
     if (head().lost.load(std::memory_order_relaxed) != 0) return Out(tl::unexpected(Error(Refusal::stale_epoch)));
     if (const int error = ::pthread_mutex_trylock(&head().mutex); error != 0)
       if (const auto locked = wait_for_lock(error); !locked) return Out(tl::unexpected(locked.error()));
+    const Unlock unlock{head().mutex};
     arena().point();
     if (registry_in(arena()).next_deadline() <= now)
       (void)transact(arena(), Arena::Kind::lets_go, [now](SharedRegistry& r) { r.handle_deadline(now); });
@@ -58,7 +59,6 @@ class Segment {
     if (!out) waking.members.clear();
     if (!waking.members.empty()) ring(waking.members);
     arena().point();
-    ::pthread_mutex_unlock(&head().mutex);
     return out;
   }
 
@@ -67,7 +67,7 @@ class Segment {
   /// Until the member is rung for, or then. Errors: none; it may return early.
   void wait(std::uint64_t member, std::uint32_t seen, Instant until) const;
   /// Ends a wait() without news.
-  void nudge(std::uint64_t member) const;
+  void nudge(std::uint64_t member) const { ring(head().bell[member % bells]); }
   /// For watchers: who is a member has changed.
   void announce() const;
 
@@ -93,6 +93,10 @@ class Segment {
     std::array<std::atomic<std::uint32_t>, bells> bell;  // by member, each for several
   };
   static_assert(sizeof(Head) <= Arena::before && std::atomic<std::uint32_t>::is_always_lock_free);
+  struct Unlock {
+    pthread_mutex_t& mutex;
+    ~Unlock() { ::pthread_mutex_unlock(&mutex); }
+  };
   struct Waking {
     Segment& segment;
     std::vector<std::uint64_t> members{};
@@ -107,8 +111,10 @@ class Segment {
   Result<Found> look() const;
   Result<void> make(const RegistryOptions& options, std::uint32_t epoch);
   Result<void> wait_for_lock(int error);
+  Result<void> give_up() const;
   static void settle(SharedRegistry& registry, Waking& waking);
-  void ring_all();
+  void ring_all() const;
+  static void ring(std::atomic<std::uint32_t>& bell);
   void ring(const std::vector<std::uint64_t>& members);
 
   Head& head() const { return *static_cast<Head*>(block_); }

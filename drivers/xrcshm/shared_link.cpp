@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <new>
 
 #include "base/after.hpp"
 #include "drivers/clock.hpp"
@@ -90,8 +91,9 @@ Result<void> SharedLink::join() {
   if (!*joined) return tl::unexpected(joined->error());
   member_ = **joined;
   segment_->announce();
-  watcher_.emplace(segment_, member_->number);
-  return {};
+  watcher_ = Watcher::make(segment_, member_->number);
+  return watcher_ ? Result<void>()
+                  : fail(Errc::no_space, "eventfd and the watching thread: no descriptor, or no thread, is left");
 }
 
 SharedLink::~SharedLink() {
@@ -108,8 +110,13 @@ SharedLink::~SharedLink() {
 
 /// As when its process ends.
 void SharedLink::leave() {
+  if (!member_) return;
   const Instant now = clock_now();
-  if (member_) (void)segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) { r.dead(now, *member_); });
+  try {
+    (void)segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) { r.dead(now, *member_); });
+  } catch (const std::bad_alloc&) {
+    // Its lock goes with the segment, and who finds that missing does the same.
+  }
 }
 
 // ---- called ------------------------------------------------------------------------------------------------------
@@ -196,7 +203,9 @@ Result<std::optional<Event>> SharedLink::wait_event(Duration longest) {
 Result<int> SharedLink::fd() {
   if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
   if (!doorman_) doorman_ = Doorman::make(segment_, member_->number);
-  if (!doorman_) return fail(Errc::no_space, "epoll, timerfd and eventfd: no descriptor is left");
+  if (!doorman_)
+    return fail(Errc::no_space,
+                "epoll, timerfd, eventfd and the thread for them: no descriptor, or no thread, is left");
   return doorman_->fd();
 }
 

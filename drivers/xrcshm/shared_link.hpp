@@ -26,7 +26,7 @@ class OwnProcess {
 
 class SharedLink final : public Link {
  public:
-  /// Errors: those of Segment::open(), and of the registry.
+  /// Errors: those of Segment::open(), and of the registry; no_space (descriptors, threads).
   static Result<std::shared_ptr<Link>> open(const DomainOptions& options, bool member, int file);
   ~SharedLink() override;
 
@@ -51,7 +51,7 @@ class SharedLink final : public Link {
   int file_ = -1;  // held open, so that the inode is nobody else's while the domain lives
   OwnProcess process_;
   std::optional<MemberId> member_{};
-  std::optional<Watcher> watcher_{};
+  std::unique_ptr<Watcher> watcher_;
   std::unique_ptr<Doorman> doorman_;  // if somebody has asked for fd()
 };
 

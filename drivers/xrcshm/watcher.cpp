@@ -7,7 +7,9 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -37,7 +39,8 @@ Witness::Witness(const Process& process) {
   fd_ = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0));
   if (fd_ < 0 && errno == ESRCH) wrong_ = true;
   // Read after the descriptor was opened: if it is right, the descriptor is that of the process.
-  if (!wrong_ && process.start != 0) wrong_ = start_of(process.pid) != process.start;
+  const std::uint64_t start = wrong_ ? 0 : start_of(process.pid);
+  if (start != 0 && process.start != 0) wrong_ = start != process.start;
 }
 
 Witness::~Witness() {
@@ -59,19 +62,24 @@ Result<void> sweep(Segment& segment, std::uint64_t own) {
 // ---- the thread --------------------------------------------------------------------------------------------------
 
 Watcher::Watcher(std::shared_ptr<Segment> segment, std::uint64_t member)
-    : segment_(std::move(segment)), member_(member), stop_(::eventfd(0, EFD_CLOEXEC)) {
-  notices_ = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  if (notices_ >= 0) ::inotify_add_watch(notices_, segment_->path().c_str(), IN_ATTRIB | IN_CLOSE_WRITE);
-  thread_ = quiet_thread([this] { run(); });
+    : segment_(std::move(segment)),
+      member_(member),
+      stop_(::eventfd(0, EFD_CLOEXEC)),
+      notices_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {}
+
+std::unique_ptr<Watcher> Watcher::make(std::shared_ptr<Segment> segment, std::uint64_t member) {
+  std::unique_ptr<Watcher> made(new Watcher(std::move(segment), member));
+  if (made->stop_.fd < 0) return nullptr;
+  made->hears_ = made->notices_.fd >= 0 && ::inotify_add_watch(made->notices_.fd, made->segment_->path().c_str(),
+                                                               IN_ATTRIB | IN_CLOSE_WRITE) >= 0;
+  made->thread_ = quiet_thread([watcher = made.get()] { watcher->run(); });
+  return made->thread_.joinable() ? std::move(made) : nullptr;
 }
 
 Watcher::~Watcher() {
-  if (thread_.joinable()) {
-    (void)::eventfd_write(stop_, 1);
-    thread_.join();
-  }
-  for (const int fd : {stop_, notices_})
-    if (fd >= 0) ::close(fd);
+  if (!thread_.joinable()) return;
+  (void)::eventfd_write(stop_.fd, 1);
+  thread_.join();
 }
 
 void Watcher::forget() {
@@ -79,13 +87,23 @@ void Watcher::forget() {
 }
 
 void Watcher::run() {
+  constexpr int moment = 5, moments = 80, second = 1000;  // ms
   Heard heard{.newcomer = true};
-  for (;;) {
-    // Most that is heard is of members that others watch: that costs no lock.
-    if ((heard.newcomer || !dead().empty()) && !look()) return;
-    // A descriptor is heard to close a moment before its lock is gone.
-    heard = wait(heard.closed);
+  for (int soon = 0;;) {
+    bool informed = hears_;
+    try {
+      // Most that is heard is of members that others watch: that costs no lock.
+      if ((heard.newcomer || !dead().empty()) && !look()) return;
+    } catch (const std::bad_alloc&) {
+      informed = false;
+      watched_.clear();
+    }
+    // A descriptor is heard to close a moment before its lock is gone; on a busy machine that may be a long one.
+    soon = heard.closed ? moment : soon < moments ? 2 * soon : 0;
+    const int longest = informed ? -1 : second;
+    heard = wait(soon != 0 ? soon : longest);
     if (heard.stop) return;
+    heard.newcomer = heard.newcomer || !informed;
   }
 }
 
@@ -117,20 +135,21 @@ void Watcher::choose(const std::vector<MemberView>& members) {
     const MemberView& m = members[(first + i) % members.size()];
     if (m.number != member_) wanted[m.number] = &m.process;
   }
-  std::erase_if(watched_, [&wanted](const auto& w) { return !wanted.contains(w.first); });
+  // Those for whom there was no descriptor are asked for again.
+  std::erase_if(watched_, [&wanted](const auto& w) { return !wanted.contains(w.first) || w.second.fd() < 0; });
   for (const auto& [number, process] : wanted)
     if (!watched_.contains(number)) watched_.emplace(number, Witness(*process));
 }
 
-/// Until something may have changed; `closed`: for a moment at most.
-Watcher::Heard Watcher::wait(bool closed) const {
-  std::vector<pollfd> fds{{stop_, POLLIN, 0}, {notices_, POLLIN, 0}};
-  for (const auto& [number, witness] : watched_) fds.push_back({witness.fd(), POLLIN, 0});
-  constexpr int moment = 5;  // ms
-  (void)::poll(fds.data(), fds.size(), closed ? moment : -1);
+/// Until something may have changed, and for so many milliseconds at most; below 0: for ever.
+Watcher::Heard Watcher::wait(int longest) const {
+  std::array<pollfd, 2 + behind> fds{{{stop_.fd, POLLIN, 0}, {notices_.fd, POLLIN, 0}}};
+  nfds_t count = 2;
+  for (const auto& [number, witness] : watched_) fds.at(count++) = {witness.fd(), POLLIN, 0};
+  (void)::poll(fds.data(), count, longest);
   Heard out{.stop = fds[0].revents != 0};
   alignas(inotify_event) std::array<char, 4096> octets;
-  for (ssize_t n = 0; notices_ >= 0 && (n = ::read(notices_, octets.data(), octets.size())) > 0;)
+  for (ssize_t n = 0; notices_.fd >= 0 && (n = ::read(notices_.fd, octets.data(), octets.size())) > 0;)
     for (std::size_t at = 0; at + sizeof(inotify_event) <= static_cast<std::size_t>(n);) {
       inotify_event event{};
       std::memcpy(&event, octets.data() + at, sizeof(event));

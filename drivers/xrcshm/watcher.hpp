@@ -4,7 +4,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <optional>
 #include <thread>
 
 #include "drivers/xrcd/place.hpp"
@@ -35,7 +34,8 @@ Result<void> sweep(Segment& segment, std::uint64_t own = 0);
 /// watches a few, so that some may stand still or die together; when all do, whoever comes next finds it.
 class Watcher {
  public:
-  Watcher(std::shared_ptr<Segment> segment, std::uint64_t member);
+  /// Null: no descriptor is left, or no thread.
+  static std::unique_ptr<Watcher> make(std::shared_ptr<Segment> segment, std::uint64_t member);
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
@@ -47,15 +47,17 @@ class Watcher {
   struct Heard {
     bool stop = false, newcomer = false, closed = false;  // closed: somebody's file
   };
+  Watcher(std::shared_ptr<Segment> segment, std::uint64_t member);
   void run();
   bool look();
   void choose(const std::vector<MemberView>& members);
   std::vector<std::uint64_t> dead() const;
-  Heard wait(bool closed) const;
+  Heard wait(int longest) const;
 
   std::shared_ptr<Segment> segment_;
   std::uint64_t member_;
-  int stop_ = -1, notices_ = -1;  // an eventfd; an inotify instance on the segment's file, if the user has one left
+  Descriptor stop_, notices_;  // an eventfd; an inotify instance on the segment's file, if the user has one left
+  bool hears_ = false;         // of those who come
   std::map<std::uint64_t, Witness> watched_{};  // by member; `behind`
   std::thread thread_;
 };

@@ -322,7 +322,7 @@ class Sharing:
 
 class SharingByBroker(Sharing, XrcTest):
     def test_row_10_a_number_that_is_used_again(self):
-        self.start_anew("--qpn-first", 100, "--qpn-last", 100, "--quarantine", "300ms")
+        self.start_anew("--qpn-first", 100, "--qpn-last", 100, "--quarantine", "2s")
         p1, p2 = self.member(), self.member()
         old = p1.receiver()
         self.assertEqual(p1.said(f"unregister {old}"), "ok")

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -244,6 +245,34 @@ TEST_F(XrcInC, Row25AForkedChildIsNoMember) {
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(parley_xrc_unregister(one, t.qpn, t.generation), 0);
+}
+
+// Whatever the parent's threads were at when it forked, and a domain of the child's own is none of the parent's.
+TEST_F(XrcInC, Row25AChildOfABusyParentIsToldAtOnce) {
+  parley_xrcd* one = open();
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> busy;
+  for (int i = 0; i < 2; ++i)
+    busy.emplace_back([&] {
+      while (!stop) (void)parley_xrc_note_other(nullptr, 1);
+    });
+  int wrong = 0;
+  for (int i = 0; i < 100 && wrong == 0; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);
+      parley_xrcd* own = nullptr;
+      const bool refused = parley_xrc_note_other(one, 1) == -PARLEY_E_XRC_NOT_MEMBER;
+      const bool opened = i % 20 != 0 || (try_open(own, "other") == 0 && parley_xrc_note_other(own, 1) == 0);
+      ::_exit(refused && opened ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    wrong = status;
+  }
+  stop = true;
+  for (std::thread& thread : busy) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(XrcInC, StructuresMayBeOfAnotherVersion) {

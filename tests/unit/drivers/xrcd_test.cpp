@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "parley/xrc_domain.hpp"
 #include "tests/unit/drivers/broker_thread.hpp"
 
@@ -184,6 +186,29 @@ TEST_F(Xrcd, MembersOutliveTheirBroker) {
   auto second = domain->create();
   EXPECT_GT(second->id().generation, qp->id().generation);
   EXPECT_NE(second->qpn(), qp->qpn());
+}
+
+// A child has the socket that the member has given up.
+TEST_F(Xrcd, TheDescriptorComesToRestWithTheNextBroker) {
+  auto domain = open();
+  ASSERT_TRUE(domain);
+  const auto fd = domain->fd();
+  ASSERT_TRUE(fd && !*domain->wait_event({}));
+  stop();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  start();
+  EXPECT_TRUE(domain->create());
+  pollfd wait{*fd, POLLIN, 0};
+  int turns = 0;
+  do EXPECT_TRUE(domain->wait_event({}));
+  while (::poll(&wait, 1, 100) > 0 && ++turns < 1000);
+  EXPECT_LT(turns, 1000);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_F(Xrcd, OneBrokerHasASocket) {

@@ -89,6 +89,13 @@ class XrcShm : public testing::Test {
   static bool is_killed(int status) {
     return WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGILL || WTERMSIG(status) == SIGTRAP;
   }
+  /// Of the descriptors that a process may have, it gets so many more.
+  static bool leave_descriptors(rlim_t count) {
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit limit{static_cast<rlim_t>(next) + count, static_cast<rlim_t>(next) + count};
+    return next >= 0 && ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+  }
   template <class Check>
   static bool until(Check check) {
     for (const Instant end = clock_now() + 20s; clock_now() < end; std::this_thread::sleep_for(1ms))
@@ -319,6 +326,29 @@ TEST_F(XrcShm, ADeathIsNoticedByThoseWhoDoNothing) {
   EXPECT_TRUE(until([&] { return tgts() == 0 && members() == 1; }));
 }
 
+// It has what it needs: the domain's file twice, the segment, and what ends its thread. None is left for inotify.
+TEST_F(XrcShm, ADeathIsNoticedByWhoDoesNotHearOfNewcomers) {
+  const pid_t deaf = child([&] {
+    if (!leave_descriptors(4)) return false;
+    auto mine = open();
+    tally_->started = mine ? 1 : 2;
+    ::pause();
+    return true;
+  });
+  ASSERT_TRUE(until([&] { return tally_->started != 0; }));
+  EXPECT_EQ(tally_->started, 1U);
+  EXPECT_EQ(end_of(child([&] {
+              auto mine = open();
+              if (mine) ::kill(::getpid(), SIGKILL);
+              return false;
+            })),
+            SIGKILL);
+  EXPECT_TRUE(until([&] { return members() == 1; }));
+  EXPECT_EQ(counters().died, 1U);
+  ::kill(deaf, SIGKILL);
+  end_of(deaf);
+}
+
 // Rows 25 and 26.
 TEST_F(XrcShm, AChildKeepsNobodyAliveAndExecIsDeath) {
   auto domain = open();
@@ -410,11 +440,79 @@ TEST_F(XrcShm, WhoWaitsIsWokenByAnotherProcess) {
   EXPECT_FALSE(*domain->wait_event(1ms));
 }
 
+// What a process cannot learn for want of a descriptor harms nobody else: neither the registry nor a member is given up for it.
+// It is told, whichever of its descriptors is the one too many, or works and comes to its end.
+TEST_F(XrcShm, ADescriptorLimitHarmsOnlyWhoHasIt) {
+  auto domain = open();
+  auto qp = domain->create(Peer{1, 3});
+  ASSERT_TRUE(qp) << said(qp);
+  const std::uint32_t epoch = segment().epoch();
+  rlim_t least = 0;
+  for (rlim_t left = 0; left < 24; ++left) {
+    const int status = end_of(child([&] {
+      ::alarm(20);
+      if (!leave_descriptors(left)) return false;
+      auto mine = open();
+      if (!mine) ::_exit(mine.error() == make_error_code(Refusal::stale_epoch) ? 1 : 2);
+      return mine->create().has_value();
+    }));
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 1) << status << " with " << left;
+    if (WEXITSTATUS(status) != 0) least = left + 1;
+    ASSERT_EQ(segment().epoch(), epoch) << "with " << left;
+    ASSERT_TRUE(until([&] { return members() == 1; })) << "with " << left;
+    ASSERT_EQ(said(qp->query()), "ok") << "with " << left;
+  }
+  EXPECT_GT(least, 4U);
+  EXPECT_LT(least, 20U);
+}
+
+// The same of who looks for the dead: of whom it learns nothing, it concludes nothing.
+TEST_F(XrcShm, WhoCannotLookAtAProcessDoesNotBuryIt) {
+  auto domain = open();
+  ASSERT_TRUE(domain);
+  for (rlim_t left = 0; left < 3; ++left)
+    EXPECT_EQ(end_of(child([&] {
+                auto own = Segment::open({.path = options_.segment});
+                return own && leave_descriptors(left) && sweep(**own).has_value();
+              })),
+              0);
+  EXPECT_EQ(members(), 1U);
+  EXPECT_TRUE(domain->create());
+}
+
+// Memory may be wanting in the middle of it: nothing was done, and the lock is free.
+TEST_F(XrcShm, WhatIsThrownUndoesTheCallAndFreesTheLock) {
+  const auto thrown = [&] {
+    (void)segment().enter(clock_now(), Arena::Kind::grows, [&](SharedRegistry& r) {
+      EXPECT_TRUE(r.open(clock_now(), {}));
+      throw std::bad_alloc();
+    });
+  };
+  EXPECT_THROW(thrown(), std::bad_alloc);
+  const int status = end_of(child([&] {
+    const auto own = Segment::open({.path = options_.segment, .patience = 100ms});
+    const auto seen = own ? (*own)->enter(clock_now(), Arena::Kind::grows,
+                                          [](SharedRegistry& r) { return std::as_const(r).members().size(); })
+                          : Result<std::size_t>(1);
+    return seen && *seen == 0;
+  }));
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(open());
+}
+
 // A block that cannot be put right is given up: whoever had it open is told, and who comes next begins another epoch.
 TEST_F(XrcShm, ADamagedBlockIsGivenUp) {
   auto domain = open();
   ASSERT_TRUE(domain);
   const std::uint32_t epoch = segment().epoch();
+  const pid_t sleeper = child([&] {
+    ::alarm(20);
+    auto mine = open();
+    ++tally_->started;
+    return mine->wait_event(10min).error() == make_error_code(Refusal::stale_epoch);
+  });
+  ASSERT_TRUE(until([&] { return tally_->started == 1; }));
+  std::this_thread::sleep_for(10ms);  // it sleeps; if not yet, it is told all the same
   end_of(child([&] {
     auto own = Segment::open({.path = options_.segment});
     (void)(*own)->enter(clock_now(), Arena::Kind::grows, [&](SharedRegistry&) {
@@ -425,6 +523,7 @@ TEST_F(XrcShm, ADamagedBlockIsGivenUp) {
   }));
   EXPECT_EQ(said(domain->create()), "stale_epoch");
   EXPECT_EQ(said(domain->wait_event(1ms)), "stale_epoch");
+  EXPECT_EQ(end_of(sleeper), 0) << "who slept is told";
   auto next = open();
   ASSERT_TRUE(next) << said(next);
   EXPECT_GT(overview(options_)->epoch, epoch);
@@ -433,7 +532,7 @@ TEST_F(XrcShm, ADamagedBlockIsGivenUp) {
 
 // Row 10.
 TEST_F(XrcShm, ANumberRestsBeforeItIsUsedAgain) {
-  segment({.quarantine = 200ms, .qpn_first = 0x800000, .qpn_last = 0x800000});
+  segment({.quarantine = 2s, .qpn_first = 0x800000, .qpn_last = 0x800000});
   auto one = open(), two = open();
   ASSERT_TRUE(one && two);
   auto qp = one->create();

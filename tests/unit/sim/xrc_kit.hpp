@@ -53,6 +53,7 @@ struct Proc {
   std::unique_ptr<cm::Manager> manager;  // of one that serves
   std::unique_ptr<xrc::Service> service;
   std::vector<xrc::Event> events;
+  std::vector<cm::Event> left;  // to it by the service
   std::size_t got = 0;
   std::vector<WcStatus> failed;
 
@@ -88,7 +89,7 @@ class TargetApp final : public Turns {
       while (p.manager) {
         auto event = p.manager->poll_event();
         if (!event) break;
-        (void)p.service->handle(*event);
+        if (!p.service->handle(*event)) p.left.push_back(*event);
       }
     node->turn(h.now());
     for (Proc& p : procs) look(p);

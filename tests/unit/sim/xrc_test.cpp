@@ -303,6 +303,15 @@ TEST(SimXrc, Row35_APeerThatUsesItsNumberAgain) {
   });
 }
 
+TEST(SimXrc, AServiceThatCannotListenLeavesItToTheProgramToSaySo) {
+  XrcWorld w(1);
+  Three three(w);
+  EXPECT_TRUE(three.p[0]->left.empty());
+  w.at_b([&] { w.b.serve(*three.p[1]); });  // at the port of the first
+  ASSERT_TRUE(w.until([&] { return !three.p[1]->left.empty(); }));
+  EXPECT_TRUE(std::holds_alternative<cm::ConnectFailed>(three.p[1]->left.front()));
+}
+
 TEST(SimXrc, Row37_CountsOfAnAllToAll) {
   constexpr std::uint32_t nodes = 3, p = 6, peers = nodes - 1;
   for (const bool rc : {false, true}) {
