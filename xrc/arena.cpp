@@ -45,7 +45,8 @@ void Arena::undo() {
     Footer footer{};
     std::memcpy(&footer, base() + journal_at + end - sizeof(Footer), sizeof(footer));
     const std::uint32_t taken = padded(footer.length) + static_cast<std::uint32_t>(sizeof(Footer));
-    if (taken > end || footer.offset < before || footer.offset > block - footer.length) break;  // not by us
+    if (footer.length > journal || taken > end || footer.offset < before || footer.offset > block - footer.length)
+      break;  // not by us
     end -= taken;
     std::memcpy(base() + footer.offset, base() + journal_at + end, footer.length);
   }

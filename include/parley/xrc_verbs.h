@@ -207,8 +207,12 @@ static inline int parley_ibv_async_fd(struct parley_ibv_xrcd* xrcd) {
   return fd < 0 ? -1 : fd;
 }
 
-/* 0, or -1 with errno set: EAGAIN, there is none. Nothing is to be acknowledged. */
+/* 0, or -1 with errno set: EAGAIN, there is none; EINVAL, event is null. Nothing is to be acknowledged. */
 static inline int parley_ibv_get_async_event(struct parley_ibv_xrcd* xrcd, struct parley_ibv_async_event* event) {
+  if (event == NULL) {
+    errno = EINVAL;
+    return -1;
+  }
   while (xrcd->next_told == NULL) {
     int rc;
     xrcd->event.size = sizeof xrcd->event;

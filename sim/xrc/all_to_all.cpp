@@ -88,7 +88,8 @@ Checked<AllToAllReport> run_all_to_all(const AllToAllOptions& options) {
   if (options.look) options.look(true);
   for (const auto& app : apps) {
     report.nodes.push_back(app->ranks ? app->ranks->count() : RankCount{});
-    if (report.trouble.empty()) report.trouble = app->ranks ? app->ranks->trouble() : app->trouble;
+    if (report.trouble.empty()) report.trouble = app->trouble;
+    if (report.trouble.empty() && app->ranks) report.trouble = app->ranks->trouble();
     app->ranks.reset();
   }
   if (!report.done && report.trouble.empty()) report.trouble = "the time was over";
