@@ -50,7 +50,7 @@ struct parley_xrc_opts {
  * Errors: PARLEY_E_INVALID_ARGUMENT, PARLEY_E_XRC_BAD_DESCRIPTOR, PARLEY_E_XRC_UNKNOWN_DOMAIN (without O_CREAT),
  * PARLEY_E_XRC_DOMAIN_EXISTS (with O_EXCL), PARLEY_E_NOT_PERMITTED (the file belongs to another user, and only that one may
  * write to it), PARLEY_E_XRC_TOO_MANY_MEMBERS, PARLEY_E_XRC_NO_BROKER, PARLEY_E_TIMED_OUT, PARLEY_E_NO_SPACE (1024 are open
- * in this process), PARLEY_E_NO_MEMORY. */
+ * in this process, or it has no descriptor or thread left), PARLEY_E_NO_MEMORY. */
 PARLEY_API int parley_xrc_open(parley_xrcd** out, int fd, int oflags, const struct parley_xrc_opts* opts);
 
 /** Ends a membership.

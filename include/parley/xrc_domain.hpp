@@ -72,7 +72,7 @@ class Domain {
   /// The domain of a file, which is made if it is not there.
   static Result<Domain> open(const std::string& path, const DomainOptions& options = {});
   /// The domain of an open file, as ibv_open_xrcd(); -1: a private one. The descriptor is duplicated. Errors: bad_descriptor,
-  /// unknown_domain, domain_exists, not_permitted, too_many_members, no_broker.
+  /// unknown_domain, domain_exists, not_permitted, too_many_members, no_broker, no_space.
   static Result<Domain> open(int fd, const DomainOptions& options = {});
   Domain(Domain&&) noexcept;
   Domain& operator=(Domain&&) noexcept;
