@@ -462,7 +462,7 @@ TEST_F(XrcShm, ADescriptorLimitHarmsOnlyWhoHasIt) {
     ASSERT_TRUE(until([&] { return members() == 1; })) << "with " << left;
     ASSERT_EQ(said(qp->query()), "ok") << "with " << left;
   }
-  EXPECT_GT(least, 4U);
+  EXPECT_GT(least, 0U);
   EXPECT_LT(least, 20U);
 }
 

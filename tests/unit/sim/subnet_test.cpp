@@ -60,6 +60,26 @@ TEST(Subnet, CarriesDirectedRoutesWithPartsByLid) {
   EXPECT_EQ(body_of<NodeDescription>(answer).get(NodeDescription::node_string), "H00015");
 }
 
+// IBA §14.2.2: the answer of a directed route with parts by LID goes back over each part.
+TEST(Subnet, LosesAnswersThatCannotComeBack) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  State& state = kit.subnet.state();
+  Datagram mad = request<MgmtClass::subn_directed, Method::get>(NodeDescription{});
+  const auto lid = [&](std::uint32_t node) { return static_cast<std::uint16_t>(node + 1); };
+  const auto behind = [&](std::uint32_t port) { return state.port(state.port(port).peer).node; };
+  const Bytes to_a_spine{0, 1, 5};
+  ASSERT_TRUE(set_route(mad, {.path = to_a_spine, .destination_lid = lid(kit.node("H00015"))}).has_value());
+  EXPECT_EQ(kit.ask({.mad = mad}).status, 0U);
+  const std::uint32_t spine = behind(state.port_of(behind(kit.port("H00000", 1)), 5));
+  state.nodes()[behind(kit.port("H00015", 1))].linear_fdb[lid(spine)] = 0xFF;
+  EXPECT_EQ(kit.ask({.mad = mad}).status, status_undeliverable);
+  // A port that is disabled by the link which it ends.
+  PortInfo info = body_of<PortInfo>(kit.ask_directed({0, 1}, PortInfo{}, 1));
+  info.set(PortInfo::port_state, PortState::down).set(PortInfo::port_physical_state, PortPhysicalState::disabled);
+  EXPECT_EQ(kit.ask_directed<Method::set>({0, 1}, info, 1).status, status_undeliverable);
+}
+
 TEST(Subnet, RoutesByLidAsTheTablesSay) {
   SubnetKit kit;
   bring_up(kit.subnet);
@@ -313,6 +333,42 @@ TEST(Subnet, BringsRequestsToTheSubnetManager) {
   kit.subnet.detach(kit.now, sm);
   EXPECT_EQ(kit.ask(query).status, status_undeliverable);
   EXPECT_TRUE(kit.subnet.is_attached(plain));
+}
+
+TEST(Subnet, ChoosesAmongTheClientsOfAPort) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  const auto attach = [&](const ClientOptions& options) { return *kit.subnet.attach(kit.now, options); };
+  const ClientId declared = attach({.node = "H00005"});
+  const ClientId sm = attach({.node = "H00005", .is_sm = true});
+  const ClientId last = attach({.node = "H00005", .qp = 5});
+  kit.subnet.set_receives(declared, 0x0A);
+  kit.drain();
+  const auto receiver = [&](std::uint8_t mgmt_class, std::uint32_t qp) {
+    Packet packet{.dlid = static_cast<std::uint16_t>(kit.node("H00005") + 1), .dqp = qp, .sqp = 1, .mad = {}};
+    packet.mad[0] = packet.mad[2] = packet.mad[3] = 1;
+    packet.mad[1] = mgmt_class;
+    kit.subnet.handle_send(kit.now, kit.client, packet);
+    const auto got = kit.drain();
+    EXPECT_EQ(got.size(), 1U);
+    return got.empty() ? kit.client : got.front().to;
+  };
+  EXPECT_EQ(receiver(0x0A, 1), declared);
+  EXPECT_EQ(receiver(0x0B, 1), sm);
+  EXPECT_EQ(receiver(0x0B, 5), last);
+  EXPECT_EQ(receiver(0x0B, 6), sm);  // nobody's
+  kit.subnet.set_is_sm(kit.now, sm, false);
+  kit.drain();
+  EXPECT_EQ(receiver(0x0B, 1), last);
+}
+
+TEST(Subnet, KnowsTrapRepressOfSubnetManagementAlone) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  Packet packet{.dlid = static_cast<std::uint16_t>(kit.node("H00005") + 1),
+                .mad = request<MgmtClass::perf, Method::get>(PortCounters{})};
+  packet.mad[3] = 0x07;
+  EXPECT_EQ(status_of(kit.ask(packet)), 0x08U);  // the agent does not have that method
 }
 
 TEST(Subnet, SendsTrapsUntilTheyAreRepressed) {
