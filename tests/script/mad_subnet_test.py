@@ -19,6 +19,12 @@ PRELOAD = next(iter(sorted(glob.glob("/usr/lib/*/umad2sim/libumad2sim.so"))), ""
 NUMBERS = itertools.count()
 
 
+def is_sanitized(program):
+    """Whether AddressSanitizer is in it."""
+    with open(program, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
 class Simulated:
     """A subnet: ibsim, and opensm, which stays there as subnet administration."""
 
@@ -171,6 +177,9 @@ class Subnet(CliTest):
     def test_libibumad_under_the_preloaded_library_finds_the_same(self):
         if "without libibumad" in run("mad", "discover", "--transport", "umad").err:
             self.skipTest("this parley was built without libibumad")
+        if is_sanitized(PARLEY):
+            self.skipTest("libumad2sim.so reads beyond a buffer of its own, at which AddressSanitizer ends the program; "
+                          "the builds without it run this")
         done = self.net.stock(PARLEY, "mad", "discover", "--transport", "umad")
         self.assertEqual(lines_of(done), lines_of(self.parley("discover").out))
         self.assertIn("1 path, 0 without", self.net.stock(PARLEY, "mad", "sa", "1,3", "--transport", "umad"))
