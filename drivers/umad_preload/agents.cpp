@@ -93,7 +93,6 @@ void Agents::transmit(const Header& to, ConstBytes mad) {
   if (to.lid == std::array<std::uint8_t, 2>{0xFF, 0xFF}) data.slid = {0xFF, 0xFF, 0, 0};
   data.dqp = to.qpn;
   write_bits(data.sqp, 0, 32, mad[1] == 0x01 || mad[1] == 0x81 ? 0U : 1U);
-  write_bits(data.length, 0, 64, mad_octets);
   std::copy_n(mad.begin(), mad_octets, data.mad.begin());
   if (outgoing_.size() < outgoing_max) outgoing_.push_back(data);
 }
@@ -104,7 +103,6 @@ void Agents::transmit_to(const ibsim::Data& to, const wire::mad::Datagram& mad) 
   data.dlid = to.slid;
   data.dqp = to.sqp;
   data.sqp = to.dqp;
-  data.length = to.length;
   data.mad = mad;
   if (outgoing_.size() < outgoing_max) outgoing_.push_back(data);
 }

@@ -9,7 +9,7 @@
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
-#include "drivers/umad_preload/ibsim_protocol.hpp"
+#include "drivers/ibsim/protocol.hpp"
 #include "sim/subnet/subnet.hpp"
 #include "tools/options.hpp"
 
@@ -88,8 +88,5 @@ class FabricServer {
   std::vector<sim::subnet::ClientId> dirty_;
   ServerStatistics statistics_;
 };
-
-/// The address of an abstract socket as ibsim names it: the zero behind the name counts.
-std::pair<sockaddr_un, socklen_t> ibsim_address(const std::string& name);
 
 }  // namespace parley::tools
