@@ -120,22 +120,21 @@ bool Subnet::is_for_agent(const Request& request) const {
 }
 
 /// The status of the answer, whose data it puts into the MAD.
-std::uint16_t Subnet::ask_agent(const Request& request, MutBytes mad) {
+std::uint16_t Subnet::ask_agent(const Request& request, bool key_fits, MutBytes mad) {
   const bool set = is(request.method, Method::set);
   if (mad[version_at] != 1) return status_bad_version;
   if (!set && !is(request.method, Method::get)) return status_unsupported_method;
-  AgentRequest asked{request.at, set, true, number_at(mad, attribute_at),
-                     static_cast<std::uint32_t>(read_bits(mad, modifier_at * 8, 32))};
+  const AgentRequest asked{request.at, set, key_fits, number_at(mad, attribute_at),
+                           static_cast<std::uint32_t>(read_bits(mad, modifier_at * 8, 32))};
   if (mad[class_at] == perf) return answer_perf(state_, asked, mad.subspan(data_at, 192));
-  asked.key_fits = check_m_key(state_, request.at, set, read_bits(mad, m_key_at * 8, 64)).fits;
   return answer_subn(state_, asked, mad.subspan(data_at, 64));
 }
 
 void Subnet::answer_by_agent(Request& request, bool busy) {
   wire::mad::Datagram& mad = request.packet.mad;
+  KeyCheck key{true, true};
   if (is_subn(mad[class_at])) {
-    const KeyCheck key =
-        check_m_key(state_, request.at, is(request.method, Method::set), read_bits(mad, m_key_at * 8, 64));
+    key = check_m_key(state_, request.at, is(request.method, Method::set), read_bits(mad, m_key_at * 8, 64));
     if (key.fits) leases_.erase(state_.end_port(request.at));
     if (!key.allowed) {
       note_m_key_violation(request.now, request.at);
@@ -145,7 +144,7 @@ void Subnet::answer_by_agent(Request& request, bool busy) {
   }
   const Packet asked = request.packet;
   const std::uint32_t node = state_.port(request.at).node;
-  const std::uint16_t status = busy ? PARLEY_MAD_STATUS_BUSY : ask_agent(request, mad);
+  const std::uint16_t status = busy ? PARLEY_MAD_STATUS_BUSY : ask_agent(request, key.fits, mad);
   if (busy) ++statistics_.busy;
   if (status != 0) ++statistics_.refused;
   mad[method_at] = static_cast<std::uint8_t>(Method::get_resp);
