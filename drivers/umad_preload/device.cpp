@@ -210,9 +210,9 @@ void Device::turn() {
 /// A descriptor is readable as long as there is something to read.
 void Device::show(int fd, Umad& umad) {
   const bool has = !umad.file.queue.empty();
-  if (has && umad.shown == 0) ring(fd);
-  if (!has && umad.shown != 0) still(fd);
-  umad.shown = has ? 1 : 0;
+  if (has && !umad.shown) ring(fd);
+  if (!has && umad.shown) still(fd);
+  umad.shown = has;
 }
 
 int Device::open_file(bool nonblocking, bool is_sm) {

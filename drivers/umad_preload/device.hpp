@@ -49,7 +49,7 @@ class Device {
   struct Umad {
     File file;
     bool is_sm = false, nonblocking = false;
-    std::size_t shown = 0;  ///< whether the descriptor is readable
+    bool shown = false;  ///< whether the descriptor is readable
   };
   static Device* make();
   int open_file(bool nonblocking, bool is_sm);
