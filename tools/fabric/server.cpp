@@ -108,8 +108,8 @@ FabricServer::FabricServer(sim::subnet::Subnet& subnet, std::string name, Output
 FabricServer::~FabricServer() = default;
 
 void FabricServer::turn(Duration wait) {
-  const Instant next = subnet_.next_deadline();
-  if (next != never) wait = next <= now() ? Duration::zero() : std::min(next - now(), wait);
+  const Instant next = subnet_.next_deadline(), begin = now();
+  if (next != never) wait = next <= begin ? Duration::zero() : std::min(next - begin, wait);
   std::array<epoll_event, 64> events{};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait);
   const int ready =
@@ -239,7 +239,6 @@ void FabricServer::end(ClientId id, bool died) {
                {"state", died ? "gone" : "left"},
                {"dropped", client.dropped}});
   clients_[id].reset();
-  ++free_;
   subnet_.detach(now(), id);
 }
 
@@ -321,13 +320,12 @@ bool FabricServer::connect(Control& control, const Sender& sender) {
   client->id = asked.id;
   client->pid = sender.pid;
   client->node = printable(at.plan->name, false);
-  if (clients_.size() <= *id)
-    clients_.resize(*id + 1U);
-  else
-    --free_;
+  if (clients_.size() <= *id) clients_.resize(*id + 1U);
   clients_[*id] = std::move(client);
   ++statistics_.clients;
-  statistics_.clients_most = std::max<std::uint64_t>(statistics_.clients_most, clients());
+  const auto now_there =
+      clients_.size() - static_cast<std::size_t>(std::count(clients_.begin(), clients_.end(), nullptr));
+  statistics_.clients_most = std::max<std::uint64_t>(statistics_.clients_most, now_there);
   out_.text(fmt::format("client {} at {}, process {}", *id, clients_[*id]->node, sender.pid));
   out_.object({{"event", "client"},
                {"client", *id},

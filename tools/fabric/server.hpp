@@ -35,7 +35,6 @@ class FabricServer {
   /// One turn, waiting at most so long.
   void turn(Duration wait);
   const ServerStatistics& statistics() const { return statistics_; }
-  std::size_t clients() const { return clients_.size() - free_; }
 
  private:
   struct Client {
@@ -78,7 +77,6 @@ class FabricServer {
   Output& out_;
   asio_driver::Descriptor epoll_, control_;
   std::vector<std::unique_ptr<Client>> clients_;  // by ClientId; null: none
-  std::size_t free_ = 0;                          // of those, nulls
   struct Batch {
     std::vector<iovec> parts;
     std::vector<mmsghdr> messages;
