@@ -33,9 +33,6 @@ tl::unexpected<Error> failed(int number) {
   return errc == Errc::peer_closed ? fail(errc, gone) : fail(errc, "ibsim's socket: errno {a}", number);
 }
 
-bool is_directed(ConstBytes mad) { return mad[1] == static_cast<std::uint8_t>(MgmtClass::subn_directed); }
-bool is_smp(ConstBytes mad) { return mad[1] == static_cast<std::uint8_t>(MgmtClass::subn) || is_directed(mad); }
-
 }  // namespace
 
 Ibsim::Ibsim(const IbsimOptions& options, std::unique_ptr<ibsim::Client> client)
@@ -97,7 +94,7 @@ Result<bool> Ibsim::send(const mad::Address& to, ConstBytes mad) {
   if (mad.size() > packet.mad.size() || mad.size() < 2)
     return fail(Errc::invalid_argument, "ibsim carries management datagrams of at most 256 octets, not of {a}",
                 static_cast<std::int64_t>(mad.size()));
-  const bool smp = is_smp(mad), directed = is_directed(mad);
+  const bool smp = wire::mad::is_smp(mad[1]), directed = mad[1] == static_cast<std::uint8_t>(MgmtClass::subn_directed);
   write_bits(packet.dlid, 0, 16, to.lid);
   write_bits(packet.slid, 0, 16, to.source_lid == 0 && directed ? PARLEY_MAD_PERMISSIVE_LID : to.source_lid);
   write_bits(packet.dqp, 0, 32, smp ? 0 : to.qpn);
