@@ -91,30 +91,29 @@ class Simulator {
 };
 
 /// The packet that ibsim takes for a NodeInfo by one hop; the transaction ID plays no part.
-std::array<std::uint8_t, 288> raw_packet() {
+ibsim::Data raw_packet() {
   auto smp = wire::mad::request<mad::MgmtClass::subn_directed, mad::Method::get>(NodeInfo{}, {.transaction_id = 7});
   const std::array<std::uint8_t, 2> path{0, 1};
   static_cast<void>(wire::mad::set_route(smp, {.path = path}));
-  std::array<std::uint8_t, 288> out{};
-  out[0] = out[1] = out[4] = out[5] = 0xFF;
-  out[30] = 1;
-  std::copy(smp.begin(), smp.end(), out.begin() + 32);
+  ibsim::Data out{};
+  out.dlid = out.slid = {0xFF, 0xFF};
+  out.mad = smp;
   return out;
 }
 
 void raw_loop(int fd, unsigned window) {
   const auto packet = raw_packet();
-  std::array<std::uint8_t, 288> in;
+  ibsim::Data in;
   unsigned sent = 0, came = 0;
   while (came < requests) {
     bool full = false;
     while (sent - came < window && sent < requests && !full) {
-      full = ::send(fd, packet.data(), packet.size(), MSG_DONTWAIT) < 0;
+      full = ::send(fd, &packet, sizeof(packet), MSG_DONTWAIT) < 0;
       if (!full) ++sent;
     }
     pollfd wait{fd, static_cast<short>(full ? POLLIN | POLLOUT : POLLIN), 0};
     if (::poll(&wait, 1, 1000) <= 0) std::abort();
-    while (::recv(fd, in.data(), in.size(), MSG_DONTWAIT) > 0) ++came;
+    while (::recv(fd, &in, sizeof(in), MSG_DONTWAIT) > 0) ++came;
   }
 }
 

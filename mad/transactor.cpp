@@ -17,11 +17,6 @@ namespace {
 constexpr std::size_t idle_max = 4096;
 constexpr Duration first_wait_max = std::chrono::hours(24);  // what a time of any length is cut to
 
-bool is_smp(std::uint8_t mgmt_class) {
-  return mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn) ||
-         mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_directed);
-}
-
 /// Requests with the same one share a window.
 std::uint64_t key_of(const Address& to, const std::optional<Route>& route, std::uint8_t mgmt_class) {
   std::uint64_t key = to.lid | std::uint64_t{mgmt_class} << 16 | std::uint64_t{to.qpn} << 24;
@@ -96,7 +91,7 @@ Transactor::Id Transactor::open(const Rpc& rpc, const Path& path, ConstBytes bod
     t->why = "the class is not known";
     return t->id;
   }
-  const bool smp = is_smp(static_cast<std::uint8_t>(facts->mgmt_class));
+  const bool smp = wire::mad::is_smp(static_cast<std::uint8_t>(facts->mgmt_class));
   const bool adm = facts->mgmt_class == MgmtClass::subn_adm;
   t->request = wire::mad::detail::build(*facts, rpc.method, rpc.attribute, body,
                                         {.attribute_modifier = rpc.modifier,
@@ -135,7 +130,7 @@ void Transactor::prepare(Transaction& t) {
   t.directed = mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_directed);
   t.table = is_subn_adm(t.request) &&
             (method == Method::get_table || method == Method::get_trace_table || method == Method::get_multi);
-  const bool smp = is_smp(mgmt_class);
+  const bool smp = wire::mad::is_smp(mgmt_class);
   if (smp) {  // IBA §14.2.1: QP0, no Q_Key, the default P_Key
     t.to.qpn = t.to.qkey = 0;
     t.to.pkey = 0xFFFF;

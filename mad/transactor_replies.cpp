@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t lingering_max = 64;
 
-bool is_answer(std::uint8_t method) {
-  return (method & PARLEY_IB_MAD_RESPONSE) != 0 || method == static_cast<std::uint8_t>(Method::trap_repress);
-}
-
 RmppType type_of(ConstBytes mad) { return static_cast<RmppType>(mad[25]); }
 
 std::uint16_t status_of(ConstBytes mad, bool directed) {
@@ -74,7 +70,7 @@ void Transactor::handle_packet(Instant now, const Address& from, ConstBytes mad)
     ++counters_.malformed;
     return;
   }
-  if (!is_answer(method_of(mad))) return handle_request(now, from, mad);
+  if (!wire::mad::is_answer(method_of(mad))) return handle_request(now, from, mad);
   Transaction* t = find(mad);
   if (t == nullptr) {
     if (!answer_lingering(now, from, mad)) ++counters_.unexpected;

@@ -10,11 +10,14 @@ namespace parley::umad {
 
 namespace {
 
-constexpr std::uint8_t subn_adm = 0x03, response = 0x80, trap_repress = 0x07;
-constexpr std::size_t mad_octets = 256, header_octets = 24, rmpp_type_at = 25, rmpp_flags_at = 26;
-constexpr std::uint8_t rmpp_active = 1, rmpp_data = 1;
+using wire::mad::RmppType;
 
-bool is_request(std::uint8_t method) { return (method & response) == 0 && method != trap_repress; }
+constexpr auto subn_adm = static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_adm);
+constexpr std::size_t mad_octets = PARLEY_IB_MAD_LEN, header_octets = 24, rmpp_flags_at = 26;
+
+// Of the header that RMPP's MADs have, IBA §13.6.2.1.
+bool is_active(ConstBytes mad) { return (mad[rmpp_flags_at] & wire::mad::rmpp_flags::active) != 0; }
+RmppType type_of(ConstBytes mad) { return static_cast<RmppType>(mad[25]); }
 std::uint64_t tid_of(ConstBytes mad) { return read_bits(mad, 64, 64); }
 
 }  // namespace
@@ -58,9 +61,9 @@ int Agents::write(Instant now, File& file, const Header& header, ConstBytes mad)
   const std::uint16_t index = *file.agents[header.agent];
   const Registration& agent = agents_[index].of;
   Bytes octets(mad.begin(), mad.end());
-  const bool asks = is_request(octets[3]);
-  const bool rmpp = agent.rmpp_version != 0 && octets[1] == subn_adm && octets.size() > rmpp_flags_at &&
-                    (octets[rmpp_flags_at] & rmpp_active) != 0;
+  const bool asks = !wire::mad::is_answer(octets[3]);
+  const bool rmpp =
+      agent.rmpp_version != 0 && octets[1] == subn_adm && octets.size() > rmpp_flags_at && is_active(octets);
   if (!rmpp && octets.size() > mad_octets) return EINVAL;
   // The upper half of a request's transaction ID is the kernel's, and finds the agent again.
   if (asks) write_bits(octets, 64, 32, std::uint32_t{client_} << 16 | index);
@@ -92,8 +95,7 @@ void Agents::transmit(const Header& to, ConstBytes mad) {
   std::copy(to.lid.begin(), to.lid.end(), data.dlid.begin());
   if (to.lid == std::array<std::uint8_t, 2>{0xFF, 0xFF}) data.slid = {0xFF, 0xFF, 0, 0};
   data.dqp = to.qpn;
-  write_bits(data.sqp, 0, 32, mad[1] == 0x01 || mad[1] == 0x81 ? 0U : 1U);
-  write_bits(data.length, 0, 64, mad_octets);
+  write_bits(data.sqp, 0, 32, wire::mad::is_smp(mad[1]) ? 0U : 1U);
   std::copy_n(mad.begin(), mad_octets, data.mad.begin());
   if (outgoing_.size() < outgoing_max) outgoing_.push_back(data);
 }
@@ -104,7 +106,6 @@ void Agents::transmit_to(const ibsim::Data& to, const wire::mad::Datagram& mad) 
   data.dlid = to.slid;
   data.dqp = to.sqp;
   data.sqp = to.dqp;
-  data.length = to.length;
   data.mad = mad;
   if (outgoing_.size() < outgoing_max) outgoing_.push_back(data);
 }
@@ -112,7 +113,7 @@ void Agents::transmit_to(const ibsim::Data& to, const wire::mad::Datagram& mad) 
 void Agents::handle(Instant now, const ibsim::Data& data) {
   if (read_bits(data.status, 0, 32) != 0) return;  // a server that knows nothing of our timers: they find out
   const ConstBytes mad(data.mad);
-  if (mad[1] == subn_adm && (mad[rmpp_flags_at] & rmpp_active) != 0 && handle_rmpp(now, data)) return;
+  if (mad[1] == subn_adm && is_active(mad) && handle_rmpp(now, data)) return;
   deliver(data, mad);
 }
 
@@ -120,7 +121,7 @@ void Agents::handle(Instant now, const ibsim::Data& data) {
 bool Agents::handle_rmpp(Instant now, const ibsim::Data& data) {
   const ConstBytes mad(data.mad);
   const Key key{tid_of(mad), static_cast<std::uint8_t>(mad[1])};
-  if (mad[rmpp_type_at] != rmpp_data) {
+  if (type_of(mad) != RmppType::data) {
     if (const auto found = sending_.find(key); found != sending_.end()) {
       found->second.sender.handle(now, mad);
       pump(now);
@@ -128,10 +129,10 @@ bool Agents::handle_rmpp(Instant now, const ibsim::Data& data) {
     }
   }
   const auto agent = find_agent(mad);
-  if (mad[rmpp_type_at] == 0 || (agent && agents_[*agent].of.rmpp_version == 0)) return false;
+  if (type_of(mad) == RmppType::none || (agent && agents_[*agent].of.rmpp_version == 0)) return false;
   auto found = receiving_.find(key);
   if (found == receiving_.end()) {
-    if (mad[rmpp_type_at] != rmpp_data || !agent || receiving_.size() >= messages_max) return true;
+    if (type_of(mad) != RmppType::data || !agent || receiving_.size() >= messages_max) return true;
     found = receiving_.emplace(key, Receiving{data, mad::rmpp::Receiver()}).first;
   }
   found->second.receiver.handle(now, mad);
@@ -176,7 +177,7 @@ bool Agents::poll_transmit(ibsim::Data& out) {
 /// Of an answer by the transaction ID, of a request by class, version and method.
 std::optional<std::uint16_t> Agents::find_agent(ConstBytes mad) const {
   const std::uint8_t method = mad[3];
-  if ((method & response) != 0) {
+  if ((method & PARLEY_IB_MAD_RESPONSE) != 0) {
     const std::uint64_t index = tid_of(mad) >> 32 & 0xFFFF;
     if (index >= agents_.size() || agents_[index].file == nullptr) return std::nullopt;
     return static_cast<std::uint16_t>(index);
@@ -185,7 +186,7 @@ std::optional<std::uint16_t> Agents::find_agent(ConstBytes mad) const {
     const Agent& agent = agents_[i];
     if (agent.file == nullptr || agent.of.mgmt_class != mad[1] || agent.of.class_version != mad[2]) continue;
     if ((agent.of.methods[method / 32U] >> method % 32 & 1) == 0) continue;
-    if (mad[1] >= 0x30 && mad[1] <= 0x4F && agent.of.oui != read_bits(mad, 37 * 8, 24)) continue;
+    if (mad[1] >= 0x30 && mad[1] <= PARLEY_MAD_VENDOR_OUI_LAST && agent.of.oui != read_bits(mad, 37 * 8, 24)) continue;
     return static_cast<std::uint16_t>(i);
   }
   return std::nullopt;
@@ -194,7 +195,7 @@ std::optional<std::uint16_t> Agents::find_agent(ConstBytes mad) const {
 void Agents::deliver(const ibsim::Data& data, ConstBytes mad) {
   const auto agent = find_agent(mad);
   if (!agent) return;
-  if ((mad[3] & response) != 0) {
+  if ((mad[3] & PARLEY_IB_MAD_RESPONSE) != 0) {
     const auto request = requests_.find({tid_of(mad), static_cast<std::uint8_t>(mad[1])});
     if (request == requests_.end()) return;  // too late, or never asked for
     requests_.erase(request);

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "drivers/umad_preload/ibsim_protocol.hpp"
+#include "drivers/ibsim/protocol.hpp"
 #include "mad/rmpp.hpp"
 
 namespace parley::umad {

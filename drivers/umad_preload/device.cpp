@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -30,6 +31,17 @@ void forget_device() {
   the_device.store(nullptr);
   tried = false;
   ::new (static_cast<void*>(&making)) std::mutex;
+}
+
+/// Waits up to 10 s for a server. Null: standard error says why.
+std::unique_ptr<ibsim::Client> open_client() {
+  ibsim::ClientOptions options = ibsim::environment_options();
+  options.patience = std::chrono::seconds(60);
+  options.server_wait = std::chrono::seconds(10);
+  auto client = ibsim::Client::open(options);
+  if (client) return std::move(*client);
+  std::fprintf(stderr, "libparley_umad: %s\n", client.error().c_str());
+  return nullptr;
 }
 
 void ring(int fd) {
@@ -102,16 +114,16 @@ Device* Device::make() {
   static const int registered = ::pthread_atfork(nullptr, nullptr, forget_device) | std::atexit(end_device);
   if (registered != 0) return nullptr;
   auto device = std::make_unique<Device>();
-  device->link_ = Link::open();
-  if (device->link_ == nullptr) return nullptr;
-  device->sysfs_ = Sysfs::create(*device->link_);
+  device->client_ = open_client();
+  if (device->client_ == nullptr) return nullptr;
+  device->sysfs_ = Sysfs::create(*device->client_);
   device->wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (device->sysfs_ == nullptr || device->wake_ < 0 || !device->start()) return nullptr;
   return device.release();  // its thread lives as long as the process
 }
 
 bool Device::start() {
-  agents_.set_client(link_->client());
+  agents_.set_client(static_cast<std::uint16_t>(client_->id()));
   classes_.own_timers = 1;
   tell_classes();
   sigset_t all, before;
@@ -124,11 +136,11 @@ bool Device::start() {
 
 void Device::end() {
   const Inside guard;
-  std::unique_ptr<Link> link;  // which takes its time
+  std::unique_ptr<ibsim::Client> client;  // which takes its time
   std::unique_ptr<Sysfs> sysfs;
   const std::lock_guard control(control_mutex_);
   const std::lock_guard lock(mutex_);
-  link = std::move(link_);
+  client = std::move(client_);
   sysfs = std::move(sysfs_);
 }
 
@@ -138,19 +150,19 @@ std::optional<std::string> Device::place_of(std::string_view path) {
 }
 
 void Device::tell_classes() {
-  std::array<std::uint8_t, ibsim::control_data> data{};
+  ibsim::ControlData data;
   const std::lock_guard control(control_mutex_);
   {
     const std::lock_guard lock(mutex_);
-    std::memcpy(data.data(), &classes_, sizeof(classes_));
+    data = ibsim::data_with(classes_);
   }
   // ibsim itself refuses it; what it sends instead is passed over.
-  if (link_ != nullptr) link_->control(ibsim::ControlType::receive, data);
+  if (client_ != nullptr) static_cast<void>(client_->ask(ibsim::ControlType::receive, data));
 }
 
 void Device::refresh() {
   const std::lock_guard lock(control_mutex_);
-  if (link_ != nullptr) sysfs_->refresh(*link_);
+  if (client_ != nullptr) sysfs_->refresh(*client_);
 }
 
 void Device::run() {
@@ -160,9 +172,9 @@ void Device::run() {
     Instant next = never;
     {
       const std::lock_guard lock(mutex_);
-      if (link_ == nullptr) return;
+      if (client_ == nullptr) return;
       next = agents_.next_deadline();
-      wanted[0] = {.fd = link_->fd(), .events = static_cast<short>(stuck_ ? POLLIN | POLLOUT : POLLIN)};
+      wanted[0] = {.fd = client_->fd(), .events = static_cast<short>(stuck_ ? POLLIN | POLLOUT : POLLIN)};
       wanted[1] = {.fd = wake_, .events = POLLIN};
     }
     int wait_ms = -1;
@@ -174,7 +186,7 @@ void Device::run() {
     ::poll(wanted.data(), wanted.size(), wait_ms);
     if ((wanted[1].revents & POLLIN) != 0) still(wake_);
     const std::lock_guard lock(mutex_);
-    if (link_ == nullptr) return;
+    if (client_ == nullptr) return;
     turn();
   }
 }
@@ -184,11 +196,11 @@ void Device::turn() {
   constexpr int batch = 64;
   const Instant now = clock_now();
   ibsim::Data data;
-  for (int i = 0; i < batch && link_->receive(data); ++i) agents_.handle(now, data);
+  for (int i = 0; i < batch && client_->receive(data); ++i) agents_.handle(now, data);
   if (agents_.next_deadline() <= now) agents_.handle_deadline(now);
   while (stuck_ || agents_.poll_transmit(data)) {
     if (stuck_) data = *std::exchange(stuck_, std::nullopt);
-    if (link_->send(data)) continue;
+    if (client_->send(data)) continue;
     if (errno == EAGAIN || errno == ENOBUFS) stuck_ = data;
     break;
   }
@@ -198,9 +210,9 @@ void Device::turn() {
 /// A descriptor is readable as long as there is something to read.
 void Device::show(int fd, Umad& umad) {
   const bool has = !umad.file.queue.empty();
-  if (has && umad.shown == 0) ring(fd);
-  if (!has && umad.shown != 0) still(fd);
-  umad.shown = has ? 1 : 0;
+  if (has && !umad.shown) ring(fd);
+  if (!has && umad.shown) still(fd);
+  umad.shown = has;
 }
 
 int Device::open_file(bool nonblocking, bool is_sm) {
@@ -226,9 +238,9 @@ int Device::open_umad(bool nonblocking) { return open_file(nonblocking, false); 
 int Device::open_is_sm() { return open_file(true, true); }
 
 void Device::set_is_sm(bool is_sm) {
-  std::array<std::uint8_t, ibsim::control_data> data{is_sm ? std::uint8_t{1} : std::uint8_t{0}};
   const std::lock_guard control(control_mutex_);
-  if (link_ != nullptr) link_->control(ibsim::ControlType::set_is_sm, data);
+  if (client_ != nullptr)
+    static_cast<void>(client_->ask(ibsim::ControlType::set_is_sm, ibsim::data_with(std::uint32_t{is_sm})));
 }
 
 bool Device::owns(int fd) {
@@ -285,12 +297,12 @@ ssize_t Device::write(int fd, const void* octets, std::size_t size) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(fd);
   if (found == files_.end()) return errno = EBADF, -1;
-  if (link_ == nullptr) return errno = ENODEV, -1;
+  if (client_ == nullptr) return errno = ENODEV, -1;
   if (const int wrong = agents_.write(clock_now(), found->second->file, header, mad); wrong != 0)
     return errno = wrong, -1;
   ibsim::Data data;
   while (!stuck_ && agents_.poll_transmit(data))
-    if (!link_->send(data)) stuck_ = data;
+    if (!client_->send(data)) stuck_ = data;
   ring(wake_);  // its deadline may be the first one
   return static_cast<ssize_t>(size);
 }

@@ -49,7 +49,7 @@ class Device {
   struct Umad {
     File file;
     bool is_sm = false, nonblocking = false;
-    std::size_t shown = 0;  ///< whether the descriptor is readable
+    bool shown = false;  ///< whether the descriptor is readable
   };
   static Device* make();
   int open_file(bool nonblocking, bool is_sm);
@@ -62,7 +62,7 @@ class Device {
   void tell_classes();
 
   // Set before others see the device; null from the end on. Taken away under both mutexes, so that either one keeps them.
-  std::unique_ptr<Link> link_;
+  std::unique_ptr<ibsim::Client> client_;
   std::unique_ptr<Sysfs> sysfs_;
   std::mutex control_mutex_;  // one question at a time; taken before mutex_
   std::mutex mutex_;          // of all that follows; never held in a call that waits

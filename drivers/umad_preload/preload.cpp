@@ -72,9 +72,11 @@ bool open_device(const char* path, int flags, int& fd) {
   return true;
 }
 
-int open_by(Open* really, const char* path, int flags, mode_t mode) {
+/// `rest`: the mode, if the flags say that there is one.
+int open_by(Open* really, const char* path, int flags, va_list rest) {
   int fd = -1;
   if (open_device(path, flags, fd)) return fd;
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
   std::string kept;
   return really(turned(path, kept), flags, mode);
 }
@@ -93,17 +95,17 @@ Device* owner(int fd) {
 PARLEY_EXPORT int open(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  const int fd = open_by(real(real_open, "open"), path, flags, rest);
   va_end(rest);
-  return open_by(real(real_open, "open"), path, flags, mode);
+  return fd;
 }
 
 PARLEY_EXPORT int open64(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  const int fd = open_by(real(real_open64, "open64"), path, flags, rest);
   va_end(rest);
-  return open_by(real(real_open64, "open64"), path, flags, mode);
+  return fd;
 }
 
 PARLEY_EXPORT int close(int fd) {

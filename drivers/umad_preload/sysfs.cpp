@@ -15,7 +15,6 @@ namespace {
 
 using wire::mad::NodeInfo;
 using wire::mad::PortInfo;
-using ControlData = std::array<std::uint8_t, ibsim::control_data>;
 
 constexpr std::string_view infiniband = "/sys/class/infiniband/", mads = "/sys/class/infiniband_mad";
 constexpr const char* device = "parley0";
@@ -73,12 +72,12 @@ std::optional<std::string> Sysfs::place_of(std::string_view path) const {
   return folder_ + std::string(path);
 }
 
-std::unique_ptr<Sysfs> Sysfs::create(const Link& link) {
+std::unique_ptr<Sysfs> Sysfs::create(const ibsim::Client& client) {
   std::error_code error;
   std::string folder = std::filesystem::temp_directory_path(error).string() + "/parley-umad-XXXXXX";
   if (error || ::mkdtemp(folder.data()) == nullptr) return nullptr;
   std::unique_ptr<Sysfs> out(new Sysfs(folder));
-  return out->fill(link) ? std::move(out) : nullptr;
+  return out->fill(client) ? std::move(out) : nullptr;
 }
 
 Sysfs::~Sysfs() {
@@ -95,12 +94,10 @@ void Sysfs::put(const std::string& path, const std::string& text) const {
   std::filesystem::rename(fresh, file, error);
 }
 
-bool Sysfs::fill(const Link& link) {
-  ControlData data{}, keys{}, vendor_data{};
-  if (!link.control(ibsim::ControlType::node_info, data)) return false;
-  const NodeInfo node = *NodeInfo::parse(data);
-  if (!link.control(ibsim::ControlType::vendor, vendor_data) || !link.control(ibsim::ControlType::p_keys, keys))
-    return false;
+bool Sysfs::fill(const ibsim::Client& client) {
+  const auto info = client.ask(ibsim::ControlType::node_info), keys = client.ask(ibsim::ControlType::p_keys);
+  if (!info || !keys) return false;
+  const NodeInfo node = *NodeInfo::parse(*info);
   const std::string of_device = fmt::format("{}{}/", infiniband, device);
   const unsigned number = node.get(NodeInfo::local_port_num);
   port_ = fmt::format("{}ports/{}/", of_device, number);
@@ -110,10 +107,10 @@ bool Sysfs::fill(const Link& link) {
   put(of_device + "fw_ver", "1");
   put(of_device + "hw_rev", fmt::format("{:x}", node.get(NodeInfo::revision)));
   put(of_device + "hca_type", "simulator");
-  put(of_device + "node_guid", grouped(ConstBytes(data).subspan(12, 8)));
-  put(of_device + "sys_image_guid", grouped(ConstBytes(data).subspan(4, 8)));
-  for (std::size_t i = 0; i < keys.size() / 2; ++i)
-    put(fmt::format("{}pkeys/{}", port_, i), fmt::format("0x{:02x}{:02x}", keys[2 * i], keys[2 * i + 1]));
+  put(of_device + "node_guid", grouped(ConstBytes(*info).subspan(12, 8)));
+  put(of_device + "sys_image_guid", grouped(ConstBytes(*info).subspan(4, 8)));
+  for (std::size_t i = 0; i < keys->size() / 2; ++i)
+    put(fmt::format("{}pkeys/{}", port_, i), fmt::format("0x{:02x}{:02x}", (*keys)[2 * i], (*keys)[2 * i + 1]));
   put(port_ + "link_layer", "InfiniBand");
   const std::string of_mads(mads);
   put(of_mads + "/abi_version", "5");
@@ -121,14 +118,14 @@ bool Sysfs::fill(const Link& link) {
     put(fmt::format("{}/{}/ibdev", of_mads, kind), device);
     put(fmt::format("{}/{}/port", of_mads, kind), fmt::format("{}", number));
   }
-  refresh(link);
+  refresh(client);
   return true;
 }
 
-void Sysfs::refresh(const Link& link) const {
-  ControlData data{}, gid{};
-  if (!link.control(ibsim::ControlType::port_info, data) || !link.control(ibsim::ControlType::gid, gid)) return;
-  const PortInfo info = *PortInfo::parse(data);
+void Sysfs::refresh(const ibsim::Client& client) const {
+  const auto data = client.ask(ibsim::ControlType::port_info), gid = client.ask(ibsim::ControlType::gid);
+  if (!data || !gid) return;
+  const PortInfo info = *PortInfo::parse(*data);
   put(port_ + "lid", fmt::format("{:#x}", info.get(PortInfo::lid)));
   put(port_ + "lid_mask_count", fmt::format("{}", info.get(PortInfo::lmc)));
   put(port_ + "sm_lid", fmt::format("{:#x}", info.get(PortInfo::master_sm_lid)));
@@ -137,7 +134,7 @@ void Sysfs::refresh(const Link& link) const {
   put(port_ + "phys_state", physical_text(info));
   put(port_ + "rate", rate_text(info));
   put(port_ + "cap_mask", fmt::format("{:#010x}", info.get(PortInfo::capability_mask)));
-  put(port_ + "gids/0", grouped(ConstBytes(gid).subspan(0, 16)));
+  put(port_ + "gids/0", grouped(ConstBytes(*gid).subspan(0, 16)));
 }
 
 }  // namespace parley::umad

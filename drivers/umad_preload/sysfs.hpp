@@ -5,14 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "drivers/umad_preload/link.hpp"
+#include "drivers/ibsim/client.hpp"
 
 namespace parley::umad {
 
 class Sysfs {
  public:
   /// Asks the server what the port is. Null: it does not say, or no folder can be made.
-  static std::unique_ptr<Sysfs> create(const Link& link);
+  static std::unique_ptr<Sysfs> create(const ibsim::Client& client);
   ~Sysfs();
   Sysfs(const Sysfs&) = delete;
   Sysfs& operator=(const Sysfs&) = delete;
@@ -21,11 +21,11 @@ class Sysfs {
   std::optional<std::string> place_of(std::string_view path) const;
   static bool is_ours(std::string_view path);
   /// LID, state and what else subnet managers change.
-  void refresh(const Link& link) const;
+  void refresh(const ibsim::Client& client) const;
 
  private:
   explicit Sysfs(std::string folder) : folder_(std::move(folder)) {}
-  bool fill(const Link& link);
+  bool fill(const ibsim::Client& client);
   void put(const std::string& path, const std::string& text) const;
 
   std::string folder_, port_;

@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::uint16_t unknown = 0xFFFE, no_way = 0xFFFF, on_the_way = 0xFFFD;
 
+void note(RouteReport& report, std::string wrong) {
+  if (report.wrong.size() < RouteReport::wrong_max) report.wrong.push_back(std::move(wrong));
+}
+
 /// All ways to one LID, each switch looked at once.
 class Ways {
  public:
@@ -56,15 +60,13 @@ class Ways {
  private:
   const std::string& name_of(std::uint32_t node) const { return state_.nodes()[node].plan->name; }
   void complain(const std::string& what) {
-    if (report_.wrong.size() < RouteReport::wrong_max)
-      report_.wrong.push_back(fmt::format("the way to {} (LID {}) {}", name_of(state_.port(target_).node), lid_, what));
+    note(report_, fmt::format("the way to {} (LID {}) {}", name_of(state_.port(target_).node), lid_, what));
   }
   /// `next`: the switch that follows. Without one the way ends here: the links that are left, or no_way.
   std::uint16_t step(std::uint32_t index, std::uint32_t& next) {
     const Node& node = state_.nodes()[index];
     if (state_.port(target_).node == index) return 0;
-    const bool known = lid_ < node.linear_fdb.size() && lid_ <= node.switch_info.get(SwitchInfo::linear_fdb_top);
-    const unsigned number = known ? node.linear_fdb[lid_] : 255U;
+    const unsigned number = node.out_port(lid_);
     const std::uint32_t port = number == 0 ? nowhere : state_.port_of(index, number);
     if (port == nowhere) {
       complain(fmt::format("ends at {}, which has port {} for it", name_of(index), number));
@@ -103,10 +105,6 @@ std::uint32_t leaf_of(const State& state, std::uint32_t host) {
 bool has_neighbour(const State& state, std::uint32_t target) {
   const std::uint32_t peer = state.port(target).peer;
   return peer != nowhere && !state.node_of(state.port(peer)).is_switch() && state.carries(peer, true);
-}
-
-void note(RouteReport& report, std::string wrong) {
-  if (report.wrong.size() < RouteReport::wrong_max) report.wrong.push_back(std::move(wrong));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
+#include "sim/scenario/scenario_value.hpp"
 #include "wire/mad/rpc.hpp"
 
 namespace parley::sim::subnet {
@@ -25,24 +26,6 @@ Words take_word(Words& text) {
   text.remove_prefix(word.size());
   while (text.starts_with(' ')) text.remove_prefix(1);
   return word;
-}
-
-/// A decimal as a number of parts of which `in` are 1: "1.5" in thousandths is 1500.
-std::optional<std::uint64_t> decimal(Words text, std::uint64_t in) {
-  std::uint64_t whole = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
-  if (error != std::errc() || whole > 1'000'000'000) return std::nullopt;
-  std::uint64_t value = whole * in;
-  Words rest = text.substr(static_cast<std::size_t>(end - text.data()));
-  if (rest.empty()) return value;
-  if (rest.front() != '.' || rest.size() == 1) return std::nullopt;
-  rest.remove_prefix(1);
-  for (const char digit : rest) {
-    if (digit < '0' || digit > '9') return std::nullopt;
-    in /= 10;
-    value += in * static_cast<std::uint64_t>(digit - '0');
-  }
-  return value;
 }
 
 /// "3rd"
@@ -207,24 +190,17 @@ Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule&
 }  // namespace
 
 Said<Ratio> parse_percentage(Words text) {
-  constexpr std::uint64_t in = 1'000'000;
-  const bool percent = text.ends_with('%');
-  if (percent) text.remove_suffix(1);
-  const auto value = decimal(text, in / 100);
-  if (!value || *value > in || (!percent && *value != 0))
+  const auto ratio = parse_ratio(text);
+  if (!ratio || (ratio->of != 0 && !text.ends_with('%')))
     return misread(fmt::format("'{}' is no percentage: write 1%", shown(text)));
-  return Ratio{static_cast<std::uint32_t>(*value), static_cast<std::uint32_t>(in)};
+  return *ratio;
 }
 
 Said<Duration> parse_span(Words text) {
-  constexpr std::pair<Words, std::uint64_t> units[] = {
-      {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
-  for (const auto& [unit, worth] : units)
-    if (text.ends_with(unit))
-      if (const auto value = decimal(text.substr(0, text.size() - unit.size()), worth);
-          value && *value < 1'000'000'000'000'000)
-        return Duration(static_cast<std::int64_t>(*value));
-  return misread(fmt::format("'{}' is no time: write 20ms or 1.5s", shown(text)));
+  constexpr Duration limit = std::chrono::seconds(1'000'000);
+  const auto time = parse_time(text);
+  if (!time || *time >= limit) return misread(fmt::format("'{}' is no time: write 20ms or 1.5s", shown(text)));
+  return *time;
 }
 
 Said<FaultRule> parse_fault(Words text, const State& state) {

@@ -44,18 +44,17 @@ bool take_quoted(Words& text, std::string& value) {
   return true;
 }
 
-/// The number behind the last `word` of a comment that is not in quotes: "lid 5".
+/// The number behind the first `word` of a comment that is not in quotes: "lid 5".
 bool find_number(Words comment, Words word, std::uint64_t& value) {
-  bool quoted = false, found = false;
+  bool quoted = false;
   for (std::size_t i = 0; i < comment.size(); ++i) {
     if (comment[i] == '"') quoted = !quoted;
     if (quoted || !comment.substr(i).starts_with(word) || (i > 0 && !is_blank(comment[i - 1]))) continue;
     Words rest = comment.substr(i + word.size());
     skip_blanks(rest);
-    found = take_number(rest, value) || found;
-    return found;
+    return take_number(rest, value);
   }
-  return found;
+  return false;
 }
 
 struct LinkSpeed {
@@ -85,7 +84,7 @@ Taken take_rate(Words comment, PlanPort& port) {
   for (const LinkSpeed& row : link_speeds)
     if (row.text == rest) speed = &row;
   if (width == nullptr || speed == nullptr)
-    return wrong(fmt::format("'{}' is no width and speed of a link", printable(std::string(word), false)));
+    return wrong(fmt::format("'{}' is no width and speed of a link", printable(word, false)));
   port.widths = width->widths;
   port.speeds = speed->speeds;
   port.speeds_ext = speed->speeds_ext;
@@ -157,8 +156,7 @@ Taken PlanReader::take_line(Words line) {
       return take_node(line.substr(word.size()), type);
   const std::size_t sign = line.find_first_of("=+");
   if (sign == line.npos)
-    return wrong(fmt::format("'{}' begins no node, port, assignment or comment",
-                             printable(std::string(line.substr(0, 40)), false)));
+    return wrong(fmt::format("'{}' begins no node, port, assignment or comment", printable(line.substr(0, 40), false)));
   return take_assignment(line.substr(0, sign), line.substr(sign + 1));
 }
 
@@ -166,7 +164,7 @@ Taken PlanReader::take_assignment(Words name, Words value) {
   while (!name.empty() && is_blank(name.back())) name.remove_suffix(1);
   skip_blanks(value);
   std::uint64_t number = 0;
-  if (!take_number(value, number)) return wrong(fmt::format("{} has no number", printable(std::string(name), false)));
+  if (!take_number(value, number)) return wrong(fmt::format("{} has no number", printable(name, false)));
   const auto guid_of = [&](NodeType type) -> Taken {
     next_guid_[static_cast<unsigned>(type)] = number;
     return {};
@@ -180,7 +178,7 @@ Taken PlanReader::take_assignment(Words name, Words value) {
   if (name == "width" && number >= 1 && number <= 31) return fresh_.widths = static_cast<std::uint8_t>(number), Taken();
   if (name == "speed" && number >= 1 && number <= 7) return fresh_.speeds = static_cast<std::uint8_t>(number), Taken();
   if (name == "extspeed" && number <= 15) return fresh_.speeds_ext = static_cast<std::uint8_t>(number), Taken();
-  return wrong(fmt::format("'{}' cannot be set to {}", printable(std::string(name), false), number));
+  return wrong(fmt::format("'{}' cannot be set to {}", printable(name, false), number));
 }
 
 Taken PlanReader::take_node(Words line, NodeType type) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "sim/subnet/sma.hpp"
+#include "sim/subnet/sma_impl.hpp"
 #include "wire/mad/pm.hpp"
 
 namespace parley::sim::subnet {
@@ -64,15 +64,12 @@ T capped(std::uint64_t value, T limit) {
 }
 
 void put_counters(MutBytes data, const Counts& counts) {
-  PortCounters out = *PortCounters::parse(data);
+  PortCounters out;
+  copy_members(out, *PortCounters::parse(data), PortCounters::port_select, PortCounters::counter_select);
   const auto put16 = [&](auto member, std::uint64_t value) { out.set(member, capped<std::uint16_t>(value, 0xFFFF)); };
   const auto put32 = [&](auto member, std::uint64_t value) {
     out.set(member, capped<std::uint32_t>(value, 0xFFFFFFFF));
   };
-  const std::uint8_t select = out.get(PortCounters::port_select);
-  const std::uint16_t counters = out.get(PortCounters::counter_select);
-  out = PortCounters{};
-  out.set(PortCounters::port_select, select).set(PortCounters::counter_select, counters);
   out.set(PortCounters::link_downed_counter, capped<std::uint8_t>(counts.link_downed, 0xFF));
   out.set(PortCounters::link_error_recovery_counter, capped<std::uint8_t>(counts.link_recovered, 0xFF));
   put16(PortCounters::port_rcv_errors, counts.rcv_errors);
@@ -83,23 +80,20 @@ void put_counters(MutBytes data, const Counts& counts) {
   put32(PortCounters::port_rcv_data, counts.traffic[1]);
   put32(PortCounters::port_xmit_pkts, counts.traffic[2]);
   put32(PortCounters::port_rcv_pkts, counts.traffic[3]);
-  std::fill(data.begin(), data.end(), std::uint8_t{0});
-  out.emit(data);
+  put(data, out);
 }
 
 void put_extended(MutBytes data, const Counts& counts) {
-  const PortCountersExtended asked = *PortCountersExtended::parse(data);
   PortCountersExtended out;
-  out.set(PortCountersExtended::port_select, asked.get(PortCountersExtended::port_select));
-  out.set(PortCountersExtended::counter_select, asked.get(PortCountersExtended::counter_select));
+  copy_members(out, *PortCountersExtended::parse(data), PortCountersExtended::port_select,
+               PortCountersExtended::counter_select);
   out.set(PortCountersExtended::port_xmit_data, counts.traffic[0])
       .set(PortCountersExtended::port_rcv_data, counts.traffic[1]);
   out.set(PortCountersExtended::port_xmit_pkts, counts.traffic[2])
       .set(PortCountersExtended::port_rcv_pkts, counts.traffic[3]);
   out.set(PortCountersExtended::port_unicast_xmit_pkts, counts.traffic[2]);
   out.set(PortCountersExtended::port_unicast_rcv_pkts, counts.traffic[3]);
-  std::fill(data.begin(), data.end(), std::uint8_t{0});
-  out.emit(data);
+  put(data, out);
 }
 
 /// A request with PortSelect: one port, or all of a switch's together.
@@ -129,8 +123,7 @@ std::uint16_t answer_class_port_info(const State& state, const AgentRequest& req
   info.set(ClassPortInfo::base_version, 1).set(ClassPortInfo::class_version, 1).set(ClassPortInfo::resp_time_value, 18);
   info.set(ClassPortInfo::capability_mask,
            state.node_of(state.port(request.port)).is_switch() ? all_port_select | extended_width : extended_width);
-  std::fill(data.begin(), data.end(), std::uint8_t{0});
-  info.emit(data);
+  put(data, info);
   return 0;
 }
 

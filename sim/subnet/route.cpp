@@ -40,8 +40,8 @@ std::uint32_t walk_by_lid(State& state, std::uint32_t port, std::uint16_t lid, b
       add_one(state.errors(at).rcv_errors);
       return nowhere;
     }
-    const bool known = lid <= node.switch_info.get(SwitchInfo::linear_fdb_top) && lid < node.linear_fdb.size();
-    const std::uint32_t out = known && node.linear_fdb[lid] != 0 ? state.port_of(index, node.linear_fdb[lid]) : nowhere;
+    const unsigned number = node.out_port(lid);
+    const std::uint32_t out = number == 0 ? nowhere : state.port_of(index, number);
     if (out == nowhere) {
       add_one(state.errors(at).relay_errors);
       return nowhere;

@@ -9,12 +9,6 @@ namespace {
 
 using namespace wire::mad;
 
-template <class Info>
-void put(MutBytes data, const Info& info) {
-  std::fill(data.begin(), data.end(), std::uint8_t{0});
-  info.emit(data);
-}
-
 std::uint16_t answer_node_info(const State& state, const AgentRequest& request, MutBytes data) {
   if (request.set) return status_unsupported_attribute;
   const Port& port = state.port(request.port);

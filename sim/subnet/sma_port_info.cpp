@@ -42,22 +42,21 @@ bool is_valid(const State& state, std::uint32_t index, const PortInfo& asked) {
 
 /// Members that only the port has by which a node is reached; those of a switch's other ports stay as they are.
 void set_end(PortInfo& info, const PortInfo& asked) {
-  const auto take = [&](auto... members) { (info.set(members, asked.get(members)), ...); };
-  take(PortInfo::m_key, PortInfo::gid_prefix, PortInfo::lid, PortInfo::master_sm_lid, PortInfo::m_key_lease_period,
-       PortInfo::m_key_protect_bits, PortInfo::lmc, PortInfo::master_sm_sl, PortInfo::subnet_time_out,
-       PortInfo::multicast_p_key_trap_suppression_enabled);
+  copy_members(info, asked, PortInfo::m_key, PortInfo::gid_prefix, PortInfo::lid, PortInfo::master_sm_lid,
+               PortInfo::m_key_lease_period, PortInfo::m_key_protect_bits, PortInfo::lmc, PortInfo::master_sm_sl,
+               PortInfo::subnet_time_out, PortInfo::multicast_p_key_trap_suppression_enabled);
   if (asked.get(PortInfo::m_key_violations) == 0) info.set(PortInfo::m_key_violations, 0);
 }
 
 void set_link(PortInfo& info, const PortInfo& asked) {
-  const auto take = [&](auto... members) { (info.set(members, asked.get(members)), ...); };
   // Zero leaves these as they are.
   const auto take_given = [&](auto member) {
     if (asked.get(member) != decltype(asked.get(member)){}) info.set(member, asked.get(member));
   };
-  take(PortInfo::vl_high_limit, PortInfo::vl_stall_count, PortInfo::hoq_life, PortInfo::partition_enforcement_inbound,
-       PortInfo::partition_enforcement_outbound, PortInfo::filter_raw_inbound, PortInfo::filter_raw_outbound,
-       PortInfo::local_phy_errors, PortInfo::overrun_errors);
+  copy_members(info, asked, PortInfo::vl_high_limit, PortInfo::vl_stall_count, PortInfo::hoq_life,
+               PortInfo::partition_enforcement_inbound, PortInfo::partition_enforcement_outbound,
+               PortInfo::filter_raw_inbound, PortInfo::filter_raw_outbound, PortInfo::local_phy_errors,
+               PortInfo::overrun_errors);
   take_given(PortInfo::link_down_default_state);
   take_given(PortInfo::neighbor_mtu);
   take_given(PortInfo::operational_vls);

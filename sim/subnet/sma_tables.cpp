@@ -35,15 +35,14 @@ std::uint16_t answer_switch_info(State& state, const AgentRequest& request, MutB
   if (request.set) {
     const SwitchInfo asked = *SwitchInfo::parse(data);
     if (asked.get(SwitchInfo::linear_fdb_top) >= linear_fdb_cap) return status_invalid;
-    const auto take = [&](auto... members) { (info.set(members, asked.get(members)), ...); };
-    take(SwitchInfo::linear_fdb_top, SwitchInfo::default_port, SwitchInfo::default_multicast_primary_port,
-         SwitchInfo::default_multicast_not_primary_port, SwitchInfo::life_time_value, SwitchInfo::multicast_fdb_top);
+    copy_members(info, asked, SwitchInfo::linear_fdb_top, SwitchInfo::default_port,
+                 SwitchInfo::default_multicast_primary_port, SwitchInfo::default_multicast_not_primary_port,
+                 SwitchInfo::life_time_value, SwitchInfo::multicast_fdb_top);
     if (asked.get(SwitchInfo::port_state_change)) node.port_state_change = false;  // IBA §14.2.5.4: a one clears it
   }
   SwitchInfo out = info;
   out.set(SwitchInfo::port_state_change, node.port_state_change);
-  std::fill(data.begin(), data.end(), std::uint8_t{0});
-  out.emit(data);
+  put(data, out);
   return 0;
 }
 

@@ -145,7 +145,7 @@ void State::reset_node(std::uint32_t index) {
     node.switch_info.set(SwitchInfo::inbound_enforcement_cap, true).set(SwitchInfo::outbound_enforcement_cap, true);
     node.switch_info.set(SwitchInfo::enhanced_port0, node.plan->enhanced_port0);
   }
-  const std::uint32_t end = node.first_port + node.ports + (node.is_switch() ? 1U : 0U);
+  const std::uint32_t end = node.ports_end();
   std::erase_if(tables_,
                 [&](const auto& entry) { return entry.first >> 16 >= node.first_port && entry.first >> 16 < end; });
   for (std::uint32_t port = node.first_port; port < end; ++port) set_up_port(port);

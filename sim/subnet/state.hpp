@@ -59,6 +59,13 @@ struct Node {
 
   bool is_switch() const { return type == NodeType::switch_; }
   std::uint8_t first_number() const { return is_switch() ? 0 : 1; }
+  /// Behind its last port.
+  std::uint32_t ports_end() const { return first_port + ports + 1U - first_number(); }
+  /// The port by which packets to the LID leave a switch; 255: none.
+  std::uint8_t out_port(std::uint16_t lid) const {
+    const bool known = lid < linear_fdb.size() && lid <= switch_info.get(SwitchInfo::linear_fdb_top);
+    return known ? linear_fdb[lid] : std::uint8_t{255};
+  }
 };
 
 class State {

@@ -7,10 +7,10 @@ namespace parley::sim::subnet {
 
 namespace {
 
+using wire::mad::is_smp;
 using wire::mad::Method;
 using wire::mad::MgmtClass;
 
-constexpr auto subn = static_cast<std::uint8_t>(MgmtClass::subn);
 constexpr auto directed_subn = static_cast<std::uint8_t>(MgmtClass::subn_directed);
 constexpr auto perf = static_cast<std::uint8_t>(MgmtClass::perf);
 constexpr std::uint16_t status_bad_version = 0x04;
@@ -24,11 +24,8 @@ std::uint16_t number_at(ConstBytes mad, std::size_t octet) {
   return static_cast<std::uint16_t>(read_bits(mad, octet * 8, 16));
 }
 bool is(std::uint8_t method, Method what) { return method == static_cast<std::uint8_t>(what); }
-bool is_subn(std::uint8_t mgmt_class) { return mgmt_class == subn || mgmt_class == directed_subn; }
 
-bool wants_answer(std::uint8_t method) {
-  return (method & PARLEY_IB_MAD_RESPONSE) == 0 && !is(method, Method::trap_repress) && !is(method, Method::send);
-}
+bool wants_answer(std::uint8_t method) { return !wire::mad::is_answer(method) && !is(method, Method::send); }
 
 }  // namespace
 
@@ -64,7 +61,7 @@ std::uint32_t Subnet::carry(Request& request) {
   const PortInfo& own = state_.port(state_.end_port(port)).info;
   if (request.directed) return carry_directed(request);
   if (!has_lid(own, request.packet.slid)) request.packet.slid = own.get(PortInfo::lid);
-  return walk_by_lid(state_, port, request.packet.dlid, !is_subn(request.packet.mad[class_at]));
+  return walk_by_lid(state_, port, request.packet.dlid, !is_smp(request.packet.mad[class_at]));
 }
 
 std::uint32_t Subnet::carry_directed(Request& request) {
@@ -103,7 +100,7 @@ void Subnet::arrive(Request& request) {
     return;
   }
   request.delay = fault.delay;
-  if (is_subn(request.packet.mad[class_at]) && is(request.method, Method::trap_repress))
+  if (is_smp(request.packet.mad[class_at]) && is(request.method, Method::trap_repress))
     repress(request);
   else if (is_for_agent(request))
     answer_by_agent(request, fault.busy);
@@ -115,27 +112,26 @@ bool Subnet::is_for_agent(const Request& request) const {
   const std::uint8_t mgmt_class = request.packet.mad[class_at];
   if (request.response) return false;
   if (mgmt_class == perf) return true;
-  return is_subn(mgmt_class) && !is(request.method, Method::trap) &&
+  return is_smp(mgmt_class) && !is(request.method, Method::trap) &&
          number_at(request.packet.mad, attribute_at) != wire::mad::SmInfo::attribute;
 }
 
 /// The status of the answer, whose data it puts into the MAD.
-std::uint16_t Subnet::ask_agent(const Request& request, MutBytes mad) {
+std::uint16_t Subnet::ask_agent(const Request& request, bool key_fits, MutBytes mad) {
   const bool set = is(request.method, Method::set);
   if (mad[version_at] != 1) return status_bad_version;
   if (!set && !is(request.method, Method::get)) return status_unsupported_method;
-  AgentRequest asked{request.at, set, true, number_at(mad, attribute_at),
-                     static_cast<std::uint32_t>(read_bits(mad, modifier_at * 8, 32))};
+  const AgentRequest asked{request.at, set, key_fits, number_at(mad, attribute_at),
+                           static_cast<std::uint32_t>(read_bits(mad, modifier_at * 8, 32))};
   if (mad[class_at] == perf) return answer_perf(state_, asked, mad.subspan(data_at, 192));
-  asked.key_fits = check_m_key(state_, request.at, set, read_bits(mad, m_key_at * 8, 64)).fits;
   return answer_subn(state_, asked, mad.subspan(data_at, 64));
 }
 
 void Subnet::answer_by_agent(Request& request, bool busy) {
   wire::mad::Datagram& mad = request.packet.mad;
-  if (is_subn(mad[class_at])) {
-    const KeyCheck key =
-        check_m_key(state_, request.at, is(request.method, Method::set), read_bits(mad, m_key_at * 8, 64));
+  KeyCheck key{true, true};
+  if (is_smp(mad[class_at])) {
+    key = check_m_key(state_, request.at, is(request.method, Method::set), read_bits(mad, m_key_at * 8, 64));
     if (key.fits) leases_.erase(state_.end_port(request.at));
     if (!key.allowed) {
       note_m_key_violation(request.now, request.at);
@@ -145,7 +141,7 @@ void Subnet::answer_by_agent(Request& request, bool busy) {
   }
   const Packet asked = request.packet;
   const std::uint32_t node = state_.port(request.at).node;
-  const std::uint16_t status = busy ? PARLEY_MAD_STATUS_BUSY : ask_agent(request, mad);
+  const std::uint16_t status = busy ? PARLEY_MAD_STATUS_BUSY : ask_agent(request, key.fits, mad);
   if (busy) ++statistics_.busy;
   if (status != 0) ++statistics_.refused;
   mad[method_at] = static_cast<std::uint8_t>(Method::get_resp);
@@ -174,7 +170,7 @@ bool Subnet::way_back(Request& request) {
     const std::uint32_t at = walk_by_lid(state_, from, lid, data);
     return at != nowhere && state_.end_port(at) == state_.end_port(to);
   };
-  if (!request.directed) return reaches(request.at, request.packet.slid, client, !is_subn(mad[class_at]));
+  if (!request.directed) return reaches(request.at, request.packet.slid, client, !is_smp(mad[class_at]));
   if (number_at(mad, dr_dlid_at) != PARLEY_MAD_PERMISSIVE_LID &&
       !reaches(request.at, state_.port(state_.end_port(request.left)).info.get(PortInfo::lid), request.left, false))
     return false;
@@ -208,7 +204,7 @@ const Subnet::Client* Subnet::find_receiver(std::uint32_t port, const Request& r
     const std::size_t id = number_at(mad, tid_at);
     return id < clients_.size() && is_here(clients_[id]) ? &clients_[id] : nullptr;
   }
-  const bool managers_only = is_subn(mgmt_class) || mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_adm);
+  const bool managers_only = is_smp(mgmt_class) || mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_adm);
   const Client* best = nullptr;
   unsigned best_rank = 0;
   for (const Client& client : clients_) {

@@ -121,7 +121,7 @@ class Subnet {
   void arrive(Request& request);
   bool is_for_agent(const Request& request) const;
   void answer_by_agent(Request& request, bool busy);
-  std::uint16_t ask_agent(const Request& request, MutBytes mad);
+  std::uint16_t ask_agent(const Request& request, bool key_fits, MutBytes mad);
   bool way_back(Request& request);
   void forward(Request& request);
   void repress(const Request& request);

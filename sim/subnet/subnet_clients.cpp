@@ -16,7 +16,7 @@ namespace capability = wire::mad::port_capability;
 std::uint32_t usual_port(const State& state, std::uint32_t node) {
   const Node& at = state.nodes()[node];
   if (at.is_switch()) return at.first_port;
-  for (std::uint32_t port = at.first_port; port < at.first_port + at.ports; ++port)
+  for (std::uint32_t port = at.first_port; port < at.ports_end(); ++port)
     if (state.port(port).peer != nowhere) return port;
   return at.first_port;
 }

@@ -172,7 +172,7 @@ void Subnet::apply(Instant now, FaultRule& rule) {
 void Subnet::reset(Instant now, std::uint32_t node) {
   const Node& at = state_.nodes()[node];
   state_.reset_node(node);
-  const std::uint32_t end = at.first_port + at.ports + (at.is_switch() ? 1U : 0U);
+  const std::uint32_t end = at.ports_end();
   std::erase_if(traps_,
                 [&](const auto& entry) { return entry.second.node >= at.first_port && entry.second.node < end; });
   leases_.erase(leases_.lower_bound(at.first_port), leases_.lower_bound(end));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley fabric`: a simulated InfiniBand subnet for the programs of this machine.
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "base/escape.hpp"
 #include "base/text.hpp"
+#include "drivers/ibsim/client.hpp"
 #include "tools/command.hpp"
 #include "tools/fabric/server.hpp"
 #include "tools/fabric/tell.hpp"
@@ -31,9 +31,7 @@ struct FabricArgs {
 };
 
 std::string name_of(const FabricArgs& args) {
-  if (!args.name.empty()) return args.name;
-  const char* const name = std::getenv("IBSIM_SOCKNAME");
-  return name == nullptr || *name == 0 ? ibsim::usual_name : name;
+  return args.name.empty() ? ibsim::environment_options().name : args.name;
 }
 
 int write_out(const FabricArgs& args, const sim::subnet::Plan& plan, Output& out) {

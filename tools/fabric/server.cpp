@@ -12,6 +12,7 @@
 
 #include "base/escape.hpp"
 #include "base/text.hpp"
+#include "drivers/ibsim/socket.hpp"
 
 namespace parley::tools {
 
@@ -39,8 +40,7 @@ int bound_socket(const std::string& name, bool credentials) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   const int on = credentials ? 1 : 0;
   if (fd >= 0) ::setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-  const auto [address, length] = ibsim_address(name);
-  if (fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0) return fd;
+  if (fd >= 0 && ibsim::bind_to(fd, name)) return fd;
   const int wrong = errno;
   if (fd >= 0) ::close(fd);
   errno = wrong;
@@ -62,6 +62,7 @@ sim::subnet::Packet packet_of(const Data& data) {
           .mad = data.mad};
 }
 
+static_assert(ibsim::status_undeliverable == sim::subnet::status_undeliverable);
 Data data_of(const sim::subnet::Packet& packet) {
   Data out{};
   write_bits(out.dlid, 0, 16, packet.dlid);
@@ -69,25 +70,16 @@ Data data_of(const sim::subnet::Packet& packet) {
   write_bits(out.dqp, 0, 32, packet.dqp);
   write_bits(out.sqp, 0, 32, packet.sqp);
   write_bits(out.status, 0, 32, packet.status);
-  write_bits(out.length, 0, 64, packet.mad.size());
   out.mad = packet.mad;
   return out;
 }
 
 }  // namespace
 
-std::pair<sockaddr_un, socklen_t> ibsim_address(const std::string& name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::size_t length = std::min(name.size(), sizeof(address.sun_path) - 2);
-  std::memcpy(address.sun_path + 1, name.data(), length);
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + 2)};
-}
-
 Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet, const std::string& name,
                                                      Output& out) {
   if (name.empty() || name.size() > 64) return complain(Exit::usage, "a name of sockets has 1 to 64 octets");
-  const int control = bound_socket(name + ":ctl", true);
+  const int control = bound_socket(ibsim::control_name(name), true);
   if (control < 0)
     return complain(
         Exit::environment,
@@ -116,8 +108,8 @@ FabricServer::FabricServer(sim::subnet::Subnet& subnet, std::string name, Output
 FabricServer::~FabricServer() = default;
 
 void FabricServer::turn(Duration wait) {
-  const Instant next = subnet_.next_deadline();
-  if (next != never) wait = next <= now() ? Duration::zero() : std::min(next - now(), wait);
+  const Instant next = subnet_.next_deadline(), begin = now();
+  if (next != never) wait = next <= begin ? Duration::zero() : std::min(next - begin, wait);
   std::array<epoll_event, 64> events{};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait);
   const int ready =
@@ -247,7 +239,6 @@ void FabricServer::end(ClientId id, bool died) {
                {"state", died ? "gone" : "left"},
                {"dropped", client.dropped}});
   clients_[id].reset();
-  ++free_;
   subnet_.detach(now(), id);
 }
 
@@ -283,7 +274,7 @@ void FabricServer::read_control() {
 }
 
 void FabricServer::answer_control(Control& control, const Sender& sender) {
-  const auto type = static_cast<ControlType>(control.type);
+  const ControlType type = control.type;
   bool good = false;
   if (type == ControlType::connect) {
     good = connect(control, sender);
@@ -297,15 +288,14 @@ void FabricServer::answer_control(Control& control, const Sender& sender) {
     else
       good = type == ControlType::receive ? receive(control, id) : tell(control, id, type);
   }
-  if (!good) control.type = static_cast<std::uint32_t>(ControlType::error);
+  if (!good) control.type = ControlType::error;
   ::sendto(control_.fd, &control, sizeof(control), MSG_DONTWAIT | MSG_NOSIGNAL,
            reinterpret_cast<const sockaddr*>(&sender.address), sender.length);
 }
 
 bool FabricServer::connect(Control& control, const Sender& sender) {
-  ibsim::Connect asked{};
-  std::memcpy(&asked, control.data.data(), sizeof(asked));
-  const std::string node(asked.node.data(), strnlen(asked.node.data(), asked.node.size()));
+  auto asked = ibsim::message_in<ibsim::Connect>(control.data);
+  const std::string node(ibsim::text_in(asked.node));
   for (std::size_t id = 0; id < clients_.size(); ++id)  // what had that name has ended, or could not be told apart
     if (clients_[id] != nullptr && clients_[id]->id == asked.id) end(static_cast<ClientId>(id), true);
   const auto refuse = [&](const std::string& why) {
@@ -317,10 +307,9 @@ bool FabricServer::connect(Control& control, const Sender& sender) {
   if (!id) return refuse(id.error());
   const int process =
       sender.pid == 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(sender.pid), 0U));
-  const int fd = bound_socket(fmt::format("{}:out{}", name_, *id), false);
+  const int fd = bound_socket(ibsim::server_data_name(name_, *id), false);
   auto client = std::make_unique<Client>(fd, process);
-  const auto [address, length] = ibsim_address(fmt::format("{}:in{}", name_, asked.id));
-  if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+  if (fd < 0 || !ibsim::connect_to(fd, ibsim::client_data_name(name_, asked.id)) ||
       !watch(epoll_.fd, EPOLL_CTL_ADD, fd, Watch::client, *id, EPOLLIN)) {
     const std::string why = std::strerror(errno);
     subnet_.detach(now(), *id);
@@ -331,13 +320,12 @@ bool FabricServer::connect(Control& control, const Sender& sender) {
   client->id = asked.id;
   client->pid = sender.pid;
   client->node = printable(at.plan->name, false);
-  if (clients_.size() <= *id)
-    clients_.resize(*id + 1U);
-  else
-    --free_;
+  if (clients_.size() <= *id) clients_.resize(*id + 1U);
   clients_[*id] = std::move(client);
   ++statistics_.clients;
-  statistics_.clients_most = std::max<std::uint64_t>(statistics_.clients_most, clients());
+  const auto now_there =
+      clients_.size() - static_cast<std::size_t>(std::count(clients_.begin(), clients_.end(), nullptr));
+  statistics_.clients_most = std::max<std::uint64_t>(statistics_.clients_most, now_there);
   out_.text(fmt::format("client {} at {}, process {}", *id, clients_[*id]->node, sender.pid));
   out_.object({{"event", "client"},
                {"client", *id},
@@ -347,13 +335,12 @@ bool FabricServer::connect(Control& control, const Sender& sender) {
   asked.id = *id;
   asked.node = {};
   std::copy_n(at.plan->name.begin(), std::min(at.plan->name.size(), asked.node.size() - 1), asked.node.begin());
-  std::memcpy(control.data.data(), &asked, sizeof(asked));
+  control.data = ibsim::data_with(asked);
   return true;
 }
 
 bool FabricServer::receive(const Control& control, ClientId client) {
-  ibsim::Receive asked{};
-  std::memcpy(&asked, control.data.data(), sizeof(asked));
+  const auto asked = ibsim::message_in<ibsim::Receive>(control.data);
   subnet_.set_own_timers(client, asked.own_timers != 0);
   for (std::size_t n = 0; n < 256; ++n)
     if ((asked.classes[n / 8] >> n % 8 & 1) != 0) subnet_.set_receives(client, static_cast<std::uint8_t>(n));

@@ -9,7 +9,7 @@
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
-#include "drivers/umad_preload/ibsim_protocol.hpp"
+#include "drivers/ibsim/protocol.hpp"
 #include "sim/subnet/subnet.hpp"
 #include "tools/options.hpp"
 
@@ -35,7 +35,6 @@ class FabricServer {
   /// One turn, waiting at most so long.
   void turn(Duration wait);
   const ServerStatistics& statistics() const { return statistics_; }
-  std::size_t clients() const { return clients_.size() - free_; }
 
  private:
   struct Client {
@@ -78,7 +77,6 @@ class FabricServer {
   Output& out_;
   asio_driver::Descriptor epoll_, control_;
   std::vector<std::unique_ptr<Client>> clients_;  // by ClientId; null: none
-  std::size_t free_ = 0;                          // of those, nulls
   struct Batch {
     std::vector<iovec> parts;
     std::vector<mmsghdr> messages;
@@ -88,8 +86,5 @@ class FabricServer {
   std::vector<sim::subnet::ClientId> dirty_;
   ServerStatistics statistics_;
 };
-
-/// The address of an abstract socket as ibsim names it: the zero behind the name counts.
-std::pair<sockaddr_un, socklen_t> ibsim_address(const std::string& name);
 
 }  // namespace parley::tools

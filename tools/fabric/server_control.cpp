@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What a client is told of the port that it is at, and commands.
-#include <cstring>
-
 #include <fmt/format.h>
 
 #include "sim/subnet/sma.hpp"
@@ -11,10 +9,8 @@ namespace parley::tools {
 
 namespace {
 
-using ibsim::ControlType;
+using ibsim::ControlData, ibsim::ControlType;
 using namespace sim::subnet;
-
-using ControlData = std::array<std::uint8_t, ibsim::control_data>;
 
 /// An attribute as the node's agent gives it.
 bool get(State& state, std::uint32_t port, std::uint16_t attribute, std::uint32_t modifier, ControlData& out) {
@@ -31,19 +27,11 @@ bool FabricServer::tell(ibsim::Control& control, ClientId client, ControlType ty
   ControlData& data = control.data;
   const std::uint8_t asked = data[0];
   switch (type) {
-    case ControlType::port: {
-      const std::uint16_t lid = at.info.get(PortInfo::lid);
-      data = {};
-      std::memcpy(data.data(), &lid, sizeof(lid));
+    case ControlType::port:
+      data = ibsim::data_with(at.info.get(PortInfo::lid));
       data[2] = static_cast<std::uint8_t>(at.info.get(PortInfo::port_state));
       return true;
-    }
-    case ControlType::vendor: {
-      const ibsim::Vendor vendor{plan.vendor, plan.device, 0xA1, 0, 1};
-      data = {};
-      std::memcpy(data.data(), &vendor, sizeof(vendor));
-      return true;
-    }
+    case ControlType::vendor: data = ibsim::data_with(ibsim::Vendor{plan.vendor, plan.device, 0xA1, 0, 1}); return true;
     case ControlType::gid:
       data = {};
       write_bits(data, 0, 64, at.info.get(PortInfo::gid_prefix));
@@ -57,19 +45,15 @@ bool FabricServer::tell(ibsim::Control& control, ClientId client, ControlType ty
     case ControlType::port_info:
       return get(state, port, PortInfo::attribute, state.port_of(at.node, asked) == nowhere ? at.number : asked, data);
     case ControlType::p_keys: return get(state, port, wire::mad::PKeyTable::attribute, 0, data);
-    case ControlType::set_is_sm: {
-      std::uint32_t is_sm = 0;
-      std::memcpy(&is_sm, data.data(), sizeof(is_sm));
-      subnet_.set_is_sm(now(), client, is_sm != 0);
+    case ControlType::set_is_sm:
+      subnet_.set_is_sm(now(), client, ibsim::message_in<std::uint32_t>(data) != 0);
       return true;
-    }
     default: return false;
   }
 }
 
 bool FabricServer::command(ibsim::Control& control) {
-  const auto* const begin = reinterpret_cast<const char*>(control.data.data());
-  const std::string_view text(begin, strnlen(begin, control.data.size()));
+  const std::string_view text = ibsim::text_in(control.data);
   std::string answer = "done";
   bool good = true;
   if (text == "check-routes") {

@@ -25,9 +25,7 @@ struct Opened {
 
 /// "name", "name/node".
 Or<Opened> open_ibsim(std::string_view where) {
-  mad_driver::IbsimOptions options;
-  if (const std::string name = environment("IBSIM_SOCKNAME"); !name.empty()) options.name = name;
-  options.node = environment("SIM_HOST");
+  mad_driver::IbsimOptions options = ibsim::environment_options();
   const std::size_t slash = where.find('/');
   if (!where.substr(0, slash).empty()) options.name = where.substr(0, slash);
   if (slash != std::string_view::npos) options.node = where.substr(slash + 1);

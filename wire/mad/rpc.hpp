@@ -48,6 +48,16 @@ constexpr MgmtClass same_rpcs(MgmtClass mgmt_class) {
   return mgmt_class == MgmtClass::vendor_oui ? MgmtClass::vendor : mgmt_class;
 }
 
+/// Whether it is subnet management, by LID or by directed route.
+constexpr bool is_smp(std::uint8_t mgmt_class) {
+  return mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn) ||
+         mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_directed);
+}
+/// Whether a method answers another: a response, or TrapRepress.
+constexpr bool is_answer(std::uint8_t method) {
+  return (method & PARLEY_IB_MAD_RESPONSE) != 0 || method == static_cast<std::uint8_t>(Method::trap_repress);
+}
+
 /// IBA §13.4.5, §14.2.5, §15.2.5: of a request, or of a trap, report or send.
 constexpr bool is_legal(StructureId structure, MgmtClass mgmt_class, Method method) {
   const auto number = static_cast<std::uint32_t>(method);
