@@ -2,6 +2,7 @@
 #include "drivers/xrcd/place.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -61,6 +62,11 @@ std::optional<FileFacts> facts_of(int fd) {
   struct stat s {};
   if (::fstat(fd, &s) != 0) return std::nullopt;
   return FileFacts{s.st_dev, s.st_ino, s.st_uid, (s.st_mode & (S_IWGRP | S_IWOTH)) != 0};
+}
+
+bool has_died(int pidfd) {
+  pollfd waits{pidfd, POLLIN, 0};
+  return ::poll(&waits, 1, 0) > 0;
 }
 
 std::uint64_t start_of(std::uint32_t pid) {

@@ -26,6 +26,8 @@ struct SocketAddress {
 /// What there is to know of the file behind a descriptor; none: there is none.
 std::optional<FileFacts> facts_of(int fd);
 
+/// Whether the process that a pidfd names has ended.
+bool has_died(int pidfd);
 /// When the process began, in the system's ticks; 0: not known.
 std::uint64_t start_of(std::uint32_t pid);
 /// Its name, at most 15 octets.

@@ -19,11 +19,6 @@
 namespace parley::xrc {
 namespace {
 
-bool is_readable(int fd) {
-  pollfd waits{fd, POLLIN, 0};
-  return ::poll(&waits, 1, 0) > 0;
-}
-
 /// R5. What they had is gone before anybody else gets the lock, or will be when the next one does it.
 Result<void> bury(Segment& segment, const std::vector<std::uint64_t>& dead) {
   const Instant now = clock_now();
@@ -47,7 +42,7 @@ Witness::~Witness() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-bool Witness::is_dead() const { return wrong_ || (fd_ >= 0 && is_readable(fd_)); }
+bool Witness::is_dead() const { return wrong_ || (fd_ >= 0 && has_died(fd_)); }
 
 Result<void> sweep(Segment& segment, std::uint64_t own) {
   const auto members =
