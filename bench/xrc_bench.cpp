@@ -13,7 +13,6 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -168,22 +167,7 @@ class WithBroker {
     return fd;
   }
   static void say(int fd, const Request& request, int file) {
-    Bytes octets = emit(request);
-    iovec part{octets.data(), octets.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    if (file >= 0) {
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      cmsghdr* c = CMSG_FIRSTHDR(&message);
-      c->cmsg_level = SOL_SOCKET;
-      c->cmsg_type = SCM_RIGHTS;
-      c->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(c), &file, sizeof(int));
-    }
-    checked(::sendmsg(fd, &message, 0), "sendmsg");
+    checked(xrc::send_message(fd, emit(request), file, 0), "sendmsg");
     std::array<std::uint8_t, asked> answer{};
     checked(::recv(fd, answer.data(), answer.size(), 0), "recv");
     if (answer[16] != 0) throw std::runtime_error("the broker refused the member");

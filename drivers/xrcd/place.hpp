@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Where XRC's broker listens, what it leaves for the one that comes after it, and what the system knows of processes.
 #pragma once
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +24,9 @@ struct SocketAddress {
   int connect(int fd) const;  ///< as connect(2)
   std::string path{};
 };
+
+/// One message, with a descriptor unless `file` is negative. As sendmsg(2).
+ssize_t send_message(int socket, ConstBytes octets, int file, int flags);
 
 /// What there is to know of the file behind a descriptor; none: there is none.
 std::optional<FileFacts> facts_of(int fd);
