@@ -249,8 +249,8 @@ Result<void> Segment::give_up() const {
 }
 
 /// Whom to wake is written down in the same transaction as what for.
-void Segment::settle(SharedRegistry& registry, Waking& waking) {
-  while (const auto member = registry.poll_waiting()) waking.members.push_back(member->number);
+void Segment::settle(SharedRegistry& registry, std::vector<std::uint64_t>& waking) {
+  while (const auto member = registry.poll_waiting()) waking.push_back(member->number);
   while (registry.poll_ended()) {
   }
 }
