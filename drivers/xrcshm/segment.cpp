@@ -29,7 +29,6 @@ constexpr std::uint32_t layout = sizeof(SharedRegistry) << 16 ^ sizeof(Arena) <<
 constexpr off_t first_octet = off_t{1} << 40;  // of the locks; far behind the end
 
 Error system_error(int number) { return {std::error_code(number, std::generic_category())}; }
-tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
 
 /// Whose process numbers a block's are, and since when.
 struct Origin {

@@ -19,8 +19,6 @@ namespace {
 constexpr Duration between_attempts = std::chrono::milliseconds(20);
 constexpr std::size_t page = 4096;
 
-tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
-
 /// Some milliseconds behind clock_now() at most, for a third of the price: enough for what is due in seconds.
 Instant coarse_now() {
   timespec t{};
