@@ -47,10 +47,6 @@ Result<Origin> own_origin() {
   if (n == 0) return tl::unexpected(system_error(EIO));
   return out;
 }
-timespec timespec_of(Duration d) {
-  const auto whole = std::chrono::floor<std::chrono::seconds>(d);
-  return {static_cast<time_t>(whole.count()), static_cast<long>((d - whole).count())};
-}
 struct flock lock_on(std::uint64_t member) {
   struct flock out {};
   out.l_type = F_WRLCK;
