@@ -17,6 +17,7 @@
 #include "base/rng.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/xrcshm/shared_link.hpp"
+#include "tests/unit/drivers/broker_thread.hpp"
 
 namespace parley::xrc::xrcshm_test {
 namespace {
@@ -37,16 +38,12 @@ struct Tally {
 class XrcShm : public testing::Test {
  protected:
   XrcShm() {
-    std::string name = "/tmp/parley-xrcshm-test-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-    options_ = {.form = Form::shared, .segment = folder_ + "/segment", .patience = 10s};
+    options_ = {.form = Form::shared, .segment = folder_.file("segment"), .patience = 10s};
     tally_ = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Tally;
   }
   ~XrcShm() override {
     segment_.reset();
     ::munmap(tally_, 4096);
-    for (const char* file : {"/domain", "/segment"}) ::unlink((folder_ + file).c_str());
-    ::rmdir(folder_.c_str());
   }
   Segment& segment(const RegistryOptions& rules = {}) {
     if (!segment_) {
@@ -56,7 +53,7 @@ class XrcShm : public testing::Test {
     }
     return *segment_;
   }
-  Result<Domain> open() const { return Domain::open(folder_ + "/domain", options_); }
+  Result<Domain> open() const { return Domain::open(folder_.file("domain"), options_); }
   template <class Work>
   auto in_registry(Work work) {
     return *segment().enter(clock_now(), Arena::Kind::lets_go, work);
@@ -103,7 +100,7 @@ class XrcShm : public testing::Test {
     return false;
   }
 
-  std::string folder_;
+  const BrokerThread folder_{false};
   DomainOptions options_;
   std::shared_ptr<Segment> segment_;
   Tally* tally_;
