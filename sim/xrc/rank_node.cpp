@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "cm/core.hpp"
 #include "cm/xrc/srqn.hpp"
 
 namespace parley::sim {
@@ -178,7 +179,7 @@ void RankNode::handle(const cm::Event& event) {
   if (std::holds_alternative<cm::Listening>(event)) ++listening_;
   if (service_ && service_->handle(event)) return;
   if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) return on_request(*request);
-  const std::uint64_t number = std::visit([](const auto& e) { return e.id.number(); }, event);
+  const std::uint64_t number = cm::endpoint_of(event);
   if (questions_.contains(number)) return on_answer(number, event);
   const auto at = lines_.find(number);
   if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) return fail("connect: " + failed->why.received);
