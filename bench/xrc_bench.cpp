@@ -13,7 +13,6 @@
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -37,6 +36,15 @@ template <class T>
 T must(Result<T> result, const char* what) {
   if (!result) throw std::runtime_error(std::string(what) + ": " + result.error().message());
   return std::move(*result);
+}
+
+/// What `batch` does, which is `count` at a time, for so long.
+template <class Batch>
+Sample repeated(double seconds, std::size_t count, Batch batch) {
+  const Stopwatch watch;
+  std::size_t done = 0;
+  for (; watch.wall_s() < seconds; done += count) batch();
+  return watch.stop(static_cast<double>(done));
 }
 
 /// Children that end with it.
@@ -145,12 +153,9 @@ class WithBroker {
   /// The same by the library's calls.
   Sample run_calls(double seconds) {
     auto other = must(Domain::open(folder_.path + "/domain", options_), "Domain::open");
-    const Stopwatch watch;
-    double done = 0;
-    while (watch.wall_s() < seconds)
-      for (int i = 0; i < 32; ++i, done += 2)
-        (void)must(must(other.attach(held_->id()), "attach").release(), "release");
-    return watch.stop(done);
+    return repeated(seconds, 64, [&] {
+      for (int i = 0; i < 32; ++i) (void)must(must(other.attach(held_->id()), "attach").release(), "release");
+    });
   }
 
  private:
@@ -168,22 +173,7 @@ class WithBroker {
     return fd;
   }
   static void say(int fd, const Request& request, int file) {
-    Bytes octets = emit(request);
-    iovec part{octets.data(), octets.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    if (file >= 0) {
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      cmsghdr* c = CMSG_FIRSTHDR(&message);
-      c->cmsg_level = SOL_SOCKET;
-      c->cmsg_type = SCM_RIGHTS;
-      c->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(c), &file, sizeof(int));
-    }
-    checked(::sendmsg(fd, &message, 0), "sendmsg");
+    checked(xrc::send_message(fd, emit(request), file, 0), "sendmsg");
     std::array<std::uint8_t, asked> answer{};
     checked(::recv(fd, answer.data(), answer.size(), 0), "recv");
     if (answer[16] != 0) throw std::runtime_error("the broker refused the member");
@@ -244,15 +234,13 @@ Sample raw_counter(double seconds) {
   void* const page = ::mmap(nullptr, sizeof(Counted), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) throw std::runtime_error("mmap");
   auto* const counted = new (page) Counted;
-  const Stopwatch watch;
-  double done = 0;
-  while (watch.wall_s() < seconds)
-    for (std::size_t i = 0; i < 4096; ++i, ++done) {
+  const Sample out = repeated(seconds, 4096, [&] {
+    for (std::size_t i = 0; i < 4096; ++i) {
       ::pthread_mutex_lock(&counted->mutex);
       counted->count[i / 2 % 1024] += i % 2 == 0 ? 1 : -1;
       ::pthread_mutex_unlock(&counted->mutex);
     }
-  const Sample out = watch.stop(done);
+  });
   ::munmap(page, sizeof(Counted));
   return out;
 }
@@ -266,29 +254,20 @@ void in_memory(const Settings& s, Report& report) {
   auto other = must(Domain::open(folder.path + "/domain", options), "Domain::open");
   std::vector<xrc::TgtQp> held;
   for (int i = 0; i < 1024; ++i) held.push_back(must(holder.create(), "create"));
-  const auto link = must(
-      xrc::Link::open(options, true, checked(::open((folder.path + "/domain").c_str(), O_RDONLY | O_CLOEXEC), "open")),
-      "Link::open");
+  const Fd file(checked(::open((folder.path + "/domain").c_str(), O_RDONLY | O_CLOEXEC), "open"));
+  const auto link = must(xrc::Link::open(options, true, file.get()), "Link::open");
   const auto by_calls = [&] {
-    const Stopwatch watch;
-    double done = 0;
-    while (watch.wall_s() < s.seconds)
-      for (const auto& qp : held) {
-        (void)must(must(other.attach(qp.id()), "attach").release(), "release");
-        done += 2;
-      }
-    return watch.stop(done);
+    return repeated(s.seconds, 2 * held.size(), [&] {
+      for (const auto& qp : held) (void)must(must(other.attach(qp.id()), "attach").release(), "release");
+    });
   };
   const auto by_link = [&] {
-    const Stopwatch watch;
-    double done = 0;
-    while (watch.wall_s() < s.seconds)
+    return repeated(s.seconds, 2 * held.size(), [&] {
       for (const auto& qp : held) {
         (void)must(link->enlist(qp.id()), "enlist");
         (void)must(link->unregister(qp.id()), "unregister");
-        done += 2;
       }
-    return watch.stop(done);
+    });
   };
   const auto samples =
       alternate({{"calls", by_calls}, {"link", by_link}, {"raw", [&] { return raw_counter(s.seconds); }}}, s.rounds);

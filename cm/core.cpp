@@ -40,7 +40,7 @@ void Core::make_room(std::size_t more) {
 }
 
 Result<void> Core::migrate(EndpointId endpoint, Channel& from, Channel& to) {
-  const auto of_it = [endpoint](const Event& event) { return id_of(event) == endpoint; };
+  const auto of_it = [endpoint](const Event& event) { return endpoint_of(event) == endpoint; };
   const auto users =
       static_cast<std::uint32_t>(std::count_if(from.events.begin(), from.events.end(), [&](const Event& e) {
         return of_it(e) && std::holds_alternative<UserEvent>(e);

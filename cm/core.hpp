@@ -22,6 +22,11 @@ struct Way {
   Device* device = nullptr;  ///< null: the provider searches, or has found it
 };
 
+/// The id that an event is about; 0 where it is about none.
+inline EndpointId endpoint_of(const Event& event) {
+  return std::visit([](const auto& e) { return e.id.number(); }, event);
+}
+
 /// What each Manager of a host has for itself.
 struct Channel {
   Manager* manager = nullptr;
@@ -63,7 +68,7 @@ class Core {
   void make_room(std::size_t more);
   /// For poll_event() of the Manager that has the event's id.
   void push(Event event) {
-    Channel& to = channels_.size() == 1 ? *channels_.front() : channel_of(id_of(event));
+    Channel& to = channels_.size() == 1 ? *channels_.front() : channel_of(endpoint_of(event));
     to.events.push(std::move(event));
   }
   /// A newcomer at a listener is its Manager's.
@@ -114,9 +119,6 @@ class Core {
   Failure evicted(EndpointId listener, Scarce scarce, const Step& step, Duration waited) const;
 
  private:
-  static EndpointId id_of(const Event& event) {
-    return std::visit([](const auto& e) { return e.id.number(); }, event);
-  }
   Turned* note_turned(EndpointId listener, Scarce scarce, const Address& peer, const Step& step);
   std::uint32_t limit_of(EndpointId listener, Scarce scarce) const;
 

@@ -279,7 +279,7 @@ Result<Id> Manager::adopt(Migrant&& migrant) {
 std::optional<Event> Manager::poll_event() {
   if (reported_dead_ != 0) destroy(std::exchange(reported_dead_, 0));
   while (auto event = channel_->events.pop()) {
-    const EndpointId id = std::visit([](const auto& e) { return e.id.number(); }, *event);
+    const EndpointId id = endpoint_of(*event);
     if (std::holds_alternative<UserEvent>(*event)) {
       --channel_->user_events;
       if (id == 0) return event;

@@ -2,6 +2,7 @@
 // The clock of everything that runs on sockets and NICs.
 #pragma once
 #include <chrono>
+#include <ctime>
 
 #include "parley/time.hpp"
 
@@ -9,6 +10,12 @@ namespace parley {
 
 inline Instant clock_now() {
   return Instant(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+/// As the system's calls take it.
+inline timespec timespec_of(Duration d) {
+  const auto whole = std::chrono::floor<std::chrono::seconds>(d);
+  return {static_cast<time_t>(whole.count()), static_cast<long>((d - whole).count())};
 }
 
 }  // namespace parley

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "drivers/asio/descriptor.hpp"
-#include "parley/time.hpp"
+#include "drivers/clock.hpp"
 
 namespace parley {
 
@@ -32,11 +32,7 @@ class ReadySet {
     if (at == armed_ || (at <= now && armed_ <= now)) return;
     armed_ = at;
     itimerspec spec{};  // all zero: off
-    if (at != never) {
-      const auto left = std::max(at - now, Duration(1)).count();
-      spec.it_value.tv_sec = left / 1'000'000'000;
-      spec.it_value.tv_nsec = left % 1'000'000'000;
-    }
+    if (at != never) spec.it_value = timespec_of(std::max(at - now, Duration(1)));
     ::timerfd_settime(timer_.fd, 0, &spec, nullptr);
   }
 

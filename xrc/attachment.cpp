@@ -32,16 +32,21 @@ Result<Created> Attachment::create(std::optional<Peer> peer) {
 }
 
 Result<Created> Attachment::make(const Created& reserved) {
-  const auto qpn = device_.create_tgt();
-  const auto published = qpn ? registrar_.publish(reserved.id, *qpn) : Result<TgtId>(tl::unexpected(qpn.error()));
+  const auto published = publish(reserved.id, device_.create_tgt());
+  if (!published) return tl::unexpected(published.error());
+  return Created{*published, State::reset, false};
+}
+
+Result<TgtId> Attachment::publish(TgtId reserved, const Result<std::uint32_t>& qpn) {
+  const auto published = qpn ? registrar_.publish(reserved, *qpn) : Result<TgtId>(tl::unexpected(qpn.error()));
   if (!published) {
     if (qpn) device_.close_tgt(*qpn);
-    (void)registrar_.unregister(reserved.id);
-    return tl::unexpected(published.error());
+    (void)registrar_.unregister(reserved);
+    return published;
   }
   names_[*qpn] = *published;
   creator_.insert(*qpn);
-  return Created{*published, State::reset, false};
+  return published;
 }
 
 Result<TgtId> Attachment::adopt(std::uint32_t qpn, std::optional<Peer> peer) {
@@ -51,16 +56,7 @@ Result<TgtId> Attachment::adopt(std::uint32_t qpn, std::optional<Peer> peer) {
     if (!names_.contains(reserved->id.qpn)) (void)registrar_.unregister(reserved->id);
     return tl::unexpected(Error(Refusal::conflict));
   }
-  const auto opened = device_.open_tgt(qpn);
-  const auto published = opened ? registrar_.publish(reserved->id, qpn) : Result<TgtId>(tl::unexpected(opened.error()));
-  if (!published) {
-    device_.close_tgt(qpn);
-    (void)registrar_.unregister(reserved->id);
-    return tl::unexpected(published.error());
-  }
-  names_[qpn] = *published;
-  creator_.insert(qpn);
-  return *published;
+  return publish(reserved->id, device_.open_tgt(qpn).map([qpn] { return qpn; }));
 }
 
 Result<Registered> Attachment::attach(TgtId id) {

@@ -38,6 +38,9 @@ class Attachment {
 
  private:
   Result<Created> make(const Created& reserved);
+  /// With the number of one that this process has a handle on; or the error for which it has none, and then it is not reserved
+  /// any more.
+  Result<TgtId> publish(TgtId reserved, const Result<std::uint32_t>& qpn);
 
   Registrar& registrar_;
   Device& device_;

@@ -75,6 +75,8 @@ struct Declared {
   std::uint64_t events = 0;  ///< the sequence number of the last event that it got
 };
 
+inline tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
+
 /// What becomes of a packet that names a shared receive queue.
 enum class Route : std::uint8_t { delivered, not_ready, no_such_srq, srq_of_other_domain };
 

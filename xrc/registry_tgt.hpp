@@ -9,7 +9,6 @@
 namespace parley::xrc {
 namespace registry_detail {
 
-inline tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
 inline bool is_live(State state) { return state >= State::reset && state <= State::rts; }
 inline constexpr std::uint32_t number_max = 0xFFFFFF;
 
@@ -41,18 +40,18 @@ typename BasicRegistry<S>::Found BasicRegistry<S>::locate(Instant now, std::uint
   auto tgt = tgts_.find(id.generation);
   if (id.generation == 0)
     if (const auto number = numbers_.find(id.qpn); number != numbers_.end()) tgt = tgts_.find(number->second);
-  if (tgt == tgts_.end()) return registry_detail::refused(why_not(now, domain, id));
-  if (tgt->second.id.qpn != id.qpn) return registry_detail::refused(Refusal::not_found);
-  if (tgt->second.domain != domain) return registry_detail::refused(Refusal::other_domain);
-  if (tgt->second.awaited) return registry_detail::refused(Refusal::busy);
+  if (tgt == tgts_.end()) return refused(why_not(now, domain, id));
+  if (tgt->second.id.qpn != id.qpn) return refused(Refusal::not_found);
+  if (tgt->second.domain != domain) return refused(Refusal::other_domain);
+  if (tgt->second.awaited) return refused(Refusal::busy);
   return tgt->first;
 }
 
 template <class S>
 Result<void> BasicRegistry<S>::usable(std::uint32_t qpn) const {
-  if (qpn < 2 || qpn > registry_detail::number_max) return registry_detail::refused(Refusal::invalid);
-  if (numbers_.contains(qpn) || others_.contains(qpn)) return registry_detail::refused(Refusal::conflict);
-  if (resting_.contains(qpn)) return registry_detail::refused(Refusal::busy);
+  if (qpn < 2 || qpn > registry_detail::number_max) return refused(Refusal::invalid);
+  if (numbers_.contains(qpn) || others_.contains(qpn)) return refused(Refusal::conflict);
+  if (resting_.contains(qpn)) return refused(Refusal::busy);
   return {};
 }
 
@@ -60,7 +59,7 @@ Result<void> BasicRegistry<S>::usable(std::uint32_t qpn) const {
 template <class S>
 Result<std::uint32_t> BasicRegistry<S>::take_number(std::uint32_t wanted) {
   if (wanted != 0 || !options_.assigns_numbers) {
-    if (options_.assigns_numbers) return registry_detail::refused(Refusal::invalid);
+    if (options_.assigns_numbers) return refused(Refusal::invalid);
     const auto free = usable(wanted);
     if (!free) return tl::unexpected(free.error());
     return wanted;
@@ -71,7 +70,7 @@ Result<std::uint32_t> BasicRegistry<S>::take_number(std::uint32_t wanted) {
     qpn_next_ = qpn == options_.qpn_last ? options_.qpn_first : qpn + 1;
     if (usable(qpn)) return qpn;
   }
-  return registry_detail::refused(Refusal::no_memory);
+  return refused(Refusal::no_memory);
 }
 
 template <class S>
@@ -92,7 +91,7 @@ Result<TgtId> BasicRegistry<S>::find(MemberId member, const Peer& peer) const {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const auto& peers = domains_.at(members_.at(member.number).domain).peers;
   const auto named = peers.find(peer);
-  if (named == peers.end()) return registry_detail::refused(Refusal::not_found);
+  if (named == peers.end()) return refused(Refusal::not_found);
   return tgts_.at(named->second).id;
 }
 
@@ -102,12 +101,12 @@ Result<TgtId> BasicRegistry<S>::find(MemberId member, const Peer& peer) const {
 template <class S>
 Result<void> BasicRegistry<S>::make_room(Instant now) {
   if (registrations_ >= options_.registrations_max || ended_.size() >= options_.tgts_max)
-    return registry_detail::refused(Refusal::no_memory);
+    return refused(Refusal::no_memory);
   if (tgts_.size() < options_.tgts_max) return {};
   const auto lingers = std::find_if(deadlines_.begin(), deadlines_.end(), [this](const auto& deadline) {
     return tgts_.at(deadline.second).state == State::linger;
   });
-  if (lingers == deadlines_.end()) return registry_detail::refused(Refusal::no_memory);
+  if (lingers == deadlines_.end()) return refused(Refusal::no_memory);
   end(now, tgts_.at(lingers->second));
   return {};
 }
@@ -129,16 +128,16 @@ Result<Created> BasicRegistry<S>::create(Instant now, MemberId member, const Cre
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const std::uint64_t domain = members_.at(member.number).domain;
   if (p.peer) {
-    if (p.peer->qpn > registry_detail::number_max) return registry_detail::refused(Refusal::invalid);
+    if (p.peer->qpn > registry_detail::number_max) return refused(Refusal::invalid);
     // Two that set up a queue pair for the same peer get the same one.
     if (const auto named = domains_.at(domain).peers.find(*p.peer); named != domains_.at(domain).peers.end()) {
       Tgt& tgt = tgts_.at(named->second);
-      if (tgt.state == State::creating || tgt.awaited) return registry_detail::refused(Refusal::busy);
+      if (tgt.state == State::creating || tgt.awaited) return refused(Refusal::busy);
       const auto joined = join(member.number, tgt);
       if (!joined) return tl::unexpected(joined.error());
       return Created{tgt.id, tgt.state, true};
     }
-    if (recovering(now)) return registry_detail::refused(Refusal::busy);
+    if (recovering(now)) return refused(Refusal::busy);
   }
   if (const auto room = make_room(now); !room) return tl::unexpected(room.error());
   std::uint32_t qpn = 0;
@@ -161,15 +160,15 @@ Result<TgtId> BasicRegistry<S>::publish(Instant now, MemberId member, TgtId id, 
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) return tl::unexpected(found.error());
   Tgt& tgt = tgts_.at(*found);
-  if (!tgt.registrants.contains(member.number)) return registry_detail::refused(Refusal::not_registered);
-  if (tgt.state != State::creating) return registry_detail::refused(Refusal::state);
+  if (!tgt.registrants.contains(member.number)) return refused(Refusal::not_registered);
+  if (tgt.state != State::creating) return refused(Refusal::state);
   if (qpn != 0 && qpn != tgt.id.qpn) {
-    if (tgt.id.qpn != 0) return registry_detail::refused(Refusal::invalid);
+    if (tgt.id.qpn != 0) return refused(Refusal::invalid);
     if (const auto free = usable(qpn); !free) return tl::unexpected(free.error());
     tgt.id.qpn = qpn;
     numbers_[qpn] = tgt.id.generation;
   }
-  if (tgt.id.qpn == 0) return registry_detail::refused(Refusal::invalid);
+  if (tgt.id.qpn == 0) return refused(Refusal::invalid);
   tgt.state = State::reset;
   return tgt.id;
 }
@@ -196,10 +195,10 @@ void BasicRegistry<S>::go_back(Tgt& tgt) {
 template <class S>
 Result<Registered> BasicRegistry<S>::join(std::uint64_t number, Tgt& tgt) {
   if (tgt.registrants.contains(number)) return Registered{tgt.id, tgt.state, true};  // R2
-  if (tgt.state == State::creating) return registry_detail::refused(Refusal::not_found);
-  if (tgt.state == State::drain) return registry_detail::refused(Refusal::gone);  // R8
-  if (tgt.state == State::error && !options_.join_failed) return registry_detail::refused(Refusal::state);
-  if (registrations_ >= options_.registrations_max) return registry_detail::refused(Refusal::no_memory);
+  if (tgt.state == State::creating) return refused(Refusal::not_found);
+  if (tgt.state == State::drain) return refused(Refusal::gone);  // R8
+  if (tgt.state == State::error && !options_.join_failed) return refused(Refusal::state);
+  if (registrations_ >= options_.registrations_max) return refused(Refusal::no_memory);
   if (tgt.state == State::linger) go_back(tgt);
   add_registrant(number, tgt);
   // E2: what it came too late for is the first that it hears.
@@ -217,7 +216,7 @@ Result<Registered> BasicRegistry<S>::enlist(Instant now, MemberId member, TgtId 
   }
   Tgt& tgt = tgts_.at(*found);
   // R7: only who knows the generation means this one.
-  if (tgt.state == State::linger && id.generation == 0) return registry_detail::refused(Refusal::gone);
+  if (tgt.state == State::linger && id.generation == 0) return refused(Refusal::gone);
   return join(member.number, tgt);
 }
 
@@ -232,7 +231,7 @@ Result<std::uint32_t> BasicRegistry<S>::unregister(Instant now, MemberId member,
     return tl::unexpected(found.error());
   }
   Tgt& tgt = tgts_.at(*found);
-  if (!tgt.registrants.contains(member.number)) return registry_detail::refused(Refusal::not_registered);  // R3
+  if (!tgt.registrants.contains(member.number)) return refused(Refusal::not_registered);  // R3
   const std::uint32_t purged = purge(member.number, tgt.id.generation);
   leave_tgt(now, member.number, tgt, false);
   return purged;
@@ -267,13 +266,13 @@ void BasicRegistry<S>::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bo
 template <class S>
 Result<bool> BasicRegistry<S>::modify(Instant now, MemberId member, TgtId id, State to, std::uint64_t digest) {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
-  if (to == State::creating || to > State::error) return registry_detail::refused(Refusal::invalid);
+  if (to == State::creating || to > State::error) return refused(Refusal::invalid);
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) return tl::unexpected(found.error());
   Tgt& tgt = tgts_.at(*found);
-  if (!tgt.registrants.contains(member.number)) return registry_detail::refused(Refusal::not_registered);
-  if (tgt.state == State::drain) return registry_detail::refused(Refusal::gone);
-  if (tgt.state == State::creating) return registry_detail::refused(Refusal::state);
+  if (!tgt.registrants.contains(member.number)) return refused(Refusal::not_registered);
+  if (tgt.state == State::drain) return refused(Refusal::gone);
+  if (tgt.state == State::creating) return refused(Refusal::state);
   if (to == State::error) {
     if (tgt.state == State::error) return true;
     enter(now, tgt, State::error, EventKind::fatal, 0);
@@ -281,7 +280,7 @@ Result<bool> BasicRegistry<S>::modify(Instant now, MemberId member, TgtId id, St
   }
   if (to == State::reset) {
     if (tgt.state == State::reset) return true;
-    if (tgt.registrants.size() > 1) return registry_detail::refused(Refusal::busy);
+    if (tgt.registrants.size() > 1) return refused(Refusal::busy);
     tgt.state = State::reset;
     tgt.attributes = {};
     tgt.why = EventKind::none;
@@ -289,13 +288,13 @@ Result<bool> BasicRegistry<S>::modify(Instant now, MemberId member, TgtId id, St
     name_peer(tgt);
     return false;
   }
-  if (!registry_detail::is_live(tgt.state)) return registry_detail::refused(Refusal::state);
+  if (!registry_detail::is_live(tgt.state)) return refused(Refusal::state);
   std::uint64_t& given = tgt.attributes[static_cast<std::size_t>(to) - static_cast<std::size_t>(State::init)];
   if (to <= tgt.state) {
-    if (given != digest) return registry_detail::refused(Refusal::conflict);
+    if (given != digest) return refused(Refusal::conflict);
     return true;  // two that set it up at once
   }
-  if (static_cast<int>(to) != static_cast<int>(tgt.state) + 1) return registry_detail::refused(Refusal::state);
+  if (static_cast<int>(to) != static_cast<int>(tgt.state) + 1) return refused(Refusal::state);
   given = digest;
   tgt.state = to;
   return false;
@@ -307,8 +306,7 @@ Result<TgtView> BasicRegistry<S>::query(Instant now, MemberId member, TgtId id) 
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) return tl::unexpected(found.error());
   const Tgt& tgt = tgts_.at(*found);
-  if (tgt.state == State::creating && !tgt.registrants.contains(member.number))
-    return registry_detail::refused(Refusal::not_found);
+  if (tgt.state == State::creating && !tgt.registrants.contains(member.number)) return refused(Refusal::not_found);
   return view(now, tgt);
 }
 

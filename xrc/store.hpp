@@ -188,6 +188,12 @@ class ArenaList {
     old.entry.~Entry();
     a.release(at, sizeof(Node));
   }
+  template <class K>
+  std::size_t remove_keyed(const K& key) {
+    const std::uint32_t known = lookup(key);
+    if (known != 0) remove(known);
+    return known != 0 ? 1 : 0;
+  }
 
   std::uint32_t head_ = 0, tail_ = 0, size_ = 0;
 };
@@ -233,73 +239,25 @@ class ArenaMap : public ArenaList<ArenaMapEntry<K, V>> {
     return {made, true};
   }
   void erase(iterator at) { this->remove(at.at()); }
-  std::size_t erase(const K& key) {
-    const std::uint32_t known = this->lookup(key);
-    if (known != 0) this->remove(known);
-    return known != 0 ? 1 : 0;
-  }
+  std::size_t erase(const K& key) { return this->remove_keyed(key); }
 };
 
-/// Iterates over keys alone.
-template <class K, bool is_sorted>
-class ArenaSet : ArenaList<ArenaSetEntry<K>> {
-  using List = ArenaList<ArenaSetEntry<K>>;
-
- public:
-  class const_iterator : public List::const_iterator {
-   public:
-    using value_type = K;
-    using reference = const K&;
-    using pointer = const K*;
-    using List::const_iterator::const_iterator;
-    explicit const_iterator(typename List::const_iterator at) : List::const_iterator(at) {}
-    const K& operator*() const { return List::const_iterator::operator*().first; }
-    const K* operator->() const { return &**this; }
-    const_iterator& operator++() {
-      List::const_iterator::operator++();
-      return *this;
-    }
-    const_iterator operator++(int) {
-      const_iterator out = *this;
-      ++*this;
-      return out;
-    }
-  };
-  const_iterator begin() const { return const_iterator(List::begin()); }
-  const_iterator end() const { return const_iterator(List::end()); }
-  using List::empty;
-  using List::size;
-  bool contains(const K& key) const { return this->lookup(key) != 0; }
-  void insert(const K& key) {
-    if (!contains(key)) insert_new(key);
-  }
-  void insert_new(const K& key) {
-    std::uint32_t previous = this->tail_;
-    if constexpr (is_sorted)
-      while (previous != 0 && key < this->node(previous).entry.first) previous = this->node(previous).previous;
-    this->insert_keyed(key, previous);
-  }
-  std::size_t erase(const K& key) {
-    const std::uint32_t known = this->lookup(key);
-    if (known != 0) this->remove(known);
-    return known != 0 ? 1 : 0;
-  }
-};
-
-template <class T>
-class ArenaDeque : ArenaList<ArenaDequeEntry<T>> {
-  using List = ArenaList<ArenaDequeEntry<T>>;
+/// Of its entries it shows what they hold first, which is not to be changed.
+template <class Entry>
+class ArenaValues : protected ArenaList<Entry> {
+  using List = ArenaList<Entry>;
+  using Value = decltype(Entry::first);
 
  public:
   class iterator : public List::const_iterator {
    public:
-    using value_type = T;
-    using reference = const T&;
-    using pointer = const T*;
+    using value_type = Value;
+    using reference = const Value&;
+    using pointer = const Value*;
     using List::const_iterator::const_iterator;
     explicit iterator(typename List::const_iterator at) : List::const_iterator(at) {}
-    const T& operator*() const { return List::const_iterator::operator*().first; }
-    const T* operator->() const { return &**this; }
+    const Value& operator*() const { return List::const_iterator::operator*().first; }
+    const Value* operator->() const { return &**this; }
     iterator& operator++() {
       List::const_iterator::operator++();
       return *this;
@@ -310,11 +268,35 @@ class ArenaDeque : ArenaList<ArenaDequeEntry<T>> {
       return out;
     }
   };
-  iterator begin() const { return iterator(std::as_const(*this).List::begin()); }
-  iterator end() const { return iterator(std::as_const(*this).List::end()); }
+  iterator begin() const { return iterator(List::begin()); }
+  iterator end() const { return iterator(List::end()); }
   using List::empty;
   using List::size;
-  const T& front() const { return *begin(); }
+};
+
+template <class K, bool is_sorted>
+class ArenaSet : public ArenaValues<ArenaSetEntry<K>> {
+ public:
+  bool contains(const K& key) const { return this->lookup(key) != 0; }
+  void insert(const K& key) {
+    if (!contains(key)) insert_new(key);
+  }
+  void insert_new(const K& key) {
+    std::uint32_t previous = this->tail_;
+    if constexpr (is_sorted)
+      while (previous != 0 && key < this->node(previous).entry.first) previous = this->node(previous).previous;
+    this->insert_keyed(key, previous);
+  }
+  std::size_t erase(const K& key) { return this->remove_keyed(key); }
+};
+
+template <class T>
+class ArenaDeque : public ArenaValues<ArenaDequeEntry<T>> {
+  using Values = ArenaValues<ArenaDequeEntry<T>>;
+
+ public:
+  using typename Values::iterator;
+  const T& front() const { return *this->begin(); }
   void push_back(const T& value) { this->node(this->insert_behind(this->tail_)).entry.first = value; }
   void emplace_back(const auto&... parts) { push_back(T(parts...)); }
   void pop_front() { this->remove(this->head_); }

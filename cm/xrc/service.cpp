@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "cm/xrc/service.hpp"
 
+#include "cm/core.hpp"
 #include "cm/ibcm/events.hpp"
 #include "cm/xrc/srqn.hpp"
 
 namespace parley::xrc {
-namespace {
-
-/// The id that an event is about; 0 where it is about none.
-std::uint64_t number_of(const cm::Event& event) {
-  return std::visit([](const auto& e) { return e.id.number(); }, event);
-}
-
-}  // namespace
 
 Service::~Service() {
   for (auto& [number, held] : held_) (void)attachment_.release(held.tgt);
@@ -43,7 +36,7 @@ Result<void> Service::start() {
 
 bool Service::handle(const cm::Event& event) {
   if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) return on_request(*request);
-  const std::uint64_t number = number_of(event);
+  const std::uint64_t number = cm::endpoint_of(event);
   if (const auto asked = answering_.find(number); asked != answering_.end()) {
     // Established or not: it was answered, and the answer is kept for those who ask again.
     asked->second.destroy();

@@ -17,6 +17,7 @@
 #include "drivers/asio/packet_batch.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/asio/sockaddr.hpp"
+#include "drivers/clock.hpp"
 
 namespace parley::asio_driver {
 namespace {
@@ -86,8 +87,7 @@ bool PacketSet::turn(Instant now) {
 
 void PacketSet::sleep(Duration longest) const {
   pollfd ready{.fd = epoll_, .events = POLLIN, .revents = 0};
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(longest);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (longest - seconds).count()};
+  const timespec limit = timespec_of(longest);
   (void)::ppoll(&ready, 1, &limit, nullptr);
 }
 

@@ -56,9 +56,6 @@ Shared& shared() {
   return it;
 }
 
-// Whatever else is made needs a protection domain, of which a released device has none.
-auto removed() { return fail(Errc::unreachable, "the device was removed"); }
-
 DeviceAttr attr_of(const ibv_context& context, const ibv_device_attr& from) {
   const bool iwarp = context.device->transport_type == IBV_TRANSPORT_IWARP;
   DeviceAttr out;
@@ -83,6 +80,9 @@ DeviceAttr attr_of(const ibv_context& context, const ibv_device_attr& from) {
 }
 
 }  // namespace
+
+// Whatever else is made needs a protection domain, of which a released device has none.
+tl::unexpected<Error> removed() { return fail(Errc::unreachable, "the device was removed"); }
 
 HwCq::~HwCq() {
   if (events != 0) ibv_ack_cq_events(cq, events);
@@ -367,10 +367,7 @@ void NicDevice::handle(const ibv_async_event& event) {
       event.event_type == IBV_EVENT_QP_ACCESS_ERR)
     broken_.emplace_back(event.element.qp->qp_num, WcStatus::fatal_err);
   if (event.event_type == IBV_EVENT_COMM_EST) reached_.push_back(event.element.qp->qp_num);
-  if (event.event_type == IBV_EVENT_COMM_EST || event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED ||
-      event.event_type == IBV_EVENT_QP_FATAL || event.event_type == IBV_EVENT_QP_REQ_ERR ||
-      event.event_type == IBV_EVENT_QP_ACCESS_ERR)
-    tell_target(event);
+  tell_target(event);
   if (event.event_type != IBV_EVENT_SRQ_LIMIT_REACHED) return;
   const auto at = std::find_if(srqs_.begin(), srqs_.end(), [&](const Srq* s) { return s->srq() == event.element.srq; });
   if (at != srqs_.end()) async_.push_back(SrqLimitReached{*at});

@@ -18,6 +18,8 @@ class Qp;
 class Srq;
 class Xrcd;
 
+/// The Error of a released device.
+tl::unexpected<Error> removed();
 /// "the device rxe0 has no XRC (...)", for ever.
 std::string_view no_xrc(const std::string& device);
 

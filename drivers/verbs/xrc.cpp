@@ -11,6 +11,21 @@
 #include "drivers/verbs/qp.hpp"
 
 namespace parley::verbs {
+namespace {
+
+/// None: it is nothing that is told of a TGT queue pair.
+std::optional<QueuePairEvent::Kind> kind_of(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_COMM_EST: return QueuePairEvent::Kind::comm_est;
+    case IBV_EVENT_QP_LAST_WQE_REACHED: return QueuePairEvent::Kind::qp_last_wqe_reached;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR: return QueuePairEvent::Kind::qp_fatal;
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
 
 // An Error's sentence lives for ever: one of each device's name.
 std::string_view no_xrc(const std::string& device) {
@@ -33,7 +48,7 @@ Xrcd* NicDevice::find_xrcd(const XrcDomain* domain) const {
 }
 
 Result<void> NicDevice::check_xrc() const {
-  if (released()) return fail(Errc::unreachable, "the device was removed");
+  if (released()) return removed();
   if (!attr_.xrc) return fail(Errc::unsupported, no_xrc(attr_.name));
   return {};
 }
@@ -128,12 +143,12 @@ Result<std::unique_ptr<QueuePair>> NicDevice::open_qp(XrcDomain& domain, std::ui
 
 /// What the system says of a handle on a TGT queue pair; each process that has one open hears it.
 void NicDevice::tell_target(const ibv_async_event& event) {
+  const auto kind = kind_of(event.event_type);
+  if (!kind) return;
   const auto at =
       std::find_if(targets_.begin(), targets_.end(), [&event](const Qp* qp) { return qp->qp() == event.element.qp; });
   if (at == targets_.end()) return;
-  QueuePairEvent told{.kind = QueuePairEvent::Kind::qp_fatal, .qp = *at};
-  if (event.event_type == IBV_EVENT_COMM_EST) told.kind = QueuePairEvent::Kind::comm_est;
-  if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) told.kind = QueuePairEvent::Kind::qp_last_wqe_reached;
+  const QueuePairEvent told{.kind = *kind, .qp = *at};
   for (const AsyncEvent& waiting : async_)
     if (const auto* same = std::get_if<QueuePairEvent>(&waiting);
         same != nullptr && same->qp == told.qp && same->kind == told.kind)

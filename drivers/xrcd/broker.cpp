@@ -2,7 +2,6 @@
 #include "drivers/xrcd/broker.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -31,11 +30,6 @@ constexpr int at_once = 64;          // events of one turn
 constexpr int messages_at_once = 8;  // of one connection, before others have their turn
 
 Error system_error() { return {std::error_code(errno, std::generic_category())}; }
-
-bool has_died(int pidfd) {
-  pollfd waits{pidfd, POLLIN, 0};
-  return ::poll(&waits, 1, 0) > 0;
-}
 
 /// Names the process that connected for good: its pid may be used again, this not. Negative: the system gave none.
 int process_behind(int fd, pid_t pid) {

@@ -7,10 +7,18 @@
 #include <cstdlib>
 #include <utility>
 
-#include "drivers/xrcd/membership.hpp"
+#include "drivers/xrcd/link.hpp"
 #include "drivers/xrcshm/shared_link.hpp"
 
 namespace parley::xrc {
+namespace {
+
+Result<void> done(const Result<Answer>& answer) {
+  if (!answer) return tl::unexpected(answer.error());
+  return {};
+}
+
+}  // namespace
 
 // ---- ways to a registry ------------------------------------------------------------------------------------------
 
@@ -46,6 +54,49 @@ Result<std::uint64_t> Link::unregister(TgtId id) {
   return answer->value;
 }
 
+Result<Answer> Link::create(const std::optional<Peer>& peer, bool reserve) {
+  return call({.ask = Ask::create,
+               .flags = static_cast<std::uint16_t>((peer ? Request::has_peer : 0) | (reserve ? Request::reserve : 0)),
+               .peer = peer.value_or(Peer{})});
+}
+
+Result<Answer> Link::publish(TgtId id, std::uint32_t qpn) {
+  return call({.ask = Ask::publish, .tgt = id, .other = qpn});
+}
+
+Result<bool> Link::modify(TgtId id, State to, std::uint64_t digest) {
+  const auto answer = call({.ask = Ask::modify, .state = to, .tgt = id, .value = digest});
+  if (!answer) return tl::unexpected(answer.error());
+  return (answer->flags & Answer::already) != 0;
+}
+
+Result<TgtView> Link::query(TgtId id) {
+  const auto answer = call({.ask = Ask::query, .tgt = id});
+  if (!answer) return tl::unexpected(answer.error());
+  return view_of(*answer);
+}
+
+Result<void> Link::report(TgtId id, EventKind kind, std::uint32_t reason) {
+  return done(call({.ask = Ask::report, .kind = kind, .reason = reason, .tgt = id}));
+}
+
+Result<void> Link::note(Ask what, std::uint32_t number) { return done(call({.ask = what, .other = number})); }
+
+Result<void> Link::close(bool force) {
+  return done(call({.ask = Ask::close, .flags = static_cast<std::uint16_t>(force ? Request::force : 0)}));
+}
+
+TgtView view_of(const Answer& a) {
+  return {.id = a.tgt,
+          .state = a.state,
+          .peer = (a.flags & Answer::has_peer) != 0 ? std::optional(a.peer) : std::nullopt,
+          .why = a.why,
+          .reason = a.reason,
+          .age = Duration(static_cast<std::int64_t>(a.value)),
+          .events = a.events,
+          .attributes = a.attributes};
+}
+
 std::size_t Link::let_go(TgtId id) {
   const auto held = held_.find(id.generation);
   if (held == held_.end()) return 0;
@@ -78,21 +129,17 @@ Result<std::uint64_t> TgtQp::release() {
 
 Result<bool> TgtQp::modify(State to, std::uint64_t digest) {
   if (!link_) return tl::unexpected(Error(Refusal::not_registered));
-  const auto answer = link_->call({.ask = Ask::modify, .state = to, .tgt = id_, .value = digest});
-  if (!answer) return tl::unexpected(answer.error());
-  return (answer->flags & Answer::already) != 0;
+  return link_->modify(id_, to, digest);
 }
 
 Result<TgtView> TgtQp::query() const {
   if (!link_) return tl::unexpected(Error(Refusal::not_registered));
-  const auto a = link_->call({.ask = Ask::query, .tgt = id_});
-  if (!a) return tl::unexpected(a.error());
-  return view_of(*a);
+  return link_->query(id_);
 }
 
 Result<void> TgtQp::report(EventKind kind, std::uint32_t reason) {
   if (!link_) return tl::unexpected(Error(Refusal::not_registered));
-  return done(link_->call({.ask = Ask::report, .kind = kind, .reason = reason, .tgt = id_}));
+  return link_->report(id_, kind, reason);
 }
 
 // ---- domains -----------------------------------------------------------------------------------------------------
@@ -117,19 +164,19 @@ Result<Domain> Domain::open(int fd, const DomainOptions& options) {
 }
 
 Result<TgtQp> Domain::create(std::optional<Peer> peer) {
-  const auto answer = link_->call(create_request(peer, false));
+  const auto answer = link_->create(peer, false);
   if (!answer) return tl::unexpected(answer.error());
   return TgtQp(link_, answer->tgt);
 }
 
 Result<TgtId> Domain::reserve(std::optional<Peer> peer) {
-  const auto answer = link_->call(create_request(peer, true));
+  const auto answer = link_->create(peer, true);
   if (!answer) return tl::unexpected(answer.error());
   return answer->tgt;
 }
 
 Result<TgtQp> Domain::publish(TgtId id, std::uint32_t qpn) {
-  const auto answer = link_->call({.ask = Ask::publish, .tgt = id, .other = qpn});
+  const auto answer = link_->publish(id, qpn);
   if (!answer) return tl::unexpected(answer.error());
   return TgtQp(link_, answer->tgt);
 }
@@ -142,16 +189,14 @@ Result<TgtQp> Domain::attach(TgtId id) {
 
 Result<TgtQp> Domain::attach(std::uint32_t qpn) { return attach(TgtId{qpn, 0}); }
 
-Result<void> Domain::add_srq(std::uint32_t srqn) { return done(link_->call({.ask = Ask::add_srq, .other = srqn})); }
-Result<void> Domain::remove_srq(std::uint32_t srqn) {
-  return done(link_->call({.ask = Ask::remove_srq, .other = srqn}));
-}
-Result<void> Domain::note_other(std::uint32_t qpn) { return done(link_->call({.ask = Ask::note_other, .other = qpn})); }
+Result<void> Domain::add_srq(std::uint32_t srqn) { return link_->note(Ask::add_srq, srqn); }
+Result<void> Domain::remove_srq(std::uint32_t srqn) { return link_->note(Ask::remove_srq, srqn); }
+Result<void> Domain::note_other(std::uint32_t qpn) { return link_->note(Ask::note_other, qpn); }
 
 Result<std::optional<Event>> Domain::wait_event(Duration longest) { return link_->wait_event(longest); }
 Result<int> Domain::fd() { return link_->fd(); }
 
-Result<void> Domain::close(bool force) { return done(link_->call(close_request(force))); }
+Result<void> Domain::close(bool force) { return link_->close(force); }
 
 // ---- administrators ----------------------------------------------------------------------------------------------
 

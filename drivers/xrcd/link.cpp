@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 
 #include "base/after.hpp"
@@ -263,21 +262,8 @@ void BrokerLink::send() {
   while (!blocked_ && fd_ >= 0) {
     if (!unsent_) unsent_ = client_.poll_transmit();
     if (!unsent_) return;
-    iovec part{unsent_->octets.data(), unsent_->octets.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    if (unsent_->with_file && file_ >= 0) {
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      cmsghdr* c = CMSG_FIRSTHDR(&message);
-      c->cmsg_level = SOL_SOCKET;
-      c->cmsg_type = SCM_RIGHTS;
-      c->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(c), &file_, sizeof(int));
-    }
-    if (::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+    const int file = unsent_->with_file ? file_ : -1;
+    if (send_message(fd_, unsent_->octets, file, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
       unsent_.reset();
     } else if (errno == EAGAIN || errno == ENOBUFS) {
       blocked_ = true;

@@ -33,6 +33,15 @@ class Link {
   virtual Result<std::uint64_t> unregister(TgtId id);
   virtual std::uint32_t epoch() const = 0;
 
+  /// As call() with these.
+  Result<Answer> create(const std::optional<Peer>& peer, bool reserve);
+  Result<Answer> publish(TgtId id, std::uint32_t qpn);
+  Result<bool> modify(TgtId id, State to, std::uint64_t digest);  ///< true: already
+  Result<TgtView> query(TgtId id);
+  Result<void> report(TgtId id, EventKind kind, std::uint32_t reason);
+  Result<void> note(Ask what, std::uint32_t number);  ///< add_srq, remove_srq, note_other
+  Result<void> close(bool force);
+
   /// Objects of this process that stand for one registration; how many are left.
   void hold(TgtId id) { ++held_[id.generation]; }
   std::size_t let_go(TgtId id);
@@ -43,6 +52,9 @@ class Link {
  private:
   std::unordered_map<std::uint64_t, std::size_t> held_;  // by generation
 };
+
+/// What an answer says of a TGT queue pair.
+TgtView view_of(const Answer& answer);
 
 /// Who says where means that form.
 Form form_of(const DomainOptions& options);

@@ -6,12 +6,6 @@
 
 namespace parley::xrc {
 
-Request create_request(const std::optional<Peer>& peer, bool reserve);
-Request close_request(bool force);
-Result<void> done(const Result<Answer>& answer);  ///< what it was refused with, if it was
-/// What an answer says of a TGT queue pair.
-TgtView view_of(const Answer& answer);
-
 struct Joined {
   TgtView tgt{};
   bool already = false;  ///< it was there, or the caller was registered
@@ -25,15 +19,15 @@ class Membership {
   Result<Joined> create(const std::optional<Peer>& peer, bool reserve);
   Result<Joined> publish(TgtId id, std::uint32_t qpn);
   Result<Joined> enlist(TgtId id);
-  Result<std::uint64_t> unregister(TgtId id);  ///< how many events were thrown away
-  Result<bool> modify(TgtId id, State to, std::uint64_t digest);
-  Result<TgtView> query(TgtId id);
-  Result<void> report(TgtId id, EventKind kind, std::uint32_t reason);
-  /// add_srq, remove_srq, note_other.
-  Result<void> note(Ask what, std::uint32_t number);
+  /// Those of Link.
+  Result<std::uint64_t> unregister(TgtId id) { return link_->unregister(id); }
+  Result<bool> modify(TgtId id, State to, std::uint64_t digest) { return link_->modify(id, to, digest); }
+  Result<TgtView> query(TgtId id) { return link_->query(id); }
+  Result<void> report(TgtId id, EventKind kind, std::uint32_t reason) { return link_->report(id, kind, reason); }
+  Result<void> note(Ask what, std::uint32_t number) { return link_->note(what, number); }
   Result<std::optional<Event>> poll_event() { return link_->wait_event({}); }
   Result<int> fd() { return link_->fd(); }
-  Result<void> close(bool force);
+  Result<void> close(bool force) { return link_->close(force); }
 
  private:
   explicit Membership(std::shared_ptr<Link> link) : link_(std::move(link)) {}

@@ -2,6 +2,7 @@
 #include "drivers/xrcd/place.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -57,10 +58,33 @@ int SocketAddress::connect(int fd) const {
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
 }
 
+ssize_t send_message(int socket, ConstBytes octets, int file, int flags) {
+  iovec part{const_cast<std::uint8_t*>(octets.data()), octets.size()};  // which is read alone
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  if (file >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &file, sizeof(int));
+  }
+  return ::sendmsg(socket, &message, flags);
+}
+
 std::optional<FileFacts> facts_of(int fd) {
   struct stat s {};
   if (::fstat(fd, &s) != 0) return std::nullopt;
   return FileFacts{s.st_dev, s.st_ino, s.st_uid, (s.st_mode & (S_IWGRP | S_IWOTH)) != 0};
+}
+
+bool has_died(int pidfd) {
+  pollfd waits{pidfd, POLLIN, 0};
+  return ::poll(&waits, 1, 0) > 0;
 }
 
 std::uint64_t start_of(std::uint32_t pid) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Where XRC's broker listens, what it leaves for the one that comes after it, and what the system knows of processes.
 #pragma once
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,9 +25,14 @@ struct SocketAddress {
   std::string path{};
 };
 
+/// One message, with a descriptor unless `file` is negative. As sendmsg(2).
+ssize_t send_message(int socket, ConstBytes octets, int file, int flags);
+
 /// What there is to know of the file behind a descriptor; none: there is none.
 std::optional<FileFacts> facts_of(int fd);
 
+/// Whether the process that a pidfd names has ended.
+bool has_died(int pidfd);
 /// When the process began, in the system's ticks; 0: not known.
 std::uint64_t start_of(std::uint32_t pid);
 /// Its name, at most 15 octets.

@@ -29,7 +29,6 @@ constexpr std::uint32_t layout = sizeof(SharedRegistry) << 16 ^ sizeof(Arena) <<
 constexpr off_t first_octet = off_t{1} << 40;  // of the locks; far behind the end
 
 Error system_error(int number) { return {std::error_code(number, std::generic_category())}; }
-tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
 
 /// Whose process numbers a block's are, and since when.
 struct Origin {
@@ -47,10 +46,6 @@ Result<Origin> own_origin() {
   if (n < 0) return tl::unexpected(system_error(errno));
   if (n == 0) return tl::unexpected(system_error(EIO));
   return out;
-}
-timespec timespec_of(Duration d) {
-  const auto whole = std::chrono::floor<std::chrono::seconds>(d);
-  return {static_cast<time_t>(whole.count()), static_cast<long>((d - whole).count())};
 }
 struct flock lock_on(std::uint64_t member) {
   struct flock out {};
@@ -249,8 +244,8 @@ Result<void> Segment::give_up() const {
 }
 
 /// Whom to wake is written down in the same transaction as what for.
-void Segment::settle(SharedRegistry& registry, Waking& waking) {
-  while (const auto member = registry.poll_waiting()) waking.members.push_back(member->number);
+void Segment::settle(SharedRegistry& registry, std::vector<std::uint64_t>& waking) {
+  while (const auto member = registry.poll_waiting()) waking.push_back(member->number);
   while (registry.poll_ended()) {
   }
 }

@@ -45,7 +45,7 @@ class Segment {
     arena().point();
     if (registry_in(arena()).next_deadline() <= now)
       (void)transact(arena(), Arena::Kind::lets_go, [now](SharedRegistry& r) { r.handle_deadline(now); });
-    Waking waking{*this};
+    std::vector<std::uint64_t> waking;
     auto out = transact(arena(), kind, [&](SharedRegistry& r) {
       if constexpr (std::is_void_v<std::invoke_result_t<Work, SharedRegistry&>>) {
         work(r);
@@ -56,8 +56,7 @@ class Segment {
         return answer;
       }
     });
-    if (!out) waking.members.clear();
-    if (!waking.members.empty()) ring(waking.members);
+    if (out) ring(waking);
     arena().point();
     return out;
   }
@@ -97,10 +96,6 @@ class Segment {
     pthread_mutex_t& mutex;
     ~Unlock() { ::pthread_mutex_unlock(&mutex); }
   };
-  struct Waking {
-    Segment& segment;
-    std::vector<std::uint64_t> members{};
-  };
   enum class Found : std::uint8_t { usable, unmade, of_earlier_boot };
 
   Segment(std::string path, int fd, Duration patience) : path_(std::move(path)), fd_(fd), patience_(patience) {}
@@ -112,7 +107,7 @@ class Segment {
   Result<void> make(const RegistryOptions& options, std::uint32_t epoch);
   Result<void> wait_for_lock(int error);
   Result<void> give_up() const;
-  static void settle(SharedRegistry& registry, Waking& waking);
+  static void settle(SharedRegistry& registry, std::vector<std::uint64_t>& waking);
   void ring_all() const;
   static void ring(std::atomic<std::uint32_t>& bell);
   void ring(const std::vector<std::uint64_t>& members);

@@ -19,13 +19,18 @@ namespace {
 constexpr Duration between_attempts = std::chrono::milliseconds(20);
 constexpr std::size_t page = 4096;
 
-tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
-
 /// Some milliseconds behind clock_now() at most, for a third of the price: enough for what is due in seconds.
 Instant coarse_now() {
   timespec t{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   return Instant(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
+}
+
+/// What the registry refuses, and what keeps one from asking it.
+template <class T>
+Result<T> flat(Result<Result<T>> answer) {
+  if (!answer) return tl::unexpected(answer.error());
+  return std::move(*answer);
 }
 
 /// For what may end something: it must not want for memory.
@@ -79,17 +84,16 @@ Result<void> SharedLink::join() {
     p.key = DomainKey{options_.device, facts->st_dev, facts->st_ino};
   }
   const Instant now = clock_now();
-  const auto joined = segment_->enter(now, Arena::Kind::grows, [&](SharedRegistry& r) -> Result<MemberId> {
+  const auto joined = flat(segment_->enter(now, Arena::Kind::grows, [&](SharedRegistry& r) -> Result<MemberId> {
     auto member = r.open(now, p);
     if (member && !segment_->hold(member->number)) {
       r.dead(now, *member);
       return refused(Refusal::no_memory);
     }
     return member;
-  });
+  }));
   if (!joined) return tl::unexpected(joined.error());
-  if (!*joined) return tl::unexpected(joined->error());
-  member_ = **joined;
+  member_ = *joined;
   segment_->announce();
   watcher_ = Watcher::make(segment_, member_->number);
   return watcher_ ? Result<void>()
@@ -161,20 +165,16 @@ Result<TgtId> SharedLink::enlist(TgtId id) {
   if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
   const Instant now = coarse_now();
   const auto joined =
-      segment_->enter(now, Arena::Kind::grows, [&](SharedRegistry& r) { return r.enlist(now, *member_, id); });
+      flat(segment_->enter(now, Arena::Kind::grows, [&](SharedRegistry& r) { return r.enlist(now, *member_, id); }));
   if (!joined) return tl::unexpected(joined.error());
-  if (!*joined) return tl::unexpected(joined->error());
-  return (*joined)->id;
+  return joined->id;
 }
 
 Result<std::uint64_t> SharedLink::unregister(TgtId id) {
   if (const Refusal refusal = why_not(); refusal != Refusal::none) return refused(refusal);
   const Instant now = coarse_now();
-  const auto purged =
-      segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) { return r.unregister(now, *member_, id); });
-  if (!purged) return tl::unexpected(purged.error());
-  if (!*purged) return tl::unexpected(purged->error());
-  return **purged;
+  return flat(
+      segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) { return r.unregister(now, *member_, id); }));
 }
 
 Result<std::optional<Event>> SharedLink::wait_event(Duration longest) {

@@ -19,9 +19,8 @@
 namespace parley::xrc {
 namespace {
 
-bool is_readable(int fd) {
-  pollfd waits{fd, POLLIN, 0};
-  return ::poll(&waits, 1, 0) > 0;
+Result<std::vector<MemberView>> members_of(Segment& segment) {
+  return segment.enter(clock_now(), Arena::Kind::lets_go, [](SharedRegistry& r) { return std::as_const(r).members(); });
 }
 
 /// R5. What they had is gone before anybody else gets the lock, or will be when the next one does it.
@@ -47,11 +46,10 @@ Witness::~Witness() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-bool Witness::is_dead() const { return wrong_ || (fd_ >= 0 && is_readable(fd_)); }
+bool Witness::is_dead() const { return wrong_ || (fd_ >= 0 && has_died(fd_)); }
 
 Result<void> sweep(Segment& segment, std::uint64_t own) {
-  const auto members =
-      segment.enter(clock_now(), Arena::Kind::lets_go, [](SharedRegistry& r) { return std::as_const(r).members(); });
+  const auto members = members_of(segment);
   if (!members) return tl::unexpected(members.error());
   std::vector<std::uint64_t> dead;
   for (const MemberView& m : *members)
@@ -117,8 +115,7 @@ std::vector<std::uint64_t> Watcher::dead() const {
 /// Finds the dead among those that it watches, and then among those behind them. False: there is nothing to be watched.
 bool Watcher::look() {
   for (;;) {
-    const auto members = segment_->enter(clock_now(), Arena::Kind::lets_go,
-                                         [](SharedRegistry& r) { return std::as_const(r).members(); });
+    const auto members = members_of(*segment_);
     if (!members) return members.error() == make_error_code(Refusal::timed_out);
     choose(*members);
     const std::vector<std::uint64_t> found = dead();

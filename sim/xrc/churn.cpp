@@ -25,19 +25,23 @@ Address with_port(Address address) {
 class Server final : public App {
  public:
   explicit Server(const ChurnOptions& options) : options_(options) {}
-  ~Server() override { on_crash_of_all(); }
+  ~Server() override { stop(); }
 
   std::size_t tgts() const { return node_ ? node_->registry().tgt_count() : 0; }
   /// The most since this was asked the last time.
   std::size_t take_most() { return std::exchange(most_, tgts()); }
   xrc::Counters counters() const { return node_ ? node_->registry().counters() : xrc::Counters{}; }
   std::string trouble;
-  void stop() { on_crash_of_all(); }
+  void stop() {
+    service_.reset();
+    node_.reset();
+    processes_.clear();
+  }
 
   void on_start(Host& host) override {
     if (auto made = make(host); !made) trouble = made.error().message();
   }
-  void on_crash(Host&) override { on_crash_of_all(); }
+  void on_crash(Host&) override { stop(); }
   void on_timer(Host& host, std::uint64_t) override { on_turn(host); }
   void on_turn(Host& host) override {
     if (!service_) return;
@@ -108,11 +112,6 @@ class Server final : public App {
       if (auto posted = p.srq->post_recv({.sges = {&sge_, 1}}); !posted) trouble = posted.error().message();
     while (const auto event = p.member->attachment.poll_event())
       if (!deaf && xrc::leads_to(event->kind)) (void)p.member->attachment.release(event->tgt);
-  }
-  void on_crash_of_all() {
-    service_.reset();
-    node_.reset();
-    processes_.clear();
   }
 
   const ChurnOptions& options_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "cm/core.hpp"
 #include "cm/xrc/srqn.hpp"
 
 namespace parley::sim {
@@ -35,7 +36,7 @@ Result<std::unique_ptr<RankNode>> RankNode::create(Instant now, cm::Manager& cm,
 
 RankNode::~RankNode() {
   for (auto& [number, line] : lines_) line.id.destroy();
-  for (auto& [number, id] : asking_) id.destroy();
+  for (auto& [number, question] : questions_) question.id.destroy();
   listener_.destroy();
   service_.reset();
   node_.reset();
@@ -113,6 +114,10 @@ QpInit RankNode::init_of(const Process& p) const {
           .max_recv_wr = 1};
 }
 
+std::uint32_t RankNode::place_of(std::uint32_t node, std::uint32_t process) const {
+  return (node > options_.node ? node - 1 : node) * options_.processes + process;
+}
+
 /// A host may have several, of which only this one is the node's.
 Address RankNode::own_address() const {
   Address own = options_.addresses[options_.node];
@@ -147,10 +152,9 @@ Result<void> RankNode::add_line(std::uint32_t process, std::uint32_t node, std::
   auto id = cm_.connect(options_.addresses[node], options);
   if (!id) return tl::unexpected(id.error());
   if (options_.rc) {
-    const std::uint32_t place = (node > options_.node ? node - 1 : node) * options_.processes + peer;
-    if (auto posted = post_receive(processes_[process], place, id->qp()); !posted) return posted;
+    if (auto posted = post_receive(processes_[process], place_of(node, peer), id->qp()); !posted) return posted;
   }
-  lines_[id->number()] = {*id, process, node, peer};
+  lines_[id->number()] = {*id, process, node};
   return {};
 }
 
@@ -164,8 +168,7 @@ Result<void> RankNode::ask_queues(std::uint32_t node) {
     options.local = own_address();
     auto id = cm_.connect(options_.addresses[node], options);
     if (!id) return tl::unexpected(id.error());
-    questions_[id->number()] = {node, process};
-    asking_[id->number()] = *id;
+    questions_[id->number()] = {*id, node, process};
   }
   return {};
 }
@@ -178,7 +181,7 @@ void RankNode::handle(const cm::Event& event) {
   if (std::holds_alternative<cm::Listening>(event)) ++listening_;
   if (service_ && service_->handle(event)) return;
   if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) return on_request(*request);
-  const std::uint64_t number = std::visit([](const auto& e) { return e.id.number(); }, event);
+  const std::uint64_t number = cm::endpoint_of(event);
   if (questions_.contains(number)) return on_answer(number, event);
   const auto at = lines_.find(number);
   if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) return fail("connect: " + failed->why.received);
@@ -198,22 +201,20 @@ void RankNode::on_request(const cm::ConnectRequest& request) {
   Process& p = processes_[process];
   const auto qp = id.create_qp(init_of(p));
   if (!qp) return fail("create_qp: " + qp.error().message());
-  const std::uint32_t place = (node > options_.node ? node - 1 : node) * options_.processes + rank % options_.processes;
-  const auto posted = post_receive(p, place, *qp);
+  const auto posted = post_receive(p, place_of(node, rank % options_.processes), *qp);
   if (const auto accepted = posted ? id.accept() : posted; !accepted)
     return fail("accept: " + accepted.error().message());
-  lines_[id.number()] = {id, process, node, rank % options_.processes};
+  lines_[id.number()] = {id, process, node};
 }
 
 void RankNode::on_answer(std::uint64_t question, const cm::Event& event) {
-  const auto [node, process] = questions_[question];
+  const auto at = questions_.find(question);
   const auto* up = std::get_if<cm::Established>(&event);
   const auto srqn = up != nullptr ? xrc::parse_srqn_answer(up->private_data) : std::nullopt;
   if (!srqn) return fail("the question for the number of a queue was not answered");
-  queues_[node][process] = *srqn;
-  questions_.erase(question);
-  asking_[question].destroy();
-  asking_.erase(question);
+  queues_[at->second.node][at->second.process] = *srqn;
+  at->second.id.destroy();
+  questions_.erase(at);
   post_when_ready();
 }
 

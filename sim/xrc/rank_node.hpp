@@ -59,12 +59,18 @@ class RankNode {
   };
   struct Line {
     cm::Id id;
-    std::uint32_t process = 0, peer_node = 0, peer_process = 0;
+    std::uint32_t process = 0, peer_node = 0;
     bool up = false, posted = false;
+  };
+  struct Question {
+    cm::Id id;
+    std::uint32_t node = 0, process = 0;
   };
 
   RankNode(cm::Manager& cm, RankOptions options) : cm_(cm), device_(cm.device()), options_(std::move(options)) {}
   std::uint32_t elsewhere() const;
+  /// Where what that process sends is received.
+  std::uint32_t place_of(std::uint32_t node, std::uint32_t process) const;
   Address own_address() const;
   Result<void> make_process(std::uint32_t number);
   Result<void> make_service(Instant now);
@@ -84,12 +90,11 @@ class RankNode {
   Device& device_;
   RankOptions options_;
   std::vector<Process> processes_;
-  std::unique_ptr<xrc::Node> node_;                                             // XRC
-  std::unique_ptr<xrc::Service> service_;                                       // XRC
-  cm::Id listener_;                                                             // RC
-  std::map<std::uint64_t, Line> lines_;                                         // by the id's number
-  std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> questions_;  // node and process, by the id's number
-  std::map<std::uint64_t, cm::Id> asking_;
+  std::unique_ptr<xrc::Node> node_;                                         // XRC
+  std::unique_ptr<xrc::Service> service_;                                   // XRC
+  cm::Id listener_;                                                         // RC
+  std::map<std::uint64_t, Line> lines_;                                     // by the id's number
+  std::map<std::uint64_t, Question> questions_;                             // by the id's number
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> queues_;  // numbers by node and process
   std::size_t listening_ = 0, sent_ = 0;
   std::string trouble_;

@@ -213,7 +213,6 @@ class Node {
     for (std::size_t i = 0; i < clients_.size(); ++i)
       if (!is_dead(i)) clients_[i]->handle_deadline(now_);
   }
-  /// The one part that is not spared.
 
   Instant now_{1s};
   std::optional<xrc::Server> server_;

@@ -11,6 +11,7 @@
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "drivers/asio/descriptor.hpp"
+#include "drivers/clock.hpp"
 #include "drivers/plugin/process.hpp"
 #include "parley/neg_plugin.hpp"
 #include "parley/neg_qp.hpp"
@@ -179,8 +180,7 @@ void Negotiator::wait(Instant until) {
   if (engine_) until = std::min(until, engine_->next_deadline());
   if (watch_.has_metrics()) return watch_.turn(engine_ ? both_.fd : peers_->fd(), until);
   const Duration left = std::max(until - peers_->now(), Duration{});
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
-  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+  const timespec limit = timespec_of(left);
   pollfd ready{.fd = both_.fd, .events = POLLIN, .revents = 0};
   (void)::ppoll(&ready, 1, &limit, nullptr);
 }

@@ -173,6 +173,7 @@ int run_xrc_member(const XrcArgs& args, Output& out) {
                        fmt::format("{} cannot be opened: {}", args.file, std::generic_category().message(errno)));
   }
   const auto link = xrc::Link::open(args.domain, true, file);
+  if (file >= 0) ::close(file);  // the link has its own
   if (!link) return xrc_refused(out, link.error(), args.domain);
   out.text("a member");
   out.object({{"event", "member"}, {"epoch", (*link)->epoch()}});

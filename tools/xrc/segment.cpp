@@ -11,8 +11,8 @@ namespace {
 
 int run_segment(const xrc::Segment::Options& options, Output& out) {
   const auto segment = xrc::Segment::open(options);
-  const std::string path = options.path.empty() ? xrc::default_segment() : options.path;
-  if (!segment) return xrc_refused(out, segment.error(), "segment " + path);
+  if (!segment) return xrc_refused(out, segment.error(), {.form = xrc::Form::shared, .segment = options.path});
+  const std::string& path = (*segment)->path();
   out.text(fmt::format("{}, epoch {}", path, (*segment)->epoch()));
   out.object({{"event", "segment"}, {"segment", path}, {"epoch", (*segment)->epoch()}});
   return code(Exit::ok);

@@ -47,23 +47,19 @@ std::string xrc_refusal_name(const Error& error) {
   return std::string(to_string(static_cast<xrc::Refusal>(error.code().value())));
 }
 
-int xrc_refused(Output& out, const Error& error, const std::string& where) {
+int xrc_refused(Output& out, const Error& error, const xrc::DomainOptions& o) {
   using xrc::Refusal;
   bool environment = error.code().category() != xrc::refusal_category();
   for (const Refusal r :
        {Refusal::no_broker, Refusal::not_permitted, Refusal::no_segment, Refusal::segment_full, Refusal::segment_owner,
         Refusal::segment_foreign, Refusal::segment_version, Refusal::segment_elsewhere})
     environment = environment || error == make_error_code(r);
-  return out.error(environment ? Exit::environment : Exit::failed,
-                   fmt::format("{}: {}{}", xrc_refusal_name(error), error.message(),
-                               environment ? fmt::format(" ({})", where) : std::string()));
-}
-
-int xrc_refused(Output& out, const Error& error, const xrc::DomainOptions& o) {
+  const std::string text = fmt::format("{}: {}", xrc_refusal_name(error), error.message());
+  if (!environment) return out.error(Exit::failed, text);
   const bool shared = xrc::form_of(o) == xrc::Form::shared;
-  return xrc_refused(out, error,
-                     shared ? "segment " + (o.segment.empty() ? xrc::default_segment() : o.segment)
-                            : "socket " + (o.socket.empty() ? xrc::default_socket() : o.socket));
+  const std::string where = shared ? "segment " + (o.segment.empty() ? xrc::default_segment() : o.segment)
+                                   : "socket " + (o.socket.empty() ? xrc::default_socket() : o.socket);
+  return out.error(Exit::environment, fmt::format("{} ({})", text, where));
 }
 
 Json xrc_tgt_json(const xrc::DomainView& domain, const xrc::TgtView& tgt) {

@@ -20,9 +20,8 @@ void add_xrc_socket(Command sub, std::string& socket);
 void add_xrc_segment(Command sub, std::string& segment);
 /// --grace and the like, which are the broker's and the shared registry's alike.
 void add_xrc_rules(Command sub, xrc::RegistryOptions& rules);
-/// "gone: the TGT queue pair has ended, ..."; its exit code is `environment` where no registry could be used, and it says
-/// `where` then.
-int xrc_refused(Output& out, const Error& error, const std::string& where);
+/// "gone: the TGT queue pair has ended, ..."; its exit code is `environment` where no registry could be used, and it says which
+/// one `options` lead to then.
 int xrc_refused(Output& out, const Error& error, const xrc::DomainOptions& options);
 std::string xrc_refusal_name(const Error& error);
 

@@ -17,16 +17,14 @@
 #include "base/rng.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/xrcshm/shared_link.hpp"
+#include "tests/unit/drivers/broker_thread.hpp"
+#include "tests/unit/xrc/registry_kit.hpp"
 
 namespace parley::xrc::xrcshm_test {
 namespace {
 
 using namespace std::chrono_literals;
-
-template <class T>
-std::string said(const Result<T>& r) {
-  return r ? "ok" : std::string(to_string(static_cast<Refusal>(r.error().code().value())));
-}
+using kit::refusal_of;
 
 /// What children count, for their parent to see.
 struct Tally {
@@ -37,26 +35,22 @@ struct Tally {
 class XrcShm : public testing::Test {
  protected:
   XrcShm() {
-    std::string name = "/tmp/parley-xrcshm-test-XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-    options_ = {.form = Form::shared, .segment = folder_ + "/segment", .patience = 10s};
+    options_ = {.form = Form::shared, .segment = folder_.file("segment"), .patience = 10s};
     tally_ = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Tally;
   }
   ~XrcShm() override {
     segment_.reset();
     ::munmap(tally_, 4096);
-    for (const char* file : {"/domain", "/segment"}) ::unlink((folder_ + file).c_str());
-    ::rmdir(folder_.c_str());
   }
   Segment& segment(const RegistryOptions& rules = {}) {
     if (!segment_) {
       auto made = Segment::open({.path = options_.segment, .registry = rules});
-      EXPECT_TRUE(made) << said(made);
+      EXPECT_TRUE(made) << refusal_of(made);
       segment_ = *made;
     }
     return *segment_;
   }
-  Result<Domain> open() const { return Domain::open(folder_ + "/domain", options_); }
+  Result<Domain> open() const { return Domain::open(folder_.file("domain"), options_); }
   template <class Work>
   auto in_registry(Work work) {
     return *segment().enter(clock_now(), Arena::Kind::lets_go, work);
@@ -103,7 +97,7 @@ class XrcShm : public testing::Test {
     return false;
   }
 
-  std::string folder_;
+  const BrokerThread folder_{false};
   DomainOptions options_;
   std::shared_ptr<Segment> segment_;
   Tally* tally_;
@@ -163,7 +157,7 @@ TEST_F(XrcShm, KilledAtEveryPointOfEveryCall) {
       }));
       through = WIFEXITED(status);
       ASSERT_TRUE(through ? WEXITSTATUS(status) == 0 : is_killed(status)) << status << call.name << " at " << n;
-      ASSERT_EQ(said(sweep(shared, survivor.id.number)), "ok") << call.name << " at " << n;
+      ASSERT_EQ(refusal_of(sweep(shared, survivor.id.number)), "ok") << call.name << " at " << n;
       ASSERT_EQ(members(), 1U) << call.name << " at " << n;
       ASSERT_EQ(tgts(), 0U) << call.name << " at " << n;
       ++points;
@@ -190,7 +184,7 @@ TEST_F(XrcShm, KilledWhileOpening) {
       return true;
     }));
     through = WIFEXITED(status);
-    ASSERT_EQ(said(sweep(shared)), "ok") << n;
+    ASSERT_EQ(refusal_of(sweep(shared)), "ok") << n;
     ASSERT_EQ(members(), 0U) << n;
   }
   EXPECT_TRUE(through);
@@ -203,7 +197,7 @@ TEST_F(XrcShm, SixtyFourProcessesStormOne) {
   const auto lasts = std::chrono::milliseconds(longer != nullptr ? std::atoi(longer) * 1000 : 300);
   auto domain = open();
   auto qp = domain->create();
-  ASSERT_TRUE(qp) << said(qp);
+  ASSERT_TRUE(qp) << refusal_of(qp);
   const std::uint64_t before = counters().registered;
   std::vector<pid_t> storm;
   for (int i = 0; i < 64; ++i)
@@ -292,7 +286,7 @@ TEST_F(XrcShm, NothingIsLeftOfThoseThatCameAndWent) {
     for (int i = 0; i < 4; ++i) ::kill(crowd[static_cast<std::size_t>(i)], SIGKILL);
     for (const pid_t pid : crowd) end_of(pid);
   }
-  EXPECT_EQ(said(sweep(segment())), "ok");
+  EXPECT_EQ(refusal_of(sweep(segment())), "ok");
   EXPECT_EQ(members(), 0U);
   EXPECT_EQ(tgts(), 0U);
   EXPECT_EQ(in_registry([](SharedRegistry& r) { return r.srq_count(); }), 0U);
@@ -396,7 +390,7 @@ TEST_F(XrcShm, ANumberUsedAgainIsAnotherProcess) {
   auto watching = Segment::open({.path = (segment(), options_.segment)});
   begun(start_of(pid));
   begun(start_of(pid) - 1);
-  EXPECT_EQ(said(sweep(**watching)), "ok");
+  EXPECT_EQ(refusal_of(sweep(**watching)), "ok");
   EXPECT_EQ(members(), 1U);
   EXPECT_EQ(counters().died, 1U);
 }
@@ -416,7 +410,7 @@ TEST_F(XrcShm, WhoStandsStillWithTheLockIsNotWaitedForForEver) {
   ::waitpid(sleeper, &status, WUNTRACED);
   DomainOptions hurried = options_;
   hurried.patience = 20ms;
-  EXPECT_EQ(said(overview(hurried)), "timed_out");
+  EXPECT_EQ(refusal_of(overview(hurried)), "timed_out");
   ::kill(sleeper, SIGCONT);
   EXPECT_EQ(end_of(sleeper), 0);
   EXPECT_TRUE(overview(options_));
@@ -433,7 +427,7 @@ TEST_F(XrcShm, WhoWaitsIsWokenByAnotherProcess) {
     return its && its->report(EventKind::peer_gone, 3).has_value();
   });
   const auto event = domain->wait_event(20s);
-  ASSERT_TRUE(event && *event) << said(event);
+  ASSERT_TRUE(event && *event) << refusal_of(event);
   EXPECT_EQ((*event)->kind, EventKind::peer_gone);
   EXPECT_EQ((*event)->reason, 3U);
   EXPECT_EQ(end_of(other), 0);
@@ -445,7 +439,7 @@ TEST_F(XrcShm, WhoWaitsIsWokenByAnotherProcess) {
 TEST_F(XrcShm, ADescriptorLimitHarmsOnlyWhoHasIt) {
   auto domain = open();
   auto qp = domain->create(Peer{1, 3});
-  ASSERT_TRUE(qp) << said(qp);
+  ASSERT_TRUE(qp) << refusal_of(qp);
   const std::uint32_t epoch = segment().epoch();
   rlim_t least = 0;
   for (rlim_t left = 0; left < 24; ++left) {
@@ -460,7 +454,7 @@ TEST_F(XrcShm, ADescriptorLimitHarmsOnlyWhoHasIt) {
     if (WEXITSTATUS(status) != 0) least = left + 1;
     ASSERT_EQ(segment().epoch(), epoch) << "with " << left;
     ASSERT_TRUE(until([&] { return members() == 1; })) << "with " << left;
-    ASSERT_EQ(said(qp->query()), "ok") << "with " << left;
+    ASSERT_EQ(refusal_of(qp->query()), "ok") << "with " << left;
   }
   EXPECT_GT(least, 0U);
   EXPECT_LT(least, 20U);
@@ -521,11 +515,11 @@ TEST_F(XrcShm, ADamagedBlockIsGivenUp) {
     });
     return true;
   }));
-  EXPECT_EQ(said(domain->create()), "stale_epoch");
-  EXPECT_EQ(said(domain->wait_event(1ms)), "stale_epoch");
+  EXPECT_EQ(refusal_of(domain->create()), "stale_epoch");
+  EXPECT_EQ(refusal_of(domain->wait_event(1ms)), "stale_epoch");
   EXPECT_EQ(end_of(sleeper), 0) << "who slept is told";
   auto next = open();
-  ASSERT_TRUE(next) << said(next);
+  ASSERT_TRUE(next) << refusal_of(next);
   EXPECT_GT(overview(options_)->epoch, epoch);
   EXPECT_TRUE(next->create());
 }
@@ -538,13 +532,13 @@ TEST_F(XrcShm, ANumberRestsBeforeItIsUsedAgain) {
   auto qp = one->create();
   const TgtId old = qp->id();
   ASSERT_TRUE(qp->release());
-  EXPECT_EQ(said(two->attach(old)), "gone");
-  EXPECT_EQ(said(two->attach(old.qpn)), "gone");
-  EXPECT_EQ(said(two->create()), "no_memory") << "all numbers rest";
+  EXPECT_EQ(refusal_of(two->attach(old)), "gone");
+  EXPECT_EQ(refusal_of(two->attach(old.qpn)), "gone");
+  EXPECT_EQ(refusal_of(two->create()), "no_memory") << "all numbers rest";
   Result<TgtQp> again = tl::unexpected(Error(Refusal::no_memory));
   EXPECT_TRUE(until([&] { return (again = two->create()).has_value(); }));
   EXPECT_EQ(again->qpn(), old.qpn);
-  EXPECT_EQ(said(one->attach(old)), "gone");
+  EXPECT_EQ(refusal_of(one->attach(old)), "gone");
   EXPECT_EQ(one->attach(old.qpn)->id(), again->id());
 }
 

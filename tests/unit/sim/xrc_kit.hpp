@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 
+#include "cm/core.hpp"
 #include "cm/xrc/service.hpp"
 #include "cm/xrc/srqn.hpp"
 #include "nic/roce/device.hpp"
@@ -216,7 +217,7 @@ class SenderApp final : public Turns {
 
  private:
   void handle(const cm::Event& event) {
-    const std::uint64_t number = std::visit([](const auto& e) { return e.id.number(); }, event);
+    const std::uint64_t number = cm::endpoint_of(event);
     const auto* established = std::get_if<cm::Established>(&event);
     const auto at = std::find_if(inis.begin(), inis.end(), [&](const Ini& i) { return i.id.number() == number; });
     if (at == inis.end()) {
