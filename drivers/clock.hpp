@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The clock of everything that runs on sockets and NICs.
+// The clock of everything that runs on sockets and NICs, and the one that stamps captures.
 #pragma once
 #include <chrono>
 
@@ -9,6 +9,11 @@ namespace parley {
 
 inline Instant clock_now() {
   return Instant(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+/// Since 1970-01-01, as captures have it.
+inline Instant wall_clock_now() {
+  return Instant(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
 }
 
 }  // namespace parley
