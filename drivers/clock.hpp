@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The clock of everything that runs on sockets and NICs.
+// The clock of everything that runs on sockets and NICs, and the one that stamps captures.
 #pragma once
 #include <chrono>
 #include <ctime>
@@ -16,6 +16,11 @@ inline Instant clock_now() {
 inline timespec timespec_of(Duration d) {
   const auto whole = std::chrono::floor<std::chrono::seconds>(d);
   return {static_cast<time_t>(whole.count()), static_cast<long>((d - whole).count())};
+}
+
+/// Since 1970-01-01, as captures have it.
+inline Instant wall_clock_now() {
+  return Instant(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
 }
 
 }  // namespace parley

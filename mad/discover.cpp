@@ -39,23 +39,21 @@ class Walk {
   };
 
   std::optional<Task<void>> next() {
-    if (stopped_ || jobs_.empty()) return std::nullopt;
-    Job job = jobs_.front();
-    jobs_.pop_front();
-    // Found from its other end since.
-    while (job.kind == Job::probe && job.node != no_node && topology().port(job.node, job.port).peer != no_node) {
-      if (jobs_.empty()) return std::nullopt;
-      job = jobs_.front();
+    while (!stopped_ && !jobs_.empty()) {
+      const Job job = jobs_.front();
       jobs_.pop_front();
+      if (job.kind == Job::probe && job.node != no_node && topology().port(job.node, job.port).peer != no_node)
+        continue;  // found from its other end since
+      out_.waiting = jobs_.size();
+      switch (job.kind) {
+        case Job::probe: return probe(port_, job);
+        case Job::lid_check: return lid_check(port_, job);
+        case Job::description: return description(port_, job);
+        case Job::switch_info: return switch_info(port_, job);
+        case Job::port_info: return port_info(port_, job);
+      }
     }
-    out_.waiting = jobs_.size();
-    switch (job.kind) {
-      case Job::probe: return probe(port_, job);
-      case Job::lid_check: return lid_check(port_, job);
-      case Job::description: return description(port_, job);
-      case Job::switch_info: return switch_info(port_, job);
-      default: return port_info(port_, job);
-    }
+    return std::nullopt;
   }
 
   Topology& topology() { return out_.topology; }
@@ -80,13 +78,13 @@ class Walk {
   /// Of a request: the answer, or nothing, which has then been looked at.
   template <class A>
   std::optional<A> answer(const Reply<A>& reply) {
-    if (reply || (reply.error().fault() != Fault::cancelled && reply.error().fault() != Fault::deadline)) ++out_.asked;
-    if (reply) return *reply;
-    switch (reply.error().fault()) {
-      case Fault::cancelled:
-      case Fault::deadline: stopped_ = true; break;
-      default: ++out_.lost;
+    if (!reply && (reply.error().fault() == Fault::cancelled || reply.error().fault() == Fault::deadline)) {
+      stopped_ = true;
+      return std::nullopt;
     }
+    ++out_.asked;
+    if (reply) return *reply;
+    ++out_.lost;
     return std::nullopt;
   }
 

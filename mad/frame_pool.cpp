@@ -39,7 +39,6 @@ void FramePool::give_back(void* frame) noexcept {
 void FramePool::refill(std::size_t size_class) {
   const std::size_t octets = size_class * step, count = block_octets / octets;
   blocks_.push_back(std::make_unique<std::byte[]>(octets * count));
-  reserved_ += octets * count;
   for (std::size_t i = count; i-- > 0;)
     free_[size_class] = new (blocks_.back().get() + i * octets) Free{free_[size_class]};
 }

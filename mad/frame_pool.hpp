@@ -18,8 +18,7 @@ class FramePool {
   static void* take(FramePool* pool, std::size_t octets);
   static void give_back(void* frame) noexcept;
 
-  std::size_t in_use() const { return in_use_; }      ///< frames
-  std::size_t reserved() const { return reserved_; }  ///< octets taken from the heap so far
+  std::size_t in_use() const { return in_use_; }  ///< frames
 
  private:
   static constexpr std::size_t step = 128, classes = 64;  // frames above 8 KiB come from the heap
@@ -34,7 +33,7 @@ class FramePool {
 
   std::array<Free*, classes> free_{};
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  std::size_t in_use_ = 0, reserved_ = 0;
+  std::size_t in_use_ = 0;
 };
 
 }  // namespace parley::mad

@@ -39,7 +39,6 @@ class List {
   }
   bool empty() const { return !head_.linked(); }
   T& front() { return static_cast<T&>(*head_.next_); }
-  T& back() { return static_cast<T&>(*head_.previous_); }
   /// From whichever list it stands in to the end of this one.
   void push_back(T& element) {
     Link<Tag>& link = element;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/bits.hpp"
 #include "mad/words.hpp"
 #include "parley/address.hpp"
 
@@ -20,14 +21,10 @@ using Or = tl::expected<T, std::string>;
 
 tl::unexpected<std::string> wrong(std::string text) { return tl::unexpected(std::move(text)); }
 
-void put_gid(Gid& gid, std::size_t at, std::uint64_t value) {
-  for (std::size_t i = 0; i < 8; ++i) gid[at + i] = static_cast<std::uint8_t>(value >> (56 - 8 * i));
-}
-
 Gid gid_of_guid(std::uint64_t guid) {
   Gid out{};
-  put_gid(out, 0, 0xFE80000000000000);
-  put_gid(out, 8, guid);
+  write_bits(out, 0, 64, 0xFE80000000000000);
+  write_bits(out, 64, 64, guid);
   return out;
 }
 
@@ -59,11 +56,11 @@ std::string take_device(std::string_view text, PathText& out) {
   out.device = text.substr(0, slash);
   if (out.device.empty()) return "behind '%' comes a device: mlx5_0 or mlx5_0/1";
   if (slash == std::string_view::npos) return {};
-  const auto port = number_in(text.substr(slash + 1));
-  if (!port || *port < 1 || *port > 254)
+  const auto port = port_in(text.substr(slash + 1));
+  if (!port)
     return fmt::format("the port of device {} is a number from 1 to 254, not {}", quoted(out.device),
                        quoted(text.substr(slash + 1)));
-  out.port = static_cast<std::uint8_t>(*port);
+  out.port = *port;
   return {};
 }
 
@@ -87,16 +84,16 @@ Or<Route> parse_route(std::string_view text, char between) {
     const std::string_view word = text.substr(at, end - at);
     at = end + 1;
     if (word.empty() && at > text.size() && hop > 0) break;  // "0,1,": a last comma is no hop
-    const auto port = number_in(word);
     if (hop == 0) {
-      if (port != 0)
+      if (number_in(word) != 0)
         return wrong(fmt::format("a directed route begins with 0, for this port, not with {}", quoted(word)));
       continue;
     }
     if (hop >= PARLEY_MAD_PATH_MAX) return wrong("a directed route has at most 63 hops");  // IBA §14.2.2
-    if (!port || *port < 1 || *port > 254)
+    const auto port = port_in(word);
+    if (!port)
       return wrong(fmt::format("hop {} of the directed route is a port from 1 to 254, not {}", hop, quoted(word)));
-    out.octets[hop] = static_cast<std::uint8_t>(*port);
+    out.octets[hop] = *port;
     out.hops = static_cast<std::uint8_t>(hop);
   }
   return out;
@@ -239,8 +236,6 @@ Or<PathText> parse_path(std::string_view text) {
     return by_gid(text);
   return by_lid(text);
 }
-
-std::string route_text(const Route& route) { return fmt::format("{}", fmt::join(route.path(), ",")); }
 
 std::string path_spec(const Path& path) {
   const bool directed = path.route.has_value();

@@ -34,7 +34,4 @@ tl::expected<PathText, std::string> parse_path(std::string_view text);
 /// microseconds.
 std::string path_spec(const Path& path);
 
-/// "0,1,3"
-std::string route_text(const Route& route);
-
 }  // namespace parley::mad

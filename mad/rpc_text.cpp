@@ -23,7 +23,6 @@ using wire::mad::components_of;
 using wire::mad::facts_of;
 using wire::mad::Field;
 using wire::mad::find_field;
-using wire::mad::is_legal;
 using wire::mad::Kind;
 using wire::mad::KindFacts;
 using wire::mad::Layout;
@@ -221,7 +220,7 @@ std::vector<std::string_view> attributes_of(std::string_view method) {
   const auto found = find_method(method);
   if (!found) return out;
   for (const LegalRow& row : legal_rows)
-    if (is_legal(row.structure, found->mgmt_class, found->method) && row.mgmt_class == same_rpcs(found->mgmt_class))
+    if (row.mgmt_class == same_rpcs(found->mgmt_class) && row.has(found->method))
       out.push_back(layout_of(row.structure).name);
   return out;
 }
@@ -232,8 +231,7 @@ tl::expected<RpcText, std::string> parse_rpc(std::string_view method, std::strin
     return tl::unexpected(fmt::format("no request {}; there are: {}", quoted(method), fmt::join(method_names(), ", ")));
   for (const LegalRow& row : legal_rows) {
     const Layout& layout = layout_of(row.structure);
-    if (row.mgmt_class != same_rpcs(found->mgmt_class) || !same_word(layout.name, attribute) ||
-        !is_legal(row.structure, found->mgmt_class, found->method))
+    if (row.mgmt_class != same_rpcs(found->mgmt_class) || !row.has(found->method) || !same_word(layout.name, attribute))
       continue;
     RpcText out;
     out.rpc.mgmt_class = found->mgmt_class;

@@ -10,6 +10,7 @@
 #pragma once
 #include <exception>
 #include <optional>
+#include <utility>
 
 #include "mad/executor.hpp"
 
@@ -30,6 +31,7 @@ namespace detail {
 
 struct ChildBase : PromiseBase, Link<ChildTag> {};
 
+/// What `co_await` of an awaitable gives.
 template <class A>
 using Awaited = decltype(std::declval<A&>().await_resume());
 

@@ -25,9 +25,7 @@ Legality legality_of(MgmtClass mgmt_class, Method method, std::uint16_t attribut
   Legality out;
   const auto layouts = wire::mad::all_layouts();
   for (const auto& row : wire::mad::legal_rows) {
-    if (row.mgmt_class != wire::mad::same_rpcs(mgmt_class)) continue;
-    if (static_cast<std::uint32_t>(method) >= 32 || (row.methods >> static_cast<std::uint32_t>(method) & 1) == 0)
-      continue;
+    if (row.mgmt_class != wire::mad::same_rpcs(mgmt_class) || !row.has(method)) continue;
     out.method = true;
     out.both = out.both || layouts[static_cast<std::size_t>(row.structure)]->attribute == attribute;
   }

@@ -134,10 +134,6 @@ Task<T> detail::TaskPromiseBase<T>::get_return_object() noexcept {
 
 namespace detail {
 
-/// What `co_await` of an awaitable gives.
-template <class A>
-using Awaited = decltype(std::declval<A&>().await_resume());
-
 template <class R>
 inline constexpr bool is_reply = false;
 template <class T>

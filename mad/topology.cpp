@@ -63,9 +63,9 @@ std::optional<Route> Topology::route_to(std::uint32_t node) const {
   return out;
 }
 
-std::size_t Topology::memory() const {
-  return nodes_.capacity() * sizeof(TopologyNode) + ports_.capacity() * sizeof(TopologyPort) + texts_.capacity() +
-         by_guid_.size() * 32 + by_guid_.bucket_count() * sizeof(void*);
+bool Topology::is_first_end(std::uint32_t node, std::uint8_t number) const {
+  const TopologyPort& end = port(node, number);
+  return end.peer > node || (end.peer == node && end.peer_port >= number);
 }
 
 Topology::Added Topology::add(const NodeInfo& info, std::uint32_t parent, std::uint8_t parent_port) {

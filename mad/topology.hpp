@@ -76,7 +76,8 @@ class Topology {
   std::uint16_t lid_of(std::uint32_t node, std::uint8_t port) const;
   /// The directed route by which the discovery came to a node; none if it has more than 63 hops.
   std::optional<Route> route_to(std::uint32_t node) const;
-  std::size_t memory() const;
+  /// Of a linked port: whether its end of the link is the lesser one, so that each link is seen once.
+  bool is_first_end(std::uint32_t node, std::uint8_t port) const;
 
   /// Index of the node with that GUID, made if there is none.
   struct Added {

@@ -16,6 +16,12 @@ namespace {
 using wire::mad::PortCounters;
 using wire::mad::PortState;
 
+/// A counter, and what it may have reached. The thresholds are those that ibcheckerrors has had.
+struct CounterLimit {
+  std::string_view name;
+  std::uint32_t limit;
+  std::uint32_t (*get)(const PortCounters&);
+};
 constexpr CounterLimit limits[] = {
 #define PARLEY_LIMIT(name, limit)                                                                \
   {                                                                                              \
@@ -90,7 +96,7 @@ class Check {
       add(node, number, TopologyFault::state,
           fmt::format("the link is up, and the port's state is {}",
                       wire::mad::name_of(wire::mad::Kind::port_state, port.state)));
-    if (port.peer > node || (port.peer == node && port.peer_port > number)) check_link(node, number);
+    if (topology_.is_first_end(node, number)) check_link(node, number);
   }
 
   void check_link(std::uint32_t node, std::uint8_t number) {
@@ -145,8 +151,6 @@ std::string_view name_of(TopologyFault fault) {
 }
 
 std::vector<TopologyFinding> check_links(const Topology& topology) { return Check(topology).run(); }
-
-std::span<const CounterLimit> counter_limits() { return limits; }
 
 std::string check_counters(const PortCounters& counters, std::uint32_t factor) {
   std::string out;

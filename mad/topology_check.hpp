@@ -28,13 +28,6 @@ struct TopologyFinding {
 /// In the order of nodes and ports; of a link at its first end.
 std::vector<TopologyFinding> check_links(const Topology& topology);
 
-/// A counter of PortCounters, and what it may have reached. The thresholds are those that ibcheckerrors has had.
-struct CounterLimit {
-  std::string_view name;
-  std::uint32_t limit;
-  std::uint32_t (*get)(const wire::mad::PortCounters&);
-};
-std::span<const CounterLimit> counter_limits();
 /// "symbol_error_counter 12 (threshold 10)"; nothing if all are within their limits. `factor` multiplies the limits.
 std::string check_counters(const wire::mad::PortCounters& counters, std::uint32_t factor = 1);
 

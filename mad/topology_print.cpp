@@ -75,12 +75,6 @@ void print_node(const Topology& topology, std::uint32_t index, const TakeText& t
   take(text);
 }
 
-/// Each link once: by the lesser of its ends.
-bool is_first_end(const Topology& topology, std::uint32_t node, std::uint8_t number) {
-  const TopologyPort& port = topology.port(node, number);
-  return port.peer > node || (port.peer == node && port.peer_port >= number);
-}
-
 std::string known_word(std::string_view text) {
   return text.empty() || text == "?" ? std::string("unknown") : json_word(text);
 }
@@ -136,7 +130,7 @@ void print_dot(const Topology& topology, const BadPort& bad, const TakeText& tak
             "  \"{}\" [label=\"?\", shape=plaintext];\n  \"{}\" -- \"{}\" [taillabel=\"{}\", style=dashed];\n", name,
             node_name(nodes[i]), name, p));
       }
-      if (port.peer == no_node || !is_first_end(topology, i, number)) continue;
+      if (port.peer == no_node || !topology.is_first_end(i, number)) continue;
       const bool red = bad && (bad(i, number) || bad(port.peer, port.peer_port));
       take(fmt::format("  \"{}\" -- \"{}\" [taillabel=\"{}\", headlabel=\"{}\", label=\"{}\"{}];\n",
                        node_name(nodes[i]), node_name(nodes[port.peer]), p, port.peer_port, link_text(port),
@@ -174,7 +168,7 @@ void each_link_json(const Topology& topology, const std::function<void(Json)>& t
       const auto number = static_cast<std::uint8_t>(p);
       const TopologyPort& port = topology.port(i, number);
       const bool lost = port.peer == no_node && port.peer_lost;
-      if (!lost && (port.peer == no_node || !is_first_end(topology, i, number))) continue;
+      if (!lost && (port.peer == no_node || !topology.is_first_end(i, number))) continue;
       take({{"event", "link"},
             {"from", end_json(topology, i, number)},
             {"to", lost ? Json() : end_json(topology, port.peer, port.peer_port)},

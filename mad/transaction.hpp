@@ -51,6 +51,11 @@ struct Transactor::Transaction : Link<SendTag>, Link<DoneTag> {
   Datagram reply;
   std::unique_ptr<Transfer> transfer;
 
+  /// It will not be sent.
+  void refuse(std::string_view reason) {
+    fault = Fault::invalid;
+    why = reason;
+  }
   ConstBytes request_octets() const { return long_request.empty() ? ConstBytes(request) : ConstBytes(long_request); }
   ConstBytes reply_octets() const {
     return long_reply.empty() ? ConstBytes(reply).first(reply_size) : ConstBytes(long_reply);
@@ -66,14 +71,6 @@ struct Transactor::Destination : Link<IdleTag> {
   List<Transaction, SendTag> blocked;
 };
 
-/// A transfer whose request is done, but whose end the other side may not have heard of.
-struct Transactor::Lingering {
-  std::unique_ptr<Transfer> transfer;
-  Address to;
-  std::uint32_t tid;
-  std::uint8_t mgmt_class;
-};
-
 // IBA §13.4.3, §13.6.2.1: where the headers' members are.
 inline std::uint8_t class_of(ConstBytes mad) { return mad[1]; }
 inline std::uint8_t method_of(ConstBytes mad) { return mad[3]; }
@@ -85,6 +82,19 @@ inline bool is_subn_adm(ConstBytes mad) {
 inline bool is_rmpp(ConstBytes mad) {
   return is_subn_adm(mad) && mad.size() >= rmpp::header_octets && (mad[26] & wire::mad::rmpp_flags::active) != 0;
 }
+/// A transfer that no request waits for: its request is done, but the other side may not have heard of its end, or it is a long answer.
+struct Transactor::Lingering {
+  std::unique_ptr<Transfer> transfer;
+  Address to;
+  std::uint32_t tid;
+  std::uint8_t mgmt_class;
+
+  /// Whether a datagram to or from `other` is of it.
+  bool has(const Address& other, ConstBytes mad) const {
+    return tid == tid_of(mad) && mgmt_class == class_of(mad) && to.lid == other.lid;
+  }
+};
+
 /// What ibsim makes of a table: the flag is there, RMPP is not.
 inline bool is_cut(ConstBytes mad) { return mad[24] == 0 && mad[25] == 0; }
 

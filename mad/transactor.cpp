@@ -87,8 +87,7 @@ Transactor::Id Transactor::open(const Rpc& rpc, const Path& path, ConstBytes bod
       wire::mad::facts_of_class(static_cast<std::uint32_t>(directed ? MgmtClass::subn_directed : rpc.mgmt_class));
   if (facts == nullptr) {
     t->request = {};
-    t->fault = Fault::invalid;
-    t->why = "the class is not known";
+    t->refuse("the class is not known");
     return t->id;
   }
   const bool smp = wire::mad::is_smp(static_cast<std::uint8_t>(facts->mgmt_class));
@@ -102,10 +101,8 @@ Transactor::Id Transactor::open(const Rpc& rpc, const Path& path, ConstBytes bod
   prepare(*t);
   if (rpc.method == Method::get_multi && adm)
     attach_long(*t, body, facts->data);
-  else if (body.size() > t->request.size() - facts->data && !t->fault) {
-    t->fault = Fault::invalid;
-    t->why = "the attribute is longer than a datagram of its class has room for";
-  }
+  else if (body.size() > t->request.size() - facts->data && !t->fault)
+    t->refuse("the attribute is longer than a datagram of its class has room for");
   return t->id;
 }
 
@@ -115,8 +112,7 @@ Transactor::Id Transactor::open(ConstBytes mad, const Path& path) {
   t->request = {};
   std::copy_n(mad.begin(), std::min(mad.size(), t->request.size()), t->request.begin());
   if (mad.size() != t->request.size()) {
-    t->fault = Fault::invalid;
-    t->why = "a datagram has 256 octets";
+    t->refuse("a datagram has 256 octets");
     return t->id;
   }
   prepare(*t);
@@ -137,18 +133,14 @@ void Transactor::prepare(Transaction& t) {
   } else if (t.to.qpn == 0) {
     t.to.qpn = 1;
   }
-  const auto refuse = [&t](std::string_view why) {
-    t.fault = Fault::invalid;
-    t.why = why;
-  };
-  if (t.path.route && !t.directed) return refuse("only requests of subnet management go by directed route");
-  if (smp ? !facts_.smp : !facts_.gmp) return refuse("the transport does not carry datagrams of that class");
+  if (t.path.route && !t.directed) return t.refuse("only requests of subnet management go by directed route");
+  if (smp ? !facts_.smp : !facts_.gmp) return t.refuse("the transport does not carry datagrams of that class");
   if (t.directed && t.path.route) {
     const Route& route = *t.path.route;
     const wire::mad::DirectedRoute way{route.path(), route.source_lid, route.destination_lid};
-    if (!wire::mad::set_route(t.request, way)) return refuse("a directed route has at most 63 hops");
+    if (!wire::mad::set_route(t.request, way)) return t.refuse("a directed route has at most 63 hops");
   } else if (!t.directed && (t.to.lid == 0 || t.to.lid == PARLEY_MAD_PERMISSIVE_LID)) {
-    return refuse("the path has no destination LID");
+    return t.refuse("the path has no destination LID");
   }
 }
 
@@ -161,8 +153,7 @@ void Transactor::attach_long(Transaction& t, ConstBytes body, std::size_t data) 
   t.long_request[25] = type_data;
   t.long_request[26] = wire::mad::rmpp_flags::active;
   if (t.long_request.size() <= rmpp::message_max || t.fault) return;
-  t.fault = Fault::invalid;
-  t.why = "the request is longer than an RMPP message can be";
+  t.refuse("the request is longer than an RMPP message can be");
 }
 
 void*& Transactor::user(Id id) { return at(id).user; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What comes back: whose it is, what it says, and what follows when nothing comes.
 #include "mad/transaction.hpp"
+#include "wire/mad/component_mask.hpp"
 #include "wire/mad/sa.hpp"
 
 namespace parley::mad {
@@ -224,14 +225,13 @@ void Transactor::redirect(Transaction& t) {
 void Transactor::resolve(Transaction& t, const Gid& gid) {
   t.phase = Phase::resolving;
   if (t.asker != none) return finish(t, Fault::redirect, "subnet administration itself is behind a GID without a LID");
-  constexpr std::uint64_t dgid_sgid_reversible = 1U << 2 | 1U << 3 | 1U << 11;
-  PathRecord record;
-  record.set(PathRecord::sgid, gid_).set(PathRecord::dgid, gid).set(PathRecord::reversible, true);
+  wire::mad::Query<PathRecord> wanted;
+  wanted.set(PathRecord::sgid, gid_).set(PathRecord::dgid, gid).set(PathRecord::reversible, true);
   const Id query = open({.mgmt_class = MgmtClass::subn_adm,
                          .method = Method::get,
                          .attribute = PathRecord::attribute,
-                         .component_mask = dgid_sgid_reversible},
-                        sa_path_, record.octets());
+                         .component_mask = wanted.component_mask()},
+                        sa_path_, wanted.record().octets());
   if (query == none) return finish(t, Fault::no_space);
   at(query).asker = t.id;
   t.query = query;
@@ -300,12 +300,7 @@ void Transactor::handle_due(Instant now, Transaction& t) {
 void Transactor::linger(Transaction& t) {
   std::unique_ptr<Transfer> transfer = std::move(t.transfer);
   if (!transfer || transfer->under_way()) return;
-  lingering_.push_back(std::make_unique<Lingering>());
-  Lingering& last = *lingering_.back();
-  last.to = t.to;
-  last.tid = t.tid;
-  last.mgmt_class = class_of(t.request);
-  last.transfer = std::move(transfer);
+  lingering_.push_back(std::make_unique<Lingering>(Lingering{std::move(transfer), t.to, t.tid, class_of(t.request)}));
   lingering_speaks_ = true;
   if (lingering_.size() > lingering_max) lingering_.pop_front();
 }
@@ -313,7 +308,7 @@ void Transactor::linger(Transaction& t) {
 bool Transactor::answer_lingering(Instant now, const Address& from, ConstBytes mad) {
   if (lingering_.empty() || !is_rmpp(mad)) return false;
   for (const auto& each : lingering_) {
-    if (each->tid != tid_of(mad) || each->mgmt_class != class_of(mad) || each->to.lid != from.lid) continue;
+    if (!each->has(from, mad)) continue;
     if (!each->transfer->receiver) return false;
     each->transfer->receiver->handle(now, mad);
     lingering_speaks_ = true;

@@ -17,7 +17,7 @@ bool speaks_of(ConstBytes mad) {
 void Transactor::handle_request(Instant now, const Address& from, ConstBytes mad) {
   if (speaks_of(mad)) {  // of a long answer of ours
     for (const auto& each : replies_) {
-      if (each->tid != tid_of(mad) || each->mgmt_class != class_of(mad) || each->to.lid != from.lid) continue;
+      if (!each->has(from, mad)) continue;
       each->transfer->sender->handle(now, mad);
       lingering_speaks_ = true;
       return;
@@ -53,18 +53,13 @@ Result<void> Transactor::post_long(const Address& to, ConstBytes mad) {
   auto sender = rmpp::Sender::create(Bytes(mad.begin(), mad.end()), options_.rmpp);
   if (!sender) return tl::unexpected(sender.error());
   polled_lingering_ = nullptr;
-  std::erase_if(replies_, [&](const auto& each) {  // who asks again under the same ID has not heard the first answer
-    return each->tid == tid_of(mad) && each->mgmt_class == class_of(mad) && each->to.lid == to.lid;
-  });
+  // Who asks again under the same ID has not heard the first answer.
+  std::erase_if(replies_, [&](const auto& each) { return each->has(to, mad); });
   if (replies_.size() >= replies_max) return fail(Errc::no_space);
-  replies_.push_back(std::make_unique<Lingering>());
-  Lingering& last = *replies_.back();
-  last.to = to;
-  last.tid = tid_of(mad);
-  last.mgmt_class = class_of(mad);
-  last.transfer = std::make_unique<Transfer>();
-  last.transfer->sender.emplace(std::move(*sender));
-  last.transfer->sender->start(now_);
+  auto transfer = std::make_unique<Transfer>();
+  transfer->sender.emplace(std::move(*sender));
+  transfer->sender->start(now_);
+  replies_.push_back(std::make_unique<Lingering>(Lingering{std::move(transfer), to, tid_of(mad), class_of(mad)}));
   lingering_speaks_ = true;
   return {};
 }

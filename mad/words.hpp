@@ -20,6 +20,13 @@ inline std::optional<std::uint64_t> number_in(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
+/// One of a device or switch: 1 to 254.
+inline std::optional<std::uint8_t> port_in(std::string_view text) {
+  const auto number = number_in(text);
+  if (!number || *number < 1 || *number > 254) return std::nullopt;
+  return static_cast<std::uint8_t>(*number);
+}
+
 /// In quotes, cut and safe for a terminal: for sentences about it.
 inline std::string quoted(std::string_view text) { return "'" + printable(text.substr(0, 80), false) + "'"; }
 

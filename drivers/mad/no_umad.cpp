@@ -4,7 +4,6 @@
 
 namespace parley::mad_driver {
 
-bool umad_is_there() { return false; }
 std::vector<std::string> umad_ports() { return {}; }
 OrText<std::unique_ptr<mad::Transport>> open_umad(const UmadOptions&) {
   return tl::unexpected(std::string("this parley was built without libibumad (Debian: libibumad-dev)"));

@@ -54,24 +54,31 @@ bool is_infiniband(const umad_port_t& port) { return std::string_view(port.link_
 struct Choice {
   std::string device;
   std::uint8_t port = 0;
+  bool active = false;
 };
+
+/// Every InfiniBand port.
+std::vector<Choice> all_ports() {
+  std::vector<Choice> out;
+  const CaNames all;
+  for (int i = 0; i < all.count; ++i) {
+    const std::string name = all.names[static_cast<std::size_t>(i)];
+    const Ca ca(name);
+    for (std::uint8_t number = 0; ca.there && number < UMAD_CA_MAX_PORTS; ++number)
+      if (const umad_port_t* port = ca.ca.ports[number]; port != nullptr && is_infiniband(*port))
+        out.push_back({name, number, port->state == static_cast<unsigned>(wire::mad::PortState::active)});
+  }
+  return out;
+}
 
 /// The named port, or the first active one, or the first.
 std::optional<Choice> choose(const UmadOptions& options) {
   std::optional<Choice> any;
-  const CaNames all;
-  for (int i = 0; i < all.count; ++i) {
-    const std::string name = all.names[static_cast<std::size_t>(i)];
-    if (!options.device.empty() && name != options.device) continue;
-    const Ca ca(name);
-    if (!ca.there) continue;
-    for (std::uint8_t number = 0; number < UMAD_CA_MAX_PORTS; ++number) {
-      const umad_port_t* port = ca.ca.ports[number];
-      if (port == nullptr || !is_infiniband(*port) || (options.port != 0 && number != options.port)) continue;
-      const bool active = port->state == static_cast<unsigned>(wire::mad::PortState::active);
-      if (active || options.port != 0) return Choice{name, number};
-      if (!any) any = Choice{name, number};
-    }
+  for (const Choice& port : all_ports()) {
+    if (!options.device.empty() && port.device != options.device) continue;
+    if (options.port != 0 && port.port != options.port) continue;
+    if (port.active || options.port != 0) return port;
+    if (!any) any = port;
   }
   return any;
 }
@@ -117,6 +124,11 @@ class Umad final : public mad::Transport {
   static Key key_of(ConstBytes mad) { return {mad[1], static_cast<std::uint32_t>(read_bits(mad, 96, 32))}; }
 
   bool unreal() const { return fd_ >= first_unreal_fd; }
+  /// It comes back; true: it was taken.
+  bool refuse(const mad::Address& to, ConstBytes mad) {
+    refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
+    return true;
+  }
   std::optional<int> pkey_index(const mad::Address& to) const;
   Result<int> agent_for(ConstBytes mad);
   Result<bool> read_one(Bytes& buffer);
@@ -185,10 +197,7 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   wants_to_send_ = refused_.size() >= refused_max;
   if (wants_to_send_) return false;
   const auto pkey = pkey_index(to);
-  if (!pkey) {  // the port is no member of that partition
-    refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
-    return true;
-  }
+  if (!pkey) return refuse(to, mad);  // the port is no member of that partition
   const auto agent = agent_for(mad);
   if (!agent) return tl::unexpected(agent.error());
   const bool request = mad::response_to(static_cast<wire::mad::Method>(mad[3])).has_value();
@@ -216,10 +225,7 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   const int why = umad_send(port_id_, *agent, out_.data(), length, request ? time : 0, retries) == 0 ? 0 : errno;
   wants_to_send_ = why == EAGAIN || why == ENOBUFS;
   if (wants_to_send_) return false;
-  if (why == EINVAL) {  // the driver refuses what it cannot carry so
-    refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
-    return true;
-  }
+  if (why == EINVAL) return refuse(to, mad);  // the driver does not carry it so
   if (why != 0) return gone("umad does not send: errno {a}", why);
   if (request) outstanding_.insert(key_of(mad));
   return true;
@@ -257,8 +263,7 @@ std::optional<mad::Transport::Received> Umad::received() {
   const ConstBytes mad = ConstBytes(buffer_).subspan(umad_size());
   if (mad.size() < 24) return std::nullopt;
   outstanding_.erase(key_of(mad));
-  if (umad_status(buffer_.data()) != 0)
-    return std::nullopt;  // the kernel gave up; whose request it was has its own time
+  if (!answered) return std::nullopt;  // the kernel gave up; whose request it was has its own time
   const ib_mad_addr_t* from = umad_get_mad_addr(buffer_.data());
   Received out;
   out.mad = mad;
@@ -304,19 +309,10 @@ Result<std::optional<mad::Transport::Received>> Umad::receive() {
 
 }  // namespace
 
-bool umad_is_there() { return true; }
-
 std::vector<std::string> umad_ports() {
   std::vector<std::string> out;
   if (umad_init() != 0) return out;
-  const CaNames all;
-  for (int i = 0; i < all.count; ++i) {
-    const std::string name = all.names[static_cast<std::size_t>(i)];
-    const Ca ca(name);
-    for (std::size_t port = 0; ca.there && port < UMAD_CA_MAX_PORTS; ++port)
-      if (ca.ca.ports[port] != nullptr && is_infiniband(*ca.ca.ports[port]))
-        out.push_back(fmt::format("{}/{}", name, port));
-  }
+  for (const Choice& port : all_ports()) out.push_back(fmt::format("{}/{}", port.device, port.port));
   return out;
 }
 

@@ -17,8 +17,6 @@ struct UmadOptions {
   unsigned kernel_retries = 3;
 };
 
-/// Whether this build has libibumad.
-bool umad_is_there();
 /// "mlx5_0/1" for each port; empty without devices, or without libibumad.
 std::vector<std::string> umad_ports();
 /// Errors: no libibumad in this build, no such device or port, no permission; each says what to do.

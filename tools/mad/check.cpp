@@ -36,7 +36,8 @@ void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
                    std::vector<mad::TopologyFinding>& findings, CounterTally& tally, Output& out) {
   const mad::Topology& topology = subnet.found.topology;
   const StopSignals signals;
-  LongWork work(out, "ports", ports_with_counters(topology).size());
+  const std::vector<CounterPlace> places = ports_with_counters(topology);
+  LongWork work(out, "ports", places.size());
   const auto take = [&](const CounterPlace& place, const mad::Reply<wire::mad::PortCounters>& counters) {
     if (!counters) {
       findings.push_back(
@@ -46,8 +47,8 @@ void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
     if (std::string text = mad::check_counters(*counters, args.factor); !text.empty())
       findings.push_back({place.node, place.port, mad::TopologyFault::counter, std::move(text)});
   };
-  const auto ran =
-      session.run(each_counters(session, topology, tally, take), work.hooks([&] { return tally.read + tally.lost; }));
+  const auto ran = session.run(each_counters(session, places, topology, tally, take),
+                               work.hooks([&] { return tally.read + tally.lost; }));
   work.clear();
   if (!ran) subnet.cut_by = ran.error().text;
   if (ran && tally.cut) subnet.cut_by = "interrupted";
@@ -60,10 +61,11 @@ int tell(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings
     out.text(fmt::format("error  {}: {}", mad::port_text(topology, finding.node, finding.port), finding.text));
     out.object(finding_json(topology, finding));
   }
-  auto doubts = doubts_about(subnet);
-  if (!no_counters && tally.read == 0) doubts.emplace_back("no counters were read");
-  for (const std::string& doubt : doubts) out.note(doubt);
-  const bool good = findings.empty() && subnet.cut_by.empty() && doubts.empty();
+  bool good = tell_doubts(subnet, out) && findings.empty() && subnet.cut_by.empty();
+  if (!no_counters && tally.read == 0) {
+    out.note("no counters were read");
+    good = false;
+  }
   std::string verdict = good ? "passed" : (subnet.cut_by.empty() ? "failed" : "partial");
   out.text(fmt::format("{}: {}; {}, counters of {}{}", verdict, counted(findings.size(), "finding"),
                        summary_text(topology), counted(tally.read, "port"),

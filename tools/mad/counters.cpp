@@ -47,9 +47,8 @@ std::vector<CounterPlace> ports_with_counters(const mad::Topology& topology) {
   return out;
 }
 
-mad::Task<void> each_counters(MadSession& session, const mad::Topology& topology, CounterTally& tally,
-                              TakeCounters take) {
-  const std::vector<CounterPlace> places = ports_with_counters(topology);
+mad::Task<void> each_counters(MadSession& session, const std::vector<CounterPlace>& places,
+                              const mad::Topology& topology, CounterTally& tally, TakeCounters take) {
   co_await read_all<wire::mad::PortCounters>(session.port(), session, places, topology, tally, take);
 }
 

@@ -23,8 +23,8 @@ struct CounterTally {
 };
 using TakeCounters = std::function<void(const CounterPlace&, const mad::Reply<wire::mad::PortCounters>&)>;
 /// `take` sees each as it comes.
-mad::Task<void> each_counters(MadSession& session, const mad::Topology& topology, CounterTally& tally,
-                              TakeCounters take);
+mad::Task<void> each_counters(MadSession& session, const std::vector<CounterPlace>& places,
+                              const mad::Topology& topology, CounterTally& tally, TakeCounters take);
 
 using TakeExtended = std::function<void(const CounterPlace&, const mad::Reply<wire::mad::PortCountersExtended>&)>;
 mad::Task<void> each_extended(MadSession& session, const std::vector<CounterPlace>& places,

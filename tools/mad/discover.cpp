@@ -87,13 +87,12 @@ int run_discover(const DiscoverArgs& args, Output& out) {
     print(subnet, args, out);
   else
     out.text(summary_text(subnet.found.topology));
-  const auto doubts = doubts_about(subnet);
-  for (const std::string& doubt : doubts) out.note(doubt);
+  const bool good = tell_doubts(subnet, out);
   if (!subnet.cut_by.empty()) {
     out.note(fmt::format("parley {}: partial, not the whole subnet: {}", out.command, subnet.cut_by));
     return code(Exit::failed);
   }
-  return code(doubts.empty() ? Exit::ok : Exit::failed);
+  return code(good ? Exit::ok : Exit::failed);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.hpp"
 #include "base/rng.hpp"
 #include "base/text.hpp"
 #include "tools/mad/mad.hpp"
@@ -164,24 +165,19 @@ class Queries {
     const auto value = [&](const auto& member) { return record->get(member); };
     out_.text(fmt::format("{}  LID {} -> {}  SL {}  P_Key 0x{:04x}  MTU {}  rate {}  life time {}", ends,
                           value(PathRecord::slid), value(PathRecord::dlid), value(PathRecord::sl),
-                          value(PathRecord::p_key), name_of(wire::mad::Kind::mtu, value(PathRecord::mtu)),
-                          name_of(wire::mad::Kind::rate, value(PathRecord::rate)),
-                          value(PathRecord::packet_life_time)));
+                          value(PathRecord::p_key), named(wire::mad::Kind::mtu, value(PathRecord::mtu)),
+                          named(wire::mad::Kind::rate, value(PathRecord::rate)), value(PathRecord::packet_life_time)));
     out_.object({{"event", "path"},
                  {"from", pair.from.text()},
                  {"to", pair.to.text()},
                  {"record", wire::mad::json_of(PathRecord::layout, record->octets())}});
   }
 
-  static std::string name_of(wire::mad::Kind kind, wire::mad::Mtu value) {
-    return named(kind, static_cast<std::uint32_t>(value));
-  }
-  static std::string name_of(wire::mad::Kind kind, wire::mad::Rate value) {
-    return named(kind, static_cast<std::uint32_t>(value));
-  }
-  static std::string named(wire::mad::Kind kind, std::uint32_t value) {
-    const std::string_view name = wire::mad::name_of(kind, value);
-    return name.empty() ? std::to_string(value) : std::string(name);
+  template <class Enumeration>
+  static std::string named(wire::mad::Kind kind, Enumeration value) {
+    const auto number = static_cast<std::uint32_t>(value);
+    const std::string_view name = wire::mad::name_of(kind, number);
+    return name.empty() ? std::to_string(number) : std::string(name);
   }
 
   const SaArgs& args_;
@@ -207,8 +203,7 @@ int ask_all(const SaArgs& args, MadSession& session, Output& out) {
   const Duration took = clock_now() - began;
   const bool whole = ran && queries.done() == args.pairs.size();
   const std::string cut_by = ran ? "interrupted" : ran.error().text;
-  const double rate =
-      took.count() > 0 ? static_cast<double>(queries.done()) / (static_cast<double>(took.count()) / 1e9) : 0.0;
+  const double rate = took.count() > 0 ? static_cast<double>(queries.done()) / in_seconds(took) : 0.0;
   out.text(fmt::format("{}{}, {} without, of {}; {} ({:.0f} a second)",
                        whole ? "" : fmt::format("PARTIAL ({}): ", cut_by), counted(queries.found(), "path"),
                        queries.missing(), counted(args.pairs.size(), "pair"), measured_duration_text(took), rate));
@@ -218,7 +213,7 @@ int ask_all(const SaArgs& args, MadSession& session, Output& out) {
               {"pairs", args.pairs.size()},
               {"paths", queries.found()},
               {"missing", queries.missing()},
-              {"took_s", static_cast<double>(took.count()) / 1e9}});
+              {"took_s", in_seconds(took)}});
   if (!ran) return out.error(ran.error().exit, ran.error().text);
   return code(whole && queries.missing() == 0 ? Exit::ok : Exit::failed);
 }
@@ -237,19 +232,18 @@ int run_sa(SaArgs& args, Output& out) {
   if (!session) return out.error(session.error().exit, session.error().text);
   if ((*session)->port().local().sm_lid == 0)
     return out.error(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
-  std::vector<std::string> doubts;
+  bool good = true;
   if (args.all_pairs) {
     const Subnet subnet = discover_subnet(**session, {}, out);
     if (!subnet.cut_by.empty())
       return out.error(Exit::failed, fmt::format("cut short before the first query: {}", subnet.cut_by));
-    doubts = doubts_about(subnet);
-    for (const std::string& doubt : doubts) out.note(doubt);
+    good = tell_doubts(subnet, out);
     if (const std::string wrong = add_pairs(adapter_lids(subnet.found.topology), args); !wrong.empty())
       return out.error(Exit::environment, wrong);
   }
   if (args.pairs.empty()) return out.error(Exit::environment, "there is no pair to ask about");
   int status = ask_all(args, **session, out);
-  if (status == code(Exit::ok) && !doubts.empty()) status = code(Exit::failed);
+  if (status == code(Exit::ok) && !good) status = code(Exit::failed);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   return status;
 }

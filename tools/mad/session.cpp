@@ -8,6 +8,7 @@
 
 #include "drivers/mad/ibsim.hpp"
 #include "drivers/mad/umad.hpp"
+#include "mad/words.hpp"
 
 namespace parley::tools {
 
@@ -40,11 +41,10 @@ Or<Opened> open_device(std::string_view where) {
   const std::size_t slash = where.find('/');
   options.device = where.substr(0, slash);
   if (slash != std::string_view::npos) {
-    const std::string port(where.substr(slash + 1));
-    const int number = std::atoi(port.c_str());
-    if (number < 1 || number > 254)
-      return complain(Exit::usage, fmt::format("'{}' is no port of a device: umad:mlx5_0/1", port));
-    options.port = static_cast<std::uint8_t>(number);
+    const std::string_view text = where.substr(slash + 1);
+    const auto port = mad::port_in(text);
+    if (!port) return complain(Exit::usage, fmt::format("'{}' is no port of a device: umad:mlx5_0/1", text));
+    options.port = *port;
   }
   auto opened = mad_driver::open_umad(options);
   if (!opened) return complain(Exit::environment, opened.error());

@@ -46,8 +46,6 @@ class MadSession {
   }
   /// The end of the capture, if there is one. Errors: environment.
   Or<void> finish() { return tap_ != nullptr ? tap_->finish() : Or<void>(); }
-  const std::string& name() const { return name_; }
-  mad::Transport& transport() { return *transport_; }
 
  private:
   MadOptions options_;

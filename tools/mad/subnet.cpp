@@ -58,6 +58,12 @@ std::vector<std::string> doubts_about(const Subnet& subnet) {
   return out;
 }
 
+bool tell_doubts(const Subnet& subnet, Output& out) {
+  const auto doubts = doubts_about(subnet);
+  for (const std::string& doubt : doubts) out.note(doubt);
+  return doubts.empty();
+}
+
 std::string summary_text(const mad::Topology& topology) {
   using wire::mad::NodeType;
   const std::size_t switches = topology.count(NodeType::switch_), routers = topology.count(NodeType::router);

@@ -31,6 +31,8 @@ struct Subnet {
 Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out);
 /// What keeps a discovery that came to its end from being good, a sentence each; empty: nothing.
 std::vector<std::string> doubts_about(const Subnet& subnet);
+/// The same on standard error; false: there are any.
+bool tell_doubts(const Subnet& subnet, Output& out);
 /// "54 switches, 648 channel adapters, 1296 links"
 std::string summary_text(const mad::Topology& topology);
 /// {"event": "summary", ...} without what a command adds.

@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/mad/tap.hpp"
 
-#include <chrono>
-
 #include <fmt/format.h>
 
 #include "base/bits.hpp"
 #include "drivers/clock.hpp"
 #include "mad/frame.hpp"
 #include "wire/mad/decode.hpp"
-#include "wire/pcap.hpp"
 
 namespace parley::tools {
 
 namespace {
-
-/// As captures have them: since 1970.
-Instant wall_time() {
-  return Instant(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
-}
-
-void write(std::ofstream& file, const Bytes& octets) {
-  file.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(octets.size()));
-}
 
 /// "LID 5 QP 1", "0,1,3" of a directed route, which only its SMP tells.
 std::string place_text(const mad::Address& other, ConstBytes mad) {
@@ -44,9 +32,8 @@ Or<std::unique_ptr<Tap>> Tap::open(std::unique_ptr<mad::Transport> inner, bool t
   if (file.empty()) return tap;
   tap->name_ = file;
   tap->file_.open(file, std::ios::binary | std::ios::trunc);
-  Bytes head;
-  wire::PcapWriter(head, mad::link_type_erf);
-  write(tap->file_, head);
+  tap->writer_.emplace(tap->octets_, mad::link_type_erf);
+  tap->write();
   if (!tap->file_.flush()) return complain(Exit::environment, fmt::format("'{}' cannot be written", file));
   return tap;
 }
@@ -64,13 +51,15 @@ void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, bool refuse
                           refused ? " (came back: no way there)" : ""));
   }
   // What came back was never on the link from there.
-  if (!file_.is_open() || refused) return;
-  Bytes record;
-  wire::PcapWriter writer(record, mad::link_type_erf);
-  const std::size_t head = record.size();
-  const Instant now = wall_time();
-  writer.packet(now, mad::erf_record(now, mad::frame_of(local(), other, mad, sent)));
-  file_.write(reinterpret_cast<const char*>(record.data() + head), static_cast<std::streamsize>(record.size() - head));
+  if (!writer_ || refused) return;
+  const Instant now = wall_clock_now();
+  writer_->packet(now, mad::erf_record(now, mad::frame_of(local(), other, mad, sent)));
+  write();
+}
+
+void Tap::write() {
+  file_.write(reinterpret_cast<const char*>(octets_.data()), static_cast<std::streamsize>(octets_.size()));
+  octets_.clear();
 }
 
 Result<bool> Tap::send(const mad::Address& to, ConstBytes mad) {
@@ -86,7 +75,7 @@ Result<std::optional<mad::Transport::Received>> Tap::receive() {
 }
 
 Or<void> Tap::finish() {
-  if (!file_.is_open() || file_.flush()) return {};
+  if (!writer_ || file_.flush()) return {};
   return complain(Exit::environment, fmt::format("'{}' cannot be written", name_));
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "mad/transport.hpp"
 #include "tools/options.hpp"
+#include "wire/pcap.hpp"
 
 namespace parley::tools {
 
@@ -29,6 +31,7 @@ class Tap final : public mad::Transport {
  private:
   Tap(std::unique_ptr<mad::Transport> inner, bool trace, Output& out)
       : inner_(std::move(inner)), trace_(trace), out_(out) {}
+  void write();
   void show(const mad::Address& other, ConstBytes mad, bool sent, bool refused);
 
   std::unique_ptr<mad::Transport> inner_;
@@ -37,6 +40,8 @@ class Tap final : public mad::Transport {
   Instant began_{};
   std::string name_;
   std::ofstream file_;
+  Bytes octets_;                            // for the file
+  std::optional<wire::PcapWriter> writer_;  // none without a file
 };
 
 }  // namespace parley::tools

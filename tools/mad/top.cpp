@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "mad/topology_print.hpp"
 #include "tools/mad/counters.hpp"
@@ -60,12 +61,9 @@ struct Row {
 
 class Top {
  public:
-  Top(const TopArgs& args, MadSession& session, const Subnet& subnet, Output& out)
-      : args_(args),
-        session_(session),
-        topology_(subnet.found.topology),
-        places_(ports_with_counters(topology_)),
-        out_(out) {}
+  Top(const TopArgs& args, MadSession& session, const mad::Topology& topology, std::vector<CounterPlace> places,
+      Output& out)
+      : args_(args), session_(session), topology_(topology), places_(std::move(places)), out_(out) {}
 
   int run() {
     const StopSignals signals;
@@ -120,7 +118,7 @@ class Top {
       if (a.in_interval.errors != b.in_interval.errors) return a.in_interval.errors > b.in_interval.errors;
       return a.busy() > b.busy();
     });
-    const double seconds = std::max(static_cast<double>(interval.count()) / 1e9, 1e-9);
+    const double seconds = std::max(in_seconds(interval), 1e-9);
     const auto per_second = [seconds](std::uint64_t n) { return static_cast<double>(n) / seconds; };
     if (out_.terminal && !out_.json) out_.draw("\x1b[H\x1b[J");
     out_.text(fmt::format("{}, {} without an answer; {} since the last reading", counted(tally_.read, "port"),
@@ -166,13 +164,13 @@ int run_top(const TopArgs& args, Output& out) {
   if (!session) return out.error(session.error().exit, session.error().text);
   const Subnet subnet = discover_subnet(**session, {}, out);
   if (!subnet.cut_by.empty()) return out.error(Exit::environment, subnet.cut_by);
-  if (ports_with_counters(subnet.found.topology).empty())
+  std::vector<CounterPlace> places = ports_with_counters(subnet.found.topology);
+  if (places.empty())
     return out.error(Exit::environment,
                      "no linked port has a LID, and counters are asked for by LID: no subnet manager has run");
-  const auto doubts = doubts_about(subnet);
-  for (const std::string& doubt : doubts) out.note(doubt);
-  int status = Top(args, **session, subnet, out).run();
-  if (status == code(Exit::ok) && !doubts.empty()) status = code(Exit::failed);
+  const bool good = tell_doubts(subnet, out);
+  int status = Top(args, **session, subnet.found.topology, std::move(places), out).run();
+  if (status == code(Exit::ok) && !good) status = code(Exit::failed);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   return status;
 }

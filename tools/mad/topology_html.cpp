@@ -85,9 +85,11 @@ class Page {
   void note(std::uint32_t node, std::uint8_t port, const std::string& text) {
     std::string& all = why_[{node, port}];
     all += (all.empty() ? "" : "; ") + text;
-    bad_nodes_[node] = true;
   }
-  bool is_bad(std::uint32_t node) const { return bad_nodes_.contains(node); }
+  bool is_bad(std::uint32_t node) const {
+    const auto first = why_.lower_bound({node, 0});
+    return first != why_.end() && first->first.first == node;
+  }
   std::string why(std::uint32_t node, std::uint8_t port) const {
     const auto found = why_.find({node, port});
     return found != why_.end() ? found->second : std::string();
@@ -265,7 +267,6 @@ class Page {
   const std::vector<mad::TopologyFinding>& findings_;
   const std::function<void(std::string_view)>& take_;
   std::map<Key, std::string> why_;
-  std::map<std::uint32_t, bool> bad_nodes_;
 };
 
 }  // namespace

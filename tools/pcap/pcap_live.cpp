@@ -14,6 +14,7 @@
 #include "capture/report/csv.hpp"
 #include "capture/report/json.hpp"
 #include "capture/report/text.hpp"
+#include "drivers/clock.hpp"
 #include "drivers/pcap/live.hpp"
 #include "tools/pcap/capture_ring.hpp"
 #include "tools/pcap/pcap.hpp"
@@ -50,11 +51,6 @@ constexpr Duration drops_every = std::chrono::seconds(1);        // libpcap is a
 constexpr Duration drops_told_every = std::chrono::seconds(10);  // a person is told
 constexpr Duration rest_wait = std::chrono::milliseconds(200);   // the kernel hands its last packets over by then
 constexpr Duration rest_max = std::chrono::seconds(2);           // while packets go on and on
-
-/// The clock that stamps packets.
-Instant packet_time() {
-  return Instant(std::chrono::duration_cast<Duration>(std::chrono::system_clock::now().time_since_epoch()));
-}
 
 class Live {
  public:
@@ -200,7 +196,7 @@ void Live::turn(Duration wait) {
     drops_told_at_ = now;
     tell_drops();
   }
-  for (const capture::ConnectionReport& c : analyzer_.take_ended(packet_time())) ended(c);
+  for (const capture::ConnectionReport& c : analyzer_.take_ended(wall_clock_now())) ended(c);
   for (const capture::NegotiationReport& n : analyzer_.take_negotiations()) ended(n);
   if (args_.count > 0 && connections_ + negotiations_ >= args_.count && end_.empty()) end_ = "count";
 }

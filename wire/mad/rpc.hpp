@@ -12,6 +12,11 @@ struct LegalRow {
   StructureId structure;
   MgmtClass mgmt_class;
   std::uint32_t methods;  ///< bit n: the method n
+
+  constexpr bool has(Method method) const {
+    const auto number = static_cast<std::uint32_t>(method);
+    return number < 32 && (methods >> number & 1) != 0;
+  }
 };
 inline constexpr LegalRow legal_rows[] = {
 #define PARLEY_X(name, mgmt_class, methods) {StructureId::name, MgmtClass::mgmt_class, methods},
@@ -60,10 +65,8 @@ constexpr bool is_answer(std::uint8_t method) {
 
 /// IBA §13.4.5, §14.2.5, §15.2.5: of a request, or of a trap, report or send.
 constexpr bool is_legal(StructureId structure, MgmtClass mgmt_class, Method method) {
-  const auto number = static_cast<std::uint32_t>(method);
   for (const LegalRow& row : legal_rows)
-    if (row.structure == structure && row.mgmt_class == same_rpcs(mgmt_class))
-      return number < 32 && (row.methods >> number & 1) != 0;
+    if (row.structure == structure && row.mgmt_class == same_rpcs(mgmt_class)) return row.has(method);
   return false;
 }
 

@@ -166,6 +166,15 @@ void draw(Subnet& out, Rng& rng, std::size_t switches) {
   }
 }
 
+/// Two adapters on a switch.
+void draw_small(Subnet& out) {
+  out.add(NodeType::channel_adapter, 1);
+  out.add(NodeType::switch_, 4);
+  out.add(NodeType::channel_adapter, 1);
+  out.link(0, 1, 1, 1);
+  out.link(1, 3, 2, 1);
+}
+
 /// Ends by GUID and port, the lesser first.
 using Links = std::set<std::array<std::uint64_t, 4>>;
 Links::value_type link_of(std::uint64_t a, std::uint64_t ap, std::uint64_t b, std::uint64_t bp) {
@@ -297,11 +306,7 @@ TEST(MadDiscover, RoutesEndAtTheLongest) {
 
 TEST(MadDiscover, MoreNodesThanItTakesAreNotTheWhole) {
   Subnet subnet;
-  subnet.add(NodeType::channel_adapter, 1);
-  subnet.add(NodeType::switch_, 4);
-  subnet.add(NodeType::channel_adapter, 1);
-  subnet.link(0, 1, 1, 1);
-  subnet.link(1, 3, 2, 1);
+  draw_small(subnet);
   const Discovery all = run_over(subnet, {.nodes_max = 3});
   EXPECT_TRUE(all.whole);
   EXPECT_FALSE(all.full);
@@ -340,14 +345,9 @@ TEST(MadDiscover, WhatIsCancelledIsNotWhole) {
   for (const TopologyNode& node : out.topology.nodes()) EXPECT_FALSE(node.lost);
 }
 
-/// Two adapters on a switch.
 Topology small() {
   Subnet subnet;
-  subnet.add(NodeType::channel_adapter, 1);
-  subnet.add(NodeType::switch_, 4);
-  subnet.add(NodeType::channel_adapter, 1);
-  subnet.link(0, 1, 1, 1);
-  subnet.link(1, 3, 2, 1);
+  draw_small(subnet);
   subnet.first_lid = 10;
   return run_over(subnet).topology;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A port in virtual time whose other side is a function of the test: what is sent to it, and when it answers what.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -25,6 +27,21 @@ inline Datagram answer_to(ConstBytes request, ConstBytes body, std::uint16_t sta
   write_bits(out, 32, 16, status);
   const std::size_t data = wire::mad::facts_of_class(request[1])->data;
   std::copy_n(body.begin(), std::min(body.size(), out.size() - data), out.begin() + static_cast<std::ptrdiff_t>(data));
+  return out;
+}
+
+/// The answer to `request` with records of any table, each from a multiple of 8 octets, made apart from table_reply().
+template <class A>
+Bytes table_of(ConstBytes request, const std::vector<A>& records) {
+  constexpr std::size_t step = (A::size + 7) / 8 * 8;
+  const Datagram head = answer_to(request, {});
+  Bytes out(head.begin(), head.begin() + rmpp::header_octets);
+  out[24] = out[25] = out[26] = 1;
+  write_bits(out, 44 * 8, 16, step / 8);
+  for (const A& record : records) {
+    out.insert(out.end(), record.octets().begin(), record.octets().end());
+    out.resize(out.size() + step - A::size);
+  }
   return out;
 }
 
@@ -101,5 +118,21 @@ detail::Awaited<A> run_in(Port& port, MemoryTransport& transport, A awaitable) {
   else
     return std::move(*out);
 }
+
+/// A port over memory, made when it is first used, so that a test may change options and transport before.
+struct PortTest : testing::Test {
+  MemoryTransport transport;
+  PortOptions options;
+  std::optional<Port> made;
+
+  Port& port() {
+    if (!made) made.emplace(transport.facts(), transport.local(), options);
+    return *made;
+  }
+  template <class A>
+  auto go(A awaitable) {
+    return run_in(port(), transport, std::move(awaitable));
+  }
+};
 
 }  // namespace parley::mad

@@ -10,25 +10,13 @@ namespace {
 
 using namespace wire::mad;
 
-struct PortRpc : testing::Test {
-  MemoryTransport transport;
-  std::optional<Port> made;
-  PortOptions options;
-
-  Port& port() {
-    if (!made) made.emplace(transport.facts(), transport.local(), options);
-    return *made;
-  }
+struct PortRpc : PortTest {
   /// Each request is answered with `body` and `status`.
   template <class A>
   void answer(const A& body, std::uint16_t status = 0) {
     transport.peer = [body, status](MemoryTransport& t, const Address& to, ConstBytes mad) {
       t.deliver(to, answer_to(mad, body.octets(), status));
     };
-  }
-  template <class A>
-  auto go(A awaitable) {
-    return run_in(port(), transport, std::move(awaitable));
   }
 };
 

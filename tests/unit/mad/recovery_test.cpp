@@ -10,17 +10,8 @@ namespace {
 
 using namespace wire::mad;
 
-struct PortRecovery : testing::Test {
-  MemoryTransport transport;
-  PortOptions options;
-  std::optional<Port> made;
-  Port& port() {
-    if (!made) made.emplace(transport.facts(), transport.local(), options);
-    return *made;
-  }
-  Reply<NodeInfo> ask(std::uint16_t lid = 7) {
-    return run_in(port(), transport, port().subn_get<NodeInfo>(Path::by_lid(lid)));
-  }
+struct PortRecovery : PortTest {
+  Reply<NodeInfo> ask(std::uint16_t lid = 7) { return go(port().subn_get<NodeInfo>(Path::by_lid(lid))); }
   /// Once a wrong one, made of the right answer, then the right one.
   Reply<NodeInfo> ask_after(std::function<void(Address&, Bytes&)> spoil) {
     transport.peer = [spoil = std::move(spoil)](MemoryTransport& t, const Address& to, ConstBytes mad) {
@@ -68,7 +59,7 @@ TEST_F(PortRecovery, LetsOthersGoWhileOneIsBusy) {
     (void)co_await port.subn_get<NodeInfo>(Path::by_lid(8));
     co_return port.executor().now();
   };
-  EXPECT_LT(run_in(port(), transport, both(port())) - Instant{}, 1ms);
+  EXPECT_LT(go(both(port())) - Instant{}, 1ms);
 }
 
 TEST_F(PortRecovery, PassesOverAnswersToOthers) {
@@ -115,7 +106,7 @@ TEST_F(PortRecovery, PassesOverAnAckOfNoSegment) {
     }
     t.deliver(to, reply);
   };
-  const auto record = run_in(port(), transport, port().sa_get(Query<PathRecord>().set(PathRecord::dlid, 9)));
+  const auto record = go(port().sa_get(Query<PathRecord>().set(PathRecord::dlid, 9)));
   ASSERT_TRUE(record) << record.error().dump();
   EXPECT_EQ(record->get(PathRecord::dlid), 9);
   EXPECT_EQ(transport.sent, 2U) << "it was asked again";
@@ -149,7 +140,7 @@ TEST_F(PortRecovery, TellsRefusalFromLoss) {
 }
 
 TEST_F(PortRecovery, RefusesWhatCannotBeSent) {
-  const auto gmp = run_in(port(), transport, port().perf_get<PortCounters>(Path::to_self()));
+  const auto gmp = go(port().perf_get<PortCounters>(Path::to_self()));
   ASSERT_FALSE(gmp);
   EXPECT_EQ(gmp.error().fault(), Fault::invalid);
   EXPECT_EQ(ask(0).error().fault(), Fault::invalid);
@@ -181,7 +172,7 @@ TEST_F(PortRecovery, SpreadsWhatWasLostTogether) {
   auto both = [](Port& port) -> Task<> {
     (void)co_await when_all(port, port.subn_get<NodeInfo>(Path::by_lid(7)), port.subn_get<NodeInfo>(Path::by_lid(8)));
   };
-  run_in(port(), transport, both(port()));
+  go(both(port()));
   ASSERT_EQ(times.size(), 8U);
   EXPECT_EQ(times[0], times[1]);
   EXPECT_EQ(times[2], times[3]) << "the first wait is the path's";
@@ -192,7 +183,7 @@ TEST_F(PortRecovery, WaitsAsLongAsThePathSays) {
   Path path = Path::by_lid(7);
   path.timeout = 60s;
   path.retries = 1;
-  EXPECT_FALSE(run_in(port(), transport, port().subn_get<NodeInfo>(path)));
+  EXPECT_FALSE(go(port().subn_get<NodeInfo>(path)));
   EXPECT_GE(transport.now - Instant{}, 120s) << "more than wait_max is not doubled, and not cut either";
   EXPECT_LT(transport.now - Instant{}, 136s);
 }
@@ -221,9 +212,7 @@ struct PortRedirection : PortRecovery {
         .set(ClassPortInfo::redirect_sl, 4);
     return info;
   }
-  Reply<PortCounters> ask_counters() {
-    return run_in(port(), transport, port().perf_get<PortCounters>(Path::by_lid(7)));
-  }
+  Reply<PortCounters> ask_counters() { return go(port().perf_get<PortCounters>(Path::by_lid(7))); }
 };
 
 TEST_F(PortRedirection, IsFollowedByLid) {
@@ -329,7 +318,7 @@ TEST_F(PortRedirection, IsLeftWhenTheTaskIsStopped) {
   auto late = [&one](Port& port) -> Task<Reply<PortCounters>> {
     co_return co_await with_deadline(port, 1ms, one(port));
   };
-  EXPECT_EQ(run_in(port(), transport, late(port())).error().fault(), Fault::deadline);
+  EXPECT_EQ(go(late(port())).error().fault(), Fault::deadline);
   EXPECT_EQ(port().transactor().open_count(), 0U);
 }
 

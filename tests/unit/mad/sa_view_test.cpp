@@ -12,17 +12,7 @@ namespace {
 
 using namespace wire::mad;
 
-struct SaView : testing::Test {
-  MemoryTransport transport;
-  std::optional<Port> made;
-  Port& port() {
-    if (!made) made.emplace(transport.facts(), transport.local());
-    return *made;
-  }
-  template <class A>
-  auto go(A awaitable) {
-    return run_in(port(), transport, std::move(awaitable));
-  }
+struct SaView : PortTest {
   void answer(std::function<Datagram(ConstBytes)> with) {
     transport.peer = [with = std::move(with)](MemoryTransport& t, const Address& to, ConstBytes mad) {
       t.deliver(to, with(mad));
@@ -82,21 +72,13 @@ TEST_F(SaView, TakesATableWithoutARecordForEmpty) {
 
 TEST_F(SaView, FindsThePortThatPortInfo0Is) {
   transport.facts_.rmpp = true;
-  constexpr std::size_t step = 72;
-  static_assert(PortInfoRecord::size <= step);
-  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
-    const Datagram head = answer_to(mad, {});
-    Bytes out(head.begin(), head.begin() + rmpp::header_octets);
-    out[24] = out[25] = out[26] = 1;
-    write_bits(out, 44 * 8, 16, step / 8);
-    for (const std::uint8_t number : std::array<std::uint8_t, 3>{2, 0, 1}) {
-      PortInfoRecord record;
-      record.set(PortInfoRecord::port_num, number)
-          .set(PortInfoRecord::port_info, PortInfo().set(PortInfo::lid, number + 100U));
-      out.insert(out.end(), record.octets().begin(), record.octets().end());
-      out.resize((out.size() - rmpp::header_octets + step - 1) / step * step + rmpp::header_octets);
-    }
-    t.deliver(to, out);
+  std::vector<PortInfoRecord> records;
+  for (const std::uint8_t number : std::array<std::uint8_t, 3>{2, 0, 1})
+    records.push_back(PortInfoRecord()
+                          .set(PortInfoRecord::port_num, number)
+                          .set(PortInfoRecord::port_info, PortInfo().set(PortInfo::lid, number + 100U)));
+  transport.peer = [&records](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, table_of(mad, records));
   };
   const auto info = go(sa_subn_get<PortInfo>(port(), Path::by_lid(5)));
   ASSERT_TRUE(info) << info.error().dump();
@@ -130,9 +112,7 @@ TEST_F(SaView, KnowsTheWayToAGid) {
   EXPECT_EQ(go(resolve_path(port(), {.lid = 9})).error().fault(), Fault::malformed);
 }
 
-struct PathTexts : testing::Test {};
-
-TEST_F(PathTexts, SayHowItGoes) {
+TEST(PathTexts, SayHowItGoes) {
   EXPECT_EQ(Path::by_lid(5).text(), "LID 5");
   EXPECT_EQ(Path::to_self().text(), "directed route 0");
   Path path = *Path::by_route(std::array<std::uint8_t, 2>{1, 3});
@@ -145,7 +125,7 @@ TEST_F(PathTexts, SayHowItGoes) {
   EXPECT_EQ(Path::by_gid(Gid{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 6).text(), "GID fe80::1 by LID 6");
 }
 
-TEST_F(PathTexts, TakeAtMost63Hops) {
+TEST(PathTexts, TakeAtMost63Hops) {
   const Bytes hops(63, 1);
   EXPECT_TRUE(Path::by_route(hops));
   EXPECT_FALSE(Path::by_route(Bytes(64, 1)));
@@ -153,7 +133,7 @@ TEST_F(PathTexts, TakeAtMost63Hops) {
   EXPECT_FALSE(Path::by_route(Bytes{255}));
 }
 
-TEST_F(PathTexts, LimitTheTimeByLifeTimeAndResponseTime) {
+TEST(PathTexts, LimitTheTimeByLifeTimeAndResponseTime) {
   Path path;
   EXPECT_EQ(path.time_limit(), 1s);
   path.timeout.reset();

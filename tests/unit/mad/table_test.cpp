@@ -11,21 +11,11 @@ namespace {
 
 using namespace wire::mad;
 
-constexpr std::size_t step = 112;  // of a NodeRecord: 108 octets, in steps of 8
-
-/// The headers of the answer to `request` and `count` records.
+/// The answer to `request` with `count` records.
 Bytes table(ConstBytes request, std::size_t count) {
-  const Datagram head = answer_to(request, {});
-  Bytes out(head.begin(), head.begin() + rmpp::header_octets);
-  out[24] = out[25] = out[26] = 1;
-  write_bits(out, 44 * 8, 16, step / 8);
-  for (std::size_t i = 0; i < count; ++i) {
-    NodeRecord record;
-    record.set(NodeRecord::lid, static_cast<std::uint16_t>(i + 1));
-    out.insert(out.end(), record.octets().begin(), record.octets().end());
-    out.resize(rmpp::header_octets + (i + 1) * step);
-  }
-  return out;
+  std::vector<NodeRecord> records(count);
+  for (std::size_t i = 0; i < count; ++i) records[i].set(NodeRecord::lid, static_cast<std::uint16_t>(i + 1));
+  return table_of(request, records);
 }
 
 /// Subnet administration that does RMPP, with loss on both ways.
@@ -68,17 +58,11 @@ struct Administration {
   }
 };
 
-struct PortTables : testing::Test {
-  MemoryTransport transport;
-  std::optional<Port> made;
-  Port& port() {
-    if (!made) made.emplace(transport.facts(), transport.local());
-    return *made;
-  }
+struct PortTables : PortTest {
   void serve(Administration& sa) {
     transport.peer = [&sa](MemoryTransport& t, const Address& to, ConstBytes mad) { sa.handle(t, to, mad); };
   }
-  Reply<std::vector<NodeRecord>> ask() { return run_in(port(), transport, port().sa_get_table<NodeRecord>()); }
+  Reply<std::vector<NodeRecord>> ask() { return go(port().sa_get_table<NodeRecord>()); }
   static void expect_all(const Reply<std::vector<NodeRecord>>& nodes, std::size_t count) {
     ASSERT_TRUE(nodes) << nodes.error().dump();
     ASSERT_EQ(nodes->size(), count);
@@ -199,7 +183,7 @@ TEST_F(PortTables, SurviveLossOnBothWays) {
       (void)co_await scope.join();
       co_return out;
     };
-    expect_all(run_in(port(), transport, with_clock(port())), 100);
+    expect_all(go(with_clock(port())), 100);
   }
 }
 
@@ -210,7 +194,7 @@ TEST_F(PortTables, OfPathsBetweenManyAreAskedForInSegments) {
   for (std::size_t i = 0; i < gids.size(); ++i) gids[i][15] = static_cast<std::uint8_t>(i);
   Query<MultiPathRecord> query;
   query.set(MultiPathRecord::sgid_count, 10).set(MultiPathRecord::dgid_count, 20);
-  const auto paths = run_in(port(), transport, port().sa_get_multi(port().sa_path(), query, gids));
+  const auto paths = go(port().sa_get_multi(port().sa_path(), query, gids));
   ASSERT_TRUE(paths) << paths.error().dump();
   EXPECT_EQ(paths->size(), 40U);
   ASSERT_EQ(sa.asked.size(), rmpp::header_octets + 24 + 30 * 16);

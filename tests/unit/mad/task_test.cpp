@@ -10,25 +10,13 @@ namespace {
 
 using namespace wire::mad;
 
-struct PortTasks : testing::Test {
-  MemoryTransport transport;
-  PortOptions options;
-  std::optional<Port> made;
-
+struct PortTasks : PortTest {
   PortTasks() {
     transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
       if (to.lid >= 100) return;  // nobody is there
       t.deliver(to, answer_to(mad, NodeInfo().set(NodeInfo::num_ports, static_cast<std::uint8_t>(to.lid)).octets(),
                               to.lid == 66 ? 0x001C : 0));
     };
-  }
-  Port& port() {
-    if (!made) made.emplace(transport.facts(), transport.local(), options);
-    return *made;
-  }
-  template <class A>
-  auto go(A awaitable) {
-    return run_in(port(), transport, std::move(awaitable));
   }
   std::vector<unsigned> lids_sent() const {
     std::vector<unsigned> out;
