@@ -28,29 +28,25 @@ SERVER, CLIENT = "192.0.2.1", "192.0.2.2"
 DATA = {"Send": "ib_send_bw", "RDMA Write": "ib_write_bw", "RDMA Read": "ib_read_bw"}
 PORT = 18515
 
-COMMON = """
-mark() { : > "/out/.mark.$1"; }
-wait_for() { until [ -e "/out/.mark.$1" ]; do sleep 0.1; done; }
-"""
 # Guest a serves set-ups; guest b asks for them, and then has data for itself.
-GUEST_A = COMMON + """
-rdma link add rxe0 type rxe netdev "$NIC"
+GUEST_A = """
+rdmadev rxe
 for i in $(seq $ROUNDS); do
   cmtime -c $COUNT -p $((7200 + i)) >/out/server.log 2>&1 & server=$!
-  sleep 1; mark rxe.up.$i; wait_for rxe.done.$i
+  sleep 1; mark rxe.up.$i; waitfor rxe.done.$i $TENTHS
   kill $server; wait $server
 done
-rdma link delete rxe0; rmmod rdma_rxe; mark bare.a; wait_for bare.b
+rdma link delete rxe0; rmmod rdma_rxe; mark bare.a; waitfor bare.b $TENTHS
 for i in $(seq $ROUNDS); do
   /out/parley cmtime -b $SERVER -c $COUNT -p $((7300 + i)) --roce >/out/server.log 2>&1 & server=$!
-  sleep 1; mark parley.up.$i; wait_for parley.done.$i
+  sleep 1; mark parley.up.$i; waitfor parley.done.$i $TENTHS
   kill $server; wait $server
 done
 """
-GUEST_B = COMMON + """
-rdma link add rxe0 type rxe netdev "$NIC"
+GUEST_B = """
+rdmadev rxe
 for i in $(seq $ROUNDS); do
-  wait_for rxe.up.$i; cmtime -s $SERVER -c $COUNT -p $((7200 + i)) >/out/rxe.cmtime.$i 2>&1; mark rxe.done.$i
+  waitfor rxe.up.$i $TENTHS; cmtime -s $SERVER -c $COUNT -p $((7200 + i)) >/out/rxe.cmtime.$i 2>&1; mark rxe.done.$i
 done
 for i in $(seq $ROUNDS); do
   for program in $PROGRAMS; do
@@ -60,9 +56,9 @@ for i in $(seq $ROUNDS); do
     wait $server
   done
 done
-rdma link delete rxe0; rmmod rdma_rxe; mark bare.b; wait_for bare.a
+rdma link delete rxe0; rmmod rdma_rxe; mark bare.b; waitfor bare.a $TENTHS
 for i in $(seq $ROUNDS); do
-  wait_for parley.up.$i
+  waitfor parley.up.$i $TENTHS
   /out/parley cmtime -s $SERVER -c $COUNT -p $((7300 + i)) --roce >/out/parley.cmtime.$i 2>&1; mark parley.done.$i
 done
 /out/roce_bench --only stream --rounds $ROUNDS --seconds 0.3 --json /out/roce_bench.json >/out/roce_bench.log 2>&1
@@ -86,19 +82,20 @@ def run_guests(options):
     options.work.mkdir(parents=True)
     shutil.copy(options.parley, options.work / "parley")
     shutil.copy(options.roce_bench, options.work / "roce_bench")
+    limit = os.environ.get("LAB_TIMEOUT", "1200")
     names = {"ROUNDS": options.rounds, "COUNT": options.count, "MESSAGES": options.messages, "PORT": PORT, "SERVER": SERVER,
-             "CLIENT": CLIENT, "PROGRAMS": f"'{' '.join(DATA.values())}'"}
+             "CLIENT": CLIENT, "TENTHS": 10 * int(limit), "PROGRAMS": f"'{' '.join(DATA.values())}'"}
     settings = "".join(f"{name}={value}\n" for name, value in names.items())
     (options.work / "a.sh").write_text(settings + GUEST_A)
     (options.work / "b.sh").write_text(settings + GUEST_B)
-    environment = {**os.environ, "LAB_TIMEOUT": os.environ.get("LAB_TIMEOUT", "1200")}
+    environment = {**os.environ, "LAB_TIMEOUT": limit}
     subprocess.run([stage.LAB, "pair", options.work], check=False, env=environment)
 
 
 def steps_of(path):
     """Milliseconds that each step of all connections took together, from the first one's start to the last one's end: both programs
     print that first, cmtime in milliseconds and parley cmtime in microseconds."""
-    text = path.read_text(errors="replace") if path.exists() else ""
+    text = stage.text(path)
     unit = 1 if "total ms" in text else 1000
     return {name: float(total) / unit for name, total in re.findall(r"^([a-z][a-z ]*?) *:? +([0-9.]+) .*$", text, re.MULTILINE)
             if name != "step"}
@@ -112,7 +109,7 @@ def set_up(steps):
 
 def rate_of(path):
     """Of perftest's last line, in 10^6 octets a second; its own MB are 2^20."""
-    text = path.read_text(errors="replace") if path.exists() else ""
+    text = stage.text(path)
     found = re.findall(r"^ *65536 +[0-9]+ +[0-9.]+ +([0-9.]+) ", text, re.MULTILINE)
     return float(found[-1]) * 1.048576 if found else None
 

@@ -20,6 +20,13 @@ namespace {
 Sample of_packets(const SimSample& s) { return {.count = s.packets, .wall_s = s.cpu_s, .cpu_s = s.cpu_s}; }
 Sample of_connections(const SimSample& s) { return {.count = s.connections, .wall_s = s.cpu_s, .cpu_s = s.cpu_s}; }
 
+/// What a side of one bulk connection did.
+std::string pace(const SimSample& s) {
+  return fmt::format("{:.2f} Gb/s of payload in {:.0f} ms of virtual time, {:.2f} events a packet",
+                     s.octets * 8 / std::max(s.virtual_s, 1e-9) / 1e9, s.virtual_s * 1e3,
+                     s.events / std::max(s.packets, 1.0));
+}
+
 struct Bench {
   Settings settings;
   Report report;
@@ -45,6 +52,8 @@ struct Bench {
     report.add(row);
   }
 
+  BulkWork our_bulk() const { return {.virtual_us = settings.quick ? 5'000 : 200'000}; }
+  BulkWork their_bulk() const { return {.virtual_us = settings.quick ? 2'000 : 50'000}; }
   void bulk();
   void roce();
   void short_connections();
@@ -55,8 +64,7 @@ struct Bench {
 void Bench::bulk() {
   report.section(
       "bulk: one connection over 10 Gb/s and 10 us, segments of 1448 octets; packets over a link, per CPU second");
-  const BulkWork ours{.virtual_us = settings.quick ? 5'000 : 200'000},
-      theirs{.virtual_us = settings.quick ? 2'000 : 50'000};
+  const BulkWork ours = our_bulk(), theirs = their_bulk();
   const auto ns = [&] { return of_packets(ns3_bulk(theirs)); };
   compare(
       "TCP", "packets/s", [&] { return of_packets(parley_sim_tcp(ours)); }, ns, 10);
@@ -67,9 +75,7 @@ void Bench::bulk() {
   const SimSample tcp = parley_sim_tcp(ours), rdma = parley_sim_iwarp(ours, false),
                   other = ns3 ? ns3_bulk(theirs) : SimSample{};
   const auto words = [](const char* who, const SimSample& s) {
-    return fmt::format("{}: {:.2f} Gb/s of payload in {:.0f} ms of virtual time, {:.2f} events a packet, {:.0f} MB",
-                       who, s.octets * 8 / std::max(s.virtual_s, 1e-9) / 1e9, s.virtual_s * 1e3,
-                       s.events / std::max(s.packets, 1.0), s.memory_mb);
+    return fmt::format("{}: {}, {:.0f} MB", who, pace(s), s.memory_mb);
   };
   report.note(words("Parley TCP", tcp));
   report.note(words("Parley iWARP", rdma));
@@ -79,8 +85,7 @@ void Bench::bulk() {
 void Bench::roce() {
   report.section(
       "roce: one connection over 10 Gb/s and 10 us, packets of 1024 octets; packets over a link, per CPU second");
-  const BulkWork ours{.virtual_us = settings.quick ? 5'000 : 200'000},
-      theirs{.virtual_us = settings.quick ? 2'000 : 50'000};
+  const BulkWork ours = our_bulk(), theirs = their_bulk();
   const auto ns = [&] { return of_packets(ns3_datagrams(theirs)); };
   compare(
       "RoCEv2 Write with ICRC, ns-3: UDP", "packets/s", [&] { return of_packets(parley_sim_roce(ours, false)); }, ns,
@@ -88,10 +93,7 @@ void Bench::roce() {
   compare(
       "RoCEv2 Send with ICRC, ns-3: UDP", "packets/s", [&] { return of_packets(parley_sim_roce(ours, true)); }, ns, 10);
   const auto words = [](const char* who, const SimSample& s) {
-    return fmt::format(
-        "{}: {:.0f} packets, {:.2f} Gb/s of payload in {:.0f} ms of virtual time, {:.2f} events a packet", who,
-        s.packets, s.octets * 8 / std::max(s.virtual_s, 1e-9) / 1e9, s.virtual_s * 1e3,
-        s.events / std::max(s.packets, 1.0));
+    return fmt::format("{}: {:.0f} packets, {}", who, s.packets, pace(s));
   };
   report.note(words("Parley RoCEv2", parley_sim_roce(ours, false)));
   if (ns3) report.note(words("ns-3 UDP", ns3_datagrams(theirs)));

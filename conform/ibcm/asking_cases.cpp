@@ -8,7 +8,6 @@
 #include "base/text.hpp"
 #include "conform/ibcm/judge.hpp"
 #include "conform/ibcm/table.hpp"
-#include "wire/ib/mad.hpp"
 
 namespace parley::conform::ibcm {
 namespace {
@@ -30,17 +29,9 @@ Task<Observation> req_packet(Tester& b, std::string (*wrong)(const Link& link)) 
 }
 
 Task<Observation> req_datagram(Tester& b) {
-  return req_packet(b, [](const Link& link) -> std::string {
-    const Heard& req = link.first;
-    if (req.bth.opcode != wire::ib::opcode_of(wire::ib::Service::ud, Operation::send_only))
-      return "it is no UD SEND Only";
-    if (req.deth.q_key != PARLEY_IB_GSI_Q_KEY) return fmt::format("its Q_Key is {:08x}", req.deth.q_key);
-    if (req.deth.source_qpn != PARLEY_IB_GSI_QPN) return "it does not come from queue pair 1";
-    if (req.bth.tver != 0 || req.bth.pad_count != 0) return "its BTH has a version or a pad";
-    const auto header = wire::ib::MadHeader::parse(req.payload);
-    if (!header || req.payload.size() != PARLEY_IB_MAD_LEN) return "it has not 256 octets";
-    if (header->status != 0 || header->class_specific != 0) return fmt::format("its status is {:04x}", header->status);
-    return {};
+  return req_packet(b, [](const Link& link) {
+    const std::string wrong = wrong_datagram(link.first);
+    return wrong.empty() ? wrong_mad_header(link.first) : wrong;
   });
 }
 

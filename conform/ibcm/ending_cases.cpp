@@ -1,57 +1,102 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The end of a connection, and connections that only one side remembers: IBA §12.6.10, §12.6.11, §12.9.
+#include "conform/ibcm/ending.hpp"
 #include "conform/ibcm/judge.hpp"
 #include "conform/ibcm/table.hpp"
 
 namespace parley::conform::ibcm {
-namespace {
 
 using wire::ib::CmDrep;
 using wire::ib::CmDreq;
 using wire::ib::CmRej;
 using wire::ib::CmRep;
 
-/// A connection that stood and that a DREQ and a DREP ended.
-Task<bool> ended(Tester& b, Link& link) {
-  const bool up = co_await b.set_up(link);
-  if (!up) co_return false;
-  b.send_dreq(link);
-  const Heard heard = co_await response(b, link, b.settings().reply);
-  co_return heard.as<CmDrep>() != nullptr;
-}
+// ---- of both roles -------------------------------------------------------------------------------------------------------
 
 Task<Observation> disconnect(Tester& b) {
-  Link& link = b.link();
-  const bool up = co_await b.set_up(link);
-  if (!up) co_return b.trouble();
-  b.send_dreq(link);
-  const Heard heard = co_await response(b, link, b.settings().reply);
+  Link* link = co_await standing(b);
+  if (link == nullptr) co_return b.trouble();
+  b.send_dreq(*link);
+  const Heard heard = co_await response(b, *link, b.settings().reply);
   const auto* drep = heard.as<CmDrep>();
   if (drep == nullptr) co_return failed(heard.words());
-  if (drep->local_comm_id != link.peer_id()) co_return failed("DREP with a communication ID that is not its own");
+  if (drep->local_comm_id != link->peer_id()) co_return failed("DREP with a communication ID that is not its own");
   co_return pass("DREP");
 }
 
 Task<Observation> drep_transaction(Tester& b) {
-  Link& link = b.link();
-  const bool up = co_await b.set_up(link);
-  if (!up) co_return b.trouble();
-  link.transaction_id ^= 0x5555;
-  b.send_dreq(link);
-  const Heard heard = co_await response(b, link, b.settings().reply);
+  Link* link = co_await standing(b);
+  if (link == nullptr) co_return b.trouble();
+  link->transaction_id ^= 0x5555;
+  b.send_dreq(*link);
+  const Heard heard = co_await response(b, *link, b.settings().reply);
   if (heard.as<CmDrep>() == nullptr) co_return unclear(heard.words());
-  if (heard.message->transaction_id != link.transaction_id) co_return failed("another TransactionID than the DREQ's");
+  if (heard.message->transaction_id != link->transaction_id) co_return failed("another TransactionID than the DREQ's");
   co_return pass("the DREQ's TransactionID");
 }
 
 Task<Observation> dreq_again(Tester& b) {
-  Link& link = b.link();
-  const bool over = co_await ended(b, link);
-  if (!over) co_return unclear("the connection was not set up and ended");
-  b.send_dreq(link);
-  const Heard heard = co_await response(b, link, b.settings().reply);
+  Link* link = co_await ended(b);
+  if (link == nullptr) co_return b.trouble();
+  b.send_dreq(*link);
+  const Heard heard = co_await response(b, *link, b.settings().reply);
   co_return heard.as<CmDrep>() != nullptr ? pass("DREP again") : failed(heard.words());
 }
+
+namespace {
+
+/// A DREQ that is none of this connection, which then still stands.
+Task<Observation> not_this_one(Tester& b, CmDreq (*spoilt)(const Link& link), bool drep_is_fine) {
+  Link* link = co_await standing(b);
+  if (link == nullptr) co_return b.trouble();
+  const CmDreq dreq = spoilt(*link);
+  b.send(*link, dreq);
+  const Heard heard = co_await response(b, *link, b.settings().quiet);
+  if (!heard.silence && !(drep_is_fine && heard.as<CmDrep>() != nullptr)) co_return failed(heard.words());
+  link->ended = false;
+  const std::string wrong = co_await still_serves(b, *link);
+  if (!wrong.empty()) co_return failed("then a request was answered by " + wrong);
+  co_return pass(heard.words() + ", and the connection stands");
+}
+
+}  // namespace
+
+Task<Observation> dreq_of_another_qp(Tester& b) {
+  return not_this_one(
+      b,
+      [](const Link& link) {
+        return CmDreq{.local_comm_id = link.id(),
+                      .remote_comm_id = link.peer_id(),
+                      .remote_qpn = (link.peer_qpn() + 1) & 0xFFFFFF};
+      },
+      false);
+}
+
+Task<Observation> drep_for_standing(Tester& b) {
+  Link* link = co_await standing(b);
+  if (link == nullptr) co_return b.trouble();
+  b.send(*link, CmDrep{.local_comm_id = link->id(), .remote_comm_id = link->peer_id()});
+  const Heard heard = co_await response(b, *link, b.settings().quiet);
+  if (!heard.silence) co_return failed(heard.words());
+  const std::string wrong = co_await still_serves(b, *link);
+  co_return wrong.empty() ? pass("silence, and the connection stands")
+                          : failed("then a request was answered by " + wrong);
+}
+
+Task<Observation> request_after_end(Tester& b) {
+  Link* link = co_await ended(b);
+  if (link == nullptr) co_return b.trouble();
+  co_await b.peer().sleep(b.settings().quiet);  // for the program above
+  link->heard.clear();
+  const Request request = nothing(link->next_psn());
+  b.send_request(*link, request);
+  const Heard heard = co_await response(b, *link, b.settings().quiet);
+  co_return heard.is_ack() ? failed("it is acknowledged") : pass("not acknowledged");
+}
+
+// ---- of a listener -------------------------------------------------------------------------------------------------------
+
+namespace {
 
 Task<Observation> dreq_for_nobody(Tester& b) {
   Link& link = b.link();
@@ -73,37 +118,12 @@ Task<Observation> dreq_before_rtu(Tester& b) {
   co_return heard.as<CmDrep>() != nullptr ? pass("DREP") : failed(heard.words());
 }
 
-/// A DREQ that is none of this connection, which then still stands.
-Task<Observation> not_this_one(Tester& b, CmDreq (*spoilt)(const Link& link), bool drep_is_fine) {
-  Link& link = b.link();
-  const bool up = co_await b.set_up(link);
-  if (!up) co_return b.trouble();
-  const CmDreq dreq = spoilt(link);
-  b.send(link, dreq);
-  const Heard heard = co_await response(b, link, b.settings().quiet);
-  if (!heard.silence && !(drep_is_fine && heard.as<CmDrep>() != nullptr)) co_return failed(heard.words());
-  link.ended = false;
-  const std::string wrong = co_await still_serves(b, link);
-  if (!wrong.empty()) co_return failed("then a request was answered by " + wrong);
-  co_return pass(heard.words() + ", and the connection stands");
-}
-Task<Observation> dreq_of_another_qp(Tester& b) {
-  return not_this_one(
-      b,
-      [](const Link& link) {
-        return CmDreq{.local_comm_id = link.id(),
-                      .remote_comm_id = link.peer_id(),
-                      .remote_qpn = (link.rep->local_qpn + 1) & 0xFFFFFF};
-      },
-      false);
-}
 Task<Observation> dreq_of_another_id(Tester& b) {
   return not_this_one(
       b,
       [](const Link& link) {
-        return CmDreq{.local_comm_id = link.id(),
-                      .remote_comm_id = link.peer_id() ^ 0x80000000,
-                      .remote_qpn = link.rep->local_qpn};
+        return CmDreq{
+            .local_comm_id = link.id(), .remote_comm_id = link.peer_id() ^ 0x80000000, .remote_qpn = link.peer_qpn()};
       },
       true);
 }
@@ -111,44 +131,18 @@ Task<Observation> dreq_from_another_id(Tester& b) {
   return not_this_one(
       b,
       [](const Link& link) {
-        return CmDreq{.local_comm_id = link.id() ^ 0x80000000,
-                      .remote_comm_id = link.peer_id(),
-                      .remote_qpn = link.rep->local_qpn};
+        return CmDreq{
+            .local_comm_id = link.id() ^ 0x80000000, .remote_comm_id = link.peer_id(), .remote_qpn = link.peer_qpn()};
       },
       true);
 }
 
 Task<Observation> rtu_after_end(Tester& b) {
-  Link& link = b.link();
-  const bool over = co_await ended(b, link);
-  if (!over) co_return unclear("the connection was not set up and ended");
-  b.send_rtu(link);
-  const Heard heard = co_await response(b, link, b.settings().quiet);
+  Link* link = co_await ended(b);
+  if (link == nullptr) co_return b.trouble();
+  b.send_rtu(*link);
+  const Heard heard = co_await response(b, *link, b.settings().quiet);
   co_return heard.silence ? pass("silence") : failed(heard.words());
-}
-
-Task<Observation> request_after_end(Tester& b) {
-  Link& link = b.link();
-  const bool over = co_await ended(b, link);
-  if (!over) co_return unclear("the connection was not set up and ended");
-  co_await b.peer().sleep(b.settings().quiet);  // for the program above
-  link.heard.clear();
-  const Request request = nothing(link.next_psn());
-  b.send_request(link, request);
-  const Heard heard = co_await response(b, link, b.settings().quiet);
-  co_return heard.is_ack() ? failed("it is acknowledged") : pass("not acknowledged");
-}
-
-Task<Observation> drep_for_standing(Tester& b) {
-  Link& link = b.link();
-  const bool up = co_await b.set_up(link);
-  if (!up) co_return b.trouble();
-  b.send(link, CmDrep{.local_comm_id = link.id(), .remote_comm_id = link.peer_id()});
-  const Heard heard = co_await response(b, link, b.settings().quiet);
-  if (!heard.silence) co_return failed(heard.words());
-  const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("silence, and the connection stands")
-                          : failed("then a request was answered by " + wrong);
 }
 
 // ---- stale connections, and what is remembered --------------------------------------------------------------------------
@@ -193,14 +187,13 @@ Task<Observation> stale_ends_old(Tester& b) {
 }
 
 Task<Observation> timewait_duplicate(Tester& b) {
-  Link& link = b.link();
-  const bool over = co_await ended(b, link);
-  if (!over) co_return unclear("the connection was not set up and ended");
-  b.send_req(link);
-  const Heard heard = co_await b.rest(link);
-  link.ended = heard.as<CmRep>() == nullptr;
+  Link* link = co_await ended(b);
+  if (link == nullptr) co_return b.trouble();
+  b.send_req(*link);
+  const Heard heard = co_await b.rest(*link);
+  link->ended = heard.as<CmRep>() == nullptr;
   if (const auto* rep = heard.as<CmRep>()) {
-    link.rep = *rep;  // another connection under the old IDs, which has to be ended
+    link->rep = *rep;  // another connection under the old IDs, which has to be ended
     co_return failed("REP: a REQ that comes late begins a new connection");
   }
   const auto* rej = heard.as<CmRej>();
@@ -221,14 +214,13 @@ Task<Observation> after_reject(Tester& b) {
 }
 
 Task<Observation> new_ids_after_end(Tester& b) {
-  Link& old = b.link();
-  const bool over = co_await ended(b, old);
-  if (!over) co_return unclear("the connection was not set up and ended");
+  const Link* old = co_await ended(b);
+  if (old == nullptr) co_return b.trouble();
   Link& link = b.link();
   const bool up = co_await b.set_up(link);
   if (!up) co_return b.trouble();
-  if (link.peer_id() == old.peer_id()) co_return failed("REP with the communication ID of the connection before");
-  if (link.rep->local_qpn == old.rep->local_qpn) co_return failed("REP with the queue pair of the connection before");
+  if (link.peer_id() == old->peer_id()) co_return failed("REP with the communication ID of the connection before");
+  if (link.peer_qpn() == old->peer_qpn()) co_return failed("REP with the queue pair of the connection before");
   co_return pass("another communication ID and queue pair");
 }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "wire/ib/mad.hpp"
+
 namespace parley::conform::ibcm {
 
 Task<Observation> accepts(Tester& tester, Spoil spoil) {
@@ -75,24 +77,28 @@ Task<std::string> still_serves(Tester& tester, Link& link) {
   co_return heard.words();
 }
 
-Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs) {
+namespace {
+/// The next that is wanted; what else comes is passed over.
+Task<Heard> next_of(Tester& tester, Link& link, Duration patience, std::function<bool(const Heard&)> wanted) {
   const Instant limit = tester.peer().now() + patience;
   for (unsigned i = 0;; ++i) {
     const Duration left = std::max(limit - tester.peer().now(), Duration{});
     Heard heard = co_await tester.hear(link, left);
-    const bool crossing = !reqs && heard.as<wire::ib::CmReq>() != nullptr;
-    if (heard.silence || (heard.message && !crossing) || i >= Tester::exchanges_max) co_return heard;
+    if (heard.silence || wanted(heard) || i >= Tester::exchanges_max) co_return heard;
   }
+}
+}  // namespace
+
+Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs) {
+  return next_of(tester, link, patience, [reqs](const Heard& heard) {
+    return heard.message && (reqs || heard.as<wire::ib::CmReq>() == nullptr);
+  });
 }
 
 Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience) {
-  const Instant limit = tester.peer().now() + patience;
-  for (unsigned i = 0;; ++i) {
-    const Duration left = std::max(limit - tester.peer().now(), Duration{});
-    Heard heard = co_await tester.hear(link, left);
-    const bool wanted = heard.is_request() || (heard.message && heard.as<wire::ib::CmRtu>() == nullptr);
-    if (heard.silence || wanted || i >= Tester::exchanges_max) co_return heard;
-  }
+  return next_of(tester, link, patience, [](const Heard& heard) {
+    return heard.is_request() || (heard.message && heard.as<wire::ib::CmRtu>() == nullptr);
+  });
 }
 
 Task<bool> accept(Tester& tester, Link& link) {
@@ -116,6 +122,42 @@ Task<Link*> accepted(Tester& tester) {
   if (link == nullptr) co_return nullptr;
   const bool up = co_await accept(tester, *link);
   co_return up ? link : nullptr;
+}
+
+Task<Link*> standing(Tester& tester) {
+  if (tester.settings().iut == Iut::initiator) {
+    Link* link = co_await accepted(tester);
+    co_return link;
+  }
+  Link& link = tester.link();
+  const bool up = co_await tester.set_up(link);
+  co_return up ? &link : nullptr;
+}
+
+Task<Link*> ended(Tester& tester) {
+  Link* link = co_await standing(tester);
+  if (link == nullptr) co_return nullptr;
+  tester.send_dreq(*link);
+  const Heard heard = co_await response(tester, *link, tester.settings().reply);
+  if (heard.as<wire::ib::CmDrep>() != nullptr) co_return link;
+  tester.set_trouble("the connection was not ended");
+  co_return nullptr;
+}
+
+std::string wrong_datagram(const Heard& heard) {
+  if (heard.bth.opcode != wire::ib::opcode_of(wire::ib::Service::ud, Operation::send_only))
+    return "it is no UD SEND Only";
+  if (heard.deth.q_key != PARLEY_IB_GSI_Q_KEY) return fmt::format("its Q_Key is {:08x}", heard.deth.q_key);
+  if (heard.deth.source_qpn != PARLEY_IB_GSI_QPN) return "it does not come from queue pair 1";
+  if (heard.bth.tver != 0 || heard.bth.pad_count != 0) return "its BTH has a version or a pad";
+  return {};
+}
+
+std::string wrong_mad_header(const Heard& heard) {
+  const auto header = wire::ib::MadHeader::parse(heard.payload);
+  if (!header || heard.payload.size() != PARLEY_IB_MAD_LEN) return "it has not 256 octets";
+  if (header->status != 0 || header->class_specific != 0) return fmt::format("its status is {:04x}", header->status);
+  return {};
 }
 
 Task<Observation> answered(Tester& tester, Request request, std::function<bool(const Heard&)> right, Faults faults) {

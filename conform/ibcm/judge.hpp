@@ -22,6 +22,15 @@ Task<std::string> still_serves(Tester& tester, Link& link);
 /// The next packet on the queue pair or of the CM. The peer's own requests, a REP that comes again, and a DREQ, which is answered,
 /// are passed over; the DREQ is returned where nothing else comes.
 Task<Heard> response(Tester& tester, Link& link, Duration patience);
+/// A connection that stands, whoever began it. Null: trouble() says why.
+Task<Link*> standing(Tester& tester);
+/// One that stood, and that the tester's DREQ and a DREP ended. Null: trouble() says why.
+Task<Link*> ended(Tester& tester);
+/// What is wrong with a datagram of the CM from its BTH to its DETH (IBA §13.5.1), and with its MAD header (IBA §13.4.2); empty:
+/// nothing.
+std::string wrong_datagram(const Heard& heard);
+std::string wrong_mad_header(const Heard& heard);
+
 // Where the peer is the initiator.
 
 /// The next message of the CM. Requests on the queue pair are passed over, and so is the REQ again, which may cross any answer, unless

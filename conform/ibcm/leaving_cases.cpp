@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A peer that connected: how its connection ends, and what it does with answers to its own requests. IBA §12.6.10, §12.9, §9.7.5,
 // §9.7.6.
+#include <optional>
+
+#include "conform/ibcm/ending.hpp"
 #include "conform/ibcm/judge.hpp"
 #include "conform/ibcm/table.hpp"
 
@@ -10,72 +13,6 @@ namespace {
 using wire::ib::CmDrep;
 using wire::ib::CmDreq;
 using wire::ib::CmRej;
-
-Task<bool> ended(Tester& b, Link& link) {
-  b.send_dreq(link);
-  const Heard heard = co_await message(b, link, b.settings().reply);
-  if (heard.as<CmDrep>() != nullptr) co_return true;
-  // The RTU may have been on its way.
-  if (heard.as<wire::ib::CmRtu>() == nullptr) co_return false;
-  const Heard next = co_await message(b, link, b.settings().reply);
-  co_return next.as<CmDrep>() != nullptr;
-}
-
-Task<Observation> disconnect(Tester& b) {
-  Link* link = co_await accepted(b);
-  if (link == nullptr) co_return b.trouble();
-  b.send_dreq(*link);
-  const Heard heard = co_await response(b, *link, b.settings().reply);
-  const auto* drep = heard.as<CmDrep>();
-  if (drep == nullptr) co_return failed(heard.words());
-  co_return drep->local_comm_id == link->peer_id() ? pass("DREP")
-                                                   : failed("DREP with a communication ID that is not its own");
-}
-
-Task<Observation> drep_transaction(Tester& b) {
-  Link* link = co_await accepted(b);
-  if (link == nullptr) co_return b.trouble();
-  link->transaction_id ^= 0x5555;
-  b.send_dreq(*link);
-  const Heard heard = co_await response(b, *link, b.settings().reply);
-  if (heard.as<CmDrep>() == nullptr) co_return unclear(heard.words());
-  co_return heard.message->transaction_id == link->transaction_id ? pass("the DREQ's TransactionID")
-                                                                  : failed("another TransactionID than the DREQ's");
-}
-
-Task<Observation> dreq_again(Tester& b) {
-  Link* link = co_await accepted(b);
-  if (link == nullptr) co_return b.trouble();
-  const bool over = co_await ended(b, *link);
-  if (!over) co_return unclear("the connection was not ended");
-  b.send_dreq(*link);
-  const Heard heard = co_await message(b, *link, b.settings().reply);
-  co_return heard.as<CmDrep>() != nullptr ? pass("DREP again") : failed(heard.words());
-}
-
-Task<Observation> dreq_of_another_qp(Tester& b) {
-  Link* link = co_await accepted(b);
-  if (link == nullptr) co_return b.trouble();
-  const CmDreq dreq{
-      .local_comm_id = link->id(), .remote_comm_id = link->peer_id(), .remote_qpn = (link->peer_qpn() + 1) & 0xFFFFFF};
-  b.send(*link, dreq);
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
-  if (!heard.silence) co_return failed(heard.words());
-  const std::string wrong = co_await still_serves(b, *link);
-  co_return wrong.empty() ? pass("silence, and the connection stands")
-                          : failed("then a request was answered by " + wrong);
-}
-
-Task<Observation> drep_for_standing(Tester& b) {
-  Link* link = co_await accepted(b);
-  if (link == nullptr) co_return b.trouble();
-  b.send(*link, CmDrep{.local_comm_id = link->id(), .remote_comm_id = link->peer_id()});
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
-  if (!heard.silence) co_return failed(heard.words());
-  const std::string wrong = co_await still_serves(b, *link);
-  co_return wrong.empty() ? pass("silence, and the connection stands")
-                          : failed("then a request was answered by " + wrong);
-}
 
 /// The DREQ may overtake the RTU; the second one does not.
 Task<Observation> dreq_with_rep(Tester& b) {
@@ -91,27 +28,12 @@ Task<Observation> dreq_with_rep(Tester& b) {
 }
 
 Task<Observation> rep_after_end(Tester& b) {
-  Link* link = co_await accepted(b);
+  Link* link = co_await ended(b);
   if (link == nullptr) co_return b.trouble();
-  const bool over = co_await ended(b, *link);
-  if (!over) co_return unclear("the connection was not ended");
   b.send_rep(*link);
   const Heard heard = co_await message(b, *link, b.settings().quiet);
   const bool refused = heard.as<CmRej>() != nullptr;
   co_return heard.silence || refused ? pass(heard.words()) : failed(heard.words());
-}
-
-Task<Observation> request_after_end(Tester& b) {
-  Link* link = co_await accepted(b);
-  if (link == nullptr) co_return b.trouble();
-  const bool over = co_await ended(b, *link);
-  if (!over) co_return unclear("the connection was not ended");
-  co_await b.peer().sleep(b.settings().quiet);  // for the program above
-  link->heard.clear();
-  const Request request = nothing(link->next_psn());
-  b.send_request(*link, request);
-  const Heard heard = co_await response(b, *link, b.settings().quiet);
-  co_return heard.is_ack() ? failed("it is acknowledged") : pass("not acknowledged");
 }
 
 Task<Observation> rej_of_standing(Tester& b) {
@@ -129,117 +51,126 @@ Task<Observation> rej_of_standing(Tester& b) {
 
 // ---- its own requests ------------------------------------------------------------------------------------------------------
 
-/// The peer's first request, which is not acknowledged. Silence: its program sends nothing by itself.
-Task<Heard> first_request(Tester& b, Link& link) {
-  link.acks = false;
-  b.send_rep(link);
+/// What came on a connection.
+struct Came {
+  Link* link = nullptr;  ///< null: trouble() says why nothing did
+  Heard heard{};
+};
+
+/// The peer's first request, which is not acknowledged.
+Task<Came> first_request(Tester& b) {
+  Came came;
+  came.link = co_await b.asked();
+  if (came.link == nullptr) co_return came;
+  came.link->acks = false;
+  b.send_rep(*came.link);
   for (unsigned i = 0; i < 8; ++i) {
-    const Heard heard = co_await b.hear(link, b.settings().reply);
-    if (heard.silence || heard.is_request()) co_return heard;
+    came.heard = co_await b.hear(*came.link, b.settings().reply);
+    if (came.heard.is_request()) co_return came;
+    if (came.heard.silence) break;
   }
-  co_return Heard{};
+  b.set_trouble("its program sends nothing by itself (--ulp rping)");
+  co_return Came{};
 }
-constexpr std::string_view no_request = "its program sends nothing by itself (--ulp rping)";
+
+constexpr std::uint8_t final_nak_syndrome =
+    PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::remote_operational_error);
+
+void answer(Tester& b, const Came& first, std::uint8_t syndrome) {
+  b.send_ack(*first.link, first.heard.bth.psn, syndrome);
+}
 
 /// Acknowledges what the peer repeats, so that it is left in order.
-void settle(Tester& b, Link& link, const Heard& request) {
-  link.acks = true;
-  link.msn = 1;
-  b.send_ack(link, request.bth.psn, PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE);
+void settle(Tester& b, const Came& first) {
+  first.link->acks = true;
+  first.link->msn = 1;
+  answer(b, first, PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE);
 }
 
-Task<Observation> comes_again_after(Tester& b, std::uint8_t syndrome, bool says_so, Duration patience) {
-  Link* link = co_await b.asked();
-  if (link == nullptr) co_return b.trouble();
-  const Heard first = co_await first_request(b, *link);
-  if (first.silence) co_return unclear(std::string(no_request));
-  if (says_so) b.send_ack(*link, first.bth.psn, syndrome);
-  const Heard again = co_await response_of_peer(b, *link, patience);
-  settle(b, *link, first);
+Task<Observation> comes_again_after(Tester& b, std::optional<std::uint8_t> syndrome, Duration patience) {
+  const Came first = co_await first_request(b);
+  if (first.link == nullptr) co_return b.trouble();
+  if (syndrome) answer(b, first, *syndrome);
+  const Heard again = co_await response_of_peer(b, *first.link, patience);
+  settle(b, first);
   if (!again.is_request()) co_return failed(again.words());
-  const bool same = again.bth.psn == first.bth.psn && again.payload == first.payload;
+  const bool same = again.bth.psn == first.heard.bth.psn && again.payload == first.heard.payload;
   co_return same ? pass("the same request again") : failed("another request");
 }
-Task<Observation> lost_ack(Tester& b) { return comes_again_after(b, 0, false, b.settings().timer); }
+Task<Observation> lost_ack(Tester& b) { return comes_again_after(b, std::nullopt, b.settings().timer); }
 Task<Observation> sequence_nak(Tester& b) {
-  return comes_again_after(b, PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::psn_sequence_error), true,
+  return comes_again_after(b, PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::psn_sequence_error),
                            b.settings().reply);
 }
 Task<Observation> rnr_nak(Tester& b) {
-  return comes_again_after(b, PARLEY_IB_SYNDROME_RNR_NAK | 12, true, b.settings().reply);
+  return comes_again_after(b, PARLEY_IB_SYNDROME_RNR_NAK | 12, b.settings().reply);
 }
 
-/// IBA §12.6.6: nothing is sent before the time that the RNR NAK names.
+/// IBA §9.7.5.2.8: nothing is sent before the time that the RNR NAK names.
 Task<Observation> rnr_waits(Tester& b) {
-  Link* link = co_await b.asked();
-  if (link == nullptr) co_return b.trouble();
-  const Heard first = co_await first_request(b, *link);
-  if (first.silence) co_return unclear(std::string(no_request));
-  b.send_ack(*link, first.bth.psn, PARLEY_IB_SYNDROME_RNR_NAK | 30);  // 327.68 ms
-  const Heard early = co_await response_of_peer(b, *link, 250ms);
+  const Came first = co_await first_request(b);
+  if (first.link == nullptr) co_return b.trouble();
+  answer(b, first, PARLEY_IB_SYNDROME_RNR_NAK | 30);  // 327.68 ms
+  const Heard early = co_await response_of_peer(b, *first.link, 250ms);
   if (!early.silence) {
-    settle(b, *link, first);
+    settle(b, first);
     co_return failed(early.words() + " within 250 ms of 327 ms");
   }
-  const Heard again = co_await response_of_peer(b, *link, b.settings().reply);
-  settle(b, *link, first);
+  const Heard again = co_await response_of_peer(b, *first.link, b.settings().reply);
+  settle(b, first);
   co_return again.is_request() ? pass("the request again, not before its time") : failed(again.words());
 }
 
 /// After a NAK that is final no further request, and the connection is ended by its owner or not.
 Task<Observation> final_nak(Tester& b) {
-  Link* link = co_await b.asked();
-  if (link == nullptr) co_return b.trouble();
-  const Heard first = co_await first_request(b, *link);
-  if (first.silence) co_return unclear(std::string(no_request));
-  b.send_ack(*link, first.bth.psn, PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::remote_operational_error));
-  const Heard heard = co_await response_of_peer(b, *link, b.settings().quiet);
+  const Came first = co_await first_request(b);
+  if (first.link == nullptr) co_return b.trouble();
+  answer(b, first, final_nak_syndrome);
+  const Heard heard = co_await response_of_peer(b, *first.link, b.settings().quiet);
   if (heard.is_request()) co_return failed("the request comes again");
   co_return pass("no further request");
 }
 
-/// Both sides end the connection at once: the peer because its request failed.
-Task<Observation> crossing_dreqs(Tester& b) {
-  Link* link = co_await b.asked();
-  if (link == nullptr) co_return b.trouble();
-  const Heard first = co_await first_request(b, *link);
-  if (first.silence) co_return unclear(std::string(no_request));
-  b.send_ack(*link, first.bth.psn, PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::remote_operational_error));
-  Heard heard;
-  for (unsigned i = 0; i < 8 && heard.as<CmDreq>() == nullptr; ++i) {
-    heard = co_await message(b, *link, b.settings().reply);
-    if (heard.silence) co_return unclear("its program does not end the connection");
+/// The peer's DREQ: its request failed, so it ends the connection.
+Task<Came> first_dreq(Tester& b) {
+  Came came = co_await first_request(b);
+  if (came.link == nullptr) co_return came;
+  answer(b, came, final_nak_syndrome);
+  for (unsigned i = 0; i < 8; ++i) {
+    came.heard = co_await message(b, *came.link, b.settings().reply);
+    if (came.heard.as<CmDreq>() != nullptr) co_return came;
+    if (came.heard.silence) break;
   }
-  const std::uint64_t theirs = heard.message->transaction_id;
-  b.send_dreq(*link);
-  const Heard answer = co_await message(b, *link, b.settings().reply);
-  link->transaction_id = theirs;
-  b.send(*link, CmDrep{.local_comm_id = link->id(), .remote_comm_id = link->peer_id()});
-  link->ended = true;
-  co_return answer.as<CmDrep>() != nullptr ? pass("DREP") : failed(answer.words());
+  b.set_trouble("its program does not end the connection");
+  co_return Came{};
+}
+
+void answer_dreq(Tester& b, const Came& dreq) {
+  Link& link = *dreq.link;
+  link.transaction_id = dreq.heard.message->transaction_id;
+  b.send(link, CmDrep{.local_comm_id = link.id(), .remote_comm_id = link.peer_id()});
+  link.ended = true;
+}
+
+Task<Observation> crossing_dreqs(Tester& b) {
+  const Came theirs = co_await first_dreq(b);
+  if (theirs.link == nullptr) co_return b.trouble();
+  b.send_dreq(*theirs.link);
+  const Heard ours = co_await message(b, *theirs.link, b.settings().reply);
+  answer_dreq(b, theirs);
+  co_return ours.as<CmDrep>() != nullptr ? pass("DREP") : failed(ours.words());
 }
 
 /// IBA §12.9: a DREQ that nobody answers comes again.
 Task<Observation> lost_drep(Tester& b) {
-  Link* link = co_await b.asked();
-  if (link == nullptr) co_return b.trouble();
-  const Heard first = co_await first_request(b, *link);
-  if (first.silence) co_return unclear(std::string(no_request));
-  b.send_ack(*link, first.bth.psn, PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::remote_operational_error));
-  Heard heard;
-  for (unsigned i = 0; i < 8 && heard.as<CmDreq>() == nullptr; ++i) {
-    heard = co_await message(b, *link, b.settings().reply);
-    if (heard.silence) co_return unclear("its program does not end the connection");
-  }
-  const CmDreq asked = *heard.as<CmDreq>();
-  const Heard again = co_await message(b, *link, b.settings().timer);
-  link->transaction_id = heard.message->transaction_id;
-  b.send(*link, CmDrep{.local_comm_id = link->id(), .remote_comm_id = link->peer_id()});
-  link->ended = true;
-  const auto* dreq = again.as<CmDreq>();
+  const Came first = co_await first_dreq(b);
+  if (first.link == nullptr) co_return b.trouble();
+  const Heard again = co_await message(b, *first.link, b.settings().timer);
+  answer_dreq(b, first);
+  const auto *asked = first.heard.as<CmDreq>(), *dreq = again.as<CmDreq>();
   if (dreq == nullptr) co_return failed(again.words());
-  if (asked.remote_qpn != link->qpn()) co_return failed("its DREQ names another queue pair than the tester's");
-  co_return *dreq == asked ? pass("the same DREQ") : failed("a DREQ that differs from the first");
+  if (asked->remote_qpn != first.link->qpn()) co_return failed("its DREQ names another queue pair than the tester's");
+  co_return *dreq == *asked ? pass("the same DREQ") : failed("a DREQ that differs from the first");
 }
 
 constexpr Case table[] = {

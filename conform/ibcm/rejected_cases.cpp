@@ -120,13 +120,17 @@ Task<Observation> rtu_to_initiator(Tester& b) {
   co_return co_await then_taken(b, *link);
 }
 
+/// 4.3 s for the REP.
+CmMra mra_of(const Link& link) {
+  return {.local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .about = CmAbout::req, .service_timeout = 20};
+}
+
 Task<Observation> mra_of_another(Tester& b) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
-  b.send(*link, CmMra{.local_comm_id = link->id(),
-                      .remote_comm_id = link->peer_id() ^ 0x80000000,
-                      .about = CmAbout::req,
-                      .service_timeout = 20});
+  CmMra mra = mra_of(*link);
+  mra.remote_comm_id ^= 0x80000000;
+  b.send(*link, mra);
   co_return co_await then_taken(b, *link);
 }
 
@@ -134,10 +138,7 @@ Task<Observation> mra_of_another(Tester& b) {
 Task<Observation> mra(Tester& b) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
-  b.send(*link, CmMra{.local_comm_id = link->id(),
-                      .remote_comm_id = link->peer_id(),
-                      .about = CmAbout::req,
-                      .service_timeout = 20});
+  b.send(*link, mra_of(*link));
   co_await b.peer().sleep(50ms);
   link->heard.clear();  // what was on its way
   const Heard heard = co_await b.hear(*link, b.settings().quiet);
@@ -149,10 +150,7 @@ Task<Observation> mra(Tester& b) {
 Task<Observation> rej_after_mra(Tester& b) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
-  b.send(*link, CmMra{.local_comm_id = link->id(),
-                      .remote_comm_id = link->peer_id(),
-                      .about = CmAbout::req,
-                      .service_timeout = 20});
+  b.send(*link, mra_of(*link));
   b.send_rej(*link, CmReject::consumer);
   const Heard heard = co_await behind_rej(b, *link);
   co_return heard.silence ? pass("silence") : failed(heard.words());

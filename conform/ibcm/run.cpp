@@ -69,18 +69,8 @@ Task<> Run::probe(const Case& what) {
     co_return;
   }
   co_await begin(what);
-  if (settings_.iut == Iut::initiator) {
-    const Link* asked = co_await accepted(tester_);
-    if (asked == nullptr) {
-      (tester_.heard() == 0 ? unreachable_ : refused_) = true;
-      why_ = tester_.trouble().observed;
-    }
-    (void)co_await end();
-    co_return;
-  }
-  Link& link = tester_.link();
-  const bool up = co_await tester_.set_up(link);
-  if (!up) {
+  const Link* link = co_await standing(tester_);
+  if (link == nullptr) {
     (tester_.heard() == 0 ? unreachable_ : refused_) = true;
     why_ = tester_.trouble().observed;
   }

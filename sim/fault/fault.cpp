@@ -86,7 +86,6 @@ struct FaultInjector::Impl {
   };
 
   void look(const Frame& frame);
-  void look_for_roce(const Frame& frame);
   bool matches(const Rule& r, std::size_t& found) const;
   void carry_out(Rule& r, std::size_t found, Pass& pass);
   void begin_message_fault(Rule& r, std::size_t found, Pass& pass);
@@ -133,23 +132,18 @@ Checked<void> FaultInjector::add(const FaultRule& rule) {
 std::shared_ptr<RoceConnections> FaultInjector::roce_connections() const { return impl_->roce; }
 void FaultInjector::follow(std::shared_ptr<RoceConnections> connections) { impl_->roce = std::move(connections); }
 
-void FaultInjector::Impl::look_for_roce(const Frame& frame) {
+void FaultInjector::Impl::look(const Frame& frame) {
+  if (!roce && depth == LookDepth::nothing) return;
   const FrameLayout layout = lay_out(frame.octets());
   // What was damaged on an earlier link counts as long as its receiver believes it.
-  roce_connection = roce->look(frame.octets(), layout, !frame.altered || icrc_right(frame, layout));
-}
-
-void FaultInjector::Impl::look(const Frame& frame) {
-  if (roce) look_for_roce(frame);
+  if (roce) roce_connection = roce->look(frame.octets(), layout, !frame.altered || icrc_right(frame, layout));
   if (depth == LookDepth::nothing) return;
   // A frame damaged on an earlier link will be discarded by its receiver: it says nothing about the stream.
-  const bool trusted =
-      depth != LookDepth::headers && (!frame.altered || checksums_right(frame, lay_out(frame.octets())));
+  const bool trusted = depth != LookDepth::headers && (!frame.altered || checksums_right(frame, layout));
   if (trusted) {
-    tracker->look(frame.octets(), content);
+    tracker->look(frame.octets(), layout, content);
     return;
   }
-  const FrameLayout layout = lay_out(frame.octets());
   content.kind = layout.kind;
   content.kinds = layout.kinds;
   content.connection = 0;

@@ -134,12 +134,11 @@ void MessageTracker::Impl::list(const MessageStream& stream, std::uint64_t begin
 
 FrameContent MessageTracker::look(ConstBytes frame) {
   FrameContent out;
-  look(frame, out);
+  look(frame, lay_out(frame), out);
   return out;
 }
 
-void MessageTracker::look(ConstBytes frame, FrameContent& out) {
-  const FrameLayout layout = lay_out(frame);
+void MessageTracker::look(ConstBytes frame, const FrameLayout& layout, FrameContent& out) {
   out.kind = layout.kind;
   out.kinds = layout.kinds;
   out.connection = 0;

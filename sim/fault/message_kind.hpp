@@ -57,8 +57,8 @@ class MessageTracker {
   /// Frames in the order in which they pass. The peer's M flag is not visible in this direction: whether FPDUs
   /// carry markers is found by looking, which is exact (sim/fault/message_kind_stream.hpp).
   FrameContent look(ConstBytes frame);
-  /// The same into a value whose memory is reused.
-  void look(ConstBytes frame, FrameContent& out);
+  /// The same of a frame whose layout is known, into a value whose memory is reused.
+  void look(ConstBytes frame, const FrameLayout& layout, FrameContent& out);
   /// The stream of a connection, as long as it is remembered.
   const MessageStream* stream(std::uint32_t connection) const;
 

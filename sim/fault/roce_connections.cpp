@@ -136,12 +136,10 @@ std::uint32_t RoceConnections::Impl::message(ConstBytes mad, const Gid& from, co
   const auto* rep = std::get_if<wire::ib::CmRep>(&message->body);
   Connection* c = of(number);
   if (rep == nullptr || c == nullptr || !learn) return number;
-  // IBA §12.6.8: on XRC the TGT queue pair stands where the EE context does.
-  const std::uint32_t qpn = rep->local_qpn != 0 ? rep->local_qpn : rep->local_eecn;
   c->ends.responder_id = rep->local_comm_id;
-  c->ends.responder_qpn = qpn;
+  c->ends.responder_qpn = rep->qpn();
   name(number, {from, to, rep->local_comm_id, NumberOf::communication_id});
-  name(number, {from, to, qpn, NumberOf::queue_pair});
+  name(number, {from, to, rep->qpn(), NumberOf::queue_pair});
   return number;
 }
 

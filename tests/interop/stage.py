@@ -28,6 +28,11 @@ def need_lab():
         cannot_run("the lab is not ready, see above")
 
 
+def text(path):
+    """What a guest left there; nothing, if it did not come to that."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
 def write_junit(path, suite, cases):
     """`cases`: name, seconds and what is wrong with it, which is nothing if it has passed."""
     failed = sum(bool(problems) for _, _, problems in cases)

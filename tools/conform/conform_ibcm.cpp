@@ -33,7 +33,6 @@ class ConformIbcm {
     return {"ibcm", "roce", "parley conform ibcm", "conform.ibcm"};
   }
   ibcm::Settings settings() const;
-  void tell_listening();
   Or<int> put_cases(const std::vector<const Case*>& all);
   int verdict(const ibcm::Run& run, const conform::Tally& t);
 
@@ -80,18 +79,12 @@ Or<int> ConformIbcm::put_cases(const std::vector<const Case*>& all) {
   if (!loop) return tl::unexpected(loop.error());
   if (const auto begun = session_.begin(all); !begun) return tl::unexpected(begun.error());
   std::optional<ibcm::Run> run;
-  if (iut_ == Iut::initiator) tell_listening();
+  // The script binds it, before any peer can be heard.
+  if (iut_ == Iut::initiator) session_.tell_listening(args_.settings.target);
   run.emplace(peer_, settings(), ibcm::cases(iut_), session_.selection(),
               session_.hooks([&] { return run && (run->unreachable() || run->refused()); }));
   if (const auto driven = session_.drive(**loop, peer_, *run); !driven) return tl::unexpected(driven.error());
   return session_.finish(**loop, *run, [&](const conform::Tally& t) { return verdict(*run, t); });
-}
-
-/// The script binds it, before any peer can be heard.
-void ConformIbcm::tell_listening() {
-  const Address& at = args_.settings.target;
-  context_.out.text("listening on " + at.to_string());
-  context_.out.object({{"event", "listening"}, {"local", at.to_string()}, {"port", at.port}});
 }
 
 int ConformIbcm::run() {

@@ -32,6 +32,11 @@ Or<void> ConformSession::open_capture() {
   return {};
 }
 
+void ConformSession::tell_listening(const Address& at) {
+  context_.out.text("listening on " + at.to_string());
+  context_.out.object({{"event", "listening"}, {"local", at.to_string()}, {"port", at.port}});
+}
+
 Or<void> ConformSession::begin(const std::vector<const Case*>& cases) {
   if (std::none_of(cases.begin(), cases.end(), [this](const Case* c) { return only_.has(c->name); }))
     return complain(Exit::usage, "--only names no case; --list shows them");

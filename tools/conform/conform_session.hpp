@@ -44,6 +44,8 @@ class ConformSession {
     print_provenance(context_.out, provenance_);
     return std::move(*loop);
   }
+  /// Initiator: where it is awaited.
+  void tell_listening(const Address& at);
   /// Errors: usage, if --only names none of `cases`.
   Or<void> begin(const std::vector<const conform::Case*>& cases);
   conform::Selection selection() const;

@@ -144,6 +144,8 @@ struct CmRep {
   bool srq = false;
   std::uint64_t local_ca_guid = 0;
   PrivateData<196> private_data{};
+  /// The queue pair, whichever field names it.
+  std::uint32_t qpn() const { return local_qpn != 0 ? local_qpn : local_eecn; }
   bool operator==(const CmRep&) const = default;
 };
 

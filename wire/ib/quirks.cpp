@@ -71,20 +71,15 @@ constexpr Quirk ib_cm{
     .ack_timeout = 19,
 };
 
-constexpr Quirk rxe{
-    .name = "rxe",
-    .summary =
-        "Linux's software RoCE (rxe) under its CM: as ib_cm, with loose checks of lengths and an ACK for each request.",
-    .evidence = "measured on Linux 6.1.192 (docs/interop/linux-6.1-rxe.md) and its source",
-    .departures = {forgets_in_timewait, leaves_rep_to_timer, drops_unknown_rep, drops_class_version,
-                   rejects_service_type, takes_path_mtu, drops_when_full, gives_up_in_silence, forgets_rejected,
-                   counts_milliseconds, drops_lap, takes_any_source, takes_short_mad, looks_read_up_again,
-                   takes_short_first, retries_for_ever, slow_rnr_timer, acks_one_by_one},
-    .spec_timers = true,
-    .ack_timeout = 19,
-};
+constexpr Quirk under_rxe(Quirk q) {
+  q.name = "rxe";
+  q.summary =
+      "Linux's software RoCE (rxe) under its CM: as ib_cm, with loose checks of lengths and an ACK for each request.";
+  q.departures.add({takes_short_mad, looks_read_up_again, takes_short_first, retries_for_ever, acks_one_by_one});
+  return q;
+}
 
-constexpr Quirk table[] = {ib_cm, rxe};
+constexpr Quirk table[] = {ib_cm, under_rxe(ib_cm)};
 
 }  // namespace
 

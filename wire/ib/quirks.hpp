@@ -51,6 +51,7 @@ class DepartureSet {
   }
   constexpr bool has(Departure d) const { return (bits_ & bit(d)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
+  constexpr void add(DepartureSet more) { bits_ |= more.bits_; }
   bool operator==(const DepartureSet&) const = default;
 
  private:

@@ -170,9 +170,8 @@ std::string cm_event_text(const wire::ib::CmMessage& message) {
     out += fmt::format("{} {:#08x} PSN {:#08x} IRD {} ORD {}", req->is_xrc() ? " INI QPN" : " QPN", req->local_qpn,
                        req->starting_psn, req->responder_resources, req->initiator_depth);
   if (const auto* rep = std::get_if<wire::ib::CmRep>(&message.body))
-    out += fmt::format("{} {:#08x} PSN {:#08x} IRD {} ORD {}", rep->local_qpn != 0 ? " QPN" : " TGT QPN",
-                       rep->local_qpn != 0 ? rep->local_qpn : rep->local_eecn, rep->starting_psn,
-                       rep->responder_resources, rep->initiator_depth);
+    out += fmt::format("{} {:#08x} PSN {:#08x} IRD {} ORD {}", rep->local_qpn != 0 ? " QPN" : " TGT QPN", rep->qpn(),
+                       rep->starting_psn, rep->responder_resources, rep->initiator_depth);
   if (const auto* mra = std::get_if<wire::ib::CmMra>(&message.body))
     out += fmt::format(" of the {}, up to {}", to_string(mra->about),
                        duration_text(wire::ib::timeout_of(mra->service_timeout)));

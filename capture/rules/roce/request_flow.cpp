@@ -63,21 +63,20 @@ bool RequestFlow::may_answer(std::uint32_t psn) const {
   return place >= first_ && (place <= high_ ? high_ - place < far_away : of_a_read(place));
 }
 
-bool RequestFlow::far(std::uint32_t psn) const {
-  if (!any_) return false;
+/// From the last PSN in use, this way or that.
+std::uint64_t RequestFlow::distance(std::uint32_t psn) const {
   const Place place = place_of(psn);
   const Place high = std::max(high_, read_end_);
-  return place > high ? place - high > far_away : high - place > far_away;
+  return place > high ? place - high : high - place;
 }
+
+bool RequestFlow::far(std::uint32_t psn) const { return any_ && distance(psn) > far_away; }
 
 bool RequestFlow::goes_on(std::uint32_t psn) const { return any_ && place_of(psn) > high_ && is_near(psn); }
 
 bool RequestFlow::is_near(std::uint32_t psn) const {
   constexpr std::uint64_t next = 128;
-  if (!any_) return false;
-  const Place place = place_of(psn);
-  const Place high = std::max(high_, read_end_);
-  return (place > high ? place - high : high - place) <= next;
+  return any_ && distance(psn) <= next;
 }
 
 RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& terms) const {

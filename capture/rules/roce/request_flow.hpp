@@ -91,6 +91,7 @@ class RequestFlow {
 
   Place place_of(std::uint32_t psn) const;
   static std::uint32_t psn_of(Place place) { return static_cast<std::uint32_t>(place & 0xFFFFFF); }
+  std::uint64_t distance(std::uint32_t psn) const;
   Request read(const RocePacket& p, const FlowTerms& terms) const;
   Requests::iterator covering(Place place);
   Requests::iterator remember(Place place, const Request& r);

@@ -111,9 +111,8 @@ class IbFindings {
   }
   /// A departure that a known peer is known for, so that it is no finding: "the responder <text>". The first of each.
   void departs(wire::ib::Departure what, std::uint64_t frame, Side side, std::string_view text) {
-    const auto bit = std::uint32_t{1} << static_cast<unsigned>(what);
-    if ((departed_ & bit) != 0) return;
-    departed_ |= bit;
+    if (departed_.has(what)) return;
+    departed_.add({what});
     const wire::ib::DepartureFacts& facts = wire::ib::facts_of(what);
     all_.note(frame, side, facts.clause,
               std::string("the ") + std::string(to_string(side)) + std::string(text) + ", as Linux does (quirk " +
@@ -123,7 +122,7 @@ class IbFindings {
 
  private:
   Findings all_;
-  std::uint32_t departed_ = 0;
+  wire::ib::DepartureSet departed_;
 };
 
 }  // namespace parley::capture

@@ -186,7 +186,7 @@ class Player {
     const ConnectionId id = of_peer(m.remote_comm_id);
     know(m.local_comm_id, id);
     (void)agent_.accept(now_, id,
-                        {.qpn = m.local_qpn != 0 ? m.local_qpn : m.local_eecn,
+                        {.qpn = m.qpn(),
                          .starting_psn = m.starting_psn,
                          .responder_resources = m.responder_resources,
                          .initiator_depth = m.initiator_depth,

@@ -28,10 +28,6 @@ Stage::Mangle later(Stage::Mangle mangle) {
     return !judged || mangle(stage, path, octets);
   };
 }
-template <class M>
-Stage::Mangle drops() {
-  return [](Stage&, const PacketPath&, Bytes& octets) { return !carries<M>(octets); };
-}
 /// The first of each ID arrives.
 template <class M>
 Stage::Mangle once() {
@@ -57,8 +53,7 @@ std::vector<Broken> of_asking() {
                    Seen seen = look(octets);
                    if (!carries<CmReq>(octets)) return true;
                    seen.packet.deth.q_key = 1;
-                   seen.packet.emit(seen.whole);
-                   octets.assign(seen.whole.begin(), seen.whole.end() - PARLEY_IB_ICRC_LEN);
+                   put_back(seen, octets);
                    return true;
                  }});
   out.push_back({"no path MTU", {}, changes<CmReq>([](CmReq& req, CmMessage&) { req.path_mtu = 0; })});
@@ -90,8 +85,7 @@ std::vector<Broken> of_asking() {
                    Seen seen = look(octets);
                    if (seen.cm() || wire::ib::rule_of(seen.packet.bth.opcode).response) return true;
                    seen.packet.bth.psn = (seen.packet.bth.psn + 5) & 0xFFFFFF;
-                   seen.packet.emit(seen.whole);
-                   octets.assign(seen.whole.begin(), seen.whole.end() - PARLEY_IB_ICRC_LEN);
+                   put_back(seen, octets);
                    return true;
                  }});
   return out;

@@ -154,8 +154,7 @@ std::vector<Broken> of_rejects() {
                    m.info_length = 127;
                  })});
   out.push_back({"REJs of other messages", {}, changes<CmRej>([](CmRej& m, CmMessage&) { m.about = CmAbout::other; })});
-  out.push_back(
-      {"no REJ at all", {}, [](Stage&, const PacketPath&, Bytes& octets) { return !carries<CmRej>(octets); }});
+  out.push_back({"no REJ at all", {}, drops<CmRej>()});
   out.push_back({"rejects what it may take",
                  [](Stage& stage, const PacketPath&, Bytes& octets) {
                    const Seen seen = look(octets);
@@ -170,7 +169,7 @@ std::vector<Broken> of_rejects() {
 
 std::vector<Broken> of_endings() {
   std::vector<Broken> out;
-  out.push_back({"no DREP", {}, [](Stage&, const PacketPath&, Bytes& octets) { return !carries<CmDrep>(octets); }});
+  out.push_back({"no DREP", {}, drops<CmDrep>()});
   out.push_back({"DREPs of others", {}, changes<CmDrep>([](CmDrep& m, CmMessage&) { m.local_comm_id ^= 1; })});
   out.push_back({"one DREP", {}, [](Stage&, const PacketPath&, Bytes& octets) {
                    static std::set<std::uint32_t> ids;
@@ -189,8 +188,7 @@ std::vector<Broken> of_endings() {
                    return true;
                  },
                  {}});
-  out.push_back(
-      {"no DREQ of its own", {}, [](Stage&, const PacketPath&, Bytes& octets) { return !carries<CmDreq>(octets); }});
+  out.push_back({"no DREQ of its own", {}, drops<CmDreq>()});
   out.push_back({"a REP to each REQ",
                  [](Stage& stage, const PacketPath&, Bytes& octets) {
                    static std::map<std::uint32_t, unsigned> ids;
@@ -297,8 +295,7 @@ std::vector<Broken> of_requests() {
                    Seen seen = look(octets);
                    if (seen.packet.bth.opcode != 0x0C || seen.cm()) return true;
                    seen.packet.bth.psn = 3;
-                   seen.packet.emit(seen.whole);
-                   octets.assign(seen.whole.begin(), seen.whole.end() - PARLEY_IB_ICRC_LEN);
+                   put_back(seen, octets);
                    return true;
                  }});
   auto refused = std::make_shared<std::uint32_t>(0);
@@ -329,9 +326,7 @@ std::vector<Broken> of_requests() {
 }
 
 /// A LAP is not answered; an APR is.
-std::vector<Broken> of_paths() {
-  return {{"no APRs", {}, [](Stage&, const PacketPath&, Bytes& octets) { return !carries<wire::ib::CmApr>(octets); }}};
-}
+std::vector<Broken> of_paths() { return {{"no APRs", {}, drops<wire::ib::CmApr>()}}; }
 
 std::vector<Broken> all_broken() {
   std::vector<Broken> out;

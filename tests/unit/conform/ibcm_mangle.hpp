@@ -51,6 +51,16 @@ bool carries(const Bytes& octets) {
   return seen.message && std::get_if<M>(&seen.message->body) != nullptr;
 }
 
+template <class M>
+Stage::Mangle drops() {
+  return [](Stage&, const PacketPath&, Bytes& octets) { return !carries<M>(octets); };
+}
+/// The packet of `seen`, changed.
+inline void put_back(Seen& seen, Bytes& octets) {
+  seen.packet.emit(seen.whole);
+  octets.assign(seen.whole.begin(), seen.whole.end() - PARLEY_IB_ICRC_LEN);
+}
+
 struct Broken {
   std::string name;
   Stage::Mangle in, out;
