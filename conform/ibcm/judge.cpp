@@ -43,8 +43,16 @@ Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad
 }
 
 namespace {
-/// Of the peer that connected: it may come again at any time.
-bool is_rtu(const Link& link, const Heard& heard) { return link.passive && heard.as<wire::ib::CmRtu>() != nullptr; }
+/// IBA §12.6.6: the peer that connected asks for time before its RTU. Of a REP that came more than once each is answered so.
+bool holds_the_rep(const Link& link, const Heard& heard) {
+  const auto* mra = heard.as<wire::ib::CmMra>();
+  return link.passive && mra != nullptr && mra->about == CmAbout::rep;
+}
+/// Of the peer that connected: each of them may come again, and later than what was sent behind it.
+bool is_of_the_set_up(const Link& link, const Heard& heard) {
+  const bool first = heard.as<wire::ib::CmReq>() != nullptr || heard.as<wire::ib::CmRtu>() != nullptr;
+  return link.passive && (first || holds_the_rep(link, heard));
+}
 }  // namespace
 
 Task<Heard> response(Tester& tester, Link& link, Duration patience) {
@@ -57,7 +65,7 @@ Task<Heard> response(Tester& tester, Link& link, Duration patience) {
     const bool dreq = heard.as<wire::ib::CmDreq>() != nullptr;
     if (heard.silence && !end.silence) co_return end;
     if (i >= Tester::exchanges_max ||
-        !(request || dreq || heard.as<wire::ib::CmRep>() != nullptr || is_rtu(link, heard)))
+        !(request || dreq || heard.as<wire::ib::CmRep>() != nullptr || is_of_the_set_up(link, heard)))
       co_return heard;
     if (!dreq) continue;
     const wire::ib::CmDrep drep{.local_comm_id = link.id(), .remote_comm_id = link.peer_id()};
@@ -90,14 +98,14 @@ Task<Heard> next_of(Tester& tester, Link& link, Duration patience, std::function
 }  // namespace
 
 Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs) {
-  return next_of(tester, link, patience, [reqs](const Heard& heard) {
-    return heard.message && (reqs || heard.as<wire::ib::CmReq>() == nullptr);
+  return next_of(tester, link, patience, [reqs, &link](const Heard& heard) {
+    return heard.message && !holds_the_rep(link, heard) && (reqs || heard.as<wire::ib::CmReq>() == nullptr);
   });
 }
 
 Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience) {
-  return next_of(tester, link, patience, [](const Heard& heard) {
-    return heard.is_request() || (heard.message && heard.as<wire::ib::CmRtu>() == nullptr);
+  return next_of(tester, link, patience, [&link](const Heard& heard) {
+    return heard.is_request() || (heard.message && !is_of_the_set_up(link, heard));
   });
 }
 
@@ -110,7 +118,7 @@ Task<bool> accept(Tester& tester, Link& link) {
       co_return true;
     }
     // The REQ again: both were under way.
-    if (heard.as<wire::ib::CmReq>() != nullptr) continue;
+    if (heard.as<wire::ib::CmReq>() != nullptr || holds_the_rep(link, heard)) continue;
     tester.set_trouble("the REP is answered by " + heard.words());
     break;
   }
@@ -127,6 +135,7 @@ Task<Link*> accepted(Tester& tester) {
 Task<Link*> standing(Tester& tester) {
   if (tester.settings().iut == Iut::initiator) {
     Link* link = co_await accepted(tester);
+    if (link != nullptr) co_await tester.until_it_speaks(*link);
     co_return link;
   }
   Link& link = tester.link();

@@ -19,10 +19,10 @@ Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any
 Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad, Faults faults = {});
 /// A Write of nothing is acknowledged: empty, or what came instead.
 Task<std::string> still_serves(Tester& tester, Link& link);
-/// The next packet on the queue pair or of the CM. The peer's own requests, a REP that comes again, and a DREQ, which is answered,
-/// are passed over; the DREQ is returned where nothing else comes.
+/// The next packet on the queue pair or of the CM. The peer's own requests, messages of the set-up that come again or late, and a
+/// DREQ, which is answered, are passed over; the DREQ is returned where nothing else comes.
 Task<Heard> response(Tester& tester, Link& link, Duration patience);
-/// A connection that stands, whoever began it. Null: trouble() says why.
+/// A connection that stands, whoever began it, and that a program which connected knows of. Null: trouble() says why.
 Task<Link*> standing(Tester& tester);
 /// One that stood, and that the tester's DREQ and a DREP ended. Null: trouble() says why.
 Task<Link*> ended(Tester& tester);
@@ -33,10 +33,10 @@ std::string wrong_mad_header(const Heard& heard);
 
 // Where the peer is the initiator.
 
-/// The next message of the CM. Requests on the queue pair are passed over, and so is the REQ again, which may cross any answer, unless
-/// `reqs`.
+/// The next message of the CM. Requests on the queue pair are passed over, and so are an MRA of the REP, and the REQ again, which may
+/// cross any answer, unless `reqs`.
 Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs = false);
-/// The next request of the peer's or message of the CM but RTUs; answers to the tester's are passed over.
+/// The next request of the peer's or message of the CM but those of the set-up; answers to the tester's are passed over.
 Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience);
 /// The REP, and its RTU or the peer's first request. False: trouble() says what came.
 Task<bool> accept(Tester& tester, Link& link);

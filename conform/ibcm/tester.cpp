@@ -281,6 +281,7 @@ void Tester::take(Link& link, Heard heard, ConstBytes octets) {
     accepted_ = true;
   }
   link.ended = link.ended || heard.as<ib::CmRej>() != nullptr || heard.as<ib::CmDrep>() != nullptr;
+  link.spoke = link.spoke || heard.is_request();
   if (link.passive && link.acks && heard.is_request()) {
     const auto operation = ib::operation_of(heard.bth.opcode);
     if (operation == Operation::send_only || operation == Operation::write_only) ++link.msn;
@@ -421,6 +422,14 @@ Task<Heard> Tester::hear(Link& link, Duration patience) {
     heard.unreachable = peer_.take_unreachable();
   }
   co_return heard;
+}
+
+Task<> Tester::until_it_speaks(Link& link) {
+  const auto spoke = [this, &link] {
+    drain();
+    return link.spoke;
+  };
+  co_await peer_.until(spoke, settings_.ulp == Ulp::rping ? settings_.reply : settings_.quiet);
 }
 
 Task<bool> Tester::ask(Link& link) {

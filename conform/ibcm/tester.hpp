@@ -113,6 +113,7 @@ struct Link {
   std::optional<wire::ib::CmSidrReq> resolving;  ///< it asks for a service of UD instead
   bool replied = false;                          ///< the REP went out
   bool acks = true;                              ///< the peer's requests are acknowledged as they come
+  bool spoke = false;                            ///< a request of the peer's came
   std::uint32_t msn = 0;
 
   std::uint32_t id() const { return passive ? reply.local_comm_id : req.local_comm_id; }
@@ -163,6 +164,9 @@ class Tester {
   Task<Link*> asked();
   /// The same of a SIDR_REQ. Where none came once, none is waited for again.
   Task<Link*> resolving();
+  /// Until the peer's first request: a program that hears of the end of its connection before it has seen its begin may hang, as
+  /// stock rping does. Of a program that may send nothing, for Settings::quiet.
+  Task<> until_it_speaks(Link& link);
   /// REQ and REP; the REQ goes again if it may be lost, or if the service is not there yet. False: trouble() says why.
   Task<bool> ask(Link& link);
   /// The same, and the RTU.
