@@ -135,7 +135,9 @@ Task<Link*> accepted(Tester& tester) {
 Task<Link*> standing(Tester& tester) {
   if (tester.settings().iut == Iut::initiator) {
     Link* link = co_await accepted(tester);
-    if (link != nullptr) co_await tester.until_it_speaks(*link);
+    const Settings& settings = tester.settings();
+    if (link != nullptr)
+      co_await tester.until_it_speaks(*link, settings.ulp == Ulp::rping ? settings.reply : settings.quiet);
     co_return link;
   }
   Link& link = tester.link();

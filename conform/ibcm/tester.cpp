@@ -424,12 +424,12 @@ Task<Heard> Tester::hear(Link& link, Duration patience) {
   co_return heard;
 }
 
-Task<> Tester::until_it_speaks(Link& link) {
+Task<> Tester::until_it_speaks(Link& link, Duration patience) {
   const auto spoke = [this, &link] {
     drain();
-    return link.spoke;
+    return link.spoke || link.ended;
   };
-  co_await peer_.until(spoke, settings_.ulp == Ulp::rping ? settings_.reply : settings_.quiet);
+  co_await peer_.until(spoke, patience);
 }
 
 Task<bool> Tester::ask(Link& link) {
@@ -466,6 +466,8 @@ Task<> Tester::close() {
   bool open = false;
   for (Link& link : links_) {
     if (!link.begun() || link.ended) continue;
+    if (link.passive) co_await until_it_speaks(link, settings_.quiet);
+    if (link.ended) continue;
     link.heard.clear();
     send_dreq(link);
     open = true;

@@ -164,9 +164,9 @@ class Tester {
   Task<Link*> asked();
   /// The same of a SIDR_REQ. Where none came once, none is waited for again.
   Task<Link*> resolving();
-  /// Until the peer's first request: a program that hears of the end of its connection before it has seen its begin may hang, as
-  /// stock rping does. Of a program that may send nothing, for Settings::quiet.
-  Task<> until_it_speaks(Link& link);
+  /// Until the peer's first request, or the end: a program that hears of the end of its connection before it has seen its begin may
+  /// hang, as stock rping does.
+  Task<> until_it_speaks(Link& link, Duration patience);
   /// REQ and REP; the REQ goes again if it may be lost, or if the service is not there yet. False: trouble() says why.
   Task<bool> ask(Link& link);
   /// The same, and the RTU.

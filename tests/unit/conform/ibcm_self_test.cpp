@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "ibcm_kit.hpp"
+#include "ibcm_mangle.hpp"
 
 namespace parley::conform::ibcm {
 namespace {
@@ -42,6 +42,64 @@ TEST(ConformIbcmSelf, ParleyAsInitiatorPassesEachCase) {
   }
   for (const Case* c : ibcm::cases(Iut::initiator))
     EXPECT_TRUE(passed.count(c->what.name) > 0) << c->what.name << " was never passed";
+}
+
+void expect_all_passed(const std::vector<Result>& results) {
+  for (const Result& r : results)
+    EXPECT_EQ(r.finding.verdict, Verdict::pass) << r.what->name << ": " << r.finding.observed;
+}
+
+/// What Linux does where a REP comes again before its program has sent the RTU: IBA §12.6.6 allows it for any REP.
+TEST(ConformIbcmSelf, AnInitiatorMayAskForTimeAtEachRep) {
+  Stage stage({.connects = 2});
+  std::map<std::uint32_t, std::uint32_t> ids;  // of the peer's, by the tester's
+  const auto mra = [&ids](std::uint32_t tester) {
+    return wire::ib::CmMra{.local_comm_id = ids[tester], .remote_comm_id = tester, .about = CmAbout::rep};
+  };
+  stage.in = [&](Stage& to, const PacketPath&, Bytes& octets) {
+    const Seen seen = look(octets);
+    const auto* rep = seen.message ? std::get_if<wire::ib::CmRep>(&seen.message->body) : nullptr;
+    if (rep == nullptr) return true;
+    ids[seen.id] = rep->remote_comm_id;
+    to.say(mra(seen.id), seen.transaction_id);
+    to.say(mra(seen.id), seen.transaction_id);
+    return true;
+  };
+  stage.out = [&](Stage& to, const PacketPath&, Bytes& octets) {
+    const Seen seen = look(octets);
+    const auto* rtu = seen.message ? std::get_if<wire::ib::CmRtu>(&seen.message->body) : nullptr;
+    if (rtu != nullptr) to.say(mra(rtu->remote_comm_id), seen.transaction_id);  // one that the RTU overtook
+    return true;
+  };
+  expect_all_passed(stage.run());
+  EXPECT_FALSE(ids.empty());
+}
+
+/// Stock rping hangs if its connection ends before it has seen it begin.
+TEST(ConformIbcmSelf, AnInitiatorMayNeedToBeginBeforeItEnds) {
+  Stage stage({.connects = 2});
+  stage.settings.ulp = Ulp::rping;
+  std::set<std::uint32_t> spoke;               // queue pairs of the tester's
+  std::map<std::uint32_t, std::uint32_t> qpn;  // by its ID
+  unsigned too_early = 0;
+  stage.in = [&](Stage&, const PacketPath&, Bytes& octets) {
+    const Seen seen = look(octets);
+    if (!seen.message) return true;
+    if (const auto* rep = std::get_if<wire::ib::CmRep>(&seen.message->body)) qpn[rep->local_comm_id] = rep->local_qpn;
+    if (std::get_if<wire::ib::CmDreq>(&seen.message->body) == nullptr || spoke.contains(qpn[seen.id])) return true;
+    ++too_early;
+    return false;
+  };
+  std::set<std::uint32_t> tried;
+  stage.out = [&](Stage&, const PacketPath&, Bytes& octets) {
+    const Seen seen = look(octets);
+    if (seen.cm() || wire::ib::rule_of(seen.packet.bth.opcode).response) return true;
+    if (tried.insert(seen.packet.bth.dest_qpn).second) return false;  // it speaks a while after its RTU
+    spoke.insert(seen.packet.bth.dest_qpn);
+    return true;
+  };
+  expect_all_passed(stage.run());
+  EXPECT_GT(too_early, 0U) << "dreq-with-the-rep asks at once";
 }
 
 TEST(ConformIbcmSelf, NamesAreUniqueAndRowsAreInOrder) {
