@@ -17,8 +17,8 @@ struct Options {
   std::uint8_t retry_count = 7;      ///< retransmissions after a transport error, 0..7
   std::uint8_t rnr_retry_count = 7;  ///< attempts after receiver-not-ready, 0..7; 7 never gives up
   Duration reply_timeout{};          ///< longest wait for the answer; 0: RdmaHostOptions::reply_timeout
-  /// RC; or UD: no connection is made, but a service of the port space UDP is asked for the queue pair that takes its datagrams
-  /// (SIDR, docs/roce.md). XRC: who connects has xrc_ini, who listens xrc_tgt (docs/xrc.md). QpInit::type must be the same.
+  /// RC; or UC, which acknowledges and repeats nothing, so that IRD and ORD are 0; or UD: no connection is made, but a service of the
+  /// port space UDP is asked for the queue pair that takes its datagrams (SIDR, docs/roce.md). XRC: who connects has xrc_ini, who listens xrc_tgt (docs/xrc.md). QpInit::type must be the same.
   /// Another type, and one that a host has not, is Errc::unsupported.
   QpType qp_type = QpType::rc;
 };

@@ -18,14 +18,15 @@ auto not_deciding() {
 }
 
 bool is_served(QpType type) {
-  return type == QpType::rc || type == QpType::ud || type == QpType::xrc_ini || type == QpType::xrc_tgt;
+  return type == QpType::rc || type == QpType::uc || type == QpType::ud || type == QpType::xrc_ini ||
+         type == QpType::xrc_tgt;
 }
 
 Result<ib::Options> options_of(const TransportOptions& options) {
   auto ib = ib_options(options, "`transport` holds MPA's options; RoCE has ib::Options");
   if (ib && !is_served(ib->qp_type))
     return fail(Errc::unsupported,
-                "ib::Options::qp_type is {a}; RC (2), UD (4), XRC_INI (9) and XRC_TGT (10) are there",
+                "ib::Options::qp_type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) are there",
                 static_cast<int>(ib->qp_type));
   return ib;
 }
@@ -136,7 +137,7 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
     init = &small;
   }
   if (!is_served(init->type))
-    return fail(Errc::unsupported, "QpInit::type is {a}; RC (2), UD (4), XRC_INI (9) and XRC_TGT (10) can be connected",
+    return fail(Errc::unsupported, "QpInit::type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) can be connected",
                 static_cast<int>(init->type));
   if (init->type != type)
     return fail(Errc::invalid_argument, "QpInit::type is {a}, and ib::Options::qp_type {b}; they are the same",
@@ -146,6 +147,8 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
   QpAttr attr{.state = QpState::init, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
   if (type == QpType::ud)
     attr.qkey = udp_q_key;
+  else if (type == QpType::uc)
+    attr.access = Access::remote_write;  // IBA §9.4: neither Reads nor Atomics
   else
     attr.access = Access::remote_write | Access::remote_read | Access::remote_atomic;
   const Result<void> ready = qp ? (*qp)->modify(attr) : Result<void>(tl::unexpected(qp.error()));
@@ -201,7 +204,7 @@ Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const Conne
   c.peer = peer;
   c.asked_local = options.local;
   c.options = *ib;
-  if (!c.datagrams()) c.depths = {std::min(options.ird, depth_max), std::min(options.ord, depth_max)};
+  if (!c.datagrams() && !c.unreliable()) c.depths = {std::min(options.ird, depth_max), std::min(options.ord, depth_max)};
   c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   if (auto qp = make_qp(c, options.qp ? &*options.qp : nullptr); !qp) return qp;
@@ -255,8 +258,9 @@ Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
   const auto least = [](std::uint32_t own, std::uint32_t offer, std::uint32_t most) {
     return static_cast<std::uint16_t>(std::min({own, offer, most}));
   };
-  c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr.max_qp_rd_atom),
-              least(options.ord.value_or(c.depths.ord), c.offered.ord, attr.max_qp_init_rd_atom)};
+  if (!c.unreliable())
+    c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr.max_qp_rd_atom),
+                least(options.ord.value_or(c.depths.ord), c.offered.ord, attr.max_qp_init_rd_atom)};
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.accept = true;
   enter(c, Phase::decided);

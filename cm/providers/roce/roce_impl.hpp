@@ -101,6 +101,7 @@ struct Connection {
   std::unique_ptr<trace::Scope> trace;  // null: nobody listens
   /// UD: no connection, but a service and who asks for it.
   bool datagrams() const { return options.qp_type == QpType::ud; }
+  bool unreliable() const { return options.qp_type == QpType::uc; }
   /// The program has had Established, and no end.
   bool live() const { return phase == Phase::open || phase == Phase::closing; }
 };

@@ -21,6 +21,12 @@ std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 255}));
 }
 
+/// What the REQ says of a queue pair.
+ibcm::QpType service_type_of(QpType type) {
+  if (type == QpType::uc) return ibcm::QpType::uc;
+  return type == QpType::xrc_ini || type == QpType::xrc_tgt ? ibcm::QpType::xrc : ibcm::QpType::rc;
+}
+
 }  // namespace
 
 Failure local_failure(const Step& step, const Error& error) {
@@ -111,7 +117,7 @@ void Roce::request(Connection& c, Instant now) {
   p.path = path_to_peer(c);
   p.path.primary.local_ack_timeout = c.ack_timeout;
   c.path = p.path.primary;
-  p.qp_type = c.options.qp_type == QpType::xrc_ini ? ibcm::QpType::xrc : ibcm::QpType::rc;
+  p.qp_type = service_type_of(c.options.qp_type);
   p.qpn = c.qp->qp_num();
   p.starting_psn = c.psn;
   const DeviceAttr attr = device_->query();
@@ -205,7 +211,7 @@ std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::R
   Connection& c = *made;
   // What the peer may have outstanding is what this side answers, and the other way round (IBA §12.7.29, §12.7.30).
   c.offered = {req.initiator_depth, req.responder_resources};
-  c.depths = l.depths;
+  if (!c.unreliable()) c.depths = l.depths;
   c.remote_psn = req.starting_psn;
   c.remote_qpn = req.local_qpn;
   c.remote_ca_guid = req.local_ca_guid;
@@ -264,8 +270,7 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   if (l == nullptr) return refuse(now, event.id, CmReject::invalid_service_id);
   // IBA Annex A11.
   if (!header) return refuse(now, event.id, CmReject::consumer);
-  const auto wanted = l->options.qp_type == QpType::xrc_tgt ? ibcm::QpType::xrc : ibcm::QpType::rc;
-  if (event.qp_type != wanted) return refuse(now, event.id, CmReject::invalid_transport_service);
+  if (event.qp_type != service_type_of(l->options.qp_type)) return refuse(now, event.id, CmReject::invalid_transport_service);
   const bool any_mtu = plays(Departure::takes_path_mtu);
   if (!any_mtu && (req.path_mtu < 1 || req.path_mtu > static_cast<std::uint8_t>(options_.mtu))) {
     const auto largest =
@@ -333,7 +338,8 @@ Result<void> Roce::to_rtr(Connection& c) {
   rtr.path_mtu = c.mtu;
   rtr.dest_qp_num = c.remote_qpn;
   rtr.rq_psn = c.psn;
-  if (c.options.qp_type != QpType::xrc_ini) {  // what only a responder has
+  // What only a responder of acknowledged requests has.
+  if (c.options.qp_type != QpType::xrc_ini && !c.unreliable()) {
     rtr.max_dest_rd_atomic = c.depths.ird;
     rtr.min_rnr_timer = plays(Departure::slow_rnr_timer) ? std::uint8_t{0} : min_rnr_timer;
   }
@@ -343,6 +349,7 @@ Result<void> Roce::to_rtr(Connection& c) {
 Result<void> Roce::to_rts(Connection& c) {
   QpAttr rts{.state = QpState::rts};
   rts.sq_psn = c.remote_psn;
+  if (c.unreliable()) return c.qp->modify(rts);  // nothing is acknowledged
   rts.timeout = c.ack_timeout;
   if (c.options.qp_type == QpType::xrc_tgt) return c.qp->modify(rts);  // the rest is of what only a requester has
   rts.retry_cnt = c.options.retry_count;
