@@ -69,7 +69,7 @@ std::string to_html(std::string_view title, const std::vector<Ladder>& ladders, 
   }
   out += index_html(index);
   if (left_out > 0) out += fmt::format("<p class=\"dim\">{} more connections are left out.</p>\n", left_out);
-  if (ladders.empty()) out += "<p class=\"dim\">No MPA connection is drawn.</p>\n";
+  if (ladders.empty()) out += "<p class=\"dim\">No connection is drawn.</p>\n";
   out += "</header>\n" + sections;
   if (provenance != nullptr) out += footer_html(*provenance);
   return out + fmt::format("<script>{}{}</script>\n</body>\n</html>\n", index_script, book_script);
