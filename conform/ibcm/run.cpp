@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "conform/ibcm/judge.hpp"
 
 namespace parley::conform::ibcm {
@@ -54,7 +56,10 @@ Task<Result> Run::one(const Case& what) {
   result.finding = co_await what.ask(tester_);
   result.took = peer_.now() - result.began;
   result.exchanges = tester_.exchanges();
-  silent_ = tester_.heard() == before && !tester_.nobody_resolves() ? silent_ + 1 : 0;
+  // A request of the peer's that had come before the case took it is a sign of the peer as well.
+  const bool took =
+      std::any_of(result.exchanges.begin(), result.exchanges.end(), [](const Exchange& e) { return !e.by_tester; });
+  silent_ = tester_.heard() == before && !took && !tester_.nobody_resolves() ? silent_ + 1 : 0;
   result.output = co_await end();
   running_ = nullptr;
   co_return result;

@@ -102,6 +102,37 @@ TEST(ConformIbcmSelf, AnInitiatorMayNeedToBeginBeforeItEnds) {
   EXPECT_GT(too_early, 0U) << "dreq-with-the-rep asks at once";
 }
 
+/// Each case finds a request that came long before it, and hears nothing more.
+TEST(ConformIbcmSelf, AnInitiatorWhoseRequestsWaitIsThere) {
+  Stage stage({.connects = 2});
+  unsigned asked = 0;
+  stage.in = [&asked](Stage& to, const PacketPath&, Bytes& octets) {
+    for (; asked < 5 && carries<wire::ib::CmRep>(octets); ++asked) {
+      wire::ib::CmSidrReq req{.request_id = asked + 1,
+                              .p_key = 0xFFFF,
+                              .service_id = wire::ib::service_id_of(wire::ib::PortSpace::udp, port)};
+      const wire::ib::CmaHeader header{.source = Address::v4(192, 0, 2, 2, port),
+                                       .destination = Address::v4(192, 0, 2, 1, 0)};
+      header.emit(req.private_data);
+      to.say(req, asked + 1);
+    }
+    return true;
+  };
+  // No other than those, and nobody who waits for its REP asks again.
+  std::set<std::uint32_t> heard;
+  stage.out = [&heard](Stage&, const PacketPath&, Bytes& octets) {
+    const Seen seen = look(octets);
+    if (carries<wire::ib::CmSidrReq>(octets)) return seen.transaction_id <= 5;
+    return !carries<wire::ib::CmReq>(octets) || heard.insert(seen.id).second;
+  };
+  const auto results = stage.run([](const Case& c) {
+    return c.what.name == "plain-set-up" || c.what.clause == "IBA §12.11.2" || c.what.name == "sidr-request" ||
+           c.what.name == "sidr-rep-twice";
+  });
+  EXPECT_EQ(results.size(), 6U);
+  expect_all_passed(results);
+}
+
 TEST(ConformIbcmSelf, NamesAreUniqueAndRowsAreInOrder) {
   for (const Iut iut : {Iut::responder, Iut::initiator}) {
     std::set<std::string_view> names;
