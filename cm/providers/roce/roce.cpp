@@ -137,7 +137,8 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
     init = &small;
   }
   if (!is_served(init->type))
-    return fail(Errc::unsupported, "QpInit::type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) can be connected",
+    return fail(Errc::unsupported,
+                "QpInit::type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) can be connected",
                 static_cast<int>(init->type));
   if (init->type != type)
     return fail(Errc::invalid_argument, "QpInit::type is {a}, and ib::Options::qp_type {b}; they are the same",
@@ -204,7 +205,8 @@ Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const Conne
   c.peer = peer;
   c.asked_local = options.local;
   c.options = *ib;
-  if (!c.datagrams() && !c.unreliable()) c.depths = {std::min(options.ird, depth_max), std::min(options.ord, depth_max)};
+  if (!c.datagrams() && !c.unreliable())
+    c.depths = {std::min(options.ird, depth_max), std::min(options.ord, depth_max)};
   c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   if (auto qp = make_qp(c, options.qp ? &*options.qp : nullptr); !qp) return qp;

@@ -270,7 +270,8 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   if (l == nullptr) return refuse(now, event.id, CmReject::invalid_service_id);
   // IBA Annex A11.
   if (!header) return refuse(now, event.id, CmReject::consumer);
-  if (event.qp_type != service_type_of(l->options.qp_type)) return refuse(now, event.id, CmReject::invalid_transport_service);
+  if (event.qp_type != service_type_of(l->options.qp_type))
+    return refuse(now, event.id, CmReject::invalid_transport_service);
   const bool any_mtu = plays(Departure::takes_path_mtu);
   if (!any_mtu && (req.path_mtu < 1 || req.path_mtu > static_cast<std::uint8_t>(options_.mtu))) {
     const auto largest =

@@ -125,7 +125,7 @@ TEST(CaptureLadder, SeveralConnectionsMakeOnePage) {
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
   EXPECT_NE(page.find("<section id=\"c2\">"), std::string::npos);
   EXPECT_NE(page.find("3 more connections are left out"), std::string::npos);
-  EXPECT_NE(to_html("t", {}, 0).find("No MPA connection"), std::string::npos);
+  EXPECT_NE(to_html("t", {}, 0).find("No connection is drawn"), std::string::npos);
 }
 
 }  // namespace
