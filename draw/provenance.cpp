@@ -26,6 +26,8 @@ std::string provenance_text(const Provenance& report) {
 
 std::string input_text(const InputFile& input) {
   const std::string path = printable(input.path, false);
+  if (input.without_digest && input.size)
+    return fmt::format("{}: {}, SHA-256 left out", path, counted(*input.size, "octet"));
   if (input.sha256.empty()) return fmt::format("{}: not read to its end, SHA-256 not known", path);
   return fmt::format("{}: {}, SHA-256 {}", path, counted(input.size.value_or(0), "octet"), input.sha256);
 }

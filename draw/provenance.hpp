@@ -14,7 +14,8 @@ namespace parley::draw {
 struct InputFile {
   std::string path;                     ///< as given; "-" is standard input
   std::optional<std::uint64_t> size{};  ///< octets of the file as stored, even packed; nothing if not read to its end
-  std::string sha256{};                 ///< of the same octets, in hexadecimal; empty likewise
+  std::string sha256{};                 ///< of the same octets, in hexadecimal; empty likewise, and if it is
+  bool without_digest = false;          ///< left out because the user said so
 };
 
 struct Provenance {

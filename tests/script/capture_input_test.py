@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Captures as people have them: packed, cut, of another format, made longer than what was written."""
 import gzip
+import hashlib
 import json
 import os
 import struct
@@ -67,6 +68,16 @@ class CaptureInput(CliTest):
             self.assertEqual(content(out), content(plain_out), kind)
             os.remove(out)
             os.remove(plain_out)
+
+    def test_the_digest_can_be_left_out(self):
+        for path in (PLAIN, PACKED["gzip"]):
+            with_it, without = (json.loads(run("pcap", "check", "--json", *option, path).out)
+                                for option in ((), ("--no-digest",)))
+            (told,), (not_told,) = with_it.pop("report")["inputs"], without.pop("report")["inputs"]
+            self.assertEqual(told["sha256"], hashlib.sha256(content(path)).hexdigest())
+            self.assertEqual(not_told, {**told, "sha256": None})
+            self.assertEqual(with_it, without)
+        self.assertIn(", SHA-256 left out\n", run("pcap", "check", "--no-digest", PLAIN).out)
 
     def test_a_directory_of_packed_captures_is_a_matrix(self):
         done = self.ok(run("pcap", "matrix", "--json", os.path.dirname(PACKED["gzip"])))

@@ -61,8 +61,7 @@ std::size_t CaptureSource::read_file(MutBytes into) {
 }
 
 draw::InputFile CaptureSource::input() {
-  draw::InputFile out{.path = path_};
-  if (!digest_) return out;
+  draw::InputFile out{.path = path_, .without_digest = !digest_};
   // What was said of the file stays; only a disk that gives no more octets ends this.
   const std::string said = std::exchange(error_, {});
   if (total_ > 0 && total_ - std::min(total_, octets_) <= unread_max)
@@ -70,7 +69,7 @@ draw::InputFile CaptureSource::input() {
   error_ = said;
   if (!at_end_) return out;
   out.size = octets_;
-  out.sha256 = digest_->finish();
+  if (digest_) out.sha256 = digest_->finish();
   return out;
 }
 

@@ -24,7 +24,8 @@ struct CaptureVerdict {
 /// Reads the file in pieces, "-" is standard input; never throws.
 CaptureVerdict check_capture_file(const std::string& path, bool with_events, const OnFeedProgress& on_progress = {});
 CaptureVerdict check_capture_file(const std::string& path, const capture::AnalyzerOptions& options,
-                                  const OnFeedProgress& on_progress = {}, pcap_driver::PacketFilter* filter = nullptr);
+                                  const OnFeedProgress& on_progress = {}, pcap_driver::PacketFilter* filter = nullptr,
+                                  bool digest = true);
 
 void register_pcap(Command app, Context& context);
 

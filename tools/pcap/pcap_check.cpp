@@ -26,6 +26,7 @@ struct CheckArgs {
   std::vector<std::string> files;
   ReportArgs reports;
   bool quiet = false;
+  bool no_digest = false;
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
   CaptureFilter filter;
@@ -36,13 +37,14 @@ CaptureVerdict check_with_progress(const std::string& file, const CheckArgs& opt
   std::unique_ptr<Progress> bar;
   const capture::AnalyzerOptions how{
       .mpa_ports = options.mpa_ports, .fail_on = options.standing.fail_on, .expect = options.standing.expect};
-  if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get());
+  const bool digest = !options.no_digest;
+  if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get(), digest);
   const auto progress = [&](std::uint64_t octets, std::uint64_t total) {
     if (!bar && std::max(octets, total) >= Progress::octets_min)
       bar = std::make_unique<Progress>(out, "MiB", total >> 20, true);
     if (bar) bar->update(octets >> 20, file);
   };
-  return check_capture_file(file, how, progress, options.filter.get());
+  return check_capture_file(file, how, progress, options.filter.get(), digest);
 }
 
 class Check {
@@ -132,11 +134,11 @@ CaptureVerdict check_capture_file(const std::string& path, bool with_events, con
 }
 
 CaptureVerdict check_capture_file(const std::string& path, const capture::AnalyzerOptions& options,
-                                  const OnFeedProgress& on_progress, pcap_driver::PacketFilter* filter) {
+                                  const OnFeedProgress& on_progress, pcap_driver::PacketFilter* filter, bool digest) {
   CaptureVerdict v;
   capture::Analyzer analyzer(options);
   const FeedResult fed = feed_capture(
-      path, [&analyzer](const wire::CapturedPacket& packet) { analyzer.push(packet); }, on_progress, filter, true);
+      path, [&analyzer](const wire::CapturedPacket& packet) { analyzer.push(packet); }, on_progress, filter, digest);
   v.error = fed.error;
   v.input = fed.input;
   if (fed.passed_over > 0) analyzer.note(fmt::format("the filter left {} out", counted(fed.passed_over, "packet")));
@@ -170,6 +172,8 @@ void add_pcap_check(Command pcap, Context& context) {
   add_mpa_port(sub, options->mpa_ports);
   add_filter(sub, options->filter);
   add_standing_options(sub, options->standing);
+  sub.flag("--no-digest", options->no_digest,
+           "Leave the SHA-256 of the files out of the reports, which saves time with large ones");
   add_json_flag(sub, context);
   sub.footer(
       "failed: a peer broke a MUST (severity error), the set-up failed, or a Terminate ended the connection; a file\n"
