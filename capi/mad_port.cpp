@@ -197,7 +197,10 @@ int MadPort::cancel(std::uint64_t id) {
   const auto found = requests_.find(id);
   if (found == requests_.end() || found->second->is_call)
     return capi::fail(PARLEY_E_BAD_HANDLE, "the port has no such request: it was never posted, or its reply was taken");
-  if (!found->second->done) found->second->running->cancel();
+  if (!found->second->done) {
+    found->second->running->cancel();
+    port_.run(clock_now());
+  }
   arm();
   return 0;
 }
