@@ -53,6 +53,10 @@ struct MadProgram {
     if (note(parley_mad_open(&port, where.c_str(), &opts)) < 0) return;
     whole = call(port, "SubnGet", "NodeInfo", "0,1") && call(port, "SubnAdmGetTable", "NodeRecord", nullptr) &&
             post_and_take(port);
+    const failing_new::Spared spared;
+    const int failed = worst;
+    EXPECT_TRUE(call(port, "SubnGet", "NodeInfo", "0,1")) << parley_last_error();  // whatever was before
+    worst = failed;
     EXPECT_EQ(parley_mad_close(port), 0);
   }
 };
@@ -63,6 +67,10 @@ TEST(MadFailingAllocator, ThroughACProgram) {
   MadProgram first;
   first.run(where);  // what is made once and kept
   ASSERT_TRUE(first.whole) << parley_last_error();
+  // What a thread keeps to say about its last error.
+  parley_mad* none = nullptr;
+  ASSERT_EQ(parley_mad_open(&none, "nothing of which anybody has heard", nullptr), -PARLEY_E_INVALID_ARGUMENT);
+  (void)parley_last_error();
   std::uint64_t told = 0;
   const auto lived = failing_new::each(
       [&] {
