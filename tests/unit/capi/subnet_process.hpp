@@ -137,7 +137,7 @@ class SubnetServer {
   static mad::Task<void> serve(mad::Port& port) {
     while (const auto request = co_await port.next_request()) (void)port.post(request->from, answer(request->mad));
   }
-  /// Subnet administration: paths to LIDs up to 24, and a table of nodes; nothing else has records.
+  /// Subnet administration: paths to LIDs up to 24, a table of nodes, and one port of each node.
   static Bytes answer(ConstBytes mad) {
     using namespace wire::mad;
     const auto parsed = mad::parse_request(mad);
@@ -160,6 +160,13 @@ class SubnetServer {
         if (wanted == 0 || wanted == lid) records.insert(records.end(), record.begin(), record.end());
       }
       return mad::table_reply(mad, records, NodeRecord::size);
+    }
+    if (parsed->attribute == PortInfoRecord::attribute && parsed->method == Method::get_table) {
+      const std::uint16_t lid = PortInfoRecord::parse(parsed->body_view)->get(PortInfoRecord::endport_lid);
+      PortInfoRecord record;
+      record.set(PortInfoRecord::endport_lid, lid).set(PortInfoRecord::port_num, 1);
+      record.set(PortInfoRecord::port_info, PortInfo{}.set(PortInfo::lid, lid));
+      return mad::table_reply(mad, record.octets(), PortInfoRecord::size);
     }
     return octets(mad::error_reply(mad, 0x000C));
   }
