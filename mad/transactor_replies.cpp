@@ -303,7 +303,7 @@ void Transactor::linger(Transaction& t) {
   if (!transfer || transfer->under_way()) return;
   try {
     lingering_.push_back(std::make_unique<Lingering>(Lingering{std::move(transfer), t.to, t.tid, class_of(t.request)}));
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return;
   }
   lingering_speaks_ = true;
