@@ -49,7 +49,7 @@ struct MadProgram {
   void run(const std::string& where) {
     parley_mad* port = nullptr;
     parley_mad_opts opts = PARLEY_MAD_OPTS_INIT;
-    opts.timeout_ms = 100;
+    opts.timeout_ms = 5000;
     if (note(parley_mad_open(&port, where.c_str(), &opts)) < 0) return;
     whole = call(port, "SubnGet", "NodeInfo", "0,1") && call(port, "SubnAdmGetTable", "NodeRecord", nullptr) &&
             post_and_take(port);

@@ -24,11 +24,11 @@ class MadInC : public testing::Test {
     if (port_ != nullptr) (void)parley_mad_close(port_);
   }
   /// Of a subnet without faults, unless a test has made one.
-  parley_mad* port(std::uint32_t window = 0) {
+  parley_mad* port(std::uint32_t window = 0, std::uint32_t timeout_ms = 10'000) {
     if (!subnet_) subnet_.emplace();
     parley_mad_opts opts = PARLEY_MAD_OPTS_INIT;
     opts.window = window;
-    opts.timeout_ms = 50;
+    opts.timeout_ms = timeout_ms;
     opts.retries = 1;
     if (port_ != nullptr) return port_;
     EXPECT_EQ(parley_mad_open(&port_, subnet_->where().c_str(), &opts), 0) << parley_last_error();
@@ -211,6 +211,7 @@ TEST_F(MadInC, PostedRequestsComeBackByTheDescriptor) {
 
 TEST_F(MadInC, ANodeThatDoesNotAnswerIsATimeoutWithItsTries) {
   subnet_.emplace(std::vector<std::string>{"lose SubnGet(NodeInfo) of S0004"});
+  (void)port(0, 20);
   EXPECT_EQ(call(request("SubnGet", "NodeInfo", "0,1")), -PARLEY_E_TIMED_OUT);
   EXPECT_EQ(reply_.tries, 2U);
   EXPECT_STREQ(parley_mad_fault_name(reply_.fault), "timeout");
