@@ -110,10 +110,12 @@ int MadPort::call(const parley_mad_request& given, parley_mad_reply* reply) {
   } const forget{*this, request->id};
   while (!request->done) {
     const Result<bool> moved = mad::pump(port_, *transport_, clock_now());
-    if (!moved)
-      broke(moved.error());
-    else if (!*moved && !request->done)
+    if (!moved) {
+      const int rc = broke(moved.error());
+      if (!request->done) return rc;
+    } else if (!*moved && !request->done) {
       mad_driver::wait_for(*transport_, port_.next_deadline());
+    }
   }
   arm();
   parley_mad_reply out = PARLEY_MAD_REPLY_INIT;
