@@ -56,6 +56,9 @@ constexpr Row rows[] = {
     {PARLEY_E_PROTECTION, EFAULT, "the memory access is not allowed"},
     {PARLEY_E_NO_COMMON_TERMS, EOPNOTSUPP, "RTR, IRD or ORD of the two sides cannot be reconciled"},
     {PARLEY_E_CANCELLED, ECANCELED, "the operation was cancelled"},
+    {PARLEY_E_MAD_STATUS, EIO, "the answer's status is an error"},
+    {PARLEY_E_MAD_NO_RECORDS, ENOENT, "subnet administration has no record to that question"},
+    {PARLEY_E_MAD_CUT, EMSGSIZE, "the table is longer than one datagram, and the rest was not sent"},
     {PARLEY_E_INTERNAL, EIO, "a fault inside Parley"},
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/address_text.hpp"
 #include "capi/error.hpp"
+#include "parley/mad.h"
 #include "parley/xrc.h"
 
 namespace parley::capi {
@@ -37,6 +38,10 @@ PARLEY_FIRST(parley_wc, reserved)
 PARLEY_FIRST(parley_xrc_opts, reserved)
 PARLEY_FIRST(parley_xrc_tgt, age_ns)
 PARLEY_FIRST(parley_xrc_event, sticky)
+PARLEY_FIRST(parley_mad_opts, sm_key)
+PARLEY_FIRST(parley_mad_attr, gid)
+PARLEY_FIRST(parley_mad_request, user)
+PARLEY_FIRST(parley_mad_reply, error)
 #undef PARLEY_FIRST
 static_assert(sizeof(parley_sge) == 16, "arrays of it have no size beside them");
 static_assert(sizeof(parley_xrc_peer) == 16, "it is passed and has no size");

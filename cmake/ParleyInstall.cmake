@@ -62,6 +62,9 @@ function(parley_c_library)
   if(RDMA_FOUND)
     target_link_libraries(parley_c PRIVATE PkgConfig::RDMA)
   endif()
+  if(UMAD_FOUND)
+    target_link_libraries(parley_c PRIVATE PkgConfig::UMAD)
+  endif()
 endfunction()
 
 function(parley_install_dev)
@@ -130,7 +133,8 @@ endfunction()
 
 # A manual page in section 3 for each function of the C library, from the comment above it.
 function(parley_install_man3)
-  set(header ${PROJECT_SOURCE_DIR}/include/parley/parley.h ${PROJECT_SOURCE_DIR}/include/parley/xrc.h)
+  set(header ${PROJECT_SOURCE_DIR}/include/parley/parley.h ${PROJECT_SOURCE_DIR}/include/parley/xrc.h
+    ${PROJECT_SOURCE_DIR}/include/parley/mad.h)
   set(maker ${PROJECT_SOURCE_DIR}/cmake/man3.awk)
   set(pages ${PROJECT_BINARY_DIR}/generated/man3)
   add_custom_command(OUTPUT ${pages}.stamp DEPENDS ${header} ${maker} VERBATIM

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-# A manual page in section 3 for each function of parley.h and xrc.h, from the comment above it.
-#   awk -v out=DIRECTORY -v version=0.1.0 -f man3.awk include/parley/parley.h include/parley/xrc.h
+# A manual page in section 3 for each function of parley.h, xrc.h and mad.h, from the comment above it.
+#   awk -v out=DIRECTORY -v version=0.1.0 -f man3.awk include/parley/{parley,xrc,mad}.h
 
 function plain(text) { # what man(7) would take for more than text
   gsub(/\\/, "\\e", text)

@@ -15,6 +15,12 @@ constexpr std::string_view texts[] = {
 #undef PARLEY_X
 };
 
+constexpr std::string_view names[] = {
+#define PARLEY_X(name, text) #name,
+    PARLEY_MAD_FAULTS(PARLEY_X)
+#undef PARLEY_X
+};
+
 std::string title_of(ConstBytes request) {
   const auto decoded = wire::mad::decode(request);
   return decoded ? wire::mad::title(*decoded) : "a request";
@@ -28,6 +34,7 @@ void add_packet(std::string& out, std::string_view what, ConstBytes mad) {
 }  // namespace
 
 std::string_view text_of(Fault fault) { return texts[static_cast<std::size_t>(fault)]; }
+std::string_view word_of(Fault fault) { return names[static_cast<std::size_t>(fault)]; }
 
 MadError::MadError(Fault fault, std::string why) : data_(std::make_unique<Data>()) {
   data_->fault = fault;

@@ -39,6 +39,8 @@ enum class Fault : std::uint8_t {
 };
 /// A sentence's worth: "no answer".
 std::string_view text_of(Fault fault);
+/// Its name: "timeout".
+std::string_view word_of(Fault fault);
 
 class MadError {
  public:

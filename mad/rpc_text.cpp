@@ -59,14 +59,6 @@ std::optional<ClassMethod> find_method(std::string_view name) {
 
 const Layout& layout_of(StructureId id) { return *all_layouts()[static_cast<std::size_t>(id)]; }
 
-/// A member of the attribute, or of a structure in it.
-struct Place {
-  const Field* outer = nullptr;
-  const Field* field = nullptr;  // the same, or within it
-  std::size_t outer_index = 0, index = 0;
-  bool indexed = false;
-};
-
 std::string no_member(const Layout& layout, std::string_view name) {
   std::vector<std::string_view> names;
   for (const Field& field : layout.fields)
@@ -75,8 +67,8 @@ std::string no_member(const Layout& layout, std::string_view name) {
 }
 
 /// "name" or "name[3]" of a structure.
-std::string find_member(const Layout& layout, std::string_view word, const Field*& field, std::size_t& index,
-                        bool& indexed) {
+std::string find_element(const Layout& layout, std::string_view word, const Field*& field, std::size_t& index,
+                         bool& indexed) {
   const std::size_t open = word.find('[');
   const std::string_view name = word.substr(0, open);
   field = find_field(layout, name);
@@ -90,10 +82,10 @@ std::string find_member(const Layout& layout, std::string_view word, const Field
   return {};
 }
 
-std::string find_place(const Layout& layout, std::string_view name, Place& out) {
+std::string find_place(const Layout& layout, std::string_view name, MemberPlace& out) {
   const std::size_t dot = name.find('.');
   bool outer_indexed = false;
-  std::string wrong = find_member(layout, name.substr(0, dot), out.outer, out.outer_index, outer_indexed);
+  std::string wrong = find_element(layout, name.substr(0, dot), out.outer, out.outer_index, outer_indexed);
   if (!wrong.empty()) return wrong;
   out.field = out.outer;
   if (dot == std::string_view::npos) {
@@ -105,7 +97,7 @@ std::string find_place(const Layout& layout, std::string_view name, Place& out) 
     return {};
   }
   if (out.outer->nested == nullptr) return fmt::format("{} of {} has no members", out.outer->name, layout.name);
-  return find_member(*out.outer->nested, name.substr(dot + 1), out.field, out.index, out.indexed);
+  return find_element(*out.outer->nested, name.substr(dot + 1), out.field, out.index, out.indexed);
 }
 
 /// A name that a value of that kind has, bits of a mask added with '+'; or a number. MTUs have names that look like numbers.
@@ -145,6 +137,7 @@ std::string put_octets(const Field& field, std::string_view text, MutBytes octet
   const MutBytes place = octets.subspan(field.octet(), field.count);
   if (text.size() % 2 != 0 || text.size() / 2 > place.size())
     return fmt::format("{} is at most {} octets as pairs of hexadecimal digits", field.name, place.size());
+  std::fill(place.begin() + static_cast<std::ptrdiff_t>(text.size() / 2), place.end(), std::uint8_t{0});
   for (std::size_t i = 0; i < text.size() / 2; ++i) {
     const auto octet = number_in("0x" + std::string(text.substr(2 * i, 2)));
     if (!octet) return fmt::format("{} is hexadecimal digits, not {}", field.name, quoted(text));
@@ -165,7 +158,8 @@ std::string put_value(const Field& field, std::size_t index, std::string_view te
     }
     case Kind::text: {
       if (text.size() > field.count) return fmt::format("{} has at most {} octets", field.name, field.count);
-      std::copy(text.begin(), text.end(), octets.begin() + static_cast<std::ptrdiff_t>(field.octet()));
+      const MutBytes place = octets.subspan(field.octet(), field.count);
+      std::fill(std::copy(text.begin(), text.end(), place.begin()), place.end(), std::uint8_t{0});
       return {};
     }
     case Kind::octets: return put_octets(field, text, octets);
@@ -174,7 +168,7 @@ std::string put_value(const Field& field, std::size_t index, std::string_view te
 }
 
 /// IBA C15-0.1.27: an element has a bit of its own where the array has as many.
-Components bits_of(const Layout& record, const Place& place) {
+Components bits_of(const Layout& record, const MemberPlace& place) {
   const std::size_t inner = place.field->bit;
   Components bits = place.field == place.outer ? components_of(record, place.outer->bit)
                                                : components_of(record, place.outer->bit, &inner);
@@ -245,20 +239,32 @@ tl::expected<RpcText, std::string> parse_rpc(std::string_view method, std::strin
                                     fmt::join(attributes_of(method), ", ")));
 }
 
+tl::expected<MemberPlace, std::string> find_member(const Layout& layout, std::string_view name) {
+  MemberPlace place;
+  if (std::string wrong = find_place(layout, name, place); !wrong.empty()) return tl::unexpected(std::move(wrong));
+  return place;
+}
+
+tl::expected<MemberPlace, std::string> set_member(const Layout& layout, MutBytes octets, std::string_view name,
+                                                  std::string_view value) {
+  auto place = find_member(layout, name);
+  if (!place) return place;
+  const MutBytes inner = octets.subspan(place->base(), place->octets(layout));
+  if (std::string wrong = put_value(*place->field, place->index, value, inner); !wrong.empty())
+    return tl::unexpected(std::move(wrong));
+  return place;
+}
+
 std::string set_field(RpcText& request, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) return fmt::format("a member is set as NAME=VALUE, not {}", quoted(assignment));
   const std::string_view name = assignment.substr(0, equals), value = assignment.substr(equals + 1);
   bool mine = false;
   if (std::string wrong = set_own(request.rpc, name, value, mine); mine) return wrong;
-  Place place;
-  if (std::string wrong = find_place(*request.attribute, name, place); !wrong.empty()) return wrong;
-  MutBytes octets = request.body;
-  if (place.field != place.outer)
-    octets = octets.subspan(place.outer->octet() + place.outer_index * place.outer->width / 8, place.outer->width / 8U);
-  if (std::string wrong = put_value(*place.field, place.index, value, octets); !wrong.empty()) return wrong;
+  const auto place = set_member(*request.attribute, request.body, name, value);
+  if (!place) return place.error();
   if (request.rpc.mgmt_class == MgmtClass::subn_adm)
-    request.rpc.component_mask |= bits_of(*request.attribute, place).mask();
+    request.rpc.component_mask |= bits_of(*request.attribute, *place).mask();
   return {};
 }
 

@@ -26,6 +26,25 @@ tl::expected<RpcText, std::string> parse_rpc(std::string_view method, std::strin
 /// "key=N" a B_Key or CC_Key, "oui=N" and "class=N" a vendor's. Returns what is wrong, or nothing.
 std::string set_field(RpcText& request, std::string_view assignment);
 
+/// A member of an attribute, or of a structure in it, by its name: "lid", "node_info.num_ports", "service_data8[3]".
+struct MemberPlace {
+  const wire::mad::Field* outer = nullptr;  ///< of the attribute
+  const wire::mad::Field* field = nullptr;  ///< the same, or within it
+  std::size_t outer_index = 0, index = 0;
+  bool indexed = false;  ///< by the name
+
+  /// Where the octets begin that `field` is counted in, and how many they are.
+  std::size_t base() const { return field == outer ? 0 : outer->octet() + outer_index * (outer->width / 8U); }
+  std::size_t octets(const wire::mad::Layout& layout) const {
+    return field == outer ? layout.octets : outer->width / 8U;
+  }
+};
+/// Errors: a sentence, with the names that there are.
+tl::expected<MemberPlace, std::string> find_member(const wire::mad::Layout& layout, std::string_view name);
+/// A member of `octets`, which are those of the attribute. Errors: a sentence that says what is wrong.
+tl::expected<MemberPlace, std::string> set_member(const wire::mad::Layout& layout, MutBytes octets,
+                                                  std::string_view name, std::string_view value);
+
 /// "SubnGet", "SubnSet", "SubnAdmGet", ...: those that have an attribute.
 std::vector<std::string> method_names();
 /// What a method may ask for: "NodeInfo", ...

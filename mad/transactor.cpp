@@ -58,9 +58,11 @@ void Transactor::set_local(const LocalPort& local) {
 Transactor::Transaction* Transactor::acquire(const Path& path) {
   if (free_.empty()) {
     if (slots_.size() >= std::min<std::size_t>(options_.transactions_max, none)) return nullptr;
-    free_.push_back(static_cast<Id>(slots_.size()));
-    slots_.push_back(std::make_unique<Transaction>());
-    slots_.back()->id = free_.back();
+    auto fresh = std::make_unique<Transaction>();
+    const auto id = fresh->id = static_cast<Id>(slots_.size());
+    slots_.push_back(std::move(fresh));
+    free_.reserve(slots_.capacity());  // so that release() needs no memory
+    free_.push_back(id);
   }
   Transaction& t = at(free_.back());
   free_.pop_back();
@@ -166,8 +168,15 @@ void Transactor::submit(Id id) {
   PARLEY_ASSERT(t.phase == Phase::open);
   if (t.fault) return finish(t, t.fault, t.why);
   name(t);
-  use_destination(t);
-  enqueue(t);
+  try {
+    use_destination(t);
+    enqueue(t);
+  } catch (...) {  // no memory: it is as if it had not been submitted
+    forget_destination(t);
+    by_tid_.erase(t.tid);
+    t.phase = Phase::open;
+    throw;
+  }
 }
 
 void Transactor::name(Transaction& t) {
@@ -207,16 +216,17 @@ void Transactor::use_destination(Transaction& t) {
     t.destination = *known;
   } else {
     if (free_destinations_.empty()) {
-      free_destinations_.push_back(static_cast<std::uint32_t>(destinations_.size()));
       destinations_.push_back(std::make_unique<Destination>(options_.destination_window));
+      free_destinations_.reserve(destinations_.capacity());
+      free_destinations_.push_back(static_cast<std::uint32_t>(destinations_.size() - 1));
     }
+    by_destination_.insert(key, free_destinations_.back());
     t.destination = free_destinations_.back();
     free_destinations_.pop_back();
     Destination& fresh = *destinations_[t.destination];
     fresh.key = key;
     fresh.window = Window(options_.destination_window);
     fresh.answered = false;
-    by_destination_.insert(key, t.destination);
   }
   Destination& d = *destinations_[t.destination];
   if (d.users++ == 0 && d.linked()) {
@@ -329,8 +339,13 @@ void Transactor::packet_sent(Instant now) {
     return;
   }
   if (polled_ == nullptr) return;
-  Transaction& t = *std::exchange(polled_, nullptr);
+  Transaction& t = *polled_;
   const bool first = !t.in_window;
+  // Before all else, since it may lack memory: the packet is then sent once more.
+  const Instant at =
+      t.transfer ? t.transfer->deadline() : now + wait_of(t.path.time_limit(), first ? t.tries_here : t.tries_here - 1);
+  if (at != never) deadlines_.set(t.id, at);
+  polled_ = nullptr;
   if (first) {
     window_.enter();
     t.in_window = true;
@@ -341,7 +356,6 @@ void Transactor::packet_sent(Instant now) {
   if (t.transfer) {
     t.transfer->out.reset();
     again_.push_back(t);  // until it has nothing more to send
-    if (const Instant at = t.transfer->deadline(); at != never) deadlines_.set(t.id, at);
     return;
   }
   static_cast<Link<SendTag>&>(t).unlink();
@@ -349,7 +363,6 @@ void Transactor::packet_sent(Instant now) {
     ++counters_.resent;
     ++t.tries;
   }
-  deadlines_.set(t.id, now + wait_of(t.path.time_limit(), t.tries_here - 1));
 }
 
 /// Doubled `times` times, and then up to a quarter longer at random, so that what was lost together does not return together.

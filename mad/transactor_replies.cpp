@@ -297,10 +297,15 @@ void Transactor::handle_due(Instant now, Transaction& t) {
 }
 
 /// The end of a transfer that the other side may ask for again, or has still to be told of.
+/// Where memory lacks, the other side does not hear of the end, and gives up by its own time.
 void Transactor::linger(Transaction& t) {
   std::unique_ptr<Transfer> transfer = std::move(t.transfer);
   if (!transfer || transfer->under_way()) return;
-  lingering_.push_back(std::make_unique<Lingering>(Lingering{std::move(transfer), t.to, t.tid, class_of(t.request)}));
+  try {
+    lingering_.push_back(std::make_unique<Lingering>(Lingering{std::move(transfer), t.to, t.tid, class_of(t.request)}));
+  } catch (...) {
+    return;
+  }
   lingering_speaks_ = true;
   if (lingering_.size() > lingering_max) lingering_.pop_front();
 }

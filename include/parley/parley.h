@@ -87,7 +87,11 @@ enum parley_error {
   PARLEY_E_XRC_TOO_MANY_MEMBERS = 77, /* in the domain */
   PARLEY_E_XRC_WRONG_PROCESS = 78,    /* its process ID was used again */
   PARLEY_E_XRC_NO_BROKER = 79,        /* and none was started */
-  PARLEY_E_INTERNAL = 255             /* a fault of Parley's own */
+  /* of parley/mad.h */
+  PARLEY_E_MAD_STATUS = 96,     /* the answer says that it is an error: parley_mad_reply's mad_status */
+  PARLEY_E_MAD_NO_RECORDS = 97, /* subnet administration has nothing to that question */
+  PARLEY_E_MAD_CUT = 98,        /* of a table one datagram came */
+  PARLEY_E_INTERNAL = 255       /* a fault of Parley's own */
 };
 
 /** The code of a failed call in words: "the peer reset the connection".

@@ -174,17 +174,17 @@ xrc_of_ofed_and_upstream_meet() {
   return "$rc"
 }
 
-# The functions of parley.h and xrc.h and nothing else, in the version that the map names.
+# The functions of parley.h, xrc.h and mad.h and nothing else, in the version that the map names.
 exports_are_declared() {
   nm -D --defined-only "$libdir/libparley.so.1" | awk '$2 == "T" { print $3 }' | sort >"$work/exported"
-  grep -ho '^PARLEY_API [^(]*(' "$prefix"/include/parley/{parley,xrc}.h | grep -o 'parley_[a-z_0-9]*' | sed 's/$/@@PARLEY_1.0/' | sort |
+  grep -ho '^PARLEY_API [^(]*(' "$prefix"/include/parley/{parley,xrc,mad}.h | grep -o 'parley_[a-z_0-9]*' | sed 's/$/@@PARLEY_1.0/' | sort |
     diff "$work/exported" -
 }
 
 # A page for each function, and nothing in them that man complains of.
 function_manuals_read_well() {
   local page count
-  count=$(cat "$prefix"/include/parley/{parley,xrc}.h | grep -c '^PARLEY_API ')
+  count=$(cat "$prefix"/include/parley/{parley,xrc,mad}.h | grep -c '^PARLEY_API ')
   [ "$(find "$prefix/share/man/man3" -name 'parley_*.3' | wc -l)" = "$count" ] || return
   for page in "$prefix"/share/man/man3/*.3; do
     LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l "$page" >"$work/page" 2>"$work/complaints" || return

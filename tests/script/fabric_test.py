@@ -4,6 +4,8 @@ and by Parley's own preload, which has RMPP."""
 import fcntl
 import glob
 import os
+import random
+import re
 import signal
 import socket
 import struct
@@ -20,6 +22,22 @@ FT16, FT648 = "2,8,4,4", "2,36,36,18"
 # With PARLEY_FABRIC_LARGE=1 the graphs of 1,944 and 11,664 hosts too: 10 s of processor time.
 SHAPES = [(FT16, 64), (FT648, 2592)] + ([("3,36,6,18,6", 11664), ("3,36,36,18", 69984)] if os.environ.get("PARLEY_FABRIC_LARGE") else [])
 WAIT = 60  # seconds; only a hang gets near it
+
+# Members of a PathRecord as saquery prints them: octets of the record, so that what shares one is in one.
+COMPARED = ("service_id", "dgid", "sgid", "dlid", "slid", "hop_flow_raw", "tclass", "num_path_revers", "pkey", "qos_class", "sl", "mtu",
+            "rate", "pkt_life", "preference")
+
+
+def as_saquery(record):
+    """A PathRecord of `parley mad sa --json`, as saquery prints it."""
+    def selected(name):
+        return f"0x{record[name + '_selector']['value'] << 6 | record[name]['value']:X}"
+    flow = record["raw_traffic"] << 31 | int(record["flow_label"], 0) << 8 | record["hop_limit"]
+    return {"service_id": record["service_id"], "dgid": record["dgid"], "sgid": record["sgid"], "dlid": str(record["dlid"]),
+            "slid": str(record["slid"]), "hop_flow_raw": f"0x{flow:X}", "tclass": f"0x{int(record['traffic_class'], 0):X}",
+            "num_path_revers": f"0x{record['reversible'] << 7 | record['num_path']:X}", "pkey": record["p_key"],
+            "qos_class": f"0x{record['qos_class']:X}", "sl": f"0x{record['sl']:X}", "mtu": selected("mtu"), "rate": selected("rate"),
+            "pkt_life": selected("packet_life_time"), "preference": f"0x{record['preference']:X}"}
 
 
 class FabricTest(cli.CliTest):
@@ -157,6 +175,28 @@ class FabricTest(cli.CliTest):
         self.assertEqual(records.count("NodeRecord dump"), 702)
         self.end_all()
         self.assertEqual(server.finish(stop=True).code, 0)
+
+    def test_paths_are_those_of_the_whole_table_that_opensm_gives_saquery(self):
+        """One table of all 1,936 paths between 44 nodes, and 1,000 of them asked for one by one."""
+        server = self.serve("--fat-tree", "2,8,8,4")
+        _, log = self.opensm("H00000", preload=OWN_PRELOAD)
+        self.wait_for_log(log, "SUBNET UP")
+        dump = self.stock("H00001", "saquery", "-t", "20000", "PR", preload=OWN_PRELOAD)
+        table = {}
+        for record in dump.split("PathRecord dump:")[1:]:
+            said = dict(re.findall(r"^\s+(\w+)\.+(\S+)$", record, re.M))
+            table[said["slid"], said["dlid"]] = said
+        self.assertEqual(len(table), 44 * 44, dump[:1000])
+        pairs = random.Random(5).sample(sorted(table), 1000)
+        lines = "".join(f"{a},{b}\n" for a, b in pairs)
+        done = cli.run("mad", "sa", "--from", self.path("pairs", lines.encode()), "--window", "64", "--json", "--transport",
+                       f"ibsim:{self.name}/H00002")
+        self.assertEqual(done.code, 0, done.err)
+        events = [event for event in done.events if event["event"] == "path"]
+        self.assertEqual([(event["from"], event["to"]) for event in events], pairs)
+        for pair, event in zip(pairs, events):
+            self.assertEqual(as_saquery(event["record"]), {name: table[pair][name] for name in COMPARED}, pair)
+        server.finish(stop=True)
 
     def test_own_preload_bears_forks(self):
         server = self.serve("--fat-tree", FT16)

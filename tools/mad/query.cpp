@@ -54,32 +54,6 @@ std::string understand(QueryArgs& args) {
   return {};
 }
 
-/// What a path that is spelt out leaves open is the PathRecord's.
-mad::Path completed(mad::Path given, const mad::Path& found) {
-  const mad::Path usual;
-  given.address.lid = found.address.lid;
-  if (given.address.sl == usual.address.sl) given.address.sl = found.address.sl;
-  if (given.address.pkey == usual.address.pkey) given.address.pkey = found.address.pkey;
-  if (given.packet_life_time == usual.packet_life_time) given.packet_life_time = found.packet_life_time;
-  if (given.address.grh == mad::Grh{.gid = given.address.grh->gid}) given.address.grh = found.address.grh;
-  return given;
-}
-
-mad::Task<mad::Reply<mad::RawReply>> ask(mad::Port& port, const QueryArgs& args, const MadSession& session) {
-  mad::Path path = port.sa_path();
-  if (args.has_path) {
-    path = args.path.path;
-    if (args.path.gid) {
-      const mad::Path administration = session.with_options(port.sa_path());
-      mad::Reply<mad::Path> resolved =
-          co_await mad::resolve_path(port, administration, {.gid = args.path.gid, .lid = {}});
-      if (!resolved) co_return tl::unexpected(std::move(resolved.error()));
-      path = args.spelt_out ? completed(path, *resolved) : std::move(*resolved);
-    }
-  }
-  co_return co_await port.raw(args.spelt_out ? path : session.with_options(path), args.request.rpc, args.request.body);
-}
-
 /// Records of a table as lines of a table: only members that differ from record to record would say too little, so all are there.
 void show_reply(const mad::RawReply& reply, const QueryArgs& args, Output& out) {
   const auto decoded = wire::mad::decode(reply.mad);
@@ -111,7 +85,13 @@ int run_query(const QueryArgs& args, Output& out) {
   const bool administration = args.request.rpc.mgmt_class == mad::MgmtClass::subn_adm;
   if ((administration || args.sa || args.path.gid) && !args.path.path.route && port.local().sm_lid == 0)
     return out.error(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
-  auto reply = (*session)->run(ask(port, args, **session));
+  mad::Ask what{.rpc = args.request.rpc,
+                .body = args.request.body,
+                .to = {},
+                .spelt_out = args.spelt_out,
+                .defaults = (*session)->defaults()};
+  if (args.has_path) what.to = args.path;
+  auto reply = (*session)->run(mad::ask(port, what));
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   if (!reply) return out.error(reply.error().exit, reply.error().text);
   if (!*reply) {

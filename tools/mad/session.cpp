@@ -1,76 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/mad/session.hpp"
 
-#include <cstdlib>
 #include <random>
 
 #include <fmt/format.h>
 
-#include "drivers/mad/ibsim.hpp"
-#include "drivers/mad/umad.hpp"
-#include "mad/words.hpp"
+#include "drivers/mad/where.hpp"
 
 namespace parley::tools {
 
 namespace {
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
-struct Opened {
-  std::unique_ptr<mad::Transport> transport;
-  std::string name;
-};
-
-/// "name", "name/node".
-Or<Opened> open_ibsim(std::string_view where) {
-  mad_driver::IbsimOptions options = ibsim::environment_options();
-  const std::size_t slash = where.find('/');
-  if (!where.substr(0, slash).empty()) options.name = where.substr(0, slash);
-  if (slash != std::string_view::npos) options.node = where.substr(slash + 1);
-  auto opened = mad_driver::Ibsim::open(options);
-  if (!opened) return complain(Exit::environment, opened.error());
-  return Opened{std::move(*opened), fmt::format("ibsim '{}'", options.name)};
-}
-
-/// "mlx5_0", "mlx5_0/1".
-Or<Opened> open_device(std::string_view where) {
-  mad_driver::UmadOptions options;
-  const std::size_t slash = where.find('/');
-  options.device = where.substr(0, slash);
-  if (slash != std::string_view::npos) {
-    const std::string_view text = where.substr(slash + 1);
-    const auto port = mad::port_in(text);
-    if (!port) return complain(Exit::usage, fmt::format("'{}' is no port of a device: umad:mlx5_0/1", text));
-    options.port = *port;
-  }
-  auto opened = mad_driver::open_umad(options);
-  if (!opened) return complain(Exit::environment, opened.error());
-  return Opened{std::move(*opened), fmt::format("umad{}{}", where.empty() ? "" : " ", where)};
-}
-
-Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) {
+Or<mad_driver::Opened> open_transport(const MadOptions& options, const mad::PathText* path) {
   std::string wanted = options.transport;
   if (wanted.empty() && path != nullptr && !path->device.empty())
     wanted = fmt::format("umad:{}{}", path->device, path->port != 0 ? fmt::format("/{}", path->port) : std::string());
-  const std::size_t colon = wanted.find(':');
-  const std::string kind = wanted.substr(0, colon),
-                    where = colon != std::string::npos ? wanted.substr(colon + 1) : std::string();
-  if (kind == "ibsim") return open_ibsim(where);
-  if (kind == "umad") return open_device(where);
-  if (!environment("IBSIM_SOCKNAME").empty() || !environment("SIM_HOST").empty()) return open_ibsim({});
-  if (!mad_driver::umad_ports().empty()) return open_device({});
-  return complain(Exit::environment,
-                  "nothing to send by: this machine has no InfiniBand device that libibumad knows, and neither "
-                  "IBSIM_SOCKNAME nor SIM_HOST names a simulated one; see --transport");
-}
-
-std::string check_transport(const std::string& text) {
-  const std::string kind = text.substr(0, text.find(':'));
-  return kind == "ibsim" || kind == "umad" ? std::string()
-                                           : "'" + text + "' is neither ibsim[:NAME[/NODE]] nor umad[:DEVICE[/PORT]]";
+  auto opened = mad_driver::open_where(wanted);
+  if (!opened)
+    return complain(Exit::environment, fmt::format("{}{}", opened.error(), wanted.empty() ? "; see --transport" : ""));
+  return std::move(*opened);
 }
 
 }  // namespace
@@ -80,7 +28,7 @@ void add_mad_options(Command sub, MadOptions& options) {
              "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
              "umad[:DEVICE[/PORT]]: a device of this machine. Without it, ibsim if these are set, else umad")
       .type("TRANSPORT")
-      .check(check_transport);
+      .check(mad_driver::check_where);
   add_duration(sub, "--timeout", options.timeout, "Wait for the first answer; each retry waits twice as long");
   sub.option("--retries", options.retries, "Times that a request is sent again").range(0U, 255U).shows_default();
   sub.option("--window", options.window, "Requests under way at a time").range(1U, 1024U).shows_default();
@@ -113,32 +61,20 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   return session;
 }
 
-mad::Path MadSession::with_options(mad::Path path) const {
-  path.timeout = options_.timeout;
-  path.retries = static_cast<std::uint8_t>(options_.retries);
-  if (options_.m_key != 0) path.m_key = options_.m_key;
-  if (options_.sm_key != 0) path.sm_key = options_.sm_key;
-  return path;
+mad::PathDefaults MadSession::defaults() const {
+  return {.timeout = options_.timeout,
+          .retries = static_cast<std::uint8_t>(options_.retries),
+          .m_key = options_.m_key,
+          .sm_key = options_.sm_key};
 }
-
-namespace {
-
-std::string_view word_of(mad::Fault fault) {
-  switch (fault) {
-#define PARLEY_X(name, text) \
-  case mad::Fault::name: return #name;
-    PARLEY_MAD_FAULTS(PARLEY_X)
-#undef PARLEY_X
-  }
-  return "unknown";
-}
-
-}  // namespace
 
 Json error_json(const mad::MadError& error) {
-  return {{"event", "unanswered"},           {"path", mad::path_spec(error.path())},
-          {"fault", word_of(error.fault())}, {"status", error.status()},
-          {"tries", error.tries()},          {"text", error.message()},
+  return {{"event", "unanswered"},
+          {"path", mad::path_spec(error.path())},
+          {"fault", mad::word_of(error.fault())},
+          {"status", error.status()},
+          {"tries", error.tries()},
+          {"text", error.message()},
           {"context", error.context()}};
 }
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "drivers/mad/run.hpp"
-#include "mad/path_text.hpp"
+#include "mad/ask.hpp"
 #include "mad/resolve.hpp"
 #include "tools/command.hpp"
 #include "tools/mad/tap.hpp"
@@ -33,7 +33,8 @@ class MadSession {
 
   mad::Port& port() { return *port_; }
   /// Retries, times and keys as the options have them.
-  mad::Path with_options(mad::Path path) const;
+  mad::Path with_options(mad::Path path) const { return defaults().apply(std::move(path)); }
+  mad::PathDefaults defaults() const;
   /// Errors: environment: the transport is gone.
   template <class A>
   Or<mad::detail::Awaited<A>> run(A awaitable, const mad_driver::RunHooks& hooks = {}) {

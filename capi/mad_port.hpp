@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a parley_mad stands for: a port of management datagrams over its transport, and the requests that a C program has open.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "capi/backend.hpp"
+#include "drivers/mad/where.hpp"
+#include "drivers/ready_set.hpp"
+#include "mad/ask.hpp"
+#include "mad/rpc_text.hpp"
+#include "parley/mad.h"
+
+namespace parley::capi {
+
+struct MadDoneTag;
+
+/// A request from its post to where the next reply is taken after its own.
+struct MadRequest : mad::Link<MadDoneTag> {
+  using Answer = mad::Reply<mad::RawReply>;
+
+  std::uint64_t id = 0;
+  void* user = nullptr;
+  bool is_call = false;  // parley_mad_call()'s: not for parley_mad_poll()
+  mad::Ask ask;
+  bool done = false;
+  std::optional<Answer> answer;  // none when done: memory ran out
+  std::string status_text, path, error;
+  std::optional<mad::Running<mad::Task<void>>> running;  // the last: it uses the others
+};
+
+class MadPort {
+ public:
+  MadPort(mad_driver::Opened opened, const mad::PortOptions& options, const mad::PathDefaults& defaults)
+      : name_(std::move(opened.name)),
+        transport_(std::move(opened.transport)),
+        defaults_(defaults),
+        port_(transport_->facts(), transport_->local(), options) {}
+
+  /// forks_until_now() where it was opened.
+  std::uint32_t forks() const { return forks_; }
+  int query(parley_mad_attr& out) const;
+  int call(const parley_mad_request& given, parley_mad_reply* reply);
+  int post(const parley_mad_request& given, std::uint64_t* id);
+  int fd();
+  int progress();
+  int poll(parley_mad_reply& out);
+  int cancel(std::uint64_t id);
+
+ private:
+  static mad::Task<void> carry(mad::Port& port, MadRequest& request, mad::List<MadRequest, MadDoneTag>& done);
+  int open(const parley_mad_request& given, bool is_call, MadRequest*& out);
+  void give(MadRequest& request, parley_mad_reply& out) const;
+  /// The transport does no more: every request ends. Its code.
+  int broke(const Error& error);
+  int gone() const;
+  void arm();
+
+  std::uint32_t forks_ = forks_until_now();
+  std::string name_;
+  std::unique_ptr<mad::Transport> transport_;
+  mad::PathDefaults defaults_;
+  std::optional<Error> broken_;
+  std::unique_ptr<ReadySet> set_;
+  mad::Port port_;
+  std::uint64_t last_ = 0;                                                   // id
+  std::unordered_map<std::uint64_t, std::unique_ptr<MadRequest>> requests_;  // at most PARLEY_MAD_REQUESTS_MAX
+  std::unique_ptr<MadRequest> given_;                                        // whose reply a program reads
+  mad::List<MadRequest, MadDoneTag> done_;                                   // for poll()
+};
+
+/// What a program asks for. 0, or a code that was noted.
+int read_mad_request(const parley_mad_request& given, const mad::PathDefaults& defaults, mad::Ask& out);
+/// The answer's records, as far as they are there, into the reply. What is wrong with them, or nothing.
+std::string read_mad_records(ConstBytes mad, const mad::Rpc& rpc, parley_mad_reply& out);
+
+}  // namespace parley::capi

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What C programs ask for, and the records of what comes.
+#include <fmt/format.h>
+
+#include "capi/mad_port.hpp"
+#include "wire/mad/decode.hpp"
+#include "wire/mad/sa.hpp"
+
+namespace parley::capi {
+
+namespace {
+
+using wire::mad::Layout;
+using wire::mad::Method;
+using wire::mad::MgmtClass;
+
+constexpr std::uint32_t set_max = 1024;      // members set in a request
+constexpr std::uint32_t body_max = 1 << 16;  // octets
+
+int wrong(std::string sentence) { return capi::fail_with(PARLEY_E_INVALID_ARGUMENT, std::move(sentence)); }
+
+bool is_table(const mad::Rpc& rpc) {
+  return rpc.mgmt_class == MgmtClass::subn_adm &&
+         (rpc.method == Method::get_table || rpc.method == Method::get_trace_table || rpc.method == Method::get_multi);
+}
+
+int take_body(const parley_mad_request& q, std::size_t octets, bool exactly, Bytes& out) {
+  if (q.body == nullptr && q.body_length != 0)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "body is null, and body_length is {a}", q.body_length);
+  if (q.body == nullptr) return 0;
+  if (exactly ? q.body_length != octets : q.body_length > octets)
+    return wrong(fmt::format("body_length is {}; {} {} octets", q.body_length,
+                             exactly ? "the attribute has" : "there is room for", octets));
+  const auto* const first = static_cast<const std::uint8_t*>(q.body);
+  out.assign(first, first + q.body_length);
+  return 0;
+}
+
+int read_names(const parley_mad_request& q, mad::Ask& out) {
+  if (q.attribute == nullptr) return wrong("method is given, and attribute is null: SubnGet, NodeInfo");
+  if (q.mgmt_class != 0 || q.method_number != 0 || q.attribute_number != 0)
+    return wrong("what is asked is said by names or by numbers: beside method, the three numbers are 0");
+  auto request = mad::parse_rpc(q.method, q.attribute);
+  if (!request) return wrong(std::move(request.error()));
+  request->rpc.modifier = q.modifier;
+  request->rpc.component_mask = q.component_mask;
+  request->rpc.key = q.key;
+  request->rpc.oui = q.oui;
+  const bool multi = request->rpc.method == Method::get_multi;  // as many GIDs as there are
+  if (const int rc = take_body(q, multi ? body_max : request->body.size(), !multi, request->body); rc != 0) return rc;
+  if (request->body.size() < request->attribute->octets && q.set_count != 0)
+    request->body.resize(request->attribute->octets);
+  for (std::uint32_t i = 0; i < q.set_count; ++i) {
+    if (q.set[i] == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "set[{a}] is null", i);
+    if (std::string bad = mad::set_field(*request, q.set[i]); !bad.empty()) return wrong(std::move(bad));
+  }
+  out.rpc = request->rpc;
+  out.body = std::move(request->body);
+  return 0;
+}
+
+int read_numbers(const parley_mad_request& q, mad::Ask& out) {
+  if (q.attribute != nullptr || q.set_count != 0)
+    return wrong("without method, what is asked is said by numbers: attribute is null, and set_count 0");
+  const wire::mad::ClassFacts* facts = wire::mad::facts_of_class(q.mgmt_class);
+  if (facts == nullptr) return wrong(fmt::format("mgmt_class is 0x{:02X}, a class that is not known", q.mgmt_class));
+  if (q.method_number == 0 || q.method_number >= PARLEY_IB_MAD_RESPONSE)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "method_number is {a}; a request's is 1 to 127", q.method_number);
+  const bool directed = facts->mgmt_class == MgmtClass::subn_directed;  // the path says whether
+  const bool vendor = facts->mgmt_class == MgmtClass::vendor || facts->mgmt_class == MgmtClass::vendor_oui;
+  out.rpc = {.mgmt_class = directed ? MgmtClass::subn : facts->mgmt_class,
+             .method = static_cast<Method>(q.method_number),
+             .attribute = q.attribute_number,
+             .modifier = q.modifier,
+             .component_mask = q.component_mask,
+             .key = q.key,
+             .vendor_class = vendor ? static_cast<std::uint8_t>(q.mgmt_class) : std::uint8_t{0},
+             .oui = q.oui};
+  const bool multi = facts->mgmt_class == MgmtClass::subn_adm && out.rpc.method == Method::get_multi;
+  return take_body(q, multi ? body_max : std::size_t{PARLEY_IB_MAD_LEN} - facts->data, false, out.body);
+}
+
+int read_path(const parley_mad_request& q, mad::Ask& out) {
+  const bool administration = out.rpc.mgmt_class == MgmtClass::subn_adm;
+  if (q.path == nullptr)
+    return administration ? 0 : wrong("path is null, and only requests to subnet administration need none");
+  auto path = mad::parse_path(q.path);
+  if (!path) return wrong(std::move(path.error()));
+  if (!path->device.empty()) return wrong("the path names a device: parley_mad_open() has the port to leave by");
+  if (path->path.route && out.rpc.mgmt_class != MgmtClass::subn)
+    return wrong("only subnet management goes by directed routes");
+  out.spelt_out = std::string_view(q.path).find('(') != std::string_view::npos;
+  out.to = std::move(*path);
+  return 0;
+}
+
+}  // namespace
+
+int read_mad_request(const parley_mad_request& q, const mad::PathDefaults& defaults, mad::Ask& out) {
+  if (q.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}, not 0", q.reserved);
+  if (q.set == nullptr && q.set_count != 0)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "set is null, and set_count is {a}", q.set_count);
+  if (q.set_count > set_max)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "set_count is {a}; it is at most {b}", q.set_count, set_max);
+  if (q.oui > 0xFFFFFF) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "oui is {a}; it has 24 bits", q.oui);
+  if (q.retries > 255 && q.retries != PARLEY_MAD_NO_RETRIES)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "retries is {a}; it is 0 to 255, or PARLEY_MAD_NO_RETRIES", q.retries);
+  const int rc = q.method != nullptr ? read_names(q, out) : read_numbers(q, out);
+  if (rc != 0) return rc;
+  out.defaults = defaults;
+  if (q.timeout_ms != 0) out.defaults.timeout = std::chrono::milliseconds(q.timeout_ms);
+  if (q.retries != 0)
+    out.defaults.retries = q.retries == PARLEY_MAD_NO_RETRIES ? std::uint8_t{0} : static_cast<std::uint8_t>(q.retries);
+  return read_path(q, out);
+}
+
+std::string read_mad_records(ConstBytes mad, const mad::Rpc& rpc, parley_mad_reply& out) {
+  const wire::mad::ClassFacts& facts = *wire::mad::facts_of_class(static_cast<std::uint32_t>(rpc.mgmt_class));
+  if (mad.size() < facts.data) return "the answer is shorter than its header";
+  const ConstBytes body = mad.subspan(facts.data);
+  const bool multi = rpc.method == Method::get_multi;
+  const Layout* layout = multi ? wire::mad::find_layout("PathRecord")
+                               : wire::mad::attribute_layout(rpc.mgmt_class, rpc.attribute, body.empty() ? 0 : body[0]);
+  std::size_t stride = layout != nullptr ? layout->octets : body.size(), count = 1;
+  if (is_table(rpc)) {
+    // IBA §15.2.3.2: in units of eight octets; 0 where there are no records.
+    stride = std::size_t{8} * wire::mad::SaHeader::parse(mad)->get(wire::mad::SaHeader::attribute_offset);
+    if (stride != 0 && layout != nullptr && stride < layout->octets)
+      return fmt::format("AttributeOffset says {} octets a record; {} has {}", stride, layout->name, layout->octets);
+    count = stride == 0 ? 0 : body.size() / stride;
+  } else if (body.size() < stride) {
+    return fmt::format("the answer has {} octets of {}, which has {}", body.size(), layout->name, layout->octets);
+  }
+  out.structure = layout != nullptr ? layout->name.data() : nullptr;
+  out.records = count == 0 ? nullptr : body.data();
+  out.count = static_cast<std::uint32_t>(count);
+  out.stride = static_cast<std::uint32_t>(stride);
+  return {};
+}
+
+}  // namespace parley::capi

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Transports by the names that users give them: "ibsim", "ibsim:NAME/NODE", "umad", "umad:DEVICE/PORT".
+#pragma once
+#include "drivers/mad/ibsim.hpp"
+
+namespace parley::mad_driver {
+
+struct Opened {
+  std::unique_ptr<mad::Transport> transport;
+  std::string name;  ///< for sentences: "ibsim 'sim'"
+};
+
+/// What is wrong with the text, or nothing. An empty one is right.
+std::string check_where(std::string_view where);
+/// Empty: ibsim if IBSIM_SOCKNAME or SIM_HOST is set, else a device of this machine. Errors: why there is nothing to send by, as one line.
+OrText<Opened> open_where(std::string_view where);
+
+}  // namespace parley::mad_driver
