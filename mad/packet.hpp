@@ -53,6 +53,7 @@ struct LocalPort {
   std::uint8_t sm_sl = 0, lmc = 0, port = 1;
   std::uint8_t subnet_timeout = 18;  ///< 4.096 us times 2 to the power of it
   std::vector<std::uint16_t> pkeys{0xFFFF};
+  bool operator==(const LocalPort&) const = default;
 };
 
 /// What a transport does to what it carries.

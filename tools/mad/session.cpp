@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
 #include "drivers/mad/ibsim.hpp"
 #include "drivers/mad/umad.hpp"
 #include "mad/words.hpp"
+#include "tools/fabric/topology.hpp"
 
 namespace parley::tools {
 
@@ -22,7 +24,21 @@ std::string environment(const char* name) {
 struct Opened {
   std::unique_ptr<mad::Transport> transport;
   std::string name;
+  std::unique_ptr<sim::subnet::VirtualSubnet> net = {};  // the transport's, if it is simulated
 };
+
+Or<Opened> open_simulation(const MadOptions& options) {
+  auto plan = load_topology(topology_in("--sim", options.sim.subnet));
+  if (!plan) return tl::unexpected(plan.error());
+  auto net = std::make_unique<sim::subnet::VirtualSubnet>(std::move(*plan),
+                                                          sim::subnet::SubnetOptions{.seed = options.sim.seed});
+  auto transport = net->attach({.node = options.sim.node});
+  if (!transport) return complain(Exit::usage, fmt::format("--sim-node: {}", transport.error()));
+  for (const std::string& fault : options.sim.faults)
+    if (const auto added = net->subnet().add_fault(net->now(), fault); !added)
+      return complain(Exit::usage, fmt::format("--sim-fault '{}': {}", printable(fault, false), added.error()));
+  return Opened{std::move(*transport), "the simulated subnet", std::move(net)};
+}
 
 /// "name", "name/node".
 Or<Opened> open_ibsim(std::string_view where) {
@@ -52,6 +68,7 @@ Or<Opened> open_device(std::string_view where) {
 }
 
 Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) {
+  if (!options.sim.subnet.empty()) return open_simulation(options);
   std::string wanted = options.transport;
   if (wanted.empty() && path != nullptr && !path->device.empty())
     wanted = fmt::format("umad:{}{}", path->device, path->port != 0 ? fmt::format("/{}", path->port) : std::string());
@@ -75,12 +92,41 @@ std::string check_transport(const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+/// The last three say nothing without the first.
+void add_sim_options(Command sub, MadOptions& options, Option transport) {
+  auto& sim = options.sim;
+  Option subnet =
+      sub.option(
+             "--sim", sim.subnet,
+             "Simulate this subnet, in virtual time and without any other program: a FILE as `parley fabric` reads it, "
+             "fat-tree:LEVELS,RADIX,PODS,HOSTS, torus:SIZExSIZE,HOSTS or dragonfly:ROUTERS,GLOBALS,HOSTS")
+          .type("SUBNET")
+          .excludes(transport);
+  sub.option("--sim-node", sim.node, "Where in it to be: a node's name, NAME/2 for its second port")
+      .type("NODE")
+      .needs(subnet);
+  sub.option("--sim-fault", sim.faults, "What goes wrong in it, as --fault of `parley fabric` says it")
+      .type("FAULT")
+      .repeatable()
+      .needs(subnet);
+  sub.option("--sim-seed", sim.seed, "Of its chance and of transaction IDs")
+      .type("NUMBER")
+      .shows_default()
+      .needs(subnet);
+}
+
+}  // namespace
+
 void add_mad_options(Command sub, MadOptions& options) {
-  sub.option("--transport", options.transport,
-             "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
-             "umad[:DEVICE[/PORT]]: a device of this machine. Without it, ibsim if these are set, else umad")
-      .type("TRANSPORT")
-      .check(check_transport);
+  Option transport =
+      sub.option("--transport", options.transport,
+                 "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
+                 "umad[:DEVICE[/PORT]]: a device of this machine. Without it, ibsim if these are set, else umad")
+          .type("TRANSPORT")
+          .check(check_transport);
+  add_sim_options(sub, options, transport);
   add_duration(sub, "--timeout", options.timeout, "Wait for the first answer; each retry waits twice as long");
   sub.option("--retries", options.retries, "Times that a request is sent again").range(0U, 255U).shows_default();
   sub.option("--window", options.window, "Requests under way at a time").range(1U, 1024U).shows_default();
@@ -97,9 +143,11 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   auto session = std::make_unique<MadSession>();
   session->options_ = options;
   session->name_ = opened->name;
+  session->net_ = std::move(opened->net);
   session->transport_ = std::move(opened->transport);
   if (options.trace || !options.pcap.empty()) {
-    auto tap = Tap::open(std::move(session->transport_), options.trace, options.pcap, out);
+    auto tap = Tap::open(std::move(session->transport_), options.trace, options.pcap, out,
+                         [net = session->net_.get()] { return net != nullptr ? net->now() : clock_now(); });
     if (!tap) return tl::unexpected(tap.error());
     session->tap_ = tap->get();
     session->transport_ = std::move(*tap);
@@ -107,8 +155,8 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   const mad::Transport& transport = *session->transport_;
   const std::size_t window = std::min<std::size_t>(options.window, transport.facts().window_max);
   const mad::WindowOptions windows{.start = window, .least = std::min<std::size_t>(window, 4), .most = window};
-  const mad::PortOptions port{
-      .seed = std::random_device()() | std::uint64_t{1} << 32, .window = windows, .destination_window = windows};
+  const std::uint64_t seed = session->net_ ? options.sim.seed : std::random_device()() | std::uint64_t{1} << 32;
+  const mad::PortOptions port{.seed = seed, .window = windows, .destination_window = windows};
   session->port_ = std::make_unique<mad::Port>(transport.facts(), transport.local(), port);
   return session;
 }

@@ -9,6 +9,7 @@
 #include "drivers/mad/run.hpp"
 #include "mad/path_text.hpp"
 #include "mad/resolve.hpp"
+#include "sim/subnet/transport.hpp"
 #include "tools/command.hpp"
 #include "tools/mad/tap.hpp"
 
@@ -16,6 +17,12 @@ namespace parley::tools {
 
 struct MadOptions {
   std::string transport;  ///< "ibsim:name/node", "umad:device/port"; empty: what there is
+  struct {
+    std::string subnet;  ///< a file, "fat-tree:2,8,4,4"; empty: no simulation
+    std::string node;
+    std::vector<std::string> faults;
+    std::uint64_t seed = 1;
+  } sim;
   bool trace = false;
   std::string pcap;
   Duration timeout = std::chrono::seconds(1);
@@ -32,12 +39,15 @@ class MadSession {
                                               const mad::PathText* path = nullptr);
 
   mad::Port& port() { return *port_; }
+  /// Virtual time on a simulated subnet.
+  Instant now() const { return net_ ? net_->now() : clock_now(); }
   /// Retries, times and keys as the options have them.
   mad::Path with_options(mad::Path path) const;
   /// Errors: environment: the transport is gone.
   template <class A>
   Or<mad::detail::Awaited<A>> run(A awaitable, const mad_driver::RunHooks& hooks = {}) {
-    auto result = mad_driver::run_blocking(*port_, *transport_, std::move(awaitable), hooks);
+    auto result = net_ ? net_->run(*port_, *transport_, std::move(awaitable), mad_driver::turn_of(hooks))
+                       : mad_driver::run_blocking(*port_, *transport_, std::move(awaitable), hooks);
     if (!result) return complain(Exit::environment, fmt::format("{}: {}", name_, result.error().message()));
     if constexpr (std::is_void_v<mad::detail::Awaited<A>>)
       return {};
@@ -49,7 +59,8 @@ class MadSession {
 
  private:
   MadOptions options_;
-  std::string name_;  // "ibsim 'sim'"
+  std::string name_;                                 // "ibsim 'sim'"
+  std::unique_ptr<sim::subnet::VirtualSubnet> net_;  // outlives transport_; null: no simulation
   std::unique_ptr<mad::Transport> transport_;
   Tap* tap_ = nullptr;
   std::unique_ptr<mad::Port> port_;

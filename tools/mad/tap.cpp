@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/bits.hpp"
-#include "drivers/clock.hpp"
 #include "mad/frame.hpp"
 #include "wire/mad/decode.hpp"
 
@@ -26,9 +25,8 @@ std::string place_text(const mad::Address& other, ConstBytes mad) {
 }  // namespace
 
 Or<std::unique_ptr<Tap>> Tap::open(std::unique_ptr<mad::Transport> inner, bool trace, const std::string& file,
-                                   Output& out) {
-  std::unique_ptr<Tap> tap(new Tap(std::move(inner), trace, out));
-  tap->began_ = clock_now();
+                                   Output& out, std::function<Instant()> clock) {
+  std::unique_ptr<Tap> tap(new Tap(std::move(inner), trace, out, std::move(clock)));
   if (file.empty()) return tap;
   tap->name_ = file;
   tap->file_.open(file, std::ios::binary | std::ios::trunc);
@@ -45,14 +43,14 @@ void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, bool refuse
     const std::string modifier = mad.size() >= 24 && read_bits(mad, 160, 32) != 0
                                      ? fmt::format(" modifier 0x{:x}", read_bits(mad, 160, 32))
                                      : std::string();
-    out_.note(fmt::format("{} {} {}  {}{} tid 0x{:x}{}{}", decimal_seconds(clock_now() - began_, 6), sent ? ">" : "<",
+    out_.note(fmt::format("{} {} {}  {}{} tid 0x{:x}{}{}", decimal_seconds(clock_() - began_, 6), sent ? ">" : "<",
                           place_text(other, mad), decoded ? wire::mad::title(*decoded) : "cut short", modifier,
                           mad.size() >= 16 ? read_bits(mad, 96, 32) : 0, status.empty() ? "" : ": " + status,
                           refused ? " (came back: no way there)" : ""));
   }
   // What came back was never on the link from there.
   if (!writer_ || refused) return;
-  const Instant now = wall_clock_now();
+  const Instant now = wall_began_ + (clock_() - began_);
   writer_->packet(now, mad::erf_record(now, mad::frame_of(local(), other, mad, sent)));
   write();
 }
