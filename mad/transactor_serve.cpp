@@ -41,7 +41,7 @@ std::optional<Incoming> Transactor::poll_request() {
 
 Result<void> Transactor::post(const Address& to, ConstBytes mad) {
   const bool rmpp = is_rmpp(mad);
-  if (rmpp && !facts_.rmpp) return post_long(to, mad);
+  if (rmpp && !carries_whole(mad)) return post_long(to, mad);
   if (mad.size() != PARLEY_IB_MAD_LEN && !rmpp)
     return fail(Errc::invalid_argument, "a datagram has 256 octets, not {a}", static_cast<std::int64_t>(mad.size()));
   if (posted_.size() >= posted_max) return fail(Errc::no_space);
