@@ -221,15 +221,15 @@ function(parley_umad_preload)
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 endfunction()
 
-# Transports of management datagrams: ibsim's sockets, and with libibumad the machine's devices. No part of the libraries that
-# programs link.
+# Transports of management datagrams: ibsim's sockets, the RoCE engine, queue pairs of any device, and with libibumad the machine's
+# devices. No part of the libraries that programs link.
 function(parley_mad_driver)
   set(folder ${PROJECT_SOURCE_DIR}/drivers/mad)
-  if(NOT TARGET parley_mad OR NOT EXISTS ${folder}/ibsim.cpp)
+  if(NOT TARGET parley_mad OR NOT TARGET parley_drivers OR NOT EXISTS ${folder}/ibsim.cpp)
     return()
   endif()
-  add_library(parley_mad_driver STATIC ${folder}/ibsim.cpp ${folder}/run.cpp)
-  target_link_libraries(parley_mad_driver PUBLIC parley_ibsim parley_mad Threads::Threads)
+  add_library(parley_mad_driver STATIC ${folder}/ibsim.cpp ${folder}/run.cpp ${folder}/gsi.cpp ${folder}/ud.cpp ${folder}/roce.cpp)
+  target_link_libraries(parley_mad_driver PUBLIC parley_ibsim parley_mad parley_drivers Threads::Threads)
   pkg_check_modules(UMAD IMPORTED_TARGET libibumad)
   if(UMAD_FOUND)
     target_sources(parley_mad_driver PRIVATE ${folder}/umad.cpp)

@@ -66,6 +66,8 @@ class Sender {
   Outcome outcome() const { return outcome_; }
   const std::optional<Failure>& failure() const { return failure_; }
   std::uint32_t segments() const { return count_; }
+  /// The other side has acknowledged a segment.
+  bool is_heard() const { return acknowledged_ > 0; }
 
  private:
   Sender(Bytes message, const Options& options);
