@@ -54,30 +54,12 @@ std::string understand(QueryArgs& args) {
   return {};
 }
 
-/// What a path that is spelt out leaves open is the PathRecord's.
-mad::Path completed(mad::Path given, const mad::Path& found) {
-  const mad::Path usual;
-  given.address.lid = found.address.lid;
-  if (given.address.sl == usual.address.sl) given.address.sl = found.address.sl;
-  if (given.address.pkey == usual.address.pkey) given.address.pkey = found.address.pkey;
-  if (given.packet_life_time == usual.packet_life_time) given.packet_life_time = found.packet_life_time;
-  if (given.address.grh == mad::Grh{.gid = given.address.grh->gid}) given.address.grh = found.address.grh;
-  return given;
-}
-
 mad::Task<mad::Reply<mad::RawReply>> ask(mad::Port& port, const QueryArgs& args, const MadSession& session) {
-  mad::Path path = port.sa_path();
-  if (args.has_path) {
-    path = args.path.path;
-    if (args.path.gid) {
-      const mad::Path administration = session.with_options(port.sa_path());
-      mad::Reply<mad::Path> resolved =
-          co_await mad::resolve_path(port, administration, {.gid = args.path.gid, .lid = {}});
-      if (!resolved) co_return tl::unexpected(std::move(resolved.error()));
-      path = args.spelt_out ? completed(path, *resolved) : std::move(*resolved);
-    }
-  }
-  co_return co_await port.raw(args.spelt_out ? path : session.with_options(path), args.request.rpc, args.request.body);
+  if (!args.has_path)
+    co_return co_await port.raw(session.with_options(port.sa_path()), args.request.rpc, args.request.body);
+  mad::Reply<mad::Path> path = co_await session.resolve(args.path, args.spelt_out);
+  if (!path) co_return tl::unexpected(std::move(path.error()));
+  co_return co_await port.raw(*path, args.request.rpc, args.request.body);
 }
 
 /// Records of a table as lines of a table: only members that differ from record to record would say too little, so all are there.
@@ -109,8 +91,11 @@ int run_query(const QueryArgs& args, Output& out) {
   if (!session) return out.error(session.error().exit, session.error().text);
   mad::Port& port = (*session)->port();
   const bool administration = args.request.rpc.mgmt_class == mad::MgmtClass::subn_adm;
-  if ((administration || args.sa || args.path.gid) && !args.path.path.route && port.local().sm_lid == 0)
+  if ((administration || args.sa) && !args.path.path.route && port.local().sm_lid == 0)
     return out.error(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
+  if (args.has_path)
+    if (const auto leads = (*session)->check(args.path); !leads)
+      return out.error(leads.error().exit, leads.error().text);
   auto reply = (*session)->run(ask(port, args, **session));
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   if (!reply) return out.error(reply.error().exit, reply.error().text);

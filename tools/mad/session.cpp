@@ -8,6 +8,7 @@
 
 #include "base/escape.hpp"
 #include "drivers/mad/ibsim.hpp"
+#include "drivers/mad/roce.hpp"
 #include "drivers/mad/umad.hpp"
 #include "mad/words.hpp"
 #include "tools/fabric/topology.hpp"
@@ -25,6 +26,7 @@ struct Opened {
   std::unique_ptr<mad::Transport> transport;
   std::string name;
   std::unique_ptr<sim::subnet::VirtualSubnet> net = {};  // the transport's, if it is simulated
+  std::uint32_t qp_num = 1;
 };
 
 Or<Opened> open_simulation(const MadOptions& options) {
@@ -49,6 +51,22 @@ Or<Opened> open_ibsim(std::string_view where) {
   auto opened = mad_driver::Ibsim::open(options);
   if (!opened) return complain(Exit::environment, opened.error());
   return Opened{std::move(*opened), fmt::format("ibsim '{}'", options.name)};
+}
+
+/// "192.0.2.1", "192.0.2.1/qp".
+Or<Opened> open_roce(std::string_view where) {
+  constexpr std::string_view queue_pair = "/qp";
+  mad_driver::RoceOptions options{.local = {}, .queue_pair = where.ends_with(queue_pair)};
+  if (options.queue_pair) where.remove_suffix(queue_pair.size());
+  const auto local = parse_address(where, 0);
+  if (!local) return tl::unexpected(local.error());
+  options.local = *local;
+  auto opened = mad_driver::RoceTransport::open(options);
+  if (!opened) return complain(Exit::environment, fmt::format("roce:{}: {}", where, opened.error()));
+  Opened out{.transport = nullptr, .name = fmt::format("RoCE at {}", where)};
+  out.qp_num = (*opened)->qp_num();
+  out.transport = std::move(*opened);
+  return out;
 }
 
 /// "mlx5_0", "mlx5_0/1".
@@ -77,6 +95,7 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
                     where = colon != std::string::npos ? wanted.substr(colon + 1) : std::string();
   if (kind == "ibsim") return open_ibsim(where);
   if (kind == "umad") return open_device(where);
+  if (kind == "roce") return open_roce(where);
   if (!environment("IBSIM_SOCKNAME").empty() || !environment("SIM_HOST").empty()) return open_ibsim({});
   if (!mad_driver::umad_ports().empty()) return open_device({});
   return complain(Exit::environment,
@@ -86,8 +105,10 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
 
 std::string check_transport(const std::string& text) {
   const std::string kind = text.substr(0, text.find(':'));
-  return kind == "ibsim" || kind == "umad" ? std::string()
-                                           : "'" + text + "' is neither ibsim[:NAME[/NODE]] nor umad[:DEVICE[/PORT]]";
+  if (kind == "roce" && text.size() < kind.size() + 2) return "'" + text + "' names no address: roce:ADDRESS[/qp]";
+  return kind == "ibsim" || kind == "umad" || kind == "roce"
+             ? std::string()
+             : "'" + text + "' is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]] and roce:ADDRESS[/qp]";
 }
 
 }  // namespace
@@ -123,7 +144,9 @@ void add_mad_options(Command sub, MadOptions& options) {
   Option transport =
       sub.option("--transport", options.transport,
                  "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
-                 "umad[:DEVICE[/PORT]]: a device of this machine. Without it, ibsim if these are set, else umad")
+                 "umad[:DEVICE[/PORT]]: a device of this machine; roce:ADDRESS[/qp]: UDP port 4791 of this machine's "
+                 "address, "
+                 "as QP1 or a UD queue pair. Without it, ibsim if these are set, else umad")
           .type("TRANSPORT")
           .check(check_transport);
   add_sim_options(sub, options, transport);
@@ -137,12 +160,28 @@ void add_mad_options(Command sub, MadOptions& options) {
       .type("FILE");
 }
 
+namespace {
+
+/// What a path that is spelt out leaves open is the PathRecord's.
+mad::Path completed(mad::Path given, const mad::Path& found) {
+  const mad::Path usual;
+  given.address.lid = found.address.lid;
+  if (given.address.sl == usual.address.sl) given.address.sl = found.address.sl;
+  if (given.address.pkey == usual.address.pkey) given.address.pkey = found.address.pkey;
+  if (given.packet_life_time == usual.packet_life_time) given.packet_life_time = found.packet_life_time;
+  if (given.address.grh == mad::Grh{.gid = given.address.grh->gid}) given.address.grh = found.address.grh;
+  return given;
+}
+
+}  // namespace
+
 Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Output& out, const mad::PathText* path) {
   auto opened = open_transport(options, path);
   if (!opened) return tl::unexpected(opened.error());
   auto session = std::make_unique<MadSession>();
   session->options_ = options;
   session->name_ = opened->name;
+  session->qp_num_ = opened->qp_num;
   session->net_ = std::move(opened->net);
   session->transport_ = std::move(opened->transport);
   if (options.trace || !options.pcap.empty()) {
@@ -159,6 +198,28 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   const mad::PortOptions port{.seed = seed, .window = windows, .destination_window = windows};
   session->port_ = std::make_unique<mad::Port>(transport.facts(), transport.local(), port);
   return session;
+}
+
+mad::Task<mad::Reply<mad::Path>> MadSession::resolve(mad::PathText to, bool spelt_out) const {
+  mad::Path path = to.path;
+  if (to.gid && has_lids()) {
+    mad::Reply<mad::Path> found =
+        co_await mad::resolve_path(*port_, with_options(port_->sa_path()), {.gid = to.gid, .lid = {}});
+    if (!found) co_return tl::unexpected(std::move(found.error()));
+    path = spelt_out ? completed(path, *found) : std::move(*found);
+  } else if (to.gid) {  // RoCE's GIDs are addresses
+    path.address.lid = 0;
+    if (!path.address.grh) path.address.grh = mad::Grh{.gid = *to.gid};
+  }
+  co_return spelt_out ? path : with_options(path);
+}
+
+Or<void> MadSession::check(const mad::PathText& to) const {
+  if (has_lids() && to.gid && port_->local().sm_lid == 0)
+    return complain(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
+  if (!has_lids() && !to.path.address.grh && !to.gid)
+    return complain(Exit::usage, "RoCE has no LIDs: say a GID (::ffff:192.0.2.1)");
+  return {};
 }
 
 mad::Path MadSession::with_options(mad::Path path) const {

@@ -16,7 +16,7 @@
 namespace parley::tools {
 
 struct MadOptions {
-  std::string transport;  ///< "ibsim:name/node", "umad:device/port"; empty: what there is
+  std::string transport;  ///< "ibsim:name/node", "umad:device/port", "roce:address"; empty: what there is
   struct {
     std::string subnet;  ///< a file, "fat-tree:2,8,4,4"; empty: no simulation
     std::string node;
@@ -41,6 +41,15 @@ class MadSession {
   mad::Port& port() { return *port_; }
   /// Virtual time on a simulated subnet.
   Instant now() const { return net_ ? net_->now() : clock_now(); }
+  /// False on RoCE: ports have GIDs alone.
+  bool has_lids() const { return transport_->facts().lids; }
+  bool has_smps() const { return transport_->facts().smp; }
+  /// Where others reach this port.
+  std::uint32_t qp_num() const { return qp_num_; }
+  /// Whether a path can lead anywhere from here. Errors: usage, environment.
+  Or<void> check(const mad::PathText& to) const;
+  /// The way to what a text names, with the options' retries, times and keys; one that is `spelt_out` keeps its own.
+  mad::Task<mad::Reply<mad::Path>> resolve(mad::PathText to, bool spelt_out) const;
   /// Retries, times and keys as the options have them.
   mad::Path with_options(mad::Path path) const;
   /// Errors: environment: the transport is gone.
@@ -62,6 +71,7 @@ class MadSession {
   std::string name_;                                 // "ibsim 'sim'"
   std::unique_ptr<sim::subnet::VirtualSubnet> net_;  // outlives transport_; null: no simulation
   std::unique_ptr<mad::Transport> transport_;
+  std::uint32_t qp_num_ = 1;
   Tap* tap_ = nullptr;
   std::unique_ptr<mad::Port> port_;
 };

@@ -11,7 +11,7 @@ namespace parley::tools {
 
 namespace {
 
-/// "LID 5 QP 1", "0,1,3" of a directed route, which only its SMP tells.
+/// "LID 5 QP 1", "GID fe80::1 QP 1", "0,1,3" of a directed route, which only its SMP tells.
 std::string place_text(const mad::Address& other, ConstBytes mad) {
   if (mad.size() >= PARLEY_IB_MAD_LEN && mad[1] == static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_directed)) {
     std::string route = "0";
@@ -19,6 +19,7 @@ std::string place_text(const mad::Address& other, ConstBytes mad) {
       route += fmt::format(",{}", mad[128 + hop]);
     return route;
   }
+  if (other.grh && other.lid == 0) return fmt::format("GID {} QP {}", gid_text(other.grh->gid), other.qpn);
   return fmt::format("LID {} QP {}", other.lid, other.qpn);
 }
 
