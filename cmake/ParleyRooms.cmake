@@ -221,15 +221,17 @@ function(parley_umad_preload)
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 endfunction()
 
-# Transports of management datagrams: ibsim's sockets, and with libibumad the machine's devices. libparley.so has them, libparley.a not.
+# Transports of management datagrams: ibsim's sockets, the RoCE engine, queue pairs of any device, and with libibumad the machine's
+# devices. libparley.so has them, libparley.a not.
 function(parley_mad_driver)
   set(folder ${PROJECT_SOURCE_DIR}/drivers/mad)
-  if(NOT TARGET parley_mad OR NOT EXISTS ${folder}/ibsim.cpp)
+  if(NOT TARGET parley_mad OR NOT TARGET parley_drivers OR NOT EXISTS ${folder}/ibsim.cpp)
     return()
   endif()
-  add_library(parley_mad_driver STATIC ${folder}/ibsim.cpp ${folder}/run.cpp ${folder}/where.cpp)
+  add_library(parley_mad_driver STATIC ${folder}/ibsim.cpp ${folder}/run.cpp ${folder}/where.cpp ${folder}/gsi.cpp ${folder}/ud.cpp
+    ${folder}/roce.cpp)
   parley_shared(parley_mad_driver)
-  target_link_libraries(parley_mad_driver PUBLIC parley_ibsim parley_mad Threads::Threads)
+  target_link_libraries(parley_mad_driver PUBLIC parley_ibsim parley_mad parley_drivers Threads::Threads)
   pkg_check_modules(UMAD IMPORTED_TARGET libibumad)
   set(UMAD_FOUND ${UMAD_FOUND} PARENT_SCOPE)
   if(UMAD_FOUND)

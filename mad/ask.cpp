@@ -28,15 +28,21 @@ Path PathDefaults::apply(Path path) const {
   return path;
 }
 
-Task<Reply<RawReply>> ask(Port& port, const Ask& what) {
-  Path path = what.to ? what.to->path : port.sa_path();
-  if (what.to && what.to->gid) {
-    const Path administration = what.defaults.apply(port.sa_path());
-    Reply<Path> resolved = co_await resolve_path(port, administration, {.gid = what.to->gid, .lid = {}});
-    if (!resolved) co_return tl::unexpected(std::move(resolved.error()));
-    path = what.spelt_out ? completed(path, *resolved) : std::move(*resolved);
+Task<Reply<Path>> resolve_text(Port& port, PathText to, bool spelt_out, PathDefaults defaults) {
+  Path path = to.path;
+  if (to.gid) {
+    Reply<Path> found = co_await resolve_path(port, defaults.apply(port.sa_path()), {.gid = to.gid, .lid = {}});
+    if (!found) co_return tl::unexpected(std::move(found.error()));
+    path = spelt_out ? completed(path, *found) : std::move(*found);
   }
-  co_return co_await port.raw(what.spelt_out ? path : what.defaults.apply(path), what.rpc, what.body);
+  co_return spelt_out ? path : defaults.apply(path);
+}
+
+Task<Reply<RawReply>> ask(Port& port, const Ask& what) {
+  if (!what.to) co_return co_await port.raw(what.defaults.apply(port.sa_path()), what.rpc, what.body);
+  Reply<Path> path = co_await resolve_text(port, *what.to, what.spelt_out, what.defaults);
+  if (!path) co_return tl::unexpected(std::move(path.error()));
+  co_return co_await port.raw(*path, what.rpc, what.body);
 }
 
 }  // namespace parley::mad

@@ -24,6 +24,10 @@ struct Ask {
   PathDefaults defaults;
 };
 
+/// The way to what a text names; one that is `spelt_out` keeps its own times and keys. Errors: of subnet administration, if it has to be
+/// asked.
+Task<Reply<Path>> resolve_text(Port& port, PathText to, bool spelt_out, PathDefaults defaults);
+
 /// Resolves the path, sends the request and gives the answer as octets. `what` outlives the task. Errors: of either.
 Task<Reply<RawReply>> ask(Port& port, const Ask& what);
 

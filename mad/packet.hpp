@@ -39,7 +39,7 @@ struct Address {
 /// A LID that one port may have (IBA §4.1.3).
 constexpr bool is_unicast_lid(std::uint32_t lid) { return lid >= 1 && lid <= 0xBFFF; }
 
-/// One datagram to be sent; of a transport that does RMPP, one message.
+/// One datagram to be sent; where the transport does RMPP, one message.
 struct Packet {
   Address to;
   ConstBytes mad;
@@ -53,13 +53,15 @@ struct LocalPort {
   std::uint8_t sm_sl = 0, lmc = 0, port = 1;
   std::uint8_t subnet_timeout = 18;  ///< 4.096 us times 2 to the power of it
   std::vector<std::uint16_t> pkeys{0xFFFF};
+  bool operator==(const LocalPort&) const = default;
 };
 
 /// What a transport does to what it carries.
 struct TransportFacts {
-  bool rmpp = false;              ///< does RMPP itself: messages of any length go and come whole
+  bool rmpp = false;              ///< does subnet administration's RMPP itself: its messages go and come whole
   bool whole_tid = true;          ///< keeps all 64 bits of transaction IDs; else the upper 32 are its own
   bool smp = true, gmp = true;    ///< carries those of QP0, of the other management QPs
+  bool lids = true;               ///< addresses have LIDs; else GIDs alone, as of RoCE
   std::size_t window_max = 1024;  ///< requests under way that it bears
 };
 

@@ -14,7 +14,9 @@ using wire::mad::RmppType;
 namespace flags = wire::mad::rmpp_flags;
 
 constexpr std::uint8_t version = 1;
-constexpr std::size_t class_header = segment_octets - segment_data;
+constexpr std::size_t rmpp_header = PARLEY_IB_MAD_LEN - segment_octets;
+
+std::size_t header_of(ConstBytes mad) { return header_octets_of(mad[1]); }
 
 /// What is in no segment's flags.
 struct Segment {
@@ -38,7 +40,7 @@ void write_header(MutBytes mad, const Segment& segment) {
 /// IBA §13.6.2: ACK, STOP and ABORT go the other way, with the method of the response and the headers of what they answer.
 Datagram answer_to(ConstBytes headers, const Segment& segment) {
   Datagram out{};
-  std::copy_n(headers.begin(), header_octets, out.begin());
+  std::copy_n(headers.begin(), header_of(headers), out.begin());
   out[3] ^= PARLEY_IB_MAD_RESPONSE;
   write_header(out, segment);
   return out;
@@ -59,15 +61,17 @@ RmppStatus status_of(const RmppHeader& header) {
 }  // namespace
 
 Result<Sender> Sender::create(Bytes message, const Options& options) {
-  if (message.size() < header_octets || message.size() > message_max)
+  const std::size_t head = message.size() < 2 ? header_octets : header_of(message);
+  if (message.size() < head || message.size() > message_max)
     return fail(Errc::invalid_argument, "an RMPP message has {a} to {b} octets with its headers",
-                static_cast<std::int64_t>(header_octets), static_cast<std::int64_t>(message_max));
+                static_cast<std::int64_t>(head), static_cast<std::int64_t>(message_max));
   return Sender(std::move(message), options);
 }
 
-Sender::Sender(Bytes message, const Options& options) : message_(std::move(message)), options_(options) {
-  const std::size_t data = message_.size() - header_octets;
-  count_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (data + segment_data - 1) / segment_data));
+Sender::Sender(Bytes message, const Options& options)
+    : message_(std::move(message)), options_(options), head_(header_of(message_)) {
+  const std::size_t data = message_.size() - head_, room = PARLEY_IB_MAD_LEN - head_;
+  count_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (data + room - 1) / room));
 }
 
 void Sender::start(Instant now) {
@@ -85,11 +89,13 @@ bool Sender::poll_transmit(Datagram& out) {
     return true;
   }
   if (!started_ || outcome_ != Outcome::under_way || next_ > std::min(window_last_, count_)) return false;
-  const std::size_t data = message_.size() - header_octets, at = std::size_t{next_ - 1} * segment_data;
-  const std::size_t here = std::min(segment_data, data - at);
+  const std::size_t room = PARLEY_IB_MAD_LEN - head_, class_header = head_ - rmpp_header;
+  const std::size_t data = message_.size() - head_, at = std::size_t{next_ - 1} * room;
+  const std::size_t here = std::min(room, data - at);
+  const auto head = static_cast<std::ptrdiff_t>(head_);
   out = {};
-  std::copy_n(message_.begin(), header_octets, out.begin());
-  std::copy_n(message_.begin() + static_cast<std::ptrdiff_t>(header_octets + at), here, out.begin() + header_octets);
+  std::copy_n(message_.begin(), head_, out.begin());
+  std::copy_n(message_.begin() + head + static_cast<std::ptrdiff_t>(at), here, out.begin() + head);
   Segment segment{RmppType::data, flags::active, next_, 0};
   if (next_ == 1) {
     segment.flags |= flags::first;
@@ -195,7 +201,7 @@ void Receiver::handle_data(Instant now, ConstBytes mad) {
   if (segment > window_last_) return;
   if (received_ == 0 && segment == 1) {
     std::copy(mad.begin(), mad.end(), header_.begin());
-    message_.assign(mad.begin(), mad.begin() + header_octets);
+    message_.assign(mad.begin(), mad.begin() + static_cast<std::ptrdiff_t>(header_of(mad)));
     deadline_ = now + options_.receive_max;
   }
   Datagram copy;
@@ -216,15 +222,17 @@ void Receiver::handle_data(Instant now, ConstBytes mad) {
 }
 
 void Receiver::take_in_order(ConstBytes mad) {
-  if (message_.size() + segment_data > options_.octets_max + header_octets)
+  const ConstBytes data = mad.subspan(header_of(mad));
+  if (message_.size() + data.size() > options_.octets_max + header_of(mad))
     return give_up(mad, RmppStatus::resources_exhausted, true);
-  message_.insert(message_.end(), mad.begin() + header_octets, mad.end());
+  message_.insert(message_.end(), data.begin(), data.end());
 }
 
 // IBA §13.6.2.1: the last PayloadLength counts the class's header and is at most that of a whole segment.
 void Receiver::finish(Instant now, ConstBytes last) {
   const std::uint32_t payload = RmppHeader::parse(last)->get(RmppHeader::data2);
-  if (payload < class_header || payload > segment_octets) return give_up(last, RmppStatus::inconsistent_length);
+  if (payload < header_of(last) - rmpp_header || payload > segment_octets)
+    return give_up(last, RmppStatus::inconsistent_length);
   message_.resize(message_.size() - (segment_octets - payload));
   outcome_ = Outcome::done;
   deadline_ = now + options_.linger;

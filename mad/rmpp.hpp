@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // RMPP (IBA §13.6): messages that are longer than a datagram, in segments that are acknowledged by windows. A Sender has one message, a
 // Receiver takes one; who has several tells them apart by transaction ID, class, method and peer. Both are machines as
-// base/machine.hpp says; here and in the sizes they are those of subnet administration, whose header stands in every segment.
+// base/machine.hpp says. In front of the data of every segment stands the header of the message's class: subnet administration's, or
+// that of vendors with an OUI.
 #pragma once
 #include <optional>
 #include <vector>
@@ -16,9 +17,19 @@ namespace parley::mad::rmpp {
 using wire::mad::Datagram;
 using wire::mad::RmppStatus;
 
-inline constexpr std::size_t header_octets = 56;    ///< in front of the data of every segment
-inline constexpr std::size_t segment_data = 200;    ///< octets of data in a segment
+inline constexpr std::size_t header_octets = 56;    ///< in front of the data of every segment, of subnet administration
+inline constexpr std::size_t segment_data = 200;    ///< octets of data in a segment, of subnet administration
 inline constexpr std::size_t segment_octets = 220;  ///< with the class's header, as PayloadLength counts them
+/// Whether datagrams of the class have RMPP's header (IBA §13.6.2).
+constexpr bool has_rmpp(std::uint8_t mgmt_class) {
+  const wire::mad::ClassFacts* facts = wire::mad::facts_of_class(mgmt_class);
+  return facts != nullptr &&
+         (facts->mgmt_class == wire::mad::MgmtClass::subn_adm || facts->mgmt_class == wire::mad::MgmtClass::vendor_oui);
+}
+/// `header_octets` of a class that has_rmpp(): 40 of vendors.
+constexpr std::size_t header_octets_of(std::uint8_t mgmt_class) {
+  return has_rmpp(mgmt_class) ? wire::mad::facts_of_class(mgmt_class)->data : header_octets;
+}
 inline constexpr std::size_t message_max = 64 << 20;
 
 struct Options {
@@ -41,7 +52,7 @@ struct Failure {
 
 class Sender {
  public:
-  /// `message`: 56 octets of headers, of which RMPP's own are set here, and the data. Errors: invalid_argument below 56 octets
+  /// `message`: the class's headers, of which RMPP's own are set here, and the data. Errors: invalid_argument below the headers' octets
   /// or above message_max.
   static Result<Sender> create(Bytes message, const Options& options = {});
 
@@ -55,6 +66,8 @@ class Sender {
   Outcome outcome() const { return outcome_; }
   const std::optional<Failure>& failure() const { return failure_; }
   std::uint32_t segments() const { return count_; }
+  /// The other side has acknowledged a segment.
+  bool is_heard() const { return acknowledged_ > 0; }
 
  private:
   Sender(Bytes message, const Options& options);
@@ -64,6 +77,7 @@ class Sender {
 
   Bytes message_;
   Options options_;
+  std::size_t head_;         // octets of the headers
   std::uint32_t count_ = 1;  // of segments
   std::uint32_t next_ = 1;   // to be sent
   std::uint32_t acknowledged_ = 0;

@@ -97,24 +97,31 @@ std::optional<Datagram> error_reply(ConstBytes request, std::uint16_t status) {
   return out;
 }
 
-// IBA §15.2.1.1: AttributeOffset counts eight octets.
-Bytes table_reply(ConstBytes request, ConstBytes records, std::size_t size) {
+Bytes long_reply(ConstBytes request, ConstBytes data) {
   const auto head = error_reply(request.first(std::min<std::size_t>(request.size(), PARLEY_IB_MAD_LEN)), 0);
-  if (!head || size == 0) return {};
-  const std::size_t step = (size + 7) / 8 * 8, count = records.size() / size;
-  Bytes out(rmpp::header_octets + count * step);
-  std::copy_n(head->begin(), rmpp::header_octets, out.begin());
-  auto header = *SaHeader::parse(out);
-  auto part = header.get(SaHeader::rmpp_header);
+  if (!head || !rmpp::has_rmpp((*head)[1])) return {};
+  Bytes out(head->begin(), head->begin() + static_cast<std::ptrdiff_t>(rmpp::header_octets_of((*head)[1])));
+  auto part = *wire::mad::RmppHeader::parse(out);
   part.set(wire::mad::RmppHeader::rmpp_version, 1)
       .set(wire::mad::RmppHeader::rmpp_type, wire::mad::RmppType::data)
-      .set(wire::mad::RmppHeader::rmpp_flags, static_cast<std::uint8_t>(wire::mad::rmpp_flags::active));
-  header.set(SaHeader::rmpp_header, part)
-      .set(SaHeader::attribute_offset, static_cast<std::uint16_t>(count == 0 ? 0 : step / 8))
+      .set(wire::mad::RmppHeader::rmpp_flags, static_cast<std::uint8_t>(wire::mad::rmpp_flags::active))
       .emit(out);
+  out.insert(out.end(), data.begin(), data.end());
+  return out;
+}
+
+// IBA §15.2.1.1: AttributeOffset counts eight octets.
+Bytes table_reply(ConstBytes request, ConstBytes records, std::size_t size) {
+  if (size == 0) return {};
+  const std::size_t step = (size + 7) / 8 * 8, count = records.size() / size;
+  Bytes data(count * step);
   for (std::size_t i = 0; i < count; ++i)
     std::copy_n(records.begin() + static_cast<std::ptrdiff_t>(i * size), size,
-                out.begin() + static_cast<std::ptrdiff_t>(rmpp::header_octets + i * step));
+                data.begin() + static_cast<std::ptrdiff_t>(i * step));
+  Bytes out = long_reply(request, data);
+  if (out.size() < rmpp::header_octets || out[1] != static_cast<std::uint8_t>(MgmtClass::subn_adm)) return {};
+  auto header = *SaHeader::parse(out);
+  header.set(SaHeader::attribute_offset, static_cast<std::uint16_t>(count == 0 ? 0 : step / 8)).emit(out);
   return out;
 }
 

@@ -43,6 +43,9 @@ std::optional<Datagram> reply_to(ConstBytes request, ConstBytes body, std::uint1
 /// The request itself as an answer with a status.
 std::optional<Datagram> error_reply(ConstBytes request, std::uint16_t status);
 
+/// An answer of any length of a class that has RMPP, to be sent by it: the request's headers and `data`. Empty if the class has not.
+Bytes long_reply(ConstBytes request, ConstBytes data);
+
 /// A table's answer, to be sent whole or by RMPP: headers and records, each from a multiple of 8 octets. `size`: octets of one of `records`.
 Bytes table_reply(ConstBytes request, ConstBytes records, std::size_t size);
 

@@ -37,7 +37,9 @@ struct Transactor::Transaction : Link<SendTag>, Link<DoneTag> {
   Id id = 0, query = none, asker = none;  // of a resolving one its query; of that query who asks
   Phase phase = Phase::free;
   std::uint8_t redirects = 0;
-  bool in_window = false, in_destination = false, directed = false, table = false;
+  bool in_window = false, in_destination = false, directed = false;
+  bool table = false;      // of subnet administration
+  bool segmented = false;  // its answer may come in segments
   std::uint32_t tid = 0, destination = none;
   unsigned tries = 0, tries_here = 0, busy = 0;  // tries_here: since the last redirection or back-off
   std::optional<Fault> fault;
@@ -80,7 +82,12 @@ inline bool is_subn_adm(ConstBytes mad) {
   return class_of(mad) == static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_adm);
 }
 inline bool is_rmpp(ConstBytes mad) {
-  return is_subn_adm(mad) && mad.size() >= rmpp::header_octets && (mad[26] & wire::mad::rmpp_flags::active) != 0;
+  return rmpp::has_rmpp(class_of(mad)) && mad.size() >= rmpp::header_octets_of(class_of(mad)) &&
+         (mad[26] & wire::mad::rmpp_flags::active) != 0;
+}
+/// Where there is a GRH, the GID says who it is (RoCE has no LIDs).
+inline bool same_port(const Address& a, const Address& b) {
+  return a.grh && b.grh ? a.grh->gid == b.grh->gid : a.lid == b.lid;
 }
 /// A transfer that no request waits for: its request is done, but the other side may not have heard of its end, or it is a long answer.
 struct Transactor::Lingering {
@@ -91,7 +98,7 @@ struct Transactor::Lingering {
 
   /// Whether a datagram to or from `other` is of it.
   bool has(const Address& other, ConstBytes mad) const {
-    return tid == tid_of(mad) && mgmt_class == class_of(mad) && to.lid == other.lid;
+    return tid == tid_of(mad) && mgmt_class == class_of(mad) && same_port(to, other);
   }
 };
 

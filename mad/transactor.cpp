@@ -126,6 +126,8 @@ void Transactor::prepare(Transaction& t) {
   const std::uint8_t mgmt_class = class_of(t.request);
   const auto method = static_cast<Method>(method_of(t.request));
   t.directed = mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_directed);
+  t.segmented = rmpp::has_rmpp(mgmt_class) && !carries_whole(t.request) &&
+                (method == Method::get_table || method == Method::get_trace_table || method == Method::get_multi);
   t.table = is_subn_adm(t.request) &&
             (method == Method::get_table || method == Method::get_trace_table || method == Method::get_multi);
   const bool smp = wire::mad::is_smp(mgmt_class);
@@ -141,10 +143,14 @@ void Transactor::prepare(Transaction& t) {
     const Route& route = *t.path.route;
     const wire::mad::DirectedRoute way{route.path(), route.source_lid, route.destination_lid};
     if (!wire::mad::set_route(t.request, way)) return t.refuse("a directed route has at most 63 hops");
-  } else if (!t.directed && (t.to.lid == 0 || t.to.lid == PARLEY_MAD_PERMISSIVE_LID)) {
+  } else if (!t.directed && facts_.lids && (t.to.lid == 0 || t.to.lid == PARLEY_MAD_PERMISSIVE_LID)) {
     return t.refuse("the path has no destination LID");
+  } else if (!facts_.lids && !t.to.grh) {
+    return t.refuse("the path has no destination GID");
   }
 }
+
+bool Transactor::carries_whole(ConstBytes mad) const { return facts_.rmpp && is_subn_adm(mad); }
 
 /// IBA §13.6.3.3: a GetMulti goes by RMPP, however long it is, and so does its answer.
 void Transactor::attach_long(Transaction& t, ConstBytes body, std::size_t data) {
@@ -259,7 +265,7 @@ void Transactor::enqueue(Transaction& t) {
   t.reply_size = 0;
   t.long_reply.clear();
   t.transfer.reset();
-  if (!facts_.rmpp && !t.long_request.empty()) begin_transfer(t);
+  if (!t.long_request.empty() && !carries_whole(t.request)) begin_transfer(t);
   Destination& d = *destinations_[t.destination];
   if (!d.window.has_room()) return d.blocked.push_back(t);
   d.window.enter();

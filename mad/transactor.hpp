@@ -128,6 +128,8 @@ class Transactor {
   const Transaction& at(Id id) const { return *slots_[id]; }
   Transaction* acquire(const Path& path);
   void prepare(Transaction& t);
+  /// RMPP is the transport's.
+  bool carries_whole(ConstBytes mad) const;
   void attach_long(Transaction& t, ConstBytes body, std::size_t data);
   void name(Transaction& t);
   void begin_transfer(Transaction& t);

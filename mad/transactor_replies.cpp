@@ -60,8 +60,7 @@ bool Transactor::matches(const Transaction& t, const Address& from, ConstBytes m
   if (facts_.whole_tid && read_bits(mad, 64, 32) != tid_high_) return false;
   if (from.qpn != t.to.qpn) return false;
   if (t.directed) return true;
-  if (t.to.grh) return from.grh && from.grh->gid == t.to.grh->gid;
-  return from.lid == t.to.lid;
+  return t.to.grh ? from.grh && same_port(from, t.to) : from.lid == t.to.lid;
 }
 
 void Transactor::handle_packet(Instant now, const Address& from, ConstBytes mad) {
@@ -96,7 +95,7 @@ void Transactor::handle_refused(Instant now, ConstBytes mad) {
 }
 
 void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, ConstBytes mad) {
-  if (!facts_.rmpp && is_rmpp(mad) && !is_cut(mad) && mad.size() == t.request.size())
+  if (is_rmpp(mad) && !carries_whole(mad) && !is_cut(mad) && mad.size() == t.request.size())
     return handle_transfer(now, t, from, mad);
   const bool in_transfer = t.transfer && t.transfer->receiver && t.transfer->deadline() != never;
   if (in_transfer || (t.phase == Phase::backing_off && (status_of(mad, t.directed) & PARLEY_MAD_STATUS_BUSY) != 0)) {
@@ -104,7 +103,7 @@ void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, 
     return;
   }
   take_reply(t, from, mad);
-  const bool whole = mad.size() == t.request.size() || (facts_.rmpp && is_rmpp(mad));
+  const bool whole = mad.size() == t.request.size() || (carries_whole(mad) && is_rmpp(mad));
   if (!whole) {
     ++counters_.answered;
     return finish(t, Fault::malformed, "a datagram has 256 octets, and a message by RMPP at least 56");
@@ -201,7 +200,7 @@ void Transactor::redirect(Transaction& t) {
   if (t.redirects++ >= options_.redirects_max) return finish(t, Fault::redirect_loop);
   const std::uint16_t lid = info->get(ClassPortInfo::redirect_lid);
   const Gid gid = info->get(ClassPortInfo::redirect_gid);
-  if ((lid == 0 ? gid == Gid{} : !is_unicast_lid(lid)) || info->get(ClassPortInfo::redirect_qp) == 0)
+  if ((lid == 0 || !facts_.lids ? gid == Gid{} : !is_unicast_lid(lid)) || info->get(ClassPortInfo::redirect_qp) == 0)
     return finish(t, Fault::redirect, "it names no port: no LID and no GID, or no queue pair");
   leave(t);
   forget_destination(t);
@@ -216,7 +215,7 @@ void Transactor::redirect(Transaction& t) {
     t.to.grh = Grh{.gid = gid,
                    .traffic_class = info->get(ClassPortInfo::redirect_traffic_class),
                    .flow_label = info->get(ClassPortInfo::redirect_flow_label)};
-  if (lid == 0) return resolve(t, gid);
+  if (lid == 0 && facts_.lids) return resolve(t, gid);
   use_destination(t);
   enqueue(t);
 }
@@ -282,7 +281,7 @@ void Transactor::handle_due(Instant now, Transaction& t) {
     ++counters_.timeouts;
     return finish(t, Fault::timeout);
   }
-  if (t.table && !facts_.rmpp) {  // two answers in segments would be taken for one
+  if (t.segmented) {  // two answers in segments would be taken for one
     by_tid_.erase(t.tid);
     name(t);
     t.transfer.reset();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Requests of others, and answers to them.
+#include <algorithm>
+
 #include "mad/transaction.hpp"
 
 namespace parley::mad {
@@ -41,7 +43,7 @@ std::optional<Incoming> Transactor::poll_request() {
 
 Result<void> Transactor::post(const Address& to, ConstBytes mad) {
   const bool rmpp = is_rmpp(mad);
-  if (rmpp && !facts_.rmpp) return post_long(to, mad);
+  if (rmpp && !carries_whole(mad)) return post_long(to, mad);
   if (mad.size() != PARLEY_IB_MAD_LEN && !rmpp)
     return fail(Errc::invalid_argument, "a datagram has 256 octets, not {a}", static_cast<std::int64_t>(mad.size()));
   if (posted_.size() >= posted_max) return fail(Errc::no_space);
@@ -52,9 +54,12 @@ Result<void> Transactor::post(const Address& to, ConstBytes mad) {
 Result<void> Transactor::post_long(const Address& to, ConstBytes mad) {
   auto sender = rmpp::Sender::create(Bytes(mad.begin(), mad.end()), options_.rmpp);
   if (!sender) return tl::unexpected(sender.error());
+  // Who asks again under the same ID has not heard the first answer; if he has, his request came twice.
+  const auto is_first = [&](const auto& each) { return each->has(to, mad); };
+  const auto first = std::find_if(replies_.begin(), replies_.end(), is_first);
+  if (first != replies_.end() && (*first)->transfer->sender->is_heard()) return {};
   polled_lingering_ = nullptr;
-  // Who asks again under the same ID has not heard the first answer.
-  std::erase_if(replies_, [&](const auto& each) { return each->has(to, mad); });
+  std::erase_if(replies_, is_first);
   if (replies_.size() >= replies_max) return fail(Errc::no_space);
   auto transfer = std::make_unique<Transfer>();
   transfer->sender.emplace(std::move(*sender));

@@ -145,7 +145,7 @@ void RoceNic::handle_deadline(Instant now) {
 // Nobody speaks InfiniBand's CM here, and of a failure the completions say as much.
 void RoceNic::forget_events() {
   nic::roce::MadIn in;
-  while (device_->poll_mad(in)) {
+  while (!takes_mads_ && device_->poll_mad(in)) {
   }
   while (device_->poll_notice()) {
   }

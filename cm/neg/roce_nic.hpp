@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Parley's RoCE engine for negotiated queue pairs: the device of nic/roce over the packet seam, without a connection
+// Parley's RoCE engine for negotiated queue pairs and for management datagrams: the device of nic/roce over the packet seam, without a connection
 // manager. An address is bound while a queue pair uses it.
 #pragma once
 #include <deque>
@@ -15,7 +15,9 @@ namespace parley::neg {
 
 class RoceNic final : public PacketMachine {
  public:
-  explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device) : device_(std::move(device)), addresses_(*device_) {}
+  /// `takes_mads`: what comes to QP1 is the caller's to poll; else nobody wants it.
+  explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device, bool takes_mads = false)
+      : device_(std::move(device)), addresses_(*device_), takes_mads_(takes_mads) {}
 
   nic::roce::RoceDevice& device() { return *device_; }
   nic::roce::Addresses& addresses() { return addresses_; }
@@ -44,6 +46,7 @@ class RoceNic final : public PacketMachine {
   std::deque<PacketCommand> commands_;                      // at most two for each queue pair
   std::map<BindId, std::optional<Result<Address>>> binds_;  // one for each queue pair
   BindId last_ = 0;
+  bool takes_mads_;
 };
 
 /// What drives a RoceNic, as its queue pairs need it while a call of theirs runs.

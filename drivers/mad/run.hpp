@@ -17,6 +17,14 @@ struct RunHooks {
   std::function<void()> tick = {};
 };
 
+/// What run() asks in each turn.
+inline auto turn_of(const RunHooks& hooks) {
+  return [&hooks] {
+    if (hooks.tick) hooks.tick();
+    return hooks.stop && hooks.stop();
+  };
+}
+
 /// Until the transport has something, or the deadline has passed, or a signal came, or a tenth of a second is over.
 void wait_for(mad::Transport& transport, Instant deadline);
 
@@ -24,11 +32,7 @@ void wait_for(mad::Transport& transport, Instant deadline);
 template <class A>
 Result<mad::detail::Awaited<A>> run_blocking(mad::Port& port, mad::Transport& transport, A awaitable,
                                              const RunHooks& hooks = {}) {
-  const auto turn = [&hooks] {
-    if (hooks.tick) hooks.tick();
-    return hooks.stop && hooks.stop();
-  };
-  return mad::run(port, transport, std::move(awaitable), clock_now, wait_for, turn);
+  return mad::run(port, transport, std::move(awaitable), clock_now, wait_for, turn_of(hooks));
 }
 
 }  // namespace parley::mad_driver

@@ -89,6 +89,7 @@ struct MadIn {
 struct MadOut {
   Gid source{}, destination{};
   std::uint32_t dest_qpn = PARLEY_IB_GSI_QPN;
+  std::uint32_t q_key = PARLEY_IB_GSI_Q_KEY;  ///< the destination's
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
   std::uint8_t traffic_class = 0, hop_limit = 64;
   std::uint32_t flow_label = 0;

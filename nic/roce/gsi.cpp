@@ -66,7 +66,7 @@ void Gsi::transmit(PacketTo& to, MutBytes out) {
   head.bth.dest_qpn = mad.dest_qpn;
   head.bth.ack_req = true;  // says nothing on UD; rxe sends it on QP1
   head.bth.psn = psn_;
-  head.deth.q_key = PARLEY_IB_GSI_Q_KEY;
+  head.deth.q_key = mad.q_key;
   head.deth.source_qpn = PARLEY_IB_GSI_QPN;
   psn_ = (psn_ + 1) & psn_mask;
   set_path(to, Path{.source = mad.source,

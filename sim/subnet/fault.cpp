@@ -163,12 +163,13 @@ bool names_mads(Words text) {
 Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule& rule) {
   constexpr std::pair<Words, FaultAction> actions[] = {{"lose", FaultAction::lose},
                                                        {"delay", FaultAction::delay},
+                                                       {"duplicate", FaultAction::duplicate},
                                                        {"busy", FaultAction::busy},
                                                        {"reset", FaultAction::reset}};
   const auto* const action =
       std::find_if(std::begin(actions), std::end(actions), [&](const auto& row) { return row.first == word; });
   if (action == std::end(actions))
-    return misread(fmt::format("'{}' is not one of lose, delay, busy, reset, at", shown(word)));
+    return misread(fmt::format("'{}' is not one of lose, delay, duplicate, busy, reset, at", shown(word)));
   rule.action = action->second;
   if (rule.action == FaultAction::delay) {
     const auto span = parse_span(take_word(text));
@@ -245,6 +246,7 @@ FaultDecision Faults::judge(ConstBytes mad, std::uint32_t node) {
     switch (rule.action) {
       case FaultAction::lose: out.lost = true; break;
       case FaultAction::delay: out.delay += rule.delay; break;
+      case FaultAction::duplicate: out.twice = true; break;
       case FaultAction::busy: out.busy = true; break;
       case FaultAction::reset: out.reset = rule.match.node == nowhere ? node : rule.match.node; break;
       default: break;

@@ -4,7 +4,7 @@
 //   lose 3rd SubnGetResp(PortInfo) of S0007        at 2s reset S0007
 //   lose 5% of SubnGet(*)                          at 500ms down S0007:3
 //   delay 20ms every 10th *                        at 700ms up S0007:3
-//   busy 1st SubnGet(NodeInfo) of H00003
+//   busy 1st SubnGet(NodeInfo) of H00003           duplicate 5% of *
 //   reset 2nd SubnSet(LinearForwardingTable) of S0007
 #pragma once
 #include <optional>
@@ -22,7 +22,7 @@ namespace parley::sim::subnet {
 template <class T>
 using Said = tl::expected<T, std::string>;
 
-enum class FaultAction : std::uint8_t { lose, delay, busy, reset, down, up };
+enum class FaultAction : std::uint8_t { lose, delay, duplicate, busy, reset, down, up };
 
 /// Which MADs a rule means.
 struct FaultMatch {
@@ -57,7 +57,7 @@ Said<Duration> parse_span(std::string_view text);
 
 /// What is to happen to a MAD.
 struct FaultDecision {
-  bool lost = false, busy = false;
+  bool lost = false, busy = false, twice = false;
   Duration delay{};
   std::uint32_t reset = nowhere;  ///< the node
 };

@@ -100,10 +100,20 @@ void Subnet::arrive(Request& request) {
     return;
   }
   request.delay = fault.delay;
+  if (fault.twice) {
+    ++statistics_.duplicated;
+    Request first = request;
+    hand_over(first, fault.busy);
+  }
+  hand_over(request, fault.busy);
+}
+
+/// To whom it is for.
+void Subnet::hand_over(Request& request, bool busy) {
   if (is_smp(request.packet.mad[class_at]) && is(request.method, Method::trap_repress))
     repress(request);
   else if (is_for_agent(request))
-    answer_by_agent(request, fault.busy);
+    answer_by_agent(request, busy);
   else
     forward(request);
 }
@@ -159,6 +169,9 @@ void Subnet::answer_by_agent(Request& request, bool busy) {
   ++statistics_.answered;
   std::swap(request.packet.dlid, request.packet.slid);
   std::swap(request.packet.dqp, request.packet.sqp);
+  deliver(request.now, request.from, request.packet, request.delay + fault.delay);
+  if (!fault.twice) return;
+  ++statistics_.duplicated;
   deliver(request.now, request.from, request.packet, request.delay + fault.delay);
 }
 

@@ -53,7 +53,7 @@ struct Statistics {
   std::uint64_t refused = 0;        ///< answered with a status
   std::uint64_t undeliverable = 0;  ///< no route, link down, nobody there
   std::uint64_t malformed = 0;
-  std::uint64_t lost = 0, delayed = 0, busy = 0;  ///< by faults
+  std::uint64_t lost = 0, delayed = 0, duplicated = 0, busy = 0;  ///< by faults
   std::uint64_t traps = 0, repressed = 0;
   std::uint64_t m_key_violations = 0;
   std::uint64_t overflows = 0;  ///< what was lost since too much was under way
@@ -119,6 +119,7 @@ class Subnet {
   std::uint32_t carry(Request& request);
   std::uint32_t carry_directed(Request& request);
   void arrive(Request& request);
+  void hand_over(Request& request, bool busy);
   bool is_for_agent(const Request& request) const;
   void answer_by_agent(Request& request, bool busy);
   std::uint16_t ask_agent(const Request& request, bool key_fits, MutBytes mad);

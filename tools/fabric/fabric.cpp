@@ -80,8 +80,9 @@ void tell_end(const Subnet& subnet, const FabricServer& server, Output& out) {
   out.text(fmt::format("{} from {}: {} answered, {} passed on, {} undeliverable, {} malformed", counted(of.sent, "MAD"),
                        counted(served.clients, "client"), of.answered, of.forwarded, of.undeliverable, of.malformed));
   if (of.traps > 0) out.text(fmt::format("{}, {} repressed", counted(of.traps, "trap"), of.repressed));
-  if (of.lost + of.delayed + of.busy > 0)
-    out.text(fmt::format("by faults: {} lost, {} delayed, {} answered BUSY", of.lost, of.delayed, of.busy));
+  if (of.lost + of.delayed + of.duplicated + of.busy > 0)
+    out.text(fmt::format("by faults: {} lost, {} delayed, {} duplicated, {} answered BUSY", of.lost, of.delayed,
+                         of.duplicated, of.busy));
   const std::uint64_t dropped = served.dropped + of.overflows;
   if (dropped > 0) out.text(fmt::format("{} lost to clients that did not read", counted(dropped, "datagram")));
   out.object({{"event", "ended"},
@@ -100,6 +101,7 @@ void tell_end(const Subnet& subnet, const FabricServer& server, Output& out) {
               {"malformed", of.malformed},
               {"lost", of.lost},
               {"delayed", of.delayed},
+              {"duplicated", of.duplicated},
               {"busy", of.busy},
               {"traps", of.traps},
               {"repressed", of.repressed},

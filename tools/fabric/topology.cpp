@@ -31,11 +31,11 @@ std::optional<std::vector<unsigned>> numbers(std::string_view text, char between
   return out;
 }
 
-tl::unexpected<Complaint> not_a_shape(const char* option, const std::string& text, const char* form) {
+tl::unexpected<Complaint> not_a_shape(const std::string& option, const std::string& text, const char* form) {
   return complain(Exit::usage, fmt::format("{}: '{}' is not {}", option, printable(text, false), form));
 }
 
-Or<sim::subnet::Plan> made(const char* option, sim::subnet::Planned<sim::subnet::Plan> plan) {
+Or<sim::subnet::Plan> made(const std::string& option, sim::subnet::Planned<sim::subnet::Plan> plan) {
   if (!plan) return complain(Exit::usage, fmt::format("{}: {}", option, plan.error().text));
   return std::move(*plan);
 }
@@ -57,13 +57,13 @@ Or<sim::subnet::Plan> load_file(const std::string& name) {
                                                      : fmt::format("{}:{}: {}", shown, wrong.line, wrong.text));
 }
 
-Or<sim::subnet::Plan> make_torus(const std::string& text) {
+Or<sim::subnet::Plan> make_torus(const std::string& option, const std::string& text) {
   constexpr const char* form = "SIZExSIZE...,HOSTS[,TRUNK]";
   const std::size_t comma = text.find(',');
   const auto sizes = numbers(std::string_view(text).substr(0, comma), 'x', 1, 4);
   const auto rest = comma == text.npos ? std::nullopt : numbers(std::string_view(text).substr(comma + 1), ',', 1, 2);
-  if (!sizes || !rest) return not_a_shape("--torus", text, form);
-  return made("--torus", make_plan(sim::subnet::Torus{*sizes, rest->front(), rest->size() > 1 ? rest->back() : 1U}));
+  if (!sizes || !rest) return not_a_shape(option, text, form);
+  return made(option, make_plan(sim::subnet::Torus{*sizes, rest->front(), rest->size() > 1 ? rest->back() : 1U}));
 }
 
 }  // namespace
@@ -77,18 +77,29 @@ void add_topology_options(Command sub, TopologyArgs& args) {
       .type("ROUTERS,GLOBALS,HOSTS[,GROUPS]");
 }
 
+TopologyArgs topology_in(const std::string& option, const std::string& word) {
+  TopologyArgs out;
+  out.spelt = option + " ";
+  const std::pair<std::string_view, std::string*> shapes[] = {
+      {"fat-tree:", &out.fat_tree}, {"torus:", &out.torus}, {"dragonfly:", &out.dragonfly}};
+  for (const auto& [prefix, shape] : shapes)
+    if (word.starts_with(prefix)) return *shape = word.substr(prefix.size()), out;
+  out.file = word;
+  return out;
+}
+
 Or<sim::subnet::Plan> load_topology(const TopologyArgs& args) {
   if (!args.file.empty()) return load_file(args.file);
-  if (!args.torus.empty()) return make_torus(args.torus);
+  if (!args.torus.empty()) return make_torus(args.spelt + "torus", args.torus);
   if (!args.fat_tree.empty()) {
     const auto n = numbers(args.fat_tree, ',', 4, 5);
-    if (!n) return not_a_shape("--fat-tree", args.fat_tree, "LEVELS,RADIX,PODS,HOSTS[,TRUNK]");
-    return made("--fat-tree",
+    if (!n) return not_a_shape(args.spelt + "fat-tree", args.fat_tree, "LEVELS,RADIX,PODS,HOSTS[,TRUNK]");
+    return made(args.spelt + "fat-tree",
                 make_plan(sim::subnet::FatTree{(*n)[0], (*n)[1], (*n)[2], (*n)[3], n->size() > 4 ? (*n)[4] : 1U}));
   }
   const auto n = numbers(args.dragonfly, ',', 3, 4);
-  if (!n) return not_a_shape("--dragonfly", args.dragonfly, "ROUTERS,GLOBALS,HOSTS[,GROUPS]");
-  return made("--dragonfly",
+  if (!n) return not_a_shape(args.spelt + "dragonfly", args.dragonfly, "ROUTERS,GLOBALS,HOSTS[,GROUPS]");
+  return made(args.spelt + "dragonfly",
               make_plan(sim::subnet::Dragonfly{(*n)[0], (*n)[1], (*n)[2], n->size() > 3 ? (*n)[3] : 0U}));
 }
 

@@ -116,6 +116,7 @@ void register_mad_discover(Command mad, Context& context) {
       "cut "
       "short; the output then says so.\n"
       "Examples:\n"
+      "  parley mad discover --sim fat-tree:2,8,4,4\n"
       "  parley mad discover > topology.txt\n"
       "  parley mad discover --html subnet.html\n"
       "  parley mad discover --dot | dot -Tsvg > subnet.svg\n"

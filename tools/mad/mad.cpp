@@ -84,6 +84,7 @@ void register_mad(Command app, Context& context) {
   register_mad_discover(mad, context);
   register_mad_check(mad, context);
   register_mad_top(mad, context);
+  register_mad_ping(mad, context);
 }
 
 }  // namespace parley::tools

@@ -9,6 +9,7 @@ void register_mad_query(Command mad, Context& context);
 void register_mad_sa(Command mad, Context& context);
 void register_mad_discover(Command mad, Context& context);
 void register_mad_check(Command mad, Context& context);
+void register_mad_ping(Command mad, Context& context);
 void register_mad_top(Command mad, Context& context);
 
 }  // namespace parley::tools

@@ -83,14 +83,17 @@ int run_query(const QueryArgs& args, Output& out) {
   if (!session) return out.error(session.error().exit, session.error().text);
   mad::Port& port = (*session)->port();
   const bool administration = args.request.rpc.mgmt_class == mad::MgmtClass::subn_adm;
-  if ((administration || args.sa || args.path.gid) && !args.path.path.route && port.local().sm_lid == 0)
+  if ((administration || args.sa) && !args.path.path.route && port.local().sm_lid == 0)
     return out.error(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
+  if (args.has_path)
+    if (const auto leads = (*session)->check(args.path); !leads)
+      return out.error(leads.error().exit, leads.error().text);
   mad::Ask what{.rpc = args.request.rpc,
                 .body = args.request.body,
                 .to = {},
                 .spelt_out = args.spelt_out,
                 .defaults = (*session)->defaults()};
-  if (args.has_path) what.to = args.path;
+  if (args.has_path) what.to = (*session)->as_sent(args.path);
   auto reply = (*session)->run(mad::ask(port, what));
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   if (!reply) return out.error(reply.error().exit, reply.error().text);

@@ -191,7 +191,7 @@ int ask_all(const SaArgs& args, MadSession& session, Output& out) {
   const StopSignals signals;
   LongWork work(out, "queries", args.pairs.size());
   Queries queries(args, session, out);
-  const Instant began = clock_now();
+  const Instant began = session.now();
   mad_driver::RunHooks hooks = work.hooks([&] { return queries.done(); });
   hooks.tick = [&queries, tick = std::move(hooks.tick)] {
     queries.show();
@@ -200,7 +200,7 @@ int ask_all(const SaArgs& args, MadSession& session, Output& out) {
   const auto ran = session.run(queries.run(session.port()), hooks);
   work.clear();
   queries.show();
-  const Duration took = clock_now() - began;
+  const Duration took = session.now() - began;
   const bool whole = ran && queries.done() == args.pairs.size();
   const std::string cut_by = ran ? "interrupted" : ran.error().text;
   const double rate = took.count() > 0 ? static_cast<double>(queries.done()) / in_seconds(took) : 0.0;

@@ -5,30 +5,107 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.hpp"
+#include "drivers/mad/roce.hpp"
 #include "drivers/mad/where.hpp"
+#include "tools/fabric/topology.hpp"
 
 namespace parley::tools {
 
 namespace {
 
-Or<mad_driver::Opened> open_transport(const MadOptions& options, const mad::PathText* path) {
+struct Opened {
+  std::unique_ptr<mad::Transport> transport;
+  std::string name;
+  std::unique_ptr<sim::subnet::VirtualSubnet> net = {};  // the transport's, if it is simulated
+  std::uint32_t qp_num = 1;
+};
+
+Or<Opened> open_simulation(const MadOptions& options) {
+  auto plan = load_topology(topology_in("--sim", options.sim.subnet));
+  if (!plan) return tl::unexpected(plan.error());
+  auto net = std::make_unique<sim::subnet::VirtualSubnet>(std::move(*plan),
+                                                          sim::subnet::SubnetOptions{.seed = options.sim.seed});
+  auto transport = net->attach({.node = options.sim.node});
+  if (!transport) return complain(Exit::usage, fmt::format("--sim-node: {}", transport.error()));
+  for (const std::string& fault : options.sim.faults)
+    if (const auto added = net->subnet().add_fault(net->now(), fault); !added)
+      return complain(Exit::usage, fmt::format("--sim-fault '{}': {}", printable(fault, false), added.error()));
+  return Opened{std::move(*transport), "the simulated subnet", std::move(net)};
+}
+
+/// "192.0.2.1", "192.0.2.1/qp".
+Or<Opened> open_roce(std::string_view where) {
+  constexpr std::string_view queue_pair = "/qp";
+  mad_driver::RoceOptions options{.local = {}, .queue_pair = where.ends_with(queue_pair)};
+  if (options.queue_pair) where.remove_suffix(queue_pair.size());
+  const auto local = parse_address(where, 0);
+  if (!local) return tl::unexpected(local.error());
+  options.local = *local;
+  auto opened = mad_driver::RoceTransport::open(options);
+  if (!opened) return complain(Exit::environment, fmt::format("roce:{}: {}", where, opened.error()));
+  Opened out{.transport = nullptr, .name = fmt::format("RoCE at {}", where)};
+  out.qp_num = (*opened)->qp_num();
+  out.transport = std::move(*opened);
+  return out;
+}
+
+constexpr std::string_view roce = "roce:";
+
+Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) {
+  if (!options.sim.subnet.empty()) return open_simulation(options);
   std::string wanted = options.transport;
   if (wanted.empty() && path != nullptr && !path->device.empty())
     wanted = fmt::format("umad:{}{}", path->device, path->port != 0 ? fmt::format("/{}", path->port) : std::string());
+  if (wanted.starts_with(roce)) return open_roce(std::string_view(wanted).substr(roce.size()));
   auto opened = mad_driver::open_where(wanted);
   if (!opened)
     return complain(Exit::environment, fmt::format("{}{}", opened.error(), wanted.empty() ? "; see --transport" : ""));
-  return std::move(*opened);
+  return Opened{std::move(opened->transport), std::move(opened->name)};
+}
+
+std::string check_transport(const std::string& text) {
+  const std::string kind = text.substr(0, text.find(':'));
+  if (kind == "ibsim" || kind == "umad") return mad_driver::check_where(text);
+  if (kind == "roce" && text.size() < roce.size() + 1) return "'" + text + "' names no address: roce:ADDRESS[/qp]";
+  return kind == "roce" ? std::string()
+                        : "'" + text + "' is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]] and roce:ADDRESS[/qp]";
+}
+
+/// The last three say nothing without the first.
+void add_sim_options(Command sub, MadOptions& options, Option transport) {
+  auto& sim = options.sim;
+  Option subnet =
+      sub.option(
+             "--sim", sim.subnet,
+             "Simulate this subnet, in virtual time and without any other program: a FILE as `parley fabric` reads it, "
+             "fat-tree:LEVELS,RADIX,PODS,HOSTS, torus:SIZExSIZE,HOSTS or dragonfly:ROUTERS,GLOBALS,HOSTS")
+          .type("SUBNET")
+          .excludes(transport);
+  sub.option("--sim-node", sim.node, "Where in it to be: a node's name, NAME/2 for its second port")
+      .type("NODE")
+      .needs(subnet);
+  sub.option("--sim-fault", sim.faults, "What goes wrong in it, as --fault of `parley fabric` says it")
+      .type("FAULT")
+      .repeatable()
+      .needs(subnet);
+  sub.option("--sim-seed", sim.seed, "Of its chance and of transaction IDs")
+      .type("NUMBER")
+      .shows_default()
+      .needs(subnet);
 }
 
 }  // namespace
 
 void add_mad_options(Command sub, MadOptions& options) {
-  sub.option("--transport", options.transport,
-             "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
-             "umad[:DEVICE[/PORT]]: a device of this machine. Without it, ibsim if these are set, else umad")
-      .type("TRANSPORT")
-      .check(mad_driver::check_where);
+  Option transport =
+      sub.option("--transport", options.transport,
+                 "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
+                 "umad[:DEVICE[/PORT]]: a device of this machine; roce:ADDRESS[/qp]: UDP port 4791 of this machine's "
+                 "address, as QP1 or a UD queue pair. Without it, ibsim if these are set, else umad")
+          .type("TRANSPORT")
+          .check(check_transport);
+  add_sim_options(sub, options, transport);
   add_duration(sub, "--timeout", options.timeout, "Wait for the first answer; each retry waits twice as long");
   sub.option("--retries", options.retries, "Times that a request is sent again").range(0U, 255U).shows_default();
   sub.option("--window", options.window, "Requests under way at a time").range(1U, 1024U).shows_default();
@@ -45,9 +122,12 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   auto session = std::make_unique<MadSession>();
   session->options_ = options;
   session->name_ = opened->name;
+  session->qp_num_ = opened->qp_num;
+  session->net_ = std::move(opened->net);
   session->transport_ = std::move(opened->transport);
   if (options.trace || !options.pcap.empty()) {
-    auto tap = Tap::open(std::move(session->transport_), options.trace, options.pcap, out);
+    auto tap = Tap::open(std::move(session->transport_), options.trace, options.pcap, out,
+                         [net = session->net_.get()] { return net != nullptr ? net->now() : clock_now(); });
     if (!tap) return tl::unexpected(tap.error());
     session->tap_ = tap->get();
     session->transport_ = std::move(*tap);
@@ -55,8 +135,8 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   const mad::Transport& transport = *session->transport_;
   const std::size_t window = std::min<std::size_t>(options.window, transport.facts().window_max);
   const mad::WindowOptions windows{.start = window, .least = std::min<std::size_t>(window, 4), .most = window};
-  const mad::PortOptions port{
-      .seed = std::random_device()() | std::uint64_t{1} << 32, .window = windows, .destination_window = windows};
+  const std::uint64_t seed = session->net_ ? options.sim.seed : std::random_device()() | std::uint64_t{1} << 32;
+  const mad::PortOptions port{.seed = seed, .window = windows, .destination_window = windows};
   session->port_ = std::make_unique<mad::Port>(transport.facts(), transport.local(), port);
   return session;
 }
@@ -66,6 +146,26 @@ mad::PathDefaults MadSession::defaults() const {
           .retries = static_cast<std::uint8_t>(options_.retries),
           .m_key = options_.m_key,
           .sm_key = options_.sm_key};
+}
+
+mad::PathText MadSession::as_sent(mad::PathText to) const {
+  if (!to.gid || has_lids()) return to;
+  to.path.address.lid = 0;  // RoCE's GIDs are addresses
+  if (!to.path.address.grh) to.path.address.grh = mad::Grh{.gid = *to.gid};
+  to.gid.reset();
+  return to;
+}
+
+mad::Task<mad::Reply<mad::Path>> MadSession::resolve(const mad::PathText& to, bool spelt_out) const {
+  return mad::resolve_text(*port_, as_sent(to), spelt_out, defaults());
+}
+
+Or<void> MadSession::check(const mad::PathText& to) const {
+  if (has_lids() && to.gid && port_->local().sm_lid == 0)
+    return complain(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
+  if (!has_lids() && !to.path.address.grh && !to.gid)
+    return complain(Exit::usage, "RoCE has no LIDs: say a GID (::ffff:192.0.2.1)");
+  return {};
 }
 
 Json error_json(const mad::MadError& error) {

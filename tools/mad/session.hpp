@@ -9,13 +9,20 @@
 #include "drivers/mad/run.hpp"
 #include "mad/ask.hpp"
 #include "mad/resolve.hpp"
+#include "sim/subnet/transport.hpp"
 #include "tools/command.hpp"
 #include "tools/mad/tap.hpp"
 
 namespace parley::tools {
 
 struct MadOptions {
-  std::string transport;  ///< "ibsim:name/node", "umad:device/port"; empty: what there is
+  std::string transport;  ///< "ibsim:name/node", "umad:device/port", "roce:address"; empty: what there is
+  struct {
+    std::string subnet;  ///< a file, "fat-tree:2,8,4,4"; empty: no simulation
+    std::string node;
+    std::vector<std::string> faults;
+    std::uint64_t seed = 1;
+  } sim;
   bool trace = false;
   std::string pcap;
   Duration timeout = std::chrono::seconds(1);
@@ -32,13 +39,27 @@ class MadSession {
                                               const mad::PathText* path = nullptr);
 
   mad::Port& port() { return *port_; }
+  /// Virtual time on a simulated subnet.
+  Instant now() const { return net_ ? net_->now() : clock_now(); }
+  /// False on RoCE: ports have GIDs alone.
+  bool has_lids() const { return transport_->facts().lids; }
+  bool has_smps() const { return transport_->facts().smp; }
+  /// Where others reach this port.
+  std::uint32_t qp_num() const { return qp_num_; }
+  /// Whether a path can lead anywhere from here. Errors: usage, environment.
+  Or<void> check(const mad::PathText& to) const;
+  /// The way to what a text names, with the options' retries, times and keys; one that is `spelt_out` keeps its own.
+  mad::Task<mad::Reply<mad::Path>> resolve(const mad::PathText& to, bool spelt_out) const;
+  /// Where there are no LIDs a GID is the address, and nobody has to be asked for it.
+  mad::PathText as_sent(mad::PathText to) const;
   /// Retries, times and keys as the options have them.
   mad::Path with_options(mad::Path path) const { return defaults().apply(std::move(path)); }
   mad::PathDefaults defaults() const;
   /// Errors: environment: the transport is gone.
   template <class A>
   Or<mad::detail::Awaited<A>> run(A awaitable, const mad_driver::RunHooks& hooks = {}) {
-    auto result = mad_driver::run_blocking(*port_, *transport_, std::move(awaitable), hooks);
+    auto result = net_ ? net_->run(*port_, *transport_, std::move(awaitable), mad_driver::turn_of(hooks))
+                       : mad_driver::run_blocking(*port_, *transport_, std::move(awaitable), hooks);
     if (!result) return complain(Exit::environment, fmt::format("{}: {}", name_, result.error().message()));
     if constexpr (std::is_void_v<mad::detail::Awaited<A>>)
       return {};
@@ -50,8 +71,10 @@ class MadSession {
 
  private:
   MadOptions options_;
-  std::string name_;  // "ibsim 'sim'"
+  std::string name_;                                 // "ibsim 'sim'"
+  std::unique_ptr<sim::subnet::VirtualSubnet> net_;  // outlives transport_; null: no simulation
   std::unique_ptr<mad::Transport> transport_;
+  std::uint32_t qp_num_ = 1;
   Tap* tap_ = nullptr;
   std::unique_ptr<mad::Port> port_;
 };

@@ -28,6 +28,10 @@ void LongWork::clear() {
 
 Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out) {
   Subnet subnet;
+  if (!session.has_smps()) {
+    subnet.cut_by = "RoCE has no subnet management that could be asked";
+    return subnet;
+  }
   const StopSignals signals;
   LongWork work(out, "requests", 0);
   options.path = session.with_options(options.path);

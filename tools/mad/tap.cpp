@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/bits.hpp"
-#include "drivers/clock.hpp"
 #include "mad/frame.hpp"
 #include "wire/mad/decode.hpp"
 
@@ -12,7 +11,7 @@ namespace parley::tools {
 
 namespace {
 
-/// "LID 5 QP 1", "0,1,3" of a directed route, which only its SMP tells.
+/// "LID 5 QP 1", "GID fe80::1 QP 1", "0,1,3" of a directed route, which only its SMP tells.
 std::string place_text(const mad::Address& other, ConstBytes mad) {
   if (mad.size() >= PARLEY_IB_MAD_LEN && mad[1] == static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_directed)) {
     std::string route = "0";
@@ -20,15 +19,15 @@ std::string place_text(const mad::Address& other, ConstBytes mad) {
       route += fmt::format(",{}", mad[128 + hop]);
     return route;
   }
+  if (other.grh && other.lid == 0) return fmt::format("GID {} QP {}", gid_text(other.grh->gid), other.qpn);
   return fmt::format("LID {} QP {}", other.lid, other.qpn);
 }
 
 }  // namespace
 
 Or<std::unique_ptr<Tap>> Tap::open(std::unique_ptr<mad::Transport> inner, bool trace, const std::string& file,
-                                   Output& out) {
-  std::unique_ptr<Tap> tap(new Tap(std::move(inner), trace, out));
-  tap->began_ = clock_now();
+                                   Output& out, std::function<Instant()> clock) {
+  std::unique_ptr<Tap> tap(new Tap(std::move(inner), trace, out, std::move(clock)));
   if (file.empty()) return tap;
   tap->name_ = file;
   tap->file_.open(file, std::ios::binary | std::ios::trunc);
@@ -45,14 +44,14 @@ void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, bool refuse
     const std::string modifier = mad.size() >= 24 && read_bits(mad, 160, 32) != 0
                                      ? fmt::format(" modifier 0x{:x}", read_bits(mad, 160, 32))
                                      : std::string();
-    out_.note(fmt::format("{} {} {}  {}{} tid 0x{:x}{}{}", decimal_seconds(clock_now() - began_, 6), sent ? ">" : "<",
+    out_.note(fmt::format("{} {} {}  {}{} tid 0x{:x}{}{}", decimal_seconds(clock_() - began_, 6), sent ? ">" : "<",
                           place_text(other, mad), decoded ? wire::mad::title(*decoded) : "cut short", modifier,
                           mad.size() >= 16 ? read_bits(mad, 96, 32) : 0, status.empty() ? "" : ": " + status,
                           refused ? " (came back: no way there)" : ""));
   }
   // What came back was never on the link from there.
   if (!writer_ || refused) return;
-  const Instant now = wall_clock_now();
+  const Instant now = wall_began_ + (clock_() - began_);
   writer_->packet(now, mad::erf_record(now, mad::frame_of(local(), other, mad, sent)));
   write();
 }

@@ -2,10 +2,12 @@
 // A transport that shows what passes another one: each datagram as a line of text, and as a packet in a file.
 #pragma once
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "drivers/clock.hpp"
 #include "mad/transport.hpp"
 #include "tools/options.hpp"
 #include "wire/pcap.hpp"
@@ -14,9 +16,10 @@ namespace parley::tools {
 
 class Tap final : public mad::Transport {
  public:
-  /// `trace`: a line for each on standard error. `file`: of link type ERF, empty: none. Errors: environment.
+  /// `trace`: a line for each on standard error. `file`: of link type ERF, empty: none. `clock`: of the transport. Errors:
+  /// environment.
   static Or<std::unique_ptr<Tap>> open(std::unique_ptr<mad::Transport> inner, bool trace, const std::string& file,
-                                       Output& out);
+                                       Output& out, std::function<Instant()> clock);
 
   const mad::TransportFacts& facts() const override { return inner_->facts(); }
   const mad::LocalPort& local() const override { return inner_->local(); }
@@ -29,15 +32,16 @@ class Tap final : public mad::Transport {
   Or<void> finish();
 
  private:
-  Tap(std::unique_ptr<mad::Transport> inner, bool trace, Output& out)
-      : inner_(std::move(inner)), trace_(trace), out_(out) {}
+  Tap(std::unique_ptr<mad::Transport> inner, bool trace, Output& out, std::function<Instant()> clock)
+      : inner_(std::move(inner)), trace_(trace), out_(out), clock_(std::move(clock)), began_(clock_()) {}
   void write();
   void show(const mad::Address& other, ConstBytes mad, bool sent, bool refused);
 
   std::unique_ptr<mad::Transport> inner_;
   bool trace_;
   Output& out_;
-  Instant began_{};
+  std::function<Instant()> clock_;
+  Instant began_, wall_began_ = wall_clock_now();
   std::string name_;
   std::ofstream file_;
   Bytes octets_;                            // for the file

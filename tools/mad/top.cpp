@@ -71,7 +71,7 @@ class Top {
     for (std::uint64_t round = 0; args_.count == 0 || round <= args_.count; ++round) {
       rows_.clear();
       tally_ = {};
-      const Instant at = clock_now();
+      const Instant at = session_.now();
       const auto take = [this, round](const CounterPlace& place, const mad::Reply<PortCountersExtended>& counters) {
         if (counters) add(place, round, reading_of(*counters));
       };

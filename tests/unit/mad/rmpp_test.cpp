@@ -15,11 +15,13 @@ using wire::mad::RmppHeader;
 using wire::mad::RmppType;
 namespace flags = wire::mad::rmpp_flags;
 
-Bytes message_of(std::size_t data) {
-  Bytes out(header_octets + data);
+constexpr std::uint8_t adm = 3, vendor = 0x4F;  // classes
+
+Bytes message_of(std::size_t data, std::uint8_t mgmt_class = adm) {
+  Bytes out(header_octets_of(mgmt_class) + data);
   out[0] = 1;
-  out[1] = 3;
-  out[2] = 2;
+  out[1] = mgmt_class;
+  out[2] = mgmt_class == adm ? 2 : 1;
   out[3] = 0x92;
   for (std::size_t i = 36; i < out.size(); ++i) out[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
   return out;
@@ -40,8 +42,8 @@ std::vector<Datagram> drain(Machine& machine) {
   return out;
 }
 
-Sender sender_of(std::size_t data, const Options& options = {}) {
-  Sender sender = *Sender::create(message_of(data), options);
+Sender sender_of(std::size_t data, const Options& options = {}, std::uint8_t mgmt_class = adm) {
+  Sender sender = *Sender::create(message_of(data, mgmt_class), options);
   sender.start(Instant{});
   return sender;
 }
@@ -53,9 +55,10 @@ struct Passage {
 };
 
 /// Loses `loss` of 100, doubles and reorders; time passes when nothing is under way.
-Passage run(std::size_t data, std::uint64_t seed, std::uint64_t loss, const Options& options) {
+Passage run(std::size_t data, std::uint64_t seed, std::uint64_t loss, const Options& options,
+            std::uint8_t mgmt_class = adm) {
   Rng rng(seed);
-  Sender sender = sender_of(data, options);
+  Sender sender = sender_of(data, options, mgmt_class);
   Receiver receiver(options);
   Instant now{};
   Passage out{};
@@ -81,7 +84,8 @@ Passage run(std::size_t data, std::uint64_t seed, std::uint64_t loss, const Opti
   }
   out.sender = sender.outcome();
   out.receiver = receiver.outcome();
-  out.same = receiver.outcome() == Outcome::done && without_rmpp(receiver.message()) == without_rmpp(message_of(data));
+  out.same = receiver.outcome() == Outcome::done &&
+             without_rmpp(receiver.message()) == without_rmpp(message_of(data, mgmt_class));
   return out;
 }
 
@@ -93,6 +97,24 @@ TEST(Rmpp, CarriesMessagesOfEveryLengthAroundASegment) {
     EXPECT_TRUE(r.same) << data;
     EXPECT_EQ(r.sent, std::max<std::size_t>(1, (data + 199) / 200)) << data;
   }
+}
+
+// IBA §13.6.2, §16.5.1: vendors' headers are shorter, and so their segments have more data.
+TEST(Rmpp, CarriesMessagesOfVendors) {
+  for (const std::size_t data : {0, 1, 215, 216, 217, 432, 433, 60000}) {
+    const Passage r = run(data, 1, 0, {}, vendor);
+    EXPECT_EQ(r.sender, Outcome::done) << data;
+    EXPECT_TRUE(r.same) << data;
+    EXPECT_EQ(r.sent, std::max<std::size_t>(1, (data + 215) / 216)) << data;
+  }
+  Sender sender = sender_of(217, {}, vendor);
+  const auto first = drain(sender);
+  ASSERT_EQ(first.size(), 1U);  // the window's
+  EXPECT_EQ(header_of(first[0]).get(RmppHeader::data2), 217U + 2 * 4);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) EXPECT_TRUE(run(20000, seed, 5, {}, vendor).same) << seed;
+  EXPECT_FALSE(has_rmpp(0x09));
+  EXPECT_FALSE(has_rmpp(0x50));
+  EXPECT_FALSE(Sender::create(Bytes(1)).has_value());
 }
 
 // A loss is made good; only the octets tell whether it was.

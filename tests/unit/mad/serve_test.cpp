@@ -152,6 +152,24 @@ TEST_F(TwoPorts, SendTablesInSegments) {
   EXPECT_EQ(server->next_deadline(), never) << "the last segment was acknowledged";
 }
 
+// IBA §13.6.3.2: the ACKs are of the segments that came already, and no other answer begins between them.
+TEST_F(TwoPorts, GoOnWithAnAnswerWhoseRequestComesTwice) {
+  nodes.resize(500);
+  for (std::uint16_t i = 0; i < 500; ++i) nodes[i].set(NodeRecord::lid, i);
+  Bytes request;
+  bool again = false;
+  near.peer = [&](MemoryTransport&, const Address& to, ConstBytes mad) {
+    carry(far, near, to, mad);
+    if (request.empty()) request.assign(mad.begin(), mad.end());
+    const bool later_ack = mad[25] == 2 && mad[31] > 1;
+    if (later_ack && !std::exchange(again, true)) carry(far, near, to, request);
+  };
+  const auto got = go(client->sa_get_table<NodeRecord>());
+  ASSERT_TRUE(got) << got.error().dump();
+  EXPECT_EQ(*got, nodes);
+  EXPECT_EQ(client->counters().resent, 0U);
+}
+
 TEST_F(TwoPorts, HandOutNoWordAboutATransferThatIsOver) {
   Datagram late = request<MgmtClass::subn_adm, Method::get_table>(NodeRecord{});
   late[24] = 1;  // RMPP's version, active

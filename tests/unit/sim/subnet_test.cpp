@@ -466,6 +466,7 @@ TEST(Subnet, SaysWhatItDoesNotUnderstandOfFaults) {
                                  "at 2s break S0004",
                                  "reset X",
                                  "lose * of S0004 twice",
+                                 "duplicate S0004",
                                  "reset S0004 twice",
                                  "reset every *",
                                  "busy 1st SubnGetResp(*)",
@@ -482,6 +483,23 @@ TEST(Subnet, SaysWhatItDoesNotUnderstandOfFaults) {
     EXPECT_TRUE(added.has_value()) << text << ": " << added.error();
   }
   EXPECT_NE(kit.subnet.add_fault(kit.now, "reset every *").error().find("behind 'every'"), std::string::npos);
+}
+
+TEST(Subnet, DuplicatesRequestsAndAnswers) {
+  SubnetKit kit;
+  const auto answers = [&](std::string_view fault) {
+    EXPECT_TRUE(kit.subnet.add_fault(kit.now, fault).has_value()) << fault;
+    kit.subnet.handle_send(
+        kit.now, kit.client,
+        kit.along({0, 1}, request<MgmtClass::subn_directed, Method::get>(NodeInfo{}, {.transaction_id = 7})));
+    return kit.drain().size();
+  };
+  EXPECT_EQ(answers("duplicate 1st SubnGet(NodeInfo)"), 2U);
+  EXPECT_EQ(kit.subnet.statistics().answered, 2U);
+  EXPECT_EQ(answers("duplicate 1st SubnGetResp(NodeInfo)"), 2U);
+  EXPECT_EQ(kit.subnet.statistics().answered, 3U);
+  EXPECT_EQ(answers("duplicate 1st SubnGet(NodeDescription)"), 1U);
+  EXPECT_EQ(kit.subnet.statistics().duplicated, 2U);
 }
 
 TEST(Subnet, BearsAnyOctets) {

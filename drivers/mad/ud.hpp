@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// A UD queue pair of any parley::Device (Parley's own, or a NIC through libibverbs) as a transport: management datagrams of QP1's
+// classes, which the other side's queue pair, or its QP1, is sent as IBA §13.5.1 lets it after a redirection. RMPP is mad::Port's.
+//
+// The Device is driven by others: what it has to send goes, and completions come, where its host says.
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "mad/transport.hpp"
+#include "parley/verbs.hpp"
+
+namespace parley::mad_driver {
+
+struct UdOptions {
+  mad::LocalPort local;                    ///< its GID, and its LID where it has one
+  std::uint8_t gid_index = 0;              ///< of that GID in the port's table
+  std::uint8_t port = 1;                   ///< of the device
+  bool lids = false;                       ///< an InfiniBand port; else RoCE
+  std::uint32_t qkey = mad::general_qkey;  ///< that of QP1, so that QP1 and such queue pairs understand each other
+  std::uint32_t depth = 256;               ///< datagrams that may come, or go, at once; 2 to 4096
+};
+
+class UdTransport final : public mad::Transport {
+ public:
+  /// `device` outlives this. Errors: those of the device; invalid_argument of options.
+  static Result<std::unique_ptr<UdTransport>> open(Device& device, const UdOptions& options);
+  ~UdTransport() override;
+  UdTransport(const UdTransport&) = delete;
+  UdTransport& operator=(const UdTransport&) = delete;
+
+  const mad::TransportFacts& facts() const override { return facts_; }
+  const mad::LocalPort& local() const override { return options_.local; }
+  /// Errors: invalid_argument, without a GID on RoCE and of anything but 256 octets; those of the device.
+  Result<bool> send(const mad::Address& to, ConstBytes mad) override;
+  Result<std::optional<Received>> receive() override;
+  bool poll_changed() override { return false; }
+  int fd() const override { return -1; }
+  bool wants_to_send() const override { return false; }
+
+  /// Where others reach it, with UdOptions::qkey.
+  std::uint32_t qp_num() const { return qp_->qp_num(); }
+
+ private:
+  static constexpr std::size_t handles_max = 1024;
+  using Way = std::vector<std::uint8_t>;  // all of an Address that an address handle is made from
+
+  UdTransport(Device& device, const UdOptions& options);
+  Result<void> set_up();
+  Result<void> post_receive(std::uint32_t slot);
+  Result<void> take_sent();
+  Result<AddressHandle*> handle_to(const mad::Address& to);
+  MutBytes slot(std::uint32_t index);
+
+  Device& device_;
+  UdOptions options_;
+  mad::TransportFacts facts_;
+  PdHandle pd_ = 0;
+  Bytes memory_;  // slots of received datagrams, then of those that are sent
+  MemoryRegion region_;
+  std::unique_ptr<CompletionQueue> send_cq_, recv_cq_;
+  std::unique_ptr<QueuePair> qp_;
+  std::vector<std::uint32_t> free_;                        // slots to send from
+  std::map<Way, std::unique_ptr<AddressHandle>> handles_;  // at most handles_max
+  std::optional<std::uint32_t> held_;                      // the slot that receive() gave
+};
+
+}  // namespace parley::mad_driver

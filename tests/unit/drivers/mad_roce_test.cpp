@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Management datagrams on Parley's RoCE engine: QP1 and UD queue pairs of two devices, over a network in memory and virtual time, and
+// over UDP sockets of this machine.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "base/rng.hpp"
+#include "drivers/mad/gsi.hpp"
+#include "drivers/mad/roce.hpp"
+#include "drivers/mad/run.hpp"
+#include "drivers/mad/ud.hpp"
+#include "mad/serve.hpp"
+#include "wire/mad/gs.hpp"
+
+namespace parley::mad_driver {
+namespace {
+
+using namespace std::chrono_literals;
+using mad::Fault;
+using mad::Path;
+using mad::Reply;
+using wire::mad::ClassPortInfo;
+using wire::mad::Method;
+using wire::mad::MgmtClass;
+
+constexpr std::uint8_t vendor_class = 0x35;
+constexpr std::uint32_t oui = 0x001405;
+constexpr std::size_t vendor_header = 40;
+
+Gid gid_of_host(std::uint8_t host, bool v6) {
+  return v6 ? Gid{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host}
+            : Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, host};
+}
+
+/// What a table of so many octets has.
+Bytes table_of(std::uint32_t octets) {
+  Bytes out(octets);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
+  return out;
+}
+
+/// Get: the request's data again. GetTable: as many octets as the modifier says. Attribute 0xFF: redirected to `elsewhere`.
+mad::Task<> answer_vendors(mad::Port& port, std::optional<ClassPortInfo> elsewhere = {}) {
+  while (const std::optional<mad::Incoming> request = co_await port.next_request()) {
+    const auto parsed = mad::parse_request(request->mad);
+    if (!parsed || parsed->facts->mgmt_class != MgmtClass::vendor_oui) continue;
+    if (elsewhere) {
+      (void)port.post(request->from, *mad::reply_to(request->mad, elsewhere->octets(), PARLEY_MAD_STATUS_REDIRECT));
+    } else if (parsed->method == Method::get_table) {
+      (void)port.post(request->from, mad::long_reply(request->mad, table_of(parsed->modifier)));
+    } else {
+      (void)port.post(request->from, *mad::reply_to(request->mad, parsed->body_view));
+    }
+  }
+}
+
+mad::Rpc vendor_rpc(Method method, std::uint32_t modifier = 0) {
+  return {.mgmt_class = MgmtClass::vendor_oui,
+          .method = method,
+          .attribute = 0x10,
+          .modifier = modifier,
+          .vendor_class = vendor_class,
+          .oui = oui};
+}
+
+struct Host {
+  std::unique_ptr<nic::roce::RoceDevice> device;
+  std::unique_ptr<mad::Transport> transport;
+  std::uint32_t qpn = 1;
+  std::optional<mad::Port> port;
+  std::optional<mad::Running<mad::Task<>>> serving;
+
+  Host(const Gid& gid, bool queue_pair, std::uint64_t seed)
+      : device(*nic::roce::make_device({.gids = {gid}, .seed = seed, .address_base = 0x10000})) {
+    if (queue_pair) {
+      auto ud = *UdTransport::open(*device, {.local = roce_port(gid), .depth = 64});
+      qpn = ud->qp_num();
+      transport = std::move(ud);
+    } else {
+      transport = std::make_unique<GsiTransport>(*device);
+    }
+    port.emplace(transport->facts(), transport->local(), mad::PortOptions{.seed = seed});
+  }
+};
+
+struct Shape {
+  bool client_qp = false, server_qp = false, v6 = false;
+  std::uint64_t seed = 1, loss = 0;  // loss: of 100, and as many doubles and delays
+};
+
+/// Host 1 asks, host 2 answers.
+struct Network {
+  explicit Network(const Shape& shape)
+      : rng(shape.seed),
+        loss(shape.loss),
+        v6(shape.v6),
+        client(gid_of_host(1, v6), shape.client_qp, shape.seed),
+        server(gid_of_host(2, v6), shape.server_qp, shape.seed + 1000) {
+    server.port->serve();
+  }
+  void serve(std::optional<ClassPortInfo> elsewhere = {}) {
+    server.serving.emplace(server.port->executor(), answer_vendors(*server.port, elsewhere));
+  }
+  Path path() const {
+    Path out = Path::by_gid(gid_of_host(2, v6), 0);
+    out.address.qpn = server.qpn;
+    out.timeout = 50ms;
+    out.retries = 20;
+    return out;
+  }
+  template <class A>
+  mad::detail::Awaited<A> go(A awaitable) {
+    const auto wait = [this](mad::Transport&, Instant deadline) {
+      bool moved = take(client) || take(server);
+      moved = *mad::pump(*server.port, *server.transport, now) || moved;
+      moved = take(server) || moved;
+      if (moved) return;
+      deadline = std::min({deadline, server.port->next_deadline(), way.empty() ? never : way.begin()->first});
+      ASSERT_NE(deadline, never) << "nothing is to come, and the task has not ended";
+      now = std::max(now, deadline);
+      while (!way.empty() && way.begin()->first <= now) {
+        const auto packet = way.extract(way.begin()).mapped();
+        Host& to = packet.from.destination == gid_of_host(1, v6) ? client : server;
+        to.device->handle_packet(now, packet.from, packet.octets);
+      }
+    };
+    return *mad::run(
+        *client.port, *client.transport, std::move(awaitable), [this] { return now; }, wait,
+        [] { return testing::Test::HasFatalFailure(); });
+  }
+  /// What a device has to send goes on its way.
+  bool take(Host& host) {
+    bool any = false;
+    nic::roce::PacketTo to;
+    Bytes buffer(nic::roce::packet_max);
+    while (host.device->poll_transmit(now, to, buffer)) {
+      any = true;
+      ++sent;
+      if (rng.below(100) < loss) continue;
+      const nic::roce::PacketFrom from{.source = to.source,
+                                       .destination = to.destination,
+                                       .traffic_class = to.traffic_class,
+                                       .hop_limit = to.hop_limit,
+                                       .flow_label = to.flow_label};
+      Bytes octets(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(to.size + PARLEY_IB_ICRC_LEN));
+      const Duration delay = rng.below(100) < loss ? Duration(3ms) : Duration(10us);
+      if (rng.below(100) < loss) way.emplace(now + delay * 2, Packet{from, octets});
+      way.emplace(now + delay, Packet{from, std::move(octets)});
+    }
+    return any;
+  }
+
+  struct Packet {
+    nic::roce::PacketFrom from;
+    Bytes octets;
+  };
+  Rng rng;
+  std::uint64_t loss;
+  bool v6;
+  Instant now{};
+  std::uint64_t sent = 0;
+  std::multimap<Instant, Packet> way;
+  Host client, server;
+};
+
+std::vector<Shape> shapes() {
+  std::vector<Shape> out;
+  for (const bool client_qp : {false, true})
+    for (const bool server_qp : {false, true})
+      for (const bool v6 : {false, true}) out.push_back({client_qp, server_qp, v6});
+  return out;
+}
+
+TEST(MadOverRoce, AsksVendorsByQp1AndByQueuePairs) {
+  for (const Shape& shape : shapes()) {
+    Network net(shape);
+    net.serve();
+    const Bytes body{1, 2, 3, 0xFE};
+    const auto reply = net.go(net.client.port->raw(net.path(), vendor_rpc(Method::get), body));
+    ASSERT_TRUE(reply.has_value()) << reply.error().dump();
+    EXPECT_EQ(reply->mad[1], vendor_class);
+    EXPECT_EQ(reply->mad[3], 0x81);
+    EXPECT_EQ(Bytes(reply->mad.begin() + vendor_header, reply->mad.begin() + vendor_header + 4), body);
+    EXPECT_EQ(reply->from.qpn, net.server.qpn);
+    EXPECT_EQ(reply->from.grh->gid, gid_of_host(2, shape.v6));
+    EXPECT_EQ(net.sent, 2U);
+    const auto table = net.go(net.client.port->raw(net.path(), vendor_rpc(Method::get_table, 5000), {}));
+    ASSERT_TRUE(table.has_value()) << table.error().dump();
+    EXPECT_EQ(Bytes(table->mad.begin() + vendor_header, table->mad.end()), table_of(5000));
+  }
+}
+
+TEST(MadOverRoce, CarriesTablesByRmppThroughLossDoublesAndDisorder) {
+  std::uint64_t resent = 0;
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    Shape shape = shapes()[seed % 8];
+    shape.seed = seed;
+    shape.loss = 5;
+    Network net(shape);
+    net.serve();
+    for (const std::uint32_t octets : {0U, 216U, 217U, 20000U}) {
+      const auto table = net.go(net.client.port->raw(net.path(), vendor_rpc(Method::get_table, octets), {}));
+      ASSERT_TRUE(table.has_value()) << "seed " << seed << ": " << table.error().dump();
+      ASSERT_EQ(Bytes(table->mad.begin() + vendor_header, table->mad.end()), table_of(octets)) << "seed " << seed;
+    }
+    resent += net.client.port->counters().resent;
+    EXPECT_EQ(net.client.port->transactor().open_count(), 0U);
+    EXPECT_EQ(net.client.port->executor().frames().in_use(), 0U);
+  }
+  EXPECT_GT(resent, 10U);
+}
+
+TEST(MadOverRoce, FollowsARedirectionToAQueuePairByItsGid) {
+  Network net({});
+  auto ud = *UdTransport::open(*net.server.device, {.local = roce_port(gid_of_host(2, false)), .qkey = 0x11223344});
+  net.serve(ClassPortInfo()
+                .set(ClassPortInfo::redirect_gid, gid_of_host(2, false))
+                .set(ClassPortInfo::redirect_qp, ud->qp_num())
+                .set(ClassPortInfo::redirect_q_key, 0x11223344U)
+                .set(ClassPortInfo::redirect_p_key, std::uint16_t{0xFFFF}));
+  mad::Port second(ud->facts(), ud->local());
+  Path path = net.path();
+  path.retries = 0;
+  // It is asked there, and nobody answers.
+  const auto reply = net.go(net.client.port->raw(path, vendor_rpc(Method::get), {}));
+  ASSERT_FALSE(reply.has_value());
+  EXPECT_EQ(reply.error().fault(), Fault::timeout);
+  EXPECT_EQ(reply.error().path().address.qpn, ud->qp_num());
+  const auto came = *ud->receive();
+  ASSERT_TRUE(came.has_value());
+  EXPECT_EQ(came->mad[1], vendor_class);
+  EXPECT_EQ(came->from.grh->gid, gid_of_host(1, false));
+}
+
+TEST(MadOverRoce, RefusesWhatHasNoWayAndDropsAnotherQKey) {
+  for (const bool queue_pair : {false, true}) {
+    Network net({.client_qp = queue_pair, .server_qp = true});
+    net.serve();
+    mad::Port& port = *net.client.port;
+    EXPECT_EQ(net.go(port.raw(Path::by_lid(5), vendor_rpc(Method::get), {})).error().fault(), Fault::invalid);
+    EXPECT_EQ(
+        net.go(port.raw(Path::to_self(), {.mgmt_class = MgmtClass::subn, .method = Method::get}, {})).error().fault(),
+        Fault::invalid);
+    Path path = net.path();
+    path.retries = 1;
+    path.address.qkey = 0x1234;
+    EXPECT_EQ(net.go(port.raw(path, vendor_rpc(Method::get), {})).error().fault(), Fault::timeout);
+    EXPECT_EQ(net.server.device->counters().dropped_q_key, 2U);
+    EXPECT_EQ(net.client.transport->send({.lid = 5}, Bytes(256)).error().code(), Errc::invalid_argument);
+    EXPECT_EQ(net.client.transport->send(path.address, Bytes(255)).error().code(), Errc::invalid_argument);
+  }
+  const auto device = *nic::roce::make_device({.gids = {gid_of_host(1, false)}});
+  EXPECT_FALSE(UdTransport::open(*device, {.depth = 1}).has_value());
+}
+
+TEST(MadOverRoce, BoundsWhatWaitsToBeSent) {
+  for (const bool queue_pair : {false, true}) {
+    Network net({.client_qp = queue_pair});
+    const mad::Address to = net.path().address;
+    std::size_t taken = 0;
+    while (taken < 5000 && *net.client.transport->send(to, Bytes(256))) ++taken;
+    EXPECT_EQ(taken, queue_pair ? 64U : 1024U);
+    net.take(net.client);
+    EXPECT_TRUE(*net.client.transport->send(to, Bytes(256)));
+  }
+}
+
+/// Two processes, each with its own address of this machine.
+TEST(MadOverRoce, SpeaksBetweenTwoProcessesOverUdp) {
+  auto client = RoceTransport::open({.local = Address::v4(127, 0, 78, 1, 0)});
+  ASSERT_TRUE(client.has_value()) << client.error();
+  int told[2];
+  ASSERT_EQ(::pipe(told), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto server = RoceTransport::open({.local = Address::v4(127, 0, 78, 2, 0), .queue_pair = true});
+    const std::uint32_t number = server ? (*server)->qp_num() : 0;
+    static_cast<void>(::write(told[1], &number, sizeof(number)));
+    if (!server) ::_exit(1);
+    mad::Port port((*server)->facts(), (*server)->local());
+    port.serve();
+    const auto served = run_blocking(port, **server, answer_vendors(port));  // until it is killed
+    ::_exit(served ? 0 : 1);
+  }
+  std::uint32_t number = 0;
+  EXPECT_EQ(::read(told[0], &number, sizeof(number)), static_cast<ssize_t>(sizeof(number)));
+  EXPECT_NE(number, 0U) << "the other process has no address";
+  mad::Port port((*client)->facts(), (*client)->local());
+  Path path = Path::by_gid(gid_of(Address::v4(127, 0, 78, 2, 0)), 0);
+  path.address.qpn = number;
+  const auto table = run_blocking(port, **client, port.raw(path, vendor_rpc(Method::get_table, 100000), {}));
+  ASSERT_TRUE(table.has_value()) << table.error().message();
+  EXPECT_TRUE(table->has_value()) << (table->has_value() ? "" : table->error().dump());
+  if (*table) {
+    EXPECT_EQ(Bytes((*table)->mad.begin() + vendor_header, (*table)->mad.end()), table_of(100000));
+  }
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ::close(told[0]);
+  ::close(told[1]);
+}
+
+}  // namespace
+}  // namespace parley::mad_driver
