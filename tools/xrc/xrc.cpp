@@ -40,6 +40,8 @@ void add_xrc_rules(Command sub, xrc::RegistryOptions& rules) {
   sub.option("--events", rules.events_max, "Events that a member may leave waiting; beyond, it is told to ask")
       .range(1U, 65536U)
       .shows_default();
+  sub.option("--qpn-first", rules.qpn_first, "The first of the numbers that are assigned").range(2U, 0xFFFFFFU);
+  sub.option("--qpn-last", rules.qpn_last, "The last; each is used again when all others were").range(2U, 0xFFFFFFU);
 }
 
 std::string xrc_refusal_name(const Error& error) {
