@@ -26,6 +26,5 @@ OwnProcess::OwnProcess() : pid_(::getpid()) {
 OwnProcess::~OwnProcess() {
   if (page_ != nullptr) ::munmap(page_, page);
 }
-bool OwnProcess::is_own() const { return page_ != nullptr ? *page_ == 1 : ::getpid() == pid_; }
 
 }  // namespace parley::xrc

@@ -261,6 +261,19 @@ class Sharing:
         self.assertNotEqual(p3.next()["tgt"], doomed)
         self.assertEqual(self.stats()["rolled_back"], 1)
 
+    def test_numbers_of_devices(self):
+        self.start_anew("--device-numbers")
+        p1, p2 = self.member(), self.member()
+        self.assertEqual(p1.said("create"), "invalid")
+        reserved = p1.say("reserve 5")["tgt"]
+        self.assertEqual(p1.said(f"publish {reserved}"), "invalid")
+        tgt = p1.say(f"publish {reserved} 4711")["tgt"]
+        self.assertEqual(tgt.split("@")[0], "4711")
+        self.assertEqual(p2.say("create 5")["tgt"], tgt)
+        other = p2.say("reserve 6")["tgt"]
+        self.assertEqual(p2.said(f"publish {other} 4711"), "conflict")
+        self.assertEqual(self.registrants(tgt), [p1.pid, p2.pid])
+
     def test_row_23_closing_what_is_in_use(self):
         p1 = self.member()
         tgt = p1.receiver()
