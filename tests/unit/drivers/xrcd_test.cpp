@@ -261,15 +261,17 @@ TEST(XrcdTurns, OneThatAsksMuchIsAnsweredInOrderAndDelaysNobody) {
     asked.push_back(10 + i);
     much.say({.ask = i % 2 == 0 ? Ask::add_srq : Ask::remove_srq, .number = 10 + i, .other = 7});
   }
+  std::size_t most = 0;
   for (std::uint64_t turn = 0; turn < 50; ++turn) {
     little.say({.ask = Ask::add_srq, .number = 100 + turn, .other = 8});
     (*broker)->run_once({});
     EXPECT_EQ(little.hear(), std::vector{100 + turn});
     const auto more = much.hear();
-    EXPECT_LE(more.size(), 8U);
+    most = std::max(most, more.size());
     heard.insert(heard.end(), more.begin(), more.end());
   }
   EXPECT_EQ(heard, asked);
+  EXPECT_EQ(most, 8U) << "of a turn";
 }
 
 TEST(XrcdTurns, AFileComesWithWhicheverMessageOpens) {
