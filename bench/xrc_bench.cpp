@@ -47,6 +47,22 @@ Sample repeated(double seconds, std::size_t count, Batch batch) {
   return watch.stop(static_cast<double>(done));
 }
 
+/// With the CPU time that another process used meanwhile.
+template <class Work>
+Sample with_other(pid_t other, Work work) {
+  clockid_t clock{};
+  if (::clock_getcpuclockid(other, &clock) != 0) throw std::runtime_error("clock_getcpuclockid");
+  const auto used = [clock] {
+    timespec t{};
+    checked(::clock_gettime(clock, &t), "clock_gettime");
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+  };
+  const double before = used();
+  Sample out = work();
+  out.cpu_s += used() - before;
+  return out;
+}
+
 /// Children that end with it.
 class Children {
  public:
@@ -113,7 +129,7 @@ class Echo {
   explicit Echo(Children& children) {
     std::array<int, 2> ends{};
     checked(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends.data()), "socketpair");
-    children.start([&] {
+    process_ = children.start([&] {
       std::array<std::uint8_t, asked> octets{};
       const std::array<std::uint8_t, answered> answer{};
       while (::recv(ends[1], octets.data(), octets.size(), 0) > 0)
@@ -124,10 +140,12 @@ class Echo {
   }
   Sample run(int window, double seconds) const {
     const Bytes request(asked);
-    return ask_all(fd_.get(), window, seconds, [&](long) -> const Bytes& { return request; });
+    return with_other(
+        process_, [&] { return ask_all(fd_.get(), window, seconds, [&](long) -> const Bytes& { return request; }); });
   }
 
  private:
+  pid_t process_ = 0;
   Fd fd_;
 };
 
@@ -136,7 +154,7 @@ class WithBroker {
  public:
   explicit WithBroker(Children& children) {
     options_ = {.form = xrc::Form::broker, .socket = folder_.path + "/broker", .start = false};
-    children.start([this] {
+    process_ = children.start([this] {
       const auto broker = xrc::Broker::open({.socket = options_.socket});
       while (broker && (*broker)->run_once(60s)) {
       }
@@ -148,13 +166,17 @@ class WithBroker {
                  emit(Request{.ask = Ask::unregister, .number = 7, .tgt = held_->id()})};
   }
   Sample run(int window, double seconds) const {
-    return ask_all(member_.get(), window, seconds, [&](long n) -> const Bytes& { return requests_[n % 2]; });
+    return with_other(process_, [&] {
+      return ask_all(member_.get(), window, seconds, [&](long n) -> const Bytes& { return requests_[n % 2]; });
+    });
   }
   /// The same by the library's calls.
   Sample run_calls(double seconds) {
     auto other = must(Domain::open(folder_.path + "/domain", options_), "Domain::open");
-    return repeated(seconds, 64, [&] {
-      for (int i = 0; i < 32; ++i) (void)must(must(other.attach(held_->id()), "attach").release(), "release");
+    return with_other(process_, [&] {
+      return repeated(seconds, 64, [&] {
+        for (int i = 0; i < 32; ++i) (void)must(must(other.attach(held_->id()), "attach").release(), "release");
+      });
     });
   }
 
@@ -180,6 +202,7 @@ class WithBroker {
   }
   Folder folder_;
   xrc::DomainOptions options_;
+  pid_t process_ = 0;
   std::optional<Domain> domain_;
   std::optional<xrc::TgtQp> held_;
   Fd member_;
@@ -202,6 +225,7 @@ void with_broker(const Settings& s, Report& report) {
                 .limit_name = "seqpacket echo",
                 .limit = median_of(samples[1], Reading::per_second),
                 .ratio = median_ratio(samples[0], samples[1], Reading::per_second),
+                .cpu_ratio = median_ratio(samples[0], samples[1], Reading::per_cpu_second),
                 .goal_kind = Row::Goal::ratio_at_least,
                 .goal = 0.7});
   }
@@ -213,7 +237,8 @@ void with_broker(const Settings& s, Report& report) {
               .figure = median_of(calls[0], Reading::per_second),
               .limit_name = "seqpacket echo",
               .limit = median_of(calls[1], Reading::per_second),
-              .ratio = median_ratio(calls[0], calls[1], Reading::per_second)});
+              .ratio = median_ratio(calls[0], calls[1], Reading::per_second),
+              .cpu_ratio = median_ratio(calls[0], calls[1], Reading::per_cpu_second)});
 }
 
 // ---- in shared memory --------------------------------------------------------------------------------------------

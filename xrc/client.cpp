@@ -73,16 +73,17 @@ void Client::refuse(Refusal refusal) {
 }
 
 std::optional<Client::Outgoing> Client::poll_transmit() {
-  if (out_.empty() && phase_ == Phase::up)
-    for (auto& [number, pending] : pending_)
-      if (!pending.sent && pending.again == never) {
-        out_.push_back(pending.request);
-        pending.sent = true;
-        break;
-      }
-  if (out_.empty()) return std::nullopt;
-  Outgoing next{emit(out_.front()), out_.front().ask == Ask::open && options_.shared};
-  out_.pop_front();
+  if (!out_.empty()) {
+    Outgoing next{emit(out_.front()), out_.front().ask == Ask::open && options_.shared};
+    out_.pop_front();
+    return next;
+  }
+  if (phase_ != Phase::up) return std::nullopt;
+  const auto unsent = std::find_if(pending_.begin(), pending_.end(),
+                                   [](const auto& p) { return !p.second.sent && p.second.again == never; });
+  if (unsent == pending_.end()) return std::nullopt;
+  Outgoing next{emit(unsent->second.request)};
+  unsent->second.sent = true;
   return next;
 }
 

@@ -46,7 +46,7 @@ class Desk {
   const std::optional<TgtId>& changed() const { return changed_; }
   /// All of it, so that the member can declare it again.
   Answer known(TgtId id, bool already) const {
-    const auto view = registry_.query(now_, member_, id);
+    const auto view = registry_.glance(now_, member_, id);
     if (!view) return desk::no(view);
     Answer out = desk::of_view(*view);
     if (already) out.flags |= Answer::already;
@@ -73,7 +73,7 @@ class Desk {
       registry_.report_device(now_, registry_.device_of(member_), r.kind, r.reason);
       return desk::yes();
     }
-    if (const auto known = registry_.query(now_, member_, r.tgt); !known) return desk::no(known);
+    if (const auto known = registry_.glance(now_, member_, r.tgt); !known) return desk::no(known);
     if (!registry_.is_registered(member_, r.tgt)) return desk::no(Refusal::not_registered);
     if (r.ask == Ask::route) {
       const auto route = registry_.route(r.tgt, r.other);
@@ -109,7 +109,7 @@ class Desk {
         return known(r.tgt, *done);
       }
       case Ask::query: {
-        const auto view = registry_.query(now_, member_, r.tgt);
+        const auto view = registry_.glance(now_, member_, r.tgt);
         return view ? desk::of_view(*view) : desk::no(view);
       }
       case Ask::find: {

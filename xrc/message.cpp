@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "xrc/message.hpp"
 
+#include <algorithm>
+
 #include "base/bytes_io.hpp"
 
 namespace parley::xrc {
@@ -36,31 +38,10 @@ void emit_command(Writer& w, const std::string& command) {
   for (std::size_t i = 0; i < command_max; ++i) w.u8(i < command.size() ? static_cast<std::uint8_t>(command[i]) : 0);
 }
 std::string parse_command(Reader& r) {
-  std::string out;
-  for (const std::uint8_t octet : r.bytes(command_max)) out += static_cast<char>(octet);
-  return out.substr(0, out.find('\0'));
+  const ConstBytes octets = r.bytes(command_max);
+  return {octets.begin(), std::find(octets.begin(), octets.end(), 0)};
 }
 
-Bytes emit_request(const Request& m) {
-  Bytes out(request_octets);
-  Writer w(out);
-  emit_head(w, static_cast<std::uint8_t>(m.ask), m.number);
-  w.be16(m.flags);
-  w.u8(static_cast<std::uint8_t>(m.state));
-  w.u8(static_cast<std::uint8_t>(m.kind));
-  w.be32(m.reason);
-  w.be32(m.tgt.qpn);
-  w.be32(m.other);
-  w.be64(m.tgt.generation);
-  w.be64(m.value);
-  w.be64(m.peer.ca_guid);
-  w.be32(m.peer.qpn);
-  w.be32(m.pid);
-  for (const std::uint64_t digest : m.attributes) w.be64(digest);
-  w.be64(m.events);
-  emit_command(w, m.command);
-  return out;
-}
 Request parse_request(Reader& r, Ask ask, std::uint64_t number) {
   Request m{.ask = ask, .number = number, .flags = r.be16()};
   m.state = static_cast<State>(r.u8());
@@ -79,27 +60,6 @@ Request parse_request(Reader& r, Ask ask, std::uint64_t number) {
   return m;
 }
 
-Bytes emit_answer(const Answer& m) {
-  Bytes out(answer_octets);
-  Writer w(out);
-  emit_head(w, kind_answer, m.number);
-  w.u8(static_cast<std::uint8_t>(m.refusal));
-  w.u8(static_cast<std::uint8_t>(m.about));
-  w.be16(m.flags);
-  w.u8(static_cast<std::uint8_t>(m.state));
-  w.u8(static_cast<std::uint8_t>(m.why));
-  w.be16(0);
-  w.be32(m.reason);
-  w.be32(m.tgt.qpn);
-  w.be64(m.tgt.generation);
-  w.be64(m.value);
-  w.be32(m.epoch);
-  w.be32(m.peer.qpn);
-  w.be64(m.peer.ca_guid);
-  for (const std::uint64_t digest : m.attributes) w.be64(digest);
-  w.be64(m.events);
-  return out;
-}
 Answer parse_answer(Reader& r, std::uint64_t number) {
   Answer m{.number = number, .refusal = static_cast<Refusal>(r.u8())};
   m.about = static_cast<Ask>(r.u8());
@@ -119,20 +79,6 @@ Answer parse_answer(Reader& r, std::uint64_t number) {
   return m;
 }
 
-Bytes emit_event(const Event& m) {
-  Bytes out(event_octets);
-  Writer w(out);
-  emit_head(w, kind_event, 0);
-  w.u8(static_cast<std::uint8_t>(m.kind));
-  w.u8(m.sticky ? 1 : 0);
-  w.be16(0);
-  w.be32(m.reason);
-  w.be32(m.tgt.qpn);
-  w.be32(m.merged);
-  w.be64(m.tgt.generation);
-  w.be64(m.sequence);
-  return out;
-}
 Event parse_event(Reader& r) {
   Event m{.kind = static_cast<EventKind>(r.u8())};
   m.sticky = (r.u8() & 1) != 0;
@@ -145,19 +91,6 @@ Event parse_event(Reader& r) {
   return m;
 }
 
-Bytes emit_item(const Item& m) {
-  Bytes out(item_octets);
-  Writer w(out);
-  emit_head(w, kind_item, m.number);
-  w.u8(static_cast<std::uint8_t>(m.what));
-  w.u8(static_cast<std::uint8_t>(m.state));
-  w.u8(static_cast<std::uint8_t>(m.why));
-  w.u8(m.flags);
-  for (const std::uint32_t value : m.small) w.be32(value);
-  for (const std::uint64_t value : m.large) w.be64(value);
-  emit_command(w, m.command);
-  return out;
-}
 Item parse_item(Reader& r, std::uint64_t number) {
   Item m{.number = number, .what = static_cast<Item::What>(r.u8())};
   m.state = static_cast<State>(r.u8());
@@ -200,11 +133,80 @@ std::string_view to_string(Ask ask) {
   return "unknown";
 }
 
+Bytes emit(const Request& m) {
+  Bytes out(request_octets);
+  Writer w(out);
+  emit_head(w, static_cast<std::uint8_t>(m.ask), m.number);
+  w.be16(m.flags);
+  w.u8(static_cast<std::uint8_t>(m.state));
+  w.u8(static_cast<std::uint8_t>(m.kind));
+  w.be32(m.reason);
+  w.be32(m.tgt.qpn);
+  w.be32(m.other);
+  w.be64(m.tgt.generation);
+  w.be64(m.value);
+  w.be64(m.peer.ca_guid);
+  w.be32(m.peer.qpn);
+  w.be32(m.pid);
+  for (const std::uint64_t digest : m.attributes) w.be64(digest);
+  w.be64(m.events);
+  emit_command(w, m.command);
+  return out;
+}
+
+Bytes emit(const Answer& m) {
+  Bytes out(answer_octets);
+  Writer w(out);
+  emit_head(w, kind_answer, m.number);
+  w.u8(static_cast<std::uint8_t>(m.refusal));
+  w.u8(static_cast<std::uint8_t>(m.about));
+  w.be16(m.flags);
+  w.u8(static_cast<std::uint8_t>(m.state));
+  w.u8(static_cast<std::uint8_t>(m.why));
+  w.be16(0);
+  w.be32(m.reason);
+  w.be32(m.tgt.qpn);
+  w.be64(m.tgt.generation);
+  w.be64(m.value);
+  w.be32(m.epoch);
+  w.be32(m.peer.qpn);
+  w.be64(m.peer.ca_guid);
+  for (const std::uint64_t digest : m.attributes) w.be64(digest);
+  w.be64(m.events);
+  return out;
+}
+
+Bytes emit(const Event& m) {
+  Bytes out(event_octets);
+  Writer w(out);
+  emit_head(w, kind_event, 0);
+  w.u8(static_cast<std::uint8_t>(m.kind));
+  w.u8(m.sticky ? 1 : 0);
+  w.be16(0);
+  w.be32(m.reason);
+  w.be32(m.tgt.qpn);
+  w.be32(m.merged);
+  w.be64(m.tgt.generation);
+  w.be64(m.sequence);
+  return out;
+}
+
+Bytes emit(const Item& m) {
+  Bytes out(item_octets);
+  Writer w(out);
+  emit_head(w, kind_item, m.number);
+  w.u8(static_cast<std::uint8_t>(m.what));
+  w.u8(static_cast<std::uint8_t>(m.state));
+  w.u8(static_cast<std::uint8_t>(m.why));
+  w.u8(m.flags);
+  for (const std::uint32_t value : m.small) w.be32(value);
+  for (const std::uint64_t value : m.large) w.be64(value);
+  emit_command(w, m.command);
+  return out;
+}
+
 Bytes emit(const Message& message) {
-  if (const auto* request = std::get_if<Request>(&message)) return emit_request(*request);
-  if (const auto* answer = std::get_if<Answer>(&message)) return emit_answer(*answer);
-  if (const auto* event = std::get_if<Event>(&message)) return emit_event(*event);
-  return emit_item(std::get<Item>(message));
+  return std::visit([](const auto& m) { return emit(m); }, message);
 }
 
 Result<Message> parse(ConstBytes octets) {

@@ -98,6 +98,10 @@ struct Item {
 
 using Message = std::variant<Request, Answer, Event, Item>;
 
+Bytes emit(const Request& m);
+Bytes emit(const Answer& m);
+Bytes emit(const Event& m);
+Bytes emit(const Item& m);
 Bytes emit(const Message& message);
 /// Errors: bad_version; bad_message (too short or long, another magic number, an unknown kind, an enumerator that is none).
 Result<Message> parse(ConstBytes octets);

@@ -124,6 +124,8 @@ class BasicRegistry {
   /// not_registered, state, conflict, busy (reset, and others are registered).
   Result<bool> modify(Instant now, MemberId member, TgtId id, State to, std::uint64_t digest);
   Result<TgtView> query(Instant now, MemberId member, TgtId id) const;
+  /// The same without the registrants, whose list takes as long as there are many of them.
+  Result<TgtView> glance(Instant now, MemberId member, TgtId id) const;
 
   // ---- what devices, connection managers and administrators say
 
@@ -258,7 +260,7 @@ class BasicRegistry {
   void tell(Tgt& tgt, EventKind kind, std::uint32_t reason);
   void give(std::uint64_t number, Event event);
   void forget_peer(Tgt& tgt);
-  TgtView view(Instant now, const Tgt& tgt) const;
+  TgtView outline(Instant now, const Tgt& tgt) const;
   bool recovering(Instant now) const { return now < recovery_until_; }
 
   Map<std::uint64_t, Domain> domains_;                      // domains_max

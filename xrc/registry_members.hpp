@@ -181,7 +181,7 @@ std::uint64_t BasicRegistry<S>::device_of(MemberId member) const {
 // ---- what is there -----------------------------------------------------------------------------------------------
 
 template <class S>
-TgtView BasicRegistry<S>::view(Instant now, const Tgt& t) const {
+TgtView BasicRegistry<S>::outline(Instant now, const Tgt& t) const {
   return {.id = t.id,
           .state = t.state,
           .peer = t.peer,
@@ -189,8 +189,7 @@ TgtView BasicRegistry<S>::view(Instant now, const Tgt& t) const {
           .reason = t.reason,
           .age = now - t.made,
           .events = t.events,
-          .attributes = t.attributes,
-          .registrants = listed(t.registrants)};
+          .attributes = t.attributes};
 }
 
 template <class S>
@@ -215,7 +214,11 @@ std::vector<DomainView> BasicRegistry<S>::domains(Instant now) const {
                            .events_waiting = static_cast<std::uint32_t>(member.events.size()),
                            .events_lost = member.lost});
     }
-    for (const std::uint64_t generation : listed(domain.tgts)) v.tgts.push_back(view(now, tgts_.at(generation)));
+    for (const std::uint64_t generation : listed(domain.tgts)) {
+      const Tgt& tgt = tgts_.at(generation);
+      v.tgts.push_back(outline(now, tgt));
+      v.tgts.back().registrants = listed(tgt.registrants);
+    }
     out.push_back(std::move(v));
   }
   return out;

@@ -302,12 +302,19 @@ Result<bool> BasicRegistry<S>::modify(Instant now, MemberId member, TgtId id, St
 
 template <class S>
 Result<TgtView> BasicRegistry<S>::query(Instant now, MemberId member, TgtId id) const {
+  auto seen = glance(now, member, id);
+  if (seen) seen->registrants = listed(tgts_.at(seen->id.generation).registrants);
+  return seen;
+}
+
+template <class S>
+Result<TgtView> BasicRegistry<S>::glance(Instant now, MemberId member, TgtId id) const {
   if (const auto known = check(member); !known) return tl::unexpected(known.error());
   const auto found = locate(now, members_.at(member.number).domain, id);
   if (!found) return tl::unexpected(found.error());
   const Tgt& tgt = tgts_.at(*found);
   if (tgt.state == State::creating && !tgt.registrants.contains(member.number)) return refused(Refusal::not_found);
-  return view(now, tgt);
+  return outline(now, tgt);
 }
 
 }  // namespace parley::xrc

@@ -33,14 +33,11 @@ void Server::disconnected(Instant now, ConnectionNumber number) {
   connections_.erase(found);
 }
 
-bool Server::takes_input(ConnectionNumber number) const {
+std::size_t Server::input_room(ConnectionNumber number) const {
   const auto found = connections_.find(number);
-  return found != connections_.end() && !found->second.over && found->second.answers.size() < options_.answers_max;
-}
-
-bool Server::wants_file(ConnectionNumber number) const {
-  const auto found = connections_.find(number);
-  return found == connections_.end() || !found->second.member;
+  if (found == connections_.end() || found->second.over) return 0;
+  const std::size_t waiting = found->second.answers.size();
+  return waiting < options_.answers_max ? options_.answers_max - waiting : 0;
 }
 
 bool Server::is_over(ConnectionNumber number) const {

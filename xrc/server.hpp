@@ -45,10 +45,9 @@ class Server {
   /// Its process is dead, as far as anybody can tell.
   void disconnected(Instant now, ConnectionNumber number);
 
-  /// False: it has answers that it does not take, or is about to be closed.
-  bool takes_input(ConnectionNumber number) const;
-  /// It is no member yet: a file may come with its next message.
-  bool wants_file(ConnectionNumber number) const;
+  /// How many messages of it may come now. None: it has answers that it does not take, or is about to be closed.
+  std::size_t input_room(ConnectionNumber number) const;
+  bool takes_input(ConnectionNumber number) const { return input_room(number) > 0; }
   /// The next message for it: answers first, in the order of the requests, except that those to reports and modifications come
   /// behind its events; one to request 0 is news of a queue pair.
   std::optional<Bytes> poll_transmit(Instant now, ConnectionNumber number);

@@ -26,8 +26,8 @@ namespace {
 // What epoll calls each: a connection by twice its number, its process by one more.
 constexpr std::uint64_t listeners_name = 0;
 constexpr std::uint64_t name_of(ConnectionNumber number, bool process) { return 2 * number + (process ? 1 : 0); }
-constexpr int at_once = 64;          // events of one turn
-constexpr int messages_at_once = 8;  // of one connection, before others have their turn
+constexpr std::size_t at_once = 64;          // events of one turn
+constexpr std::size_t messages_at_once = 8;  // of one connection, before others have their turn
 
 Error system_error() { return {std::error_code(errno, std::generic_category())}; }
 
@@ -53,6 +53,20 @@ std::optional<FileFacts> take_file(msghdr& message) {
     }
   }
   return facts;
+}
+
+/// How many of them, at most messages_at_once, the system took; or as sendmsg(2).
+ssize_t send_messages(int socket, const std::vector<Bytes>& all) {
+  constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  if (all.size() == 1) return ::send(socket, all[0].data(), all[0].size(), flags) < 0 ? -1 : 1;
+  std::array<iovec, messages_at_once> parts;
+  std::array<mmsghdr, messages_at_once> messages{};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    parts.at(i) = {const_cast<std::uint8_t*>(all[i].data()), all[i].size()};  // which are read alone
+    messages[i].msg_hdr.msg_iov = &parts[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
+  }
+  return ::sendmmsg(socket, messages.data(), static_cast<unsigned>(all.size()), flags);
 }
 
 Result<int> listen_on(const SocketAddress& address) {
@@ -121,7 +135,7 @@ Broker::~Broker() {
 // ---- connections come and go -------------------------------------------------------------------------------------
 
 void Broker::accept_all() {
-  for (int i = 0; i < at_once; ++i) {
+  for (std::size_t i = 0; i < at_once; ++i) {
     const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
     admit(fd);
@@ -163,31 +177,37 @@ void Broker::drop(ConnectionNumber number) {
 
 // ---- messages ----------------------------------------------------------------------------------------------------
 
-bool Broker::read_one(ConnectionNumber number, Connection& c) {
-  std::array<std::uint8_t, message_max + 1> octets;  // one more tells a message that is too long
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control;
-  iovec part{octets.data(), octets.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  // A file comes with `open` alone; what comes later is thrown away by the system.
-  if (server_.wants_file(number)) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
+/// At most so many, with one call; how many there were.
+std::size_t Broker::read_some(ConnectionNumber number, Connection& c, std::size_t most) {
+  struct Place {
+    std::array<std::uint8_t, message_max + 1> octets;                    // one more tells a message that is too long
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;  // a file may come with any
+    iovec part;
+  };
+  std::array<Place, messages_at_once> places;
+  std::array<mmsghdr, messages_at_once> messages{};
+  for (std::size_t i = 0; i < most; ++i) {
+    Place& p = places.at(i);
+    p.part = {p.octets.data(), p.octets.size()};
+    messages[i].msg_hdr.msg_iov = &p.part;
+    messages[i].msg_hdr.msg_iovlen = 1;
+    messages[i].msg_hdr.msg_control = p.control.data();
+    messages[i].msg_hdr.msg_controllen = p.control.size();
   }
-  const ssize_t n = ::recvmsg(c.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (n < 0) {
+  const int count =
+      ::recvmmsg(c.fd, messages.data(), static_cast<unsigned>(most), MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
+  if (count < 0) {
     c.ended = errno != EAGAIN && errno != EINTR;
-    return false;
+    return 0;
   }
-  const auto file = take_file(message);
-  // An empty packet and the end look alike; the protocol has no empty ones.
-  if (n == 0) {
-    c.ended = true;
-    return false;
+  const Instant now = clock_now();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const auto file = take_file(messages[i].msg_hdr);
+    // An empty packet and the end look alike; the protocol has no empty ones.
+    c.ended = c.ended || messages[i].msg_len == 0;
+    if (!c.ended) server_.handle_message(now, number, ConstBytes(places[i].octets).first(messages[i].msg_len), file);
   }
-  server_.handle_message(clock_now(), number, ConstBytes(octets.data(), static_cast<std::size_t>(n)), file);
-  return true;
+  return static_cast<std::size_t>(count);
 }
 
 /// `to_the_end`: its process is dead, and what it said before still counts.
@@ -195,11 +215,15 @@ void Broker::read(ConnectionNumber number, bool to_the_end) {
   const auto found = connections_.find(number);
   if (found == connections_.end()) return;
   Connection& c = found->second;
-  // To ask for one that is not there costs as much as to read one: so only of who had several lately, or now and then.
-  const int most = c.talks || ++c.turns % messages_at_once == 0 ? messages_at_once : 1;
-  int taken = 0;
-  while (server_.takes_input(number) && (to_the_end || taken < most) && read_one(number, c)) ++taken;
-  c.talks = taken > 1;
+  // To look for one that is not there costs nearly as much as to read one: only of who had several lately, or at times.
+  const bool several = to_the_end || c.talks || ++c.turns % messages_at_once == 0;
+  c.talks = false;
+  for (bool more = true; more && !c.ended;) {
+    const std::size_t most = std::min(server_.input_room(number), several ? messages_at_once : 1);
+    const std::size_t n = most > 0 ? read_some(number, c, most) : 0;
+    c.talks = c.talks || n > 1;
+    more = to_the_end && n > 0;
+  }
   if (to_the_end || c.ended) drop(number);
 }
 
@@ -207,17 +231,21 @@ void Broker::send(ConnectionNumber number) {
   const auto found = connections_.find(number);
   if (found == connections_.end()) return;
   Connection& c = found->second;
+  const Instant now = clock_now();
   c.more = true;
-  for (int i = 0; i < at_once && c.more; ++i) {
-    if (!c.unsent) c.unsent = server_.poll_transmit(clock_now(), number);
-    if (!c.unsent) {
-      c.more = false;
-      break;
+  for (std::size_t sent = 0; c.more && sent < at_once;) {
+    bool last = false;
+    while (!last && c.unsent.size() < messages_at_once) {
+      auto next = server_.poll_transmit(now, number);
+      last = !next;
+      if (next) c.unsent.push_back(std::move(*next));
     }
-    const ssize_t n = ::send(c.fd, c.unsent->data(), c.unsent->size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = c.unsent.empty() ? 0 : send_messages(c.fd, c.unsent);
     if (n < 0 && (errno == EAGAIN || errno == ENOBUFS)) break;
     if (n < 0) return drop(number);
-    c.unsent.reset();
+    c.unsent.erase(c.unsent.begin(), c.unsent.begin() + n);
+    c.more = !last || !c.unsent.empty();
+    sent += static_cast<std::size_t>(n);
   }
   if (!c.more && server_.is_over(number)) return drop(number);
   watch(number, c);
@@ -248,8 +276,8 @@ bool Broker::run_once(Duration longest) {
     wait = std::min(wait, after(quiet_since_, options_.idle) - now);
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(std::max(wait, Duration{})).count();
   std::array<epoll_event, at_once> events{};
-  const int n =
-      ::epoll_wait(epoll_, events.data(), at_once, static_cast<int>(std::min<std::int64_t>(milliseconds, 60'000)));
+  const int n = ::epoll_wait(epoll_, events.data(), static_cast<int>(at_once),
+                             static_cast<int>(std::min<std::int64_t>(milliseconds, 60'000)));
   for (int i = 0; i < n; ++i) {
     const epoll_event& e = events[static_cast<std::size_t>(i)];
     const ConnectionNumber number = e.data.u64 / 2;

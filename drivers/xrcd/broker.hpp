@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "drivers/xrcd/place.hpp"
 #include "xrc/server.hpp"
@@ -32,8 +33,8 @@ class Broker {
 
  private:
   struct Connection {
-    int fd = -1, process = -1;  // process: a pidfd, if the system gave one
-    std::optional<Bytes> unsent{};
+    int fd = -1, process = -1;    // process: a pidfd, if the system gave one
+    std::vector<Bytes> unsent{};  // messages_at_once
     std::uint32_t watched = 0;
     bool ended = false, more = false;  // more: it has something to send still
     bool talks = false;                // it had several messages the last time
@@ -44,8 +45,7 @@ class Broker {
   void accept_all();
   void admit(int fd);
   void read(ConnectionNumber number, bool to_the_end);
-  /// One message; false: there is none now.
-  bool read_one(ConnectionNumber number, Connection& connection);
+  std::size_t read_some(ConnectionNumber number, Connection& connection, std::size_t most);
   void send(ConnectionNumber number);
   void watch(ConnectionNumber number, Connection& connection);
   void drop(ConnectionNumber number);

@@ -97,11 +97,21 @@ TgtView view_of(const Answer& a) {
           .attributes = a.attributes};
 }
 
+void Link::hold(TgtId id) {
+  if (spare_.empty() || held_.contains(id.generation)) {
+    ++held_[id.generation];
+    return;
+  }
+  spare_.key() = id.generation;
+  spare_.mapped() = 1;
+  held_.insert(std::move(spare_));
+}
+
 std::size_t Link::let_go(TgtId id) {
   const auto held = held_.find(id.generation);
   if (held == held_.end()) return 0;
   const std::size_t left = --held->second;
-  if (left == 0) held_.erase(held);
+  if (left == 0) spare_ = held_.extract(held);
   return left;
 }
 
@@ -117,7 +127,9 @@ TgtQp& TgtQp::operator=(TgtQp&& other) noexcept {
   }
   return *this;
 }
-TgtQp::~TgtQp() { (void)release(); }
+TgtQp::~TgtQp() {
+  if (link_) (void)release();
+}
 
 Result<std::uint64_t> TgtQp::release() {
   if (!link_) return tl::unexpected(Error(Refusal::not_registered));

@@ -22,6 +22,13 @@ namespace parley::xrc {
 namespace {
 
 constexpr Duration between_attempts = std::chrono::milliseconds(20), between_starts = std::chrono::seconds(1);
+constexpr Duration longest_sleep = std::chrono::seconds(1);
+
+/// In recv(2), for so long at most. False: the system refuses.
+bool lets_wait(int fd) {
+  const timeval longest{std::chrono::duration_cast<std::chrono::seconds>(longest_sleep).count(), 0};
+  return ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest)) == 0 && ::fcntl(fd, F_SETFL, 0) == 0;
+}
 
 /// Anybody may have made a socket where the broker's was expected, in /tmp for one: only root's and the user's own count.
 bool is_trusted(int fd) {
@@ -89,7 +96,7 @@ std::string program_of(const DomainOptions& options) {
 }  // namespace
 
 BrokerLink::BrokerLink(const DomainOptions& options, const ClientOptions& client)
-    : options_(options), client_(client), owner_(::getpid()) {}
+    : options_(options), client_(client) {}
 
 BrokerLink::~BrokerLink() {
   // In a forked child these are the child's own copies; the parent's connection stays.
@@ -129,10 +136,8 @@ Result<std::shared_ptr<Link>> BrokerLink::open(const DomainOptions& given, bool 
   return link;
 }
 
-bool BrokerLink::is_own() const { return ::getpid() == owner_; }
-
 Result<int> BrokerLink::fd() {
-  if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
+  if (!process_.is_own()) return tl::unexpected(Error(Refusal::not_member));
   if (ready_ == nullptr) {
     ready_ = ReadySet::make();
     if (ready_ == nullptr) return fail(Errc::no_space, "epoll and timerfd: no descriptor is left");
@@ -166,14 +171,15 @@ std::optional<Answer> BrokerLink::answer_to(std::uint64_t number) {
 }
 
 Result<Answer> BrokerLink::call(const Request& request) {
-  if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
-  const Instant end = after(clock_now(), options_.patience);
-  while (client_.has_abandoned() && clock_now() < end) turn(end);
-  const auto number = client_.ask(clock_now(), request);
+  if (!process_.is_own()) return tl::unexpected(Error(Refusal::not_member));
+  Instant now = clock_now();
+  const Instant end = after(now, options_.patience);
+  for (; client_.has_abandoned() && now < end; now = clock_now()) turn(end);
+  const auto number = client_.ask(now, request);
   if (!number) return tl::unexpected(number.error());
   std::optional<Answer> answer;
   try {
-    for (client_.handle_deadline(clock_now()); !(answer = answer_to(*number));) turn(client_.next_deadline());
+    for (client_.handle_deadline(now); !(answer = answer_to(*number));) turn(client_.next_deadline());
   } catch (const std::bad_alloc&) {
     answer = answer_to(*number);  // memory may have lacked for what came behind it
     client_.abandon(*number);
@@ -185,7 +191,7 @@ Result<Answer> BrokerLink::call(const Request& request) {
 }
 
 Result<std::optional<Event>> BrokerLink::wait_event(Duration longest) {
-  if (!is_own()) return tl::unexpected(Error(Refusal::not_member));
+  if (!process_.is_own()) return tl::unexpected(Error(Refusal::not_member));
   const Instant end = after(clock_now(), longest);
   for (;;) {
     auto event = client_.poll_event();
@@ -212,21 +218,30 @@ Result<Overview> BrokerLink::overview() {
 
 /// Waits for the broker until then, and does what there is to be done.
 void BrokerLink::turn(Instant until) {
-  Instant now = clock_now();
+  const Instant now = clock_now();
   if (cut_off_) client_.disconnected();
   cut_off_ = false;
   if (fd_ < 0 && now >= try_at_ && client_.phase() != Client::Phase::refused) connect(now);
   if (fd_ >= 0) send();
   if (fd_ < 0) until = std::min(until, try_at_);
-  until = std::min(until, client_.next_deadline());
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(until - clock_now(), Duration{})).count();
-  pollfd waits{fd_, static_cast<short>(blocked_ ? POLLIN | POLLOUT : POLLIN), 0};
-  const std::int64_t longest = unread_ != 0 ? 0 : std::min<std::int64_t>(wait, 1000);
-  const int ready = ::poll(&waits, fd_ >= 0 ? 1 : 0, static_cast<int>(longest));
-  if (ready > 0 && (waits.revents & POLLOUT) != 0) blocked_ = false;
-  if (ready > 0 || unread_ != 0) receive();
+  await(std::min(until, client_.next_deadline()));
   client_.handle_deadline(clock_now());
   if (fd_ >= 0) send();
+}
+
+/// For what the broker says, and for room to say something.
+void BrokerLink::await(Instant until) {
+  const Duration wait = unread_ != 0 ? Duration{} : std::max(until - clock_now(), Duration{});
+  // One call in place of three, where the socket's own patience is the shorter one. What comes behind is not looked for.
+  if (fd_ >= 0 && !blocked_ && wait >= longest_sleep) {
+    (void)receive_one(0);
+    return;
+  }
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(std::min(wait, longest_sleep)).count();
+  pollfd waits{fd_, static_cast<short>(blocked_ ? POLLIN | POLLOUT : POLLIN), 0};
+  const int ready = ::poll(&waits, fd_ >= 0 ? 1 : 0, static_cast<int>(milliseconds));
+  if (ready > 0 && (waits.revents & POLLOUT) != 0) blocked_ = false;
+  if (ready > 0 || unread_ != 0) receive();
 }
 
 void BrokerLink::connect(Instant now) {
@@ -235,7 +250,7 @@ void BrokerLink::connect(Instant now) {
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0 || !address) return;
   if (address->connect(fd) == 0) {
-    if (!is_trusted(fd)) {
+    if (!is_trusted(fd) || !lets_wait(fd)) {
       ::close(fd);
       return;
     }
@@ -275,22 +290,31 @@ void BrokerLink::send() {
   }
 }
 
-void BrokerLink::receive() {
-  while (fd_ >= 0) {
-    if (unread_ == 0) {
-      const ssize_t n = ::recv(fd_, octets_.data(), octets_.size(), MSG_DONTWAIT);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-      if (n <= 0) return hang_up();
-      unread_ = static_cast<std::size_t>(n);
+/// False: there is nothing now.
+bool BrokerLink::receive_one(int flags) {
+  if (fd_ < 0) return false;
+  if (unread_ == 0) {
+    const ssize_t n = ::recv(fd_, octets_.data(), octets_.size(), flags);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (n <= 0) {
+      hang_up();
+      return false;
     }
-    client_.handle_message(clock_now(), ConstBytes(octets_.data(), unread_));
-    unread_ = 0;
+    unread_ = static_cast<std::size_t>(n);
+  }
+  client_.handle_message(clock_now(), ConstBytes(octets_.data(), unread_));
+  unread_ = 0;
+  return true;
+}
+
+void BrokerLink::receive() {
+  while (receive_one(MSG_DONTWAIT)) {
   }
 }
 
 void BrokerLink::hang_up() {
   // A forked child may have it open still. The set is one for both processes, and the parent's.
-  if (shown_ >= 0 && is_own()) (void)ready_->remove(shown_);
+  if (shown_ >= 0 && process_.is_own()) (void)ready_->remove(shown_);
   if (fd_ >= 0) ::close(fd_);
   fd_ = shown_ = -1;
   blocked_ = false;

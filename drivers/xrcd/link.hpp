@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "drivers/ready_set.hpp"
+#include "drivers/xrcd/own_process.hpp"
 #include "parley/xrc_domain.hpp"
 #include "xrc/client.hpp"
 
@@ -43,14 +44,16 @@ class Link {
   Result<void> close(bool force);
 
   /// Objects of this process that stand for one registration; how many are left.
-  void hold(TgtId id) { ++held_[id.generation]; }
+  void hold(TgtId id);
   std::size_t let_go(TgtId id);
 
  protected:
   Link() = default;
 
  private:
-  std::unordered_map<std::uint64_t, std::size_t> held_;  // by generation
+  using Held = std::unordered_map<std::uint64_t, std::size_t>;
+  Held held_;              // by generation
+  Held::node_type spare_;  // of the one that was let go last: the next one needs no memory
 };
 
 /// What an answer says of a TGT queue pair.
@@ -73,11 +76,12 @@ class BrokerLink final : public Link {
 
  private:
   BrokerLink(const DomainOptions& options, const ClientOptions& client);
-  bool is_own() const;
   void turn(Instant until);
+  void await(Instant until);
   void show();
   void connect(Instant now);
   void send();
+  bool receive_one(int flags);
   void receive();
   void hang_up();
   std::optional<Answer> answer_to(std::uint64_t number);
@@ -86,7 +90,7 @@ class BrokerLink final : public Link {
   DomainOptions options_;
   Client client_;
   int file_ = -1, fd_ = -1;
-  int owner_;  // pid
+  OwnProcess process_;
   bool blocked_ = false, connected_once_ = false;
   bool cut_off_ = false;  // and client_ is to be told
   std::array<std::uint8_t, message_max + 1> octets_{};

@@ -59,20 +59,19 @@ int SocketAddress::connect(int fd) const {
 }
 
 ssize_t send_message(int socket, ConstBytes octets, int file, int flags) {
+  if (file < 0) return ::send(socket, octets.data(), octets.size(), flags);
   iovec part{const_cast<std::uint8_t*>(octets.data()), octets.size()};  // which is read alone
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  if (file >= 0) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(c), &file, sizeof(int));
-  }
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* c = CMSG_FIRSTHDR(&message);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(c), &file, sizeof(int));
   return ::sendmsg(socket, &message, flags);
 }
 

@@ -2,7 +2,6 @@
 #include "drivers/xrcshm/shared_link.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +16,6 @@ namespace parley::xrc {
 namespace {
 
 constexpr Duration between_attempts = std::chrono::milliseconds(20);
-constexpr std::size_t page = 4096;
 
 /// Some milliseconds behind clock_now() at most, for a third of the price: enough for what is due in seconds.
 Instant coarse_now() {
@@ -40,21 +38,6 @@ Arena::Kind kind_of(Ask ask) {
 }
 
 }  // namespace
-
-OwnProcess::OwnProcess() : pid_(::getpid()) {
-  void* const got = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (got == MAP_FAILED) return;
-  if (::madvise(got, page, MADV_WIPEONFORK) != 0) {
-    ::munmap(got, page);
-    return;
-  }
-  page_ = static_cast<std::uint32_t*>(got);
-  *page_ = 1;
-}
-OwnProcess::~OwnProcess() {
-  if (page_ != nullptr) ::munmap(page_, page);
-}
-bool OwnProcess::is_own() const { return page_ != nullptr ? *page_ == 1 : ::getpid() == pid_; }
 
 // ---- opened and closed -------------------------------------------------------------------------------------------
 

@@ -10,20 +10,6 @@
 
 namespace parley::xrc {
 
-/// A word that reads 0 in a forked child, for less than a system call.
-class OwnProcess {
- public:
-  OwnProcess();
-  ~OwnProcess();
-  OwnProcess(const OwnProcess&) = delete;
-  OwnProcess& operator=(const OwnProcess&) = delete;
-  bool is_own() const;
-
- private:
-  std::uint32_t* page_ = nullptr;  // null: the system has no such pages, and is asked each time
-  int pid_;
-};
-
 class SharedLink final : public Link {
  public:
   /// Errors: those of Segment::open(), and of the registry; no_space (descriptors, threads).

@@ -61,6 +61,8 @@ std::optional<Request> request_of(const std::string& line) {
                                   {"query", Ask::query},
                                   {"publish", Ask::publish}})
     if (verb == name && words.size() == 2) return Request{.ask = ask, .tgt = *tgt};
+  if (verb == "publish" && words.size() == 3)
+    if (const auto qpn = number(word(2))) return Request{.ask = Ask::publish, .tgt = *tgt, .other = *qpn};
   if (verb == "report" && words.size() == 3)
     if (const auto kind = named<xrc::EventKind>(word(2), static_cast<unsigned>(xrc::EventKind::events_lost)))
       return Request{.ask = Ask::report, .kind = *kind, .tgt = *tgt};

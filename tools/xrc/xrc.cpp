@@ -40,6 +40,11 @@ void add_xrc_rules(Command sub, xrc::RegistryOptions& rules) {
   sub.option("--events", rules.events_max, "Events that a member may leave waiting; beyond, it is told to ask")
       .range(1U, 65536U)
       .shows_default();
+  sub.option("--qpn-first", rules.qpn_first, "The first of the numbers that are assigned").range(2U, 0xFFFFFFU);
+  sub.option("--qpn-last", rules.qpn_last, "The last; each is used again when all others were").range(2U, 0xFFFFFFU);
+  sub.flag(
+      "--device-numbers", [&rules] { rules.assigns_numbers = false; },
+      "Assign none: who creates one brings the number that its device chose");
 }
 
 std::string xrc_refusal_name(const Error& error) {
@@ -244,7 +249,7 @@ void register_xrc(Command app, Context& context) {
   member.footer(
       "Commands, one a line; each is answered by a line, and events come between:\n"
       "  create [PEER]          a TGT queue pair, or the one that is there for the peer's INI queue pair number\n"
-      "  reserve [PEER]         the same, that nobody else sees until: publish TGT\n"
+      "  reserve [PEER]         the same, that nobody else sees until: publish TGT [N], with the number of a device\n"
       "  register TGT           TGT is QPN@generation, or the number alone\n"
       "  unregister TGT, query TGT\n"
       "  modify TGT STATE N     STATE: init, rtr, rts, error, reset; N stands for the attributes\n"

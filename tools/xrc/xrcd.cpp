@@ -75,8 +75,6 @@ void register_xrcd(Command app, Context& context) {
   add_xrc_rules(sub, registry);
   add_duration(sub, "--recovery", registry.recovery,
                "How long, after it began, members of a broker before it may declare what they have");
-  sub.option("--qpn-first", registry.qpn_first, "The first of the numbers that it assigns").range(2U, 0xFFFFFFU);
-  sub.option("--qpn-last", registry.qpn_last, "The last; each is used again when all others were").range(2U, 0xFFFFFFU);
   add_json_flag(sub, context);
   sub.footer(
       "It is also started by the first process that needs it, or by systemd, from which it takes the socket. Its "

@@ -3,6 +3,7 @@
 // has processes, xrcshm_test.cpp what concerns the memory alone.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -209,6 +210,87 @@ TEST_F(Xrcd, TheDescriptorComesToRestWithTheNextBroker) {
   EXPECT_LT(turns, 1000);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
+}
+
+/// Who speaks the protocol by itself, to a broker that has its turn when the test says so.
+class Speaker {
+ public:
+  Speaker(Broker& broker, const BrokerThread& place)
+      : broker_(broker),
+        socket_{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)},
+        file_{::open(place.file("domain").c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)} {
+    EXPECT_EQ(SocketAddress::of(place.socket())->connect(socket_.fd), 0);
+    say({.ask = Ask::hello, .number = 1, .reason = protocol_version, .other = protocol_version});
+    open(2);
+    for (int turns = 0; heard_ < 2 && turns < 100; ++turns) {
+      broker_.run_once({});
+      (void)hear();
+    }
+  }
+  void say(const Request& request, bool with_file = false) {
+    EXPECT_GT(send_message(socket_.fd, emit(request), with_file ? file_.fd : -1, 0), 0);
+  }
+  void open(std::uint64_t number) {
+    say({.ask = Ask::open, .number = number, .flags = Request::create | Request::shared}, true);
+  }
+  /// The numbers of what has come.
+  std::vector<std::uint64_t> hear() {
+    std::vector<std::uint64_t> out;
+    std::array<std::uint8_t, message_max> octets{};
+    for (ssize_t n = 0; (n = ::recv(socket_.fd, octets.data(), octets.size(), MSG_DONTWAIT)) > 0; ++heard_) {
+      const auto answer = std::get<Answer>(*parse(ConstBytes(octets).first(static_cast<std::size_t>(n))));
+      EXPECT_EQ(answer.refusal, Refusal::none) << to_string(answer.about);
+      out.push_back(answer.number);
+    }
+    return out;
+  }
+
+ private:
+  Broker& broker_;
+  asio_driver::Descriptor socket_, file_;
+  int heard_ = 0;
+};
+
+TEST(XrcdTurns, OneThatAsksMuchIsAnsweredInOrderAndDelaysNobody) {
+  const BrokerThread place(false);
+  const auto broker = Broker::open({.socket = place.socket()});
+  ASSERT_TRUE(broker) << said(broker);
+  Speaker much(**broker, place), little(**broker, place);
+  std::vector<std::uint64_t> asked, heard;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    asked.push_back(10 + i);
+    much.say({.ask = i % 2 == 0 ? Ask::add_srq : Ask::remove_srq, .number = 10 + i, .other = 7});
+  }
+  std::size_t most = 0;
+  for (std::uint64_t turn = 0; turn < 50; ++turn) {
+    little.say({.ask = Ask::add_srq, .number = 100 + turn, .other = 8});
+    (*broker)->run_once({});
+    EXPECT_EQ(little.hear(), std::vector{100 + turn});
+    const auto more = much.hear();
+    most = std::max(most, more.size());
+    heard.insert(heard.end(), more.begin(), more.end());
+  }
+  EXPECT_EQ(heard, asked);
+  EXPECT_EQ(most, 8U) << "of a turn";
+}
+
+TEST(XrcdTurns, AFileComesWithWhicheverMessageOpens) {
+  const BrokerThread place(false);
+  const auto broker = Broker::open({.socket = place.socket()});
+  ASSERT_TRUE(broker) << said(broker);
+  Speaker member(**broker, place);
+  std::vector<std::uint64_t> asked, heard;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    asked.insert(asked.end(), {2 * i + 10, 2 * i + 11});
+    member.say({.ask = Ask::close, .number = 2 * i + 10}, true);
+    member.open(2 * i + 11);
+  }
+  for (int turn = 0; turn < 100; ++turn) {
+    (*broker)->run_once({});
+    const auto more = member.hear();
+    heard.insert(heard.end(), more.begin(), more.end());
+  }
+  EXPECT_EQ(heard, asked);
 }
 
 TEST_F(Xrcd, OneBrokerHasASocket) {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#pragma once
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace parley::xrc {
+
+/// A word that reads 0 in a forked child, for less than a system call.
+class OwnProcess {
+ public:
+  OwnProcess();
+  ~OwnProcess();
+  OwnProcess(const OwnProcess&) = delete;
+  OwnProcess& operator=(const OwnProcess&) = delete;
+  bool is_own() const { return page_ != nullptr ? *page_ == 1 : ::getpid() == pid_; }
+
+ private:
+  std::uint32_t* page_ = nullptr;  // null: the system has no such pages, and is asked each time
+  int pid_;
+};
+
+}  // namespace parley::xrc
