@@ -63,9 +63,9 @@ struct parley_mad_attr {
   uint16_t sm_lid;   /* of the subnet manager, and of subnet administration; 0: none is known */
   uint8_t sm_sl;     /* service level of the way there */
   uint8_t lmc;       /* it has 2^lmc LIDs */
-  uint8_t rmpp;      /* not 0: what is below does RMPP; else Parley does it */
-  uint8_t reserved;  /* 0 */
+  uint16_t rmpp;     /* not 0: what is below does RMPP; else Parley does it */
   uint32_t requests; /* open ones, answers that were not taken included */
+  uint32_t reserved; /* 0 */
   uint64_t node_guid;
   uint64_t port_guid;
   uint8_t gid[16]; /* GID 0 */

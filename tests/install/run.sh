@@ -153,6 +153,13 @@ c_by_pkg_config() {
     LD_LIBRARY_PATH=$libdir "$work/c-by-pkg-config"
 }
 
+# What docs/mad.md shows in C is C, and needs no header but the installed ones.
+c_of_the_page_compiles() {
+  { printf '#include <%s>\n' poll.h stdio.h parley/mad.h && awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source_dir/docs/mad.md"; } >"$work/page.c"
+  [ "$(grep -c 'parley_mad_call(port, &request' "$work/page.c")" -ge 3 ] &&
+    cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$prefix/include" "$work/page.c"
+}
+
 # Programs of the two historic interfaces of XRC, which are headers alone, share queue pairs; each is warned of nothing, and the headers go
 # with libibverbs' own if that is here.
 xrc_of_ofed_and_upstream_meet() {
@@ -237,6 +244,7 @@ check "and with pkg-config --static" example_by_pkg_config --static
 check "version 0.1 is found, 0.2 is not" versions_are_told_apart
 check "a C project builds with CMake and runs" c_by_cmake
 check "and with pkg-config" c_by_pkg_config
+check "what docs/mad.md shows in C compiles" c_of_the_page_compiles
 check "a scan of ports ends no server in C" a_scan_ends_no_server
 check "a client in C awaits its server" a_client_awaits_its_server
 check "a scan ends no run of ranks" a_scan_ends_no_ranks

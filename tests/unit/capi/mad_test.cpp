@@ -167,6 +167,28 @@ TEST_F(MadInC, ATableOfManySegmentsIsRecordsWithAStride) {
   EXPECT_EQ(reply_.records, nullptr);
 }
 
+TEST_F(MadInC, OfATableThatIsCutThereIsWhatCame) {
+  EXPECT_EQ(call(request("SubnAdmGetTable", "PathRecord", nullptr)), -PARLEY_E_MAD_CUT);
+  EXPECT_EQ(reply_.fault, static_cast<std::uint32_t>(PARLEY_MAD_FAULT_CUT));
+  EXPECT_STREQ(reply_.structure, "PathRecord");
+  ASSERT_EQ(reply_.count, 3U);
+  EXPECT_EQ(reply_.stride, 64U);
+  EXPECT_EQ(number("dlid"), 1U);
+  EXPECT_THAT(reply_.error, HasSubstr("longer than one datagram"));
+}
+
+TEST_F(MadInC, OpenRequestsHaveABound) {
+  const parley_mad_request ask = request("SubnGet", "NodeInfo", "0,1");
+  int refused = 0;
+  for (int i = 0; i < PARLEY_MAD_REQUESTS_MAX; ++i) refused += parley_mad_post(port(), &ask, nullptr) != 0;
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(parley_mad_post(port(), &ask, nullptr), -PARLEY_E_NO_SPACE);
+  EXPECT_EQ(call(ask), -PARLEY_E_NO_SPACE);
+  ASSERT_NO_FATAL_FAILURE(take());
+  EXPECT_EQ(reply_.status, 0) << reply_.error;
+  EXPECT_EQ(call(ask), 0) << parley_last_error();
+}
+
 TEST_F(MadInC, ASetIsSeenByTheNextGet) {
   ASSERT_EQ(call(request("SubnGet", "PortInfo", "0,")), 0) << parley_last_error();
   std::string body(reinterpret_cast<const char*>(reply_.records), reply_.stride);

@@ -43,8 +43,8 @@ class SubnetServer {
   void turn() {
     std::vector<pollfd> waits{{.fd = control_.fd, .events = POLLIN}};
     for (const auto& [id, socket] : clients_) waits.push_back({.fd = socket->fd, .events = POLLIN});
-    const Duration left = std::min(subnet_.next_deadline(), port_->next_deadline()) - clock_now();
-    const auto patience = std::clamp<Duration>(left, Duration{}, std::chrono::milliseconds(100));
+    const Instant now = clock_now(), next = std::min(subnet_.next_deadline(), port_->next_deadline());
+    const auto patience = std::min<Duration>(std::max(next, now) - now, std::chrono::milliseconds(100));
     ::poll(waits.data(), waits.size(), static_cast<int>(patience / std::chrono::milliseconds(1)));
     while (answer_control()) {
     }
@@ -57,6 +57,8 @@ class SubnetServer {
     while (const mad::Packet* packet = port_->poll_packet()) {
       Packet out{.dlid = packet->to.lid, .dqp = packet->to.qpn, .sqp = 1};
       std::copy(packet->mad.begin(), packet->mad.end(), out.mad.begin());
+      // Tables of paths are as ibsim has all of them: one datagram, and no RMPP.
+      if (read_bits(out.mad, 16 * 8, 16) == wire::mad::PathRecord::attribute) out.mad[24] = out.mad[25] = 0;
       port_->packet_sent(clock_now());
       subnet_.handle_send(clock_now(), manager_, out);
     }
@@ -134,10 +136,11 @@ class SubnetServer {
     control.data = ibsim::data_with(asked);
   }
 
+  static void append(Bytes& to, ConstBytes octets) { to.insert(to.end(), octets.begin(), octets.end()); }
   static mad::Task<void> serve(mad::Port& port) {
     while (const auto request = co_await port.next_request()) (void)port.post(request->from, answer(request->mad));
   }
-  /// Subnet administration: paths to LIDs up to 24, a table of nodes, and one port of each node.
+  /// Subnet administration: paths to LIDs up to 24, a table of nodes, one port of each node, and a table of paths that is cut.
   static Bytes answer(ConstBytes mad) {
     using namespace wire::mad;
     const auto parsed = mad::parse_request(mad);
@@ -156,10 +159,18 @@ class SubnetServer {
       const std::uint16_t wanted = NodeRecord::parse(parsed->body_view)->get(NodeRecord::lid);
       Bytes records;
       for (std::uint16_t lid = 1; lid <= node_records; ++lid) {
-        const auto record = NodeRecord{}.set(NodeRecord::lid, lid).octets();
-        if (wanted == 0 || wanted == lid) records.insert(records.end(), record.begin(), record.end());
+        const NodeRecord record = NodeRecord{}.set(NodeRecord::lid, lid);
+        if (wanted == 0 || wanted == lid) append(records, record.octets());
       }
       return mad::table_reply(mad, records, NodeRecord::size);
+    }
+    if (parsed->attribute == PathRecord::attribute && parsed->method == Method::get_table) {
+      Bytes records;
+      for (std::uint16_t lid = 1; lid <= 3; ++lid) {
+        const PathRecord record = PathRecord{}.set(PathRecord::dlid, lid);
+        append(records, record.octets());
+      }
+      return mad::table_reply(mad, records, PathRecord::size);
     }
     if (parsed->attribute == PortInfoRecord::attribute && parsed->method == Method::get_table) {
       const std::uint16_t lid = PortInfoRecord::parse(parsed->body_view)->get(PortInfoRecord::endport_lid);
