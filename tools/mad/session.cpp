@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/mad/session.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <random>
 
@@ -69,6 +70,27 @@ Or<Opened> open_roce(std::string_view where) {
   return out;
 }
 
+/// "rxe0", "rxe0/1".
+Or<Opened> open_queue_pair(std::string_view where) {
+  mad_driver::VerbsOptions options;
+  const std::size_t slash = where.find('/');
+  options.device = where.substr(0, slash);
+  if (slash != std::string_view::npos) {
+    const std::string_view text = where.substr(slash + 1);
+    std::uint8_t index = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+    if (error != std::errc() || end != text.data() + text.size())
+      return complain(Exit::usage, fmt::format("'{}' is no index of a GID: verbs:rxe0/1", text));
+    options.gid_index = index;
+  }
+  auto opened = mad_driver::open_verbs(options);
+  if (!opened) return complain(Exit::environment, opened.error());
+  Opened out{.transport = nullptr, .name = fmt::format("verbs{}{}", where.empty() ? "" : " ", where)};
+  out.qp_num = (*opened)->qp_num();
+  out.transport = std::move(*opened);
+  return out;
+}
+
 /// "mlx5_0", "mlx5_0/1".
 Or<Opened> open_device(std::string_view where) {
   mad_driver::UmadOptions options;
@@ -96,6 +118,7 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
   if (kind == "ibsim") return open_ibsim(where);
   if (kind == "umad") return open_device(where);
   if (kind == "roce") return open_roce(where);
+  if (kind == "verbs") return open_queue_pair(where);
   if (!environment("IBSIM_SOCKNAME").empty() || !environment("SIM_HOST").empty()) return open_ibsim({});
   if (!mad_driver::umad_ports().empty()) return open_device({});
   return complain(Exit::environment,
@@ -106,9 +129,10 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
 std::string check_transport(const std::string& text) {
   const std::string kind = text.substr(0, text.find(':'));
   if (kind == "roce" && text.size() < kind.size() + 2) return "'" + text + "' names no address: roce:ADDRESS[/qp]";
-  return kind == "ibsim" || kind == "umad" || kind == "roce"
+  return kind == "ibsim" || kind == "umad" || kind == "roce" || kind == "verbs"
              ? std::string()
-             : "'" + text + "' is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]] and roce:ADDRESS[/qp]";
+             : "'" + text +
+                   "' is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]], roce:ADDRESS[/qp] and verbs[:DEVICE[/GID]]";
 }
 
 }  // namespace
@@ -145,8 +169,9 @@ void add_mad_options(Command sub, MadOptions& options) {
       sub.option("--transport", options.transport,
                  "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
                  "umad[:DEVICE[/PORT]]: a device of this machine; roce:ADDRESS[/qp]: UDP port 4791 of this machine's "
-                 "address, "
-                 "as QP1 or a UD queue pair. Without it, ibsim if these are set, else umad")
+                 "address, as QP1 or a UD queue pair; verbs[:DEVICE[/GID]]: a UD queue pair of a RoCE device, at the "
+                 "GID of "
+                 "that index. Without it, ibsim if these are set, else umad")
           .type("TRANSPORT")
           .check(check_transport);
   add_sim_options(sub, options, transport);
