@@ -18,6 +18,9 @@ using IbsimOptions = ibsim::ClientOptions;
 /// Why the simulator cannot be used, as one line.
 template <class T>
 using OrText = tl::expected<T, std::string>;
+inline std::string text_of(const Error& why) {
+  return why.sentence().empty() ? why.message() : std::string(why.sentence());
+}
 
 class Ibsim final : public mad::Transport {
  public:

@@ -12,8 +12,6 @@ namespace parley::mad_driver {
 
 namespace {
 
-std::string text_of(const Error& why) { return why.sentence().empty() ? why.message() : std::string(why.sentence()); }
-
 class Sockets final : public RoceTransport {
  public:
   explicit Sockets(std::unique_ptr<nic::roce::RoceDevice> device) : nic_(std::move(device), true) {}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Management datagrams over UDP port 4791, without a NIC: QP1 or a UD queue pair of Parley's RoCE engine, with its sockets. The machine's
-// address is this transport's alone meanwhile: whoever connects queue pairs there is another program.
+// Management datagrams on RoCE: without a NIC, by QP1 or a UD queue pair of Parley's RoCE engine over UDP port 4791, whose address is
+// this transport's alone meanwhile; or by a UD queue pair of one of the machine's devices.
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "drivers/mad/ibsim.hpp"
 #include "parley/address.hpp"
@@ -21,5 +22,14 @@ class RoceTransport : public mad::Transport {
   /// 1, or the UD queue pair's number.
   virtual std::uint32_t qp_num() const = 0;
 };
+
+struct VerbsOptions {
+  std::string device;                      ///< "rxe0"; empty: the one with the best GID
+  std::optional<std::uint32_t> gid_index;  ///< in its port's table; none: the best
+};
+
+/// A UD queue pair of one of this machine's RoCE devices, through libibverbs. The first datagram to a port waits for the system to find
+/// that, a fifth of a second at most. Errors: a sentence; among others that this Parley was built without libibverbs.
+OrText<std::unique_ptr<RoceTransport>> open_verbs(const VerbsOptions& options);
 
 }  // namespace parley::mad_driver

@@ -31,10 +31,12 @@ mad::Grh sender_in(ConstBytes network) {
   return out;
 }
 
+bool leads_nowhere(const Error& why) { return why.code() == Errc::timed_out || why.code() == Errc::unreachable; }
+
 }  // namespace
 
 UdTransport::UdTransport(Device& device, const UdOptions& options)
-    : device_(device), options_(options), facts_{.smp = false, .lids = options.lids, .window_max = options.depth / 2} {}
+    : device_(device), options_(options), facts_{.smp = false, .lids = false, .window_max = options.depth / 2} {}
 
 UdTransport::~UdTransport() {
   qp_.reset();
@@ -105,39 +107,39 @@ Result<void> UdTransport::take_sent() {
 }
 
 Result<AddressHandle*> UdTransport::handle_to(const mad::Address& to) {
-  AhAttr attr{.dlid = to.lid, .sl = to.sl, .port_num = options_.port};
-  if (!options_.lids) attr.dlid = 0;
-  Way way{static_cast<std::uint8_t>(attr.dlid >> 8), static_cast<std::uint8_t>(attr.dlid), attr.sl};
-  if (to.grh) {
-    const mad::Grh& grh = *to.grh;
-    attr.grh = GlobalRoute{.dgid = grh.gid,
-                           .flow_label = grh.flow_label,
-                           .sgid_index = options_.gid_index,
-                           .hop_limit = grh.hop_limit,
-                           .traffic_class = grh.traffic_class};
-    way.insert(way.end(), grh.gid.begin(), grh.gid.end());
-    for (const unsigned shift : {16U, 8U, 0U}) way.push_back(static_cast<std::uint8_t>(grh.flow_label >> shift));
-    way.push_back(grh.hop_limit);
-    way.push_back(grh.traffic_class);
-  }
+  const mad::Grh& grh = *to.grh;
+  const AhAttr attr{.grh = GlobalRoute{.dgid = grh.gid,
+                                       .flow_label = grh.flow_label,
+                                       .sgid_index = options_.gid_index,
+                                       .hop_limit = grh.hop_limit,
+                                       .traffic_class = grh.traffic_class},
+                    .sl = to.sl,
+                    .port_num = options_.port};
+  const Way way{grh.gid, grh.flow_label, grh.hop_limit, grh.traffic_class, to.sl};
   if (const auto known = handles_.find(way); known != handles_.end()) return known->second.get();
   if (handles_.size() >= handles_max) {
     if (free_.size() < options_.depth) return nullptr;  // one of them may be in use
     handles_.clear();
   }
+  if (options_.reach)
+    if (const auto reached = options_.reach(attr); !reached) return tl::unexpected(reached.error());
   auto made = device_.create_ah(pd_, attr);
   if (!made) return tl::unexpected(made.error());
-  return handles_.emplace(std::move(way), std::move(*made)).first->second.get();
+  return handles_.emplace(way, std::move(*made)).first->second.get();
 }
 
 Result<bool> UdTransport::send(const mad::Address& to, ConstBytes mad) {
   if (mad.size() != PARLEY_IB_MAD_LEN)
     return fail(Errc::invalid_argument, "a queue pair carries management datagrams of 256 octets, not of {a}",
                 static_cast<std::int64_t>(mad.size()));
-  if (!options_.lids && !to.grh) return fail(Errc::invalid_argument, "on RoCE, management datagrams go to a GID");
+  if (!to.grh) return fail(Errc::invalid_argument, "on RoCE, management datagrams go to a GID");
   if (const auto taken = take_sent(); !taken) return tl::unexpected(taken.error());
   if (free_.empty()) return false;
   const auto handle = handle_to(to);
+  if (!handle && leads_nowhere(handle.error())) {
+    if (refused_.size() < refused_max) refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));  // else it is lost
+    return true;
+  }
   if (!handle) return tl::unexpected(handle.error());
   if (*handle == nullptr) return false;
   const std::uint32_t index = free_.back();
@@ -156,6 +158,11 @@ Result<std::optional<mad::Transport::Received>> UdTransport::receive() {
     if (const auto posted = post_receive(*held_); !posted) return tl::unexpected(posted.error());
     held_.reset();
   }
+  if (std::exchange(gave_refused_, false)) refused_.pop_front();
+  if (!refused_.empty()) {
+    gave_refused_ = true;
+    return std::optional(Received{refused_.front().first, refused_.front().second, true});
+  }
   if (const auto taken = take_sent(); !taken) return tl::unexpected(taken.error());
   WorkCompletion done;
   if (recv_cq_->poll({&done, 1}) == 0) return std::optional<Received>();
@@ -169,7 +176,8 @@ Result<std::optional<mad::Transport::Received>> UdTransport::receive() {
   out.from.lid = 0;
   out.from.qpn = done.src_qp;
   out.from.qkey = options_.qkey;
-  if (done.with_grh) out.from.grh = sender_in(octets.first(network_octets));
+  // IBA §A16, §A17: on RoCE it is always there; Linux's rxe does not say so in the completion.
+  out.from.grh = sender_in(octets.first(network_octets));
   return std::optional(out);
 }
 

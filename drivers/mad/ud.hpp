@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A UD queue pair of any parley::Device (Parley's own, or a NIC through libibverbs) as a transport: management datagrams of QP1's
+// A UD queue pair of any RoCE parley::Device (Parley's own, or a NIC through libibverbs) as a transport: management datagrams of QP1's
 // classes, which the other side's queue pair, or its QP1, is sent as IBA §13.5.1 lets it after a redirection. RMPP is mad::Port's.
 //
 // The Device is driven by others: what it has to send goes, and completions come, where its host says.
 #pragma once
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "mad/transport.hpp"
@@ -14,12 +17,13 @@
 namespace parley::mad_driver {
 
 struct UdOptions {
-  mad::LocalPort local;                    ///< its GID, and its LID where it has one
+  mad::LocalPort local;                    ///< its GID: roce_port()
   std::uint8_t gid_index = 0;              ///< of that GID in the port's table
   std::uint8_t port = 1;                   ///< of the device
-  bool lids = false;                       ///< an InfiniBand port; else RoCE
   std::uint32_t qkey = mad::general_qkey;  ///< that of QP1, so that QP1 and such queue pairs understand each other
   std::uint32_t depth = 256;               ///< datagrams that may come, or go, at once; 2 to 4096
+  /// Asked before the first datagram goes to a port: whether there is a way. None: there is one to every port.
+  std::function<Result<void>(const AhAttr& to)> reach = {};
 };
 
 class UdTransport final : public mad::Transport {
@@ -32,7 +36,8 @@ class UdTransport final : public mad::Transport {
 
   const mad::TransportFacts& facts() const override { return facts_; }
   const mad::LocalPort& local() const override { return options_.local; }
-  /// Errors: invalid_argument, without a GID on RoCE and of anything but 256 octets; those of the device.
+  /// What finds no way comes back (Received::refused). Errors: invalid_argument, without a GID to go to and of anything but 256 octets;
+  /// those of the device.
   Result<bool> send(const mad::Address& to, ConstBytes mad) override;
   Result<std::optional<Received>> receive() override;
   bool poll_changed() override { return false; }
@@ -43,8 +48,8 @@ class UdTransport final : public mad::Transport {
   std::uint32_t qp_num() const { return qp_->qp_num(); }
 
  private:
-  static constexpr std::size_t handles_max = 1024;
-  using Way = std::vector<std::uint8_t>;  // all of an Address that an address handle is made from
+  static constexpr std::size_t handles_max = 1024, refused_max = 64;
+  using Way = std::tuple<Gid, std::uint32_t, std::uint8_t, std::uint8_t, std::uint8_t>;  // what a handle is made from
 
   UdTransport(Device& device, const UdOptions& options);
   Result<void> set_up();
@@ -63,7 +68,9 @@ class UdTransport final : public mad::Transport {
   std::unique_ptr<QueuePair> qp_;
   std::vector<std::uint32_t> free_;                        // slots to send from
   std::map<Way, std::unique_ptr<AddressHandle>> handles_;  // at most handles_max
-  std::optional<std::uint32_t> held_;                      // the slot that receive() gave
+  std::deque<std::pair<mad::Address, Bytes>> refused_;     // at most refused_max; the first is what receive() gave
+  bool gave_refused_ = false;
+  std::optional<std::uint32_t> held_;  // the slot that receive() gave
 };
 
 }  // namespace parley::mad_driver

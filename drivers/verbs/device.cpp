@@ -323,6 +323,8 @@ void NicDevice::complete(HwCq& hw, const ibv_wc& wc) {
     done.with_inv = (wc.wc_flags & IBV_WC_WITH_INV) != 0;
     if (done.with_imm) done.imm_data = be32toh(wc.imm_data);
     if (done.with_inv) done.invalidated_rkey = wc.invalidated_rkey;
+    done.src_qp = wc.src_qp;
+    done.with_grh = (wc.wc_flags & IBV_WC_GRH) != 0;
   }
 }
 

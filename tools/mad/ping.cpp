@@ -149,7 +149,7 @@ int serve(const PingArgs& args, MadSession& session, Output& out) {
   mad::Port& port = session.port();
   const mad::LocalPort& local = port.local();
   port.serve();
-  out.text(fmt::format("answers at {}GID {}, QP {}", session.has_lids() ? fmt::format("LID {}, ", local.lid) : "",
+  out.text(fmt::format("listening at {}GID {}, QP {}", session.has_lids() ? fmt::format("LID {}, ", local.lid) : "",
                        gid_text(local.gid), session.qp_num()));
   out.object({{"event", "serving"}, {"lid", local.lid}, {"gid", gid_text(local.gid)}, {"qp", session.qp_num()}});
   const StopSignals signals;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/mad/session.hpp"
 
+#include <charconv>
 #include <random>
 
 #include <fmt/format.h>
@@ -50,14 +51,37 @@ Or<Opened> open_roce(std::string_view where) {
   return out;
 }
 
-constexpr std::string_view roce = "roce:";
+/// "rxe0", "rxe0/1".
+Or<Opened> open_queue_pair(std::string_view where) {
+  mad_driver::VerbsOptions options;
+  const std::size_t slash = where.find('/');
+  options.device = where.substr(0, slash);
+  if (slash != std::string_view::npos) {
+    const std::string_view text = where.substr(slash + 1);
+    std::uint8_t index = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+    if (error != std::errc() || end != text.data() + text.size())
+      return complain(Exit::usage, fmt::format("'{}' is no index of a GID: verbs:rxe0/1", text));
+    options.gid_index = index;
+  }
+  auto opened = mad_driver::open_verbs(options);
+  if (!opened) return complain(Exit::environment, opened.error());
+  Opened out{.transport = nullptr, .name = fmt::format("verbs{}{}", where.empty() ? "" : " ", where)};
+  out.qp_num = (*opened)->qp_num();
+  out.transport = std::move(*opened);
+  return out;
+}
 
 Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) {
   if (!options.sim.subnet.empty()) return open_simulation(options);
   std::string wanted = options.transport;
   if (wanted.empty() && path != nullptr && !path->device.empty())
     wanted = fmt::format("umad:{}{}", path->device, path->port != 0 ? fmt::format("/{}", path->port) : std::string());
-  if (wanted.starts_with(roce)) return open_roce(std::string_view(wanted).substr(roce.size()));
+  const std::size_t colon = wanted.find(':');
+  const std::string kind = wanted.substr(0, colon),
+                    where = colon != std::string::npos ? wanted.substr(colon + 1) : std::string();
+  if (kind == "roce") return open_roce(where);
+  if (kind == "verbs") return open_queue_pair(where);
   auto opened = mad_driver::open_where(wanted);
   if (!opened)
     return complain(Exit::environment, fmt::format("{}{}", opened.error(), wanted.empty() ? "; see --transport" : ""));
@@ -67,9 +91,11 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
 std::string check_transport(const std::string& text) {
   const std::string kind = text.substr(0, text.find(':'));
   if (kind == "ibsim" || kind == "umad") return mad_driver::check_where(text);
-  if (kind == "roce" && text.size() < roce.size() + 1) return "'" + text + "' names no address: roce:ADDRESS[/qp]";
-  return kind == "roce" ? std::string()
-                        : "'" + text + "' is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]] and roce:ADDRESS[/qp]";
+  if (kind == "roce" && text.size() < kind.size() + 2) return "'" + text + "' names no address: roce:ADDRESS[/qp]";
+  return kind == "roce" || kind == "verbs"
+             ? std::string()
+             : "'" + text +
+                   "' is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]], roce:ADDRESS[/qp] and verbs[:DEVICE[/GID]]";
 }
 
 /// The last three say nothing without the first.
@@ -102,7 +128,8 @@ void add_mad_options(Command sub, MadOptions& options) {
       sub.option("--transport", options.transport,
                  "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
                  "umad[:DEVICE[/PORT]]: a device of this machine; roce:ADDRESS[/qp]: UDP port 4791 of this machine's "
-                 "address, as QP1 or a UD queue pair. Without it, ibsim if these are set, else umad")
+                 "address, as QP1 or a UD queue pair; verbs[:DEVICE[/GID]]: a UD queue pair of a RoCE device, at the "
+                 "GID of that index. Without it, ibsim if these are set, else umad")
           .type("TRANSPORT")
           .check(check_transport);
   add_sim_options(sub, options, transport);

@@ -257,6 +257,30 @@ TEST(MadOverRoce, RefusesWhatHasNoWayAndDropsAnotherQKey) {
   EXPECT_FALSE(UdTransport::open(*device, {.depth = 1}).has_value());
 }
 
+TEST(MadOverRoce, TellsApartWhatHasNoWayFromALoss) {
+  const auto device = *nic::roce::make_device({.gids = {gid_of_host(1, false)}});
+  UdOptions options{.local = roce_port(gid_of_host(1, false))};
+  std::size_t asked = 0;
+  options.reach = [&asked](const AhAttr& to) -> Result<void> {
+    ++asked;
+    if (to.grh->dgid == gid_of_host(2, false)) return {};
+    return fail(to.grh->dgid == gid_of_host(3, false) ? Errc::timed_out : Errc::io);
+  };
+  const auto transport = *UdTransport::open(*device, options);
+  mad::Port port(transport->facts(), transport->local());
+  Path path = Path::by_gid(gid_of_host(3, false), 0);
+  const auto reply = mad::run(
+      port, *transport, port.raw(path, vendor_rpc(Method::get), {}), [] { return Instant{}; },
+      [](mad::Transport&, Instant) { FAIL() << "nothing is to be waited for"; });
+  EXPECT_EQ((*reply).error().fault(), Fault::refused);
+  path.address.grh->gid = gid_of_host(2, false);
+  EXPECT_TRUE(*transport->send(path.address, Bytes(256)));
+  EXPECT_TRUE(*transport->send(path.address, Bytes(256)));
+  EXPECT_EQ(asked, 2U);  // once for each port
+  path.address.grh->gid = gid_of_host(4, false);
+  EXPECT_EQ(transport->send(path.address, Bytes(256)).error().code(), Errc::io);
+}
+
 TEST(MadOverRoce, BoundsWhatWaitsToBeSent) {
   for (const bool queue_pair : {false, true}) {
     Network net({.client_qp = queue_pair});
