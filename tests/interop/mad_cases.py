@@ -37,8 +37,8 @@ def cases():
     for guest, family in (("a", 4), ("b", 6)):
         verbs = f"verbs:rxe0/{INDEX[family]}"
         yield case(f"verbs-ud.{guest}.ipv{family}", "rxe", guest, serve(verbs), to_queue_pair(guest, verbs, family), family=family)
-        yield case(f"verbs-ud.{guest}.loss", "rxe", guest, serve(verbs), to_queue_pair(guest, verbs, family, "--size 20000", LOSSY_PINGS), pings=LOSSY_PINGS,
-                   family=family, netem=True)
+        yield case(f"verbs-ud.{guest}.loss", "rxe", guest, serve(verbs),
+                   to_queue_pair(guest, verbs, family, "--size 20000", LOSSY_PINGS), LOSSY_PINGS, family=family, netem=True)
 
 
 def engine_cases(device):

@@ -293,41 +293,58 @@ TEST(MadOverRoce, BoundsWhatWaitsToBeSent) {
   }
 }
 
-/// Two processes, each with its own address of this machine.
-TEST(MadOverRoce, SpeaksBetweenTwoProcessesOverUdp) {
-  auto client = RoceTransport::open({.local = Address::v4(127, 0, 78, 1, 0)});
-  ASSERT_TRUE(client.has_value()) << client.error();
-  int told[2];
-  ASSERT_EQ(::pipe(told), 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const auto server = RoceTransport::open({.local = Address::v4(127, 0, 78, 2, 0), .queue_pair = true});
+/// Another process that answers, and ends with the test. It tells its queue pair's number.
+class Server {
+ public:
+  explicit Server(const Address& at) {
+    if (::pipe(told_) != 0) return;
+    process_ = ::fork();
+    if (process_ == 0) answer(at);
+  }
+  ~Server() {
+    if (process_ > 0) {
+      ::kill(process_, SIGKILL);
+      ::waitpid(process_, nullptr, 0);
+    }
+    for (const int fd : told_) ::close(fd);
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  /// 0: it has no address.
+  std::uint32_t number() const {
+    std::uint32_t out = 0;
+    return process_ > 0 && ::read(told_[0], &out, sizeof(out)) == static_cast<ssize_t>(sizeof(out)) ? out : 0;
+  }
+
+ private:
+  [[noreturn]] void answer(const Address& at) const {
+    const auto server = RoceTransport::open({.local = at, .queue_pair = true});
     const std::uint32_t number = server ? (*server)->qp_num() : 0;
-    static_cast<void>(::write(told[1], &number, sizeof(number)));
-    if (!server) ::_exit(1);
+    if (::write(told_[1], &number, sizeof(number)) < 0 || !server) ::_exit(1);
     mad::Port port((*server)->facts(), (*server)->local());
     port.serve();
-    const auto served = run_blocking(port, **server, answer_vendors(port));  // until it is killed
-    ::_exit(served ? 0 : 1);
+    static_cast<void>(run_blocking(port, **server, answer_vendors(port)));  // until it is killed
+    ::_exit(1);
   }
-  std::uint32_t number = 0;
-  EXPECT_EQ(::read(told[0], &number, sizeof(number)), static_cast<ssize_t>(sizeof(number)));
-  EXPECT_NE(number, 0U) << "the other process has no address";
+
+  int told_[2] = {-1, -1};
+  pid_t process_ = -1;
+};
+
+TEST(MadOverRoce, SpeaksBetweenTwoProcessesOverUdp) {
+  const Address far = Address::v4(127, 0, 78, 2, 0);
+  auto client = RoceTransport::open({.local = Address::v4(127, 0, 78, 1, 0)});
+  ASSERT_TRUE(client.has_value()) << client.error();
+  const Server server(far);
+  const std::uint32_t number = server.number();
+  ASSERT_NE(number, 0U);
   mad::Port port((*client)->facts(), (*client)->local());
-  Path path = Path::by_gid(gid_of(Address::v4(127, 0, 78, 2, 0)), 0);
+  Path path = Path::by_gid(gid_of(far), 0);
   path.address.qpn = number;
   const auto table = run_blocking(port, **client, port.raw(path, vendor_rpc(Method::get_table, 100000), {}));
   ASSERT_TRUE(table.has_value()) << table.error().message();
-  EXPECT_TRUE(table->has_value()) << (table->has_value() ? "" : table->error().dump());
-  if (*table) {
-    EXPECT_EQ(Bytes((*table)->mad.begin() + vendor_header, (*table)->mad.end()), table_of(100000));
-  }
-  ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  ::close(told[0]);
-  ::close(told[1]);
+  ASSERT_TRUE(table->has_value()) << table->error().dump();
+  EXPECT_EQ(Bytes((*table)->mad.begin() + vendor_header, (*table)->mad.end()), table_of(100000));
 }
 
 }  // namespace

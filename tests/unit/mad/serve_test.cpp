@@ -59,6 +59,23 @@ TEST(MadAnswers, OfTrapsAreRepressionsAndNeverErrors) {
   EXPECT_FALSE(reply_to(repress, {})) << "and nothing answers those";
 }
 
+// Two ports may use the same transaction ID; on RoCE only their GIDs differ.
+TEST(MadAnswers, OfOneTransactionIdGoToBothOfTwoGids) {
+  Port port({.smp = false, .lids = false}, {});
+  const Datagram ask = request<MgmtClass::subn_adm, Method::get_table>(NodeRecord{}, {.transaction_id = 7});
+  std::map<std::uint8_t, int> sent;
+  for (std::uint8_t host = 1; host <= 2; ++host) {
+    Address from{.lid = 0};
+    from.grh = Grh{.gid = {0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host}};
+    ASSERT_TRUE(port.post(from, table_reply(ask, Bytes(NodeRecord::size * 50), NodeRecord::size)).has_value());
+  }
+  while (const Packet* packet = port.poll_packet()) {
+    ++sent[packet->to.grh->gid[15]];
+    port.packet_sent({});
+  }
+  EXPECT_EQ(sent, (std::map<std::uint8_t, int>{{1, 1}, {2, 1}}));  // the window's first segment each
+}
+
 TEST(MadAnswers, OfTablesHaveRecordsAtMultiplesOfEight) {
   const Datagram asked = request<MgmtClass::subn_adm, Method::get_table>(PathRecord{});
   const Bytes records(3 * 64);
