@@ -42,15 +42,11 @@ int read_open(const parley_mad_opts* given, mad::PortOptions& options, mad::Path
   parley_mad_opts o = PARLEY_MAD_OPTS_INIT;
   if (const int rc = read_options(given, o); rc != 0) return rc;
   if (o.window > 1024) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "window is {a}; it is 0 to 1024", o.window);
-  if (o.retries > 255 && o.retries != PARLEY_MAD_NO_RETRIES)
-    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "retries is {a}; it is 0 to 255, or PARLEY_MAD_NO_RETRIES", o.retries);
+  if (const int rc = read_mad_waits(o.timeout_ms, o.retries, defaults); rc != 0) return rc;
   if (o.window != 0) {
     options.window = {.start = o.window, .least = std::min<std::size_t>(o.window, 4), .most = o.window};
     options.destination_window = options.window;
   }
-  if (o.timeout_ms != 0) defaults.timeout = std::chrono::milliseconds(o.timeout_ms);
-  if (o.retries != 0)
-    defaults.retries = o.retries == PARLEY_MAD_NO_RETRIES ? std::uint8_t{0} : static_cast<std::uint8_t>(o.retries);
   defaults.m_key = o.m_key;
   defaults.sm_key = o.sm_key;
   options.seed = std::random_device()() | std::uint64_t{1} << 32;

@@ -71,6 +71,8 @@ class MadPort {
   mad::List<MadRequest, MadDoneTag> done_;                                   // for poll()
 };
 
+/// Times and retries as a program gives them; 0 leaves what is there. 0, or a code that was noted.
+int read_mad_waits(std::uint32_t timeout_ms, std::uint32_t retries, mad::PathDefaults& out);
 /// What a program asks for. 0, or a code that was noted.
 int read_mad_request(const parley_mad_request& given, const mad::PathDefaults& defaults, mad::Ask& out);
 /// The answer's records, as far as they are there, into the reply. What is wrong with them, or nothing.

@@ -20,8 +20,7 @@ constexpr std::uint32_t body_max = 1 << 16;  // octets
 int wrong(std::string sentence) { return capi::fail_with(PARLEY_E_INVALID_ARGUMENT, std::move(sentence)); }
 
 bool is_table(const mad::Rpc& rpc) {
-  return rpc.mgmt_class == MgmtClass::subn_adm &&
-         (rpc.method == Method::get_table || rpc.method == Method::get_trace_table || rpc.method == Method::get_multi);
+  return rpc.mgmt_class == MgmtClass::subn_adm && wire::mad::gives_table(rpc.method);
 }
 
 int take_body(const parley_mad_request& q, std::size_t octets, bool exactly, Bytes& out) {
@@ -89,12 +88,20 @@ int read_path(const parley_mad_request& q, mad::Ask& out) {
   if (!path->device.empty()) return wrong("the path names a device: parley_mad_open() has the port to leave by");
   if (path->path.route && out.rpc.mgmt_class != MgmtClass::subn)
     return wrong("only subnet management goes by directed routes");
-  out.spelt_out = std::string_view(q.path).find('(') != std::string_view::npos;
   out.to = std::move(*path);
   return 0;
 }
 
 }  // namespace
+
+int read_mad_waits(std::uint32_t timeout_ms, std::uint32_t retries, mad::PathDefaults& out) {
+  if (retries > 255 && retries != PARLEY_MAD_NO_RETRIES)
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "retries is {a}; it is 0 to 255, or PARLEY_MAD_NO_RETRIES", retries);
+  if (timeout_ms != 0) out.timeout = std::chrono::milliseconds(timeout_ms);
+  if (retries != 0)
+    out.retries = retries == PARLEY_MAD_NO_RETRIES ? std::uint8_t{0} : static_cast<std::uint8_t>(retries);
+  return 0;
+}
 
 int read_mad_request(const parley_mad_request& q, const mad::PathDefaults& defaults, mad::Ask& out) {
   if (q.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}, not 0", q.reserved);
@@ -103,14 +110,10 @@ int read_mad_request(const parley_mad_request& q, const mad::PathDefaults& defau
   if (q.set_count > set_max)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "set_count is {a}; it is at most {b}", q.set_count, set_max);
   if (q.oui > 0xFFFFFF) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "oui is {a}; it has 24 bits", q.oui);
-  if (q.retries > 255 && q.retries != PARLEY_MAD_NO_RETRIES)
-    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "retries is {a}; it is 0 to 255, or PARLEY_MAD_NO_RETRIES", q.retries);
+  out.defaults = defaults;
+  if (const int rc = read_mad_waits(q.timeout_ms, q.retries, out.defaults); rc != 0) return rc;
   const int rc = q.method != nullptr ? read_names(q, out) : read_numbers(q, out);
   if (rc != 0) return rc;
-  out.defaults = defaults;
-  if (q.timeout_ms != 0) out.defaults.timeout = std::chrono::milliseconds(q.timeout_ms);
-  if (q.retries != 0)
-    out.defaults.retries = q.retries == PARLEY_MAD_NO_RETRIES ? std::uint8_t{0} : static_cast<std::uint8_t>(q.retries);
   return read_path(q, out);
 }
 

@@ -28,19 +28,19 @@ Path PathDefaults::apply(Path path) const {
   return path;
 }
 
-Task<Reply<Path>> resolve_text(Port& port, PathText to, bool spelt_out, PathDefaults defaults) {
+Task<Reply<Path>> resolve_text(Port& port, PathText to, PathDefaults defaults) {
   Path path = to.path;
   if (to.gid) {
     Reply<Path> found = co_await resolve_path(port, defaults.apply(port.sa_path()), {.gid = to.gid, .lid = {}});
     if (!found) co_return tl::unexpected(std::move(found.error()));
-    path = spelt_out ? completed(path, *found) : std::move(*found);
+    path = to.spelt_out ? completed(path, *found) : std::move(*found);
   }
-  co_return spelt_out ? path : defaults.apply(path);
+  co_return to.spelt_out ? path : defaults.apply(path);
 }
 
 Task<Reply<RawReply>> ask(Port& port, const Ask& what) {
   if (!what.to) co_return co_await port.raw(what.defaults.apply(port.sa_path()), what.rpc, what.body);
-  Reply<Path> path = co_await resolve_text(port, *what.to, what.spelt_out, what.defaults);
+  Reply<Path> path = co_await resolve_text(port, *what.to, what.defaults);
   if (!path) co_return tl::unexpected(std::move(path.error()));
   co_return co_await port.raw(*path, what.rpc, what.body);
 }

@@ -20,13 +20,11 @@ struct Ask {
   Rpc rpc;
   Bytes body;
   std::optional<PathText> to;  ///< none: subnet administration, as the port knows it
-  bool spelt_out = false;      ///< `to` was written member by member: its times and keys are its own
   PathDefaults defaults;
 };
 
-/// The way to what a text names; one that is `spelt_out` keeps its own times and keys. Errors: of subnet administration, if it has to be
-/// asked.
-Task<Reply<Path>> resolve_text(Port& port, PathText to, bool spelt_out, PathDefaults defaults);
+/// The way to what a text names. Errors: of subnet administration, if it has to be asked.
+Task<Reply<Path>> resolve_text(Port& port, PathText to, PathDefaults defaults);
 
 /// Resolves the path, sends the request and gives the answer as octets. `what` outlives the task. Errors: of either.
 Task<Reply<RawReply>> ask(Port& port, const Ask& what);

@@ -6,6 +6,7 @@
 #include "wire/ib/crc32.hpp"
 #include "wire/ib/packet.hpp"
 #include "wire/mad/kind.hpp"
+#include "wire/mad/rpc.hpp"
 
 namespace parley::mad {
 
@@ -55,7 +56,8 @@ void put_grh(MutBytes at, const LocalPort& local, const Grh& grh, std::size_t pa
 Bytes frame_of(const LocalPort& local, const Address& other, ConstBytes mad, bool out) {
   using wire::mad::MgmtClass;
   const auto mgmt_class = static_cast<MgmtClass>(mad.size() > 1 ? mad[1] : 0);
-  const bool directed = mgmt_class == MgmtClass::subn_directed, smp = directed || mgmt_class == MgmtClass::subn;
+  const bool directed = mgmt_class == MgmtClass::subn_directed,
+             smp = wire::mad::is_smp(static_cast<std::uint8_t>(mgmt_class));
   const bool has_grh = other.grh && !smp;
   const std::size_t bth = lrh_size + (has_grh ? PARLEY_ROCE_GRH_LEN : 0);
   const std::uint16_t own =

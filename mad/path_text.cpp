@@ -200,6 +200,7 @@ Or<PathText> by_spec(std::string_view text) {
   const bool directed = text.starts_with("IBDRPath(");
   PathText out;
   out.path = fresh(directed);
+  out.spelt_out = true;
   if (!text.ends_with(')')) return wrong(fmt::format("{} has no ')' at its end", quoted(text)));
   const std::size_t begin = text.find('(') + 1;
   const std::string_view members = text.substr(begin, text.size() - 1 - begin);

@@ -25,6 +25,7 @@ struct PathText {
   std::optional<Gid> gid;  ///< its LID is not known yet
   std::string device;      ///< behind '%'; may be empty
   std::uint8_t port = 0;   ///< behind the device; 0: not given
+  bool spelt_out = false;  ///< member by member: its times and keys are its own
 };
 
 /// Errors: a sentence that says what is wrong, with what is allowed, and where in the text.

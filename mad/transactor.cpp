@@ -126,10 +126,8 @@ void Transactor::prepare(Transaction& t) {
   const std::uint8_t mgmt_class = class_of(t.request);
   const auto method = static_cast<Method>(method_of(t.request));
   t.directed = mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_directed);
-  t.segmented = rmpp::has_rmpp(mgmt_class) && !carries_whole(t.request) &&
-                (method == Method::get_table || method == Method::get_trace_table || method == Method::get_multi);
-  t.table = is_subn_adm(t.request) &&
-            (method == Method::get_table || method == Method::get_trace_table || method == Method::get_multi);
+  t.segmented = rmpp::has_rmpp(mgmt_class) && !carries_whole(t.request) && wire::mad::gives_table(method);
+  t.table = is_subn_adm(t.request) && wire::mad::gives_table(method);
   const bool smp = wire::mad::is_smp(mgmt_class);
   if (smp) {  // IBA §14.2.1: QP0, no Q_Key, the default P_Key
     t.to.qpn = t.to.qkey = 0;

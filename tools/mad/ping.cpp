@@ -12,6 +12,7 @@
 #include "base/gid.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "mad/rmpp.hpp"
 #include "mad/serve.hpp"
 #include "tools/mad/mad.hpp"
 #include "tools/mad/session.hpp"
@@ -27,7 +28,7 @@ using wire::mad::MgmtClass;
 // Those of ibping.
 constexpr std::uint8_t ping_class = 0x32;
 constexpr std::uint32_t ping_oui = 0x001405;
-constexpr std::size_t header_octets = 40;  // of a vendor's datagram with an OUI (IBA §16.5.1)
+constexpr std::size_t header_octets = mad::rmpp::header_octets_of(ping_class);
 constexpr std::uint32_t ping_octets_max = 1 << 20;
 
 struct PingArgs {
@@ -38,7 +39,6 @@ struct PingArgs {
   Duration interval = std::chrono::seconds(1);
   unsigned size = 0;
   mad::PathText path;
-  bool spelt_out() const { return to.find('(') != std::string::npos; }
 };
 
 Bytes pattern(std::uint32_t octets) {
@@ -58,7 +58,7 @@ class Pings {
   Pings(const PingArgs& args, MadSession& session, Output& out) : args_(args), session_(session), out_(out) {}
 
   mad::Task<> run(mad::Port& port) {
-    const mad::Reply<mad::Path> path = co_await session_.resolve(args_.path, args_.spelt_out());
+    const mad::Reply<mad::Path> path = co_await session_.resolve(args_.path);
     if (!path) {
       tell_error(path.error(), out_);
       co_return;

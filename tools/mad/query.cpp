@@ -20,7 +20,7 @@ struct QueryArgs {
   bool sa = false, dump = false;
   mad::RpcText request;
   mad::PathText path;
-  bool has_path = false, spelt_out = false;  ///< spelt_out: as IBPath(...), which options do not change
+  bool has_path = false;
 };
 
 /// "SubnGet NodeInfo PATH name=value ..."; requests to subnet administration need no path.
@@ -43,7 +43,6 @@ std::string understand(QueryArgs& args) {
     if (!path) return path.error();
     args.path = std::move(*path);
     args.has_path = true;
-    args.spelt_out = word.find('(') != std::string::npos;
   }
   const bool administration = args.request.rpc.mgmt_class == mad::MgmtClass::subn_adm;
   if (args.sa && args.has_path) return "with --sa the path is that to subnet administration";
@@ -88,11 +87,7 @@ int run_query(const QueryArgs& args, Output& out) {
   if (args.has_path)
     if (const auto leads = (*session)->check(args.path); !leads)
       return out.error(leads.error().exit, leads.error().text);
-  mad::Ask what{.rpc = args.request.rpc,
-                .body = args.request.body,
-                .to = {},
-                .spelt_out = args.spelt_out,
-                .defaults = (*session)->defaults()};
+  mad::Ask what{.rpc = args.request.rpc, .body = args.request.body, .to = {}, .defaults = (*session)->defaults()};
   if (args.has_path) what.to = (*session)->as_sent(args.path);
   auto reply = (*session)->run(mad::ask(port, what));
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);

@@ -183,8 +183,8 @@ mad::PathText MadSession::as_sent(mad::PathText to) const {
   return to;
 }
 
-mad::Task<mad::Reply<mad::Path>> MadSession::resolve(const mad::PathText& to, bool spelt_out) const {
-  return mad::resolve_text(*port_, as_sent(to), spelt_out, defaults());
+mad::Task<mad::Reply<mad::Path>> MadSession::resolve(const mad::PathText& to) const {
+  return mad::resolve_text(*port_, as_sent(to), defaults());
 }
 
 Or<void> MadSession::check(const mad::PathText& to) const {

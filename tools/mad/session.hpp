@@ -48,8 +48,8 @@ class MadSession {
   std::uint32_t qp_num() const { return qp_num_; }
   /// Whether a path can lead anywhere from here. Errors: usage, environment.
   Or<void> check(const mad::PathText& to) const;
-  /// The way to what a text names, with the options' retries, times and keys; one that is `spelt_out` keeps its own.
-  mad::Task<mad::Reply<mad::Path>> resolve(const mad::PathText& to, bool spelt_out) const;
+  /// The way to what a text names, with the options' retries, times and keys; one that is spelt out keeps its own.
+  mad::Task<mad::Reply<mad::Path>> resolve(const mad::PathText& to) const;
   /// Where there are no LIDs a GID is the address, and nobody has to be asked for it.
   mad::PathText as_sent(mad::PathText to) const;
   /// Retries, times and keys as the options have them.

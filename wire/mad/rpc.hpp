@@ -63,6 +63,11 @@ constexpr bool is_answer(std::uint8_t method) {
   return (method & PARLEY_IB_MAD_RESPONSE) != 0 || method == static_cast<std::uint8_t>(Method::trap_repress);
 }
 
+/// Whether a method asks for several records, or data of any length, whose answer comes by RMPP.
+constexpr bool gives_table(Method method) {
+  return method == Method::get_table || method == Method::get_trace_table || method == Method::get_multi;
+}
+
 /// IBA §13.4.5, §14.2.5, §15.2.5: of a request, or of a trap, report or send.
 constexpr bool is_legal(StructureId structure, MgmtClass mgmt_class, Method method) {
   for (const LegalRow& row : legal_rows)
