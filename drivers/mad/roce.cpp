@@ -38,21 +38,16 @@ class Sockets final : public RoceTransport {
     return {};
   }
 
-  const mad::TransportFacts& facts() const override { return inner_->facts(); }
-  const mad::LocalPort& local() const override { return inner_->local(); }
-  Result<bool> send(const mad::Address& to, ConstBytes mad) override { return inner_->send(to, mad); }
-  Result<std::optional<Received>> receive() override {
-    auto came = inner_->receive();
-    if (!came || *came) return came;
-    loop_->run_once({});  // what was sent leaves, what the sockets have comes
-    return inner_->receive();
-  }
-  bool poll_changed() override { return false; }
-  int fd() const override { return loop_->fd(); }
-  bool wants_to_send() const override { return false; }  // the descriptor tells of room, too
+  int fd() const override { return loop_->fd(); }  // which tells of room to send, too
   std::uint32_t qp_num() const override { return qp_num_; }
 
  private:
+  mad::Transport& inner() const override { return *inner_; }
+  Result<void> drive() override {
+    loop_->run_once({});
+    return {};
+  }
+
   neg::RoceNic nic_;
   std::unique_ptr<asio_driver::PacketLoop> loop_;
   std::unique_ptr<mad::Transport> inner_;
@@ -60,6 +55,13 @@ class Sockets final : public RoceTransport {
 };
 
 }  // namespace
+
+Result<std::optional<mad::Transport::Received>> RoceTransport::receive() {
+  auto came = inner().receive();
+  if (!came || *came) return came;
+  if (const auto driven = drive(); !driven) return tl::unexpected(driven.error());
+  return inner().receive();
+}
 
 OrText<std::unique_ptr<RoceTransport>> RoceTransport::open(const RoceOptions& options) {
   const std::uint64_t seed = std::random_device{}() | std::uint64_t{1};

@@ -19,8 +19,19 @@ class RoceTransport : public mad::Transport {
  public:
   /// Errors: a sentence; among others that somebody has port 4791 of the address.
   static OrText<std::unique_ptr<RoceTransport>> open(const RoceOptions& options);
+  const mad::TransportFacts& facts() const final { return inner().facts(); }
+  const mad::LocalPort& local() const final { return inner().local(); }
+  Result<bool> send(const mad::Address& to, ConstBytes mad) final { return inner().send(to, mad); }
+  Result<std::optional<Received>> receive() final;
+  bool poll_changed() final { return false; }
+  bool wants_to_send() const final { return false; }
   /// 1, or the UD queue pair's number.
   virtual std::uint32_t qp_num() const = 0;
+
+ private:
+  virtual mad::Transport& inner() const = 0;
+  /// What was sent leaves, and what has come is there for inner(). Errors: the device is gone.
+  virtual Result<void> drive() = 0;
 };
 
 struct VerbsOptions {

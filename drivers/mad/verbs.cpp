@@ -50,24 +50,19 @@ class Verbs final : public RoceTransport {
     return {};
   }
 
-  const mad::TransportFacts& facts() const override { return inner_->facts(); }
-  const mad::LocalPort& local() const override { return inner_->local(); }
-  Result<bool> send(const mad::Address& to, ConstBytes mad) override { return inner_->send(to, mad); }
-  Result<std::optional<Received>> receive() override {
-    auto came = inner_->receive();
-    if (!came || *came) return came;
+  int fd() const override { return nic_->completion_fd(); }
+  std::uint32_t qp_num() const override { return inner_->qp_num(); }
+
+ private:
+  mad::Transport& inner() const override { return *inner_; }
+  Result<void> drive() override {
     if (nic_->gone()) return fail(Errc::peer_closed, "the device is gone");
     nic_->collect();
     nic_->arm();
     static_cast<void>(nic_->take_broken());  // completions say as much
-    return inner_->receive();
+    return {};
   }
-  bool poll_changed() override { return false; }
-  int fd() const override { return nic_->completion_fd(); }
-  bool wants_to_send() const override { return false; }
-  std::uint32_t qp_num() const override { return inner_->qp_num(); }
 
- private:
   std::shared_ptr<verbs::NicDevice> nic_;
   verbs::Resolver resolver_;
   std::unique_ptr<UdTransport> inner_;
