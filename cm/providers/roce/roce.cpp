@@ -260,9 +260,8 @@ Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
   const auto least = [](std::uint32_t own, std::uint32_t offer, std::uint32_t most) {
     return static_cast<std::uint16_t>(std::min({own, offer, most}));
   };
-  if (!c.unreliable())
-    c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr.max_qp_rd_atom),
-                least(options.ord.value_or(c.depths.ord), c.offered.ord, attr.max_qp_init_rd_atom)};
+  c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr.max_qp_rd_atom),
+              least(options.ord.value_or(c.depths.ord), c.offered.ord, attr.max_qp_init_rd_atom)};
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.accept = true;
   enter(c, Phase::decided);

@@ -210,8 +210,10 @@ std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::R
   auto made = connection_at(l, event.id, event.from, local, peer);
   Connection& c = *made;
   // What the peer may have outstanding is what this side answers, and the other way round (IBA §12.7.29, §12.7.30).
-  c.offered = {req.initiator_depth, req.responder_resources};
-  if (!c.unreliable()) c.depths = l.depths;
+  if (!c.unreliable()) {
+    c.offered = {req.initiator_depth, req.responder_resources};
+    c.depths = l.depths;
+  }
   c.remote_psn = req.starting_psn;
   c.remote_qpn = req.local_qpn;
   c.remote_ca_guid = req.local_ca_guid;
