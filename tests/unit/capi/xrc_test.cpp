@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/unit/drivers/broker_thread.hpp"
+#include "tests/unit/drivers/quiet_fork.hpp"
 
 namespace parley {
 namespace {
@@ -234,7 +235,7 @@ TEST_F(XrcInC, SharedReceiveQueuesKeepADomainOpen) {
 TEST_F(XrcInC, Row25AForkedChildIsNoMember) {
   parley_xrcd* one = open();
   const Name t = create(one);
-  const pid_t child = ::fork();
+  const pid_t child = quiet_fork();
   if (child == 0) {
     parley_xrc_tgt tgt = PARLEY_XRC_TGT_INIT;
     const bool refused = parley_xrc_query(one, t.qpn, t.generation, &tgt) == -PARLEY_E_XRC_NOT_MEMBER &&

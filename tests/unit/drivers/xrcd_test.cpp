@@ -12,6 +12,7 @@
 
 #include "parley/xrc_domain.hpp"
 #include "tests/unit/drivers/broker_thread.hpp"
+#include "tests/unit/drivers/quiet_fork.hpp"
 
 namespace parley::xrc::xrcd_test {
 namespace {
@@ -124,7 +125,7 @@ TEST_P(Either, ItsDescriptorIsReadableWhileSomethingIsToBeTaken) {
     EXPECT_EQ(event->kind, kind);
   }
   EXPECT_EQ(*two->fd(), *fd);
-  const pid_t child = ::fork();
+  const pid_t child = quiet_fork();
   if (child == 0) ::_exit(two->fd().error() == make_error_code(Refusal::not_member) ? 0 : 1);
   int status = -1;
   ::waitpid(child, &status, 0);
@@ -136,7 +137,7 @@ TEST_P(Either, AForkedChildIsNoMemberAndHarmsNobody) {
   ASSERT_TRUE(domain);
   auto qp = domain->create();
   ASSERT_TRUE(qp);
-  const pid_t child = ::fork();
+  const pid_t child = quiet_fork();
   if (child == 0) {
     const bool refused = domain->create().error() == make_error_code(Refusal::not_member) &&
                          qp->release().error() == make_error_code(Refusal::not_member);
@@ -196,7 +197,7 @@ TEST_F(Xrcd, TheDescriptorComesToRestWithTheNextBroker) {
   const auto fd = domain->fd();
   ASSERT_TRUE(fd && !*domain->wait_event({}));
   stop();
-  const pid_t child = ::fork();
+  const pid_t child = quiet_fork();
   if (child == 0) {
     ::pause();
     ::_exit(0);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,12 +13,14 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 #include "base/rng.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/xrcshm/shared_link.hpp"
 #include "tests/unit/drivers/broker_thread.hpp"
+#include "tests/unit/drivers/quiet_fork.hpp"
 #include "tests/unit/xrc/registry_kit.hpp"
 
 namespace parley::xrc::xrcshm_test {
@@ -29,7 +32,8 @@ using kit::refusal_of;
 /// What children count, for their parent to see.
 struct Tally {
   std::atomic<std::uint64_t> registered{0}, wrong{0}, started{0};
-  std::atomic<std::uint32_t> stop{0};
+  std::atomic<std::uint32_t> go{0}, stop{0};
+  TgtId qp;  // written before `go`
 };
 
 class XrcShm : public testing::Test {
@@ -39,6 +43,10 @@ class XrcShm : public testing::Test {
     tally_ = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Tally;
   }
   ~XrcShm() override {
+    for (const pid_t left : std::set(children_)) {  // of a test that failed
+      ::kill(left, SIGKILL);
+      end_of(left);
+    }
     segment_.reset();
     ::munmap(tally_, 4096);
   }
@@ -66,17 +74,19 @@ class XrcShm : public testing::Test {
   }
   /// A process that does that; its exit status is 0 if it returns true.
   template <class Work>
-  static pid_t child(Work work) {
-    const pid_t pid = ::fork();
-    if (pid != 0) return pid;
+  pid_t child(Work work) {
+    const pid_t pid = quiet_fork();
+    if (pid != 0) return *children_.insert(pid).first;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const rlimit no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
     for (const int signal : {SIGILL, SIGTRAP}) std::signal(signal, [](int) { ::kill(::getpid(), SIGKILL); });
     ::_exit(work() ? 0 : 1);
   }
-  static int end_of(pid_t pid) {
+  int end_of(pid_t pid) {
     int status = -1;
     ::waitpid(pid, &status, 0);
+    children_.erase(pid);
     return status;
   }
   /// By the trap of Arena::point(), which is SIGKILL's where the signal can be handled.
@@ -101,6 +111,7 @@ class XrcShm : public testing::Test {
   DomainOptions options_;
   std::shared_ptr<Segment> segment_;
   Tally* tally_;
+  std::set<pid_t> children_;  // that have not ended yet
 };
 
 /// The parent is a member without a thread that would be hit in its child's place.
@@ -195,19 +206,16 @@ TEST_F(XrcShm, KilledWhileOpening) {
 TEST_F(XrcShm, SixtyFourProcessesStormOne) {
   const char* const longer = std::getenv("PARLEY_XRC_STORM");
   const auto lasts = std::chrono::milliseconds(longer != nullptr ? std::atoi(longer) * 1000 : 300);
-  auto domain = open();
-  auto qp = domain->create();
-  ASSERT_TRUE(qp) << refusal_of(qp);
-  const std::uint64_t before = counters().registered;
   std::vector<pid_t> storm;
   for (int i = 0; i < 64; ++i)
     storm.push_back(child([&, i] {
+      while (tally_->go == 0) std::this_thread::sleep_for(1ms);  // all are forked from a process without threads
       auto mine = open();
       if (!mine) return false;
       Rng rng(static_cast<std::uint64_t>(i));
       ++tally_->started;
       while (tally_->stop == 0) {
-        auto got = mine->attach(qp->id());
+        auto got = mine->attach(tally_->qp);
         if (!got)
           ++tally_->wrong;
         else
@@ -217,6 +225,12 @@ TEST_F(XrcShm, SixtyFourProcessesStormOne) {
       }
       return true;
     }));
+  auto domain = open();
+  auto qp = domain->create();
+  ASSERT_TRUE(qp) << refusal_of(qp);
+  const std::uint64_t before = counters().registered;
+  tally_->qp = qp->id();
+  tally_->go = 1;
   ASSERT_TRUE(until([&] { return tally_->started == 64; }));
   std::this_thread::sleep_for(lasts);
   tally_->stop = 1;
