@@ -11,6 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "base/after.hpp"
+#include "drivers/clock.hpp"
 #endif
 
 namespace parley::pcap_driver {
@@ -126,11 +129,6 @@ OrLive<std::unique_ptr<LiveCapture>> LiveCapture::open(const LiveOptions& option
 
 OrLive<std::size_t> LiveCapture::read(Duration wait, const std::function<void(const LivePacket&)>& on_packet) {
   pcap_t* const p = handle_->pcap;
-  pollfd ready{::pcap_get_selectable_fd(p), POLLIN, 0};
-  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  // Some kinds of interface have nothing to wait on: poll() passes over -1, and the time is what ends the wait.
-  if (::poll(&ready, 1, static_cast<int>(std::clamp<std::int64_t>(milliseconds, 0, 60'000))) < 0 && errno != EINTR)
-    return system_error(fmt::format("cannot wait for packets: {}", std::strerror(errno)));
   struct Call {
     const std::function<void(const LivePacket&)>* on_packet;
     std::int64_t fraction;
@@ -144,9 +142,19 @@ OrLive<std::size_t> LiveCapture::read(Duration wait, const std::function<void(co
     packet.octets = ConstBytes(octets, header->caplen);
     (*c->on_packet)(packet);
   };
-  const int n = ::pcap_dispatch(p, batch_max, give, reinterpret_cast<u_char*>(&call));
-  if (n < 0) return system_error(::pcap_geterr(p));
-  return static_cast<std::size_t>(n);
+  const Instant end = after(clock_now(), wait);
+  while (true) {
+    pollfd ready{::pcap_get_selectable_fd(p), POLLIN, 0};
+    const Duration left = std::clamp<Duration>(end - clock_now(), Duration{}, std::chrono::minutes(1));
+    // Some kinds of interface have nothing to wait on: poll() passes over -1, and the time is what ends the wait.
+    const int woken = ::poll(&ready, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+    if (woken < 0 && errno != EINTR)
+      return system_error(fmt::format("cannot wait for packets: {}", std::strerror(errno)));
+    const int n = ::pcap_dispatch(p, batch_max, give, reinterpret_cast<u_char*>(&call));
+    if (n < 0) return system_error(::pcap_geterr(p));
+    // What came before the filter was set wakes as well, and is not given.
+    if (n > 0 || woken <= 0 || left <= Duration{}) return static_cast<std::size_t>(n);
+  }
 }
 
 LiveDrops LiveCapture::drops() {

@@ -14,6 +14,7 @@
 #include "drivers/mad/run.hpp"
 #include "drivers/mad/ud.hpp"
 #include "mad/serve.hpp"
+#include "tests/unit/drivers/own_address.hpp"
 #include "wire/mad/gs.hpp"
 
 namespace parley::mad_driver {
@@ -332,8 +333,8 @@ class Server {
 };
 
 TEST(MadOverRoce, SpeaksBetweenTwoProcessesOverUdp) {
-  const Address far = Address::v4(127, 0, 78, 2, 0);
-  auto client = RoceTransport::open({.local = Address::v4(127, 0, 78, 1, 0)});
+  const Address far = own_address(7, 0);
+  auto client = RoceTransport::open({.local = own_address(6, 0)});
   ASSERT_TRUE(client.has_value()) << client.error();
   const Server server(far);
   const std::uint32_t number = server.number();

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include <fmt/format.h>
 
 #include "parley/neg_session.hpp"
 
@@ -108,7 +111,7 @@ TEST(SharedObjectPlugin, WhatItThrowsEndsItsSessionAlone) {
 }
 
 TEST(SharedObjectPlugin, APipeIsNotWaitedFor) {
-  const std::string pipe = testing::TempDir() + "parley_pipe.so";
+  const std::string pipe = testing::TempDir() + fmt::format("parley_pipe_{}.so", ::getpid());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(load_plugin(pipe).error().text, pipe + ": it is no regular file");
   std::filesystem::remove(pipe);
@@ -131,7 +134,7 @@ TEST(SharedObjectPlugin, WhatIsNoneIsRefusedWithItsReason) {
   EXPECT_EQ(text(file_of("many_parameters")), ": its variant 0 has 18446744073709551615 parameters; at most 256");
   EXPECT_EQ(text(file_of("null_parameters")), ": its variant 0 has 2 parameters at NULL");
   EXPECT_NE(text("/nonexistent/plugin.so").find("No such file"), std::string::npos);
-  const std::string garbage = testing::TempDir() + "parley_garbage.so";
+  const std::string garbage = testing::TempDir() + fmt::format("parley_garbage_{}.so", ::getpid());
   std::ofstream(garbage) << "this is no ELF file";
   EXPECT_NE(text(garbage).find("file too short"), std::string::npos) << text(garbage);
   std::filesystem::remove(garbage);

@@ -12,6 +12,7 @@
 #include "base/gid.hpp"
 #include "drivers/clock.hpp"
 #include "parley/roce_host.hpp"
+#include "tests/unit/drivers/own_address.hpp"
 #include "tests/unit/printing.hpp"
 #include "tests/unit/verbs_kit.hpp"
 #include "wire/ib/sealer.hpp"
@@ -22,12 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint16_t port = 7174;
-// Of this process alone, so that tests can run beside each other; `n` is 1 to 7.
-Address own_address(unsigned n) {
-  const auto pid = static_cast<std::uint32_t>(::getpid());
-  return Address::v4(127, static_cast<std::uint8_t>(n << 4 | (pid >> 16 & 0xF)), static_cast<std::uint8_t>(pid >> 8),
-                     static_cast<std::uint8_t>(pid), port);
-}
+Address own_address(unsigned n) { return parley::own_address(n, port); }
 
 /// Two hosts on one thread, until something comes true; bounded by ten seconds of a busy machine.
 struct Two {
