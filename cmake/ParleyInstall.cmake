@@ -2,7 +2,7 @@
 # What `cmake --install` puts where, in four components:
 #   lib        libparley.so.1, for C programs
 #   dev        headers, libparley.a and the link to libparley.so, the CMake package, parley.pc, parley-c.pc, manual pages
-#   tools      the command, its scenarios, manual pages and completions
+#   tools      the command, its scenarios, manual pages and completions, and what InfiniBand's programs are preloaded with
 #   wireshark  the plugin
 #   python     the bridge to plug-ins in Python
 # docs/install.md is the users' side of it.
@@ -173,5 +173,9 @@ function(parley_install)
   if(TARGET parley_python)
     install(TARGETS parley_python LIBRARY DESTINATION lib/parley COMPONENT python)
     add_dependencies(parley_installed parley_python)
+  endif()
+  if(TARGET parley_umad)
+    install(TARGETS parley_umad LIBRARY DESTINATION lib/parley COMPONENT tools)
+    add_dependencies(parley_installed parley_umad)
   endif()
 endfunction()

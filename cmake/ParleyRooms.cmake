@@ -218,7 +218,7 @@ function(parley_umad_preload)
   target_compile_options(parley_umad PRIVATE -fno-delete-null-pointer-checks)
   target_link_options(parley_umad PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL)
   set_target_properties(parley_umad PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
 endfunction()
 
 # Transports of management datagrams: ibsim's sockets, the RoCE engine, queue pairs of any device, and with libibumad the machine's

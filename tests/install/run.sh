@@ -50,6 +50,12 @@ scenarios_are_installed() {
 
 schemas_are_installed() { diff -r "$source_dir/docs/schema" "$prefix/share/parley/schema"; }
 
+# The subnet that is served names the library beside the command.
+fabric_names_its_preload() {
+  timeout -s INT 1 "$prefix/bin/parley" fabric --name "install$$" --fat-tree 2,4,2,2 | tee "$work/fabric"
+  grep -qxF "programs take part with LD_PRELOAD=$prefix/lib/parley/libparley_umad.so" "$work/fabric"
+}
+
 # A page for the command and for each of its subcommands, and nothing in them that man complains of.
 manuals_read_well() {
   local command page subcommands
@@ -236,6 +242,7 @@ check "each compiles alone" headers_compile
 check "the command runs" program_runs
 check "it has its scenarios" scenarios_are_installed
 check "it has the schemas of its JSON" schemas_are_installed
+check "a served subnet names its preload library" fabric_names_its_preload
 check "its manual pages are there and read well" manuals_read_well
 check "its completions are there" completions_are_the_programs
 check "the examples build with CMake and run" examples_by_cmake

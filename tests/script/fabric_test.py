@@ -17,7 +17,7 @@ import time
 import cli
 
 IBSIM_PRELOAD = (glob.glob("/usr/lib/*/umad2sim/libumad2sim.so") + [""])[0]
-OWN_PRELOAD = os.path.join(os.path.dirname(cli.PARLEY), "..", "lib", "libparley_umad.so")
+OWN_PRELOAD = os.path.join(os.path.dirname(cli.PARLEY), "..", "lib", "parley", "libparley_umad.so")
 FT16, FT648 = "2,8,4,4", "2,36,36,18"
 # With PARLEY_FABRIC_LARGE=1 the graphs of 1,944 and 11,664 hosts too: 10 s of processor time.
 SHAPES = [(FT16, 64), (FT648, 2592)] + ([("3,36,6,18,6", 11664), ("3,36,36,18", 69984)] if os.environ.get("PARLEY_FABRIC_LARGE") else [])

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley fabric`: a simulated InfiniBand subnet for the programs of this machine.
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "tools/fabric/server.hpp"
 #include "tools/fabric/tell.hpp"
 #include "tools/fabric/topology.hpp"
+#include "tools/own_program.hpp"
 #include "tools/rping/session.hpp"
 
 namespace parley::tools {
@@ -108,6 +110,28 @@ void tell_end(const Subnet& subnet, const FabricServer& server, Output& out) {
               {"m_key_violations", of.m_key_violations}});
 }
 
+/// lib/parley/libparley_umad.so beside the program's directory, built or installed; empty: it is not there.
+std::string own_preload() {
+  const std::filesystem::path path = own_program().parent_path().parent_path() / "lib" / "parley" / "libparley_umad.so";
+  std::error_code none;
+  return std::filesystem::is_regular_file(path, none) ? path.string() : std::string();
+}
+
+void tell_serving(const Subnet& subnet, const std::string& name, std::size_t nodes, Output& out) {
+  std::size_t ends = 0;
+  for (std::uint32_t i = 0; i < subnet.state().ports(); ++i)
+    ends += subnet.state().port(i).peer != sim::subnet::nowhere ? 1 : 0;
+  const std::string preload = own_preload();
+  out.text(fmt::format("serving {} and {} as '{}'", counted(nodes, "node"), counted(ends / 2, "link"),
+                       printable(name, false)));
+  if (!preload.empty()) out.text(fmt::format("programs take part with LD_PRELOAD={}", printable(preload, false)));
+  out.object({{"event", "serving"},
+              {"name", name},
+              {"nodes", nodes},
+              {"links", ends / 2},
+              {"preload", preload.empty() ? Json() : Json(preload)}});
+}
+
 int serve(const FabricArgs& args, sim::subnet::Plan plan, Output& out) {
   const StopSignals stop;
   const std::size_t nodes = plan.nodes.size();
@@ -118,12 +142,7 @@ int serve(const FabricArgs& args, sim::subnet::Plan plan, Output& out) {
   for (const std::string& fault : args.faults)
     if (const auto added = subnet.add_fault(clock_now(), fault); !added)
       return out.error(Exit::usage, fmt::format("--fault '{}': {}", printable(fault, false), added.error()));
-  std::size_t links = 0;
-  for (std::uint32_t i = 0; i < subnet.state().ports(); ++i)
-    links += subnet.state().port(i).peer != sim::subnet::nowhere ? 1 : 0;
-  out.text(fmt::format("serving {} and {} as '{}'", counted(nodes, "node"), counted(links / 2, "link"),
-                       printable(name, false)));
-  out.object({{"event", "serving"}, {"name", name}, {"nodes", nodes}, {"links", links / 2}});
+  tell_serving(subnet, name, nodes, out);
   while (!stop.requested()) (*server)->turn(std::chrono::milliseconds(200));
   tell_faults(subnet, out);
   const bool good = !args.check_routes || tell_routes(subnet, out);
