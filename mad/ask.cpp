@@ -30,7 +30,10 @@ Path PathDefaults::apply(Path path) const {
 
 Task<Reply<Path>> resolve_text(Port& port, PathText to, PathDefaults defaults) {
   Path path = to.path;
-  if (to.gid) {
+  if (to.gid && !port.facts().lids) {  // RoCE's GIDs are addresses
+    path.address.lid = 0;
+    if (!path.address.grh) path.address.grh = Grh{.gid = *to.gid};
+  } else if (to.gid) {
     Reply<Path> found = co_await resolve_path(port, defaults.apply(port.sa_path()), {.gid = to.gid, .lid = {}});
     if (!found) co_return tl::unexpected(std::move(found.error()));
     path = to.spelt_out ? completed(path, *found) : std::move(*found);

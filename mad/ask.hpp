@@ -23,7 +23,7 @@ struct Ask {
   PathDefaults defaults;
 };
 
-/// The way to what a text names. Errors: of subnet administration, if it has to be asked.
+/// The way to what a text names. Errors: of subnet administration, if it has to be asked: of GIDs, where there are LIDs.
 Task<Reply<Path>> resolve_text(Port& port, PathText to, PathDefaults defaults);
 
 /// Resolves the path, sends the request and gives the answer as octets. `what` outlives the task. Errors: of either.

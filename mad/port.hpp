@@ -160,6 +160,7 @@ class Port {
   detail::Sleep sleep(Duration duration) { return executor_.sleep(duration); }
   Executor& executor() { return executor_; }
 
+  const TransportFacts& facts() const { return transactor_.facts(); }
   const LocalPort& local() const { return local_; }
   const Path& sa_path() const { return sa_path_; }
   const Counters& counters() const { return transactor_.counters(); }

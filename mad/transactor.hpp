@@ -63,6 +63,7 @@ class Transactor {
   static constexpr Id none = ~Id{0};
 
   Transactor(const TransportFacts& facts, const PortOptions& options);
+  const TransportFacts& facts() const { return facts_; }
   ~Transactor();
   Transactor(const Transactor&) = delete;
   Transactor& operator=(const Transactor&) = delete;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/mad/where.hpp"
 
+#include <charconv>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
+#include "drivers/mad/roce.hpp"
 #include "drivers/mad/umad.hpp"
 #include "mad/words.hpp"
+#include "parley/host.hpp"
 
 namespace parley::mad_driver {
 
@@ -52,13 +55,48 @@ OrText<Opened> open_device(const Parts& parts) {
   return Opened{std::move(*opened), fmt::format("umad{}{}", parts.all.empty() ? "" : " ", parts.all)};
 }
 
+OrText<Opened> open_roce(const Parts& parts) {
+  auto local = parley::Address::parse(parts.name);  // brackets too; then names
+  if (!local)
+    if (const auto named = Host::resolve(std::string(parts.name), 0); named && !named->empty()) local = named->front();
+  if (!local) return tl::unexpected(fmt::format("cannot resolve {}: no such host or address", mad::quoted(parts.name)));
+  auto opened = RoceTransport::open({.local = *local, .queue_pair = parts.rest.has_value()});
+  if (!opened) return tl::unexpected(fmt::format("roce:{}: {}", parts.name, opened.error()));
+  const std::uint32_t number = (*opened)->qp_num();
+  return Opened{std::move(*opened), fmt::format("RoCE at {}", parts.name), number};
+}
+
+std::optional<std::uint8_t> gid_index_in(std::string_view text) {
+  std::uint8_t index = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(index) : std::nullopt;
+}
+
+OrText<Opened> open_queue_pair(const Parts& parts) {
+  VerbsOptions options;
+  options.device = parts.name;
+  if (parts.rest) options.gid_index = gid_index_in(*parts.rest);
+  auto opened = open_verbs(options);
+  if (!opened) return tl::unexpected(opened.error());
+  const std::uint32_t number = (*opened)->qp_num();
+  return Opened{std::move(*opened), fmt::format("verbs{}{}", parts.all.empty() ? "" : " ", parts.all), number};
+}
+
 }  // namespace
 
 std::string check_where(std::string_view where) {
   if (where.empty()) return {};
   const Parts parts = parts_of(where);
-  if (parts.kind != "ibsim" && parts.kind != "umad")
-    return fmt::format("{} is neither ibsim[:NAME[/NODE]] nor umad[:DEVICE[/PORT]]", mad::quoted(where));
+  if (parts.kind != "ibsim" && parts.kind != "umad" && parts.kind != "roce" && parts.kind != "verbs")
+    return fmt::format(
+        "{} is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]], roce:ADDRESS[/qp] and verbs[:DEVICE[/GID]]",
+        mad::quoted(where));
+  if (parts.kind == "roce" && parts.name.empty())
+    return fmt::format("{} names no address: roce:ADDRESS[/qp]", mad::quoted(where));
+  if (parts.kind == "roce" && parts.rest && *parts.rest != "qp")
+    return fmt::format("{} is not qp: roce:ADDRESS[/qp]", mad::quoted(*parts.rest));
+  if (parts.kind == "verbs" && parts.rest && !gid_index_in(*parts.rest))
+    return fmt::format("{} is no index of a GID: verbs:rxe0/1", mad::quoted(*parts.rest));
   if (parts.kind == "umad" && parts.rest && !mad::port_in(*parts.rest))
     return fmt::format("{} is no port of a device: umad:mlx5_0/1", mad::quoted(*parts.rest));
   return {};
@@ -69,6 +107,8 @@ OrText<Opened> open_where(std::string_view where) {
   const Parts parts = parts_of(where);
   if (parts.kind == "ibsim") return open_ibsim(parts);
   if (parts.kind == "umad") return open_device(parts);
+  if (parts.kind == "roce") return open_roce(parts);
+  if (parts.kind == "verbs") return open_queue_pair(parts);
   if (is_set("IBSIM_SOCKNAME") || is_set("SIM_HOST")) return open_ibsim({});
   if (!umad_ports().empty()) return open_device({});
   return tl::unexpected(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Transports by the names that users give them: "ibsim", "ibsim:NAME/NODE", "umad", "umad:DEVICE/PORT".
+// Transports by the names that users give them: "ibsim", "ibsim:NAME/NODE", "umad", "umad:DEVICE/PORT", "roce:ADDRESS", "roce:ADDRESS/qp",
+// "verbs", "verbs:DEVICE/GID".
 #pragma once
 #include "drivers/mad/ibsim.hpp"
 
@@ -7,7 +8,8 @@ namespace parley::mad_driver {
 
 struct Opened {
   std::unique_ptr<mad::Transport> transport;
-  std::string name;  ///< for sentences: "ibsim 'sim'"
+  std::string name;          ///< for sentences: "ibsim 'sim'"
+  std::uint32_t qp_num = 1;  ///< at which it receives, beside QP0 where there is one
 };
 
 /// What is wrong with the text, or nothing. An empty one is right.

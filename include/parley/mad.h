@@ -44,11 +44,13 @@ struct parley_mad_opts {
  *
  * `where` is "ibsim:NAME/NODE", a node of a subnet that ibsim or `parley fabric` simulates (NAME or /NODE may be left out:
  * $IBSIM_SOCKNAME or "sim", $SIM_HOST or the first one), or "umad:DEVICE/PORT", a device of this machine (either may be left out: the
- * first one that is active). Null: a simulated one if these variables are set, else a device. This call blocks, a simulator's
+ * first one that is active), "roce:ADDRESS", QP1 of Parley's RoCE engine at an address of this machine over UDP port 4791, or with
+ * "/qp" behind it a UD queue pair there, or "verbs:DEVICE/GID", a UD queue pair of a RoCE device at the GID of that index (either may be
+ * left out: the best GID). Null: a simulated one if these variables are set, else a device. This call blocks, a simulator's
  * patience of some seconds at most. `opts` may be null.
  *
- * Errors: PARLEY_E_INVALID_ARGUMENT, PARLEY_E_UNREACHABLE (no such simulator, node, device or port, no permission, or built without
- * libibumad: the sentence says which), PARLEY_E_NO_SPACE (256 are open), PARLEY_E_NO_MEMORY. */
+ * Errors: PARLEY_E_INVALID_ARGUMENT, PARLEY_E_UNREACHABLE (no such simulator, node, device, port or address, no permission, or
+ * built without libibumad or libibverbs: the sentence says which), PARLEY_E_NO_SPACE (256 are open), PARLEY_E_NO_MEMORY. */
 PARLEY_API int parley_mad_open(parley_mad** out, const char* where, const struct parley_mad_opts* opts);
 
 /** Closes a port; requests under way end, and their answers are not told.

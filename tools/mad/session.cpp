@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/mad/session.hpp"
 
-#include <charconv>
 #include <random>
 
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
-#include "drivers/mad/roce.hpp"
 #include "drivers/mad/where.hpp"
 #include "tools/fabric/topology.hpp"
 
@@ -15,11 +13,8 @@ namespace parley::tools {
 
 namespace {
 
-struct Opened {
-  std::unique_ptr<mad::Transport> transport;
-  std::string name;
+struct Opened : mad_driver::Opened {
   std::unique_ptr<sim::subnet::VirtualSubnet> net = {};  // the transport's, if it is simulated
-  std::uint32_t qp_num = 1;
 };
 
 Or<Opened> open_simulation(const MadOptions& options) {
@@ -32,44 +27,7 @@ Or<Opened> open_simulation(const MadOptions& options) {
   for (const std::string& fault : options.sim.faults)
     if (const auto added = net->subnet().add_fault(net->now(), fault); !added)
       return complain(Exit::usage, fmt::format("--sim-fault '{}': {}", printable(fault, false), added.error()));
-  return Opened{std::move(*transport), "the simulated subnet", std::move(net)};
-}
-
-/// "192.0.2.1", "192.0.2.1/qp".
-Or<Opened> open_roce(std::string_view where) {
-  constexpr std::string_view queue_pair = "/qp";
-  mad_driver::RoceOptions options{.local = {}, .queue_pair = where.ends_with(queue_pair)};
-  if (options.queue_pair) where.remove_suffix(queue_pair.size());
-  const auto local = parse_address(where, 0);
-  if (!local) return tl::unexpected(local.error());
-  options.local = *local;
-  auto opened = mad_driver::RoceTransport::open(options);
-  if (!opened) return complain(Exit::environment, fmt::format("roce:{}: {}", where, opened.error()));
-  Opened out{.transport = nullptr, .name = fmt::format("RoCE at {}", where)};
-  out.qp_num = (*opened)->qp_num();
-  out.transport = std::move(*opened);
-  return out;
-}
-
-/// "rxe0", "rxe0/1".
-Or<Opened> open_queue_pair(std::string_view where) {
-  mad_driver::VerbsOptions options;
-  const std::size_t slash = where.find('/');
-  options.device = where.substr(0, slash);
-  if (slash != std::string_view::npos) {
-    const std::string_view text = where.substr(slash + 1);
-    std::uint8_t index = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-    if (error != std::errc() || end != text.data() + text.size())
-      return complain(Exit::usage, fmt::format("'{}' is no index of a GID: verbs:rxe0/1", text));
-    options.gid_index = index;
-  }
-  auto opened = mad_driver::open_verbs(options);
-  if (!opened) return complain(Exit::environment, opened.error());
-  Opened out{.transport = nullptr, .name = fmt::format("verbs{}{}", where.empty() ? "" : " ", where)};
-  out.qp_num = (*opened)->qp_num();
-  out.transport = std::move(*opened);
-  return out;
+  return Opened{{std::move(*transport), "the simulated subnet"}, std::move(net)};
 }
 
 Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) {
@@ -77,25 +35,10 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
   std::string wanted = options.transport;
   if (wanted.empty() && path != nullptr && !path->device.empty())
     wanted = fmt::format("umad:{}{}", path->device, path->port != 0 ? fmt::format("/{}", path->port) : std::string());
-  const std::size_t colon = wanted.find(':');
-  const std::string kind = wanted.substr(0, colon),
-                    where = colon != std::string::npos ? wanted.substr(colon + 1) : std::string();
-  if (kind == "roce") return open_roce(where);
-  if (kind == "verbs") return open_queue_pair(where);
   auto opened = mad_driver::open_where(wanted);
   if (!opened)
     return complain(Exit::environment, fmt::format("{}{}", opened.error(), wanted.empty() ? "; see --transport" : ""));
-  return Opened{std::move(opened->transport), std::move(opened->name)};
-}
-
-std::string check_transport(const std::string& text) {
-  const std::string kind = text.substr(0, text.find(':'));
-  if (kind == "ibsim" || kind == "umad") return mad_driver::check_where(text);
-  if (kind == "roce" && text.size() < kind.size() + 2) return "'" + text + "' names no address: roce:ADDRESS[/qp]";
-  return kind == "roce" || kind == "verbs"
-             ? std::string()
-             : "'" + text +
-                   "' is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]], roce:ADDRESS[/qp] and verbs[:DEVICE[/GID]]";
+  return Opened{std::move(*opened)};
 }
 
 /// The last three say nothing without the first.
@@ -131,7 +74,7 @@ void add_mad_options(Command sub, MadOptions& options) {
                  "address, as QP1 or a UD queue pair; verbs[:DEVICE[/GID]]: a UD queue pair of a RoCE device, at the "
                  "GID of that index. Without it, ibsim if these are set, else umad")
           .type("TRANSPORT")
-          .check(check_transport);
+          .check([](const std::string& text) { return mad_driver::check_where(text); });
   add_sim_options(sub, options, transport);
   add_duration(sub, "--timeout", options.timeout, "Wait for the first answer; each retry waits twice as long");
   sub.option("--retries", options.retries, "Times that a request is sent again").range(0U, 255U).shows_default();
@@ -175,16 +118,8 @@ mad::PathDefaults MadSession::defaults() const {
           .sm_key = options_.sm_key};
 }
 
-mad::PathText MadSession::as_sent(mad::PathText to) const {
-  if (!to.gid || has_lids()) return to;
-  to.path.address.lid = 0;  // RoCE's GIDs are addresses
-  if (!to.path.address.grh) to.path.address.grh = mad::Grh{.gid = *to.gid};
-  to.gid.reset();
-  return to;
-}
-
 mad::Task<mad::Reply<mad::Path>> MadSession::resolve(const mad::PathText& to) const {
-  return mad::resolve_text(*port_, as_sent(to), defaults());
+  return mad::resolve_text(*port_, to, defaults());
 }
 
 Or<void> MadSession::check(const mad::PathText& to) const {

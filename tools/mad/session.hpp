@@ -50,8 +50,6 @@ class MadSession {
   Or<void> check(const mad::PathText& to) const;
   /// The way to what a text names, with the options' retries, times and keys; one that is spelt out keeps its own.
   mad::Task<mad::Reply<mad::Path>> resolve(const mad::PathText& to) const;
-  /// Where there are no LIDs a GID is the address, and nobody has to be asked for it.
-  mad::PathText as_sent(mad::PathText to) const;
   /// Retries, times and keys as the options have them.
   mad::Path with_options(mad::Path path) const { return defaults().apply(std::move(path)); }
   mad::PathDefaults defaults() const;
