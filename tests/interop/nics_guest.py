@@ -10,6 +10,7 @@ import time
 LIMIT = 60          # seconds for a client, and for the other guest to come as far
 SERVER_LIMIT = 15   # for a server to end once its client has
 NETEM = ["delay", "1ms", "loss", "3%"]
+AGAIN = ".again"    # behind a case's number: its second attempt
 
 
 def mark(name):
@@ -84,6 +85,33 @@ def remove(device, log, outcome):
     outcome["removal_seconds"] = time.monotonic() - begin
 
 
+class Tcpdump:
+    """What guest a sees of siw's connections."""
+
+    def __init__(self):
+        with open("/out/tcpdump.log", "wb") as log:
+            self.process = subprocess.Popen(["tcpdump", "-Z", "root", "-i", os.environ["NIC"], "-s", "0", "-B", "16384", "-U",
+                                             "-w", "/out/siw.pcap", "tcp portrange 12000-12999"], stderr=log)
+        end = time.monotonic() + 20
+        while not os.path.getsize("/out/tcpdump.log") and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def finish(self):
+        time.sleep(0.5)
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+
+
+def ended_ill(case, number):
+    """Of an attempt that is over; both guests see the same."""
+    for side in ("server", "client"):
+        with open(f"/out/{number}.{side}.json", encoding="utf-8") as file:
+            got = json.load(file)[f"{side}_exit"]
+        if case[f"{side}_exit"] not in (None, got):
+            return True
+    return False
+
+
 def serve(case, number):
     log = f"/out/{number}.server.log"
     outcome = {}
@@ -135,21 +163,27 @@ def main():
     me = "a" if os.environ["ME"] == "1" else "b"
     with open("/out/cases.json", encoding="utf-8") as file:
         cases = json.load(file)
-    device = None
+    device = tcpdump = None
     for number, case in enumerate(cases):
         if case["device"] != device:
             change_device(device, case["device"], me)
             device = case["device"]
             mark(f"{device}.{me}")
             wait_for(f"{device}.{'b' if me == 'a' else 'a'}")
+            if tcpdump:
+                tcpdump.finish()
+            tcpdump = Tcpdump() if device == "siw" and me == "a" else None
         if case["netem"]:
             tc("add", "netem", *NETEM)
-        if case["server_guest"] == me:
-            serve(case, number)
-        else:
-            call(case, number)
+        part = serve if case["server_guest"] == me else call
+        part(case, number)
+        # siw may sleep through a first FPDU. Whether it did is judged by the capture.
+        if device == "siw" and not case["remove"] and ended_ill(case, number):
+            part(case, f"{number}{AGAIN}")
         if case["netem"]:
             tc("del")
+    if tcpdump:
+        tcpdump.finish()
 
 
 main()
