@@ -84,10 +84,6 @@ inline bool is_subn_adm(ConstBytes mad) {
   return class_of(mad) == static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_adm);
 }
 using rmpp::is_rmpp;
-/// Where there is a GRH, the GID says who it is (RoCE has no LIDs).
-inline bool same_port(const Address& a, const Address& b) {
-  return a.grh && b.grh ? a.grh->gid == b.grh->gid : a.lid == b.lid;
-}
 /// A transfer that no request waits for: its request is done, but the other side may not have heard of its end, or it is a long answer,
 /// or a long request of somebody else.
 struct Transactor::Lingering {

@@ -166,7 +166,7 @@ class Transactor {
   void begin_long_request(Instant now, const Address& from, ConstBytes mad);
   void keep_long_request(std::unique_ptr<Transfer> transfer, const Address& from, ConstBytes mad);
   void after_segment(Lingering& request);
-  void refuse_segment(const Address& from, ConstBytes answer);
+  void say(const Address& to, ConstBytes mad);
   Result<void> post_long(const Address& to, ConstBytes mad);
   Instant replies_deadline() const;
   void handle_replies_due(Instant now);

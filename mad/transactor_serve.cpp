@@ -19,6 +19,7 @@ template <class List>
 auto find_asker(const List& list, const Address& other, ConstBytes mad) {
   return std::find_if(list.begin(), list.end(), [&](const auto& each) { return each->has_asker(other, mad); });
 }
+constexpr auto is_over = [](const auto& each) { return each->transfer->deadline() == never; };
 
 }  // namespace
 
@@ -43,9 +44,10 @@ void Transactor::handle_segment(Instant now, const Address& from, ConstBytes mad
   const auto request = find_asker(long_requests_, from, mad);
   const bool known = request != long_requests_.end();
   if (known && (type == RmppType::data || (*request)->transfer->under_way())) {
-    if ((*request)->transfer->receiver->failure()) return void(++counters_.unexpected);
     (*request)->transfer->receiver->handle(now, mad);
-    return after_segment(**request);
+    after_segment(**request);
+    if ((*request)->transfer->deadline() == never) long_requests_.erase(request);
+    return;
   }
   const auto reply = find_asker(replies_, from, mad);
   if (type != RmppType::data && reply != replies_.end()) {
@@ -77,7 +79,7 @@ void Transactor::begin_long_request(Instant now, const Address& from, ConstBytes
   receiver.handle(now, mad);
   if (receiver.failure()) {
     ++counters_.unfinished;
-    if (transfer->poll()) refuse_segment(from, *transfer->out);
+    if (transfer->poll()) say(from, *transfer->out);
   } else if (receiver.message().empty()) {
     ++counters_.unexpected;  // a later segment of one that is over
   } else {
@@ -90,11 +92,10 @@ void Transactor::keep_long_request(std::unique_ptr<Transfer> transfer, const Add
   const auto coming = static_cast<std::size_t>(std::count_if(long_requests_.begin(), long_requests_.end(), comes));
   if (transfer->under_way() && coming >= options_.long_requests_max) {
     ++counters_.unfinished;
-    return refuse_segment(from, rmpp::refusal(mad, RmppStatus::resources_exhausted));
+    return say(from, rmpp::refusal(mad, RmppStatus::resources_exhausted));
   }
   if (long_requests_.size() - coming >= ended_max) {
     const auto oldest = std::find_if_not(long_requests_.begin(), long_requests_.end(), comes);
-    if (polled_lingering_ == oldest->get()) polled_lingering_ = nullptr;
     long_requests_.erase(oldest);
   }
   auto kept = std::make_unique<Lingering>(Lingering{std::move(transfer), from, whole_tid_of(mad), class_of(mad)});
@@ -103,14 +104,15 @@ void Transactor::keep_long_request(std::unique_ptr<Transfer> transfer, const Add
 
 void Transactor::after_segment(Lingering& request) {
   rmpp::Receiver& receiver = *request.transfer->receiver;
-  lingering_speaks_ = true;
+  if (request.transfer->poll()) say(request.to, *std::exchange(request.transfer->out, std::nullopt));
   if (receiver.failure()) ++counters_.unfinished;
   const bool is_whole = receiver.outcome() == Outcome::done && !receiver.message().empty();  // and not taken yet
   if (is_whole) take_request(request.to, receiver.take_message());
 }
 
-void Transactor::refuse_segment(const Address& from, ConstBytes answer) {
-  if (posted_.size() < posted_max) posted_.emplace_back(from, Bytes(answer.begin(), answer.end()));
+/// Before the request's answer. Without room it is as if it were lost.
+void Transactor::say(const Address& to, ConstBytes mad) {
+  if (posted_.size() < posted_max) posted_.emplace_back(to, Bytes(mad.begin(), mad.end()));
 }
 
 std::optional<Incoming> Transactor::poll_request() {
@@ -175,11 +177,12 @@ void Transactor::handle_replies_due(Instant now) {
     each->transfer->receiver->handle_deadline(now);
     after_segment(*each);
   }
+  std::erase_if(long_requests_, is_over);
 }
 
 /// What transfers that no request waits for have to say; those that have said all are forgotten.
 const Packet* Transactor::poll_lingering() {
-  for (const auto* list : {&lingering_, &replies_, &long_requests_}) {
+  for (const auto* list : {&lingering_, &replies_}) {
     for (const auto& each : *list) {
       if (!each->transfer->poll()) continue;
       polled_lingering_ = each.get();
@@ -187,10 +190,8 @@ const Packet* Transactor::poll_lingering() {
       return &packet_;
     }
   }
-  const auto over = [](const auto& each) { return each->transfer->deadline() == never; };
-  std::erase_if(lingering_, over);
-  std::erase_if(replies_, over);
-  std::erase_if(long_requests_, over);
+  std::erase_if(lingering_, is_over);
+  std::erase_if(replies_, is_over);
   lingering_speaks_ = false;
   return nullptr;
 }

@@ -132,6 +132,7 @@ TEST_F(Multi, AnswersItWithAStatus) {
     EXPECT_EQ(got.error().fault(), Fault::class_status) << got.error().dump();
     EXPECT_EQ(got.error().status(), status);
     EXPECT_EQ(got.error().tries(), 1U);
+    EXPECT_EQ(RmppHeader::parse(far.log.back().second)->get(RmppHeader::rmpp_flags), 0) << "one datagram, without RMPP";
   }
 }
 
