@@ -43,6 +43,33 @@ void Subnet::send_trap_144(Instant now, std::uint32_t port) {
   send_trap(now, port, trap_of(NoticeType::informational, state_.node_of(state_.port(port)).type, 144, lid, details));
 }
 
+/// IBA §14.2.4.2, §14.2.5.1: who asked for what with which key. At most one each trap_interval, since anybody may cause it.
+void Subnet::send_trap_256(const Request& request) {
+  constexpr std::size_t modifier_at = 20, attribute_at = 16, m_key_at = 24, dr_slid_at = 32, hop_count_at = 7,
+                        back_at = 192;
+  const std::uint32_t port = state_.end_port(request.at);
+  if (const auto quiet = quiet_.find(port); quiet != quiet_.end() && request.now < quiet->second) return;
+  quiet_.insert_or_assign(port, request.now + options_.trap_interval);
+  const ConstBytes mad(request.packet.mad);
+  Trap256Details details;
+  details.set(Trap256Details::lid, request.packet.slid)
+      .set(Trap256Details::method, static_cast<Method>(request.method));
+  details.set(Trap256Details::attribute_id, static_cast<std::uint16_t>(read_bits(mad, attribute_at * 8, 16)));
+  details.set(Trap256Details::attribute_modifier, static_cast<std::uint32_t>(read_bits(mad, modifier_at * 8, 32)));
+  details.set(Trap256Details::m_key, read_bits(mad, m_key_at * 8, 64));
+  if (request.directed) {
+    constexpr std::size_t room = Trap256Details::dr_notice_return_path.count;
+    const std::uint8_t hops = mad[hop_count_at];
+    details.set(Trap256Details::dr_slid, static_cast<std::uint16_t>(read_bits(mad, dr_slid_at * 8, 16)));
+    details.set(Trap256Details::dr_notice, true).set(Trap256Details::dr_path_truncated, hops >= room);
+    details.set(Trap256Details::dr_hop_count, hops);
+    details.set(Trap256Details::dr_notice_return_path, mad.subspan(back_at, room));
+  }
+  const std::uint16_t lid = state_.port(port).info.get(PortInfo::lid);
+  send_trap(request.now, port,
+            trap_of(NoticeType::security, state_.node_of(state_.port(port)).type, 256, lid, details));
+}
+
 /// `port`: an end port. Without LIDs of its own and of the subnet manager's there is nobody to send it to.
 void Subnet::send_trap(Instant now, std::uint32_t port, Datagram mad) {
   const PortInfo& info = state_.port(port).info;
@@ -85,14 +112,15 @@ void Subnet::repress(const Request& request) {
 }
 
 /// IBA §14.2.4.2: the first violation starts the lease, at whose end the port is open to all.
-void Subnet::note_m_key_violation(Instant now, std::uint32_t port) {
-  const std::uint32_t end = state_.end_port(port);
+void Subnet::note_m_key_violation(const Request& request) {
+  const std::uint32_t end = state_.end_port(request.at);
   PortInfo& info = state_.port(end).info;
   ++statistics_.m_key_violations;
   const std::uint16_t count = info.get(PortInfo::m_key_violations);
   if (count != 0xFFFF) info.set(PortInfo::m_key_violations, static_cast<std::uint16_t>(count + 1));
   if (const std::uint16_t lease = info.get(PortInfo::m_key_lease_period); lease != 0)
-    leases_.emplace(end, now + std::chrono::seconds(lease));
+    leases_.emplace(end, request.now + std::chrono::seconds(lease));
+  send_trap_256(request);
 }
 
 Instant Subnet::next_deadline() const {
@@ -175,7 +203,8 @@ void Subnet::reset(Instant now, std::uint32_t node) {
   const std::uint32_t end = at.ports_end();
   std::erase_if(traps_,
                 [&](const auto& entry) { return entry.second.node >= at.first_port && entry.second.node < end; });
-  leases_.erase(leases_.lower_bound(at.first_port), leases_.lower_bound(end));
+  for (auto* const times : {&leases_, &quiet_})
+    times->erase(times->lower_bound(at.first_port), times->lower_bound(end));
   for (std::uint32_t port = at.first_port; port < end; ++port)
     if (state_.end_port(port) == port) show_is_sm(now, port);
 }
