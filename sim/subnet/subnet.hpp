@@ -141,6 +141,7 @@ class Subnet {
   void send_trap_128(Instant now, std::uint32_t node);
   void send_trap_144(Instant now, std::uint32_t port);
   void send_trap_256(const Request& request);
+  void send_port_trap(Instant now, std::uint16_t number, std::uint32_t port);
   void send_trap(Instant now, std::uint32_t port, wire::mad::Datagram mad);
   void deliver_trap(Instant now, const Trap& trap);
 

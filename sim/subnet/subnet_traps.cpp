@@ -19,7 +19,16 @@ Datagram trap_of(NoticeType type, NodeType producer, std::uint16_t number, std::
   return request<MgmtClass::subn, Method::trap>(notice);
 }
 
-std::uint64_t trap_number(const Datagram& mad) { return read_bits(mad, (64 + 4) * 8, 16); }
+constexpr std::uint16_t link_integrity = 129, buffer_overrun = 130, flow_control = 131;
+
+/// Whether one trap takes the other's place: of the same number, and of the same port where it is about one of a switch's.
+bool is_same_event(const Datagram& a, const Datagram& b) {
+  const auto number = [](const Datagram& mad) { return read_bits(mad, (64 + 4) * 8, 16); };
+  if (number(a) != number(b)) return false;
+  const auto details = [](const Datagram& mad) { return ConstBytes(mad).subspan(64 + 10, Trap129Details::size); };
+  const bool of_port = number(a) >= link_integrity && number(a) <= flow_control;
+  return !of_port || std::ranges::equal(details(a), details(b));
+}
 
 }  // namespace
 
@@ -41,6 +50,16 @@ void Subnet::send_trap_144(Instant now, std::uint32_t port) {
   Trap144Details details;
   details.set(Trap144Details::lid, lid).set(Trap144Details::capability_mask, info.get(PortInfo::capability_mask));
   send_trap(now, port, trap_of(NoticeType::informational, state_.node_of(state_.port(port)).type, 144, lid, details));
+}
+
+/// IBA §14.2.5.1: what a link's errors have come to. `port`: whose link it is.
+void Subnet::send_port_trap(Instant now, std::uint16_t number, std::uint32_t port) {
+  const Port& at = state_.port(port);
+  const std::uint32_t end = state_.end_port(port);
+  const std::uint16_t lid = state_.port(end).info.get(PortInfo::lid);
+  Trap129Details details;
+  details.set(Trap129Details::lid, lid).set(Trap129Details::port_num, at.number);
+  send_trap(now, end, trap_of(NoticeType::urgent, state_.node_of(at).type, number, lid, details));
 }
 
 /// IBA §14.2.4.2, §14.2.5.1: who asked for what with which key. At most one each trap_interval, since anybody may cause it.
@@ -74,9 +93,8 @@ void Subnet::send_trap_256(const Request& request) {
 void Subnet::send_trap(Instant now, std::uint32_t port, Datagram mad) {
   const PortInfo& info = state_.port(port).info;
   if (info.get(PortInfo::lid) == 0 || info.get(PortInfo::master_sm_lid) == 0) return;
-  std::erase_if(traps_, [&](const auto& entry) {
-    return entry.second.node == port && trap_number(entry.second.mad) == trap_number(mad);
-  });
+  std::erase_if(traps_,
+                [&](const auto& entry) { return entry.second.node == port && is_same_event(entry.second.mad, mad); });
   const std::uint64_t transaction = transaction_++ & 0xFFFFFFFF;
   write_bits(mad, 64, 64, transaction);
   const Trap trap{port, mad, now + options_.trap_interval, options_.trap_repeats};
@@ -193,6 +211,15 @@ void Subnet::apply(Instant now, FaultRule& rule) {
     case FaultAction::reset: reset(now, rule.match.node); break;
     case FaultAction::down: state_.plug(rule.port, false); break;
     case FaultAction::up: state_.plug(rule.port, true); break;
+    case FaultAction::integrity:
+      add_one(state_.errors(rule.port).link_integrity);
+      send_port_trap(now, link_integrity, rule.port);
+      break;
+    case FaultAction::overrun:
+      add_one(state_.errors(rule.port).overruns);
+      send_port_trap(now, buffer_overrun, rule.port);
+      break;
+    case FaultAction::watchdog: send_port_trap(now, flow_control, rule.port); break;
     default: break;
   }
 }

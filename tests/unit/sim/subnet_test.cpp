@@ -337,6 +337,53 @@ TEST(Subnet, SaysWhoseMKeyWasWrong) {
   EXPECT_EQ(details.get(Trap256Details::dr_notice_return_path)[4], 1) << "the port by which it came in";
 }
 
+// IBA §14.2.5.1.
+TEST(Subnet, SaysWhatALinksErrorsHaveComeTo) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  kit.subnet.set_is_sm(kit.now, kit.client, true);
+  for (int i = 0; i < 10; ++i) kit.wait(1s);
+  kit.drain();
+  const auto lid = static_cast<std::uint16_t>(kit.node("S0004") + 1);
+  const auto details_at = [&](std::uint8_t port) {
+    return Trap129Details().set(Trap129Details::lid, lid).set(Trap129Details::port_num, port);
+  };
+  std::uint16_t number = 129;
+  for (const std::string_view word : {"integrity", "overrun", "watchdog"}) {
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, std::string(word) + " S0004:5").has_value());
+    const auto got = kit.drain();
+    ASSERT_EQ(got.size(), 1U) << word;
+    const Notice notice = body_of<Notice>(got[0].packet);
+    EXPECT_EQ(notice.get(Notice::trap_number), number++);
+    EXPECT_EQ(notice.get(Notice::notice_type), NoticeType::urgent);
+    EXPECT_EQ(notice.get(Notice::node_type), NodeType::switch_);
+    EXPECT_EQ(*Trap129Details::parse(ConstBytes(got[0].packet.mad).subspan(64 + 10)), details_at(5));
+  }
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "overrun S0004:6").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "overrun S0004:6").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "at 20s overrun S0004:7").has_value());
+  kit.drain();
+  kit.wait(1s);
+  EXPECT_EQ(traps_in(kit.drain(), 130).size(), 2U) << "that of each port is repeated, whatever the other's";
+  const auto counters = [&](std::uint8_t port) {
+    return body_of<PortCounters>(
+        kit.ask({.dlid = lid,
+                 .dqp = 1,
+                 .sqp = 1,
+                 .mad = request<MgmtClass::perf, Method::get>(PortCounters().set(PortCounters::port_select, port))}));
+  };
+  EXPECT_EQ(counters(5).get(PortCounters::local_link_integrity_errors), 1);
+  EXPECT_EQ(counters(5).get(PortCounters::excessive_buffer_overrun_errors), 1);
+  EXPECT_EQ(counters(6).get(PortCounters::local_link_integrity_errors), 0);
+  EXPECT_EQ(counters(6).get(PortCounters::excessive_buffer_overrun_errors), 2);
+  for (int i = 0; i < 8; ++i) kit.wait(1s);
+  kit.drain();
+  kit.wait(1s);  // 20 s since the beginning
+  EXPECT_EQ(traps_in(kit.drain(), 130).size(), 1U);
+  EXPECT_EQ(counters(7).get(PortCounters::excessive_buffer_overrun_errors), 1);
+  EXPECT_FALSE(kit.subnet.add_fault(kit.now, "overrun S0004").has_value());
+}
+
 TEST(Subnet, CountsPackets) {
   SubnetKit kit;
   bring_up(kit.subnet);
