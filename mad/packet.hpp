@@ -36,6 +36,11 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
+/// Whether both are addresses of one port. Where there is a GRH, the GID says who it is (RoCE has no LIDs).
+inline bool same_port(const Address& a, const Address& b) {
+  return a.grh && b.grh ? a.grh->gid == b.grh->gid : a.lid == b.lid;
+}
+
 /// A LID that one port may have (IBA §4.1.3).
 constexpr bool is_unicast_lid(std::uint32_t lid) { return lid >= 1 && lid <= 0xBFFF; }
 

@@ -46,10 +46,6 @@ Datagram answer_to(ConstBytes headers, const Segment& segment) {
   return out;
 }
 
-Datagram refusal(ConstBytes headers, RmppStatus status, bool stop) {
-  return answer_to(headers, {stop ? RmppType::stop : RmppType::abort, flags::active, 0, 0, status});
-}
-
 bool is_whole(ConstBytes mad) { return mad.size() == PARLEY_IB_MAD_LEN; }
 
 /// A status that ends a transaction; one that may not stand there counts as "illegal status".
@@ -59,6 +55,11 @@ RmppStatus status_of(const RmppHeader& header) {
 }
 
 }  // namespace
+
+Datagram refusal(ConstBytes segment, RmppStatus status) {
+  const bool stop = status == RmppStatus::resources_exhausted;  // the one that STOP may have
+  return answer_to(segment, {stop ? RmppType::stop : RmppType::abort, flags::active, 0, 0, status});
+}
 
 Result<Sender> Sender::create(Bytes message, const Options& options) {
   const std::size_t head = message.size() < 2 ? header_octets : header_of(message);
@@ -83,7 +84,7 @@ void Sender::start(Instant now) {
 // IBA §13.6.2.1: the first PayloadLength is that of the whole message, the last that of its segment.
 bool Sender::poll_transmit(Datagram& out) {
   if (abort_) {
-    out = refusal(message_, *abort_, false);
+    out = refusal(message_, *abort_);
     out[3] ^= PARLEY_IB_MAD_RESPONSE;  // it goes the way of the data
     abort_.reset();
     return true;
@@ -164,7 +165,6 @@ void Sender::fail_by_peer(RmppStatus status) {
 
 Receiver::Receiver(const Options& options) : options_(options) {
   options_.window = std::clamp<std::uint32_t>(options_.window, 1, 4096);
-  ahead_.resize(options_.window);
 }
 
 void Receiver::handle(Instant now, ConstBytes mad) {
@@ -203,7 +203,9 @@ void Receiver::handle_data(Instant now, ConstBytes mad) {
     std::copy(mad.begin(), mad.end(), header_.begin());
     message_.assign(mad.begin(), mad.begin() + static_cast<std::ptrdiff_t>(header_of(mad)));
     deadline_ = now + options_.receive_max;
+    if (options_.checks_length) said_length_ = header.get(RmppHeader::data2);
   }
+  if (ahead_.empty()) ahead_.resize(options_.window);
   Datagram copy;
   std::copy(mad.begin(), mad.end(), copy.begin());
   ahead_[segment % options_.window] = copy;
@@ -223,9 +225,22 @@ void Receiver::handle_data(Instant now, ConstBytes mad) {
 
 void Receiver::take_in_order(ConstBytes mad) {
   const ConstBytes data = mad.subspan(header_of(mad));
+  if (const auto objection = objection_to_length(mad)) return give_up(mad, *objection);
   if (message_.size() + data.size() > options_.octets_max + header_of(mad))
-    return give_up(mad, RmppStatus::resources_exhausted, true);
+    return give_up(mad, RmppStatus::resources_exhausted);
   message_.insert(message_.end(), data.begin(), data.end());
+}
+
+/// IBA §13.6.2.1: the first PayloadLength says where the last segment is and how long.
+std::optional<RmppStatus> Receiver::objection_to_length(ConstBytes mad) const {
+  if (said_length_ == 0) return std::nullopt;
+  const std::size_t whole = std::size_t{received_} * segment_octets, class_header = header_of(mad) - rmpp_header;
+  const std::size_t count = (said_length_ + segment_octets - 1) / segment_octets;
+  if (said_length_ > options_.octets_max + count * class_header) return RmppStatus::resources_exhausted;
+  const bool last = (mad[26] & flags::last) != 0;
+  const std::size_t end = whole - segment_octets + RmppHeader::parse(mad)->get(RmppHeader::data2);
+  if (last ? end == said_length_ : whole < said_length_) return std::nullopt;
+  return RmppStatus::inconsistent_length;
 }
 
 // IBA §13.6.2.1: the last PayloadLength counts the class's header and is at most that of a whole segment.
@@ -234,6 +249,7 @@ void Receiver::finish(Instant now, ConstBytes last) {
   if (payload < header_of(last) - rmpp_header || payload > segment_octets)
     return give_up(last, RmppStatus::inconsistent_length);
   message_.resize(message_.size() - (segment_octets - payload));
+  ahead_ = {};
   outcome_ = Outcome::done;
   deadline_ = now + options_.linger;
 }
@@ -257,11 +273,12 @@ void Receiver::handle_deadline(Instant now) {
   finished_ = true;
 }
 
-void Receiver::give_up(ConstBytes mad, RmppStatus status, bool stop) {
+void Receiver::give_up(ConstBytes mad, RmppStatus status) {
   outcome_ = Outcome::failed;
   failure_ = Failure{false, status};
-  answer_ = refusal(mad, status, stop);
+  answer_ = refusal(mad, status);
   message_.clear();
+  ahead_ = {};
   deadline_ = never;
   finished_ = true;
 }

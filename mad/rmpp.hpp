@@ -30,6 +30,11 @@ constexpr bool has_rmpp(std::uint8_t mgmt_class) {
 constexpr std::size_t header_octets_of(std::uint8_t mgmt_class) {
   return has_rmpp(mgmt_class) ? wire::mad::facts_of_class(mgmt_class)->data : header_octets;
 }
+/// Whether RMPP carries it, as its header says: a segment, word about one, or a whole message.
+inline bool is_rmpp(ConstBytes mad) {
+  return mad.size() >= 2 && has_rmpp(mad[1]) && mad.size() >= header_octets_of(mad[1]) &&
+         (mad[26] & wire::mad::rmpp_flags::active) != 0;
+}
 inline constexpr std::size_t message_max = 64 << 20;
 
 struct Options {
@@ -39,7 +44,11 @@ struct Options {
   Duration receive_max = std::chrono::seconds(40);  ///< for the whole of a message
   Duration linger = std::chrono::seconds(10);       ///< how long a complete receiver answers repeated segments
   std::size_t octets_max = message_max;             ///< of a message that is taken
+  bool checks_length = false;  ///< the first PayloadLength, where it is not 0, must be the whole message's
 };
+
+/// What refuses a segment whose sender is to give up, where no machine has a part in it: ABORT, or STOP for want of room (IBA §13.6.2).
+Datagram refusal(ConstBytes segment, RmppStatus status);
 
 enum class Outcome : std::uint8_t { under_way, done, failed };
 
@@ -112,14 +121,16 @@ class Receiver {
  private:
   void handle_data(Instant now, ConstBytes mad);
   void take_in_order(ConstBytes mad);
+  std::optional<RmppStatus> objection_to_length(ConstBytes mad) const;
   void finish(Instant now, ConstBytes last);
   void acknowledge();
-  void give_up(ConstBytes mad, RmppStatus status, bool stop = false);
+  void give_up(ConstBytes mad, RmppStatus status);
 
   Options options_;
   Bytes message_;
-  std::vector<std::optional<Datagram>> ahead_;  // segment n, beyond a gap, is at n % window
+  std::vector<std::optional<Datagram>> ahead_;  // segment n, beyond a gap, is at n % window; while under way
   std::uint32_t received_ = 0;                  // in order
+  std::uint32_t said_length_ = 0;               // the first PayloadLength; 0: none that is checked
   std::uint32_t window_last_ = 1;
   std::optional<Datagram> answer_;  // ACK, STOP or ABORT to be sent
   Datagram header_{};               // of the last one received, which answers repeat

@@ -15,6 +15,7 @@ using wire::mad::SaHeader;
 
 namespace {
 
+constexpr std::ptrdiff_t rmpp_at = MadHeader::size;  // RMPP's part of a datagram's headers
 constexpr std::uint16_t bad_version = 0x04, unsupported_method = 0x08, unsupported_combination = 0x0C;
 
 /// Whether the class has the method at all, and with that attribute.
@@ -61,7 +62,7 @@ tl::expected<ParsedRequest, RequestFault> parse_request(ConstBytes mad) {
   if (facts == nullptr) return refuse(unsupported_method, "its class is not known");
   if (header->get(MadHeader::class_version) != facts->version)
     return refuse(bad_version, "its class has another version");
-  if (mad.size() != PARLEY_IB_MAD_LEN) return refuse(0, "it has not 256 octets");
+  if (mad.size() != PARLEY_IB_MAD_LEN && !rmpp::is_rmpp(mad)) return refuse(0, "it has not 256 octets");
   const std::uint16_t attribute = header->get(MadHeader::attribute_id);
   const bool vendor = facts->prefix == "Vend";  // whose attributes are not all known
   const Legality legal = legality_of(facts->mgmt_class, method, attribute);
@@ -82,12 +83,14 @@ std::optional<Datagram> reply_to(ConstBytes request, ConstBytes body, std::uint1
 
 std::optional<Datagram> error_reply(ConstBytes request, std::uint16_t status) {
   const auto header = MadHeader::parse(request);
-  if (!header || request.size() > PARLEY_IB_MAD_LEN) return std::nullopt;
+  if (!header || (request.size() > PARLEY_IB_MAD_LEN && !rmpp::is_rmpp(request))) return std::nullopt;
   const Method method = header->get(MadHeader::method);
   const auto response = response_to(method);
   if (!response || (method == Method::trap && status != 0)) return std::nullopt;
   Datagram out{};
-  std::copy(request.begin(), request.end(), out.begin());
+  std::copy_n(request.begin(), std::min(request.size(), out.size()), out.begin());
+  if (rmpp::has_rmpp(out[1]))
+    std::fill_n(out.begin() + rmpp_at, wire::mad::RmppHeader::size - rmpp_at, std::uint8_t{0});
   constexpr std::uint16_t direction = 0x8000;
   const bool directed = header->get(MadHeader::mgmt_class) == MgmtClass::subn_directed;
   auto answer = *header;

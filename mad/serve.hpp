@@ -10,7 +10,7 @@ namespace parley::mad {
 
 using wire::mad::Datagram;
 
-/// A request, trap or report, as it came.
+/// A request, trap or report, as it came. One that came in segments is whole: the headers of the first segment and all of the data.
 struct Incoming {
   Address from;
   Bytes mad;
@@ -33,14 +33,14 @@ struct RequestFault {
 /// The method of the answer (IBA §13.4.5); none: nothing answers an answer, and nothing a Send.
 std::optional<wire::mad::Method> response_to(wire::mad::Method method);
 
-/// 256 octets of base version 1, of a class that is known in the version that it has, with a method that the attribute has.
+/// 256 octets, or a message by RMPP, of base version 1, of a class that is known in the version that it has, with a method that the attribute has.
 tl::expected<ParsedRequest, RequestFault> parse_request(ConstBytes mad);
 
 /// The answer with `body`: GetResp of Set, TrapRepress of Trap, else the method's own response. A directed route's goes back the way it
 /// came: its hops stay, the D bit is set (IBA §14.2.2). `status` 15 bits: class's code above, the common one below. None to a
 /// trap that was wrong, nor to what is itself an answer.
 std::optional<Datagram> reply_to(ConstBytes request, ConstBytes body, std::uint16_t status = 0);
-/// The request itself as an answer with a status.
+/// The request itself, or its first 256 octets, as an answer with a status, without RMPP.
 std::optional<Datagram> error_reply(ConstBytes request, std::uint16_t status);
 
 /// An answer of any length of a class that has RMPP, to be sent by it: the request's headers and `data`. Empty if the class has not.

@@ -21,6 +21,7 @@ struct Transactor::Transfer {
   std::optional<rmpp::Sender> sender;
   std::optional<rmpp::Receiver> receiver;
   std::optional<Datagram> out, turn;  ///< to be sent: what was polled; the ACK that gives the other side its turn
+  std::optional<Datagram> turned;     ///< the ACK that gave this side its turn
 
   bool under_way() const {
     return (sender && sender->outcome() == rmpp::Outcome::under_way) ||
@@ -77,28 +78,27 @@ struct Transactor::Destination : Link<IdleTag> {
 inline std::uint8_t class_of(ConstBytes mad) { return mad[1]; }
 inline std::uint8_t method_of(ConstBytes mad) { return mad[3]; }
 inline std::uint32_t tid_of(ConstBytes mad) { return static_cast<std::uint32_t>(read_bits(mad, 96, 32)); }
+inline std::uint64_t whole_tid_of(ConstBytes mad) { return read_bits(mad, 64, 64); }
 inline std::uint16_t attribute_of(ConstBytes mad) { return static_cast<std::uint16_t>(read_bits(mad, 128, 16)); }
 inline bool is_subn_adm(ConstBytes mad) {
   return class_of(mad) == static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_adm);
 }
-inline bool is_rmpp(ConstBytes mad) {
-  return rmpp::has_rmpp(class_of(mad)) && mad.size() >= rmpp::header_octets_of(class_of(mad)) &&
-         (mad[26] & wire::mad::rmpp_flags::active) != 0;
-}
-/// Where there is a GRH, the GID says who it is (RoCE has no LIDs).
-inline bool same_port(const Address& a, const Address& b) {
-  return a.grh && b.grh ? a.grh->gid == b.grh->gid : a.lid == b.lid;
-}
-/// A transfer that no request waits for: its request is done, but the other side may not have heard of its end, or it is a long answer.
+using rmpp::is_rmpp;
+/// A transfer that no request waits for: its request is done, but the other side may not have heard of its end, or it is a long answer,
+/// or a long request of somebody else.
 struct Transactor::Lingering {
   std::unique_ptr<Transfer> transfer;
   Address to;
-  std::uint32_t tid;
+  std::uint64_t tid;
   std::uint8_t mgmt_class;
 
-  /// Whether a datagram to or from `other` is of it.
+  /// Whether a datagram to or from `other` is of it: of a request of this side, whose upper half of the ID may be its driver's.
   bool has(const Address& other, ConstBytes mad) const {
-    return tid == tid_of(mad) && mgmt_class == class_of(mad) && same_port(to, other);
+    return static_cast<std::uint32_t>(tid) == tid_of(mad) && mgmt_class == class_of(mad) && same_port(to, other);
+  }
+  /// The same of one of the other side, which may have several who ask.
+  bool has_asker(const Address& other, ConstBytes mad) const {
+    return has(other, mad) && tid == whole_tid_of(mad) && to.qpn == other.qpn;
   }
 };
 

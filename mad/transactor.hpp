@@ -31,6 +31,8 @@ struct PortOptions {
   Duration wait_max = std::chrono::seconds(30);        ///< the longest that doubling makes of a wait
   unsigned redirects_max = 4;                          ///< followed of one request
   rmpp::Options rmpp;                                  ///< where the transport does not do it
+  std::size_t long_requests_max = 64;                  ///< of others, coming in segments; more are told to stop
+  std::size_t request_octets_max = 64 << 10;           ///< of data in one of those
 };
 
 /// Since the beginning.
@@ -43,6 +45,8 @@ struct Counters {
   std::uint64_t mismatched = 0;  ///< answers with the ID of a request, but of another peer, class or method
   std::uint64_t malformed = 0;   ///< too short or of another base version
   std::uint64_t unasked = 0;     ///< requests, traps and reports that nobody here takes
+  std::uint64_t unfinished =
+      0;  ///< requests in segments that broke a rule, found no room, took too long or were given up
 };
 
 /// Something to be sent once, of any class.
@@ -103,7 +107,8 @@ class Transactor {
   Instant next_deadline() const;
   void handle_deadline(Instant now);
 
-  /// From now on requests, traps and reports are kept for poll_request(): at most 256, more are counted as unasked.
+  /// From now on requests, traps and reports are kept for poll_request(): at most 256, more are counted as unasked. Those that come in
+  /// segments are put together first; what breaks RMPP's rules is refused with its status.
   void serve() { serves_ = true; }
   bool has_request() const { return !requests_.empty(); }
   std::optional<Incoming> poll_request();
@@ -157,6 +162,12 @@ class Transactor {
   const Packet* poll_lingering();
   const Packet* poll_posted();
   void handle_request(Instant now, const Address& from, ConstBytes mad);
+  void take_request(const Address& from, Bytes mad);
+  void handle_segment(Instant now, const Address& from, ConstBytes mad);
+  void begin_long_request(Instant now, const Address& from, ConstBytes mad);
+  void keep_long_request(std::unique_ptr<Transfer> transfer, const Address& from, ConstBytes mad);
+  void after_segment(Lingering& request);
+  void say(const Address& to, ConstBytes mad);
   Result<void> post_long(const Address& to, ConstBytes mad);
   Instant replies_deadline() const;
   void handle_replies_due(Instant now);
@@ -186,8 +197,10 @@ class Transactor {
   DeadlineQueue deadlines_;
   std::deque<std::unique_ptr<Lingering>> lingering_;  // at most 64
   std::deque<std::unique_ptr<Lingering>> replies_;    // long ones that are sent: at most 64
-  std::deque<std::pair<Address, Bytes>> posted_;      // at most 1024
-  std::deque<Incoming> requests_;                     // at most 256
+  std::deque<std::unique_ptr<Lingering>>
+      long_requests_;  // of others: at most long_requests_max come, of 256 the end is told again
+  std::deque<std::pair<Address, Bytes>> posted_;  // at most 1024
+  std::deque<Incoming> requests_;                 // at most 256
   bool serves_ = false;
   bool lingering_speaks_ = false;  // one of them may have something to send
   Packet packet_;

@@ -8,30 +8,111 @@ namespace parley::mad {
 
 namespace {
 
-constexpr std::size_t requests_max = 256, posted_max = 1024, replies_max = 64;
+using rmpp::Outcome;
+using wire::mad::RmppHeader;
+using wire::mad::RmppStatus;
+using wire::mad::RmppType;
 
-bool speaks_of(ConstBytes mad) {
-  return is_rmpp(mad) && mad[25] != static_cast<std::uint8_t>(wire::mad::RmppType::data);
+constexpr std::size_t requests_max = 256, posted_max = 1024, replies_max = 64, ended_max = 256;
+
+template <class List>
+auto find_asker(const List& list, const Address& other, ConstBytes mad) {
+  return std::find_if(list.begin(), list.end(), [&](const auto& each) { return each->has_asker(other, mad); });
 }
+constexpr auto is_over = [](const auto& each) { return each->transfer->deadline() == never; };
 
 }  // namespace
 
 void Transactor::handle_request(Instant now, const Address& from, ConstBytes mad) {
-  if (speaks_of(mad)) {  // of a long answer of ours
-    for (const auto& each : replies_) {
-      if (!each->has(from, mad)) continue;
-      each->transfer->sender->handle(now, mad);
-      lingering_speaks_ = true;
-      return;
-    }
-    ++counters_.unexpected;  // it is over
-    return;
-  }
+  if (!is_rmpp(mad) || is_cut(mad) || carries_whole(mad)) return take_request(from, Bytes(mad.begin(), mad.end()));
+  if (mad.size() == PARLEY_IB_MAD_LEN) return handle_segment(now, from, mad);
+  ++counters_.malformed;
+}
+
+void Transactor::take_request(const Address& from, Bytes mad) {
   if (!serves_ || requests_.size() >= requests_max) {
     ++counters_.unasked;
     return;
   }
-  requests_.push_back({from, Bytes(mad.begin(), mad.end())});
+  requests_.push_back({from, std::move(mad)});
+}
+
+/// Of a request, or word about an answer. STOP and ABORT of both have the request's method: while the request comes they are of that.
+void Transactor::handle_segment(Instant now, const Address& from, ConstBytes mad) {
+  const auto header = *RmppHeader::parse(mad);
+  const RmppType type = header.get(RmppHeader::rmpp_type);
+  const auto request = find_asker(long_requests_, from, mad);
+  const bool known = request != long_requests_.end();
+  if (known && (type == RmppType::data || (*request)->transfer->under_way())) {
+    (*request)->transfer->receiver->handle(now, mad);
+    after_segment(**request);
+    if ((*request)->transfer->deadline() == never) long_requests_.erase(request);
+    return;
+  }
+  const auto reply = find_asker(replies_, from, mad);
+  if (type != RmppType::data && reply != replies_.end()) {
+    (*reply)->transfer->sender->handle(now, mad);
+    lingering_speaks_ = true;
+    return;
+  }
+  const bool is_turn = type == RmppType::ack && header.get(RmppHeader::data1) == 0;
+  if (known && is_turn) {  // before there is an answer
+    std::copy(mad.begin(), mad.end(), (*request)->transfer->turned.emplace().begin());
+    return;
+  }
+  const bool is_word = type == RmppType::ack || type == RmppType::stop || type == RmppType::abort;
+  if (!is_word) return begin_long_request(now, from, mad);
+  ++counters_.unexpected;  // it is over
+}
+
+/// Where requests wait for somebody to take them, it is not acknowledged, and its sender tries again.
+void Transactor::begin_long_request(Instant now, const Address& from, ConstBytes mad) {
+  if (!serves_ || requests_.size() >= requests_max) {
+    ++counters_.unasked;
+    return;
+  }
+  rmpp::Options options = options_.rmpp;
+  options.octets_max = std::min(options.octets_max, options_.request_octets_max);
+  options.checks_length = true;
+  auto transfer = std::make_unique<Transfer>();
+  rmpp::Receiver& receiver = transfer->receiver.emplace(options);
+  receiver.handle(now, mad);
+  if (receiver.failure()) {
+    ++counters_.unfinished;
+    if (transfer->poll()) say(from, *transfer->out);
+  } else if (receiver.message().empty()) {
+    ++counters_.unexpected;  // a later segment of one that is over
+  } else {
+    keep_long_request(std::move(transfer), from, mad);
+  }
+}
+
+void Transactor::keep_long_request(std::unique_ptr<Transfer> transfer, const Address& from, ConstBytes mad) {
+  const auto comes = [](const auto& each) { return each->transfer->under_way(); };
+  const auto coming = static_cast<std::size_t>(std::count_if(long_requests_.begin(), long_requests_.end(), comes));
+  if (transfer->under_way() && coming >= options_.long_requests_max) {
+    ++counters_.unfinished;
+    return say(from, rmpp::refusal(mad, RmppStatus::resources_exhausted));
+  }
+  if (long_requests_.size() - coming >= ended_max) {
+    const auto oldest = std::find_if_not(long_requests_.begin(), long_requests_.end(), comes);
+    long_requests_.erase(oldest);
+  }
+  auto kept = std::make_unique<Lingering>(Lingering{std::move(transfer), from, whole_tid_of(mad), class_of(mad)});
+  after_segment(*long_requests_.emplace_back(std::move(kept)));
+}
+
+void Transactor::after_segment(Lingering& request) {
+  rmpp::Receiver& receiver = *request.transfer->receiver;
+  if (request.transfer->poll()) say(request.to, *std::exchange(request.transfer->out, std::nullopt));
+  if (receiver.failure()) ++counters_.unfinished;
+  const bool is_whole = receiver.outcome() == Outcome::done && !receiver.message().empty();  // and not taken yet
+  if (is_whole) take_request(request.to, receiver.take_message());
+}
+
+/// Before the request's answer. Without room it is as if it were lost.
+void Transactor::say(const Address& to, ConstBytes mad) {
+  if (posted_.size() < posted_max) posted_.emplace_back(to, Bytes(mad.begin(), mad.end()));
 }
 
 std::optional<Incoming> Transactor::poll_request() {
@@ -55,16 +136,18 @@ Result<void> Transactor::post_long(const Address& to, ConstBytes mad) {
   auto sender = rmpp::Sender::create(Bytes(mad.begin(), mad.end()), options_.rmpp);
   if (!sender) return tl::unexpected(sender.error());
   // Who asks again under the same ID has not heard the first answer; if he has, his request came twice.
-  const auto is_first = [&](const auto& each) { return each->has(to, mad); };
-  const auto first = std::find_if(replies_.begin(), replies_.end(), is_first);
+  const auto first = find_asker(replies_, to, mad);
   if (first != replies_.end() && (*first)->transfer->sender->is_heard()) return {};
   polled_lingering_ = nullptr;
-  std::erase_if(replies_, is_first);
+  if (first != replies_.end()) replies_.erase(first);
   if (replies_.size() >= replies_max) return fail(Errc::no_space);
   auto transfer = std::make_unique<Transfer>();
   transfer->sender.emplace(std::move(*sender));
   transfer->sender->start(now_);
-  replies_.push_back(std::make_unique<Lingering>(Lingering{std::move(transfer), to, tid_of(mad), class_of(mad)}));
+  const auto asked = find_asker(long_requests_, to, mad);
+  if (asked != long_requests_.end() && (*asked)->transfer->turned)
+    transfer->sender->handle(now_, *(*asked)->transfer->turned);  // IBA §13.6.3.3: its window is the answer's first
+  replies_.push_back(std::make_unique<Lingering>(Lingering{std::move(transfer), to, whole_tid_of(mad), class_of(mad)}));
   lingering_speaks_ = true;
   return {};
 }
@@ -78,7 +161,8 @@ const Packet* Transactor::poll_posted() {
 
 Instant Transactor::replies_deadline() const {
   Instant first = never;
-  for (const auto& each : replies_) first = std::min(first, each->transfer->deadline());
+  for (const auto* list : {&replies_, &long_requests_})
+    for (const auto& each : *list) first = std::min(first, each->transfer->deadline());
   return first;
 }
 
@@ -88,6 +172,12 @@ void Transactor::handle_replies_due(Instant now) {
     each->transfer->sender->handle_deadline(now);
     lingering_speaks_ = true;
   }
+  for (const auto& each : long_requests_) {
+    if (each->transfer->deadline() > now) continue;
+    each->transfer->receiver->handle_deadline(now);
+    after_segment(*each);
+  }
+  std::erase_if(long_requests_, is_over);
 }
 
 /// What transfers that no request waits for have to say; those that have said all are forgotten.
@@ -100,9 +190,8 @@ const Packet* Transactor::poll_lingering() {
       return &packet_;
     }
   }
-  const auto over = [](const auto& each) { return each->transfer->deadline() == never; };
-  std::erase_if(lingering_, over);
-  std::erase_if(replies_, over);
+  std::erase_if(lingering_, is_over);
+  std::erase_if(replies_, is_over);
   lingering_speaks_ = false;
   return nullptr;
 }

@@ -122,6 +122,18 @@ Said<std::uint32_t> port_named(Words text, const State& state) {
   return port;
 }
 
+/// What befalls a port, whatever goes on.
+constexpr std::pair<Words, FaultAction> port_operations[] = {{"down", FaultAction::down},
+                                                             {"up", FaultAction::up},
+                                                             {"integrity", FaultAction::integrity},
+                                                             {"overrun", FaultAction::overrun},
+                                                             {"watchdog", FaultAction::watchdog}};
+const FaultAction* port_operation(Words word) {
+  for (const auto& [name, action] : port_operations)
+    if (name == word) return &action;
+  return nullptr;
+}
+
 Said<void> parse_operation(Words word, Words& text, const State& state, FaultRule& rule) {
   const Words name = take_word(text);
   if (word == "reset") {
@@ -129,13 +141,13 @@ Said<void> parse_operation(Words word, Words& text, const State& state, FaultRul
     if (!node) return misread(node.error());
     rule.action = FaultAction::reset;
     rule.match.node = *node;
-  } else if (word == "down" || word == "up") {
+  } else if (const FaultAction* const action = port_operation(word)) {
     const auto port = port_named(name, state);
     if (!port) return misread(port.error());
-    rule.action = word == "up" ? FaultAction::up : FaultAction::down;
+    rule.action = *action;
     rule.port = *port;
   } else {
-    return misread(fmt::format("'{}' is not one of reset, down, up", shown(word)));
+    return misread(fmt::format("'{}' is not one of reset, down, up, integrity, overrun, watchdog", shown(word)));
   }
   return {};
 }
@@ -214,7 +226,7 @@ Said<FaultRule> parse_fault(Words text, const State& state) {
     if (!at) return misread(at.error());
     rule.at = *at;
     done = parse_operation(take_word(text), text, state, rule);
-  } else if (word == "down" || word == "up" || (word == "reset" && !names_mads(text))) {
+  } else if (port_operation(word) != nullptr || (word == "reset" && !names_mads(text))) {
     rule.at = Duration::zero();
     done = parse_operation(word, text, state, rule);
   } else {

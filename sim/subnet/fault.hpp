@@ -5,7 +5,7 @@
 //   lose 5% of SubnGet(*)                          at 500ms down S0007:3
 //   delay 20ms every 10th *                        at 700ms up S0007:3
 //   busy 1st SubnGet(NodeInfo) of H00003           duplicate 5% of *
-//   reset 2nd SubnSet(LinearForwardingTable) of S0007
+//   reset 2nd SubnSet(LinearForwardingTable) of S0007   overrun S0007:3
 #pragma once
 #include <optional>
 #include <string>
@@ -22,7 +22,7 @@ namespace parley::sim::subnet {
 template <class T>
 using Said = tl::expected<T, std::string>;
 
-enum class FaultAction : std::uint8_t { lose, delay, duplicate, busy, reset, down, up };
+enum class FaultAction : std::uint8_t { lose, delay, duplicate, busy, reset, down, up, integrity, overrun, watchdog };
 
 /// Which MADs a rule means.
 struct FaultMatch {
@@ -39,7 +39,7 @@ struct FaultRule {
   FaultAction action = FaultAction::lose;
   FaultMatch match;
   std::optional<Duration> at;    ///< since the beginning, whatever goes on; else when a MAD matches
-  std::uint32_t port = nowhere;  ///< of down and up
+  std::uint32_t port = nowhere;  ///< of those that are a port's
   Duration delay{};
   std::string text;  ///< as it was said
   std::uint64_t seen = 0, hits = 0;

@@ -13,7 +13,7 @@ constexpr std::uint8_t all_ports = 0xFF;
 struct Counts {
   std::array<std::uint64_t, 4> traffic{};  ///< as in Baseline
   std::uint64_t xmit_discards = 0, rcv_errors = 0, relay_errors = 0, vl15_dropped = 0, link_downed = 0,
-                link_recovered = 0;
+                link_recovered = 0, link_integrity = 0, overruns = 0;
 };
 
 std::array<std::uint64_t, 4> total_of(const Traffic& traffic) {
@@ -32,6 +32,8 @@ void add(Counts& out, State& state, std::uint32_t port, bool extended) {
   out.vl15_dropped += errors.vl15_dropped;
   out.link_downed += errors.link_downed;
   out.link_recovered += errors.link_recovered;
+  out.link_integrity += errors.link_integrity;
+  out.overruns += errors.overruns;
 }
 
 /// Bits of CounterSelect, IBA §16.1.3.5.
@@ -43,6 +45,8 @@ void reset_counters(State& state, std::uint32_t port, std::uint32_t select) {
   if (chosen(3)) errors.rcv_errors = 0;
   if (chosen(5)) errors.relay_errors = 0;
   if (chosen(6)) errors.xmit_discards = 0;
+  if (chosen(9)) errors.link_integrity = 0;
+  if (chosen(10)) errors.overruns = 0;
   if (chosen(11)) errors.vl15_dropped = 0;
   if ((select & 0xF000) == 0) return;
   const auto total = total_of(state.traffic(port));
@@ -72,6 +76,8 @@ void put_counters(MutBytes data, const Counts& counts) {
   };
   out.set(PortCounters::link_downed_counter, capped<std::uint8_t>(counts.link_downed, 0xFF));
   out.set(PortCounters::link_error_recovery_counter, capped<std::uint8_t>(counts.link_recovered, 0xFF));
+  out.set(PortCounters::local_link_integrity_errors, capped<std::uint8_t>(counts.link_integrity, 0xF));
+  out.set(PortCounters::excessive_buffer_overrun_errors, capped<std::uint8_t>(counts.overruns, 0xF));
   put16(PortCounters::port_rcv_errors, counts.rcv_errors);
   put16(PortCounters::port_rcv_switch_relay_errors, counts.relay_errors);
   put16(PortCounters::port_xmit_discards, counts.xmit_discards);

@@ -36,7 +36,7 @@ struct Traffic {
 };
 struct Errors {
   std::uint16_t xmit_discards = 0, rcv_errors = 0, relay_errors = 0, vl15_dropped = 0;
-  std::uint8_t link_downed = 0, link_recovered = 0;
+  std::uint8_t link_downed = 0, link_recovered = 0, link_integrity = 0, overruns = 0;
 };
 /// IBA §16.1.3.5: counters stay at their greatest value.
 template <class Number>

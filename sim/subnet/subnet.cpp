@@ -144,7 +144,7 @@ void Subnet::answer_by_agent(Request& request, bool busy) {
     key = check_m_key(state_, request.at, is(request.method, Method::set), read_bits(mad, m_key_at * 8, 64));
     if (key.fits) leases_.erase(state_.end_port(request.at));
     if (!key.allowed) {
-      note_m_key_violation(request.now, request.at);
+      note_m_key_violation(request);
       bounce(request);
       return;
     }

@@ -131,7 +131,7 @@ class Subnet {
   void apply(Instant now, FaultRule& rule);
   void obey(Instant now, FaultRule command);
   void reset(Instant now, std::uint32_t node);
-  void note_m_key_violation(Instant now, std::uint32_t port);
+  void note_m_key_violation(const Request& request);
 
   const Client* find_receiver(std::uint32_t port, const Request& request) const;
   ClientId id_of(const Client& client) const { return static_cast<ClientId>(&client - clients_.data()); }
@@ -140,6 +140,8 @@ class Subnet {
   void send_changes(Instant now);
   void send_trap_128(Instant now, std::uint32_t node);
   void send_trap_144(Instant now, std::uint32_t port);
+  void send_trap_256(const Request& request);
+  void send_port_trap(Instant now, std::uint16_t number, std::uint32_t port);
   void send_trap(Instant now, std::uint32_t port, wire::mad::Datagram mad);
   void deliver_trap(Instant now, const Trap& trap);
 
@@ -153,6 +155,7 @@ class Subnet {
   std::map<std::uint64_t, Trap> traps_;        // by transaction ID; at most traps_max
   std::multimap<Instant, std::size_t> timed_;  // rules with a time
   std::map<std::uint32_t, Instant> leases_;    // of M_Keys, by end port
+  std::map<std::uint32_t, Instant> quiet_;     // until when it sends no other trap 256, by end port
   Statistics statistics_;
   Instant started_;
   std::size_t taken_ = 0;  // of outbox_

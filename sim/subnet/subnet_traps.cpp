@@ -19,7 +19,16 @@ Datagram trap_of(NoticeType type, NodeType producer, std::uint16_t number, std::
   return request<MgmtClass::subn, Method::trap>(notice);
 }
 
-std::uint64_t trap_number(const Datagram& mad) { return read_bits(mad, (64 + 4) * 8, 16); }
+constexpr std::uint16_t link_integrity = 129, buffer_overrun = 130, flow_control = 131;
+
+/// Whether one trap takes the other's place: of the same number, and of the same port where it is about one of a switch's.
+bool is_same_event(const Datagram& a, const Datagram& b) {
+  const auto number = [](const Datagram& mad) { return read_bits(mad, (64 + 4) * 8, 16); };
+  if (number(a) != number(b)) return false;
+  const auto details = [](const Datagram& mad) { return ConstBytes(mad).subspan(64 + 10, Trap129Details::size); };
+  const bool of_port = number(a) >= link_integrity && number(a) <= flow_control;
+  return !of_port || std::ranges::equal(details(a), details(b));
+}
 
 }  // namespace
 
@@ -43,13 +52,49 @@ void Subnet::send_trap_144(Instant now, std::uint32_t port) {
   send_trap(now, port, trap_of(NoticeType::informational, state_.node_of(state_.port(port)).type, 144, lid, details));
 }
 
+/// IBA §14.2.5.1: what a link's errors have come to. `port`: whose link it is.
+void Subnet::send_port_trap(Instant now, std::uint16_t number, std::uint32_t port) {
+  const Port& at = state_.port(port);
+  const std::uint32_t end = state_.end_port(port);
+  const std::uint16_t lid = state_.port(end).info.get(PortInfo::lid);
+  Trap129Details details;
+  details.set(Trap129Details::lid, lid).set(Trap129Details::port_num, at.number);
+  send_trap(now, end, trap_of(NoticeType::urgent, state_.node_of(at).type, number, lid, details));
+}
+
+/// IBA §14.2.4.2, §14.2.5.1: who asked for what with which key. At most one each trap_interval, since anybody may cause it.
+void Subnet::send_trap_256(const Request& request) {
+  constexpr std::size_t modifier_at = 20, attribute_at = 16, m_key_at = 24, dr_slid_at = 32, hop_count_at = 7,
+                        back_at = 192;
+  const std::uint32_t port = state_.end_port(request.at);
+  if (const auto quiet = quiet_.find(port); quiet != quiet_.end() && request.now < quiet->second) return;
+  quiet_.insert_or_assign(port, request.now + options_.trap_interval);
+  const ConstBytes mad(request.packet.mad);
+  Trap256Details details;
+  details.set(Trap256Details::lid, request.packet.slid)
+      .set(Trap256Details::method, static_cast<Method>(request.method));
+  details.set(Trap256Details::attribute_id, static_cast<std::uint16_t>(read_bits(mad, attribute_at * 8, 16)));
+  details.set(Trap256Details::attribute_modifier, static_cast<std::uint32_t>(read_bits(mad, modifier_at * 8, 32)));
+  details.set(Trap256Details::m_key, read_bits(mad, m_key_at * 8, 64));
+  if (request.directed) {
+    constexpr std::size_t room = Trap256Details::dr_notice_return_path.count;
+    const std::uint8_t hops = mad[hop_count_at];
+    details.set(Trap256Details::dr_slid, static_cast<std::uint16_t>(read_bits(mad, dr_slid_at * 8, 16)));
+    details.set(Trap256Details::dr_notice, true).set(Trap256Details::dr_path_truncated, hops >= room);
+    details.set(Trap256Details::dr_hop_count, hops);
+    details.set(Trap256Details::dr_notice_return_path, mad.subspan(back_at, room));
+  }
+  const std::uint16_t lid = state_.port(port).info.get(PortInfo::lid);
+  send_trap(request.now, port,
+            trap_of(NoticeType::security, state_.node_of(state_.port(port)).type, 256, lid, details));
+}
+
 /// `port`: an end port. Without LIDs of its own and of the subnet manager's there is nobody to send it to.
 void Subnet::send_trap(Instant now, std::uint32_t port, Datagram mad) {
   const PortInfo& info = state_.port(port).info;
   if (info.get(PortInfo::lid) == 0 || info.get(PortInfo::master_sm_lid) == 0) return;
-  std::erase_if(traps_, [&](const auto& entry) {
-    return entry.second.node == port && trap_number(entry.second.mad) == trap_number(mad);
-  });
+  std::erase_if(traps_,
+                [&](const auto& entry) { return entry.second.node == port && is_same_event(entry.second.mad, mad); });
   const std::uint64_t transaction = transaction_++ & 0xFFFFFFFF;
   write_bits(mad, 64, 64, transaction);
   const Trap trap{port, mad, now + options_.trap_interval, options_.trap_repeats};
@@ -85,14 +130,15 @@ void Subnet::repress(const Request& request) {
 }
 
 /// IBA §14.2.4.2: the first violation starts the lease, at whose end the port is open to all.
-void Subnet::note_m_key_violation(Instant now, std::uint32_t port) {
-  const std::uint32_t end = state_.end_port(port);
+void Subnet::note_m_key_violation(const Request& request) {
+  const std::uint32_t end = state_.end_port(request.at);
   PortInfo& info = state_.port(end).info;
   ++statistics_.m_key_violations;
   const std::uint16_t count = info.get(PortInfo::m_key_violations);
   if (count != 0xFFFF) info.set(PortInfo::m_key_violations, static_cast<std::uint16_t>(count + 1));
   if (const std::uint16_t lease = info.get(PortInfo::m_key_lease_period); lease != 0)
-    leases_.emplace(end, now + std::chrono::seconds(lease));
+    leases_.emplace(end, request.now + std::chrono::seconds(lease));
+  send_trap_256(request);
 }
 
 Instant Subnet::next_deadline() const {
@@ -165,6 +211,15 @@ void Subnet::apply(Instant now, FaultRule& rule) {
     case FaultAction::reset: reset(now, rule.match.node); break;
     case FaultAction::down: state_.plug(rule.port, false); break;
     case FaultAction::up: state_.plug(rule.port, true); break;
+    case FaultAction::integrity:
+      add_one(state_.errors(rule.port).link_integrity);
+      send_port_trap(now, link_integrity, rule.port);
+      break;
+    case FaultAction::overrun:
+      add_one(state_.errors(rule.port).overruns);
+      send_port_trap(now, buffer_overrun, rule.port);
+      break;
+    case FaultAction::watchdog: send_port_trap(now, flow_control, rule.port); break;
     default: break;
   }
 }
@@ -175,7 +230,8 @@ void Subnet::reset(Instant now, std::uint32_t node) {
   const std::uint32_t end = at.ports_end();
   std::erase_if(traps_,
                 [&](const auto& entry) { return entry.second.node >= at.first_port && entry.second.node < end; });
-  leases_.erase(leases_.lower_bound(at.first_port), leases_.lower_bound(end));
+  for (auto* const times : {&leases_, &quiet_})
+    times->erase(times->lower_bound(at.first_port), times->lower_bound(end));
   for (std::uint32_t port = at.first_port; port < end; ++port)
     if (state_.end_port(port) == port) show_is_sm(now, port);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What docs/mad.md quotes beside the examples of python-rdma's manual, run on a simulated subnet; and that it quotes this file.
+// What docs/mad.md quotes beside the examples of python-rdma's manual, run on a simulated subnet; and that it quotes this file and that of subscriptions.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -284,13 +284,15 @@ std::vector<std::string> lines_of(const std::string& file) {
 }
 
 TEST(MadManualQuotes, AreWhatIsRunHere) {
-  const auto page = lines_of("docs/mad.md"), code = lines_of("tests/unit/capi/mad_manual_test.cpp");
+  const auto page = lines_of("docs/mad.md"), others = lines_of("tests/unit/mad/subscriptions_test.cpp");
+  auto code = lines_of("tests/unit/capi/mad_manual_test.cpp");
+  code.insert(code.end(), others.begin(), others.end());
   int quotes = 0;
   for (auto at = page.begin(); at != page.end(); ++at) {
     if (*at != "```cpp" && *at != "```c") continue;
     const auto end = std::find(at, page.end(), "```");
     EXPECT_NE(std::search(code.begin(), code.end(), at + 1, end), code.end())
-        << "docs/mad.md:" << at - page.begin() + 1 << " is not in this file";
+        << "docs/mad.md:" << at - page.begin() + 1 << " is in neither file";
     ++quotes;
     at = end;
     ASSERT_NE(at, page.end());

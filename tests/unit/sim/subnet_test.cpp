@@ -269,6 +269,121 @@ TEST(Subnet, GuardsPortsByMKey) {
   EXPECT_EQ(status_of(kit.ask_directed({0, 1}, NodeInfo{})), 0U);
 }
 
+std::vector<Delivery> traps_in(const std::vector<Delivery>& got, std::uint16_t number) {
+  std::vector<Delivery> out;
+  for (const Delivery& each : got)
+    if (each.packet.mad[3] == 5 && body_of<Notice>(each.packet).get(Notice::trap_number) == number) out.push_back(each);
+  return out;
+}
+
+// IBA §14.2.4.2, §14.2.5.1.
+TEST(Subnet, SaysWhoseMKeyWasWrong) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  kit.subnet.set_is_sm(kit.now, kit.client, true);
+  for (int i = 0; i < 10; ++i) kit.wait(1s);
+  kit.drain();
+  const auto lid = static_cast<std::uint16_t>(kit.node("H00005") + 1),
+             own = static_cast<std::uint16_t>(kit.node("H00000") + 1);
+  PortInfo& guarded = kit.subnet.state().port(kit.port("H00005", 1)).info;
+  guarded.set(PortInfo::m_key, 77).set(PortInfo::m_key_protect_bits, 1);
+  const auto ask = [&](const Packet& packet) {
+    kit.subnet.handle_send(kit.now, kit.client, packet);
+    return traps_in(kit.drain(), 256);
+  };
+  const Datagram set = request<MgmtClass::subn, Method::set>(PortInfo{}, {.attribute_modifier = 1, .key = 78});
+  const Datagram get = request<MgmtClass::subn, Method::get>(PortInfo{}, {.attribute_modifier = 1, .key = 78});
+  EXPECT_TRUE(ask({.dlid = lid, .mad = get}).empty()) << "that is allowed";
+  auto traps = ask({.dlid = lid, .mad = set});
+  ASSERT_EQ(traps.size(), 1U);
+  EXPECT_EQ(traps[0].packet.slid, lid);
+  const Notice notice = body_of<Notice>(traps[0].packet);
+  EXPECT_EQ(notice.get(Notice::notice_type), NoticeType::security);
+  EXPECT_EQ(notice.get(Notice::node_type), NodeType::channel_adapter);
+  EXPECT_EQ(notice.get(Notice::issuer_lid), lid);
+  const auto expected = [&](const Datagram& mad) {
+    return Trap256Details()
+        .set(Trap256Details::lid, own)
+        .set(Trap256Details::method, static_cast<Method>(mad[3]))
+        .set(Trap256Details::attribute_id, PortInfo::attribute)
+        .set(Trap256Details::attribute_modifier, 1)
+        .set(Trap256Details::m_key, 78);
+  };
+  const auto details_of = [](const Delivery& trap) {
+    return *Trap256Details::parse(ConstBytes(trap.packet.mad).subspan(64 + 10));
+  };
+  EXPECT_EQ(details_of(traps[0]), expected(set));
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(ask({.dlid = lid, .mad = set}).empty()) << "one in a second";
+  EXPECT_EQ(kit.subnet.statistics().m_key_violations, 101U);
+  // Repeated until it is repressed; the next violation is another trap.
+  kit.wait(1s);
+  traps = traps_in(kit.drain(), 256);
+  ASSERT_EQ(traps.size(), 1U);
+  Packet repress = traps[0].packet;
+  std::swap(repress.dlid, repress.slid);
+  repress.mad[3] = 7;
+  kit.subnet.handle_send(kit.now, kit.client, repress);
+  kit.wait(1s);
+  EXPECT_TRUE(kit.drain().empty());
+  guarded.set(PortInfo::m_key_protect_bits, 2);
+  Datagram directed = request<MgmtClass::subn_directed, Method::get>(PortInfo{}, {.attribute_modifier = 1, .key = 78});
+  traps = ask(kit.along({0, 1, 5, 2, 2}, directed));
+  ASSERT_EQ(traps.size(), 1U);
+  const Trap256Details details = details_of(traps[0]);
+  EXPECT_TRUE(details.get(Trap256Details::dr_notice));
+  EXPECT_FALSE(details.get(Trap256Details::dr_path_truncated));
+  EXPECT_EQ(details.get(Trap256Details::dr_hop_count), 4);
+  EXPECT_EQ(details.get(Trap256Details::dr_slid), PARLEY_MAD_PERMISSIVE_LID);
+  EXPECT_EQ(details.get(Trap256Details::dr_notice_return_path)[4], 1) << "the port by which it came in";
+}
+
+// IBA §14.2.5.1.
+TEST(Subnet, SaysWhatALinksErrorsHaveComeTo) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  kit.subnet.set_is_sm(kit.now, kit.client, true);
+  for (int i = 0; i < 10; ++i) kit.wait(1s);
+  kit.drain();
+  const auto lid = static_cast<std::uint16_t>(kit.node("S0004") + 1);
+  const auto details_at = [&](std::uint8_t port) {
+    return Trap129Details().set(Trap129Details::lid, lid).set(Trap129Details::port_num, port);
+  };
+  std::uint16_t number = 129;
+  for (const std::string_view word : {"integrity", "overrun", "watchdog"}) {
+    ASSERT_TRUE(kit.subnet.add_fault(kit.now, std::string(word) + " S0004:5").has_value());
+    const auto got = kit.drain();
+    ASSERT_EQ(got.size(), 1U) << word;
+    const Notice notice = body_of<Notice>(got[0].packet);
+    EXPECT_EQ(notice.get(Notice::trap_number), number++);
+    EXPECT_EQ(notice.get(Notice::notice_type), NoticeType::urgent);
+    EXPECT_EQ(notice.get(Notice::node_type), NodeType::switch_);
+    EXPECT_EQ(*Trap129Details::parse(ConstBytes(got[0].packet.mad).subspan(64 + 10)), details_at(5));
+  }
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "overrun S0004:6").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "overrun S0004:6").has_value());
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "at 20s overrun S0004:7").has_value());
+  kit.drain();
+  kit.wait(1s);
+  EXPECT_EQ(traps_in(kit.drain(), 130).size(), 2U) << "that of each port is repeated, whatever the other's";
+  const auto counters = [&](std::uint8_t port) {
+    return body_of<PortCounters>(
+        kit.ask({.dlid = lid,
+                 .dqp = 1,
+                 .sqp = 1,
+                 .mad = request<MgmtClass::perf, Method::get>(PortCounters().set(PortCounters::port_select, port))}));
+  };
+  EXPECT_EQ(counters(5).get(PortCounters::local_link_integrity_errors), 1);
+  EXPECT_EQ(counters(5).get(PortCounters::excessive_buffer_overrun_errors), 1);
+  EXPECT_EQ(counters(6).get(PortCounters::local_link_integrity_errors), 0);
+  EXPECT_EQ(counters(6).get(PortCounters::excessive_buffer_overrun_errors), 2);
+  for (int i = 0; i < 8; ++i) kit.wait(1s);
+  kit.drain();
+  kit.wait(1s);  // 20 s since the beginning
+  EXPECT_EQ(traps_in(kit.drain(), 130).size(), 1U);
+  EXPECT_EQ(counters(7).get(PortCounters::excessive_buffer_overrun_errors), 1);
+  EXPECT_FALSE(kit.subnet.add_fault(kit.now, "overrun S0004").has_value());
+}
+
 TEST(Subnet, CountsPackets) {
   SubnetKit kit;
   bring_up(kit.subnet);
