@@ -13,6 +13,9 @@
  *   neg/                a protocol of its own: Parley's staged QP negotiation, docs/negotiation.md
  *   parley_neg.c       how it is recognised; parley_neg_conn.c one TCP connection: messages, and their order
  *   parley_neg_form.c  one message by itself; parley_neg_show.c shows it, and messages in private data
+ *   mad/                a protocol of its own: management datagrams, by the table of parley/wire/mad.h
+ *   parley_mad_table.c that table as data; parley_mad_fields.c its fields, and one structure shown
+ *   parley_mad.c       which structures a datagram is made of: IBA §13 to §16
  *   ib/                 two protocols of their own: the InfiniBand transport over RoCE, and its CM
  *   parley_ib.c        how they stand beside Wireshark's; parley_ib_find.c where a frame has its packet
  *   parley_ib_icrc.c   the ICRC; parley_ib_words.c codes in words; parley_ib_show.c headers: IBA §9

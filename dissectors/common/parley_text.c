@@ -26,6 +26,23 @@ void parley_text_hex(parley_text* line, const char* before, guint64 number, int 
   parley_text_add(line, hex64_to_str_back_len(octets + sizeof octets - 1, number, digits));
 }
 
+void parley_timeout_label(gchar* label, guint32 code) {
+  if (code > 40) { /* beyond 52 days: no time, and soon too many bits */
+    g_snprintf(label, ITEM_LABEL_LENGTH, "%u", code);
+    return;
+  }
+  const guint64 ns = G_GUINT64_CONSTANT(4096) << code;
+  const guint64 unit = ns < 1000000 ? 1000 : ns < 1000000000 ? 1000000 : 1000000000;
+  int digits = unit == 1000 ? 3 : unit == 1000000 ? 6 : 9;
+  guint64 fraction = ns % unit;
+  for (; digits > 1 && fraction % 10 == 0; digits--) fraction /= 10;
+  g_snprintf(label, ITEM_LABEL_LENGTH, "%u (%" G_GUINT64_FORMAT ".%0*" G_GUINT64_FORMAT " %s)", code, ns / unit, digits,
+             fraction,
+             unit == 1000      ? "us"
+             : unit == 1000000 ? "ms"
+                               : "s");
+}
+
 void parley_info_add(column_info* columns, const char* words) {
   if (!col_get_writable(columns, COL_INFO)) return;
   const char* const before = col_get_text(columns, COL_INFO);

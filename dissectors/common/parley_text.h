@@ -19,6 +19,9 @@ void parley_text_number(parley_text* line, const char* before, guint64 number);
 /* 0x and at least so many digits. */
 void parley_text_hex(parley_text* line, const char* before, guint64 number, int digits);
 
+/* A time that is an exponent, 4.096 us * 2^code (IBA §12.7.4, §13.4.6.2 and others): "20 (4.294967296 s)". */
+void parley_timeout_label(gchar* label, guint32 code);
+
 /* Appends to what the info column has. */
 void parley_info_add(column_info* columns, const char* words);
 

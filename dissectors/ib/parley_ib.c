@@ -13,6 +13,7 @@
 #include <epan/proto_data.h>
 #include <string.h>
 
+#include "parley_mad.h"
 #include "parley_text.h"
 
 int proto_parley_ib = -1, proto_parley_ibcm = -1;
@@ -107,6 +108,26 @@ static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parl
   if (cleared) col_append_str(pinfo->cinfo, COL_INFO, words);
 }
 
+/* IBA §13.5.1: what goes to QP0 and QP1 is a MAD. So is what another queue pair gets with the Q_Key of QP1, if it looks like
+ * one: vendors' classes and redirected requests use it. Of the CM, parley_ibcm_show.c shows all but ClassPortInfo. */
+static gboolean is_mad(const parley_ib_packet* p, gboolean cm) {
+  enum { UD_SEND_ONLY = 0x64, CLASS_PORT_INFO = 0x0001 };
+  if (p->opcode != UD_SEND_ONLY || p->payload_length < 0) return FALSE;
+  if (cm) return parley_ib_carries(p, 16, 2) && tvb_get_ntohs(p->tvb, p->payload + 16) == CLASS_PORT_INFO;
+  if (p->qpn <= PARLEY_IB_GSI_QPN) return TRUE;
+  const gint deth = parley_ib_header_at(p, PARLEY_IB_DETH);
+  return p->payload_length == PARLEY_IB_MAD_LEN && parley_ib_carries(p, 0, 1) &&
+         tvb_get_ntohl(p->tvb, deth) == PARLEY_IB_GSI_Q_KEY &&
+         tvb_get_guint8(p->tvb, p->payload) == PARLEY_IB_MAD_BASE_VERSION;
+}
+
+static void show_mad(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top) {
+  const gint captured = (gint)tvb_captured_length(p->tvb) - p->payload;
+  parley_mad_show(
+      tvb_new_subset_length_caplen(p->tvb, p->payload, CLAMP(captured, 0, p->payload_length), p->payload_length), pinfo,
+      top);
+}
+
 static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, void* data _U_) {
   gboolean rest = FALSE;
   parley_ib_packet p;
@@ -128,6 +149,7 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
   } else if (p.qpn > PARLEY_IB_GSI_QPN) {
     write_info(pinfo, &p, from, rest);
   }
+  if (is_mad(&p, cm)) show_mad(&p, pinfo, top);
   if (!good) col_append_str(pinfo->cinfo, COL_INFO, " [wrong ICRC]");
   return 1;
 }
@@ -137,6 +159,7 @@ void parley_ib_register(void) {
   proto_parley_ibcm = proto_register_protocol("InfiniBand CM (Parley)", "ParleyIBCM", "parley.ibcm");
   parley_ib_show_register();
   parley_ibcm_show_register();
+  parley_mad_register();
   prefs_register_bool_preference(
       parley_module(), "ib.icrc", "Check the ICRC of RoCE and InfiniBand packets",
       "A packet whose invariant CRC is wrong is marked and not followed. Off: for captures of "

@@ -205,8 +205,6 @@ gboolean parley_ib_icrc(const parley_ib_packet* p, guint32* out);
 
 /* ------------------------------------------------------------------ parley_ib_words.c: codes in words */
 
-/* A time of five bits, 4.096 us * 2^code (IBA §12.7.4 and others): "20 (4.294967296 s)". */
-void parley_ib_timeout_label(gchar* label, guint32 code);
 /* In units of 10 microseconds. */
 guint32 parley_ib_rnr_timer(guint8 code);
 /* -1: no end-to-end flow control. */

@@ -25,19 +25,6 @@ static const value_string services[] = {
 #undef PARLEY_X
         {0, NULL}};
 
-void parley_ib_timeout_label(gchar* label, guint32 code) {
-  const guint64 ns = G_GUINT64_CONSTANT(4096) << (code & 0x1F);
-  const guint64 unit = ns < 1000000 ? 1000 : ns < 1000000000 ? 1000000 : 1000000000;
-  int digits = unit == 1000 ? 3 : unit == 1000000 ? 6 : 9;
-  guint64 fraction = ns % unit;
-  for (; digits > 1 && fraction % 10 == 0; digits--) fraction /= 10;
-  g_snprintf(label, ITEM_LABEL_LENGTH, "%u (%" G_GUINT64_FORMAT ".%0*" G_GUINT64_FORMAT " %s)", code, ns / unit, digits,
-             fraction,
-             unit == 1000      ? "us"
-             : unit == 1000000 ? "ms"
-                               : "s");
-}
-
 guint32 parley_ib_rnr_timer(guint8 code) { return rnr_timers[code & PARLEY_IB_SYNDROME_VALUE]; }
 
 gint32 parley_ib_credits(guint8 code) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Where each field of the CM's messages stands: IBA §12.6 to §12.11. The names are those of wire/ib/cm.hpp. */
 #include "parley_ib.h"
+#include "parley_text.h"
 
 /* The fields of a body by themselves: X(name, label, type, base, strings, mask). */
 #define FIELDS(X)                                                                                   \
@@ -55,7 +56,7 @@
   X(subnet_local, "Subnet local", FT_BOOLEAN, 8, NULL, 0x08, 1, 42, 42)                \
   X(local_ack_timeout, "Local ACK timeout", FT_UINT8, BASE_CUSTOM, TIMEOUT, 0xF8, 1, 43, 43)
 
-#define TIMEOUT CF_FUNC(parley_ib_timeout_label)
+#define TIMEOUT CF_FUNC(parley_timeout_label)
 
 #define PARLEY_X(name, label, type, base, strings, mask) static int hf_##name = -1;
 FIELDS(PARLEY_X)

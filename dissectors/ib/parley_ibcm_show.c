@@ -182,7 +182,7 @@ static void summary(const parley_ib_packet* p, packet_info* pinfo, const parley_
     case PARLEY_IBCM_dreq: parley_text_hex(line, " QP=", tvb_get_ntoh24(p->tvb, body_of(p) + 8), 6); break;
     case PARLEY_IBCM_lap: parley_text_hex(line, " QP=", tvb_get_ntoh24(p->tvb, body_of(p) + 12), 6); break;
     case PARLEY_IBCM_mra:
-      parley_ib_timeout_label(timeout, octet_of(p, 9) >> 3);
+      parley_timeout_label(timeout, octet_of(p, 9) >> 3);
       parley_text_add(line, " of ");
       parley_text_add(line, about);
       parley_text_add(line, ", service timeout ");

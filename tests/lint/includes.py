@@ -22,7 +22,7 @@ CRC_KERNELS = re.compile(r"^(isa-l\.h|isa-l/.*\.h|immintrin\.h|nmmintrin\.h|wmmi
 # The Wireshark plugin is C under another licence: of the project it knows the facts of the wire alone.
 PLUGIN = re.compile(r'"(parley(_\w+)?|parley/wire/\w+)\.h"|<((epan|wsutil|wiretap)/[\w/-]+|ws_version|config|glib|std\w+|string)\.h>')
 # Its folders: each uses those before it, not those behind, neither by an include nor by a declaration of its own.
-PLUGIN_FOLDERS = ("common", "neg", "ib", "rdmap", "mpa", "plugin")
+PLUGIN_FOLDERS = ("common", "neg", "mad", "ib", "rdmap", "mpa", "plugin")
 PLUGIN_NAMES = re.compile(r"^(?:extern )?[a-z][\w *]*?\b((?:proto_)?parley\w*)(\([^;{}]*\)\s*[;{G]|;| = )", re.MULTILINE)
 # Within a room: what is read knows no rule, and a rule does not know how its report is printed.
 UPWARDS = [("capture/read/tcp/", re.compile(r"capture/(read/(?!tcp/)|rules/|report)")),

@@ -51,18 +51,11 @@ void add_records(Decoded& out, const Layout& layout, ConstBytes mad) {
 
 /// IBA §14.2.5.1: what a subnet management trap says more.
 const Layout* details_of(std::uint16_t trap) {
-  if (trap >= 64 && trap <= 67) return &Trap64Details::layout;
-  if (trap >= 129 && trap <= 131) return &Trap129Details::layout;
-  switch (trap) {
-    case 128: return &Trap128Details::layout;
-    case 144: return &Trap144Details::layout;
-    case 145: return &Trap145Details::layout;
-    case 256: return &Trap256Details::layout;
-    case 257:
-    case 258: return &Trap257Details::layout;
-    case 259: return &Trap259Details::layout;
-    default: return nullptr;
-  }
+#define PARLEY_X(first, last, structure) \
+  if (trap >= first && trap <= last) return &structure::layout;
+  PARLEY_MAD_TRAP_DETAILS(PARLEY_X)
+#undef PARLEY_X
+  return nullptr;
 }
 
 void add_details(Decoded& out) {

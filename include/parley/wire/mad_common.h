@@ -181,6 +181,17 @@
   F(port_num, 50, 0, 8, 1, number)          \
   R(51, 0, 24)
 
+/* X(first trap, last trap, structure): what a notice of subnet management has as details, IBA §14.2.5.1. */
+#define PARLEY_MAD_TRAP_DETAILS(X) \
+  X(64, 67, Trap64Details)         \
+  X(128, 128, Trap128Details)      \
+  X(129, 131, Trap129Details)      \
+  X(144, 144, Trap144Details)      \
+  X(145, 145, Trap145Details)      \
+  X(256, 256, Trap256Details)      \
+  X(257, 258, Trap257Details)      \
+  X(259, 259, Trap259Details)
+
 /* T(name, octets, attribute or 0, section, list). */
 #define PARLEY_MAD_COMMON_STRUCTURES(T)                                 \
   T(MadHeader, 24, 0, "13.4.3", PARLEY_MAD_MAD_HEADER)                  \
