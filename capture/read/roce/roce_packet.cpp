@@ -38,6 +38,8 @@ RoceReader::Status RoceReader::read(const wire::PacketView& view, const wire::Ca
   if (!parsed) {
     // Of a cut packet the lengths may be among what is missing.
     if (view.network.size() < network.size() && view.network.size() < wire::ipv6_header + 8) return Status::cut;
+    if (parsed.error() == Errc::truncated)
+      return malformed(captured, network_at, "the packet ends before its headers say that it does");
     const std::string sentence = parsed.error().sentence();
     return malformed(captured, network_at,
                      sentence.empty() ? "the headers before the BTH are not those of RoCE" : sentence);

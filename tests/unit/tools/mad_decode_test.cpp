@@ -274,6 +274,10 @@ TEST(MadReader, TellsOfLengthsThatContradictEachOther) {
   taken.octets[10] = taken.octets[11] = 0;
   EXPECT_EQ(read(taken, out, reader), Status::unreadable);
   EXPECT_EQ(reader.why(), "frame 9, octet 10: an ERF record of 0 octets has no room for its head");
+  taken = over_roce(datagram(query));
+  taken.octets.resize(taken.octets.size() - 10);
+  EXPECT_EQ(read(taken, out, reader), Status::unreadable);
+  EXPECT_EQ(reader.why(), "frame 9, octet 14: the packet ends before its headers say that it does");
   EXPECT_EQ(read(over_roce(datagram(ConstBytes(query).first(100))), out, reader), Status::mad);
   EXPECT_EQ(out.damage, "a management datagram has 256 octets, and this one 100");
 }
