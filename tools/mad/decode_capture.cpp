@@ -102,16 +102,23 @@ class Decoder {
 
   void show(const CapturedMad& mad) {
     if (mad.octets.size() < PARLEY_IB_MAD_HEADER_LEN)
-      return unreadable(mad.frame, fmt::format("frame {}: a management datagram from {} to {}: {}", mad.frame,
-                                               end_text(mad.source), end_text(mad.destination), mad.damage));
+      return unreadable(mad.frame, fmt::format("frame {}: a management datagram to {}: {}", mad.frame,
+                                               end_text(mad.destination), mad.damage));
     ++datagrams_;
     if (!mad.damage.empty()) ++damaged_;
-    show_mad(mad.octets, ++number_, options_.form, found_at(mad, mad.at - *began_, 0), out_);
+    show_mad(mad.octets, ++number_, options_.form, found_at(mad, since_first(mad.at), 0), out_);
     if (!mad.damage.empty()) return;
     const auto table = segments_.take(mad);
     tables_ += table.has_value();
     if (table)
-      show_mad(table->octets, ++number_, options_.form, found_at(mad, mad.at - *began_, table->segments), out_);
+      show_mad(table->octets, ++number_, options_.form, found_at(mad, since_first(mad.at), table->segments), out_);
+  }
+
+  /// Times that a file makes up may be further apart than a Duration goes.
+  Duration since_first(Instant at) const {
+    const Duration half = at.time_since_epoch() / 2 - began_->time_since_epoch() / 2;
+    constexpr Duration most = Duration::max() / 2 - Duration(1);
+    return half > most ? Duration::max() : half < -most ? -Duration::max() : at - *began_;
   }
 
   void unreadable(std::uint64_t frame, const std::string& why) {

@@ -46,19 +46,21 @@ std::optional<ErfHead> read_erf(ConstBytes record) {
 LinkReader::Status LinkReader::read(const wire::CapturedPacket& captured, LinkPacket& out) {
   const std::size_t size = captured.octets.size();
   if (captured.link_type != wire::link_type_erf)
-    return read_link(captured, 0, size, std::max<std::size_t>(captured.original_length, size), out);
+    return read_link(captured, 0, std::max<std::size_t>(captured.original_length, size), out);
   const auto head = read_erf(captured.octets);
   if (!head) return Status::cut;
   if (head->type != erf_infiniband) return Status::other;
   if (head->end < head->packet_at)
     return malformed(captured, 10, fmt::format("an ERF record of {} octets has no room for its head", head->end));
-  return read_link(captured, head->packet_at, std::min(size, head->end), head->on_wire, out);
+  wire::CapturedPacket record = captured;  // what stands behind its end is padding
+  record.octets = captured.octets.first(std::min(size, head->end));
+  return read_link(record, head->packet_at, head->on_wire, out);
 }
 
-LinkReader::Status LinkReader::read_link(const wire::CapturedPacket& captured, std::size_t lrh_at, std::size_t end,
-                                         std::size_t on_wire, LinkPacket& out) {
+LinkReader::Status LinkReader::read_link(const wire::CapturedPacket& captured, std::size_t lrh_at, std::size_t on_wire,
+                                         LinkPacket& out) {
   constexpr std::uint8_t with_bth = 2, with_grh = 3;  // LNH, IBA §7.7.5
-  const ConstBytes here = captured.octets.subspan(lrh_at, end - lrh_at);
+  const ConstBytes here = captured.octets.subspan(lrh_at);
   const auto lrh = Lrh::parse(here);
   if (!lrh) return Status::cut;
   const auto next = lrh->get(Lrh::lnh);
@@ -73,7 +75,6 @@ LinkReader::Status LinkReader::read_link(const wire::CapturedPacket& captured, s
     return malformed(captured, lrh_at, fmt::format("the LRH says {} octets, and the packet has {}", length, on_wire));
   const ConstBytes whole = here.size() < length ? filled(here, length) : here.first(length);
   out.bth_at = lrh_at + headers;
-  // What stands behind the record's end in the capture is padding.
   if (next == with_bth) return read_transport(captured, whole.first(Lrh::size), whole.subspan(Lrh::size), out);
   if (here.size() < headers) return Status::cut;
   const auto grh = wire::ib::RoceHeader::parse(PARLEY_ROCE_ETHERTYPE, whole.subspan(Lrh::size));

@@ -25,8 +25,7 @@ class LinkReader : public TransportReader {
   Status read(const wire::CapturedPacket& captured, LinkPacket& out);
 
  private:
-  Status read_link(const wire::CapturedPacket& captured, std::size_t lrh_at, std::size_t end, std::size_t on_wire,
-                   LinkPacket& out);
+  Status read_link(const wire::CapturedPacket& captured, std::size_t lrh_at, std::size_t on_wire, LinkPacket& out);
 };
 
 }  // namespace parley::capture

@@ -173,6 +173,8 @@ TEST(MadReader, KnowsADatagramByQueuePairOrQKey) {
   };
   EXPECT_EQ(status(datagram(query, 17, 1)), Status::mad);
   EXPECT_EQ(status(datagram(query, 1, 17)), Status::mad);
+  EXPECT_EQ(status(datagram(query, 1, 17, 0x11111111)), Status::mad);
+  EXPECT_EQ(status(datagram(query, 17, 1, 0x11111111)), Status::mad);
   EXPECT_EQ(status(datagram(query, 17, 18)), Status::mad);
   EXPECT_EQ(status(datagram(query, 17, 18, 0x11111111)), Status::none);
   EXPECT_EQ(status(datagram(ConstBytes(query).first(252), 17, 18)), Status::none);
@@ -256,6 +258,17 @@ TEST(MadReader, TellsOfEveryCut) {
         }
       }
     }
+}
+
+TEST(MadReader, TakesNothingFromBehindARecordsEnd) {
+  const auto query = path_query();
+  Taken taken = on_link(at_lid(5), query);
+  Writer(MutBytes(taken.octets).subspan(10, 2)).be16(static_cast<std::uint16_t>(taken.octets.size() - 56));
+  MadReader reader;
+  CapturedMad out;
+  EXPECT_EQ(read(taken, out, reader), Status::mad);
+  EXPECT_EQ(out.octets.size(), 206u);
+  EXPECT_EQ(out.damage, "206 of its 256 octets are in the capture");
 }
 
 TEST(MadReader, TellsOfLengthsThatContradictEachOther) {
@@ -468,6 +481,7 @@ TEST_F(MadDecode, TellsOfDamageAndReadsOn) {
   EXPECT_EQ(all[1]["damage"], "106 of its 256 octets are in the capture");
   EXPECT_EQ(all[2]["event"], "unreadable");
   EXPECT_EQ(all[2]["frame"], 3);
+  EXPECT_EQ(all[2]["text"], "frame 3: a management datagram to LID 5 QP 1: 16 of its 256 octets are in the capture");
   EXPECT_EQ(all[3]["event"], "unreadable");
   EXPECT_EQ(all[3]["frame"], 4);
   EXPECT_EQ(all[4]["frame"], 5);
@@ -496,6 +510,51 @@ TEST_F(MadDecode, PutsTablesTogether) {
   const Said said = decode({"--read", file(pcap(packets))});
   EXPECT_EQ(said.code, 0);
   EXPECT_NE(said.err.find("of 1 table not all segments are there in order"), std::string::npos) << said.err;
+}
+
+TEST_F(MadDecode, ReadsEachInterfaceOfAPcapngByItsLinkType) {
+  const auto query = path_query();
+  Bytes octets;
+  wire::PcapngWriter writer(octets, {});
+  const std::uint32_t wire = writer.add_interface("eth0", ethernet), usb = writer.add_interface("usb", 189),
+                      link = writer.add_interface("ib0", wire::link_type_infiniband);
+  writer.packet(wire, Instant{2s}, over_roce(datagram(query)).octets);
+  writer.packet(usb, Instant{1s}, Bytes(60));
+  writer.packet(link, Instant{1s}, mad::frame_of(port_one(), at_lid(5), query, true));
+  const Said said = decode({"--read", file(octets), "--json"});
+  EXPECT_EQ(said.code, 0) << said.err;
+  const auto all = said.objects();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0]["source"]["gid"], "::ffff:192.0.2.1");
+  EXPECT_EQ(all[1]["frame"], 3);
+  EXPECT_EQ(all[1]["at_s"], -1.0);
+  EXPECT_NE(said.err.find("1 packet left out: link type 189 (USB, Linux)"), std::string::npos) << said.err;
+}
+
+TEST_F(MadDecode, TakesTimesThatAreFurtherApartThanADurationGoes) {
+  const auto query = path_query();
+  const Bytes frame = mad::frame_of(port_one(), at_lid(5), query, true);
+  Bytes octets;
+  wire::PcapngWriter writer(octets, {});
+  const std::uint32_t late = writer.add_interface("ib0", wire::link_type_infiniband);
+  Bytes early(36);  // an interface whose times are 2^40 s before
+  Writer block(early);
+  block.le32(1);
+  block.le32(36);
+  block.le16(wire::link_type_infiniband);
+  block.zeros(6);
+  block.le16(14);  // if_tsoffset
+  block.le16(8);
+  block.le64(static_cast<std::uint64_t>(-(1LL << 40)));
+  block.zeros(4);
+  block.le32(36);
+  octets.insert(octets.end(), early.begin(), early.end());
+  writer.packet(late + 1, Instant{}, frame);
+  writer.packet(late, Instant{Duration::max()}, frame);
+  const auto all = decode({"--read", file(octets), "--json"}).objects();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0]["at_s"], 0.0);
+  EXPECT_NEAR(all[1]["at_s"].get<double>(), 9.223372e9, 1e4);
 }
 
 TEST_F(MadDecode, NothingLookedAtIsNotAPass) {
