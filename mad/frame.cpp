@@ -3,7 +3,6 @@
 
 #include "base/bits.hpp"
 #include "base/bytes_io.hpp"
-#include "wire/ib/crc32.hpp"
 #include "wire/ib/packet.hpp"
 #include "wire/mad/kind.hpp"
 #include "wire/mad/rpc.hpp"
@@ -23,20 +22,6 @@ std::uint16_t vcrc(ConstBytes packet) {
     for (int bit = 0; bit < 8; ++bit) crc = static_cast<std::uint16_t>((crc & 1) != 0 ? (crc >> 1) ^ 0xD008 : crc >> 1);
   }
   return static_cast<std::uint16_t>(~crc);
-}
-
-/// IBA §7.8.1, of all in front of it: what changes on the way counts as ones.
-std::uint32_t icrc(ConstBytes before, bool has_grh) {
-  Bytes packet(before.begin(), before.end());
-  packet[0] |= 0xF0;  // VL
-  const std::size_t bth = lrh_size + (has_grh ? PARLEY_ROCE_GRH_LEN : 0);
-  if (has_grh) {
-    packet[lrh_size] |= 0x0F;  // traffic class and flow label
-    packet[lrh_size + 1] = packet[lrh_size + 2] = packet[lrh_size + 3] = 0xFF;
-    packet[lrh_size + 7] = 0xFF;  // hop limit
-  }
-  packet[bth + 4] = 0xFF;
-  return wire::ib::crc32(0, packet);
 }
 
 void put_grh(MutBytes at, const LocalPort& local, const Grh& grh, std::size_t payload, bool out) {
@@ -79,8 +64,11 @@ Bytes frame_of(const LocalPort& local, const Address& other, ConstBytes mad, boo
   write_bits(packet, 48, 16, out ? own : other.lid);
   if (has_grh) put_grh(MutBytes(packet).subspan(lrh_size), local, *other.grh, transport.size(), out);
   transport.emit(MutBytes(packet).subspan(bth));
+  // With a GRH the packet may leave the subnet, and the LRH is not covered (IBA §7.8.1).
+  const ConstBytes covered = ConstBytes(packet).first(in_link - PARLEY_IB_ICRC_LEN);
+  const ConstBytes network = has_grh ? covered.subspan(lrh_size, PARLEY_ROCE_GRH_LEN) : covered.first(lrh_size);
   Writer checks(MutBytes(packet).subspan(in_link - PARLEY_IB_ICRC_LEN));
-  checks.le32(icrc(ConstBytes(packet).first(in_link - PARLEY_IB_ICRC_LEN), has_grh));
+  checks.le32(*wire::ib::icrc(network, covered.subspan(bth)));
   checks.le16(vcrc(ConstBytes(packet).first(in_link)));
   return packet;
 }

@@ -6,12 +6,10 @@
 
 namespace parley::mad {
 
-inline constexpr std::uint16_t link_type_erf = 197;  ///< of pcap files: records that say what kind of link they are of
-
 /// `out`: it went to `other`; else it came from there. The P_Key, SL and GRH are those of `other`; sequence numbers are 0; the ICRC and
 /// the VCRC are right.
 Bytes frame_of(const LocalPort& local, const Address& other, ConstBytes mad, bool out);
-/// Such a packet as an ERF record of type InfiniBand, which Wireshark reads. `at` is since 1970-01-01.
+/// Such a packet as an ERF record of type InfiniBand (wire::link_type_erf), which Wireshark reads. `at` is since 1970-01-01.
 Bytes erf_record(Instant at, ConstBytes frame);
 
 }  // namespace parley::mad

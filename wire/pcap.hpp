@@ -18,6 +18,10 @@ namespace parley::wire {
 inline constexpr std::uint32_t capture_packet_max = 1 << 20;
 inline constexpr std::size_t capture_window_min = capture_packet_max + (64 << 10);
 
+/// Link types that are no networks of IP (those are in wire/packet.hpp): records that say what kind of link they are of, and packets of an
+/// InfiniBand link from the LRH on.
+inline constexpr std::uint16_t link_type_erf = 197, link_type_infiniband = 247;
+
 struct CapturedPacket {
   std::uint64_t frame = 0;   ///< 1 for the first packet of the file, as Wireshark counts
   std::uint64_t offset = 0;  ///< of the record in the file

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "capture/analyzer.hpp"
+#include "capture/read/mad/mad_reader.hpp"
 #include "capture/report/json.hpp"
 #include "capture/report/text.hpp"
 #include "capture/report/text_ladder.hpp"
@@ -41,9 +42,13 @@ void send(capture::Analyzer& analyzer) {
 std::vector<Seen> read_at_once(ConstBytes file, std::string& error) {
   std::vector<Seen> out;
   capture::Analyzer analyzer({.events = true});
+  capture::MadReader mads;
   const auto failure = wire::read_capture(file, [&](const wire::CapturedPacket& packet) {
     out.push_back(seen(packet));
     analyzer.push(packet);
+    capture::CapturedMad mad;
+    if (mads.read(packet, mad) == capture::MadReader::Status::mad)
+      PARLEY_ASSERT(!mad.damage.empty() || mad.octets.size() >= PARLEY_IB_MAD_LEN);
   });
   if (failure) {
     error = failure->to_string();

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """`parley mad ... --sim`: a simulated subnet in the command itself, in virtual time, with nothing else running."""
+import json
+import os
 import re
+import shutil
+import subprocess
 import time
+import unittest
 
-from cli import CliTest, main, run
+from cli import SOURCE_DIR, CliTest, main, run
 
 TREE = "fat-tree:2,8,4,4"  # 8 switches, 16 hosts
 
@@ -54,6 +59,28 @@ class Sim(CliTest):
         sent = [float(text) for text in re.findall(r"^(\S+) > 0,1 ", done.err, re.M)]
         self.assertEqual(len(sent), 4)
         self.assertGreater(sent[3] - sent[0], 3 * 60)
+
+    def test_decode_reads_back_each_datagram_that_was_traced(self):
+        capture = self.path("net.pcap")
+        made = self.parley("discover", "--sim", TREE, "--trace", "--pcap", capture)
+        traced = re.findall(r"^\S+ [<>] \S+  (\w+\(\w+\))", made.err, re.M)
+        done = self.parley("decode", "--read", capture, "--json")
+        self.assertEqual([event["title"] for event in done.events if "title" in event], traced)
+        self.assertGreater(len(traced), 100)
+        self.assertEqual(done.events[-1]["damaged"], 0)
+
+    @unittest.skipUnless(shutil.which("tshark"), "no tshark")
+    def test_decode_finds_what_tshark_finds(self):
+        for name in ("ib_2008_mthca_erf", "rxe61_cm", "rxe61_errors_loss"):
+            capture = os.path.join(SOURCE_DIR, "tests", "captures", "roce", name + ".pcap")
+            fields = ("frame.number", "infiniband.mad.transactionid", "infiniband.bth.destqp")
+            said = subprocess.run(["tshark", "-r", capture, "-Y", "infiniband.mad", "-T", "fields", *(f"-e{field}" for field in fields)],
+                                  capture_output=True, text=True, timeout=60, check=True).stdout
+            theirs = [tuple(int(value, 0) for value in line.split()) for line in said.splitlines()]
+            ours = [(event["frame"], int(re.search(r'"transaction_id": "(\w+)"', json.dumps(event["header"]))[1], 0),
+                     event["destination"]["qpn"])
+                    for event in self.parley("decode", "--read", capture, "--json").events if "title" in event]
+            self.assertEqual(ours, theirs)
 
     def test_what_cannot_be_simulated_is_refused(self):
         for words, code, text in ((("--sim", "/nowhere"), 3, "/nowhere cannot be read"),

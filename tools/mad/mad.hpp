@@ -5,6 +5,7 @@
 
 namespace parley::tools {
 
+void register_mad_decode(Command mad, Context& context);
 void register_mad_query(Command mad, Context& context);
 void register_mad_sa(Command mad, Context& context);
 void register_mad_discover(Command mad, Context& context);

@@ -31,7 +31,7 @@ Or<std::unique_ptr<Tap>> Tap::open(std::unique_ptr<mad::Transport> inner, bool t
   if (file.empty()) return tap;
   tap->name_ = file;
   tap->file_.open(file, std::ios::binary | std::ios::trunc);
-  tap->writer_.emplace(tap->octets_, mad::link_type_erf);
+  tap->writer_.emplace(tap->octets_, wire::link_type_erf);
   tap->write();
   if (!tap->file_.flush()) return complain(Exit::environment, fmt::format("'{}' cannot be written", file));
   return tap;

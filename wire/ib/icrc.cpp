@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The invariant CRC: CRC-32 of Ethernet over the packet with the fields that change on the way replaced by ones, and eight octets
-// of ones in the place of the LRH (IBA §7.8.1, Annexes A16.3 and A17.3.3).
+// of ones in the place of the LRH; of a packet without a GRH, which stays in its subnet, the LRH itself (IBA §7.8.1, Annexes A16.3 and
+// A17.3.3).
 #include <algorithm>
 #include <array>
 
@@ -10,7 +11,12 @@
 
 namespace parley::wire::ib {
 
-IcrcHead::IcrcHead(ConstBytes network) : size(lrh + network.size()) {
+IcrcHead::IcrcHead(ConstBytes network) : size(network.size() == lrh ? lrh : lrh + network.size()) {
+  if (network.size() == lrh) {
+    std::copy(network.begin(), network.end(), all.begin());
+    all[0] |= 0xF0;  // VL
+    return;
+  }
   const bool v4 = network.size() == ipv4_and_udp;
   std::fill_n(all.begin(), lrh, std::uint8_t{0xFF});
   std::copy(network.begin(), network.end(), all.begin() + lrh);
@@ -40,8 +46,10 @@ std::array<std::uint8_t, PARLEY_IB_BTH_LEN> ones_for_congestion(ConstBytes packe
 Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet) {
   const std::size_t n = network.size();
   const bool v4 = n == IcrcHead::ipv4_and_udp;
-  if ((!v4 && n != IcrcHead::ipv6_and_udp && n != PARLEY_ROCE_GRH_LEN) || network[0] >> 4 != (v4 ? 4 : 6))
-    return fail(Errc::invalid_argument, "an ICRC covers 28 octets (IPv4, UDP), 48 (IPv6, UDP) or 40 (GRH), not {a}",
+  const bool ip = v4 || n == IcrcHead::ipv6_and_udp || n == PARLEY_ROCE_GRH_LEN;
+  if ((!ip && n != IcrcHead::lrh) || (ip && network[0] >> 4 != (v4 ? 4 : 6)))
+    return fail(Errc::invalid_argument,
+                "an ICRC covers 28 octets (IPv4, UDP), 48 (IPv6, UDP), 40 (GRH) or 8 (LRH without GRH), not {a}",
                 static_cast<std::int64_t>(n));
   if (packet.size() < PARLEY_IB_BTH_LEN)
     return fail(Errc::invalid_argument, "an ICRC covers a BTH of 12 octets; there are {a}",

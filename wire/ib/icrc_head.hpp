@@ -14,10 +14,11 @@ inline constexpr std::size_t sealed_min = PARLEY_IB_BTH_LEN + icrc_size;
 inline constexpr std::size_t bth_congestion_at = 4;       // in the BTH: FECN and BECN count as ones
 inline constexpr std::size_t ipv4_identification_at = 4;  // in the IPv4 header
 
-/// Octets of ones in the place of the LRH, and the network headers with ones for what changes on the way.
+/// Octets of ones in the place of the LRH, and the network headers with ones for what changes on the way; without them the LRH, its
+/// VL as ones.
 struct IcrcHead {
   static constexpr std::size_t lrh = 8, ipv4_and_udp = 28, ipv6_and_udp = 48;
-  /// `network` is 28 octets of IPv4 and UDP, 48 of IPv6 and UDP, or the 40 of a GRH.
+  /// `network` is 28 octets of IPv4 and UDP, 48 of IPv6 and UDP, the 40 of a GRH, or the 8 of an LRH.
   explicit IcrcHead(ConstBytes network);
   ConstBytes octets() const { return ConstBytes(all).first(size); }
 

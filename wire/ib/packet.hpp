@@ -153,9 +153,9 @@ struct Packet {
 /// Octets of zeros after a payload, so that it ends at a word (IBA §9.4).
 constexpr std::uint8_t pad_of(std::size_t payload) { return static_cast<std::uint8_t>((4 - payload % 4) % 4); }
 
-/// The invariant CRC (IBA §7.8.1, Annexes A16.3 and A17.3.3). `network`: the GRH, or the IP and UDP headers, as they are on the
-/// wire: fields which change on the way may hold anything. `packet`: from the BTH to where the ICRC stands.
-/// Which of them it is shows in the first octet and the length: 20 + 8 (IPv4), 40 + 8 (IPv6), 40 (GRH).
+/// The invariant CRC (IBA §7.8.1, Annexes A16.3 and A17.3.3). `network`: the GRH, or the IP and UDP headers, or the LRH of a packet
+/// that has neither, as they are on the wire: fields which change on the way may hold anything. `packet`: from the BTH to where
+/// the ICRC stands. Which of them it is shows in the length: 20 + 8 (IPv4), 40 + 8 (IPv6), 40 (GRH), 8 (LRH).
 /// Errors: invalid_argument for other lengths.
 Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet);
 

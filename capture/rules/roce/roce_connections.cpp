@@ -135,6 +135,7 @@ void RoceConnections::packet(const wire::PacketView& view, const wire::CapturedP
     case RoceReader::Status::packet: break;
     case RoceReader::Status::cut: ++cut_; return;
     case RoceReader::Status::fragment: ++fragments_; return;
+    case RoceReader::Status::other: return;
     case RoceReader::Status::malformed: return unreadable(captured, p, view);
   }
   if (p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN && p.service() == Service::ud)

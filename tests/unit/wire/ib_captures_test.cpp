@@ -163,7 +163,7 @@ TEST(WireIbCaptures, EveryFrameOfRxeIsWrittenAsItWasRead) {
 }
 
 // The link type ERF: 16 octets of its own, an LRH, a GRH if the low bits of the LRH's second octet are 3, and a VCRC of two octets at
-// the end.
+// the end. The ICRC is over the LRH of packets without a GRH, and over the GRH of the others.
 TEST(WireIbCaptures, EveryPacketOfHardwareIsWrittenAsItWasRead) {
   Tally tally;
   each_frame("ib_2008_mthca_erf", [&](const CapturedPacket& packet) {
@@ -171,9 +171,14 @@ TEST(WireIbCaptures, EveryPacketOfHardwareIsWrittenAsItWasRead) {
     const bool grh = (packet.octets[17] & 3) == 3;
     const std::size_t before = 16 + 8 + (grh ? PARLEY_ROCE_GRH_LEN : 0);
     ++tally.frames;
-    expect_same_packet(packet.octets.subspan(before, packet.octets.size() - before - 2), tally);
+    tally.ipv6 += grh;
+    const ConstBytes octets = packet.octets.subspan(before, packet.octets.size() - before - 2);
+    expect_same_packet(octets, tally);
+    const ConstBytes network = grh ? packet.octets.subspan(24, PARLEY_ROCE_GRH_LEN) : packet.octets.subspan(16, 8);
+    EXPECT_EQ(*icrc(network, octets.first(octets.size() - PARLEY_IB_ICRC_LEN)), Packet::parse(octets)->icrc);
   });
   EXPECT_EQ(tally.frames, 43u);
+  EXPECT_EQ(tally.ipv6, 6u);
   EXPECT_EQ(words(tally.messages), "3 REP\n3 REQ\n3 RTU\n");
 }
 

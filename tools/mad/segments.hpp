@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Tables of a capture that came in RMPP's segments (IBA §13.6), put together from them.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "capture/read/mad/mad_reader.hpp"
+#include "mad/rmpp.hpp"
+
+namespace parley::tools {
+
+/// Many tables at a time, told apart by both ends, transaction ID, class and method.
+class Segments {
+ public:
+  static constexpr std::size_t tables_max = 256;  ///< followed at a time; the one without news for longest goes
+  static constexpr std::size_t octets_max = std::size_t{64} << 20;  ///< of all of them
+
+  struct Table {
+    Bytes octets;  ///< the headers of the first segment and all of the data
+    std::uint32_t segments = 0;
+  };
+  /// Any datagram. The table that it is the last missing segment of; none of one that has a single segment.
+  std::optional<Table> take(const capture::CapturedMad& mad);
+  /// Tables that began and did not become whole.
+  std::uint64_t not_whole() const;
+
+ private:
+  using Place = std::tuple<std::optional<std::uint16_t>, std::optional<Gid>, std::uint32_t>;
+  using Key = std::tuple<Place, Place, std::uint64_t, std::uint8_t, std::uint8_t>;
+  struct Followed {
+    mad::rmpp::Receiver receiver;
+    std::uint64_t news = 0;      // the datagram that was its last
+    std::size_t octets = 0;      // of the message
+    std::uint32_t segments = 0;  // the highest number
+    bool given = false;
+  };
+  static Key key_of(const capture::CapturedMad& mad);
+  void drop_oldest();
+
+  std::map<Key, Followed> tables_;
+  std::uint64_t datagrams_ = 0, dropped_ = 0;
+  std::size_t octets_ = 0;
+};
+
+}  // namespace parley::tools
