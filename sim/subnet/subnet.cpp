@@ -217,7 +217,10 @@ const Subnet::Client* Subnet::find_receiver(std::uint32_t port, const Request& r
     const std::size_t id = number_at(mad, tid_at);
     return id < clients_.size() && is_here(clients_[id]) ? &clients_[id] : nullptr;
   }
-  const bool managers_only = is_smp(mgmt_class) || mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_adm);
+  // A Report goes from subnet administration to whoever subscribed (IBA §13.4.11).
+  const bool to_administration =
+      mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_adm) && !is(request.method, Method::report);
+  const bool managers_only = is_smp(mgmt_class) || to_administration;
   const Client* best = nullptr;
   unsigned best_rank = 0;
   for (const Client& client : clients_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What docs/mad.md quotes beside the examples of python-rdma's manual, run on a simulated subnet; and that it quotes this file and that of subscriptions.
+// What docs/mad.md quotes beside the examples of python-rdma's manual, run on a simulated subnet; and that it quotes this file and mad/administrate.hpp.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -284,7 +284,7 @@ std::vector<std::string> lines_of(const std::string& file) {
 }
 
 TEST(MadManualQuotes, AreWhatIsRunHere) {
-  const auto page = lines_of("docs/mad.md"), others = lines_of("tests/unit/mad/subscriptions_test.cpp");
+  const auto page = lines_of("docs/mad.md"), others = lines_of("tests/unit/mad/administrate.hpp");
   auto code = lines_of("tests/unit/capi/mad_manual_test.cpp");
   code.insert(code.end(), others.begin(), others.end());
   int quotes = 0;

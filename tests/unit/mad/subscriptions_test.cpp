@@ -2,11 +2,8 @@
 // Who subscribes to which events, which notices are whose, and the Reports that follow (IBA §13.4.8.3, §13.4.11).
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "base/rng.hpp"
-#include "mad/scope.hpp"
-#include "mad/subscriptions.hpp"
+#include "tests/unit/mad/administrate.hpp"
 #include "tests/unit/mad/two_ports.hpp"
 
 namespace parley::mad {
@@ -217,23 +214,6 @@ TEST(MadSubscriptions, AreListedAsRecords) {
   EXPECT_EQ(InformInfoRecord::parse(ConstBytes(one).subspan(56))->get(InformInfoRecord::subscriber_gid), Gid{3});
   EXPECT_EQ(status_of(get(of_trap)), 0x0400) << "too many";
   EXPECT_EQ(status_of(get(Query<InformInfoRecord>().set(InformInfoRecord::enumeration, 7))), 0x0300) << "none";
-}
-
-// docs/mad.md quotes it.
-Task<void> administrate(Port& port, Subscriptions& subscriptions, std::function<Gid(std::uint16_t lid)> gid_of) {
-  Scope telling(port.executor(), {.on_error = OnError::keep});
-  while (const auto request = co_await port.next_request()) {
-    const auto parsed = parse_request(request->mad);
-    if (parsed && parsed->method == Method::trap) {
-      if (const auto repress = reply_to(request->mad, parsed->body_view)) (void)port.post(request->from, *repress);
-      const Notice notice = *Notice::parse(parsed->body_view);
-      const Gid issuer = gid_of(notice.get(Notice::issuer_lid));
-      if (telling.children() < 64) telling.spawn(report(port, subscriptions, notice, issuer));
-      continue;
-    }
-    const Bytes reply = subscriptions.answer(request->from, gid_of(request->from.lid), request->mad);
-    if (!reply.empty()) (void)port.post(request->from, reply);
-  }
 }
 
 /// The server keeps subscriptions, represses traps and tells those who want them.

@@ -7,6 +7,7 @@
 #include "mad/serve.hpp"
 #include "mad/topology_check.hpp"
 #include "subnet_kit.hpp"
+#include "tests/unit/mad/administrate.hpp"
 #include "wire/mad/pm.hpp"
 #include "wire/mad/sa.hpp"
 
@@ -201,6 +202,48 @@ TEST(SubnetTransport, TellsThePortWhenItsLidChanges) {
   EXPECT_EQ(kit.port->local().lid, 200);
   EXPECT_EQ(kit.port->sa_path().address.lid, 77);
   EXPECT_FALSE(kit.transport->poll_changed());
+}
+
+// The port that is guarded tells the subnet manager, and that tells who subscribed.
+TEST(SubnetTransport, BringsTrapsToThoseWhoSubscribed) {
+  Network kit;
+  kit.port->serve();
+  mad::Subscriptions list;
+  const auto gid_of = [](std::uint16_t lid) { return Gid{0xFE, 0x80, static_cast<std::uint8_t>(lid)}; };
+  kit.serving.emplace(kit.sa->executor(), mad::administrate(*kit.sa, list, gid_of));
+  State& state = kit.net.subnet().state();
+  state.port(state.port_of(*state.find_node("H00005"), 1))
+      .info.set(PortInfo::m_key, 77)
+      .set(PortInfo::m_key_protect_bits, 1);
+  auto meddle = [&](mad::Port& port) -> mad::Task<std::optional<mad::ReportedNotice>> {
+    const InformInfo info = InformInfo()
+                                .set(InformInfo::lid_range_begin, 0xFFFF)
+                                .set(InformInfo::is_generic, 1)
+                                .set(InformInfo::subscribe, 1)
+                                .set(InformInfo::type, 0xFFFF)
+                                .set(InformInfo::trap_number, 256)
+                                .set(InformInfo::producer_type, static_cast<NodeType>(0xFFFFFF));
+    const Reply<InformInfo> subscribed = co_await port.sa_set<InformInfo>(port.sa_path(), info);
+    EXPECT_TRUE(subscribed.has_value());
+    Path guarded = path_to(kit.lid("H00005"));
+    guarded.retries = 0;  // soon, so that the Report is answered in time
+    const Reply<PortInfo> set = co_await port.subn_set(guarded, PortInfo{}, 1);
+    EXPECT_FALSE(set.has_value());
+    const auto request = co_await port.next_request();
+    if (!request) co_return std::nullopt;
+    const auto came = mad::parse_report(request->mad);
+    EXPECT_TRUE(came.has_value());
+    EXPECT_TRUE(port.post(request->from, *mad::reply_to(request->mad, came->notice.octets())).has_value());
+    co_return *came;
+  };
+  const auto told = kit.go(meddle(*kit.port));
+  kit.pause(1ms);
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->notice.get(Notice::trap_number), 256);
+  EXPECT_EQ(told->notice.get(Notice::issuer_lid), kit.lid("H00005"));
+  EXPECT_EQ(told->issuer, gid_of(kit.lid("H00005")));
+  EXPECT_EQ(list.counters().answered, 1U);
+  EXPECT_GE(kit.net.subnet().statistics().repressed, 1U);
 }
 
 TEST(SubnetTransport, CancelsATaskThatWaitsForNothing) {
