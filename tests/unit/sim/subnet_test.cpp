@@ -269,6 +269,14 @@ TEST(Subnet, GuardsPortsByMKey) {
   EXPECT_EQ(status_of(kit.ask_directed({0, 1}, NodeInfo{})), 0U);
 }
 
+/// Links are up, the client is the subnet manager, and the traps of the beginning are over.
+void settle(SubnetKit& kit) {
+  bring_up(kit.subnet);
+  kit.subnet.set_is_sm(kit.now, kit.client, true);
+  for (int i = 0; i < 10; ++i) kit.wait(1s);
+  kit.drain();
+}
+
 std::vector<Delivery> traps_in(const std::vector<Delivery>& got, std::uint16_t number) {
   std::vector<Delivery> out;
   for (const Delivery& each : got)
@@ -279,10 +287,7 @@ std::vector<Delivery> traps_in(const std::vector<Delivery>& got, std::uint16_t n
 // IBA §14.2.4.2, §14.2.5.1.
 TEST(Subnet, SaysWhoseMKeyWasWrong) {
   SubnetKit kit;
-  bring_up(kit.subnet);
-  kit.subnet.set_is_sm(kit.now, kit.client, true);
-  for (int i = 0; i < 10; ++i) kit.wait(1s);
-  kit.drain();
+  settle(kit);
   const auto lid = static_cast<std::uint16_t>(kit.node("H00005") + 1),
              own = static_cast<std::uint16_t>(kit.node("H00000") + 1);
   PortInfo& guarded = kit.subnet.state().port(kit.port("H00005", 1)).info;
@@ -340,10 +345,7 @@ TEST(Subnet, SaysWhoseMKeyWasWrong) {
 // IBA §14.2.5.1.
 TEST(Subnet, SaysWhatALinksErrorsHaveComeTo) {
   SubnetKit kit;
-  bring_up(kit.subnet);
-  kit.subnet.set_is_sm(kit.now, kit.client, true);
-  for (int i = 0; i < 10; ++i) kit.wait(1s);
-  kit.drain();
+  settle(kit);
   const auto lid = static_cast<std::uint16_t>(kit.node("S0004") + 1);
   const auto details_at = [&](std::uint8_t port) {
     return Trap129Details().set(Trap129Details::lid, lid).set(Trap129Details::port_num, port);
