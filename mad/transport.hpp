@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What carries MADs for a port: an implementation is a driver, the simulator or a test. None of the calls blocks.
 #pragma once
+#include <span>
+
 #include "mad/packet.hpp"
+#include "wire/mad/rpc.hpp"
 
 namespace parley::mad {
+
+/// Requests that a program answers.
+struct Served {
+  std::uint8_t mgmt_class, class_version = 1;
+  std::uint32_t oui = 0;                       ///< of a vendor's class that has one
+  std::span<const wire::mad::Method> methods;  ///< of which
+};
 
 class Transport {
  public:
@@ -22,6 +32,9 @@ class Transport {
     bool refused = false;
   };
   virtual Result<std::optional<Received>> receive() = 0;
+  /// Has these requests brought, where they come to nobody else than who has asked for them. Errors: another program has them; the
+  /// transport brings none.
+  virtual Result<void> serve(const Served&) { return {}; }
   /// True once after local() has changed.
   virtual bool poll_changed() = 0;
   /// To be waited for with poll(2) or epoll; -1 where there is none (memory, the simulator).

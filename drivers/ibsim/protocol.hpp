@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What ibsim and its clients say to each other, octet by octet: datagrams between abstract Unix sockets. Numbers of control
-// messages are in the machine's order. Types beyond `p_keys` are ours; ibsim refuses them.
+// messages are in the machine's order. Types beyond `p_keys` are ours; ibsim does nothing by them.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -69,8 +69,9 @@ struct Vendor {
 struct Receive {
   std::uint32_t own_timers;              ///< 1: no datagram with a status is wanted
   std::array<std::uint8_t, 32> classes;  ///< bit n % 8 of octet n / 8: requests of class n are for it
+  std::uint32_t known;                   ///< 1 in the answer: it will be so. ibsim answers with what it was asked.
 };
-static_assert(sizeof(Connect) == 44 && sizeof(Vendor) == 24 && sizeof(Receive) == 36);
+static_assert(sizeof(Connect) == 44 && sizeof(Vendor) == 24 && sizeof(Receive) == 40);
 
 /// The message that control data begin with, and data that begin with a message. The rest is zero.
 template <class Message>

@@ -30,6 +30,8 @@ class Ibsim final : public mad::Transport {
   const mad::LocalPort& local() const override { return local_; }
   Result<bool> send(const mad::Address& to, ConstBytes mad) override;
   Result<std::optional<Received>> receive() override;
+  /// `parley fabric` brings them by class; ibsim brings none.
+  Result<void> serve(const mad::Served& what) override;
   /// Never: ibsim does not say that a LID changed.
   bool poll_changed() override { return false; }
   int fd() const override { return client_->fd(); }

@@ -18,6 +18,7 @@
 
 #include "base/bits.hpp"
 #include "drivers/mad/umad_inbox.hpp"
+#include "mad/rmpp.hpp"
 #include "mad/serve.hpp"
 #include "wire/mad/common.hpp"
 #include "wire/mad/rpc.hpp"
@@ -49,6 +50,7 @@ struct Ca {
   Ca& operator=(const Ca&) = delete;
 };
 
+bool has_oui(std::uint8_t mgmt_class) { return mgmt_class >= 0x30 && mgmt_class <= PARLEY_MAD_VENDOR_OUI_LAST; }
 bool is_infiniband(const umad_port_t& port) { return std::string_view(port.link_layer) != "Ethernet"; }
 
 struct Choice {
@@ -117,12 +119,17 @@ class Umad final : public mad::Transport {
 
   Result<bool> send(const mad::Address& to, ConstBytes mad) override;
   Result<std::optional<Received>> receive() override;
+  Result<void> serve(const mad::Served& what) override;
   bool read_local();
 
  private:
+  using Agent = std::array<std::uint8_t, 5>;           // class, version, OUI
   using Key = std::pair<std::uint8_t, std::uint32_t>;  // class, lower half of the transaction ID
   static Key key_of(ConstBytes mad) { return {mad[1], static_cast<std::uint32_t>(read_bits(mad, 96, 32))}; }
 
+  bool kernel_rmpp(std::uint8_t mgmt_class) const {
+    return facts_.rmpp && mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_adm);
+  }
   bool unreal() const { return fd_ >= first_unreal_fd; }
   /// It comes back; true: it was taken.
   bool refuse(const mad::Address& to, ConstBytes mad) {
@@ -130,6 +137,7 @@ class Umad final : public mad::Transport {
     return true;
   }
   std::optional<int> pkey_index(const mad::Address& to) const;
+  Result<int> agent_for(const Agent& of, std::span<const wire::mad::Method> methods);
   Result<int> agent_for(ConstBytes mad);
   Result<bool> read_one(Bytes& buffer);
   std::optional<Bytes> read_in_thread();
@@ -141,7 +149,7 @@ class Umad final : public mad::Transport {
   mad::LocalPort local_;
   mad::TransportFacts facts_;
   bool wants_to_send_ = false;
-  std::map<std::array<std::uint8_t, 5>, int> agents_;   // by class, version and OUI
+  std::map<Agent, int> agents_;
   std::set<Key> outstanding_;                           // which the kernel repeats by itself, and takes no second time
   std::deque<std::pair<mad::Address, Bytes>> refused_;  // by the device, at most refused_max: handed out next
   Bytes buffer_, out_;
@@ -176,18 +184,33 @@ std::optional<int> Umad::pkey_index(const mad::Address& to) const {
   return at == end ? std::nullopt : std::optional(static_cast<int>(at - begin));
 }
 
-Result<int> Umad::agent_for(ConstBytes mad) {
-  const bool oui = mad[1] >= 0x30 && mad[1] <= PARLEY_MAD_VENDOR_OUI_LAST && mad.size() >= 40;
-  std::array<std::uint8_t, 5> key{mad[1], mad[2]};
-  if (oui) key = {mad[1], mad[2], mad[37], mad[38], mad[39]};
-  const auto found = agents_.find(key);
-  if (found != agents_.end()) return found->second;
-  const std::uint8_t rmpp = facts_.rmpp && mad[1] == static_cast<std::uint8_t>(MgmtClass::subn_adm) ? 1 : 0;
-  const int agent = oui ? umad_register_oui(port_id_, mad[1], 0, &key[2], nullptr)
-                        : umad_register(port_id_, mad[1], mad[2], rmpp, nullptr);
-  if (agent < 0) return fail(Errc::not_permitted, "umad registers no agent for class {a}: errno {b}", mad[1], -agent);
-  agents_.emplace(key, agent);
+/// `methods`: requests by these come to it too.
+Result<int> Umad::agent_for(const Agent& of, std::span<const wire::mad::Method> methods) {
+  if (const auto found = agents_.find(of); found != agents_.end() && methods.empty()) return found->second;
+  std::array<long, 16 / sizeof(long)> mask{};
+  constexpr unsigned bits = 8 * sizeof(long);
+  for (const wire::mad::Method method : methods) {
+    const unsigned number = static_cast<unsigned>(method) % 128;
+    mask[number / bits] |= 1L << number % bits;
+  }
+  std::array<std::uint8_t, 3> oui{of[2], of[3], of[4]};
+  const int agent = has_oui(of[0]) ? umad_register_oui(port_id_, of[0], 0, oui.data(), mask.data())
+                                   : umad_register(port_id_, of[0], of[1], kernel_rmpp(of[0]) ? 1 : 0, mask.data());
+  if (agent < 0) return fail(Errc::not_permitted, "umad registers no agent for class {a}: errno {b}", of[0], -agent);
+  agents_[of] = agent;
   return agent;
+}
+
+Result<int> Umad::agent_for(ConstBytes mad) {
+  Agent of{mad[1], mad[2]};
+  if (has_oui(mad[1]) && mad.size() >= 40) std::copy_n(mad.begin() + 37, 3, of.begin() + 2);
+  return agent_for(of, {});
+}
+
+Result<void> Umad::serve(const mad::Served& what) {
+  Agent of{what.mgmt_class, what.class_version};
+  if (has_oui(what.mgmt_class)) write_bits(of, 16, 24, what.oui);
+  return agent_for(of, what.methods).map([](int) {});
 }
 
 Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
@@ -200,7 +223,9 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   if (!pkey) return refuse(to, mad);  // the port is no member of that partition
   const auto agent = agent_for(mad);
   if (!agent) return tl::unexpected(agent.error());
-  const bool request = mad::response_to(static_cast<wire::mad::Method>(mad[3])).has_value();
+  // What RMPP says in an answer's course has the request's method and ID; a program's own RMPP has its own times.
+  const bool own_rmpp = mad::rmpp::is_rmpp(mad) && !kernel_rmpp(mad[1]);
+  const bool request = !own_rmpp && mad::response_to(static_cast<wire::mad::Method>(mad[3])).has_value();
   if (request && outstanding_.contains(key_of(mad))) return true;
   out_.assign(umad_size() + std::max(mad.size(), mad_size), 0);
   std::copy(mad.begin(), mad.end(), static_cast<std::uint8_t*>(umad_get_mad(out_.data())));
@@ -262,7 +287,7 @@ std::optional<mad::Transport::Received> Umad::received() {
   if (answered) buffer_.resize(std::max(buffer_.size(), umad_size() + mad_size));
   const ConstBytes mad = ConstBytes(buffer_).subspan(umad_size());
   if (mad.size() < 24) return std::nullopt;
-  outstanding_.erase(key_of(mad));
+  if (!answered || wire::mad::is_answer(mad[3])) outstanding_.erase(key_of(mad));
   if (!answered) return std::nullopt;  // the kernel gave up; whose request it was has its own time
   const ib_mad_addr_t* from = umad_get_mad_addr(buffer_.data());
   Received out;

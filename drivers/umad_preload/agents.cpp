@@ -12,11 +12,9 @@ namespace {
 
 using wire::mad::RmppType;
 
-constexpr auto subn_adm = static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_adm);
-constexpr std::size_t mad_octets = PARLEY_IB_MAD_LEN, header_octets = 24, rmpp_flags_at = 26;
+constexpr std::size_t mad_octets = PARLEY_IB_MAD_LEN, header_octets = 24;
 
 // Of the header that RMPP's MADs have, IBA §13.6.2.1.
-bool is_active(ConstBytes mad) { return (mad[rmpp_flags_at] & wire::mad::rmpp_flags::active) != 0; }
 RmppType type_of(ConstBytes mad) { return static_cast<RmppType>(mad[25]); }
 std::uint64_t tid_of(ConstBytes mad) { return read_bits(mad, 64, 64); }
 
@@ -62,13 +60,13 @@ int Agents::write(Instant now, File& file, const Header& header, ConstBytes mad)
   const Registration& agent = agents_[index].of;
   Bytes octets(mad.begin(), mad.end());
   const bool asks = !wire::mad::is_answer(octets[3]);
-  const bool rmpp =
-      agent.rmpp_version != 0 && octets[1] == subn_adm && octets.size() > rmpp_flags_at && is_active(octets);
+  const bool active = mad::rmpp::is_rmpp(octets);
+  const bool rmpp = agent.rmpp_version != 0 && active, by_program = active && !rmpp;
   if (!rmpp && octets.size() > mad_octets) return EINVAL;
   // The upper half of a request's transaction ID is the kernel's, and finds the agent again.
   if (asks) write_bits(octets, 64, 32, std::uint32_t{client_} << 16 | index);
   const Key key{tid_of(octets), octets[1]};
-  if (asks && requests_.contains(key)) return EINVAL;
+  if (asks && !by_program && requests_.contains(key)) return EINVAL;
   const bool waits = asks && header.timeout_ms != 0;
   if (waits && requests_.size() >= requests_max) return ENOMEM;
   if (rmpp) {
@@ -113,7 +111,7 @@ void Agents::transmit_to(const ibsim::Data& to, const wire::mad::Datagram& mad) 
 void Agents::handle(Instant now, const ibsim::Data& data) {
   if (read_bits(data.status, 0, 32) != 0) return;  // a server that knows nothing of our timers: they find out
   const ConstBytes mad(data.mad);
-  if (mad[1] == subn_adm && is_active(mad) && handle_rmpp(now, data)) return;
+  if (mad::rmpp::is_rmpp(mad) && handle_rmpp(now, data)) return;
   deliver(data, mad);
 }
 
@@ -197,8 +195,9 @@ void Agents::deliver(const ibsim::Data& data, ConstBytes mad) {
   if (!agent) return;
   if ((mad[3] & PARLEY_IB_MAD_RESPONSE) != 0) {
     const auto request = requests_.find({tid_of(mad), static_cast<std::uint8_t>(mad[1])});
-    if (request == requests_.end()) return;  // too late, or never asked for
-    requests_.erase(request);
+    const bool by_program = agents_[*agent].of.rmpp_version == 0 && mad::rmpp::is_rmpp(mad);
+    if (request == requests_.end() && !by_program) return;  // too late, or never asked for
+    if (request != requests_.end()) requests_.erase(request);
   }
   deliver_to(*agent, data, mad);
 }

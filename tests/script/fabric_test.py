@@ -2,7 +2,6 @@
 """A simulated InfiniBand subnet under stock opensm and infiniband-diags: beside ibsim, with faults, with a second subnet manager,
 and by Parley's own preload, which has RMPP."""
 import fcntl
-import glob
 import os
 import random
 import re
@@ -12,16 +11,11 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 
 import cli
+from fabric_kit import OWN_PRELOAD, WAIT, FabricTest
 
-IBSIM_PRELOAD = (glob.glob("/usr/lib/*/umad2sim/libumad2sim.so") + [""])[0]
-OWN_PRELOAD = os.path.join(os.path.dirname(cli.PARLEY), "..", "lib", "parley", "libparley_umad.so")
 FT16, FT648 = "2,8,4,4", "2,36,36,18"
-# With PARLEY_FABRIC_LARGE=1 the graphs of 1,944 and 11,664 hosts too: 10 s of processor time.
-SHAPES = [(FT16, 64), (FT648, 2592)] + ([("3,36,6,18,6", 11664), ("3,36,36,18", 69984)] if os.environ.get("PARLEY_FABRIC_LARGE") else [])
-WAIT = 60  # seconds; only a hang gets near it
 
 # Members of a PathRecord as saquery prints them: octets of the record, so that what shares one is in one.
 COMPARED = ("service_id", "dgid", "sgid", "dlid", "slid", "hop_flow_raw", "tclass", "num_path_revers", "pkey", "qos_class", "sl", "mtu",
@@ -40,65 +34,7 @@ def as_saquery(record):
             "pkt_life": selected("packet_life_time"), "preference": f"0x{record['preference']:X}"}
 
 
-class FabricTest(cli.CliTest):
-    def setUp(self):
-        super().setUp()
-        self.name = f"fabrictest{os.getpid()}"
-        self.processes = []
-        self.addCleanup(self.end_all)
-
-    def end_all(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-
-    def serve(self, *options):
-        server = self.start("fabric", "--name", self.name, "--check-routes", *options)
-        server.wait_for("serving")
-        return server
-
-    def environment(self, node, preload=IBSIM_PRELOAD, name=None):
-        folder = os.path.join(self.directory, node)
-        os.makedirs(folder, exist_ok=True)
-        return {**os.environ, "IBSIM_SOCKNAME": name or self.name, "SIM_HOST": node, "LD_PRELOAD": preload, "OSM_TMP_DIR": folder,
-                "OSM_CACHE_DIR": folder, "TMPDIR": folder}
-
-    def stock(self, node, *command, **how):
-        done = subprocess.run(command, env=self.environment(node, **how), capture_output=True, text=True, timeout=WAIT, check=False,
-                              cwd=self.directory)
-        self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
-        return done.stdout
-
-    def opensm(self, node, *options, preload=IBSIM_PRELOAD):
-        """A subnet manager in the background, and its log."""
-        settings = self.path(f"{node}.conf", b"sminfo_polling_timeout 300\npolling_retry_number 2\n")
-        log = os.path.join(self.directory, f"{node}.log")
-        process = subprocess.Popen(["opensm", "-F", settings, "-maxsmps", "32", "-d2", "-f", log, "-D", "0x43", *options], cwd=self.directory,
-                                   env=self.environment(node, preload), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.processes.append(process)
-        return process, log
-
-    def wait_until(self, what, true):
-        end = time.monotonic() + WAIT
-        while not true():
-            self.assertLess(time.monotonic(), end, f"waited for {what}")
-            time.sleep(0.05)
-
-    def wait_for_log(self, log, words):
-        def said():
-            if not os.path.exists(log):
-                return False
-            with open(log, encoding="utf-8", errors="replace") as file:
-                return words in file.read()
-        self.wait_until(words, said)
-
-    def routes_are_good(self):
-        return cli.run("fabric", "--name", self.name, "--tell", "check-routes").code == 0
-
-    def graph(self, **how):
-        return sorted(line for line in self.stock("H00001", "ibnetdiscover", "-o", "8", **how).splitlines() if not line.startswith("#"))
-
+class Fabric(FabricTest):
     def test_says_what_is_wrong(self):
         wrong = self.path("wrong.net", b'Switch 8 "A"\n[1] "B"[1]\n')
         done = cli.run("fabric", wrong)
@@ -112,21 +48,8 @@ class FabricTest(cli.CliTest):
         self.assertEqual(cli.run("fabric", "--name", self.name, "--tell", "check-routes").code, 3)
 
     def test_is_the_subnet_that_ibsim_has(self):
-        for shape, lines in SHAPES:
-            net = os.path.join(self.directory, "net")
-            self.assertEqual(cli.run("fabric", "--fat-tree", shape, "--write", net).code, 0)
-            name = f"{self.name}ibsim"
-            ibsim = subprocess.Popen(["ibsim", "-s", "-n", "-N", "16000", "-S", "2000", "-P", "100000", net], env={**os.environ, "IBSIM_SOCKNAME": name}, stdout=subprocess.DEVNULL,
-                                     stderr=subprocess.DEVNULL)
-            self.processes.append(ibsim)
-            expected = self.graph(name=name)
-            ibsim.kill()
-            ibsim.wait()
-            server = self.serve(net)
-            got = self.graph()
-            server.finish(stop=True)
-            self.assertEqual(sum(line.startswith("[") for line in got), lines)
-            self.assertEqual(got, expected)
+        self.compare_with_ibsim(FT16, 64)
+        self.compare_with_ibsim(FT648, 2592)
 
     def test_opensm_routes_it_and_tools_work(self):
         server = self.serve("--fat-tree", FT648)
@@ -175,6 +98,33 @@ class FabricTest(cli.CliTest):
         self.assertEqual(records.count("NodeRecord dump"), 702)
         self.end_all()
         self.assertEqual(server.finish(stop=True).code, 0)
+
+    def test_stock_ibping_and_ours_answer_each_other(self):
+        server = self.serve("--fat-tree", FT16)
+        _, log = self.opensm("H00000", preload=OWN_PRELOAD)
+        self.wait_for_log(log, "SUBNET UP")
+        lids = {event["name"]: event["lid"] for event in cli.run("mad", "discover", "--json", "--transport", f"ibsim:{self.name}").events
+                if event["event"] == "node"}
+        stock = subprocess.Popen(["ibping", "-S"], env=self.environment("H00003", OWN_PRELOAD), stdout=subprocess.DEVNULL)
+        self.processes.append(stock)
+        self.wait_until("ibping to answer", lambda: self.ping("H00001", lids["H00003"]).code == 0)
+        self.assertEqual(self.ping("H00001", lids["H00003"], preload=OWN_PRELOAD).code, 0)
+        for node, preload in (("H00004", OWN_PRELOAD), ("H00005", "")):
+            ours = subprocess.Popen([cli.PARLEY, "mad", "ping", "--serve", "--transport", self.transport(preload)], stdout=subprocess.PIPE,
+                                    env=self.environment(node, preload), text=True)
+            self.processes.append(ours)
+            self.assertIn(f"LID {lids[node]}", ours.stdout.readline())
+            self.assertIn("1 received", self.stock("H00001", "ibping", "-c", "1", str(lids[node])))
+            for asking in ("", OWN_PRELOAD):
+                long = self.ping("H00002", lids[node], "--size", "100000", preload=asking)
+                self.assertIn("answered: 100000 octets", long.out, long)
+            ours.send_signal(signal.SIGINT)
+            self.assertEqual(ours.communicate(timeout=WAIT)[0].splitlines()[-1], "3 answered")
+        self.end_all()
+        server.finish(stop=True)
+
+    def test_ibsim_brings_nobody_requests(self):
+        self.refused(cli.run("mad", "ping", "--serve", "--transport", f"ibsim:{self.ibsim(self.written(FT16))}"), 3, "ibsim brings no requests to a program")
 
     def test_paths_are_those_of_the_whole_table_that_opensm_gives_saquery(self):
         """One table of all 1,936 paths between 44 nodes, and 1,000 of them asked for one by one."""

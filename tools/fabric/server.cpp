@@ -339,11 +339,13 @@ bool FabricServer::connect(Control& control, const Sender& sender) {
   return true;
 }
 
-bool FabricServer::receive(const Control& control, ClientId client) {
-  const auto asked = ibsim::message_in<ibsim::Receive>(control.data);
+bool FabricServer::receive(Control& control, ClientId client) {
+  auto asked = ibsim::message_in<ibsim::Receive>(control.data);
   subnet_.set_own_timers(client, asked.own_timers != 0);
   for (std::size_t n = 0; n < 256; ++n)
     if ((asked.classes[n / 8] >> n % 8 & 1) != 0) subnet_.set_receives(client, static_cast<std::uint8_t>(n));
+  asked.known = 1;
+  control.data = ibsim::data_with(asked);
   return true;
 }
 

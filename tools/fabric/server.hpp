@@ -61,7 +61,7 @@ class FabricServer {
   void answer_control(ibsim::Control& control, const Sender& sender);
   bool connect(ibsim::Control& control, const Sender& sender);
   bool tell(ibsim::Control& control, sim::subnet::ClientId client, ibsim::ControlType type);
-  bool receive(const ibsim::Control& control, sim::subnet::ClientId client);
+  bool receive(ibsim::Control& control, sim::subnet::ClientId client);
   bool command(ibsim::Control& control);
   void read_client(sim::subnet::ClientId id);
   int receive_some(Client& client);

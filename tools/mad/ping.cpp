@@ -148,7 +148,9 @@ mad::Task<> serve_pings(mad::Port& port, std::uint64_t count, std::uint64_t& ans
 int serve(const PingArgs& args, MadSession& session, Output& out) {
   mad::Port& port = session.port();
   const mad::LocalPort& local = port.local();
-  port.serve();
+  constexpr std::array methods{Method::get, Method::get_table};
+  if (const auto served = session.serve({.mgmt_class = ping_class, .oui = ping_oui, .methods = methods}); !served)
+    return out.error(served.error().exit, served.error().text);
   out.text(fmt::format("listening at {}GID {}, QP {}", session.has_lids() ? fmt::format("LID {}, ", local.lid) : "",
                        gid_text(local.gid), session.qp_num()));
   out.object({{"event", "serving"}, {"lid", local.lid}, {"gid", gid_text(local.gid)}, {"qp", session.qp_num()}});

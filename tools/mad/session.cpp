@@ -122,6 +122,13 @@ mad::Task<mad::Reply<mad::Path>> MadSession::resolve(const mad::PathText& to) co
   return mad::resolve_text(*port_, to, defaults());
 }
 
+Or<void> MadSession::serve(const mad::Served& what) {
+  if (const auto served = transport_->serve(what); !served)
+    return complain(Exit::environment, fmt::format("{}: {}", name_, mad_driver::text_of(served.error())));
+  port_->serve();
+  return {};
+}
+
 Or<void> MadSession::check(const mad::PathText& to) const {
   if (has_lids() && to.gid && port_->local().sm_lid == 0)
     return complain(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");

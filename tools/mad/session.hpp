@@ -44,6 +44,8 @@ class MadSession {
   /// False on RoCE: ports have GIDs alone.
   bool has_lids() const { return transport_->facts().lids; }
   bool has_smps() const { return transport_->facts().smp; }
+  /// Answers such requests from now on: port().next_request() has them. Errors: environment.
+  Or<void> serve(const mad::Served& what);
   /// Where others reach this port.
   std::uint32_t qp_num() const { return qp_num_; }
   /// Whether a path can lead anywhere from here. Errors: usage, environment.

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Simulated InfiniBand subnets of the size of real ones, under stock ibnetdiscover, opensm and saquery."""
+import json
+import subprocess
+
+import cli
+from fabric_kit import OWN_PRELOAD, WAIT, FabricTest
+
+LARGE = "3,36,36,18"  # 11,664 hosts, 1,620 switches
+SAME = {"guid": "node_guid", "system_image_guid": "system_image_guid", "port_guid": "port_guid", "vendor_id": "vendor_id",
+        "device_id": "device_id", "ports": "num_ports"}  # of a node that discover finds, and of its NodeRecord
+
+
+class LargeFabric(FabricTest):
+    WAIT = 300  # of processor time opensm takes half a minute
+
+    def events(self, *command, preload=""):
+        """Without the check by the schema, which would take minutes for a table of these."""
+        done = subprocess.run([cli.PARLEY, *command, "--json", "--transport", self.transport(preload)], capture_output=True, text=True,
+                              timeout=WAIT, check=False, env=self.environment("H00001", preload))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_they_are_the_subnets_that_ibsim_has(self):
+        self.compare_with_ibsim("3,36,6,18,6", 11664)
+        self.compare_with_ibsim(LARGE, 69984)
+
+    def test_opensm_routes_it_and_tells_of_every_node(self):
+        server = self.serve("--fat-tree", LARGE)
+        opensm, log = self.opensm("H00000", "-maxsmps", "64", preload=OWN_PRELOAD)
+        self.wait_for_log(log, "SUBNET UP")
+        self.assertEqual(self.stock("H00001", "saquery", "-t", "20000", "NR", preload=OWN_PRELOAD).count("NodeRecord dump"), 13284)
+        [reply] = self.events("mad", "query", "SubnAdmGetTable", "NodeRecord", preload=OWN_PRELOAD)
+        said = {record["node_info"]["node_guid"]: record for record in reply["records"]}
+        self.assertEqual(len(said), len(reply["records"]))
+        found = [event for event in self.events("mad", "discover") if event["event"] == "node"]
+        self.assertEqual(len(found), 13284)
+        for node in found:
+            record = said.pop(node["guid"])
+            info = record["node_info"]
+            self.assertEqual({own: info[theirs] for own, theirs in SAME.items()}, {own: node[own] for own in SAME})
+            self.assertEqual((record["lid"], record["node_description"]["node_string"], info["node_type"]["name"].replace(" ", "_")),
+                             (node["lid"], node["name"], node["type"]))
+        self.assertEqual(said, {})
+        opensm.terminate()
+        opensm.wait(timeout=WAIT)
+        done = server.finish(stop=True)
+        self.assertEqual(done.code, 0, done)
+        routes = done.event("routes")
+        self.assertEqual((routes["pairs"], routes["reached"], routes["good"]), (11664 * 11663, 11664 * 11663, True))
+        self.assertEqual(done.event("ended")["dropped"], 0)
+
+
+if __name__ == "__main__":
+    cli.main()
