@@ -262,6 +262,9 @@ void parley_mad_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* top) {
   proto_item_append_text(item, ": %s%s%s", title.text, status.length == 0 ? "" : ", ", status.text);
   proto_item_set_generated(proto_tree_add_string(tree, hf_title, tvb, 0, PARLEY_IB_MAD_HEADER_LEN, title.text));
   if (status.length != 0) proto_item_set_generated(proto_tree_add_string(tree, hf_status, tvb, 4, 2, status.text));
+  const guint record = structure_of(d.mgmt_class, d.attribute, 0);
+  if (d.format == PARLEY_MAD_ID_SaFormat && have >= octets_of(PARLEY_MAD_ID_SaHeader) && record != PARLEY_MAD_NONE)
+    parley_mad_show_components(tree, pinfo, tvb, (parley_mad_id)record);
   parley_mad_show_headers(tree, pinfo, tvb, d.format, MIN(have, octets_of(d.format)));
   if (body) {
     show_bodies(&d, pinfo, tree);
@@ -312,4 +315,5 @@ void parley_mad_register(void) {
   expert_register_field_array(expert_register_protocol(proto_parley_mad), infos, array_length(infos));
   mark_all();
   parley_mad_fields_register(shown);
+  parley_mad_components_register();
 }

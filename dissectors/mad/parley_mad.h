@@ -92,6 +92,12 @@ void parley_mad_show_structure(proto_tree* top, packet_info* pinfo, tvbuff_t* tv
 /* What a class's format has at the beginning of the datagram, without its data. */
 void parley_mad_show_headers(proto_tree* top, packet_info* pinfo, tvbuff_t* tvb, parley_mad_id format, gint have);
 
+/* ------------------------------------------------------------------ parley_mad_components.c */
+
+void parley_mad_components_register(void);
+/* `tvb`: a datagram of subnet administration with its whole header, whose attribute is `record`. */
+void parley_mad_show_components(proto_tree* tree, packet_info* pinfo, tvbuff_t* tvb, parley_mad_id record);
+
 /* ------------------------------------------------------------------ parley_mad.c */
 
 void parley_mad_register(void);

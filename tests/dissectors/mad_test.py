@@ -117,6 +117,7 @@ class Alike(Case):
     def one_is(self, expected, view, octets):
         words = {child.get("name"): child for child in mad.own(view) if child.get("name").count(".") == 2 and child.get("name").islower()}
         parts = [mad.read_structure(child, self.seen) for child in mad.own(view) if child.get("name") not in words]
+        self.assertEqual([child.get("show") for child in mad.own(view) if child.get("name") == "parley.mad.component"], expected["components"])
         self.assertEqual(words["parley.mad.title"].get("show"), expected["title"])
         self.assertIn(f"Parley MAD: {expected['title']}", view.get("showname"))
         self.assertEqual(words["parley.mad.status"].get("show") if "parley.mad.status" in words else None, expected["status"])
