@@ -108,7 +108,7 @@ static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parl
   if (cleared) col_append_str(pinfo->cinfo, COL_INFO, words);
 }
 
-/* IBA §13.5.1: what goes to QP0 and QP1 is a MAD. So is what another queue pair gets with the Q_Key of QP1, if it looks like
+/* IBA §13.5.1: what goes to QP0 and QP1, or comes from there, is a MAD, as for capture/read/mad. So is what another queue pair gets with the Q_Key of QP1, if it looks like
  * one: vendors' classes and redirected requests use it. Of the CM, parley_ibcm_show.c shows all but ClassPortInfo. */
 static gboolean is_mad(const parley_ib_packet* p, gboolean cm) {
   enum { UD_SEND_ONLY = 0x64, CLASS_PORT_INFO = 0x0001 };
@@ -116,6 +116,8 @@ static gboolean is_mad(const parley_ib_packet* p, gboolean cm) {
   if (cm) return parley_ib_carries(p, 16, 2) && tvb_get_ntohs(p->tvb, p->payload + 16) == CLASS_PORT_INFO;
   if (p->qpn <= PARLEY_IB_GSI_QPN) return TRUE;
   const gint deth = parley_ib_header_at(p, PARLEY_IB_DETH);
+  if (!tvb_bytes_exist(p->tvb, deth, 8)) return FALSE;
+  if (tvb_get_ntoh24(p->tvb, deth + 5) <= PARLEY_IB_GSI_QPN) return TRUE;
   return p->payload_length == PARLEY_IB_MAD_LEN && parley_ib_carries(p, 0, 1) &&
          tvb_get_ntohl(p->tvb, deth) == PARLEY_IB_GSI_Q_KEY &&
          tvb_get_guint8(p->tvb, p->payload) == PARLEY_IB_MAD_BASE_VERSION;

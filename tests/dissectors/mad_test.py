@@ -38,8 +38,14 @@ def decoded(datagrams):
     return out
 
 
-def packet(octets, qpn=1, q_key=ib.GSI_Q_KEY, opcode=UD_SEND_ONLY):
-    return ib.bth(opcode, qpn, pad=-len(octets) % 4) + struct.pack(">II", q_key, 1) + octets + bytes(-len(octets) % 4)
+def decoded_frames(path):
+    """Those in which `parley mad decode` finds a datagram."""
+    done = subprocess.run([PARLEY, "mad", "decode", "--read", path, "--json"], capture_output=True, text=True, check=False, timeout=100)
+    return {event["frame"] for event in map(json.loads, done.stdout.splitlines()) if "frame" in event}
+
+
+def packet(octets, qpn=1, q_key=ib.GSI_Q_KEY, opcode=UD_SEND_ONLY, source=1):
+    return ib.bth(opcode, qpn, pad=-len(octets) % 4) + struct.pack(">II", q_key, source) + octets + bytes(-len(octets) % 4)
 
 
 def native(inner, vl=15):
@@ -254,7 +260,9 @@ class Beside(Case):
         octets = bytes(mad.datagram(random.Random(SEED), 0x04, 1, 0x01, 0x12))
         cm = bytes(mad.datagram(random.Random(SEED), 0x07, 2, 0x81, 0x01))
         rows = ((packet(octets, 0), True), (packet(octets, 1), True), (packet(octets, 1, q_key=7), True), (packet(octets, 0x17), True),
-                (packet(octets, 0x17, q_key=7), False), (packet(octets[:255], 0x17), False), (packet(b"\2" + octets[1:], 0x17), False),
+                (packet(octets, 0x17, q_key=7), True), (packet(octets[:100], 0x17, q_key=7), True), (packet(octets, 0x17, source=0x18), True),
+                (packet(octets, 0x17, q_key=7, source=0x18), False), (packet(octets[:255], 0x17, source=0x18), False),
+                (packet(b"\2" + octets[1:], 0x17, source=0x18), False), (packet(octets, 1, source=0x18), True),
                 (packet(octets, 1, opcode=0x65), False), (packet(cm), True), (ib.cm(ib.RTU, local_comm_id=1), False),
                 (ib.data(0x04, 1, payload=octets), False))
         capture = ib.Frames()
@@ -262,9 +270,11 @@ class Beside(Case):
         fields = ("parley.mad", "parley.ibcm", "parley.mad.MadHeader.attribute_id")
         shown = self.once(capture.octets(), (*fields, "frame.len"))
         self.assertEqual({frame: "parley.mad" in layers for frame, layers in shown.items()}, due)
-        self.assertEqual(shown[9]["parley.mad.MadHeader.attribute_id"], ["0x0001"])
-        self.assertIn("parley.ibcm", shown[9])
+        self.assertEqual(shown[13]["parley.mad.MadHeader.attribute_id"], ["0x0001"])
+        self.assertIn("parley.ibcm", shown[13])
         path = self.tshark.file("off.pcap", capture.octets())
+        cm_message = len(rows) - 1  # which `decode` shows too
+        self.assertEqual(decoded_frames(path) - {cm_message}, {frame for frame, is_mad in due.items() if is_mad})
         self.assertEqual(self.tshark.fields(path, fields[:1], ("--disable-protocol", "parley.mad")), {})
 
     def test_what_is_missing_is_told(self):
