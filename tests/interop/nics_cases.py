@@ -13,6 +13,7 @@ import roce_cases
 from nics_case import ADDRESS, PARLEY, Case
 
 FIRST_PORT = 12000
+AGAIN_PORTS = 500  # above a case's port is that of its second attempt
 NIC = "--provider rdmacm"
 STOCK_RPING = "rping -s -a {address} -p {port} -C {pings} -S 4096 -V"
 
@@ -264,14 +265,13 @@ def plan(pattern=None):
     return [case for case in cases if not pattern or pattern.search(case.name)]
 
 
+def at_port(case, port):
+    """What of a case has its port."""
+    names = {"address": ADDRESS[case.server_guest][case.family], "port": port}
+    return {"port": port, "server": case.server.format(**names), "client": case.client.format(**names),
+            "client_says": [text.replace("{port}", str(port)) for text in case.client_says]}
+
+
 def to_json(cases):
-    """With the commands as they are run."""
-    out = []
-    for case in cases:
-        names = {"address": ADDRESS[case.server_guest][case.family], "port": case.port}
-        plain = asdict(case)
-        plain["server"] = case.server.format(**names)
-        plain["client"] = case.client.format(**names)
-        plain["client_says"] = [text.replace("{port}", str(case.port)) for text in case.client_says]
-        out.append(plain)
-    return out
+    """With the commands as they are run; `again` has those of a second attempt, whose frames are told apart by its port."""
+    return [{**asdict(case), **at_port(case, case.port), "again": at_port(case, case.port + AGAIN_PORTS)} for case in cases]

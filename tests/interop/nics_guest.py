@@ -179,7 +179,7 @@ def main():
         part(case, number)
         # siw may sleep through a first FPDU. Whether it did is judged by the capture.
         if device == "siw" and not case["remove"] and ended_ill(case, number):
-            part(case, f"{number}{AGAIN}")
+            part({**case, **case["again"]}, f"{number}{AGAIN}")
         if case["netem"]:
             tc("del")
     if tcpdump:
