@@ -81,7 +81,6 @@ void Sender::start(Instant now) {
   deadline_ = now + options_.ack_wait;
 }
 
-// IBA §13.6.2.1: the first PayloadLength is that of the whole message, the last that of its segment.
 bool Sender::poll_transmit(Datagram& out) {
   if (abort_) {
     out = refusal(message_, *abort_);
@@ -90,26 +89,32 @@ bool Sender::poll_transmit(Datagram& out) {
     return true;
   }
   if (!started_ || outcome_ != Outcome::under_way || next_ > std::min(window_last_, count_)) return false;
+  out = segment(next_++);
+  return true;
+}
+
+// IBA §13.6.2.1: the first PayloadLength is that of the whole message, the last that of its segment.
+Datagram Sender::segment(std::uint32_t number) const {
+  PARLEY_ASSERT(number >= 1 && number <= count_);
   const std::size_t room = PARLEY_IB_MAD_LEN - head_, class_header = head_ - rmpp_header;
-  const std::size_t data = message_.size() - head_, at = std::size_t{next_ - 1} * room;
+  const std::size_t data = message_.size() - head_, at = std::size_t{number - 1} * room;
   const std::size_t here = std::min(room, data - at);
   const auto head = static_cast<std::ptrdiff_t>(head_);
-  out = {};
+  Datagram out{};
   std::copy_n(message_.begin(), head_, out.begin());
   std::copy_n(message_.begin() + head + static_cast<std::ptrdiff_t>(at), here, out.begin() + head);
-  Segment segment{RmppType::data, flags::active, next_, 0};
-  if (next_ == 1) {
+  Segment segment{RmppType::data, flags::active, number, 0};
+  if (number == 1) {
     segment.flags |= flags::first;
     segment.data2 = static_cast<std::uint32_t>(data + count_ * class_header);
   }
-  if (next_ == count_) {
+  if (number == count_) {
     segment.flags |= flags::last;
     segment.data2 = static_cast<std::uint32_t>(here + class_header);
   }
   if (count_ == 1) segment.data2 = static_cast<std::uint32_t>(data + class_header);
   write_header(out, segment);
-  ++next_;
-  return true;
+  return out;
 }
 
 void Sender::handle(Instant now, ConstBytes mad) {

@@ -75,6 +75,8 @@ class Sender {
   Outcome outcome() const { return outcome_; }
   const std::optional<Failure>& failure() const { return failure_; }
   std::uint32_t segments() const { return count_; }
+  /// One of them, from 1, as it is sent.
+  Datagram segment(std::uint32_t number) const;
   /// The other side has acknowledged a segment.
   bool is_heard() const { return acknowledged_ > 0; }
 

@@ -39,8 +39,9 @@ struct Transactor::Transaction : Link<SendTag>, Link<DoneTag> {
   Phase phase = Phase::free;
   std::uint8_t redirects = 0;
   bool in_window = false, in_destination = false, directed = false;
-  bool table = false;      // of subnet administration
-  bool segmented = false;  // its answer may come in segments
+  bool to_manager = false;  // goes where the port's subnet administration is, and follows it when that moves
+  bool table = false;       // of subnet administration
+  bool segmented = false;   // its answer may come in segments
   std::uint32_t tid = 0, destination = none;
   unsigned tries = 0, tries_here = 0, busy = 0;  // tries_here: since the last redirection or back-off
   std::optional<Fault> fault;

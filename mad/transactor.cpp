@@ -128,6 +128,7 @@ void Transactor::prepare(Transaction& t) {
   t.directed = mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_directed);
   t.segmented = rmpp::has_rmpp(mgmt_class) && !carries_whole(t.request) && wire::mad::gives_table(method);
   t.table = is_subn_adm(t.request) && wire::mad::gives_table(method);
+  t.to_manager = is_subn_adm(t.request) && t.to == sa_path_.address;
   const bool smp = wire::mad::is_smp(mgmt_class);
   if (smp) {  // IBA §14.2.1: QP0, no Q_Key, the default P_Key
     t.to.qpn = t.to.qkey = 0;

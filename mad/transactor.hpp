@@ -153,6 +153,7 @@ class Transactor {
   void take_reply(Transaction& t, const Address& from, ConstBytes mad);
   void judge(Instant now, Transaction& t);
   void back_off(Instant now, Transaction& t);
+  void follow_manager(Transaction& t);
   void redirect(Transaction& t);
   void resolve(Transaction& t, const Gid& gid);
   void resolved(Transaction& t, Transaction& query);

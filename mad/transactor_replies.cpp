@@ -202,6 +202,7 @@ void Transactor::redirect(Transaction& t) {
   const Gid gid = info->get(ClassPortInfo::redirect_gid);
   if ((lid == 0 || !facts_.lids ? gid == Gid{} : !is_unicast_lid(lid)) || info->get(ClassPortInfo::redirect_qp) == 0)
     return finish(t, Fault::redirect, "it names no port: no LID and no GID, or no queue pair");
+  t.to_manager = false;
   leave(t);
   forget_destination(t);
   t.transfer.reset();
@@ -267,6 +268,17 @@ void Transactor::handle_deadline(Instant now) {
   }
 }
 
+/// Another subnet manager has taken over while it was asked: the new one is asked from the beginning, under another ID.
+void Transactor::follow_manager(Transaction& t) {
+  leave(t);
+  forget_destination(t);
+  by_tid_.erase(t.tid);
+  name(t);
+  t.to = t.path.address = sa_path_.address;
+  use_destination(t);
+  enqueue(t);
+}
+
 void Transactor::handle_due(Instant now, Transaction& t) {
   if (t.phase == Phase::backing_off) return enqueue(t);
   if (t.transfer && t.transfer->deadline() <= now) {
@@ -277,6 +289,7 @@ void Transactor::handle_due(Instant now, Transaction& t) {
   Destination& d = *destinations_[t.destination];
   d.window.lost();
   if (d.answered) window_.lost();  // who never answers says nothing about the others
+  if (t.to_manager && t.to != sa_path_.address && sa_path_.address.lid != 0) return follow_manager(t);
   if (t.tries_here > t.path.retries) {
     ++counters_.timeouts;
     return finish(t, Fault::timeout);

@@ -102,9 +102,9 @@ tl::unexpected<std::string> Client::failed() const {
   return tl::unexpected(fmt::format("ibsim '{}': {}", options_.name, system_text(errno)));
 }
 
-Client::OrText<ControlData> Client::ask(ControlType type, const ControlData& data) const {
+Client::OrText<ControlData> Client::ask(ControlType type, const ControlData& data, Duration patience) const {
   Control message{.magic = magic, .client = id_, .type = type, .length = control_data, .data = data};
-  if (!exchange(control_.fd, message, options_.patience)) return failed();
+  if (!exchange(control_.fd, message, patience)) return failed();
   if (message.type == ControlType::error)
     return tl::unexpected(fmt::format("ibsim '{}' refuses what it is asked", options_.name));
   return message.data;

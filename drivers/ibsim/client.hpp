@@ -34,7 +34,10 @@ class Client {
   ~Client();
 
   /// Errors: it was refused, or none came, as one line.
-  OrText<ControlData> ask(ControlType type, const ControlData& data = {}) const;
+  OrText<ControlData> ask(ControlType type, const ControlData& data = {}) const {
+    return ask(type, data, options_.patience);
+  }
+  OrText<ControlData> ask(ControlType type, const ControlData& data, Duration patience) const;
   /// Without waiting. False: errno says why.
   bool send(const Data& data) const;
   bool receive(Data& data) const;

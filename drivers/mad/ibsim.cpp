@@ -73,20 +73,34 @@ OrText<void> Ibsim::read_local() {
   const auto port = client_->ask(ibsim::ControlType::port_info);
   if (!node || !port) return tl::unexpected(node ? port.error() : node.error());
   const auto n = *NodeInfo::parse(ConstBytes(*node).subspan(body));
-  const auto p = *PortInfo::parse(*port);
   mad::LocalPort now;
   now.node_guid = n.get(NodeInfo::node_guid);
   now.port_guid = n.get(NodeInfo::port_guid);
-  now.lid = p.get(PortInfo::lid);
-  now.sm_lid = p.get(PortInfo::master_sm_lid);
-  now.sm_sl = p.get(PortInfo::master_sm_sl);
-  now.lmc = p.get(PortInfo::lmc);
   now.port = n.get(NodeInfo::local_port_num);
-  if (const std::uint8_t timeout = p.get(PortInfo::subnet_time_out); timeout != 0) now.subnet_timeout = timeout;
-  write_bits(now.gid, 0, 64, p.get(PortInfo::gid_prefix));
   write_bits(now.gid, 64, 64, now.port_guid);
+  take(*port, now);
   local_ = now;
   return {};
+}
+
+/// What a subnet manager gives a port.
+void Ibsim::take(const ibsim::ControlData& port_info, mad::LocalPort& into) {
+  const auto p = *PortInfo::parse(port_info);
+  into.lid = p.get(PortInfo::lid);
+  into.sm_lid = p.get(PortInfo::master_sm_lid);
+  into.sm_sl = p.get(PortInfo::master_sm_sl);
+  into.lmc = p.get(PortInfo::lmc);
+  if (const std::uint8_t timeout = p.get(PortInfo::subnet_time_out); timeout != 0) into.subnet_timeout = timeout;
+  write_bits(into.gid, 0, 64, p.get(PortInfo::gid_prefix));
+}
+
+bool Ibsim::poll_changed() {
+  if (!recheck_.due()) return false;
+  const auto port = client_->ask(ibsim::ControlType::port_info, {}, std::chrono::milliseconds(100));
+  if (!port) return false;
+  mad::LocalPort now = local_;
+  take(*port, now);
+  return std::exchange(local_, now) != now;
 }
 
 Result<bool> Ibsim::send(const mad::Address& to, ConstBytes mad) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "drivers/ibsim/client.hpp"
+#include "drivers/mad/recheck.hpp"
 #include "mad/transport.hpp"
 #include "wire/mad/rpc.hpp"
 
@@ -32,8 +33,8 @@ class Ibsim final : public mad::Transport {
   Result<std::optional<Received>> receive() override;
   /// `parley fabric` brings them by class; ibsim brings none.
   Result<void> serve(const mad::Served& what) override;
-  /// Never: ibsim does not say that a LID changed.
-  bool poll_changed() override { return false; }
+  /// Its port is asked once a second: ibsim does not tell of changes.
+  bool poll_changed() override;
   int fd() const override { return client_->fd(); }
   bool wants_to_send() const override { return wants_to_send_; }
   /// The node that it is attached to.
@@ -45,6 +46,7 @@ class Ibsim final : public mad::Transport {
   Ibsim(const IbsimOptions& options, std::unique_ptr<ibsim::Client> client);
   OrText<wire::mad::Datagram> ask_self(const wire::mad::Datagram& smp);
   OrText<void> read_local();
+  static void take(const ibsim::ControlData& port_info, mad::LocalPort& into);
   Received received(std::size_t index) const;
 
   IbsimOptions options_;
@@ -52,6 +54,7 @@ class Ibsim final : public mad::Transport {
   mad::LocalPort local_;
   mad::TransportFacts facts_{.whole_tid = false, .window_max = 256};
   bool wants_to_send_ = false;
+  Recheck recheck_;
   std::array<ibsim::Data, batch> in_;
   std::size_t in_count_ = 0, in_next_ = 0;  // of `in_`: how many came, which one is next
   bool in_whole_ = false;                   // the last batch was not full: nothing more was there

@@ -100,6 +100,7 @@ class Umad final : public mad::Transport {
  public:
   Umad(int port_id, const Choice& choice, const UmadOptions& options)
       : port_id_(port_id), fd_(umad_get_fd(port_id)), choice_(choice), options_(options) {
+    if (const Ca ca(choice.device); ca.there) local_.node_guid = be64toh(ca.ca.node_guid);
     facts_.whole_tid = false;
     facts_.rmpp = !unreal();
     facts_.window_max = unreal() ? 64 : 512;  // a preloaded program that sends more stops for good
@@ -113,7 +114,8 @@ class Umad final : public mad::Transport {
 
   const mad::TransportFacts& facts() const override { return facts_; }
   const mad::LocalPort& local() const override { return local_; }
-  bool poll_changed() override { return false; }
+  /// What sysfs says is read once a second: umad does not tell of changes.
+  bool poll_changed() override;
   int fd() const override { return inbox_ ? inbox_->fd() : fd_; }
   bool wants_to_send() const override { return wants_to_send_; }
 
@@ -149,6 +151,7 @@ class Umad final : public mad::Transport {
   mad::LocalPort local_;
   mad::TransportFacts facts_;
   bool wants_to_send_ = false;
+  Recheck recheck_;
   std::map<Agent, int> agents_;
   std::set<Key> outstanding_;                           // which the kernel repeats by itself, and takes no second time
   std::deque<std::pair<mad::Address, Bytes>> refused_;  // by the device, at most refused_max: handed out next
@@ -159,8 +162,6 @@ class Umad final : public mad::Transport {
 bool Umad::read_local() {
   umad_port_t port{};
   if (umad_get_port(choice_.device.c_str(), choice_.port, &port) != 0) return false;
-  const Ca ca(choice_.device);
-  local_.node_guid = ca.there ? be64toh(ca.ca.node_guid) : 0;
   local_.port_guid = be64toh(port.port_guid);
   write_bits(local_.gid, 0, 64, be64toh(port.gid_prefix));
   write_bits(local_.gid, 64, 64, local_.port_guid);
@@ -172,6 +173,12 @@ bool Umad::read_local() {
   if (port.pkeys_size > 0) local_.pkeys.assign(port.pkeys, port.pkeys + port.pkeys_size);
   umad_release_port(&port);
   return true;
+}
+
+bool Umad::poll_changed() {
+  if (!recheck_.due()) return false;
+  const mad::LocalPort before = local_;
+  return read_local() && local_ != before;
 }
 
 /// Of the P_Key, or of the same partition's with the other membership (IBA §10.9.3).

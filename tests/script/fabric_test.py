@@ -2,6 +2,7 @@
 """A simulated InfiniBand subnet under stock opensm and infiniband-diags: beside ibsim, with faults, with a second subnet manager,
 and by Parley's own preload, which has RMPP."""
 import fcntl
+import json
 import os
 import random
 import re
@@ -96,8 +97,22 @@ class Fabric(FabricTest):
         self.assertEqual(len(self.graph(preload=OWN_PRELOAD)), len(self.graph()))
         records = self.stock("H00001", "saquery", "-t", "20000", "NR", preload=OWN_PRELOAD)
         self.assertEqual(records.count("NodeRecord dump"), 702)
+        self.a_capture_has_the_segments_of_a_table(702)
         self.end_all()
         self.assertEqual(server.finish(stop=True).code, 0)
+
+    def a_capture_has_the_segments_of_a_table(self, nodes):
+        """By umad, where the preload does RMPP and hands over one message."""
+        capture = self.path("table.pcap")
+        asked = subprocess.run([cli.PARLEY, "mad", "query", "SubnAdmGetTable", "NodeRecord", "--json", "--transport", "umad", "--pcap", capture],
+                               env=self.environment("H00001", OWN_PRELOAD), capture_output=True, text=True, timeout=WAIT, check=True)
+        [reply] = map(json.loads, asked.stdout.splitlines())
+        *datagrams, decoded = cli.run("mad", "decode", "--read", capture, "--json").events
+        self.assertEqual((decoded["tables"], decoded["damaged"], decoded["unreadable"]), (1, 0, 0))
+        [table] = [event for event in datagrams if "segments" in event]
+        self.assertEqual(table["records"], reply["records"])
+        self.assertEqual(len(table["records"]), nodes)
+        self.assertEqual(decoded["packets"], 1 + -(-nodes * 112 // 200))
 
     def test_stock_ibping_and_ours_answer_each_other(self):
         server = self.serve("--fat-tree", FT16)
@@ -179,6 +194,27 @@ class Fabric(FabricTest):
         self.end_all()
         done = server.finish(stop=True)
         self.assertGreaterEqual(done.event("ended")["clients_died"], 2)
+
+    def test_requests_follow_the_subnet_manager(self):
+        """It stands still in the midst of a run, and another takes over: no path is missing, whichever way Parley sends."""
+        server = self.serve("--fat-tree", FT16)
+        first, log = self.opensm("H00000", "-p", "5", preload=OWN_PRELOAD)  # ibsim's has no time limits
+        self.wait_for_log(log, "SUBNET UP")
+        _, other = self.opensm("H00009", "-p", "1", preload=OWN_PRELOAD)
+        self.wait_for_log(other, "Entering STANDBY state")
+        pairs = self.path("pairs", b"1,2\n" * 5000)
+        runs = [subprocess.Popen([cli.PARLEY, "mad", "sa", "--from", pairs, "--window", "1", "--timeout", "100ms", "--retries", "5", "--json",
+                                  "--transport", self.transport(preload)], stdout=subprocess.PIPE, text=True,
+                                 env=self.environment(node, preload)) for node, preload in (("H00003", ""), ("H00004", OWN_PRELOAD))]
+        self.processes += runs
+        for run in runs:
+            self.assertIn('"event":"path"', run.stdout.readline())
+        first.send_signal(signal.SIGSTOP)
+        for run in runs:
+            self.assertIn('"pairs":5000,"paths":5000,"missing":0', run.communicate(timeout=WAIT)[0].splitlines()[-1])
+        self.wait_for_log(other, "Entering MASTER state")
+        self.end_all()
+        server.finish(stop=True)
 
     def test_a_switch_resets_in_the_sweep(self):
         server = self.serve("--fat-tree", FT16, "--fault", "reset 1st SubnSet(LinearForwardingTable) of S0002")

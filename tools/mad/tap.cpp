@@ -5,6 +5,7 @@
 
 #include "base/bits.hpp"
 #include "mad/frame.hpp"
+#include "mad/rmpp.hpp"
 #include "wire/mad/decode.hpp"
 
 namespace parley::tools {
@@ -51,9 +52,15 @@ void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, bool refuse
   }
   // What came back was never on the link from there.
   if (!writer_ || refused) return;
-  const Instant now = wall_began_ + (clock_() - began_);
-  writer_->packet(now, mad::erf_record(now, mad::frame_of(local(), other, mad, sent)));
-  write();
+  const auto put = [&, now = wall_began_ + (clock_() - began_)](ConstBytes datagram) {
+    writer_->packet(now, mad::erf_record(now, mad::frame_of(local(), other, datagram, sent)));
+    write();
+  };
+  // What the kernel's RMPP takes or brings as one is in segments on the link.
+  const auto whole = mad.size() > PARLEY_IB_MAD_LEN ? mad::rmpp::Sender::create(Bytes(mad.begin(), mad.end()))
+                                                    : Result<mad::rmpp::Sender>(fail(Errc::invalid_argument));
+  if (!whole) return put(mad);
+  for (std::uint32_t i = 1; i <= whole->segments(); ++i) put(whole->segment(i));
 }
 
 void Tap::write() {

@@ -70,6 +70,19 @@ struct PortTables : PortTest {
   }
 };
 
+TEST_F(PortTables, ComeFromTheNextManagerIfTheFirstOneIsDead) {
+  Administration next{1000};
+  std::vector<std::uint16_t> asked;
+  transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if ((mad[26] & 1) == 0) asked.push_back(to.lid);
+    if (to.lid == 5) return next.handle(t, to, mad);
+    t.local_.sm_lid = 5;
+    t.changed = true;
+  };
+  expect_all(ask(), 1000);
+  EXPECT_EQ(asked, (std::vector<std::uint16_t>{2, 5}));
+}
+
 TEST_F(PortTables, ComeInSegments) {
   for (const std::size_t count : std::array<std::size_t, 5>{0, 1, 2, 25, 1000}) {
     Administration sa{count};
