@@ -61,6 +61,12 @@ Datagram refusal(ConstBytes segment, RmppStatus status) {
   return answer_to(segment, {stop ? RmppType::stop : RmppType::abort, flags::active, 0, 0, status});
 }
 
+Datagram abort_of(ConstBytes message, RmppStatus status) {
+  Datagram out = refusal(message, status);
+  out[3] ^= PARLEY_IB_MAD_RESPONSE;  // it goes the way of the data
+  return out;
+}
+
 Result<Sender> Sender::create(Bytes message, const Options& options) {
   const std::size_t head = message.size() < 2 ? header_octets : header_of(message);
   if (message.size() < head || message.size() > message_max)
@@ -83,8 +89,7 @@ void Sender::start(Instant now) {
 
 bool Sender::poll_transmit(Datagram& out) {
   if (abort_) {
-    out = refusal(message_, *abort_);
-    out[3] ^= PARLEY_IB_MAD_RESPONSE;  // it goes the way of the data
+    out = abort_of(message_, *abort_);
     abort_.reset();
     return true;
   }

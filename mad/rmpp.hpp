@@ -50,6 +50,9 @@ struct Options {
 /// What refuses a segment whose sender is to give up, where no machine has a part in it: ABORT, or STOP for want of room (IBA §13.6.2).
 Datagram refusal(ConstBytes segment, RmppStatus status);
 
+/// What its sender says of a message that it gives up.
+Datagram abort_of(ConstBytes message, RmppStatus status);
+
 enum class Outcome : std::uint8_t { under_way, done, failed };
 
 /// `failed` says which side gave up, and why.

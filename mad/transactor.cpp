@@ -301,6 +301,7 @@ void Transactor::finish(Transaction& t, std::optional<Fault> fault, std::string_
     at(t.query).asker = none;
     release(std::exchange(t.query, none));
   }
+  if (fault == Fault::cancelled || fault == Fault::deadline) abandon(t);
   linger(t);
   t.phase = Phase::done;
   t.fault = fault;

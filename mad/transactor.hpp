@@ -158,6 +158,7 @@ class Transactor {
   void resolve(Transaction& t, const Gid& gid);
   void resolved(Transaction& t, Transaction& query);
   void handle_due(Instant now, Transaction& t);
+  void abandon(const Transaction& t);
   void linger(Transaction& t);
   bool answer_lingering(Instant now, const Address& from, ConstBytes mad);
   const Packet* poll_lingering();

@@ -310,6 +310,21 @@ void Transactor::handle_due(Instant now, Transaction& t) {
 
 /// The end of a transfer that the other side may ask for again, or has still to be told of.
 /// Where memory lacks, the other side does not hear of the end, and gives up by its own time.
+/// The other side is told that nobody waits any more; without that it would repeat itself for its whole time (IBA §13.6.2: ABORT).
+void Transactor::abandon(const Transaction& t) {
+  if (!t.transfer || !t.transfer->under_way()) return;
+  const auto& receiver = t.transfer->receiver;
+  const auto& sender = t.transfer->sender;
+  constexpr auto why = wire::mad::RmppStatus::unspecified;
+  try {
+    if (receiver && !receiver->message().empty())
+      say(t.to, rmpp::refusal(receiver->message(), why));
+    else if (sender && sender->is_heard())
+      say(t.to, rmpp::abort_of(t.long_request, why));
+  } catch (const std::bad_alloc&) {  // then it waits
+  }
+}
+
 void Transactor::linger(Transaction& t) {
   std::unique_ptr<Transfer> transfer = std::move(t.transfer);
   if (!transfer || transfer->under_way()) return;

@@ -156,6 +156,26 @@ TEST_F(PortTables, TellTheOtherSideThatTheyGaveUp) {
   EXPECT_EQ(transport.log[1].second[25], 4) << "an ABORT";
 }
 
+TEST_F(PortTables, TellTheOtherSideThatNobodyWaitsAnyMore) {
+  Administration sa{1000};
+  std::size_t segments = 0;
+  transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (segments++ < 3) sa.handle(t, to, mad);
+    if (mad[25] == 4) sa.sender->handle(t.now, mad);
+  };
+  auto late = [](Port& port) -> Task<Reply<std::vector<NodeRecord>>> {
+    auto one = [](Port& p) -> Task<Reply<std::vector<NodeRecord>>> { co_return co_await p.sa_get_table<NodeRecord>(); };
+    co_return co_await with_deadline(port, 1s, one(port));
+  };
+  EXPECT_EQ(go(late(port())).error().fault(), Fault::deadline);
+  while (*pump(port(), transport, transport.now)) {
+  }
+  EXPECT_EQ(transport.log.back().second[25], 4) << "an ABORT";
+  ASSERT_EQ(sa.sender->outcome(), rmpp::Outcome::failed);
+  EXPECT_EQ(sa.sender->failure(), (rmpp::Failure{.by_peer = true, .status = RmppStatus::unspecified}));
+  EXPECT_EQ(port().next_deadline(), never);
+}
+
 TEST_F(PortTables, OfAWrongStrideAreMalformed) {
   transport.facts_.rmpp = true;
   transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
