@@ -172,6 +172,32 @@ bool names_mads(Words text) {
   return word == "*" || word == "every" || word.ends_with('%') || word.find('(') != word.npos || ordinal_number(word);
 }
 
+/// "of S0007", or nothing.
+Said<void> parse_node(Words& text, const State& state, FaultRule& rule) {
+  if (text.empty()) return {};
+  if (take_word(text) != "of") return misread("behind the MAD may stand 'of' and a node");
+  const auto node = node_named(take_word(text), state);
+  if (!node) return misread(node.error());
+  rule.match.node = *node;
+  return {};
+}
+
+/// "8 20us of S0007"
+Said<void> parse_vl15(Words& text, const State& state, FaultRule& rule) {
+  constexpr std::uint32_t buffers_max = 4096;
+  rule.action = FaultAction::vl15;
+  const Words count = take_word(text);
+  const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), rule.buffers);
+  if (error != std::errc() || end != count.data() + count.size() || rule.buffers == 0 || rule.buffers > buffers_max)
+    return misread(fmt::format("'{}' is no number of buffers, from 1 to {}", shown(count), buffers_max));
+  const auto each = parse_span(take_word(text));
+  if (!each) return misread(each.error());
+  if (*each == Duration::zero() || *each > std::chrono::seconds(1))
+    return misread("an SMP takes a node up to 1 s, and not 0");
+  rule.delay = *each;
+  return parse_node(text, state, rule);
+}
+
 Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule& rule) {
   constexpr std::pair<Words, FaultAction> actions[] = {{"lose", FaultAction::lose},
                                                        {"delay", FaultAction::delay},
@@ -181,7 +207,7 @@ Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule&
   const auto* const action =
       std::find_if(std::begin(actions), std::end(actions), [&](const auto& row) { return row.first == word; });
   if (action == std::end(actions))
-    return misread(fmt::format("'{}' is not one of lose, delay, duplicate, busy, reset, at", shown(word)));
+    return misread(fmt::format("'{}' is not one of lose, delay, duplicate, busy, reset, vl15, at", shown(word)));
   rule.action = action->second;
   if (rule.action == FaultAction::delay) {
     const auto span = parse_span(take_word(text));
@@ -192,12 +218,7 @@ Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule&
   if (auto counted = parse_count(text, rule.match); !counted) return counted;
   if (auto title = parse_title(take_word(text), rule.match); !title) return title;
   if (auto meant = check_meant(rule); !meant) return meant;
-  if (text.empty()) return {};
-  if (take_word(text) != "of") return misread("behind the MAD may stand 'of' and a node");
-  const auto node = node_named(take_word(text), state);
-  if (!node) return misread(node.error());
-  rule.match.node = *node;
-  return {};
+  return parse_node(text, state, rule);
 }
 
 }  // namespace
@@ -229,6 +250,8 @@ Said<FaultRule> parse_fault(Words text, const State& state) {
   } else if (port_operation(word) != nullptr || (word == "reset" && !names_mads(text))) {
     rule.at = Duration::zero();
     done = parse_operation(word, text, state, rule);
+  } else if (word == "vl15") {
+    done = parse_vl15(text, state, rule);
   } else {
     done = parse_matched(word, text, state, rule);
   }
@@ -239,7 +262,7 @@ Said<FaultRule> parse_fault(Words text, const State& state) {
 
 bool Faults::hits(FaultRule& rule, ConstBytes mad, std::uint32_t node) {
   const FaultMatch& match = rule.match;
-  if (rule.at) return false;
+  if (rule.at || rule.action == FaultAction::vl15) return false;
   if (match.node != nowhere && match.node != node) return false;
   const std::uint8_t mgmt_class = mad[1] == directed_class ? lid_class : mad[1];
   if (match.mgmt_class && *match.mgmt_class != mgmt_class) return false;
@@ -248,6 +271,12 @@ bool Faults::hits(FaultRule& rule, ConstBytes mad, std::uint32_t node) {
   ++rule.seen;
   if (match.nth == 0) return rng_.chance(match.chance);
   return match.repeated ? rule.seen % match.nth == 0 : rule.seen == match.nth;
+}
+
+FaultRule* Faults::vl15_of(std::uint32_t node) {
+  for (FaultRule& rule : rules_)
+    if (rule.action == FaultAction::vl15 && (rule.match.node == nowhere || rule.match.node == node)) return &rule;
+  return nullptr;
 }
 
 FaultDecision Faults::judge(ConstBytes mad, std::uint32_t node) {

@@ -6,6 +6,7 @@
 //   delay 20ms every 10th *                        at 700ms up S0007:3
 //   busy 1st SubnGet(NodeInfo) of H00003           duplicate 5% of *
 //   reset 2nd SubnSet(LinearForwardingTable) of S0007   overrun S0007:3
+//   vl15 8 20us of S0007
 #pragma once
 #include <optional>
 #include <string>
@@ -22,7 +23,19 @@ namespace parley::sim::subnet {
 template <class T>
 using Said = tl::expected<T, std::string>;
 
-enum class FaultAction : std::uint8_t { lose, delay, duplicate, busy, reset, down, up, integrity, overrun, watchdog };
+enum class FaultAction : std::uint8_t {
+  lose,
+  delay,
+  duplicate,
+  busy,
+  reset,
+  down,
+  up,
+  integrity,
+  overrun,
+  watchdog,
+  vl15
+};
 
 /// Which MADs a rule means.
 struct FaultMatch {
@@ -40,6 +53,7 @@ struct FaultRule {
   FaultMatch match;
   std::optional<Duration> at;    ///< since the beginning, whatever goes on; else when a MAD matches
   std::uint32_t port = nowhere;  ///< of those that are a port's
+  std::uint32_t buffers = 0;     ///< vl15: how many SMPs a node has room for, of which each takes it `delay`
   Duration delay{};
   std::string text;  ///< as it was said
   std::uint64_t seen = 0, hits = 0;
@@ -71,6 +85,8 @@ class Faults {
   bool empty() const { return rules_.empty() && loss_.of == 0 && delay_ == Duration::zero(); }
   /// `node`: whose agent or client sends or gets it.
   FaultDecision judge(ConstBytes mad, std::uint32_t node);
+  /// How fast the node takes SMPs; null: at once, however many. Its hits are those that it drops.
+  FaultRule* vl15_of(std::uint32_t node);
 
  private:
   bool hits(FaultRule& rule, ConstBytes mad, std::uint32_t node);

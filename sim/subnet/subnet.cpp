@@ -112,10 +112,32 @@ void Subnet::arrive(Request& request) {
 void Subnet::hand_over(Request& request, bool busy) {
   if (is_smp(request.packet.mad[class_at]) && is(request.method, Method::trap_repress))
     repress(request);
-  else if (is_for_agent(request))
+  else if (!is_for_agent(request))
+    forward(request);
+  else if (enter_vl15(request))
     answer_by_agent(request, busy);
   else
-    forward(request);
+    bounce(request);
+}
+
+/// VL15 has no flow control (IBA §7.9): an SMP that finds no buffer is dropped and counted. Others wait until it is their turn.
+bool Subnet::enter_vl15(Request& request) {
+  if (faults_.empty() || !is_smp(request.packet.mad[class_at])) return true;
+  const std::uint32_t node = state_.port(request.at).node;
+  FaultRule* const rule = faults_.vl15_of(node);
+  if (rule == nullptr) return true;
+  ++rule->seen;
+  Instant& until = occupied_[node];
+  until = std::max(until, request.now);
+  if (until - request.now > rule->delay * (rule->buffers - 1)) {
+    ++rule->hits;
+    ++statistics_.lost;
+    add_one(state_.errors(request.at).vl15_dropped);
+    return false;
+  }
+  until += rule->delay;
+  request.delay += until - request.now;
+  return true;
 }
 
 bool Subnet::is_for_agent(const Request& request) const {

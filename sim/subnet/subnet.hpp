@@ -120,6 +120,7 @@ class Subnet {
   std::uint32_t carry_directed(Request& request);
   void arrive(Request& request);
   void hand_over(Request& request, bool busy);
+  bool enter_vl15(Request& request);
   bool is_for_agent(const Request& request) const;
   void answer_by_agent(Request& request, bool busy);
   std::uint16_t ask_agent(const Request& request, bool key_fits, MutBytes mad);
@@ -156,6 +157,7 @@ class Subnet {
   std::multimap<Instant, std::size_t> timed_;  // rules with a time
   std::map<std::uint32_t, Instant> leases_;    // of M_Keys, by end port
   std::map<std::uint32_t, Instant> quiet_;     // until when it sends no other trap 256, by end port
+  std::map<std::uint32_t, Instant> occupied_;  // by SMPs that vl15 lets wait, until when; by node
   Statistics statistics_;
   Instant started_;
   std::size_t taken_ = 0;  // of outbox_

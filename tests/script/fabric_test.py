@@ -172,13 +172,14 @@ class Fabric(FabricTest):
         self.assertEqual((ended["clients"], ended["clients_died"]), (2, 0))
 
     def test_a_lossy_subnet_comes_up_by_repetition(self):
-        server = self.serve("--fat-tree", FT16, "--loss", "2%", "--seed", "7")
+        server = self.serve("--fat-tree", FT16, "--loss", "2%", "--seed", "7", "--fault", "vl15 4 300us of S0004")
         _, log = self.opensm("H00000", preload=OWN_PRELOAD)
         self.wait_for_log(log, "SUBNET UP")
         self.wait_until("routes", self.routes_are_good)
         self.end_all()
         done = server.finish(stop=True)
         self.assertGreater(done.event("ended")["lost"], 0)
+        self.assertGreater(done.event("fault")["hits"], 0)
 
     def test_another_subnet_manager_takes_over(self):
         server = self.serve("--fat-tree", FT16)

@@ -205,6 +205,7 @@ void register_fabric(Command app, Context& context) {
       "  lose 3rd SubnGetResp(PortInfo) of S0007    delay 20ms every 10th *          at 2s reset S0007\n"
       "  lose 5% of SubnGet(*)                      busy 1st SubnGet(*) of H00003    at 500ms down S0007:3\n"
       "  duplicate 1% of *                          integrity, overrun or watchdog S0007:3\n"
+      "  vl15 8 20us of S0007\n"
       "Examples:\n"
       "  parley fabric --fat-tree 2,36,36,18 --check-routes\n"
       "  parley fabric net.txt --loss 1% --fault 'reset 2nd SubnSet(LinearForwardingTable) of S0007'\n"

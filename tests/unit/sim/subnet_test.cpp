@@ -536,6 +536,43 @@ TEST(Subnet, FaultsHitWhatTheyMean) {
   for (const FaultRule& rule : kit.subnet.rules()) EXPECT_EQ(rule.hits, 1U) << rule.text;
 }
 
+TEST(Subnet, Vl15TakesSmpsOneAfterTheOtherAndDropsWhatFindsNoBuffer) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  ASSERT_TRUE(kit.subnet.add_fault(kit.now, "vl15 2 100us of S0004").has_value());
+  const auto send = [&](std::initializer_list<std::uint8_t> route) {
+    kit.subnet.handle_send(kit.now, kit.client,
+                           kit.along(route, request<MgmtClass::subn_directed, Method::get>(NodeInfo{})));
+  };
+  const auto dropped = [&] { return kit.subnet.state().errors(kit.port("S0004", 1)).vl15_dropped; };
+  for (int i = 0; i < 3; ++i) send({0, 1});
+  auto got = kit.drain();
+  ASSERT_EQ(got.size(), 1U) << "the third one comes back";
+  EXPECT_EQ(got[0].packet.status, status_undeliverable);
+  EXPECT_EQ(dropped(), 1U);
+  EXPECT_EQ(kit.subnet.rules()[0].hits, 1U);
+  send({0});  // another node
+  EXPECT_EQ(kit.drain().size(), 1U);
+  const Packet counters{.dlid = static_cast<std::uint16_t>(kit.node("S0004") + 1),
+                        .mad = request<MgmtClass::perf, Method::get>(PortCounters{})};
+  EXPECT_EQ(kit.ask(counters).status, 0U) << "they go by another lane";
+  kit.wait(99us);
+  EXPECT_TRUE(kit.drain().empty());
+  kit.wait(1us);
+  EXPECT_EQ(kit.drain().size(), 1U);
+  send({0, 1});  // there is room for one again
+  send({0, 1});
+  EXPECT_EQ(kit.drain().size(), 1U);
+  EXPECT_EQ(dropped(), 2U);
+  kit.wait(100us);
+  EXPECT_EQ(kit.drain().size(), 1U);
+  kit.wait(100us);
+  got = kit.drain();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].packet.status, 0U);
+  EXPECT_EQ(kit.subnet.next_deadline(), never);
+}
+
 TEST(Subnet, CommandsTakeNoRoomFromRules) {
   SubnetKit kit;
   for (int i = 0; i < 300; ++i) {
@@ -589,13 +626,25 @@ TEST(Subnet, SaysWhatItDoesNotUnderstandOfFaults) {
                                  "busy 1st SubnGetResp(*)",
                                  "busy SubnAdmGet(*)",
                                  "busy SubnTrap(Notice)",
-                                 "reset 1st SubnTrap(Notice)"}) {
+                                 "reset 1st SubnTrap(Notice)",
+                                 "vl15",
+                                 "vl15 8",
+                                 "vl15 0 20us",
+                                 "vl15 4097 20us",
+                                 "vl15 -1 20us",
+                                 "vl15 8 0s",
+                                 "vl15 8 2s",
+                                 "vl15 8 20us S0004",
+                                 "vl15 8 20us of X",
+                                 "vl15 8 20us of S0004 twice",
+                                 "at 2s vl15 8 20us"}) {
     const auto added = kit.subnet.add_fault(kit.now, text);
     ASSERT_FALSE(added.has_value()) << text;
     EXPECT_FALSE(added.error().empty());
   }
-  for (const char* const text : {"reset every 10th *", "reset 5% of SubnGet(*)", "reset *", "busy *",
-                                 "busy 1st PerformanceGet(PortCounters)", "reset 1st SubnTrapRepress(*)"}) {
+  for (const char* const text :
+       {"reset every 10th *", "reset 5% of SubnGet(*)", "reset *", "busy *", "busy 1st PerformanceGet(PortCounters)",
+        "reset 1st SubnTrapRepress(*)", "vl15 4096 1s"}) {
     const auto added = kit.subnet.add_fault(kit.now, text);
     EXPECT_TRUE(added.has_value()) << text << ": " << added.error();
   }
