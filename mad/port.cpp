@@ -60,8 +60,8 @@ bool Port::run(Instant now) {
 
 void Port::handle_changed(const LocalPort& local) {
   local_ = local;
-  sa_path_ = mad::sa_path(local);
   transactor_.set_local(local);
+  sa_path_ = transactor_.manager_path();
 }
 
 Instant Port::next_deadline() const { return std::min(transactor_.next_deadline(), executor_.next_deadline()); }

@@ -39,7 +39,7 @@ struct Transactor::Transaction : Link<SendTag>, Link<DoneTag> {
   Phase phase = Phase::free;
   std::uint8_t redirects = 0;
   bool in_window = false, in_destination = false, directed = false;
-  bool to_manager = false;  // goes where the port's subnet administration is, and follows it when that moves
+  bool to_manager = false;  // was sent to where the port's subnet administration was, and follows when that moves
   bool table = false;       // of subnet administration
   bool segmented = false;   // its answer may come in segments
   std::uint32_t tid = 0, destination = none;

@@ -51,7 +51,7 @@ Transactor::Transactor(const TransportFacts& facts, const PortOptions& options)
 Transactor::~Transactor() = default;
 
 void Transactor::set_local(const LocalPort& local) {
-  sa_path_ = sa_path(local);
+  if (local.sm_lid != 0 || !facts_.lids) sa_path_ = sa_path(local);  // between two managers the old one's stays
   gid_ = local.gid;
 }
 
@@ -327,13 +327,19 @@ const Packet* Transactor::poll_packet() {
     packet_ = {t.to, t.transfer ? ConstBytes(*t.transfer->out) : t.request_octets()};
     return &packet_;
   }
-  if (first_.empty() || !window_.has_room()) return nullptr;
-  Transaction& t = first_.front();
-  polled_ = &t;
-  if (t.transfer && t.transfer->sender) t.transfer->sender->start(now_);
-  const bool segment = t.transfer && t.transfer->poll();
-  packet_ = {t.to, segment ? ConstBytes(*t.transfer->out) : t.request_octets()};
-  return &packet_;
+  while (!first_.empty() && window_.has_room()) {
+    Transaction& t = first_.front();
+    if (manager_moved(t)) {
+      follow_manager(t);
+      continue;
+    }
+    polled_ = &t;
+    if (t.transfer && t.transfer->sender) t.transfer->sender->start(now_);
+    const bool segment = t.transfer && t.transfer->poll();
+    packet_ = {t.to, segment ? ConstBytes(*t.transfer->out) : t.request_octets()};
+    return &packet_;
+  }
+  return nullptr;
 }
 
 void Transactor::packet_sent(Instant now) {

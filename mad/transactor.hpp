@@ -81,6 +81,8 @@ class Transactor {
   void submit(Id id);
   /// Of the port itself: where subnet administration is, which is asked for the way to a redirection's GID.
   void set_local(const LocalPort& local);
+  /// To subnet administration.
+  const Path& manager_path() const { return sa_path_; }
   /// A submitted one is done with `why`.
   void cancel(Id id, Fault why);
   void release(Id id);
@@ -153,6 +155,7 @@ class Transactor {
   void take_reply(Transaction& t, const Address& from, ConstBytes mad);
   void judge(Instant now, Transaction& t);
   void back_off(Instant now, Transaction& t);
+  bool manager_moved(const Transaction& t) const;
   void follow_manager(Transaction& t);
   void redirect(Transaction& t);
   void resolve(Transaction& t, const Gid& gid);

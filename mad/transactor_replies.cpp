@@ -85,7 +85,9 @@ void Transactor::handle_packet(Instant now, const Address& from, ConstBytes mad)
 
 void Transactor::handle_refused(Instant now, ConstBytes mad) {
   now_ = now;
-  Transaction* t = mad.size() < wire::mad::MadHeader::size ? nullptr : find(mad);
+  const bool answer = mad.size() >= wire::mad::MadHeader::size && wire::mad::is_answer(method_of(mad));
+  // The ID of an answer is its asker's, and may be that of a request of ours, too.
+  Transaction* t = answer || mad.size() < wire::mad::MadHeader::size ? nullptr : find(mad);
   if (t == nullptr || t->phase != Phase::waiting) {
     ++counters_.unexpected;
     return;
@@ -268,6 +270,8 @@ void Transactor::handle_deadline(Instant now) {
   }
 }
 
+bool Transactor::manager_moved(const Transaction& t) const { return t.to_manager && t.to != sa_path_.address; }
+
 /// Another subnet manager has taken over while it was asked: the new one is asked from the beginning, under another ID.
 void Transactor::follow_manager(Transaction& t) {
   leave(t);
@@ -281,6 +285,7 @@ void Transactor::follow_manager(Transaction& t) {
 
 void Transactor::handle_due(Instant now, Transaction& t) {
   if (t.phase == Phase::backing_off) return enqueue(t);
+  if (manager_moved(t)) return follow_manager(t);
   if (t.transfer && t.transfer->deadline() <= now) {
     if (t.transfer->receiver) t.transfer->receiver->handle_deadline(now);
     if (t.transfer->sender) t.transfer->sender->handle_deadline(now);
@@ -289,7 +294,6 @@ void Transactor::handle_due(Instant now, Transaction& t) {
   Destination& d = *destinations_[t.destination];
   d.window.lost();
   if (d.answered) window_.lost();  // who never answers says nothing about the others
-  if (t.to_manager && t.to != sa_path_.address && sa_path_.address.lid != 0) return follow_manager(t);
   if (t.tries_here > t.path.retries) {
     ++counters_.timeouts;
     return finish(t, Fault::timeout);
@@ -308,8 +312,6 @@ void Transactor::handle_due(Instant now, Transaction& t) {
   deadlines_.set(t.id, now + wait_of(t.path.time_limit(), t.tries_here - 1));  // though it may not be sent
 }
 
-/// The end of a transfer that the other side may ask for again, or has still to be told of.
-/// Where memory lacks, the other side does not hear of the end, and gives up by its own time.
 /// The other side is told that nobody waits any more; without that it would repeat itself for its whole time (IBA §13.6.2: ABORT).
 void Transactor::abandon(const Transaction& t) {
   if (!t.transfer || !t.transfer->under_way()) return;
@@ -325,6 +327,8 @@ void Transactor::abandon(const Transaction& t) {
   }
 }
 
+/// The end of a transfer that the other side may ask for again, or has still to be told of.
+/// Where memory lacks, the other side does not hear of the end, and gives up by its own time.
 void Transactor::linger(Transaction& t) {
   std::unique_ptr<Transfer> transfer = std::move(t.transfer);
   if (!transfer || transfer->under_way()) return;

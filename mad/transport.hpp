@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What carries MADs for a port: an implementation is a driver, the simulator or a test. None of the calls blocks.
+// What carries MADs for a port: an implementation is a driver, the simulator or a test. Sending and receiving never block; serve() and, once
+// a second, poll_changed() may ask the system or ibsim, which takes it a tenth of a second at most.
 #pragma once
 #include <span>
 

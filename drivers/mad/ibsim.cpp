@@ -134,6 +134,8 @@ mad::Transport::Received Ibsim::received(std::size_t index) const {
   Received out;
   out.mad = packet.mad;
   out.refused = read_bits(packet.status, 0, 32) == ibsim::status_undeliverable;
+  const auto own = static_cast<std::uint16_t>(read_bits(packet.dlid, 0, 16));
+  if (local_.lmc != 0 && !out.refused && mad::is_unicast_lid(own)) out.from.source_lid = own;
   // What comes back is as it was sent: the other side is where it was to go.
   out.from.lid = static_cast<std::uint16_t>(read_bits(out.refused ? packet.dlid : packet.slid, 0, 16));
   out.from.qpn = static_cast<std::uint32_t>(read_bits(out.refused ? packet.dqp : packet.sqp, 0, 32));

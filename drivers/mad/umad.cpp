@@ -3,10 +3,13 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <fcntl.h>
 #include <infiniband/umad.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -17,6 +20,7 @@
 #include <fmt/ranges.h>
 
 #include "base/bits.hpp"
+#include "drivers/asio/descriptor.hpp"
 #include "drivers/mad/umad_inbox.hpp"
 #include "mad/rmpp.hpp"
 #include "mad/serve.hpp"
@@ -85,6 +89,16 @@ std::optional<Choice> choose(const UmadOptions& options) {
   return any;
 }
 
+/// By open(2), which a preloaded library may have for its own.
+std::optional<unsigned> sysfs_number(const std::string& path) {
+  const asio_driver::Descriptor file(::open((SYS_INFINIBAND "/" + path).c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 32> text{};
+  if (file.fd < 0 || ::read(file.fd, text.data(), text.size() - 1) <= 0) return std::nullopt;
+  char* end = nullptr;
+  const unsigned long value = std::strtoul(text.data(), &end, 0);
+  return end == text.data() ? std::nullopt : std::optional(static_cast<unsigned>(value));
+}
+
 /// `sentence` has {a} for the errno.
 tl::unexpected<Error> gone(std::string_view sentence, int why) {
   return fail(why == ENODEV ? Errc::peer_closed : Errc::io, sentence, why);
@@ -125,6 +139,7 @@ class Umad final : public mad::Transport {
   bool read_local();
 
  private:
+  bool attributes_changed() const;
   using Agent = std::array<std::uint8_t, 5>;           // class, version, OUI
   using Key = std::pair<std::uint8_t, std::uint32_t>;  // class, lower half of the transaction ID
   static Key key_of(ConstBytes mad) { return {mad[1], static_cast<std::uint32_t>(read_bits(mad, 96, 32))}; }
@@ -152,6 +167,7 @@ class Umad final : public mad::Transport {
   mad::TransportFacts facts_;
   bool wants_to_send_ = false;
   Recheck recheck_;
+  unsigned looks_ = 0;
   std::map<Agent, int> agents_;
   std::set<Key> outstanding_;                           // which the kernel repeats by itself, and takes no second time
   std::deque<std::pair<mad::Address, Bytes>> refused_;  // by the device, at most refused_max: handed out next
@@ -175,8 +191,19 @@ bool Umad::read_local() {
   return true;
 }
 
+/// Of those that a subnet manager gives.
+bool Umad::attributes_changed() const {
+  const auto differs = [this](const char* name, unsigned known) {
+    const auto value = sysfs_number(fmt::format("{}/ports/{}/{}", choice_.device, choice_.port, name));
+    return value && *value != known;
+  };
+  return differs("lid", local_.lid) || differs("sm_lid", local_.sm_lid) || differs("sm_sl", local_.sm_sl) ||
+         differs("lid_mask_count", local_.lmc);
+}
+
 bool Umad::poll_changed() {
-  if (!recheck_.due()) return false;
+  constexpr unsigned whole_look = 64;  // P_Keys cost a device a question each
+  if (!recheck_.due() || (!attributes_changed() && ++looks_ % whole_look != 0)) return false;
   const mad::LocalPort before = local_;
   return read_local() && local_ != before;
 }
@@ -203,7 +230,10 @@ Result<int> Umad::agent_for(const Agent& of, std::span<const wire::mad::Method> 
   std::array<std::uint8_t, 3> oui{of[2], of[3], of[4]};
   const int agent = has_oui(of[0]) ? umad_register_oui(port_id_, of[0], 0, oui.data(), mask.data())
                                    : umad_register(port_id_, of[0], of[1], kernel_rmpp(of[0]) ? 1 : 0, mask.data());
-  if (agent < 0) return fail(Errc::not_permitted, "umad registers no agent for class {a}: errno {b}", of[0], -agent);
+  // It returns -EPERM whatever went wrong; errno says what did.
+  if (agent < 0 && errno == EINVAL && !methods.empty())
+    return fail(Errc::not_permitted, "another program answers requests of class {a} here", of[0]);
+  if (agent < 0) return fail(Errc::not_permitted, "umad registers no agent for class {a}: errno {b}", of[0], errno);
   agents_[of] = agent;
   return agent;
 }
@@ -215,6 +245,7 @@ Result<int> Umad::agent_for(ConstBytes mad) {
 }
 
 Result<void> Umad::serve(const mad::Served& what) {
+  if (unreal()) return fail(Errc::not_permitted, "ibsim brings no requests to a program; `parley fabric` does");
   Agent of{what.mgmt_class, what.class_version};
   if (has_oui(what.mgmt_class)) write_bits(of, 16, 24, what.oui);
   return agent_for(of, what.methods).map([](int) {});
@@ -310,6 +341,7 @@ std::optional<mad::Transport::Received> Umad::received() {
     std::copy_n(from->gid, grh.gid.size(), grh.gid.begin());
     out.from.grh = grh;
   }
+  if (local_.lmc != 0) out.from.source_lid = static_cast<std::uint16_t>(local_.lid | from->path_bits);
   const auto pkey = static_cast<std::size_t>(umad_get_pkey(buffer_.data()));
   if (pkey < local_.pkeys.size()) out.from.pkey = local_.pkeys[pkey];
   return out;

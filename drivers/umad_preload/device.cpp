@@ -162,7 +162,10 @@ void Device::tell_classes() {
 
 void Device::refresh() {
   const std::lock_guard lock(control_mutex_);
-  if (client_ != nullptr) sysfs_->refresh(*client_);
+  const Instant now = clock_now();
+  if (client_ == nullptr || now < refreshed_ + std::chrono::milliseconds(100)) return;
+  sysfs_->refresh(*client_);
+  refreshed_ = now;
 }
 
 void Device::run() {

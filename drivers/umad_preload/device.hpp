@@ -64,6 +64,7 @@ class Device {
   // Set before others see the device; null from the end on. Taken away under both mutexes, so that either one keeps them.
   std::unique_ptr<ibsim::Client> client_;
   std::unique_ptr<Sysfs> sysfs_;
+  Instant refreshed_{};       // sysfs_, the last time
   std::mutex control_mutex_;  // one question at a time; taken before mutex_
   std::mutex mutex_;          // of all that follows; never held in a call that waits
   Agents agents_;

@@ -274,9 +274,13 @@ bool Faults::hits(FaultRule& rule, ConstBytes mad, std::uint32_t node) {
 }
 
 FaultRule* Faults::vl15_of(std::uint32_t node) {
-  for (FaultRule& rule : rules_)
-    if (rule.action == FaultAction::vl15 && (rule.match.node == nowhere || rule.match.node == node)) return &rule;
-  return nullptr;
+  FaultRule* of_all = nullptr;
+  for (FaultRule& rule : rules_) {
+    if (rule.action != FaultAction::vl15) continue;
+    if (rule.match.node == node) return &rule;
+    if (rule.match.node == nowhere && of_all == nullptr) of_all = &rule;
+  }
+  return of_all;
 }
 
 FaultDecision Faults::judge(ConstBytes mad, std::uint32_t node) {

@@ -92,10 +92,10 @@ class Running:
             if event["event"] == name:
                 return event
 
-    def finish(self, stop=False):
+    def finish(self, stop=False, limit=LIMIT):
         if stop:
             self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=LIMIT)
+        code = self.process.wait(timeout=limit)
         for thread in self.threads:
             thread.join(timeout=LIMIT)
         self.process.stdout.close()

@@ -39,7 +39,7 @@ class FabricTest(cli.CliTest):
                 "OSM_CACHE_DIR": folder, "TMPDIR": folder}
 
     def stock(self, node, *command, **how):
-        done = subprocess.run(command, env=self.environment(node, **how), capture_output=True, text=True, timeout=WAIT, check=False,
+        done = subprocess.run(command, env=self.environment(node, **how), capture_output=True, text=True, timeout=self.WAIT, check=False,
                               cwd=self.directory)
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
         return done.stdout
@@ -91,7 +91,7 @@ class FabricTest(cli.CliTest):
     def ping(self, node, lid, *options, preload=""):
         """`parley mad ping` once, from there."""
         done = subprocess.run([cli.PARLEY, "mad", "ping", str(lid), "--count", "1", "--transport", self.transport(preload), *options],
-                              env=self.environment(node, preload), capture_output=True, text=True, timeout=WAIT, check=False)
+                              env=self.environment(node, preload), capture_output=True, text=True, timeout=self.WAIT, check=False)
         return cli.Finished(done.returncode, done.stdout, done.stderr)
 
     @staticmethod

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import cli
-from fabric_kit import OWN_PRELOAD, WAIT, FabricTest
+from fabric_kit import OWN_PRELOAD, FabricTest
 
 LARGE = "3,36,36,18"  # 11,664 hosts, 1,620 switches
 SAME = {"guid": "node_guid", "system_image_guid": "system_image_guid", "port_guid": "port_guid", "vendor_id": "vendor_id",
@@ -17,7 +17,7 @@ class LargeFabric(FabricTest):
     def events(self, *command, preload=""):
         """Without the check by the schema, which would take minutes for a table of these."""
         done = subprocess.run([cli.PARLEY, *command, "--json", "--transport", self.transport(preload)], capture_output=True, text=True,
-                              timeout=WAIT, check=False, env=self.environment("H00001", preload))
+                              timeout=self.WAIT, check=False, env=self.environment("H00001", preload))
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -43,8 +43,8 @@ class LargeFabric(FabricTest):
                              (node["lid"], node["name"], node["type"]))
         self.assertEqual(said, {})
         opensm.terminate()
-        opensm.wait(timeout=WAIT)
-        done = server.finish(stop=True)
+        opensm.wait(timeout=self.WAIT)
+        done = server.finish(stop=True, limit=self.WAIT)
         self.assertEqual(done.code, 0, done)
         routes = done.event("routes")
         self.assertEqual((routes["pairs"], routes["reached"], routes["good"]), (11664 * 11663, 11664 * 11663, True))

@@ -14,7 +14,7 @@ import sys
 import termios
 
 import cli
-from fabric_kit import OWN_PRELOAD, WAIT, FabricTest
+from fabric_kit import IBSIM_PRELOAD, OWN_PRELOAD, WAIT, FabricTest
 
 FT16, FT648 = "2,8,4,4", "2,36,36,18"
 
@@ -134,12 +134,17 @@ class Fabric(FabricTest):
                 long = self.ping("H00002", lids[node], "--size", "100000", preload=asking)
                 self.assertIn("answered: 100000 octets", long.out, long)
             ours.send_signal(signal.SIGINT)
-            self.assertEqual(ours.communicate(timeout=WAIT)[0].splitlines()[-1], "3 answered")
+            answered = ours.communicate(timeout=WAIT)[0].splitlines()[-1]  # more than 3 if one was asked for again
+            self.assertGreaterEqual(int(answered.removesuffix(" answered")), 3)
         self.end_all()
         server.finish(stop=True)
 
     def test_ibsim_brings_nobody_requests(self):
-        self.refused(cli.run("mad", "ping", "--serve", "--transport", f"ibsim:{self.ibsim(self.written(FT16))}"), 3, "ibsim brings no requests to a program")
+        name = self.ibsim(self.written(FT16))
+        for node, preload in (("H00001", ""), ("H00002", IBSIM_PRELOAD)):
+            done = subprocess.run([cli.PARLEY, "mad", "ping", "--serve", "--transport", self.transport(preload)], capture_output=True, text=True,
+                                  env=self.environment(node, preload, name), timeout=WAIT, check=False)
+            self.refused(cli.Finished(done.returncode, done.stdout, done.stderr), 3, "ibsim brings no requests to a program")
 
     def test_paths_are_those_of_the_whole_table_that_opensm_gives_saquery(self):
         """One table of all 1,936 paths between 44 nodes, and 1,000 of them asked for one by one."""
@@ -178,8 +183,8 @@ class Fabric(FabricTest):
         self.wait_until("routes", self.routes_are_good)
         self.end_all()
         done = server.finish(stop=True)
-        self.assertGreater(done.event("ended")["lost"], 0)
         self.assertGreater(done.event("fault")["hits"], 0)
+        self.assertGreater(done.event("ended")["lost"], done.event("fault")["hits"])
 
     def test_another_subnet_manager_takes_over(self):
         server = self.serve("--fat-tree", FT16)
@@ -204,7 +209,7 @@ class Fabric(FabricTest):
         _, other = self.opensm("H00009", "-p", "1", preload=OWN_PRELOAD)
         self.wait_for_log(other, "Entering STANDBY state")
         pairs = self.path("pairs", b"1,2\n" * 5000)
-        runs = [subprocess.Popen([cli.PARLEY, "mad", "sa", "--from", pairs, "--window", "1", "--timeout", "100ms", "--retries", "5", "--json",
+        runs = [subprocess.Popen([cli.PARLEY, "mad", "sa", "--from", pairs, "--window", "1", "--timeout", "100ms", "--retries", "8", "--json",
                                   "--transport", self.transport(preload)], stdout=subprocess.PIPE, text=True,
                                  env=self.environment(node, preload)) for node, preload in (("H00003", ""), ("H00004", OWN_PRELOAD))]
         self.processes += runs

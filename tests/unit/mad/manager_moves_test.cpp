@@ -49,6 +49,23 @@ TEST_F(PortManager, HasAllRetriesOfARequestAnew) {
   EXPECT_EQ(lids, (std::vector<std::uint16_t>{old_lid, old_lid, new_lid, new_lid, new_lid, new_lid}));
 }
 
+TEST_F(PortManager, IsFollowedByWhatHasNotBeenSentYet) {
+  options.destination_window = {.start = 1, .least = 1, .most = 1};
+  auto all = [](Port& port) -> Task<unsigned> {
+    unsigned good = 0;
+    Scope scope(port.executor());
+    auto one = [](Port& p, unsigned& count) -> Task<> {
+      if (co_await p.sa_get(Query<PathRecord>().set(PathRecord::dlid, 12))) ++count;
+    };
+    for (int i = 0; i < 20; ++i) scope.spawn(one(port, good));
+    (void)co_await scope.join();
+    co_return good;
+  };
+  EXPECT_EQ(go(all(port())), 20U);
+  EXPECT_EQ(std::count(lids.begin(), lids.end(), old_lid), 2) << "the first one alone, and its retry";
+  EXPECT_EQ(port().transactor().open_count(), 0U);
+}
+
 TEST_F(PortManager, IsNotFollowedByRequestsToALidThatWasNamed) {
   Path named = Path::by_lid(7);
   named.retries = 2;
@@ -65,7 +82,7 @@ TEST_F(PortManager, IsNotFollowedByOtherClassesAtItsLid) {
   EXPECT_EQ(lids, (std::vector<std::uint16_t>{old_lid, old_lid, old_lid}));
 }
 
-// Then there is no other to ask.
+// Then there is no other to ask, but it may come back.
 TEST_F(PortManager, ThatIsGoneWithoutAnotherEndsInATimeout) {
   transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes) {
     lids.push_back(to.lid);
@@ -76,6 +93,11 @@ TEST_F(PortManager, ThatIsGoneWithoutAnotherEndsInATimeout) {
   ASSERT_FALSE(path);
   EXPECT_EQ(path.error().fault(), Fault::timeout);
   EXPECT_EQ(lids, std::vector<std::uint16_t>(4, old_lid));
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    EXPECT_EQ(to.lid, old_lid);
+    t.deliver(to, answer_to(mad, PathRecord().octets()));
+  };
+  EXPECT_TRUE(go(port().sa_get(Query<PathRecord>().set(PathRecord::dlid, 12))));
 }
 
 }  // namespace

@@ -220,19 +220,38 @@ TEST_F(PortTables, SurviveLossOnBothWays) {
   }
 }
 
-TEST_F(PortTables, OfPathsBetweenManyAreAskedForInSegments) {
+struct PortMultiPaths : PortTables {
+  Reply<std::vector<PathRecord>> ask_paths() {
+    std::vector<Gid> gids(30, Gid{0xFE, 0x80});
+    for (std::size_t i = 0; i < gids.size(); ++i) gids[i][15] = static_cast<std::uint8_t>(i);
+    Query<MultiPathRecord> query;
+    query.set(MultiPathRecord::sgid_count, 10).set(MultiPathRecord::dgid_count, 20);
+    return go(port().sa_get_multi(port().sa_path(), query, gids));
+  }
+};
+
+TEST_F(PortMultiPaths, AreAskedForInSegments) {
   Administration sa{40};
   serve(sa);
-  std::vector<Gid> gids(30, Gid{0xFE, 0x80});
-  for (std::size_t i = 0; i < gids.size(); ++i) gids[i][15] = static_cast<std::uint8_t>(i);
-  Query<MultiPathRecord> query;
-  query.set(MultiPathRecord::sgid_count, 10).set(MultiPathRecord::dgid_count, 20);
-  const auto paths = go(port().sa_get_multi(port().sa_path(), query, gids));
+  const auto paths = ask_paths();
   ASSERT_TRUE(paths) << paths.error().dump();
   EXPECT_EQ(paths->size(), 40U);
   ASSERT_EQ(sa.asked.size(), rmpp::header_octets + 24 + 30 * 16);
   EXPECT_EQ(sa.asked.back(), 29);
   EXPECT_TRUE(sa.turned);
+}
+
+TEST_F(PortMultiPaths, AreAskedOfTheNextManagerIfTheFirstOneIsDead) {
+  Administration next{40};
+  transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (to.lid == 5) return next.handle(t, to, mad);
+    t.local_.sm_lid = 5;
+    t.changed = true;
+  };
+  const auto paths = ask_paths();
+  ASSERT_TRUE(paths) << paths.error().dump();
+  EXPECT_EQ(paths->size(), 40U);
+  EXPECT_LT(transport.now, Instant{} + 3s) << "the first ACK is waited for, and no more";
 }
 
 }  // namespace
