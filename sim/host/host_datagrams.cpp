@@ -21,12 +21,18 @@ void put_sum(MutBytes octets, std::size_t at, std::uint16_t checksum) {
   std::memcpy(octets.subspan(at, sizeof checksum).data(), &checksum, sizeof checksum);
 }
 
-/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: over a pseudo header of the addresses, the protocol and the length, then the message.
-InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, ConstBytes message) {
+/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: of the pseudo header, which is the addresses, the protocol and the length of the message.
+InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, std::size_t length) {
   InternetSum sum;
   sum.add(addresses);
   sum.add16(protocol);
-  sum.add16(static_cast<std::uint16_t>(message.size()));
+  sum.add16(static_cast<std::uint16_t>(length));
+  return sum;
+}
+
+/// The message too.
+InternetSum sum_over(ConstBytes addresses, std::uint8_t protocol, ConstBytes message) {
+  InternetSum sum = sum_of(addresses, protocol, message.size());
   sum.add(message);
   return sum;
 }
@@ -71,7 +77,7 @@ const char* read_refused(ConstBytes datagram, FrameIn& out) {
 }  // namespace
 
 FramePtr write_roce(FramePool& pool, const PortAddresses& local, LocalKind kind,
-                    const std::array<std::uint8_t, 16>& peer, const RocePath& path, MutBytes packet) {
+                    const std::array<std::uint8_t, 16>& peer, const RocePath& path, RoceFlows& flows, MutBytes packet) {
   wire::ib::RoceHeader header;
   header.source = gid_of(local.of(kind));
   header.destination = gid_of(address_in(peer, kind));
@@ -79,37 +85,42 @@ FramePtr write_roce(FramePool& pool, const PortAddresses& local, LocalKind kind,
   header.hop_limit = path.hop_limit;
   header.source_port = path.source_port;
   header.identification = path.ip_id;
-  wire::ib::seal(header, packet);
-  FramePtr frame = pool.take(ethernet_size + header.size() + packet.size());
+  flows.of(header).sealer.seal(path.ip_id, packet);
+  const std::size_t network_size = header.size();
+  FramePtr frame = pool.take(ethernet_size + network_size + packet.size());
   Writer w(frame->octets());
   write_ethernet(w, {}, local.mac, ethertype_of(kind));
   const MutBytes network = frame->octets().subspan(ethernet_size);
   header.emit(network, packet.size());
-  std::copy(packet.begin(), packet.end(), network.begin() + static_cast<std::ptrdiff_t>(header.size()));
-  const MutBytes datagram = network.subspan(header.size() - udp_size);
-  const std::uint16_t sum = sum_of(addresses_in(network, kind), protocol_udp, datagram).checksum();
-  put_sum(datagram, udp_checksum_at, sum == 0 ? std::uint16_t{0xFFFF} : sum);  // RFC 768: 0 says that there is none
+  const MutBytes udp = network.subspan(network_size - udp_size, udp_size);
+  InternetSum sum = sum_of(addresses_in(network, kind), protocol_udp, udp_size + packet.size());
+  sum.add(udp);
+  sum.copy(udp.data() + udp_size, packet);
+  const std::uint16_t checksum = sum.checksum();
+  put_sum(udp, udp_checksum_at, checksum == 0 ? std::uint16_t{0xFFFF} : checksum);  // RFC 768: 0: there is none
   return frame;
 }
 
-const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, FrameIn& out) {
+const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, RoceFlows& flows, FrameIn& out) {
   Reader r(body);
   r.skip(2);
   const std::uint16_t port = r.be16(), length = r.be16(), checksum = r.be16();
   if (!r.ok()) return "UDP header is cut";
   if (length < udp_size || length > body.size()) return "UDP length does not fit the packet";
   // 0: there is none, which RoCEv2 allows over IPv6 too (IBA Annex A17).
-  if (checksum != 0 && !sum_of(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
+  if (checksum != 0 && !sum_over(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
   if (port != PARLEY_ROCE_UDP_PORT) return "UDP port is not that of RoCE";
   const bool v4 = out.local == LocalKind::v4;
   const auto roce = wire::ib::RoceHeader::parse(v4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6, packet);
   if (!roce) return "malformed RoCE packet";
-  if (!wire::ib::is_sealed(roce->header, roce->packet)) return "bad ICRC";
+  RoceFlow& flow = flows.of(roce->header);
+  if (!flow.sealer.is_sealed(roce->header.identification, roce->packet)) return "bad ICRC";
   out.kind = FrameIn::Kind::roce;
   out.path = {.source_port = roce->header.source_port,
               .traffic_class = roce->header.traffic_class,
               .hop_limit = roce->header.hop_limit,
               .ip_id = roce->header.identification};
+  out.way = flow.way;
   out.payload = roce->packet;
   out.network = packet;
   return nullptr;
@@ -142,7 +153,7 @@ FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKin
   if (v4)
     sum.add(message);
   else
-    sum = sum_of(frame->octets().subspan(ethernet_size + 8, 32), wire::protocol_icmp6, message);
+    sum = sum_over(frame->octets().subspan(ethernet_size + 8, 32), wire::protocol_icmp6, message);
   put_sum(message, icmp_checksum_at, sum.checksum());
   return frame;
 }
@@ -159,7 +170,7 @@ const char* read_icmp(ConstBytes body, ConstBytes addresses, FrameIn& out) {
   if (v4)
     sum.add(body);
   else
-    sum = sum_of(addresses, wire::protocol_icmp6, body);
+    sum = sum_over(addresses, wire::protocol_icmp6, body);
   if (!sum.right()) return v4 ? "bad ICMP checksum" : "bad ICMPv6 checksum";
   const bool closed = v4 ? type == icmp_unreachable && code == icmp_port_closed : code == icmp6_port_closed;
   return closed ? read_refused(body.subspan(icmp_size), out) : "ICMP type is not spoken";

@@ -183,6 +183,8 @@ class SimHost final : public HostNode {
   Instant packets_from_{};           // a link is busy until then; in the past if none is
   Instant refusals_from_{};          // when the next ICMP error may go
   Bytes packet_;                     // the one being sent
+  RoceFlows flows_out_;
+  mutable RoceFlows flows_in_;  // what a tap asks for may come from there too
   NeighbourTable neighbours_;
   DeadlineQueue deadlines_;           // of connections, by slot; never later than theirs, perhaps earlier
   std::vector<ConnectionRef> dirty_;  // to be flushed; each slot once

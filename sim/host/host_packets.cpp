@@ -34,7 +34,7 @@ bool SimHost::pump_packets() {
 bool SimHost::must_wait() {
   if (packets_from_ > now()) return true;
   for (const Nic& nic : nics_)
-    if (nic.link != nullptr && nic.link->backlog() > backlog_max)
+    if (nic.link != nullptr && nic.link->has_waiting(backlog_max))
       packets_from_ = std::max(packets_from_, nic.link->idle_at());
   return packets_from_ > now();
 }
@@ -80,7 +80,8 @@ void SimHost::send_packet(const PacketPath& path, MutBytes packet) {
       .ip_id = route.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0},
   };
   send_to(route.port, path.peer,
-          write_roce(engine_.frames, nics_[route.port].addresses, route.kind, path.peer.octets, headers, packet));
+          write_roce(engine_.frames, nics_[route.port].addresses, route.kind, path.peer.octets, headers, flows_out_,
+                     packet));
 }
 
 void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
@@ -105,6 +106,7 @@ void SimHost::handle_roce(std::uint16_t port) {
   path.source_port = in_.path.source_port;
   path.traffic_class = in_.path.traffic_class;
   path.hop_limit = in_.path.hop_limit;
+  path.way = in_.way;
   neighbours_.confirm(now(), neighbours_.find(port, path.peer));
   packets_->handle_packet(now(), path, in_.payload);
   stirred_ = true;

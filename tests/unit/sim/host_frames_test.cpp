@@ -51,7 +51,7 @@ class SimHostFrames : public ::testing::Test {
   }
   std::string said(const Bytes& frame, bool ipv6 = true) {
     FrameIn in;
-    const char* why = read_frame(frame, b_, ipv6, in);
+    const char* why = read_frame(frame, b_, ipv6, flows_, in);
     return why == nullptr ? "" : why;
   }
 
@@ -62,6 +62,7 @@ class SimHostFrames : public ::testing::Test {
     return out;
   }
   FramePool pool_;
+  RoceFlows flows_;
 
  protected:
   const PortAddresses a_ = make_addresses(0, 0, 0), b_ = make_addresses(1, 0, 0);
