@@ -181,6 +181,7 @@ class Roce final : public RoceProvider {
   BindId bind(EndpointId owner, const Address& local, const Address& peer);
   void release(BindId& bind) noexcept;
   void release_later(BindId& bind) noexcept;
+  bool at_rest() const { return closing_.empty() && !device_->has_news() && !agent_.has_work(); }
   void settle(Instant now);
   bool settle_once(Instant now);
 
