@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors that answer datagrams to a closed port.
 #include <algorithm>
+#include <optional>
 
-#include "base/gid.hpp"
 #include "sim/host/host_frames.hpp"
 #include "sim/host/host_sum.hpp"
 #include "wire/ib/roce.hpp"
@@ -11,7 +11,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::size_t udp_size = 8, udp_checksum_at = 6, icmp_size = 8, icmp_checksum_at = 2;
+constexpr std::size_t udp_size = 8, udp_checksum_at = 6, ipv4_checksum_at = 10, icmp_size = 8, icmp_checksum_at = 2;
 constexpr std::uint8_t icmp_unreachable = 3, icmp_port_closed = 3;    // RFC 792
 constexpr std::uint8_t icmp6_unreachable = 1, icmp6_port_closed = 4;  // RFC 4443 §3.1
 constexpr std::uint8_t error_hop_limit = 64;
@@ -45,12 +45,6 @@ ConstBytes address_octets(const std::array<std::uint8_t, 16>& octets, LocalKind 
   return ConstBytes(octets).first(kind == LocalKind::v4 ? 4 : 16);
 }
 
-Address address_in(const std::array<std::uint8_t, 16>& octets, LocalKind kind) {
-  Address out = Address::any(kind == LocalKind::v4 ? Address::Family::v4 : Address::Family::v6, 0);
-  out.octets = octets;
-  return out;
-}
-
 /// The addresses of a packet of ours, from its IP header on.
 ConstBytes addresses_in(ConstBytes packet, LocalKind kind) {
   return kind == LocalKind::v4 ? packet.subspan(12, 8) : packet.subspan(8, 32);
@@ -74,25 +68,66 @@ const char* read_refused(ConstBytes datagram, FrameIn& out) {
   return nullptr;
 }
 
+template <class T>
+bool same_at(const std::uint8_t* a, const std::uint8_t* b, std::size_t at) {
+  T x{}, y{};
+  std::memcpy(&x, a + at, sizeof x);
+  std::memcpy(&y, b + at, sizeof y);
+  return x == y;
+}
+
+/// Whether IPv4 and UDP headers differ in nothing but lengths, identification and checksums.
+bool same_ipv4_flow(const std::uint8_t* a, const std::uint8_t* b) {
+  using Two = std::uint16_t;
+  using Four = std::uint32_t;
+  return same_at<Two>(a, b, 0) && same_at<Two>(a, b, 6) && same_at<Two>(a, b, 8) && same_at<Four>(a, b, 12) &&
+         same_at<Four>(a, b, 16) && same_at<Four>(a, b, 20);
+}
+
+struct RoceIn {
+  RoceFlow& flow;
+  std::uint16_t identification;
+  ConstBytes octets;
+};
+/// `packet` is from the IP header on, `length` UDP's. Of nearly all the headers are those of the packet before, which were read.
+std::optional<RoceIn> read_roce(ConstBytes packet, LocalKind kind, std::size_t length, RoceFlows& flows) {
+  const bool v4 = kind == LocalKind::v4;
+  RoceFlow* const last = flows.last();
+  Reader r(packet);
+  r.skip(2);
+  const std::uint16_t total = r.be16(), identification = r.be16();
+  if (v4 && last != nullptr && total == ipv4_size + length && same_ipv4_flow(packet.data(), last->head.data()))
+    return RoceIn{*last, identification, packet.subspan(ipv4_size + udp_size, length - udp_size)};
+  const auto parsed = wire::ib::RoceHeader::parse(v4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6, packet);
+  if (!parsed) return std::nullopt;
+  RoceFlow& flow = flows.of(parsed->header);
+  std::copy(parsed->network.begin(), parsed->network.end(), flow.head.begin());
+  return RoceIn{flow, parsed->header.identification, parsed->packet};
+}
+
 }  // namespace
 
-FramePtr write_roce(FramePool& pool, const PortAddresses& local, LocalKind kind,
-                    const std::array<std::uint8_t, 16>& peer, const RocePath& path, RoceFlows& flows, MutBytes packet) {
-  wire::ib::RoceHeader header;
-  header.source = gid_of(local.of(kind));
-  header.destination = gid_of(address_in(peer, kind));
-  header.traffic_class = path.traffic_class;
-  header.hop_limit = path.hop_limit;
-  header.source_port = path.source_port;
-  header.identification = path.ip_id;
-  flows.of(header).sealer.seal(path.ip_id, packet);
-  const std::size_t network_size = header.size();
-  FramePtr frame = pool.take(ethernet_size + network_size + packet.size());
-  Writer w(frame->octets());
-  write_ethernet(w, {}, local.mac, ethertype_of(kind));
+FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std::uint16_t ip_id, MutBytes packet) {
+  flow.sealer.seal(ip_id, packet);
+  const LocalKind kind = flow.header.is_ipv4() ? LocalKind::v4 : LocalKind::v6;
+  const std::size_t head = ethernet_size + ip_size(kind) + udp_size;
+  if (flow.head_for != packet.size()) {
+    flow.head_for = packet.size();
+    Writer w(flow.head);
+    write_ethernet(w, {}, from, ethertype_of(kind));
+    flow.header.emit(MutBytes(flow.head).subspan(ethernet_size), packet.size());
+  }
+  FramePtr frame = pool.take(head + packet.size());
+  std::copy_n(flow.head.begin(), head, frame->data());
   const MutBytes network = frame->octets().subspan(ethernet_size);
-  header.emit(network, packet.size());
-  const MutBytes udp = network.subspan(network_size - udp_size, udp_size);
+  if (kind == LocalKind::v4) {
+    Writer(network.subspan(4)).be16(ip_id);
+    put_sum(network, ipv4_checksum_at, 0);
+    InternetSum sum;
+    sum.add(network.first(ipv4_size));
+    put_sum(network, ipv4_checksum_at, sum.checksum());
+  }
+  const MutBytes udp = network.subspan(ip_size(kind), udp_size);
   InternetSum sum = sum_of(addresses_in(network, kind), protocol_udp, udp_size + packet.size());
   sum.add(udp);
   sum.copy(udp.data() + udp_size, packet);
@@ -110,18 +145,17 @@ const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, R
   // 0: there is none, which RoCEv2 allows over IPv6 too (IBA Annex A17).
   if (checksum != 0 && !sum_over(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
   if (port != PARLEY_ROCE_UDP_PORT) return "UDP port is not that of RoCE";
-  const bool v4 = out.local == LocalKind::v4;
-  const auto roce = wire::ib::RoceHeader::parse(v4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6, packet);
+  const auto roce = read_roce(packet, out.local, length, flows);
   if (!roce) return "malformed RoCE packet";
-  RoceFlow& flow = flows.of(roce->header);
-  if (!flow.sealer.is_sealed(roce->header.identification, roce->packet)) return "bad ICRC";
+  if (!roce->flow.sealer.is_sealed(roce->identification, roce->octets)) return "bad ICRC";
+  const wire::ib::RoceHeader& header = roce->flow.header;
   out.kind = FrameIn::Kind::roce;
-  out.path = {.source_port = roce->header.source_port,
-              .traffic_class = roce->header.traffic_class,
-              .hop_limit = roce->header.hop_limit,
-              .ip_id = roce->header.identification};
-  out.way = flow.way;
-  out.payload = roce->packet;
+  out.path = {.source_port = header.source_port,
+              .traffic_class = header.traffic_class,
+              .hop_limit = header.hop_limit,
+              .ip_id = roce->identification};
+  out.way = roce->flow.way;
+  out.payload = roce->octets;
   out.network = packet;
   return nullptr;
 }
