@@ -15,6 +15,10 @@ constexpr std::size_t icrc_octets = 4;
 
 /// True if there was anything. Each packet needs room on the links, so it ends.
 bool SimHost::pump_packets() {
+  if (hca_ && hca_->has_nothing()) {
+    (void)must_wait();  // what the App posts will find the links as they are now
+    return false;
+  }
   packet_.resize(PacketMachine::packet_max + icrc_octets);
   bool any = false;
   for (bool more = true; more;) {

@@ -105,8 +105,11 @@ void Roce::handle_packet(Instant now, const PacketPath& from, ConstBytes packet)
 
 std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
   now_ = now;
-  settle(now);
-  if (at_rest() && !device_->has_transmit()) return 0;
+  if (at_rest()) {
+    if (!device_->has_transmit()) return 0;
+  } else {
+    settle(now);
+  }
   if (const std::size_t size = addresses_.poll_packet(now, to, out); size > 0) return size;
   settle(now);  // a request may have failed instead
   return addresses_.poll_packet(now, to, out);
