@@ -177,6 +177,7 @@ void SimHost::accept(const ConnectionKey& key, Listener& listener) {
 }
 
 void SimHost::drain_neighbours() {
+  if (!neighbours_.has_work()) return;
   NeighbourAsk question;
   while (neighbours_.poll_ask(question)) ask(question);
   std::uint16_t port = 0;

@@ -72,6 +72,8 @@ class NeighbourTable {
   void heard(Instant now, std::uint16_t port, const Address& address, const wire::Mac& mac, bool answer, bool overrides,
              bool may_make);
 
+  /// One of the next three may give something.
+  bool has_work() const { return !asks_.empty() || !outgoing_.empty() || !failures_.empty(); }
   // What there is to do now; drain each until it returns nothing.
   bool poll_ask(NeighbourAsk& out);
   /// Frames of neighbours that were found, with their destination MAC address filled in.
