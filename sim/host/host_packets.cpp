@@ -15,7 +15,7 @@ constexpr std::size_t icrc_octets = 4;
 
 /// True if there was anything. Each packet needs room on the links, so it ends.
 bool SimHost::pump_packets() {
-  if (hca_ && hca_->has_nothing()) {
+  if (hca_ && hca_->has_nothing(now())) {
     (void)must_wait();  // what the App posts will find the links as they are now
     return false;
   }

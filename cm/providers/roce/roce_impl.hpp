@@ -147,7 +147,10 @@ class Roce final : public RoceProvider {
 
   // RoceProvider
   bool has_work() const override;
-  bool has_nothing() const override { return commands_.empty() && at_rest() && !device_->has_transmit(); }
+  bool has_nothing(Instant now) override {
+    now_ = now;
+    return commands_.empty() && at_rest() && !device_->has_transmit();
+  }
   std::size_t endpoint_count() const override { return core_->ids.alive(); }
   const nic::roce::Counters& device_counters() const override { return device_->counters(); }
   const ibcm::Counters& cm_counters() const override { return agent_.counters(); }
