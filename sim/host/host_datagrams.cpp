@@ -11,7 +11,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::size_t udp_size = 8, udp_checksum_at = 6, ipv4_checksum_at = 10, icmp_size = 8, icmp_checksum_at = 2;
+constexpr std::size_t udp_size = 8, udp_checksum_at = 6, icmp_size = 8, icmp_checksum_at = 2;
 constexpr std::uint8_t icmp_unreachable = 3, icmp_port_closed = 3;    // RFC 792
 constexpr std::uint8_t icmp6_unreachable = 1, icmp6_port_closed = 4;  // RFC 4443 §3.1
 constexpr std::uint8_t error_hop_limit = 64;

@@ -12,7 +12,6 @@ namespace {
 
 using wire::ethertype_arp, wire::ethertype_ipv4, wire::ethertype_ipv6, wire::protocol_tcp, wire::tcp_checksum_at;
 constexpr std::uint8_t hop_limit = 64, neighbour_hop_limit = 255;
-constexpr std::size_t ipv4_checksum_at = 10;
 
 void store(std::uint8_t* at, std::uint16_t checksum) { std::memcpy(at, &checksum, sizeof checksum); }
 

@@ -15,7 +15,7 @@
 
 namespace parley::sim {
 
-inline constexpr std::size_t ethernet_size = 14, ipv4_size = 20, ipv6_size = 40;
+inline constexpr std::size_t ethernet_size = 14, ipv4_size = 20, ipv6_size = 40, ipv4_checksum_at = 10;
 inline constexpr std::uint8_t protocol_icmp = 1, protocol_udp = 17;
 
 /// Which of a port's addresses a packet uses.
