@@ -2,11 +2,27 @@
 // Reader and Writer: cursors over a span with sticky failure, the only place that indexes raw octets.
 // After an overrun, ok() stays false, reads give zero and writes do nothing.
 #pragma once
+#include <bit>
+#include <concepts>
+#include <cstdint>
 #include <cstring>
 
 #include "parley/bytes.hpp"
 
 namespace parley {
+
+/// The number whose octets stand the other way round.
+template <std::unsigned_integral T>
+constexpr T swapped_octets(T v) {
+  if constexpr (sizeof(T) == 1)
+    return v;
+  else if constexpr (sizeof(T) == 2)
+    return __builtin_bswap16(v);
+  else if constexpr (sizeof(T) == 4)
+    return __builtin_bswap32(v);
+  else
+    return __builtin_bswap64(v);
+}
 
 class Reader {
  public:
@@ -16,13 +32,13 @@ class Reader {
   std::size_t offset() const { return at_; }
   std::size_t left() const { return ok_ ? in_.size() - at_ : 0; }
 
-  std::uint8_t u8() { return static_cast<std::uint8_t>(be(1)); }
-  std::uint16_t be16() { return static_cast<std::uint16_t>(be(2)); }
-  std::uint32_t be32() { return static_cast<std::uint32_t>(be(4)); }
-  std::uint64_t be64() { return be(8); }
-  std::uint16_t le16() { return static_cast<std::uint16_t>(le(2)); }
-  std::uint32_t le32() { return static_cast<std::uint32_t>(le(4)); }
-  std::uint64_t le64() { return le(8); }
+  std::uint8_t u8() { return number<std::uint8_t>(std::endian::big); }
+  std::uint16_t be16() { return number<std::uint16_t>(std::endian::big); }
+  std::uint32_t be32() { return number<std::uint32_t>(std::endian::big); }
+  std::uint64_t be64() { return number<std::uint64_t>(std::endian::big); }
+  std::uint16_t le16() { return number<std::uint16_t>(std::endian::little); }
+  std::uint32_t le32() { return number<std::uint32_t>(std::endian::little); }
+  std::uint64_t le64() { return number<std::uint64_t>(std::endian::little); }
 
   /// A view of the next n octets; empty after failure.
   ConstBytes bytes(std::size_t n) {
@@ -41,17 +57,11 @@ class Reader {
     at_ += n;
     return true;
   }
-  std::uint64_t be(std::size_t n) {
-    std::uint64_t v = 0;
-    if (take(n))
-      for (std::size_t i = at_ - n; i < at_; ++i) v = v << 8 | in_[i];
-    return v;
-  }
-  std::uint64_t le(std::size_t n) {
-    std::uint64_t v = 0;
-    if (take(n))
-      for (std::size_t i = at_; i-- > at_ - n;) v = v << 8 | in_[i];
-    return v;
+  template <class T>
+  T number(std::endian order) {
+    T v = 0;
+    if (take(sizeof v)) std::memcpy(&v, in_.data() + at_ - sizeof v, sizeof v);
+    return order == std::endian::native ? v : swapped_octets(v);
   }
 
   ConstBytes in_;
@@ -66,13 +76,13 @@ class Writer {
   bool ok() const { return ok_; }
   std::size_t size() const { return at_; }
 
-  void u8(std::uint8_t v) { be(v, 1); }
-  void be16(std::uint16_t v) { be(v, 2); }
-  void be32(std::uint32_t v) { be(v, 4); }
-  void be64(std::uint64_t v) { be(v, 8); }
-  void le16(std::uint16_t v) { le(v, 2); }
-  void le32(std::uint32_t v) { le(v, 4); }
-  void le64(std::uint64_t v) { le(v, 8); }
+  void u8(std::uint8_t v) { number(v, std::endian::big); }
+  void be16(std::uint16_t v) { number(v, std::endian::big); }
+  void be32(std::uint32_t v) { number(v, std::endian::big); }
+  void be64(std::uint64_t v) { number(v, std::endian::big); }
+  void le16(std::uint16_t v) { number(v, std::endian::little); }
+  void le32(std::uint32_t v) { number(v, std::endian::little); }
+  void le64(std::uint64_t v) { number(v, std::endian::little); }
   void bytes(ConstBytes in) {
     if (!take(in.size()) || in.empty()) return;
     std::memcpy(out_.data() + at_ - in.size(), in.data(), in.size());
@@ -91,13 +101,11 @@ class Writer {
     at_ += n;
     return true;
   }
-  void be(std::uint64_t v, std::size_t n) {
-    if (!take(n)) return;
-    for (std::size_t i = at_; i-- > at_ - n; v >>= 8) out_[i] = static_cast<std::uint8_t>(v);
-  }
-  void le(std::uint64_t v, std::size_t n) {
-    if (!take(n)) return;
-    for (std::size_t i = at_ - n; i < at_; ++i, v >>= 8) out_[i] = static_cast<std::uint8_t>(v);
+  template <class T>
+  void number(T v, std::endian order) {
+    if (!take(sizeof v)) return;
+    if (order != std::endian::native) v = swapped_octets(v);
+    std::memcpy(out_.data() + at_ - sizeof v, &v, sizeof v);
   }
 
   MutBytes out_;

@@ -24,8 +24,8 @@ class GrowRing {
   std::uint64_t head() const { return head_; }
   std::uint64_t tail() const { return tail_; }
 
-  T& operator[](std::uint64_t sequence) { return slots_[sequence & (slots_.size() - 1)]; }
-  const T& operator[](std::uint64_t sequence) const { return slots_[sequence & (slots_.size() - 1)]; }
+  T& operator[](std::uint64_t sequence) { return slots_[sequence & mask_]; }
+  const T& operator[](std::uint64_t sequence) const { return slots_[sequence & mask_]; }
   T& front() { return (*this)[head_]; }
   const T& front() const { return (*this)[head_]; }
 
@@ -48,9 +48,11 @@ class GrowRing {
     std::vector<T> bigger(slots_.empty() ? 4 : slots_.size() * 2);
     for (std::uint64_t s = head_; s != tail_; ++s) bigger[s & (bigger.size() - 1)] = std::move((*this)[s]);
     slots_ = std::move(bigger);
+    mask_ = slots_.size() - 1;
   }
 
-  std::vector<T> slots_;  // a power of two, or none
+  std::vector<T> slots_;    // a power of two, or none
+  std::uint64_t mask_ = 0;  // their number less one
   std::size_t max_;
   std::uint64_t head_ = 0, tail_ = 0;
 };

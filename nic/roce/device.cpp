@@ -3,6 +3,7 @@
 
 #include "base/assert.hpp"
 #include "nic/roce/gsi.hpp"
+#include "nic/roce/middle.hpp"
 #include "nic/roce/qp.hpp"
 
 namespace parley::nic::roce {
@@ -114,6 +115,7 @@ class SoftDevice final : public RoceDevice {
   Result<void> fill_parts(const QpInit& init, QpContext& parts) const;
   Result<void> fill_target(const QpInit& init, QpContext& parts) const;
   Qp* receiver_of(const PacketFrom& from, const Packet& packet);
+  bool take_middle(Instant now, const PacketFrom& from, ConstBytes octets);
   void handle_datagram(Instant now, const PacketFrom& from, const Packet& packet);
 
   Ref<Nic> nic_;
@@ -254,9 +256,19 @@ Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
   return fits() ? qp : nullptr;
 }
 
+// The packets in the middle of messages are nearly all of a stream.
+bool SoftDevice::take_middle(Instant now, const PacketFrom& from, ConstBytes octets) {
+  if (octets.size() < PARLEY_IB_BTH_LEN || !is_middle(octets.front())) return false;
+  wire::ib::Bth bth;
+  bth.read(octets);
+  Qp* qp = nic_->find_qp(bth.dest_qpn);
+  return qp != nullptr && qp->take_middle(now, from, bth, octets);
+}
+
 void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes octets) {
   Counters& counters = nic_->counters;
   ++counters.packets_received;
+  if (take_middle(now, from, octets)) return;
   Packet& packet = nic_->coming_in;
   if (!packet.read(octets)) {
     ++counters.dropped_malformed;
@@ -307,7 +319,7 @@ bool SoftDevice::poll_transmit(Instant now, PacketTo& to, MutBytes out) {
   while (Qp* qp = nic_->first_dirty) {
     nic_->unlink_dirty(*qp);
     // It comes back at the end, if it has more: a packet of each in turn.
-    if (qp->ready() && qp->transmit(now, to, out)) return true;
+    if (qp->transmit(now, to, out)) return true;
     if (qp->ready()) nic_->mark_dirty(*qp);
   }
   return false;

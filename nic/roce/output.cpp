@@ -7,12 +7,9 @@
 #include "base/bytes_io.hpp"
 
 namespace parley::nic::roce {
+namespace {
 
-std::size_t write_packet(const wire::ib::Packet& head, std::span<const MutBytes> memory, std::size_t offset,
-                         std::size_t length, MutBytes out) {
-  const std::size_t headers = head.emit_headers(length, out);
-  const std::uint8_t pad = wire::ib::pad_of(length);
-  Writer w(out.subspan(headers));
+void copy_out(std::span<const MutBytes> memory, std::size_t offset, std::size_t length, Writer& w) {
   for (const MutBytes piece : memory) {
     if (length == 0) break;
     if (offset >= piece.size()) {
@@ -24,8 +21,25 @@ std::size_t write_packet(const wire::ib::Packet& head, std::span<const MutBytes>
     length -= take;
     offset = 0;
   }
-  w.zeros(pad);
+}
+
+}  // namespace
+
+std::size_t write_packet(const wire::ib::Packet& head, std::span<const MutBytes> memory, std::size_t offset,
+                         std::size_t length, MutBytes out) {
+  const std::size_t headers = head.emit_headers(length, out);
+  Writer w(out.subspan(headers));
+  copy_out(memory, offset, length, w);
+  w.zeros(wire::ib::pad_of(length));
   return headers + w.size();
+}
+
+std::size_t write_middle(const wire::ib::Bth& bth, std::span<const MutBytes> memory, std::size_t offset,
+                         std::size_t length, MutBytes out) {
+  bth.emit(out);
+  Writer w(out.subspan(PARLEY_IB_BTH_LEN));
+  copy_out(memory, offset, length, w);
+  return PARLEY_IB_BTH_LEN + w.size();
 }
 
 void place(std::span<const MutBytes> memory, std::size_t offset, ConstBytes in) {

@@ -40,6 +40,10 @@ Qp::~Qp() {
 
 bool Qp::ready() const { return cnp_due_ || responder_.has_reply() || (qp_.sends() && requester_.ready()); }
 
+bool Qp::comes_from_peer(const PacketFrom& from) const {
+  return same_octets(from.source, qp_.path.destination) && same_octets(from.destination, qp_.path.source);
+}
+
 // IBA §9.7.4.1: what is dropped here leaves the queue pair as it was.
 bool Qp::accepts(const PacketFrom& from, const Packet& packet) {
   Counters& counters = qp_.device();
@@ -51,8 +55,7 @@ bool Qp::accepts(const PacketFrom& from, const Packet& packet) {
     ++counters.dropped_state;
     return false;
   }
-  if (qp_.type != QpType::ud &&
-      !(same_octets(from.source, qp_.path.destination) && same_octets(from.destination, qp_.path.source))) {
+  if (qp_.type != QpType::ud && !comes_from_peer(from)) {
     ++counters.dropped_address;
     return false;
   }

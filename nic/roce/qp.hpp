@@ -46,9 +46,12 @@ class Qp final : public Told {
 
   /// A packet for this queue pair, of any service.
   void handle_packet(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
+  /// The same for a packet that has a BTH and a payload alone. False: nothing was done, since something about it is unusual; it is
+  /// for handle_packet().
+  bool take_middle(Instant now, const PacketFrom& from, const wire::ib::Bth& bth, ConstBytes octets);
   void handle_cnp() { ++qp_.counters.cnp_received; }
   bool ready() const;
-  /// False: nothing, although ready().
+  /// False: nothing, although it may be ready().
   bool transmit(Instant now, PacketTo& to, MutBytes out);
   void handle_deadline(Instant now);
   Nic& nic() const { return *qp_.nic; }
@@ -78,6 +81,7 @@ class Qp final : public Told {
 
   // qp.cpp
   bool accepts(const PacketFrom& from, const wire::ib::Packet& packet);
+  bool comes_from_peer(const PacketFrom& from) const;
   void note_congestion(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
   void write_cnp(PacketTo& to, MutBytes out);
   void to_error();

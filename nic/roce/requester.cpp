@@ -139,23 +139,32 @@ void Requester::write(SendWqe& wqe, PacketTo& to, MutBytes out) {
   const bool last = wqe.fetches() || at_packet_ + 1 == packets;
   const Psn psn = wqe.first + at_packet_;
   Packet& head = qp_.packet(operation(wqe, at_packet_ == 0, last), psn);
-  fill(wqe, head);
   const std::size_t offset = std::size_t{at_packet_} * qp_.mtu;
+  const bool connected = qp_.type == QpType::rc || qp_.type == QpType::uc;  // without a header in each packet
+  if (connected && !last && at_packet_ != 0) {
+    head.bth.ack_req = asks_for_ack(psn, false);
+    to.size = write_middle(head.bth, wqe.memory.view(), offset, qp_.mtu, out);
+    return;
+  }
+  fill(wqe, head);
   const std::size_t left = wqe.memory.length - (atomic ? 0 : offset);
   if (wqe.kind == Kind::read || (wqe.kind == Kind::write && at_packet_ == 0)) {
     head.reth.va = wqe.remote_addr + offset;
     head.reth.dma_length = static_cast<std::uint32_t>(left);
   }
-  // IBA §9.7.5.1.2: the last packet of a message asks for an ACK; so do every so many, and one behind which the window is
-  // closed.
-  if (qp_.reliable()) {
-    const bool full = psn + 1 - una_ >= qp_.nic->options.window;
-    head.bth.ack_req = last || full || ++since_ack_req_ >= qp_.nic->options.ack_every;
-    if (head.bth.ack_req) since_ack_req_ = 0;
-  }
+  head.bth.ack_req = asks_for_ack(psn, last);
   if (last && wqe.solicited) head.bth.solicited = true;
   const std::size_t length = wqe.fetches() ? 0 : std::min<std::size_t>(left, qp_.mtu);
   to.size = write_packet(head, wqe.memory.view(), offset, length, out);
+}
+
+// IBA §9.7.5.1.2: the last packet of a message asks for an ACK; so do every so many, and one behind which the window is closed.
+bool Requester::asks_for_ack(Psn psn, bool last) {
+  if (!qp_.reliable()) return false;
+  const bool full = psn + 1 - una_ >= qp_.nic->options.window;
+  const bool asks = last || full || ++since_ack_req_ >= qp_.nic->options.ack_every;
+  if (asks) since_ack_req_ = 0;
+  return asks;
 }
 
 void Requester::fill(const SendWqe& wqe, Packet& head) const {

@@ -52,6 +52,9 @@ class Requester {
   bool transmit(Instant now, PacketTo& to, MutBytes out);
   /// An acknowledgement or a response. False: a request failed, and the queue pair with it.
   bool handle_response(Instant now, const wire::ib::Packet& packet);
+  /// A packet of RC in the middle of a Read's response, as long as the path MTU. False: nothing was done, and it is for
+  /// handle_response().
+  bool take_middle(Instant now, const wire::ib::Bth& bth, ConstBytes payload);
   Instant deadline() const { return std::min(ack_deadline_, rnr_until_); }
   /// False as above.
   bool handle_deadline(Instant now);
@@ -74,6 +77,7 @@ class Requester {
   bool may_begin(const SendWqe& wqe) const;
   void begin(SendWqe& wqe);
   void write(SendWqe& wqe, PacketTo& to, MutBytes out);
+  bool asks_for_ack(Psn psn, bool last);
   void fill(const SendWqe& wqe, wire::ib::Packet& head) const;
   wire::ib::Operation operation(const SendWqe& wqe, bool first, bool last) const;
   void sent(Instant now, SendWqe& wqe, std::uint32_t packets);

@@ -188,7 +188,8 @@ Responder::Sent Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
   Packet& head = qp_.packet(operation, reply.psn);
   head.aeth.syndrome = PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE;
   head.aeth.msn = reply.msn;
-  to.size = write_packet(head, {&range.memory, 1}, 0, length, out);
+  to.size = operation == Operation::read_response_middle ? write_middle(head.bth, {&range.memory, 1}, 0, length, out)
+                                                         : write_packet(head, {&range.memory, 1}, 0, length, out);
   reply.begun = true;
   ++reply.psn;
   reply.va += length;

@@ -21,6 +21,9 @@ class Responder {
 
   /// A request of RC, UC or XRC. False: it was answered with a NAK after which the queue pair is in ERR.
   bool handle_request(const wire::ib::Packet& packet);
+  /// A packet of RC in the middle of a Send or Write, `payload` as long as the path MTU. False: nothing was done, and it is for
+  /// handle_request().
+  bool take_middle(const wire::ib::Bth& bth, ConstBytes payload);
   /// A datagram, whose Q_Key is right.
   void handle_datagram(const PacketFrom& from, const wire::ib::Packet& packet);
 
@@ -90,7 +93,7 @@ class Responder {
   Refusal execute_read(const wire::ib::Packet& packet);
   Refusal execute_atomic(const wire::ib::Packet& packet);
   Refusal finish_send(const wire::ib::Packet& packet);
-  void executed(const wire::ib::Packet& packet, bool last);
+  void executed(const wire::ib::Bth& bth, bool last);
   bool grants(Access right) const { return has(qp_.attr.access.value_or(Access::none), right); }
   bool may_fetch() const;
   bool refuse(Refusal refusal);

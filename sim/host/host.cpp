@@ -54,6 +54,7 @@ NicEngine SimHost::engine() const {
 }
 
 void SimHost::power_up() {
+  forget_ways();
   stack_ = std::make_unique<Stack>(rng_);
   ip_id_ = static_cast<std::uint16_t>(rng_.next() >> 48);
   if (given_packets_ != nullptr) {
@@ -110,10 +111,12 @@ Checked<std::uint16_t> SimHost::free_nic(std::string_view name) const {
 void SimHost::attach(std::uint16_t nic, LinkPort& link) {
   if (nic == nics_.size()) add_nic({.name = fmt::format("p{}", nic + 1), .engine = options_.engine});
   nics_[nic].link = &link;
+  forget_ways();
 }
 
 void SimHost::set_network(std::uint16_t nic, std::uint8_t network) {
   if (nic < nics_.size()) nics_[nic].addresses = make_addresses(number_, nic, network);
+  forget_ways();
 }
 
 cm::Manager& SimHost::cm() {

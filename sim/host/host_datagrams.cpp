@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors that answer datagrams to a closed port.
 #include <algorithm>
+#include <optional>
 
-#include "base/gid.hpp"
 #include "sim/host/host_frames.hpp"
 #include "sim/host/host_sum.hpp"
 #include "wire/ib/roce.hpp"
@@ -21,12 +21,18 @@ void put_sum(MutBytes octets, std::size_t at, std::uint16_t checksum) {
   std::memcpy(octets.subspan(at, sizeof checksum).data(), &checksum, sizeof checksum);
 }
 
-/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: over a pseudo header of the addresses, the protocol and the length, then the message.
-InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, ConstBytes message) {
+/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: of the pseudo header, which is the addresses, the protocol and the length of the message.
+InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, std::size_t length) {
   InternetSum sum;
   sum.add(addresses);
   sum.add16(protocol);
-  sum.add16(static_cast<std::uint16_t>(message.size()));
+  sum.add16(static_cast<std::uint16_t>(length));
+  return sum;
+}
+
+/// The message too.
+InternetSum sum_over(ConstBytes addresses, std::uint8_t protocol, ConstBytes message) {
+  InternetSum sum = sum_of(addresses, protocol, message.size());
   sum.add(message);
   return sum;
 }
@@ -37,12 +43,6 @@ std::uint16_t ethertype_of(LocalKind kind) {
 
 ConstBytes address_octets(const std::array<std::uint8_t, 16>& octets, LocalKind kind) {
   return ConstBytes(octets).first(kind == LocalKind::v4 ? 4 : 16);
-}
-
-Address address_in(const std::array<std::uint8_t, 16>& octets, LocalKind kind) {
-  Address out = Address::any(kind == LocalKind::v4 ? Address::Family::v4 : Address::Family::v6, 0);
-  out.octets = octets;
-  return out;
 }
 
 /// The addresses of a packet of ours, from its IP header on.
@@ -68,49 +68,94 @@ const char* read_refused(ConstBytes datagram, FrameIn& out) {
   return nullptr;
 }
 
+template <class T>
+bool same_at(const std::uint8_t* a, const std::uint8_t* b, std::size_t at) {
+  T x{}, y{};
+  std::memcpy(&x, a + at, sizeof x);
+  std::memcpy(&y, b + at, sizeof y);
+  return x == y;
+}
+
+/// Whether IPv4 and UDP headers differ in nothing but lengths, identification and checksums.
+bool same_ipv4_flow(const std::uint8_t* a, const std::uint8_t* b) {
+  using Two = std::uint16_t;
+  using Four = std::uint32_t;
+  return same_at<Two>(a, b, 0) && same_at<Two>(a, b, 6) && same_at<Two>(a, b, 8) && same_at<Four>(a, b, 12) &&
+         same_at<Four>(a, b, 16) && same_at<Four>(a, b, 20);
+}
+
+struct RoceIn {
+  RoceFlow& flow;
+  std::uint16_t identification;
+  ConstBytes octets;
+};
+/// `packet` is from the IP header on, `length` UDP's. Of nearly all the headers are those of the packet before, which were read.
+std::optional<RoceIn> read_roce(ConstBytes packet, LocalKind kind, std::size_t length, RoceFlows& flows) {
+  const bool v4 = kind == LocalKind::v4;
+  RoceFlow* const last = flows.last();
+  Reader r(packet);
+  r.skip(2);
+  const std::uint16_t total = r.be16(), identification = r.be16();
+  if (v4 && last != nullptr && total == ipv4_size + length && same_ipv4_flow(packet.data(), last->head.data()))
+    return RoceIn{*last, identification, packet.subspan(ipv4_size + udp_size, length - udp_size)};
+  const auto parsed = wire::ib::RoceHeader::parse(v4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6, packet);
+  if (!parsed) return std::nullopt;
+  RoceFlow& flow = flows.of(parsed->header);
+  std::copy(parsed->network.begin(), parsed->network.end(), flow.head.begin());
+  return RoceIn{flow, parsed->header.identification, parsed->packet};
+}
+
 }  // namespace
 
-FramePtr write_roce(FramePool& pool, const PortAddresses& local, LocalKind kind,
-                    const std::array<std::uint8_t, 16>& peer, const RocePath& path, MutBytes packet) {
-  wire::ib::RoceHeader header;
-  header.source = gid_of(local.of(kind));
-  header.destination = gid_of(address_in(peer, kind));
-  header.traffic_class = path.traffic_class;
-  header.hop_limit = path.hop_limit;
-  header.source_port = path.source_port;
-  header.identification = path.ip_id;
-  wire::ib::seal(header, packet);
-  FramePtr frame = pool.take(ethernet_size + header.size() + packet.size());
-  Writer w(frame->octets());
-  write_ethernet(w, {}, local.mac, ethertype_of(kind));
+FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std::uint16_t ip_id, MutBytes packet) {
+  flow.sealer.seal(ip_id, packet);
+  const LocalKind kind = flow.header.is_ipv4() ? LocalKind::v4 : LocalKind::v6;
+  const std::size_t head = ethernet_size + ip_size(kind) + udp_size;
+  if (flow.head_for != packet.size()) {
+    flow.head_for = packet.size();
+    Writer w(flow.head);
+    write_ethernet(w, {}, from, ethertype_of(kind));
+    flow.header.emit(MutBytes(flow.head).subspan(ethernet_size), packet.size());
+  }
+  FramePtr frame = pool.take(head + packet.size());
+  std::copy_n(flow.head.begin(), head, frame->data());
   const MutBytes network = frame->octets().subspan(ethernet_size);
-  header.emit(network, packet.size());
-  std::copy(packet.begin(), packet.end(), network.begin() + static_cast<std::ptrdiff_t>(header.size()));
-  const MutBytes datagram = network.subspan(header.size() - udp_size);
-  const std::uint16_t sum = sum_of(addresses_in(network, kind), protocol_udp, datagram).checksum();
-  put_sum(datagram, udp_checksum_at, sum == 0 ? std::uint16_t{0xFFFF} : sum);  // RFC 768: 0 says that there is none
+  if (kind == LocalKind::v4) {
+    Writer(network.subspan(4)).be16(ip_id);
+    put_sum(network, ipv4_checksum_at, 0);
+    InternetSum sum;
+    sum.add(network.first(ipv4_size));
+    put_sum(network, ipv4_checksum_at, sum.checksum());
+  }
+  const MutBytes udp = network.subspan(ip_size(kind), udp_size);
+  InternetSum sum = sum_of(addresses_in(network, kind), protocol_udp, udp_size + packet.size());
+  sum.add(udp);
+  sum.copy(udp.data() + udp_size, packet);
+  const std::uint16_t checksum = sum.checksum();
+  put_sum(udp, udp_checksum_at, checksum == 0 ? std::uint16_t{0xFFFF} : checksum);  // RFC 768: 0: there is none
   return frame;
 }
 
-const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, FrameIn& out) {
+const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, RoceFlows& flows, FrameIn& out) {
   Reader r(body);
   r.skip(2);
   const std::uint16_t port = r.be16(), length = r.be16(), checksum = r.be16();
   if (!r.ok()) return "UDP header is cut";
   if (length < udp_size || length > body.size()) return "UDP length does not fit the packet";
   // 0: there is none, which RoCEv2 allows over IPv6 too (IBA Annex A17).
-  if (checksum != 0 && !sum_of(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
+  if (checksum != 0 && !sum_over(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
   if (port != PARLEY_ROCE_UDP_PORT) return "UDP port is not that of RoCE";
-  const bool v4 = out.local == LocalKind::v4;
-  const auto roce = wire::ib::RoceHeader::parse(v4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6, packet);
+  const auto roce = read_roce(packet, out.local, length, flows);
   if (!roce) return "malformed RoCE packet";
-  if (!wire::ib::is_sealed(roce->header, roce->packet)) return "bad ICRC";
+  if (!roce->flow.sealer.is_sealed(roce->identification, roce->octets)) return "bad ICRC";
+  const wire::ib::RoceHeader& header = roce->flow.header;
   out.kind = FrameIn::Kind::roce;
-  out.path = {.source_port = roce->header.source_port,
-              .traffic_class = roce->header.traffic_class,
-              .hop_limit = roce->header.hop_limit,
-              .ip_id = roce->header.identification};
-  out.payload = roce->packet;
+  out.path = {.source_port = header.source_port,
+              .traffic_class = header.traffic_class,
+              .hop_limit = header.hop_limit,
+              .ip_id = roce->identification};
+  out.way = roce->flow.way;
+  out.payload = roce->octets;
   out.network = packet;
   return nullptr;
 }
@@ -142,7 +187,7 @@ FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKin
   if (v4)
     sum.add(message);
   else
-    sum = sum_of(frame->octets().subspan(ethernet_size + 8, 32), wire::protocol_icmp6, message);
+    sum = sum_over(frame->octets().subspan(ethernet_size + 8, 32), wire::protocol_icmp6, message);
   put_sum(message, icmp_checksum_at, sum.checksum());
   return frame;
 }
@@ -159,7 +204,7 @@ const char* read_icmp(ConstBytes body, ConstBytes addresses, FrameIn& out) {
   if (v4)
     sum.add(body);
   else
-    sum = sum_of(addresses, wire::protocol_icmp6, body);
+    sum = sum_over(addresses, wire::protocol_icmp6, body);
   if (!sum.right()) return v4 ? "bad ICMP checksum" : "bad ICMPv6 checksum";
   const bool closed = v4 ? type == icmp_unreachable && code == icmp_port_closed : code == icmp6_port_closed;
   return closed ? read_refused(body.subspan(icmp_size), out) : "ICMP type is not spoken";

@@ -12,7 +12,6 @@ namespace {
 
 using wire::ethertype_arp, wire::ethertype_ipv4, wire::ethertype_ipv6, wire::protocol_tcp, wire::tcp_checksum_at;
 constexpr std::uint8_t hop_limit = 64, neighbour_hop_limit = 255;
-constexpr std::size_t ipv4_checksum_at = 10;
 
 void store(std::uint8_t* at, std::uint16_t checksum) { std::memcpy(at, &checksum, sizeof checksum); }
 
@@ -33,7 +32,7 @@ const char* read_tcp(ConstBytes segment, ConstBytes addresses, FrameIn& out) {
   return nullptr;
 }
 
-const char* read_ipv4(ConstBytes packet, const PortAddresses& local, FrameIn& out) {
+const char* read_ipv4(ConstBytes packet, const PortAddresses& local, RoceFlows& flows, FrameIn& out) {
   if (packet.size() < ipv4_size) return "IPv4 header is cut";
   Reader r(packet);
   const std::uint8_t version = r.u8();
@@ -58,7 +57,7 @@ const char* read_ipv4(ConstBytes packet, const PortAddresses& local, FrameIn& ou
   out.local = LocalKind::v4;
   const ConstBytes body = packet.subspan(header, length - header), addresses = packet.subspan(12, 8);
   if (protocol == protocol_tcp) return read_tcp(body, addresses, out);
-  if (protocol == protocol_udp) return read_udp(packet.first(length), body, addresses, out);
+  if (protocol == protocol_udp) return read_udp(packet.first(length), body, addresses, flows, out);
   return protocol == protocol_icmp ? read_icmp(body, addresses, out) : "IPv4 protocol is not TCP, UDP or ICMP";
 }
 
@@ -82,7 +81,7 @@ bool is_group_of(ConstBytes address, const PortAddresses& local) {
          group == wire::solicited_node(local.link_local.octets);
 }
 
-const char* read_ipv6(ConstBytes packet, const PortAddresses& local, FrameIn& out) {
+const char* read_ipv6(ConstBytes packet, const PortAddresses& local, RoceFlows& flows, FrameIn& out) {
   if (packet.size() < ipv6_size) return "IPv6 header is cut";
   Reader r(packet);
   const std::uint8_t version = r.u8() >> 4;
@@ -105,7 +104,7 @@ const char* read_ipv6(ConstBytes packet, const PortAddresses& local, FrameIn& ou
   if (next != protocol_tcp && next != protocol_udp) return "IPv6 next header is not TCP, UDP or ICMPv6";
   if (!global && !near) return next == protocol_tcp ? "TCP to a group" : "UDP to a group";
   return next == protocol_tcp ? read_tcp(payload, addresses, out)
-                              : read_udp(packet.first(ipv6_size + length), payload, addresses, out);
+                              : read_udp(packet.first(ipv6_size + length), payload, addresses, flows, out);
 }
 
 bool is_ours(ConstBytes mac, const PortAddresses& local) {
@@ -228,14 +227,14 @@ FramePtr write_neighbour(FramePool& pool, const wire::Mac& from, const wire::Mac
   return frame;
 }
 
-const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, FrameIn& out) {
+const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, RoceFlows& flows, FrameIn& out) {
   if (frame.size() < ethernet_size) return "Ethernet header is cut";
   if (!is_ours(frame.first(6), local)) return "not for our MAC address";
   Reader r(frame.subspan(12, 2));
   const std::uint16_t type = r.be16();
   const ConstBytes rest = frame.subspan(ethernet_size);
-  if (type == ethertype_ipv4) return read_ipv4(rest, local, out);
-  if (type == ethertype_ipv6) return ipv6 ? read_ipv6(rest, local, out) : "IPv6 is off";
+  if (type == ethertype_ipv4) return read_ipv4(rest, local, flows, out);
+  if (type == ethertype_ipv6) return ipv6 ? read_ipv6(rest, local, flows, out) : "IPv6 is off";
   if (type != ethertype_arp) return "unknown EtherType";
   const auto packet = wire::parse_arp(rest);
   if (!packet) return "malformed ARP packet";

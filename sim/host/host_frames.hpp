@@ -8,13 +8,14 @@
 
 #include "base/bytes_io.hpp"
 #include "parley/address.hpp"
+#include "sim/host/roce_flows.hpp"
 #include "sim/net/frame.hpp"
 #include "wire/neighbour.hpp"
 #include "wire/tcp.hpp"
 
 namespace parley::sim {
 
-inline constexpr std::size_t ethernet_size = 14, ipv4_size = 20, ipv6_size = 40;
+inline constexpr std::size_t ethernet_size = 14, ipv4_size = 20, ipv6_size = 40, ipv4_checksum_at = 10;
 inline constexpr std::uint8_t protocol_icmp = 1, protocol_udp = 17;
 
 /// Which of a port's addresses a packet uses.
@@ -41,10 +42,9 @@ struct RocePath {
   std::uint8_t traffic_class = 0, hop_limit = 64;
   std::uint16_t ip_id = 0;
 };
-/// `packet`: from the BTH to the pad and four octets more, which the ICRC is written to. The destination's MAC address is
-/// filled in later, here and below.
-FramePtr write_roce(FramePool& pool, const PortAddresses& local, LocalKind kind,
-                    const std::array<std::uint8_t, 16>& peer, const RocePath& path, MutBytes packet);
+/// `packet`: from the BTH to the pad and four octets more, which the ICRC is written to. `ip_id` is of IPv4. The destination's MAC
+/// address is filled in later, here and below.
+FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std::uint16_t ip_id, MutBytes packet);
 /// Answers a datagram to a port that nobody has; `packet` is it from the IP header on.
 FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKind kind,
                            const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id);
@@ -64,13 +64,13 @@ struct FrameIn {
   wire::TcpHeader header;
   ConstBytes payload;                      ///< segment; roce: from the BTH to the ICRC, which is right
   RocePath path;                           ///< roce
+  std::uint64_t way = 0;                   ///< roce: PacketPath::way
   ConstBytes network;                      ///< roce: from the IP header on
   std::array<std::uint8_t, 16> refused{};  ///< port_closed: where the datagram went
 };
-/// Null, or a text that says why the frame is discarded.
 // What host_frames.cpp and host_datagrams.cpp have for each other. `packet` is from the IP header on, `body` what it carries,
 // `addresses` what its pseudo header begins with.
-const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, FrameIn& out);
+const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, RoceFlows& flows, FrameIn& out);
 /// Only errors; of IPv6 what is_icmp6_error() holds for.
 const char* read_icmp(ConstBytes body, ConstBytes addresses, FrameIn& out);
 bool is_icmp6_error(ConstBytes message);
@@ -79,6 +79,8 @@ void write_ipv4(std::uint8_t* ip, std::uint16_t length, std::uint16_t id, std::u
                 ConstBytes destination);
 void write_ipv6(std::uint8_t* ip, std::uint16_t length, std::uint8_t next, std::uint8_t hops, ConstBytes source,
                 ConstBytes destination);
-const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, FrameIn& out);
+
+/// Null, or a text that says why the frame is discarded. `flows`: of what one port receives.
+const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, RoceFlows& flows, FrameIn& out);
 
 }  // namespace parley::sim

@@ -122,7 +122,12 @@ class SimHost final : public HostNode {
   void carry_out(const PacketCommand& command);
   std::optional<std::errc> bind(const PacketCommand& command, Address& local) const;
   bool is_bound(std::uint16_t port, LocalKind kind) const;
+  RoceFlow* flow_of(const PacketPath& path, Route& route);
   void send_packet(const PacketPath& path, MutBytes packet);
+  void forget_ways() {
+    sends_ = {};
+    came_ = {};
+  }
   void send_to(std::uint16_t port, const Address& peer, FramePtr frame);
   bool must_wait();
   void handle_roce(std::uint16_t port);
@@ -183,6 +188,16 @@ class SimHost final : public HostNode {
   Instant packets_from_{};           // a link is busy until then; in the past if none is
   Instant refusals_from_{};          // when the next ICMP error may go
   Bytes packet_;                     // the one being sent
+  RoceFlows flows_out_;
+  // Of the last packet each way: the next is likely to go the same way.
+  struct {
+    std::uint64_t way = 0;  // PacketPath::way
+    Route route;
+    RoceFlow* flow = nullptr;
+    std::uint64_t flow_way = 0;  // its place in the table may be another's by now
+  } sends_;
+  PacketPath came_;
+  mutable RoceFlows flows_in_;  // what a tap asks for may come from there too
   NeighbourTable neighbours_;
   DeadlineQueue deadlines_;           // of connections, by slot; never later than theirs, perhaps earlier
   std::vector<ConnectionRef> dirty_;  // to be flushed; each slot once

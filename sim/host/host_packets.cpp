@@ -2,6 +2,7 @@
 // Between the HCA and UDP: the provider's commands, its packets, and what comes for it (IBA Annex A17).
 #include <algorithm>
 
+#include "base/gid.hpp"
 #include "sim/host/host_impl.hpp"
 #include "wire/packet.hpp"
 
@@ -14,6 +15,10 @@ constexpr std::size_t icrc_octets = 4;
 
 /// True if there was anything. Each packet needs room on the links, so it ends.
 bool SimHost::pump_packets() {
+  if (hca_ && hca_->has_nothing(now())) {
+    (void)must_wait();  // what the App posts will find the links as they are now
+    return false;
+  }
   packet_.resize(PacketMachine::packet_max + icrc_octets);
   bool any = false;
   for (bool more = true; more;) {
@@ -34,7 +39,7 @@ bool SimHost::pump_packets() {
 bool SimHost::must_wait() {
   if (packets_from_ > now()) return true;
   for (const Nic& nic : nics_)
-    if (nic.link != nullptr && nic.link->backlog() > backlog_max)
+    if (nic.link != nullptr && nic.link->has_waiting(backlog_max))
       packets_from_ = std::max(packets_from_, nic.link->idle_at());
   return packets_from_ > now();
 }
@@ -70,17 +75,30 @@ bool SimHost::is_bound(std::uint16_t port, LocalKind kind) const {
   });
 }
 
+/// Where the packets of a path go and what their headers are; null: nothing carries them.
+RoceFlow* SimHost::flow_of(const PacketPath& path, Route& route) {
+  if (path.way != 0 && path.way == sends_.way && sends_.flow->way == sends_.flow_way) {
+    route = sends_.route;
+    return sends_.flow;
+  }
+  if (route_to(path.peer, Address::any(path.peer.family, 0), route)) return nullptr;
+  wire::ib::RoceHeader header;
+  header.source = gid_of(nics_[route.port].addresses.of(route.kind));
+  header.destination = gid_of(path.peer);
+  header.traffic_class = path.traffic_class;
+  header.hop_limit = path.hop_limit;
+  header.source_port = path.source_port;
+  RoceFlow& flow = flows_out_.of(header);
+  sends_ = {.way = path.way, .route = route, .flow = &flow, .flow_way = flow.way};
+  return &flow;
+}
+
 void SimHost::send_packet(const PacketPath& path, MutBytes packet) {
   Route route;
-  if (route_to(path.peer, Address::any(path.peer.family, 0), route)) return;  // as a packet that nothing carries
-  const RocePath headers{
-      .source_port = path.source_port,
-      .traffic_class = path.traffic_class,
-      .hop_limit = path.hop_limit,
-      .ip_id = route.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0},
-  };
-  send_to(route.port, path.peer,
-          write_roce(engine_.frames, nics_[route.port].addresses, route.kind, path.peer.octets, headers, packet));
+  RoceFlow* flow = flow_of(path, route);
+  if (flow == nullptr) return;  // as a packet that nothing carries
+  const std::uint16_t id = route.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
+  send_to(route.port, path.peer, write_roce(engine_.frames, nics_[route.port].addresses.mac, *flow, id, packet));
 }
 
 void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
@@ -99,12 +117,15 @@ void SimHost::handle_roce(std::uint16_t port) {
     refuse_datagram(port);
     return;
   }
-  PacketPath path;
-  path.local = nics_[port].addresses.of(in_.local);
-  path.peer = peer_of({.peer = in_.source, .port = port, .kind = in_.local});
-  path.source_port = in_.path.source_port;
-  path.traffic_class = in_.path.traffic_class;
-  path.hop_limit = in_.path.hop_limit;
+  PacketPath& path = came_;
+  if (path.way != in_.way) {
+    path.local = nics_[port].addresses.of(in_.local);
+    path.peer = peer_of({.peer = in_.source, .port = port, .kind = in_.local});
+    path.source_port = in_.path.source_port;
+    path.traffic_class = in_.path.traffic_class;
+    path.hop_limit = in_.path.hop_limit;
+    path.way = in_.way;
+  }
   neighbours_.confirm(now(), neighbours_.find(port, path.peer));
   packets_->handle_packet(now(), path, in_.payload);
   stirred_ = true;

@@ -48,15 +48,17 @@ std::string_view SimHost::would_discard(std::uint16_t port, const Frame& frame, 
   if (paused_ && ring_.size() >= options_.ring) return "host is paused and its ring is full";
   reason = DropReason::discarded;
   FrameIn in;
-  const char* why =
-      port < nics_.size() ? read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, in) : "no such NIC";
+  const char* why = port < nics_.size()
+                        ? read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, flows_in_, in)
+                        : "no such NIC";
   if (why != nullptr) return why;
   reason = DropReason::none;
   return {};
 }
 
 void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
-  if (port >= nics_.size() || read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, in_) != nullptr) {
+  if (port >= nics_.size() ||
+      read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, flows_in_, in_) != nullptr) {
     ++counters_.discarded;
     return;
   }
@@ -175,6 +177,7 @@ void SimHost::accept(const ConnectionKey& key, Listener& listener) {
 }
 
 void SimHost::drain_neighbours() {
+  if (!neighbours_.has_work()) return;
   NeighbourAsk question;
   while (neighbours_.poll_ask(question)) ask(question);
   std::uint16_t port = 0;

@@ -31,10 +31,7 @@ std::uint32_t NeighbourTable::hash_of(std::uint16_t port, const Address& address
 }
 
 std::uint32_t NeighbourTable::slot_of(std::uint16_t port, const Address& address) const {
-  return index_.find(hash_of(port, address), [&](std::uint32_t slot) {
-    const Entry& entry = entries_[slot];
-    return entry.port == port && entry.family == address.family && entry.octets == address.octets;
-  });
+  return index_.find(hash_of(port, address), [&](std::uint32_t slot) { return is_of(entries_[slot], port, address); });
 }
 
 Address NeighbourTable::address_of(const Entry& entry) const {
@@ -75,6 +72,7 @@ std::uint32_t NeighbourTable::make(std::uint16_t port, const Address& address) {
 
 void NeighbourTable::remove(std::uint32_t slot) {
   Entry& entry = entries_[slot];
+  if (slot == last_) last_ = SlotIndex::none;
   drop_queue(slot);
   index_.erase(hash_of(entry.port, address_of(entry)), slot);
   (entry.older == SlotIndex::none ? oldest_ : entries_[entry.older].newer) = entry.newer;
@@ -94,9 +92,11 @@ void NeighbourTable::drop_queue(std::uint32_t slot) {
 }
 
 NeighbourRef NeighbourTable::find(std::uint16_t port, const Address& address) {
-  std::uint32_t slot = slot_of(port, address);
-  if (slot == SlotIndex::none) slot = make(port, address);
-  return {slot, entries_[slot].generation};
+  if (last_ == SlotIndex::none || !is_of(entries_[last_], port, address)) {
+    const std::uint32_t slot = slot_of(port, address);
+    last_ = slot == SlotIndex::none ? make(port, address) : slot;
+  }
+  return {last_, entries_[last_].generation};
 }
 
 void NeighbourTable::ask(Instant now, std::uint32_t slot, bool alone) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/deadline_queue.hpp"
+#include "base/same_octets.hpp"
 #include "parley/address.hpp"
 #include "sim/host/stack_index.hpp"
 #include "sim/net/frame.hpp"
@@ -71,6 +72,8 @@ class NeighbourTable {
   void heard(Instant now, std::uint16_t port, const Address& address, const wire::Mac& mac, bool answer, bool overrides,
              bool may_make);
 
+  /// One of the next three may give something.
+  bool has_work() const { return !asks_.empty() || !outgoing_.empty() || !failures_.empty(); }
   // What there is to do now; drain each until it returns nothing.
   bool poll_ask(NeighbourAsk& out);
   /// Frames of neighbours that were found, with their destination MAC address filled in.
@@ -105,6 +108,9 @@ class NeighbourTable {
     Address address;
   };
 
+  static bool is_of(const Entry& entry, std::uint16_t port, const Address& address) {
+    return entry.port == port && entry.family == address.family && same_octets(entry.octets, address.octets);
+  }
   static std::uint32_t hash_of(std::uint16_t port, const Address& address);
   std::uint32_t slot_of(std::uint16_t port, const Address& address) const;
   std::uint32_t make(std::uint16_t port, const Address& address);
@@ -119,6 +125,7 @@ class NeighbourTable {
   std::vector<std::uint32_t> free_;
   std::uint32_t oldest_ = SlotIndex::none, newest_ = SlotIndex::none;
   SlotIndex index_;
+  std::uint32_t last_ = SlotIndex::none;       // was found the last time; the next packet is likely to be its as well
   std::vector<std::vector<FramePtr>> queues_;  // of unresolved neighbours; reused
   std::vector<std::uint32_t> free_queues_;
   DeadlineQueue deadlines_;

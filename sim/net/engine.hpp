@@ -35,8 +35,8 @@ class LinkPort {
   virtual ~LinkPort() = default;
   virtual void transmit(FramePtr frame) = 0;
   virtual std::uint16_t mtu() const = 0;
-  /// Octets that wait to be sent, and when the last of them has left.
-  virtual std::uint64_t backlog() const { return 0; }
+  /// More octets than that wait to be sent; and when the last of them has left.
+  virtual bool has_waiting(std::uint64_t) const { return false; }
   virtual Instant idle_at() const { return Instant{}; }
 };
 

@@ -80,6 +80,11 @@ std::uint64_t LinkWay::octets_waiting() const {
   return static_cast<std::uint64_t>(static_cast<unsigned __int128>(backlog_ps()) * rate_bps_ / (8 * ps_per_second));
 }
 
+bool LinkWay::has_waiting(std::uint64_t more_than) const {
+  const auto scaled = static_cast<unsigned __int128>(backlog_ps()) * rate_bps_;
+  return scaled >= (static_cast<unsigned __int128>(more_than) + 1) * (8 * ps_per_second);
+}
+
 /// A frame that is too long for the link, or finds the queue full, is not sent. An idle sender takes any.
 bool LinkWay::fits(const Frame& frame, std::uint64_t duration_ps) {
   if (frame.size > ethernet_header + options_.mtu) {

@@ -148,7 +148,7 @@ void Switch::flood(std::uint16_t from, FramePtr frame) {
 }
 
 void Switch::send(LinkPort& port, FramePtr frame) {
-  if (options_.ecn_threshold != 0 && port.backlog() > options_.ecn_threshold && mark_congestion(frame->octets()))
+  if (options_.ecn_threshold != 0 && port.has_waiting(options_.ecn_threshold) && mark_congestion(frame->octets()))
     ++engine_.counters.ecn_marked;
   port.transmit(std::move(frame));
 }

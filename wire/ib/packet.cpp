@@ -155,6 +155,8 @@ Result<Bth> Bth::parse(ConstBytes in) {
   return out;
 }
 
+void Bth::read(ConstBytes in) { read_bth(in, *this); }
+
 void Bth::emit(MutBytes out) const {
   if (out.size() >= PARLEY_IB_BTH_LEN) emit_bth(*this, pad_count, out);
 }

@@ -64,6 +64,7 @@ struct Bth {
 
   /// Errors: truncated.
   static Result<Bth> parse(ConstBytes in);
+  void read(ConstBytes in);       ///< 12 octets or more
   void emit(MutBytes out) const;  ///< 12 octets
   bool operator==(const Bth&) const = default;
 };

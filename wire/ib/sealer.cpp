@@ -61,6 +61,10 @@ void Sealer::seal(std::uint16_t identification, MutBytes packet) {
   Writer(packet.last(icrc_size)).le32(icrc_of(identification, packet));
 }
 
+bool Sealer::is_sealed(std::uint16_t identification, ConstBytes packet) {
+  return packet.size() >= sealed_min && icrc_of(identification, packet) == Reader(packet.last(icrc_size)).le32();
+}
+
 std::optional<std::uint16_t> Sealer::identification_of(std::uint16_t likely, ConstBytes packet) {
   if (packet.size() < sealed_min) return std::nullopt;
   const std::uint32_t difference = icrc_of(likely, packet) ^ Reader(packet.last(icrc_size)).le32();

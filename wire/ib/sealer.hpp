@@ -18,6 +18,8 @@ class Sealer {
 
   /// Writes the ICRC of `packet` (BTH to ICRC, 16 to 65,000 octets) into its last four octets; `identification` is IPv4's.
   void seal(std::uint16_t identification, MutBytes packet);
+  /// Whether the ICRC is right under this identification, which IPv6 has none of.
+  bool is_sealed(std::uint16_t identification, ConstBytes packet);
   /// Whether the ICRC is right, and on IPv4 under which identification; without "don't fragment" if not with it, as on a UDP socket
   /// neither is known. `likely` is tried first, and costs less. On IPv6 the answer is 0. Of damaged packets one in 32,768 passes on
   /// IPv4, where is_sealed() lets one in 2^32 through.

@@ -305,14 +305,14 @@ std::uint16_t Roce::next_port() {
 }
 
 bool Roce::has_work() const {
-  return core_->has_noted() || !commands_.empty() || agent_.has_event() || agent_.has_transmit() ||
-         device_->has_transmit();
+  return core_->has_noted() || !commands_.empty() || device_->has_transmit() ||
+         (agent_.has_work() && (agent_.has_event() || agent_.has_transmit()));
 }
 
 Instant Roce::next_deadline() const {
-  const Instant leaves = leaving_.empty() ? never : leaving_.front().first;
-  return std::min(
-      {deadlines_.next(), core_->retries.next_deadline(), agent_.next_deadline(), device_->next_deadline(), leaves});
+  const Instant own = std::min(deadlines_.next(), leaving_.empty() ? never : leaving_.front().first);
+  return std::min(std::min(own, core_->retries.next_deadline()),
+                  std::min(agent_.next_deadline(), device_->next_deadline()));
 }
 
 void Roce::handle_deadline(Instant now) {

@@ -147,6 +147,10 @@ class Roce final : public RoceProvider {
 
   // RoceProvider
   bool has_work() const override;
+  bool has_nothing(Instant now) override {
+    now_ = now;
+    return commands_.empty() && at_rest() && !device_->has_transmit();
+  }
   std::size_t endpoint_count() const override { return core_->ids.alive(); }
   const nic::roce::Counters& device_counters() const override { return device_->counters(); }
   const ibcm::Counters& cm_counters() const override { return agent_.counters(); }
@@ -181,6 +185,7 @@ class Roce final : public RoceProvider {
   BindId bind(EndpointId owner, const Address& local, const Address& peer);
   void release(BindId& bind) noexcept;
   void release_later(BindId& bind) noexcept;
+  bool at_rest() const { return closing_.empty() && !device_->has_news() && !agent_.has_work(); }
   void settle(Instant now);
   bool settle_once(Instant now);
 

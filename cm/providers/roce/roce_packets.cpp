@@ -105,7 +105,11 @@ void Roce::handle_packet(Instant now, const PacketPath& from, ConstBytes packet)
 
 std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
   now_ = now;
-  settle(now);
+  if (at_rest()) {
+    if (!device_->has_transmit()) return 0;
+  } else {
+    settle(now);
+  }
   if (const std::size_t size = addresses_.poll_packet(now, to, out); size > 0) return size;
   settle(now);  // a request may have failed instead
   return addresses_.poll_packet(now, to, out);
@@ -113,8 +117,7 @@ std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
 
 /// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.
 void Roce::settle(Instant now) {
-  // As after nearly every packet.
-  if (closing_.empty() && !device_->has_news() && !agent_.has_work()) return;
+  if (at_rest()) return;  // as after nearly every packet
   for (int round = 0; round < rounds_max && settle_once(now); ++round) {
   }
 }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Which frames a host takes, and the reason it gives for each that it throws away.
+#include <map>
+
+#include "base/gid.hpp"
+#include "base/rng.hpp"
 #include "host_kit.hpp"
+#include "wire/ib/roce.hpp"
 
 namespace parley::sim::testing_hosts {
 namespace {
@@ -49,9 +54,40 @@ class SimHostFrames : public ::testing::Test {
     frame.resize(size);
     return frame;
   }
+  /// From a to b, one of few flows, now and then with something wrong; written with what is kept of the flow as without it.
+  Bytes roce_frame(Rng& rng, RoceFlows& kept) {
+    const bool v4 = rng.below(4) != 0;
+    wire::ib::RoceHeader header;
+    header.source = gid_of(v4 ? a_.v4 : a_.v6);
+    header.destination = gid_of(v4 ? b_.v4 : b_.v6);
+    header.source_port = static_cast<std::uint16_t>(0xC000 + rng.below(3));
+    header.traffic_class = static_cast<std::uint8_t>(rng.below(4) == 0 ? 3 : 2);
+    header.hop_limit = static_cast<std::uint8_t>(rng.below(6) == 0 ? 63 : 64);
+    const std::size_t sizes[] = {16, 20, 1040, 1040, 1040, 1056, 280};
+    Bytes packet(sizes[rng.below(7)]);
+    for (std::uint8_t& octet : packet) octet = static_cast<std::uint8_t>(rng.below(256));
+    packet[4] = rng.below(8) == 0 ? 0x80 : 0;
+    const auto id = static_cast<std::uint16_t>(v4 ? rng.below(65536) : 0);
+    Bytes again = packet;
+    RoceFlows none;
+    Bytes frame = to_b(write_roce(pool_, a_.mac, kept.of(header), id, packet));
+    EXPECT_EQ(frame, to_b(write_roce(pool_, a_.mac, none.of(header), id, again)));
+    switch (rng.below(12)) {
+      case 0: frame[14 + rng.below(frame.size() - 14)] ^= static_cast<std::uint8_t>(1U << rng.below(8)); break;
+      case 1:
+        return v4 ? with_sum(std::move(frame), rng.below(10), {static_cast<std::uint8_t>(rng.below(256))}) : frame;
+      case 2: return v4 ? with_sum(std::move(frame), 6, {0}) : frame;  // may be fragmented: another ICRC
+      case 3:
+        frame[frame.size() - 1 - rng.below(4)] ^= 1;
+        frame[14 + (v4 ? 26 : 46)] = frame[14 + (v4 ? 27 : 47)] = 0;
+        break;
+      default: break;
+    }
+    return frame;
+  }
   std::string said(const Bytes& frame, bool ipv6 = true) {
     FrameIn in;
-    const char* why = read_frame(frame, b_, ipv6, in);
+    const char* why = read_frame(frame, b_, ipv6, flows_, in);
     return why == nullptr ? "" : why;
   }
 
@@ -62,8 +98,11 @@ class SimHostFrames : public ::testing::Test {
     return out;
   }
   FramePool pool_;
+  RoceFlows flows_;
 
  protected:
+  RoceFlows came_;
+  std::map<std::uint64_t, int> ways_;
   const PortAddresses a_ = make_addresses(0, 0, 0), b_ = make_addresses(1, 0, 0);
 };
 
@@ -78,6 +117,39 @@ TEST_F(SimHostFrames, TakesWhatIsForItAndWhole) {
   Bytes broadcast = arp();
   std::fill_n(broadcast.begin(), 6, std::uint8_t{0xFF});
   EXPECT_EQ(said(broadcast), "");
+}
+
+// What a host keeps of a flow never shows: with it and without it, a frame is written and read alike.
+TEST_F(SimHostFrames, ReadsRoceTheSameWhateverCameBefore) {
+  Rng rng(7);
+  RoceFlows kept;
+  std::size_t taken = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const Bytes frame = roce_frame(rng, kept);
+    RoceFlows none;
+    FrameIn with_it, anew;
+    const char* const why = read_frame(frame, b_, true, came_, with_it);
+    const char* const why_anew = read_frame(frame, b_, true, none, anew);
+    ASSERT_STREQ(why == nullptr ? "" : why, why_anew == nullptr ? "" : why_anew) << i;
+    if (why != nullptr) continue;
+    ++taken;
+    EXPECT_EQ(with_it.kind, FrameIn::Kind::roce);
+    EXPECT_EQ(with_it.source, anew.source);
+    EXPECT_EQ(with_it.local, anew.local);
+    EXPECT_EQ(with_it.payload.data(), anew.payload.data());
+    EXPECT_EQ(with_it.payload.size(), anew.payload.size());
+    EXPECT_EQ(with_it.network.size(), anew.network.size());
+    for (const auto& [x, y] : {std::pair<int, int>{with_it.path.source_port, anew.path.source_port},
+                               {with_it.path.traffic_class, anew.path.traffic_class},
+                               {with_it.path.hop_limit, anew.path.hop_limit},
+                               {with_it.path.ip_id, anew.path.ip_id}})
+      EXPECT_EQ(x, y) << i;
+    const auto seen =
+        ways_.emplace(with_it.way, anew.path.source_port << 16 | anew.path.traffic_class << 8 | anew.path.hop_limit);
+    EXPECT_EQ(seen.first->second, anew.path.source_port << 16 | anew.path.traffic_class << 8 | anew.path.hop_limit);
+  }
+  EXPECT_GT(taken, 2000U);
+  EXPECT_LT(taken, 3900U);
 }
 
 TEST_F(SimHostFrames, SaysWhatIsWrongWithTheEthernetHeader) {

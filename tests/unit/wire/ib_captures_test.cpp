@@ -213,6 +213,9 @@ TEST(WireIbSealer, MakesAndChecksTheSameIcrcsAsTheWholeHeader) {
       header.dont_fragment = true;
       sender.seal(header.identification, packet);
       EXPECT_TRUE(is_sealed(header, packet)) << packet.size();
+      EXPECT_TRUE(receiver.is_sealed(header.identification, packet)) << packet.size();
+      packet[5 + rng.below(packet.size() - 5)] ^= 0x20;
+      EXPECT_FALSE(receiver.is_sealed(header.identification, packet)) << packet.size();
       header.dont_fragment = !header.is_ipv4() || rng.below(4) != 0;
       seal(header, packet);
       const std::uint16_t due = header.is_ipv4() ? header.identification : std::uint16_t{0};

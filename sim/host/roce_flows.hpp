@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the RoCE packets of one flow have in common, kept from one to the next: a host's last flows, each way.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/same_octets.hpp"
+#include "wire/ib/sealer.hpp"
+
+namespace parley::sim {
+
+struct RoceFlow {
+  std::uint64_t way = 0;          ///< PacketPath::way: never reused; 0: none
+  wire::ib::RoceHeader header{};  ///< the identification, the checksum and the flow label say nothing
+  wire::ib::Sealer sealer{};
+  /// Of what is sent, the headers from Ethernet's on in front of `head_for` octets, without an identification. Of what comes, the last
+  /// packet's from IP's on.
+  std::array<std::uint8_t, 14 + 40 + 8> head{};
+  std::size_t head_for = 0;
+};
+
+/// Flows that meet in a place of the table drive each other out.
+class RoceFlows {
+ public:
+  RoceFlow& of(const wire::ib::RoceHeader& header) {
+    if (flows_.empty()) flows_.resize(places);
+    RoceFlow& flow = flows_[(header.source_port + 7U * header.source[15] + 3U * header.destination[15]) % places];
+    if (flow.way == 0 || !same(flow.header, header))
+      flow = {.way = ++last_way_, .header = header, .sealer = wire::ib::Sealer(header)};
+    last_ = &flow;
+    return flow;
+  }
+  /// What of() gave the last time, or null.
+  RoceFlow* last() const { return last_; }
+
+ private:
+  static constexpr std::size_t places = 16;
+  static bool same(const wire::ib::RoceHeader& a, const wire::ib::RoceHeader& b) {
+    return a.v2 == b.v2 && a.source_port == b.source_port && a.traffic_class == b.traffic_class &&
+           a.hop_limit == b.hop_limit && a.dont_fragment == b.dont_fragment && same_octets(a.source, b.source) &&
+           same_octets(a.destination, b.destination);
+  }
+
+  std::vector<RoceFlow> flows_;  // `places`, from the first packet on
+  RoceFlow* last_ = nullptr;
+  std::uint64_t last_way_ = 0;
+};
+
+}  // namespace parley::sim
