@@ -69,8 +69,8 @@ function(parley_unity target) # ROOM, if it is a pure one, or its tests
   endif()
 endfunction()
 
-# Under the sanitizers, what is not run much is compiled without optimisation, in half the time. The pure rooms in which
-# the tests and the fuzzers spend theirs keep it.
+# Under the sanitizers, what is not run much is compiled without optimisation, in two thirds of the time. Not the pure rooms, in
+# which tests and fuzzers spend theirs, nor tools, which the command needs for each of its thousands of starts.
 function(parley_seldom_run target)
   if(PARLEY_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
@@ -123,12 +123,9 @@ function(parley_room name)
     endif()
     target_link_libraries(parley_${name} PUBLIC parley_${room})
   endforeach()
-  # One for all rooms with the same flags.
-  if(name STREQUAL "conform")
-    parley_seldom_run(parley_conform)
-  endif()
-  if(name STREQUAL "base" OR (name STREQUAL "conform" AND PARLEY_SANITIZE))
-    parley_precompile(parley_${name} <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
+  # One for all rooms, which have the same flags.
+  if(name STREQUAL "base")
+    parley_precompile(parley_base <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string>
       <string_view> <unordered_map> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
   else()
     parley_precompile(parley_${name} REUSE_FROM parley_base)
@@ -294,7 +291,6 @@ function(parley_tools)
   find_package(nlohmann_json REQUIRED)
   pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)  # SHA-256 of what a report speaks of
   add_library(parley_tools STATIC ${sources})
-  parley_seldom_run(parley_tools)
   parley_unity(parley_tools)
   target_link_libraries(parley_tools PUBLIC parley_flags fmt::fmt PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
   parley_precompile(parley_tools <fmt/format.h> <algorithm> <functional> <map> <memory> <optional> <span> <string> <variant>
