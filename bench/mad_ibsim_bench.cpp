@@ -3,7 +3,7 @@
 // the same socket with the same packet. ibsim, which answers, is started here; the figure is our own CPU time, since ibsim is the limit.
 // Then the same loop asks ibsim and `parley fabric` in turn: how many requests each answers, and at what CPU time of its own. Last,
 // PathRecords are asked of opensm, by the loop and by mad::Port in turn.
-// --short: some requests, which show that it runs. --parley FILE: the command, if it is not in ../bin.
+// --short: some requests, which show that it runs. --requests N: so many each time. --parley FILE: the command, if it is not in ../bin.
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
@@ -158,7 +158,7 @@ void raw_loop(int fd, const ibsim::Data& packet, unsigned window) {
       if (!full) ++sent;
     }
     pollfd wait{fd, static_cast<short>(full ? POLLIN | POLLOUT : POLLIN), 0};
-    if (::poll(&wait, 1, 1000) <= 0) std::abort();
+    if (::poll(&wait, 1, 10'000) <= 0) std::abort();
     while (::recv(fd, &in, sizeof(in), MSG_DONTWAIT) > 0) ++came;
   }
 }
@@ -315,10 +315,12 @@ int main(int argc, char** argv) {
     const std::string_view word = argv[i];
     if (word == "--short") {
       requests = 2000;
+    } else if (word == "--requests" && i + 1 < argc) {
+      requests = static_cast<unsigned>(std::max(1, std::atoi(argv[++i])));
     } else if (word == "--parley" && i + 1 < argc) {
       parley = argv[++i];
     } else if (!word.starts_with("--benchmark_")) {  // of Google Benchmark's programs, which are run with it
-      fmt::print(stderr, "usage: mad_ibsim_bench [--short] [--parley FILE]\n");
+      fmt::print(stderr, "usage: mad_ibsim_bench [--short] [--requests N] [--parley FILE]\n");
       return 2;
     }
   }

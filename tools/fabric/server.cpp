@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/fabric/server.hpp"
 
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -106,20 +107,13 @@ FabricServer::FabricServer(sim::subnet::Subnet& subnet, std::string name, Output
 }
 FabricServer::~FabricServer() = default;
 
-/// Who asks one thing after the other has the next question in microseconds: to look for it a few times costs less than to fall
-/// asleep and be woken.
-int FabricServer::wait_for(std::span<epoll_event> events, Duration wait) {
-  const auto look = [&](int ms) { return ::epoll_wait(epoll_.fd, events.data(), static_cast<int>(events.size()), ms); };
-  for (int i = std::exchange(expects_, false) ? looks_max : 0; i > 0 && wait > Duration::zero(); --i)
-    if (const int ready = look(0); ready != 0) return ready;
-  return look(static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count()));
-}
-
 void FabricServer::turn(Duration wait) {
   const Instant next = subnet_.next_deadline(), begin = now();
   if (next != never) wait = next <= begin ? Duration::zero() : std::min(next - begin, wait);
   std::array<epoll_event, 64> events{};
-  const int ready = wait_for(events, wait);
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait);
+  const int ready =
+      ::epoll_wait(epoll_.fd, events.data(), static_cast<int>(events.size()), static_cast<int>(ms.count()));
   if (next != never && next <= now()) subnet_.handle_deadline(now());
   for (int i = 0; i < ready; ++i) {
     const auto what = static_cast<Watch>(events[static_cast<std::size_t>(i)].data.u64 >> 32);
@@ -161,7 +155,6 @@ void FabricServer::read_client(ClientId id) {
     return;
   }
   const Instant at = now();
-  expects_ = got == 1;
   for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {
     if (incoming_.messages[i].msg_len != sizeof(Data)) {
       ++statistics_.unreadable;

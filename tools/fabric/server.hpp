@@ -2,12 +2,10 @@
 // Serves a simulated subnet to the programs of this machine, by ibsim's protocol. One thread, one epoll; no client can hold
 // up another: what one does not take waits in its queue, then is lost and counted.
 #pragma once
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <memory>
-#include <span>
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
@@ -66,7 +64,6 @@ class FabricServer {
   bool receive(ibsim::Control& control, sim::subnet::ClientId client);
   bool command(ibsim::Control& control);
   void read_client(sim::subnet::ClientId id);
-  int wait_for(std::span<epoll_event> events, Duration wait);
   int receive_some(Client& client);
   int send_some(Client& client);
   void drain();
@@ -86,8 +83,6 @@ class FabricServer {
   };
   std::vector<ibsim::Data> buffers_;  // what one client is read into
   Batch incoming_, outgoing_;
-  static constexpr int looks_max = 16;
-  bool expects_ = false;  // the last one that was read had sent one datagram
   std::vector<sim::subnet::ClientId> dirty_;
   ServerStatistics statistics_;
 };
