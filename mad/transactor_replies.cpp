@@ -323,7 +323,7 @@ void Transactor::abandon(const Transaction& t) {
       say(t.to, rmpp::refusal(receiver->message(), why));
     else if (sender && sender->is_heard())
       say(t.to, rmpp::abort_of(t.long_request, why));
-  } catch (const std::bad_alloc&) {  // then it waits
+  } catch (...) {  // no memory: then it waits
   }
 }
 

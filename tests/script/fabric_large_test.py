@@ -11,6 +11,11 @@ SAME = {"guid": "node_guid", "system_image_guid": "system_image_guid", "port_gui
         "device_id": "device_id", "ports": "num_ports"}  # of a node that discover finds, and of its NodeRecord
 
 
+def number(value):
+    """Of a GUID or the like, which are hexadecimal texts, or of a number."""
+    return int(value, 0) if isinstance(value, str) else value
+
+
 class LargeFabric(FabricTest):
     WAIT = 500  # opensm takes 50 s of processor time, and 90 s beside other programs
 
@@ -31,14 +36,14 @@ class LargeFabric(FabricTest):
         self.wait_for_log(log, "SUBNET UP")
         self.assertEqual(self.stock("H00001", "saquery", "-t", "20000", "NR", preload=OWN_PRELOAD).count("NodeRecord dump"), 13284)
         [reply] = self.events("mad", "query", "SubnAdmGetTable", "NodeRecord", preload=OWN_PRELOAD)
-        said = {record["node_info"]["node_guid"]: record for record in reply["records"]}
+        said = {number(record["node_info"]["node_guid"]): record for record in reply["records"]}
         self.assertEqual(len(said), len(reply["records"]))
         found = [event for event in self.events("mad", "discover") if event["event"] == "node"]
         self.assertEqual(len(found), 13284)
         for node in found:
-            record = said.pop(node["guid"])
+            record = said.pop(number(node["guid"]))
             info = record["node_info"]
-            self.assertEqual({own: info[theirs] for own, theirs in SAME.items()}, {own: node[own] for own in SAME})
+            self.assertEqual({own: number(info[theirs]) for own, theirs in SAME.items()}, {own: number(node[own]) for own in SAME})
             self.assertEqual((record["lid"], record["node_description"]["node_string"], info["node_type"]["name"].replace(" ", "_")),
                              (node["lid"], node["name"], node["type"]))
         self.assertEqual(said, {})
