@@ -61,8 +61,8 @@ Figures measured(const Work& work) {
   return {(seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6 / requests, requests / (seconds(CLOCK_MONOTONIC) - wall)};
 }
 
-/// A program that says nothing; -1: it did not start.
-pid_t spawn(std::vector<std::string> command, char** environment) {
+/// A program that says nothing, in a folder of its own if it is to have one; -1: it did not start.
+pid_t spawn(std::vector<std::string> command, char** environment, const std::string& folder = "/tmp") {
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -70,6 +70,7 @@ pid_t spawn(std::vector<std::string> command, char** environment) {
   ::posix_spawn_file_actions_init(&quiet);
   ::posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addchdir_np(&quiet, folder.c_str());
   pid_t pid = -1;
   if (::posix_spawnp(&pid, argv[0], &quiet, nullptr, argv.data(), environment) != 0) pid = -1;
   ::posix_spawn_file_actions_destroy(&quiet);
@@ -198,7 +199,7 @@ class SubnetManager {
     for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
     environment.push_back(nullptr);
     ::globfree(&found);
-    pid_ = spawn({"/usr/sbin/opensm", "-f", folder_ + "/log", "-maxsmps", "32"}, environment.data());
+    pid_ = spawn({"/usr/sbin/opensm", "-f", folder_ + "/log", "-maxsmps", "32"}, environment.data(), folder_);
   }
   ~SubnetManager() {
     end(pid_);
