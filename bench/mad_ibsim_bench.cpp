@@ -319,7 +319,7 @@ int main(int argc, char** argv) {
     } else if (word == "--requests" && i + 1 < argc) {
       requests = static_cast<unsigned>(std::max(1, std::atoi(argv[++i])));
     } else if (word == "--parley" && i + 1 < argc) {
-      parley = argv[++i];
+      parley = std::filesystem::absolute(argv[++i]);
     } else if (!word.starts_with("--benchmark_")) {  // of Google Benchmark's programs, which are run with it
       fmt::print(stderr, "usage: mad_ibsim_bench [--short] [--requests N] [--parley FILE]\n");
       return 2;
