@@ -2,10 +2,12 @@
 // Serves a simulated subnet to the programs of this machine, by ibsim's protocol. One thread, one epoll; no client can hold
 // up another: what one does not take waits in its queue, then is lost and counted.
 #pragma once
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <memory>
+#include <span>
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
@@ -64,6 +66,7 @@ class FabricServer {
   bool receive(ibsim::Control& control, sim::subnet::ClientId client);
   bool command(ibsim::Control& control);
   void read_client(sim::subnet::ClientId id);
+  int wait_for(std::span<epoll_event> events, Duration wait);
   int receive_some(Client& client);
   int send_some(Client& client);
   void drain();
@@ -83,6 +86,8 @@ class FabricServer {
   };
   std::vector<ibsim::Data> buffers_;  // what one client is read into
   Batch incoming_, outgoing_;
+  static constexpr int looks_max = 100;
+  bool has_read_ = false;  // from a client, in the last turn
   std::vector<sim::subnet::ClientId> dirty_;
   ServerStatistics statistics_;
 };
