@@ -27,6 +27,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/harness.hpp"
 #include "drivers/mad/ibsim.hpp"
 #include "drivers/mad/run.hpp"
 
@@ -35,6 +36,7 @@ extern char** environ;
 namespace {
 
 using namespace parley;
+using bench::median;
 using wire::mad::NodeInfo;
 using wire::mad::PathRecord;
 
@@ -50,10 +52,6 @@ double seconds(clockid_t clock) {
 struct Figures {
   double cpu_us, per_second;
 };
-double median(std::vector<double> of) {
-  std::nth_element(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2), of.end());
-  return of[of.size() / 2];
-}
 template <class Work>
 Figures measured(const Work& work) {
   const double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);

@@ -6,7 +6,7 @@
 namespace parley::mad {
 
 Port::Port(const TransportFacts& facts, const LocalPort& local, const PortOptions& options)
-    : local_(local), sa_path_(mad::sa_path(local)), transactor_(facts, options) {
+    : local_(local), transactor_(facts, options) {
   transactor_.set_local(local);
 }
 
@@ -61,7 +61,6 @@ bool Port::run(Instant now) {
 void Port::handle_changed(const LocalPort& local) {
   local_ = local;
   transactor_.set_local(local);
-  sa_path_ = transactor_.manager_path();
 }
 
 Instant Port::next_deadline() const { return std::min(transactor_.next_deadline(), executor_.next_deadline()); }

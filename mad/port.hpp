@@ -73,7 +73,7 @@ class Port {
   /// Without a path: to sa_path().
   template <LegalFor<MgmtClass::subn_adm, Method::get> A>
   Call<A> sa_get(const Query<A>& query) {
-    return sa_get(sa_path_, query);
+    return sa_get(sa_path(), query);
   }
   template <LegalFor<MgmtClass::subn_adm, Method::get> A>
   Call<A> sa_get(const Path& path, const Query<A>& query) {
@@ -81,7 +81,7 @@ class Port {
   }
   template <LegalFor<MgmtClass::subn_adm, Method::get_table> A>
   Call<std::vector<A>> sa_get_table(const Query<A>& query = {}) {
-    return sa_get_table(sa_path_, query);
+    return sa_get_table(sa_path(), query);
   }
   template <LegalFor<MgmtClass::subn_adm, Method::get_table> A>
   Call<std::vector<A>> sa_get_table(const Path& path, const Query<A>& query = {}) {
@@ -89,7 +89,7 @@ class Port {
   }
   template <LegalFor<MgmtClass::subn_adm, Method::set> A>
   Call<A> sa_set(const Query<A>& query) {
-    return sa<Method::set>(sa_path_, query);
+    return sa<Method::set>(sa_path(), query);
   }
   template <LegalFor<MgmtClass::subn_adm, Method::set> A>
   Call<A> sa_set(const Path& path, const Query<A>& query) {
@@ -102,7 +102,7 @@ class Port {
   }
   template <LegalFor<MgmtClass::subn_adm, Method::delete_> A>
   Call<A> sa_delete(const Query<A>& query) {
-    return sa<Method::delete_>(sa_path_, query);
+    return sa<Method::delete_>(sa_path(), query);
   }
   template <LegalFor<MgmtClass::subn_adm, Method::delete_> A>
   Call<A> sa_delete(const Path& path, const Query<A>& query) {
@@ -162,7 +162,7 @@ class Port {
 
   const TransportFacts& facts() const { return transactor_.facts(); }
   const LocalPort& local() const { return local_; }
-  const Path& sa_path() const { return sa_path_; }
+  const Path& sa_path() const { return transactor_.manager_path(); }
   const Counters& counters() const { return transactor_.counters(); }
   const Transactor& transactor() const { return transactor_; }
 
@@ -190,7 +190,6 @@ class Port {
   }
 
   LocalPort local_;
-  Path sa_path_;
   Transactor transactor_;
   Executor executor_;
   detail::NextRequest* server_ = nullptr;  // the task that waits for a request

@@ -51,7 +51,8 @@ Transactor::Transactor(const TransportFacts& facts, const PortOptions& options)
 Transactor::~Transactor() = default;
 
 void Transactor::set_local(const LocalPort& local) {
-  if (local.sm_lid != 0 || !facts_.lids) sa_path_ = sa_path(local);  // between two managers the old one's stays
+  // Between two managers the old one's stays.
+  if (local.sm_lid != 0 || !is_unicast_lid(sa_path_.address.lid)) sa_path_ = sa_path(local);
   gid_ = local.gid;
 }
 

@@ -85,9 +85,9 @@ void Transactor::handle_packet(Instant now, const Address& from, ConstBytes mad)
 
 void Transactor::handle_refused(Instant now, ConstBytes mad) {
   now_ = now;
-  const bool answer = mad.size() >= wire::mad::MadHeader::size && wire::mad::is_answer(method_of(mad));
   // The ID of an answer is its asker's, and may be that of a request of ours, too.
-  Transaction* t = answer || mad.size() < wire::mad::MadHeader::size ? nullptr : find(mad);
+  const bool ours = mad.size() >= wire::mad::MadHeader::size && !wire::mad::is_answer(method_of(mad));
+  Transaction* t = ours ? find(mad) : nullptr;
   if (t == nullptr || t->phase != Phase::waiting) {
     ++counters_.unexpected;
     return;

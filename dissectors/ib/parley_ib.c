@@ -108,8 +108,9 @@ static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parl
   if (cleared) col_append_str(pinfo->cinfo, COL_INFO, words);
 }
 
-/* IBA §13.5.1: what goes to QP0 and QP1, or comes from there, is a MAD, as for capture/read/mad. So is what another queue pair gets with the Q_Key of QP1, if it looks like
- * one: vendors' classes and redirected requests use it. Of the CM, parley_ibcm_show.c shows all but ClassPortInfo. */
+/* IBA §13.5.1: what goes to QP0 and QP1, or comes from there, is a MAD, as for capture/read/mad. So is what another queue
+ * pair gets with the Q_Key of QP1, if it looks like one: vendors' classes and redirected requests use it. Of the CM,
+ * parley_ibcm_show.c shows all but ClassPortInfo. */
 static gboolean is_mad(const parley_ib_packet* p, gboolean cm) {
   enum { UD_SEND_ONLY = 0x64, CLASS_PORT_INFO = 0x0001 };
   if (p->opcode != UD_SEND_ONLY || p->payload_length < 0) return FALSE;

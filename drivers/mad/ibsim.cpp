@@ -125,7 +125,7 @@ Result<void> Ibsim::serve(const mad::Served& what) {
   asked.classes[what.mgmt_class / 8U] = static_cast<std::uint8_t>(1U << what.mgmt_class % 8);
   const auto answer = client_->ask(ibsim::ControlType::receive, ibsim::data_with(asked));
   if (!answer || ibsim::message_in<ibsim::Receive>(*answer).known != 1)
-    return fail(Errc::not_permitted, "ibsim brings no requests to a program; `parley fabric` does");
+    return fail(Errc::not_permitted, ibsim_serves_nobody);
   return {};
 }
 

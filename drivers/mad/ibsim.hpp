@@ -15,6 +15,8 @@
 namespace parley::mad_driver {
 
 using IbsimOptions = ibsim::ClientOptions;
+/// Why serve() does nothing there, whether its sockets or its preload are used.
+inline constexpr std::string_view ibsim_serves_nobody = "ibsim brings no requests to a program; `parley fabric` does";
 
 /// Why the simulator cannot be used, as one line.
 template <class T>

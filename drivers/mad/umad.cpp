@@ -31,6 +31,7 @@ namespace parley::mad_driver {
 
 namespace {
 
+using wire::mad::has_oui;
 using wire::mad::MgmtClass;
 
 constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;
@@ -54,7 +55,6 @@ struct Ca {
   Ca& operator=(const Ca&) = delete;
 };
 
-bool has_oui(std::uint8_t mgmt_class) { return mgmt_class >= 0x30 && mgmt_class <= PARLEY_MAD_VENDOR_OUI_LAST; }
 bool is_infiniband(const umad_port_t& port) { return std::string_view(port.link_layer) != "Ethernet"; }
 
 struct Choice {
@@ -139,7 +139,6 @@ class Umad final : public mad::Transport {
   bool read_local();
 
  private:
-  bool attributes_changed() const;
   using Agent = std::array<std::uint8_t, 5>;           // class, version, OUI
   using Key = std::pair<std::uint8_t, std::uint32_t>;  // class, lower half of the transaction ID
   static Key key_of(ConstBytes mad) { return {mad[1], static_cast<std::uint32_t>(read_bits(mad, 96, 32))}; }
@@ -153,6 +152,7 @@ class Umad final : public mad::Transport {
     refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
     return true;
   }
+  bool attributes_changed() const;
   std::optional<int> pkey_index(const mad::Address& to) const;
   Result<int> agent_for(const Agent& of, std::span<const wire::mad::Method> methods);
   Result<int> agent_for(ConstBytes mad);
@@ -245,7 +245,7 @@ Result<int> Umad::agent_for(ConstBytes mad) {
 }
 
 Result<void> Umad::serve(const mad::Served& what) {
-  if (unreal()) return fail(Errc::not_permitted, "ibsim brings no requests to a program; `parley fabric` does");
+  if (unreal()) return fail(Errc::not_permitted, ibsim_serves_nobody);
   Agent of{what.mgmt_class, what.class_version};
   if (has_oui(what.mgmt_class)) write_bits(of, 16, 24, what.oui);
   return agent_for(of, what.methods).map([](int) {});

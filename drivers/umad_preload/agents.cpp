@@ -184,7 +184,7 @@ std::optional<std::uint16_t> Agents::find_agent(ConstBytes mad) const {
     const Agent& agent = agents_[i];
     if (agent.file == nullptr || agent.of.mgmt_class != mad[1] || agent.of.class_version != mad[2]) continue;
     if ((agent.of.methods[method / 32U] >> method % 32 & 1) == 0) continue;
-    if (mad[1] >= 0x30 && mad[1] <= PARLEY_MAD_VENDOR_OUI_LAST && agent.of.oui != read_bits(mad, 37 * 8, 24)) continue;
+    if (wire::mad::has_oui(mad[1]) && agent.of.oui != read_bits(mad, 37 * 8, 24)) continue;
     return static_cast<std::uint16_t>(i);
   }
   return std::nullopt;

@@ -56,9 +56,9 @@ void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, bool refuse
     writer_->packet(now, mad::erf_record(now, mad::frame_of(local(), other, datagram, sent)));
     write();
   };
+  if (mad.size() <= PARLEY_IB_MAD_LEN) return put(mad);
   // What the kernel's RMPP takes or brings as one is in segments on the link.
-  const auto whole = mad.size() > PARLEY_IB_MAD_LEN ? mad::rmpp::Sender::create(Bytes(mad.begin(), mad.end()))
-                                                    : Result<mad::rmpp::Sender>(fail(Errc::invalid_argument));
+  const auto whole = mad::rmpp::Sender::create(Bytes(mad.begin(), mad.end()));
   if (!whole) return put(mad);
   for (std::uint32_t i = 1; i <= whole->segments(); ++i) put(whole->segment(i));
 }

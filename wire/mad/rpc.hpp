@@ -58,6 +58,11 @@ constexpr bool is_smp(std::uint8_t mgmt_class) {
   return mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn) ||
          mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_directed);
 }
+/// Of a vendor, with an OUI in its header.
+constexpr bool has_oui(std::uint8_t mgmt_class) {
+  const ClassFacts* facts = facts_of_class(mgmt_class);
+  return facts != nullptr && facts->mgmt_class == MgmtClass::vendor_oui;
+}
 /// Whether a method answers another: a response, or TrapRepress.
 constexpr bool is_answer(std::uint8_t method) {
   return (method & PARLEY_IB_MAD_RESPONSE) != 0 || method == static_cast<std::uint8_t>(Method::trap_repress);
