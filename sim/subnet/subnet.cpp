@@ -225,7 +225,13 @@ void Subnet::forward(Request& request) {
   }
   ++statistics_.forwarded;
   wire::mad::Datagram& mad = request.packet.mad;
+  const Packet asked = request.packet;
   if (!request.response) write_bits(mad, tid_at * 8, 16, request.from);  // by which the answer finds back
+  const std::uint64_t tid = read_bits(mad, tid_at * 8, 64);
+  if (request.response)
+    open_.erase({request.from, tid});
+  else if (expects_bounce(request))
+    remember(id_of(*receiver), tid, {request.from, asked});
   if (request.directed) mad[hop_pointer_at] = request.response ? 0 : static_cast<std::uint8_t>(mad[hop_count_at] + 1);
   deliver(request.now, id_of(*receiver), request.packet, request.delay);
 }
@@ -260,9 +266,18 @@ const Subnet::Client* Subnet::find_receiver(std::uint32_t port, const Request& r
   return best;
 }
 
+void Subnet::remember(ClientId receiver, std::uint64_t tid, Open open) {
+  if (open_.size() >= open_max) open_.erase(open_.begin());
+  open_.insert_or_assign({receiver, tid}, std::move(open));
+}
+
+bool Subnet::expects_bounce(const Request& request) const {
+  return wants_answer(request.method) && !clients_[request.from].own_timers;
+}
+
 /// A client without timers of its own would wait for ever: it gets its request back.
 void Subnet::bounce(Request& request) {
-  if (!wants_answer(request.method) || clients_[request.from].own_timers) return;
+  if (!expects_bounce(request)) return;
   request.packet.status = status_undeliverable;
   deliver(request.now, request.from, request.packet, {});
 }

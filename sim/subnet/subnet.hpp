@@ -61,7 +61,7 @@ struct Statistics {
 
 class Subnet {
  public:
-  static constexpr std::size_t delayed_max = 65536, outbox_max = 65536, traps_max = 65536;
+  static constexpr std::size_t delayed_max = 65536, outbox_max = 65536, traps_max = 65536, open_max = 4096;
 
   Subnet(Plan plan, const SubnetOptions& options, Instant now);
 
@@ -98,6 +98,10 @@ class Subnet {
     std::uint64_t number = 0;  ///< which client of all
     std::bitset<256> receives;
   };
+  struct Open {  ///< a request that a client has not answered yet
+    ClientId from;
+    Packet asked;
+  };
   struct Trap {
     std::uint32_t node;
     wire::mad::Datagram mad;
@@ -127,7 +131,10 @@ class Subnet {
   bool way_back(Request& request);
   void forward(Request& request);
   void repress(const Request& request);
+  bool expects_bounce(const Request& request) const;
   void bounce(Request& request);
+  void remember(ClientId receiver, std::uint64_t tid, Open open);
+  void close(Instant now, ClientId receiver);
   void deliver(Instant now, ClientId to, const Packet& packet, Duration delay);
   void apply(Instant now, FaultRule& rule);
   void obey(Instant now, FaultRule command);
@@ -149,15 +156,16 @@ class Subnet {
   SubnetOptions options_;
   State state_;
   Faults faults_;
-  std::vector<FaultRule> commands_;            // at most fault_rules_max
-  std::vector<Client> clients_;                // at most clients_max
-  std::vector<Delivery> outbox_;               // at most outbox_max
-  std::multimap<Instant, Delivery> delayed_;   // at most delayed_max
-  std::map<std::uint64_t, Trap> traps_;        // by transaction ID; at most traps_max
-  std::multimap<Instant, std::size_t> timed_;  // rules with a time
-  std::map<std::uint32_t, Instant> leases_;    // of M_Keys, by end port
-  std::map<std::uint32_t, Instant> quiet_;     // until when it sends no other trap 256, by end port
-  std::map<std::uint32_t, Instant> occupied_;  // by SMPs that vl15 lets wait, until when; by node
+  std::vector<FaultRule> commands_;                          // at most fault_rules_max
+  std::vector<Client> clients_;                              // at most clients_max
+  std::vector<Delivery> outbox_;                             // at most outbox_max
+  std::multimap<Instant, Delivery> delayed_;                 // at most delayed_max
+  std::map<std::pair<ClientId, std::uint64_t>, Open> open_;  // by receiver and transaction ID; at most open_max
+  std::map<std::uint64_t, Trap> traps_;                      // by transaction ID; at most traps_max
+  std::multimap<Instant, std::size_t> timed_;                // rules with a time
+  std::map<std::uint32_t, Instant> leases_;                  // of M_Keys, by end port
+  std::map<std::uint32_t, Instant> quiet_;                   // until when it sends no other trap 256, by end port
+  std::map<std::uint32_t, Instant> occupied_;                // by SMPs that vl15 lets wait, until when; by node
   Statistics statistics_;
   Instant started_;
   std::size_t taken_ = 0;  // of outbox_

@@ -62,6 +62,21 @@ void Subnet::detach(Instant now, ClientId client) {
   set_is_sm(now, client, false);
   clients_[client].attached = false;
   std::erase_if(delayed_, [client](const auto& entry) { return entry.second.to == client; });
+  std::erase_if(open_, [client](const auto& entry) { return entry.second.from == client; });
+  close(now, client);
+}
+
+/// What it will not answer any more goes back to those who asked and would wait for ever.
+void Subnet::close(Instant now, ClientId receiver) {
+  const auto first = open_.lower_bound({receiver, 0});
+  auto last = first;
+  for (; last != open_.end() && last->first.first == receiver; ++last) {
+    Packet& asked = last->second.asked;
+    asked.status = status_undeliverable;
+    ++statistics_.undeliverable;
+    deliver(now, last->second.from, asked, {});
+  }
+  open_.erase(first, last);
 }
 
 void Subnet::set_is_sm(Instant now, ClientId client, bool is_sm) {

@@ -53,19 +53,24 @@ class FabricTest(cli.CliTest):
         self.processes.append(process)
         return process, log
 
-    def wait_until(self, what, true):
+    def wait_until(self, what, true, log=None):
         end = time.monotonic() + self.WAIT
         while not true():
-            self.assertLess(time.monotonic(), end, f"waited for {what}")
+            self.assertLess(time.monotonic(), end, f"waited for {what}{'' if log is None else self.end_of(log)}")
             time.sleep(0.05)
 
+    @staticmethod
+    def text_of(log):
+        if not os.path.exists(log):
+            return ""
+        with open(log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def end_of(self, log):
+        return f"; {log} ends with\n" + "\n".join(self.text_of(log).splitlines()[-30:])
+
     def wait_for_log(self, log, words):
-        def said():
-            if not os.path.exists(log):
-                return False
-            with open(log, encoding="utf-8", errors="replace") as file:
-                return words in file.read()
-        self.wait_until(words, said)
+        self.wait_until(words, lambda: words in self.text_of(log), log)
 
     def routes_are_good(self):
         return cli.run("fabric", "--name", self.name, "--tell", "check-routes").code == 0

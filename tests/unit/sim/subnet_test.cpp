@@ -452,6 +452,52 @@ TEST(Subnet, BringsRequestsToTheSubnetManager) {
   EXPECT_TRUE(kit.subnet.is_attached(plain));
 }
 
+TEST(Subnet, ReturnsRequestsThatAClientLeavesUnanswered) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  const auto query = [&](std::uint64_t transaction) {
+    return Packet{.dlid = static_cast<std::uint16_t>(kit.node("H00005") + 1),
+                  .dqp = 1,
+                  .sqp = 1,
+                  .mad = request<MgmtClass::subn_adm, Method::get>(NodeRecord{}, {.transaction_id = transaction})};
+  };
+  const ClientId sm = *kit.subnet.attach(kit.now, {.node = "H00005", .is_sm = true});
+  const ClientId gone = *kit.subnet.attach(kit.now, {.node = "H00001"});
+  const ClientId timed = *kit.subnet.attach(kit.now, {.node = "H00002", .own_timers = true});
+  kit.subnet.handle_send(kit.now, kit.client, query(1));
+  auto got = kit.drain();
+  ASSERT_EQ(got.size(), 1U);
+  Packet answer = got[0].packet;
+  std::swap(answer.dlid, answer.slid);
+  answer.mad[3] = 0x81;
+  kit.subnet.handle_send(kit.now, sm, answer);
+  kit.subnet.handle_send(kit.now, kit.client, query(2));
+  kit.subnet.handle_send(kit.now, timed, query(3));
+  kit.subnet.handle_send(kit.now, gone, query(4));
+  kit.subnet.detach(kit.now, gone);
+  ASSERT_EQ(kit.drain().size(), 4U);
+  kit.subnet.detach(kit.now, sm);
+  got = kit.drain();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].to, kit.client);
+  EXPECT_EQ(got[0].packet.status, status_undeliverable);
+  EXPECT_EQ(got[0].packet.mad, query(2).mad);
+}
+
+TEST(Subnet, ForgetsUnansweredRequestsBeyondItsBound) {
+  SubnetKit kit;
+  bring_up(kit.subnet);
+  const ClientId sm = *kit.subnet.attach(kit.now, {.node = "H00005", .is_sm = true});
+  for (std::uint64_t i = 0; i < 2 * Subnet::open_max; ++i)
+    kit.subnet.handle_send(kit.now, kit.client,
+                           {.dlid = static_cast<std::uint16_t>(kit.node("H00005") + 1),
+                            .dqp = 1,
+                            .mad = request<MgmtClass::subn_adm, Method::get>(NodeRecord{}, {.transaction_id = i})});
+  kit.drain();
+  kit.subnet.detach(kit.now, sm);
+  EXPECT_EQ(kit.drain().size(), Subnet::open_max);
+}
+
 TEST(Subnet, ChoosesAmongTheClientsOfAPort) {
   SubnetKit kit;
   bring_up(kit.subnet);
