@@ -32,6 +32,12 @@ class FabricTest(cli.CliTest):
         server.wait_for("serving")
         return server
 
+    @staticmethod
+    def wait_for_deaths(server, count):
+        """Until the server has noticed so many clients that went without a word."""
+        while count > 0:
+            count -= server.wait_for("client")["state"] == "gone"
+
     def environment(self, node, preload=IBSIM_PRELOAD, name=None):
         folder = os.path.join(self.directory, node)
         os.makedirs(folder, exist_ok=True)

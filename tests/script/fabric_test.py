@@ -198,8 +198,8 @@ class Fabric(FabricTest):
         self.wait_until("routes", self.routes_are_good)
         self.assertIn("SMINFO_MASTER", self.stock("H00009", "sminfo"))
         self.end_all()
-        done = server.finish(stop=True)
-        self.assertGreaterEqual(done.event("ended")["clients_died"], 2)
+        self.wait_for_deaths(server, 2)
+        self.assertEqual(server.finish(stop=True).event("ended")["clients_died"], 2)
 
     def test_requests_follow_the_subnet_manager(self):
         """It stands still in the midst of a run, and another takes over: no path is missing, whichever way Parley sends."""
@@ -275,8 +275,7 @@ class Fabric(FabricTest):
         client.send()
         client.close()
         server.process.send_signal(signal.SIGCONT)
-        while server.wait_for("client")["state"] != "gone":
-            pass
+        self.wait_for_deaths(server, 1)
         other = RawClient(self.name, os.getpid() * 100 + 1, "H00002")
         other.send()
         self.assertEqual(other.receive()[32 + 3], 0x81)
