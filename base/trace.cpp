@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <type_traits>
+#include <utility>
 
 #include "base/json_text.hpp"
 #include "base/text.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // How machines record trace events (parley/trace.hpp), and the events as JSON.
 #pragma once
+#include <utility>
+
 #include "base/json.hpp"
 #include "parley/trace.hpp"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The Analyzer on TCP connections that carry a staged QP negotiation, or may: from the first packet on both its rules and
 // those of MPA read a connection, until its octets tell whose it is.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/text.hpp"

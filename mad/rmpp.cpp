@@ -2,6 +2,7 @@
 #include "mad/rmpp.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "wire/mad/sa.hpp"
 

@@ -5,6 +5,7 @@
 // that of vendors with an OUI.
 #pragma once
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "parley/bytes.hpp"

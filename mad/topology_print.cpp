@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "mad/topology_print.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/escape.hpp"

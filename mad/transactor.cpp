@@ -2,6 +2,8 @@
 // How requests are opened, wait for room, leave and end. What comes back is in transactor_replies.cpp.
 #include "mad/transactor.hpp"
 
+#include <utility>
+
 #include "base/fnv1a.hpp"
 #include "mad/transaction.hpp"
 #include "wire/mad/smp.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What comes back: whose it is, what it says, and what follows when nothing comes.
+#include <utility>
+
 #include "mad/transaction.hpp"
 #include "wire/mad/component_mask.hpp"
 #include "wire/mad/sa.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Requests of others, and answers to them.
 #include <algorithm>
+#include <utility>
 
 #include "mad/transaction.hpp"
 

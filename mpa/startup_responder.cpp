@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The responder's half of mpa/startup.hpp: RFC 5044 §7.1.2 rules 2 and 4, RFC 6581 §9 and §10.
+#include <utility>
+
 #include "base/after.hpp"
 #include "base/text.hpp"
 #include "mpa/startup.hpp"

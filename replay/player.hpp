@@ -16,6 +16,7 @@
 // Once something was left out or made up, the live side has been told something else than the recorded one: its answers
 // are then matched where possible, and only what no correct stream can provoke is a difference.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <optional>

@@ -2,6 +2,7 @@
 #include "xrc/device.hpp"
 
 #include <array>
+#include <utility>
 
 #include "base/bytes_io.hpp"
 #include "base/fnv1a.hpp"

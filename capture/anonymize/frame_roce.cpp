@@ -3,6 +3,7 @@
 // of CM messages. Addresses and GIDs get the names that they have elsewhere; R_Keys, addresses of memory, Q_Keys, GUIDs,
 // ports in service IDs, private data, payload and immediate data become others. A repetition stays one.
 #include <algorithm>
+#include <type_traits>
 
 #include "base/bytes_io.hpp"
 #include "base/gid.hpp"

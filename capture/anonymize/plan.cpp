@@ -3,6 +3,7 @@
 #include "capture/anonymize/plan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/bytes_io.hpp"
 #include "mpa/crc32c.hpp"

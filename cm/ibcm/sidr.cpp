@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Service ID resolution, with which UD queue pairs find each other: IBA §12.11.
+#include <tuple>
+
 #include "cm/ibcm/body.hpp"
 #include "wire/ib/packet.hpp"
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <exception>
 #include <set>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

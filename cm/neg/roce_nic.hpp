@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "nic/roce/addresses.hpp"
 #include "parley/neg_qp.hpp"

@@ -3,6 +3,7 @@
 // are tables, one per topic; each has a coroutine of a few lines over a Tester.
 // RFC 5044, RFC 5041, RFC 5040, RFC 6581, RFC 7306, OFA 2007-10 Rtr.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "conform/ibcm/judge.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "wire/ib/mad.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // REQ, REP and RTU as they should be, lost and doubled: IBA §12.6, §12.9.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "conform/ibcm/judge.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // An initiator's Request, and what it makes of Replies: RFC 5044 §7.1, RFC 6581 §9, §10.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "conform/core/judge.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Segments of one message that are not in increasing order of MO or TO. RFC 5041 §5.3 asks that order of a Data Source
 // only as a SHOULD, so a Data Sink does well to place them; the one with the L bit still comes last (§4.1).
+#include <algorithm>
+
 #include "conform/core/both_roles.hpp"
 #include "conform/core/judge.hpp"
 

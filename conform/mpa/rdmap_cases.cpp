@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Faulty DDP segments and RDMAP messages, and the Terminates due for them; nothing need be known of the program above
 // except where a receive must be posted. RFC 5041 §5, §7.1, RFC 5040 §4, §5, §7, RFC 7306.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "conform/core/both_roles.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A responder's answers to Requests, plain ones and bad ones: RFC 5044 §7.1.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "conform/core/judge.hpp"

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 #include <tl/expected.hpp>
+#include <type_traits>
 
 namespace parley {
 

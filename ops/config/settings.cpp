@@ -2,6 +2,7 @@
 #include "ops/config/settings.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

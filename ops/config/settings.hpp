@@ -7,6 +7,7 @@
 // Commands that judge (sim, pcap, replay, conform) are none of those that a setting names: what they find must not
 // depend on a file that somebody put on the machine.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "ops/metrics/exposition.hpp"
 #include "ops/metrics/neg_metrics.hpp"

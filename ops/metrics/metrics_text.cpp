@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The families of metrics, with their names and help. A sample with one label or none is there from the start, so that
 // rates can be taken from the first event on; of those with more labels only what has happened.
+#include <utility>
+
 #include "ops/metrics/metrics.hpp"
 
 namespace parley::ops {

@@ -2,6 +2,7 @@
 #include "replay/roce/roce_map.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/bytes_io.hpp"
 #include "capture/rules/ibcm/cm_exchange.hpp"

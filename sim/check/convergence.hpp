@@ -2,6 +2,8 @@
 // Safety first, then liveness: once the last fault has healed and the workload has begun nothing new, everything that
 // was requested settles within ScenarioBounds::converge.
 #pragma once
+#include <algorithm>
+
 #include "sim/check/judge.hpp"
 
 namespace parley::sim::check {

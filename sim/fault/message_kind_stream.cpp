@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/bytes_io.hpp"
 #include "mpa/fpdu.hpp"

@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.hpp"

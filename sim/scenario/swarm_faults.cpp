@@ -2,6 +2,7 @@
 // The faults of a drawn scenario. All of them heal or can be survived (a slower link): chance losses end after
 // a window of time, named losses after a few hits, and a crashed host comes back.
 #include <algorithm>
+#include <utility>
 
 #include "sim/fault/fault_text.hpp"
 #include "sim/scenario/scenario_schema.hpp"

@@ -2,6 +2,7 @@
 // What RoCE adds to a drawn scenario: which hosts speak it, what their HCAs do, and switches that mark congestion. All of it
 // comes from a generator of its own.
 #include <algorithm>
+#include <utility>
 
 #include "sim/scenario/scenario_schema.hpp"
 #include "sim/scenario/swarm.hpp"

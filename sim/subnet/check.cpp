@@ -2,6 +2,7 @@
 #include "sim/subnet/check.hpp"
 
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 

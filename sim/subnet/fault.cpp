@@ -2,6 +2,7 @@
 #include "sim/subnet/fault.hpp"
 
 #include <charconv>
+#include <utility>
 
 #include <fmt/format.h>
 

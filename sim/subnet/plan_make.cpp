@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "sim/subnet/plan.hpp"

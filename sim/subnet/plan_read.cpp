@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include <charconv>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "sim/subnet/state.hpp"
 
+#include <initializer_list>
+#include <utility>
+
 namespace parley::sim::subnet {
 
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "sim/subnet/subnet.hpp"
 
+#include <utility>
+
 #include "sim/subnet/sma.hpp"
 
 namespace parley::sim::subnet {

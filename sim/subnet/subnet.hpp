@@ -5,6 +5,7 @@
 #pragma once
 #include <bitset>
 #include <map>
+#include <utility>
 
 #include "sim/subnet/check.hpp"
 #include "sim/subnet/fault.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Traps (IBA §13.4.9, §14.2.5.1), faults with a time, and what else a subnet does by itself.
 #include <algorithm>
+#include <utility>
 
 #include "sim/subnet/subnet.hpp"
 

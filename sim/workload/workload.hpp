@@ -6,6 +6,7 @@
 // bounds.converge (plus the connection's own pauses) while no fault was active any more closes by itself, as
 // programs with their own keep-alive do. If no fault explains it, that is a violation.
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>

@@ -2,6 +2,7 @@
 // HostApp: what the connection manager and the completion queue report, and what the user does about it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "sim/workload/workload_host.hpp"

@@ -2,6 +2,7 @@
 #include "wire/mad/decode.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 

@@ -2,6 +2,7 @@
 #include "wire/mad/print.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 

@@ -2,6 +2,8 @@
 // A negotiated queue pair of a Device (of XRC one of each end), taken from INIT to RTS by hand: what the drivers "verbs" (devices of the machine) and
 // "roce" (Parley's own engine) have in common.
 #pragma once
+#include <utility>
+
 #include "parley/address.hpp"
 #include "parley/neg_qp.hpp"
 #include "parley/verbs.hpp"

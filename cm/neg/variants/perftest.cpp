@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>

@@ -2,6 +2,7 @@
 #include "cm/neg/variants/pingpong.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 

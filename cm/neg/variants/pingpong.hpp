@@ -6,6 +6,8 @@
 // RTS, and the client ends with "done". ibv_srq_pingpong sends 256 addresses, of which the first ones count. An address is
 // LID, queue pair number, PSN and GID, in hexadecimal digits between colons, and a NUL.
 #pragma once
+#include <utility>
+
 #include "cm/neg/variants/lockstep.hpp"
 #include "cm/neg/variants/player.hpp"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The queue pairs of one negotiation: what both sides have said of them, checked, and taken to RTR and RTS together.
 #pragma once
+#include <utility>
+
 #include "parley/neg_qp.hpp"
 
 namespace parley::neg {

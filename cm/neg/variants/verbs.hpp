@@ -12,6 +12,8 @@
 //
 // Where one side cannot test, ready is one round.
 #pragma once
+#include <utility>
+
 #include "cm/neg/variants/qp_set.hpp"
 #include "wire/neg.hpp"
 
