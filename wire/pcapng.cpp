@@ -21,8 +21,9 @@ constexpr std::size_t block_head = 8, block_frame = 12;  // type and length; the
 
 constexpr std::size_t padded(std::size_t n) { return (n + 3) & ~std::size_t{3}; }
 
+/// 146 years before and after 1970 at most, so that any two times have a difference.
 std::int64_t clamp_ns(std::int64_t seconds, std::uint64_t nanoseconds) {
-  constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max() / 1'000'000'000 - 1;
+  constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max() / 2 / 1'000'000'000 - 1;
   return std::clamp<std::int64_t>(seconds, -limit, limit) * 1'000'000'000 + static_cast<std::int64_t>(nanoseconds);
 }
 

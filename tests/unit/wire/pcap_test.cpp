@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -240,6 +241,17 @@ TEST(WirePcapng, TimesFollowEachInterfacesResolutionAndOffset) {
     EXPECT_EQ(r.packets[4].original, 11u);
     EXPECT_EQ(r.packets, read_by_octet(file).packets);
   }
+}
+
+TEST(WirePcapng, AnyTwoTimesHaveADifference) {
+  constexpr std::int64_t years_146 = (std::numeric_limits<std::int64_t>::max() / 2 / 1'000'000'000 - 1) * 1'000'000'000;
+  const Read r = read_whole(
+      joined({section_block(true), interface_block(true, 1, 0, 0, std::numeric_limits<std::int32_t>::min()),
+              interface_block(true, 1, 0), enhanced(true, 0, 0, {1}), enhanced(true, 1, std::uint64_t{1} << 62, {2})}));
+  ASSERT_EQ(r.packets.size(), 2u) << r.error;
+  EXPECT_EQ(r.packets[0].ns, -(std::int64_t{1} << 31) * 1'000'000'000);
+  EXPECT_EQ(r.packets[1].ns, years_146);
+  EXPECT_LE(r.packets[1].ns, std::numeric_limits<std::int64_t>::max() + r.packets[0].ns);
 }
 
 // if_tsresol: a power of 10, or of 2 where its highest bit is set.
