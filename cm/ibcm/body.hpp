@@ -89,9 +89,15 @@ class Agent::Body {
 
   // Sending and time (timing.cpp).
   void send(const MadTo& to, const Octets& octets);
-  Octets octets_of(std::uint64_t tid, wire::ib::CmBody body, std::uint32_t modifier = 0) const;
-  void send_once(const MadTo& to, std::uint64_t tid, wire::ib::CmBody body) {
-    send(to, octets_of(tid, std::move(body)));
+  template <class M>
+  static Octets octets_of(std::uint64_t tid, const M& body, std::uint32_t modifier = 0) {
+    Octets out;
+    wire::ib::emit_cm(body, tid, modifier, out);
+    return out;
+  }
+  template <class M>
+  void send_once(const MadTo& to, std::uint64_t tid, const M& body) {
+    send(to, octets_of(tid, body));
   }
   void await_answer(Instant now, Connection& c, const Octets& octets);
   void stop_waiting(Connection& c);

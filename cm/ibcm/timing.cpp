@@ -48,12 +48,6 @@ bool Agent::Body::poll_transmit(MadTo& to, MutBytes out) {
   return true;
 }
 
-Octets Agent::Body::octets_of(std::uint64_t tid, CmBody body, std::uint32_t modifier) const {
-  Octets out;
-  CmMessage{.transaction_id = tid, .attribute_modifier = modifier, .body = std::move(body)}.emit(out);
-  return out;
-}
-
 void Agent::Body::set_deadline(Connection& c, Instant at) {
   c.deadline = at;
   deadlines_.set(EndpointTable::slot(c.id), at);
