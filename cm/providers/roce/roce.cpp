@@ -80,14 +80,22 @@ Listener* Roce::find_listener(EndpointId endpoint) const {
 }
 
 Connection* Roce::by_cm(ibcm::ConnectionId id) const {
-  const auto at = by_cm_.find(id);
-  return at == by_cm_.end() ? nullptr : find(at->second);
+  const std::size_t slot = EndpointTable::slot(id);
+  if (id == 0 || slot >= by_cm_.size()) return nullptr;
+  Connection* c = find(by_cm_[slot]);
+  return c != nullptr && c->cm == id ? c : nullptr;
+}
+
+void Roce::join_agent(Connection& c, ibcm::ConnectionId cm) {
+  const std::size_t slot = EndpointTable::slot(cm);
+  c.cm = cm;
+  if (slot >= by_cm_.size()) by_cm_.resize(slot + 1);
+  by_cm_[slot] = c.id;
 }
 
 // The agent still owes the peer what it owes, and remembers what it must.
 void Roce::leave_agent(Connection& c) noexcept {
   if (c.cm == 0) return;
-  by_cm_.erase(c.cm);
   try {
     agent_.destroy(now_, std::exchange(c.cm, 0));
   } catch (...) {  // the peer hears nothing, as of a lost message
@@ -102,7 +110,7 @@ void Roce::free_slot(EndpointId endpoint) {
     const bool owes = c.cm != 0;
     leave_agent(c);
     if (owes)
-      release_later(c.bind);
+      release_later(c);
     else
       release(c.bind);
     drop_qp(c);
@@ -310,7 +318,7 @@ bool Roce::has_work() const {
 }
 
 Instant Roce::next_deadline() const {
-  const Instant own = std::min(deadlines_.next(), leaving_.empty() ? never : leaving_.front().first);
+  const Instant own = std::min(deadlines_.next(), leaving_.empty() ? never : leaving_.front().until);
   return std::min(std::min(own, core_->retries.next_deadline()),
                   std::min(agent_.next_deadline(), device_->next_deadline()));
 }
@@ -320,7 +328,8 @@ void Roce::handle_deadline(Instant now) {
   core_->for_each_noted([&](EndpointId id) { carry_out(id, now); });
   device_->handle_deadline(now);
   agent_.handle_deadline(now);
-  for (; !leaving_.empty() && leaving_.front().first <= now; leaving_.pop_front()) release(leaving_.front().second);
+  for (; !leaving_.empty() && leaving_.front().until <= now; leaving_.erase(leaving_.begin()))
+    release(leaving_.front().bind);
   while (const auto due = deadlines_.pop_due(now))
     if (Connection* c = slots_[*due].connection.get()) on_deadline(*c, now);
   while (const auto late = core_->retries.pop_late(now))

@@ -44,8 +44,7 @@ void Roce::request_service(Connection& c, Instant now) {
   enter(c, Phase::requesting);
   const auto id = agent_.sidr_request(now, p);
   if (!id) return fail_setup(c, now, local_failure(ib::step::send_request, id.error()));
-  c.cm = *id;
-  by_cm_[c.cm] = c.id;
+  join_agent(c, *id);
   c.steps.request = now - c.start;
 }
 

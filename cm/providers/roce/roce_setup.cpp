@@ -133,8 +133,7 @@ void Roce::request(Connection& c, Instant now) {
   enter(c, Phase::requesting);
   const auto id = agent_.connect(now, p);
   if (!id) return fail_setup(c, now, local_failure(ib::step::send_request, id.error()));
-  c.cm = *id;
-  by_cm_[c.cm] = c.id;
+  join_agent(c, *id);
   c.steps.request = now - c.start;
 }
 
@@ -250,7 +249,7 @@ void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> mad
   c.id = id;
   c.bind = bind(id, c.local, c.peer);
   c.start = now;
-  by_cm_[c.cm] = id;
+  join_agent(c, c.cm);
   slot_for(id).connection = std::move(made);
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);
