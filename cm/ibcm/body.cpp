@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/bytes_io.hpp"
+#include "base/same_octets.hpp"
 #include "wire/ib/mad.hpp"
 
 namespace parley::cm::ibcm {
@@ -17,7 +18,7 @@ Agent::Body::Body(const AgentOptions& options)
       operand_(static_cast<std::uint32_t>(rng_.next())),
       incarnation_(static_cast<std::uint32_t>(rng_.next())),
       ids_(options.connections_max),
-      local_(SeededHash{options.seed}),
+      local_(CountedHash{}),
       by_peer_id_(SeededHash{options.seed}),
       by_peer_qpn_(SeededHash{options.seed}),
       window_(options.outstanding_max, options.outstanding_per_peer, options.waiting_max) {
@@ -51,7 +52,8 @@ Connection* Agent::Body::get(ConnectionId id) { return const_cast<Connection*>(f
 Connection* Agent::Body::by_local(std::uint32_t local_id) { return found_in(local_, local_id); }
 
 bool Agent::Body::from_peer(const Connection& c, const MadFrom& from) {
-  if (!options_.check_source_gid || plays(Departure::takes_any_source) || from.source == c.to.destination) return true;
+  if (!options_.check_source_gid || plays(Departure::takes_any_source) || same_octets(from.source, c.to.destination))
+    return true;
   ++counters.foreign;
   return false;
 }

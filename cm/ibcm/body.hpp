@@ -187,7 +187,7 @@ class Agent::Body {
   std::uint32_t counter_ = 0;
   EndpointTable ids_;                                        // at most connections_max
   std::vector<std::unique_ptr<Connection>> connections_;     // by slot
-  FlatMap<std::uint32_t, ConnectionId> local_;               // at most one per connection
+  FlatMap<std::uint32_t, ConnectionId, CountedHash> local_;  // at most one per connection
   FlatMap<PeerKey, ConnectionId> by_peer_id_, by_peer_qpn_;  // at most one per connection
   std::map<SidrKey, ConnectionId> sidr_;                     // at most one per connection
   std::list<ConnectionId> remembered_[2];                    // those never established; those established. Oldest first
