@@ -48,7 +48,10 @@ Roce::Roce(const RoceProviderOptions& options, ibcm::Agent agent, std::unique_pt
       agent_(std::move(agent)),
       device_(std::move(device)),
       addresses_(*device_),
+      attr_(device_->query()),
       shown_(device_.get()) {
+  spare_connections_.reserve(spares_max);
+  spare_queues_.reserve(spares_max);
   last_port_ = static_cast<std::uint16_t>(rng_.between(port_first, port_last));
 }
 
@@ -114,6 +117,7 @@ void Roce::free_slot(EndpointId endpoint) {
     else
       release(c.bind);
     drop_qp(c);
+    if (spare_connections_.size() < spares_max) spare_connections_.push_back(std::move(slot.connection));
     slot.connection.reset();
   }
   if (slot.listener) {
@@ -138,7 +142,11 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
   if (init == nullptr && type == QpType::xrc_tgt)
     return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd, so the program makes it");
   if (init == nullptr) {
-    auto made = c.own.make(*device_);
+    if (!spare_queues_.empty()) {
+      c.own = std::move(spare_queues_.back());
+      spare_queues_.pop_back();
+    }
+    auto made = c.own ? Result<QpInit>(c.own.init()) : c.own.make(*device_);
     if (!made) return tl::unexpected(made.error());
     small = *made;
     small.type = type;
@@ -173,7 +181,19 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
 
 void Roce::drop_qp(Connection& c) {
   c.qp.reset();
+  if (c.own && spare_queues_.size() < spares_max) {
+    c.own.clear();
+    spare_queues_.push_back(std::exchange(c.own, OwnQueues()));
+  }
   c.own.drop(*device_);
+}
+
+std::unique_ptr<Connection> Roce::new_connection() {
+  if (spare_connections_.empty()) return std::make_unique<Connection>();
+  auto made = std::move(spare_connections_.back());
+  spare_connections_.pop_back();
+  *made = Connection{};
+  return made;
 }
 
 Device* Roce::device(EndpointId endpoint) const { return find(endpoint) == nullptr ? nullptr : shown_; }
@@ -207,7 +227,7 @@ Result<void> Roce::listen(EndpointId endpoint, const Address& local, const Liste
 Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) {
   const auto ib = options_of(options.transport, QpType::xrc_tgt);
   if (!ib) return tl::unexpected(ib.error());
-  auto made = std::make_unique<Connection>();
+  auto made = new_connection();
   Connection& c = *made;
   c.id = endpoint;
   c.peer = peer;
@@ -264,12 +284,11 @@ Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
   if (given) c.options = *ib;
   if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
   // What the peer offers, and what the device can do, are the bounds (IBA §12.7.29, §12.7.30).
-  const DeviceAttr attr = device_->query();
   const auto least = [](std::uint32_t own, std::uint32_t offer, std::uint32_t most) {
     return static_cast<std::uint16_t>(std::min({own, offer, most}));
   };
-  c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr.max_qp_rd_atom),
-              least(options.ord.value_or(c.depths.ord), c.offered.ord, attr.max_qp_init_rd_atom)};
+  c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr_.max_qp_rd_atom),
+              least(options.ord.value_or(c.depths.ord), c.offered.ord, attr_.max_qp_init_rd_atom)};
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.accept = true;
   enter(c, Phase::decided);

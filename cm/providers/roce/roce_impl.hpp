@@ -181,6 +181,7 @@ class Roce final : public RoceProvider {
   void free_slot(EndpointId endpoint);
   Result<void> make_qp(Connection& c, const QpInit* init);
   void drop_qp(Connection& c);
+  std::unique_ptr<Connection> new_connection();
   void set_deadline(Connection& c, Instant at) { deadlines_.set(EndpointTable::slot(c.id), at); }
   Id id_of(const Connection& c) const { return core_->id(c.id); }
   void join_agent(Connection& c, ibcm::ConnectionId cm);
@@ -204,13 +205,14 @@ class Roce final : public RoceProvider {
   void request(Connection& c, Instant now);
   ibcm::Path path_to_peer(const Connection& c) const;
   ibcm::Timers timers_of(const Connection& c) const;
-  static Bytes private_data_of(const Connection& c);
+  using RequestData = std::array<std::uint8_t, 216>;  // of a SIDR_REQ; a REQ has less (IBA §12.6.5, §12.11.1)
+  static ConstBytes private_data_of(const Connection& c, RequestData& room);
   Listener* listener_for(std::uint64_t service, const Address& local) const;
   EndpointId admit(const Listener& l, const Address& peer, Instant now);
   std::unique_ptr<Connection> connection_at(const Listener& l, ibcm::ConnectionId cm, const ibcm::MadFrom& from,
-                                            const Address& local, const Address& peer) const;
+                                            const Address& local, const Address& peer);
   std::unique_ptr<Connection> connection_of(const Listener& l, const ibcm::RequestReceived& event, const Address& local,
-                                            const Address& peer) const;
+                                            const Address& peer);
   void ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> made, Bytes private_data, Instant now);
   void on_request(Instant now, ibcm::RequestReceived& event);
   void refuse(Instant now, ibcm::ConnectionId id, wire::ib::CmReject reason);
@@ -272,9 +274,14 @@ class Roce final : public RoceProvider {
   ibcm::Agent agent_;
   std::unique_ptr<nic::roce::RoceDevice> device_;  // before slots_: queue pairs go first
   nic::roce::Addresses addresses_;
+  DeviceAttr attr_;
   Device* shown_ = nullptr;
   Core* core_ = nullptr;
-  std::vector<Slot> slots_;                                    // by EndpointTable::slot
+  std::vector<Slot> slots_;  // by EndpointTable::slot
+  // What the next connection gets instead of its own: at most spares_max of each.
+  static constexpr std::size_t spares_max = 64;
+  std::vector<std::unique_ptr<Connection>> spare_connections_;
+  std::vector<OwnQueues> spare_queues_;
   std::vector<EndpointId> by_cm_;                              // by EndpointTable::slot of the agent's id
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
   std::vector<EndpointId> closing_;                            // wait for their requests to complete

@@ -130,7 +130,7 @@ std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
 /// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.
 void Roce::settle(Instant now) {
   if (at_rest()) return;  // as after nearly every packet
-  for (int round = 0; round < rounds_max && settle_once(now); ++round) {
+  for (int round = 0; round < rounds_max && settle_once(now) && !at_rest(); ++round) {
   }
 }
 
