@@ -506,14 +506,14 @@ TEST(RoceProvider, AnAddressIsKeptOnceForAllThatHaveLeftIt) {
     id.destroy();
     p.client.events.clear();
     p.server.events.clear();
-    p.net.run_for(3s);
+    p.net.run_for(1s);
     EXPECT_EQ(p.client.bound, 1U);
   };
   connect_and_leave();
   connect_and_leave();
-  p.net.run_for(1s);  // 7 s after the first has left
+  p.net.run_for(3500ms);  // 5.5 s after the first has left
   EXPECT_EQ(p.client.bound, 1U);
-  p.net.run_for(2s);
+  p.net.run_for(1s);
   EXPECT_EQ(p.client.bound, 0U);
 }
 
