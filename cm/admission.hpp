@@ -35,12 +35,13 @@ class Ranking {
   /// A count of 0 removes it.
   void set(T& thing, std::uint32_t count, std::uint64_t age) {
     const Rank to{count, age, &thing};
-    if (thing.ranked.count == 0) {
-      if (count != 0) ranks_.insert(to);
-    } else if (count == 0) {
-      ranks_.erase(thing.ranked);
+    typename std::set<Rank>::node_type node =
+        thing.ranked.count == 0 ? std::move(spare_) : ranks_.extract(thing.ranked);
+    if (count == 0) {
+      spare_ = std::move(node);
+    } else if (node.empty()) {
+      ranks_.insert(to);
     } else {
-      auto node = ranks_.extract(thing.ranked);
       node.value() = to;
       ranks_.insert(std::move(node));
     }
@@ -58,6 +59,7 @@ class Ranking {
 
  private:
   std::set<Rank> ranks_;
+  typename std::set<Rank>::node_type spare_;  // of one that was removed: who is alone comes and goes
 };
 
 class Admission {

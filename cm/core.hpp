@@ -67,9 +67,13 @@ class Core {
   /// The next `more` of push() need no memory, whoever has their ids.
   void make_room(std::size_t more);
   /// For poll_event() of the Manager that has the event's id.
-  void push(Event event) {
-    Channel& to = channels_.size() == 1 ? *channels_.front() : channel_of(endpoint_of(event));
-    to.events.push(std::move(event));
+  template <class E>
+  void push(E&& event) {
+    if (channels_.size() == 1) [[likely]]
+      return channels_.front()->events.push(std::forward<E>(event));
+    Event any(std::forward<E>(event));
+    Channel& to = channel_of(endpoint_of(any));
+    to.events.push(std::move(any));
   }
   /// A newcomer at a listener is its Manager's.
   void came_from(EndpointId endpoint, EndpointId listener) {

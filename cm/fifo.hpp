@@ -14,13 +14,20 @@ namespace parley::cm {
 template <class T>
 class Fifo {
  public:
-  void push(T item) { items_.push_back(std::move(item)); }
+  /// What a T can be made of is made in its place.
+  template <class U = T>
+  void push(U&& item) {
+    items_.emplace_back(std::forward<U>(item));
+  }
   /// The next `more` of push() need no memory.
   void make_room(std::size_t more) {
     const std::size_t needed = items_.size() + more;
     if (needed > items_.capacity()) items_.reserve(std::max(needed, 2 * items_.capacity()));
   }
   bool empty() const { return at_ == items_.size(); }
+  std::size_t size() const { return items_.size() - at_; }
+  /// The oldest, where there is one.
+  T& front() { return items_[at_]; }
   /// What waits, in order.
   auto begin() { return items_.begin() + static_cast<std::ptrdiff_t>(at_); }
   auto end() { return items_.end(); }
@@ -39,13 +46,18 @@ class Fifo {
   }
   std::optional<T> pop() {
     if (empty()) return std::nullopt;
-    std::optional<T> item(std::move(items_[at_++]));
+    std::optional<T> item(std::move(front()));
+    drop();
+    return item;
+  }
+  /// The oldest goes.
+  void drop() {
+    ++at_;
     // What was read is erased all at once, or half at a time if the reader never catches up.
     if (empty() || at_ >= std::max(kept, items_.size() / 2)) {
       items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(at_));
       at_ = 0;
     }
-    return item;
   }
 
  private:

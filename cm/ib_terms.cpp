@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 #include <variant>
 
@@ -49,7 +50,6 @@ std::string reject_advice(CmReject reason) {
 }
 
 Result<QpInit> OwnQueues::make(Device& device) {
-  constexpr std::uint32_t depth = 2;
   auto pd = device.alloc_pd();
   if (!pd) return tl::unexpected(pd.error());
   pd_ = *pd;
@@ -59,7 +59,17 @@ Result<QpInit> OwnQueues::make(Device& device) {
     return tl::unexpected(cq.error());
   }
   cq_ = std::move(*cq);
-  return QpInit{.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = depth, .max_recv_wr = depth};
+  return init();
+}
+
+QpInit OwnQueues::init() const {
+  return {.pd = pd_, .send_cq = cq_.get(), .recv_cq = cq_.get(), .max_send_wr = depth, .max_recv_wr = depth};
+}
+
+void OwnQueues::clear() {
+  std::array<WorkCompletion, 2 * depth> left;
+  while (cq_->poll(left) != 0) {
+  }
 }
 
 void OwnQueues::drop(Device& device) {

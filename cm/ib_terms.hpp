@@ -31,11 +31,16 @@ class OwnQueues {
  public:
   /// What a queue pair with them is made from. Nothing is left behind if it fails.
   Result<QpInit> make(Device& device);
+  /// The same again, where they are.
+  QpInit init() const;
+  /// Nothing is left in them of the queue pair that had them, which is gone: they are for another.
+  void clear();
   /// `device` is that which they are of; nothing happens where there are none.
   void drop(Device& device);
   explicit operator bool() const { return cq_ != nullptr; }
 
  private:
+  static constexpr std::uint32_t depth = 2;
   std::unique_ptr<CompletionQueue> cq_;
   PdHandle pd_ = 0;
 };

@@ -88,7 +88,7 @@ Result<ConnectionId> Agent::Body::connect(Instant now, const ConnectParameters& 
   c.tid = std::uint64_t{incarnation_} << 32 | c.local_id;
   m.local_comm_id = c.local_id;
   m.local_ca_guid = options_.ca_guid;
-  c.unanswered = std::make_unique<Octets>(octets_of(c.tid, m, p.ece_options));
+  keep(c.unanswered, octets_of(c.tid, m, p.ece_options));
   return start(now, c);
 }
 
@@ -112,8 +112,7 @@ void Agent::Body::begin(Instant now, Connection& c) {
   c.place = 0;
   c.in_window = true;
   c.state = type_in(*c.unanswered) == CmMessageType::req ? State::req_sent : State::sidr_req_sent;
-  const Octets octets = *c.unanswered;
-  await_answer(now, c, octets);
+  await_answer(now, c, *c.unanswered);
 }
 
 void Agent::Body::begin_next(Instant now) {
@@ -162,9 +161,8 @@ void Agent::Body::accept_rep(Instant now, Connection& c, const Head& head, const
   const std::uint32_t qpn = c.qp_type == QpType::xrc ? m.local_eecn : m.local_qpn;
   leave_set_up(c);
   stop_waiting(c);
-  if (const auto at = by_peer_qpn_.find({m.local_ca_guid, qpn}); at != by_peer_qpn_.end()) {
+  if (Connection* old = found_in(by_peer_qpn_, PeerKey{m.local_ca_guid, qpn})) {
     // IBA §12.9: a queue pair that this side still has a connection with.
-    Connection& old = *get(at->second);
     c.state = State::rep_rcvd;
     c.remote_id = m.local_comm_id;
     answer(c, octets_of(c.tid, rej_of(c, CmReject::stale_connection)));
@@ -172,7 +170,7 @@ void Agent::Body::accept_rep(Instant now, Connection& c, const Head& head, const
                        State::req_sent, Errc::rejected, "a REP whose queue pair another connection with that peer has",
                        "let the peer use another queue pair, or wait until the other connection's timewait is over")});
     ++counters.stale;
-    stale(now, old, c.to.destination);
+    stale(now, *old, c.to.destination);
     return close(now, c, true);
   }
   know_peer(c, m.local_ca_guid, m.local_comm_id, qpn);
@@ -233,8 +231,7 @@ Connection* Agent::Body::rejected_by(const MadFrom& from, const CmRej& m) {
   Connection* c = nullptr;
   if (m.reason == CmReject::timeout && m.info_length >= 8) {
     Reader r(m.info);
-    const auto at = by_peer_id_.find({r.be64(), m.local_comm_id});
-    if (at != by_peer_id_.end()) c = get(at->second);
+    c = found_in(by_peer_id_, PeerKey{r.be64(), m.local_comm_id});
   }
   if (c == nullptr) {
     c = by_local(m.remote_comm_id);
@@ -279,7 +276,7 @@ void Agent::Body::rejected(Instant now, Connection& c, const CmRej& m) {
       return enter_timewait(now, c);
     case State::established:
     case State::dreq_sent:
-      if (!c.why.code) c.why = rejected_because(c.state, m);
+      if (!c.why) c.why = std::make_unique<Failure>(rejected_because(c.state, m));
       return enter_timewait(now, c);
     case State::timewait:
     case State::closed: ++counters.duplicates; return;

@@ -6,6 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/bytes_io.hpp"
+#include "base/same_octets.hpp"
 #include "wire/ib/mad.hpp"
 
 namespace parley::cm::ibcm {
@@ -17,7 +18,13 @@ Agent::Body::Body(const AgentOptions& options)
       operand_(static_cast<std::uint32_t>(rng_.next())),
       incarnation_(static_cast<std::uint32_t>(rng_.next())),
       ids_(options.connections_max),
-      window_(options.outstanding_max, options.outstanding_per_peer, options.waiting_max) {}
+      local_(CountedHash{}),
+      by_peer_id_(SeededHash{options.seed}),
+      by_peer_qpn_(SeededHash{options.seed}),
+      window_(options.outstanding_max, options.outstanding_per_peer, options.waiting_max) {
+  spare_connections_.reserve(spares_max);
+  spare_octets_.reserve(spares_max);
+}
 
 MadTo reply_to(const MadFrom& from) {
   return {
@@ -42,13 +49,11 @@ const Connection* Agent::Body::find(ConnectionId id) const {
 
 Connection* Agent::Body::get(ConnectionId id) { return const_cast<Connection*>(find(id)); }
 
-Connection* Agent::Body::by_local(std::uint32_t local_id) {
-  const auto at = local_.find(local_id);
-  return at == local_.end() ? nullptr : get(at->second);
-}
+Connection* Agent::Body::by_local(std::uint32_t local_id) { return found_in(local_, local_id); }
 
 bool Agent::Body::from_peer(const Connection& c, const MadFrom& from) {
-  if (!options_.check_source_gid || plays(Departure::takes_any_source) || from.source == c.to.destination) return true;
+  if (!options_.check_source_gid || plays(Departure::takes_any_source) || same_octets(from.source, c.to.destination))
+    return true;
   ++counters.foreign;
   return false;
 }
@@ -77,12 +82,18 @@ Result<Connection*> Agent::Body::make(bool active) {
                 options_.connections_max);
   const std::size_t slot = EndpointTable::slot(id);
   if (slot >= connections_.size()) connections_.resize(slot + 1);
-  connections_[slot] = std::make_unique<Connection>();
+  if (spare_connections_.empty()) {
+    connections_[slot] = std::make_unique<Connection>();
+  } else {
+    connections_[slot] = std::move(spare_connections_.back());
+    spare_connections_.pop_back();
+    *connections_[slot] = Connection{};
+  }
   Connection& c = *connections_[slot];
   c.id = id;
   c.active = active;
   c.local_id = next_local_id();
-  local_.emplace(c.local_id, id);
+  local_.insert(c.local_id, id);
   return &c;
 }
 
@@ -91,8 +102,8 @@ void Agent::Body::know_peer(Connection& c, std::uint64_t guid, std::uint32_t com
   c.remote_guid = guid;
   c.remote_id = comm_id;
   c.remote_qpn = qpn;
-  c.by_id = by_peer_id_.try_emplace({guid, comm_id}, c.id).second;
-  c.by_qpn = by_peer_qpn_.try_emplace({guid, qpn}, c.id).second;
+  c.by_id = by_peer_id_.insert({guid, comm_id}, c.id);
+  c.by_qpn = by_peer_qpn_.insert({guid, qpn}, c.id);
 }
 
 void Agent::Body::forget_qpn(Connection& c) {
@@ -106,12 +117,15 @@ void Agent::Body::forget_peer(Connection& c) {
 }
 
 void Agent::Body::release(Connection& c) {
-  PARLEY_ASSERT(c.remembered_at == 0 && !c.in_window && !c.ticket);
+  PARLEY_ASSERT(!c.is_remembered && !c.in_window && !c.ticket);
   forget_peer(c);
+  drop(c.unanswered);
+  drop(c.answer);
   local_.erase(c.local_id);
   const std::size_t slot = EndpointTable::slot(c.id);
   deadlines_.set(static_cast<std::uint32_t>(slot), never);
   ids_.release(c.id);
+  if (spare_connections_.size() < spares_max) spare_connections_.push_back(std::move(connections_[slot]));
   connections_[slot].reset();
 }
 
@@ -145,20 +159,12 @@ void Agent::Body::judge_other(const MadFrom& from, ConstBytes mad) {
   }
 }
 
-/// Its id was not destroyed since. A TurnedAway gets what has come together by now.
-bool Agent::Body::is_wanted(Event& event) {
-  if (auto* turned = std::get_if<TurnedAway>(&event)) {
-    Listener* listener = listener_of(turned->service_id);
-    if (listener == nullptr || !std::exchange(listener->told, false)) return false;
-    const std::uint64_t service_id = turned->service_id;
-    *turned = std::exchange(listener->turned, TurnedAway{});
-    turned->service_id = service_id;
-    return true;
+/// Its id was not destroyed since, and nothing has told it meanwhile.
+bool Agent::Body::is_wanted(const Event& event) {
+  if (const auto* turned = std::get_if<TurnedAway>(&event)) {
+    const Listener* listener = listener_of(turned->service_id);
+    return listener != nullptr && listener->told;
   }
-  return is_of_user(event);
-}
-
-bool Agent::Body::is_of_user(const Event& event) const {
   return std::visit(
       [this](const auto& e) {
         if constexpr (requires { e.id; }) {
@@ -172,19 +178,22 @@ bool Agent::Body::is_of_user(const Event& event) const {
 }
 
 bool Agent::Body::has_event() {
-  if (next_event_ && is_of_user(*next_event_)) return true;
-  next_event_.reset();
-  while (auto event = events_.pop()) {
-    if (!is_wanted(*event)) continue;
-    next_event_ = std::move(event);
-    return true;
-  }
+  for (; !events_.empty(); events_.drop())
+    if (is_wanted(events_.front())) return true;
   return false;
 }
 
 std::optional<Event> Agent::Body::poll_event() {
   if (!has_event()) return std::nullopt;
-  return std::exchange(next_event_, std::nullopt);
+  std::optional<Event> event = events_.pop();
+  if (auto* turned = std::get_if<TurnedAway>(&*event)) {  // with what has come together by now
+    const std::uint64_t service_id = turned->service_id;
+    Listener& listener = *listener_of(service_id);
+    *turned = std::exchange(listener.turned, TurnedAway{});
+    turned->service_id = service_id;
+    listener.told = false;
+  }
+  return event;
 }
 
 }  // namespace parley::cm::ibcm

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Inside the Agent: its tables and its machines. For cm/ibcm alone.
 #pragma once
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/deadline_queue.hpp"
+#include "base/flat_map.hpp"
 #include "base/rng.hpp"
 #include "cm/endpoint_table.hpp"
 #include "cm/fifo.hpp"
@@ -30,7 +31,7 @@ class Agent::Body {
   bool has_transmit() const { return !transmit_.empty(); }
   std::optional<Event> poll_event();
   bool has_event();
-  bool has_work() const { return next_event_ || !events_.empty() || has_transmit(); }
+  bool has_work() const { return !events_.empty() || has_transmit(); }
   const Connection* find(ConnectionId id) const;
 
   // Commands; agent.hpp has what they are.
@@ -73,6 +74,11 @@ class Agent::Body {
   // Tables (body.cpp).
   Connection* get(ConnectionId id);
   Connection* by_local(std::uint32_t local_id);
+  template <class Table, class Key>
+  Connection* found_in(const Table& table, const Key& key) {
+    const ConnectionId* id = table.find(key);
+    return id == nullptr ? nullptr : get(*id);
+  }
   /// Of a message that names both IDs, from the peer's GID; counts what is not found.
   Connection* by_both(const MadFrom& from, std::uint32_t local_id, std::uint32_t remote_id);
   bool from_peer(const Connection& c, const MadFrom& from);
@@ -83,16 +89,23 @@ class Agent::Body {
   void release(Connection& c);
   std::uint32_t next_local_id();
 
-  bool is_wanted(Event& event);
+  bool is_wanted(const Event& event);
   bool plays(wire::ib::Departure what) const { return options_.play.has(what); }
-  bool is_of_user(const Event& event) const;
 
   // Sending and time (timing.cpp).
   void send(const MadTo& to, const Octets& octets);
-  Octets octets_of(std::uint64_t tid, wire::ib::CmBody body, std::uint32_t modifier = 0) const;
-  void send_once(const MadTo& to, std::uint64_t tid, wire::ib::CmBody body) {
-    send(to, octets_of(tid, std::move(body)));
+  template <class M>
+  static Octets octets_of(std::uint64_t tid, const M& body, std::uint32_t modifier = 0) {
+    Octets out;
+    wire::ib::emit_cm(body, tid, modifier, out);
+    return out;
   }
+  template <class M>
+  void send_once(const MadTo& to, std::uint64_t tid, const M& body) {
+    send(to, octets_of(tid, body));
+  }
+  void keep(std::unique_ptr<Octets>& place, const Octets& octets);
+  void drop(std::unique_ptr<Octets>& place) noexcept;
   void await_answer(Instant now, Connection& c, const Octets& octets);
   void stop_waiting(Connection& c);
   void answer(Connection& c, const Octets& octets);
@@ -108,14 +121,15 @@ class Agent::Body {
 
   // Events and ends (ending.cpp).
   template <class E>
-  void tell(Connection& c, E event) {
+  void tell(Connection& c, E&& event) {
     if (c.orphan) return;
     event.id = c.id;
-    events_.push(std::move(event));
+    events_.push(std::forward<E>(event));
   }
   void leave_set_up(Connection& c);
   void close(Instant now, Connection& c, bool remember);
-  void enter_timewait(Instant now, Connection& c);
+  /// `drep`: the peer's, if one came.
+  void enter_timewait(Instant now, Connection& c, const wire::ib::CmDrep* drep = nullptr);
   void leave_timewait(Connection& c, bool early);
   void remember(Instant now, Connection& c);
   void forget(Connection& c);
@@ -171,22 +185,24 @@ class Agent::Body {
   std::uint32_t operand_;      // communication IDs are a counter and this
   std::uint32_t incarnation_;  // upper half of transaction IDs
   std::uint32_t counter_ = 0;
-  EndpointTable ids_;                                             // at most connections_max
-  std::vector<std::unique_ptr<Connection>> connections_;          // by slot
-  std::unordered_map<std::uint32_t, ConnectionId> local_;         // at most one per connection
-  std::map<PeerKey, ConnectionId> by_peer_id_, by_peer_qpn_;      // at most one per connection
-  std::map<SidrKey, ConnectionId> sidr_;                          // at most one per connection
-  std::map<std::uint64_t, ConnectionId> remembered_[2];           // those never established; those established
-  std::uint64_t remembered_count_ = 0;                            // so far
+  EndpointTable ids_;                                        // at most connections_max
+  std::vector<std::unique_ptr<Connection>> connections_;     // by slot
+  FlatMap<std::uint32_t, ConnectionId, CountedHash> local_;  // at most one per connection
+  FlatMap<PeerKey, ConnectionId> by_peer_id_, by_peer_qpn_;  // at most one per connection
+  std::map<SidrKey, ConnectionId> sidr_;                     // at most one per connection
+  std::list<ConnectionId> remembered_[2];                    // those never established; those established. Oldest first
+  // What the next connection gets instead of memory of its own: at most spares_max of each.
+  static constexpr std::size_t spares_max = 64;
+  std::vector<std::unique_ptr<Connection>> spare_connections_;
+  std::vector<std::unique_ptr<Octets>> spare_octets_;
+  std::list<ConnectionId> spare_places_;                          // of remembered_
   std::map<std::uint64_t, std::unique_ptr<Listener>> listeners_;  // by service ID; at most listeners_max
   Window window_;
   DeadlineQueue deadlines_;  // by slot
   Fifo<Message> transmit_;   // at most transmit_max
-  std::size_t transmit_count_ = 0;
   // At most a dozen per connection and its `waits_max` of Waiting; those of destroyed ones are passed over. One TurnedAway for
   // each listener.
   Fifo<Event> events_;
-  std::optional<Event> next_event_;  // the first of them, looked at by has_event()
 };
 
 /// False: it does not fit.

@@ -2,6 +2,7 @@
 // What the Agent knows of one connection, set-up or SIDR exchange.
 #pragma once
 #include <array>
+#include <list>
 #include <memory>
 #include <utility>
 
@@ -30,16 +31,16 @@ struct Connection {
   std::uint32_t local_qpn = 0, remote_qpn = 0;
   std::uint64_t remote_guid = 0;
   std::uint64_t service_id = 0;
-  std::uint64_t tid = 0;            // of the exchange
-  std::uint64_t lap_tid = 0;        // of the last LAP
-  std::uint32_t request_psn = 0;    // of the peer's REQ: with tid and remote_qpn it tells a duplicate from another REQ
-  MadTo to{};                       // the way to the peer
-  Admission::Ticket ticket{};       // passive: in its listener's admission
-  std::uint64_t place = 0;          // active, queued: in the window
-  bool in_window = false;           // active: counts as outstanding
-  std::uint64_t remembered_at = 0;  // not 0: is remembered, since that many others
-  Failure why{};                    // for the Disconnected that is owed; none: graceful
-  wire::ib::PrivateData<224> drep{};  // private data of the peer's
+  std::uint64_t tid = 0;          // of the exchange
+  std::uint64_t lap_tid = 0;      // of the last LAP
+  std::uint32_t request_psn = 0;  // of the peer's REQ: with tid and remote_qpn it tells a duplicate from another REQ
+  MadTo to{};                     // the way to the peer
+  Admission::Ticket ticket{};     // passive: in its listener's admission
+  std::uint64_t place = 0;        // active, queued: in the window
+  bool in_window = false;         // active: counts as outstanding
+  bool is_remembered = false;     // among the ended ones,
+  std::list<ConnectionId>::iterator remembered{};  // and there
+  std::unique_ptr<Failure> why;                    // for the Disconnected that is owed; none: graceful
 
   // The message that waits for its answer, and the last answer, for duplicates.
   std::unique_ptr<Octets> unanswered, answer;

@@ -21,7 +21,7 @@ void Agent::Body::close(Instant now, Connection& c, bool remember_it) {
   stop_waiting(c);
   forget_qpn(c);
   c.state = State::closed;
-  if (c.answer_type != CmMessageType::rej && c.answer_type != CmMessageType::sidr_rep) c.answer.reset();
+  if (c.answer_type != CmMessageType::rej && c.answer_type != CmMessageType::sidr_rep) drop(c.answer);
   if (remember_it) return remember(now, c);
   forget_peer(c);
   if (c.orphan) release(c);
@@ -29,14 +29,16 @@ void Agent::Body::close(Instant now, Connection& c, bool remember_it) {
 
 // IBA §12.9: the queue pair and the IDs of both sides stay out of use until nothing of the connection can be under way any
 // more. Linux takes them out of its tables here, and so takes a late duplicate of the REQ for a new request.
-void Agent::Body::enter_timewait(Instant now, Connection& c) {
+void Agent::Body::enter_timewait(Instant now, Connection& c, const CmDrep* drep) {
   leave_set_up(c);
   stop_waiting(c);
   c.state = State::timewait;
   c.alternate = AlternateState::idle;
   if (std::exchange(c.was_established, false)) {
-    const bool graceful = !c.why.code;
-    tell(c, Disconnected{.graceful = graceful, .why = std::move(c.why), .private_data = c.drep});
+    Disconnected event{.graceful = c.why == nullptr};
+    if (const auto why = std::exchange(c.why, nullptr)) event.why = std::move(*why);
+    if (drep != nullptr) event.private_data = drep->private_data;
+    tell(c, std::move(event));
   }
   if (plays(Departure::forgets_in_timewait)) forget_peer(c);
   remember(now, c);
@@ -44,12 +46,15 @@ void Agent::Body::enter_timewait(Instant now, Connection& c) {
 
 void Agent::Body::remember(Instant now, Connection& c) {
   auto& those = remembered_[c.state == State::timewait ? 1 : 0];
-  c.remembered_at = ++remembered_count_;
-  those.emplace(c.remembered_at, c.id);
+  if (spare_places_.empty()) spare_places_.emplace_back();
+  those.splice(those.end(), spare_places_, spare_places_.begin());
+  those.back() = c.id;
+  c.remembered = std::prev(those.end());
+  c.is_remembered = true;
   set_deadline(c, after(now, c.timewait));
   if (those.size() <= std::max<std::size_t>(options_.remembered_max / 2, 1)) return;
   ++counters.forgotten;
-  Connection& oldest = *get(those.begin()->second);
+  Connection& oldest = *get(those.front());
   oldest.state == State::timewait ? leave_timewait(oldest, true) : forget(oldest);
 }
 
@@ -59,11 +64,16 @@ void Agent::Body::leave_timewait(Connection& c, bool early) {
 }
 
 void Agent::Body::forget(Connection& c) {
-  if (const std::uint64_t at = std::exchange(c.remembered_at, 0); at != 0)
-    remembered_[c.state == State::timewait ? 1 : 0].erase(at);
+  if (std::exchange(c.is_remembered, false)) {
+    auto& those = remembered_[c.state == State::timewait ? 1 : 0];
+    if (spare_places_.size() < spares_max)
+      spare_places_.splice(spare_places_.begin(), those, c.remembered);
+    else
+      those.erase(c.remembered);
+  }
   set_deadline(c, never);
   c.state = State::closed;
-  c.answer.reset();
+  drop(c.answer);
   forget_peer(c);
   if (c.orphan) release(c);
 }
@@ -153,8 +163,8 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       return send_drep(now, *c, {});
     case State::timewait:
       if (c->answer == nullptr || c->answer_type != CmMessageType::drep) {
-        c->answer = std::make_unique<Octets>(
-            octets_of(head.transaction_id, CmDrep{.local_comm_id = c->local_id, .remote_comm_id = c->remote_id}));
+        keep(c->answer,
+             octets_of(head.transaction_id, CmDrep{.local_comm_id = c->local_id, .remote_comm_id = c->remote_id}));
         c->answer_type = CmMessageType::drep;
       }
       return answer_again(*c);
@@ -169,8 +179,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmDr
     ++counters.duplicates;
     return;
   }
-  c->drep = m.private_data;
-  enter_timewait(now, *c);
+  enter_timewait(now, *c, &m);
 }
 
 // What ib_destroy_cm_id() does in each state, and what a REQ that stays undecided tells its sender.
@@ -211,7 +220,7 @@ void Agent::Body::destroy(Instant now, ConnectionId id) {
     case State::dreq_sent:
     case State::timewait: return;  // goes on by itself
     case State::closed:
-      if (c->remembered_at == 0) release(*c);
+      if (!c->is_remembered) release(*c);
       return;
     case State::sidr_req_rcvd: return answer_sidr(now, *c, {.status = SidrStatus::rejected});
     default: destroy_set_up(now, *c); begin_next(now);

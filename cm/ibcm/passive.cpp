@@ -93,22 +93,21 @@ bool Agent::Body::check_req(const MadFrom& from, const Head& head, const CmReq& 
 }
 
 void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmReq& m) {
-  if (const auto at = by_peer_id_.find({m.local_ca_guid, m.local_comm_id}); at != by_peer_id_.end()) {
-    Connection& known = *get(at->second);
-    const bool same = !known.active && known.tid == head.transaction_id && known.request_psn == m.starting_psn &&
-                      known.remote_qpn == m.local_qpn;
-    if (same) return duplicate_req(known, from, head, m);
+  if (Connection* known = found_in(by_peer_id_, PeerKey{m.local_ca_guid, m.local_comm_id})) {
+    const bool same = !known->active && known->tid == head.transaction_id && known->request_psn == m.starting_psn &&
+                      known->remote_qpn == m.local_qpn;
+    if (same) return duplicate_req(*known, from, head, m);
     // Another request under an ID that is in use: the peer has begun anew and its counter as well.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
-    return stale(now, known, from.source);
+    return stale(now, *known, from.source);
   }
   if (!check_req(from, head, m)) return;
-  if (const auto at = by_peer_qpn_.find({m.local_ca_guid, m.local_qpn}); at != by_peer_qpn_.end()) {
+  if (Connection* known = found_in(by_peer_qpn_, PeerKey{m.local_ca_guid, m.local_qpn})) {
     // IBA §12.9: the peer knows nothing of a connection that this side still has with that queue pair.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
-    return stale(now, *get(at->second), from.source);
+    return stale(now, *known, from.source);
   }
   Listener* listener = listener_of(m.service_id);
   // IBA §12.6.7.2 reason 8.
@@ -145,8 +144,9 @@ void Agent::Body::stale(Instant now, Connection& old, const Gid& from) {
   // A CA GUID is no secret: only the peer itself ends its connections.
   if (options_.check_source_gid && from != old.to.destination) return;
   if (old.state != State::established) return;
-  old.why = broken(State::established, Errc::peer_reset, std::string(stale_words),
-                   "the peer was started again, or lost track of the connection; set it up again");
+  old.why =
+      std::make_unique<Failure>(broken(State::established, Errc::peer_reset, std::string(stale_words),
+                                       "the peer was started again, or lost track of the connection; set it up again"));
   begin_disconnect(now, old, {});
 }
 

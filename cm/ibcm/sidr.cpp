@@ -32,7 +32,7 @@ Result<ConnectionId> Agent::Body::sidr_request(Instant now, const SidrParameters
   c.interval = timeout_of(p.response_timeout);
   c.tid = std::uint64_t{incarnation_} << 32 | c.local_id;
   m.request_id = c.local_id;
-  c.unanswered = std::make_unique<Octets>(octets_of(c.tid, m));
+  keep(c.unanswered, octets_of(c.tid, m));
   return start(now, c);
 }
 

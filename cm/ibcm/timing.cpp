@@ -29,29 +29,21 @@ Result<void> check(const Timers& timers) {
 }
 
 void Agent::Body::send(const MadTo& to, const Octets& octets) {
-  if (transmit_count_ >= options_.transmit_max) {
+  if (transmit_.size() >= options_.transmit_max) {
     ++counters.dropped_transmit;
     return;
   }
-  ++transmit_count_;
   transmit_.push({to, octets});
 }
 
 bool Agent::Body::poll_transmit(MadTo& to, MutBytes out) {
-  if (out.size() < PARLEY_IB_MAD_LEN) return false;
-  const auto message = transmit_.pop();
-  if (!message) return false;
-  --transmit_count_;
+  if (out.size() < PARLEY_IB_MAD_LEN || transmit_.empty()) return false;
+  const Message& message = transmit_.front();
+  to = message.to;
+  std::copy(message.octets.begin(), message.octets.end(), out.begin());
+  transmit_.drop();
   ++counters.sent;
-  to = message->to;
-  std::copy(message->octets.begin(), message->octets.end(), out.begin());
   return true;
-}
-
-Octets Agent::Body::octets_of(std::uint64_t tid, CmBody body, std::uint32_t modifier) const {
-  Octets out;
-  CmMessage{.transaction_id = tid, .attribute_modifier = modifier, .body = std::move(body)}.emit(out);
-  return out;
 }
 
 void Agent::Body::set_deadline(Connection& c, Instant at) {
@@ -73,8 +65,24 @@ Duration Agent::Body::timewait_of(std::uint8_t ack_timeout) const {
   return std::clamp<Duration>(timeout_of(ack_timeout), options_.timewait_min, options_.timewait_max);
 }
 
+void Agent::Body::keep(std::unique_ptr<Octets>& place, const Octets& octets) {
+  if (place == nullptr && !spare_octets_.empty()) {
+    place = std::move(spare_octets_.back());
+    spare_octets_.pop_back();
+  }
+  if (place == nullptr)
+    place = std::make_unique<Octets>(octets);
+  else
+    *place = octets;
+}
+
+void Agent::Body::drop(std::unique_ptr<Octets>& place) noexcept {
+  if (place != nullptr && spare_octets_.size() < spares_max) spare_octets_.push_back(std::move(place));
+  place.reset();
+}
+
 void Agent::Body::await_answer(Instant now, Connection& c, const Octets& octets) {
-  c.unanswered = std::make_unique<Octets>(octets);
+  keep(c.unanswered, octets);
   c.unanswered_type = type_in(octets);
   c.begun = now;
   c.sends = 1;
@@ -96,12 +104,12 @@ void Agent::Body::arm(Instant now, Connection& c) {
 }
 
 void Agent::Body::stop_waiting(Connection& c) {
-  c.unanswered.reset();
+  drop(c.unanswered);
   set_deadline(c, never);
 }
 
 void Agent::Body::answer(Connection& c, const Octets& octets) {
-  c.answer = std::make_unique<Octets>(octets);
+  keep(c.answer, octets);
   c.answer_type = type_in(octets);
   send(c.to, octets);
 }
@@ -168,11 +176,11 @@ void Agent::Body::give_up(Instant now, Connection& c) {
       tell(c, Failed{.timewait = true, .why = std::move(why)});
       return enter_timewait(now, c);
     case State::dreq_sent:
-      if (!c.why.code) c.why = std::move(why);
+      if (!c.why) c.why = std::make_unique<Failure>(std::move(why));
       return enter_timewait(now, c);
     case State::sidr_req_sent: tell(c, Failed{.why = std::move(why)}); return close(now, c, false);
     default:  // established, and a LAP
-      c.unanswered.reset();
+      drop(c.unanswered);
       c.alternate = AlternateState::idle;
       tell(c, AlternateAnswered{.why = std::move(why)});
   }

@@ -148,6 +148,7 @@ Result<void> check_modify(QpType type, QpState from, const QpAttr& attr) {
   if (auto transition = check_transition(from, to); !transition) return transition;
   const QpStep step = step_of(type, from, to);
   const QpAttrSet given = attributes_of(attr);
+  if ((step.required & ~given) == 0 && (given & ~(step.required | step.optional)) == 0) return {};
 #define PARLEY_X(name)                                                                                 \
   if ((step.required & ~given & bit(QpAttrIndex::name)) != 0)                                          \
     return fail(Errc::invalid_argument, "QpAttr::" #name " is not set, and this transition needs it"); \

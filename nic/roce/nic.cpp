@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/rng.hpp"
+#include "base/same_octets.hpp"
 #include "nic/roce/qp.hpp"
 
 namespace parley::nic::roce {
@@ -26,8 +27,9 @@ const Gid& Nic::gid(std::uint8_t index) const {
 }
 
 std::optional<std::uint8_t> Nic::find_gid(const Gid& wanted) const {
-  const auto at = std::find(options.gids.begin(), options.gids.end(), wanted);
-  if (at == options.gids.end() || wanted == Gid{}) return std::nullopt;
+  const auto at = std::find_if(options.gids.begin(), options.gids.end(),
+                               [&wanted](const Gid& gid) { return same_octets(gid, wanted); });
+  if (at == options.gids.end() || same_octets(wanted, Gid{})) return std::nullopt;
   return static_cast<std::uint8_t>(at - options.gids.begin());
 }
 
@@ -55,7 +57,7 @@ Result<Path> Nic::path_of(const AhAttr& attr) const {
 void Nic::add(Qp& qp) {
   if (free_slots.empty() && slots.size() == slots.capacity()) slots.reserve(std::max<std::size_t>(4, 2 * slots.size()));
   free_slots.reserve(slots.capacity());
-  by_number.emplace(qp.qp_num(), &qp);
+  by_number.insert(qp.qp_num(), &qp);
   if (free_slots.empty()) {
     qp.slot = static_cast<std::uint32_t>(slots.size());
     slots.push_back(&qp);
@@ -68,8 +70,8 @@ void Nic::add(Qp& qp) {
 
 Qp* Nic::find_qp(std::uint32_t number) {
   if (found != nullptr && found->qp_num() == number) return found;
-  const auto at = by_number.find(number);
-  return found = at == by_number.end() ? nullptr : at->second;
+  Qp* const* at = by_number.find(number);
+  return found = at == nullptr ? nullptr : *at;
 }
 
 void Nic::remove(Qp& qp) {

@@ -3,10 +3,10 @@
 #pragma once
 #include <deque>
 #include <map>
-#include <unordered_map>
 #include <vector>
 
 #include "base/deadline_queue.hpp"
+#include "base/flat_map.hpp"
 #include "nic/common/objects.hpp"
 #include "nic/roce/device.hpp"
 #include "wire/ib/packet.hpp"
@@ -76,7 +76,7 @@ struct Nic : Counted {
   wire::ib::Packet coming_in, going_out;  // the one under way: to make room for each anew costs more than to fill it
   Ref<Tables> tables;
   std::uint32_t next_qpn = 0, next_srqn = 0;
-  std::unordered_map<std::uint32_t, Qp*> by_number;
+  FlatMap<std::uint32_t, Qp*, CountedHash> by_number{CountedHash{}};
   Qp* found = nullptr;     // the last time; the next packet is likely to be for it as well
   std::vector<Qp*> slots;  // what `timers` counts by
   std::vector<std::uint32_t> free_slots;

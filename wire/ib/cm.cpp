@@ -13,17 +13,13 @@
 namespace parley::wire::ib {
 namespace {
 
+// No field has more than 64 bits, or begins in the last seven octets of a message.
 class Get {
  public:
   explicit Get(ConstBytes in) : in_(in) {}
   template <class T>
   void bits(std::size_t octet, unsigned bit, unsigned width, T& value) {
-    std::uint64_t out = 0;
-    for (std::size_t i = 0; i < width; ++i) {
-      const std::size_t at = octet * 8 + bit + i;
-      out = out << 1 | (in_[at / 8] >> (7 - at % 8) & 1U);
-    }
-    value = static_cast<T>(out);
+    value = static_cast<T>(Reader(in_.subspan(octet)).be64() << bit >> (64 - width));
   }
   template <std::size_t N>
   void bytes(std::size_t octet, std::array<std::uint8_t, N>& value) {
@@ -40,10 +36,14 @@ class Put {  // into zeros
   template <class T>
   void bits(std::size_t octet, unsigned bit, unsigned width, const T& value) {
     const auto from = static_cast<std::uint64_t>(value);
-    for (std::size_t i = 0; i < width; ++i) {
-      const std::size_t at = octet * 8 + bit + i;
-      out_[at / 8] |= static_cast<std::uint8_t>((from >> (width - 1 - i) & 1U) << (7 - at % 8));
-    }
+    Writer w(out_.subspan(octet));
+    if (bit == 0 && width == 64) return w.be64(from);
+    if (bit == 0 && width == 32) return w.be32(static_cast<std::uint32_t>(from));
+    if (bit == 0 && width == 16) return w.be16(static_cast<std::uint16_t>(from));
+    if (bit == 0 && width == 8) return w.u8(static_cast<std::uint8_t>(from));
+    const std::uint64_t in_place = from << (64 - width) >> bit;
+    for (unsigned i = 0; 8 * i < bit + width; ++i)  // other fields may have bits of the same octets
+      out_[octet + i] |= static_cast<std::uint8_t>(in_place >> (56 - 8 * i));
   }
   template <std::size_t N>
   void bytes(std::size_t octet, const std::array<std::uint8_t, N>& value) {
@@ -266,26 +266,20 @@ void everything(Io& io, M& m) {
   io.bytes(Facts<T>::private_data, m.private_data);
 }
 
+/// False: there is no such message.
 template <std::size_t I = 0>
-std::optional<CmBody> body_of(std::uint16_t attribute, Get& io) {
+bool read_body(std::uint16_t attribute, Get& io, CmBody& body) {
   if constexpr (I < std::variant_size_v<CmBody>) {
     using M = std::variant_alternative_t<I, CmBody>;
-    if (attribute != static_cast<std::uint16_t>(Facts<M>::attribute)) return body_of<I + 1>(attribute, io);
-    M m;
-    everything(io, m);
-    return m;
+    if (attribute != static_cast<std::uint16_t>(Facts<M>::attribute)) return read_body<I + 1>(attribute, io, body);
+    everything(io, body.emplace<I>());
+    return true;
   } else {
-    return std::nullopt;
+    return false;
   }
 }
 
-}  // namespace
-
-CmMessageType CmMessage::type() const {
-  return std::visit([](const auto& m) { return Facts<std::decay_t<decltype(m)>>::attribute; }, body);
-}
-
-Result<CmMessage> CmMessage::parse(ConstBytes mad) {
+Result<void> read(ConstBytes mad, CmMessage& out) {
   if (mad.size() < PARLEY_IB_MAD_LEN) return fail(Errc::truncated);
   const MadHeader header = *MadHeader::parse(mad);
   if (header.mgmt_class != PARLEY_IB_CLASS_CM)
@@ -298,25 +292,55 @@ Result<CmMessage> CmMessage::parse(ConstBytes mad) {
     return fail(Errc::unsupported, "a message of the CM has method {b} (Send), not {a}", header.method,
                 PARLEY_IB_MAD_METHOD_SEND);
   Get io(mad.subspan(PARLEY_IB_MAD_HEADER_LEN, PARLEY_IBCM_LEN));
-  std::optional<CmBody> body = body_of(header.attribute_id, io);
-  if (!body) return fail(Errc::unsupported, "no message of the CM has attribute {a}", header.attribute_id);
-  return CmMessage{.transaction_id = header.transaction_id,
-                   .attribute_modifier = header.attribute_modifier,
-                   .body = std::move(*body)};
+  if (!read_body(header.attribute_id, io, out.body))
+    return fail(Errc::unsupported, "no message of the CM has attribute {a}", header.attribute_id);
+  out.transaction_id = header.transaction_id;
+  out.attribute_modifier = header.attribute_modifier;
+  return {};
 }
 
-void CmMessage::emit(MutBytes out) const {
+}  // namespace
+
+CmMessageType CmMessage::type() const {
+  return std::visit([](const auto& m) { return Facts<std::decay_t<decltype(m)>>::attribute; }, body);
+}
+
+Result<CmMessage> CmMessage::parse(ConstBytes mad) {
+  Result<CmMessage> out;  // in place: a message is as long as several lines of the cache
+  if (auto good = read(mad, *out); !good) out = tl::unexpected(std::move(good.error()));
+  return out;
+}
+
+template <class M>
+void emit_cm(const M& body, std::uint64_t transaction_id, std::uint32_t attribute_modifier, MutBytes out) {
   MadHeader{.mgmt_class = PARLEY_IB_CLASS_CM,
             .class_version = PARLEY_IB_CLASS_CM_VERSION,
             .method = PARLEY_IB_MAD_METHOD_SEND,
             .transaction_id = transaction_id,
-            .attribute_id = static_cast<std::uint16_t>(type()),
+            .attribute_id = static_cast<std::uint16_t>(Facts<M>::attribute),
             .attribute_modifier = attribute_modifier}
       .emit(out);
   const MutBytes rest = out.subspan(PARLEY_IB_MAD_HEADER_LEN, PARLEY_IBCM_LEN);
   std::fill(rest.begin(), rest.end(), std::uint8_t{0});
   Put io(rest);
-  std::visit([&io](const auto& m) { everything(io, m); }, body);
+  everything(io, body);
+}
+#define PARLEY_EMIT(type) template void emit_cm(const type&, std::uint64_t, std::uint32_t, MutBytes);
+PARLEY_EMIT(CmReq)
+PARLEY_EMIT(CmMra)
+PARLEY_EMIT(CmRej)
+PARLEY_EMIT(CmRep)
+PARLEY_EMIT(CmRtu)
+PARLEY_EMIT(CmDreq)
+PARLEY_EMIT(CmDrep)
+PARLEY_EMIT(CmSidrReq)
+PARLEY_EMIT(CmSidrRep)
+PARLEY_EMIT(CmLap)
+PARLEY_EMIT(CmApr)
+#undef PARLEY_EMIT
+
+void CmMessage::emit(MutBytes out) const {
+  std::visit([&](const auto& m) { emit_cm(m, transaction_id, attribute_modifier, out); }, body);
 }
 
 }  // namespace parley::wire::ib

@@ -230,4 +230,8 @@ struct CmMessage {
   bool operator==(const CmMessage&) const = default;
 };
 
+/// As CmMessage::emit(), of a body by itself: any of CmBody's.
+template <class M>
+void emit_cm(const M& body, std::uint64_t transaction_id, std::uint32_t attribute_modifier, MutBytes out);
+
 }  // namespace parley::wire::ib

@@ -48,7 +48,10 @@ Roce::Roce(const RoceProviderOptions& options, ibcm::Agent agent, std::unique_pt
       agent_(std::move(agent)),
       device_(std::move(device)),
       addresses_(*device_),
+      attr_(device_->query()),
       shown_(device_.get()) {
+  spare_connections_.reserve(spares_max);
+  spare_queues_.reserve(spares_max);
   last_port_ = static_cast<std::uint16_t>(rng_.between(port_first, port_last));
 }
 
@@ -80,14 +83,22 @@ Listener* Roce::find_listener(EndpointId endpoint) const {
 }
 
 Connection* Roce::by_cm(ibcm::ConnectionId id) const {
-  const auto at = by_cm_.find(id);
-  return at == by_cm_.end() ? nullptr : find(at->second);
+  const std::size_t slot = EndpointTable::slot(id);
+  if (id == 0 || slot >= by_cm_.size()) return nullptr;
+  Connection* c = find(by_cm_[slot]);
+  return c != nullptr && c->cm == id ? c : nullptr;
+}
+
+void Roce::join_agent(Connection& c, ibcm::ConnectionId cm) {
+  const std::size_t slot = EndpointTable::slot(cm);
+  c.cm = cm;
+  if (slot >= by_cm_.size()) by_cm_.resize(slot + 1);
+  by_cm_[slot] = c.id;
 }
 
 // The agent still owes the peer what it owes, and remembers what it must.
 void Roce::leave_agent(Connection& c) noexcept {
   if (c.cm == 0) return;
-  by_cm_.erase(c.cm);
   try {
     agent_.destroy(now_, std::exchange(c.cm, 0));
   } catch (...) {  // the peer hears nothing, as of a lost message
@@ -102,10 +113,11 @@ void Roce::free_slot(EndpointId endpoint) {
     const bool owes = c.cm != 0;
     leave_agent(c);
     if (owes)
-      release_later(c.bind);
+      release_later(c);
     else
       release(c.bind);
     drop_qp(c);
+    if (spare_connections_.size() < spares_max) spare_connections_.push_back(std::move(slot.connection));
     slot.connection.reset();
   }
   if (slot.listener) {
@@ -130,7 +142,11 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
   if (init == nullptr && type == QpType::xrc_tgt)
     return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd, so the program makes it");
   if (init == nullptr) {
-    auto made = c.own.make(*device_);
+    if (!spare_queues_.empty()) {
+      c.own = std::move(spare_queues_.back());
+      spare_queues_.pop_back();
+    }
+    auto made = c.own ? Result<QpInit>(c.own.init()) : c.own.make(*device_);
     if (!made) return tl::unexpected(made.error());
     small = *made;
     small.type = type;
@@ -165,7 +181,19 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
 
 void Roce::drop_qp(Connection& c) {
   c.qp.reset();
+  if (c.own && spare_queues_.size() < spares_max) {
+    c.own.clear();
+    spare_queues_.push_back(std::exchange(c.own, OwnQueues()));
+  }
   c.own.drop(*device_);
+}
+
+std::unique_ptr<Connection> Roce::new_connection() {
+  if (spare_connections_.empty()) return std::make_unique<Connection>();
+  auto made = std::move(spare_connections_.back());
+  spare_connections_.pop_back();
+  *made = Connection{};
+  return made;
 }
 
 Device* Roce::device(EndpointId endpoint) const { return find(endpoint) == nullptr ? nullptr : shown_; }
@@ -199,7 +227,7 @@ Result<void> Roce::listen(EndpointId endpoint, const Address& local, const Liste
 Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) {
   const auto ib = options_of(options.transport, QpType::xrc_tgt);
   if (!ib) return tl::unexpected(ib.error());
-  auto made = std::make_unique<Connection>();
+  auto made = new_connection();
   Connection& c = *made;
   c.id = endpoint;
   c.peer = peer;
@@ -256,12 +284,11 @@ Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
   if (given) c.options = *ib;
   if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
   // What the peer offers, and what the device can do, are the bounds (IBA §12.7.29, §12.7.30).
-  const DeviceAttr attr = device_->query();
   const auto least = [](std::uint32_t own, std::uint32_t offer, std::uint32_t most) {
     return static_cast<std::uint16_t>(std::min({own, offer, most}));
   };
-  c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr.max_qp_rd_atom),
-              least(options.ord.value_or(c.depths.ord), c.offered.ord, attr.max_qp_init_rd_atom)};
+  c.depths = {least(options.ird.value_or(c.depths.ird), c.offered.ird, attr_.max_qp_rd_atom),
+              least(options.ord.value_or(c.depths.ord), c.offered.ord, attr_.max_qp_init_rd_atom)};
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.accept = true;
   enter(c, Phase::decided);
@@ -310,7 +337,7 @@ bool Roce::has_work() const {
 }
 
 Instant Roce::next_deadline() const {
-  const Instant own = std::min(deadlines_.next(), leaving_.empty() ? never : leaving_.front().first);
+  const Instant own = std::min(deadlines_.next(), leaving_.empty() ? never : leaving_.front().until);
   return std::min(std::min(own, core_->retries.next_deadline()),
                   std::min(agent_.next_deadline(), device_->next_deadline()));
 }
@@ -320,7 +347,8 @@ void Roce::handle_deadline(Instant now) {
   core_->for_each_noted([&](EndpointId id) { carry_out(id, now); });
   device_->handle_deadline(now);
   agent_.handle_deadline(now);
-  for (; !leaving_.empty() && leaving_.front().first <= now; leaving_.pop_front()) release(leaving_.front().second);
+  for (; !leaving_.empty() && leaving_.front().until <= now; leaving_.erase(leaving_.begin()))
+    release(leaving_.front().bind);
   while (const auto due = deadlines_.pop_due(now))
     if (Connection* c = slots_[*due].connection.get()) on_deadline(*c, now);
   while (const auto late = core_->retries.pop_late(now))

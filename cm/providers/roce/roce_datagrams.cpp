@@ -39,13 +39,12 @@ void Roce::request_service(Connection& c, Instant now) {
   p.path = path_to_peer(c);
   c.path = p.path.primary;
   p.timers = timers_of(c);
-  const Bytes data = private_data_of(c);
-  p.private_data = data;
+  RequestData data;
+  p.private_data = private_data_of(c, data);
   enter(c, Phase::requesting);
   const auto id = agent_.sidr_request(now, p);
   if (!id) return fail_setup(c, now, local_failure(ib::step::send_request, id.error()));
-  c.cm = *id;
-  by_cm_[c.cm] = c.id;
+  join_agent(c, *id);
   c.steps.request = now - c.start;
 }
 

@@ -32,7 +32,6 @@
 // open       | disconnect()                   | closing    | the peer hears nothing
 // closing    | posted requests are complete   | over       | Disconnected
 #pragma once
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -115,6 +114,13 @@ struct Listener {
   ib::Options options;
 };
 
+/// The address of destroyed connections, whose peers may still be told something.
+struct Leaving {
+  Instant until;
+  Address local;
+  BindId bind = 0;
+};
+
 /// At most one of the two.
 struct Slot {
   std::unique_ptr<Connection> connection;
@@ -175,16 +181,19 @@ class Roce final : public RoceProvider {
   void free_slot(EndpointId endpoint);
   Result<void> make_qp(Connection& c, const QpInit* init);
   void drop_qp(Connection& c);
+  std::unique_ptr<Connection> new_connection();
   void set_deadline(Connection& c, Instant at) { deadlines_.set(EndpointTable::slot(c.id), at); }
   Id id_of(const Connection& c) const { return core_->id(c.id); }
+  void join_agent(Connection& c, ibcm::ConnectionId cm);
   void leave_agent(Connection& c) noexcept;
   std::uint16_t next_port();
   std::uint32_t next_psn() { return static_cast<std::uint32_t>(rng_.below(1U << 24)); }
 
   // roce_packets.cpp: addresses and packets
   BindId bind(EndpointId owner, const Address& local, const Address& peer);
+  Slot* owner_of(BindId bind);
   void release(BindId& bind) noexcept;
-  void release_later(BindId& bind) noexcept;
+  void release_later(Connection& c) noexcept;
   bool at_rest() const { return closing_.empty() && !device_->has_news() && !agent_.has_work(); }
   void settle(Instant now);
   bool settle_once(Instant now);
@@ -196,13 +205,14 @@ class Roce final : public RoceProvider {
   void request(Connection& c, Instant now);
   ibcm::Path path_to_peer(const Connection& c) const;
   ibcm::Timers timers_of(const Connection& c) const;
-  static Bytes private_data_of(const Connection& c);
+  using RequestData = std::array<std::uint8_t, 216>;  // of a SIDR_REQ; a REQ has less (IBA §12.6.5, §12.11.1)
+  static ConstBytes private_data_of(const Connection& c, RequestData& room);
   Listener* listener_for(std::uint64_t service, const Address& local) const;
   EndpointId admit(const Listener& l, const Address& peer, Instant now);
   std::unique_ptr<Connection> connection_at(const Listener& l, ibcm::ConnectionId cm, const ibcm::MadFrom& from,
-                                            const Address& local, const Address& peer) const;
+                                            const Address& local, const Address& peer);
   std::unique_ptr<Connection> connection_of(const Listener& l, const ibcm::RequestReceived& event, const Address& local,
-                                            const Address& peer) const;
+                                            const Address& peer);
   void ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> made, Bytes private_data, Instant now);
   void on_request(Instant now, ibcm::RequestReceived& event);
   void refuse(Instant now, ibcm::ConnectionId id, wire::ib::CmReject reason);
@@ -264,17 +274,23 @@ class Roce final : public RoceProvider {
   ibcm::Agent agent_;
   std::unique_ptr<nic::roce::RoceDevice> device_;  // before slots_: queue pairs go first
   nic::roce::Addresses addresses_;
+  DeviceAttr attr_;
   Device* shown_ = nullptr;
   Core* core_ = nullptr;
-  std::vector<Slot> slots_;                                    // by EndpointTable::slot
-  std::map<ibcm::ConnectionId, EndpointId> by_cm_;             // at most one per connection
+  std::vector<Slot> slots_;  // by EndpointTable::slot
+  // What the next connection gets instead of its own: at most spares_max of each.
+  static constexpr std::size_t spares_max = 64;
+  std::vector<std::unique_ptr<Connection>> spare_connections_;
+  std::vector<OwnQueues> spare_queues_;
+  std::vector<EndpointId> by_cm_;                              // by EndpointTable::slot of the agent's id
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
-  std::map<BindId, EndpointId> binds_;                         // at most one per endpoint
   std::vector<EndpointId> closing_;                            // wait for their requests to complete
-  std::deque<std::pair<Instant, BindId>> leaving_;  // of destroyed connections: what is owed to the peer goes first
-  std::deque<PacketCommand> commands_;              // at most two per endpoint
+  std::vector<Leaving> leaving_;                               // by time, at most one of each local address
+  Fifo<PacketCommand> commands_;                               // at most two per endpoint
+  nic::roce::MadIn mad_in_;  // the one under way: to make room for each anew costs more than to fill it
+  nic::roce::MadOut mad_out_;
   DeadlineQueue deadlines_;
-  BindId last_bind_ = 0;
+  std::uint64_t binds_ = 0;  // so far
   std::uint16_t last_port_ = 0;
   Instant now_{};
   std::uint64_t connections_traced_ = 0;

@@ -19,33 +19,47 @@ Address without_port(Address address) {
 }  // namespace
 
 BindId Roce::bind(EndpointId owner, const Address& local, const Address& peer) {
-  const BindId id = ++last_bind_;
-  binds_[id] = owner;
-  commands_.push_back(
+  const BindId id = ++binds_ * EndpointTable::limit + EndpointTable::slot(owner);
+  commands_.push(
       {.kind = PacketCommand::Kind::bind, .id = id, .local = without_port(local), .peer = without_port(peer)});
   return id;
+}
+
+/// The endpoint for which the driver binds; at most one of the two, and none where it has done with that.
+Slot* Roce::owner_of(BindId bind) {
+  const std::size_t slot = bind % EndpointTable::limit;
+  if (slot >= slots_.size()) return nullptr;
+  Slot& owner = slots_[slot];
+  const bool of_connection = owner.connection && owner.connection->bind == bind;
+  return of_connection || (owner.listener && owner.listener->bind == bind) ? &owner : nullptr;
 }
 
 // Where memory has run out, the address stays bound until the host ends.
 void Roce::release(BindId& bind) noexcept {
   if (bind == 0) return;
-  binds_.erase(bind);
   try {
-    commands_.push_back({.kind = PacketCommand::Kind::release, .id = bind});
+    commands_.push({.kind = PacketCommand::Kind::release, .id = bind});
   } catch (...) {
   }
   bind = 0;
 }
 
 // The address goes once the peer has been told, and an answer that was lost can be repeated.
-void Roce::release_later(BindId& bind) noexcept {
-  if (bind == 0) return;
-  binds_.erase(bind);
+// Who leaves an address last keeps it for those that have left it before.
+void Roce::release_later(Connection& c) noexcept {
+  if (c.bind == 0) return;
+  const Address local = without_port(c.local);
+  const auto before =
+      std::find_if(leaving_.begin(), leaving_.end(), [&](const Leaving& l) { return l.local == local; });
+  if (before != leaving_.end()) {
+    release(before->bind);
+    leaving_.erase(before);
+  }
   try {
-    leaving_.emplace_back(after(now_, options_.linger), bind);
+    leaving_.push_back({.until = after(now_, options_.linger), .local = local, .bind = c.bind});
   } catch (...) {
   }
-  bind = 0;
+  c.bind = 0;
 }
 
 void Roce::reset_all(Instant now) noexcept {
@@ -57,17 +71,17 @@ void Roce::reset_all(Instant now) noexcept {
 bool Roce::poll_command(PacketCommand& out) {
   if (commands_.empty()) return false;
   out = commands_.front();
-  commands_.pop_front();
+  commands_.drop();
   return true;
 }
 
 void Roce::handle_bound(Instant now, BindId id, const Address& local) {
   now_ = now;
-  const auto owner = binds_.find(id);
-  if (owner == binds_.end()) return;
-  if (Listener* l = find_listener(owner->second)) return start_listening(*l, local);
-  Connection* c = find(owner->second);
-  if (c == nullptr || c->phase != Phase::binding) return;
+  const Slot* owner = owner_of(id);
+  if (owner == nullptr) return;
+  if (owner->listener) return start_listening(*owner->listener, local);
+  Connection* c = owner->connection.get();
+  if (c->phase != Phase::binding) return;
   c->local.family = local.family;
   c->local.octets = local.octets;
   c->local.scope_id = local.scope_id;
@@ -77,11 +91,9 @@ void Roce::handle_bound(Instant now, BindId id, const Address& local) {
 
 void Roce::handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) {
   now_ = now;
-  const auto owner = binds_.find(id);
-  if (owner == binds_.end()) return;
-  const EndpointId endpoint = owner->second;
-  binds_.erase(owner);
-  if (Listener* l = find_listener(endpoint)) {
+  const Slot* owner = owner_of(id);
+  if (owner == nullptr) return;
+  if (Listener* l = owner->listener.get()) {
     l->bind = 0;
     Failure out = listen_failure(ib::step::send_request, why, l->address);
     if (!why.sentence().empty())
@@ -89,8 +101,8 @@ void Roce::handle_bind_failed(Instant now, BindId id, const Error& why, const Ad
     core_->push(ConnectFailed{core_->id(l->id), std::move(out), true});
     return;
   }
-  Connection* c = find(endpoint);
-  if (c == nullptr || c->phase != Phase::binding) return;
+  Connection* c = owner->connection.get();
+  if (c->phase != Phase::binding) return;
   c->bind = 0;
   Failure out = system_failure(ib::step::resolve_addr, why, c->peer);
   if (!why.sentence().empty()) out.received = local.to_string() + ": " + why.sentence();
@@ -118,13 +130,13 @@ std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
 /// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.
 void Roce::settle(Instant now) {
   if (at_rest()) return;  // as after nearly every packet
-  for (int round = 0; round < rounds_max && settle_once(now); ++round) {
+  for (int round = 0; round < rounds_max && settle_once(now) && !at_rest(); ++round) {
   }
 }
 
 bool Roce::settle_once(Instant now) {
   bool any = false;
-  for (nic::roce::MadIn in; device_->poll_mad(in); any = true)
+  for (const nic::roce::MadIn& in = mad_in_; device_->poll_mad(mad_in_); any = true)
     agent_.handle_mad(
         now, {.source = in.source, .destination = in.destination, .source_qpn = in.source_qpn, .p_key = in.p_key},
         in.octets);
@@ -140,7 +152,7 @@ bool Roce::settle_once(Instant now) {
     for (const EndpointId id : std::vector(closing_))
       if (Connection* c = find(id)) check_closing(*c, now);
   ibcm::MadTo to;
-  nic::roce::MadOut out;
+  nic::roce::MadOut& out = mad_out_;
   while (agent_.poll_transmit(to, out.octets)) {
     any = true;
     out.source = to.source;

@@ -120,21 +120,19 @@ void Roce::request(Connection& c, Instant now) {
   p.qp_type = service_type_of(c.options.qp_type);
   p.qpn = c.qp->qp_num();
   p.starting_psn = c.psn;
-  const DeviceAttr attr = device_->query();
-  p.responder_resources = depth(c.depths.ird, attr.max_qp_rd_atom);
-  p.initiator_depth = depth(c.depths.ord, attr.max_qp_init_rd_atom);
+  p.responder_resources = depth(c.depths.ird, attr_.max_qp_rd_atom);
+  p.initiator_depth = depth(c.depths.ord, attr_.max_qp_init_rd_atom);
   c.depths = {p.responder_resources, p.initiator_depth};
   p.retry_count = c.options.retry_count;
   p.rnr_retry_count = c.options.rnr_retry_count;
   p.path_mtu = static_cast<std::uint8_t>(c.mtu);
   p.timers = timers_of(c);
-  const Bytes data = private_data_of(c);
-  p.private_data = data;
+  RequestData data;
+  p.private_data = private_data_of(c, data);
   enter(c, Phase::requesting);
   const auto id = agent_.connect(now, p);
   if (!id) return fail_setup(c, now, local_failure(ib::step::send_request, id.error()));
-  c.cm = *id;
-  by_cm_[c.cm] = c.id;
+  join_agent(c, *id);
   c.steps.request = now - c.start;
 }
 
@@ -155,8 +153,8 @@ ibcm::Timers Roce::timers_of(const Connection& c) const {
 }
 
 /// Of the request, with what IBA Annex A11 puts first.
-Bytes Roce::private_data_of(const Connection& c) {
-  Bytes data(PARLEY_CMA_HEADER_LEN + c.private_data.size());
+ConstBytes Roce::private_data_of(const Connection& c, RequestData& room) {
+  const MutBytes data = MutBytes(room).first(PARLEY_CMA_HEADER_LEN + c.private_data.size());
   Address destination = c.peer;
   destination.port = 0;
   wire::ib::CmaHeader{.source = c.local, .destination = destination}.emit(data);
@@ -185,8 +183,8 @@ void Roce::refuse(Instant now, ibcm::ConnectionId id, CmReject reason) {
 
 /// What a request to a listener begins, on whatever transport service.
 std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::ConnectionId cm, const ibcm::MadFrom& from,
-                                                const Address& local, const Address& peer) const {
-  auto made = std::make_unique<Connection>();
+                                                const Address& local, const Address& peer) {
+  auto made = new_connection();
   Connection& c = *made;
   c.phase = Phase::deciding;
   c.initiator = false;
@@ -205,7 +203,7 @@ std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::Connect
 
 /// A connection as the request has it, from this side's view.
 std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::RequestReceived& event,
-                                                const Address& local, const Address& peer) const {
+                                                const Address& local, const Address& peer) {
   const wire::ib::CmReq& req = event.request;
   auto made = connection_at(l, event.id, event.from, local, peer);
   Connection& c = *made;
@@ -250,7 +248,7 @@ void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> mad
   c.id = id;
   c.bind = bind(id, c.local, c.peer);
   c.start = now;
-  by_cm_[c.cm] = id;
+  join_agent(c, c.cm);
   slot_for(id).connection = std::move(made);
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);

@@ -497,6 +497,41 @@ TEST(RoceProvider, AFloodIsTurnedAwayAndHonestPeersAreServed) {
   EXPECT_TRUE(p.net.run_until([&] { return p.client.last<cm::Established>() != nullptr; }, 2s));
 }
 
+TEST(RoceProvider, AnAddressIsKeptOnceForAllThatHaveLeftIt) {
+  Pair p({.linger = 5s});
+  p.server.on_request = [](cm::ConnectRequest& request) { EXPECT_TRUE(request.id.accept()); };
+  const auto connect_and_leave = [&] {
+    cm::Id id = *p.client.cm.connect(Address::v4(192, 0, 2, 1, port));
+    ASSERT_TRUE(p.net.run_until([&] { return p.up(); }));
+    id.destroy();
+    p.client.events.clear();
+    p.server.events.clear();
+    p.net.run_for(1s);
+    EXPECT_EQ(p.client.bound, 1U);
+  };
+  connect_and_leave();
+  connect_and_leave();
+  p.net.run_for(3500ms);  // 5.5 s after the first has left
+  EXPECT_EQ(p.client.bound, 1U);
+  p.net.run_for(1s);
+  EXPECT_EQ(p.client.bound, 0U);
+}
+
+TEST(RoceProvider, TheQueuesThatNobodyAskedForAreEmptyForTheNext) {
+  Pair p;
+  p.server.on_request = [](cm::ConnectRequest& request) { EXPECT_TRUE(request.id.accept()); };
+  for (int round = 0; round < 4; ++round) {
+    cm::Id id = *p.client.cm.connect(Address::v4(192, 0, 2, 1, port));
+    ASSERT_TRUE(p.net.run_until([&] { return p.up(); }));
+    for (std::uint64_t i = 0; i < 2; ++i) EXPECT_TRUE(id.qp()->post_recv({.wr_id = i})) << "round " << round;
+    ASSERT_TRUE(id.disconnect());
+    ASSERT_TRUE(p.net.run_until([&] { return p.client.last<cm::Disconnected>() != nullptr; }));
+    id.destroy();
+    p.client.events.clear();
+    p.server.events.clear();
+  }
+}
+
 TEST(RoceProvider, NothingIsLeftOfAThousandConnections) {
   Pair p;
   p.server.on_request = [](cm::ConnectRequest& request) { EXPECT_TRUE(request.id.accept()); };
