@@ -25,7 +25,7 @@ using sim::subnet::ClientId;
 constexpr int batch = 64;  // datagrams that one client is read before the next one's turn
 /// How long the server looks for the next question before it falls asleep, and how often at most it does without in between.
 constexpr Duration look_for = std::chrono::microseconds(50);
-constexpr unsigned looks_left_out_max = 255;
+constexpr unsigned looks_left_out_max = 1023;
 constexpr unsigned alone_for = 16;  // times that a client is read one datagram, after it had sent no other
 enum class Watch : std::uint32_t { control, client, process };
 
@@ -113,15 +113,17 @@ int FabricServer::wait_for(Duration wait) {
     --looks_left_out_;
     return look(wait);
   }
-  for (const Instant end = now() + std::min(look_for, wait); now() < end;) {
-    if (const int ready = look(Duration::zero()); ready != 0) {
-      looks_in_vain_ /= 2;
-      return ready;
-    }
+  const Instant end = now() + std::min(look_for, wait);
+  int ready = 0;
+  while (ready == 0 && now() < end) ready = look(Duration::zero());
+  if (ready != 0 && now() < end) {
+    looks_in_vain_ -= (looks_in_vain_ + 7) / 8;
+    return ready;
   }
+  // If it came late, whoever asked needed this processor for it.
   looks_in_vain_ = std::min(2 * looks_in_vain_ + 1, looks_left_out_max);
   looks_left_out_ = looks_in_vain_;
-  return look(wait);
+  return ready != 0 ? ready : look(wait);
 }
 
 void FabricServer::turn(Duration wait) {
