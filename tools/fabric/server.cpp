@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/fabric/server.hpp"
 
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +23,10 @@ using ibsim::Data;
 using sim::subnet::ClientId;
 
 constexpr int batch = 64;  // datagrams that one client is read before the next one's turn
+/// How long the server looks for the next question before it falls asleep, and how often at most it does without in between.
+constexpr Duration look_for = std::chrono::microseconds(50);
+constexpr unsigned looks_left_out_max = 1023;
+constexpr unsigned alone_for = 16;  // times that a client is read one datagram, after it had sent no other
 enum class Watch : std::uint32_t { control, client, process };
 
 std::uint64_t key_of(Watch what, std::size_t id) { return static_cast<std::uint64_t>(what) << 32 | id; }
@@ -94,44 +97,48 @@ Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet
 }
 
 FabricServer::FabricServer(sim::subnet::Subnet& subnet, std::string name, Output& out, int epoll, int control)
-    : subnet_(subnet), name_(std::move(name)), out_(out), epoll_(epoll), control_(control), buffers_(batch) {
-  for (Batch* const to : {&incoming_, &outgoing_}) {
-    to->parts.resize(batch);
-    to->messages.resize(batch);
-    for (std::size_t i = 0; i < batch; ++i) {
-      to->messages[i].msg_hdr.msg_iov = &to->parts[i];
-      to->messages[i].msg_hdr.msg_iovlen = 1;
-    }
-  }
-  for (std::size_t i = 0; i < batch; ++i) incoming_.parts[i] = {&buffers_[i], sizeof(Data)};
-}
+    : subnet_(subnet), name_(std::move(name)), out_(out), epoll_(epoll), control_(control) {}
 FabricServer::~FabricServer() = default;
 
-/// Who has its answers asks again within microseconds: to look for that a few times, and let others run in between, is faster than to
-/// fall asleep and be woken for each batch.
-int FabricServer::wait_for(std::span<epoll_event> events, Duration wait) {
+/// Who has its answers asks again within microseconds: to look for that is faster than to fall asleep and be woken, but not for
+/// those who share a processor. After each time in vain the server does twice as many times without.
+int FabricServer::wait_for(Duration wait) {
   const auto look = [&](Duration time) {
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-    return ::epoll_wait(epoll_.fd, events.data(), static_cast<int>(events.size()), static_cast<int>(ms));
+    return ::epoll_wait(epoll_.fd, events_.data(), static_cast<int>(events_.size()), static_cast<int>(ms));
   };
   const bool soon = std::exchange(has_read_, false) && wait > Duration::zero();
-  for (int i = 0; soon && i < looks_max; ++i) {
-    if (const int ready = look(Duration::zero()); ready != 0) return ready;
-    ::sched_yield();
+  if (!soon) return look(wait);
+  if (looks_left_out_ > 0) {
+    --looks_left_out_;
+    return look(wait);
   }
-  return look(wait);
+  const Instant end = now() + std::min(look_for, wait);
+  int ready = 0;
+  while (ready == 0 && now() < end) ready = look(Duration::zero());
+  if (ready != 0 && now() < end) {
+    looks_in_vain_ -= (looks_in_vain_ + 7) / 8;
+    return ready;
+  }
+  // If it came late, whoever asked needed this processor for it.
+  looks_in_vain_ = std::min(2 * looks_in_vain_ + 1, looks_left_out_max);
+  looks_left_out_ = looks_in_vain_;
+  return ready != 0 ? ready : look(wait);
 }
 
 void FabricServer::turn(Duration wait) {
-  const Instant next = subnet_.next_deadline(), begin = now();
-  if (next != never) wait = next <= begin ? Duration::zero() : std::min(next - begin, wait);
-  std::array<epoll_event, 64> events{};
-  const int ready = wait_for(events, wait);
+  const Instant next = subnet_.next_deadline();
+  if (next != never) {
+    const Instant begin = now();
+    wait = next <= begin ? Duration::zero() : std::min(next - begin, wait);
+  }
+  const int ready = wait_for(wait);
   if (next != never && next <= now()) subnet_.handle_deadline(now());
   for (int i = 0; i < ready; ++i) {
-    const auto what = static_cast<Watch>(events[static_cast<std::size_t>(i)].data.u64 >> 32);
-    const auto id = static_cast<ClientId>(events[static_cast<std::size_t>(i)].data.u64 & 0xFFFF);
-    const std::uint32_t kind = events[static_cast<std::size_t>(i)].events;
+    const epoll_event& event = events_[static_cast<std::size_t>(i)];
+    const auto what = static_cast<Watch>(event.data.u64 >> 32);
+    const auto id = static_cast<ClientId>(event.data.u64 & 0xFFFF);
+    const std::uint32_t kind = event.events;
     if (what == Watch::control) {
       read_control();
     } else if (Client* const client = find(id); client != nullptr) {
@@ -142,45 +149,37 @@ void FabricServer::turn(Duration wait) {
       if ((kind & EPOLLOUT) != 0) flush(id);  // which may end it
       if ((kind & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && find(id) != nullptr) read_client(id);
     }
-    drain();
   }
   drain();
 }
 
-/// Datagrams into buffers_, their lengths into incoming_. Who waits for each answer is read one at a time, which is cheaper then.
-int FabricServer::receive_some(Client& client) {
-  if (client.alone) {
-    const ssize_t length = ::recv(client.socket.fd, &buffers_[0], sizeof(Data), MSG_DONTWAIT | MSG_TRUNC);
-    client.alone = false;
-    if (length < 0) return -1;
-    incoming_.messages[0].msg_len = static_cast<unsigned>(length);
-    return 1;
-  }
-  const int got = ::recvmmsg(client.socket.fd, incoming_.messages.data(), batch, MSG_DONTWAIT | MSG_TRUNC, nullptr);
-  client.alone = got == 1;
-  return got;
-}
-
+/// Each datagram is answered before the next one is read: then the client takes answers and asks on meanwhile. Who waits for each
+/// answer is read one datagram at a time, which spares a look for another.
 void FabricServer::read_client(ClientId id) {
-  const int got = receive_some(*clients_[id]);
-  if (got < 0) {
-    if (errno == ECONNRESET || errno == ECONNREFUSED || errno == ENOTCONN) end(id, true);
-    return;
-  }
   const Instant at = now();
-  has_read_ = true;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {
-    if (incoming_.messages[i].msg_len != sizeof(Data)) {
+  const bool alone = clients_[id]->alone > 0;
+  if (alone) --clients_[id]->alone;
+  const int most = alone ? 1 : batch;
+  int got = 0;
+  for (; got < most && find(id) != nullptr; ++got) {
+    const ssize_t length = ::recv(clients_[id]->socket.fd, &buffer_, sizeof(buffer_), MSG_DONTWAIT | MSG_TRUNC);
+    if (length < 0) {
+      if (errno == ECONNRESET || errno == ECONNREFUSED || errno == ENOTCONN) end(id, true);
+      break;
+    }
+    if (length != sizeof(buffer_)) {
       ++statistics_.unreadable;
       continue;
     }
     ++statistics_.received;
-    subnet_.handle_send(at, id, packet_of(buffers_[i]));
-    if (i % 16 == 15) drain();
+    subnet_.handle_send(at, id, packet_of(buffer_));
+    drain();
   }
+  has_read_ = has_read_ || got > 0;
+  if (Client* const client = find(id); client != nullptr && !alone && got == 1) client->alone = alone_for;
 }
 
-/// What the subnet has for clients goes to their queues, and from there as far as they take it.
+/// What the subnet has for clients goes to them, or waits in their queues.
 void FabricServer::drain() {
   sim::subnet::Delivery delivery;
   while (subnet_.poll_transmit(delivery)) {
@@ -194,34 +193,16 @@ void FabricServer::drain() {
       continue;
     }
     client->waiting.push_back(data_of(delivery.packet));
-    if (!client->dirty) dirty_.push_back(delivery.to);
-    client->dirty = true;
+    if (!client->full) flush(delivery.to);
   }
-  for (const ClientId id : std::exchange(dirty_, {})) {
-    if (Client* const client = find(id); client != nullptr) {
-      client->dirty = false;
-      if (!client->full) flush(id);
-    }
-  }
-}
-
-/// How many of the datagrams that wait went.
-int FabricServer::send_some(Client& client) {
-  const std::size_t count = std::min<std::size_t>(client.waiting.size() - client.sent, batch);
-  if (count == 1)
-    return ::send(client.socket.fd, &client.waiting[client.sent], sizeof(Data), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1
-                                                                                                                 : 1;
-  for (std::size_t i = 0; i < count; ++i) outgoing_.parts[i] = {&client.waiting[client.sent + i], sizeof(Data)};
-  return ::sendmmsg(client.socket.fd, outgoing_.messages.data(), static_cast<unsigned>(count),
-                    MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void FabricServer::flush(ClientId id) {
   Client& client = *clients_[id];
   while (client.sent < client.waiting.size()) {
-    if (const int sent = send_some(client); sent > 0) {
-      statistics_.sent += static_cast<std::uint64_t>(sent);
-      client.sent += static_cast<std::size_t>(sent);
+    if (::send(client.socket.fd, &client.waiting[client.sent], sizeof(Data), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+      ++statistics_.sent;
+      ++client.sent;
       continue;
     }
     if (errno == EINTR) continue;

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <array>
 #include <memory>
-#include <span>
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
@@ -47,10 +47,9 @@ class FabricServer {
     std::string node;
     std::vector<ibsim::Data> waiting;  // at most queue_max, of which
     std::size_t sent = 0;              // these went
-    bool alone = false;                ///< the last time it had sent one datagram
+    unsigned alone = 0;                ///< so often it will be read one datagram, since it had sent no other
     std::uint64_t dropped = 0;
-    bool full = false;   ///< waits until it can be written to
-    bool dirty = false;  ///< in dirty_
+    bool full = false;  ///< waits until it can be written to
   };
   struct Sender {
     sockaddr_un address{};
@@ -66,9 +65,7 @@ class FabricServer {
   bool receive(ibsim::Control& control, sim::subnet::ClientId client);
   bool command(ibsim::Control& control);
   void read_client(sim::subnet::ClientId id);
-  int wait_for(std::span<epoll_event> events, Duration wait);
-  int receive_some(Client& client);
-  int send_some(Client& client);
+  int wait_for(Duration wait);
   void drain();
   void flush(sim::subnet::ClientId id);
   void end(sim::subnet::ClientId id, bool died);
@@ -80,15 +77,10 @@ class FabricServer {
   Output& out_;
   asio_driver::Descriptor epoll_, control_;
   std::vector<std::unique_ptr<Client>> clients_;  // by ClientId; null: none
-  struct Batch {
-    std::vector<iovec> parts;
-    std::vector<mmsghdr> messages;
-  };
-  std::vector<ibsim::Data> buffers_;  // what one client is read into
-  Batch incoming_, outgoing_;
-  static constexpr int looks_max = 100;
-  bool has_read_ = false;  // from a client, in the last turn
-  std::vector<sim::subnet::ClientId> dirty_;
+  ibsim::Data buffer_{};                          // what a client is read into
+  std::array<epoll_event, 64> events_{};
+  bool has_read_ = false;                            // from a client, in the last turn
+  unsigned looks_in_vain_ = 0, looks_left_out_ = 0;  // wait_for's
   ServerStatistics statistics_;
 };
 
