@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "nic/roce/device.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/assert.hpp"
 #include "nic/roce/gsi.hpp"
 #include "nic/roce/middle.hpp"
@@ -91,6 +94,8 @@ class SoftDevice final : public RoceDevice {
 
   void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) override;
   bool poll_transmit(Instant now, PacketTo& to, MutBytes out) override;
+  PacketRun poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) override;
+  std::size_t handle_run(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) override;
   bool has_transmit() const override { return gsi_.ready() || nic_->first_dirty != nullptr; }
   Instant next_deadline() const override { return nic_->timers.next(); }
   void handle_deadline(Instant now) override;
@@ -115,7 +120,8 @@ class SoftDevice final : public RoceDevice {
   Result<void> fill_parts(const QpInit& init, QpContext& parts) const;
   Result<void> fill_target(const QpInit& init, QpContext& parts) const;
   Qp* receiver_of(const PacketFrom& from, const Packet& packet);
-  bool take_middle(Instant now, const PacketFrom& from, ConstBytes octets);
+  std::size_t take_middles(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets);
+  void handle_other(Instant now, const PacketFrom& from, ConstBytes octets);
   void handle_datagram(Instant now, const PacketFrom& from, const Packet& packet);
 
   Ref<Nic> nic_;
@@ -257,18 +263,28 @@ Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
 }
 
 // The packets in the middle of messages are nearly all of a stream.
-bool SoftDevice::take_middle(Instant now, const PacketFrom& from, ConstBytes octets) {
-  if (octets.size() < PARLEY_IB_BTH_LEN || !is_middle(octets.front())) return false;
+std::size_t SoftDevice::take_middles(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) {
+  if (size < PARLEY_IB_BTH_LEN || !is_middle(packets.front())) return 0;
   wire::ib::Bth bth;
-  bth.read(octets);
+  bth.read(packets);
   Qp* qp = nic_->find_qp(bth.dest_qpn);
-  return qp != nullptr && qp->take_middle(now, from, bth, octets);
+  return qp == nullptr ? 0 : qp->take_middles(now, from, bth, size, packets);
 }
 
-void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes octets) {
+std::size_t SoftDevice::handle_run(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) {
+  const std::size_t taken = take_middles(now, from, size, packets);
+  if (taken == 0) handle_other(now, from, packets.first(size));
+  const std::size_t count = std::max<std::size_t>(taken, 1);
+  nic_->counters.packets_received += count;
+  return count;
+}
+
+void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) {
+  (void)handle_run(now, from, packet.size(), packet);
+}
+
+void SoftDevice::handle_other(Instant now, const PacketFrom& from, ConstBytes octets) {
   Counters& counters = nic_->counters;
-  ++counters.packets_received;
-  if (take_middle(now, from, octets)) return;
   Packet& packet = nic_->coming_in;
   if (!packet.read(octets)) {
     ++counters.dropped_malformed;
@@ -311,18 +327,26 @@ void SoftDevice::handle_datagram(Instant now, const PacketFrom& from, const Pack
 }
 
 bool SoftDevice::poll_transmit(Instant now, PacketTo& to, MutBytes out) {
+  const PacketRun run = poll_run(now, 1, to, out);
+  if (!run.payload.empty())
+    std::memcpy(out.data() + run.size - run.payload.size(), run.payload.data(), run.payload.size());
+  return run.count != 0;
+}
+
+PacketRun SoftDevice::poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   PARLEY_ASSERT(out.size() >= packet_max);
   if (gsi_.ready()) {
     gsi_.transmit(to, out);
-    return true;
+    return {.size = to.size, .count = 1};
   }
   while (Qp* qp = nic_->first_dirty) {
     nic_->unlink_dirty(*qp);
-    // It comes back at the end, if it has more: a packet of each in turn.
-    if (qp->transmit(now, to, out)) return true;
+    // It comes back at the end, if it has more: where others wait, a packet of each in turn.
+    const PacketRun run = qp->transmit(now, nic_->first_dirty == nullptr ? most : 1, to, out);
+    if (run.count != 0) return run;
     if (qp->ready()) nic_->mark_dirty(*qp);
   }
-  return false;
+  return {};
 }
 
 void SoftDevice::handle_deadline(Instant now) {

@@ -164,6 +164,8 @@ class Roce final : public RoceProvider {
   void reset_all(Instant now) noexcept override;
   bool poll_command(PacketCommand& out) override;
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
+  PacketRun poll_packets(Instant now, std::size_t most, PacketPath& to, MutBytes out) override;
+  void handle_packets(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) override;
   Instant next_deadline() const override;
 
  private:
@@ -185,6 +187,7 @@ class Roce final : public RoceProvider {
   BindId bind(EndpointId owner, const Address& local, const Address& peer);
   void release(BindId& bind) noexcept;
   void release_later(BindId& bind) noexcept;
+  bool prepare_to_poll(Instant now);
   bool at_rest() const { return closing_.empty() && !device_->has_news() && !agent_.has_work(); }
   void settle(Instant now);
   bool settle_once(Instant now);
