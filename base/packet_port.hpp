@@ -48,6 +48,12 @@ struct PacketRun {
   ConstBytes payload{};
 };
 
+/// Where the payload of packets goes that stand behind one another.
+struct PacketPlace {
+  std::size_t count = 0;  ///< of so many packets, from the first on. 0: handle_packet() is for the first
+  MutBytes memory{};      ///< an equal share for each payload, in order; it is in front of the ICRC
+};
+
 class PacketMachine {
  public:
   virtual ~PacketMachine() = default;
@@ -71,10 +77,12 @@ class PacketMachine {
     const std::size_t size = most == 0 ? 0 : poll_packet(now, to, out);
     return {.size = size, .count = size == 0 ? std::size_t{0} : std::size_t{1}};
   }
-  /// As handle_packet() for each of those that stand behind one another in `packets`, `size` octets from BTH to ICRC each.
-  virtual void handle_packets(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
-    for (; packets.size() >= size; packets = packets.subspan(size)) handle_packet(now, from, packets.first(size));
-  }
+  /// Where packets that stand behind one another, `size` octets from BTH to ICRC each, have their payload. Nobody has looked at their
+  /// ICRC yet, and nothing changes. Who copies it there, of those alone whose ICRC is right, has each octet in the nearest cache.
+  virtual PacketPlace place_of(const PacketPath& /*from*/, std::size_t /*size*/, ConstBytes /*packets*/) { return {}; }
+  /// As handle_packet() for each of these, whose payload is in its place now: right after place_of(), the first of those that it counted.
+  virtual void handle_placed(Instant /*now*/, const PacketPath& /*from*/, std::size_t /*size*/,
+                             ConstBytes /*packets*/) {}
   virtual Instant next_deadline() const = 0;
 
   /// The largest MTU and all headers that can be before it.

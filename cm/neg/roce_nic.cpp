@@ -137,11 +137,9 @@ void RoceNic::handle_packet(Instant now, const PacketPath& from, ConstBytes pack
   forget_events();
 }
 
-void RoceNic::handle_packets(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
-  while (packets.size() >= size) {
-    packets = packets.subspan(addresses_.handle_run(now, from, size, packets) * size);
-    forget_events();
-  }
+void RoceNic::handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
+  addresses_.handle_placed(now, from, size, packets);
+  forget_events();
 }
 
 void RoceNic::handle_deadline(Instant now) {

@@ -22,8 +22,6 @@ namespace {
 
 constexpr int batches_per_turn = 4;  // so that one busy socket leaves room for the others, and for what is to be sent
 constexpr int errors_per_turn = 64;  // ICMP messages
-constexpr std::size_t checked_at_once =
-    16;  // packets: those that are right are placed while the nearest cache has them
 constexpr std::size_t sealed_min = PARLEY_IB_BTH_LEN + icrc_size;
 
 template <class T>
@@ -105,26 +103,30 @@ void PacketSet::take(const Address& bound, msghdr& header, const SockAddr& from,
   take_packets(flow, told.segment == 0 ? octets.size() : told.segment, octets);
 }
 
-/// Packets with a right ICRC, one behind the other.
-void PacketSet::take_right(PacketFlow& flow, std::size_t size, ConstBytes packets) {
-  counters_.received += packets.size() / size;
-  for (ConstBytes rest = packets; tap_ && !rest.empty(); rest = rest.subspan(size))
-    tell_tap(flow.path, 0, false, rest.first(size));
-  machine_.handle_packets(now_, flow.path, size, packets);
+/// Packets behind one another whose place the machine knows, as far as their ICRC is right under identifications that count up from
+/// `likely`; returns how many these are.
+std::size_t PacketSet::take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets) {
+  const PacketPlace place = machine_.place_of(flow.path, size, packets);
+  if (place.count == 0) return 0;
+  const std::size_t right = flow.sealer.count_sealed(likely, size, packets.first(place.count * size), place.memory);
+  if (right == 0) return 0;
+  counters_.received += right;
+  for (std::size_t i = 0; tap_ && i < right; ++i) tell_tap(flow.path, 0, false, packets.subspan(i * size, size));
+  machine_.handle_placed(now_, flow.path, size, packets.first(right * size));
+  return right;
 }
 
 /// Packets that the system joined, or just one. Where the sender's system cut them, the identification counts up from 0.
 void PacketSet::take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets) {
-  std::uint16_t likely = 0;
-  while (octets.size() >= 2 * segment) {
-    const ConstBytes some = octets.first(std::min(octets.size() / segment, checked_at_once) * segment);
-    const std::size_t right = flow.sealer.count_sealed(likely, segment, some);
-    if (right == 0) break;
-    take_right(flow, segment, some.first(right * segment));
-    octets = octets.subspan(right * segment);
-    likely = static_cast<std::uint16_t>(likely + right);
-  }
-  for (; !octets.empty(); ++likely) {
+  for (std::uint16_t likely = 0; !octets.empty(); ++likely) {
+    const std::size_t in_a_row = octets.size() / segment;
+    if (const std::size_t placed =
+            in_a_row < 2 ? 0 : take_placed(flow, likely, segment, octets.first(in_a_row * segment));
+        placed != 0) {
+      octets = octets.subspan(placed * segment);
+      likely = static_cast<std::uint16_t>(likely + placed - 1);
+      continue;
+    }
     const ConstBytes packet = octets.first(std::min(segment, octets.size()));
     octets = octets.subspan(packet.size());
     ++counters_.received;

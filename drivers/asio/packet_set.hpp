@@ -109,7 +109,7 @@ class PacketSet {
   bool receive(const Bound& bound);
   void take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets);
   void take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets);
-  void take_right(PacketFlow& flow, std::size_t size, ConstBytes packets);
+  std::size_t take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets);
   void read_errors(int fd);
   void tell_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const;
 

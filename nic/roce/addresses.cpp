@@ -47,8 +47,12 @@ void Addresses::handle_packet(Instant now, const PacketPath& from, ConstBytes pa
   if (know(from)) device_.handle_packet(now, came_.path, packet);
 }
 
-std::size_t Addresses::handle_run(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
-  return know(from) ? device_.handle_run(now, came_.path, size, packets) : packets.size() / size;
+PacketPlace Addresses::place_of(const PacketPath& from, std::size_t size, ConstBytes packets) {
+  return know(from) ? device_.place_of(came_.path, size, packets) : PacketPlace{};
+}
+
+void Addresses::handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
+  if (know(from)) device_.handle_placed(now, came_.path, size, packets);
 }
 
 std::size_t Addresses::poll_packet(Instant now, PacketPath& to, MutBytes out) {

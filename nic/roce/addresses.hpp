@@ -30,8 +30,9 @@ class Addresses {
   /// PacketMachine::poll_packet() and poll_packets().
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out);
   PacketRun poll_packets(Instant now, std::size_t at_most, PacketPath& to, MutBytes out);
-  /// RoceDevice::handle_run().
-  std::size_t handle_run(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets);
+  /// PacketMachine::place_of() and handle_placed().
+  PacketPlace place_of(const PacketPath& from, std::size_t size, ConstBytes packets);
+  void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets);
 
  private:
   bool know(const PacketPath& from);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "nic/roce/device.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/assert.hpp"
@@ -95,7 +94,8 @@ class SoftDevice final : public RoceDevice {
   void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) override;
   bool poll_transmit(Instant now, PacketTo& to, MutBytes out) override;
   PacketRun poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) override;
-  std::size_t handle_run(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) override;
+  PacketPlace place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) override;
+  void handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) override;
   bool has_transmit() const override { return gsi_.ready() || nic_->first_dirty != nullptr; }
   Instant next_deadline() const override { return nic_->timers.next(); }
   void handle_deadline(Instant now) override;
@@ -120,8 +120,7 @@ class SoftDevice final : public RoceDevice {
   Result<void> fill_parts(const QpInit& init, QpContext& parts) const;
   Result<void> fill_target(const QpInit& init, QpContext& parts) const;
   Qp* receiver_of(const PacketFrom& from, const Packet& packet);
-  std::size_t take_middles(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets);
-  void handle_other(Instant now, const PacketFrom& from, ConstBytes octets);
+  Qp* receiver_of_middles(std::size_t size, ConstBytes packets, wire::ib::Bth& bth);
   void handle_datagram(Instant now, const PacketFrom& from, const Packet& packet);
 
   Ref<Nic> nic_;
@@ -262,29 +261,31 @@ Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
   return fits() ? qp : nullptr;
 }
 
-// The packets in the middle of messages are nearly all of a stream.
-std::size_t SoftDevice::take_middles(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) {
-  if (size < PARLEY_IB_BTH_LEN || !is_middle(packets.front())) return 0;
-  wire::ib::Bth bth;
+// The packets in the middle of messages are nearly all of a stream. Null: these are none.
+Qp* SoftDevice::receiver_of_middles(std::size_t size, ConstBytes packets, wire::ib::Bth& bth) {
+  if (size < PARLEY_IB_BTH_LEN || packets.size() < size || !is_middle(packets.front())) return nullptr;
   bth.read(packets);
-  Qp* qp = nic_->find_qp(bth.dest_qpn);
-  return qp == nullptr ? 0 : qp->take_middles(now, from, bth, size, packets);
+  return nic_->find_qp(bth.dest_qpn);
 }
 
-std::size_t SoftDevice::handle_run(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) {
-  const std::size_t taken = take_middles(now, from, size, packets);
-  if (taken == 0) handle_other(now, from, packets.first(size));
-  const std::size_t count = std::max<std::size_t>(taken, 1);
-  nic_->counters.packets_received += count;
-  return count;
+PacketPlace SoftDevice::place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) {
+  wire::ib::Bth bth;
+  Qp* qp = receiver_of_middles(size, packets, bth);
+  return qp == nullptr ? PacketPlace{} : qp->place_of(from, bth, size, packets);
 }
 
-void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) {
-  (void)handle_run(now, from, packet.size(), packet);
+void SoftDevice::handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) {
+  wire::ib::Bth bth;
+  Qp* qp = receiver_of_middles(size, packets, bth);
+  if (qp != nullptr) nic_->counters.packets_received += qp->take_middles(now, from, bth, size, packets, true);
 }
 
-void SoftDevice::handle_other(Instant now, const PacketFrom& from, ConstBytes octets) {
+void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes octets) {
   Counters& counters = nic_->counters;
+  ++counters.packets_received;
+  wire::ib::Bth bth;
+  Qp* middle = receiver_of_middles(octets.size(), octets, bth);
+  if (middle != nullptr && middle->take_middles(now, from, bth, octets.size(), octets) != 0) return;
   Packet& packet = nic_->coming_in;
   if (!packet.read(octets)) {
     ++counters.dropped_malformed;

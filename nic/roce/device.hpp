@@ -172,9 +172,9 @@ class RoceDevice : public Device {
   /// Those that poll_transmit would give one by one, as long as they are of one queue pair and in the middle of one message; else one.
   /// PacketMachine::poll_packets(), with packet_max for the longest; `to.size` is that of each.
   virtual PacketRun poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) = 0;
-  /// As handle_packet for the first of those that stand behind one another in `packets`, `size` octets each, and those that are in the
-  /// middle of one message with it; returns how many these are, at least one.
-  virtual std::size_t handle_run(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
+  /// PacketMachine::place_of() and handle_placed().
+  virtual PacketPlace place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
+  virtual void handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
   /// poll_transmit would give something.
   virtual bool has_transmit() const = 0;
   /// May be early: handle_deadline then does nothing.

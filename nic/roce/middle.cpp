@@ -65,40 +65,53 @@ MutBytes piece_from(std::span<const MutBytes> memory, std::size_t offset) {
   return {};
 }
 
-/// The first `count` payloads, from `offset` on.
-void place_all(const Middles& middles, std::size_t count, std::span<const MutBytes> memory, std::size_t offset) {
+/// As many payloads as `place` has room for.
+void place_all(const Middles& middles, MutBytes place) {
   const std::size_t each = middles.payload(0).size();
-  const MutBytes piece = piece_from(memory, offset);
-  if (piece.size() < count * each) {
-    for (std::size_t i = 0; i < count; ++i) place(memory, offset + i * each, middles.payload(i));
-    return;
-  }
   const std::uint8_t* from = middles.payload(0).data();
-  for (std::uint8_t* to = piece.data(); count > 0; --count, to += each, from += middles.size)
-    std::memcpy(to, from, each);
+  for (; !place.empty(); place = place.subspan(each), from += middles.size) std::memcpy(place.data(), from, each);
+}
+
+/// The first `count`, from `offset` on, over more than one piece.
+void place_each(const Middles& middles, std::size_t count, std::span<const MutBytes> memory, std::size_t offset) {
+  const std::size_t each = middles.payload(0).size();
+  for (std::size_t i = 0; i < count; ++i) place(memory, offset + i * each, middles.payload(i));
 }
 
 }  // namespace
 
 // Qp::handle_packet: nothing to tell of congestion, and established long since.
-std::size_t Qp::take_middles(Instant now, const PacketFrom& from, const Bth& bth, std::size_t size,
-                             ConstBytes packets) {
-  if (qp_.type != QpType::rc || qp_.state != QpState::rts || bth.tver != 0 || bth.pad_count != 0 ||
-      bth.p_key != PARLEY_IB_P_KEY_DEFAULT || (from.traffic_class & 3) == 3 || !comes_from_peer(from) ||
-      size != PARLEY_IB_BTH_LEN + qp_.mtu + PARLEY_IB_ICRC_LEN)
-    return 0;
+bool Qp::takes_middles(const PacketFrom& from, const Bth& bth, std::size_t size) const {
+  return qp_.type == QpType::rc && qp_.state == QpState::rts && bth.tver == 0 && bth.pad_count == 0 &&
+         bth.p_key == PARLEY_IB_P_KEY_DEFAULT && (from.traffic_class & 3) != 3 && comes_from_peer(from) &&
+         size == PARLEY_IB_BTH_LEN + qp_.mtu + PARLEY_IB_ICRC_LEN;
+}
+
+std::size_t Qp::take_middles(Instant now, const PacketFrom& from, const Bth& bth, std::size_t size, ConstBytes packets,
+                             bool placed) {
+  if (!takes_middles(from, bth, size)) return 0;
   const Middles middles = in_a_row(bth, size, packets);
   const bool response = middles.operation == Operation::read_response_middle;
-  const std::size_t taken = response ? requester_.take_middles(now, middles) : responder_.take_middles(middles);
+  const std::size_t taken =
+      response ? requester_.take_middles(now, middles, placed) : responder_.take_middles(middles, placed);
   if (taken == 0) return 0;
   qp_.counters.packets_received += taken;
   if (response || middles.asks_for_ack(taken - 1)) settle();  // the window has moved, or there is an answer
   return taken;
 }
 
+PacketPlace Qp::place_of(const PacketFrom& from, const Bth& bth, std::size_t size, ConstBytes packets) {
+  if (!takes_middles(from, bth, size)) return {};
+  const Middles middles = in_a_row(bth, size, packets);
+  PacketPlace out;
+  out.count = middles.operation == Operation::read_response_middle ? requester_.fitting(middles, out.memory)
+                                                                   : responder_.fitting(middles, out.memory);
+  return out.memory.empty() ? PacketPlace{} : out;
+}
+
 // Responder::handle_request and execute_send or execute_write: the expected packets of the message that is arriving, for which there
 // is room.
-std::size_t Responder::take_middles(const Middles& middles) {
+std::size_t Responder::fitting(const Middles& middles, MutBytes& place) {
   const bool write = middles.operation == Operation::write_middle;
   if (middles.psn != wire_psn(expected_) || replies_.full() ||
       arriving_.message != (write ? Message::write : Message::send))
@@ -108,18 +121,31 @@ std::size_t Responder::take_middles(const Middles& middles) {
   const auto count = static_cast<std::uint32_t>(
       std::min<std::size_t>(middles.count, (write && room != 0 ? room - 1 : room) / qp_.mtu));
   if (count == 0) return 0;
-  if (write) {
-    MrRange range;
-    if (!grants(Access::remote_write) ||
-        qp_.tables().regions.check(arriving_.rkey, arriving_.va + arriving_.got, count * qp_.mtu, receiver_.pd,
-                                   Access::remote_write, range) != MrFault::none)
-      return 0;
-    place_all(middles, count, {&range.memory, 1}, 0);
-  } else {
-    place_all(middles, count, receive().memory.view(), arriving_.got);
+  const std::uint32_t octets = count * qp_.mtu;
+  if (!write) {
+    const MutBytes piece = piece_from(receive().memory.view(), arriving_.got);
+    if (piece.size() >= octets) place = piece.first(octets);
+    return count;
   }
+  MrRange range;
+  if (!grants(Access::remote_write) ||
+      qp_.tables().regions.check(arriving_.rkey, arriving_.va + arriving_.got, octets, receiver_.pd,
+                                 Access::remote_write, range) != MrFault::none)
+    return 0;
+  place = range.memory;
+  return count;
+}
+
+std::size_t Responder::take_middles(const Middles& middles, bool placed) {
+  MutBytes place;
+  const std::size_t count = fitting(middles, place);
+  if (count == 0) return 0;
+  if (place.empty())
+    place_each(middles, count, receive().memory.view(), arriving_.got);
+  else if (!placed)
+    place_all(middles, place);
   nak_sent_ = false;
-  arriving_.got += count * qp_.mtu;
+  arriving_.got += static_cast<std::uint32_t>(count) * qp_.mtu;
   expected_ += count - 1;
   executed(middles.asks_for_ack(count - 1), false);
   return count;
@@ -127,14 +153,26 @@ std::size_t Responder::take_middles(const Middles& middles) {
 
 // Requester::handle_response and handle_read_response: the next parts of the oldest request, which is a Read whose first part is here
 // and whose last is not.
-std::size_t Requester::take_middles(Instant now, const Middles& middles) {
+std::size_t Requester::fitting(const Middles& middles, MutBytes& place) {
   if (middles.psn != wire_psn(una_) || una_ >= sent_end_) return 0;
-  SendWqe& read = sends_.front();
+  const SendWqe& read = sends_.front();
   if (read.kind != SendWqe::Kind::read || read.arrived == 0 || read.first + read.arrived != una_) return 0;
-  const auto count = static_cast<std::uint32_t>(std::min<Psn>(middles.count, std::min(read.end - 1, sent_end_) - una_));
+  const auto count = static_cast<std::size_t>(std::min<Psn>(middles.count, std::min(read.end - 1, sent_end_) - una_));
+  const MutBytes piece = piece_from(read.memory.view(), std::size_t{read.arrived} * qp_.mtu);
+  if (piece.size() >= count * qp_.mtu) place = piece.first(count * qp_.mtu);
+  return count;
+}
+
+std::size_t Requester::take_middles(Instant now, const Middles& middles, bool placed) {
+  MutBytes place;
+  const std::size_t count = fitting(middles, place);
   if (count == 0) return 0;
-  place_all(middles, count, read.memory.view(), std::size_t{read.arrived} * qp_.mtu);
-  read.arrived += count;
+  SendWqe& read = sends_.front();
+  if (place.empty())
+    place_each(middles, count, read.memory.view(), std::size_t{read.arrived} * qp_.mtu);
+  else if (!placed)
+    place_all(middles, place);
+  read.arrived += static_cast<std::uint32_t>(count);
   una_ += count;
   progress(now);
   return count;

@@ -56,7 +56,9 @@ class Requester {
   bool handle_response(Instant now, const wire::ib::Packet& packet);
   /// Packets of RC in the middle of a Read's response; returns how many were taken. 0: nothing was done, and the first is for
   /// handle_response().
-  std::size_t take_middles(Instant now, const Middles& middles);
+  std::size_t take_middles(Instant now, const Middles& middles, bool placed);
+  /// How many of them would be taken, and `place`: where to, if that is one piece.
+  std::size_t fitting(const Middles& middles, MutBytes& place);
   Instant deadline() const { return std::min(ack_deadline_, rnr_until_); }
   /// False as above.
   bool handle_deadline(Instant now);

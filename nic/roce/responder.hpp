@@ -24,7 +24,9 @@ class Responder {
   bool handle_request(const wire::ib::Packet& packet);
   /// Packets of RC in the middle of a Send or Write; returns how many were taken. 0: nothing was done, and the first is for
   /// handle_request().
-  std::size_t take_middles(const Middles& middles);
+  std::size_t take_middles(const Middles& middles, bool placed);
+  /// As Requester::fitting().
+  std::size_t fitting(const Middles& middles, MutBytes& place);
   /// A datagram, whose Q_Key is right.
   void handle_datagram(const PacketFrom& from, const wire::ib::Packet& packet);
 

@@ -101,16 +101,17 @@ void Sealer::seal_all(std::uint16_t identification, std::size_t size, MutBytes p
   }
 }
 
-std::size_t Sealer::count_sealed(std::uint16_t first, std::size_t size, ConstBytes packets) {
+std::size_t Sealer::count_sealed(std::uint16_t first, std::size_t size, ConstBytes packets, MutBytes payload) {
   if (size < sealed_min) return 0;
   const Share& share = share_of(packets.first(size));
-  const std::size_t all = packets.size() / size;
+  const std::size_t all = packets.size() / size, each = payload.size() / all;
   std::size_t count = 0;
   for (; count < all; ++count) {
     const ConstBytes packet = packets.subspan(count * size, size);
     if (packet[bth_congestion_at] != share.congested) break;
     const std::uint32_t head = head_of(share, static_cast<std::uint16_t>(first + count));
     if ((crc32(head, packet.first(size - icrc_size)) ^ share.congestion) != get_icrc(packet)) break;
+    if (each != 0) std::memcpy(payload.data() + count * each, packet.data() + size - icrc_size - each, each);
   }
   return count;
 }

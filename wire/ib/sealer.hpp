@@ -28,8 +28,9 @@ class Sealer {
   /// IPv4, where is_sealed() lets one in 2^32 through.
   std::optional<std::uint16_t> identification_of(std::uint16_t likely, ConstBytes packet);
   /// Of packets of `size` octets that stand behind one another, how many at the beginning have a right ICRC under identifications that
-  /// count up from `first`. Those behind them may have one too, under another.
-  std::size_t count_sealed(std::uint16_t first, std::size_t size, ConstBytes packets);
+  /// count up from `first`. Those behind them may have one too, under another. `payload`, if it is not empty, has an equal share for each
+  /// of the packets: what is in front of the ICRC is copied there, of those that are counted.
+  std::size_t count_sealed(std::uint16_t first, std::size_t size, ConstBytes packets, MutBytes payload = {});
 
  private:
   /// What packets of one length have in common.

@@ -165,7 +165,10 @@ class Roce final : public RoceProvider {
   bool poll_command(PacketCommand& out) override;
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
   PacketRun poll_packets(Instant now, std::size_t most, PacketPath& to, MutBytes out) override;
-  void handle_packets(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) override;
+  PacketPlace place_of(const PacketPath& from, std::size_t size, ConstBytes packets) override {
+    return addresses_.place_of(from, size, packets);
+  }
+  void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) override;
   Instant next_deadline() const override;
 
  private:

@@ -103,12 +103,10 @@ void Roce::handle_packet(Instant now, const PacketPath& from, ConstBytes packet)
   settle(now);
 }
 
-void Roce::handle_packets(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
+void Roce::handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
   now_ = now;
-  while (packets.size() >= size) {
-    packets = packets.subspan(addresses_.handle_run(now, from, size, packets) * size);
-    settle(now);
-  }
+  addresses_.handle_placed(now, from, size, packets);
+  settle(now);
 }
 
 /// The device is asked for something; false: there is nothing.

@@ -196,10 +196,17 @@ Story take(std::uint64_t seed, bool in_rows, std::size_t& longest) {
       story.packets.emplace_back(rows[i].begin(), rows[i].end());
       for (ConstBytes left = rows[i]; !left.empty();) {
         std::size_t taken = 1;
-        if (in_rows)
-          taken = to.device->handle_run(w.now, came, sizes[i], left);
-        else
+        const PacketPlace place = in_rows ? to.device->place_of(came, sizes[i], left) : PacketPlace{};
+        if (place.count != 0) {
+          taken = 1 + rng.below(place.count);  // as if the ICRC of the next were wrong
+          const std::size_t share = place.memory.size() / place.count;
+          for (std::size_t n = 0; n < taken; ++n)
+            std::copy_n(left.begin() + static_cast<std::ptrdiff_t>(n * sizes[i] + PARLEY_IB_BTH_LEN), share,
+                        place.memory.begin() + static_cast<std::ptrdiff_t>(n * share));
+          to.device->handle_placed(w.now, came, sizes[i], left.first(taken * sizes[i]));
+        } else {
           to.device->handle_packet(w.now, came, left.first(sizes[i]));
+        }
         longest = std::max(longest, taken);
         left = left.subspan(taken * sizes[i]);
       }

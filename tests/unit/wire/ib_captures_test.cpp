@@ -253,7 +253,10 @@ TEST(WireIbSealer, SealsAndChecksManyAsOneByOne) {
     }
     sender.seal_all(first, size, packets, from);
     ASSERT_TRUE(packets == wanted) << "round " << round;
-    ASSERT_EQ(receiver.count_sealed(first, size, packets), count);
+    Bytes placed(from.size());
+    ASSERT_EQ(receiver.count_sealed(first, size, packets, placed), count);
+    ASSERT_TRUE(placed == from);
+    std::fill(placed.begin(), placed.end(), std::uint8_t{0});
     const std::size_t at = rng.below(packets.size());
     packets[at] ^= static_cast<std::uint8_t>(1U << rng.below(8));
     const bool not_covered = at % size == 4;  // FECN and BECN
