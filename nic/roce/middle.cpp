@@ -18,6 +18,11 @@ namespace {
 
 constexpr std::size_t ack_req_at = 8;  // in the BTH, in front of the PSN
 
+/// As many of `count` as there is room for; mostly all, and a division takes its time.
+constexpr std::size_t fit(std::size_t count, std::size_t each, std::size_t room) {
+  return count * each <= room ? count : room / each;
+}
+
 /// The last word of a BTH.
 std::uint32_t last_word(const std::uint8_t* bth) {
   const std::uint8_t* at = bth + ack_req_at;
@@ -33,7 +38,7 @@ Middles in_a_row(const Bth& first, std::size_t size, ConstBytes packets) {
               .packets = packets};
   const std::uint8_t* next = packets.data();
   bool asked = first.ack_req;
-  for (std::size_t left = packets.size() / size; out.count < left && !asked; ++out.count) {
+  for (std::size_t end = 2 * size; end <= packets.size() && !asked; end += size, ++out.count) {
     next += size;
     const std::uint32_t last = last_word(next);
     if ((last & psn_mask) != ((first.psn + out.count) & psn_mask) || std::memcmp(next, packets.data(), ack_req_at) != 0)
@@ -67,9 +72,10 @@ MutBytes piece_from(std::span<const MutBytes> memory, std::size_t offset) {
 
 /// As many payloads as `place` has room for.
 void place_all(const Middles& middles, MutBytes place) {
-  const std::size_t each = middles.payload(0).size();
-  const std::uint8_t* from = middles.payload(0).data();
-  for (; !place.empty(); place = place.subspan(each), from += middles.size) std::memcpy(place.data(), from, each);
+  const ConstBytes first = middles.payload(0);
+  const std::uint8_t* from = first.data();
+  for (std::size_t at = 0; at != place.size(); at += first.size(), from += middles.size)
+    std::memcpy(place.data() + at, from, first.size());
 }
 
 /// The first `count`, from `offset` on, over more than one piece.
@@ -118,8 +124,7 @@ std::size_t Responder::fitting(const Middles& middles, MutBytes& place) {
     return 0;
   // Of a Write something is left for the last packet.
   const std::uint32_t room = (write ? arriving_.length : receive().memory.length) - arriving_.got;
-  const auto count = static_cast<std::uint32_t>(
-      std::min<std::size_t>(middles.count, (write && room != 0 ? room - 1 : room) / qp_.mtu));
+  const auto count = static_cast<std::uint32_t>(fit(middles.count, qp_.mtu, write && room != 0 ? room - 1 : room));
   if (count == 0) return 0;
   const std::uint32_t octets = count * qp_.mtu;
   if (!write) {
@@ -183,8 +188,8 @@ PacketRun Requester::write_middles(SendWqe& wqe, std::size_t most, MutBytes out)
   if (at_packet_ == 0 || wqe.fetches() || qp_.type != QpType::rc) return {};
   const Psn psn = wqe.first + at_packet_;
   const ConstBytes payload = piece_from(wqe.memory.view(), std::size_t{at_packet_} * qp_.mtu);
-  const auto count = static_cast<std::uint32_t>(
-      std::min<Psn>({most, wqe.end - 1 - psn, una_ + qp_.nic->options.window - psn, payload.size() / qp_.mtu}));
+  const Psn may = std::min<Psn>({most, wqe.end - 1 - psn, una_ + qp_.nic->options.window - psn});
+  const auto count = static_cast<std::uint32_t>(fit(may, qp_.mtu, payload.size()));
   if (count == 0) return {};
   const PacketRun run{.size = PARLEY_IB_BTH_LEN + qp_.mtu, .count = count, .payload = payload.first(count * qp_.mtu)};
   const Bth& bth = qp_.packet(operation(wqe, false, false), psn).bth;
@@ -204,7 +209,7 @@ PacketRun Requester::write_middles(SendWqe& wqe, std::size_t most, MutBytes out)
 // Responder::send_read. A region that is gone is for that.
 PacketRun Responder::write_middles(Reply& reply, std::size_t most, MutBytes out) {
   if (!reply.begun || reply.length == 0 || qp_.type != QpType::rc) return {};
-  const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(most, (reply.length - 1) / qp_.mtu));
+  const auto count = static_cast<std::uint32_t>(fit(std::min<std::size_t>(most, psn_half), qp_.mtu, reply.length - 1));
   MrRange range;
   if (count == 0 || qp_.tables().regions.check(reply.rkey, reply.va, count * qp_.mtu, reply.pd, Access::remote_read,
                                                range) != MrFault::none)

@@ -54,7 +54,6 @@ void Sealer::begin(Share& share, ConstBytes packet) {
 
 // The CRC is linear: of what the ones add, and what follows it.
 void Sealer::complete(Share& share) {
-  if (share.complete) return;
   const std::uint32_t added = crc32_effect(share.congested ^ 0xFF, 0);
   share.congestion = crc32_shift(added, share.size - icrc_size - bth_congestion_at - 1);
   share.complete = true;
@@ -64,7 +63,7 @@ void Sealer::complete(Share& share) {
 const Sealer::Share& Sealer::share_of(ConstBytes packet) {
   Share& share = place_of(packet.size());
   if (share.size != packet.size() || share.congested != packet[bth_congestion_at]) begin(share, packet);
-  complete(share);
+  if (!share.complete) complete(share);
   return share;
 }
 
@@ -82,7 +81,7 @@ std::uint32_t Sealer::icrc_of(std::uint16_t identification, ConstBytes packet) {
   const std::uint32_t head = head_of(share, identification);
   const ConstBytes covered = packet.first(size - icrc_size);
   if (!again) return crc32(crc32(head, ones_for_congestion(covered)), covered.subspan(PARLEY_IB_BTH_LEN));
-  complete(share);
+  if (!share.complete) complete(share);
   return crc32(head, covered) ^ share.congestion;
 }
 
