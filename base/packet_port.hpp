@@ -39,6 +39,21 @@ struct PacketCommand {
   Address peer{};   ///< bind: any() of its family: none
 };
 
+/// Packets one behind the other that go the same way and are equally long.
+struct PacketRun {
+  std::size_t size = 0;   ///< of each, from the BTH to its pad
+  std::size_t count = 0;  ///< 0: there is none
+  /// Not empty: only what stands before the payload has been written. An equal share of this comes behind it in each packet, in order.
+  /// It is registered memory, and may be read until the machine gets its next call.
+  ConstBytes payload{};
+};
+
+/// Where the payload of packets goes that stand behind one another.
+struct PacketPlace {
+  std::size_t count = 0;  ///< of so many packets, from the first on. 0: handle_packet() is for the first
+  MutBytes memory{};      ///< an equal share for each payload, in order; it is in front of the ICRC
+};
+
 class PacketMachine {
  public:
   virtual ~PacketMachine() = default;
@@ -56,6 +71,18 @@ class PacketMachine {
   /// Writes the next packet, from the BTH to its pad and at most packet_max octets, into `out`, which has that room and four octets
   /// more for the driver's ICRC; returns its size, 0 when there is none.
   virtual std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) = 0;
+  /// The next packets, at most `most`, each `run.size + 4` octets behind the one before it in `out`, which has room for `most` of the
+  /// longest with four octets more for each. They are those that poll_packet() would give, one by one.
+  virtual PacketRun poll_packets(Instant now, std::size_t most, PacketPath& to, MutBytes out) {
+    const std::size_t size = most == 0 ? 0 : poll_packet(now, to, out);
+    return {.size = size, .count = size == 0 ? std::size_t{0} : std::size_t{1}};
+  }
+  /// Where packets that stand behind one another, `size` octets from BTH to ICRC each, have their payload. Nobody has looked at their
+  /// ICRC yet, and nothing changes. Who copies it there, of those alone whose ICRC is right, has each octet in the nearest cache.
+  virtual PacketPlace place_of(const PacketPath& /*from*/, std::size_t /*size*/, ConstBytes /*packets*/) { return {}; }
+  /// As handle_packet() for each of these, whose payload is in its place now: right after place_of(), the first of those that it counted.
+  virtual void handle_placed(Instant /*now*/, const PacketPath& /*from*/, std::size_t /*size*/,
+                             ConstBytes /*packets*/) {}
   virtual Instant next_deadline() const = 0;
 
   /// The largest MTU and all headers that can be before it.

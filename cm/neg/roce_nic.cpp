@@ -137,6 +137,11 @@ void RoceNic::handle_packet(Instant now, const PacketPath& from, ConstBytes pack
   forget_events();
 }
 
+void RoceNic::handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
+  addresses_.handle_placed(now, from, size, packets);
+  forget_events();
+}
+
 void RoceNic::handle_deadline(Instant now) {
   device_->handle_deadline(now);
   forget_events();
@@ -162,6 +167,10 @@ bool RoceNic::poll_command(PacketCommand& out) {
 
 std::size_t RoceNic::poll_packet(Instant now, PacketPath& to, MutBytes out) {
   return addresses_.poll_packet(now, to, out);
+}
+
+PacketRun RoceNic::poll_packets(Instant now, std::size_t most, PacketPath& to, MutBytes out) {
+  return addresses_.poll_packets(now, most, to, out);
 }
 
 nic::roce::DeviceOptions negotiated_device(std::uint64_t seed, std::uint64_t address_base) {

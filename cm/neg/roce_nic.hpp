@@ -34,10 +34,15 @@ class RoceNic final : public PacketMachine {
   void handle_bound(Instant now, BindId id, const Address& local) override;
   void handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) override;
   void handle_packet(Instant now, const PacketPath& from, ConstBytes packet) override;
+  PacketPlace place_of(const PacketPath& from, std::size_t size, ConstBytes packets) override {
+    return addresses_.place_of(from, size, packets);
+  }
+  void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) override;
   void handle_unreachable(Instant, const PacketPath&, std::error_code) override {}  // the requester's timer says so
   void handle_deadline(Instant now) override;
   bool poll_command(PacketCommand& out) override;
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
+  PacketRun poll_packets(Instant now, std::size_t most, PacketPath& to, MutBytes out) override;
   Instant next_deadline() const override { return device_->next_deadline(); }
 
  private:

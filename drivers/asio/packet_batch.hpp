@@ -20,7 +20,7 @@ struct PacketOutbox {
   std::array<SockAddr, messages_max> to{};
   std::array<iovec, messages_max> pieces{};
   alignas(cmsghdr) std::array<std::array<std::uint8_t, control_size>, messages_max> controls{};
-  std::array<std::size_t, messages_max> packets{};  // in each message
+  std::array<std::size_t, messages_max> ends{};  // of the pieces in each message
 };
 
 struct PacketInbox {

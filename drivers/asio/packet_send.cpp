@@ -82,25 +82,26 @@ int PacketSet::sender_for(const PacketPath& path, std::uint16_t& port) {
   return fd;
 }
 
-// A packet is sealed when the next one is written: to read what has just been written means to wait until it is.
-bool PacketSet::fill() {
-  bool unsealed = false;
-  while (pieces_.size() < sent_at_once) {
-    const std::size_t at = pieces_.empty() ? 0 : pieces_.back().at + pieces_.back().size;
-    Piece& piece = pieces_.emplace_back();
-    piece.at = at;
-    piece.size = machine_.poll_packet(now_, piece.path, MutBytes(out_).subspan(at, room_for_one));
-    if (piece.size == 0) {
-      pieces_.pop_back();
-      break;
-    }
-    piece.size += icrc_size;
-    if (unsealed) seal_piece(pieces_[pieces_.size() - 2], *last_flow_);
-    join(piece);
-    unsealed = true;
+// True if something waits; `left`: the machine may have more, for which there was no room.
+// What has its payload in it is sealed when the next is written: to read what has just been written means to wait until it is. What
+// has not gets its payload at once, from registered memory, and its headers have been written for a while.
+bool PacketSet::fill(bool& left) {
+  std::size_t sealed = pieces_.size();
+  for (;;) {
+    const std::size_t at = pieces_.empty() ? 0 : pieces_.back().end();
+    const std::size_t most = std::min(sent_at_once - waiting_, (out_.size() - at) / room_for_one);
+    PacketPath path;
+    const PacketRun run = most == 0 ? PacketRun{} : machine_.poll_packets(now_, most, path, MutBytes(out_).subspan(at));
+    if (sealed < pieces_.size()) seal(sealed, *last_flow_, {});
+    sealed = pieces_.size();
+    left = most == 0;
+    if (run.count == 0) return sent_ < pieces_.size();
+    PacketFlow& flow = way_of(path);
+    add(flow, path, at, run.size + icrc_size, run.count);
+    if (run.payload.empty()) continue;
+    seal(sealed, flow, run.payload);
+    sealed = pieces_.size();
   }
-  if (unsealed) seal_piece(pieces_.back(), *last_flow_);
-  return sent_ < pieces_.size();
 }
 
 PacketFlow& PacketSet::way_of(const PacketPath& path) {
@@ -118,28 +119,57 @@ PacketFlow& PacketSet::way_of(const PacketPath& path) {
   return flow;
 }
 
-/// The last piece: where it goes, and whether with the one before it.
-void PacketSet::join(Piece& piece) {
-  PacketFlow& flow = way_of(piece.path);
-  piece.flow = flow.id;
-  piece.fd = flow.fd;
-  piece.path.source_port = flow.port;
-  if (segments_ && pieces_.size() > 1) {
-    const Piece& before = pieces_[pieces_.size() - 2];
-    const Piece& first = pieces_[pieces_.size() - 2 - before.identification];
-    // All are of the first one's size, but for the last.
-    piece.follows = piece.flow == first.flow && before.size == first.size && piece.size <= first.size &&
-                    piece.at + piece.size - first.at <= message_max;
-    if (piece.follows) piece.identification = static_cast<std::uint16_t>(before.identification + 1);
+/// Packets that have been written: as many as can go with those before them, the others in messages of their own.
+void PacketSet::add(const PacketFlow& flow, PacketPath path, std::size_t at, std::size_t size, std::size_t count) {
+  path.source_port = flow.port;
+  const std::size_t together = segments_ ? std::max<std::size_t>(message_max / size, 1) : 1;
+  waiting_ += count;
+  while (count > 0) {
+    const std::size_t room = room_behind(flow.id, size);
+    const std::size_t taken = std::min(count, room > 0 ? room : together);
+    Piece& piece = pieces_.emplace_back();
+    piece = {.path = path, .flow = flow.id, .fd = flow.fd, .at = at, .size = size, .count = taken};
+    piece.follows = room > 0;
+    if (piece.follows) {
+      const Piece& before = pieces_[pieces_.size() - 2];
+      piece.identification = static_cast<std::uint16_t>(before.identification + before.count);
+    }
+    at += size * taken;
+    count -= taken;
   }
 }
 
-void PacketSet::seal_piece(const Piece& piece, PacketFlow& flow) {
-  const MutBytes packet = MutBytes(out_).subspan(piece.at, piece.size);
-  flow.sealer.seal(piece.identification, packet);
-  // All bits: an ICRC that differs in few could be right for another IPv4 identification.
-  if (piece.path.bad_icrc)
-    for (std::uint8_t& octet : packet.last(icrc_size)) octet = static_cast<std::uint8_t>(~octet);
+/// How many packets of that size may go in one message with the last piece: all are of the first one's size, but for the last.
+std::size_t PacketSet::room_behind(std::uint64_t flow, std::size_t size) const {
+  if (!segments_ || sent_ == pieces_.size()) return 0;
+  const Piece& before = pieces_.back();
+  auto first = pieces_.rbegin();
+  while (first->follows) ++first;
+  if (flow != first->flow || before.size != first->size || size > first->size) return 0;
+  const std::size_t room = (message_max - (before.end() - first->at)) / size;
+  return size < first->size ? std::min<std::size_t>(room, 1) : room;
+}
+
+/// The pieces from `from` on, which are one run.
+void PacketSet::seal(std::size_t from, PacketFlow& flow, ConstBytes payload) {
+  for (std::size_t i = from; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    const MutBytes packets = MutBytes(out_).subspan(piece.at, piece.size * piece.count);
+    if (payload.empty()) {
+      for (std::size_t n = 0; n < piece.count; ++n)
+        flow.sealer.seal(static_cast<std::uint16_t>(piece.identification + n),
+                         packets.subspan(n * piece.size, piece.size));
+    } else {
+      const std::size_t share = payload.size() / packets_of(i, pieces_.size()) * piece.count;
+      flow.sealer.seal_all(piece.identification, piece.size, packets, payload.first(share));
+      payload = payload.subspan(share);
+    }
+    if (!piece.path.bad_icrc) continue;
+    // All bits: an ICRC that differs in few could be right for another IPv4 identification.
+    for (std::size_t n = 1; n <= piece.count; ++n)
+      for (std::uint8_t& octet : packets.subspan(n * piece.size - icrc_size, icrc_size))
+        octet = static_cast<std::uint8_t>(~octet);
+  }
 }
 
 /// Sends what waits until nothing does, or the system takes no more.
@@ -147,38 +177,46 @@ void PacketSet::flush() {
   while (sent_ < pieces_.size() && !blocked_) sent_ += send_some(sent_);
   if (sent_ < pieces_.size()) return;
   pieces_.clear();
-  sent_ = 0;
+  sent_ = waiting_ = 0;
+}
+
+/// One behind the last piece that goes in one message with `first`.
+std::size_t PacketSet::behind_message(std::size_t first) const {
+  std::size_t end = first + 1;
+  while (end < pieces_.size() && pieces_[end].follows) ++end;
+  return end;
+}
+
+std::size_t PacketSet::packets_of(std::size_t first, std::size_t end) const {
+  std::size_t packets = 0;
+  for (; first < end; ++first) packets += pieces_[first].count;
+  return packets;
 }
 
 /// Of the pieces from `first` on those that go through one socket; returns how many are dealt with.
 std::size_t PacketSet::send_some(std::size_t first) {
   PacketOutbox& out = *outbox_;
-  std::size_t n = 0, at = first;
+  std::size_t n = 0;
   const int fd = pieces_[first].fd;
-  while (at < pieces_.size() && pieces_[at].fd == fd) {
-    std::size_t end = at + 1, size = pieces_[at].size;
-    for (; end < pieces_.size() && pieces_[end].follows; ++end) size += pieces_[end].size;
-    out.packets[n] = end - at;
-    prepare(at, size, n++);
-    at = end;
-  }
-  const int sent = fd < 0 ? -1 : ::sendmmsg(fd, out.headers.data(), static_cast<unsigned>(n), 0);
-  if (sent <= 0) return refused(first, out.packets[0], fd < 0 ? EBADF : errno);
+  for (std::size_t at = first; at < pieces_.size() && pieces_[at].fd == fd; at = out.ends[n++])
+    prepare(at, behind_message(at), n);
+  const int sent_messages = fd < 0 ? -1 : ::sendmmsg(fd, out.headers.data(), static_cast<unsigned>(n), 0);
+  if (sent_messages <= 0) return refused(first, fd < 0 ? EBADF : errno);
   again_ = false;
-  std::size_t pieces = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(sent); ++i) pieces += out.packets[i];
-  for (std::size_t i = first; i < first + pieces; ++i) sent_one(pieces_[i]);
-  return pieces;
+  const std::size_t end = out.ends[static_cast<std::size_t>(sent_messages) - 1];
+  for (std::size_t i = first; i < end; ++i) sent(pieces_[i]);
+  return end - first;
 }
 
-/// Message `n` of the outbox: `size` octets from the piece `first` on.
-void PacketSet::prepare(std::size_t first, std::size_t size, std::size_t n) {
+/// Message `n` of the outbox: the pieces from `first` to `end`.
+void PacketSet::prepare(std::size_t first, std::size_t end, std::size_t n) {
   PacketOutbox& out = *outbox_;
   const Piece& piece = pieces_[first];
   Address peer = piece.path.peer;
   peer.port = PARLEY_ROCE_UDP_PORT;
+  out.ends[n] = end;
   out.to[n] = to_sockaddr(peer);
-  out.pieces[n] = {out_.data() + piece.at, size};
+  out.pieces[n] = {out_.data() + piece.at, pieces_[end - 1].end() - piece.at};
   msghdr& header = out.headers[n].msg_hdr;
   header.msg_name = out.to[n].get();
   header.msg_namelen = out.to[n].size;
@@ -189,17 +227,20 @@ void PacketSet::prepare(std::size_t first, std::size_t size, std::size_t n) {
   if (const Bound* bound = covering(piece.path.local); bound != nullptr && bound->local.is_any())
     add_source(header, piece.path.local);
   add_path(header, piece.path);
-  if (out.packets[n] > 1) add_control(header, IPPROTO_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(piece.size));
+  if (packets_of(first, end) > 1) add_control(header, IPPROTO_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(piece.size));
   if (header.msg_controllen == 0) header.msg_control = nullptr;
 }
 
-void PacketSet::sent_one(const Piece& piece) {
-  ++counters_.sent;
-  if (tap_) tell_tap(piece.path, piece.identification, true, ConstBytes(out_).subspan(piece.at, piece.size));
+void PacketSet::sent(const Piece& piece) {
+  counters_.sent += piece.count;
+  if (!tap_) return;
+  for (std::size_t n = 0; n < piece.count; ++n)
+    tell_tap(piece.path, static_cast<std::uint16_t>(piece.identification + n), true,
+             ConstBytes(out_).subspan(piece.at + n * piece.size, piece.size));
 }
 
-/// What the system did not take: later, in another form, or never.
-std::size_t PacketSet::refused(std::size_t first, std::size_t count, int error) {
+/// Of what the system did not take, the message that begins with the piece `first`: later, in another form, or never.
+std::size_t PacketSet::refused(std::size_t first, int error) {
   if (error == EINTR) return 0;
   if (error == EAGAIN || error == EWOULDBLOCK) {
     blocked_ = true;
@@ -207,25 +248,35 @@ std::size_t PacketSet::refused(std::size_t first, std::size_t count, int error) 
     (void)watch(blocked_fd_, receives(blocked_fd_) ? std::uint32_t{EPOLLIN | EPOLLOUT} : std::uint32_t{EPOLLOUT});
     return 0;
   }
+  const std::size_t end = behind_message(first), packets = packets_of(first, end);
   // A device or path that cannot cut, or not to this size.
   const bool cannot_cut = error == EINVAL || error == EIO || error == EOPNOTSUPP || error == EMSGSIZE;
-  if (count > 1 && cannot_cut) {
-    segments_ = false;
-    for (std::size_t i = first; i < pieces_.size(); ++i) {
-      pieces_[i].follows = false;
-      pieces_[i].identification = 0;
-      pieces_[i].path.way = 0;  // its port is the socket's
-      seal_piece(pieces_[i], way_of(pieces_[i].path));
-    }
+  if (packets > 1 && cannot_cut) {
+    take_apart(first);
     return 0;
   }
   // An ICMP error of an earlier packet, which may have been another peer's, stands in the way once: read_errors() tells whose it was.
   const bool lost = error == ENOBUFS || error == ENOMEM;
   if (!lost && !std::exchange(again_, true)) return 0;
   again_ = false;
-  counters_.unsent += count;
+  counters_.unsent += packets;
   if (!lost) machine_.handle_unreachable(now_, pieces_[first].path, {error, std::generic_category()});
-  return count;
+  return end - first;
+}
+
+/// From now on, and from the piece `first` on, each packet is a message of its own.
+void PacketSet::take_apart(std::size_t first) {
+  segments_ = false;
+  const std::vector<Piece> joined(pieces_.begin() + static_cast<std::ptrdiff_t>(first), pieces_.end());
+  pieces_.resize(first);
+  waiting_ = packets_of(0, first);
+  for (Piece piece : joined) {
+    piece.path.way = 0;  // its port is the socket's
+    PacketFlow& flow = way_of(piece.path);
+    const std::size_t from = pieces_.size();
+    add(flow, piece.path, piece.at, piece.size, piece.count);
+    seal(from, flow, {});
+  }
 }
 
 bool PacketSet::receives(int fd) const {
@@ -244,7 +295,10 @@ void PacketSet::forget(int fd) {
   if (!blocked_) flush();
   pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(sent_));
   sent_ = 0;
-  counters_.unsent += std::erase_if(pieces_, [fd](const Piece& p) { return p.fd == fd; });
+  const std::size_t before = packets_of(0, pieces_.size());
+  std::erase_if(pieces_, [fd](const Piece& p) { return p.fd == fd; });
+  waiting_ = packets_of(0, pieces_.size());
+  counters_.unsent += before - waiting_;
   forget_ways();
   if (fd == ready_fd_) ready_fd_ = -1;
   if (fd == blocked_fd_) {

@@ -101,12 +101,15 @@ bool PacketSet::drain(Instant now) {
       carry_out(command);
       more = true;
     }
-    if (!blocked_ && fill()) {
+    bool left = false;
+    if (!blocked_ && fill(left)) {
+      const std::uint64_t unsent = counters_.unsent;
       flush();
-      more = true;
+      any = true;
+      more = more || counters_.unsent != unsent;  // the machine has been told
     }
-    if (!more) return any;
-    any = true;
+    any = any || more;
+    if (!more && !left) return any;
   }
 }
 

@@ -58,14 +58,15 @@ class PacketSet {
     std::uint16_t port = 0;
     auto operator<=>(const Sender&) const = default;
   };
-  /// A packet that waits in `out_`.
+  /// Packets that wait in `out_` behind one another.
   struct Piece {
     PacketPath path;
     std::uint64_t flow = 0;
     int fd = -1;
-    std::size_t at = 0, size = 0;
-    std::uint16_t identification = 0;
-    bool follows = false;  // goes with the one before it, by UDP_SEGMENT
+    std::size_t at = 0, size = 0, count = 0;  // size: of each
+    std::uint16_t identification = 0;         // of the first
+    bool follows = false;                     // they go with those before them, by UDP_SEGMENT
+    std::size_t end() const { return at + size * count; }
   };
 
   void carry_out(const PacketCommand& command);
@@ -89,14 +90,18 @@ class PacketSet {
     ways_.forget();
     last_way_ = 0;
   }
-  bool fill();
-  void join(Piece& piece);
-  void seal_piece(const Piece& piece, PacketFlow& flow);
+  bool fill(bool& left);
+  void add(const PacketFlow& flow, PacketPath path, std::size_t at, std::size_t size, std::size_t count);
+  std::size_t room_behind(std::uint64_t flow, std::size_t size) const;
+  void seal(std::size_t from, PacketFlow& flow, ConstBytes payload);
   void flush();
   std::size_t send_some(std::size_t first);
-  void prepare(std::size_t first, std::size_t size, std::size_t n);
-  void sent_one(const Piece& piece);
-  std::size_t refused(std::size_t first, std::size_t count, int error);
+  std::size_t behind_message(std::size_t first) const;
+  std::size_t packets_of(std::size_t first, std::size_t end) const;
+  void prepare(std::size_t first, std::size_t end, std::size_t n);
+  void sent(const Piece& piece);
+  std::size_t refused(std::size_t first, int error);
+  void take_apart(std::size_t first);
   void unblock(int fd);
   bool receives(int fd) const;
 
@@ -104,6 +109,7 @@ class PacketSet {
   bool receive(const Bound& bound);
   void take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets);
   void take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets);
+  std::size_t take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets);
   void read_errors(int fd);
   void tell_tap(const PacketPath& path, std::uint16_t identification, bool sent, ConstBytes packet) const;
 
@@ -115,7 +121,8 @@ class PacketSet {
   std::map<BindId, Address> users_;  // of a bound address
   std::map<Sender, int> senders_;    // at most senders_max
   Bytes out_;                        // packets that wait to be sent, one behind the other
-  std::vector<Piece> pieces_;        // at most sent_at_once
+  std::vector<Piece> pieces_;        // at most sent_at_once, of one packet at least
+  std::size_t waiting_ = 0;          // packets in pieces_, at most sent_at_once
   std::size_t sent_ = 0;             // of pieces_
   std::unique_ptr<PacketOutbox> outbox_;
   std::unique_ptr<PacketInbox> inbox_;

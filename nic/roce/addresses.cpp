@@ -30,22 +30,46 @@ const Addresses::Place* Addresses::find(const Gid& gid) const {
   return at == places_.end() ? nullptr : &at->second;
 }
 
+/// Where it came from goes to `came_`.
+bool Addresses::know(const PacketPath& from) {
+  if (from.way != 0 && from.way == came_.way) return true;
+  came_.way = 0;
+  if (!add(from.local)) return false;
+  came_.way = from.way;
+  came_.path.source = gid_of(from.peer);
+  came_.path.destination = gid_of(from.local);
+  came_.path.traffic_class = from.traffic_class;
+  came_.path.hop_limit = from.hop_limit;
+  return true;
+}
+
 void Addresses::handle_packet(Instant now, const PacketPath& from, ConstBytes packet) {
-  if (from.way == 0 || from.way != came_.way) {
-    came_.way = 0;
-    if (!add(from.local)) return;
-    came_.way = from.way;
-    came_.path.source = gid_of(from.peer);
-    came_.path.destination = gid_of(from.local);
-    came_.path.traffic_class = from.traffic_class;
-    came_.path.hop_limit = from.hop_limit;
-  }
-  device_.handle_packet(now, came_.path, packet);
+  if (know(from)) device_.handle_packet(now, came_.path, packet);
+}
+
+PacketPlace Addresses::place_of(const PacketPath& from, std::size_t size, ConstBytes packets) {
+  return know(from) ? device_.place_of(came_.path, size, packets) : PacketPlace{};
+}
+
+void Addresses::handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
+  if (know(from)) device_.handle_placed(now, came_.path, size, packets);
 }
 
 std::size_t Addresses::poll_packet(Instant now, PacketPath& to, MutBytes out) {
   PacketTo path;
   if (!device_.poll_transmit(now, path, out)) return 0;
+  to = path_to(path);
+  return path.size;
+}
+
+PacketRun Addresses::poll_packets(Instant now, std::size_t at_most, PacketPath& to, MutBytes out) {
+  PacketTo path;
+  const PacketRun run = device_.poll_run(now, at_most, path, out);
+  if (run.count != 0) to = path_to(path);
+  return run;
+}
+
+const PacketPath& Addresses::path_to(const PacketTo& path) {
   if (!same_way(path, goes_.path)) {
     const Place* own = find(path.source);
     ++goes_.to.way;
@@ -57,8 +81,7 @@ std::size_t Addresses::poll_packet(Instant now, PacketPath& to, MutBytes out) {
     goes_.to.hop_limit = path.hop_limit;
     goes_.path = path;
   }
-  to = goes_.to;
-  return path.size;
+  return goes_.to;
 }
 
 }  // namespace parley::nic::roce

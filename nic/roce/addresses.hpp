@@ -27,10 +27,17 @@ class Addresses {
 
   /// To the device. What arrived at an address for which there is no place is dropped.
   void handle_packet(Instant now, const PacketPath& from, ConstBytes packet);
-  /// PacketMachine::poll_packet().
+  /// PacketMachine::poll_packet() and poll_packets().
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out);
+  PacketRun poll_packets(Instant now, std::size_t at_most, PacketPath& to, MutBytes out);
+  /// PacketMachine::place_of() and handle_placed().
+  PacketPlace place_of(const PacketPath& from, std::size_t size, ConstBytes packets);
+  void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets);
 
  private:
+  bool know(const PacketPath& from);
+  const PacketPath& path_to(const PacketTo& path);
+
   RoceDevice& device_;
   std::map<Gid, Place> places_;  // at most `most`
   // Of the last packet each way: the next is likely to go the same way.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "nic/roce/device.hpp"
 
+#include <cstring>
+
 #include "base/assert.hpp"
 #include "nic/roce/gsi.hpp"
 #include "nic/roce/middle.hpp"
@@ -91,6 +93,9 @@ class SoftDevice final : public RoceDevice {
 
   void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) override;
   bool poll_transmit(Instant now, PacketTo& to, MutBytes out) override;
+  PacketRun poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) override;
+  PacketPlace place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) override;
+  void handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) override;
   bool has_transmit() const override { return gsi_.ready() || nic_->first_dirty != nullptr; }
   Instant next_deadline() const override { return nic_->timers.next(); }
   void handle_deadline(Instant now) override;
@@ -115,7 +120,7 @@ class SoftDevice final : public RoceDevice {
   Result<void> fill_parts(const QpInit& init, QpContext& parts) const;
   Result<void> fill_target(const QpInit& init, QpContext& parts) const;
   Qp* receiver_of(const PacketFrom& from, const Packet& packet);
-  bool take_middle(Instant now, const PacketFrom& from, ConstBytes octets);
+  Qp* receiver_of_middles(std::size_t size, ConstBytes packets, wire::ib::Bth& bth);
   void handle_datagram(Instant now, const PacketFrom& from, const Packet& packet);
 
   Ref<Nic> nic_;
@@ -256,19 +261,31 @@ Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
   return fits() ? qp : nullptr;
 }
 
-// The packets in the middle of messages are nearly all of a stream.
-bool SoftDevice::take_middle(Instant now, const PacketFrom& from, ConstBytes octets) {
-  if (octets.size() < PARLEY_IB_BTH_LEN || !is_middle(octets.front())) return false;
+// The packets in the middle of messages are nearly all of a stream. Null: these are none.
+Qp* SoftDevice::receiver_of_middles(std::size_t size, ConstBytes packets, wire::ib::Bth& bth) {
+  if (size < PARLEY_IB_BTH_LEN || packets.size() < size || !is_middle(packets.front())) return nullptr;
+  bth.read(packets);
+  return nic_->find_qp(bth.dest_qpn);
+}
+
+PacketPlace SoftDevice::place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) {
   wire::ib::Bth bth;
-  bth.read(octets);
-  Qp* qp = nic_->find_qp(bth.dest_qpn);
-  return qp != nullptr && qp->take_middle(now, from, bth, octets);
+  Qp* qp = receiver_of_middles(size, packets, bth);
+  return qp == nullptr ? PacketPlace{} : qp->place_of(from, bth, size, packets);
+}
+
+void SoftDevice::handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) {
+  wire::ib::Bth bth;
+  Qp* qp = receiver_of_middles(size, packets, bth);
+  if (qp != nullptr) nic_->counters.packets_received += qp->take_middles(now, from, bth, size, packets, true);
 }
 
 void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes octets) {
   Counters& counters = nic_->counters;
   ++counters.packets_received;
-  if (take_middle(now, from, octets)) return;
+  wire::ib::Bth bth;
+  Qp* middle = receiver_of_middles(octets.size(), octets, bth);
+  if (middle != nullptr && middle->take_middles(now, from, bth, octets.size(), octets) != 0) return;
   Packet& packet = nic_->coming_in;
   if (!packet.read(octets)) {
     ++counters.dropped_malformed;
@@ -311,18 +328,26 @@ void SoftDevice::handle_datagram(Instant now, const PacketFrom& from, const Pack
 }
 
 bool SoftDevice::poll_transmit(Instant now, PacketTo& to, MutBytes out) {
+  const PacketRun run = poll_run(now, 1, to, out);
+  if (!run.payload.empty())
+    std::memcpy(out.data() + run.size - run.payload.size(), run.payload.data(), run.payload.size());
+  return run.count != 0;
+}
+
+PacketRun SoftDevice::poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   PARLEY_ASSERT(out.size() >= packet_max);
   if (gsi_.ready()) {
     gsi_.transmit(to, out);
-    return true;
+    return {.size = to.size, .count = 1};
   }
   while (Qp* qp = nic_->first_dirty) {
     nic_->unlink_dirty(*qp);
-    // It comes back at the end, if it has more: a packet of each in turn.
-    if (qp->transmit(now, to, out)) return true;
+    // It comes back at the end, if it has more: where others wait, a packet of each in turn.
+    const PacketRun run = qp->transmit(now, nic_->first_dirty == nullptr ? most : 1, to, out);
+    if (run.count != 0) return run;
     if (qp->ready()) nic_->mark_dirty(*qp);
   }
-  return false;
+  return {};
 }
 
 void SoftDevice::handle_deadline(Instant now) {

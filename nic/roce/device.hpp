@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/gid.hpp"
+#include "base/packet_port.hpp"
 #include "parley/roce.hpp"
 #include "parley/time.hpp"
 #include "parley/verbs.hpp"
@@ -168,6 +169,12 @@ class RoceDevice : public Device {
   /// The next packet, from the BTH to the pad: `to.size` octets at the beginning of `out`, which has at least packet_max. False:
   /// nothing is to be sent now, until an input, a call of the user's, or next_deadline().
   virtual bool poll_transmit(Instant now, PacketTo& to, MutBytes out) = 0;
+  /// Those that poll_transmit would give one by one, as long as they are of one queue pair and in the middle of one message; else one.
+  /// PacketMachine::poll_packets(), with packet_max for the longest; `to.size` is that of each.
+  virtual PacketRun poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) = 0;
+  /// PacketMachine::place_of() and handle_placed().
+  virtual PacketPlace place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
+  virtual void handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
   /// poll_transmit would give something.
   virtual bool has_transmit() const = 0;
   /// May be early: handle_deadline then does nothing.

@@ -3,70 +3,224 @@
 // that way has it.
 #include "nic/roce/middle.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+
 #include "nic/roce/qp.hpp"
 
 namespace parley::nic::roce {
 
+using wire::ib::Bth;
 using wire::ib::Operation;
 
+namespace {
+
+constexpr std::size_t ack_req_at = 8;  // in the BTH, in front of the PSN
+
+/// As many of `count` as there is room for; mostly all, and a division takes its time.
+constexpr std::size_t fit(std::size_t count, std::size_t each, std::size_t room) {
+  return count * each <= room ? count : room / each;
+}
+
+/// The last word of a BTH.
+std::uint32_t last_word(const std::uint8_t* bth) {
+  const std::uint8_t* at = bth + ack_req_at;
+  return std::uint32_t{at[0]} << 24 | std::uint32_t{at[1]} << 16 | std::uint32_t{at[2]} << 8 | at[3];
+}
+
+/// Those at the beginning of `packets` that are in a row with the first.
+Middles in_a_row(const Bth& first, std::size_t size, ConstBytes packets) {
+  Middles out{.operation = wire::ib::operation_of(first.opcode),
+              .psn = first.psn,
+              .count = 1,
+              .size = size,
+              .packets = packets};
+  const std::uint8_t* next = packets.data();
+  bool asked = first.ack_req;
+  for (std::size_t end = 2 * size; end <= packets.size() && !asked; end += size, ++out.count) {
+    next += size;
+    const std::uint32_t last = last_word(next);
+    if ((last & psn_mask) != ((first.psn + out.count) & psn_mask) || std::memcmp(next, packets.data(), ack_req_at) != 0)
+      break;
+    asked = last >> 31 != 0;
+  }
+  return out;
+}
+
+/// The BTH of each packet: that of the first with the next PSN.
+void write_headers(const Bth& first, const PacketRun& run, MutBytes out) {
+  first.emit(out);
+  std::uint8_t* at = out.data();
+  for (std::uint32_t psn = first.psn + 1; psn != first.psn + run.count; ++psn) {
+    at += run.size + PARLEY_IB_ICRC_LEN;
+    const std::array<std::uint8_t, 4> last{0, static_cast<std::uint8_t>(psn >> 16), static_cast<std::uint8_t>(psn >> 8),
+                                           static_cast<std::uint8_t>(psn)};
+    std::memcpy(at, out.data(), ack_req_at);
+    std::memcpy(at + ack_req_at, last.data(), last.size());
+  }
+}
+
+/// What is in one piece from `offset` on.
+MutBytes piece_from(std::span<const MutBytes> memory, std::size_t offset) {
+  for (const MutBytes piece : memory) {
+    if (offset < piece.size()) return piece.subspan(offset);
+    offset -= piece.size();
+  }
+  return {};
+}
+
+/// As many payloads as `place` has room for.
+void place_all(const Middles& middles, MutBytes place) {
+  const ConstBytes first = middles.payload(0);
+  const std::uint8_t* from = first.data();
+  for (std::size_t at = 0; at != place.size(); at += first.size(), from += middles.size)
+    std::memcpy(place.data() + at, from, first.size());
+}
+
+/// The first `count`, from `offset` on, over more than one piece.
+void place_each(const Middles& middles, std::size_t count, std::span<const MutBytes> memory, std::size_t offset) {
+  const std::size_t each = middles.payload(0).size();
+  for (std::size_t i = 0; i < count; ++i) place(memory, offset + i * each, middles.payload(i));
+}
+
+}  // namespace
+
 // Qp::handle_packet: nothing to tell of congestion, and established long since.
-bool Qp::take_middle(Instant now, const PacketFrom& from, const wire::ib::Bth& bth, ConstBytes octets) {
-  if (qp_.type != QpType::rc || qp_.state != QpState::rts || bth.tver != 0 || bth.pad_count != 0 ||
-      bth.p_key != PARLEY_IB_P_KEY_DEFAULT || (from.traffic_class & 3) == 3 || !comes_from_peer(from) ||
-      octets.size() != PARLEY_IB_BTH_LEN + qp_.mtu + PARLEY_IB_ICRC_LEN)
-    return false;
-  const ConstBytes payload = octets.subspan(PARLEY_IB_BTH_LEN, qp_.mtu);
-  if (wire::ib::operation_of(bth.opcode) == Operation::read_response_middle) {
-    if (!requester_.take_middle(now, bth, payload)) return false;
-    ++qp_.counters.packets_received;
-    settle();  // the window has moved
-    return true;
-  }
-  if (!responder_.take_middle(bth, payload)) return false;
-  ++qp_.counters.packets_received;
-  if (bth.ack_req) settle();
-  return true;
+bool Qp::takes_middles(const PacketFrom& from, const Bth& bth, std::size_t size) const {
+  return qp_.type == QpType::rc && qp_.state == QpState::rts && bth.tver == 0 && bth.pad_count == 0 &&
+         bth.p_key == PARLEY_IB_P_KEY_DEFAULT && (from.traffic_class & 3) != 3 && comes_from_peer(from) &&
+         size == PARLEY_IB_BTH_LEN + qp_.mtu + PARLEY_IB_ICRC_LEN;
 }
 
-// Responder::handle_request and execute_send or execute_write: the expected packet of the message that is arriving, for which there
+std::size_t Qp::take_middles(Instant now, const PacketFrom& from, const Bth& bth, std::size_t size, ConstBytes packets,
+                             bool placed) {
+  if (!takes_middles(from, bth, size)) return 0;
+  const Middles middles = in_a_row(bth, size, packets);
+  const bool response = middles.operation == Operation::read_response_middle;
+  const std::size_t taken =
+      response ? requester_.take_middles(now, middles, placed) : responder_.take_middles(middles, placed);
+  if (taken == 0) return 0;
+  qp_.counters.packets_received += taken;
+  if (response || middles.asks_for_ack(taken - 1)) settle();  // the window has moved, or there is an answer
+  return taken;
+}
+
+PacketPlace Qp::place_of(const PacketFrom& from, const Bth& bth, std::size_t size, ConstBytes packets) {
+  if (!takes_middles(from, bth, size)) return {};
+  const Middles middles = in_a_row(bth, size, packets);
+  PacketPlace out;
+  out.count = middles.operation == Operation::read_response_middle ? requester_.fitting(middles, out.memory)
+                                                                   : responder_.fitting(middles, out.memory);
+  return out.memory.empty() ? PacketPlace{} : out;
+}
+
+// Responder::handle_request and execute_send or execute_write: the expected packets of the message that is arriving, for which there
 // is room.
-bool Responder::take_middle(const wire::ib::Bth& bth, ConstBytes payload) {
-  const bool write = wire::ib::operation_of(bth.opcode) == Operation::write_middle;
-  if (bth.psn != wire_psn(expected_) || replies_.full() ||
+std::size_t Responder::fitting(const Middles& middles, MutBytes& place) {
+  const bool write = middles.operation == Operation::write_middle;
+  if (middles.psn != wire_psn(expected_) || replies_.full() ||
       arriving_.message != (write ? Message::write : Message::send))
-    return false;
-  const auto size = static_cast<std::uint32_t>(payload.size());
-  if (write) {
-    MrRange range;
-    if (!grants(Access::remote_write) || size >= arriving_.length - arriving_.got ||
-        qp_.tables().regions.check(arriving_.rkey, arriving_.va + arriving_.got, size, receiver_.pd,
-                                   Access::remote_write, range) != MrFault::none)
-      return false;
-    place({&range.memory, 1}, 0, payload);
-  } else {
-    const WrMemory& memory = receive().memory;
-    if (size > memory.length - arriving_.got) return false;
-    place(memory.view(), arriving_.got, payload);
+    return 0;
+  // Of a Write something is left for the last packet.
+  const std::uint32_t room = (write ? arriving_.length : receive().memory.length) - arriving_.got;
+  const auto count = static_cast<std::uint32_t>(fit(middles.count, qp_.mtu, write && room != 0 ? room - 1 : room));
+  if (count == 0) return 0;
+  const std::uint32_t octets = count * qp_.mtu;
+  if (!write) {
+    const MutBytes piece = piece_from(receive().memory.view(), arriving_.got);
+    if (piece.size() >= octets) place = piece.first(octets);
+    return count;
   }
-  nak_sent_ = false;
-  arriving_.got += size;
-  executed(bth, false);
-  return true;
+  MrRange range;
+  if (!grants(Access::remote_write) ||
+      qp_.tables().regions.check(arriving_.rkey, arriving_.va + arriving_.got, octets, receiver_.pd,
+                                 Access::remote_write, range) != MrFault::none)
+    return 0;
+  place = range.memory;
+  return count;
 }
 
-// Requester::handle_response and handle_read_response: the next part of the oldest request, which is a Read whose first part is here
+std::size_t Responder::take_middles(const Middles& middles, bool placed) {
+  MutBytes place;
+  const std::size_t count = fitting(middles, place);
+  if (count == 0) return 0;
+  if (place.empty())
+    place_each(middles, count, receive().memory.view(), arriving_.got);
+  else if (!placed)
+    place_all(middles, place);
+  nak_sent_ = false;
+  arriving_.got += static_cast<std::uint32_t>(count) * qp_.mtu;
+  expected_ += count - 1;
+  executed(middles.asks_for_ack(count - 1), false);
+  return count;
+}
+
+// Requester::handle_response and handle_read_response: the next parts of the oldest request, which is a Read whose first part is here
 // and whose last is not.
-bool Requester::take_middle(Instant now, const wire::ib::Bth& bth, ConstBytes payload) {
-  if (bth.psn != wire_psn(una_) || una_ >= sent_end_) return false;
+std::size_t Requester::fitting(const Middles& middles, MutBytes& place) {
+  if (middles.psn != wire_psn(una_) || una_ >= sent_end_) return 0;
+  const SendWqe& read = sends_.front();
+  if (read.kind != SendWqe::Kind::read || read.arrived == 0 || read.first + read.arrived != una_) return 0;
+  const auto count = static_cast<std::size_t>(std::min<Psn>(middles.count, std::min(read.end - 1, sent_end_) - una_));
+  const MutBytes piece = piece_from(read.memory.view(), std::size_t{read.arrived} * qp_.mtu);
+  if (piece.size() >= count * qp_.mtu) place = piece.first(count * qp_.mtu);
+  return count;
+}
+
+std::size_t Requester::take_middles(Instant now, const Middles& middles, bool placed) {
+  MutBytes place;
+  const std::size_t count = fitting(middles, place);
+  if (count == 0) return 0;
   SendWqe& read = sends_.front();
-  if (read.kind != SendWqe::Kind::read || read.arrived == 0 || read.first + read.arrived != una_ ||
-      una_ + 1 == read.end)
-    return false;
-  place(read.memory.view(), std::size_t{read.arrived} * qp_.mtu, payload);
-  ++read.arrived;
-  ++una_;
+  if (place.empty())
+    place_each(middles, count, read.memory.view(), std::size_t{read.arrived} * qp_.mtu);
+  else if (!placed)
+    place_all(middles, place);
+  read.arrived += static_cast<std::uint32_t>(count);
+  una_ += count;
   progress(now);
-  return true;
+  return count;
+}
+
+// Requester::write.
+PacketRun Requester::write_middles(SendWqe& wqe, std::size_t most, MutBytes out) {
+  if (at_packet_ == 0 || wqe.fetches() || qp_.type != QpType::rc) return {};
+  const Psn psn = wqe.first + at_packet_;
+  const ConstBytes payload = piece_from(wqe.memory.view(), std::size_t{at_packet_} * qp_.mtu);
+  const Psn may = std::min<Psn>({most, wqe.end - 1 - psn, una_ + qp_.nic->options.window - psn});
+  const auto count = static_cast<std::uint32_t>(fit(may, qp_.mtu, payload.size()));
+  if (count == 0) return {};
+  const PacketRun run{.size = PARLEY_IB_BTH_LEN + qp_.mtu, .count = count, .payload = payload.first(count * qp_.mtu)};
+  const Bth& bth = qp_.packet(operation(wqe, false, false), psn).bth;
+  write_headers(bth, run, out);
+  // Requester::asks_for_ack: the next that asks is the last of so many, or the one that closes the window.
+  const std::uint32_t every = qp_.nic->options.ack_every;
+  const auto closes = static_cast<std::uint32_t>(una_ + qp_.nic->options.window - 1 - psn);
+  std::uint32_t next = 0;
+  for (std::uint32_t from = 0; from < count; from = next + 1) {
+    next = std::min(from + (every - since_ack_req_ - 1), closes);
+    since_ack_req_ = next < count ? 0 : since_ack_req_ + (count - from);
+    if (next < count) out[next * (run.size + PARLEY_IB_ICRC_LEN) + ack_req_at] = PARLEY_IB_BTH_ACK_REQ;
+  }
+  return run;
+}
+
+// Responder::send_read. A region that is gone is for that.
+PacketRun Responder::write_middles(Reply& reply, std::size_t most, MutBytes out) {
+  if (!reply.begun || reply.length == 0 || qp_.type != QpType::rc) return {};
+  const auto count = static_cast<std::uint32_t>(fit(std::min<std::size_t>(most, psn_half), qp_.mtu, reply.length - 1));
+  MrRange range;
+  if (count == 0 || qp_.tables().regions.check(reply.rkey, reply.va, count * qp_.mtu, reply.pd, Access::remote_read,
+                                               range) != MrFault::none)
+    return {};
+  const Bth& bth = qp_.packet(Operation::read_response_middle, reply.psn).bth;
+  const PacketRun run{.size = PARLEY_IB_BTH_LEN + qp_.mtu, .count = count, .payload = range.memory};
+  write_headers(bth, run, out);
+  reply.psn += count;
+  reply.va += count * qp_.mtu;
+  reply.length -= count * qp_.mtu;
+  return run;
 }
 
 }  // namespace parley::nic::roce

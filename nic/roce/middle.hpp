@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The packets in the middle of a message: on RC they have a BTH and a payload as long as the path MTU, and nothing else. They are
-// nearly all of a stream, so they are looked at first. Of each no more is asked than what may differ; whatever is unusual about one
-// leaves it, untouched, to the way that every packet can take.
+// nearly all of a stream, so they are looked at first, and many at a time. Of each no more is asked than what may differ; whatever is
+// unusual about one leaves it, untouched, to the way that every packet can take.
 #pragma once
 #include "wire/ib/packet.hpp"
 
@@ -14,5 +14,20 @@ constexpr bool is_middle(std::uint8_t opcode) {
   return operation == Operation::send_middle || operation == Operation::write_middle ||
          operation == Operation::read_response_middle;
 }
+
+/// Some that stand behind one another: the BTH of each is that of the first, but for the PSN, which counts up, and of all but the
+/// last none asks for an ACK.
+struct Middles {
+  wire::ib::Operation operation{};
+  std::uint32_t psn = 0;  // of the first
+  std::size_t count = 0;
+  std::size_t size = 0;  // of each, from the BTH to the ICRC
+  ConstBytes packets;
+
+  ConstBytes payload(std::size_t which) const {
+    return packets.subspan(which * size + PARLEY_IB_BTH_LEN, size - PARLEY_IB_BTH_LEN - PARLEY_IB_ICRC_LEN);
+  }
+  bool asks_for_ack(std::size_t which) const { return (packets[which * size + 8] & PARLEY_IB_BTH_ACK_REQ) != 0; }
+};
 
 }  // namespace parley::nic::roce

@@ -34,14 +34,6 @@ std::size_t write_packet(const wire::ib::Packet& head, std::span<const MutBytes>
   return headers + w.size();
 }
 
-std::size_t write_middle(const wire::ib::Bth& bth, std::span<const MutBytes> memory, std::size_t offset,
-                         std::size_t length, MutBytes out) {
-  bth.emit(out);
-  Writer w(out.subspan(PARLEY_IB_BTH_LEN));
-  copy_out(memory, offset, length, w);
-  return PARLEY_IB_BTH_LEN + w.size();
-}
-
 void place(std::span<const MutBytes> memory, std::size_t offset, ConstBytes in) {
   for (const MutBytes piece : memory) {
     if (in.empty()) return;

@@ -12,9 +12,6 @@ namespace parley::nic::roce {
 /// still has room behind them.
 std::size_t write_packet(const wire::ib::Packet& head, std::span<const MutBytes> memory, std::size_t offset,
                          std::size_t length, MutBytes out);
-/// The same of a packet that has a BTH and a payload alone, whose length is one of whole words.
-std::size_t write_middle(const wire::ib::Bth& bth, std::span<const MutBytes> memory, std::size_t offset,
-                         std::size_t length, MutBytes out);
 /// Copies `in` to [offset, offset + in.size()) of the memory, which has that much.
 void place(std::span<const MutBytes> memory, std::size_t offset, ConstBytes in);
 

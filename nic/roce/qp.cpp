@@ -124,32 +124,31 @@ void Qp::write_cnp(PacketTo& to, MutBytes out) {
   ++qp_.device().cnp_sent;
 }
 
-bool Qp::transmit(Instant now, PacketTo& to, MutBytes out) {
-  bool written = true;
+PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
+  PacketRun run;
+  const bool answers = responder_.has_reply(), asks = qp_.sends() && requester_.ready();
+  if (answers && asks) most = 1;  // in turn
   if (cnp_due_) {
     write_cnp(to, out);
-  } else if (responder_.has_reply() && (requester_had_turn_ || !qp_.sends() || !requester_.ready())) {
+    run = {.size = to.size, .count = 1};
+  } else if (answers && (requester_had_turn_ || !asks)) {
     requester_had_turn_ = false;
-    const Responder::Sent sent = responder_.transmit(to, out);
-    written = sent == Responder::Sent::packet;
-    // In ERR, where answers still go out, this is no news.
-    if (sent == Responder::Sent::failed && qp_.state != QpState::err) {
+    // In ERR, where answers still go out, a failure is no news.
+    if (responder_.transmit(most, to, out, run) == Responder::Sent::failed && qp_.state != QpState::err) {
       to_error();
       tell(QueuePairEvent::Kind::qp_fatal);
     }
-  } else if (qp_.sends() && requester_.ready()) {
+  } else if (asks) {
     requester_had_turn_ = true;
-    written = requester_.transmit(now, to, out);
-    if (!written) own_failure();
+    run = requester_.transmit(now, most, to, out);
+    if (run.count == 0) own_failure();
   } else {
-    return false;
+    return run;
   }
-  if (written) {
-    ++qp_.counters.packets_sent;
-    ++qp_.device().packets_sent;
-  }
+  qp_.counters.packets_sent += run.count;
+  qp_.device().packets_sent += run.count;
   settle();
-  return written;
+  return run;
 }
 
 void Qp::handle_deadline(Instant now) {

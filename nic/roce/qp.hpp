@@ -46,13 +46,18 @@ class Qp final : public Told {
 
   /// A packet for this queue pair, of any service.
   void handle_packet(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
-  /// The same for a packet that has a BTH and a payload alone. False: nothing was done, since something about it is unusual; it is
-  /// for handle_packet().
-  bool take_middle(Instant now, const PacketFrom& from, const wire::ib::Bth& bth, ConstBytes octets);
+  /// The same for packets that have a BTH and a payload alone, `size` octets each, the first of them with `bth`: for as many as follow
+  /// one another. 0: nothing was done, since something about the first is unusual; it is for handle_packet().
+  /// `placed`: their payload is in its place already.
+  std::size_t take_middles(Instant now, const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size,
+                           ConstBytes packets, bool placed = false);
+  /// Where take_middles() would put them.
+  PacketPlace place_of(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size, ConstBytes packets);
   void handle_cnp() { ++qp_.counters.cnp_received; }
   bool ready() const;
-  /// False: nothing, although it may be ready().
-  bool transmit(Instant now, PacketTo& to, MutBytes out);
+  /// The next packet, and at most `most` if they are in the middle of one message: RoceDevice::poll_run(). None, although it may be
+  /// ready().
+  PacketRun transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out);
   void handle_deadline(Instant now);
   Nic& nic() const { return *qp_.nic; }
   const XrcDomainRing* domain() const { return &*qp_.domain; }  // of an XRC_TGT
@@ -81,6 +86,7 @@ class Qp final : public Told {
 
   // qp.cpp
   bool accepts(const PacketFrom& from, const wire::ib::Packet& packet);
+  bool takes_middles(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size) const;
   bool comes_from_peer(const PacketFrom& from) const;
   void note_congestion(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
   void write_cnp(PacketTo& to, MutBytes out);

@@ -121,31 +121,32 @@ void Requester::begin(SendWqe& wqe) {
   if (wqe.fetches()) ++fetches_out_;
 }
 
-bool Requester::transmit(Instant now, PacketTo& to, MutBytes out) {
+PacketRun Requester::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   SendWqe& wqe = sends_[at_];
   const Path& path = qp_.type == QpType::ud ? wqe.path : qp_.path;
   // The port has lost the address that the packet would come from. Reliable queue pairs find out by their retries.
-  if (!qp_.reliable() && !qp_.nic->can_send(path)) return fail(WcStatus::loc_qp_op_err);
+  if (!qp_.reliable() && !qp_.nic->can_send(path)) {
+    (void)fail(WcStatus::loc_qp_op_err);
+    return {};
+  }
   if (!wqe.begun) begin(wqe);
   set_path(to, path);
-  write(wqe, to, out);
-  sent(now, wqe, wqe.fetches() ? static_cast<std::uint32_t>(wqe.end - wqe.first) - at_packet_ : 1);
-  return true;
+  PacketRun run = write_middles(wqe, most, out);
+  if (run.count == 0) run = {.size = write(wqe, out), .count = 1};
+  to.size = run.size;
+  sent(now, wqe,
+       wqe.fetches() ? static_cast<std::uint32_t>(wqe.end - wqe.first) - at_packet_
+                     : static_cast<std::uint32_t>(run.count));
+  return run;
 }
 
-void Requester::write(SendWqe& wqe, PacketTo& to, MutBytes out) {
+std::size_t Requester::write(SendWqe& wqe, MutBytes out) {
   const bool atomic = wqe.fetches() && wqe.kind != Kind::read;
   const std::uint32_t packets = static_cast<std::uint32_t>(wqe.end - wqe.first);
   const bool last = wqe.fetches() || at_packet_ + 1 == packets;
   const Psn psn = wqe.first + at_packet_;
   Packet& head = qp_.packet(operation(wqe, at_packet_ == 0, last), psn);
   const std::size_t offset = std::size_t{at_packet_} * qp_.mtu;
-  const bool connected = qp_.type == QpType::rc || qp_.type == QpType::uc;  // without a header in each packet
-  if (connected && !last && at_packet_ != 0) {
-    head.bth.ack_req = asks_for_ack(psn, false);
-    to.size = write_middle(head.bth, wqe.memory.view(), offset, qp_.mtu, out);
-    return;
-  }
   fill(wqe, head);
   const std::size_t left = wqe.memory.length - (atomic ? 0 : offset);
   if (wqe.kind == Kind::read || (wqe.kind == Kind::write && at_packet_ == 0)) {
@@ -155,7 +156,7 @@ void Requester::write(SendWqe& wqe, PacketTo& to, MutBytes out) {
   head.bth.ack_req = asks_for_ack(psn, last);
   if (last && wqe.solicited) head.bth.solicited = true;
   const std::size_t length = wqe.fetches() ? 0 : std::min<std::size_t>(left, qp_.mtu);
-  to.size = write_packet(head, wqe.memory.view(), offset, length, out);
+  return write_packet(head, wqe.memory.view(), offset, length, out);
 }
 
 // IBA §9.7.5.1.2: the last packet of a message asks for an ACK; so do every so many, and one behind which the window is closed.

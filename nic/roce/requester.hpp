@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "nic/roce/context.hpp"
+#include "nic/roce/middle.hpp"
 #include "nic/roce/output.hpp"
 #include "wire/ib/packet.hpp"
 
@@ -48,13 +49,16 @@ class Requester {
 
   /// Something may be sent now.
   bool ready() const;
-  /// The next packet, if ready(). False: the oldest request failed instead, and the queue pair with it.
-  bool transmit(Instant now, PacketTo& to, MutBytes out);
+  /// The next packet, if ready(), and at most `most` in the middle of a message. None: the oldest request failed instead, and the queue
+  /// pair with it.
+  PacketRun transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out);
   /// An acknowledgement or a response. False: a request failed, and the queue pair with it.
   bool handle_response(Instant now, const wire::ib::Packet& packet);
-  /// A packet of RC in the middle of a Read's response, as long as the path MTU. False: nothing was done, and it is for
+  /// Packets of RC in the middle of a Read's response; returns how many were taken. 0: nothing was done, and the first is for
   /// handle_response().
-  bool take_middle(Instant now, const wire::ib::Bth& bth, ConstBytes payload);
+  std::size_t take_middles(Instant now, const Middles& middles, bool placed);
+  /// How many of them would be taken, and `place`: where to, if that is one piece.
+  std::size_t fitting(const Middles& middles, MutBytes& place);
   Instant deadline() const { return std::min(ack_deadline_, rnr_until_); }
   /// False as above.
   bool handle_deadline(Instant now);
@@ -76,7 +80,8 @@ class Requester {
   void complete(SendWqe& wqe, WcStatus status);
   bool may_begin(const SendWqe& wqe) const;
   void begin(SendWqe& wqe);
-  void write(SendWqe& wqe, PacketTo& to, MutBytes out);
+  std::size_t write(SendWqe& wqe, MutBytes out);
+  PacketRun write_middles(SendWqe& wqe, std::size_t most, MutBytes out);
   bool asks_for_ack(Psn psn, bool last);
   void fill(const SendWqe& wqe, wire::ib::Packet& head) const;
   wire::ib::Operation operation(const SendWqe& wqe, bool first, bool last) const;

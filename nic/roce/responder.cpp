@@ -143,16 +143,21 @@ void Responder::answer_fetch(const Fetch& fetch) {
                 .pd = fetch.pd};
 }
 
-Responder::Sent Responder::transmit(PacketTo& to, MutBytes out) {
+Responder::Sent Responder::transmit(std::size_t most, PacketTo& to, MutBytes out, PacketRun& run) {
   Reply& reply = replies_.front();
   set_path(to, qp_.path);
-  if (reply.kind == Reply::Kind::read) return send_read(reply, to, out);
+  if (reply.kind == Reply::Kind::read) {
+    const Sent sent = send_read(reply, most, out, run);
+    to.size = run.size;
+    return sent;
+  }
   const bool atomic = reply.kind == Reply::Kind::atomic;
   Packet& head = qp_.packet(atomic ? Operation::atomic_acknowledge : Operation::acknowledge, reply.psn);
   head.aeth.syndrome = atomic ? PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE : reply.syndrome;
   head.aeth.msn = reply.msn;
   head.atomic_original = reply.original;
   to.size = write_packet(head, {}, 0, 0, out);
+  run = {.size = to.size, .count = 1};
   if (atomic && !reply.repeat) --fetches_waiting_;
   replies_.pop();
   return Sent::packet;
@@ -174,8 +179,10 @@ Responder::Sent Responder::refuse_read(const Reply& reply) {
   return Sent::failed;
 }
 
-// IBA §9.7.5. The region is looked up for each packet: it may be gone.
-Responder::Sent Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
+// IBA §9.7.5. The region is looked up each time: it may be gone.
+Responder::Sent Responder::send_read(Reply& reply, std::size_t most, MutBytes out, PacketRun& run) {
+  run = write_middles(reply, most, out);
+  if (run.count > 0) return Sent::packet;
   const std::uint32_t length = std::min(reply.length, qp_.mtu);
   MrRange range;
   if (length > 0 &&
@@ -188,8 +195,7 @@ Responder::Sent Responder::send_read(Reply& reply, PacketTo& to, MutBytes out) {
   Packet& head = qp_.packet(operation, reply.psn);
   head.aeth.syndrome = PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE;
   head.aeth.msn = reply.msn;
-  to.size = operation == Operation::read_response_middle ? write_middle(head.bth, {&range.memory, 1}, 0, length, out)
-                                                         : write_packet(head, {&range.memory, 1}, 0, length, out);
+  run = {.size = write_packet(head, {&range.memory, 1}, 0, length, out), .count = 1};
   reply.begun = true;
   ++reply.psn;
   reply.va += length;

@@ -5,6 +5,7 @@
 // is checked for each packet, so a region may be deregistered at any time. ACKs that wait are merged.
 #pragma once
 #include "nic/roce/context.hpp"
+#include "nic/roce/middle.hpp"
 #include "nic/roce/output.hpp"
 
 namespace parley::nic::roce {
@@ -21,17 +22,19 @@ class Responder {
 
   /// A request of RC, UC or XRC. False: it was answered with a NAK after which the queue pair is in ERR.
   bool handle_request(const wire::ib::Packet& packet);
-  /// A packet of RC in the middle of a Send or Write, `payload` as long as the path MTU. False: nothing was done, and it is for
+  /// Packets of RC in the middle of a Send or Write; returns how many were taken. 0: nothing was done, and the first is for
   /// handle_request().
-  bool take_middle(const wire::ib::Bth& bth, ConstBytes payload);
+  std::size_t take_middles(const Middles& middles, bool placed);
+  /// As Requester::fitting().
+  std::size_t fitting(const Middles& middles, MutBytes& place);
   /// A datagram, whose Q_Key is right.
   void handle_datagram(const PacketFrom& from, const wire::ib::Packet& packet);
 
   bool has_reply() const { return !replies_.empty(); }
   /// failed: as handle_request's false. nothing: the answer that was due is given up, and the next one may be due.
   enum class Sent : std::uint8_t { packet, nothing, failed };
-  /// The next packet of the answer that is due.
-  Sent transmit(PacketTo& to, MutBytes out);
+  /// The next packet of the answer that is due, and at most `most` in the middle of a Read's response.
+  Sent transmit(std::size_t most, PacketTo& to, MutBytes out, PacketRun& run);
 
   /// What is posted and what was taken from the shared receive queue completes as flushed. Answers that wait still go out.
   void flush();
@@ -93,7 +96,7 @@ class Responder {
   Refusal execute_read(const wire::ib::Packet& packet);
   Refusal execute_atomic(const wire::ib::Packet& packet);
   Refusal finish_send(const wire::ib::Packet& packet);
-  void executed(const wire::ib::Bth& bth, bool last);
+  void executed(bool ack_req, bool last);
   bool grants(Access right) const { return has(qp_.attr.access.value_or(Access::none), right); }
   bool may_fetch() const;
   bool refuse(Refusal refusal);
@@ -111,7 +114,8 @@ class Responder {
   void answer(std::uint8_t syndrome, Psn psn);
   void accept_fetch(const Fetch& fetch);
   void answer_fetch(const Fetch& fetch);
-  Sent send_read(Reply& reply, PacketTo& to, MutBytes out);
+  Sent send_read(Reply& reply, std::size_t most, MutBytes out, PacketRun& run);
+  PacketRun write_middles(Reply& reply, std::size_t most, MutBytes out);
   Sent refuse_read(const Reply& reply);
 
   QpContext& qp_;

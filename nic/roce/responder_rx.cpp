@@ -154,12 +154,12 @@ Responder::Refusal Responder::execute(const Packet& packet) {
 }
 
 // The packet counts. IBA §9.7.5.1.2: an ACK where one is asked for.
-void Responder::executed(const wire::ib::Bth& bth, bool last) {
+void Responder::executed(bool ack_req, bool last) {
   if (last) {
     forget_message();
     msn_ = (msn_ + 1) & psn_mask;
   }
-  if (bth.ack_req && qp_.reliable()) answer(PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE, expected_);
+  if (ack_req && qp_.reliable()) answer(PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE, expected_);
   ++expected_;
 }
 
@@ -176,7 +176,7 @@ Responder::Refusal Responder::execute_send(const Packet& packet) {
   arriving_.message = Message::send;
   if (part.ends)
     if (const Refusal refusal = finish_send(packet); refusal != Refusal::none) return refusal;
-  executed(packet.bth, part.ends);
+  executed(packet.bth.ack_req, part.ends);
   return Refusal::none;
 }
 
@@ -231,7 +231,7 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
     done.with_imm = true;
     done.imm_data = imm_of(packet);
   }
-  executed(packet.bth, part.ends);
+  executed(packet.bth.ack_req, part.ends);
   return Refusal::none;
 }
 

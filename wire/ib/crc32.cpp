@@ -6,9 +6,6 @@
 #ifdef PARLEY_HAVE_ISAL
 #include <isa-l/crc.h>
 #endif
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace parley::wire::ib {
 namespace {
@@ -30,6 +27,16 @@ constexpr Tables make_tables() {
   return out;
 }
 constexpr Tables tables = make_tables();
+
+// Whole words: most of what is short is a header, and comes for each packet.
+std::uint32_t le32(const std::uint8_t* in) {
+  return std::uint32_t{in[0]} | std::uint32_t{in[1]} << 8 | std::uint32_t{in[2]} << 16 | std::uint32_t{in[3]} << 24;
+}
+/// What four octets leave after `more` octets of zero, at most 4, behind them.
+std::uint32_t under_zeros(std::uint32_t octets, std::size_t more) {
+  return tables[more + 3][octets & 0xFF] ^ tables[more + 2][octets >> 8 & 0xFF] ^
+         tables[more + 1][octets >> 16 & 0xFF] ^ tables[more][octets >> 24];
+}
 
 // Polynomials modulo that of the CRC, reflected: the top bit is 1, the one below it x.
 constexpr std::uint32_t one = 0x80000000;
@@ -70,16 +77,16 @@ constexpr std::uint32_t move(std::uint32_t difference, std::size_t octets, const
 #ifdef PARLEY_HAVE_ISAL
 #if defined(__x86_64__)
 // isa-l's kernels leave the wide registers in use, and every SSE instruction behind them would wait for their result.
-__attribute__((target("avx"))) void give_wide_registers_back() { _mm256_zeroupper(); }
-bool has_wide_registers() { return __builtin_cpu_supports("avx") != 0; }
+void give_wide_registers_back() {
+  if (__builtin_cpu_supports("avx") != 0) asm volatile("vzeroupper");
+}
 #else
 void give_wide_registers_back() {}
-constexpr bool has_wide_registers() { return false; }
 #endif
 
 std::uint32_t crc32_isal(std::uint32_t before, ConstBytes in) {
   const std::uint32_t out = crc32_gzip_refl(before, in.data(), in.size());
-  if (has_wide_registers()) give_wide_registers_back();
+  give_wide_registers_back();
   return out;
 }
 #endif
@@ -92,15 +99,16 @@ std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
   if (in.size() >= worth_it) return crc32_isal(before, in);
 #endif
   std::uint32_t crc = ~before;
-  for (; in.size() >= slices; in = in.subspan(slices)) {
-    std::uint32_t next = 0;
-    for (std::size_t i = 0; i < slices; ++i) {
-      const std::uint8_t octet = i < 4 ? static_cast<std::uint8_t>(in[i] ^ (crc >> (8 * i))) : in[i];
-      next ^= tables[slices - 1 - i][octet];
-    }
-    crc = next;
+  const std::uint8_t* at = in.data();
+  std::size_t left = in.size();
+  for (; left >= slices; at += slices, left -= slices)
+    crc = under_zeros(crc ^ le32(at), 4) ^ under_zeros(le32(at + 4), 0);
+  if (left >= 4) {
+    crc = under_zeros(crc ^ le32(at), 0);
+    at += 4;
+    left -= 4;
   }
-  for (const std::uint8_t octet : in) crc = crc >> 8 ^ tables[0][(crc ^ octet) & 0xFF];
+  for (; left > 0; ++at, --left) crc = crc >> 8 ^ tables[0][(crc ^ *at) & 0xFF];
   return ~crc;
 }
 

@@ -18,12 +18,19 @@ class Sealer {
 
   /// Writes the ICRC of `packet` (BTH to ICRC, 16 to 65,000 octets) into its last four octets; `identification` is IPv4's.
   void seal(std::uint16_t identification, MutBytes packet);
+  /// The same for packets of `size` octets that stand behind one another, and have the same congestion bits; the identification counts up.
+  /// Before the ICRC of each comes an equal share of `payload`, which is copied there.
+  void seal_all(std::uint16_t identification, std::size_t size, MutBytes packets, ConstBytes payload);
   /// Whether the ICRC is right under this identification, which IPv6 has none of.
   bool is_sealed(std::uint16_t identification, ConstBytes packet);
   /// Whether the ICRC is right, and on IPv4 under which identification; without "don't fragment" if not with it, as on a UDP socket
   /// neither is known. `likely` is tried first, and costs less. On IPv6 the answer is 0. Of damaged packets one in 32,768 passes on
   /// IPv4, where is_sealed() lets one in 2^32 through.
   std::optional<std::uint16_t> identification_of(std::uint16_t likely, ConstBytes packet);
+  /// Of packets of `size` octets that stand behind one another, how many at the beginning have a right ICRC under identifications that
+  /// count up from `first`. Those behind them may have one too, under another. `payload`, if it is not empty, has an equal share for each
+  /// of the packets: what is in front of the ICRC is copied there, of those that are counted.
+  std::size_t count_sealed(std::uint16_t first, std::size_t size, ConstBytes packets, MutBytes payload = {});
 
  private:
   /// What packets of one length have in common.
@@ -34,7 +41,11 @@ class Sealer {
     bool complete = false;         // the next is known
     std::uint32_t congestion = 0;  // what that adds to the CRC
   };
+  Share& place_of(std::size_t size) { return shares_[(size >> 2 ^ size >> 4) % shares_.size()]; }
   void begin(Share& share, ConstBytes packet);
+  void complete(Share& share);
+  const Share& share_of(ConstBytes packet);
+  std::uint32_t head_of(const Share& share, std::uint16_t identification) const;
   std::uint32_t icrc_of(std::uint16_t identification, ConstBytes packet);
 
   RoceHeader header_{};

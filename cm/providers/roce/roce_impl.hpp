@@ -170,6 +170,11 @@ class Roce final : public RoceProvider {
   void reset_all(Instant now) noexcept override;
   bool poll_command(PacketCommand& out) override;
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
+  PacketRun poll_packets(Instant now, std::size_t most, PacketPath& to, MutBytes out) override;
+  PacketPlace place_of(const PacketPath& from, std::size_t size, ConstBytes packets) override {
+    return addresses_.place_of(from, size, packets);
+  }
+  void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) override;
   Instant next_deadline() const override;
 
  private:
@@ -194,6 +199,7 @@ class Roce final : public RoceProvider {
   Slot* owner_of(BindId bind);
   void release(BindId& bind) noexcept;
   void release_later(Connection& c) noexcept;
+  bool prepare_to_poll(Instant now);
   bool at_rest() const { return closing_.empty() && !device_->has_news() && !agent_.has_work(); }
   void settle(Instant now);
   bool settle_once(Instant now);

@@ -115,16 +115,32 @@ void Roce::handle_packet(Instant now, const PacketPath& from, ConstBytes packet)
   settle(now);
 }
 
-std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
+void Roce::handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) {
   now_ = now;
-  if (at_rest()) {
-    if (!device_->has_transmit()) return 0;
-  } else {
-    settle(now);
-  }
+  addresses_.handle_placed(now, from, size, packets);
+  settle(now);
+}
+
+/// The device is asked for something; false: there is nothing.
+bool Roce::prepare_to_poll(Instant now) {
+  now_ = now;
+  if (at_rest()) return device_->has_transmit();
+  settle(now);
+  return true;
+}
+
+std::size_t Roce::poll_packet(Instant now, PacketPath& to, MutBytes out) {
+  if (!prepare_to_poll(now)) return 0;
   if (const std::size_t size = addresses_.poll_packet(now, to, out); size > 0) return size;
   settle(now);  // a request may have failed instead
   return addresses_.poll_packet(now, to, out);
+}
+
+PacketRun Roce::poll_packets(Instant now, std::size_t most, PacketPath& to, MutBytes out) {
+  if (!prepare_to_poll(now)) return {};
+  if (const PacketRun run = addresses_.poll_packets(now, most, to, out); run.count > 0) return run;
+  settle(now);  // as above
+  return addresses_.poll_packets(now, most, to, out);
 }
 
 /// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.

@@ -82,6 +82,16 @@ void carries_data(Two& two, const Address& listener) {
   for (std::ptrdiff_t i = 0; i < 4; ++i)
     EXPECT_TRUE(std::equal(a.memory.begin() + i * 200'000, a.memory.begin() + (i + 1) * 200'000 - i,
                            b.memory.begin() + i * 200'000));
+  // A Write to where the first Send went, and a Read of it to the end of the own memory.
+  const Sge written = b.at(300'000, 199'001), read = b.at(800'000, 199'001);
+  ASSERT_TRUE(id->qp()->post_send(
+      {.opcode = SendWr::Opcode::rdma_write, .sges = {&written, 1}, .remote_addr = a.mr.addr, .rkey = a.mr.rkey}));
+  ASSERT_TRUE(id->qp()->post_send(
+      {.opcode = SendWr::Opcode::rdma_read, .sges = {&read, 1}, .remote_addr = a.mr.addr, .rkey = a.mr.rkey}));
+  ASSERT_TRUE(two.run_until([&] { return b.saw(WcOpcode::rdma_write) && b.saw(WcOpcode::rdma_read); }));
+  for (const std::ptrdiff_t in : {0, 800'000})
+    EXPECT_TRUE(
+        std::equal(b.memory.begin() + 300'000, b.memory.begin() + 499'001, (in == 0 ? a : b).memory.begin() + in));
   EXPECT_EQ(two.server->counters().bad_icrc, 0u);
   EXPECT_EQ(two.client->counters().bad_icrc, 0u);
   ASSERT_TRUE(cm::Id(*id).disconnect());

@@ -160,6 +160,7 @@ struct World {
   /// Sees each packet that is sent, by its number from 0; false drops it.
   std::function<bool(std::size_t, Frame&)> filter;
   std::size_t sent = 0;
+  std::size_t most = 1;  // packets that are taken from a device at once
 
   explicit World(DeviceOptions for_a = Side::options(1), DeviceOptions for_b = Side::options(2)) : a(for_a), b(for_b) {}
 
@@ -207,20 +208,36 @@ struct World {
 
  private:
   void collect(RoceDevice& device, bool to_b) {
-    std::array<std::uint8_t, packet_max> buffer;
+    Bytes buffer(most * packet_max);
     PacketTo to;
-    while (device.poll_transmit(now, to, buffer)) {
-      Frame frame{.at = now + latency, .to_b = to_b, .to = to};
-      ASSERT_LE(to.size + PARLEY_IB_ICRC_LEN, buffer.size());
-      frame.octets.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(to.size + 4));
-      std::fill(frame.octets.end() - 4, frame.octets.end(), 0);
-      if (filter && !filter(sent++, frame)) continue;
-      if (rng.chance(faults.drop)) continue;
-      if (rng.chance(faults.mark)) frame.to.traffic_class |= 3;
-      if (rng.chance(faults.delay)) frame.at += Duration(rng.below(40'000));
-      if (rng.chance(faults.repeat)) put(frame, Duration(rng.below(40'000)));
-      put(frame, {});
+    while (most > 1) {
+      const PacketRun run = device.poll_run(now, most, to, buffer);
+      if (run.count == 0) return;
+      ASSERT_LE(run.count, most);
+      ASSERT_EQ(run.size, to.size);
+      const std::size_t share = run.payload.size() / run.count;
+      for (std::size_t i = 0; i < run.count; ++i) {
+        const MutBytes packet = MutBytes(buffer).subspan(i * (run.size + PARLEY_IB_ICRC_LEN), run.size);
+        const ConstBytes payload = run.payload.subspan(i * share, share);
+        std::copy(payload.begin(), payload.end(), packet.end() - static_cast<std::ptrdiff_t>(share));
+        put_on_link(to_b, to, packet);
+      }
     }
+    while (device.poll_transmit(now, to, buffer)) {
+      ASSERT_LE(to.size + PARLEY_IB_ICRC_LEN, buffer.size());
+      put_on_link(to_b, to, ConstBytes(buffer).first(to.size));
+    }
+  }
+  void put_on_link(bool to_b, const PacketTo& to, ConstBytes packet) {
+    Frame frame{.at = now + latency, .to_b = to_b, .to = to};
+    frame.octets.assign(packet.begin(), packet.end());
+    frame.octets.resize(packet.size() + PARLEY_IB_ICRC_LEN);
+    if (filter && !filter(sent++, frame)) return;
+    if (rng.chance(faults.drop)) return;
+    if (rng.chance(faults.mark)) frame.to.traffic_class |= 3;
+    if (rng.chance(faults.delay)) frame.at += Duration(rng.below(40'000));
+    if (rng.chance(faults.repeat)) put(frame, Duration(rng.below(40'000)));
+    put(frame, {});
   }
   void put(Frame frame, Duration later) {
     frame.at += later;

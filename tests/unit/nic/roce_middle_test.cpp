@@ -103,11 +103,12 @@ void post(Side& side, const Buffer& own, const Buffer& peer, Rng& rng, bool host
   }
 }
 
-Story run(std::uint64_t seed, bool marked, bool hostile) {
+Story run(std::uint64_t seed, bool marked, bool hostile, std::size_t most = 1) {
   Story story;
   Rng rng(seed);
   World w(without_notifications(1), without_notifications(2));
   w.connect({.timeout = 6, .retry = 7, .rnr_retry = 7});
+  w.most = most;
   Buffer a(*w.a.device, w.a.pd, octets), b(*w.b.device, w.b.pd, octets);
   Buffer later(*w.b.device, w.b.pd, octets);
   a.fill(seed);
@@ -151,6 +152,90 @@ TEST(NicRoceMiddle, BothWaysComeToTheSameUnderLoss) {
     ASSERT_GT(plain.packets.size(), 200U);
     for (const std::string& said : plain.completions) EXPECT_NE(said.find(" success "), std::string::npos) << said;
   }
+}
+
+TEST(NicRoceMiddle, ManyAtATimeAreThoseThatComeOneByOne) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Story plain = run(seed, false, false);
+    for (const std::size_t most : {std::size_t{2}, std::size_t{64}})
+      expect_same(plain, run(seed, false, false, most), seed);
+  }
+}
+
+/// What a device makes of packets of A's, of which some are lost, changed or out of order, when it gets them in rows or one by one.
+Story take(std::uint64_t seed, bool in_rows, std::size_t& longest) {
+  Story story;
+  Rng rng(seed);
+  World w(without_notifications(1), without_notifications(2));
+  w.connect({.timeout = 6, .retry = 7, .rnr_retry = 7});
+  Buffer a(*w.a.device, w.a.pd, octets), b(*w.b.device, w.b.pd, octets);
+  a.fill(seed);
+  b.fill(seed + 1);
+  post(w.a, a, b, rng, false);
+  post(w.b, b, a, rng, false);
+  const bool hostile = seed % 2 == 0;
+  Trouble trouble{.rng = Rng(seed + 2), .hostile = hostile};
+  const auto carry = [&](Side& from, Side& to, bool to_b) {
+    std::vector<Bytes> rows;  // of packets that are equally long
+    std::vector<std::size_t> sizes;
+    std::array<std::uint8_t, packet_max> buffer;
+    PacketTo path;
+    while (from.device->poll_transmit(w.now, path, buffer)) {
+      Frame frame{.to_b = to_b, .to = path, .octets = Bytes(buffer.begin(), buffer.begin() + std::ssize(buffer))};
+      frame.octets.resize(path.size + PARLEY_IB_ICRC_LEN);
+      std::fill(frame.octets.end() - PARLEY_IB_ICRC_LEN, frame.octets.end(), std::uint8_t{0});
+      if (!trouble(frame) || frame.octets.empty()) continue;
+      if (sizes.empty() || sizes.back() != frame.octets.size()) {
+        rows.emplace_back();
+        sizes.push_back(frame.octets.size());
+      }
+      rows.back().insert(rows.back().end(), frame.octets.begin(), frame.octets.end());
+    }
+    const PacketFrom came{.source = from.device->gid(0), .destination = to.device->gid(0)};
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      story.packets.emplace_back(rows[i].begin(), rows[i].end());
+      for (ConstBytes left = rows[i]; !left.empty();) {
+        std::size_t taken = 1;
+        const PacketPlace place = in_rows ? to.device->place_of(came, sizes[i], left) : PacketPlace{};
+        if (place.count != 0) {
+          taken = 1 + rng.below(place.count);  // as if the ICRC of the next were wrong
+          const std::size_t share = place.memory.size() / place.count;
+          for (std::size_t n = 0; n < taken; ++n)
+            std::copy_n(left.begin() + static_cast<std::ptrdiff_t>(n * sizes[i] + PARLEY_IB_BTH_LEN), share,
+                        place.memory.begin() + static_cast<std::ptrdiff_t>(n * share));
+          to.device->handle_placed(w.now, came, sizes[i], left.first(taken * sizes[i]));
+        } else {
+          to.device->handle_packet(w.now, came, left.first(sizes[i]));
+        }
+        longest = std::max(longest, taken);
+        left = left.subspan(taken * sizes[i]);
+      }
+    }
+  };
+  for (int turn = 0; turn < 60; ++turn) {
+    w.now += 20us;
+    carry(w.a, w.b, true);
+    carry(w.b, w.a, false);
+    for (Side* side : {&w.a, &w.b})
+      if (side->device->next_deadline() <= w.now) side->device->handle_deadline(w.now);
+  }
+  tell(story, "a sent", w.a.sends());
+  tell(story, "a got", w.a.recvs());
+  tell(story, "b sent", w.b.sends());
+  tell(story, "b got", w.b.recvs());
+  tell(story, w.a);
+  tell(story, w.b);
+  story.memory_a = a.memory;
+  story.memory_b = b.memory;
+  return story;
+}
+
+TEST(NicRoceMiddle, WhatComesInRowsIsTakenAsOneByOne) {
+  std::size_t longest = 0, one_by_one = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed)
+    expect_same(take(seed, false, one_by_one), take(seed, true, longest), seed);
+  EXPECT_EQ(one_by_one, 1U);
+  EXPECT_GE(longest, 5U) << "nothing came in a row, so nothing was compared";
 }
 
 TEST(NicRoceMiddle, BothWaysComeToTheSameWhateverIsWrong) {

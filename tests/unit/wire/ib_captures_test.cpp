@@ -230,5 +230,43 @@ TEST(WireIbSealer, MakesAndChecksTheSameIcrcsAsTheWholeHeader) {
   EXPECT_LT(over_v4, 40u);
 }
 
+// Packets behind one another, as the system cuts and joins them: the same octets as one by one, and what is wrong is found in its place.
+TEST(WireIbSealer, SealsAndChecksManyAsOneByOne) {
+  Rng rng(3);
+  for (int round = 0; round < 300; ++round) {
+    RoceHeader header = any_header(rng);
+    Sealer sender(header), receiver(header);
+    const std::size_t count = 1 + rng.below(20), payload = 4 * rng.below(300), before = 12 + 4 * rng.below(5);
+    const std::size_t size = before + payload + 4;
+    const auto first = static_cast<std::uint16_t>(rng.below(2) != 0 ? 0 : 65530);
+    Bytes packets(count * size), from(count * payload);
+    for (std::uint8_t& octet : packets) octet = static_cast<std::uint8_t>(rng.below(256));
+    for (std::uint8_t& octet : from) octet = static_cast<std::uint8_t>(rng.below(256));
+    for (std::size_t i = 0; i < count; ++i) packets[i * size + 4] = packets[4];
+    Bytes wanted = packets;
+    for (std::size_t i = 0; i < count; ++i) {
+      const MutBytes packet = MutBytes(wanted).subspan(i * size, size);
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(i * payload), payload,
+                  packet.begin() + static_cast<std::ptrdiff_t>(before));
+      header.identification = static_cast<std::uint16_t>(first + i);
+      seal(header, packet);
+    }
+    sender.seal_all(first, size, packets, from);
+    ASSERT_TRUE(packets == wanted) << "round " << round;
+    Bytes placed(from.size());
+    ASSERT_EQ(receiver.count_sealed(first, size, packets, placed), count);
+    ASSERT_TRUE(placed == from);
+    std::fill(placed.begin(), placed.end(), std::uint8_t{0});
+    const std::size_t at = rng.below(packets.size());
+    packets[at] ^= static_cast<std::uint8_t>(1U << rng.below(8));
+    const bool not_covered = at % size == 4;  // FECN and BECN
+    EXPECT_EQ(receiver.count_sealed(first, size, packets),
+              not_covered && at == 4 ? std::min<std::size_t>(count, 1) : at / size)
+        << "round " << round;
+    if (!header.is_ipv4()) continue;
+    EXPECT_EQ(receiver.count_sealed(static_cast<std::uint16_t>(first + 1), size, wanted), 0U);
+  }
+}
+
 }  // namespace
 }  // namespace parley::wire::ib::captures_test
