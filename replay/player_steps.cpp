@@ -152,7 +152,7 @@ bool Player::play_fpdu(const Step& step) {
   if (item != nullptr && item->kind != Item::Kind::bad_crc) {
     if (leave_out(step, *item)) return false;
     const bool response = item->is(RdmapOpcode::read_response) || item->is(RdmapOpcode::atomic_response);
-    if (h && response && (item->whole || item->cut))
+    if (h && response)
       if (const auto played = answer(step, *item)) return *played;
   }
   tell_zeros(step);
@@ -166,7 +166,7 @@ bool Player::play_fpdu(const Step& step) {
 // lost. False: there are none.
 bool Player::owe_before(const Step& step) {
   const Item* item = item_of_step(next_step_);
-  if (gaps_ == 0 || item == nullptr || item->first_step != next_step_ || !(item->whole || item->cut)) return false;
+  if (gaps_ == 0 || item == nullptr || item->first_step != next_step_) return false;
   const auto paired = answers_.request_of.find(item_[next_step_]);
   if (paired == answers_.request_of.end() || !why_left_out(*item, step).empty()) return false;
   const Asks kind = item->is(RdmapOpcode::atomic_response) ? Asks::atomic : Asks::read;
@@ -246,6 +246,10 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   const bool atomic = item.is(RdmapOpcode::atomic_response);
   const Asks kind = atomic ? Asks::atomic : Asks::read;
   std::size_t& answering = answering_[static_cast<std::size_t>(kind)];
+  if (!item.whole && !item.cut) {  // the recorded side itself broke it off: the request is not answered by that
+    answering = answered_[static_cast<std::size_t>(kind)];
+    return {};
+  }
   answering = none;
   if (answered_[static_cast<std::size_t>(kind)] >= asked_[static_cast<std::size_t>(kind)].size()) {
     // Only if the recording has the request, or would have it, is an answer to nothing the recorded side's own fault.
@@ -331,14 +335,15 @@ void Player::map_header(Bytes& ulpdu, const Step& step) {
     h.to = map_.to(was.stag, was.to);
   }
   const auto& [reads, atomics] = asked_;
-  if (h.opcode == RdmapOpcode::read_response && h.tagged && item != nullptr && answering_.front() < reads.size()) {
+  const bool of_message = item != nullptr && item->kind == Item::Kind::message;
+  if (h.opcode == RdmapOpcode::read_response && h.tagged && of_message && answering_.front() < reads.size()) {
     const wire::ReadRequest& live = reads[answering_.front()].read;
     h.stag = live.sink_stag;
     h.to = live.sink_to + (was.to - item->header.to);
   }
   if ((h.opcode == RdmapOpcode::send_inv || h.opcode == RdmapOpcode::send_se_inv) && !h.tagged)
     h.stag = map_.stag(was.stag);
-  if (!h.tagged) number(h, item != nullptr && item->kind == Item::Kind::message && item->first_step == next_step_ - 1);
+  if (!h.tagged) number(h, of_message && item->first_step == next_step_ - 1);
   std::uint8_t control = ConstBytes(ulpdu).front();
   // After a segment that is not the last of its message, only the next one may follow (RFC 5041 §5.2): what is there
   // of a Write is played as a Write of its own.

@@ -205,6 +205,28 @@ TEST(CmClosing, ATerminateLeavesBehindAFullOutputAlthoughTheIdIsDestroyed) {
   EXPECT_EQ(Bytes(last.begin() + 20, last.begin() + 24), (Bytes{0x20, 0x02, 0x00, 0x00}));
 }
 
+// For its user the id has gone with destroy(), although the connection lasts until its last octets have left.
+TEST(CmClosing, AnIdDestroyedWhileOctetsAreOwedIsStale) {
+  ByHand t;
+  Bytes broken = t.fpdu({0xC1, 0x40, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0});
+  broken.back() ^= 1;
+  t.feed(broken);
+  ASSERT_TRUE(t.event<cm::Disconnected>());
+  cm::Id stale = t.id;
+  EXPECT_EQ(*stale.peer_address(), Address::v4(192, 0, 2, 2, 50000));
+  const std::size_t endpoints = t.provider->endpoint_count();
+  t.id.destroy();
+  ASSERT_EQ(t.provider->endpoint_count(), endpoints) << "the Terminate has not left";
+  for (const Result<Address>& address : {stale.peer_address(), stale.local_address()}) {
+    ASSERT_FALSE(address);
+    EXPECT_EQ(address.error(), make_error_code(Errc::wrong_state));
+  }
+  EXPECT_EQ(stale.qp(), nullptr);
+  EXPECT_EQ(stale.create_qp(t.verbs.qp()).error(), make_error_code(Errc::wrong_state));
+  stale.destroy();
+  EXPECT_EQ(t.take().size(), 28U) << "the Terminate leaves all the same";
+}
+
 /// Why a connection that still has octets to send is under a deadline.
 enum class Ending { disconnect, fin_of_the_peer, terminate };
 class SlowEnd : public ::testing::TestWithParam<Ending> {};

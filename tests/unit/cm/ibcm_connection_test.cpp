@@ -292,6 +292,24 @@ TEST(IbcmConnection, RepeatedDrepIsTheSame) {
   EXPECT_EQ(t.active.last<Disconnected>()->private_data[2], 3);
 }
 
+TEST(IbcmConnection, ADreqThatComesTwiceIsADuplicateWhileItsAnswerIsTheUsers) {
+  Pair t;
+  t.passive.answers_dreq = false;
+  t.establish();
+  ASSERT_TRUE(t.active.agent.disconnect(t.net.now, t.a));
+  t.net.run_for(1ms);
+  const Flight dreq = t.net.log[3];
+  const auto before = t.passive.agent.counters().duplicates;
+  t.passive.agent.handle_mad(t.net.now, dreq.way, dreq.octets);
+  t.net.settle();
+  EXPECT_EQ(t.passive.agent.counters().duplicates, before + 1);
+  EXPECT_EQ(t.passive.all<DisconnectRequested>().size(), 1U);
+  EXPECT_EQ(t.net.sent(CmMessageType::drep), 0U);
+  ASSERT_TRUE(t.passive.agent.disconnect(t.net.now, t.b));
+  t.net.run_for(1ms);
+  EXPECT_EQ(t.net.sent(CmMessageType::drep), 1U);
+}
+
 // The private data of every message, up to its last octet; one more is refused.
 TEST(IbcmConnection, PrivateDataReachesItsLimits) {
   Pair t;

@@ -85,6 +85,8 @@ TEST(NegCm, EachTestOfPerftestIsPlayed) {
     EXPECT_EQ(mine.played->messages, row.mine);
     EXPECT_EQ(theirs.played->messages, row.theirs);
     EXPECT_EQ(mine.peer.qpn, theirs.local.qpn);
+    EXPECT_EQ(t.client.ended[0].dial, 1U);
+    EXPECT_EQ(t.server.ended[0].dial, 0U) << "the peer had begun it";
     EXPECT_EQ(mine.peer.gid, theirs.local.gid);
     EXPECT_TRUE(mine.where.starts_with("parley, 192.0.2.1:") && mine.where.ends_with(", connected by rdma_cm"))
         << mine.where;
@@ -105,6 +107,17 @@ TEST(NegCm, AListenerServesOneAfterTheOther) {
     EXPECT_EQ(Two::end_of(t.server.ended.back()), "completed");
     EXPECT_EQ(Two::end_of(t.client.ended.back()), "completed");
   }
+}
+
+// Two seconds are for peers that do not hang up.
+TEST(NegCm, WhoHasHungUpIsNotWaitedFor) {
+  Two t;
+  const Config config{{"test", "write_bw"}, {"size", "100"}, {"iterations", "5"}};
+  t.listen(config);
+  t.dial(config);
+  ASSERT_TRUE(t.run_until([&] { return !t.client.ended.empty() && !t.server.ended.empty(); }));
+  EXPECT_EQ(Two::end_of(t.client.ended[0]), "completed");
+  EXPECT_TRUE(t.run_until([&] { return !t.server.over->busy() && !t.client.over->busy(); }, 500ms));
 }
 
 TEST(NegCm, LossesAreMadeGood) {

@@ -25,6 +25,7 @@ struct Engine {
       : nic(std::make_shared<RoceNic>(*nic::roce::make_device(negotiated_device(seed, 0)))) {}
   std::shared_ptr<RoceNic> nic;
   std::set<BindId> bound;
+  Address asked{};  // for the last one
   std::optional<Error> bind_error;
   bool answers = true;
 };
@@ -60,6 +61,7 @@ struct Wired {
     bool any = false;
     from.nic->handle_deadline(net.now);
     for (PacketCommand command; from.nic->poll_command(command); any = true) {
+      if (command.kind == PacketCommand::Kind::bind) from.asked = command.local;
       if (command.kind == PacketCommand::Kind::release)
         from.bound.erase(command.id);
       else if (from.bind_error)
@@ -276,6 +278,19 @@ TEST(NegRoce, WhatCannotBeIsRefused) {
   engine.bind_error = std::nullopt;
   engine.answers = false;
   EXPECT_EQ(refusal_of(engine, Transport::rc, {}), "the vendor's library failed: the engine's sockets do not answer");
+}
+
+// RFC 4007 §6: a link-local address means something on one interface alone, which is the one towards the peer.
+TEST(NegRoce, ALinkLocalGidIsThatOfTheInterfaceTowardsThePeer) {
+  Engine engine{5};
+  const auto scope_of = [&](const Config& config) {
+    engine.asked = Address::any(Address::Family::v4, 1);
+    EXPECT_EQ(refusal_of(engine, Transport::rc, config), "made");
+    return engine.asked.scope_id;
+  };
+  EXPECT_EQ(scope_of({{"gid", "fe80::1"}, {"toward", "fe80::2%5"}}), 5U);
+  EXPECT_EQ(scope_of({{"gid", "fe80::1"}}), 0U);
+  EXPECT_EQ(scope_of({{"gid", "2001:db8::1"}, {"toward", "fe80::2%5"}}), 0U);
 }
 
 TEST(NegRoce, ItsParametersAreThoseOfTheManual) {

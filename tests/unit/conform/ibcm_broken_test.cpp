@@ -355,6 +355,46 @@ TEST(ConformIbcmBroken, EachCaseFailsForAPeerThatBreaksIt) {
   for (const Case* c : cases()) EXPECT_TRUE(failed.contains(c->what.name)) << c->what.name << " never fails";
 }
 
+/// What a case finds of a peer whose answers on the queue pair are changed, octet by octet.
+std::string finding_of(std::string_view name, std::function<void(Bytes&)> how) {
+  Stage stage;
+  stage.out = [how = std::move(how)](Stage&, const PacketPath&, Bytes& octets) {
+    const Seen seen = look(octets);
+    if (!seen.cm() && wire::ib::rule_of(seen.packet.bth.opcode).response) how(octets);
+    return true;
+  };
+  const auto results = stage.run([name](const Case& c) { return c.what.name == name; });
+  EXPECT_EQ(results.size(), 1U);
+  if (results.empty()) return {};
+  return fmt::format("{}: {}", to_string(results[0].finding.verdict), results[0].finding.observed);
+}
+
+// IBA §9.2: SE, PadCnt and TVer share the BTH's second octet.
+TEST(ConformIbcmBroken, EachPartOfAnAckIsLookedAt) {
+  EXPECT_EQ(finding_of("ack-form", [](Bytes&) {}), "pass: as it should be");
+  const std::string wrong = "fail: it has a pad, a payload or SE";
+  EXPECT_EQ(finding_of("ack-form", [](Bytes& ack) { ack[1] |= 0x80; }), wrong) << "SE";
+  EXPECT_EQ(finding_of("ack-form", [](Bytes& ack) { ack[1] |= 0x01; }), wrong) << "TVer";
+  EXPECT_EQ(finding_of("ack-form", [](Bytes& ack) { ack.resize(ack.size() + 4); }), wrong) << "a payload";
+  EXPECT_EQ(finding_of("ack-form",
+                       [](Bytes& ack) {
+                         ack[1] |= 3U << 4;
+                         ack.resize(ack.size() + 3);
+                       }),
+            wrong)
+      << "a pad";
+}
+
+// The last three octets of an AETH are the MSN (IBA §9.5).
+TEST(ConformIbcmBroken, TheAckOfSeveralCountsThemAll) {
+  const auto count = [](std::uint8_t more) {
+    return finding_of("ack-of-several",
+                      [more](Bytes& ack) { ack.back() = static_cast<std::uint8_t>(ack.back() + more); });
+  };
+  EXPECT_EQ(count(0), "pass: an ACK of the last, with MSN 8");
+  EXPECT_EQ(count(1), "fail: MSN 9 with the last ACK");
+}
+
 TEST(ConformIbcmBroken, NobodyThereIsSaidOnceAndNothingIsRun) {
   Stage stage;
   stage.there = false;
@@ -393,6 +433,29 @@ TEST(ConformIbcmBroken, AnInterruptedRunIsWhole) {
   EXPECT_TRUE(stage.runner->interrupted());
   EXPECT_EQ(results.size(), cases().size());
   EXPECT_EQ(results.back().finding.observed, "the run was ended");
+}
+
+TEST(ConformIbcmBroken, AnInterruptedCaseShowsWhatItsProgramSaid) {
+  Stage stage;
+  unsigned begun = 0;  // the plain REQ before the first case, then each case
+  bool lost = false;
+  stage.hooks.before = [&](const conform::Case&) { ++begun; };
+  stage.hooks.after = [&] { return fmt::format("output {}", begun); };
+  stage.in = [&](Stage&, const PacketPath&, Bytes&) { return !(lost = lost || begun == 3); };
+  const std::vector<const Case*> all = cases(), list(all.begin(), all.begin() + 4);
+  stage.runner = std::make_unique<ibcm::Run>(stage.peer, stage.settings, list, Selection{}, stage.hooks);
+  stage.peer.start(stage.now, stage.runner->script());
+  ASSERT_TRUE(stage.until([&] { return lost; }));
+  stage.runner->interrupt();
+  const auto& results = stage.runner->results();
+  ASSERT_EQ(results.size(), 4U);
+  EXPECT_EQ(results[0].finding.verdict, Verdict::pass);
+  EXPECT_EQ(results[0].output, "output 2");
+  EXPECT_EQ(results[1].finding.observed, "interrupted");
+  EXPECT_EQ(results[1].output, "output 3");
+  EXPECT_FALSE(results[1].exchanges.empty());
+  EXPECT_EQ(results[2].finding.observed, "the run was ended");
+  EXPECT_EQ(results[2].output, "") << "its program was not started";
 }
 
 TEST(ConformIbcmBroken, ReportsHoldNoNumbersOfTheRun) {

@@ -40,6 +40,7 @@ class Subnet final : public Transport {
     std::map<std::uint8_t, End> links = {};
     bool dead = false;
     std::size_t twin_of = 0;  // whose GUID it has; 0: its own
+    std::uint8_t off = 0;     // added to what it says of its second port's number
   };
   std::vector<Node> nodes;
   unsigned lose_one_in = 0;
@@ -119,7 +120,7 @@ class Subnet final : public Transport {
             .set(NodeInfo::num_ports, node.ports)
             .set(NodeInfo::node_guid, guid(at.node))
             .set(NodeInfo::port_guid, guid(at.node) + (is_switch ? 0 : 0x100000U * at.port))
-            .set(NodeInfo::local_port_num, at.port)
+            .set(NodeInfo::local_port_num, static_cast<std::uint8_t>(at.port + (at.port == 2 ? node.off : 0)))
             .emit(body.first(NodeInfo::size));
       case SwitchInfo::attribute: return;
       default: break;
@@ -326,6 +327,29 @@ TEST(MadDiscover, TwoNodesWithOneGuidAreDoubtful) {
   EXPECT_EQ(run_over(subnet).doubtful, 0U);
   subnet.nodes[3].twin_of = 2;
   EXPECT_EQ(run_over(subnet).doubtful, 1U);
+}
+
+// Port 3 of an adapter with two ports would be what is kept of the next node.
+TEST(MadDiscover, APortBeyondTheLastIsDoubtfulAndNotLookedAt) {
+  Subnet subnet;
+  subnet.add(NodeType::channel_adapter, 1);
+  subnet.add(NodeType::switch_, 4);
+  const std::size_t odd = subnet.add(NodeType::channel_adapter, 2), next = subnet.add(NodeType::channel_adapter, 1);
+  subnet.link(0, 1, 1, 1);
+  subnet.link(1, 2, odd, 1);
+  subnet.link(1, 3, next, 1);
+  subnet.link(1, 4, odd, 2);
+  const Discovery right = run_over(subnet);
+  EXPECT_EQ(right.doubtful, 0U);
+  EXPECT_TRUE(right.topology.port(2, 2).known);
+  subnet.nodes[odd].off = 1;
+  const Discovery wrong = run_over(subnet);
+  EXPECT_TRUE(wrong.whole);
+  EXPECT_EQ(wrong.doubtful, 1U);
+  EXPECT_EQ(wrong.asked + 1, right.asked) << "its PortInfo is not asked for";
+  ASSERT_EQ(wrong.topology.nodes()[3].guid, subnet.guid(next));
+  EXPECT_EQ(wrong.topology.port(3, 0).guid, 0U);
+  EXPECT_FALSE(wrong.topology.port(3, 0).known);
 }
 
 TEST(MadDiscover, WhatIsCancelledIsNotWhole) {

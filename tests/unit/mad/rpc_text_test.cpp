@@ -15,6 +15,8 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using wire::mad::ComponentMask;
+using wire::mad::Method;
+using wire::mad::MgmtClass;
 using wire::mad::NodeInfo;
 using wire::mad::NodeRecord;
 using wire::mad::PathRecord;
@@ -34,6 +36,19 @@ TEST(MadRpcText, EveryLegalRequestHasAName) {
   std::size_t legal = 0;
   for (const auto& row : wire::mad::legal_rows) legal += static_cast<std::size_t>(std::popcount(row.methods));
   EXPECT_EQ(found, legal);
+}
+
+TEST(MadRpcText, TheNameSaysClassMethodAndAttribute) {
+  const auto set = parse_rpc("SubnSet", "PortInfo"), table = parse_rpc("SubnAdmGetTable", "PathRecord"),
+             trap = parse_rpc("SubnTrapRepress", "Notice");
+  ASSERT_TRUE(set && table && trap);
+  EXPECT_EQ(set->rpc.mgmt_class, MgmtClass::subn);
+  EXPECT_EQ(set->rpc.method, Method::set);
+  EXPECT_EQ(set->rpc.attribute, PortInfo::attribute);
+  EXPECT_EQ(table->rpc.mgmt_class, MgmtClass::subn_adm);
+  EXPECT_EQ(table->rpc.method, Method::get_table);
+  EXPECT_EQ(table->rpc.attribute, PathRecord::attribute);
+  EXPECT_EQ(trap->rpc.method, Method::trap_repress);
 }
 
 TEST(MadRpcText, OthersAreRefusedWithWhatThereIs) {

@@ -140,6 +140,19 @@ TEST(PathTexts, LimitTheTimeByLifeTimeAndResponseTime) {
   EXPECT_EQ(std::chrono::duration_cast<std::chrono::milliseconds>(path.time_limit()), 6442ms);
 }
 
+// PathRecords have six bits for a life time, and the fields of MADs five for their exponents.
+TEST(PathTexts, LimitTheTimeToTheLongestOfFiveBits) {
+  Path path;
+  path.timeout.reset();
+  path.packet_life_time = path.response_time = 31;
+  const Duration longest = path.time_limit();
+  EXPECT_EQ(longest, Duration(4096LL * ((1LL << 32) + (1LL << 31))));
+  path.packet_life_time = 63;
+  EXPECT_EQ(path.time_limit(), longest);
+  path.packet_life_time = 255;
+  EXPECT_EQ(path.time_limit(), longest);
+}
+
 }  // namespace
 }  // namespace sa_view_test
 }  // namespace parley::mad

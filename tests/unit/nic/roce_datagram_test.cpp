@@ -140,6 +140,29 @@ TEST(NicRoceDatagram, AnAddressThatIsGoneLeadsToSqe) {
   EXPECT_EQ(statuses(w.b.recvs()), "3 success");
 }
 
+// Nothing that was fetched is under way after a flush, so that a fence waits for nothing.
+TEST(NicRoceDatagram, AFenceBehindAFlushHoldsNothingUp) {
+  Ud w;
+  ASSERT_TRUE(w.a.device->set_gid(0, Gid{}));
+  ASSERT_TRUE(w.post(4));
+  w.run();
+  ASSERT_EQ(w.a.qp->state(), QpState::sqe);
+  ASSERT_TRUE(w.a.device->set_gid(0, gid_v4(1)));
+  ASSERT_TRUE(w.a.qp->modify({.state = QpState::rts}));
+  (void)w.a.sends();
+  ASSERT_TRUE(w.b.recv(3, {w.to.sge(0, 100)}));
+  const Sge sge = w.from.sge(0, 4);
+  ASSERT_TRUE(w.a.qp->post_send({.wr_id = 6,
+                                 .sges = {&sge, 1},
+                                 .fence = true,
+                                 .ah = w.ah.get(),
+                                 .remote_qp_num = w.b.qp->qp_num(),
+                                 .remote_qkey = 0x11111111}));
+  w.run();
+  EXPECT_EQ(statuses(w.a.sends()), "6 success");
+  EXPECT_EQ(statuses(w.b.recvs()), "3 success");
+}
+
 TEST(NicRoceDatagram, AGroupReachesWhoIsAttached) {
   Ud w;
   const Gid group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 239, 1, 2, 3}, other{0xFF, 0x0E};

@@ -226,6 +226,40 @@ TEST(ReplayGaps, AReadWhoseAnswerWasLostIsAnsweredWithZeros) {
   }
 }
 
+/// Reads one after another, of which the answers come in two segments each, and of the last one the first segment alone.
+Exchange broken_off(std::uint32_t reads) {
+  Exchange x;
+  x.set_up().send(0, fpdu(send_segment(1, 4)));
+  for (std::uint32_t n = 1; n <= reads; ++n) {
+    x.send(1, fpdu(read_request(n, {0x11, 0x1000 * n, 120, 0x22, 0x2000})));
+    x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x1000 * n, 60, false)));
+    if (n < reads) x.send(0, fpdu(tagged(RdmapOpcode::read_response, 0x11, 0x1000 * n + 60, 60)));
+  }
+  x.close();
+  return x;
+}
+
+TEST(ReplayGaps, AnAnswerThatTheRecordedSideBrokeOffGoesToItsOwnRead) {
+  for (const std::uint32_t reads : {1U, 2U, 4U}) {
+    const Recording full = record(broken_off(reads));
+    const OneSided out = play_lossy(full, full, Side::initiator);
+    ASSERT_TRUE(out.over);
+    EXPECT_FALSE(out.result.difference) << words(out.result);
+    EXPECT_FALSE(out.peer.difference) << words(out.peer);
+    EXPECT_EQ(out.peer.compared, out.peer.expected) << words(out.peer);
+  }
+}
+
+TEST(ReplayGaps, ALostAnswerIsGivenBeforeOneThatTheRecordedSideBrokeOff) {
+  const Exchange x = broken_off(4);
+  Frames frames = x.frames;
+  frames.erase(frames.begin() + 11);  // the end of the second answer,
+  frames.erase(frames.begin() + 9);   // the second Read; of the third answer the capture has all
+  const OneSided out = play_lossy(record(file_of(frames)), record(x), Side::initiator);
+  ASSERT_TRUE(out.over);
+  EXPECT_EQ(answers_in(out.said, RdmapOpcode::read_response), 3U) << "whole ones\n" << words(out.result);
+}
+
 /// Each packet's head only, as tcpdump -s keeps it.
 Recording snapped(const Exchange& x, std::size_t octets) {
   Frames frames = x.frames;

@@ -6,8 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
 
 #include "base/rng.hpp"
 #include "tests/unit/xrc/registry_kit.hpp"
@@ -282,6 +286,44 @@ TEST(XrcArena, TheJournalHoldsWhateverBefallsAtOnce) {
   const auto left = transact(arena, Arena::Kind::lets_go, [&](SharedRegistry& r) { r.dead(t0, member); });
   EXPECT_EQ(refusal_of(left), "ok");
   EXPECT_EQ(registry_in(arena).tgt_count(), 0U);
+}
+
+/// An Arena as its octets lie in the block, which every process that has it mapped may write.
+struct Head {
+  std::uint32_t end, until_death, until_failure, root, root_size, changing;
+  Arena::Kind kind;
+  std::uint64_t transaction, free_octets, next;
+  std::array<std::uint32_t, Arena::largest / Arena::unit + 1> lists;
+};
+static_assert(sizeof(Head) == sizeof(Arena));
+
+// A block whose head was written over is not gone on with.
+TEST(XrcArena, AHeadOutOfItsBoundsIsNotSound) {
+  Block block;
+  Arena& arena = block.arena();
+  ASSERT_TRUE(arena.is_sound());
+  Head right{};
+  std::memcpy(&right, static_cast<const void*>(&arena), sizeof(right));
+  ASSERT_EQ(right.free_octets, arena.free_octets());
+  const auto sound = [&](void (*change)(Head&)) {
+    Head head = right;
+    change(head);
+    std::memcpy(static_cast<void*>(&arena), &head, sizeof(head));
+    const bool out = arena.is_sound();
+    std::memcpy(static_cast<void*>(&arena), &right, sizeof(right));
+    return out;
+  };
+  EXPECT_TRUE(sound([](Head& h) { h.end = Arena::journal; }));
+  EXPECT_FALSE(sound([](Head& h) { h.end = Arena::journal + 1; }));
+  EXPECT_FALSE(sound([](Head& h) { h.root += Arena::unit; }));
+  EXPECT_TRUE(sound([](Head& h) { h.next = h.root + h.root_size; }));
+  EXPECT_FALSE(sound([](Head& h) { h.next = h.root + h.root_size - 1; }));
+  EXPECT_TRUE(sound([](Head& h) { h.next = Arena::block; }));
+  EXPECT_FALSE(sound([](Head& h) { h.next = Arena::block + 1; }));
+  EXPECT_FALSE(sound([](Head& h) { h.free_octets = Arena::block - h.root + 1; }));
+  EXPECT_TRUE(sound([](Head& h) { h.lists[3] = h.root; }));
+  EXPECT_FALSE(sound([](Head& h) { h.lists[3] = h.root - 1; }));
+  EXPECT_FALSE(sound([](Head& h) { h.lists[64] = static_cast<std::uint32_t>(h.next); }));
 }
 
 TEST(XrcArena, WhoIsKilledInTheMiddleHasDoneNothing) {
