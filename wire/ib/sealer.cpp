@@ -96,7 +96,7 @@ void Sealer::seal_all(std::uint16_t identification, std::size_t size, MutBytes p
     const ConstBytes part = payload.subspan(i * each, each);
     const std::uint32_t headers = crc32(head_of(share, identification++), packet.first(before));
     put_icrc(packet, crc32(headers, part) ^ share.congestion);
-    std::memcpy(packet.data() + before, part.data(), each);
+    if (each != 0) std::memcpy(packet.data() + before, part.data(), each);
   }
 }
 
