@@ -70,7 +70,8 @@ function(parley_unity target) # ROOM, if it is a pure one, or its tests
 endfunction()
 
 # Under the sanitizers, what is not run much is compiled without optimisation, in two thirds of the time. Not the pure rooms, in
-# which tests and fuzzers spend theirs.
+# which tests and fuzzers spend theirs, nor tools, which the command needs for each of its thousands of starts, and where it searches
+# with std::regex.
 function(parley_seldom_run target)
   if(PARLEY_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
@@ -297,10 +298,6 @@ function(parley_tools)
   target_link_libraries(parley_tools PUBLIC parley_flags fmt::fmt PRIVATE CLI11::CLI11 nlohmann_json::nlohmann_json)
   parley_precompile(parley_tools <fmt/format.h> <algorithm> <functional> <map> <memory> <optional> <span> <string> <variant>
     <vector>)
-  parley_seldom_run(parley_tools)
-  if(PARLEY_SANITIZE)  # but for what the command needs in each of its thousands of starts
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/cli.cpp PROPERTIES COMPILE_OPTIONS -O2 SKIP_PRECOMPILE_HEADERS ON)
-  endif()
   target_link_libraries(parley_tools PRIVATE PkgConfig::CRYPTO)
   include(CheckIncludeFileCXX)
   check_include_file_cxx(sys/sdt.h PARLEY_SDT_HEADER)
