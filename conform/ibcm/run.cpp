@@ -33,6 +33,8 @@ Run::Run(tester::PacketPeer& peer, Settings settings, std::vector<const Case*> l
 
 Task<> Run::begin(const Case& what) {
   if (!hooks_.before) co_return;
+  // A freshly started program makes its own request; any that has arrived is of one that is gone.
+  tester_.drop_arrived();
   hooks_.before(what.what);
   co_await peer_.sleep(1us);  // the hook took time, which the stage learns at its next input
 }

@@ -479,6 +479,11 @@ Task<> Tester::close() {
   if (open) co_await peer_.until(over, 300ms);
 }
 
+void Tester::drop_arrived() {
+  drain();
+  arrived_.clear();
+}
+
 void Tester::clear() {
   links_.clear();
   exchanges_.clear();

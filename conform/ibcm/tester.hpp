@@ -184,6 +184,8 @@ class Tester {
   /// Ends the connections of the case, as far as the peer takes part.
   Task<> close();
   void clear();
+  /// Requests of the peer's that no case has taken.
+  void drop_arrived();
 
  private:
   void note(const Link& link, bool by_tester, std::string words, ConstBytes octets);

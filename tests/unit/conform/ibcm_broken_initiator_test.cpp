@@ -193,6 +193,36 @@ TEST(ConformIbcmBrokenInitiator, APeerThatTakesNoRepIsNotJudged) {
   for (const Result& r : results) EXPECT_EQ(r.finding.verdict, Verdict::not_run) << r.what->name;
 }
 
+// Programs that are started for each case: what one sent before it was ended is none of the next one's.
+TEST(ConformIbcmBrokenInitiator, ARequestOfAProgramThatIsGoneIsNotTaken) {
+  Stage stage({.connects = 1});
+  Bytes last;
+  unsigned left = 0;
+  stage.hooks.before = [](const conform::Case&) {};
+  stage.hooks.after = [] { return std::string(); };
+  stage.out = [&](Stage&, const PacketPath&, Bytes& octets) {
+    if (carries<CmReq>(octets)) last = octets;
+    return true;
+  };
+  stage.in = [&](Stage& s, const PacketPath&, Bytes& octets) {
+    if (!carries<CmRej>(octets)) return true;
+    Bytes next = last;
+    change<CmReq>(next, [&](CmReq& req, CmMessage& message) {
+      req.local_comm_id = 0xDEAD + left;
+      req.local_qpn = 0x7F00 + left++;
+      ++message.transaction_id;
+    });
+    s.say(next);
+    return true;
+  };
+  const auto wanted = [](const Case& c) { return c.what.name.starts_with("rej-") || c.what.name == "disconnect"; };
+  const auto results = stage.run(wanted);
+  EXPECT_GT(left, 0U);
+  EXPECT_GT(results.size(), 2U);
+  for (const Result& r : results)
+    EXPECT_EQ(r.finding.verdict, Verdict::pass) << r.what->name << ": " << r.finding.observed;
+}
+
 TEST(ConformIbcmBrokenInitiator, ReportsHoldNoNumbersOfTheRun) {
   const auto wanted = [](const Case& c) { return c.what.row.size() < 2; };
   Stage first({.connects = 2}), second({.connects = 2});
