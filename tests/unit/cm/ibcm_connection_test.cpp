@@ -275,16 +275,21 @@ TEST(IbcmConnection, TimewaitKeepsDuplicatesOut) {
   EXPECT_EQ(t.passive.all<Ready>().size(), 2U) << "afterwards it is welcome";
 }
 
-TEST(IbcmConnection, RepeatedDrepIsTheSame) {
-  Pair t;
+/// The DREQ of the active side, whose answer is the passive user's and has not been given.
+Flight unanswered_dreq(Pair& t) {
   t.passive.answers_dreq = false;
   t.establish();
-  ASSERT_TRUE(t.active.agent.disconnect(t.net.now, t.a));
+  EXPECT_TRUE(t.active.agent.disconnect(t.net.now, t.a));
   t.net.run_for(1ms);
+  return t.net.log[3];
+}
+
+TEST(IbcmConnection, RepeatedDrepIsTheSame) {
+  Pair t;
+  const Flight dreq = unanswered_dreq(t);
   ASSERT_TRUE(t.passive.agent.disconnect(t.net.now, t.b, Bytes{1, 2, 3}));
   t.net.settle();
   const Flight first = t.net.log.back();
-  const Flight dreq = t.net.log[3];
   t.passive.agent.handle_mad(t.net.now, dreq.way, dreq.octets);
   t.net.settle();
   EXPECT_EQ(t.net.log.back().octets, first.octets);
@@ -294,11 +299,7 @@ TEST(IbcmConnection, RepeatedDrepIsTheSame) {
 
 TEST(IbcmConnection, ADreqThatComesTwiceIsADuplicateWhileItsAnswerIsTheUsers) {
   Pair t;
-  t.passive.answers_dreq = false;
-  t.establish();
-  ASSERT_TRUE(t.active.agent.disconnect(t.net.now, t.a));
-  t.net.run_for(1ms);
-  const Flight dreq = t.net.log[3];
+  const Flight dreq = unanswered_dreq(t);
   const auto before = t.passive.agent.counters().duplicates;
   t.passive.agent.handle_mad(t.net.now, dreq.way, dreq.octets);
   t.net.settle();

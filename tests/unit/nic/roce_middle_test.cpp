@@ -32,6 +32,18 @@ void tell(Story& story, const Side& side) {
   story.counters.push_back(std::string(to_string(side.qp->state())));
 }
 
+/// What came of it at both sides.
+void tell_end(Story& story, World& w, const Buffer& a, const Buffer& b) {
+  tell(story, "a sent", w.a.sends());
+  tell(story, "a got", w.a.recvs());
+  tell(story, "b sent", w.b.sends());
+  tell(story, "b got", w.b.recvs());
+  tell(story, w.a);
+  tell(story, w.b);
+  story.memory_a = a.memory;
+  story.memory_b = b.memory;
+}
+
 DeviceOptions without_notifications(std::uint8_t last) {
   DeviceOptions options = Side::options(last);
   options.cnp_interval = {};
@@ -127,14 +139,7 @@ Story run(std::uint64_t seed, bool marked, bool hostile, std::size_t most = 1) {
   post(w.a, a, rng.below(2) != 0 ? b : later, rng, hostile);
   post(w.b, b, a, rng, hostile);
   w.run(100s);
-  tell(story, "a sent", w.a.sends());
-  tell(story, "a got", w.a.recvs());
-  tell(story, "b sent", w.b.sends());
-  tell(story, "b got", w.b.recvs());
-  tell(story, w.a);
-  tell(story, w.b);
-  story.memory_a = a.memory;
-  story.memory_b = b.memory;
+  tell_end(story, w, a, b);
   return story;
 }
 
@@ -219,14 +224,7 @@ Story take(std::uint64_t seed, bool in_rows, std::size_t& longest) {
     for (Side* side : {&w.a, &w.b})
       if (side->device->next_deadline() <= w.now) side->device->handle_deadline(w.now);
   }
-  tell(story, "a sent", w.a.sends());
-  tell(story, "a got", w.a.recvs());
-  tell(story, "b sent", w.b.sends());
-  tell(story, "b got", w.b.recvs());
-  tell(story, w.a);
-  tell(story, w.b);
-  story.memory_a = a.memory;
-  story.memory_b = b.memory;
+  tell_end(story, w, a, b);
   return story;
 }
 
