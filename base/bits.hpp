@@ -2,9 +2,9 @@
 // Numbers at any bit of big-endian octets, as headers of InfiniBand have them. Bit 0 is the most significant one of the first octet.
 // Beside Reader and Writer the only place that indexes raw octets.
 #pragma once
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "base/assert.hpp"
 #include "base/bytes_io.hpp"
@@ -27,26 +27,17 @@ inline std::uint64_t read_bits(ConstBytes in, std::size_t bit, std::size_t width
   return width == 64 ? value : value & ((std::uint64_t{1} << width) - 1);
 }
 
-namespace detail {
-/// Big-endian, within `out`.
-template <class Number>
-void write_number(MutBytes out, std::size_t octet, std::uint64_t value) {
-  auto number = static_cast<Number>(value);
-  if constexpr (std::endian::native != std::endian::big) number = swapped_octets(number);
-  std::memcpy(out.data() + octet, &number, sizeof(number));
-}
-}  // namespace detail
-
 /// Writes the `width` lowest bits of `value` at `bit` and leaves those around them. All of them are within `out`, and bits_fit().
 inline void write_bits(MutBytes out, std::size_t bit, std::size_t width, std::uint64_t value) {
   const std::size_t end = bit + width, last = (end + 7) / 8;
   PARLEY_ASSERT(bits_fit(bit, width) && last <= out.size());
   if (bit % 8 == 0) {  // most fields are numbers in octets of their own
+    std::uint8_t* const at = out.data() + bit / 8;
     switch (width) {
-      case 8: return detail::write_number<std::uint8_t>(out, bit / 8, value);
-      case 16: return detail::write_number<std::uint16_t>(out, bit / 8, value);
-      case 32: return detail::write_number<std::uint32_t>(out, bit / 8, value);
-      case 64: return detail::write_number<std::uint64_t>(out, bit / 8, value);
+      case 8: return store(at, static_cast<std::uint8_t>(value), std::endian::big);
+      case 16: return store(at, static_cast<std::uint16_t>(value), std::endian::big);
+      case 32: return store(at, static_cast<std::uint32_t>(value), std::endian::big);
+      case 64: return store(at, value, std::endian::big);
       default: break;
     }
   }

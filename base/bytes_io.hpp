@@ -24,6 +24,19 @@ constexpr T swapped_octets(T v) {
     return __builtin_bswap64(v);
 }
 
+/// The number at `at`, all of whose octets are there.
+template <std::unsigned_integral T>
+T load(const std::uint8_t* at, std::endian order) {
+  T v;
+  std::memcpy(&v, at, sizeof v);
+  return order == std::endian::native ? v : swapped_octets(v);
+}
+template <std::unsigned_integral T>
+void store(std::uint8_t* at, T v, std::endian order) {
+  if (order != std::endian::native) v = swapped_octets(v);
+  std::memcpy(at, &v, sizeof v);
+}
+
 class Reader {
  public:
   explicit Reader(ConstBytes in) : in_(in) {}
@@ -59,9 +72,7 @@ class Reader {
   }
   template <class T>
   T number(std::endian order) {
-    T v = 0;
-    if (take(sizeof v)) std::memcpy(&v, in_.data() + at_ - sizeof v, sizeof v);
-    return order == std::endian::native ? v : swapped_octets(v);
+    return take(sizeof(T)) ? load<T>(in_.data() + at_ - sizeof(T), order) : T{0};
   }
 
   ConstBytes in_;
@@ -103,9 +114,7 @@ class Writer {
   }
   template <class T>
   void number(T v, std::endian order) {
-    if (!take(sizeof v)) return;
-    if (order != std::endian::native) v = swapped_octets(v);
-    std::memcpy(out_.data() + at_ - sizeof v, &v, sizeof v);
+    if (take(sizeof v)) store(out_.data() + at_ - sizeof v, v, order);
   }
 
   MutBytes out_;

@@ -4,9 +4,10 @@
 #include "nic/roce/middle.hpp"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstring>
 
+#include "base/bytes_io.hpp"
 #include "nic/roce/qp.hpp"
 
 namespace parley::nic::roce {
@@ -24,10 +25,7 @@ constexpr std::size_t fit(std::size_t count, std::size_t each, std::size_t room)
 }
 
 /// The last word of a BTH.
-std::uint32_t last_word(const std::uint8_t* bth) {
-  const std::uint8_t* at = bth + ack_req_at;
-  return std::uint32_t{at[0]} << 24 | std::uint32_t{at[1]} << 16 | std::uint32_t{at[2]} << 8 | at[3];
-}
+std::uint32_t last_word(const std::uint8_t* bth) { return load<std::uint32_t>(bth + ack_req_at, std::endian::big); }
 
 /// Those at the beginning of `packets` that are in a row with the first.
 Middles in_a_row(const Bth& first, std::size_t size, ConstBytes packets) {
@@ -54,10 +52,8 @@ void write_headers(const Bth& first, const PacketRun& run, MutBytes out) {
   std::uint8_t* at = out.data();
   for (std::uint32_t psn = first.psn + 1; psn != first.psn + run.count; ++psn) {
     at += run.size + PARLEY_IB_ICRC_LEN;
-    const std::array<std::uint8_t, 4> last{0, static_cast<std::uint8_t>(psn >> 16), static_cast<std::uint8_t>(psn >> 8),
-                                           static_cast<std::uint8_t>(psn)};
     std::memcpy(at, out.data(), ack_req_at);
-    std::memcpy(at + ack_req_at, last.data(), last.size());
+    store(at + ack_req_at, psn & psn_mask, std::endian::big);
   }
 }
 

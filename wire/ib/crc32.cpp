@@ -2,6 +2,9 @@
 #include "wire/ib/crc32.hpp"
 
 #include <array>
+#include <bit>
+
+#include "base/bytes_io.hpp"
 
 #ifdef PARLEY_HAVE_ISAL
 #include <isa-l/crc.h>
@@ -29,9 +32,7 @@ constexpr Tables make_tables() {
 constexpr Tables tables = make_tables();
 
 // Whole words: most of what is short is a header, and comes for each packet.
-std::uint32_t le32(const std::uint8_t* in) {
-  return std::uint32_t{in[0]} | std::uint32_t{in[1]} << 8 | std::uint32_t{in[2]} << 16 | std::uint32_t{in[3]} << 24;
-}
+std::uint32_t le32(const std::uint8_t* in) { return load<std::uint32_t>(in, std::endian::little); }
 /// What four octets leave after `more` octets of zero, at most 4, behind them.
 std::uint32_t under_zeros(std::uint32_t octets, std::size_t more) {
   return tables[more + 3][octets & 0xFF] ^ tables[more + 2][octets >> 8 & 0xFF] ^

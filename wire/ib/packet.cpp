@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 
 #include "base/bytes_io.hpp"
 
@@ -104,16 +104,9 @@ std::size_t size_of_headers(unsigned headers) {
 namespace {
 
 // Every packet has it: whole words, since what is written octet by octet and then read at once costs a wait each time.
-std::uint32_t word(ConstBytes in, std::size_t at) {
-  return std::uint32_t{in[at]} << 24 | std::uint32_t{in[at + 1]} << 16 | std::uint32_t{in[at + 2]} << 8 | in[at + 3];
-}
+std::uint32_t word(ConstBytes in, std::size_t at) { return load<std::uint32_t>(in.data() + at, std::endian::big); }
 
-void put_word(MutBytes out, std::size_t at, std::uint32_t value) {
-  const std::array<std::uint8_t, 4> octets{static_cast<std::uint8_t>(value >> 24),
-                                           static_cast<std::uint8_t>(value >> 16),
-                                           static_cast<std::uint8_t>(value >> 8), static_cast<std::uint8_t>(value)};
-  std::memcpy(out.data() + at, octets.data(), octets.size());
-}
+void put_word(MutBytes out, std::size_t at, std::uint32_t value) { store(out.data() + at, value, std::endian::big); }
 
 void read_bth(ConstBytes in, Bth& out) {
   const std::uint32_t first = word(in, 0), second = word(in, 4), third = word(in, 8);

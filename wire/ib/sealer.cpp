@@ -2,6 +2,7 @@
 #include "wire/ib/sealer.hpp"
 
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/bytes_io.hpp"
@@ -28,15 +29,11 @@ constexpr std::uint32_t effect_of(std::uint16_t identification) {
 
 // Least significant octet first (IBA §7.8.1).
 void put_icrc(MutBytes packet, std::uint32_t icrc) {
-  const std::array<std::uint8_t, icrc_size> octets{
-      static_cast<std::uint8_t>(icrc), static_cast<std::uint8_t>(icrc >> 8), static_cast<std::uint8_t>(icrc >> 16),
-      static_cast<std::uint8_t>(icrc >> 24)};
-  std::memcpy(packet.data() + packet.size() - icrc_size, octets.data(), octets.size());
+  store(packet.data() + packet.size() - icrc_size, icrc, std::endian::little);
 }
 
 std::uint32_t get_icrc(ConstBytes packet) {
-  const std::uint8_t* at = packet.data() + packet.size() - icrc_size;
-  return std::uint32_t{at[0]} | std::uint32_t{at[1]} << 8 | std::uint32_t{at[2]} << 16 | std::uint32_t{at[3]} << 24;
+  return load<std::uint32_t>(packet.data() + packet.size() - icrc_size, std::endian::little);
 }
 
 constexpr std::uint16_t swapped(std::uint32_t value) { return static_cast<std::uint16_t>(value << 8 | value >> 8); }
