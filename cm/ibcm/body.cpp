@@ -21,10 +21,7 @@ Agent::Body::Body(const AgentOptions& options)
       local_(CountedHash{}),
       by_peer_id_(SeededHash{options.seed}),
       by_peer_qpn_(SeededHash{options.seed}),
-      window_(options.outstanding_max, options.outstanding_per_peer, options.waiting_max) {
-  spare_connections_.reserve(spares_max);
-  spare_octets_.reserve(spares_max);
-}
+      window_(options.outstanding_max, options.outstanding_per_peer, options.waiting_max) {}
 
 MadTo reply_to(const MadFrom& from) {
   return {
@@ -82,13 +79,7 @@ Result<Connection*> Agent::Body::make(bool active) {
                 options_.connections_max);
   const std::size_t slot = EndpointTable::slot(id);
   if (slot >= connections_.size()) connections_.resize(slot + 1);
-  if (spare_connections_.empty()) {
-    connections_[slot] = std::make_unique<Connection>();
-  } else {
-    connections_[slot] = std::move(spare_connections_.back());
-    spare_connections_.pop_back();
-    *connections_[slot] = Connection{};
-  }
+  connections_[slot] = make_from(spare_connections_);
   Connection& c = *connections_[slot];
   c.id = id;
   c.active = active;
@@ -125,8 +116,7 @@ void Agent::Body::release(Connection& c) {
   const std::size_t slot = EndpointTable::slot(c.id);
   deadlines_.set(static_cast<std::uint32_t>(slot), never);
   ids_.release(c.id);
-  if (spare_connections_.size() < spares_max) spare_connections_.push_back(std::move(connections_[slot]));
-  connections_[slot].reset();
+  spare_connections_.keep(std::move(connections_[slot]));
 }
 
 void Agent::Body::handle_mad(Instant now, const MadFrom& from, ConstBytes mad) {

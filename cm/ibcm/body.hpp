@@ -17,6 +17,7 @@
 #include "cm/ibcm/agent.hpp"
 #include "cm/ibcm/connection.hpp"
 #include "cm/ibcm/window.hpp"
+#include "cm/spares.hpp"
 
 namespace parley::cm::ibcm {
 
@@ -191,11 +192,9 @@ class Agent::Body {
   FlatMap<PeerKey, ConnectionId> by_peer_id_, by_peer_qpn_;  // at most one per connection
   std::map<SidrKey, ConnectionId> sidr_;                     // at most one per connection
   std::list<ConnectionId> remembered_[2];                    // those never established; those established. Oldest first
-  // What the next connection gets instead of memory of its own: at most spares_max of each.
-  static constexpr std::size_t spares_max = 64;
-  std::vector<std::unique_ptr<Connection>> spare_connections_;
-  std::vector<std::unique_ptr<Octets>> spare_octets_;
-  std::list<ConnectionId> spare_places_;                          // of remembered_
+  Spares<std::unique_ptr<Connection>> spare_connections_;
+  Spares<std::unique_ptr<Octets>> spare_octets_;
+  std::list<ConnectionId> spare_places_;                          // of remembered_; at most Spares::most, too
   std::map<std::uint64_t, std::unique_ptr<Listener>> listeners_;  // by service ID; at most listeners_max
   Window window_;
   DeadlineQueue deadlines_;  // by slot

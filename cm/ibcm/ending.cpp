@@ -66,7 +66,7 @@ void Agent::Body::leave_timewait(Connection& c, bool early) {
 void Agent::Body::forget(Connection& c) {
   if (std::exchange(c.is_remembered, false)) {
     auto& those = remembered_[c.state == State::timewait ? 1 : 0];
-    if (spare_places_.size() < spares_max)
+    if (spare_places_.size() < Spares<ConnectionId>::most)
       spare_places_.splice(spare_places_.begin(), those, c.remembered);
     else
       those.erase(c.remembered);

@@ -66,10 +66,7 @@ Duration Agent::Body::timewait_of(std::uint8_t ack_timeout) const {
 }
 
 void Agent::Body::keep(std::unique_ptr<Octets>& place, const Octets& octets) {
-  if (place == nullptr && !spare_octets_.empty()) {
-    place = std::move(spare_octets_.back());
-    spare_octets_.pop_back();
-  }
+  if (place == nullptr) place = spare_octets_.take();
   if (place == nullptr)
     place = std::make_unique<Octets>(octets);
   else
@@ -77,8 +74,7 @@ void Agent::Body::keep(std::unique_ptr<Octets>& place, const Octets& octets) {
 }
 
 void Agent::Body::drop(std::unique_ptr<Octets>& place) noexcept {
-  if (place != nullptr && spare_octets_.size() < spares_max) spare_octets_.push_back(std::move(place));
-  place.reset();
+  if (place != nullptr) spare_octets_.keep(std::move(place));
 }
 
 void Agent::Body::await_answer(Instant now, Connection& c, const Octets& octets) {

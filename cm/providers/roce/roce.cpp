@@ -50,8 +50,6 @@ Roce::Roce(const RoceProviderOptions& options, ibcm::Agent agent, std::unique_pt
       addresses_(*device_),
       attr_(device_->query()),
       shown_(device_.get()) {
-  spare_connections_.reserve(spares_max);
-  spare_queues_.reserve(spares_max);
   last_port_ = static_cast<std::uint16_t>(rng_.between(port_first, port_last));
 }
 
@@ -117,8 +115,7 @@ void Roce::free_slot(EndpointId endpoint) {
     else
       release(c.bind);
     drop_qp(c);
-    if (spare_connections_.size() < spares_max) spare_connections_.push_back(std::move(slot.connection));
-    slot.connection.reset();
+    spare_connections_.keep(std::move(slot.connection));
   }
   if (slot.listener) {
     Listener& l = *slot.listener;
@@ -142,10 +139,7 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
   if (init == nullptr && type == QpType::xrc_tgt)
     return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd, so the program makes it");
   if (init == nullptr) {
-    if (!spare_queues_.empty()) {
-      c.own = std::move(spare_queues_.back());
-      spare_queues_.pop_back();
-    }
+    c.own = spare_queues_.take();
     auto made = c.own ? Result<QpInit>(c.own.init()) : c.own.make(*device_);
     if (!made) return tl::unexpected(made.error());
     small = *made;
@@ -181,19 +175,11 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
 
 void Roce::drop_qp(Connection& c) {
   c.qp.reset();
-  if (c.own && spare_queues_.size() < spares_max) {
+  if (c.own && !spare_queues_.full()) {
     c.own.clear();
-    spare_queues_.push_back(std::exchange(c.own, OwnQueues()));
+    spare_queues_.keep(std::exchange(c.own, OwnQueues()));
   }
   c.own.drop(*device_);
-}
-
-std::unique_ptr<Connection> Roce::new_connection() {
-  if (spare_connections_.empty()) return std::make_unique<Connection>();
-  auto made = std::move(spare_connections_.back());
-  spare_connections_.pop_back();
-  *made = Connection{};
-  return made;
 }
 
 Device* Roce::device(EndpointId endpoint) const { return find(endpoint) == nullptr ? nullptr : shown_; }
@@ -227,7 +213,7 @@ Result<void> Roce::listen(EndpointId endpoint, const Address& local, const Liste
 Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) {
   const auto ib = options_of(options.transport, QpType::xrc_tgt);
   if (!ib) return tl::unexpected(ib.error());
-  auto made = new_connection();
+  auto made = make_from(spare_connections_);
   Connection& c = *made;
   c.id = endpoint;
   c.peer = peer;

@@ -45,6 +45,7 @@
 #include "cm/ib_terms.hpp"
 #include "cm/ibcm/agent.hpp"
 #include "cm/providers/roce/roce.hpp"
+#include "cm/spares.hpp"
 #include "cm/trace_events.hpp"
 #include "nic/roce/addresses.hpp"
 #include "wire/ib/cma.hpp"
@@ -186,7 +187,6 @@ class Roce final : public RoceProvider {
   void free_slot(EndpointId endpoint);
   Result<void> make_qp(Connection& c, const QpInit* init);
   void drop_qp(Connection& c);
-  std::unique_ptr<Connection> new_connection();
   void set_deadline(Connection& c, Instant at) { deadlines_.set(EndpointTable::slot(c.id), at); }
   Id id_of(const Connection& c) const { return core_->id(c.id); }
   void join_agent(Connection& c, ibcm::ConnectionId cm);
@@ -284,10 +284,8 @@ class Roce final : public RoceProvider {
   Device* shown_ = nullptr;
   Core* core_ = nullptr;
   std::vector<Slot> slots_;  // by EndpointTable::slot
-  // What the next connection gets instead of its own: at most spares_max of each.
-  static constexpr std::size_t spares_max = 64;
-  std::vector<std::unique_ptr<Connection>> spare_connections_;
-  std::vector<OwnQueues> spare_queues_;
+  Spares<std::unique_ptr<Connection>> spare_connections_;
+  Spares<OwnQueues> spare_queues_;
   std::vector<EndpointId> by_cm_;                              // by EndpointTable::slot of the agent's id
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
   std::vector<EndpointId> closing_;                            // wait for their requests to complete

@@ -184,7 +184,7 @@ void Roce::refuse(Instant now, ibcm::ConnectionId id, CmReject reason) {
 /// What a request to a listener begins, on whatever transport service.
 std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::ConnectionId cm, const ibcm::MadFrom& from,
                                                 const Address& local, const Address& peer) {
-  auto made = new_connection();
+  auto made = make_from(spare_connections_);
   Connection& c = *made;
   c.phase = Phase::deciding;
   c.initiator = false;
