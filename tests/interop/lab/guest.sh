@@ -18,6 +18,17 @@ ip link set "$NIC" up
 ip address add "192.0.2.$ME/24" dev "$NIC"
 ip -6 address add "2001:db8::$ME/64" dev "$NIC" nodad
 
+# Nothing in /out is cached: a program that stays there is read from the host at each start.
+programs() {
+  local program
+  for program in /out/*; do
+    if [ -f "$program" ] && [ -x "$program" ]; then
+      install -D -t /run/programs "$program" && mount --bind "/run/programs/${program##*/}" "$program"
+    fi
+  done
+}
+programs
+
 rdmadev() {
   local kind
   for kind in "$@"; do rdma link add "${kind}0" type "$kind" netdev "$NIC" || return; done
