@@ -20,12 +20,32 @@ namespace parley::tools {
 
 namespace {
 
+struct Registered {
+  std::string_view name;
+  void (*add)(Command app, Context& context);
+  bool tells_of_others = false;
+};
 /// Every subcommand, in the order in which --help lists them.
 constexpr std::array commands = {
-    register_listen, register_connect,    register_rping,  register_udping,  register_cmtime, register_demo,
-    register_sim,    register_pcap,       register_replay, register_conform, register_quirks, register_neg,
-    register_mad,    register_fabric,     register_xrc,    register_xrcd,    register_doctor, register_config,
-    register_help,   register_completion, register_extcap};
+    Registered{"listen", register_listen},   Registered{"connect", register_connect},
+    Registered{"rping", register_rping},     Registered{"udping", register_udping},
+    Registered{"cmtime", register_cmtime},   Registered{"demo", register_demo},
+    Registered{"sim", register_sim},         Registered{"pcap", register_pcap},
+    Registered{"replay", register_replay},   Registered{"conform", register_conform},
+    Registered{"quirks", register_quirks},   Registered{"neg", register_neg},
+    Registered{"mad", register_mad},         Registered{"fabric", register_fabric},
+    Registered{"xrc", register_xrc},         Registered{"xrcd", register_xrcd},
+    Registered{"doctor", register_doctor},   Registered{"config", register_config, true},
+    Registered{"help", register_help, true}, Registered{"completion", register_completion, true},
+    Registered{"extcap", register_extcap}};
+
+/// All of them, or only the one that comes first on the command line: the tables of the others are most of a start's time.
+void add_commands(const Command& app, Context& context, std::string_view first) {
+  const auto named =
+      std::find_if(commands.begin(), commands.end(), [&](const Registered& c) { return c.name == first; });
+  if (named != commands.end() && !named->tells_of_others) return named->add(app, context);
+  for (const Registered& command : commands) command.add(app, context);
+}
 
 /// "rping" or "pcap check": the subcommands the user named, for messages and hints.
 std::string chosen(CommandLine& line) {
@@ -109,7 +129,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   line.root().footer(
       "Exit codes: 0 ok, 1 failed or findings, 2 usage, 3 environment or unreadable input.\n"
       "'parley COMMAND --help' explains a command and gives examples; see also parley(1).");
-  for (const auto add : commands) add(line.root(), context);
+  add_commands(line.root(), context, argc > 1 ? argv[1] : "");
   const CommandLine::Parsed parsed = line.parse(argc, argv, out);
   if (parsed == CommandLine::Parsed::told) return code(Exit::ok);
   context.out.command = chosen(line);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Help, version, and every wrong command line: exit 2, one line, a hint."""
 import json
+import re
 import subprocess
 
 from cli import LIMIT, PARLEY, CliTest, main, run
@@ -24,6 +25,15 @@ class Usage(CliTest):
                 done = self.ok(run(command, "--help"))
                 self.assertIn("Examples:\n  parley " + command, done.out)
                 self.assertIn("--json", done.out)
+
+    def test_a_command_says_of_itself_what_the_list_of_all_says_of_it(self):
+        listed = re.findall(r"^  ([a-z]+) {2,}(\S.*)$", self.ok(run("--help")).out, re.MULTILINE)
+        self.assertGreater(len(listed), 20)
+        for command, about in listed:
+            with self.subTest(command):
+                words = self.ok(run(command, "--help")).out
+                self.assertTrue(words.startswith(about), words[:100])
+                self.assertIn(f"parley {command} ", words)
 
     def test_what_nobody_takes_is_named(self):
         for words, told in ((("connect", "--bogus", "127.0.0.1:1"), "there is no option --bogus"),
