@@ -14,39 +14,35 @@
 namespace parley::asio_driver {
 namespace {
 
-bool set_int(int fd, int level, int option, int value) {
-  return ::setsockopt(fd, level, option, &value, sizeof value) == 0;
-}
-
 // Where it was sent to is news only if the socket has all addresses.
 void set_v4(int fd, bool all_addresses) {
-  set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);  // with this the identification is 0
-  set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
-  if (all_addresses) set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
-  set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
+  set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);  // with this the identification is 0
+  set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+  if (all_addresses) set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
+  set_option(fd, IPPROTO_IP, IP_RECVERR, 1);
 }
 
 void set_v6(int fd, bool all_addresses) {
-  set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-  set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-  if (all_addresses) set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
-  set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
-  set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);  // Linux's rxe sends no UDP checksum; the ICRC covers more
+  set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+  set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+  if (all_addresses) set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+  set_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+  set_option(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);  // Linux's rxe sends no UDP checksum; the ICRC covers more
 }
 
 // What only root may exceed is tried first.
 void set_buffers(int fd, std::size_t octets) {
   if (octets == 0) return;
   const int size = static_cast<int>(octets);
-  if (!set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, size)) set_int(fd, SOL_SOCKET, SO_RCVBUF, size);
-  if (!set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, size)) set_int(fd, SOL_SOCKET, SO_SNDBUF, size);
+  if (!set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, size)) set_option(fd, SOL_SOCKET, SO_RCVBUF, size);
+  if (!set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, size)) set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
 }
 
 // It only sends; what comes all the same is not read.
 void set_sender_buffers(int fd, std::size_t octets) {
   set_buffers(fd, octets);
-  set_int(fd, SOL_SOCKET, SO_RCVBUF, 1);
+  set_option(fd, SOL_SOCKET, SO_RCVBUF, 1);
 }
 
 }  // namespace
@@ -65,7 +61,7 @@ int packet_socket(const Address& local, std::uint16_t port, const RoceHostOption
       set_buffers(fd, options.socket_buffer);
     else
       set_sender_buffers(fd, options.socket_buffer);
-    if (options.offload) set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
+    if (options.offload) set_option(fd, IPPROTO_UDP, UDP_GRO, 1);
     if (::bind(fd, bound.get(), bound.size) == 0) return fd;
   }
   why = {errno, std::generic_category()};

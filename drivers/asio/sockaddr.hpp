@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Between parley::Address and the system's socket addresses.
+// Between parley::Address and the system's socket addresses; a socket's options.
 #pragma once
 #include <sys/socket.h>
 
@@ -20,5 +20,10 @@ SockAddr to_sockaddr(const Address& address);
 Address from_sockaddr(const SockAddr& from);
 /// The address, without a port, from which the system's routes lead to `peer`. Sends nothing. Errors: the system's.
 tl::expected<Address, std::error_code> source_toward(Address peer);
+
+/// Whether the system took it.
+inline bool set_option(int fd, int level, int option, int value) {
+  return ::setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
 
 }  // namespace parley::asio_driver

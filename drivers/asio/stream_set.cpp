@@ -33,8 +33,6 @@ constexpr Duration rearm_delay = std::chrono::milliseconds(100);
 
 std::error_code system_error(int number) { return {number, std::generic_category()}; }
 
-void set_int(int fd, int level, int option, int value) { (void)::setsockopt(fd, level, option, &value, sizeof value); }
-
 // The effective MSS (RFC 5044 §4.5), if the connection is up; 0 while it is not.
 std::uint16_t emss_if_up(int fd) {
   tcp_info info{};
@@ -265,11 +263,11 @@ void StreamSet::listen(const StreamCommand& command) {
   const int fd = ::socket(local.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   int error = fd < 0 ? errno : 0;
   if (error == 0) {
-    set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     // [::] means IPv6 only, so that both families can be listened on side by side whatever the system's default is.
-    if (command.address.family == Address::Family::v6) set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    if (command.address.family == Address::Family::v6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     // Accepted sockets inherit both, which saves a call for each.
-    set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (!options_.congestion.empty())
       (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options_.congestion.data(),
                          static_cast<socklen_t>(options_.congestion.size()));
@@ -296,7 +294,7 @@ void StreamSet::open(const StreamCommand& command) {
                          static_cast<socklen_t>(options_.congestion.size()));
     if (!command.local.is_any() || command.local.port != 0) {
       const SockAddr local = to_sockaddr(command.local);
-      set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+      set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
       if (::bind(fd, local.get(), local.size) != 0) error = errno;
     }
   }
@@ -484,7 +482,7 @@ void StreamSet::write(StreamId stream) {
     }
     if (socket.writes < writes_without_nodelay && (++socket.writes == writes_without_nodelay || socket.unanswered)) {
       // RFC 5044 §5: an FPDU must not wait for the acknowledgement of the one before it.
-      set_int(socket.fd, IPPROTO_TCP, TCP_NODELAY, 1);
+      set_option(socket.fd, IPPROTO_TCP, TCP_NODELAY, 1);
       socket.writes = writes_without_nodelay;
     }
     socket.unanswered = true;
