@@ -208,7 +208,8 @@ struct World {
 
  private:
   void collect(RoceDevice& device, bool to_b) {
-    Bytes buffer(most * packet_max);
+    room_.resize(most * packet_max);
+    const MutBytes buffer = room_;
     PacketTo to;
     while (most > 1) {
       const PacketRun run = device.poll_run(now, most, to, buffer);
@@ -258,6 +259,7 @@ struct World {
 
   std::map<std::pair<Instant, std::uint64_t>, Frame> link_;
   std::uint64_t order_ = 0;
+  Bytes room_;  // for the packets that a device gives
 };
 
 inline std::string statuses(const std::vector<WorkCompletion>& done) {
