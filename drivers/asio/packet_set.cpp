@@ -81,7 +81,7 @@ bool PacketSet::turn(Instant now) {
   left_ = sent && !left_;
   if (left_) return true;
   const bool received = serve(now);
-  if (received && !options_.answers_together) drain(now);
+  if (received) drain(now);
   return sent || received;
 }
 

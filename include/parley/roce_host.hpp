@@ -18,10 +18,6 @@ struct RoceHostOptions {
   std::size_t socket_buffer = 4 << 20;
   /// Several packets in one system call and one pass through the system (UDP_SEGMENT, UDP_GRO), where it can.
   bool offload = true;
-  /// What answers received packets, ACKs too, waits for the next turn and leaves with what the program posts in between: one pass
-  /// through the system instead of two for a program that answers what it gets. For programs that take one turn after the other: a
-  /// peer that hears nothing sends again (RoceProviderOptions::ack_timeout), and gives up in the end.
-  bool answers_together = false;
 };
 
 /// What went over the sockets, and what was dropped.

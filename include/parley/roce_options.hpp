@@ -19,6 +19,9 @@ struct RoceProviderOptions {
   Mtu mtu = Mtu::octets_1024;
   /// Local ACK timeout of the queue pairs on both sides: 4.096 us times 2^n; 1 to 31. 16: 268 ms. Linux asks for 19.
   std::uint8_t ack_timeout = 16;
+  /// How long the ACK of a short message waits for further ones, so that one packet acknowledges up to 16; at most 10 ms. It is a
+  /// packet less for each message of programs that answer a Send with a Send, and a send completes that much later. 0: at once.
+  Duration ack_delay{};
   /// Longest wait for the peer's answer to a REQ or REP, retransmissions included; ib::Options::reply_timeout goes before it.
   /// More than 0.
   Duration reply_timeout = std::chrono::seconds(30);

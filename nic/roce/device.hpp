@@ -44,6 +44,9 @@ struct DeviceOptions {
   /// A requester asks for an ACK with each message's last packet, and with every so many in between. At least 1.
   std::uint32_t ack_every = 64;
   std::uint16_t max_qp_rd_atom = 128, max_qp_init_rd_atom = 128;  ///< limits of max_dest_rd_atomic and max_rd_atomic
+  /// An ACK of messages of one packet each waits so long for more of them, and for 16 at most; one packet acknowledges them all
+  /// (IBA §9.7.5.1.2). What else answers a packet goes at once, and takes it along. 0: none waits.
+  Duration ack_delay{};
   /// At most one CNP for each queue pair in this time (IBA §A17.9.3); 0: no CNPs at all.
   Duration cnp_interval = std::chrono::microseconds(50);
   /// Departures of another HCA that this one plays; for tests.

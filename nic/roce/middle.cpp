@@ -148,7 +148,7 @@ std::size_t Responder::take_middles(const Middles& middles, bool placed) {
   nak_sent_ = false;
   arriving_.got += static_cast<std::uint32_t>(count) * qp_.mtu;
   expected_ += count - 1;
-  executed(middles.asks_for_ack(count - 1), false);
+  executed(middles.asks_for_ack(count - 1), {});
   return count;
 }
 

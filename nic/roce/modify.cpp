@@ -95,10 +95,12 @@ void Qp::go_to(QpState to) {
       if (from == QpState::rtr && qp_.sends()) requester_.start(qp_.attr.sq_psn.value_or(0));
       break;
     case QpState::sqd: drain_told_ = !qp_.attr.en_sqd_async_notify.value_or(false); break;
-    case QpState::err:
+    case QpState::err: {
+      const bool acknowledges = responder_.holds_ack();  // nobody asked for it to be late
       to_error();
-      responder_.drop_replies();
+      if (!acknowledges) responder_.drop_replies();
       break;
+    }
     case QpState::init:
     case QpState::sqe: break;  // nothing asks for SQE
   }

@@ -87,6 +87,7 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
     to_error();
     tell(QueuePairEvent::Kind::qp_fatal);
   }
+  if (responder_.holds_ack()) ack_at_ = std::min(ack_at_, now + qp_.nic->options.ack_delay);
   settle();
 }
 
@@ -153,12 +154,14 @@ PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out
 
 void Qp::handle_deadline(Instant now) {
   if (requester_.deadline() <= now && !requester_.handle_deadline(now)) own_failure();
+  if (ack_at_ <= now) responder_.release_ack();
   settle();
 }
 
 // After anything that may have changed what waits.
 void Qp::settle() {
-  if (qp_.sends()) qp_.nic->wake(*this, requester_.deadline());
+  if (!responder_.holds_ack()) ack_at_ = never;
+  qp_.nic->wake(*this, qp_.sends() ? std::min(requester_.deadline(), ack_at_) : ack_at_);
   if (qp_.state == QpState::sqd && !drain_told_ && !requester_.under_way()) {
     drain_told_ = true;
     tell(QueuePairEvent::Kind::sq_drained);

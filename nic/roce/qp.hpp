@@ -101,6 +101,7 @@ class Qp final : public Told {
   bool requester_had_turn_ = false;
   bool established_ = false;  // told, or past RTR
   bool drain_told_ = true;    // SQD: that nothing is under way any more
+  Instant ack_at_ = never;    // what the responder holds leaves
   bool cnp_due_ = false;
   Instant next_cnp_ = Instant::min();
   Path cnp_path_;

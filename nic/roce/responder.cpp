@@ -83,6 +83,7 @@ void Responder::forget_message() {
 }
 
 void Responder::flush() {
+  release_ack();
   forget_message();
   if (arriving_.taken) complete(WcOpcode::recv, WcStatus::wr_flush_err);
   for (; !receives_.empty(); receives_.pop()) {
@@ -107,11 +108,13 @@ void Responder::drop() {
 
 void Responder::drop_replies() {
   while (!replies_.empty()) replies_.pop();
+  release_ack();
   fetches_waiting_ = 0;
 }
 
 // ACKs that wait behind one another are one (IBA §9.7.5.1.2): the last says all that those before it say.
 void Responder::answer(std::uint8_t syndrome, Psn psn) {
+  release_ack();
   constexpr std::uint8_t ack = PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE;
   const bool merges = syndrome == ack && !qp_.plays(wire::ib::Departure::acks_one_by_one) && !replies_.empty() &&
                       replies_[replies_.tail() - 1].syndrome == ack &&
@@ -131,6 +134,7 @@ void Responder::accept_fetch(const Fetch& fetch) {
 }
 
 void Responder::answer_fetch(const Fetch& fetch) {
+  release_ack();
   Reply& reply = replies_.push();
   reply = Reply{.kind = fetch.atomic ? Reply::Kind::atomic : Reply::Kind::read,
                 .msn = msn_,

@@ -10,6 +10,11 @@
 
 namespace parley::nic::roce {
 
+/// Which part of a message a packet has.
+struct Part {
+  bool begins = false, ends = false;
+};
+
 class Responder {
  public:
   explicit Responder(QpContext& qp);
@@ -30,7 +35,10 @@ class Responder {
   /// A datagram, whose Q_Key is right.
   void handle_datagram(const PacketFrom& from, const wire::ib::Packet& packet);
 
-  bool has_reply() const { return !replies_.empty(); }
+  bool has_reply() const { return !replies_.empty() && held_ == 0; }
+  /// An ACK may wait for what comes next: DeviceOptions::ack_delay.
+  bool holds_ack() const { return held_ > 0; }
+  void release_ack() { held_ = 0; }
   /// failed: as handle_request's false. nothing: the answer that was due is given up, and the next one may be due.
   enum class Sent : std::uint8_t { packet, nothing, failed };
   /// The next packet of the answer that is due, and at most `most` in the middle of a Read's response.
@@ -96,7 +104,8 @@ class Responder {
   Refusal execute_read(const wire::ib::Packet& packet);
   Refusal execute_atomic(const wire::ib::Packet& packet);
   Refusal finish_send(const wire::ib::Packet& packet);
-  void executed(bool ack_req, bool last);
+  void executed(bool ack_req, Part part);
+  void acknowledge(bool may_wait);
   bool grants(Access right) const { return has(qp_.attr.access.value_or(Access::none), right); }
   bool may_fetch() const;
   bool refuse(Refusal refusal);
@@ -127,6 +136,7 @@ class Responder {
   bool nak_sent_ = false;              // and the expected PSN has not come since
   bool dropping_ = false;              // UC: until a message begins
   GrowRing<Reply> replies_;            // at most twice max_dest_rd_atomic and 4
+  std::uint32_t held_ = 0;             // messages of the ACK that waits, which is the only reply then
   std::uint32_t fetches_waiting_ = 0;  // replies that are no repeats and no ACKs
   GrowRing<Fetch> fetches_;            // at most max_dest_rd_atomic
 };

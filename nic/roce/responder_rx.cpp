@@ -13,9 +13,7 @@ using wire::ib::Packet;
 
 namespace {
 
-struct Part {
-  bool begins = false, ends = false;
-};
+constexpr std::uint32_t held_max = 16;
 
 Part part_of(Operation operation) {
   switch (operation) {
@@ -154,13 +152,22 @@ Responder::Refusal Responder::execute(const Packet& packet) {
 }
 
 // The packet counts. IBA §9.7.5.1.2: an ACK where one is asked for.
-void Responder::executed(bool ack_req, bool last) {
-  if (last) {
+void Responder::executed(bool ack_req, Part part) {
+  if (part.ends) {
     forget_message();
     msn_ = (msn_ + 1) & psn_mask;
   }
-  if (ack_req && qp_.reliable()) answer(PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE, expected_);
+  if (ack_req && qp_.reliable()) acknowledge(part.begins && part.ends);
   ++expected_;
+}
+
+// Where messages have more packets, their sender may be waiting for room in its window.
+void Responder::acknowledge(bool may_wait) {
+  const std::uint32_t held = held_ + 1;
+  const bool alone = replies_.empty() || holds_ack();
+  answer(PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE, expected_);
+  if (may_wait && alone && replies_.size() == 1 && held < held_max && qp_.nic->options.ack_delay > Duration{})
+    held_ = held;
 }
 
 Responder::Refusal Responder::execute_send(const Packet& packet) {
@@ -176,7 +183,7 @@ Responder::Refusal Responder::execute_send(const Packet& packet) {
   arriving_.message = Message::send;
   if (part.ends)
     if (const Refusal refusal = finish_send(packet); refusal != Refusal::none) return refusal;
-  executed(packet.bth.ack_req, part.ends);
+  executed(packet.bth.ack_req, part);
   return Refusal::none;
 }
 
@@ -231,7 +238,7 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
     done.with_imm = true;
     done.imm_data = imm_of(packet);
   }
-  executed(packet.bth.ack_req, part.ends);
+  executed(packet.bth.ack_req, part);
   return Refusal::none;
 }
 

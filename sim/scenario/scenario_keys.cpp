@@ -313,6 +313,8 @@ constexpr Key<ScenarioHost> hca_table[] = {
         "ack_timeout", "of the queue pairs on both sides: 4.096 us times 2 to the power of it (IBA §9.9.1)"),
     hca_key<Time, &cm::RoceProviderOptions::reply_timeout>("reply_timeout",
                                                            "longest wait for the answer to a REQ or REP"),
+    hca_key<Time, &cm::RoceProviderOptions::ack_delay>("ack_delay",
+                                                       "how long the ACK of a short message waits for further ones"),
     hca_key<Time, &cm::RoceProviderOptions::resend_first>("resend_first", "when a message of the CM is sent again"),
     hca_key<Time, &cm::RoceProviderOptions::resend_cap>("resend_cap",
                                                         "the most that this wait, doubled each time, becomes"),

@@ -344,6 +344,8 @@ void Roce::handle_deadline(Instant now) {
 
 }  // namespace roce
 
+constexpr Duration ack_delay_max = std::chrono::milliseconds(10);  // far less than any peer's ACK timeout
+
 Result<void> check_options(const RoceProviderOptions& options) {
   const auto positive = [](Duration time, std::string_view sentence) -> Result<void> {
     if (time > Duration{}) return {};
@@ -355,6 +357,9 @@ Result<void> check_options(const RoceProviderOptions& options) {
   if (const auto quirk = wire::ib::find_quirk(options.play_quirk); !quirk) return tl::unexpected(quirk.error());
   if (options.ack_timeout == 0 || options.ack_timeout > 31)
     return fail(Errc::invalid_argument, "RoceProviderOptions::ack_timeout is {a}; it is 1 to 31", options.ack_timeout);
+  if (options.ack_delay < Duration{} || options.ack_delay > ack_delay_max)
+    return fail(Errc::invalid_argument, "RoceProviderOptions::ack_delay is {a} ns; it is 0 to {b}",
+                options.ack_delay.count(), ack_delay_max.count());
   if (auto r = positive(options.reply_timeout, "RoceProviderOptions::reply_timeout is {a} ns; it is more than 0"); !r)
     return r;
   if (auto r = positive(options.resend_first, "RoceProviderOptions::resend_first is {a} ns; it is more than 0"); !r)
@@ -398,6 +403,7 @@ std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& give
   nic.seed = options.seed;
   nic.address_base = options.address_base;
   nic.play = quirk.departures;
+  nic.ack_delay = options.ack_delay;
   nic.first_qpn = nic.first_srqn = 0;  // one of many hosts at an address may have gone before
   auto device = nic::roce::make_device(nic);
   PARLEY_ASSERT(agent.has_value() && device.has_value());

@@ -263,8 +263,10 @@ struct Half {
 };
 
 /// Random work of all kinds in both directions over a bad link.
-void swarm(std::uint64_t seed, const Faults& faults) {
-  World w;
+void swarm(std::uint64_t seed, const Faults& faults, Duration ack_delay = {}) {
+  DeviceOptions for_a = Side::options(1), for_b = Side::options(2);
+  for_a.ack_delay = for_b.ack_delay = ack_delay;
+  World w(for_a, for_b);
   w.rng = Rng(seed);
   w.faults = faults;
   Rng rng(seed * 7919 + 1);
@@ -296,6 +298,12 @@ TEST(NicRoceLoss, SwarmWithLoss) {
 }
 TEST(NicRoceLoss, SwarmWithRepetitionsAndDisorder) {
   for (std::uint64_t seed = 1; seed <= 25; ++seed) swarm(seed, {.repeat = {5, 100}, .delay = {5, 100}});
+}
+TEST(NicRoceLoss, SwarmWhoseAcksWait) {
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+    const Duration delay = std::chrono::microseconds(seed * 4);
+    swarm(seed, seed % 2 == 0 ? Faults{} : Faults{.drop = {2, 100}, .repeat = {3, 100}, .delay = {3, 100}}, delay);
+  }
 }
 TEST(NicRoceLoss, SwarmWithEverything) {
   for (std::uint64_t seed = 1; seed <= 25; ++seed)

@@ -139,6 +139,7 @@ TEST(ScenarioRoce, HasLimitsOfItsOwn) {
   EXPECT_THAT(refusals_with("resend_first = \"10ms\"", "mtu = 1000"),
               ElementsAre(HasSubstr("1000 is not one of 256, 512, 1024, 2048, 4096")));
   EXPECT_THAT(refusals_with("resend_first = \"10ms\"", "resend_first = \"3s\""), ElementsAre(HasSubstr("resend_cap")));
+  EXPECT_THAT(refusals_with("resend_first = \"10ms\"", "ack_delay = \"11ms\""), ElementsAre(HasSubstr("ack_delay")));
 }
 
 TEST(ScenarioRoce, SwarmsDrawWhatRoceTakes) {
