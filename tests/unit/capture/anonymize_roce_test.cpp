@@ -105,6 +105,36 @@ TEST(AnonymizeRoceOctets, WrongStaysWrongAndCutStaysCut) {
   EXPECT_FALSE(test::contains(a.file, Bytes(8, 0x5A)));
 }
 
+/// The flow label that the REQ at the beginning names.
+std::uint32_t flow_label_of(ConstBytes file) {
+  std::uint32_t out = ~0U;
+  (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) {
+    RoceReader reader;
+    RocePacket packet;
+    if (reader.read(wire::parse_packet(p.link_type, p.octets, p.original_length), p, packet) !=
+        RoceReader::Status::packet)
+      return;
+    const auto message = wire::ib::CmMessage::parse(packet.packet.payload);
+    if (!message) return;
+    if (const auto* req = std::get_if<wire::ib::CmReq>(&message->body)) out = req->primary.flow_label;
+  });
+  return out;
+}
+
+TEST(AnonymizeRoceOctets, FlowLabelsBecomeOthersUnlessThereIsNone) {
+  for (const std::uint32_t label : {0U, 0x12345U}) {
+    RoceTalk t;
+    wire::ib::CmReq req = t.req();
+    req.primary.flow_label = label;
+    t.cm(0, req);
+    const Bytes file = test::to_pcap(t.frames);
+    ASSERT_EQ(flow_label_of(file), label);
+    const std::uint32_t after = flow_label_of(test::anonymize(file).file);
+    EXPECT_LE(after, 0xFFFFFU);
+    EXPECT_EQ(after == label, label == 0) << after;
+  }
+}
+
 TEST(AnonymizeRoceOctets, KeysOfMemoryStayOnRequest) {
   const Bytes file = test::to_pcap(talk_with_secrets(true).frames);
   AnonymizeOptions kept;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // RoCE connections in captures: what is told of them, and what is never claimed. Each rule broken, in many conversations:
 // tests/adversary/roce.py; what Linux says: RoceGolden.
+#include <map>
+
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -175,6 +177,40 @@ TEST(CaptureRoce, ResponsesOfALongReadAreNotMissingWhereTheSetUpIs) {
     t.ack(1, goes_on ? 1012 : 1011, 4);
     EXPECT_EQ(only_roce(test::analyse(t.frames)).ib->ends[0].missing_packets, 2u);
   }
+}
+
+/// The words of the findings, by their keys.
+std::map<std::string, std::string> words_of(const FileReport& r) {
+  std::map<std::string, std::string> out;
+  for (const auto& c : r.connections)
+    for (const auto& f : c.findings) out.emplace(f.key, f.text);
+  return out;
+}
+
+TEST(CaptureRoce, NamesTheFieldsOfARequestThatIsRepeatedAsAnother) {
+  RoceTalk t;
+  t.cm(0, t.req());
+  wire::ib::CmReq changed = t.req();
+  changed.local_qpn = 0x99;
+  changed.responder_resources = 7;
+  t.cm(0, changed, 10s);
+  const auto words = words_of(test::analyse(t.frames));
+  ASSERT_TRUE(words.contains("cm.req-changed")) << fmt::format("{}", words);
+  EXPECT_THAT(words.at("cm.req-changed"),
+              testing::EndsWith("with the same communication ID: QPN, responder resources"));
+}
+
+TEST(CaptureRoce, SaysWhichResponseOfAReadIsOfTheWrongKind) {
+  RoceTalk t;
+  t.set_up();
+  wire::ib::Packet read = t.packet(0, Operation::read_request, 0xFFFFFE);
+  read.reth = {0x1000, 0x77, 3 * 256};
+  t.put(0, read);
+  t.data(1, Operation::read_response_first, 0xFFFFFE, 256);
+  t.data(1, Operation::read_response_last, 0xFFFFFF, 256);
+  const auto words = words_of(test::analyse(t.frames));
+  ASSERT_TRUE(words.contains("ib.read-response")) << fmt::format("{}", words);
+  EXPECT_THAT(words.at("ib.read-response"), HasSubstr("is packet 2 of the 3 that answer the Read of frame 4"));
 }
 
 TEST(CaptureRoce, OrderWithinAMillisecondProvesNothing) {

@@ -121,6 +121,7 @@ TEST(SubnetPlan, MakesRegularNetworksThatReadTheSame) {
   }
   EXPECT_FALSE(make_plan(FatTree{4, 8, 4, 4, 1}).has_value());
   EXPECT_FALSE(make_plan(FatTree{2, 8, 4, 5, 1}).has_value());
+  EXPECT_FALSE(make_plan(FatTree{2, 256, 2, 1, 1}).has_value());
   EXPECT_FALSE(make_plan(FatTree{3, 8, 4, 4, 3}).has_value());
   EXPECT_FALSE(make_plan(Torus{{65535, 65535}, 1, 1}).has_value());
   EXPECT_FALSE(make_plan(Dragonfly{4, 2, 2, 10}).has_value());

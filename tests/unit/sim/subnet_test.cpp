@@ -213,6 +213,7 @@ TEST(Subnet, RefusesRequestsAsAgentsDo) {
   EXPECT_EQ(status_of(kit.ask_directed({0, 1}, PortInfo{}, 9)), 0x1CU);
   EXPECT_EQ(status_of(kit.ask_directed({0, 1}, LinearForwardingTable{}, 768)), 0x1CU);
   EXPECT_EQ(status_of(kit.ask_directed({0, 1}, PKeyTable{}, 2)), 0x1CU);
+  EXPECT_EQ(status_of(kit.ask_directed({0, 1}, PKeyTable{}, 9 << 16)), 0x1CU);  // of 8 ports
   EXPECT_EQ(status_of(kit.ask_directed({0, 1}, LedInfo{})), 0x0CU);
   Packet packet = kit.along({0, 1}, request<MgmtClass::subn_directed, Method::get>(NodeInfo{}));
   packet.mad[2] = 9;
@@ -249,6 +250,31 @@ TEST(Subnet, KeepsTablesThatAreSet) {
   EXPECT_EQ(body_of<LinearForwardingTable>(kit.ask_directed({0, 1}, LinearForwardingTable{}, 3))
                 .get(LinearForwardingTable::port_block, 5),
             255);
+}
+
+TEST(Subnet, MapsEachServiceLevelToOneOfEightLanesUntilToldOtherwise) {
+  SubnetKit kit;
+  const Packet answer = kit.ask_directed({0}, SlToVlMappingTable{});
+  const ConstBytes data = ConstBytes(answer.mad).subspan(64, 8);
+  EXPECT_EQ(Bytes(data.begin(), data.end()), (Bytes{0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67}));
+}
+
+TEST(Subnet, SwitchesKeepTheLidsOfTheirTopology) {
+  Plan plan = fat_tree_16();
+  for (PlanNode& node : plan.nodes)
+    if (node.ports.size() > 1) node.lid = 77;
+  SubnetKit kit(std::move(plan));
+  EXPECT_EQ(body_of<PortInfo>(kit.ask_directed({0, 1}, PortInfo{}, 0)).get(PortInfo::lid), 77);
+}
+
+TEST(Subnet, AClientOfASwitchIsAtItsPortZero) {
+  SubnetKit kit;
+  kit.client = *kit.subnet.attach(kit.now, {.node = "S0003"});
+  const NodeInfo own = body_of<NodeInfo>(kit.ask_directed({0}, NodeInfo{}));
+  EXPECT_EQ(own.get(NodeInfo::node_type), NodeType::switch_);
+  EXPECT_EQ(own.get(NodeInfo::local_port_num), 0);
+  EXPECT_EQ(body_of<NodeDescription>(kit.ask_directed({0}, NodeDescription{})).get(NodeDescription::node_string),
+            "S0003");
 }
 
 TEST(Subnet, GuardsPortsByMKey) {
