@@ -190,6 +190,32 @@ TEST_F(Xrcd, MembersOutliveTheirBroker) {
   EXPECT_NE(second->qpn(), qp->qpn());
 }
 
+/// Listens as the user nobody where the broker would; ends with 0 if who connects hangs up without a word.
+[[noreturn]] void listen_as_nobody(const std::string& path) {
+  ::alarm(20);
+  ::unlink(path.c_str());
+  const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const bool listens =
+      SocketAddress::of(path)->bind(fd) == 0 && ::setresuid(65534, 65534, 65534) == 0 && ::listen(fd, 1) == 0;
+  const int came = listens ? ::accept(fd, nullptr, nullptr) : -1;
+  std::array<char, 64> octets{};
+  ::_exit(came < 0 ? 2 : ::recv(came, octets.data(), octets.size(), 0) == 0 ? 0 : 1);
+}
+
+// The socket may be in a folder that everybody writes to.
+TEST_F(Xrcd, NothingIsSaidToTheSocketOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user as well";
+  stop();
+  const pid_t stranger = quiet_fork();
+  if (stranger == 0) listen_as_nobody(options_.socket);
+  DomainOptions hurried = options_;
+  hurried.patience = 500ms;
+  EXPECT_EQ(said(overview(hurried)), sentence(Refusal::no_broker));
+  int status = -1;
+  ASSERT_EQ(::waitpid(stranger, &status, 0), stranger);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 // A child has the socket that the member has given up.
 TEST_F(Xrcd, TheDescriptorComesToRestWithTheNextBroker) {
   auto domain = open();
