@@ -15,15 +15,19 @@ using test::Operation;
 using test::RoceTalk;
 using namespace std::chrono_literals;
 
-std::size_t right_icrcs(ConstBytes file) {
-  std::size_t n = 0;
+template <class F>
+void for_each_roce(ConstBytes file, F&& take) {
   (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) {
     const auto view = wire::parse_packet(p.link_type, p.octets, p.original_length);
     RoceReader reader;
     RocePacket packet;
-    if (view.network.empty() || reader.read(view, p, packet) != RoceReader::Status::packet) return;
-    if (packet.icrc_due && !packet.icrc_wrong()) ++n;
+    if (!view.network.empty() && reader.read(view, p, packet) == RoceReader::Status::packet) take(packet);
   });
+}
+
+std::size_t right_icrcs(ConstBytes file) {
+  std::size_t n = 0;
+  for_each_roce(file, [&](const RocePacket& packet) { n += packet.icrc_due && !packet.icrc_wrong(); });
   return n;
 }
 
@@ -108,12 +112,7 @@ TEST(AnonymizeRoceOctets, WrongStaysWrongAndCutStaysCut) {
 /// The flow label that the REQ at the beginning names.
 std::uint32_t flow_label_of(ConstBytes file) {
   std::uint32_t out = ~0U;
-  (void)wire::read_capture(file, [&](const wire::CapturedPacket& p) {
-    RoceReader reader;
-    RocePacket packet;
-    if (reader.read(wire::parse_packet(p.link_type, p.octets, p.original_length), p, packet) !=
-        RoceReader::Status::packet)
-      return;
+  for_each_roce(file, [&](const RocePacket& packet) {
     const auto message = wire::ib::CmMessage::parse(packet.packet.payload);
     if (!message) return;
     if (const auto* req = std::get_if<wire::ib::CmReq>(&message->body)) out = req->primary.flow_label;

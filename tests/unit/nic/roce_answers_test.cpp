@@ -27,9 +27,7 @@ struct Answers : Solo {
     std::string out;
     while (most-- > 0 && b.device->poll_transmit(now, to, buffer)) {
       const auto packet = Packet::parse(ConstBytes(buffer).first(to.size + PARLEY_IB_ICRC_LEN)).value();
-      const bool ack = wire::ib::operation_of(packet.bth.opcode) == Operation::acknowledge;
-      const bool nak = (packet.aeth.syndrome & ~PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_SYNDROME_ACK;
-      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", nak ? "NAK" : ack ? "ACK" : "data", packet.bth.psn);
+      out += (out.empty() ? "" : ", ") + answer_text(packet);
     }
     return out.empty() ? "-" : out;
   }

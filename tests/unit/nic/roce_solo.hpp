@@ -7,6 +7,13 @@
 
 namespace parley::nic::roce::test {
 
+/// Of a packet of a responder: what it is, and its PSN.
+inline std::string answer_text(const wire::ib::Packet& packet) {
+  const bool ack = wire::ib::operation_of(packet.bth.opcode) == Operation::acknowledge;
+  const bool nak = (packet.aeth.syndrome & ~PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_SYNDROME_ACK;
+  return fmt::format("{} {}", nak ? "NAK" : ack ? "ACK" : "data", packet.bth.psn);
+}
+
 /// Our queue pair b, whose peer is the test: PSN 100 is expected next, and 0x200 is sent first.
 struct Solo : World {
   Buffer memory{*b.device, b.pd, 4096};
