@@ -96,7 +96,7 @@ void Qp::go_to(QpState to) {
       break;
     case QpState::sqd: drain_told_ = !qp_.attr.en_sqd_async_notify.value_or(false); break;
     case QpState::err: {
-      const bool acknowledges = responder_.holds_ack();  // nobody asked for it to be late
+      const bool acknowledges = responder_.holds_ack();  // an ACK that was only late leaves all the same
       to_error();
       if (!acknowledges) responder_.drop_replies();
       break;
