@@ -20,7 +20,9 @@ struct PacketOutbox {
   std::array<SockAddr, messages_max> to{};
   std::array<iovec, messages_max> pieces{};
   alignas(cmsghdr) std::array<std::array<std::uint8_t, control_size>, messages_max> controls{};
-  std::array<std::size_t, messages_max> ends{};  // of the pieces in each message
+  std::array<std::uint64_t, messages_max> flows{};    // whose way each message has, which is kept; 0: none
+  std::array<std::size_t, messages_max> way_sizes{};  // of the controls, octets that belong to the way
+  std::array<std::size_t, messages_max> ends{};       // of the pieces in each message
 };
 
 struct PacketInbox {

@@ -83,16 +83,26 @@ bool PacketSet::receive(const Bound& bound) {
 
 void PacketSet::take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets) {
   const Told told = told_with(header);
-  PacketPath path;
-  path.peer = from_sockaddr(from);
-  path.source_port = path.peer.port;
-  path.peer.port = 0;
-  path.local = bound.is_any() && told.local ? *told.local : bound;
-  path.traffic_class = told.traffic_class;
   if (octets.empty()) {
     ++counters_.too_short;
     return;
   }
+  const Address& local = bound.is_any() && told.local ? *told.local : bound;
+  PacketFlow& flow = source_of(local, told.traffic_class, from);
+  take_packets(flow, told.segment == 0 ? octets.size() : told.segment, octets);
+}
+
+PacketFlow& PacketSet::source_of(const Address& local, std::uint8_t traffic_class, const SockAddr& from) {
+  const bool as_last = last_source_ != nullptr && from.size == last_from_.size &&
+                       std::memcmp(from.get(), last_from_.get(), from.size) == 0 &&
+                       traffic_class == last_source_->path.traffic_class && local == last_source_->path.local;
+  if (as_last) return *last_source_;
+  PacketPath path;
+  path.peer = from_sockaddr(from);
+  path.source_port = path.peer.port;
+  path.peer.port = 0;
+  path.local = local;
+  path.traffic_class = traffic_class;
   PacketFlow& flow = sources_.of(path, [](PacketFlow& made) {
     wire::ib::RoceHeader covered;
     covered.source = gid_of(made.path.peer);
@@ -100,7 +110,9 @@ void PacketSet::take(const Address& bound, msghdr& header, const SockAddr& from,
     covered.source_port = made.path.source_port;
     made.sealer = wire::ib::Sealer(covered);
   });
-  take_packets(flow, told.segment == 0 ? octets.size() : told.segment, octets);
+  last_source_ = &flow;
+  last_from_ = from;
+  return flow;
 }
 
 /// Packets behind one another whose place the machine knows, as far as their ICRC is right under identifications that count up from

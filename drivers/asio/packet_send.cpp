@@ -56,6 +56,16 @@ void add_path(msghdr& header, const PacketPath& path) {
     add_control(header, level, v4 ? IP_TTL : IPV6_HOPLIMIT, int{path.hop_limit});
 }
 
+/// How many of the first `n` messages the system took; -1: none, as errno says.
+int hand_over(int fd, PacketOutbox& out, std::size_t n) {
+  const msghdr& first = out.headers[0].msg_hdr;
+  if (n > 1 || first.msg_control != nullptr) return ::sendmmsg(fd, out.headers.data(), static_cast<unsigned>(n), 0);
+  // The call that has least to read for one packet.
+  const iovec& piece = *first.msg_iov;
+  const auto* const to = static_cast<const sockaddr*>(first.msg_name);
+  return ::sendto(fd, piece.iov_base, piece.iov_len, 0, to, first.msg_namelen) < 0 ? -1 : 1;
+}
+
 }  // namespace
 
 /// The socket that sends with the path's UDP source port. Where that port cannot be had, the one that receives sends:
@@ -200,7 +210,7 @@ std::size_t PacketSet::send_some(std::size_t first) {
   const int fd = pieces_[first].fd;
   for (std::size_t at = first; at < pieces_.size() && pieces_[at].fd == fd; at = out.ends[n++])
     prepare(at, behind_message(at), n);
-  const int sent_messages = fd < 0 ? -1 : ::sendmmsg(fd, out.headers.data(), static_cast<unsigned>(n), 0);
+  const int sent_messages = fd < 0 ? -1 : hand_over(fd, out, n);
   if (sent_messages <= 0) return refused(first, fd < 0 ? EBADF : errno);
   again_ = false;
   const std::size_t end = out.ends[static_cast<std::size_t>(sent_messages) - 1];
@@ -212,11 +222,22 @@ std::size_t PacketSet::send_some(std::size_t first) {
 void PacketSet::prepare(std::size_t first, std::size_t end, std::size_t n) {
   PacketOutbox& out = *outbox_;
   const Piece& piece = pieces_[first];
+  if (out.flows[n] != piece.flow) prepare_way(piece, n);
+  out.ends[n] = end;
+  out.pieces[n] = {out_.data() + piece.at, pieces_[end - 1].end() - piece.at};
+  msghdr& header = out.headers[n].msg_hdr;
+  header.msg_control = out.controls[n].data();
+  header.msg_controllen = out.way_sizes[n];
+  if (packets_of(first, end) > 1) add_control(header, IPPROTO_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(piece.size));
+  if (header.msg_controllen == 0) header.msg_control = nullptr;
+}
+
+/// What all messages of a flow say of their way.
+void PacketSet::prepare_way(const Piece& piece, std::size_t n) {
+  PacketOutbox& out = *outbox_;
   Address peer = piece.path.peer;
   peer.port = PARLEY_ROCE_UDP_PORT;
-  out.ends[n] = end;
   out.to[n] = to_sockaddr(peer);
-  out.pieces[n] = {out_.data() + piece.at, pieces_[end - 1].end() - piece.at};
   msghdr& header = out.headers[n].msg_hdr;
   header.msg_name = out.to[n].get();
   header.msg_namelen = out.to[n].size;
@@ -227,8 +248,8 @@ void PacketSet::prepare(std::size_t first, std::size_t end, std::size_t n) {
   if (const Bound* bound = covering(piece.path.local); bound != nullptr && bound->local.is_any())
     add_source(header, piece.path.local);
   add_path(header, piece.path);
-  if (packets_of(first, end) > 1) add_control(header, IPPROTO_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(piece.size));
-  if (header.msg_controllen == 0) header.msg_control = nullptr;
+  out.way_sizes[n] = header.msg_controllen;
+  out.flows[n] = piece.flow;
 }
 
 void PacketSet::sent(const Piece& piece) {

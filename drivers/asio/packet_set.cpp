@@ -23,7 +23,7 @@ namespace parley::asio_driver {
 namespace {
 
 constexpr int alternatives_max = 16;  // addresses of 127/8 that are tried
-constexpr int unasked_max = 16;       // turns in a row without asking epoll
+constexpr Duration unasked_max = std::chrono::microseconds(100);  // without asking epoll
 
 bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
 
@@ -113,9 +113,9 @@ bool PacketSet::drain(Instant now) {
   }
 }
 
-// Reads the socket that had something the last time without asking epoll, which the others wait for a few turns at most.
+// Reads the socket that had something the last time without asking epoll, which the others wait for a moment at most.
 bool PacketSet::serve_ready() {
-  if (ready_fd_ < 0 || ++unasked_ >= unasked_max) return false;
+  if (ready_fd_ < 0 || now_ - asked_at_ >= unasked_max) return false;
   const auto bound = std::find_if(bound_.begin(), bound_.end(), [this](const Bound& b) { return b.fd == ready_fd_; });
   return bound != bound_.end() && receive(*bound);
 }
@@ -124,7 +124,7 @@ bool PacketSet::serve(Instant now) {
   now_ = now;
   if (serve_ready()) return true;
   ready_fd_ = -1;
-  unasked_ = 0;
+  asked_at_ = now;
   std::array<epoll_event, 64> events;
   const int n = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < n; ++i) {

@@ -99,6 +99,7 @@ class PacketSet {
   std::size_t behind_message(std::size_t first) const;
   std::size_t packets_of(std::size_t first, std::size_t end) const;
   void prepare(std::size_t first, std::size_t end, std::size_t n);
+  void prepare_way(const Piece& piece, std::size_t n);
   void sent(const Piece& piece);
   std::size_t refused(std::size_t first, int error);
   void take_apart(std::size_t first);
@@ -108,6 +109,7 @@ class PacketSet {
   // packet_receive.cpp
   bool receive(const Bound& bound);
   void take(const Address& bound, msghdr& header, const SockAddr& from, ConstBytes octets);
+  PacketFlow& source_of(const Address& local, std::uint8_t traffic_class, const SockAddr& from);
   void take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets);
   std::size_t take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets);
   void read_errors(int fd);
@@ -130,10 +132,12 @@ class PacketSet {
   std::uint64_t last_way_ = 0;
   PacketFlows ways_;     // of what is sent
   PacketFlows sources_;  // of what is received
+  PacketFlow* last_source_ = nullptr;
+  SockAddr last_from_;  // of that
   bool blocked_ = false;
   int blocked_fd_ = -1;
   int ready_fd_ = -1;     // had something the last time: is read before epoll is asked
-  int unasked_ = 0;       // turns since epoll was asked
+  Instant asked_at_{};    // when epoll was
   bool left_ = false;     // the last turn left the sockets to this one
   bool again_ = false;    // a packet was refused once, maybe because of an earlier one
   bool segments_ = true;  // the system cuts (UDP_SEGMENT)
