@@ -46,6 +46,18 @@ class Roce(CliTest):
         self.assertEqual(done.code, 1, done)
         self.assertIn("nothing receives UDP port 4791 there", done.out + done.err)
 
+    def test_both_sides_count_their_connections(self):
+        here = address(4)
+        files = {role: self.path(f"{role}.prom") for role in ("responder", "initiator")}
+        server = self.serve("listen", f"{here}:7175", "--count", 3, "--metrics", files["responder"])
+        self.ok(run("connect", f"{here}:7175", "--count", 3, "--roce", "--metrics", files["initiator"]))
+        self.ok(server.finish())
+        for role, path in files.items():
+            with open(path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            for counter in ("connections_started_total", "connections_established_total", "setup_seconds_count"):
+                self.assertIn(f'parley_{counter}{{role="{role}"}} 3', lines)
+
     def test_an_address_that_is_no_hosts_is_refused(self):
         for where in ("0.0.0.0:7175", "[::]:7175", "239.1.2.3:7175", "[::ffff:127.0.0.1]:7175"):
             self.refused(run("connect", where, "--roce"), 2, "cannot connect to")
