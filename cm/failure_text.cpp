@@ -24,7 +24,7 @@ constexpr SystemText connect_texts[] = {
     {std::errc::no_such_device, Errc::unreachable, "no RDMA device belongs to the interface that leads there"},
     {std::errc::timed_out, Errc::timed_out, "check that the peer is up and that no firewall drops the packets"},
     {std::errc::connection_reset, Errc::peer_reset, "look at the peer's log: it accepted and reset at once"},
-    {std::errc::address_in_use, Errc::address_in_use, "choose another local port, or none"},
+    {std::errc::address_in_use, Errc::address_in_use, "choose another local address or port, or none"},
     {std::errc::address_not_available, Errc::bad_address, "use an address of this machine as the source"},
     {std::errc::invalid_argument, Errc::bad_address, "give the interface of a link-local address, as in fe80::1%eth0"},
     {std::errc::permission_denied, Errc::not_permitted, "check the firewall's rules and the port's privileges"},

@@ -12,6 +12,7 @@
 
 #include "base/escape.hpp"
 #include "base/text.hpp"
+#include "cm/ib_terms.hpp"
 #include "mpa/quirks.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
@@ -305,13 +306,15 @@ void add_session_options(Command sub, SessionOptions& options) {
 }
 
 void add_provider_option(Command sub, SessionOptions& options) {
-  sub.option("--provider", options.provider,
-             "iwarp: plain TCP sockets, no NIC; roce: RoCEv2 on plain UDP sockets, no NIC; rdmacm: this machine's RDMA "
-             "devices ('parley doctor')")
-      .one_of({"iwarp", "roce", "rdmacm"})
-      .shows_default();
+  const auto provider =
+      sub.option("--provider", options.provider,
+                 "iwarp: plain TCP sockets, no NIC; roce: RoCEv2 on plain UDP sockets, no NIC; rdmacm: this machine's "
+                 "RDMA devices ('parley doctor')")
+          .one_of({"iwarp", "roce", "rdmacm"})
+          .shows_default();
   sub.flag(
-      "--roce", [&options] { options.provider = "roce"; }, "The same as --provider roce");
+         "--roce", [&options] { options.provider = "roce"; }, "The same as --provider roce")
+      .excludes(provider);
 }
 
 void add_provider_options(Command sub, SessionOptions& options) {
@@ -379,6 +382,13 @@ Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
                     roce ? "InfiniBand's CM sets connections up" : "the kernel and the NIC speak the protocol"));
   }
   return {};
+}
+
+Or<void> check_answer_data(const SessionOptions& session, ConstBytes data, bool reject) {
+  const std::size_t most = reject ? cm::ib_private_data.reject : cm::ib_private_data.reply;
+  if (session.provider != "roce" || data.size() <= most) return {};
+  return complain(Exit::usage, fmt::format("private data: {} octets, at most {} fit into a {} of InfiniBand's CM",
+                                           data.size(), most, reject ? "REJ" : "REP"));
 }
 
 Or<Bytes> settle(MpaArgs& args) {

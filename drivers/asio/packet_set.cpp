@@ -37,20 +37,21 @@ Address loopback_alternative(int attempt) {
 
 }  // namespace
 
-Error port_in_use(const Address& local, bool listening) {
+Error port_in_use(const Address& local, bool of_all) {
   std::error_code ignored;
   if (std::filesystem::exists("/sys/module/rdma_rxe", ignored))
     return {Errc::address_in_use,
             "UDP port 4791 is in use, by the kernel's rxe as it seems: go through it with the provider rdmacm, or "
             "unload it "
             "(rdma link delete, modprobe -r rdma_rxe)"};
+  if (of_all && !local.is_any())
+    return {
+        Errc::address_in_use,
+        "another process has UDP port 4791 of all addresses: have it listen on one, such as 127.0.0.1, or be a client "
+        "of the same user with no source address"};
   if (is_loopback_v4(local))
     return {Errc::address_in_use,
-            listening
-                ? "another process has UDP port 4791 of this address: listen on another of 127.0.0.0/8, such as "
-                  "127.0.0.2"
-                : "another process has UDP port 4791 of this address: connect from another of 127.0.0.0/8, such as "
-                  "127.0.0.2"};
+            "another process has UDP port 4791 of this address: take another of 127.0.0.0/8, such as 127.0.0.2"};
   return {Errc::address_in_use,
           "another process has UDP port 4791 of this address, which RoCEv2 needs: use another address of this host, or "
           "add one (ip address add)"};
@@ -186,6 +187,20 @@ void PacketSet::bind(const PacketCommand& command) {
   machine_.handle_bound(now_, command.id, address);
 }
 
+/// Whether port 4791 is taken even of addresses that nobody would choose.
+bool PacketSet::somebody_has_all(Address::Family family) const {
+  if (family != Address::Family::v4) return false;
+  for (int attempt = 0; attempt < alternatives_max; ++attempt) {
+    std::error_code why;
+    const int fd = packet_socket(loopback_alternative(attempt), PARLEY_ROCE_UDP_PORT, options_, why);
+    if (fd >= 0) {
+      ::close(fd);
+      return false;
+    }
+  }
+  return true;
+}
+
 /// On an address of this host, or towards one, any other loopback address of IPv4 will do as well.
 Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, const Address& peer) {
   if (bound_.size() >= addresses_max)
@@ -201,11 +216,11 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
   if (fd < 0 && may_take_another && same_host && local.family == Address::Family::v4)
     for (int attempt = 0; attempt < alternatives_max && fd < 0; ++attempt) {
       local = loopback_alternative(attempt);
-      fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why);
+      fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why, true);
     }
   if (fd < 0) {
     if (local.is_any()) reopen_family(local.family);
-    if (why == std::errc::address_in_use) return tl::unexpected(port_in_use(local, !may_take_another));
+    if (why == std::errc::address_in_use) return tl::unexpected(port_in_use(local, somebody_has_all(local.family)));
     return tl::unexpected(Error(why));
   }
   if (!watch(fd, EPOLLIN)) {

@@ -73,6 +73,7 @@ class PacketSet {
   void bind(const PacketCommand& command);
   Result<Address> local_for(const PacketCommand& command) const;
   Bound* covering(const Address& local);
+  bool somebody_has_all(Address::Family family) const;
   Result<Bound*> open(Address local, bool may_take_another, const Address& peer);
   void add_bound(int fd, const Address& local, std::size_t users);
   void close_family(Address::Family family);
@@ -145,7 +146,7 @@ class PacketSet {
   PacketTap tap_;
 };
 
-/// Who holds UDP port 4791, as far as the system tells: a sentence with what to do.
-Error port_in_use(const Address& local, bool listening);
+/// Who holds UDP port 4791, as far as the system tells: a sentence with what to do. `of_all`: that of all addresses.
+Error port_in_use(const Address& local, bool of_all);
 
 }  // namespace parley::asio_driver

@@ -47,7 +47,10 @@ void set_sender_buffers(int fd, std::size_t octets) {
 
 }  // namespace
 
-int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why) {
+// Linux lets two sockets of one user have a port if both say SO_REUSEPORT while the second is bound: a socket for all addresses
+// from its bind() on, so that there is only one, and one beside it during its bind(), so that there is only one of its address.
+int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why,
+                  bool beside_all) {
   Address at = local;
   at.port = port;
   const SockAddr bound = to_sockaddr(at);
@@ -62,7 +65,11 @@ int packet_socket(const Address& local, std::uint16_t port, const RoceHostOption
     else
       set_sender_buffers(fd, options.socket_buffer);
     if (options.offload) set_option(fd, IPPROTO_UDP, UDP_GRO, 1);
-    if (::bind(fd, bound.get(), bound.size) == 0) return fd;
+    if (beside_all) set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    if (::bind(fd, bound.get(), bound.size) == 0) {
+      set_option(fd, SOL_SOCKET, SO_REUSEPORT, local.is_any() ? 1 : 0);
+      return fd;
+    }
   }
   why = {errno, std::generic_category()};
   if (fd >= 0) ::close(fd);

@@ -15,7 +15,9 @@ inline constexpr std::size_t receive_batch = 16;       // datagrams of one syste
 inline constexpr std::size_t receive_size = 64 << 10;  // of each; the system may have joined several packets
 
 /// A non-blocking socket that never fragments, bound to `local` with this UDP port; tells the traffic class, the local
-/// address and errors (ICMP) of what it gets. -1: `why`.
-int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why);
+/// address and errors (ICMP) of what it gets. -1: `why`. With `beside_all` it may stand beside a socket of the same user that
+/// has the port of all addresses (0.0.0.0), and gets what comes to `local` in its place.
+int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why,
+                  bool beside_all = false);
 
 }  // namespace parley::asio_driver

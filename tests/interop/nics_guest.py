@@ -9,7 +9,7 @@ import time
 
 LIMIT = 60          # seconds for a client, and for the other guest to come as far
 SERVER_LIMIT = 15   # for a server to end once its client has
-NETEM = ["delay", "1ms", "loss", "3%"]
+NETEM = ["delay", "2ms", "1ms", "loss", "3%"]  # jitter, which changes the order, too
 AGAIN = ".again"    # behind a case's number: its second attempt
 
 

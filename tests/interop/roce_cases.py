@@ -19,7 +19,7 @@ def verified(pings):
 
 def rping_cases():
     for size, pings in ((64, 5), (1024, 5), (4097, 5), (65535, 3)):
-        for family in (4, 6) if size == 4097 else (4,):
+        for family in (4, 6):
             yield Case(f"stock-rping-to-parley.ipv{family}.{size}B", DEVICE, "b",
                        f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {UDP}",
                        f"rping -c -a {{address}} -p {{port}} -C {pings} -S {size} -V",
@@ -28,13 +28,15 @@ def rping_cases():
                        f"rping -s -a {{address}} -p {{port}} -C {pings} -S {size} -V",
                        f"{PARLEY} rping -c -a {{address}} -p {{port}} -C {pings} -S {size} -V {UDP}",
                        client_says=verified(pings), family=family)
-    yield Case("loss.parley-to-stock-rping", DEVICE, "a", "rping -s -a {address} -p {port} -C 5 -S 4096 -V",
-               f"{PARLEY} rping -c -a {{address}} -p {{port}} -C 5 -S 4096 -V --timeout 50s {UDP}", client_says=verified(5),
-               netem=True)
-    # The stock client ends right after its disconnect, of which the kernel then sends no second one if it is lost.
-    yield Case("loss.stock-rping-to-parley", DEVICE, "b", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {UDP}",
-               "rping -c -a {address} -p {port} -C 5 -S 4096 -V", server_says=[r"served, 5 pings"], netem=True,
-               interrupt=True, server_exit=None)
+    for family in (4, 6):
+        name = "rping" if family == 4 else "rping.ipv6"
+        yield Case(f"loss.parley-to-stock-{name}", DEVICE, "a", "rping -s -a {address} -p {port} -C 5 -S 4096 -V",
+                   f"{PARLEY} rping -c -a {{address}} -p {{port}} -C 5 -S 4096 -V --timeout 50s {UDP}", client_says=verified(5),
+                   family=family, netem=True)
+        # The stock client ends right after its disconnect, of which the kernel then sends no second one if it is lost.
+        yield Case(f"loss.stock-{name}-to-parley", DEVICE, "b", f"{PARLEY} rping -s -a {{address}} -p {{port}} -V {UDP}",
+                   "rping -c -a {address} -p {port} -C 5 -S 4096 -V", server_says=[r"served, 5 pings"], family=family, netem=True,
+                   interrupt=True, server_exit=None)
 
 
 def pair_cases():
@@ -64,17 +66,26 @@ def pair_cases():
 
 
 def cm_cases():
-    yield Case("ucmatose-to-parley", DEVICE, "b",
-               f"{PARLEY} listen {{address}}:{{port}} --count 100 --hold 0s --quiet {UDP}",
-               "ucmatose -s {address} -p {port} -c 100 -C 0", server_says=["100 requests: 100 established"],
-               client_says=["return status 0"])
-    yield Case("parley-to-ucmatose", DEVICE, "a", "ucmatose -b {address} -p {port} -c 100 -C 0",
-               f"{PARLEY} connect {{address}}:{{port}} --count 100 --concurrency 100 --hold 20s --quiet {UDP}",
-               # ucmatose hangs up as soon as all are there, which is before --hold is over.
-               server_says=["return status 0"], client_says=["disconnected before the end"], client_exit=1)
-    yield Case("cmtime.stock-to-parley", DEVICE, "b", f"{PARLEY} cmtime -b {{address}} -c 1000 -p {{port}} {UDP}",
-               "cmtime -s {address} -p {port} -c 1000", server_says=["1000 connections served"],
-               client_says=["create id *:", "resolve route *:", "destroy *:"])
+    for family, at in ((4, "{address}:{port}"), (6, "[{address}]:{port}")):
+        name = "ucmatose" if family == 4 else "ucmatose.ipv6"
+        yield Case(f"{name}-to-parley", DEVICE, "b", f"{PARLEY} listen {at} --count 100 --hold 0s --quiet {UDP}",
+                   "ucmatose -s {address} -p {port} -c 100 -C 0", family=family, server_says=["100 requests: 100 established"],
+                   client_says=["return status 0"])
+        yield Case(f"parley-to-{name}", DEVICE, "a", "ucmatose -b {address} -p {port} -c 100 -C 0",
+                   f"{PARLEY} connect {at} --count 100 --concurrency 100 --hold 20s --quiet {UDP}", family=family,
+                   # ucmatose hangs up as soon as all are there, which is before --hold is over.
+                   server_says=["return status 0"], client_says=["disconnected before the end"], client_exit=1)
+    yield Case("loss.ucmatose-to-parley", DEVICE, "b", f"{PARLEY} listen {{address}}:{{port}} --count 20 --hold 0s --quiet {UDP}",
+               "ucmatose -s {address} -p {port} -c 20 -C 0", server_says=["20 established"], client_says=["return status 0"],
+               netem=True, interrupt=True, server_exit=None)
+    yield Case("loss.parley-to-ucmatose", DEVICE, "a", "ucmatose -b {address} -p {port} -c 20 -C 0",
+               f"{PARLEY} connect {{address}}:{{port}} --count 20 --concurrency 20 --hold 30s --quiet {UDP}", netem=True,
+               client_says=["disconnected before the end"], client_exit=1, interrupt=True, server_exit=None)
+    for family in (4, 6):
+        yield Case("cmtime.stock-to-parley" + (".ipv6" if family == 6 else ""), DEVICE, "b",
+                   f"{PARLEY} cmtime -b {{address}} -c 1000 -p {{port}} {UDP}", "cmtime -s {address} -p {port} -c 1000",
+                   family=family, server_says=["1000 connections served"],
+                   client_says=["create id *:", "resolve route *:", "destroy *:"])
     yield Case("cmtime.parley-to-stock", DEVICE, "a", "cmtime -c 1000 -p {port}",
                f"{PARLEY} cmtime -s {{address}} -p {{port}} -c 1000 --timeout 50s {UDP}",
                client_says=["1000 connections, provider roce"], interrupt=True, server_exit=None)

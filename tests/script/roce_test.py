@@ -46,12 +46,40 @@ class Roce(CliTest):
         self.assertEqual(done.code, 1, done)
         self.assertIn("nothing receives UDP port 4791 there", done.out + done.err)
 
+    def test_both_sides_count_their_connections(self):
+        here = address(4)
+        files = {role: self.path(f"{role}.prom") for role in ("responder", "initiator")}
+        server = self.serve("listen", f"{here}:7175", "--count", 3, "--metrics", files["responder"])
+        self.ok(run("connect", f"{here}:7175", "--count", 3, "--roce", "--metrics", files["initiator"]))
+        self.ok(server.finish())
+        for role, path in files.items():
+            with open(path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            for counter in ("connections_started_total", "connections_established_total", "setup_seconds_count"):
+                self.assertIn(f'parley_{counter}{{role="{role}"}} 3', lines)
+
+    def test_an_address_that_is_no_hosts_is_refused(self):
+        for where in ("0.0.0.0:7175", "[::]:7175", "239.1.2.3:7175", "[::ffff:127.0.0.1]:7175"):
+            self.refused(run("connect", where, "--roce"), 2, "cannot connect to")
+
+    def test_private_data_that_no_answer_holds_is_refused_at_once(self):
+        here = address(5)
+        for command in (["listen", f"{here}:7175"], ["rping", "-s", "-a", here]):
+            self.refused(run(*command, "--roce", "--private-data", "x" * 197), 2, "at most 196 fit into a REP")
+        self.refused(run("listen", f"{here}:7175", "--roce", "--reject", "--private-data", "x" * 149), 2,
+                     "at most 148 fit into a REJ")
+
+    def test_one_provider_is_asked_for(self):
+        for command in (["connect", "127.0.0.1:1"], ["listen"], ["rping", "-c", "-a", "127.0.0.1"], ["cmtime"],
+                        ["neg", "dial", "127.0.0.1:1"]):
+            self.refused(run(*command, "--roce", "--provider", "rdmacm"), 2, "excludes", "--roce", "--provider")
+
     def test_two_listeners_at_one_address_are_one_too_many(self):
         here = address(5)
         self.serve("listen", f"{here}:7175")
         done = run("listen", f"{here}:7176", "--roce")
         self.assertEqual(done.code, 3, done)
-        self.assertIn("listen on another of 127.0.0.0/8", done.err)
+        self.assertIn("take another of 127.0.0.0/8", done.err)
 
 
 main()

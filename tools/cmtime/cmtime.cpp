@@ -67,13 +67,15 @@ void register_cmtime(Command app, Context& context) {
   sub.option("-p", args->port, "Port; server: 0 takes any free one and prints it").shows_default();
   sub.option("--concurrency", args->concurrency, "Client: connections in set-up at once (0: all)").shows_default();
   add_duration(sub, "--timeout", args->timeout, "Client: longest time for all of it (0: no limit)");
-  sub.option("--provider", args->session.provider,
-             "iwarp: plain TCP sockets, no NIC; roce: RoCEv2 on plain UDP sockets, no NIC; rdmacm: this machine's RDMA "
-             "devices; sim: both sides in virtual time")
-      .one_of({"iwarp", "roce", "rdmacm", "sim"})
-      .shows_default();
+  const auto provider =
+      sub.option("--provider", args->session.provider,
+                 "iwarp: plain TCP sockets, no NIC; roce: RoCEv2 on plain UDP sockets, no NIC; rdmacm: this machine's "
+                 "RDMA devices; sim: both sides in virtual time")
+          .one_of({"iwarp", "roce", "rdmacm", "sim"})
+          .shows_default();
   sub.flag(
-      "--roce", [args] { args->session.provider = "roce"; }, "The same as --provider roce");
+         "--roce", [args] { args->session.provider = "roce"; }, "The same as --provider roce")
+      .excludes(provider);
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"

@@ -82,13 +82,15 @@ Or<std::unique_ptr<neg::RoceEngine>> open_engine(const PluginArgs& args) {
 }
 
 void add_plugin_options(Command sub, PluginArgs& args) {
-  sub.option("--provider", args.provider,
-             "Where queue pairs come from: rdmacm, the machine's RDMA devices; roce, Parley's own RoCEv2 over UDP port "
-             "4791")
-      .one_of({"rdmacm", "roce"})
-      .shows_default();
+  const auto provider =
+      sub.option("--provider", args.provider,
+                 "Where queue pairs come from: rdmacm, the machine's RDMA devices; roce, Parley's own RoCEv2 over UDP "
+                 "port 4791")
+          .one_of({"rdmacm", "roce"})
+          .shows_default();
   sub.flag(
-      "--roce", [&args] { args.provider = "roce"; }, "The same as --provider roce");
+         "--roce", [&args] { args.provider = "roce"; }, "The same as --provider roce")
+      .excludes(provider);
   sub.option("--plugin", args.files, "Shared object or Python module with a plug-in; may be repeated")
       .type("FILE")
       .repeatable();

@@ -273,6 +273,8 @@ int run_listen(ListenArgs& args, Context& context) {
   if (!data) return context.out.error(data.error().exit, data.error().text);
   if (const auto fits = check_provider(args.session, args.mpa); !fits)
     return context.out.error(fits.error().exit, fits.error().text);
+  if (const auto fits = check_answer_data(args.session, *data, args.reject); !fits)
+    return context.out.error(fits.error().exit, fits.error().text);
   args.session.play_quirk = played_over_roce(args.mpa);
   if (const auto sane = check(args.traffic); !sane) return context.out.error(sane.error().exit, sane.error().text);
   const auto addresses = resolve(*endpoint);

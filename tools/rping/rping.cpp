@@ -27,6 +27,8 @@ int run_rping(RpingArgs& args, Context& context) {
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
   if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
+  if (!args.client)
+    if (const auto fits = check_answer_data(args.session, *data, false); !fits) return refuse(fits.error());
   args.session.play_quirk = played_over_roce(args.mpa);
   const auto endpoint = parse_endpoint(args.address.empty() ? "0.0.0.0" : args.address, args.port);
   if (!endpoint) return refuse(endpoint.error());

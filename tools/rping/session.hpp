@@ -43,6 +43,8 @@ void add_provider_option(Command sub, SessionOptions& options);
 void add_provider_options(Command sub, SessionOptions& options);
 /// Options of the command line that the provider cannot follow. Errors: usage.
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args);
+/// Whether what a server answers with fits into the provider's answer. Errors: usage.
+Or<void> check_answer_data(const SessionOptions& session, ConstBytes data, bool reject);
 /// What --play-quirk names, for SessionOptions::play_quirk. A setting is MPA's.
 std::string played_over_roce(const MpaArgs& args);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "base/gid.hpp"
 #include "cm/providers/roce/roce_impl.hpp"
+#include "nic/roce/nic.hpp"
 
 namespace parley::cm {
 namespace roce {
@@ -37,6 +39,22 @@ Result<ib::Options> options_of(const TransportOptions& options, QpType wrong) {
   if (ib && ib->qp_type == wrong)
     return fail(Errc::invalid_argument, "ib::Options::qp_type: who connects has XRC_INI, who listens XRC_TGT");
   return ib;
+}
+
+/// A queue pair is at one address, which its GID has to be.
+Result<void> check_unicast(const Address& address) {
+  if (nic::roce::is_multicast(gid_of(address)))
+    return fail(Errc::bad_address, "RoCE connects two hosts, and a multicast address is nobody's");
+  if (address.family == Address::Family::v6 && is_v4_gid(gid_of(address)))
+    return fail(Errc::bad_address, "::ffff:a.b.c.d is how a GID has an IPv4 address: give the address as IPv4");
+  return {};
+}
+
+/// It goes into the REQ as the peer's GID (IBA §12.6.5).
+Result<void> check_peer(const Address& peer) {
+  if (peer.is_any())
+    return fail(Errc::bad_address, "the peer's address is that of all addresses: give one of them, such as 127.0.0.1");
+  return check_unicast(peer);
 }
 
 }  // namespace
@@ -205,6 +223,7 @@ Result<Route> Roce::resolve(const Address& peer, const std::optional<Address>& l
 Result<void> Roce::listen(EndpointId endpoint, const Address& local, const ListenOptions& options) {
   const auto ib = options_of(options.transport, QpType::xrc_ini);
   if (!ib) return tl::unexpected(ib.error());
+  if (auto ours = check_unicast(local); !ours) return ours;
   slot_for(endpoint).listener = std::make_unique<Listener>(
       Listener{.id = endpoint, .address = local, .depths = {options.ird, options.ord}, .options = *ib});
   return {};
@@ -213,6 +232,7 @@ Result<void> Roce::listen(EndpointId endpoint, const Address& local, const Liste
 Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const ConnectOptions& options) {
   const auto ib = options_of(options.transport, QpType::xrc_tgt);
   if (!ib) return tl::unexpected(ib.error());
+  if (auto there = check_peer(peer); !there) return there;
   auto made = make_from(spare_connections_);
   Connection& c = *made;
   c.id = endpoint;

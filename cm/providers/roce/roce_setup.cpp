@@ -253,6 +253,7 @@ void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> mad
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);
   begin_trace(c);
+  trace::record(c.trace.get(), trace::Admitted{});
   tell(c, ConnectRequest{.listener = core_->id(l.id),
                          .id = core_->id(id),
                          .peer = c.peer,

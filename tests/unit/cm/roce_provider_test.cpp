@@ -478,6 +478,20 @@ TEST(RoceProvider, WhatIsNotItsOwnIsRefusedAtTheCall) {
   EXPECT_EQ(p.client.cm.connect(Address::v4(192, 0, 2, 1, port), options).error(), Errc::invalid_argument);
 }
 
+// They would wait for an answer from a GID that no host has.
+TEST(RoceProvider, AddressesThatAreNoHostsAreRefusedAtTheCall) {
+  Pair p;
+  const Address mapped = *Address::parse("[::ffff:192.0.2.1]:7174"), group = *Address::parse("[ff02::1]:7174");
+  for (const Address& peer : {Address::any(Address::Family::v4, port), Address::any(Address::Family::v6, port),
+                              Address::v4(239, 1, 2, 3, port), group, mapped}) {
+    const auto id = p.client.cm.connect(peer, p.options());
+    ASSERT_FALSE(id) << peer.to_string();
+    EXPECT_EQ(id.error(), Errc::bad_address) << peer.to_string();
+  }
+  for (const Address& local : {Address::v4(224, 0, 0, 1, port), group, mapped})
+    EXPECT_EQ(p.server.cm.listen(local).error(), Errc::bad_address) << local.to_string();
+}
+
 TEST(RoceProvider, AFloodIsTurnedAwayAndHonestPeersAreServed) {
   Pair p;
   p.server.on_request = {};  // nobody decides

@@ -7,9 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "base/gid.hpp"
+#include "drivers/asio/packet_socket.hpp"
 #include "drivers/clock.hpp"
 #include "parley/roce_host.hpp"
 #include "tests/unit/drivers/own_address.hpp"
@@ -193,7 +195,47 @@ TEST(RoceHost, AClientOnTheSameHostTakesAnotherLoopbackAddress) {
   ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::ConnectFailed>() != nullptr; }));
   const cm::Failure& why = two.at_client<cm::ConnectFailed>()->why;
   EXPECT_EQ(why.code, Errc::address_in_use);
-  EXPECT_NE(why.received.find("listen on another of 127.0.0.0/8"), std::string::npos) << why.received;
+  EXPECT_NE(why.received.find("take another of 127.0.0.0/8"), std::string::npos) << why.received;
+}
+
+// What lets a client of this host stand beside a listener for all addresses; with a port of its own, since tests run beside
+// each other.
+TEST(RoceHost, ASocketForAllAddressesLetsOneOfTheSameUserStandBesideIt) {
+  std::error_code why;
+  const auto socket = [&why](const Address& local, std::uint16_t number, bool beside_all) {
+    return asio_driver::packet_socket(local, number, {}, why, beside_all);
+  };
+  const int all = socket(Address::any(Address::Family::v4, 0), 0, false);
+  ASSERT_GE(all, 0) << why.message();
+  sockaddr_in name{};
+  socklen_t size = sizeof name;
+  ASSERT_EQ(::getsockname(all, reinterpret_cast<sockaddr*>(&name), &size), 0);
+  const std::uint16_t number = ntohs(name.sin_port);
+  const Address any = Address::any(Address::Family::v4, 0), one = own_address(3), other = own_address(4);
+  EXPECT_EQ(socket(one, number, false), -1) << "who does not ask for it";
+  EXPECT_EQ(socket(any, number, false), -1) << "a second one for all addresses";
+  const int first = socket(one, number, true), second = socket(other, number, true);
+  EXPECT_GE(first, 0) << why.message();
+  EXPECT_GE(second, 0) << why.message();
+  EXPECT_EQ(socket(one, number, true), -1) << "a second one for its address";
+  EXPECT_EQ(socket(one, number, false), -1);
+  const auto send = [](int from, const Address& to, std::uint16_t port) {
+    sockaddr_in there{};
+    there.sin_family = AF_INET;
+    there.sin_port = htons(port);
+    std::copy(to.octets.begin(), to.octets.begin() + 4, reinterpret_cast<std::uint8_t*>(&there.sin_addr));
+    EXPECT_EQ(::sendto(from, "x", 1, 0, reinterpret_cast<const sockaddr*>(&there), sizeof there), 1);
+  };
+  const auto received = [](int fd) {
+    char octet = 0;
+    return ::recv(fd, &octet, 1, MSG_DONTWAIT) == 1;
+  };
+  send(first, Address::loopback(Address::Family::v4, 0), number);
+  EXPECT_TRUE(received(all));
+  send(all, one, number);
+  EXPECT_TRUE(received(first));
+  EXPECT_FALSE(received(all));
+  for (const int fd : {all, first, second}) ::close(fd);
 }
 
 TEST(RoceHost, AListenerWhosePortIsTakenSaysWhatToDo) {

@@ -61,7 +61,13 @@ TEST(SimLibrary, HasWhatIsPromised) {
                            "lossy_marker_stream",
                            "pause_and_resume",
                            "incast_16",
-                           "switch_hops"})
+                           "switch_hops",
+                           "roce_drop_second_rep",
+                           "roce_drop_ack_of_psn",
+                           "roce_duplicate_dreq",
+                           "roce_crash_responder",
+                           "roce_ecn",
+                           "roce_and_iwarp"})
     EXPECT_EQ(names.count(name), 1u) << name;
   for (const char* who : {"initiator", "responder"})
     for (const char* step : {"before_request", "after_request", "after_reply", "after_rtr", "in_data", "in_close"})
