@@ -105,12 +105,13 @@ inline void Engine::at(Instant when, EventTarget& target, std::uint32_t kind, st
 }
 
 inline bool Engine::step(Instant limit) {
-  if (queue_.next() > limit || queue_.empty() || exhausted_) [[unlikely]]
+  if (exhausted_) [[unlikely]]
     return false;
-  const EventQueue::Popped popped = queue_.pop();
-  const Slot slot = slots_[popped.handle];
-  free_.push_back(popped.handle);
-  now_ = popped.at;
+  const auto popped = queue_.pop_due(limit);
+  if (!popped) return false;
+  const Slot slot = slots_[popped->handle];
+  free_.push_back(popped->handle);
+  now_ = popped->at;
   ++counters.events;
   slot.target->on_event(slot.kind, slot.argument);
   return true;
