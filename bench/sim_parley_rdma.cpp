@@ -47,7 +47,6 @@ struct BulkApp : sim::App {
   }
   template <class Each>
   void poll(Each each) {
-    std::array<WorkCompletion, 32> done;
     for (std::size_t n = cq->poll(done); n != 0; n = cq->poll(done)) {
       for (std::size_t i = 0; i < n; ++i) {
         if (done[i].status != WcStatus::success) throw std::runtime_error("a work request failed");
@@ -64,6 +63,7 @@ struct BulkApp : sim::App {
   PdHandle pd = 0;
   MemoryRegion region{};
   std::unique_ptr<CompletionQueue> cq;
+  std::array<WorkCompletion, 32> done;
   cm::Id id{};
 };
 

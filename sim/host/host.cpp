@@ -377,8 +377,10 @@ void SimHost::machine_timer() {
 
 // One round: what is due, what the machine asks for, what the App makes of it. True if there was anything.
 bool SimHost::work(int& rounds) {
-  machine_timer();
-  pump_machine();
+  if (!hca_is_quiet()) {
+    machine_timer();
+    pump_machine();
+  }
   const bool told = rounds == 0 && has_events();
   if (!stirred_ && !told) return false;
   stirred_ = false;

@@ -11,6 +11,7 @@
 namespace parley::sim {
 namespace {
 
+constexpr std::size_t icrc_size = PARLEY_IB_ICRC_LEN, ipv4_id_at = 4;
 constexpr std::size_t udp_size = 8, udp_checksum_at = 6, icmp_size = 8, icmp_checksum_at = 2;
 constexpr std::uint8_t icmp_unreachable = 3, icmp_port_closed = 3;    // RFC 792
 constexpr std::uint8_t icmp6_unreachable = 1, icmp6_port_closed = 4;  // RFC 4443 §3.1
@@ -84,6 +85,25 @@ bool same_ipv4_flow(const std::uint8_t* a, const std::uint8_t* b) {
          same_at<Four>(a, b, 16) && same_at<Four>(a, b, 20);
 }
 
+LocalKind kind_of(const RoceFlow& flow) { return flow.header.is_ipv4() ? LocalKind::v4 : LocalKind::v6; }
+
+/// What all packets of `size` octets, ICRC included, have in front of them.
+void write_head(RoceFlow& flow, const wire::Mac& from, std::size_t size) {
+  const LocalKind kind = kind_of(flow);
+  flow.head_for = size;
+  Writer w(flow.head);
+  write_ethernet(w, {}, from, ethertype_of(kind));
+  const MutBytes network = MutBytes(flow.head).subspan(ethernet_size);
+  flow.header.emit(network, size);
+  flow.network_sum = {};
+  if (kind == LocalKind::v4) {
+    put_sum(network, ipv4_checksum_at, 0);
+    flow.network_sum.add(network.first(ipv4_size));
+  }
+  flow.udp_sum = sum_of(addresses_in(network, kind), protocol_udp, udp_size + size);
+  flow.udp_sum.add(network.subspan(ip_size(kind), udp_size));
+}
+
 struct RoceIn {
   RoceFlow& flow;
   std::uint16_t identification;
@@ -107,32 +127,33 @@ std::optional<RoceIn> read_roce(ConstBytes packet, LocalKind kind, std::size_t l
 
 }  // namespace
 
-FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std::uint16_t ip_id, MutBytes packet) {
-  flow.sealer.seal(ip_id, packet);
-  const LocalKind kind = flow.header.is_ipv4() ? LocalKind::v4 : LocalKind::v6;
+FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std::uint16_t ip_id, ConstBytes front,
+                    ConstBytes rest) {
+  const std::size_t size = front.size() + rest.size() + icrc_size;
+  if (flow.head_for != size) write_head(flow, from, size);
+  // First the ICRC: to read what has just been written means to wait until it is.
+  const std::uint32_t icrc = flow.sealer.icrc(ip_id, front, rest);
+  const LocalKind kind = kind_of(flow);
   const std::size_t head = ethernet_size + ip_size(kind) + udp_size;
-  if (flow.head_for != packet.size()) {
-    flow.head_for = packet.size();
-    Writer w(flow.head);
-    write_ethernet(w, {}, from, ethertype_of(kind));
-    flow.header.emit(MutBytes(flow.head).subspan(ethernet_size), packet.size());
-  }
-  FramePtr frame = pool.take(head + packet.size());
+  FramePtr frame = pool.take(head + size);
   std::copy_n(flow.head.begin(), head, frame->data());
   const MutBytes network = frame->octets().subspan(ethernet_size);
   if (kind == LocalKind::v4) {
-    Writer(network.subspan(4)).be16(ip_id);
-    put_sum(network, ipv4_checksum_at, 0);
-    InternetSum sum;
-    sum.add(network.first(ipv4_size));
+    Writer(network.subspan(ipv4_id_at)).be16(ip_id);
+    InternetSum sum = flow.network_sum;
+    sum.add16(ip_id);
     put_sum(network, ipv4_checksum_at, sum.checksum());
   }
-  const MutBytes udp = network.subspan(ip_size(kind), udp_size);
-  InternetSum sum = sum_of(addresses_in(network, kind), protocol_udp, udp_size + packet.size());
-  sum.add(udp);
-  sum.copy(udp.data() + udp_size, packet);
+  const MutBytes packet = network.subspan(ip_size(kind) + udp_size);
+  const MutBytes trailer = packet.last(icrc_size);
+  store(trailer.data(), icrc, std::endian::little);
+  InternetSum sum = flow.udp_sum;
+  sum.copy(packet.data(), front);
+  sum.copy(packet.data() + front.size(), rest);
+  sum.add(trailer);
   const std::uint16_t checksum = sum.checksum();
-  put_sum(udp, udp_checksum_at, checksum == 0 ? std::uint16_t{0xFFFF} : checksum);  // RFC 768: 0: there is none
+  // RFC 768: 0: there is none.
+  put_sum(network, ip_size(kind) + udp_checksum_at, checksum == 0 ? std::uint16_t{0xFFFF} : checksum);
   return frame;
 }
 

@@ -42,9 +42,10 @@ struct RocePath {
   std::uint8_t traffic_class = 0, hop_limit = 64;
   std::uint16_t ip_id = 0;
 };
-/// `packet`: from the BTH to the pad and four octets more, which the ICRC is written to. `ip_id` is of IPv4. The destination's MAC
-/// address is filled in later, here and below.
-FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std::uint16_t ip_id, MutBytes packet);
+/// The packet is `front`, which begins with the BTH, and `rest`, which may stand elsewhere, up to the pad. `ip_id` is of IPv4. The
+/// destination's MAC address is filled in later, here and below.
+FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std::uint16_t ip_id, ConstBytes front,
+                    ConstBytes rest = {});
 /// Answers a datagram to a port that nobody has; `packet` is it from the IP header on.
 FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKind kind,
                            const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id);

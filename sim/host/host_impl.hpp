@@ -70,6 +70,7 @@ class SimHost final : public HostNode {
   static constexpr std::size_t pieces_max = 64;                   // per write
   static constexpr std::uint64_t backlog_max = 32
                                                << 10;  // octets: an HCA makes no packets while a link has more to send
+  static constexpr std::size_t packets_at_once = 16;   // asked of the HCA
   static constexpr Duration refusals_every = std::chrono::milliseconds(1);  // RFC 4443 §2.4 (f): ICMP errors are few
 
   enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart };
@@ -118,18 +119,21 @@ class SimHost final : public HostNode {
   void neighbour_failed(std::uint16_t port, const Address& address);
 
   // host_packets.cpp: between the HCA and UDP
+  bool hca_is_quiet();
   bool pump_packets();
   void carry_out(const PacketCommand& command);
   std::optional<std::errc> bind(const PacketCommand& command, Address& local) const;
   bool is_bound(std::uint16_t port, LocalKind kind) const;
   RoceFlow* flow_of(const PacketPath& path, Route& route);
-  void send_packet(const PacketPath& path, MutBytes packet);
+  void send_packets(const PacketPath& path, const PacketRun& run);
   void forget_ways() {
     sends_ = {};
     came_ = {};
   }
   void send_to(std::uint16_t port, const Address& peer, FramePtr frame);
   bool must_wait();
+  std::size_t packets_until_waiting() const;
+  bool find_way(std::uint16_t port);
   void handle_roce(std::uint16_t port);
   void handle_port_closed(std::uint16_t port);
   void refuse_datagram(std::uint16_t port);
@@ -187,7 +191,6 @@ class SimHost final : public HostNode {
   std::map<BindId, Address> bound_;  // what the HCA receives on; any() for all of its family. At most one per endpoint
   Instant packets_from_{};           // a link is busy until then; in the past if none is
   Instant refusals_from_{};          // when the next ICMP error may go
-  Bytes packet_;                     // the one being sent
   RoceFlows flows_out_;
   // Of the last packet each way: the next is likely to go the same way.
   struct {
@@ -196,7 +199,11 @@ class SimHost final : public HostNode {
     RoceFlow* flow = nullptr;
     std::uint64_t flow_way = 0;  // its place in the table may be another's by now
   } sends_;
-  PacketPath came_;
+  struct {
+    PacketPath path;
+    std::uint16_t port = 0;
+    NeighbourRef neighbour;
+  } came_;
   mutable RoceFlows flows_in_;  // what a tap asks for may come from there too
   NeighbourTable neighbours_;
   DeadlineQueue deadlines_;           // of connections, by slot; never later than theirs, perhaps earlier

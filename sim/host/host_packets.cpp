@@ -13,21 +13,25 @@ constexpr std::size_t icrc_octets = 4;
 
 }  // namespace
 
+/// Neither it nor its timer has anything to do, as after most packets that it is given.
+bool SimHost::hca_is_quiet() {
+  if (hca_ == nullptr || !hca_->is_quiet(now())) return false;
+  (void)must_wait();  // what the App posts will find the links as they are now
+  return true;
+}
+
 /// True if there was anything. Each packet needs room on the links, so it ends.
 bool SimHost::pump_packets() {
-  if (hca_ && hca_->has_nothing(now())) {
-    (void)must_wait();  // what the App posts will find the links as they are now
-    return false;
-  }
-  packet_.resize(PacketMachine::packet_max + icrc_octets);
+  engine_.packets.resize(packets_at_once * (PacketMachine::packet_max + icrc_octets));
   bool any = false;
   for (bool more = true; more;) {
     more = false;
     for (PacketCommand command; packets_->poll_command(command); more = true) carry_out(command);
     if (must_wait()) break;
     PacketPath path;
-    if (const std::size_t size = packets_->poll_packet(now(), path, packet_)) {
-      send_packet(path, MutBytes(packet_).first(size + icrc_octets));
+    const PacketRun run = packets_->poll_packets(now(), packets_until_waiting(), path, engine_.packets);
+    if (run.count != 0) {
+      send_packets(path, run);
       more = true;
     }
     any = any || more;
@@ -44,7 +48,16 @@ bool SimHost::must_wait() {
   return packets_from_ > now();
 }
 
+/// So many can be made before it could have to wait: with each it would say that it need not.
+std::size_t SimHost::packets_until_waiting() const {
+  std::uint64_t most = packets_at_once;
+  for (const Nic& nic : nics_)
+    if (nic.link != nullptr) most = std::min(most, nic.link->frames_until_waiting(backlog_max));
+  return static_cast<std::size_t>(most);
+}
+
 void SimHost::carry_out(const PacketCommand& command) {
+  forget_ways();
   if (command.kind == PacketCommand::Kind::release) {
     bound_.erase(command.id);
     return;
@@ -93,12 +106,18 @@ RoceFlow* SimHost::flow_of(const PacketPath& path, Route& route) {
   return &flow;
 }
 
-void SimHost::send_packet(const PacketPath& path, MutBytes packet) {
+void SimHost::send_packets(const PacketPath& path, const PacketRun& run) {
   Route route;
   RoceFlow* flow = flow_of(path, route);
-  if (flow == nullptr) return;  // as a packet that nothing carries
-  const std::uint16_t id = route.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
-  send_to(route.port, path.peer, write_roce(engine_.frames, nics_[route.port].addresses.mac, *flow, id, packet));
+  if (flow == nullptr) return;  // as packets that nothing carries
+  const std::size_t share = run.payload.size() / run.count;
+  for (std::size_t i = 0; i < run.count; ++i) {
+    const std::uint16_t id = route.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
+    const ConstBytes front = ConstBytes(engine_.packets).subspan(i * (run.size + icrc_octets), run.size - share);
+    send_to(route.port, path.peer,
+            write_roce(engine_.frames, nics_[route.port].addresses.mac, *flow, id, front,
+                       run.payload.subspan(i * share, share)));
+  }
 }
 
 void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
@@ -112,22 +131,29 @@ void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
   transmit(port, std::move(frame));
 }
 
+/// Where the packet that is looked at came from; false: nobody takes it.
+bool SimHost::find_way(std::uint16_t port) {
+  if (packets_ == nullptr || !nics_[port].usable() || !is_bound(port, in_.local)) return false;
+  PacketPath& path = came_.path;
+  path.local = nics_[port].addresses.of(in_.local);
+  path.peer = peer_of({.peer = in_.source, .port = port, .kind = in_.local});
+  path.source_port = in_.path.source_port;
+  path.traffic_class = in_.path.traffic_class;
+  path.hop_limit = in_.path.hop_limit;
+  path.way = in_.way;
+  came_.port = port;
+  came_.neighbour = neighbours_.find(port, path.peer);
+  return true;
+}
+
 void SimHost::handle_roce(std::uint16_t port) {
-  if (packets_ == nullptr || !nics_[port].usable() || !is_bound(port, in_.local)) {
+  const bool known = came_.path.way == in_.way && came_.port == port && neighbours_.valid(came_.neighbour);
+  if (!known && !find_way(port)) {
     refuse_datagram(port);
     return;
   }
-  PacketPath& path = came_;
-  if (path.way != in_.way) {
-    path.local = nics_[port].addresses.of(in_.local);
-    path.peer = peer_of({.peer = in_.source, .port = port, .kind = in_.local});
-    path.source_port = in_.path.source_port;
-    path.traffic_class = in_.path.traffic_class;
-    path.hop_limit = in_.path.hop_limit;
-    path.way = in_.way;
-  }
-  neighbours_.confirm(now(), neighbours_.find(port, path.peer));
-  packets_->handle_packet(now(), path, in_.payload);
+  neighbours_.confirm(now(), came_.neighbour);
+  packets_->handle_packet(now(), came_.path, in_.payload);
   stirred_ = true;
 }
 

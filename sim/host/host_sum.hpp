@@ -55,23 +55,30 @@ class InternetSum {
       high += v >> 32;
     }
     std::uint64_t sum = low[0] + low[1] + high[0] + high[1];
-    for (; left >= 2; left -= 2, at += 2) {
-      std::uint16_t v = 0;
-      std::memcpy(&v, at, 2);
-      if constexpr (copying) {
-        std::memcpy(out, &v, 2);
-        out += 2;
-      }
-      sum += v;
+    // Headers are short, and come for each packet.
+    for (; left >= 4; left -= 4, at += 4) sum += next<copying, std::uint32_t>(out, at);
+    if (left >= 2) {
+      sum += next<copying, std::uint16_t>(out, at);
+      left -= 2, at += 2;
     }
     if (left != 0) {
       if constexpr (copying) *out = *at;
       sum += swapped(static_cast<std::uint16_t>(*at << 8));
     }
-    // RFC 1071 §2 B: a piece that begins at an odd offset counts with its octets swapped.
-    const std::uint16_t part = folded(sum);
-    sum_ += odd_ ? static_cast<std::uint16_t>(part << 8 | part >> 8) : part;
+    // RFC 1071 §2 B: a piece that begins at an odd offset counts with its octets swapped. It is less than 2^48, and pieces are few.
+    sum_ += odd_ ? __builtin_bswap16(folded(sum)) : sum;
     odd_ = odd_ != ((in.size() & 1) != 0);
+  }
+
+  template <bool copying, class Word>
+  static Word next(std::uint8_t*& out, const std::uint8_t* at) {
+    Word v = 0;
+    std::memcpy(&v, at, sizeof v);
+    if constexpr (copying) {
+      std::memcpy(out, &v, sizeof v);
+      out += sizeof v;
+    }
+    return v;
   }
 
   std::uint64_t sum_ = 0;

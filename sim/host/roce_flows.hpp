@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/same_octets.hpp"
+#include "sim/host/host_sum.hpp"
 #include "wire/ib/sealer.hpp"
 
 namespace parley::sim {
@@ -18,6 +19,8 @@ struct RoceFlow {
   /// packet's from IP's on.
   std::array<std::uint8_t, 14 + 40 + 8> head{};
   std::size_t head_for = 0;
+  /// Of what is sent, without checksums: IPv4's header; the pseudo header and UDP's.
+  InternetSum network_sum{}, udp_sum{};
 };
 
 /// Flows that meet in a place of the table drive each other out.

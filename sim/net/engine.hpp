@@ -35,8 +35,9 @@ class LinkPort {
   virtual ~LinkPort() = default;
   virtual void transmit(FramePtr frame) = 0;
   virtual std::uint16_t mtu() const = 0;
-  /// More octets than that wait to be sent; and when the last of them has left.
+  /// More octets than that wait to be sent; how many frames, however long, can be given until they do; when the last has left.
   virtual bool has_waiting(std::uint64_t) const { return false; }
+  virtual std::uint64_t frames_until_waiting(std::uint64_t) const { return ~std::uint64_t{0}; }
   virtual Instant idle_at() const { return Instant{}; }
 };
 
@@ -55,6 +56,7 @@ class Engine {
   Instant next() { return queue_.next(); }
 
   FramePool frames;
+  Bytes packets;  ///< what a host's packets are written to before they are frames; nothing stays there
   Tap* tap = nullptr;
   WorldCounters counters;
   /// Bit i drops the i-th frame that a host sends from now on (World::set_drop_mask).
@@ -103,12 +105,13 @@ inline void Engine::at(Instant when, EventTarget& target, std::uint32_t kind, st
 }
 
 inline bool Engine::step(Instant limit) {
-  if (queue_.next() > limit || queue_.empty() || exhausted_) [[unlikely]]
+  if (exhausted_) [[unlikely]]
     return false;
-  const EventQueue::Popped popped = queue_.pop();
-  const Slot slot = slots_[popped.handle];
-  free_.push_back(popped.handle);
-  now_ = popped.at;
+  const auto popped = queue_.pop_due(limit);
+  if (!popped) return false;
+  const Slot slot = slots_[popped->handle];
+  free_.push_back(popped->handle);
+  now_ = popped->at;
   ++counters.events;
   slot.target->on_event(slot.kind, slot.argument);
   return true;

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "parley/time.hpp"
@@ -65,7 +66,9 @@ class EventQueue {
   /// `at` is not before the time of the last pop, nor before 1970; handle below handles_max.
   void push(Instant at, std::uint32_t handle);
   /// Removes the earliest; the queue must not be empty.
-  Popped pop();
+  Popped pop() { return take(earliest()); }
+  /// The same if it is due by `limit`, and there is one.
+  std::optional<Popped> pop_due(Instant limit);
 
  private:
   static constexpr std::uint32_t none = ~0u;
@@ -88,6 +91,7 @@ class EventQueue {
   /// The bucket number (not its place in the wheel) of the next bucket with events; ~0 if there is none.
   std::uint64_t next_bucket() const;
   EventKey earliest();
+  Popped take(EventKey key);
   void turn();
   void load(std::size_t bucket);
   void sort_run();
@@ -155,8 +159,15 @@ inline EventKey EventQueue::earliest() {
   return best;
 }
 
-inline EventQueue::Popped EventQueue::pop() {
+inline std::optional<EventQueue::Popped> EventQueue::pop_due(Instant limit) {
+  if (empty()) return std::nullopt;
   const EventKey key = earliest();
+  if (time_of(key) > limit) return std::nullopt;
+  return take(key);
+}
+
+/// `key` is the earliest.
+inline EventQueue::Popped EventQueue::take(EventKey key) {
   --size_;
   if (run_at_ != run_.size() && run_[run_at_] == key) {
     ++run_at_;

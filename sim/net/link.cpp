@@ -81,8 +81,18 @@ std::uint64_t LinkWay::octets_waiting() const {
 }
 
 bool LinkWay::has_waiting(std::uint64_t more_than) const {
+  if (busy_until_.ns < engine_.now()) return false;
   const auto scaled = static_cast<unsigned __int128>(backlog_ps()) * rate_bps_;
   return scaled >= (static_cast<unsigned __int128>(more_than) + 1) * (8 * ps_per_second);
+}
+
+// What is too long for the link is not sent.
+std::uint64_t LinkWay::frames_until_waiting(std::uint64_t more_than) const {
+  const std::uint64_t waiting = octets_waiting();
+  if (waiting > more_than) return 0;
+  constexpr std::uint64_t rounding = 13;  // octets in a picosecond, at Topology::rate_max
+  const std::uint64_t longest = ethernet_header + options_.mtu + wire_overhead + rounding;
+  return 1 + (more_than - waiting) / longest;
 }
 
 /// A frame that is too long for the link, or finds the queue full, is not sent. An idle sender takes any.

@@ -34,6 +34,7 @@ class LinkWay final : public LinkPort, public EventTarget {
   void transmit(FramePtr frame) override;
   std::uint16_t mtu() const override { return options_.mtu; }
   bool has_waiting(std::uint64_t more_than) const override;
+  std::uint64_t frames_until_waiting(std::uint64_t more_than) const override;
   Instant idle_at() const override { return busy_until_.rounded_up(); }
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
 

@@ -67,13 +67,7 @@ constexpr std::uint32_t make_inverse() {
   for (int bit = 0; bit < 8; ++bit) power = (power & one) != 0 ? (power ^ polynomial) << 1 | 1 : power << 1;
   return power;
 }
-constexpr Powers inverse_powers = make_powers(make_inverse()), forward_powers = make_powers(one >> 8);
-
-constexpr std::uint32_t move(std::uint32_t difference, std::size_t octets, const Powers& by) {
-  for (std::size_t i = 0; i < powers && octets >> i != 0; ++i)
-    if ((octets >> i & 1) != 0) difference = multiply(difference, by[i]);
-  return difference;
-}
+constexpr Powers inverse_powers = make_powers(make_inverse());
 
 #ifdef PARLEY_HAVE_ISAL
 #if defined(__x86_64__)
@@ -114,11 +108,9 @@ std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
 }
 
 std::uint32_t crc32_cause(std::uint32_t difference, std::size_t octets) {
-  return move(difference, octets, inverse_powers);
-}
-
-std::uint32_t crc32_shift(std::uint32_t difference, std::size_t octets) {
-  return move(difference, octets, forward_powers);
+  for (std::size_t i = 0; i < powers && octets >> i != 0; ++i)
+    if ((octets >> i & 1) != 0) difference = multiply(difference, inverse_powers[i]);
+  return difference;
 }
 
 }  // namespace parley::wire::ib

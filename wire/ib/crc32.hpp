@@ -16,8 +16,6 @@ std::uint32_t crc32(std::uint32_t before, ConstBytes in);
 /// What 32 bits of a message, `octets` before its end, would have to differ by to change its CRC by `difference`: the CRC is linear.
 /// The first octet of the message is the low one of the result.
 std::uint32_t crc32_cause(std::uint32_t difference, std::size_t octets);
-/// What a change of the CRC becomes by `octets` that follow unchanged.
-std::uint32_t crc32_shift(std::uint32_t difference, std::size_t octets);
 /// The other way: what an octet that differs by `difference` changes in the CRC if `octets` follow it. For constants.
 constexpr std::uint32_t crc32_effect(std::uint8_t difference, std::size_t octets) {
   std::uint32_t out = difference;

@@ -10,6 +10,17 @@
 #include "wire/ib/packet.hpp"
 
 namespace parley::wire::ib {
+namespace {
+
+/// The BTH of a packet as the ICRC sees it.
+std::array<std::uint8_t, PARLEY_IB_BTH_LEN> ones_for_congestion(ConstBytes packet) {
+  std::array<std::uint8_t, PARLEY_IB_BTH_LEN> bth;
+  std::copy_n(packet.begin(), bth.size(), bth.begin());
+  bth[bth_congestion_at] = 0xFF;
+  return bth;
+}
+
+}  // namespace
 
 IcrcHead::IcrcHead(ConstBytes network) : size(network.size() == lrh ? lrh : lrh + network.size()) {
   if (network.size() == lrh) {
@@ -34,13 +45,6 @@ IcrcHead::IcrcHead(ConstBytes network) : size(network.size() == lrh ? lrh : lrh 
     mask(7, 1);  // hop limit
   }
   if (network.size() != PARLEY_ROCE_GRH_LEN) mask(network.size() - 2, 2);  // UDP checksum
-}
-
-std::array<std::uint8_t, PARLEY_IB_BTH_LEN> ones_for_congestion(ConstBytes packet) {
-  std::array<std::uint8_t, PARLEY_IB_BTH_LEN> bth;
-  std::copy_n(packet.begin(), bth.size(), bth.begin());
-  bth[bth_congestion_at] = 0xFF;
-  return bth;
 }
 
 Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet) {

@@ -26,7 +26,4 @@ struct IcrcHead {
   std::size_t size;
 };
 
-/// The BTH of a packet as the ICRC sees it.
-std::array<std::uint8_t, PARLEY_IB_BTH_LEN> ones_for_congestion(ConstBytes packet);
-
 }  // namespace parley::wire::ib

@@ -18,9 +18,11 @@ class Sealer {
 
   /// Writes the ICRC of `packet` (BTH to ICRC, 16 to 65,000 octets) into its last four octets; `identification` is IPv4's.
   void seal(std::uint16_t identification, MutBytes packet);
-  /// The same for packets of `size` octets that stand behind one another, and have the same congestion bits; the identification counts up.
+  /// The same for packets of `size` octets that stand behind one another; the identification counts up.
   /// Before the ICRC of each comes an equal share of `payload`, which is copied there.
   void seal_all(std::uint16_t identification, std::size_t size, MutBytes packets, ConstBytes payload);
+  /// The ICRC of a packet in two pieces that have no room for it, the BTH in the first: its low octet is to come first.
+  std::uint32_t icrc(std::uint16_t identification, ConstBytes front, ConstBytes rest = {});
   /// Whether the ICRC is right under this identification, which IPv6 has none of.
   bool is_sealed(std::uint16_t identification, ConstBytes packet);
   /// Whether the ICRC is right, and on IPv4 under which identification; without "don't fragment" if not with it, as on a UDP socket
@@ -35,18 +37,14 @@ class Sealer {
  private:
   /// What packets of one length have in common.
   struct Share {
-    std::size_t size = 0;          // 0: none yet
-    std::uint32_t head = 0;        // CRC-32 of all before the BTH, with the identification 0
-    std::uint8_t congested = 0;    // the octet with FECN and BECN, which counts as ones:
-    bool complete = false;         // the next is known
-    std::uint32_t congestion = 0;  // what that adds to the CRC
+    std::size_t size = 0;    // 0: none yet
+    std::uint32_t head = 0;  // CRC-32 of all before the BTH, with the identification 0
+    // Of the last one, which the next is likely to follow in its message: the first octets of the BTH, and the CRC with them.
+    std::uint32_t begun = 0;
+    std::uint64_t begins = 0;
   };
   Share& place_of(std::size_t size) { return shares_[(size >> 2 ^ size >> 4) % shares_.size()]; }
-  void begin(Share& share, ConstBytes packet);
-  void complete(Share& share);
-  const Share& share_of(ConstBytes packet);
-  std::uint32_t head_of(const Share& share, std::uint16_t identification) const;
-  std::uint32_t icrc_of(std::uint16_t identification, ConstBytes packet);
+  void begin(Share& share, std::size_t size, std::uint64_t begins);
 
   RoceHeader header_{};
   bool v4_ = false;

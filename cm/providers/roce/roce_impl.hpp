@@ -154,9 +154,9 @@ class Roce final : public RoceProvider {
 
   // RoceProvider
   bool has_work() const override;
-  bool has_nothing(Instant now) override {
+  bool is_quiet(Instant now) override {
     now_ = now;
-    return commands_.empty() && at_rest() && !device_->has_transmit();
+    return !core_->has_noted() && commands_.empty() && at_rest() && !device_->has_transmit() && next_deadline() > now;
   }
   std::size_t endpoint_count() const override { return core_->ids.alive(); }
   const nic::roce::Counters& device_counters() const override { return device_->counters(); }

@@ -74,6 +74,20 @@ TEST(SimEventQueue, AnEventPushedBeforeTheOneThatWasPeekedAtComesFirst) {
   for (const std::uint32_t handle : {2u, 3u, 1u}) EXPECT_EQ(queue.pop().handle, handle);
 }
 
+TEST(SimEventQueue, GivesWhatIsDueAndNothingElse) {
+  EventQueue queue;
+  EXPECT_FALSE(queue.pop_due(never));
+  queue.push(at(50), 1);
+  queue.push(at(1'000'000), 2);
+  EXPECT_FALSE(queue.pop_due(at(49)));
+  EXPECT_EQ(queue.size(), 2u);
+  queue.push(at(40), 3);
+  for (const std::uint32_t handle : {3u, 1u}) EXPECT_EQ(queue.pop_due(at(50)).value().handle, handle);
+  EXPECT_FALSE(queue.pop_due(at(999'999)));
+  EXPECT_EQ(queue.pop_due(never).value().at, at(1'000'000));
+  EXPECT_FALSE(queue.pop_due(never));
+}
+
 TEST(SimEventQueue, AgreesWithAnOrderedSetOverEveryReach) {
   // Reaches around the width of a bucket, of the wheel, and far beyond, and mixtures of them.
   const std::vector<std::vector<std::uint64_t>> mixtures = {{1},

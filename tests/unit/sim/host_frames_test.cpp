@@ -64,15 +64,15 @@ class SimHostFrames : public ::testing::Test {
     header.source_port = static_cast<std::uint16_t>(0xC000 + rng.below(3));
     header.traffic_class = static_cast<std::uint8_t>(rng.below(4) == 0 ? 3 : 2);
     header.hop_limit = static_cast<std::uint8_t>(rng.below(6) == 0 ? 63 : 64);
-    const std::size_t sizes[] = {16, 20, 1040, 1040, 1040, 1056, 280};
+    const std::size_t sizes[] = {12, 16, 1036, 1036, 1036, 1052, 276};
     Bytes packet(sizes[rng.below(7)]);
     for (std::uint8_t& octet : packet) octet = static_cast<std::uint8_t>(rng.below(256));
     packet[4] = rng.below(8) == 0 ? 0x80 : 0;
     const auto id = static_cast<std::uint16_t>(v4 ? rng.below(65536) : 0);
-    Bytes again = packet;
+    const ConstBytes front = ConstBytes(packet).first(12 + rng.below(packet.size() - 11));
     RoceFlows none;
-    Bytes frame = to_b(write_roce(pool_, a_.mac, kept.of(header), id, packet));
-    EXPECT_EQ(frame, to_b(write_roce(pool_, a_.mac, none.of(header), id, again)));
+    Bytes frame = to_b(write_roce(pool_, a_.mac, kept.of(header), id, front, ConstBytes(packet).subspan(front.size())));
+    EXPECT_EQ(frame, to_b(write_roce(pool_, a_.mac, none.of(header), id, packet)));
     switch (rng.below(12)) {
       case 0: frame[14 + rng.below(frame.size() - 14)] ^= static_cast<std::uint8_t>(1U << rng.below(8)); break;
       case 1:

@@ -121,6 +121,29 @@ TEST(SimLink, AnIdleSenderTakesAFrameWhateverTheQueueHolds) {
   EXPECT_EQ(wire.engine.counters.dropped, 1u);
 }
 
+// Whatever the rate and the lengths: who asks how many it may send finds no more waiting before the last of them.
+TEST(SimLink, TellsHowManyFramesFitBeforeTooManyOctetsWait) {
+  Rng rng(5);
+  for (const std::uint64_t rate : {gigabit / 3, 10 * gigabit, 100'000 * gigabit})
+    for (int round = 0; round < 300; ++round) {
+      const auto mtu = static_cast<std::uint16_t>(576 + rng.below(1500));
+      Wire wire({.rate_bps = rate, .delay = 0us, .queue_octets = 1 << 20, .mtu = mtu});
+      const std::uint64_t limit = rng.below(40'000);
+      for (std::uint64_t before = rng.below(40); before > 0; --before) wire.send(60 + rng.below(mtu - 46u + 1));
+      wire.engine.advance_to(at(static_cast<std::int64_t>(rng.below(10'000))));
+      const std::uint64_t frames = wire.forward.frames_until_waiting(limit);
+      EXPECT_EQ(frames == 0, wire.forward.has_waiting(limit));
+      EXPECT_LE(frames, 1 + limit / mtu);
+      for (std::uint64_t i = 0; i < frames; ++i) {
+        EXPECT_FALSE(wire.forward.has_waiting(limit)) << i << " of " << frames << " at " << rate;
+        wire.send(14u + mtu);
+      }
+      if (frames == 0) continue;
+      for (std::uint64_t more = 0; more < 2 && !wire.forward.has_waiting(limit); ++more) wire.send(14u + mtu);
+      EXPECT_TRUE(wire.forward.has_waiting(limit)) << "not many fewer than fit";
+    }
+}
+
 TEST(SimLink, AFrameOverTheMtuIsDroppedAndSaysSo) {
   Wire wire({.mtu = 1400});
   Seen seen;
