@@ -76,7 +76,8 @@ static void join(packet_info* pinfo, const parley_ib_packet* p, gboolean cm) {
     const parley_ib_end* const from = parley_ib_join(p);
     const gboolean stranger = from != NULL && is_stranger(p, from);
     keep(pinfo, stranger ? KEEP_STRANGER : KEEP_END, from);
-    if (from != NULL && !stranger) keep(pinfo, KEEP_DEPARTURE, parley_ib_departure_of(pinfo, p, from));
+    const parley_ib_end* const peer = stranger ? NULL : from != NULL ? from : parley_ib_answerer(p);
+    if (peer != NULL) keep(pinfo, KEEP_DEPARTURE, parley_ib_departure_of(pinfo, p, peer));
   }
 }
 

@@ -280,6 +280,8 @@ const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_pac
 /* First pass: the side that sent the packet of data, or NULL. A packet of another service than the queue pair's is its
  * connection's if its PSN goes on with what was sent: otherwise the number is in other hands. */
 const parley_ib_end* parley_ib_join(const parley_ib_packet* p);
+/* The side that would have sent this answer, if its connection were not over: it may come behind the DREP. */
+const parley_ib_end* parley_ib_answerer(const parley_ib_packet* p);
 
 /* ------------------------------------------------------------------ parley_ib_quirks.c: known departures, first pass */
 

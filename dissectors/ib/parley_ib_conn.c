@@ -237,6 +237,12 @@ static const parley_ib_end* other(const parley_ib_end* end) {
   return end == NULL ? NULL : &end->conn->end[1 - end->side];
 }
 
+const parley_ib_end* parley_ib_answerer(const parley_ib_packet* p) {
+  const parley_ib_end* const from = other(find(key_of(KEY_QPN, &p->destination, &p->source, p->qpn)));
+  if (from == NULL || p->operation == NULL || !p->operation->response) return NULL;
+  return from->conn->transport == (p->opcode & PARLEY_IB_SERVICE_MASK) ? from : NULL;
+}
+
 const parley_ib_end* parley_ib_join(const parley_ib_packet* p) {
   const parley_ib_end* from = data_of(other(find(key_of(KEY_QPN, &p->destination, &p->source, p->qpn))), p);
   /* Who answers on UD has got the number from the DETH of a datagram, not from the CM. */

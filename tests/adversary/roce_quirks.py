@@ -153,14 +153,25 @@ def _(talk):
     return sent_short(talk, (), 2)
 
 
-@row("looks-read-up-again", RELIABLE)
-def _(talk):
+def read_again(talk, over=False):
     begun(talk)
     side = either(talk)
     asked, _ = talk.read(side, 0, trouble=False)
     talk.wait(2_200_000)
     talk.ask(side, "read", asked.psn, asked.ext[-16:], ack_req=True)
+    if over:
+        talk.close()
     return talk.answer(1 - side, "ack", asked.psn, talk.aeth(1 - side, 0x62)), []
+
+
+@row("looks-read-up-again", RELIABLE)
+def _(talk):
+    return read_again(talk)
+
+
+@row("looks-read-up-again:behind the end", RELIABLE)
+def _(talk):
+    return read_again(talk, over=True)
 
 
 def judge(case, base, found):
