@@ -21,7 +21,7 @@ int proto_parley_ib = -1, proto_parley_ibcm = -1;
 static gboolean check_icrc = TRUE;
 static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1;
 
-enum { KEEP_MARK, KEEP_END, KEEP_STRANGER }; /* the last: of another service than the queue pair's */
+enum { KEEP_MARK, KEEP_END, KEEP_STRANGER, KEEP_DEPARTURE }; /* a stranger: of another service than the queue pair's */
 
 /* Whether Wireshark took the frame for InfiniBand, and not as what an ICMP error quotes. `rest`: nobody took its payload. */
 static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
@@ -74,14 +74,22 @@ static void join(packet_info* pinfo, const parley_ib_packet* p, gboolean cm) {
     if (parley_ibcm_parse(p, &m)) keep(pinfo, KEEP_MARK, parley_ibcm_join(pinfo, p, &m));
   } else if (p->qpn != PARLEY_IB_GSI_QPN) {
     const parley_ib_end* const from = parley_ib_join(p);
-    keep(pinfo, from != NULL && is_stranger(p, from) ? KEEP_STRANGER : KEEP_END, from);
+    const gboolean stranger = from != NULL && is_stranger(p, from);
+    keep(pinfo, stranger ? KEEP_STRANGER : KEEP_END, from);
+    const parley_ib_end* const peer = stranger ? NULL : from != NULL ? from : parley_ib_answerer(p);
+    if (peer != NULL) keep(pinfo, KEEP_DEPARTURE, parley_ib_departure_of(pinfo, p, peer));
   }
 }
 
-/* What is wrong with it. */
+/* What is wrong with it, and what only seems so. */
 static void judge(packet_info* pinfo, const parley_ib_packet* p, proto_tree* tree, const parley_ib_end* from,
                   const parley_ibcm_mark* mark, gboolean cm) {
   proto_item* const item = proto_tree_get_parent(tree);
+  const parley_ib_departure* departure =
+      mark != NULL ? mark->departure : (const parley_ib_departure*)kept(pinfo, KEEP_DEPARTURE);
+  if (departure == NULL) parley_ib_show_nak(p, pinfo);
+  for (; departure != NULL; departure = departure->next)
+    if (departure->text != NULL) parley_ib_tell_departure(pinfo, item, departure);
   if (from == NULL) from = (const parley_ib_end*)kept(pinfo, KEEP_STRANGER);
   parley_ib_judge(p, pinfo, item, from, from != NULL ? from->side : mark != NULL ? mark->from : -1);
   if (cm) parley_ibcm_judge(p, pinfo, item, mark);
@@ -143,7 +151,10 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
   const parley_ib_end* const from = (const parley_ib_end*)kept(pinfo, KEEP_END);
   const parley_ibcm_mark* const mark = (const parley_ibcm_mark*)kept(pinfo, KEEP_MARK);
   if (from != NULL) parley_ib_show_end(pinfo, p.tvb, tree, from);
-  if (good || p.payload_length < 0) judge(pinfo, &p, tree, from, mark, cm);
+  if (good || p.payload_length < 0)
+    judge(pinfo, &p, tree, from, mark, cm);
+  else
+    parley_ib_show_nak(&p, pinfo);
   restore_source(pinfo, &p);
   if (cm) {
     col_set_str(pinfo->cinfo, COL_PROTOCOL, "IBCM");

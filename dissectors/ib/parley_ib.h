@@ -32,6 +32,9 @@ enum {
 #define PARLEY_X(name, value, text) PARLEY_IB_SERVICE_##name = value,
                       PARLEY_IB_SERVICES(PARLEY_X)
 #undef PARLEY_X
+#define PARLEY_X(name, code, text) PARLEY_IB_NAK_##name = code,
+                          PARLEY_IB_NAKS(PARLEY_X)
+#undef PARLEY_X
 };
 
 /* Rules that a packet may be seen to break, by itself or by what the CM told of its connection: X(name, key, clause,
@@ -72,6 +75,22 @@ enum {
   X(ATOMIC_ADDRESS, "ib.atomic_address", "9.4.5", PI_ERROR)   \
   X(SYNDROME, "ib.syndrome", "9.7.5.1", PI_ERROR)             \
   X(CREDITS, "ib.credits", "9.7.7.2", PI_WARN)
+
+/* What Linux is known for, so that it breaks no rule: X(name, quirk, filter, clause). Names, clauses and sentences are those of
+ * `parley pcap check`, which takes them from wire/ib/quirks.cpp. */
+#define PARLEY_IB_QUIRKS(X)                                                                 \
+  X(FORGETS_IN_TIMEWAIT, "forgets-in-timewait", "quirk.forgets_in_timewait", "12.9")        \
+  X(TAKES_PATH_MTU, "takes-path-mtu", "quirk.takes_path_mtu", "12.6.7.2")                   \
+  X(REJECTS_SERVICE_TYPE, "rejects-service-type", "quirk.rejects_service_type", "12.6.7.2") \
+  X(TAKES_SHORT_FIRST, "takes-short-first", "quirk.takes_short_first", "9.7.4.1")           \
+  X(LOOKS_READ_UP_AGAIN, "looks-read-up-again", "quirk.looks_read_up_again", "9.7.5.1.4")
+
+typedef enum {
+#define PARLEY_X(name, quirk, filter, clause) PARLEY_IB_QUIRK_##name,
+  PARLEY_IB_QUIRKS(PARLEY_X)
+#undef PARLEY_X
+      PARLEY_IB_QUIRK_COUNT
+} parley_ib_quirk;
 
 typedef enum {
 #define PARLEY_X(name, key, clause, severity) PARLEY_IB_RULE_##name,
@@ -126,6 +145,7 @@ typedef struct parley_ib_packet {
   guint16 at[16];                       /* where each header begins, by the number of its bit, from the BTH */
   guint32 source_qpn;                   /* of a DETH; 0: none */
   gint payload, payload_length;         /* without pad; -1: headers and pad do not fit */
+  proto_item* syndrome;                 /* where that of an AETH is shown */
 } parley_ib_packet;
 
 typedef struct parley_ibcm_message {
@@ -135,7 +155,10 @@ typedef struct parley_ibcm_message {
   guint32 qpn;                 /* that it announces: REQ, REP, SIDR_REP; 0: none */
   guint8 transport;            /* PARLEY_IB_SERVICE_*, of a REQ or SIDR_REQ */
   guint8 about;                /* of a MRA or REJ */
+  guint16 reason;              /* of a REJ */
   guint16 path_mtu;            /* of a REQ, octets; 0: not assigned */
+  guint8 path_mtu_code;        /* of a REQ */
+  guint8 response_timeout;     /* of a REQ: that of the remote CM */
   guint16 p_key;               /* of a REQ */
   gboolean flow_control;       /* of a REQ or REP: its sender gives credits */
   guint32 q_key;               /* of a SIDR_REP that has a queue pair */
@@ -154,9 +177,32 @@ typedef struct parley_ib_end {
 typedef struct parley_ib_sent {
   guint32 frame, copies; /* the first of them, and how many are the same as it */
   guint32 answer;        /* the frame of the first answer; 0: none was seen */
+  guint32 last, psn;     /* the frame of the last of them, and its PSN: who sends it again takes another one */
+  guint32 sendings;      /* of them; what was captured twice is one */
   guint64 digest;
   nstime_t at;
 } parley_ib_sent;
+
+/* A request whose answer may be a departure: a First or Middle of a Send that is too short, a Read of no octets. */
+typedef struct parley_ib_odd {
+  guint32 psn, frame, at; /* `at`: which request of its side it was */
+  guint8 operation;
+  gboolean again; /* its PSN came again */
+} parley_ib_odd;
+
+/* The last of them that one side sent. */
+typedef struct parley_ib_odds {
+  guint32 requests, count;
+  parley_ib_odd last[64];
+} parley_ib_odds;
+
+/* What is kept with the frame that shows a departure. */
+typedef struct parley_ib_departure {
+  const struct parley_ib_departure* next;
+  parley_ib_quirk quirk;
+  guint8 from;
+  const char* text; /* goes on after the side; NULL: it is not the first of its connection */
+} parley_ib_departure;
 
 /* A REQ or SIDR_REQ and all that belongs to it. It does not grow with what comes. */
 struct parley_ib_conn {
@@ -170,6 +216,12 @@ struct parley_ib_conn {
   gboolean over;  /* a REJ or DREP was seen: what its queue pairs' numbers stand for is open again */
   guint32 qpn[2]; /* by the REQ, and the REP or SIDR_REP; 0: not known */
   guint16 path_mtu, p_key;
+  guint8 path_mtu_code, response_timeout;     /* of the REQ */
+  guint32 answered;                           /* the frame of the responder's newest message; 0: none was seen */
+  nstime_t answered_at;                       /* when that was */
+  guint32 lives;                              /* of the responder: one more whenever it has forgotten its answer */
+  guint32 told;                               /* departures that were told: 1 << PARLEY_IB_QUIRK_... */
+  parley_ib_odds* odds[2];                    /* NULL: none was seen */
   gboolean gives_credits[2];                  /* TRUE as long as nothing else is known */
   guint32 q_key;                              /* of a service found by SIDR; 0: not known */
   guint32 psn[2];                             /* of the newest request of each side */
@@ -184,6 +236,8 @@ typedef struct parley_ibcm_mark {
   guint32 first, copy; /* of a retransmission: the frame of the first, and which it is, from 2; else 0 and 1 */
   guint32 request;     /* the frame of what it answers; 0: nothing, or not in the capture */
   nstime_t request_at;
+  guint32 peer_qpn; /* its peer's queue pair, as far as it was known then; 0: not known, or not for sure */
+  const parley_ib_departure* departure; /* NULL: none */
 } parley_ibcm_mark;
 
 /* ------------------------------------------------------------------ parley_ib_find.c: where the packet is */
@@ -226,6 +280,18 @@ const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_pac
 /* First pass: the side that sent the packet of data, or NULL. A packet of another service than the queue pair's is its
  * connection's if its PSN goes on with what was sent: otherwise the number is in other hands. */
 const parley_ib_end* parley_ib_join(const parley_ib_packet* p);
+/* The side that would have sent this answer, if its connection were not over: it may come behind the DREP. */
+const parley_ib_end* parley_ib_answerer(const parley_ib_packet* p);
+
+/* ------------------------------------------------------------------ parley_ib_quirks.c: known departures, first pass */
+
+/* The responder gives itself another communication ID than before: whether it has forgotten what it answered. */
+gboolean parley_ibcm_forgot(const packet_info* pinfo, const parley_ib_conn* c, const parley_ibcm_message* m);
+/* Of a message that was joined, before it counts as an answer. `forgot`: as above. */
+const parley_ib_departure* parley_ibcm_departure(const parley_ibcm_message* m, parley_ib_end* from, gboolean forgot);
+/* Of a packet of data that was joined. */
+const parley_ib_departure* parley_ib_departure_of(const packet_info* pinfo, const parley_ib_packet* p,
+                                                  const parley_ib_end* from);
 
 /* ------------------------------------------------------------------ parley_ib_show.c, parley_ibcm_show.c */
 
@@ -236,8 +302,12 @@ void parley_ib_remark_on(packet_info* pinfo, proto_item* item, parley_ib_remark 
 /* `who`: a side, or -1. "the initiator's REQ ... [IBA §12.6]": the text goes on after the side. */
 void parley_ib_tell(packet_info* pinfo, proto_item* item, parley_ib_rule rule, gint who, const char* format, ...)
     G_GNUC_PRINTF(5, 6);
+/* What a known peer is known for. */
+void parley_ib_tell_departure(packet_info* pinfo, proto_item* item, const parley_ib_departure* departure);
 /* Shows all but the ICRC; the subtree. */
-proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top);
+proto_tree* parley_ib_show(parley_ib_packet* p, packet_info* pinfo, proto_tree* top);
+/* Where it has a NAK. */
+void parley_ib_show_nak(const parley_ib_packet* p, packet_info* pinfo);
 /* False: it is wrong. */
 gboolean parley_ib_show_icrc(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree, gboolean check);
 /* A subtree about the connection, and who of it sent this. */
@@ -261,6 +331,9 @@ void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree*
 void parley_ib_judge(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ib_end* from,
                      gint who);
 void parley_ibcm_judge(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ibcm_mark* mark);
+
+/* Whose message it is: -1 if either side may send it. */
+gint parley_ibcm_sender_of(guint16 attribute, guint8 about);
 
 /* parley_ib.c */
 extern int proto_parley_ib, proto_parley_ibcm;

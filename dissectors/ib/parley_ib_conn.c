@@ -94,6 +94,9 @@ static parley_ib_end* begin(const parley_ib_packet* p, const parley_ibcm_message
   c->transport = m->transport;
   c->path_mtu = m->path_mtu;
   c->p_key = m->p_key;
+  c->path_mtu_code = m->path_mtu_code;
+  c->response_timeout = m->response_timeout;
+  c->lives = 1;
   c->gives_credits[PARLEY_INITIATOR] = m->flow_control;
   c->gives_credits[PARLEY_RESPONDER] = TRUE;
   own_id(&c->end[PARLEY_INITIATOR], m->local_id, kind_of(m));
@@ -112,19 +115,30 @@ static parley_ib_end* asker(const parley_ib_packet* p, const parley_ibcm_message
   return same ? end : begin(p, m);
 }
 
+/* The responder has forgotten its answer: its ID is the one that it gives now. */
+static parley_ib_end* begin_anew(parley_ib_end* end) {
+  end->conn->lives++;
+  end->conn->id[end->side] = 0;
+  return end;
+}
+
 /* The sender of a message that is no REQ, by the ID of the receiver and then by its own. */
-static parley_ib_end* sender(const parley_ib_packet* p, const parley_ibcm_message* m) {
+static parley_ib_end* sender(const packet_info* pinfo, const parley_ib_packet* p, const parley_ibcm_message* m) {
   const gboolean sidr = kind_of(m) == KEY_REQUEST_ID;
   const guint32 theirs = sidr ? m->local_id : m->remote_id, own = sidr ? 0 : m->local_id;
-  parley_ib_end* end = theirs == 0 ? NULL : find(key_of(kind_of(m), &p->destination, NULL, theirs));
-  if (end != NULL && same_gid(&end->conn->address[1 - end->side], &p->source)) {
-    const guint32 known = end->conn->id[1 - end->side];
-    if (own == 0 || known == 0 || known == own) return &end->conn->end[1 - end->side];
+  parley_ib_end* peer = theirs == 0 ? NULL : find(key_of(kind_of(m), &p->destination, NULL, theirs));
+  if (peer != NULL && !same_gid(&peer->conn->address[1 - peer->side], &p->source)) peer = NULL;
+  if (peer != NULL) {
+    const guint32 known = peer->conn->id[1 - peer->side];
+    if (own == 0 || known == 0 || known == own) return &peer->conn->end[1 - peer->side];
   }
-  end = own == 0 ? NULL : find(key_of(KEY_COMM_ID, &p->source, NULL, own));
-  if (end == NULL || !same_gid(&end->conn->address[1 - end->side], &p->destination)) return NULL;
-  const guint32 known = end->conn->id[1 - end->side];
-  return theirs == 0 || known == 0 || known == theirs ? end : NULL;
+  parley_ib_end* const end = own == 0 ? NULL : find(key_of(KEY_COMM_ID, &p->source, NULL, own));
+  if (end != NULL && same_gid(&end->conn->address[1 - end->side], &p->destination)) {
+    const guint32 known = end->conn->id[1 - end->side];
+    return theirs == 0 || known == 0 || known == theirs ? end : NULL;
+  }
+  if (peer == NULL || peer->side != PARLEY_INITIATOR || !parley_ibcm_forgot(pinfo, peer->conn, m)) return NULL;
+  return begin_anew(&peer->conn->end[PARLEY_RESPONDER]);
 }
 
 /* ------------------------------------------------------------------ what it means for the connection */
@@ -159,9 +173,10 @@ static void answer(parley_ibcm_mark* mark, parley_ib_conn* c, const parley_ibcm_
 
 const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_packet* p, const parley_ibcm_message* m) {
   const gboolean asks = m->attribute == PARLEY_IBCM_req || m->attribute == PARLEY_IBCM_sidr_req;
-  parley_ib_end* const end = asks ? asker(p, m) : sender(p, m);
+  parley_ib_end* const end = asks ? asker(p, m) : sender(pinfo, p, m);
   if (end == NULL) return NULL;
   parley_ib_conn* const c = end->conn;
+  const gboolean forgot = end->side == PARLEY_RESPONDER && c->id[end->side] == 0 && c->lives > 1;
   if (kind_of(m) == KEY_COMM_ID) own_id(end, m->local_id, KEY_COMM_ID);
   if (!asks) own_qpn(end, m->qpn);
   if (m->attribute == PARLEY_IBCM_rej || m->attribute == PARLEY_IBCM_drep) c->over = TRUE;
@@ -175,7 +190,9 @@ const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_pac
   if (*sent == NULL) {
     *sent = wmem_new0(wmem_file_scope(), parley_ib_sent);
     (*sent)->frame = pinfo->num;
-    (*sent)->copies = 1;
+    (*sent)->copies = (*sent)->sendings = 1;
+    (*sent)->last = pinfo->num;
+    (*sent)->psn = p->psn;
     (*sent)->digest = m->digest;
     (*sent)->at = pinfo->abs_ts;
     if (m->attribute == PARLEY_IBCM_rep) c->gives_credits[end->side] = m->flow_control;
@@ -183,9 +200,21 @@ const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_pac
   } else if ((*sent)->digest == m->digest) {
     mark->copy = ++(*sent)->copies;
     mark->first = (*sent)->frame;
+    if ((*sent)->psn != p->psn) {
+      (*sent)->sendings++;
+      (*sent)->last = pinfo->num;
+      (*sent)->psn = p->psn;
+    }
   }
   answer(mark, c, m);
   if (mark->copy == 1) mark->first = 0;
+  /* Of a responder that has forgotten, the initiator may end the connection of before. */
+  mark->peer_qpn = end->side == PARLEY_INITIATOR && c->lives > 1 ? 0 : c->qpn[1 - end->side];
+  mark->departure = parley_ibcm_departure(m, end, forgot);
+  if (end->side == PARLEY_RESPONDER) {
+    c->answered = pinfo->num;
+    c->answered_at = pinfo->abs_ts;
+  }
   return mark;
 }
 
@@ -206,6 +235,12 @@ static const parley_ib_end* data_of(const parley_ib_end* from, const parley_ib_p
 
 static const parley_ib_end* other(const parley_ib_end* end) {
   return end == NULL ? NULL : &end->conn->end[1 - end->side];
+}
+
+const parley_ib_end* parley_ib_answerer(const parley_ib_packet* p) {
+  const parley_ib_end* const from = other(find(key_of(KEY_QPN, &p->destination, &p->source, p->qpn)));
+  if (from == NULL || p->operation == NULL || !p->operation->response) return NULL;
+  return from->conn->transport == (p->opcode & PARLEY_IB_SERVICE_MASK) ? from : NULL;
 }
 
 const parley_ib_end* parley_ib_join(const parley_ib_packet* p) {

@@ -15,11 +15,19 @@ static int hf_opcode = -1, hf_name = -1, hf_service = -1, hf_se = -1, hf_m = -1,
            hf_connection = -1, hf_from = -1, hf_conn_service = -1, hf_setup_req = -1, hf_setup_rep = -1;
 static gint ett_ib = -1, ett_header = -1, ett_syndrome = -1, ett_setup = -1;
 
-static expert_field remarks[PARLEY_IB_REMARK_COUNT], rules[PARLEY_IB_RULE_COUNT];
+static expert_field remarks[PARLEY_IB_REMARK_COUNT], rules[PARLEY_IB_RULE_COUNT], quirks[PARLEY_IB_QUIRK_COUNT];
 
 static const char* const clauses[] = {
 #define PARLEY_X(name, key, clause, severity) clause,
     PARLEY_IB_RULES(PARLEY_X)
+#undef PARLEY_X
+};
+
+static const struct {
+  const char *name, *clause;
+} known[] = {
+#define PARLEY_X(name, quirk, filter, clause) {quirk, clause},
+    PARLEY_IB_QUIRKS(PARLEY_X)
 #undef PARLEY_X
 };
 
@@ -55,6 +63,12 @@ void parley_ib_tell(packet_info* pinfo, proto_item* item, parley_ib_rule rule, g
                          who < 0 ? "sender" : parley_side_name((guint8)who), text, clause[0] == 'A' ? "" : "§", clause);
 }
 
+void parley_ib_tell_departure(packet_info* pinfo, proto_item* item, const parley_ib_departure* departure) {
+  expert_add_info_format(pinfo, item, &quirks[departure->quirk], "the %s%s, as Linux does (quirk %s) [IBA §%s]",
+                         parley_side_name(departure->from), departure->text, known[departure->quirk].name,
+                         known[departure->quirk].clause);
+}
+
 /* ------------------------------------------------------------------ headers */
 
 static proto_tree* header(proto_tree* tree, const parley_ib_packet* p, gint at, gint length, const char* name) {
@@ -82,11 +96,12 @@ static void show_bth(const parley_ib_packet* p, packet_info* pinfo, proto_tree* 
   proto_tree_add_item(tree, hf_psn, p->tvb, at + 9, 3, ENC_BIG_ENDIAN);
 }
 
-static void show_aeth(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, gint at) {
+static void show_aeth(parley_ib_packet* p, packet_info* pinfo, proto_tree* top, gint at) {
   proto_tree* const tree = header(top, p, at, 4, "AETH");
   const guint8 syndrome = tvb_get_guint8(p->tvb, at), value = syndrome & PARLEY_IB_SYNDROME_VALUE;
   const char* const words = parley_ib_syndrome_words(pinfo->pool, syndrome);
   proto_item* const item = proto_tree_add_item(tree, hf_syndrome, p->tvb, at, 1, ENC_NA);
+  p->syndrome = item;
   proto_item_append_text(item, " (%s)", words);
   proto_tree* const sub = proto_item_add_subtree(item, ett_syndrome);
   proto_item_set_generated(proto_tree_add_string(sub, hf_meaning, p->tvb, at, 1, words));
@@ -104,10 +119,7 @@ static void show_aeth(const parley_ib_packet* p, packet_info* pinfo, proto_tree*
                           units / 100, units % 100);
       break;
     }
-    case PARLEY_IB_SYNDROME_NAK:
-      proto_tree_add_item(sub, hf_nak, p->tvb, at, 1, ENC_NA);
-      parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_NAK, "%s", words);
-      break;
+    case PARLEY_IB_SYNDROME_NAK: proto_tree_add_item(sub, hf_nak, p->tvb, at, 1, ENC_NA); break;
     default: break;
   }
   proto_tree_add_item(tree, hf_msn, p->tvb, at + 1, 3, ENC_BIG_ENDIAN);
@@ -123,7 +135,7 @@ static void show_atomic(const parley_ib_packet* p, proto_tree* top, gint at) {
 }
 
 /* IBA §9.3: in this order. */
-static void show_header(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, guint16 mask, gint at) {
+static void show_header(parley_ib_packet* p, packet_info* pinfo, proto_tree* top, guint16 mask, gint at) {
   proto_tree* tree = NULL;
   switch (mask) {
     case PARLEY_IB_DETH:
@@ -153,7 +165,7 @@ static void show_header(const parley_ib_packet* p, packet_info* pinfo, proto_tre
   }
 }
 
-proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top) {
+proto_tree* parley_ib_show(parley_ib_packet* p, packet_info* pinfo, proto_tree* top) {
   static const struct {
     guint16 mask;
     gint length;
@@ -180,6 +192,14 @@ proto_tree* parley_ib_show(const parley_ib_packet* p, packet_info* pinfo, proto_
   if (have > 0 && p->opcode != PARLEY_IB_OPCODE_CNP && !parley_ibcm_is(p))
     proto_tree_add_item(tree, hf_data, p->tvb, p->payload, have, ENC_NA);
   return tree;
+}
+
+void parley_ib_show_nak(const parley_ib_packet* p, packet_info* pinfo) {
+  const gint at = parley_ib_header_at(p, PARLEY_IB_AETH);
+  if ((p->headers & PARLEY_IB_AETH) == 0 || !parley_ib_has(p, at, 4)) return;
+  const guint8 syndrome = tvb_get_guint8(p->tvb, at);
+  if ((syndrome & ~PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_SYNDROME_NAK) return;
+  parley_ib_remark_on(pinfo, p->syndrome, PARLEY_IB_REMARK_NAK, "%s", parley_ib_syndrome_words(pinfo->pool, syndrome));
 }
 
 gboolean parley_ib_show_icrc(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree, gboolean check) {
@@ -312,11 +332,16 @@ void parley_ib_show_register(void) {
   {&rules[PARLEY_IB_RULE_##name], {"parley.rule." key, PI_PROTOCOL, severity, "IBA: " key, EXPFILL}},
           PARLEY_IB_RULES(PARLEY_X)
 #undef PARLEY_X
+#define PARLEY_X(name, quirk, filter, clause) \
+  {&quirks[PARLEY_IB_QUIRK_##name], {"parley." filter, PI_PROTOCOL, PI_NOTE, "Quirk: " quirk, EXPFILL}},
+              PARLEY_IB_QUIRKS(PARLEY_X)
+#undef PARLEY_X
   };
   static const expert_field none = EI_INIT;
   infos[PARLEY_IB_REMARK_ICRC].eiinfo.summary = "Wrong ICRC (IBA §7.8.1)"; /* the only one that is shown */
   for (guint i = 0; i < PARLEY_IB_REMARK_COUNT; i++) remarks[i] = none;
   for (guint i = 0; i < PARLEY_IB_RULE_COUNT; i++) rules[i] = none;
+  for (guint i = 0; i < PARLEY_IB_QUIRK_COUNT; i++) quirks[i] = none;
   register_fields();
   expert_register_field_array(expert_register_protocol(proto_parley_ib), infos, array_length(infos));
 }

@@ -49,7 +49,9 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
       out->transport = transport_of(tvb_get_guint8(tvb, at + 43) >> 1 & 3, tvb_get_guint8(tvb, at + 51) & 7);
       out->flow_control = tvb_get_guint8(tvb, at + 43) & 1;
       out->p_key = tvb_get_ntohs(tvb, at + 48);
-      out->path_mtu = octets_of_mtu(tvb_get_guint8(tvb, at + 50) >> 4);
+      out->response_timeout = tvb_get_guint8(tvb, at + 43) >> 3;
+      out->path_mtu_code = tvb_get_guint8(tvb, at + 50) >> 4;
+      out->path_mtu = octets_of_mtu(out->path_mtu_code);
       return TRUE;
     case PARLEY_IBCM_rep:
       /* XRC: the queue pair stands where an EE context does, and there is no other. */
@@ -57,8 +59,11 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
       if (out->qpn == 0) out->qpn = tvb_get_ntoh24(tvb, at + 16);
       out->flow_control = tvb_get_guint8(tvb, at + 26) & 1;
       return TRUE;
-    case PARLEY_IBCM_mra:
-    case PARLEY_IBCM_rej: out->about = tvb_get_guint8(tvb, at + 8) >> 6; return TRUE;
+    case PARLEY_IBCM_mra: out->about = tvb_get_guint8(tvb, at + 8) >> 6; return TRUE;
+    case PARLEY_IBCM_rej:
+      out->about = tvb_get_guint8(tvb, at + 8) >> 6;
+      out->reason = tvb_get_ntohs(tvb, at + 10);
+      return TRUE;
     case PARLEY_IBCM_sidr_req:
       out->remote_id = 0;
       out->service_id = tvb_get_ntoh64(tvb, at + 8);

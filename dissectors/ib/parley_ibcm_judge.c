@@ -178,8 +178,7 @@ static void judge_sidr_rep(const subject* s) {
 
 /* ------------------------------------------------------------------ the others */
 
-/* Whose message it is: -1 if either may send it. */
-static gint sender_of(guint16 attribute, guint8 about) {
+gint parley_ibcm_sender_of(guint16 attribute, guint8 about) {
   switch (attribute) {
     case PARLEY_IBCM_req:
     case PARLEY_IBCM_rtu:
@@ -224,15 +223,13 @@ static void judge_rej(const subject* s, guint8 about, gboolean own) {
 }
 
 static void judge_dreq(const subject* s) {
-  const parley_ib_conn* const c = s->mark->conn;
-  const guint side = 1 - s->mark->from;
-  const guint32 told = three(s, 8), known = c->qpn[side];
+  const guint32 told = three(s, 8), known = s->mark->peer_qpn;
   if (known != 0 && told != known) SAY(DREQ_QPN, "'s DREQ has 0x%06x as its peer's QPN; it is 0x%06x", told, known);
 }
 
 static void judge_message(const subject* s) {
   const guint8 about = octet(s, 8) >> 6;
-  const gint due = sender_of(s->attribute, about);
+  const gint due = parley_ibcm_sender_of(s->attribute, about);
   const gboolean foreign = s->mark != NULL && due >= 0 && due != s->mark->from;
   const gboolean fresh = s->mark != NULL && s->mark->copy == 1;
   judge_reserved(s);

@@ -108,7 +108,7 @@ class Responder {
   void acknowledge(bool may_wait);
   bool grants(Access right) const { return has(qp_.attr.access.value_or(Access::none), right); }
   bool may_fetch() const;
-  bool refuse(Refusal refusal);
+  bool refuse(Refusal refusal, Psn psn);
   void handle_unreliable(const wire::ib::Packet& packet, Psn psn);
   bool refuses_again(const wire::ib::Packet& packet) const;
   void handle_duplicate(const wire::ib::Packet& packet, Psn psn);

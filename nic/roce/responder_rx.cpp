@@ -77,7 +77,7 @@ bool Responder::handle_request(const Packet& packet) {
     return true;
   }
   if (psn < expected_) {
-    if (refuses_again(packet)) return refuse(Refusal::access);
+    if (refuses_again(packet)) return refuse(Refusal::access, psn);
     handle_duplicate(packet, psn);
     return true;
   }
@@ -96,24 +96,24 @@ bool Responder::handle_request(const Packet& packet) {
     return true;
   }
   nak_sent_ = false;
-  if (!fits_message(wire::ib::operation_of(packet.bth.opcode))) return refuse(Refusal::invalid);
+  if (!fits_message(wire::ib::operation_of(packet.bth.opcode))) return refuse(Refusal::invalid, psn);
   const Refusal refusal = execute(packet);
-  return refusal == Refusal::none || refuse(refusal);
+  return refusal == Refusal::none || refuse(refusal, psn);
 }
 
-bool Responder::refuse(Refusal refusal) {
+bool Responder::refuse(Refusal refusal, Psn psn) {
   if (refusal == Refusal::rnr) {
     // IBA §9.7.5.2.8: the packet is as if it had not come.
     nak_sent_ = true;
     ++qp_.counters.rnr_sent;
     ++qp_.device().rnr_sent;
-    answer(PARLEY_IB_SYNDROME_RNR_NAK | (qp_.attr.min_rnr_timer.value_or(0) & PARLEY_IB_SYNDROME_VALUE), expected_);
+    answer(PARLEY_IB_SYNDROME_RNR_NAK | (qp_.attr.min_rnr_timer.value_or(0) & PARLEY_IB_SYNDROME_VALUE), psn);
     return true;
   }
   const Nak nak = refusal == Refusal::access ? Nak::remote_access_error : Nak::invalid_request;
   ++qp_.counters.naks_sent;
   ++qp_.device().naks_sent;
-  answer(PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(nak), expected_);
+  answer(PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(nak), psn);
   forget_message();
   if (!arriving_.taken) return false;
   complete(WcOpcode::recv, refusal == Refusal::access     ? WcStatus::rem_access_err

@@ -21,11 +21,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors")]
 import roce_broken_data  # noqa: E402, F401: it adds to the rows
 import roce_plugin  # noqa: E402
+import roce_quirks  # noqa: E402
 import roce_wire as w  # noqa: E402
 from roce_broken_cm import ROWS, WARNINGS  # noqa: E402
-from roce_talk import Talk  # noqa: E402
+from roce_talk import SIDES, Talk  # noqa: E402
 
-SIDES = ("initiator", "responder")
 QPS = {w.RC: "rc", w.UC: "uc", w.UD: "ud", w.XRC: "xrc"}
 BATCH = 100  # conversations in one capture
 # What no loss makes of an outcome.
@@ -48,6 +48,7 @@ class Case:
         self.ends = addresses
         self.talk = Talk(chance, hosts, chance.choice((w.RC, w.RC, w.RC, w.UC, w.UD, w.XRC)) if transport is None else transport, 10**9)
         self.due, self.optional = None, False
+        self.blamed = None  # of one that shows a known departure: what is found all the same, [(packet, rule)]
 
     def frame(self):
         self.frames = [(packet.time, packet, 1 << 16) for packet in self.talk.sent]
@@ -103,12 +104,16 @@ def planted(seed, number, row=None, beside_loss=False):
     packet = play(case.talk)
     case.frame()
     case.due = (packet, name.split(":")[0], packet.side)
-    if beside_loss:
-        case.optional = True
-        others = [place for place, frame in enumerate(case.frames) if frame[1] is not packet]
-        if others:
-            del case.frames[case.chance.choice(others)]
-        impair(case.frames, case.chance, (0, 1), losses=False)
+    return lossy(case) if beside_loss else case
+
+
+def lossy(case):
+    """Another packet than that which shows it is missing."""
+    case.optional = True
+    others = [place for place, frame in enumerate(case.frames) if frame[1] is not case.due[0]]
+    if others:
+        del case.frames[case.chance.choice(others)]
+    impair(case.frames, case.chance, (0, 1), losses=False)
     return case
 
 
@@ -116,7 +121,26 @@ def beside_loss(seed, number, row=None):
     return planted(seed, number, row, True)
 
 
-MAKE = {"valid": valid, "impaired": impaired, "planted": planted, "beside_loss": beside_loss}
+def quirk(seed, number, row=None, beside_loss=False):
+    """A known departure, which is no finding."""
+    names = [row] if row else [name for name in roce_quirks.ROWS if not beside_loss or name not in roce_quirks.WHOLE]
+    name = names[seed % len(names)]
+    play, transports = roce_quirks.ROWS[name]
+    chance = random.Random(f"transport {seed}")
+    case = Case("beside loss, quirk" if beside_loss else "quirk", seed, number, chance.choice(transports))
+    case.kind += f" ({name})"
+    packet, case.blamed = play(case.talk)
+    case.frame()
+    case.due = (packet, name.split(":")[0], packet.side)
+    return lossy(case) if beside_loss else case
+
+
+def quirk_beside_loss(seed, number, row=None):
+    return quirk(seed, number, row, True)
+
+
+MAKE = {"valid": valid, "impaired": impaired, "planted": planted, "beside_loss": beside_loss, "quirk": quirk,
+        "quirk_beside_loss": quirk_beside_loss}
 
 
 def due_frames(case, base):
@@ -124,6 +148,8 @@ def due_frames(case, base):
 
 
 def judge_findings(case, base, found):
+    if case.blamed is not None:
+        return roce_quirks.judge(case, base, found)
     said = [(f["frame"], f["severity"], f.get("key"), f["side"], f["text"])
             for connection in found for f in connection["findings"] if f["severity"] != "note"]
     if case.due is None:
@@ -163,7 +189,7 @@ def judge_table(case, found):
         for side, name in enumerate(SIDES):
             if not connection[name].startswith(case.ends[side]) and not connection[name].startswith(f"[{case.ends[side]}]"):
                 wrong.append(f"{name} is {connection[name]}")
-    elif case.due[1] in ("cm.service", "cm.path-mtu", "ib.icrc", "ib.service"):
+    elif case.blamed is not None or case.due[1] in ("cm.service", "cm.path-mtu", "ib.icrc", "ib.service"):
         due = {"outcome": talk.outcome}
     return wrong + [f"{key} is {connection[key]!r}, {value!r} is due" for key, value in due.items() if connection[key] != value]
 
@@ -196,11 +222,15 @@ def plugin_differs(plugin, octets, report, cases, bases):
     os.environ["PARLEY_PLUGIN"] = os.path.abspath(plugin)
     import harness
     with harness.Tshark(plugin=True) as tshark:
-        shown = roce_plugin.by_plugin(tshark, tshark.file("batch.pcap", octets))
+        path = tshark.file("batch.pcap", octets)
+        shown, alarms = roce_plugin.by_plugin(tshark, path)
+        again, _ = roce_plugin.by_plugin(tshark, path, "-2")  # what came later changes nothing
+    if again != shown:
+        yield f"{cases[0].kind}, seeds {cases[0].seed} and on: the second pass shows others: {sorted(again ^ shown)[:2]}", cases[0].kind
     beside = [(case, base) for case, base in zip(cases, bases) if case.kind.startswith("beside")]
     less = {frame for case, base in beside for frame in range(base + 1, base + 1 + len(case.frames))}
     twice = {frame for case, base in beside for frame in due_frames(case, base)}
-    for words in roce_plugin.differences(report, shown, less, twice):
+    for words in roce_plugin.differences(report, shown, less, twice) + roce_plugin.blamed_for_a_quirk(shown, alarms):
         frame = int(words.split("frame ")[1].split(":")[0])
         case = cases[max(place for place, base in enumerate(bases) if base < frame)]
         yield f"{case.kind}, seed {case.seed}: {words}", case.kind
@@ -250,7 +280,7 @@ def main():
     parser.add_argument("--parley", required=True, type=lambda text: text.split())
     parser.add_argument("--seeds", default="1..500", help="FROM..TO")
     parser.add_argument("--kind", action="append", choices=MAKE)
-    parser.add_argument("--row", choices=ROWS, help="plant this alone")
+    parser.add_argument("--row", choices=[*ROWS, *roce_quirks.ROWS], help="plant this alone")
     parser.add_argument("--anonymize", action="store_true", help="ask of anonymized copies too")
     parser.add_argument("--plugin", metavar="FILE", help="hold the Wireshark plugin to what check says")
     parser.add_argument("--keep", help="a folder for the captures of what failed")
@@ -258,7 +288,8 @@ def main():
     args = parser.parse_args()
     begin, end = map(int, args.seeds.split(".."))
     seeds = range(begin, end + 1)
-    kinds = args.kind or (["planted", "beside_loss"] if args.row else list(MAKE))
+    of_row = ["planted", "beside_loss"] if args.row in ROWS else ["quirk", "quirk_beside_loss"]
+    kinds = args.kind or (of_row if args.row else list(MAKE))
     tasks = [(args, kind, seeds[at:at + BATCH]) for kind in kinds for at in range(0, len(seeds), BATCH)]
     asked, failed = 0, []
     with multiprocessing.Pool(args.jobs) as pool:

@@ -9,6 +9,9 @@ import said
 CHECK_ALONE = {"cm.req-changed", "cm.rep-changed", "cm.comm-id", "cm.restarted", "cm.rtu-before-rep", "cm.after-rej", "cm.early",
                "cm.retries", "ib.sequence", "ib.psn-start", "ib.psn-reused", "ib.payload-changed", "ib.read-psn", "ib.msn",
                "ib.ack-unsent", "ib.read-response", "ib.response-kind", "ib.atomic-response", "ib.early", "ib.after-end"}
+# A known departure is a note of both. Other notes each has by itself.
+QUIRK = re.compile(r"\(quirk ([a-z-]+)\)$")
+UDP_OF_IPV6 = "Illegal checksum value (0)"  # Wireshark's own: RoCE has none
 # Of a Write of several packets, and of what stands before the first PSN.
 OF_SEVERAL = re.compile(r"'s RDMA WRITE announces .* \(frame \d+\)")
 WRONG = re.compile(r"Wrong ICRC \(IBA §7.8.1\) \[should be 0x([0-9a-f]{8})\]")
@@ -20,25 +23,37 @@ def by_check(report):
     found = set()
     for connection in report["connections"]:
         for finding in connection["findings"]:
-            if finding["severity"] == "note" or finding["key"] in CHECK_ALONE or OF_SEVERAL.search(finding["text"]):
-                continue
             text = finding["text"]
-            if finding["key"] == "ib.icrc":
+            if finding["severity"] == "note" and not QUIRK.search(text):
+                continue
+            if finding.get("key") in CHECK_ALONE or OF_SEVERAL.search(text):
+                continue
+            if finding.get("key") == "ib.icrc":
                 text = "ICRC " + ICRC.fullmatch(text).group(2)
             found.add((finding["frame"], finding["severity"], finding["rule"], text))
     return found
 
 
-def by_plugin(tshark, path):
-    done = tshark.run("-n", "-r", path, "-Y", "parley.ib && _ws.expert", "-T", "fields", "-E", "aggregator=\x01", "-e", "frame.number", "-e",
-                      "_ws.expert.severity", "-e", "_ws.expert.message", timeout=600)
+def by_plugin(tshark, path, *options):
+    """The same, and {frame: what is an error or a warning there, with or without a clause}."""
+    done = tshark.run("-n", "--disable-protocol", "rpcordma", *options, "-r", path, "-Y", "parley.ib && _ws.expert", "-T", "fields",
+                      "-E", "aggregator=\x01", "-e", "frame.number", "-e", "_ws.expert.severity", "-e", "_ws.expert.message", timeout=600)
     if done.returncode or done.stderr.strip():
         raise RuntimeError(f"tshark ended with {done.returncode}: {done.stderr}")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     found = {(finding.frame, finding.severity, finding.rule, finding.text)
              for finding in said.expert_items("\n".join("\t".join(row[:3]) for row in rows))}
     # The text of a checksum's item is Wireshark's own.
-    return found | {(int(row[0]), "error", "IBA §7.8.1", f"ICRC {due}") for row in rows for due in WRONG.findall(row[2])}
+    found |= {(int(row[0]), "error", "IBA §7.8.1", f"ICRC {due}") for row in rows for due in WRONG.findall(row[2])}
+    alarms = {int(frame): [text for severity, text in zip(severities.split("\x01"), texts.split("\x01"))
+                           if said.SEVERITIES[int(severity)] != "note"] for frame, severities, texts in rows}
+    return found, alarms
+
+
+def blamed_for_a_quirk(shown, alarms):
+    """Who departs as it is known to has not failed by that."""
+    return [f"plugin: frame {frame}: {text}, beside a known departure" for frame, severity, _, sentence in sorted(shown)
+            if severity == "note" and QUIRK.search(sentence) for text in alarms[frame] if text != UDP_OF_IPV6]
 
 
 def differences(report, shown, less, twice):

@@ -6,6 +6,7 @@ import roce_wire as w
 
 MTU = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 INITIATOR, RESPONDER = 0, 1
+SIDES = ("initiator", "responder")
 TIMEOUT = 4.096 * 2**20  # microseconds: of the CM
 
 

@@ -84,7 +84,8 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
       findings_.departs(wire::ib::Departure::rejects_service_type, m.ref.frame, from,
                         " rejected a transport service type as its program (28), not as what it is (9)");
   }
-  if (seen_.reject) return;
+  // What had been established and is over was not rejected, whatever its late REQ is told.
+  if (seen_.reject || ended()) return;
   seen_.reject = IbReject{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};
   if (rej.about == CmAbout::req && req_ && !rep_)
     seen_.reply = m.ref.at - sendings_of(CmMessageType::req, Side::initiator).first.at;

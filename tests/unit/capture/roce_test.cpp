@@ -320,6 +320,17 @@ TEST(CaptureRoce, DeparturesOfAKnownPeerAreNotesThatNameThem) {
   EXPECT_EQ(departures_of(test::analyse(again.frames)), "frame 7 responder: (quirk looks-read-up-again)");
 }
 
+// Its REQ that comes late is rejected: that is no rejection of the connection.
+TEST(CaptureRoce, WhatWasEstablishedIsNotRejectedByTheRejectionOfItsLateReq) {
+  RoceTalk t;
+  t.set_up().close();
+  t.cm(0, t.req(), 5s);
+  t.cm(1, RoceTalk::rej(1, CmAbout::req, wire::ib::CmReject::consumer));
+  const FileReport r = test::analyse(t.frames);
+  EXPECT_EQ(only_roce(r).outcome, Outcome::established);
+  EXPECT_EQ(keys_of(r), "");
+}
+
 // Whoever does the same in order is not told to have a quirk.
 TEST(CaptureRoce, WhatIsInOrderNamesNoQuirk) {
   RoceTalk t;

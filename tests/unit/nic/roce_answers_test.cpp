@@ -20,17 +20,6 @@ struct Answers : Solo {
   Packet read(std::uint32_t psn, std::uint32_t length, std::size_t offset = 0) {
     return read(psn, length, offset, memory.region);
   }
-  /// The next packets that b sends, at most that many: opcode and PSN of each.
-  std::string sends(std::size_t most = 1000) {
-    std::array<std::uint8_t, packet_max> buffer;
-    PacketTo to;
-    std::string out;
-    while (most-- > 0 && b.device->poll_transmit(now, to, buffer)) {
-      const auto packet = Packet::parse(ConstBytes(buffer).first(to.size + PARLEY_IB_ICRC_LEN)).value();
-      out += (out.empty() ? "" : ", ") + answer_text(packet);
-    }
-    return out.empty() ? "-" : out;
-  }
   std::string answers(const Packet& packet) {
     inject(true, packet);
     return sends();

@@ -19,7 +19,15 @@ struct Solo : World {
   Buffer memory{*b.device, b.pd, 4096};
   Terms setup;
 
-  explicit Solo(const Terms& given = {.psn_a = 100, .psn_b = 0x200}) : setup(given) { connect(setup); }
+  explicit Solo(const Terms& given = {.psn_a = 100, .psn_b = 0x200}, wire::ib::DepartureSet play = {})
+      : World(Side::options(1), playing(play)), setup(given) {
+    connect(setup);
+  }
+  static DeviceOptions playing(wire::ib::DepartureSet play) {
+    DeviceOptions out = Side::options(2);
+    out.play = play;
+    return out;
+  }
   wire::ib::Packet packet(Operation operation, std::uint32_t psn, std::size_t length = 0) {
     wire::ib::Packet out;
     out.bth.opcode = wire::ib::opcode_of(wire::ib::Service::rc, operation);
@@ -42,6 +50,17 @@ struct Solo : World {
       for (const std::uint8_t octet : ConstBytes(buffer).first(to.size)) out += fmt::format("{:02x}", octet);
     }
     return out;
+  }
+  /// The next packets that b sends, at most that many: opcode and PSN of each.
+  std::string sends(std::size_t most = 1000) {
+    std::array<std::uint8_t, packet_max> buffer;
+    PacketTo to;
+    std::string out;
+    while (most-- > 0 && b.device->poll_transmit(now, to, buffer)) {
+      const auto packet = wire::ib::Packet::parse(ConstBytes(buffer).first(to.size + PARLEY_IB_ICRC_LEN)).value();
+      out += (out.empty() ? "" : ", ") + answer_text(packet);
+    }
+    return out.empty() ? "-" : out;
   }
   std::string answer(const wire::ib::Packet& packet) {
     inject(true, packet);
