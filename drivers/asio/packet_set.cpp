@@ -22,7 +22,7 @@
 namespace parley::asio_driver {
 namespace {
 
-constexpr int alternatives_max = 16;  // addresses of 127/8 that are tried
+constexpr int alternatives_max = 16;                              // addresses of 127/8 that are tried
 constexpr Duration unasked_max = std::chrono::microseconds(100);  // without asking epoll
 
 bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
