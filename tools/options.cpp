@@ -321,6 +321,11 @@ void add_provider_options(Command sub, SessionOptions& options) {
   add_provider_option(sub, options);
   sub.option("--device", options.device, "rdmacm: the device for a client's buffers, if there are several")
       .type("NAME");
+  sub.option("--timers", options.timers,
+             "roce: when messages of the CM are sent again: back-off, first after 50 ms; spec, after the response "
+             "timeouts of IBA, 4.3 s")
+      .one_of({"back-off", "spec"})
+      .shows_default();
 }
 
 namespace {
@@ -347,10 +352,15 @@ std::string played_over_roce(const MpaArgs& args) {
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
   if (session.provider != "rdmacm" && !session.device.empty())
     return complain(Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm");
+  if (session.provider != "roce" && session.timers != "back-off")
+    return complain(Exit::usage, "--timers are those of Parley's RoCE: they belong to --provider roce");
   if (session.provider != "rdmacm")
     if (auto known = check_quirks(session, args); !known) return known;
   if (session.provider == "iwarp") return {};
   const bool roce = session.provider == "roce";
+  for (const std::string_view option : {"--backlog", "--tcp-timeout", "--nudge-after"})
+    if (roce && args.was_given(option))
+      return complain(Exit::usage, fmt::format("{} is about TCP; with --provider roce there is none", option));
   // A setting is the default of a machine, for whichever provider; what is refused is what somebody asked for here.
   const bool no_crc = args.was_given("--no-crc") && !args.mpa.crc;
   const bool markers = args.was_given("--markers") && args.mpa.markers;

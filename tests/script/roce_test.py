@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """RoCEv2 over this machine's loopback: the commands that take --roce, each in a process of its own."""
+import json
 import os
 
 from cli import CliTest, address, main, run
@@ -73,6 +74,28 @@ class Roce(CliTest):
         for command in (["connect", "127.0.0.1:1"], ["listen"], ["rping", "-c", "-a", "127.0.0.1"], ["cmtime"],
                         ["neg", "dial", "127.0.0.1:1"]):
             self.refused(run(*command, "--roce", "--provider", "rdmacm"), 2, "excludes", "--roce", "--provider")
+
+    def early_repetitions(self, here, *timers):
+        """What a capture is told of whose peer takes its time; the connection comes up all the same."""
+        capture = self.path("timers.pcapng")
+        server = self.serve("listen", f"{here}:7175", "--count", 1, "--decide-after", "400ms")
+        self.ok(run("connect", f"{here}:7175", "--roce", "--pcapng", capture, *timers))
+        self.ok(server.finish())
+        report = run("pcap", "check", capture, "--json").out
+        return [f["message"] for line in report.splitlines() for f in json.loads(line).get("findings", [])
+                if f["key"] == "cm.early"]
+
+    def test_timers_of_the_specification_wait_for_the_peer(self):
+        here = address(6)
+        self.assertNotEqual(self.early_repetitions(here), [])
+        self.assertEqual(self.early_repetitions(here, "--timers", "spec"), [])
+
+    def test_options_of_tcp_are_refused(self):
+        self.refused(run("listen", "--roce", "--backlog", 5), 2, "--backlog is about TCP")
+        self.refused(run("connect", "127.0.0.1:1", "--roce", "--tcp-timeout", "1s"), 2, "--tcp-timeout is about TCP")
+        self.refused(run("rping", "-c", "-a", "127.0.0.1", "--roce", "--nudge-after", "1s"), 2,
+                     "--nudge-after is about TCP")
+        self.refused(run("connect", "127.0.0.1:1", "--timers", "spec"), 2, "they belong to --provider roce")
 
     def test_two_listeners_at_one_address_are_one_too_many(self):
         here = address(5)

@@ -83,6 +83,7 @@ Or<void> Session::open_host(const SessionOptions& options) {
     RoceHostOptions roce;
     roce.roce.trace = sink;
     roce.roce.play_quirk = options.play_quirk;
+    roce.roce.spec_timers = options.timers == "spec";
     auto host = RoceHost::open(roce);
     if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
     roce_ = host->get();

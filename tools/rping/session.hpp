@@ -28,11 +28,12 @@ class StopSignals {
 };
 
 struct SessionOptions {
-  std::string provider = "iwarp";  ///< open_host()'s
-  std::string device;              ///< rdmacm: where buffers lie before the peer is known; empty: the first
-  std::string pcapng;              ///< file for the capture; empty: none
-  std::string play_quirk;          ///< roce: whose departures this side plays (wire/ib/quirks.hpp); empty: nobody's
-  unsigned verbose = 0;            ///< -v: see tools/trace_sink.hpp
+  std::string provider = "iwarp";   ///< open_host()'s
+  std::string device;               ///< rdmacm: where buffers lie before the peer is known; empty: the first
+  std::string pcapng;               ///< file for the capture; empty: none
+  std::string play_quirk;           ///< roce: whose departures this side plays (wire/ib/quirks.hpp); empty: nobody's
+  std::string timers = "back-off";  ///< roce: of the CM, or "spec" (RoceProviderOptions::spec_timers)
+  unsigned verbose = 0;             ///< -v: see tools/trace_sink.hpp
   MetricsArgs metrics;
   LogArgs log;
 };
