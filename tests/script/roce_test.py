@@ -81,9 +81,8 @@ class Roce(CliTest):
         server = self.serve("listen", f"{here}:7175", "--count", 1, "--decide-after", "400ms")
         self.ok(run("connect", f"{here}:7175", "--roce", "--pcapng", capture, *timers))
         self.ok(server.finish())
-        report = run("pcap", "check", capture, "--json").out
-        return [f["message"] for line in report.splitlines() for f in json.loads(line).get("findings", [])
-                if f["key"] == "cm.early"]
+        report = json.loads(run("pcap", "check", capture, "--json").out)
+        return [f["text"] for c in report["connections"] for f in c["findings"] if f.get("key") == "cm.early"]
 
     def test_timers_of_the_specification_wait_for_the_peer(self):
         here = address(6)
