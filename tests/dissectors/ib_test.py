@@ -359,7 +359,7 @@ class Beside(Case):
 
     def test_every_filter_of_the_guide_finds_something(self):
         guide = (harness.SOURCE / "docs/wireshark.md").read_text(encoding="utf-8")
-        filters = re.findall(r"^\| `(parley\.(?:rule\.)?ib\S*(?: .*)?)` \| [^|]* \|$", guide, re.MULTILINE)
+        filters = re.findall(r"^\| `(parley\.(?:quirk|(?:rule\.)?ib)\S*(?: .*)?)` \| [^|]* \|$", guide, re.MULTILINE)
         self.assertGreater(len(filters), 12)
         capture = ib.Frames()
         for name in "rxe61_cm", "rxe61_mra_mcast_ll", "rxe61_sidr_stale_abort", "rxe61_unreachable":
@@ -369,6 +369,8 @@ class Beside(Case):
                        ib.cm(ib.LAP), ib.cm(ib.APR, ap_status=2), ib.bth(0x1F, 0x11, 0)):
             capture.add(ib.v2(packet))
         capture.add(ib.v2(ib.data(0x11, 0x11), damage=1))
+        capture.add(ib.v2(ib.req(0x501, ("tcp", 1), 0x51, path_mtu=0)))  # a known departure: it is accepted
+        capture.add(ib.v2(ib.rep(0x502, 0x501, 0x52), ib.B, ib.A))
         path = self.tshark.file("guide.pcap", capture.octets())
         done = self.tshark.run("-n", "-2", "-q", "-r", path, "-z", ",".join(("io,stat,0", *filters)))
         self.assertEqual((done.returncode, done.stderr.strip()), (0, ""))
