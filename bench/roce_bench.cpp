@@ -3,6 +3,7 @@
 // same size, a stream of RDMA Writes beside raw datagrams of the same size in the same system calls with the same CRC, and the
 // round trip of 64 octets beside that of raw UDP.
 #include <netinet/udp.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <array>
@@ -372,6 +373,70 @@ Sample raw_ping_pong(double seconds) {
   });
 }
 
+/// The round trip with Parley's system calls and nothing else: what waits is told by epoll, packets leave through a socket of the
+/// flow's own, and come with what the system tells of each.
+class ToldPair {
+ public:
+  ToldPair() : in_(slots * slot) {
+    for (int i = 0; i < 2; ++i) {
+      sockaddr_in at = loopback_address(0, static_cast<std::uint32_t>(i));
+      senders_[i] = Fd(checked(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0), "socket"));
+      checked(::bind(senders_[i].get(), reinterpret_cast<sockaddr*>(&at), sizeof at), "bind");
+      epolls_[i] = Fd(checked(::epoll_create1(0), "epoll_create1"));
+      watch(i, pair_.fds[i].get(), EPOLLIN);
+      watch(i, senders_[i].get(), 0);
+    }
+    for (std::size_t i = 0; i < slots; ++i) places_[i] = {in_.data() + i * slot, slot};
+  }
+  void send(int from, std::size_t size) {
+    const auto* const to = reinterpret_cast<const sockaddr*>(&pair_.at[1 - from]);
+    checked(::sendto(senders_[from].get(), pair_.out.data(), size, 0, to, sizeof pair_.at[0]), "sendto");
+  }
+  bool receive(int to) {
+    for (std::size_t i = 0; i < slots; ++i)
+      headers_[i].msg_hdr = {.msg_name = &from_[i],
+                             .msg_namelen = sizeof from_[i],
+                             .msg_iov = &places_[i],
+                             .msg_iovlen = 1,
+                             .msg_control = controls_[i].data(),
+                             .msg_controllen = controls_[i].size(),
+                             .msg_flags = 0};
+    if (::recvmmsg(pair_.fds[to].get(), headers_.data(), slots, MSG_DONTWAIT, nullptr) <= 0) return false;
+    pair_.sum ^= wire::ib::crc32(0, ConstBytes(in_).first(headers_[0].msg_len));
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t slots = 16, slot = 64 << 10;
+
+  void watch(int side, int fd, std::uint32_t events) {
+    const int on = 1;
+    (void)::setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on);
+    epoll_event event{};
+    event.events = events;
+    checked(::epoll_ctl(epolls_[side].get(), EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+  }
+
+  RawPair pair_;
+  std::array<Fd, 2> senders_, epolls_;
+  Bytes in_;
+  std::array<iovec, slots> places_{};
+  std::array<mmsghdr, slots> headers_{};
+  std::array<sockaddr_in, slots> from_{};
+  alignas(cmsghdr) std::array<std::array<char, 256>, slots> controls_{};
+};
+
+Sample told_ping_pong(double seconds) {
+  ToldPair pair;
+  return timed(seconds, [&] {
+    for (const int from : {0, 1}) {
+      pair.send(from, 64 + 16);
+      while (!pair.receive(1 - from)) {
+      }
+    }
+  });
+}
+
 void set_ups(const Settings& s, Report& report) {
   if (!s.wants("set-up")) return;
   report.section("Set-ups per second: REQ, REP, RTU, DREQ, DREP (64 at once)");
@@ -431,7 +496,8 @@ void round_trips(const Settings& s, Report& report) {
   const auto samples =
       alternate({{"Parley", [&] { return parley_ping_pong({}, s.seconds); }},
                  {"Parley, ACKs later", [&] { return parley_ping_pong(std::chrono::microseconds(50), s.seconds); }},
-                 {"raw", [&] { return raw_ping_pong(s.seconds); }}},
+                 {"raw", [&] { return raw_ping_pong(s.seconds); }},
+                 {"system calls", [&] { return told_ping_pong(s.seconds); }}},
                 s.rounds);
   const auto add = [&](const char* what, const std::vector<Sample>& of, Row::Goal kind) {
     report.add({.what = what,
@@ -446,6 +512,7 @@ void round_trips(const Settings& s, Report& report) {
   };
   add("64 octets there and back", samples[0], Row::Goal::none);
   add("the same, ACKs within 50 us", samples[1], Row::Goal::difference_at_most);
+  add("its system calls alone", samples[3], Row::Goal::none);
 }
 
 int run(int argc, char** argv) {
