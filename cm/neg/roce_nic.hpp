@@ -18,7 +18,9 @@ class RoceNic final : public PacketMachine {
  public:
   /// `takes_mads`: what comes to QP1 is the caller's to poll; else nobody wants it.
   explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device, bool takes_mads = false)
-      : device_(std::move(device)), addresses_(*device_), takes_mads_(takes_mads) {}
+      : device_(std::move(device)), addresses_(*device_), takes_mads_(takes_mads) {
+    device_->set_groups(nullptr);  // nobody joins them
+  }
 
   nic::roce::RoceDevice& device() { return *device_; }
   nic::roce::Addresses& addresses() { return addresses_; }

@@ -205,7 +205,10 @@ bool PacketSet::somebody_has_all(Address::Family family) const {
 Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, const Address& peer) {
   if (bound_.size() >= addresses_max)
     return fail(Errc::no_space, "{a} addresses are in use at once, which is the most", addresses_max);
-  if (local.is_any()) close_family(local.family);
+  if (local.is_any()) {
+    close_groups(local.family);  // the port of all addresses is had only where nobody has it of any
+    close_family(local.family);
+  }
   std::error_code why;
   int fd = -1;
   Address peer_address = peer, local_address = local;
@@ -231,6 +234,8 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
   for (const auto& [id, address] : users_)
     if (local.is_any() && address.family == local.family) ++users;
   add_bound(fd, local, users);
+  if (local.is_any()) reopen_groups(local.family);
+  join_groups_on(local);
   return &bound_.back();
 }
 
@@ -242,7 +247,7 @@ void PacketSet::add_bound(int fd, const Address& local, std::size_t users) {
 /// A socket for all addresses takes the place of those for one.
 void PacketSet::close_family(Address::Family family) {
   for (const Bound& b : std::vector(bound_)) {
-    if (b.local.family != family) continue;
+    if (b.local.family != family || b.group) continue;
     drop_senders(b.local);
     std::erase_if(bound_, [&b](const Bound& other) { return other.fd == b.fd; });
     forget(b.fd);
@@ -251,6 +256,7 @@ void PacketSet::close_family(Address::Family family) {
 
 /// It could not be had: each address gets its own again, as far as the system gives one.
 void PacketSet::reopen_family(Address::Family family) {
+  reopen_groups(family);
   std::map<Address, std::size_t> addresses;
   for (const auto& [id, address] : users_)
     if (address.family == family) ++addresses[address];
@@ -260,6 +266,7 @@ void PacketSet::reopen_family(Address::Family family) {
     if (fd < 0) continue;
     (void)watch(fd, EPOLLIN);
     add_bound(fd, address, users);
+    join_groups_on(address);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // UDP sockets of RoCEv2 (IBA Annex A17): one bound to port 4791 for each address in use, which receives, and one for each
-// UDP source port in use, which sends. The ICRC is made and checked here, since it covers the IP and UDP headers.
+// UDP source port in use, which sends; and one for each multicast group that is joined. The ICRC is made and checked here, since it covers the IP and UDP headers.
 //
 // The system does not let a user program choose the IPv4 identification. Sockets that are not connected and may not
 // fragment send 0, and of what is cut by UDP_SEGMENT the n-th datagram has n (Linux; the check of a peer shows it).
@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/packet_groups.hpp"
 #include "base/packet_port.hpp"
 #include "drivers/asio/packet_flows.hpp"
 #include "drivers/asio/sockaddr.hpp"
@@ -21,7 +22,7 @@ namespace parley::asio_driver {
 struct PacketInbox;
 struct PacketOutbox;
 
-class PacketSet {
+class PacketSet final : public PacketGroups {
  public:
   static constexpr std::size_t addresses_max = 1024;  // bound at once
   static constexpr std::size_t senders_max = 256;     // sockets for source ports; then those that receive send too
@@ -31,8 +32,10 @@ class PacketSet {
   /// `epoll` and `wake` stay the caller's.
   PacketSet(PacketMachine& machine, const RoceHostOptions& options, int epoll, int wake);
   ~PacketSet();
-  PacketSet(const PacketSet&) = delete;
-  PacketSet& operator=(const PacketSet&) = delete;
+
+  // PacketGroups; packet_groups.cpp
+  Result<void> join(const Address& group) override;
+  void leave(const Address& group) noexcept override;
 
   /// Carries out what the machine asks and sends what it has; true if there was anything.
   bool drain(Instant now);
@@ -49,9 +52,10 @@ class PacketSet {
 
  private:
   struct Bound {
-    int fd = -1;
-    Address local{};  // any(): all of the family
+    int fd = -1;      // a group's that could not be joined again: -1
+    Address local{};  // any(): all of the family; or a group
     std::size_t users = 0;
+    bool group = false;
   };
   struct Sender {
     Address local{};  // of the socket: any() too
@@ -83,6 +87,14 @@ class PacketSet {
   void drop_senders(const Address& local);
   bool watch(int fd, std::uint32_t what);
   bool serve_ready();
+
+  // packet_groups.cpp
+  Result<void> join_on(int fd, const Address& group, const Address& local) const;
+  void join_groups_on(const Address& local);
+  void close_groups(Address::Family family);
+  void reopen_groups(Address::Family family);
+  Result<int> open_group(const Address& group) const;
+  std::vector<Address> own_addresses(Address::Family family) const;
 
   // packet_send.cpp
   int sender_for(const PacketPath& path, std::uint16_t& port);

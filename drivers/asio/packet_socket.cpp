@@ -19,6 +19,7 @@ void set_v4(int fd, bool all_addresses) {
   set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);  // with this the identification is 0
   set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
   if (all_addresses) set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
+  set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);  // or one of all addresses gets what others have joined
   set_option(fd, IPPROTO_IP, IP_RECVERR, 1);
 }
 
@@ -70,6 +71,23 @@ int packet_socket(const Address& local, std::uint16_t port, const RoceHostOption
       set_option(fd, SOL_SOCKET, SO_REUSEPORT, local.is_any() ? 1 : 0);
       return fd;
     }
+  }
+  why = {errno, std::generic_category()};
+  if (fd >= 0) ::close(fd);
+  return -1;
+}
+
+int group_socket(const Address& group, const RoceHostOptions& options, std::error_code& why) {
+  Address at = group;
+  at.port = PARLEY_ROCE_UDP_PORT;
+  const SockAddr bound = to_sockaddr(at);
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd >= 0) {
+    set_v4(fd, false);
+    set_buffers(fd, options.socket_buffer);
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);  // beside others in the group: each gets a copy
+    set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);  // beside one of the same user for all addresses
+    if (::bind(fd, bound.get(), bound.size) == 0) return fd;
   }
   why = {errno, std::generic_category()};
   if (fd >= 0) ::close(fd);

@@ -19,5 +19,7 @@ inline constexpr std::size_t receive_size = 64 << 10;  // of each; the system ma
 /// has the port of all addresses (0.0.0.0), and gets what comes to `local` in its place.
 int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why,
                   bool beside_all = false);
+/// As that, bound to an IPv4 multicast group, which it has not joined yet, and beside others that are. It receives only.
+int group_socket(const Address& group, const RoceHostOptions& options, std::error_code& why);
 
 }  // namespace parley::asio_driver

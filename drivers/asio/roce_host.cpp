@@ -27,13 +27,16 @@ class PacketHost final : public RoceHost {
   explicit PacketHost(const RoceHostOptions& options)
       : provider_(cm::make_roce_provider(options.roce)),
         manager_(*provider_, options.manager),
-        packets_(*provider_, options, epoll_.fd, wake_.fd) {}
+        packets_(*provider_, options, epoll_.fd, wake_.fd) {
+    provider_->set_groups(&packets_);
+  }
 
   // Connections that stand are given up, and their peers told once.
   ~PacketHost() override {
     const Instant now = clock_now();
     provider_->reset_all(now);
     if (!packets_.blocked()) packets_.drain(now);
+    provider_->set_groups(nullptr);  // queue pairs may stay longer
   }
   PacketHost(const PacketHost&) = delete;
   PacketHost& operator=(const PacketHost&) = delete;

@@ -24,7 +24,8 @@ class QueuePair : public parley::QueuePair {
  public:
   virtual QpType type() const = 0;
   /// ibv_attach_mcast: datagrams to this group are received as well; a second call changes nothing. Errors: unsupported
-  /// (not UD), invalid_argument (no multicast GID: ff00::/8, or an IPv4 group as ::ffff:224.0.0.0/100), no_space.
+  /// (not UD, or the host cannot join the group), invalid_argument (no multicast GID: ff00::/8, or an IPv4 group as
+  /// ::ffff:224.0.0.0/100), no_space, wrong_state (a RoceHost that has no address yet), what the system says (docs/roce.md).
   virtual Result<void> attach_multicast(const std::array<std::uint8_t, 16>& group) = 0;
   /// ibv_detach_mcast. Errors: invalid_argument (not attached).
   virtual Result<void> detach_multicast(const std::array<std::uint8_t, 16>& group) = 0;

@@ -26,6 +26,8 @@ struct RoceCounters {
   std::uint64_t bad_icrc = 0;            ///< dropped; IBA §7.8
   std::uint64_t too_short = 0;           ///< dropped
   std::uint64_t unsent = 0;              ///< the system refused them; they count as lost
+  std::uint64_t groups_not_joined =
+      0;  ///< multicast groups, each on an address that came after they had been joined elsewhere
 };
 
 /// One packet as it went over a socket, from the BTH to the ICRC, for pcapng writers.

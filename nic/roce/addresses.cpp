@@ -2,6 +2,7 @@
 #include "nic/roce/addresses.hpp"
 
 #include "base/same_octets.hpp"
+#include "nic/roce/nic.hpp"
 
 namespace parley::nic::roce {
 namespace {
@@ -34,10 +35,11 @@ const Addresses::Place* Addresses::find(const Gid& gid) const {
 bool Addresses::know(const PacketPath& from) {
   if (from.way != 0 && from.way == came_.way) return true;
   came_.way = 0;
-  if (!add(from.local)) return false;
+  const Gid destination = gid_of(from.local);
+  if (!is_multicast(destination) && !add(from.local)) return false;  // a group's address is nobody's
   came_.way = from.way;
   came_.path.source = gid_of(from.peer);
-  came_.path.destination = gid_of(from.local);
+  came_.path.destination = destination;
   came_.path.traffic_class = from.traffic_class;
   came_.path.hop_limit = from.hop_limit;
   return true;

@@ -90,6 +90,10 @@ class SoftDevice final : public RoceDevice {
   }
   Gid gid(std::uint8_t index) const override { return nic_->gid(index); }
   std::optional<std::uint8_t> find_gid(const Gid& gid) const override { return nic_->find_gid(gid); }
+  void set_groups(PacketGroups* groups) noexcept override {
+    nic_->joins = groups;
+    nic_->asks_to_join = true;
+  }
 
   void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) override;
   bool poll_transmit(Instant now, PacketTo& to, MutBytes out) override;

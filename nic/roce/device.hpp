@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/gid.hpp"
+#include "base/packet_groups.hpp"
 #include "base/packet_port.hpp"
 #include "parley/roce.hpp"
 #include "parley/time.hpp"
@@ -166,6 +167,10 @@ class RoceDevice : public Device {
   /// Of zeros where there is none.
   virtual Gid gid(std::uint8_t index) const = 0;
   virtual std::optional<std::uint8_t> find_gid(const Gid& gid) const = 0;
+
+  /// Who joins the groups that queue pairs attach to, from now on; it stays the caller's. Null: nobody does, and attach_multicast() is
+  /// refused. Before the first call nobody is asked: whoever brings packets brings those of all groups.
+  virtual void set_groups(PacketGroups* groups) noexcept = 0;
 
   /// `packet` is from the BTH to the ICRC, which the caller has found right (wire::ib::icrc) or does not check.
   virtual void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) = 0;

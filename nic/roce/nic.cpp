@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/gid.hpp"
 #include "base/rng.hpp"
 #include "base/same_octets.hpp"
 #include "nic/roce/qp.hpp"
@@ -110,6 +111,17 @@ void Nic::wake(Qp& qp, Instant at) {
   if (at >= qp.wakes) return;
   qp.wakes = at;
   timers.set(qp.slot, at);
+}
+
+Result<void> Nic::join(const Gid& group) const {
+  if (!asks_to_join) return {};
+  if (joins == nullptr)
+    return fail(Errc::unsupported, "this host joins no multicast groups, so that nothing would arrive");
+  return joins->join(address_of_gid(group));
+}
+
+void Nic::leave(const Gid& group) const noexcept {
+  if (joins != nullptr) joins->leave(address_of_gid(group));
 }
 
 void Nic::notify(Qp& qp, QueuePairEvent::Kind kind) {

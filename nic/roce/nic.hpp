@@ -62,6 +62,10 @@ struct Nic : Counted {
   /// At `at` or before; `never` takes nothing away.
   void wake(Qp& qp, Instant at);
 
+  /// The first queue pair has come to a group, or the last one has gone.
+  Result<void> join(const Gid& group) const;
+  void leave(const Gid& group) const noexcept;
+
   void notify(Qp& qp, QueuePairEvent::Kind kind);
   std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting);
   /// Nothing is told to it any more.
@@ -84,6 +88,8 @@ struct Nic : Counted {
   Qp* first_dirty = nullptr;
   Qp* last_dirty = nullptr;
   std::map<Gid, std::vector<Qp*>> groups;
+  PacketGroups* joins = nullptr;  // RoceDevice::set_groups(), once it has been called
+  bool asks_to_join = false;
   std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair
   std::map<const AddressHandle*, Path> handles;
   std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;

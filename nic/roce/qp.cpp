@@ -207,16 +207,27 @@ Result<void> Qp::attach_multicast(const Gid& group) {
   else
     members.emplace(group, std::vector<Qp*>{this});
   groups_.push_back(group);  // last: all memory is there
-  return {};
+  if (members[group].size() > 1) return {};
+  auto joined = qp_.nic->join(group);
+  if (!joined) drop_group(group);
+  return joined;
+}
+
+/// True if it was the last of the group.
+bool Qp::drop_group(const Gid& group) {
+  std::erase(groups_, group);
+  const auto found = qp_.nic->groups.find(group);
+  if (found == qp_.nic->groups.end()) return false;
+  std::erase(found->second, this);
+  if (!found->second.empty()) return false;
+  qp_.nic->groups.erase(found);
+  return true;
 }
 
 Result<void> Qp::detach_multicast(const Gid& group) {
-  if (std::erase(groups_, group) == 0)
+  if (std::find(groups_.begin(), groups_.end(), group) == groups_.end())
     return fail(Errc::invalid_argument, "the queue pair is not attached to this group");
-  const auto found = qp_.nic->groups.find(group);
-  if (found == qp_.nic->groups.end()) return {};
-  std::erase(found->second, this);
-  if (found->second.empty()) qp_.nic->groups.erase(found);
+  if (drop_group(group)) qp_.nic->leave(group);
   return {};
 }
 

@@ -88,6 +88,7 @@ class Qp final : public Told {
   bool accepts(const PacketFrom& from, const wire::ib::Packet& packet);
   bool takes_middles(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size) const;
   bool comes_from_peer(const PacketFrom& from) const;
+  bool drop_group(const Gid& group);
   void note_congestion(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
   void write_cnp(PacketTo& to, MutBytes out);
   void to_error();

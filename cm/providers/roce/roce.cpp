@@ -69,6 +69,7 @@ Roce::Roce(const RoceProviderOptions& options, ibcm::Agent agent, std::unique_pt
       attr_(device_->query()),
       shown_(device_.get()) {
   last_port_ = static_cast<std::uint16_t>(rng_.between(port_first, port_last));
+  device_->set_groups(nullptr);
 }
 
 Roce::~Roce() = default;

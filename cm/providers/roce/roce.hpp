@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 
+#include "base/packet_groups.hpp"
 #include "base/packet_port.hpp"
 #include "cm/provider.hpp"
 #include "parley/roce_options.hpp"
@@ -30,6 +31,8 @@ class RoceProvider : public Provider, public PacketMachine {
   virtual const nic::roce::Counters& device_counters() const = 0;
   /// Of its connection manager (cm/ibcm/events.hpp).
   virtual const ibcm::Counters& cm_counters() const = 0;
+  /// Who joins multicast groups; it stays the caller's. Null, as at first: nobody does, and attach_multicast() is refused.
+  virtual void set_groups(PacketGroups* groups) noexcept = 0;
   /// The host ends: every connection is given up, and what tells the peers is ready to be sent.
   virtual void reset_all(Instant now) noexcept = 0;
 };

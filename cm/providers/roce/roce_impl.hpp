@@ -162,6 +162,8 @@ class Roce final : public RoceProvider {
   const nic::roce::Counters& device_counters() const override { return device_->counters(); }
   const ibcm::Counters& cm_counters() const override { return agent_.counters(); }
 
+  void set_groups(PacketGroups* groups) noexcept override { device_->set_groups(groups); }
+
   // PacketMachine
   void handle_bound(Instant now, BindId id, const Address& local) override;
   void handle_bind_failed(Instant now, BindId id, const Error& why, const Address& local) override;

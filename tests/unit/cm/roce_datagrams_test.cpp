@@ -3,6 +3,7 @@
 // and datagrams go there.
 #include <gtest/gtest.h>
 
+#include "parley/roce.hpp"
 #include "tests/unit/cm/packet_net.hpp"
 #include "tests/unit/printing.hpp"
 
@@ -303,6 +304,16 @@ TEST(RoceDatagrams, NothingIsLeftOfThem) {
   EXPECT_EQ(p.server.provider->endpoint_count(), 1u);  // the listener
   EXPECT_EQ(p.client.bound, 0u);
   EXPECT_EQ(p.server.bound, 1u);
+}
+
+// A host whose driver joins no groups, as the simulator's, says so.
+TEST(RoceDatagrams, AGroupThatNobodyJoinsIsRefused) {
+  Pair p;
+  const auto qp = std::move(*p.client.cm.device().create_qp(p.ud(p.b)));
+  const auto attached = roce::queue_pair(qp.get())->attach_multicast({0xFF, 0x0E});
+  ASSERT_FALSE(attached);
+  EXPECT_EQ(attached.error(), Errc::unsupported);
+  EXPECT_EQ(attached.error().sentence(), "this host joins no multicast groups, so that nothing would arrive");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/gid.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/clock.hpp"
+#include "parley/roce.hpp"
 #include "parley/roce_host.hpp"
 #include "tests/unit/drivers/own_address.hpp"
 #include "tests/unit/printing.hpp"
@@ -349,6 +350,151 @@ TEST(RoceHost, DestroyTellsThePeer) {
   ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::Established>() && two.at_server<cm::Established>(); }));
   id->destroy();
   EXPECT_TRUE(two.run_until([&] { return two.at_server<cm::Disconnected>() != nullptr; }));
+}
+
+/// A group of this process alone.
+Gid own_group() {
+  Address out = own_address(1);
+  out.octets[0] = 239;
+  return gid_of(out);
+}
+
+/// A UD queue pair of a host, ready to send and to receive 64 octets behind 40 of network header.
+struct Member {
+  explicit Member(Device& device) : verbs(device) {
+    QpInit init = verbs.qp();
+    init.type = QpType::ud;
+    qp = std::move(*device.create_qp(init));
+    EXPECT_TRUE(qp->modify({.state = QpState::init, .pkey_index = 0, .port_num = 1, .qkey = 0x11111111}));
+    EXPECT_TRUE(qp->modify({.state = QpState::rtr}));
+    EXPECT_TRUE(qp->modify({.state = QpState::rts, .sq_psn = 0}));
+    for (std::uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(verbs.recv(*qp, i * 128, 104, i));
+  }
+  Result<void> attach() { return roce::queue_pair(qp.get())->attach_multicast(own_group()); }
+  Result<void> detach() { return roce::queue_pair(qp.get())->detach_multicast(own_group()); }
+  void send() {
+    if (!ah) ah = std::move(*verbs.device.create_ah(verbs.pd, {.grh = GlobalRoute{.dgid = own_group()}}));
+    const Sge sge = verbs.at(4096, 64);
+    EXPECT_TRUE(qp->post_send({.opcode = SendWr::Opcode::send,
+                               .sges = {&sge, 1},
+                               .ah = ah.get(),
+                               .remote_qp_num = PARLEY_IB_QPN_MULTICAST,
+                               .remote_qkey = 0x11111111}));
+  }
+  std::size_t received() { return verbs.count(WcOpcode::recv); }
+  Verbs verbs;
+  std::unique_ptr<AddressHandle> ah;
+  std::unique_ptr<QueuePair> qp;
+};
+
+/// Two hosts, connected so that the client has an address to send from, and a third one that listens.
+struct Three : Two {
+  Three() {
+    third = std::move(*RoceHost::open());
+    EXPECT_TRUE(server->cm().listen(own_address(1)));
+    EXPECT_TRUE(third->cm().listen(own_address(2)));
+    EXPECT_TRUE(run_until([&] { return at_server<cm::Listening>() != nullptr && third->cm().poll_event(); }));
+    a = std::make_unique<Verbs>(server->device());
+    b = std::make_unique<Verbs>(client->device());
+    link = std::make_unique<Link>(*this, own_address(1), *a, *b);
+  }
+  bool run_until(const std::function<bool()>& done) {
+    return Two::run_until([&] {
+      third->run_once({});
+      return done();
+    });
+  }
+  /// Long enough for what would come to have come.
+  void run_on() {
+    for (int turn = 0; turn < 20; ++turn) {
+      server->run_once({});
+      third->run_once({});
+      client->run_once(1ms);
+    }
+  }
+  std::unique_ptr<RoceHost> third;
+  std::unique_ptr<Verbs> a, b;
+  std::unique_ptr<Link> link;
+};
+
+// The hosts are on one machine: each member gets one copy, the sender's own host too, and who left or never came none.
+TEST(RoceHost, ADatagramToAGroupReachesEachMemberOnce) {
+  Three hosts;
+  Member first(hosts.server->device()), beside(hosts.server->device()), other(hosts.third->device());
+  Member sender(hosts.client->device());
+  for (Member* member : {&first, &beside, &other}) {
+    const auto attached = member->attach();
+    ASSERT_TRUE(attached) << attached.error().sentence() << attached.error().message();
+  }
+  for (std::size_t i = 0; i < 64; ++i) sender.verbs.memory[4096 + i] = static_cast<std::uint8_t>(i + 1);
+  sender.send();
+  ASSERT_TRUE(hosts.run_until([&] {
+    return first.received() + beside.received() + other.received() >= 3 && sender.verbs.saw(WcOpcode::send);
+  }));
+  hosts.run_on();
+  for (Member* member : {&first, &beside, &other}) {
+    EXPECT_EQ(member->received(), 1U);
+    EXPECT_TRUE(std::equal(member->verbs.memory.begin() + 40, member->verbs.memory.begin() + 104,
+                           sender.verbs.memory.begin() + 4096));
+  }
+  EXPECT_EQ(sender.received(), 0U);
+  EXPECT_EQ(hosts.server->counters().bad_icrc + hosts.third->counters().bad_icrc, 0U);
+
+  ASSERT_TRUE(first.detach());  // its host stays in the group for the other
+  ASSERT_TRUE(sender.attach());
+  sender.send();
+  ASSERT_TRUE(hosts.run_until([&] { return beside.received() + other.received() + sender.received() >= 5; }));
+  hosts.run_on();
+  EXPECT_EQ(first.received(), 1U);
+  EXPECT_EQ(beside.received(), 2U);
+  EXPECT_EQ(other.received(), 2U);
+  EXPECT_EQ(sender.received(), 1U);
+
+  beside.qp.reset();  // the last of its host
+  const std::uint64_t before = hosts.server->counters().received;
+  sender.send();
+  ASSERT_TRUE(hosts.run_until([&] { return other.received() == 3 && sender.received() == 2; }));
+  hosts.run_on();
+  EXPECT_EQ(hosts.server->counters().received, before) << "its host is still in the group";
+}
+
+// The group's socket gives way to a listener for all addresses, which cannot be, and is there again.
+TEST(RoceHost, AGroupStaysJoinedWhereAListenerForAllAddressesCannotBe) {
+  Three hosts;
+  Member member(hosts.server->device()), sender(hosts.client->device());
+  ASSERT_TRUE(member.attach());
+  const std::size_t before = hosts.server_events.size();
+  ASSERT_TRUE(hosts.server->cm().listen(Address::any(Address::Family::v4, port)));
+  ASSERT_TRUE(hosts.run_until([&] { return hosts.server_events.size() > before; }));
+  ASSERT_NE(hosts.at_server<cm::ConnectFailed>(), nullptr);
+  sender.send();
+  ASSERT_TRUE(hosts.run_until([&] { return member.received() > 0; }));
+  hosts.run_on();
+  EXPECT_EQ(member.received(), 1U);
+  EXPECT_EQ(hosts.server->counters().groups_not_joined, 0U);
+}
+
+TEST(RoceHost, AGroupThatCannotBeJoinedIsRefused) {
+  Two two;
+  Member member(two.client->device());
+  EXPECT_EQ(member.attach().error(), Errc::wrong_state) << "no address in use";
+  ASSERT_TRUE(two.client->cm().listen(own_address(3)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::Listening>() != nullptr; }));
+  EXPECT_TRUE(member.attach());
+  EXPECT_EQ(roce::queue_pair(member.qp.get())->attach_multicast({0xFF, 0x0E}).error().sentence(),
+            "only groups of IPv4 (::ffff:224.0.0.0/100) are joined over sockets");
+}
+
+// A queue pair may stay longer than its host.
+TEST(RoceHost, AMemberMayOutliveItsHost) {
+  auto host = std::move(*RoceHost::open());
+  ASSERT_TRUE(host->cm().listen(own_address(3)));
+  const Instant end = clock_now() + 10s;
+  while (!host->cm().poll_event() && clock_now() < end) host->run_once(1ms);
+  Member member(host->device());
+  ASSERT_TRUE(member.attach());
+  host.reset();
+  EXPECT_TRUE(member.detach());
 }
 
 TEST(RoceHost, OptionsThatCannotBeAreRefused) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // UD with address handles, Q_Keys and multicast groups; UC, which loses whole messages; QP1.
+#include <utility>
+
 #include "roce_link.hpp"
 
 namespace parley::nic::roce::test::roce_datagram_test {
@@ -196,6 +198,42 @@ TEST(NicRoceDatagram, AGroupReachesWhoIsAttached) {
   EXPECT_EQ(statuses(w.b.recvs()), "-");
   EXPECT_EQ(w.b.device->counters().dropped_destination, 1U);
   EXPECT_EQ(w.b.qp->attach_multicast(gid_v4(1)).error(), Errc::invalid_argument);
+}
+
+/// What a device asks its driver, in order.
+struct Joins final : PacketGroups {
+  std::string said;
+  bool refuses = false;
+  Result<void> join(const Address& group) override {
+    said += " +" + group.to_string();
+    if (refuses) return fail(Errc::no_space, "full");
+    return {};
+  }
+  void leave(const Address& group) noexcept override { said += " -" + group.to_string(); }
+};
+
+TEST(NicRoceDatagram, TheDriverJoinsAGroupForTheFirstAndLeavesAfterTheLast) {
+  Ud w;
+  const Gid group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 239, 1, 2, 3};
+  auto second = w.b.device->create_roce_qp(w.b.init(QpType::ud)).value();
+  w.b.device->set_groups(nullptr);
+  EXPECT_EQ(w.b.qp->attach_multicast(group).error(), Errc::unsupported);
+  EXPECT_FALSE(w.b.qp->detach_multicast(group)) << "it has not been attached";
+  Joins joins;
+  w.b.device->set_groups(&joins);
+  joins.refuses = true;
+  EXPECT_EQ(w.b.qp->attach_multicast(group).error().sentence(), "full");
+  EXPECT_FALSE(w.b.qp->detach_multicast(group));
+  const std::string name = address_of_gid(group).to_string();
+  EXPECT_EQ(std::exchange(joins.said, {}), " +" + name);
+  joins.refuses = false;
+  ASSERT_TRUE(w.b.qp->attach_multicast(group));
+  ASSERT_TRUE(w.b.qp->attach_multicast(group));
+  ASSERT_TRUE(second->attach_multicast(group));
+  ASSERT_TRUE(w.b.qp->detach_multicast(group));
+  EXPECT_EQ(std::exchange(joins.said, {}), " +" + name);
+  second.reset();
+  EXPECT_EQ(joins.said, " -" + name);
 }
 
 // A datagram to a group that is marked: nobody answers from the group's address. One to this host alone is answered.
