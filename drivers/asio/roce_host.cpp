@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <random>
+#include <string_view>
 
 #include "cm/providers/roce/roce.hpp"
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_set.hpp"
 #include "drivers/clock.hpp"
+#include "nic/roce/device.hpp"
 
 namespace parley {
 namespace {
@@ -21,6 +23,17 @@ using asio_driver::Descriptor;
 using asio_driver::PacketSet;
 
 constexpr Duration longest_sleep = std::chrono::hours(24);
+
+/// Of the device's counters those of drops, without the word.
+void add_dropped(const nic::roce::Counters& device, std::vector<RoceDropped>& all) {
+  constexpr std::string_view drop = "dropped_";
+  const auto add = [&](std::string_view name, std::uint64_t packets) {
+    if (name.starts_with(drop)) all.push_back({name.substr(drop.size()), packets});
+  };
+#define PARLEY_X(name, text) add(#name, device.name);
+  PARLEY_ROCE_COUNTERS(PARLEY_X)
+#undef PARLEY_X
+}
 
 class PacketHost final : public RoceHost {
  public:
@@ -59,6 +72,12 @@ class PacketHost final : public RoceHost {
   Instant now() const override { return clock_now(); }
   void set_tap(PacketTap tap) override { packets_.set_tap(std::move(tap)); }
   RoceCounters counters() const override { return packets_.counters(); }
+  std::vector<RoceDropped> dropped() const override {
+    const RoceCounters& sockets = packets_.counters();
+    std::vector<RoceDropped> all{{"bad_icrc", sockets.bad_icrc}, {"too_short", sockets.too_short}};
+    add_dropped(provider_->device_counters(), all);
+    return all;
+  }
 
   bool run_once(Duration wait) override {
     if (turn() || has_events()) return true;

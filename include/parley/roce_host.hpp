@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "parley/host.hpp"
 #include "parley/roce_options.hpp"
@@ -30,6 +32,12 @@ struct RoceCounters {
       0;  ///< multicast groups, each on an address that came after they had been joined elsewhere
 };
 
+/// Packets that were received and dropped for one reason.
+struct RoceDropped {
+  std::string_view reason;  ///< "bad_icrc", "qpn", "p_key", ...: docs/operations.md has them all
+  std::uint64_t packets = 0;
+};
+
 /// One packet as it went over a socket, from the BTH to the ICRC, for pcapng writers.
 struct PacketTapRecord {
   Instant at;
@@ -49,6 +57,8 @@ class RoceHost : public Host {
   /// Sees every packet; costs nothing when not set.
   virtual void set_tap(PacketTap tap) = 0;
   virtual RoceCounters counters() const = 0;
+  /// By the sockets and behind them, by the NIC: each reason that there is, always in the same order.
+  virtual std::vector<RoceDropped> dropped() const = 0;
 };
 
 }  // namespace parley

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Counters and histograms of connection set-up, made from trace events (parley/trace.hpp) and nothing else: it reads no
-// clock, and the time of an event is the one that the event brings. docs/operations.md lists what it counts.
+// Counters and histograms of connection set-up, made from trace events (parley/trace.hpp) alone, but for the packets of RoCE,
+// which who counts them is asked for: it reads no clock, and the time of an event is the one that the event brings.
+// docs/operations.md lists what it counts.
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "ops/metrics/exposition.hpp"
 #include "ops/metrics/neg_metrics.hpp"
@@ -15,6 +18,13 @@
 #include "parley/trace.hpp"
 
 namespace parley::ops {
+
+/// Packets of RoCE on UDP sockets, as their host has counted them.
+struct PacketCounts {
+  std::uint64_t sent = 0, received = 0;
+  std::uint64_t unsent = 0;                                           ///< refused by the system
+  std::vector<std::pair<std::string_view, std::uint64_t>> dropped{};  ///< by reason; the reasons are the host's own
+};
 
 class Metrics final : public trace::Sink {
  public:
@@ -27,6 +37,8 @@ class Metrics final : public trace::Sink {
   }
 
   void record(const trace::Record& record) override;
+  /// Asked at each text(), and at no other time.
+  void count_packets(std::function<PacketCounts()> counts) { packets_ = std::move(counts); }
   /// All of it in Prometheus' format.
   std::string text() const;
 
@@ -61,6 +73,7 @@ class Metrics final : public trace::Sink {
   void write_outcomes(Exposition& out) const;
   void write_turned_away(Exposition& out) const;
   void write_times(Exposition& out) const;
+  void write_packets(Exposition& out) const;
 
   using Direction = std::array<CountBy<message_words>, 2>;  ///< [sent]
   std::string version_;
@@ -80,6 +93,7 @@ class Metrics final : public trace::Sink {
   CountBy<timer_words> expired_{};
   std::array<std::array<Histogram, stages>, roles> stage_times_{};
   std::array<Histogram, roles> set_up_times_{};
+  std::function<PacketCounts()> packets_;  ///< empty: none are counted
 };
 
 }  // namespace parley::ops

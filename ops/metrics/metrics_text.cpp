@@ -48,6 +48,7 @@ std::string Metrics::text() const {
   write_messages(out);
   write_outcomes(out);
   write_times(out);
+  if (packets_) write_packets(out);
   return out.text();
 }
 
@@ -116,6 +117,18 @@ void Metrics::write_times(Exposition& out) const {
       if (nic ? stage_times_[role][stage].count() > 0 : stage != unlike)
         out.sample({{"role", role_words[role]}, {"stage", stage_words[stage]}}, stage_times_[role][stage]);
     }
+}
+
+void Metrics::write_packets(Exposition& out) const {
+  const PacketCounts counts = packets_();
+  out.family("parley_roce_packets_total", Type::counter,
+             "RoCE packets over UDP sockets, received ones before any check.");
+  out.sample({{"direction", direction_words[0]}}, counts.received);
+  out.sample({{"direction", direction_words[1]}}, counts.sent);
+  out.family("parley_roce_packets_unsent_total", Type::counter, "RoCE packets that the system refused to send.");
+  out.sample({}, counts.unsent);
+  out.family("parley_roce_packets_dropped_total", Type::counter, "RoCE packets that were received and dropped.");
+  for (const auto& [reason, packets] : counts.dropped) out.sample({{"reason", reason}}, packets);
 }
 
 }  // namespace parley::ops

@@ -10,7 +10,7 @@ import time
 import unittest
 
 import exposition
-from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, main, run
+from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, address, main, run
 from exposition import value
 
 
@@ -186,13 +186,18 @@ class Counted(CliTest):
         path = self.path("m.prom")
         run("connect", "127.0.0.1:1", "--metrics", path)
         with open(os.path.join(SOURCE_DIR, "docs", "operations.md"), encoding="utf-8") as file:
-            named = set(re.findall(r"`(parley_[a-z_]+)[`{]", file.read()))
+            page = file.read()
+        named = set(re.findall(r"`(parley_[a-z_]+)[`{]", page))
         written = set(self.read(path))
         run("neg", "dial", "127.0.0.1:1", "--variant", "manual", "--set", "qpn=1", "--set", "gid=192.0.2.1", "--metrics", path)
         negotiations = set(self.read(path))
         self.assertIn("parley_negotiation_seconds", negotiations)
-        self.assertEqual((written | negotiations) - named, set())
-        self.assertEqual(named - written - negotiations, set())
+        run("connect", f"{address(1)}:1", "--roce", "--metrics", path)
+        roce = self.read(path)
+        dropped = {labels["reason"] for _, labels, _ in roce["parley_roce_packets_dropped_total"].samples}
+        self.assertEqual({reason for reason in dropped if f"`{reason}`" not in page}, set())
+        self.assertEqual((written | negotiations | set(roce)) - named, set())
+        self.assertEqual(named - written - negotiations - set(roce), set())
 
 
 class Http(CliTest):

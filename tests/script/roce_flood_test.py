@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""A RoCEv2 listener under a flood of REQs from made-up peers, none of which ever sends an RTU: honest peers are set up."""
+"""A RoCEv2 listener under a flood of REQs from made-up peers, none of which ever sends an RTU: honest peers are set up. And bad
+packets of all kinds, which its metrics count."""
 import os
 import random
 import socket
@@ -8,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import exposition
 from cli import CliTest, main, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "adversary"))
@@ -37,7 +39,7 @@ class Flood:
             host.port, host.tos = sock.getsockname()[1], 0
             self.sockets.append((sock, host))
 
-    def request(self, host):
+    def request(self, host, **bad):
         chance = self.chance
         body = wire.req({
             "id": chance.randrange(1, 2**32), "service": 0x0106 << 16 | PORT, "guid": chance.randrange(1, 2**64),
@@ -48,6 +50,8 @@ class Flood:
         sent = wire.Sent(host, self.server, 0, wire.UD | wire.OPS["send_only"], 1, host.next_gsi(),
                          struct.pack(">II", wire.GSI_Q_KEY, 1), wire.mad("REQ", chance.randrange(2**64), body))
         sent.ident = 0
+        for member, value in bad.items():
+            setattr(sent, member, value)
         return sent.octets()[FRAME_HEAD:]
 
     def send(self, count):
@@ -56,6 +60,13 @@ class Flood:
                 time.sleep(0.002)  # the receiver's socket holds some hundred packets
             sock, host = self.sockets[n % len(self.sockets)]
             sock.sendto(self.request(host), (str(self.server.address), 4791))
+
+    def send_bad(self, count, **bad):
+        sock, host = self.sockets[0]
+        for n in range(count):
+            if n % 20 == 0:
+                time.sleep(0.002)
+            sock.sendto(self.request(host, **bad), (str(self.server.address), 4791))
 
     def close(self):
         for sock, _ in self.sockets:
@@ -95,6 +106,43 @@ class RoceFlood(CliTest):
         self.assertEqual(summary["established"], 20)
         self.assertGreater(summary["failed"], 2000, "half-open ones gave way")
         self.assertLessEqual(summary["started"] - summary["established"] - summary["failed"], 64 + 64 // 8, "what stood at the end")
+
+    def counted(self, path):
+        with open(path, "rb") as file:
+            return exposition.read(file.read())
+
+    def test_metrics_count_what_is_dropped_by_reason(self):
+        here, path = address(3), self.path("roce.prom")
+        server = self.listen(here, "--metrics", path, "--metrics-interval", "50ms")
+        flood = self.flood(here, 1)
+        bad = {"bad_icrc": (600, {"icrc": 1}), "too_short": (300, {"size": 12}), "qpn": (400, {"qpn": 0x123456}),
+               "version": (500, {"tver": 3}), "q_key": (200, {"ext": struct.pack(">II", 0x11111111, 1)})}
+        for packets, members in bad.values():
+            flood.send_bad(packets, **members)
+        name, total = "parley_roce_packets_dropped_total", sum(packets for packets, _ in bad.values())
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:  # the file is written while the command runs
+            found = self.counted(path)
+            if name in found and sum(packets for _, _, packets in found[name].samples) >= total:
+                break
+            time.sleep(0.05)
+        self.honest(here, 1)
+        self.ok(server.finish(stop=True))
+        found = self.counted(path)
+        dropped = {labels["reason"]: packets for _, labels, packets in found[name].samples}
+        self.assertEqual({reason: packets for reason, packets in dropped.items() if packets > 0},
+                         {reason: packets for reason, (packets, _) in bad.items()})
+        self.assertIn("p_key", dropped, "each reason is there from the start")
+        self.assertEqual(exposition.value(found, "parley_roce_packets_unsent_total"), 0)
+        received = exposition.value(found, "parley_roce_packets_total", direction="received")
+        sent = exposition.value(found, "parley_roce_packets_total", direction="sent")
+        self.assertGreaterEqual(received, total + 3, "REQ, RTU and DREQ of the honest one")
+        self.assertGreaterEqual(sent, 2, "REP and DREP")
+
+    def test_there_are_no_packets_over_tcp(self):
+        path = self.path("tcp.prom")
+        run("connect", "127.0.0.1:1", "--metrics", path)
+        self.assertEqual([name for name in self.counted(path) if "roce" in name], [])
 
 
 main()

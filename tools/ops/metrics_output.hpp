@@ -2,6 +2,7 @@
 // --metrics and --metrics-http: what a command counts (ops/metrics), in a file that is replaced again and again, and over
 // HTTP on request. docs/operations.md
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -39,6 +40,8 @@ class MetricsOutput {
   ~MetricsOutput();
 
   trace::Sink& sink() { return metrics_; }
+  /// `counts` is asked until finish().
+  void count_packets(std::function<ops::PacketCounts()> counts) { metrics_.count_packets(std::move(counts)); }
   /// Waits for `fd` to be readable, or for a client, until `until` at most.
   void wait(int fd, Instant until);
   /// Answers clients and writes the file if it is time, without waiting.

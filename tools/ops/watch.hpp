@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What watches a command from outside: its log, its metrics and the trace points, behind one sink of trace events.
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "tools/ops/log_sink.hpp"
@@ -16,6 +17,10 @@ class Watch {
                 ops::Metrics::Of of = ops::Metrics::Of::connections);
   /// Gets the events too.
   void add(trace::Sink& sink) { sinks_.add(sink); }
+  /// For metrics, if there are any; asked until finish().
+  void count_packets(std::function<ops::PacketCounts()> counts) {
+    if (metrics_) metrics_->count_packets(std::move(counts));
+  }
   /// Null: nobody listens.
   trace::Sink* sink() { return sinks_.empty() ? nullptr : &sinks_; }
   /// Whether metrics are to be served and written: then turn() in place of waiting for `fd` alone.

@@ -210,6 +210,7 @@ void Client::handle(const cm::Event& event) {
     }
     if (state_ == State::over) return forget();
     std::string text = down->graceful ? fmt::format("{} disconnected before it answered ping {}", server(), pings_)
+                       : link_        ? link_->end_text(*down, server())
                                       : end_text(*down, server());
     if (pings_ == 0 && !missing_.empty()) text += "; the set-up and the Send worked, but " + missing_;
     lost(down->why, text);

@@ -175,6 +175,7 @@ std::optional<RpingLink::Done> RpingLink::poll() {
     const WorkCompletion& wc = one.front();
     if (wc.status == WcStatus::wr_flush_err) continue;
     if (wc.status != WcStatus::success) {
+      failed_ = wc;
       complain(fmt::format("{} ended with: {}", to_string(wc.opcode), to_string(wc.status)));
       break;
     }
@@ -193,6 +194,17 @@ std::optional<RpingLink::Done> RpingLink::poll() {
     }
   }
   return std::nullopt;
+}
+
+std::string RpingLink::end_text(const cm::Disconnected& end, const std::string& peer) const {
+  // A Terminate says more.
+  const bool unexplained = end.why.code == make_error_code(Errc::terminated) && end.terminate() == nullptr;
+  if (!failed_ || !unexplained) return tools::end_text(end, peer);
+  cm::Disconnected told = end;
+  if (!told.why.received.empty()) told.why.received += ": ";
+  told.why.received += fmt::format("{}: {}", to_string(failed_->opcode), to_string(failed_->status));
+  told.why.advice = "docs/verbs.md explains the status";
+  return tools::end_text(told, peer);
 }
 
 }  // namespace parley::tools

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "parley/cm.hpp"
 #include "parley/verbs.hpp"
 #include "tools/options.hpp"
 
@@ -75,6 +76,9 @@ class RpingLink {
   /// The next completion; a fault ends them.
   std::optional<Done> poll();
   const std::optional<std::string>& fault() const { return fault_; }
+  /// How a connection ended, with the status of the first request that failed, if one did: the failure itself knows of
+  /// none. Call it when poll() has nothing more.
+  std::string end_text(const cm::Disconnected& end, const std::string& peer) const;
 
  private:
   static constexpr std::uint32_t receive_slots = 4;    // rping has one message under way; the rest is for oddities
@@ -102,6 +106,7 @@ class RpingLink {
   QueuePair* qp_ = nullptr;
   std::uint64_t sends_ = 0;
   std::optional<std::string> fault_;
+  std::optional<WorkCompletion> failed_;  ///< the first that was not flushed
 };
 
 }  // namespace parley::tools

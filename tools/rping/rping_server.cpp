@@ -183,9 +183,11 @@ void Server::disconnected(const cm::Disconnected& event) {
   ClientOf& client = at->second;
   const bool between_pings = client.expects == Expects::source;
   if (!client.fault && !(event.graceful && between_pings)) {
+    while (client.link->poll()) {  // what came too late to be answered
+    }
     std::string text = event.graceful
                            ? fmt::format("{} disconnected in the middle of ping {}", client.peer, client.pings)
-                           : end_text(event, client.peer);
+                           : client.link->end_text(event, client.peer);
     if (client.pings == 0 && !client.missing.empty())
       text += "; the set-up and the client's Send worked, but " + client.missing;
     fault(client, text);

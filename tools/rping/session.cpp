@@ -68,6 +68,17 @@ Or<void> Session::open_sinks(const SessionOptions& options, Output& out, std::st
   return watch_.open(options.log, options.metrics, out);
 }
 
+namespace {
+
+ops::PacketCounts packets_of(const RoceHost& host) {
+  const RoceCounters sockets = host.counters();
+  ops::PacketCounts counts{.sent = sockets.sent, .received = sockets.received, .unsent = sockets.unsent};
+  for (const RoceDropped& dropped : host.dropped()) counts.dropped.emplace_back(dropped.reason, dropped.packets);
+  return counts;
+}
+
+}  // namespace
+
 Or<void> Session::open_host(const SessionOptions& options) {
   trace::Sink* sink = watch_.sink();
   if (options.provider == "iwarp") {
@@ -87,6 +98,7 @@ Or<void> Session::open_host(const SessionOptions& options) {
     auto host = RoceHost::open(roce);
     if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
     roce_ = host->get();
+    watch_.count_packets([host = roce_] { return packets_of(*host); });
     host_ = std::move(*host);
     return {};
   }

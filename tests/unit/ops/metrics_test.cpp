@@ -383,6 +383,20 @@ TEST(Metrics, ThereIsARoomForConnectionsAndNoMore) {
   EXPECT_EQ(fed[R"(parley_connections_established_total{role="initiator"})"], "2");
 }
 
+TEST(Metrics, PacketsOfRoceAreAskedForAtEachText) {
+  Fed m;
+  EXPECT_EQ(m.metrics.text().find("parley_roce"), std::string::npos);  // nobody counts any
+  PacketCounts counts{.sent = 3, .received = 5, .unsent = 1, .dropped = {{"bad_icrc", 0}, {"qpn", 2}}};
+  m.metrics.count_packets([&] { return counts; });
+  EXPECT_EQ(m["parley_roce_packets_total{direction=\"sent\"}"], "3");
+  EXPECT_EQ(m["parley_roce_packets_total{direction=\"received\"}"], "5");
+  EXPECT_EQ(m["parley_roce_packets_unsent_total"], "1");
+  EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"bad_icrc\"}"], "0");
+  EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"qpn\"}"], "2");
+  counts.dropped[0].second = 7;
+  EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"bad_icrc\"}"], "7");
+}
+
 TEST(Metrics, EachFamilyIsAnnouncedOnceAboveItsSamples) {
   Fed fed;
   fed.set_up(1);
