@@ -219,8 +219,7 @@ void Agent::Body::say_full(const ListenOptions& options, const MadTo& to, std::u
     busy::put_retry_after(out.private_data, options.retry_after);
     return send_once(to, tid, out);
   }
-  send_once(to, tid,
-            CmMra{.remote_comm_id = peer_id, .about = CmAbout::req, .service_timeout = options.busy_timeout});
+  send_once(to, tid, CmMra{.remote_comm_id = peer_id, .about = CmAbout::req, .service_timeout = options.busy_timeout});
 }
 
 void Agent::Body::turn_away(Listener& listener, const MadFrom& from, const Head& head, const CmReq& m) {
