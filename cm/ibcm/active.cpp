@@ -2,6 +2,7 @@
 // The side that sends the REQ (IBA §12.9), and REJs of either side.
 #include <algorithm>
 
+#include "base/after.hpp"
 #include "base/bytes_io.hpp"
 #include "cm/ibcm/body.hpp"
 #include "cm/ibcm/busy.hpp"
@@ -251,16 +252,23 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmRe
   if (Connection* c = rejected_by(from, m)) rejected(now, *c, m);
 }
 
+/// How long a REJ asks this side to wait before its REQ comes again; none: the REJ is the end.
+std::optional<Duration> Agent::Body::busy_wait(const Connection& c, const CmRej& m) {
+  if (m.reason != CmReject::consumer || !c.offered_retry_after || c.waits >= waits_max) return std::nullopt;
+  const auto asked = busy::retry_after_of(m.private_data);
+  if (!asked) return std::nullopt;
+  const auto half = static_cast<std::uint64_t>(asked->count()) / 2;  // not all of them at once
+  return *asked + Duration(static_cast<std::int64_t>(rng_.between(0, half)));
+}
+
 void Agent::Body::rejected(Instant now, Connection& c, const CmRej& m) {
   const bool is_stale = m.reason == CmReject::stale_connection;
   switch (c.state) {
     case State::req_sent:
     case State::mra_req_rcvd:
-      if (const auto after = busy::retry_after_of(m.private_data);
-          after && m.reason == CmReject::consumer && c.offered_retry_after && c.waits < waits_max) {
+      if (const auto wait = busy_wait(c, m); wait && after(now, *wait) < c.give_up) {
         c.state = State::mra_req_rcvd;
-        const auto half = static_cast<std::uint64_t>(after->count()) / 2;  // not all of them at once
-        return wait_longer(now, c, *after + Duration(static_cast<std::int64_t>(rng_.between(0, half))), {.busy = true});
+        return wait_longer(now, c, *wait, {.busy = true});
       }
       [[fallthrough]];
     case State::req_rcvd:

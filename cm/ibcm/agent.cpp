@@ -69,7 +69,7 @@ Result<void> Agent::disconnect(Instant now, ConnectionId id, ConstBytes data) {
   return body_->disconnect(now, id, data);
 }
 void Agent::destroy(Instant now, ConnectionId id) { body_->destroy(now, id); }
-void Agent::ignore(ConnectionId id) { body_->ignore(id); }
+void Agent::turn_away(Instant now, ConnectionId id) { body_->turn_away(now, id); }
 Result<void> Agent::load_alternate(Instant now, ConnectionId id, const wire::ib::CmPath& path, ConstBytes data) {
   return body_->load_alternate(now, id, path, data);
 }

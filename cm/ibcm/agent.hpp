@@ -77,8 +77,9 @@ class Agent {
   /// established connection disconnected. What is owed to the peer goes on; nothing more is said of it. Unknown ids are ignored.
   void destroy(Instant now, ConnectionId id);
 
-  /// Passive, in req_rcvd: forgets the request without a word, so that the next copy of it is a new one. Else nothing happens.
-  void ignore(ConnectionId id);
+  /// Passive, in req_rcvd: its user has no room for the request. It is answered as the listener's `when_full` has it, and
+  /// forgotten, so that the next copy of it is a new one. In another state, or where nobody listens any more, as destroy().
+  void turn_away(Instant now, ConnectionId id);
 
   /// Active, established, no other LAP under way: ends with AlternateAnswered.
   Result<void> load_alternate(Instant now, ConnectionId id, const wire::ib::CmPath& alternate,

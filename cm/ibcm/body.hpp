@@ -46,7 +46,7 @@ class Agent::Body {
   Result<void> communication_established(ConnectionId id);
   Result<void> disconnect(Instant now, ConnectionId id, ConstBytes private_data);
   void destroy(Instant now, ConnectionId id);
-  void ignore(ConnectionId id);
+  void turn_away(Instant now, ConnectionId id);
   Result<void> load_alternate(Instant now, ConnectionId id, const wire::ib::CmPath& path, ConstBytes private_data);
   Result<void> answer_alternate(ConnectionId id, const AlternateAnswer& p);
   Result<ConnectionId> sidr_request(Instant now, const SidrParameters& p);
@@ -163,6 +163,7 @@ class Agent::Body {
   void begin_next(Instant now);
   void accept_rep(Instant now, Connection& c, const Head& head, const wire::ib::CmRep& m);
   Connection* rejected_by(const MadFrom& from, const wire::ib::CmRej& m);
+  std::optional<Duration> busy_wait(const Connection& c, const wire::ib::CmRej& m);
   void rejected(Instant now, Connection& c, const wire::ib::CmRej& m);
 
   // Passive (passive.cpp).
@@ -176,6 +177,7 @@ class Agent::Body {
   bool admit(Instant now, Connection& c, Listener& listener);
   void evict(Instant now, Connection& c);
   void turn_away(Listener& listener, const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
+  void say_full(const ListenOptions& options, const MadTo& to, std::uint64_t tid, std::uint32_t peer_id, bool offered);
   void tell_turned(Listener& listener, const Gid& peer);
   void establish(Connection& c, Ready event);
   Listener* listener_of(std::uint64_t service_id);

@@ -199,14 +199,6 @@ void Agent::Body::destroy_set_up(Instant now, Connection& c) {
   }
 }
 
-void Agent::Body::ignore(ConnectionId id) {
-  Connection* c = get(id);
-  if (c == nullptr || c->orphan || c->state != State::req_rcvd) return;
-  leave_set_up(*c);
-  c->state = State::closed;
-  release(*c);
-}
-
 void Agent::Body::destroy(Instant now, ConnectionId id) {
   Connection* c = get(id);
   if (c == nullptr || c->orphan) return;

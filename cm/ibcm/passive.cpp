@@ -173,8 +173,8 @@ void Agent::Body::new_req(Instant now, const MadFrom& from, const Head& head, co
   }
   know_peer(c, m.local_ca_guid, m.local_comm_id, m.local_qpn);
   RequestReceived event{.qp_type = c.qp_type, .request = m, .ece_options = head.attribute_modifier, .from = from};
-  if (listener.options.when_full == WhenFull::reject && busy::has_offer(m.private_data))
-    busy::strip(event.request.private_data);
+  c.offered_retry_after = listener.options.when_full == WhenFull::reject && busy::has_offer(m.private_data);
+  if (c.offered_retry_after) busy::strip(event.request.private_data);
   tell(c, std::move(event));
 }
 
@@ -207,23 +207,36 @@ void Agent::Body::tell_turned(Listener& listener, const Gid& peer) {
 }
 
 // There is no room. What is answered needs no memory here: to a busy MRA the peer sends the same REQ again.
-void Agent::Body::turn_away(Listener& listener, const MadFrom& from, const Head& head, const CmReq& m) {
-  const ListenOptions& options = listener.options;
+void Agent::Body::say_full(const ListenOptions& options, const MadTo& to, std::uint64_t tid, std::uint32_t peer_id,
+                           bool offered) {
   if (options.when_full == WhenFull::drop) {
     ++counters.dropped_requests;
-    ++listener.turned.dropped;
-    return tell_turned(listener, from.source);
+    return;
   }
   ++counters.busy;
-  ++listener.turned.busy;
-  tell_turned(listener, from.source);
-  if (options.when_full == WhenFull::reject && busy::has_offer(m.private_data)) {
-    CmRej out{.remote_comm_id = m.local_comm_id, .reason = CmReject::consumer};
+  if (options.when_full == WhenFull::reject && offered) {
+    CmRej out{.remote_comm_id = peer_id, .reason = CmReject::consumer};
     busy::put_retry_after(out.private_data, options.retry_after);
-    return send_once(reply_to(from), head.transaction_id, out);
+    return send_once(to, tid, out);
   }
-  send_once(reply_to(from), head.transaction_id,
-            CmMra{.remote_comm_id = m.local_comm_id, .about = CmAbout::req, .service_timeout = options.busy_timeout});
+  send_once(to, tid, CmMra{.remote_comm_id = peer_id, .about = CmAbout::req, .service_timeout = options.busy_timeout});
+}
+
+void Agent::Body::turn_away(Listener& listener, const MadFrom& from, const Head& head, const CmReq& m) {
+  ++(listener.options.when_full == WhenFull::drop ? listener.turned.dropped : listener.turned.busy);
+  tell_turned(listener, from.source);
+  say_full(listener.options, reply_to(from), head.transaction_id, m.local_comm_id, busy::has_offer(m.private_data));
+}
+
+void Agent::Body::turn_away(Instant now, ConnectionId id) {
+  Connection* c = get(id);
+  if (c == nullptr || c->orphan) return;
+  const Listener* listener = listener_of(c->service_id);
+  if (c->state != State::req_rcvd || listener == nullptr) return destroy(now, id);
+  say_full(listener->options, c->to, c->tid, c->remote_id, c->offered_retry_after);
+  leave_set_up(*c);
+  c->state = State::closed;
+  release(*c);
 }
 
 Result<void> Agent::Body::accept(Instant now, ConnectionId id, const AcceptParameters& p) {

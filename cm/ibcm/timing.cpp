@@ -127,7 +127,8 @@ void Agent::Body::wait_longer(Instant now, Connection& c, Duration wait, Waiting
   c.sends = 1;
   c.back_off = c.timers.first;
   event.until = after(now, wait);
-  if (c.give_up != never) c.give_up = std::max(c.give_up, after(event.until, c.interval));
+  // Who was told that there is no room keeps to its own time; who was asked for patience has it.
+  if (c.give_up != never && !event.busy) c.give_up = std::max(c.give_up, after(event.until, c.interval));
   set_deadline(c, event.until);
   tell(c, std::move(event));
 }

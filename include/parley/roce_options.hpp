@@ -14,6 +14,17 @@ class Sink;
 
 namespace parley::cm {
 
+/// What a listener answers to a REQ for which ListenOptions::pending_max, or ManagerOptions::endpoints_max, leaves no room.
+enum class RoceWhenFull : std::uint8_t {
+  /// An MRA, for which nothing is kept: any peer sends the same REQ again after its service timeout of 0.54 s and the way.
+  mra,
+  /// REJ 28 with a retry-after to peers that offered to heed it (offer_retry_after), an MRA to others. Takes the offer out of
+  /// the private data of ConnectRequest.
+  retry_after,
+  refuse,  ///< REJ 3, no resources: the peer's set-up fails at once, or goes to its next address
+  drop,    ///< nothing, as Linux
+};
+
 struct RoceProviderOptions {
   /// Largest payload of a packet. A path whose network has a smaller MTU needs less: 1024 fits Ethernet's 1500.
   Mtu mtu = Mtu::octets_1024;
@@ -23,7 +34,7 @@ struct RoceProviderOptions {
   /// packet less for each message of programs that answer a Send with a Send, and a send completes that much later. 0: at once.
   Duration ack_delay{};
   /// Longest wait for the peer's answer to a REQ or REP, retransmissions included; ib::Options::reply_timeout goes before it.
-  /// More than 0.
+  /// An MRA, by which the peer asks for time, extends it; a retry-after does not. More than 0.
   Duration reply_timeout = std::chrono::seconds(30);
   /// When a message of the connection manager is sent again: first after this, then twice as long each time, up to resend_cap,
   /// each wait cut by up to half at random. Linux waits 6 s each time. More than 0.
@@ -32,6 +43,13 @@ struct RoceProviderOptions {
   /// As IBA §12.9 has it: messages of the connection manager are sent again after the response timeout that the REQ announces
   /// (4.3 s; Linux adds twice the packet lifetime, 6.4 s in all), 15 times at most. reply_timeout and resend_* do not count then.
   bool spec_timers = false;
+  /// Of RC, UC and XRC; a UD peer is told that there is no queue pair for it (SIDR status 3), which Retry takes for passing.
+  RoceWhenFull when_full = RoceWhenFull::mra;
+  Duration retry_after = std::chrono::milliseconds(250);  ///< of RoceWhenFull::retry_after; 1 ms to 65535 ms
+  /// REQs of this side say in the last 8 octets of their private data that it understands a retry-after, which leaves the
+  /// program 48: a listener that says so has the REQ again after that time, and up to half as much at random, within
+  /// reply_timeout. Its program sees the 8 octets if its when_full is another, or if it is not Parley.
+  bool offer_retry_after = false;
   /// Of the packets of connections that this side asks for, in both directions: DSCP in the upper six bits, ECN in the lower two.
   /// 106 (DSCP 26, ECT(0)) is usual where switches mark congestion; as Linux's default_roce_tos sets it. 0: none can be marked.
   std::uint8_t traffic_class = 0;

@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "base/gid.hpp"
+#include "cm/ibcm/busy.hpp"
 #include "cm/providers/roce/roce_impl.hpp"
 #include "nic/roce/nic.hpp"
 
@@ -206,7 +207,9 @@ Device* Roce::device(EndpointId endpoint) const { return find(endpoint) == nullp
 Result<Limits> Roce::limits(const TransportOptions& options, Depths) const {
   const auto checked = options_of(options);
   if (!checked) return tl::unexpected(checked.error());
-  return limits_of(checked->qp_type);
+  Limits out = limits_of(checked->qp_type);
+  if (options_.offer_retry_after && checked->qp_type != QpType::ud) out.request -= ibcm::busy::marker_len;
+  return out;
 }
 
 Result<Limits> Roce::limits(EndpointId endpoint) const {
@@ -389,6 +392,9 @@ Result<void> check_options(const RoceProviderOptions& options) {
     return fail(Errc::invalid_argument,
                 "RoceProviderOptions::resend_cap is {a} ns, and resend_first {b}, which is more",
                 options.resend_cap.count(), options.resend_first.count());
+  if (options.retry_after < std::chrono::milliseconds(1) || options.retry_after > ibcm::busy::retry_after_max)
+    return fail(Errc::invalid_argument, "RoceProviderOptions::retry_after is {a} ns; it is 1 ms to 65535 ms",
+                options.retry_after.count());
   return positive(options.linger, "RoceProviderOptions::linger is {a} ns; it is more than 0");
 }
 

@@ -209,6 +209,7 @@ class Roce final : public RoceProvider {
   // roce_setup.cpp: from nothing to Established or to a failure
   void carry_out(EndpointId id, Instant now);
   void start_listening(Listener& l, const Address& local);
+  ibcm::WhenFull when_full() const;
   void start_attempt(Connection& c, Instant now);
   void request(Connection& c, Instant now);
   ibcm::Path path_to_peer(const Connection& c) const;

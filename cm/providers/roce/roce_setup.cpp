@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "cm/ibcm/busy.hpp"
 #include "cm/providers/roce/roce_impl.hpp"
 
 namespace parley::cm::roce {
@@ -81,12 +82,19 @@ void Roce::start_listening(Listener& l, const Address&) {
     options.sidr = type == QpType::ud;
     options.connected = !options.sidr;
     options.pending_max = agent_pending_max;
-    if (plays(Departure::drops_when_full)) options.when_full = ibcm::WhenFull::drop;
+    options.when_full = when_full();
+    options.retry_after = options_.retry_after;
     if (const auto listening = agent_.listen(service, options); !listening) return failed(Errc::no_space);
   }
   there.push_back(l.id);
   l.up = true;
   core_->push(Listening{core_->id(l.id), l.address});
+}
+
+/// What the agent does; under RoceWhenFull::refuse it is not asked (on_request).
+ibcm::WhenFull Roce::when_full() const {
+  if (plays(Departure::drops_when_full) || options_.when_full == RoceWhenFull::drop) return ibcm::WhenFull::drop;
+  return options_.when_full == RoceWhenFull::retry_after ? ibcm::WhenFull::reject : ibcm::WhenFull::mra;
 }
 
 void Roce::start_attempt(Connection& c, Instant) {
@@ -127,6 +135,7 @@ void Roce::request(Connection& c, Instant now) {
   p.rnr_retry_count = c.options.rnr_retry_count;
   p.path_mtu = static_cast<std::uint8_t>(c.mtu);
   p.timers = timers_of(c);
+  p.offer_retry_after = options_.offer_retry_after;
   RequestData data;
   p.private_data = private_data_of(c, data);
   enter(c, Phase::requesting);
@@ -282,8 +291,10 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   }
   const Address peer = address_of_gid(event.from.source, header->source.port);
   const EndpointId id = admit(*l, peer, now);
-  if (id == 0 && plays(Departure::drops_when_full)) return agent_.ignore(event.id);
-  if (id == 0) return refuse(now, event.id, CmReject::no_resources);
+  if (id == 0) {
+    const bool refused = options_.when_full == RoceWhenFull::refuse && !plays(Departure::drops_when_full);
+    return refused ? refuse(now, event.id, CmReject::no_resources) : agent_.turn_away(now, event.id);
+  }
   ask(*l, id, connection_of(*l, event, local, peer), bytes_of(req.private_data, PARLEY_CMA_HEADER_LEN), now);
 }
 
@@ -403,6 +414,12 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
     leave_agent(c);
     return request(c, now);
   }
+  // The agent has waited as long as it may.
+  if (c.phase == Phase::requesting && options_.offer_retry_after && reason == CmReject::consumer &&
+      ibcm::busy::retry_after_of(event.reject.private_data))
+    return fail_setup(c, now,
+                      plain_failure(ib::step::wait_reply, Errc::no_space, {}, "a REJ: the listener is full, come later",
+                                    "connect again later, or raise reply_timeout"));
   if (c.initiator && reason == CmReject::consumer) {
     set_deadline(c, never);
     tell(c, Rejected{.id = id_of(c),

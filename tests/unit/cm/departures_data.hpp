@@ -137,7 +137,7 @@ inline std::string full_backlog(DepartureSet play) {
   std::vector<cm::Id> those;
   for (int i = 0; i < 8; ++i) those.push_back(*t.asks.cm.connect(t.service));
   t.net.run_for(20ms);
-  return t.sent("REJ") > 0 ? "REJ" : "nothing";
+  return t.sent("MRA") > 0 ? "MRA" : "nothing";
 }
 
 /// A Send that finds no receive.

@@ -28,7 +28,7 @@ std::vector<Row> rows_of(Departure what) {
     case rejects_service_type: return {{agent::reliable_datagram, "REJ 9", "REJ 28"}};
     case takes_path_mtu:
       return {{agent::path_mtu, "REJ 26, REJ 26", "REP, nothing"}, {host::path_mtu, "REJ, REJ", "REP, REP"}};
-    case drops_when_full: return {{host::full_backlog, "REJ", "nothing"}};
+    case drops_when_full: return {{host::full_backlog, "MRA", "nothing"}};
     case gives_up_in_silence: return {{agent::giving_up, "1 of the REQ, 1 of the REP", "0 of the REQ, 0 of the REP"}};
     case forgets_rejected: return {{agent::rejected_req_again, "the same, the same", "another, another"}};
     case counts_milliseconds: return {{agent::wait_for_answer, "6442 ms", "6144 ms"}};
