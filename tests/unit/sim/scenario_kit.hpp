@@ -27,8 +27,10 @@ inline auto fields(const cm::IwarpProviderOptions& o) {
   return std::make_tuple(a, b, c, d, trace);
 }
 inline auto fields(const cm::RoceProviderOptions& o) {
-  const auto& [mtu, ack, delay, reply, first, cap, spec, traffic, linger, guid, seed, base, quirk, trace] = o;
-  return std::make_tuple(mtu, ack, delay, reply, first, cap, spec, traffic, linger, guid, seed, base, quirk, trace);
+  const auto& [mtu, ack, delay, reply, first, cap, spec, full, after, offer, traffic, linger, guid, seed, base, quirk,
+               trace] = o;
+  return std::make_tuple(mtu, ack, delay, reply, first, cap, spec, full, after, offer, traffic, linger, guid, seed,
+                         base, quirk, trace);
 }
 inline auto fields(const ScenarioHost& h) {
   const auto& [name, is_switch, options, switching, line] = h;
