@@ -4,6 +4,7 @@
 Guest b (Linux siw and stock rping) serves these calls over TCP, one JSON object per line in each direction; guest a
 calls them. Control traffic runs only while the wire is undisturbed, and its port stays out of the captures.
 """
+import contextlib
 import json
 import os
 import socket
@@ -16,6 +17,7 @@ ADDRESS = {"a": {4: "192.0.2.1", 6: "2001:db8::1"}, "b": {4: "192.0.2.2", 6: "20
 # netem reorders by sending a share of the packets at once while the others wait, so it needs a delay.
 DISTURBANCE = ["delay", "2ms", "loss", "2%", "reorder", "10%"]
 TEXT_LIMIT = 4000
+KILL_LIMIT_S = 10
 
 
 def ended_well(command, outcome):
@@ -31,6 +33,19 @@ def ended_well(command, outcome):
     text = outcome["text"]
     return command.startswith("rping -s") and "server DISCONNECT EVENT" in text and \
         "rdma_get_cm_event: Bad file descriptor" in text and "failed" not in text
+
+
+def end_by_force(process):
+    """Kills a program. What the kernel does not let go (siw can hold one for ever) is left behind: says so, and where it is."""
+    process.kill()
+    try:
+        process.wait(KILL_LIMIT_S)
+        return ""
+    except subprocess.TimeoutExpired:
+        where = "a place that it does not tell"
+        with contextlib.suppress(OSError), open(f"/proc/{process.pid}/stack", encoding="ascii") as stack:
+            where = stack.read()
+        return f"\nprocess {process.pid} does not end when it is killed; the kernel has it in\n{where}"
 
 
 def listening(port):
@@ -81,14 +96,13 @@ class Guest:
     def finish(self, timeout):
         """Waits for the program, kills it at the time-out. status is None if it had to be killed."""
         begin = time.monotonic()
+        status, held = None, ""
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            status = None
+            held = end_by_force(self.process)
         self.output.seek(0)
-        text = self.output.read().decode("utf-8", "replace")
+        text = self.output.read().decode("utf-8", "replace") + held
         self.output.close()
         os.unlink(self.output.name)
         if len(text) > TEXT_LIMIT:
