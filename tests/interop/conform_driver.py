@@ -15,7 +15,7 @@ import sys
 import time
 
 from conform_peer import PORT as PEER_PORT
-from guest_calls import ADDRESS, Remote
+from guest_calls import ADDRESS, Remote, end_by_force
 
 DIED = "/out/.mark.b-died"
 LIMIT_S = 900     # of one run; the longest case waits for a peer's own timer
@@ -83,8 +83,7 @@ def end_of(process):
     try:
         process.wait(20)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        end_by_force(process)
     return process.returncode, error
 
 

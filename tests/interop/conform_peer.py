@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from guest_calls import ADDRESS, listening
+from guest_calls import ADDRESS, end_by_force, listening
 
 PORT = 8
 
@@ -24,8 +24,7 @@ class Peer:
 
     def end(self):
         if self.process:
-            self.process.kill()
-            self.process.wait()
+            end_by_force(self.process)
 
     def start(self, words):
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+from guest_calls import end_by_force
+
 LIMIT = 60          # seconds for a client, and for the other guest to come as far
 SERVER_LIMIT = 15   # for a server to end once its client has
 NETEM = ["delay", "2ms", "1ms", "loss", "3%"]  # jitter, which changes the order, too
@@ -46,8 +48,7 @@ def finish(process, seconds):
     try:
         process.wait(5)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        end_by_force(process)
     return None
 
 
