@@ -14,6 +14,8 @@ Address v6_of(const Gid& gid) { return {.family = Address::Family::v6, .octets =
 
 bool is_v4_gid(const Gid& gid) { return std::equal(v4_mapped.begin(), v4_mapped.end(), gid.begin()); }
 
+bool is_multicast(const Gid& gid) { return is_v4_gid(gid) ? (gid[12] & 0xF0) == 0xE0 : gid[0] == 0xFF; }
+
 bool is_link_local_gid(const Gid& gid) { return v6_of(gid).is_link_local(); }
 
 Gid gid_of(const Address& address) {

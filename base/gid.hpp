@@ -12,6 +12,8 @@ namespace parley {
 using Gid = std::array<std::uint8_t, 16>;
 
 bool is_v4_gid(const Gid& gid);
+/// Of ff00::/8, or an IPv4 group as ::ffff:224.0.0.0/100.
+bool is_multicast(const Gid& gid);
 /// Of fe80::/10, as an interface has one without any address being set.
 bool is_link_local_gid(const Gid& gid);
 /// Of the address; port and scope are not in it.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "bench/harness.hpp"
@@ -130,6 +131,17 @@ struct RawPair {
   Bytes out = Bytes(128 << 10, 1), in = Bytes(64 << 10);
   std::uint32_t sum = 0;
 };
+
+/// For the next datagram.
+void make_ready(msghdr& header, sockaddr_in& from, iovec& place, std::span<char> control) {
+  header = {.msg_name = &from,
+            .msg_namelen = sizeof from,
+            .msg_iov = &place,
+            .msg_iovlen = 1,
+            .msg_control = control.data(),
+            .msg_controllen = control.size(),
+            .msg_flags = 0};
+}
 
 /// REQ, REP, RTU, DREQ, DREP of 64 at once: as many datagrams, of the same size, each way in turn.
 Sample raw_set_ups(double seconds) {
@@ -274,15 +286,7 @@ class RawStream {
       std::array<mmsghdr, slots> headers{};
       std::array<sockaddr_in, slots> from{};
       alignas(cmsghdr) std::array<std::array<char, 128>, slots> controls;
-      for (std::size_t i = 0; i < slots; ++i) {
-        headers[i].msg_hdr = {.msg_name = &from[i],
-                              .msg_namelen = sizeof from[i],
-                              .msg_iov = &places_[i],
-                              .msg_iovlen = 1,
-                              .msg_control = controls[i].data(),
-                              .msg_controllen = controls[i].size(),
-                              .msg_flags = 0};
-      }
+      for (std::size_t i = 0; i < slots; ++i) make_ready(headers[i].msg_hdr, from[i], places_[i], controls[i]);
       const int n = ::recvmmsg(pair_.fds[to].get(), headers.data(), slots, MSG_DONTWAIT, nullptr);
       for (std::size_t i = 0; i < static_cast<std::size_t>(std::max(n, 0)); ++i)
         check(headers[i].msg_hdr, ConstBytes(in_).subspan(i * slot, headers[i].msg_len));
@@ -393,14 +397,7 @@ class ToldPair {
     checked(::sendto(senders_[from].get(), pair_.out.data(), size, 0, to, sizeof pair_.at[0]), "sendto");
   }
   bool receive(int to) {
-    for (std::size_t i = 0; i < slots; ++i)
-      headers_[i].msg_hdr = {.msg_name = &from_[i],
-                             .msg_namelen = sizeof from_[i],
-                             .msg_iov = &places_[i],
-                             .msg_iovlen = 1,
-                             .msg_control = controls_[i].data(),
-                             .msg_controllen = controls_[i].size(),
-                             .msg_flags = 0};
+    for (std::size_t i = 0; i < slots; ++i) make_ready(headers_[i].msg_hdr, from_[i], places_[i], controls_[i]);
     if (::recvmmsg(pair_.fds[to].get(), headers_.data(), slots, MSG_DONTWAIT, nullptr) <= 0) return false;
     pair_.sum ^= wire::ib::crc32(0, ConstBytes(in_).first(headers_[0].msg_len));
     return true;

@@ -312,8 +312,12 @@ void add_provider_option(Command sub, SessionOptions& options) {
                  "RDMA devices ('parley doctor')")
           .one_of({"iwarp", "roce", "rdmacm"})
           .shows_default();
+  add_roce_flag(sub, provider, options.provider);
+}
+
+void add_roce_flag(Command sub, Option provider, std::string& chosen) {
   sub.flag(
-         "--roce", [&options] { options.provider = "roce"; }, "The same as --provider roce")
+         "--roce", [&chosen] { chosen = "roce"; }, "The same as --provider roce")
       .excludes(provider);
 }
 

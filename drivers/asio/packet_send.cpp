@@ -53,7 +53,7 @@ void add_path(msghdr& header, const PacketPath& path) {
   const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
   if (path.traffic_class != 0) add_control(header, level, v4 ? IP_TOS : IPV6_TCLASS, int{path.traffic_class});
   // The system's own choice is 64, and 1 for a group (IP_MULTICAST_TTL).
-  const bool group = v4 && (path.peer.octets[0] & 0xF0) == 0xE0;
+  const bool group = v4 && is_multicast(gid_of(path.peer));
   if ((group || path.hop_limit != 64) && path.hop_limit != 0)
     add_control(header, level, v4 ? IP_TTL : IPV6_HOPLIMIT, int{path.hop_limit});
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // UDP sockets of RoCEv2 (IBA Annex A17): one bound to port 4791 for each address in use, which receives, and one for each
-// UDP source port in use, which sends; and one for each multicast group that is joined. The ICRC is made and checked here, since it covers the IP and UDP headers.
+// UDP source port in use, which sends; and one for each multicast group that is joined. The ICRC is made and checked here,
+// since it covers the IP and UDP headers.
 //
 // The system does not let a user program choose the IPv4 identification. Sockets that are not connected and may not
 // fragment send 0, and of what is cut by UDP_SEGMENT the n-th datagram has n (Linux; the check of a peer shows it).

@@ -46,6 +46,14 @@ void set_sender_buffers(int fd, std::size_t octets) {
   set_option(fd, SOL_SOCKET, SO_RCVBUF, 1);
 }
 
+/// False: `why`, also if there is no socket.
+bool bind_or_close(int fd, const SockAddr& at, std::error_code& why) {
+  if (fd >= 0 && ::bind(fd, at.get(), at.size) == 0) return true;
+  why = {errno, std::generic_category()};
+  if (fd >= 0) ::close(fd);
+  return false;
+}
+
 }  // namespace
 
 // Linux lets two sockets of one user have a port if both say SO_REUSEPORT while the second is bound: a socket for all addresses
@@ -67,14 +75,10 @@ int packet_socket(const Address& local, std::uint16_t port, const RoceHostOption
       set_sender_buffers(fd, options.socket_buffer);
     if (options.offload) set_option(fd, IPPROTO_UDP, UDP_GRO, 1);
     if (beside_all) set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-    if (::bind(fd, bound.get(), bound.size) == 0) {
-      set_option(fd, SOL_SOCKET, SO_REUSEPORT, local.is_any() ? 1 : 0);
-      return fd;
-    }
   }
-  why = {errno, std::generic_category()};
-  if (fd >= 0) ::close(fd);
-  return -1;
+  if (!bind_or_close(fd, bound, why)) return -1;
+  set_option(fd, SOL_SOCKET, SO_REUSEPORT, local.is_any() ? 1 : 0);
+  return fd;
 }
 
 int group_socket(const Address& group, const RoceHostOptions& options, std::error_code& why) {
@@ -87,11 +91,8 @@ int group_socket(const Address& group, const RoceHostOptions& options, std::erro
     set_buffers(fd, options.socket_buffer);
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);  // beside others in the group: each gets a copy
     set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);  // beside one of the same user for all addresses
-    if (::bind(fd, bound.get(), bound.size) == 0) return fd;
   }
-  why = {errno, std::generic_category()};
-  if (fd >= 0) ::close(fd);
-  return -1;
+  return bind_or_close(fd, bound, why) ? fd : -1;
 }
 
 }  // namespace parley::asio_driver

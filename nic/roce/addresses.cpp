@@ -2,7 +2,6 @@
 #include "nic/roce/addresses.hpp"
 
 #include "base/same_octets.hpp"
-#include "nic/roce/nic.hpp"
 
 namespace parley::nic::roce {
 namespace {

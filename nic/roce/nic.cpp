@@ -10,8 +10,6 @@
 
 namespace parley::nic::roce {
 
-bool is_multicast(const Gid& gid) { return is_v4_gid(gid) ? (gid[12] & 0xF0) == 0xE0 : gid[0] == 0xFF; }
-
 Nic::Nic(const DeviceOptions& given) : options(given), port_mtu(octets_of(given.port_mtu)), tables(new Tables) {
   tables->regions.set_offset_base(options.address_base);
   Rng rng(options.seed);

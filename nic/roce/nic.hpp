@@ -32,7 +32,6 @@ struct Path {
 constexpr bool p_keys_match(std::uint16_t x, std::uint16_t y) {
   return ((x ^ y) & 0x7FFF) == 0 && ((x | y) & 0x8000) != 0;
 }
-bool is_multicast(const Gid& gid);
 
 struct Nic : Counted {
   explicit Nic(const DeviceOptions& given);

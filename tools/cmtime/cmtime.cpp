@@ -73,9 +73,7 @@ void register_cmtime(Command app, Context& context) {
                  "RDMA devices; sim: both sides in virtual time")
           .one_of({"iwarp", "roce", "rdmacm", "sim"})
           .shows_default();
-  sub.flag(
-         "--roce", [args] { args->session.provider = "roce"; }, "The same as --provider roce")
-      .excludes(provider);
+  add_roce_flag(sub, provider, args->session.provider);
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"

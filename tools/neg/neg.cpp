@@ -88,9 +88,7 @@ void add_plugin_options(Command sub, PluginArgs& args) {
                  "port 4791")
           .one_of({"rdmacm", "roce"})
           .shows_default();
-  sub.flag(
-         "--roce", [&args] { args.provider = "roce"; }, "The same as --provider roce")
-      .excludes(provider);
+  add_roce_flag(sub, provider, args.provider);
   sub.option("--plugin", args.files, "Shared object or Python module with a plug-in; may be repeated")
       .type("FILE")
       .repeatable();

@@ -40,7 +40,9 @@ struct SessionOptions {
 void add_session_options(Command sub, SessionOptions& options);
 /// --provider. Commands of the simulator and of MPA alone do without.
 void add_provider_option(Command sub, SessionOptions& options);
-/// And --device.
+/// --roce, short for the value "roce" of the option `provider`, whose text is `chosen`.
+void add_roce_flag(Command sub, Option provider, std::string& chosen);
+/// And --device and --timers.
 void add_provider_options(Command sub, SessionOptions& options);
 /// Options of the command line that the provider cannot follow. Errors: usage.
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args);

@@ -6,7 +6,6 @@
 #include "base/gid.hpp"
 #include "cm/ibcm/busy.hpp"
 #include "cm/providers/roce/roce_impl.hpp"
-#include "nic/roce/nic.hpp"
 
 namespace parley::cm {
 namespace roce {
@@ -44,7 +43,7 @@ Result<ib::Options> options_of(const TransportOptions& options, QpType wrong) {
 
 /// A queue pair is at one address, which its GID has to be.
 Result<void> check_unicast(const Address& address) {
-  if (nic::roce::is_multicast(gid_of(address)))
+  if (is_multicast(gid_of(address)))
     return fail(Errc::bad_address, "RoCE connects two hosts, and a multicast address is nobody's");
   if (address.family == Address::Family::v6 && is_v4_gid(gid_of(address)))
     return fail(Errc::bad_address, "::ffff:a.b.c.d is how a GID has an IPv4 address: give the address as IPv4");
