@@ -18,6 +18,9 @@ ADDRESS = {"a": {4: "192.0.2.1", 6: "2001:db8::1"}, "b": {4: "192.0.2.2", 6: "20
 DISTURBANCE = ["delay", "2ms", "loss", "2%", "reorder", "10%"]
 TEXT_LIMIT = 4000
 KILL_LIMIT_S = 10
+ANSWER_LIMIT_S = 180  # of a call: the longest waits 120 s for a program, and then ends it
+LOOK_LIMIT_S = 20     # for a busy guest to refuse a connection
+CLOSED_PORT = 11      # nothing listens there
 
 
 def ended_well(command, outcome):
@@ -58,6 +61,17 @@ def listening(port):
                 if fields[1].endswith(want) and fields[3] == "0A":
                     return True
     return False
+
+
+def reachable(other):
+    """Whether the other guest's network answers at all: it has to refuse this connection."""
+    try:
+        socket.create_connection((ADDRESS[other][4], CLOSED_PORT), LOOK_LIMIT_S).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 class Guest:
@@ -123,14 +137,17 @@ class Remote:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
-        self.stream.settimeout(None)
+        self.stream.settimeout(ANSWER_LIMIT_S)
         self.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.lines = self.stream.makefile("r", encoding="utf-8")
 
     def __getattr__(self, call):
         def remote(*arguments):
             self.stream.sendall((json.dumps([call, *arguments]) + "\n").encode())
-            answer = json.loads(self.lines.readline())
+            line = self.lines.readline()
+            if not line:
+                raise ConnectionError("guest b has closed its control connection")
+            answer = json.loads(line)
             if "error" in answer:
                 raise RuntimeError(f"guest b: {call}: {answer['error']}")
             return answer["value"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Runs the matrix from guest a: Parley over this guest's plain TCP, Linux's siw and stock rping in guest b.
 
-Reads /out/cases.json, writes /out/results.json (a list of attempts) and /out/all.pcap. It judges nothing beyond exit
-codes: the host does, with the captures at hand.
+Reads /out/cases.json, writes /out/results.json (a list of attempts, of those cases that came to their end) and /out/all.pcap. It
+judges nothing beyond exit codes: the host does, with the captures at hand. When guest b is lost it ends: the host boots anew.
 """
 import json
 import os
@@ -65,6 +65,34 @@ def passed(case, result):
     return case["kind"] != "rping" or (ended_well(client, result["client"]) and ended_well(server, result["server"]))
 
 
+def attempts(plan, case, here, there):
+    """All that it takes, until one has passed."""
+    results = []
+    for number in range(plan["attempts"]):
+        result = attempt(plan, case, case["port"] + number, here, there)
+        results.append(result)
+        with open("/out/progress", "a", encoding="utf-8") as progress:
+            progress.write(f"{case['name']} {number} {passed(case, result)} {result.get('seconds', 0):.1f}\n")
+        if passed(case, result):
+            break
+    return results
+
+
+def carry_out(plan, here, there):
+    """Runs all cases, or as many as guest b lives for: then why it is taken for lost."""
+    results = []
+    for case in plan["cases"]:
+        try:
+            results += attempts(plan, case, here, there)
+        except OSError as error:
+            return f"guest b is lost in {case['name']}: {error}"
+        with open("/out/results.new", "w", encoding="utf-8") as file:
+            json.dump(results, file)
+        os.replace("/out/results.new", "/out/results.json")
+    there.leave()
+    return None
+
+
 def main():
     with open("/out/cases.json", encoding="utf-8") as file:
         plan = json.load(file)
@@ -75,21 +103,11 @@ def main():
     deadline = time.monotonic() + 20
     while not os.path.getsize("/out/tcpdump.log") and time.monotonic() < deadline:
         time.sleep(0.05)
-    results = []
-    for case in plan["cases"]:
-        for number in range(plan["attempts"]):
-            result = attempt(plan, case, case["port"] + number, here, there)
-            results.append(result)
-            with open("/out/progress", "a", encoding="utf-8") as progress:
-                progress.write(f"{case['name']} {number} {passed(case, result)} {result.get('seconds', 0):.1f}\n")
-            if passed(case, result):
-                break
+    lost = carry_out(plan, here, there)
     time.sleep(0.5)
     tcpdump.send_signal(signal.SIGINT)
     tcpdump.wait()
-    there.leave()
-    with open("/out/results.json", "w", encoding="utf-8") as file:
-        json.dump(results, file)
+    return lost
 
 
 if __name__ == "__main__":

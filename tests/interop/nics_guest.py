@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from guest_calls import end_by_force
+from guest_calls import end_by_force, reachable
 
 LIMIT = 60          # seconds for a client, and for the other guest to come as far
 SERVER_LIMIT = 15   # for a server to end once its client has
@@ -165,7 +165,8 @@ def main():
     with open("/out/cases.json", encoding="utf-8") as file:
         cases = json.load(file)
     device = tcpdump = None
-    for number, case in enumerate(cases):
+    for case in cases:
+        number = case["number"]
         if case["device"] != device:
             change_device(device, case["device"], me)
             device = case["device"]
@@ -183,6 +184,11 @@ def main():
             part({**case, **case["again"]}, f"{number}{AGAIN}")
         if case["netem"]:
             tc("del")
+        if ended_ill(case, number) and not reachable("b" if me == "a" else "a"):
+            sys.exit(f"the other guest does not answer any more after {case['name']}")
+        if me == "a":
+            with open("/out/ended", "w", encoding="ascii") as ended:
+                ended.write(f"{number}\n")
     if tcpdump:
         tcpdump.finish()
 
