@@ -12,7 +12,7 @@ from guest_calls import end_by_force, reachable
 LIMIT = 60          # seconds for a client, and for the other guest to come as far
 SERVER_LIMIT = 15   # for a server to end once its client has
 NETEM = ["delay", "2ms", "1ms", "loss", "3%"]  # jitter, which changes the order, too
-AGAIN = ".again"    # behind a case's number: its second attempt
+AGAIN = ".again"    # behind a case's number, before the number of its further attempt
 
 
 def mark(name):
@@ -92,7 +92,7 @@ class Tcpdump:
     def __init__(self):
         with open("/out/tcpdump.log", "wb") as log:
             self.process = subprocess.Popen(["tcpdump", "-Z", "root", "-i", os.environ["NIC"], "-s", "0", "-B", "16384", "-U",
-                                             "-w", "/out/siw.pcap", "tcp portrange 12000-12999"], stderr=log)
+                                             "-w", "/out/siw.pcap", "tcp portrange 12000-13999"], stderr=log)
         end = time.monotonic() + 20
         while not os.path.getsize("/out/tcpdump.log") and time.monotonic() < end:
             time.sleep(0.05)
@@ -180,11 +180,15 @@ def main():
         part = serve if case["server_guest"] == me else call
         part(case, number)
         # siw may sleep through a first FPDU. Whether it did is judged by the capture.
-        if device == "siw" and not case["remove"] and ended_ill(case, number):
-            part({**case, **case["again"]}, f"{number}{AGAIN}")
+        attempt = number
+        for turn, again in enumerate(case["again"]):
+            if device != "siw" or case["remove"] or not ended_ill(case, attempt):
+                break
+            attempt = f"{number}{AGAIN}{turn}"
+            part({**case, **again}, attempt)
         if case["netem"]:
             tc("del")
-        if ended_ill(case, number) and not reachable("b" if me == "a" else "a"):
+        if ended_ill(case, attempt) and not reachable("b" if me == "a" else "a"):
             sys.exit(f"the other guest does not answer any more after {case['name']}")
         if me == "a":
             with open("/out/ended", "w", encoding="ascii") as ended:
