@@ -64,6 +64,7 @@ void SimHost::power_up() {
     options.ca_guid = guid_base + number_;
     options.seed = rng_.next() | 1;  // other numbers than before a restart
     hca_ = cm::make_roce_provider(options);
+    hca_->set_groups(this);
     packets_ = hca_.get();
     manager_ = std::make_unique<cm::Manager>(*hca_, options_.manager);
   } else if (given_ == nullptr) {
@@ -243,6 +244,7 @@ void SimHost::crash() {
   hca_.reset();
   packets_ = nullptr;
   bound_.clear();
+  groups_.clear();
   packets_from_ = refusals_from_ = Instant{};
   stack_.reset();
   neighbours_ = NeighbourTable();
