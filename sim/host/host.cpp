@@ -44,7 +44,17 @@ SimHost::SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string na
   power_up();
 }
 
-SimHost::~SimHost() = default;
+SimHost::~SimHost() {
+  manager_.reset();  // it stands on the HCA
+  drop_hca();
+}
+
+/// Queue pairs may stay longer, and ask it no more to leave their groups.
+void SimHost::drop_hca() {
+  if (hca_) hca_->set_groups(nullptr);
+  hca_.reset();
+  groups_.clear();
+}
 
 // One engine speaks behind all NICs that have one.
 NicEngine SimHost::engine() const {
@@ -157,7 +167,7 @@ void SimHost::set_machine(PacketMachine* machine) {
 void SimHost::without_nic() {
   manager_.reset();
   provider_.reset();
-  hca_.reset();
+  drop_hca();
   machine_ = nullptr;
   packets_ = nullptr;
   if (up_) power_up();
@@ -241,10 +251,9 @@ void SimHost::crash() {
   machine_ = nullptr;
   manager_.reset();
   provider_.reset();
-  hca_.reset();
+  drop_hca();
   packets_ = nullptr;
   bound_.clear();
-  groups_.clear();
   packets_from_ = refusals_from_ = Instant{};
   stack_.reset();
   neighbours_ = NeighbourTable();

@@ -101,6 +101,7 @@ class SimHost final : public HostNode, private PacketGroups {
   NicEngine engine() const;
   void power_up();
   void without_nic();
+  void drop_hca();
   bool has_events() const;
   Instant machine_deadline() const;
   void machine_timer();

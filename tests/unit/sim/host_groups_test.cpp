@@ -138,5 +138,21 @@ TEST(SimGroupsOfHosts, ACrashLeavesGroups) {
   EXPECT_EQ(club.received(), (Counts{0, 1, 0, 0}));
 }
 
+TEST(SimGroupsOfHosts, AMemberMayOutliveItsWorld) {
+  GroupHost member;
+  member.group = Address::v4(239, 129, 2, 3, 0);
+  {
+    World world(7);
+    member.host = *world.add_host("a", {.engine = NicEngine::roce});
+    member.host->set_app(&member);
+    Host& other = **world.add_host("b", {.engine = NicEngine::roce});
+    ASSERT_TRUE(world.add_link(member.host->id(), other.id()));
+    world.run_for(1ms);
+    member.open();
+    ASSERT_TRUE(member.join());
+  }
+  member.leave();
+}
+
 }  // namespace
 }  // namespace parley::sim::testing_hosts
