@@ -18,8 +18,9 @@ struct PacketFlow {
   std::uint64_t id = 0;  // never reused; 0: none
   PacketPath path;       // its `way` is the id
   wire::ib::Sealer sealer;
-  int fd = -1;             // what is sent goes through this socket,
-  std::uint16_t port = 0;  // whose UDP port this is
+  int fd = -1;                  // what is sent goes through this socket,
+  std::uint16_t port = 0;       // whose UDP port this is
+  std::uint32_t interface = 0;  // that what is sent to an IPv6 group leaves by; 0: as the system's routes have it
 };
 
 /// The flows that were used last, one way. Those that meet in a place of the table drive each other out.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Multicast groups of IPv4: a socket for each, bound to the group itself, since one that is bound to an address of the host does not
-// get what goes to a group. It is joined on the interface of each address in use (IP_ADD_MEMBERSHIP), until the group is left.
-#include <ifaddrs.h>
-#include <net/if.h>
+// Multicast groups: a socket for each, bound to the group itself, since one that is bound to an address of the host does not get
+// what goes to a group. It is joined on the interface of each address in use (IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP), until the
+// group is left. A group of IPv6 has a socket for each interface: Linux gives one that joined on an interface what comes by others,
+// too, if anybody on the host has joined there, and groups of ff02::/16 are others on each link (RFC 4007 §5).
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -18,125 +18,154 @@
 namespace parley::asio_driver {
 namespace {
 
-/// Of IPv4, one for each address of each interface that is up.
-std::vector<Address> addresses_of_interfaces() {
-  std::vector<Address> out;
-  ifaddrs* found = nullptr;
-  if (::getifaddrs(&found) != 0) return out;
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(found, ::freeifaddrs);
-  for (const ifaddrs* at = found; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_UP) == 0) continue;
-    sockaddr_in in{};
-    std::memcpy(&in, at->ifa_addr, sizeof in);
-    Address address = Address::any(Address::Family::v4, 0);
-    std::memcpy(address.octets.data(), &in.sin_addr, 4);
-    out.push_back(address);
-  }
+bool same_group(const Address& a, const Address& b) { return a.family == b.family && a.octets == b.octets; }
+
+/// The group as the socket that is joined there is bound to it.
+Address bound_at(const Address& group, std::uint32_t interface) {
+  Address out = group;
+  out.scope_id = group.family == Address::Family::v6 ? interface : 0;
   return out;
+}
+
+/// True too if another address of the same interface was there before.
+bool join_at(int fd, const Address& group, const OwnPlace& place) {
+  int failed = 0;
+  if (group.family == Address::Family::v4) {
+    ip_mreqn wanted{};
+    std::memcpy(&wanted.imr_multiaddr, group.octets.data(), 4);
+    std::memcpy(&wanted.imr_address, place.address.octets.data(), 4);
+    failed = ::setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &wanted, sizeof wanted);
+  } else {
+    ipv6_mreq wanted{};
+    std::memcpy(&wanted.ipv6mr_multiaddr, group.octets.data(), 16);
+    wanted.ipv6mr_interface = place.interface;
+    failed = ::setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &wanted, sizeof wanted);
+  }
+  return failed == 0 || errno == EADDRINUSE;
+}
+
+Error join_error(int why) {
+  if (why == ENOBUFS)
+    return {Errc::no_space,
+            "the system lets a socket join on no more interfaces (sysctl net.ipv4.igmp_max_memberships)"};
+  if (why == ENODEV)
+    return {Errc::unsupported, "one of the addresses in use is of no interface that is up and takes multicast groups"};
+  return Error(std::error_code(why, std::generic_category()));
 }
 
 }  // namespace
 
-/// Those in use; none in place of all of them: the interfaces' own.
-std::vector<Address> PacketSet::own_addresses(Address::Family family) const {
-  std::vector<Address> out;
+/// Where the addresses in use are; those of all interfaces if one stands for all of them.
+std::vector<OwnPlace> PacketSet::own_places(Address::Family family) const {
+  std::vector<OwnPlace> out;
   for (const Bound& b : bound_) {
     if (b.group || b.local.family != family) continue;
-    if (b.local.is_any()) return addresses_of_interfaces();
-    out.push_back(b.local);
+    if (b.local.is_any()) return places_of_interfaces(family);
+    out.push_back({b.local, interface_of(b.local)});
   }
   return out;
 }
 
-Result<void> PacketSet::join_on(int fd, const Address& group, const Address& local) const {
-  ip_mreqn wanted{};
-  std::memcpy(&wanted.imr_multiaddr, group.octets.data(), 4);
-  std::memcpy(&wanted.imr_address, local.octets.data(), 4);
-  // EADDRINUSE: another address of the same interface was there before.
-  if (::setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &wanted, sizeof wanted) == 0 || errno == EADDRINUSE) return {};
-  return tl::unexpected(Error(std::error_code(errno, std::generic_category())));
+bool PacketSet::has_all(Address::Family family) const {
+  return std::any_of(bound_.begin(), bound_.end(),
+                     [family](const Bound& b) { return b.local.family == family && b.local.is_any(); });
 }
 
-Result<int> PacketSet::open_group(const Address& group) const {
+/// Of the group as bound_at() gives it.
+Result<int> PacketSet::open_group(const Address& group) {
   std::error_code why;
   const int fd = group_socket(group, options_, why);
-  if (fd >= 0) return fd;
-  if (why == std::errc::address_in_use) return tl::unexpected(port_in_use(group, true));
-  return tl::unexpected(Error(why));
+  if (fd < 0) {
+    if (why == std::errc::address_in_use) return tl::unexpected(port_in_use(group, true));
+    return tl::unexpected(Error(why));
+  }
+  if (watch(fd, EPOLLIN)) return fd;
+  ::close(fd);
+  return tl::unexpected(no_descriptor());
+}
+
+/// On one interface, by the socket that is there for it or by a new one.
+Result<void> PacketSet::join_on(const Address& group, const OwnPlace& place) {
+  const Address at = bound_at(group, place.interface);
+  auto bound = std::find_if(bound_.begin(), bound_.end(), [&at](const Bound& b) { return b.group && b.local == at; });
+  const bool made = bound == bound_.end();
+  if (made && bound_.size() >= addresses_max) return tl::unexpected(too_many_addresses());
+  int fd = made ? -1 : bound->fd;
+  if (fd < 0) {
+    const auto opened = open_group(at);
+    if (!opened) return tl::unexpected(opened.error());
+    fd = *opened;
+  }
+  if (join_at(fd, group, place)) {
+    if (made)
+      bound_.push_back({.fd = fd, .local = at, .users = 1, .group = true});
+    else
+      bound->fd = fd;
+    return {};
+  }
+  const int why = errno;
+  if (made || bound->fd < 0) ::close(fd);
+  return tl::unexpected(join_error(why));
 }
 
 Result<void> PacketSet::join(const Address& group) try {
-  if (group.family != Address::Family::v4)
-    return fail(Errc::unsupported, "only groups of IPv4 (::ffff:224.0.0.0/100) are joined over sockets");
-  if (bound_.size() >= addresses_max)
-    return fail(Errc::no_space, "{a} addresses are in use at once, which is the most", addresses_max);
-  const std::vector<Address> locals = own_addresses(group.family);
-  if (locals.empty())
+  const std::vector<OwnPlace> places = own_places(group.family);
+  if (places.empty())
     return fail(Errc::wrong_state,
-                "this host has no IPv4 address in use, on whose interface to join the group: listen or connect first");
-  bound_.reserve(bound_.size() + 1);
-  auto fd = open_group(group);
-  if (!fd) return tl::unexpected(fd.error());
+                "this host has no IPv{a} address in use, on whose interface to join the group: listen or connect first",
+                static_cast<int>(group.family));
+  bound_.reserve(bound_.size() + places.size());
   std::size_t joined = 0;
-  Result<void> last;
-  for (const Address& local : locals) {
-    last = join_on(*fd, group, local);
-    joined += last ? 1 : 0;
+  Result<void> failed;
+  for (const OwnPlace& place : places) {
+    if (auto done = join_on(group, place))
+      ++joined;
+    else
+      failed = std::move(done);
   }
-  const bool enough = std::any_of(bound_.begin(), bound_.end(), [](const Bound& b) { return b.local.is_any(); })
-                          ? joined > 0  // one interface of many may be one that has no groups
-                          : joined == locals.size();
-  if (enough && watch(*fd, EPOLLIN)) {
-    bound_.push_back({.fd = *fd, .local = group, .users = 1, .group = true});
-    return {};
-  }
-  ::close(*fd);
-  if (!enough) return last;
-  return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+  // Of all interfaces one may be one that has no groups.
+  const bool enough = has_all(group.family) ? joined > 0 : joined == places.size();
+  if (enough) return {};
+  leave(group);
+  return failed;
 } catch (const std::bad_alloc&) {
+  leave(group);
   return fail(Errc::no_space, "there is no memory for a group");
 }
 
 void PacketSet::leave(const Address& group) noexcept {
-  const auto at =
-      std::find_if(bound_.begin(), bound_.end(), [&group](const Bound& b) { return b.group && b.local == group; });
-  if (at == bound_.end()) return;
-  const int fd = at->fd;
-  bound_.erase(at);
-  if (fd < 0) return;
-  if (fd == ready_fd_) ready_fd_ = -1;
-  ::close(fd);
+  std::erase_if(bound_, [this, &group](const Bound& b) {
+    if (!b.group || !same_group(b.local, group)) return false;
+    if (b.fd < 0) return true;
+    if (b.fd == ready_fd_) ready_fd_ = -1;
+    ::close(b.fd);
+    return true;
+  });
 }
 
 void PacketSet::close_groups(Address::Family family) {
   for (Bound& b : bound_) {
-    if (!b.group || b.local.family != family) continue;
+    if (!b.group || b.local.family != family || b.fd < 0) continue;
     if (b.fd == ready_fd_) ready_fd_ = -1;
     ::close(b.fd);
     b.fd = -1;
   }
 }
 
-/// Not joined anywhere yet.
-void PacketSet::reopen_groups(Address::Family family) {
-  for (Bound& b : bound_) {
-    if (!b.group || b.local.family != family) continue;
-    auto fd = open_group(b.local);
-    if (fd && watch(*fd, EPOLLIN))
-      b.fd = *fd;
-    else if (fd)
-      ::close(*fd);
-  }
-}
-
 /// An address has come: its interface may be another one.
 void PacketSet::join_groups_on(const Address& local) {
-  const std::vector<Address> locals = local.is_any() ? own_addresses(local.family) : std::vector{local};
-  for (const Bound& b : bound_) {
-    if (!b.group || b.local.family != local.family) continue;
-    const auto fails =
-        std::count_if(locals.begin(), locals.end(), [&](const Address& own) { return !join_on(b.fd, b.local, own); });
-    if (fails == std::ssize(locals)) ++counters_.groups_not_joined;
+  std::vector<Address> groups;  // each once, also if it has several sockets
+  for (const Bound& b : bound_)
+    if (b.group && b.local.family == local.family &&
+        std::none_of(groups.begin(), groups.end(), [&b](const Address& g) { return same_group(g, b.local); }))
+      groups.push_back(b.local);
+  if (groups.empty()) return;
+  const std::vector<OwnPlace> places =
+      local.is_any() ? places_of_interfaces(local.family) : std::vector{OwnPlace{local, interface_of(local)}};
+  for (const Address& group : groups) {
+    const auto fails = std::count_if(places.begin(), places.end(),
+                                     [&](const OwnPlace& place) { return !join_on(bound_at(group, 0), place); });
+    if (fails == std::ssize(places)) ++counters_.groups_not_joined;
   }
 }
 

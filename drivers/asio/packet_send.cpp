@@ -34,8 +34,9 @@ void add_control(msghdr& header, int level, int type, const T& value) {
   header.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-// Which of the host's addresses it comes from, where the socket has all of them.
-void add_source(msghdr& header, const Address& local) {
+// Which of the host's addresses it comes from, where the socket has all of them. To an IPv6 group it says the interface, too: Linux
+// finds IPv4's by the source address.
+void add_source(msghdr& header, const Address& local, std::uint32_t interface) {
   if (local.family == Address::Family::v4) {
     in_pktinfo info{};
     std::memcpy(&info.ipi_spec_dst, local.octets.data(), 4);
@@ -43,7 +44,7 @@ void add_source(msghdr& header, const Address& local) {
   } else {
     in6_pktinfo info{};
     std::memcpy(&info.ipi6_addr, local.octets.data(), 16);
-    info.ipi6_ifindex = local.scope_id;
+    info.ipi6_ifindex = interface != 0 ? interface : local.scope_id;
     add_control(header, IPPROTO_IPV6, IPV6_PKTINFO, info);
   }
 }
@@ -52,8 +53,8 @@ void add_path(msghdr& header, const PacketPath& path) {
   const bool v4 = path.local.family == Address::Family::v4;
   const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
   if (path.traffic_class != 0) add_control(header, level, v4 ? IP_TOS : IPV6_TCLASS, int{path.traffic_class});
-  // The system's own choice is 64, and 1 for a group (IP_MULTICAST_TTL).
-  const bool group = v4 && is_multicast(gid_of(path.peer));
+  // The system's own choice is 64, and 1 for a group (IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS).
+  const bool group = is_multicast(gid_of(path.peer));
   if ((group || path.hop_limit != 64) && path.hop_limit != 0)
     add_control(header, level, v4 ? IP_TTL : IPV6_HOPLIMIT, int{path.hop_limit});
 }
@@ -125,6 +126,8 @@ PacketFlow& PacketSet::way_of(const PacketPath& path) {
     header.destination = gid_of(made.path.peer);
     header.source_port = made.port;
     made.sealer = wire::ib::Sealer(header);
+    if (made.path.peer.family == Address::Family::v6 && is_multicast(header.destination))
+      made.interface = interface_of(made.path.local);
   });
   last_way_ = path.way;
   last_flow_ = &flow;
@@ -141,6 +144,7 @@ void PacketSet::add(const PacketFlow& flow, PacketPath path, std::size_t at, std
     const std::size_t taken = std::min(count, room > 0 ? room : together);
     Piece& piece = pieces_.emplace_back();
     piece = {.path = path, .flow = flow.id, .fd = flow.fd, .at = at, .size = size, .count = taken};
+    piece.interface = flow.interface;
     piece.follows = room > 0;
     if (piece.follows) {
       const Piece& before = pieces_[pieces_.size() - 2];
@@ -247,8 +251,9 @@ void PacketSet::prepare_way(const Piece& piece, std::size_t n) {
   header.msg_iovlen = 1;
   header.msg_control = out.controls[n].data();
   header.msg_controllen = 0;
-  if (const Bound* bound = covering(piece.path.local); bound != nullptr && bound->local.is_any())
-    add_source(header, piece.path.local);
+  const Bound* bound = covering(piece.path.local);
+  if (piece.interface != 0 || (bound != nullptr && bound->local.is_any()))
+    add_source(header, piece.path.local, piece.interface);
   add_path(header, piece.path);
   out.way_sizes[n] = header.msg_controllen;
   out.flows[n] = piece.flow;

@@ -37,6 +37,14 @@ Address loopback_alternative(int attempt) {
 
 }  // namespace
 
+Error no_descriptor() {
+  return {Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)"};
+}
+
+Error too_many_addresses() {
+  return {Errc::no_space, "{a} addresses and groups are in use at once, which is the most", PacketSet::addresses_max};
+}
+
 Error port_in_use(const Address& local, bool of_all) {
   std::error_code ignored;
   if (std::filesystem::exists("/sys/module/rdma_rxe", ignored))
@@ -203,8 +211,7 @@ bool PacketSet::somebody_has_all(Address::Family family) const {
 
 /// On an address of this host, or towards one, any other loopback address of IPv4 will do as well.
 Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, const Address& peer) {
-  if (bound_.size() >= addresses_max)
-    return fail(Errc::no_space, "{a} addresses are in use at once, which is the most", addresses_max);
+  if (bound_.size() >= addresses_max) return tl::unexpected(too_many_addresses());
   if (local.is_any()) {
     close_groups(local.family);  // the port of all addresses is had only where nobody has it of any
     close_family(local.family);
@@ -228,15 +235,15 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
   }
   if (!watch(fd, EPOLLIN)) {
     ::close(fd);
-    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+    if (local.is_any()) reopen_family(local.family);
+    return tl::unexpected(no_descriptor());
   }
   std::size_t users = 0;  // of addresses that this one covers from now on
   for (const auto& [id, address] : users_)
     if (local.is_any() && address.family == local.family) ++users;
   add_bound(fd, local, users);
-  if (local.is_any()) reopen_groups(local.family);
   join_groups_on(local);
-  return &bound_.back();
+  return covering(local);  // groups may have come behind it
 }
 
 void PacketSet::add_bound(int fd, const Address& local, std::size_t users) {
@@ -256,7 +263,6 @@ void PacketSet::close_family(Address::Family family) {
 
 /// It could not be had: each address gets its own again, as far as the system gives one.
 void PacketSet::reopen_family(Address::Family family) {
-  reopen_groups(family);
   std::map<Address, std::size_t> addresses;
   for (const auto& [id, address] : users_)
     if (address.family == family) ++addresses[address];

@@ -20,6 +20,7 @@
 
 namespace parley::asio_driver {
 
+struct OwnPlace;
 struct PacketInbox;
 struct PacketOutbox;
 
@@ -54,7 +55,7 @@ class PacketSet final : public PacketGroups {
  private:
   struct Bound {
     int fd = -1;      // a group's that could not be joined again: -1
-    Address local{};  // any(): all of the family; or a group
+    Address local{};  // any(): all of the family; or a group, one of IPv6 with its interface as the scope
     std::size_t users = 0;
     bool group = false;
   };
@@ -70,6 +71,7 @@ class PacketSet final : public PacketGroups {
     int fd = -1;
     std::size_t at = 0, size = 0, count = 0;  // size: of each
     std::uint16_t identification = 0;         // of the first
+    std::uint32_t interface = 0;              // PacketFlow::interface
     bool follows = false;                     // they go with those before them, by UDP_SEGMENT
     std::size_t end() const { return at + size * count; }
   };
@@ -90,12 +92,12 @@ class PacketSet final : public PacketGroups {
   bool serve_ready();
 
   // packet_groups.cpp
-  Result<void> join_on(int fd, const Address& group, const Address& local) const;
+  Result<void> join_on(const Address& group, const OwnPlace& place);
   void join_groups_on(const Address& local);
   void close_groups(Address::Family family);
-  void reopen_groups(Address::Family family);
-  Result<int> open_group(const Address& group) const;
-  std::vector<Address> own_addresses(Address::Family family) const;
+  Result<int> open_group(const Address& group);
+  std::vector<OwnPlace> own_places(Address::Family family) const;
+  bool has_all(Address::Family family) const;
 
   // packet_send.cpp
   int sender_for(const PacketPath& path, std::uint16_t& port);
@@ -159,6 +161,8 @@ class PacketSet final : public PacketGroups {
   PacketTap tap_;
 };
 
+Error no_descriptor();
+Error too_many_addresses();
 /// Who holds UDP port 4791, as far as the system tells: a sentence with what to do. `of_all`: that of all addresses.
 Error port_in_use(const Address& local, bool of_all);
 

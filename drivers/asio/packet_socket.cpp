@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/asio/packet_socket.hpp"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <memory>
 
 #include "drivers/asio/sockaddr.hpp"
 #include "parley/wire/ib.h"
@@ -28,6 +33,7 @@ void set_v6(int fd, bool all_addresses) {
   set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
   set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
   if (all_addresses) set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+  set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);  // as IP_MULTICAST_ALL
   set_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
   set_option(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);  // Linux's rxe sends no UDP checksum; the ICRC covers more
 }
@@ -55,6 +61,29 @@ bool bind_or_close(int fd, const SockAddr& at, std::error_code& why) {
 }
 
 }  // namespace
+
+std::vector<OwnPlace> places_of_interfaces(Address::Family family) {
+  std::vector<OwnPlace> out;
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return out;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(found, ::freeifaddrs);
+  const int wanted = family == Address::Family::v4 ? AF_INET : AF_INET6;
+  for (const ifaddrs* at = found; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != wanted || (at->ifa_flags & IFF_UP) == 0) continue;
+    SockAddr from;
+    std::memcpy(&from.storage, at->ifa_addr, wanted == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    out.push_back({from_sockaddr(from), ::if_nametoindex(at->ifa_name)});
+  }
+  return out;
+}
+
+std::uint32_t interface_of(const Address& local) {
+  if (local.is_link_local() && local.scope_id != 0) return local.scope_id;
+  const std::vector<OwnPlace> places = places_of_interfaces(local.family);
+  const auto at = std::find_if(places.begin(), places.end(),
+                               [&local](const OwnPlace& p) { return p.address.octets == local.octets; });
+  return at == places.end() ? 0 : at->interface;
+}
 
 // Linux lets two sockets of one user have a port if both say SO_REUSEPORT while the second is bound: a socket for all addresses
 // from its bind() on, so that there is only one, and one beside it during its bind(), so that there is only one of its address.
@@ -85,9 +114,19 @@ int group_socket(const Address& group, const RoceHostOptions& options, std::erro
   Address at = group;
   at.port = PARLEY_ROCE_UDP_PORT;
   const SockAddr bound = to_sockaddr(at);
-  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int fd = ::socket(bound.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd >= 0) {
-    set_v4(fd, false);
+    if (group.family == Address::Family::v4)
+      set_v4(fd, false);
+    else
+      set_v6(fd, false);
+    const bool bound_to =
+        group.scope_id == 0 || set_option(fd, SOL_SOCKET, SO_BINDTOIFINDEX, static_cast<int>(group.scope_id));
+    if (!bound_to) {
+      why = {errno, std::generic_category()};
+      ::close(fd);
+      return -1;
+    }
     set_buffers(fd, options.socket_buffer);
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);  // beside others in the group: each gets a copy
     set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);  // beside one of the same user for all addresses

@@ -44,7 +44,17 @@ SimHost::SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string na
   power_up();
 }
 
-SimHost::~SimHost() = default;
+SimHost::~SimHost() {
+  manager_.reset();  // it stands on the HCA
+  drop_hca();
+}
+
+/// Queue pairs may stay longer, and ask it no more to leave their groups.
+void SimHost::drop_hca() {
+  if (hca_) hca_->set_groups(nullptr);
+  hca_.reset();
+  groups_.clear();
+}
 
 // One engine speaks behind all NICs that have one.
 NicEngine SimHost::engine() const {
@@ -64,6 +74,7 @@ void SimHost::power_up() {
     options.ca_guid = guid_base + number_;
     options.seed = rng_.next() | 1;  // other numbers than before a restart
     hca_ = cm::make_roce_provider(options);
+    hca_->set_groups(this);
     packets_ = hca_.get();
     manager_ = std::make_unique<cm::Manager>(*hca_, options_.manager);
   } else if (given_ == nullptr) {
@@ -156,7 +167,7 @@ void SimHost::set_machine(PacketMachine* machine) {
 void SimHost::without_nic() {
   manager_.reset();
   provider_.reset();
-  hca_.reset();
+  drop_hca();
   machine_ = nullptr;
   packets_ = nullptr;
   if (up_) power_up();
@@ -240,7 +251,7 @@ void SimHost::crash() {
   machine_ = nullptr;
   manager_.reset();
   provider_.reset();
-  hca_.reset();
+  drop_hca();
   packets_ = nullptr;
   bound_.clear();
   packets_from_ = refusals_from_ = Instant{};

@@ -32,7 +32,18 @@ const char* read_tcp(ConstBytes segment, ConstBytes addresses, FrameIn& out) {
   return nullptr;
 }
 
-const char* read_ipv4(ConstBytes packet, const PortAddresses& local, RoceFlows& flows, FrameIn& out) {
+/// RoCE alone is read from groups; `to` is an address as IP has it.
+bool find_group(ConstBytes to, const HostGroups& groups, FrameIn& out) {
+  if (groups.empty()) return false;
+  Address group = Address::any(to.size() == 4 ? Address::Family::v4 : Address::Family::v6, 0);
+  std::copy(to.begin(), to.end(), group.octets.begin());
+  if (!groups.contains(group)) return false;
+  out.group = group;
+  return true;
+}
+
+const char* read_ipv4(ConstBytes packet, const PortAddresses& local, RoceFlows& flows, const HostGroups& groups,
+                      FrameIn& out) {
   if (packet.size() < ipv4_size) return "IPv4 header is cut";
   Reader r(packet);
   const std::uint8_t version = r.u8();
@@ -50,7 +61,9 @@ const char* read_ipv4(ConstBytes packet, const PortAddresses& local, RoceFlows& 
   InternetSum sum;
   sum.add(packet.first(header));
   if (!sum.right()) return "bad IPv4 header checksum";
-  if (!std::equal(destination.begin(), destination.end(), local.v4.octets.begin())) return "not for our IPv4 address";
+  const bool own = std::equal(destination.begin(), destination.end(), local.v4.octets.begin());
+  if (!own && !find_group(destination, groups, out)) return "not for our IPv4 address";
+  if (!own && protocol != protocol_udp) return "not UDP, and to a group";
   if ((fragment & 0x3FFF) != 0) return "IPv4 fragment";
   out.source = {};
   std::copy(source.begin(), source.end(), out.source.begin());
@@ -81,7 +94,8 @@ bool is_group_of(ConstBytes address, const PortAddresses& local) {
          group == wire::solicited_node(local.link_local.octets);
 }
 
-const char* read_ipv6(ConstBytes packet, const PortAddresses& local, RoceFlows& flows, FrameIn& out) {
+const char* read_ipv6(ConstBytes packet, const PortAddresses& local, RoceFlows& flows, const HostGroups& groups,
+                      FrameIn& out) {
   if (packet.size() < ipv6_size) return "IPv6 header is cut";
   Reader r(packet);
   const std::uint8_t version = r.u8() >> 4;
@@ -95,20 +109,28 @@ const char* read_ipv6(ConstBytes packet, const PortAddresses& local, RoceFlows& 
   const ConstBytes payload = packet.subspan(ipv6_size, length);
   const bool global = std::equal(destination.begin(), destination.end(), local.v6.octets.begin());
   const bool near = !global && std::equal(destination.begin(), destination.end(), local.link_local.octets.begin());
-  if (!global && !near && !is_group_of(destination, local)) return "not for our IPv6 address";
+  const bool joined = !global && !near && find_group(destination, groups, out);
+  if (!global && !near && !joined && !is_group_of(destination, local)) return "not for our IPv6 address";
   const ConstBytes addresses = packet.subspan(8, 32);
-  out.local = global ? LocalKind::v6 : LocalKind::link_local;
+  const bool from_near = source[0] == 0xFE && (source[1] & 0xC0) == 0x80;
+  out.local = global || (joined && !from_near) ? LocalKind::v6 : LocalKind::link_local;
   if (next == wire::protocol_icmp6 && (global || near) && is_icmp6_error(payload))
     return read_icmp(payload, addresses, out);
   if (next == wire::protocol_icmp6) return read_icmp6(payload, destination, hops, out);
   if (next != protocol_tcp && next != protocol_udp) return "IPv6 next header is not TCP, UDP or ICMPv6";
-  if (!global && !near) return next == protocol_tcp ? "TCP to a group" : "UDP to a group";
+  if (next == protocol_tcp && !global && !near) return "TCP to a group";
+  if (!global && !near && !joined) return "UDP to a group";
   return next == protocol_tcp ? read_tcp(payload, addresses, out)
                               : read_udp(packet.first(ipv6_size + length), payload, addresses, flows, out);
 }
 
-bool is_ours(ConstBytes mac, const PortAddresses& local) {
+bool is_ours(ConstBytes mac, const PortAddresses& local, const HostGroups& groups) {
   if (std::equal(mac.begin(), mac.end(), local.mac.begin())) return true;
+  const auto is_its = [mac](const Address& group) {
+    const wire::Mac its = mac_of_group(group);
+    return std::equal(mac.begin(), mac.end(), its.begin());
+  };
+  if (std::any_of(groups.begin(), groups.end(), is_its)) return true;
   if (mac.front() == 0xFF) return std::equal(mac.begin(), mac.end(), wire::broadcast_mac.begin());
   if (mac.front() != 0x33) return false;
   for (const wire::Ip6& group :
@@ -120,6 +142,12 @@ bool is_ours(ConstBytes mac, const PortAddresses& local) {
 }
 
 }  // namespace
+
+wire::Mac mac_of_group(const Address& group) {
+  const auto& o = group.octets;
+  if (group.family == Address::Family::v6) return wire::group_mac(o);
+  return {0x01, 0x00, 0x5E, static_cast<std::uint8_t>(o[1] & 0x7F), o[2], o[3]};
+}
 
 void write_ethernet(Writer& w, const wire::Mac& to, const wire::Mac& from, std::uint16_t type) {
   w.bytes(to);
@@ -227,14 +255,16 @@ FramePtr write_neighbour(FramePool& pool, const wire::Mac& from, const wire::Mac
   return frame;
 }
 
-const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, RoceFlows& flows, FrameIn& out) {
+const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, RoceFlows& flows, FrameIn& out,
+                       const HostGroups& groups) {
   if (frame.size() < ethernet_size) return "Ethernet header is cut";
-  if (!is_ours(frame.first(6), local)) return "not for our MAC address";
+  out.group.reset();
+  if (!is_ours(frame.first(6), local, groups)) return "not for our MAC address";
   Reader r(frame.subspan(12, 2));
   const std::uint16_t type = r.be16();
   const ConstBytes rest = frame.subspan(ethernet_size);
-  if (type == ethertype_ipv4) return read_ipv4(rest, local, flows, out);
-  if (type == ethertype_ipv6) return ipv6 ? read_ipv6(rest, local, flows, out) : "IPv6 is off";
+  if (type == ethertype_ipv4) return read_ipv4(rest, local, flows, groups, out);
+  if (type == ethertype_ipv6) return ipv6 ? read_ipv6(rest, local, flows, groups, out) : "IPv6 is off";
   if (type != ethertype_arp) return "unknown EtherType";
   const auto packet = wire::parse_arp(rest);
   if (!packet) return "malformed ARP packet";

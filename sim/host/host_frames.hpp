@@ -4,6 +4,8 @@
 // closed (RFC 792, RFC 4443). Every length and checksum, and the ICRC, is right on the way out and is checked on the way in.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <span>
 
 #include "base/bytes_io.hpp"
@@ -31,6 +33,11 @@ struct PortAddresses {
 };
 /// The addresses of host `number` (from 0) on its `port` (from 0), which belongs to `network`.
 PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint8_t network);
+
+/// Multicast groups that a host has joined, without port and scope.
+using HostGroups = std::set<Address>;
+/// RFC 1112 §6.4, RFC 2464 §7.
+wire::Mac mac_of_group(const Address& group);
 
 /// A TCP segment in a frame; the destination's MAC address is filled in later.
 FramePtr write_segment(FramePool& pool, const PortAddresses& local, LocalKind kind,
@@ -67,6 +74,7 @@ struct FrameIn {
   RocePath path;                           ///< roce
   std::uint64_t way = 0;                   ///< roce: PacketPath::way
   ConstBytes network;                      ///< roce: from the IP header on
+  std::optional<Address> group;            ///< roce: it went there; `local` is the kind of its source
   std::array<std::uint8_t, 16> refused{};  ///< port_closed: where the datagram went
 };
 // What host_frames.cpp and host_datagrams.cpp have for each other. `packet` is from the IP header on, `body` what it carries,
@@ -82,6 +90,7 @@ void write_ipv6(std::uint8_t* ip, std::uint16_t length, std::uint8_t next, std::
                 ConstBytes destination);
 
 /// Null, or a text that says why the frame is discarded. `flows`: of what one port receives.
-const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, RoceFlows& flows, FrameIn& out);
+const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, RoceFlows& flows, FrameIn& out,
+                       const HostGroups& groups = {});
 
 }  // namespace parley::sim

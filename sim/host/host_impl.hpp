@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/deadline_queue.hpp"
+#include "base/packet_groups.hpp"
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "cm/providers/roce/roce.hpp"
 #include "sim/host/host.hpp"
@@ -20,7 +21,7 @@
 
 namespace parley::sim {
 
-class SimHost final : public HostNode {
+class SimHost final : public HostNode, private PacketGroups {
  public:
   SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string name, const HostOptions& options, Rng rng);
   ~SimHost() override;
@@ -59,6 +60,10 @@ class SimHost final : public HostNode {
   std::string_view would_discard(std::uint16_t port, const Frame& frame, DropReason& reason) const override;
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
 
+  // PacketGroups; host_packets.cpp
+  Result<void> join(const Address& group) override;
+  void leave(const Address& group) noexcept override { groups_.erase(group); }
+
   // Port of base/pump.hpp
   void carry_out(const StreamCommand& command);
   void write(StreamId stream);
@@ -71,6 +76,7 @@ class SimHost final : public HostNode {
   static constexpr std::uint64_t backlog_max = 32
                                                << 10;  // octets: an HCA makes no packets while a link has more to send
   static constexpr std::size_t packets_at_once = 16;   // asked of the HCA
+  static constexpr std::size_t groups_max = 1024;
   static constexpr Duration refusals_every = std::chrono::milliseconds(1);  // RFC 4443 §2.4 (f): ICMP errors are few
 
   enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart };
@@ -95,6 +101,7 @@ class SimHost final : public HostNode {
   NicEngine engine() const;
   void power_up();
   void without_nic();
+  void drop_hca();
   bool has_events() const;
   Instant machine_deadline() const;
   void machine_timer();
@@ -124,6 +131,8 @@ class SimHost final : public HostNode {
   void carry_out(const PacketCommand& command);
   std::optional<std::errc> bind(const PacketCommand& command, Address& local) const;
   bool is_bound(std::uint16_t port, LocalKind kind) const;
+  bool route_to_group(const Address& local, Route& out) const;
+  bool is_bound(std::uint16_t port, Address::Family family) const;
   RoceFlow* flow_of(const PacketPath& path, Route& route);
   void send_packets(const PacketPath& path, const PacketRun& run);
   void forget_ways() {
@@ -189,6 +198,7 @@ class SimHost final : public HostNode {
   TcpBuffers buffers_;  // before the connections, which return theirs on destruction
   std::unique_ptr<Stack> stack_;
   std::map<BindId, Address> bound_;  // what the HCA receives on; any() for all of its family. At most one per endpoint
+  HostGroups groups_;                // at most groups_max
   Instant packets_from_{};           // a link is busy until then; in the past if none is
   Instant refusals_from_{};          // when the next ICMP error may go
   RoceFlows flows_out_;

@@ -88,13 +88,51 @@ bool SimHost::is_bound(std::uint16_t port, LocalKind kind) const {
   });
 }
 
+bool SimHost::is_bound(std::uint16_t port, Address::Family family) const {
+  if (family == Address::Family::v4) return is_bound(port, LocalKind::v4);
+  return is_bound(port, LocalKind::v6) || is_bound(port, LocalKind::link_local);
+}
+
+/// On the interfaces of the addresses in use, now and later, as over sockets.
+Result<void> SimHost::join(const Address& group) {
+  if (group.family == Address::Family::v6 && !options_.ipv6)
+    return fail(Errc::unsupported, "this host has no IPv6 (HostOptions::ipv6)");
+  if (groups_.size() >= groups_max)
+    return fail(Errc::no_space, "a host joins at most {a} multicast groups", groups_max);
+  for (std::uint16_t port = 0; port < nics_.size(); ++port) {
+    if (!nics_[port].usable() || !is_bound(port, group.family)) continue;
+    groups_.insert(group);
+    return {};
+  }
+  return fail(Errc::wrong_state,
+              "this host has no IPv{a} address in use, on whose interface to join the group: listen or connect first",
+              static_cast<int>(group.family));
+}
+
+/// What goes to a group leaves by the NIC of its source address.
+bool SimHost::route_to_group(const Address& local, Route& out) const {
+  for (std::uint16_t port = 0; port < nics_.size(); ++port)
+    for (const LocalKind kind : {LocalKind::v4, LocalKind::v6, LocalKind::link_local}) {
+      const Address& own = nics_[port].addresses.of(kind);
+      if (!nics_[port].usable() || own.family != local.family || own.octets != local.octets) continue;
+      if (kind == LocalKind::link_local && own.scope_id != local.scope_id) continue;
+      out = {port, kind};
+      return true;
+    }
+  return false;
+}
+
 /// Where the packets of a path go and what their headers are; null: nothing carries them.
 RoceFlow* SimHost::flow_of(const PacketPath& path, Route& route) {
   if (path.way != 0 && path.way == sends_.way && sends_.flow->way == sends_.flow_way) {
     route = sends_.route;
     return sends_.flow;
   }
-  if (route_to(path.peer, Address::any(path.peer.family, 0), route)) return nullptr;
+  if (is_multicast(gid_of(path.peer))) {
+    if (!route_to_group(path.local, route)) return nullptr;
+  } else if (route_to(path.peer, Address::any(path.peer.family, 0), route)) {
+    return nullptr;
+  }
   wire::ib::RoceHeader header;
   header.source = gid_of(nics_[route.port].addresses.of(route.kind));
   header.destination = gid_of(path.peer);
@@ -111,13 +149,23 @@ void SimHost::send_packets(const PacketPath& path, const PacketRun& run) {
   RoceFlow* flow = flow_of(path, route);
   if (flow == nullptr) return;  // as packets that nothing carries
   const std::size_t share = run.payload.size() / run.count;
+  const bool to_group = is_multicast(gid_of(path.peer));
+  std::vector<FramePtr> own;  // copies for this host, which is a member itself
   for (std::size_t i = 0; i < run.count; ++i) {
     const std::uint16_t id = route.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
     const ConstBytes front = ConstBytes(engine_.packets).subspan(i * (run.size + icrc_octets), run.size - share);
-    send_to(route.port, path.peer,
-            write_roce(engine_.frames, nics_[route.port].addresses.mac, *flow, id, front,
-                       run.payload.subspan(i * share, share)));
+    FramePtr frame = write_roce(engine_.frames, nics_[route.port].addresses.mac, *flow, id, front,
+                                run.payload.subspan(i * share, share));
+    if (!to_group) {
+      send_to(route.port, path.peer, std::move(frame));
+      continue;
+    }
+    const wire::Mac mac = mac_of_group(path.peer);
+    std::copy(mac.begin(), mac.end(), frame->data());
+    if (groups_.contains(path.peer)) own.push_back(engine_.frames.copy(*frame));
+    transmit(route.port, std::move(frame));
   }
+  for (const FramePtr& frame : own) handle_frame(route.port, *frame);
 }
 
 void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
@@ -133,16 +181,18 @@ void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
 
 /// Where the packet that is looked at came from; false: nobody takes it.
 bool SimHost::find_way(std::uint16_t port) {
-  if (packets_ == nullptr || !nics_[port].usable() || !is_bound(port, in_.local)) return false;
+  if (packets_ == nullptr || !nics_[port].usable()) return false;
+  if (in_.group ? !is_bound(port, in_.group->family) : !is_bound(port, in_.local)) return false;
   PacketPath& path = came_.path;
-  path.local = nics_[port].addresses.of(in_.local);
+  path.local = in_.group ? *in_.group : nics_[port].addresses.of(in_.local);
   path.peer = peer_of({.peer = in_.source, .port = port, .kind = in_.local});
   path.source_port = in_.path.source_port;
   path.traffic_class = in_.path.traffic_class;
   path.hop_limit = in_.path.hop_limit;
   path.way = in_.way;
   came_.port = port;
-  came_.neighbour = neighbours_.find(port, path.peer);
+  // A datagram to a group says nothing of whether its sender hears this host.
+  came_.neighbour = in_.group ? NeighbourRef{} : neighbours_.find(port, path.peer);
   return true;
 }
 
@@ -157,9 +207,9 @@ void SimHost::handle_roce(std::uint16_t port) {
   stirred_ = true;
 }
 
-// Nobody has the port: RFC 1122 §4.1.3.1, RFC 4443 §3.1.
+// Nobody has the port: RFC 1122 §4.1.3.1, RFC 4443 §3.1; a group's datagram is not answered (RFC 1122 §3.2.2, RFC 4443 §2.4 (e.3)).
 void SimHost::refuse_datagram(std::uint16_t port) {
-  if (refusals_from_ > now()) return;
+  if (in_.group || refusals_from_ > now()) return;
   refusals_from_ = now() + refusals_every;
   const std::uint16_t id = in_.local == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
   send_to(port, peer_of({.peer = in_.source, .port = port, .kind = in_.local}),

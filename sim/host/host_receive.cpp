@@ -49,7 +49,7 @@ std::string_view SimHost::would_discard(std::uint16_t port, const Frame& frame, 
   reason = DropReason::discarded;
   FrameIn in;
   const char* why = port < nics_.size()
-                        ? read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, flows_in_, in)
+                        ? read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, flows_in_, in, groups_)
                         : "no such NIC";
   if (why != nullptr) return why;
   reason = DropReason::none;
@@ -58,7 +58,7 @@ std::string_view SimHost::would_discard(std::uint16_t port, const Frame& frame, 
 
 void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
   if (port >= nics_.size() ||
-      read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, flows_in_, in_) != nullptr) {
+      read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, flows_in_, in_, groups_) != nullptr) {
     ++counters_.discarded;
     return;
   }

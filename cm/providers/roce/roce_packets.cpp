@@ -79,7 +79,10 @@ void Roce::handle_bound(Instant now, BindId id, const Address& local) {
   now_ = now;
   const Slot* owner = owner_of(id);
   if (owner == nullptr) return;
-  if (owner->listener) return start_listening(*owner->listener, local);
+  if (owner->listener) {
+    if (!local.is_any()) (void)addresses_.add(local);  // for datagrams; a connection that finds no place is told so
+    return start_listening(*owner->listener, local);
+  }
   Connection* c = owner->connection.get();
   if (c->phase != Phase::binding) return;
   c->local.family = local.family;

@@ -306,7 +306,7 @@ TEST(RoceDatagrams, NothingIsLeftOfThem) {
   EXPECT_EQ(p.server.bound, 1u);
 }
 
-// A host whose driver joins no groups, as the simulator's, says so.
+// A host whose driver joins no groups says so.
 TEST(RoceDatagrams, AGroupThatNobodyJoinsIsRefused) {
   Pair p;
   const auto qp = std::move(*p.client.cm.device().create_qp(p.ud(p.b)));
