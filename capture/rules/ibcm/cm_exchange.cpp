@@ -196,9 +196,10 @@ bool CmExchange::asked_again(const CmSeen& m) {
 /// has behind it or lacks.
 bool CmExchange::may_be_next(const CmSeen& m) const {
   const bool ends = m.message.type() == CmMessageType::dreq || m.message.type() == CmMessageType::drep;
-  if (!ends || restarted_ || req_ == nullptr || seen_.drep_frame == 0) return false;
+  if (!ends || restarted_ || req_ == nullptr || !ended()) return false;
   const Sendings& req = sendings_[0][index_of(Side::initiator)];
-  return req.last.frame > answer_.frame || m.ref.at - answer_.at >= least_wait(req_->remote_cm_response_timeout);
+  if (req.last.frame > answer_.frame) return true;
+  return seen_.drep_frame != 0 && m.ref.at - answer_.at >= least_wait(req_->remote_cm_response_timeout);
 }
 
 // IBA §12.9: a peer that was started again knows nothing of what it has said, and takes the repeated REQ for a new one.
