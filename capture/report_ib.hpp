@@ -52,6 +52,7 @@ struct IbSeen {
   bool v2 = true;
   IbQp qp = IbQp::unknown;
   bool sidr = false;
+  bool depths_known = false;  ///< a REQ or REP was seen, which have them; SIDR has none
   std::optional<std::uint64_t> service_id;
   std::uint16_t source_port = 0;  ///< of the RDMA IP CM service's header; 0: it has none
   std::uint16_t path_mtu = 0;     ///< octets; 0: not known

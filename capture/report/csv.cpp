@@ -105,7 +105,11 @@ std::string connection(std::string_view file, std::uint64_t number, const Connec
   l.flag(c.crc);
   l.flag(c.markers_to_responder).flag(c.markers_to_initiator).flag(c.peer_to_peer);
   l.text(mpa::to_string(c.rtr)).text(mpa::to_string(c.rtr_agreed)).flag(c.depths_negotiated);
-  l.number(c.ird).number(c.ord).number(c.first_frame).number(c.last_frame);
+  if (c.ib && !c.ib->depths_known)
+    l.none().none();
+  else
+    l.number(c.ird).number(c.ord);
+  l.number(c.first_frame).number(c.last_frame);
   l.decimal(c.first_at.time_since_epoch().count(), 1'000'000'000, 9);
   l.decimal((c.last_at - c.first_at).count(), 1'000'000'000, 9);
   if (c.steps.reply)

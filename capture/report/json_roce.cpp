@@ -9,6 +9,7 @@ namespace parley::capture {
 namespace {
 
 Json frame_or_null(std::uint64_t frame) { return frame != 0 ? Json(frame) : Json(); }
+Json depth_or_null(const IbSeen& seen, std::uint16_t depth) { return seen.depths_known ? Json(depth) : Json(); }
 Json step_of(const std::optional<Duration>& d) { return d ? Json(in_milliseconds(*d)) : Json(); }
 
 Json end_json(const IbDirection& end) {
@@ -46,10 +47,10 @@ Json ib_json(const ConnectionReport& c) {
          {"protocol", "ibcm"},
          {"initiator", c.end_text(Side::initiator)},
          {"responder", c.end_text(Side::responder)},
-         {"service", ib.service()},
+         {"service", ib.service_id ? Json(ib.service()) : Json()},
          {"qp", to_string(ib.qp)},
-         {"ird", c.ird},
-         {"ord", c.ord},
+         {"ird", depth_or_null(ib, c.ird)},
+         {"ord", depth_or_null(ib, c.ord)},
          {"depths_negotiated", c.depths_negotiated},
          {"agreed", c.not_agreed().empty()},
          {"outcome", json_word(to_string(c.outcome))},

@@ -129,7 +129,7 @@ class Filler {
     } else if (c_.ib) {
       p_.facts.emplace_back("transport", ib_kind_text(*c_.ib));
       if (c_.ib->path_mtu != 0) p_.facts.emplace_back("path MTU", fmt::format("{}", c_.ib->path_mtu));
-      if (!c_.ib->sidr) p_.facts.emplace_back("IRD, ORD", fmt::format("{}, {}", c_.ird, c_.ord));
+      if (c_.ib->depths_known) p_.facts.emplace_back("IRD, ORD", fmt::format("{}, {}", c_.ird, c_.ord));
     } else {
       p_.facts.emplace_back("revision", fmt::format("{}", c_.revision));
       p_.facts.emplace_back("CRC", c_.crc ? "on" : "off");

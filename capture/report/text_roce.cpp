@@ -29,7 +29,7 @@ std::string agreed_of(const ConnectionReport& c) {
   if (const std::string_view why = c.not_agreed(); !why.empty()) return std::string(why);
   std::string out;
   if (c.ib->path_mtu != 0) add_to(out, fmt::format("path MTU {}", c.ib->path_mtu));
-  if (!c.ib->sidr) add_to(out, fmt::format("IRD {} ORD {} (initiator)", c.ird, c.ord));
+  if (c.ib->depths_known) add_to(out, fmt::format("IRD {} ORD {} (initiator)", c.ird, c.ord));
   return out.empty() ? "nothing but the queue pair" : out;
 }
 

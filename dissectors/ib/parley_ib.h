@@ -161,6 +161,7 @@ typedef struct parley_ibcm_message {
   guint8 response_timeout;     /* of a REQ: that of the remote CM */
   guint16 p_key;               /* of a REQ */
   gboolean flow_control;       /* of a REQ or REP: its sender gives credits */
+  gboolean shared_receives;    /* of a REQ or REP: its sender's receives are those of a shared queue */
   guint32 q_key;               /* of a SIDR_REP that has a queue pair */
   guint64 digest;              /* of the whole body */
 } parley_ibcm_message;
@@ -223,6 +224,7 @@ struct parley_ib_conn {
   guint32 told;                               /* departures that were told: 1 << PARLEY_IB_QUIRK_... */
   parley_ib_odds* odds[2];                    /* NULL: none was seen */
   gboolean gives_credits[2];                  /* TRUE as long as nothing else is known */
+  gboolean shared_receives[2];                /* FALSE as long as nothing else is known */
   guint32 q_key;                              /* of a service found by SIDR; 0: not known */
   guint32 psn[2];                             /* of the newest request of each side */
   gboolean asked[2];                          /* whether there was one */

@@ -99,6 +99,7 @@ static parley_ib_end* begin(const parley_ib_packet* p, const parley_ibcm_message
   c->lives = 1;
   c->gives_credits[PARLEY_INITIATOR] = m->flow_control;
   c->gives_credits[PARLEY_RESPONDER] = TRUE;
+  c->shared_receives[PARLEY_INITIATOR] = m->shared_receives;
   own_id(&c->end[PARLEY_INITIATOR], m->local_id, kind_of(m));
   own_qpn(&c->end[PARLEY_INITIATOR], m->qpn);
   return &c->end[PARLEY_INITIATOR];
@@ -195,7 +196,11 @@ const parley_ibcm_mark* parley_ibcm_join(packet_info* pinfo, const parley_ib_pac
     (*sent)->psn = p->psn;
     (*sent)->digest = m->digest;
     (*sent)->at = pinfo->abs_ts;
-    if (m->attribute == PARLEY_IBCM_rep) c->gives_credits[end->side] = m->flow_control;
+    if (m->attribute == PARLEY_IBCM_rep) {
+      c->gives_credits[end->side] = m->flow_control;
+      /* IBA Annex A14: what comes for a TGT queue pair is received in shared queues. */
+      c->shared_receives[end->side] = m->shared_receives || c->transport == PARLEY_IB_SERVICE_xrc;
+    }
     if (m->attribute == PARLEY_IBCM_sidr_rep) c->q_key = m->q_key;
   } else if ((*sent)->digest == m->digest) {
     mark->copy = ++(*sent)->copies;

@@ -99,10 +99,13 @@ static void judge_syndrome(const parley_ib_packet* p, packet_info* pinfo, proto_
   } else if (p->operation->value != OPERATION_ACK && !ack) {
     parley_ib_tell(pinfo, item, PARLEY_IB_RULE_SYNDROME, who, "'s %s has the syndrome of a NAK (0x%02x)",
                    p->operation->text, syndrome);
-  } else if (ack && from != NULL && !from->conn->gives_credits[from->side] &&
-             (syndrome & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE) {
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_CREDITS, who,
-                   " gave credits (syndrome 0x%02x); it had said that it has no flow control", syndrome);
+  } else if (ack && from != NULL && (syndrome & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE) {
+    if (!from->conn->gives_credits[from->side])
+      parley_ib_tell(pinfo, item, PARLEY_IB_RULE_CREDITS, who,
+                     " gave credits (syndrome 0x%02x); it had said that it has no flow control", syndrome);
+    else if (from->conn->shared_receives[from->side])
+      parley_ib_tell(pinfo, item, PARLEY_IB_RULE_CREDITS, who,
+                     " gave credits (syndrome 0x%02x); its receives are those of a shared queue", syndrome);
   }
 }
 
@@ -189,5 +192,7 @@ void parley_ib_judge(const parley_ib_packet* p, packet_info* pinfo, proto_item* 
   if (p->opcode == PARLEY_IB_OPCODE_CNP) return;
   judge_bth(p, pinfo, item, who);
   judge_pad(p, pinfo, item, who);
-  if (p->qpn != PARLEY_IB_GSI_QPN) judge_data(p, pinfo, item, from, who);
+  /* Management datagrams are judged as what they carry. */
+  const gboolean mad = p->qpn == PARLEY_IB_GSI_QPN && p->operation != NULL && service_of(p) == PARLEY_IB_SERVICE_ud;
+  if (!mad) judge_data(p, pinfo, item, from, who);
 }

@@ -48,6 +48,7 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
       out->qpn = tvb_get_ntoh24(tvb, at + 32);
       out->transport = transport_of(tvb_get_guint8(tvb, at + 43) >> 1 & 3, tvb_get_guint8(tvb, at + 51) & 7);
       out->flow_control = tvb_get_guint8(tvb, at + 43) & 1;
+      out->shared_receives = (tvb_get_guint8(tvb, at + 51) & 0x08) != 0;
       out->p_key = tvb_get_ntohs(tvb, at + 48);
       out->response_timeout = tvb_get_guint8(tvb, at + 43) >> 3;
       out->path_mtu_code = tvb_get_guint8(tvb, at + 50) >> 4;
@@ -58,6 +59,7 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
       out->qpn = tvb_get_ntoh24(tvb, at + 12);
       if (out->qpn == 0) out->qpn = tvb_get_ntoh24(tvb, at + 16);
       out->flow_control = tvb_get_guint8(tvb, at + 26) & 1;
+      out->shared_receives = (tvb_get_guint8(tvb, at + 27) & 0x10) != 0;
       return TRUE;
     case PARLEY_IBCM_mra: out->about = tvb_get_guint8(tvb, at + 8) >> 6; return TRUE;
     case PARLEY_IBCM_rej:

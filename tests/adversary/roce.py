@@ -24,7 +24,7 @@ import roce_plugin  # noqa: E402
 import roce_quirks  # noqa: E402
 import roce_wire as w  # noqa: E402
 from roce_broken_cm import ROWS, WARNINGS  # noqa: E402
-from roce_talk import SIDES, Talk  # noqa: E402
+from roce_talk import PLENTY, SIDES, Talk  # noqa: E402
 
 QPS = {w.RC: "rc", w.UC: "uc", w.UD: "ud", w.XRC: "xrc"}
 BATCH = 100  # conversations in one capture
@@ -101,6 +101,7 @@ def planted(seed, number, row=None, beside_loss=False):
     chance = random.Random(f"transport {seed}")
     case = Case("beside loss" if beside_loss else "planted", seed, number, chance.choice(transports))
     case.kind += f" ({name})"
+    case.talk.codes = PLENTY  # what breaks another rule may send more than it would
     packet = play(case.talk)
     case.frame()
     case.due = (packet, name.split(":")[0], packet.side)
@@ -129,6 +130,7 @@ def quirk(seed, number, row=None, beside_loss=False):
     chance = random.Random(f"transport {seed}")
     case = Case("beside loss, quirk" if beside_loss else "quirk", seed, number, chance.choice(transports))
     case.kind += f" ({name})"
+    case.talk.codes = PLENTY
     packet, case.blamed = play(case.talk)
     case.frame()
     case.due = (packet, name.split(":")[0], packet.side)

@@ -8,7 +8,7 @@ import roce_wire as w
 from roce_talk import INITIATOR, RESPONDER, TIMEOUT
 
 WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "ib.reserved",
-            "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.early", "ib.ud-q-key"}
+            "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key"}
 ROWS = {}
 RELIABLE, CONNECTED = (w.RC, w.XRC), (w.RC, w.UC, w.XRC)
 

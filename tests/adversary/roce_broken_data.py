@@ -261,10 +261,62 @@ def _(talk):
     return ended(talk, packet)
 
 
-@row("ib.credits", (w.RC,))
+@row("ib.credits:no flow control", (w.RC,))
 def _(talk):
     talk.flow_control = False
     return answered(talk, lambda p: bytes([talk.chance.randrange(31)]) + p.ext[1:])
+
+
+@row("ib.credits:shared receives", RELIABLE)
+def _(talk):
+    talk.flow_control, talk.shared[1] = True, True
+    return answered(talk, lambda p: bytes([talk.chance.randrange(31)]) + p.ext[1:])
+
+
+def beyond_credits(talk, play):
+    """A sender that may ask for credits with one message and sends another one."""
+    talk.flow_control, talk.shared, talk.counts, talk.codes = True, [False, False], ["always", "always"], (0, 1, 2, 3)
+    begun(talk)
+    queue = talk.queues[0]
+    talk.need_credits(0)
+    while sum(queue.sent) <= queue.limit:
+        name, ext = talk.chance.choice((("send_only", b""), ("write_only_imm", bytes(20))))
+        talk.ask(0, name, queue.take(), ext)
+        queue.executed(True)
+        talk.messages += 1
+    if talk.chance.random() < 0.5:  # which takes none
+        talk.ask(0, "write_only", queue.take(), bytes(16))
+        queue.executed(False)
+        talk.messages += 1
+    packet = play(queue)
+    queue.executed(True)
+    talk.messages += 1
+    talk.wait(2000, 5000)
+    talk.answer(1, "ack", (queue.psn - 1) % 2**24, talk.aeth(1))
+    return ended(talk, packet)
+
+
+@row("ib.credit-limit:one packet", (w.RC,))
+def _(talk):
+    name, ext = talk.chance.choice((("send_only", b""), ("send_only_imm", b"abcd"), ("send_only_inv", b"abcd"), ("write_only_imm", bytes(20))))
+    return beyond_credits(talk, lambda queue: talk.ask(0, name, queue.take(), ext))
+
+
+@row("ib.credit-limit:Send", (w.RC,))
+def _(talk):
+    def play(queue):
+        packet = talk.ask(0, "send_first", queue.take(), payload=bytes(talk.mtu))
+        talk.ask(0, "send_last", queue.take(), payload=b"abcd")
+        return packet
+    return beyond_credits(talk, play)
+
+
+@row("ib.credit-limit:Write", (w.RC,))
+def _(talk):
+    def play(queue):
+        talk.ask(0, "write_first", queue.take(), struct.pack(">QII", 8, 9, talk.mtu + 4), bytes(talk.mtu))
+        return talk.ask(0, "write_last_imm", queue.take(), b"imm.", b"abcd")
+    return beyond_credits(talk, play)
 
 
 @row("ib.read-response:opcode", RELIABLE)

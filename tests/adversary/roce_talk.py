@@ -8,6 +8,14 @@ MTU = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
 INITIATOR, RESPONDER = 0, 1
 SIDES = ("initiator", "responder")
 TIMEOUT = 4.096 * 2**20  # microseconds: of the CM
+# IBA §9.7.7.2: of each code of an AETH; 31 stands for no flow control.
+CREDITS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288,
+           16384, 24576, 32768)
+PLENTY = range(8, 31)
+
+
+def takes_receive(name):
+    return name.startswith("send") or name.endswith("_imm")
 
 
 class Queue:
@@ -17,11 +25,21 @@ class Queue:
         self.start = self.psn = psn
         self.msn = 0
         self.atomics = {}
+        self.sent = []  # of each message, whether it takes a receive
+        self.limit = None  # the last of those for which its peer has given a credit; None: it gave none so far
+        self.open = False  # its peer has given up counting
 
     def take(self, n=1):
         psn = self.psn
         self.psn = (self.psn + n) % 2**24
         return psn
+
+    def executed(self, takes):
+        self.msn = (self.msn + 1) % 2**24
+        self.sent.append(takes)
+
+    def receives(self, msn):
+        return sum(self.sent[:msn])
 
 
 class Talk:
@@ -34,7 +52,11 @@ class Talk:
         self.ids = [chance.randrange(1, 2**32), chance.randrange(1, 2**32)]
         self.queues = [Queue(chance.choice((chance.randrange(2**24), 2**24 - 3))) for _ in (0, 1)]
         self.mtu_code = chance.choice((1, 2, 3))
-        self.flow_control = transport == w.RC and chance.random() < 0.3
+        self.flow_control = transport == w.RC and chance.random() < 0.4
+        self.shared = [transport == w.RC and chance.random() < 0.2 for _ in (0, 1)]
+        # Of each side: it counts credits from the beginning, never, or until it gives that up.
+        self.counts = [chance.choice(("always", "always", "never", "at first")) for _ in (0, 1)]
+        self.codes = (0, 0, 1, 2, 3, *range(31))
         self.transaction = chance.randrange(2**64)
         self.port = chance.randrange(1, 65536)
         self.depth = chance.choice((1, 4, 16))
@@ -42,6 +64,7 @@ class Talk:
         self.srqn, self.q_key = chance.randrange(1, 2**24), chance.randrange(2**31)
         self.request_id = chance.randrange(2**32)
         self.reject_text, self.max_retries = "", 15
+        self.told = None  # the limit in the answer that is about to be sent; -1: nothing limits any more
 
     # --- time and packets
     def wait(self, least, most=None):
@@ -87,13 +110,13 @@ class Talk:
         return {"id": self.ids[0], "service": self.service, "guid": a.guid, "qpn": self.qpn[0], "ird": 0 if xrc else self.depth,
                 "ord": self.depth, "timeout": 20, "transport": self.transport, "flow_control": int(self.flow_control),
                 "psn": self.queues[1].start, "p_key": 0xFFFF, "mtu": self.mtu_code, "retries": self.max_retries, "gid": a.gid,
-                "peer_gid": b.gid, "ack_timeout": 19, "private": head + self.private(92 - len(head))}
+                "srq": int(self.shared[0]), "peer_gid": b.gid, "ack_timeout": 19, "private": head + self.private(92 - len(head))}
 
     def rep_fields(self):
         xrc = self.transport == w.XRC
         return {"id": self.ids[1], "remote": self.ids[0], "qpn": self.qpn[1], "psn": self.queues[0].start, "ird": self.depth,
                 "ord": 0 if xrc else self.depth, "guid": self.hosts[1].guid, "transport": self.transport,
-                "flow_control": int(self.flow_control), "private": self.private(196)}
+                "flow_control": int(self.flow_control), "srq": int(self.shared[1]), "private": self.private(196)}
 
     def message(self, side, kind, body, lost=False, again=False):
         if again:
@@ -230,14 +253,35 @@ class Talk:
 
     def answer(self, side, name, psn, ext=b"", payload=b"", lost=False):
         """`side` answers what the other asked."""
+        told, self.told = self.told, None
+        if told is not None and not lost:
+            queue = self.queues[1 - side]
+            queue.open = queue.open or told < 0
+            queue.limit = max(queue.limit or 0, told)
         packet = self.put(side, self.transport | w.OPS[name], self.qpn[1 - side], psn, ext, payload, lost=lost)
         packet.kind = name
         return packet
 
     def aeth(self, side, kind=None, msn=None):
         """Of an answer by `side`: the messages of the other that it has executed."""
-        credits = self.chance.randrange(31) if self.flow_control and self.chance.random() < 0.5 else 31
-        return struct.pack(">I", (credits if kind is None else kind) << 24 | (self.queues[1 - side].msn if msn is None else msn))
+        queue = self.queues[1 - side]
+        msn = queue.msn if msn is None else msn
+        counts = self.flow_control and not self.shared[side] and not queue.open and (
+            self.counts[side] == "always" or self.counts[side] == "at first" and self.chance.random() < 0.8)
+        code = self.chance.choice(self.codes) if counts else 31
+        if kind is None:
+            self.told = queue.receives(msn) + CREDITS[code] if counts else -1
+        return struct.pack(">I", (code if kind is None else kind) << 24 | msn)
+
+    def need_credits(self, side, n=1):
+        """That side may send so many messages more that take a receive; its peer gives credits for them if it has to."""
+        queue = self.queues[side]
+        if queue.limit is None or queue.open or sum(queue.sent) + n <= queue.limit + 1:
+            return
+        self.wait(2000, 9000)
+        code = self.chance.choice([code for code in range(31) if CREDITS[code] >= n - 1][:5])
+        self.told = sum(queue.sent) + CREDITS[code]
+        self.answer(1 - side, "ack", (queue.psn - 1) % 2**24, struct.pack(">I", code << 24 | queue.msn))
 
     def reliable(self):
         return self.transport in (w.RC, w.XRC)
@@ -262,6 +306,9 @@ class Talk:
         kind = kind or chance.choice(("send", "write"))
         size = chance.choice((0, 1, 3, 4, 100, self.mtu, self.mtu + 1, 3 * self.mtu + 5)) if size is None else size
         parts = self.parts(kind, size)
+        takes = takes_receive(parts[-1][0])
+        if takes:
+            self.need_credits(side)
         first = queue.take(len(parts))
         psns = [(first + i) % 2**24 for i in range(len(parts))]
 
@@ -283,14 +330,14 @@ class Talk:
                 self.wait(1300, 3000)
         elif how < 0.26:  # the acknowledgment is lost
             burst(0)
-            queue.msn = (queue.msn + 1) % 2**24
+            queue.executed(takes)
             self.answer(1 - side, "ack", psns[-1], self.aeth(1 - side), lost=chance.random() < 0.5)
             self.wait(2_200_000)
             made = burst(0)
             self.answer(1 - side, "ack", psns[-1], self.aeth(1 - side))
             return made
         made = made or burst(0)
-        queue.msn = (queue.msn + 1) % 2**24
+        queue.executed(takes)
         if self.reliable():
             self.answer(1 - side, "ack", psns[-1], self.aeth(1 - side))
         return made
@@ -302,7 +349,7 @@ class Talk:
         data = chance.randbytes(size)
         pieces = [data[at:at + mtu] for at in range(0, size, mtu)] or [b""]
         first = queue.take(len(pieces))
-        queue.msn = (queue.msn + 1) % 2**24
+        queue.executed(False)
         self.messages += 1
 
         def ask(at):
@@ -328,7 +375,7 @@ class Talk:
     def atomic(self, side, trouble=True):
         chance, queue = self.chance, self.queues[side]
         psn = queue.take()
-        queue.msn = (queue.msn + 1) % 2**24
+        queue.executed(False)
         name = chance.choice(("cmp_swap", "fetch_add"))
         ext = struct.pack(">QIQQ", chance.randrange(2**40) * 8, chance.randrange(2**32), chance.randrange(2**64),
                           chance.randrange(2**64) if name == "cmp_swap" else 0)
@@ -345,17 +392,20 @@ class Talk:
     def pipeline(self, side):
         """Several messages under way; the last acknowledgment counts for all, Reads are answered by themselves."""
         chance, queue, late = self.chance, self.queues[side], []
-        psn = None
-        for _ in range(chance.randrange(2, 5)):
+        psn, count = None, chance.randrange(2, 5)
+        self.need_credits(side, count)
+        for _ in range(count):
             self.messages += 1
-            queue.msn = (queue.msn + 1) % 2**24
             if self.reliable() and chance.random() < 0.3:
+                queue.executed(False)
                 psn = queue.take()
                 size = chance.randrange(self.mtu + 1)
                 self.ask(side, "read", psn, struct.pack(">QII", 8, 9, size), ack_req=True)
                 late.append((psn, chance.randbytes(size), queue.msn))
                 continue
-            for name, ext, payload in self.parts(chance.choice(("send", "write")), chance.randrange(2 * self.mtu)):
+            parts = self.parts(chance.choice(("send", "write")), chance.randrange(2 * self.mtu))
+            queue.executed(takes_receive(parts[-1][0]))
+            for name, ext, payload in parts:
                 psn = queue.take()
                 self.ask(side, name, psn, ext, payload)
         for at, data, msn in late:

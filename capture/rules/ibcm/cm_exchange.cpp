@@ -146,10 +146,11 @@ bool CmExchange::message(Side from, const CmSeen& m) {
                                              !std::holds_alternative<wire::ib::CmRej>(m.message.body) &&
                                              !std::holds_alternative<wire::ib::CmMra>(m.message.body)) {
     // IBA §12.9: each of the two sides has its own messages.
-    findings_.tell(
-        IbRule::cm_role, m.ref.frame, from,
-        fmt::format(" sent {} {}, which only the {} sends", m.message.type() == CmMessageType::rtu ? "an" : "a",
-                    to_string(m.message.type()), to_string(*due)));
+    if (roles_known())
+      findings_.tell(
+          IbRule::cm_role, m.ref.frame, from,
+          fmt::format(" sent {} {}, which only the {} sends", m.message.type() == CmMessageType::rtu ? "an" : "a",
+                      to_string(m.message.type()), to_string(*due)));
     return true;
   }
   switch (m.message.type()) {
@@ -191,18 +192,30 @@ bool CmExchange::asked_again(const CmSeen& m) {
   return m.ref.at - answer_.at >= due;
 }
 
+/// The connection is over, and a REQ can have come since, so that a DREQ or DREP may be of the next one, whose REP the capture
+/// has behind it or lacks.
+bool CmExchange::may_be_next(const CmSeen& m) const {
+  const bool ends = m.message.type() == CmMessageType::dreq || m.message.type() == CmMessageType::drep;
+  if (!ends || restarted_ || req_ == nullptr || !ended()) return false;
+  const Sendings& req = sendings_[0][index_of(Side::initiator)];
+  if (req.last.frame > answer_.frame) return true;
+  return seen_.drep_frame != 0 && m.ref.at - answer_.at >= least_wait(req_->remote_cm_response_timeout);
+}
+
 // IBA §12.9: a peer that was started again knows nothing of what it has said, and takes the repeated REQ for a new one.
 void CmExchange::check_restart(Side from, const CmSeen& m) {
   auto& known = ids_[index_of(Side::responder)];
   const CmIds ids = ids_of(m.message);
   const bool by_rtu = from == Side::initiator && m.message.type() == CmMessageType::rtu;  // the new REP is missing
-  if (!by_rtu && (from != Side::responder || sender_of(m.message) != Side::responder)) return;
-  const std::uint32_t told = by_rtu ? ids.remote : ids.local;
-  if (!known || *known == told || told == 0 || !asked_again(m)) return;
-  if (!by_rtu && answer_.frame != 0 && ended())
+  const bool next = may_be_next(m);
+  if (!next && !by_rtu && (from != Side::responder || sender_of(m.message) != Side::responder)) return;
+  const std::uint32_t told = from == Side::initiator ? ids.remote : ids.local;
+  if (!known || *known == told || told == 0 || (!next && !asked_again(m))) return;
+  const bool answers = !next && !by_rtu && answer_.frame != 0;
+  if (answers && ended())
     findings_.departs(Departure::forgets_in_timewait, m.ref.frame, from,
                       " takes the REQ of a connection that is over for a new one");
-  else if (!by_rtu && answer_.frame != 0)
+  else if (answers)
     findings_.tell(
         IbRule::cm_restarted, m.ref.frame, from,
         fmt::format(" answered the REQ as {:#010x} in frame {}, and its repetition as {:#010x}: it was started again, "

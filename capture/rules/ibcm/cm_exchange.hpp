@@ -73,9 +73,11 @@ class CmExchange {
   static bool is_copy(const Sendings& s, const CmSeen& m);
   static void count(Sendings& s, const CmSeen& m);
 
-  /// A message that only one side sends was seen, so that the sides are not taken on trust.
-  bool roles_known() const { return req_ != nullptr || rep_ != nullptr || rtu_.frame != 0; }
+  /// Who sent the REQ is the initiator. Without it the sides are taken on trust: of two messages that contradict each other
+  /// nobody knows then which is wrong.
+  bool roles_known() const { return req_ != nullptr; }
   bool asked_again(const CmSeen& m);
+  bool may_be_next(const CmSeen& m) const;
   void check_restart(Side from, const CmSeen& m);
   void check_ids(Side from, const CmSeen& m);
   void check_reserved(Side from, const CmSeen& m);
@@ -101,7 +103,7 @@ class CmExchange {
   std::unique_ptr<wire::ib::CmReq> req_;  // the first one
   std::unique_ptr<wire::ib::CmRep> rep_;
   std::unique_ptr<wire::ib::CmSidrReq> sidr_req_;
-  std::array<std::array<Sendings, 2>, 11> sendings_{};
+  std::array<std::array<Sendings, 2>, 11> sendings_{};  // by attribute from REQ on, and side
   FrameRef rep_first_, rtu_, mra_req_;
   std::array<FrameRef, 2> drep_{}, left_{};
   FrameRef rej_;             // by the responder, of the REQ

@@ -28,6 +28,7 @@ bool only_of_req(CmReject reason) {
 // The responder's packets have PSNs one after the other: nothing stood between the one before the REP and the REP itself. What
 // the initiator said between these two, it said before there was a REP (IBA §12.9).
 void CmExchange::tell_early_rtu(const CmSeen& rep) {
+  if (restarted_) return;  // it may be about the answer of before
   if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < same_moment) return;
   findings_.tell(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
                  fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));

@@ -23,6 +23,12 @@ constexpr bool is_send(wire::ib::Operation o) {
   return o <= send_only_imm || o == send_last_inv || o == send_only_inv;
 }
 
+/// A message of which this is the last packet takes one of its receiver's receives.
+constexpr bool takes_receive(wire::ib::Operation o) {
+  using enum wire::ib::Operation;
+  return (is_send(o) && o != send_first && o != send_middle) || o == write_last_imm || o == write_only_imm;
+}
+
 constexpr bool ends_message(wire::ib::Operation o) { return !expects_more(o); }
 
 constexpr bool carries_no_payload(wire::ib::Operation o) {

@@ -154,6 +154,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
     check_total(it, terms.path_mtu);
   }
   count_on(it, terms);
+  check_credits(p, it->second, terms);
   trim();
 }
 
@@ -169,6 +170,8 @@ void RequestFlow::restart() {
   any_ = false;
   start_ = forgotten_ = acknowledged_ = read_end_ = 0;
   ahead_.reset();
+  credits_ = {};
+  excess_.reset();
 }
 
 /// The same PSN as before. True: there is nothing else to it.
@@ -316,14 +319,18 @@ void RequestFlow::count_on(Requests::iterator it, const FlowTerms& terms) {
 void RequestFlow::count_messages(Requests::iterator it) {
   for (; it != seen_.end(); ++it) {
     std::optional<std::uint32_t> before;
+    std::uint32_t receives = 0;
     if (start_ != 0 && it->first == start_) before = 0;
     if (it != seen_.begin())
-      if (const auto prior = std::prev(it); prior->first + prior->second.span == it->first)
+      if (const auto prior = std::prev(it); prior->first + prior->second.span == it->first) {
         before = prior->second.completed;
+        receives = prior->second.receives;
+      }
     if (!before) return;
     const std::uint32_t now = (*before + (ends_message(it->second.operation) ? 1 : 0)) & 0xFFFFFF;
     if (it->second.completed == now) return;
     it->second.completed = now;
+    it->second.receives = receives + (takes_receive(it->second.operation) ? 1 : 0);
   }
 }
 
@@ -359,6 +366,7 @@ void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms
 void RequestFlow::finish() {
   const Place known = std::max(high_, read_end_);
   if (acknowledged_ > known && any_) missing += acknowledged_ - known;
+  tell_excess();
 }
 
 }  // namespace parley::capture

@@ -27,9 +27,11 @@ struct FlowTerms {
   std::optional<std::uint32_t> starting_psn;
   std::uint16_t path_mtu = 0;  ///< 0: not known
   std::optional<std::uint16_t> p_key;
-  bool set_up_seen = false;  ///< both ends are known from CM messages: answers are those of these requests
-  bool flow_control = true;  ///< the side that answers may give credits
-  Duration ack_timeout{0};   ///< of the side that asks; 0: not known
+  bool set_up_seen = false;      ///< both ends are known from CM messages: answers are those of these requests
+  bool flow_control = true;      ///< the side that answers may give credits
+  bool shared_receives = false;  ///< of the side that answers: no credits are counted of them
+  bool obeys_credits = false;    ///< the side that asks has said so
+  Duration ack_timeout{0};       ///< of the side that asks; 0: not known
 };
 
 class RequestFlow {
@@ -77,6 +79,7 @@ class RequestFlow {
     std::optional<std::uint32_t> octets;  // CRC-32 of the payload; of a cut one not known
     std::uint64_t frame = 0;
     std::optional<std::uint32_t> completed;  // messages up to here and with it, mod 2^24; if all before were seen
+    std::uint32_t receives = 0;              // of those messages, how many took a receive
     std::optional<std::uint64_t> original;   // of an atomic: what was answered
   };
   using Requests = std::map<Place, Request>;
@@ -87,6 +90,18 @@ class RequestFlow {
     bool of_psn = true;  // else of its MSN
     Place high = 0;      // the last PSN that was in use then
     bool repeated = false;
+  };
+  /// End-to-end flow control, counted in messages that take a receive.
+  struct Credits {
+    bool open = false;                   // nothing holds the requester back, or nobody can tell
+    std::optional<std::uint32_t> limit;  // the last that has a credit
+    std::uint64_t frame = 0;             // which gave it
+  };
+  struct Excess {
+    FrameRef ref;
+    wire::ib::Operation operation{};
+    std::uint32_t psn = 0, number = 0;
+    Credits credits;
   };
 
   Place place_of(std::uint32_t psn) const;
@@ -114,6 +129,10 @@ class RequestFlow {
   void read_response(const RocePacket& p, Place place, const FlowTerms& terms);
   void atomic_response(const RocePacket& p, Place place);
   void syndrome(const RocePacket& p, const FlowTerms& terms);
+  std::optional<std::uint32_t> receives_of(Place place, std::uint32_t msn);
+  void take_credits(const RocePacket& p, Place place);
+  void check_credits(const RocePacket& p, const Request& r, const FlowTerms& terms);
+  void tell_excess();
 
   RoceBudget& budget_;
   IbFindings& findings_;
@@ -127,6 +146,8 @@ class RequestFlow {
   Place acknowledged_ = 0;
   Place read_end_ = 0;  // the last PSN of a Read's responses, where the path MTU is not known
   std::optional<Ahead> ahead_;
+  Credits credits_;
+  std::optional<Excess> excess_;
   FrameRef first_request_;
 };
 

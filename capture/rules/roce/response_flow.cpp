@@ -50,6 +50,10 @@ void RequestFlow::syndrome(const RocePacket& p, const FlowTerms& terms) {
   if (is_ack(s) && !terms.flow_control && (s & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE)
     findings_.tell(IbRule::ib_credits, p.frame, responder,
                    fmt::format(" gave credits (syndrome 0x{:02x}); it had said that it has no flow control", s));
+  // Nobody can say how many receives of a shared queue are left for one queue pair.
+  else if (is_ack(s) && terms.shared_receives && (s & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE)
+    findings_.tell(IbRule::ib_credits, p.frame, responder,
+                   fmt::format(" gave credits (syndrome 0x{:02x}); its receives are those of a shared queue", s));
 }
 
 void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
@@ -62,6 +66,7 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
                                p.packet.bth.psn, psn_of(start_)));
     return;
   }
+  if (terms.set_up_seen && has_aeth(p.operation()) && is_ack(p.packet.aeth.syndrome)) take_credits(p, place);
   if (p.operation() == Operation::acknowledge) return acknowledge(p, place, terms);
   if (terms.set_up_seen) {
     if (is_read_response(p.operation()))

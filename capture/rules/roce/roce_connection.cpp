@@ -152,10 +152,18 @@ FlowTerms RoceConnection::terms_of(Side requester) const {
   t.set_up_seen = set_up_seen();
   const wire::ib::CmReq* const req = exchange_.req();
   const wire::ib::CmRep* const rep = exchange_.rep();
-  if (requester == Side::initiator)
+  if (req != nullptr && rep != nullptr) {
+    const bool asks = requester == Side::initiator;
+    t.obeys_credits = asks ? req->flow_control : rep->flow_control;
+  }
+  if (requester == Side::initiator) {
     t.flow_control = rep == nullptr || rep->flow_control;
-  else
+    // IBA Annex A14: what comes for a TGT queue pair is received in shared queues.
+    t.shared_receives = rep != nullptr && (rep->srq || t.qp == IbQp::xrc);
+  } else {
     t.flow_control = req == nullptr || req->flow_control;
+    t.shared_receives = req != nullptr && req->srq;
+  }
   if (req != nullptr && req->primary.local_ack_timeout != 0)
     t.ack_timeout = wire::ib::timeout_of(req->primary.local_ack_timeout);
   return t;

@@ -127,6 +127,7 @@ ConnectionReport RoceConnection::finish() {
   r.ord = lower(req != nullptr ? Depth(req->initiator_depth) : Depth(),
                 rep != nullptr ? Depth(rep->responder_resources) : Depth());
   r.depths_negotiated = req != nullptr && rep != nullptr;
+  seen_->depths_known = req != nullptr || rep != nullptr;
   r.steps.reply = seen_->reply;
   r.outcome = outcome();
   r.end = describe_end();

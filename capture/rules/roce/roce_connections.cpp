@@ -55,7 +55,8 @@ void RoceConnections::learn(RoceConnection& c) {
     const Gid &mine = c.gid(side), &theirs = c.gid(other(side));
     if (const auto& id = c.exchange().id(side); id && c.has_cm())
       put({c.sidr() ? Kind::sidr : Kind::comm_id, mine, theirs, *id}, c, side);
-    if (const auto& qpn = c.qpn(side); qpn && *qpn > PARLEY_IB_GSI_QPN) put(queue_pair(mine, theirs, *qpn), c, side);
+    if (const auto& qpn = c.qpn(side); qpn && (*qpn > PARLEY_IB_GSI_QPN || !c.has_cm()))
+      put(queue_pair(mine, theirs, *qpn), c, side);
   }
   if (const auto id = c.exchange().transaction(); id && !c.sidr())
     put({Kind::transaction, c.gid(Side::initiator), c.gid(Side::responder), *id}, c, Side::initiator);
@@ -138,7 +139,9 @@ void RoceConnections::packet(const wire::PacketView& view, const wire::CapturedP
     case RoceReader::Status::other: return;
     case RoceReader::Status::malformed: return unreadable(captured, p, view);
   }
-  if (p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN && p.service() == Service::ud)
+  // IBA §9.2.1: what has an opcode that is not assigned is no datagram, whatever follows.
+  const bool datagram = p.service() == Service::ud && wire::ib::rule_of(p.packet.bth.opcode).assigned;
+  if (p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN && datagram)
     gsi(p);
   else
     data(p);

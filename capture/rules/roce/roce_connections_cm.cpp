@@ -24,6 +24,9 @@ bool is_of_cm(const wire::ib::MadHeader& header) {
          (header.method & PARLEY_IB_MAD_RESPONSE) == 0;
 }
 
+/// IBA §13.5.1: a MAD is one packet without immediate data.
+bool is_mad(const RocePacket& p) { return p.operation() == wire::ib::Operation::send_only; }
+
 }  // namespace
 
 void RoceConnections::gsi(const RocePacket& p) {
@@ -35,7 +38,7 @@ void RoceConnections::gsi(const RocePacket& p) {
   if (last.ref.frame != 0 && ((last.psn + 1) & 0xFFFFFF) == m.psn) m.before = last.ref;
   last = {m.ref, m.psn};
   if (gsi_.size() > gsi_max) gsi_.clear();
-  if (p.packet.payload.size() < PARLEY_IB_MAD_LEN) {
+  if (!is_mad(p) || p.packet.payload.size() < PARLEY_IB_MAD_LEN) {
     ++mads_of_others_;
     return;
   }

@@ -61,6 +61,7 @@ namespace parley::capture {
   X(ib_syndrome, "ib.syndrome", "IBA §9.7.5.1", error)                \
   X(ib_msn, "ib.msn", "IBA §9.7.7.1", error)                          \
   X(ib_credits, "ib.credits", "IBA §9.7.7.2", warning)                \
+  X(ib_credit_limit, "ib.credit-limit", "IBA §9.7.7.2", warning)      \
   X(ib_ack_unsent, "ib.ack-unsent", "IBA §9.7.5", error)              \
   X(ib_read_response, "ib.read-response", "IBA §9.7.5", error)        \
   X(ib_response_kind, "ib.response-kind", "IBA §9.7.5", error)        \

@@ -120,6 +120,8 @@ TEST(CaptureRoce, WhatNobodySetUpIsListedByItsQueuePairs) {
   EXPECT_EQ(c.judgement.standing, Standing::partial);
   EXPECT_EQ(c.end_text(Side::responder), "192.0.2.2:0x000022");
   EXPECT_EQ(c.from_responder.messages, 1u);
+  EXPECT_THAT(to_json("a", test::analyse(t.frames)), HasSubstr(R"("service":null,"qp":"rc","ird":null,"ord":null)"));
+  EXPECT_THAT(to_csv("a", test::analyse(t.frames)), HasSubstr(",false,,,1,3,"));
   // Another use of the same queue pairs, far away and near.
   t.data(0, Operation::send_only, 2'000'000);
   EXPECT_EQ(test::analyse(t.frames).connections.size(), 2u);
