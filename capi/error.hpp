@@ -21,6 +21,8 @@ int fail(const Error& error) noexcept;
 /// `sentence` has static lifetime and may have {a} and {b} in it.
 int fail(parley_error code, std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0) noexcept;
 int fail_with(parley_error code, std::string sentence) noexcept;
+/// An argument is.
+inline int wrong(std::string sentence) noexcept { return fail_with(PARLEY_E_INVALID_ARGUMENT, std::move(sentence)); }
 /// What fail() returned last in this thread.
 int last_code() noexcept;
 

@@ -15,8 +15,6 @@ namespace {
 
 using wire::mad::Layout;
 
-int wrong(std::string sentence) { return capi::fail_with(PARLEY_E_INVALID_ARGUMENT, std::move(sentence)); }
-
 int find_structure(const char* name, const Layout*& out) {
   if (name == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "structure is null");
   out = wire::mad::find_layout(name);

@@ -17,8 +17,6 @@ using wire::mad::MgmtClass;
 constexpr std::uint32_t set_max = 1024;      // members set in a request
 constexpr std::uint32_t body_max = 1 << 16;  // octets
 
-int wrong(std::string sentence) { return capi::fail_with(PARLEY_E_INVALID_ARGUMENT, std::move(sentence)); }
-
 bool is_table(const mad::Rpc& rpc) {
   return rpc.mgmt_class == MgmtClass::subn_adm && wire::mad::gives_table(rpc.method);
 }

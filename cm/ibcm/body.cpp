@@ -123,6 +123,7 @@ void Agent::Body::handle_mad(Instant now, const MadFrom& from, ConstBytes mad) {
   ++counters.received;
   const auto message = CmMessage::parse(mad);
   if (!message) return judge_other(from, mad);
+  ++counters.messages.of(message->type()).received;
   std::visit([&](const auto& body) { take(now, from, *message, body); }, message->body);
   begin_next(now);
 }

@@ -95,6 +95,7 @@ class Agent::Body {
 
   // Sending and time (timing.cpp).
   void send(const MadTo& to, const Octets& octets);
+  void send_again(const MadTo& to, const Octets& octets);
   template <class M>
   static Octets octets_of(std::uint64_t tid, const M& body, std::uint32_t modifier = 0) {
     Octets out;

@@ -7,6 +7,7 @@
 
 #include "cm/ibcm/options.hpp"
 #include "parley/failure.hpp"
+#include "wire/ib/cm.hpp"
 
 namespace parley::cm::ibcm {
 
@@ -175,10 +176,30 @@ using Event =
   X(dropped_requests, "requests for which there was no room and no answer")        \
   X(dropped_transmit, "MADs for which the transmit queue had no room")             \
   X(forgotten, "ended connections forgotten early for lack of room")
+/// Messages of one kind.
+struct MessageCounts {
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;    ///< those sent again included
+  std::uint64_t resent = 0;  ///< because nothing came, or for a duplicate
+};
 struct Counters {
 #define PARLEY_X(name, text) std::uint64_t name = 0;
   PARLEY_IBCM_COUNTERS(PARLEY_X)
 #undef PARLEY_X
+  struct ByType {
+#define PARLEY_X(name, attribute, size, offset, text) MessageCounts name;
+    PARLEY_IBCM_MESSAGES(PARLEY_X)
+#undef PARLEY_X
+    MessageCounts& of(wire::ib::CmMessageType type) {
+      switch (type) {
+#define PARLEY_X(name, attribute, size, offset, text) \
+  case wire::ib::CmMessageType::name: return name;
+        PARLEY_IBCM_MESSAGES(PARLEY_X)
+#undef PARLEY_X
+      }
+      return req;  // not reached: only messages that there are get here
+    }
+  } messages{};
 };
 
 }  // namespace parley::cm::ibcm

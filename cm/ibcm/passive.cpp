@@ -128,7 +128,7 @@ void Agent::Body::duplicate_req(Connection& c, const MadFrom& from, const Head& 
       ++counters.duplicates;
       if (plays(Departure::leaves_rep_to_timer)) return;
       ++counters.answered_again;
-      return send(c.to, *c.unanswered);
+      return send_again(c.to, *c.unanswered);
     case State::timewait:
     case State::closed:
       // A late duplicate, or the answer was lost. Linux has forgotten the request by now and takes it for a new one.

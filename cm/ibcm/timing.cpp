@@ -33,7 +33,13 @@ void Agent::Body::send(const MadTo& to, const Octets& octets) {
     ++counters.dropped_transmit;
     return;
   }
+  ++counters.messages.of(type_in(octets)).sent;
   transmit_.push({to, octets});
+}
+
+void Agent::Body::send_again(const MadTo& to, const Octets& octets) {
+  ++counters.messages.of(type_in(octets)).resent;
+  send(to, octets);
 }
 
 bool Agent::Body::poll_transmit(MadTo& to, MutBytes out) {
@@ -114,7 +120,7 @@ void Agent::Body::answer_again(Connection& c) {
   ++counters.duplicates;
   if (c.answer == nullptr) return;
   ++counters.answered_again;
-  send(c.to, *c.answer);
+  send_again(c.to, *c.answer);
 }
 
 // IBA §12.9: an MRA replaces the wait under way by its service timeout and the time of the way. The peer lives, so that what
@@ -152,7 +158,7 @@ void Agent::Body::on_deadline(Instant now, Connection& c) {
   if (spent) return set_deadline(c, c.give_up);
   ++c.sends;
   ++counters.resent;
-  send(c.to, *c.unanswered);
+  send_again(c.to, *c.unanswered);
   arm(now, c);
 }
 

@@ -157,7 +157,7 @@ Link& same_queue_pair(Tester& b, const Link& old) {
 /// The answer to a REQ on the queue pair of a connection that the peer still has. `old` hears all data packets.
 Task<Heard> stale_answer(Tester& b, Link& link) {
   b.send_req(link);
-  return b.answer(link);
+  return b.decision(link);
 }
 
 Task<Observation> stale(Tester& b) {
@@ -205,7 +205,7 @@ Task<Observation> after_reject(Tester& b) {
   Link& link = b.link();
   link.req.service_id ^= 0x8001;
   b.send_req(link);
-  const Heard refused = co_await b.answer(link);
+  const Heard refused = co_await b.decision(link);
   if (refused.as<CmRej>() == nullptr) co_return unclear(refused.words());
   link.req.service_id ^= 0x8001;
   link.ended = false;

@@ -28,7 +28,7 @@ Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any
   Link& link = tester.link();
   spoil(link.req);
   tester.send_req(link);
-  const Heard heard = co_await tester.answer(link);
+  const Heard heard = co_await tester.decision(link);
   const auto* rej = heard.as<wire::ib::CmRej>();
   if (rej == nullptr) co_return failed(heard.words());
   if (rej->about != CmAbout::req) co_return failed(heard.words() + ": the REQ is what it rejects");
@@ -112,15 +112,35 @@ Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience) {
 }
 
 Task<bool> accept(Tester& tester, Link& link) {
+  const Duration reply = tester.settings().reply;
+  const Instant limit = tester.peer().now() + tester.settings().patience;
+  Instant due = tester.peer().now() + reply;
+  bool held = false;  // IBA §12.9: the peer has asked for time, behind which the REP goes again
   tester.send_rep(link);
   for (std::size_t i = 0; i < Tester::exchanges_max; ++i) {
-    const Heard heard = co_await tester.answer(link);
+    const Heard heard = co_await tester.hear(link, std::max(due - tester.peer().now(), Duration{}));
+    const Instant now = tester.peer().now();
     if (heard.as<wire::ib::CmRtu>() != nullptr || heard.is_request()) {
       tester.note_accepted();
       co_return true;
     }
+    if (holds_the_rep(link, heard)) {
+      const auto& mra = *heard.as<wire::ib::CmMra>();
+      due = std::min(limit, now + time_asked_for(mra, link.asked.primary.local_ack_timeout));
+      held = true;
+      continue;
+    }
+    if (heard.silence && held && now < limit) {
+      tester.send_rep(link);
+      due = now + reply;
+      held = false;
+      continue;
+    }
     // The REQ again: both were under way.
-    if (heard.as<wire::ib::CmReq>() != nullptr || holds_the_rep(link, heard)) continue;
+    if (heard.as<wire::ib::CmReq>() != nullptr) {
+      if (!held) due = now + reply;
+      continue;
+    }
     tester.set_trouble("the REP is answered by " + heard.words());
     break;
   }

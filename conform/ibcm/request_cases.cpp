@@ -28,7 +28,7 @@ Task<Observation> rej_fields(Tester& b) {
   Link& link = b.link();
   link.req.service_id ^= 0x8001;
   b.send_req(link);
-  const Heard heard = co_await b.answer(link);
+  const Heard heard = co_await b.decision(link);
   const auto* rej = heard.as<CmRej>();
   if (rej == nullptr) co_return unclear(heard.words());
   if (rej->info_length > PARLEY_IBCM_INFO_LEN) co_return failed(fmt::format("Reject Info Length {}", rej->info_length));
@@ -49,7 +49,7 @@ Task<Observation> mtu_4096(Tester& b) {
   Link& link = b.link();
   link.req.path_mtu = 5;
   b.send_req(link);
-  const Heard heard = co_await b.answer(link);
+  const Heard heard = co_await b.decision(link);
   if (heard.as<wire::ib::CmRep>() != nullptr) {
     b.send_rtu(link);
     co_return pass("REP");
@@ -77,7 +77,7 @@ Task<Observation> foreign_gid(Tester& b) {
   Link& link = b.link();
   link.req.primary.remote_gid = gid_of(Address::v4(198, 51, 100, 77, 0));
   b.send_req(link);
-  const Heard heard = co_await b.answer(link);
+  const Heard heard = co_await b.decision(link);
   const auto* rej = heard.as<CmRej>();
   if (rej == nullptr || rej->reason != CmReject::primary_gid) co_return failed(heard.words());
   if (rej->info_length != 16) co_return failed(heard.words() + " without a GID that would do");

@@ -31,7 +31,7 @@ Task<Observation> plain(Tester& b) {
 Task<Observation> rep_packet(Tester& b, std::string (*wrong)(const Link& link, const Heard& rep)) {
   Link& link = b.link();
   b.send_req(link);
-  const Heard heard = co_await b.answer(link);
+  const Heard heard = co_await b.decision(link);
   if (heard.as<CmRep>() == nullptr) co_return unclear(heard.words());
   b.send_rtu(link);
   const std::string fault = wrong(link, heard);
@@ -181,7 +181,7 @@ Task<Observation> rtu_before_rep(Tester& b) {
   b.send_rtu(link);
   b.send_req(link);
   b.send_rtu(link);
-  const Heard heard = co_await b.answer(link);
+  const Heard heard = co_await b.decision(link);
   if (heard.as<CmRep>() == nullptr) co_return failed(heard.words());
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);

@@ -43,6 +43,10 @@ std::string Heard::words() const {
   return ib::opcode_text(bth.opcode);
 }
 
+Duration time_asked_for(const ib::CmMra& mra, std::uint8_t ack_timeout) {
+  return ib::timeout_of(mra.service_timeout) + ib::timeout_of(ack_timeout);
+}
+
 Request nothing(std::uint32_t psn) {
   Request request;
   request.psn = psn;
@@ -432,18 +436,34 @@ Task<> Tester::until_it_speaks(Link& link, Duration patience) {
   co_await peer_.until(spoke, patience);
 }
 
+// IBA §12.9: an MRA replaces the wait under way; what it asks for may be asked for again.
+Task<Heard> Tester::decision(Link& link, Duration patience, Instant limit) {
+  Heard heard = co_await hear(link, patience);
+  for (std::size_t i = 0; i < exchanges_max; ++i) {
+    const auto* mra = heard.as<ib::CmMra>();
+    const Instant now = peer_.now();
+    if (mra == nullptr || mra->about != CmAbout::req || now >= limit) break;
+    const Duration asked = time_asked_for(*mra, link.req.primary.local_ack_timeout);
+    Heard later = co_await hear(link, std::min(asked, limit - now));
+    if (later.silence && asked >= limit - now) break;
+    if (later.silence) {
+      send_req(link);
+      later = co_await hear(link, patience);
+    }
+    heard = std::move(later);
+  }
+  co_return heard;
+}
+
 Task<bool> Tester::ask(Link& link) {
   const Instant limit = peer_.now() + settings_.connect;
   for (unsigned attempt = 0; attempt < 50; ++attempt) {
     send_req(link);
-    const Heard heard = co_await hear(link, std::min(settings_.reply, Duration(1s)));
+    const Heard heard = co_await decision(link, std::min(settings_.reply, Duration(1s)), limit);
     if (heard.as<ib::CmRep>() != nullptr) co_return true;
-    if (heard.as<ib::CmMra>() != nullptr && peer_.now() < limit) {
-      // It asks for time: the program above it is slow.
-      const Heard later = co_await hear(link, limit - peer_.now());
-      if (later.as<ib::CmRep>() != nullptr) co_return true;
-    }
     trouble_ = {Verdict::inconclusive, "the peer accepts no connection: " + heard.words()};
+    if (const auto* mra = heard.as<ib::CmMra>(); mra != nullptr && mra->about == CmAbout::req)
+      trouble_.observed += ", which asks for more time than there is";
     const auto* rej = heard.as<ib::CmRej>();
     const bool passing =
         heard.silence ||

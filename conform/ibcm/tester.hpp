@@ -87,6 +87,9 @@ struct Request {
   bool ack_req = true;
   std::uint32_t psn = 0;
 };
+/// From an MRA on its sender has so long for the answer: IBA §12.9, the service timeout and the time of the way. `ack_timeout` is
+/// that of the REQ.
+Duration time_asked_for(const wire::ib::CmMra& mra, std::uint8_t ack_timeout);
 /// A Write of nothing: the one request that needs neither a receive nor memory of the peer (IBA §9.7.4.1).
 Request nothing(std::uint32_t psn);
 
@@ -158,6 +161,9 @@ class Tester {
   Task<Heard> hear(Link& link, Duration patience);
   /// The answer that is due: hear() for Settings::reply.
   Task<Heard> answer(Link& link) { return hear(link, settings_.reply); }
+  /// The answer to the REQ that was sent. After an MRA the peer has the time that it asks for, then the REQ goes again; an MRA is
+  /// returned only where that time is longer than Settings::connect leaves.
+  Task<Heard> decision(Link& link) { return decision(link, settings_.reply, peer_.now() + settings_.connect); }
   /// What comes though nothing is due: hear() for Settings::quiet.
   Task<Heard> rest(Link& link) { return hear(link, settings_.quiet); }
   /// Initiator: its next REQ, and a REP that asks for nothing unusual. Null: trouble() says why.
@@ -188,6 +194,7 @@ class Tester {
   void drop_arrived();
 
  private:
+  Task<Heard> decision(Link& link, Duration patience, Instant limit);
   void note(const Link& link, bool by_tester, std::string words, ConstBytes octets);
   void put(ConstBytes packet, const Faults& faults);
   void drain();

@@ -10,6 +10,7 @@
 #include <random>
 #include <string_view>
 
+#include "cm/ibcm/events.hpp"
 #include "cm/providers/roce/roce.hpp"
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_set.hpp"
@@ -76,6 +77,15 @@ class PacketHost final : public RoceHost {
     const RoceCounters& sockets = packets_.counters();
     std::vector<RoceDropped> all{{"bad_icrc", sockets.bad_icrc}, {"too_short", sockets.too_short}};
     add_dropped(provider_->device_counters(), all);
+    return all;
+  }
+  std::vector<RoceMessages> messages() const override {
+    const auto& by = provider_->cm_counters().messages;
+    std::vector<RoceMessages> all;
+#define PARLEY_X(name, attribute, size, offset, text) \
+  all.push_back({"ib_" #name, by.name.received, by.name.sent, by.name.resent});
+    PARLEY_IBCM_MESSAGES(PARLEY_X)
+#undef PARLEY_X
     return all;
   }
 

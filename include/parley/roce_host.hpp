@@ -38,6 +38,14 @@ struct RoceDropped {
   std::uint64_t packets = 0;
 };
 
+/// Messages of InfiniBand's connection manager of one kind.
+struct RoceMessages {
+  std::string_view type;  ///< "ib_req", "ib_rep", "ib_mra", ...
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;    ///< those sent again included
+  std::uint64_t resent = 0;  ///< because nothing came, or for a duplicate
+};
+
 /// One packet as it went over a socket, from the BTH to the ICRC, for pcapng writers.
 struct PacketTapRecord {
   Instant at;
@@ -59,6 +67,8 @@ class RoceHost : public Host {
   virtual RoceCounters counters() const = 0;
   /// By the sockets and behind them, by the NIC: each reason that there is, always in the same order.
   virtual std::vector<RoceDropped> dropped() const = 0;
+  /// Of the connection manager: each kind that there is, always in the same order.
+  virtual std::vector<RoceMessages> messages() const = 0;
 };
 
 }  // namespace parley

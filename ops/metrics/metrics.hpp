@@ -19,11 +19,18 @@
 
 namespace parley::ops {
 
+/// Messages of InfiniBand's connection manager of one kind, likewise.
+struct CmMessageCounts {
+  std::string_view type;
+  std::uint64_t received = 0, sent = 0, resent = 0;
+};
+
 /// Packets of RoCE on UDP sockets, as their host has counted them.
 struct PacketCounts {
   std::uint64_t sent = 0, received = 0;
   std::uint64_t unsent = 0;                                           ///< refused by the system
   std::vector<std::pair<std::string_view, std::uint64_t>> dropped{};  ///< by reason; the reasons are the host's own
+  std::vector<CmMessageCounts> messages{};                            ///< the kinds are the host's own
 };
 
 class Metrics final : public trace::Sink {

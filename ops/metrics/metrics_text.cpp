@@ -129,6 +129,15 @@ void Metrics::write_packets(Exposition& out) const {
   out.sample({}, counts.unsent);
   out.family("parley_roce_packets_dropped_total", Type::counter, "RoCE packets that were received and dropped.");
   for (const auto& [reason, packets] : counts.dropped) out.sample({{"reason", reason}}, packets);
+  out.family("parley_roce_cm_messages_total", Type::counter,
+             "Messages of InfiniBand's connection manager, those sent again included.");
+  for (const CmMessageCounts& of : counts.messages) {
+    out.sample({{"type", of.type}, {"direction", direction_words[0]}}, of.received);
+    out.sample({{"type", of.type}, {"direction", direction_words[1]}}, of.sent);
+  }
+  out.family("parley_roce_cm_retransmissions_total", Type::counter,
+             "Of the messages sent, those sent again: nothing came, or a duplicate did.");
+  for (const CmMessageCounts& of : counts.messages) out.sample({{"type", of.type}}, of.resent);
 }
 
 }  // namespace parley::ops

@@ -17,6 +17,7 @@ import cli
 from fabric_kit import IBSIM_PRELOAD, OWN_PRELOAD, WAIT, FabricTest
 
 FT16, FT648 = "2,8,4,4", "2,36,36,18"
+QUEUE_MAX = 16384  # FabricServer::queue_max
 
 # Members of a PathRecord as saquery prints them: octets of the record, so that what shares one is in one.
 COMPARED = ("service_id", "dgid", "sgid", "dlid", "slid", "hop_flow_raw", "tclass", "num_path_revers", "pkey", "qos_class", "sl", "mtu",
@@ -257,6 +258,8 @@ class Fabric(FabricTest):
         other.send()
         self.assertEqual(other.receive()[32 + 3], 0x81)
         self.wait_until("the server to read", deaf.all_is_read)
+        # Once it reads, it has what waits: a full queue, more than its socket holds.
+        self.assertEqual({deaf.receive()[32 + 3] for _ in range(QUEUE_MAX)}, {0x81})
         deaf.close()
         other.close()
         done = server.finish(stop=True)

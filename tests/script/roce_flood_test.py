@@ -107,6 +107,35 @@ class RoceFlood(CliTest):
         self.assertGreater(summary["failed"], 2000, "half-open ones gave way")
         self.assertLessEqual(summary["started"] - summary["established"] - summary["failed"], 64 + 64 // 8, "what stood at the end")
 
+    def test_metrics_count_the_messages_of_the_connection_manager(self):
+        here, ours, theirs = address(4), self.path("connect.prom"), self.path("listen.prom")
+        server = self.listen(here, "--count", 3, "--metrics", theirs)
+        self.ok(run("connect", f"{here}:{PORT}", "--roce", "--count", 3, "--metrics", ours))
+        self.ok(server.finish())
+        due = {"ib_req": "sent", "ib_rep": "received", "ib_rtu": "sent"}
+        for path, back in ((ours, {}), (theirs, {"sent": "received", "received": "sent"})):
+            found = self.counted(path)
+            for kind, direction in due.items():
+                with self.subTest(kind, path=path):
+                    again = exposition.value(found, "parley_roce_cm_retransmissions_total", type=kind)
+                    way = back.get(direction, direction)
+                    total = exposition.value(found, "parley_roce_cm_messages_total", type=kind, direction=way)
+                    self.assertGreaterEqual(total, 3)
+                    if way == "sent":
+                        self.assertEqual(total - again, 3)
+
+    def test_metrics_count_what_is_sent_again(self):
+        path = self.path("lost.prom")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as deaf:
+            deaf.bind((address(5), 4791))
+            done = run("connect", f"{address(5)}:{PORT}", "--roce", "--reply-timeout", "500ms", "--metrics", path)
+        self.assertEqual(done.code, 1, str(done))
+        found = self.counted(path)
+        again = exposition.value(found, "parley_roce_cm_retransmissions_total", type="ib_req")
+        self.assertGreater(again, 1)
+        self.assertEqual(exposition.value(found, "parley_roce_cm_messages_total", type="ib_req", direction="sent"), 1 + again)
+        self.assertEqual(exposition.value(found, "parley_roce_cm_messages_total", type="ib_rej", direction="sent"), 1, "it gave up")
+
     def counted(self, path):
         with open(path, "rb") as file:
             return exposition.read(file.read())

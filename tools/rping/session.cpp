@@ -74,6 +74,7 @@ ops::PacketCounts packets_of(const RoceHost& host) {
   const RoceCounters sockets = host.counters();
   ops::PacketCounts counts{.sent = sockets.sent, .received = sockets.received, .unsent = sockets.unsent};
   for (const RoceDropped& dropped : host.dropped()) counts.dropped.emplace_back(dropped.reason, dropped.packets);
+  for (const RoceMessages& of : host.messages()) counts.messages.push_back({of.type, of.received, of.sent, of.resent});
   return counts;
 }
 

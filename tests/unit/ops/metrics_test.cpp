@@ -386,13 +386,20 @@ TEST(Metrics, ThereIsARoomForConnectionsAndNoMore) {
 TEST(Metrics, PacketsOfRoceAreAskedForAtEachText) {
   Fed m;
   EXPECT_EQ(m.metrics.text().find("parley_roce"), std::string::npos);  // nobody counts any
-  PacketCounts counts{.sent = 3, .received = 5, .unsent = 1, .dropped = {{"bad_icrc", 0}, {"qpn", 2}}};
+  PacketCounts counts{.sent = 3,
+                      .received = 5,
+                      .unsent = 1,
+                      .dropped = {{"bad_icrc", 0}, {"qpn", 2}},
+                      .messages = {{"ib_req", 4, 6, 2}}};
   m.metrics.count_packets([&] { return counts; });
   EXPECT_EQ(m["parley_roce_packets_total{direction=\"sent\"}"], "3");
   EXPECT_EQ(m["parley_roce_packets_total{direction=\"received\"}"], "5");
   EXPECT_EQ(m["parley_roce_packets_unsent_total"], "1");
   EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"bad_icrc\"}"], "0");
   EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"qpn\"}"], "2");
+  EXPECT_EQ(m["parley_roce_cm_messages_total{type=\"ib_req\",direction=\"received\"}"], "4");
+  EXPECT_EQ(m["parley_roce_cm_messages_total{type=\"ib_req\",direction=\"sent\"}"], "6");
+  EXPECT_EQ(m["parley_roce_cm_retransmissions_total{type=\"ib_req\"}"], "2");
   counts.dropped[0].second = 7;
   EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"bad_icrc\"}"], "7");
 }
