@@ -308,7 +308,8 @@ enum class MessageField : std::uint8_t {
 std::string_view to_string(MessageField field);
 std::optional<MessageField> parse_message_field(std::string_view text);
 
-/// One rule: when, which frames, how likely, what. Rules of a link are tried in order; the first drop ends the search.
+/// One rule: when, which frames, how likely, what. Rules of a link are tried in order, and nothing further is done to a frame that
+/// one of them dropped; but each rule counts every frame that was put on the link, whatever others do to it.
 struct FaultRule {
   std::string name{};        ///< shown in captures and reports; empty: made from the rest
   std::uint32_t number = 0;  ///< shown too; 0: counted for each way of a link
@@ -381,6 +382,14 @@ struct LinkEnd {
   std::string_view nic{};  ///< empty: the first that has no link yet
 };
 
+/// What came of the rules of one number, on all links and both ways.
+struct FaultTally {
+  std::uint64_t matched = 0;  ///< frames that `match` fits, between `from` and `until`
+  std::uint64_t aimed = 0;    ///< of these, what nth, times, chance or mask chose
+  std::uint64_t spared = 0;   ///< what chance, and nothing else, let pass
+  std::uint64_t hit = 0;      ///< frames and hosts that became others by it
+};
+
 struct WorldCounters {
   std::uint64_t events = 0;
   std::uint64_t packet_hops = 0;  ///< frames that started across a link
@@ -434,6 +443,8 @@ class World {
   /// Lets `time` pass.
   void run_for(Duration time);
   WorldCounters counters() const;
+  /// By FaultRule::number, from 0; rules without a number are not in it.
+  std::vector<FaultTally> fault_tallies() const;
   Rng& rng();  ///< for workloads; the network has its own
 
  private:

@@ -24,18 +24,22 @@ LookDepth depth_of(const FaultRule& rule) {
 struct Rule {
   FaultRule rule;
   Rng rng;
-  std::uint64_t matched = 0;  // frames so far
-  std::uint32_t number = 0;   // from 1, as notes show it
+  FaultTally tally{};        // tally.matched: frames so far
+  std::uint32_t number = 0;  // from 1, as notes show it
 };
 
-/// Whether the rule hits the frame that matches now.
-bool hits(Rule& r) {
-  const std::uint64_t index = r.matched++;
+/// Whether the rule hits the frame that matches now. `gone`: it is lost already, and only counts.
+bool chosen(Rule& r, bool gone) {
+  const std::uint64_t index = r.tally.matched++;
   if (r.rule.mask) return index < 64 && (*r.rule.mask >> index & 1) != 0;
   const Match& m = r.rule.match;
   if (index + 1 < m.nth) return false;
   if (m.times != 0 && index + 1 - m.nth >= m.times) return false;
-  return r.rule.chance.of >= r.rule.chance.in || r.rng.chance(r.rule.chance);
+  if (r.rule.chance.of >= r.rule.chance.in) return true;
+  if (gone) return false;
+  if (r.rng.chance(r.rule.chance)) return true;
+  if (r.rule.chance.of != 0) ++r.tally.spared;
+  return false;
 }
 
 void flip_random(Frame& frame, std::uint32_t count, Rng& rng) {
@@ -83,10 +87,13 @@ struct FaultInjector::Impl {
     bool describe;
     FaultDecision decision{};
     std::size_t flips_before = 0;
+    bool done = false;  // the rule that is being carried out has changed something
   };
 
   void look(const Frame& frame);
   bool matches(const Rule& r, std::size_t& found) const;
+  bool aims(Rule& r, Instant now, bool gone, std::size_t& found) const;
+  void drop_what_was_planned(const Pass& pass);
   void carry_out(Rule& r, std::size_t found, Pass& pass);
   void begin_message_fault(Rule& r, std::size_t found, Pass& pass);
   static void corrupt_packet(Rule& r, Pass& pass);
@@ -105,6 +112,7 @@ struct FaultInjector::Impl {
   std::uint32_t roce_connection = 0;         // of the present frame
   std::map<std::uint32_t, Cut> cuts;         // by connection
   std::vector<Flip> flips;
+  std::vector<Rule*> done;  // what changed the present frame, and is undone by a drop; a member to save allocations
 };
 
 FaultInjector::FaultInjector(Rng rng) : impl_(std::make_unique<Impl>(rng)) {}
@@ -176,23 +184,61 @@ FaultDecision FaultInjector::apply(Instant now, Frame& frame, bool describe) {
   i.look(frame);
   pass.flips_before = i.flips.size();
   if (!i.cuts.empty()) i.cut(pass, nullptr);
+  i.done.clear();
   for (const auto& r : i.rules) {
     std::size_t found = 0;
-    if (now < r->rule.from || now >= r->rule.until || r->rule.action == FaultAction::set_rate) continue;
-    if (!i.matches(*r, found) || !hits(*r)) continue;
+    const bool gone = pass.decision.drop != DropReason::none;
+    if (!i.aims(*r, now, gone, found) || gone) continue;
+    pass.done = false;
     i.carry_out(*r, found, pass);
-    if (pass.decision.drop == DropReason::none) continue;
-    // What earlier rules planned for this message is dropped with it.
-    i.flips.resize(std::min(i.flips.size(), pass.flips_before));
-    return std::move(pass.decision);
+    if (pass.done) ++r->tally.hit;
+    if (pass.decision.drop != DropReason::none)
+      i.drop_what_was_planned(pass);
+    else if (pass.done && !is_host_action(r->rule.action) && r->rule.action != FaultAction::cut_stream)
+      i.done.push_back(r.get());
   }
-  if (!i.flips.empty()) i.flip_pending(pass);
+  if (pass.decision.drop == DropReason::none && !i.flips.empty()) i.flip_pending(pass);
   return std::move(pass.decision);
+}
+
+void FaultInjector::count(Instant now, const Frame& frame) {
+  impl_->look(frame);
+  std::size_t found = 0;
+  for (const auto& r : impl_->rules) (void)impl_->aims(*r, now, true, found);
+}
+
+void FaultInjector::add_tallies(std::vector<FaultTally>& by_number) const {
+  for (const auto& r : impl_->rules) {
+    if (r->rule.number == 0) continue;
+    if (by_number.size() <= r->rule.number) by_number.resize(std::size_t{r->rule.number} + 1);
+    FaultTally& sum = by_number[r->rule.number];
+    sum.matched += r->tally.matched;
+    sum.aimed += r->tally.aimed;
+    sum.spared += r->tally.spared;
+    sum.hit += r->tally.hit;
+  }
+}
+
+/// Whether the rule means the present frame. It counts: once for each frame.
+bool FaultInjector::Impl::aims(Rule& r, Instant now, bool gone, std::size_t& found) const {
+  found = 0;
+  if (now < r.rule.from || now >= r.rule.until || r.rule.action == FaultAction::set_rate) return false;
+  if (!matches(r, found) || !chosen(r, gone)) return false;
+  ++r.tally.aimed;
+  return true;
+}
+
+/// What earlier rules did to this frame, and planned for its message, goes with it.
+void FaultInjector::Impl::drop_what_was_planned(const Pass& pass) {
+  flips.resize(std::min(flips.size(), pass.flips_before));
+  for (Rule* rule : done) --rule->tally.hit;
+  done.clear();
 }
 
 void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
   FaultDecision& d = pass.decision;
   const FaultRule& rule = r.rule;
+  pass.done = true;  // unless it finds nothing to change
   switch (rule.action) {
     case FaultAction::drop:
       d.drop = DropReason::rule;
@@ -217,7 +263,10 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
       note(pass, &r, rule.count == 1 ? "one bit flipped" : "bits flipped");
       return;
     case FaultAction::truncate:
-      if (pass.frame.size <= rule.octets) return;
+      if (pass.frame.size <= rule.octets) {
+        pass.done = false;
+        return;
+      }
       pass.frame.size = rule.octets;
       pass.frame.altered = true;
       note(pass, &r, "truncated");
@@ -226,7 +275,10 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
     case FaultAction::cut_stream: begin_message_fault(r, found, pass); return;
     case FaultAction::reset: {
       const FrameLayout layout = lay_out(pass.frame.octets());
-      if (!layout.tcp || (layout.flags & wire::tcp_flag::rst) != 0) return;
+      if (!layout.tcp || (layout.flags & wire::tcp_flag::rst) != 0) {
+        pass.done = false;
+        return;
+      }
       d.reset = true;
       note(pass, &r, "followed by resets");
       return;
@@ -247,6 +299,7 @@ void FaultInjector::Impl::corrupt_packet(Rule& r, Pass& pass) {
   const FaultRule& rule = r.rule;
   const std::string_view field = to_string(rule.field);
   const auto done = damage_packet(pass.frame, rule.field, rule.value, r.rng);
+  pass.done = done.has_value();
   pass.decision.changes_stream = pass.decision.changes_stream || (done && done->vouched);
   if (!pass.describe) return;
   if (!done)
@@ -258,6 +311,7 @@ void FaultInjector::Impl::corrupt_packet(Rule& r, Pass& pass) {
 }
 
 void FaultInjector::Impl::begin_message_fault(Rule& r, std::size_t found, Pass& pass) {
+  pass.done = false;
   if (found < 2) return;  // impossible: check_rule requires a message
   const Part& part = content.parts[found - 2];
   if (r.rule.action == FaultAction::corrupt_mpa) {
@@ -275,6 +329,7 @@ void FaultInjector::Impl::begin_message_fault(Rule& r, std::size_t found, Pass& 
   if (cuts.contains(content.connection)) return;  // a stream ends once
   if (cuts.size() == cuts_max) cuts.erase(cuts.begin());
   cuts[content.connection] = Cut{part.position, r.rule.octets, part.position + r.rule.octets};
+  pass.done = true;
   cut(pass, &r);
 }
 
@@ -348,6 +403,7 @@ bool FaultInjector::Impl::carry_out(Flip& f, Pass& pass) {
   const auto at = content.payload_offset + static_cast<std::uint32_t>(f.octet - content.position);
   if (!flip_payload(pass.frame, lay_out(pass.frame.octets()), at, f.bits)) return false;
   pass.decision.changes_stream = true;
+  ++f.rule->tally.hit;
   if (pass.describe) note(pass, f.rule, fmt::format("{} corrupted (octet {}, bits {:#04x})", field, at, f.bits));
   return true;
 }

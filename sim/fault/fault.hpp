@@ -32,7 +32,9 @@ struct FaultDecision {
 };
 
 /// When a rule hits, in addition to parley/sim.hpp:
-/// - Only frames in [from, until) are tried and counted; a frame that a rule drops is not seen by later rules.
+/// - Only frames in [from, until) are tried and counted. Each rule counts every frame that the sender put on the link, also those that
+///   another rule drops: which frame is the 2nd does not depend on other rules. Chance is
+///   drawn only for frames that are still there. What a cut_stream has taken off counts for none.
 /// - Each rule draws from its own generator, so a rule that hits more or less does not disturb the others.
 /// - corrupt_mpa damages the message that begins in the matched frame, even if the field is in a later frame of it.
 /// - cut_stream: the sender's stream ends with a FIN after `octets` of the message, one octet before its end at the
@@ -55,6 +57,10 @@ class FaultInjector {
   void follow(std::shared_ptr<RoceConnections> connections);
   /// May change the frame (never its capacity). `describe`: fill note (a tap listens).
   FaultDecision apply(Instant now, Frame& frame, bool describe);
+  /// The frame is lost by other means: it counts, and nothing is done.
+  void count(Instant now, const Frame& frame);
+  /// Adds what came of each rule that has a number of its own (FaultRule::number).
+  void add_tallies(std::vector<FaultTally>& by_number) const;
   /// The RST segments for the connection of `frame`, towards its receiver and towards its sender; empty if the frame
   /// is no TCP segment or is itself a RST. Their sequence numbers are the ones the ends expect next (RFC 5961 §3.2):
   /// the octet after this frame, and what this frame acknowledges.

@@ -146,7 +146,10 @@ void LinkWay::transmit(FramePtr frame) {
   if (!fits(*frame, duration_ps)) return;
   serialise(duration_ps);
   ++engine_.counters.packet_hops;
-  if (engine_.drop_mask != 0 && from_host_ && masked(*frame)) return;
+  if (engine_.drop_mask != 0 && from_host_ && masked(*frame)) {
+    if (injector_) injector_->count(engine_.now(), *frame);
+    return;
+  }
   if (injector_) {
     fault(std::move(frame));
     return;

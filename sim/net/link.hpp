@@ -39,6 +39,9 @@ class LinkWay final : public LinkPort, public EventTarget {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
 
   Checked<void> add_fault(const FaultRule& rule);
+  void add_tallies(std::vector<FaultTally>& by_number) const {
+    if (injector_) injector_->add_tallies(by_number);
+  }
   /// For frames sent from now on; frames already waiting keep their times.
   void set_rate(std::uint64_t rate_bps);
   std::uint64_t rate() const { return rate_bps_; }

@@ -16,7 +16,7 @@
 namespace parley::sim {
 
 struct World::Impl final : EventTarget, HostActions {
-  enum Kind : std::uint32_t { host_action, rate_change };
+  enum Kind : std::uint32_t { host_action, rate_change, timed_action };
   static constexpr std::size_t faults_max = 100'000;  // scheduled ones; those of links are counted there
 
   explicit Impl(std::uint64_t seed) : Impl(Rng(seed)) {}
@@ -26,6 +26,8 @@ struct World::Impl final : EventTarget, HostActions {
   void on_event(std::uint32_t kind, std::uint64_t argument) override;
   void schedule(Instant at, const FaultRule& rule) override;
   void act(FaultAction action, HostNode& host);
+  bool would_act(FaultAction action, const HostNode& host) const;
+  void tally(std::uint32_t number, bool hit);
   void change_rate(std::size_t change);
   Checked<Topology::Ports> nics_of(const LinkEnd& a, const LinkEnd& b) const;
   Checked<void> check_host(const FaultRule& rule) const;
@@ -36,6 +38,7 @@ struct World::Impl final : EventTarget, HostActions {
     LinkId link = 0;
     Way way = Way::both;
     std::uint64_t rate_bps = 0;
+    std::uint32_t number = 0;
   };
 
   // Destroyed from the last to the first: hosts return their frames, and the engine's pool frees those in flight.
@@ -43,6 +46,13 @@ struct World::Impl final : EventTarget, HostActions {
   Rng work_rng, host_rng, link_rng;
   Topology topology;
   std::vector<RateChange> rate_changes;
+  struct TimedAction {
+    FaultAction action = FaultAction::crash;
+    NodeId host = 0;
+    std::uint32_t number = 0;
+  };
+  std::vector<TimedAction> timed_actions;
+  std::vector<FaultTally> timed_tallies;  // by FaultRule::number
   std::size_t timed_faults = 0;
   bool started = false;
   std::vector<std::unique_ptr<LinkWay>> ways;  // two per link, forward first
@@ -167,10 +177,10 @@ Checked<void> World::Impl::add_rate_change(LinkId link, Way way_of, const FaultR
   if (timed_faults++ == faults_max) {
     return tl::unexpected(fmt::format("a world has at most {} faults at a time", faults_max));
   }
-  rate_changes.push_back({link, way_of, rule.rate_bps});
+  rate_changes.push_back({link, way_of, rule.rate_bps, rule.number});
   engine.at(rule.from, *this, rate_change, rate_changes.size() - 1);
   if (rule.until == never) return {};
-  rate_changes.push_back({link, way_of, topology.options(link).rate_bps});
+  rate_changes.push_back({link, way_of, topology.options(link).rate_bps, rule.number});
   engine.at(rule.until, *this, rate_change, rate_changes.size() - 1);
   return {};
 }
@@ -205,7 +215,8 @@ Checked<void> World::add_fault(const FaultRule& host_rule) {
     return tl::unexpected(fmt::format("a world has at most {} faults at a time", Impl::faults_max));
   }
   const Instant at = after(host_rule.from, host_rule.delay);
-  impl_->schedule(at, host_rule);
+  impl_->timed_actions.push_back({host_rule.action, host_rule.host, host_rule.number});
+  impl_->engine.at(at, *impl_, Impl::timed_action, impl_->timed_actions.size() - 1);
   return {};
 }
 
@@ -215,7 +226,30 @@ void World::Impl::schedule(Instant at, const FaultRule& rule) {
 
 void World::Impl::on_event(std::uint32_t kind, std::uint64_t argument) {
   if (kind == rate_change) return change_rate(argument);
+  if (kind == timed_action) {
+    const TimedAction& timed = timed_actions[argument];
+    HostNode& host = *host_of[timed.host];
+    tally(timed.number, would_act(timed.action, host));
+    return act(timed.action, host);
+  }
   act(static_cast<FaultAction>(argument >> 32), *host_of[argument & 0xFFFFFFFF]);
+}
+
+void World::Impl::tally(std::uint32_t number, bool hit) {
+  if (number == 0) return;
+  if (timed_tallies.size() <= number) timed_tallies.resize(std::size_t{number} + 1);
+  ++timed_tallies[number].aimed;
+  if (hit) ++timed_tallies[number].hit;
+}
+
+/// Whether the host is another one afterwards.
+bool World::Impl::would_act(FaultAction action, const HostNode& host) const {
+  switch (action) {
+    case FaultAction::crash: return host.up();
+    case FaultAction::pause: return host.up() && !host.paused();
+    case FaultAction::resume: return host.paused();
+    default: return true;
+  }
 }
 
 /// The host itself reports to the tap.
@@ -231,6 +265,7 @@ void World::Impl::act(FaultAction action, HostNode& host) {
 
 void World::Impl::change_rate(std::size_t index) {
   const RateChange& change = rate_changes[index];
+  tally(change.number, true);
   for (std::uint8_t end = 0; end < 2; ++end) {
     if (change.way == (end == 0 ? Way::backward : Way::forward)) continue;
     way(change.link, end).set_rate(change.rate_bps);
@@ -267,6 +302,12 @@ void World::run_for(Duration time) {
   while (step(end)) {
   }
   if (end != never && !impl_->engine.exhausted()) impl_->engine.advance_to(end);
+}
+
+std::vector<FaultTally> World::fault_tallies() const {
+  std::vector<FaultTally> out = impl_->timed_tallies;
+  for (const auto& way : impl_->ways) way->add_tallies(out);
+  return out;
 }
 
 WorldCounters World::counters() const {

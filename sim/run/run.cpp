@@ -12,6 +12,7 @@
 #include "sim/check/congestion.hpp"
 #include "sim/check/delivery.hpp"
 #include "sim/check/expectation.hpp"
+#include "sim/check/faults.hpp"
 #include "sim/check/settlement.hpp"
 #include "sim/run/run_watch.hpp"
 #include "sim/run/run_world.hpp"
@@ -65,11 +66,15 @@ class Run {
       judge_.add("scenario", world_.now(), {}, ready.error());
     } else {
       until_settled();
+      const std::vector<FaultTally> when_settled = world_.fault_tallies();
       report_.finished_at = world_.now();
       if (report_.end != RunEnd::settled) report_.pending = workload_.pending(pending_max);
       judge_attempts();
       until_silent();
       judge_world();
+      const bool masked = options_.drop_mask && options_.drop_mask->bits != 0;  // takes frames that faults are for
+      if (report_.end == RunEnd::settled && !masked)
+        check::check_faults(scenario_, when_settled, world_.fault_tallies(), world_.now(), judge_);
     }
     summarise();
     return std::move(report_);

@@ -101,6 +101,7 @@ struct ScenarioFault {
   std::string toward;  ///< the TOML key `to`: the end of the link towards which it acts; sets `way`
   std::string host;    ///< host actions
   FaultRule rule{};
+  bool may_miss = false;  ///< a run in which it hits nothing may pass
   int line = 0;
 };
 

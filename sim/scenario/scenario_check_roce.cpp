@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t packet_headers = 96;  // of IPv6, UDP and InfiniBand, beside the payload
 constexpr std::uint16_t roce_depth_max = 128;
 // IBA Annex A11: a REQ has 92 octets, of which 36 are the IP header; docs/roce.md.
-constexpr std::size_t request_room = 56, reply_room = 196, reject_room = 148;
+constexpr std::size_t request_room = 56, offer_size = 8, reply_room = 196, reject_room = 148;
 
 std::string_view engine_word(const ScenarioHost& host) { return to_string(engine_of(host)); }
 
@@ -78,10 +78,12 @@ bool Checker::check_roce_connect(std::size_t i) {
     return true;
   }
   check_roce_end(Section::connect, i, connect, connect_mpa_keys());
-  if (connect.private_data.size() > request_room)
+  const bool offers = from != nullptr && from->options.hca.offer_retry_after;
+  const std::size_t room = request_room - (offers ? offer_size : 0);
+  if (connect.private_data.size() > room)
     add(Section::connect, i, "private_data",
-        fmt::format("private_data: {} octets, at most {} fit into a REQ (IBA Annex A11)", connect.private_data.size(),
-                    request_room));
+        fmt::format("private_data: {} octets, at most {} fit into a REQ (IBA Annex A11){}", connect.private_data.size(),
+                    room, offers ? " beside the offer of offer_retry_after" : ""));
   return true;
 }
 

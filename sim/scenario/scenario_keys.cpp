@@ -143,6 +143,10 @@ std::string write_at(const ScenarioFault& in) { return is_momentary(in) ? Moment
 
 // ---- the action is always written: a reader should not have to know the default -----------------------------------
 
+std::string read_may_miss(const DocValue& value, ScenarioFault& out) { return Flag::read(value, out.may_miss); }
+std::string write_may_miss(const ScenarioFault& in) { return in.may_miss ? "true" : std::string(); }
+std::string may_miss_standard() { return "false"; }
+
 std::string read_action(const DocValue& value, ScenarioFault& out) { return Action::read(value, out.rule.action); }
 std::string write_action(const ScenarioFault& in) { return Action::write(in.rule.action); }
 
@@ -302,6 +306,18 @@ struct IbMtu {
   static std::string write(Mtu in) { return std::to_string(128 << static_cast<int>(in)); }
 };
 
+struct WhenFull {
+  static constexpr std::array<std::string_view, 4> words{"mra", "retry_after", "refuse", "drop"};  // as enumerated
+  static std::string form() { return fmt::format("one of {}", fmt::join(words, ", ")); }
+  static std::string read(const DocValue& value, cm::RoceWhenFull& out) {
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (value.kind == Kind::text && value.text == words[i])
+        return out = static_cast<cm::RoceWhenFull>(i), std::string();
+    return wrong(value, form());
+  }
+  static std::string write(cm::RoceWhenFull in) { return quote(words[static_cast<std::size_t>(in)]); }
+};
+
 template <class Form, auto Part>
 constexpr auto hca_key(std::string_view name, std::string_view text) {
   return key<Form, &ScenarioHost::options, &HostOptions::hca, Part>(name, text);
@@ -318,6 +334,12 @@ constexpr Key<ScenarioHost> hca_table[] = {
     hca_key<Time, &cm::RoceProviderOptions::resend_first>("resend_first", "when a message of the CM is sent again"),
     hca_key<Time, &cm::RoceProviderOptions::resend_cap>("resend_cap",
                                                         "the most that this wait, doubled each time, becomes"),
+    hca_key<WhenFull, &cm::RoceProviderOptions::when_full>(
+        "when_full", "what a REQ gets for which its listeners have no room: an MRA, REJ 28, REJ 3, or nothing"),
+    hca_key<Time, &cm::RoceProviderOptions::retry_after>(
+        "retry_after", "when_full retry_after: when the peer may come again, 1ms to 65535ms"),
+    hca_key<Flag, &cm::RoceProviderOptions::offer_retry_after>(
+        "offer_retry_after", "its REQs say that it heeds a retry-after, in 8 of their 56 octets of private data"),
     hca_key<Flag, &cm::RoceProviderOptions::spec_timers>(
         "spec_timers", "messages of the CM are sent again after IBA's response timeouts, 4.3 s each time"),
     hca_key<Whole<0, 255>, &cm::RoceProviderOptions::traffic_class>(
@@ -477,6 +499,8 @@ constexpr Key<ScenarioFault> fault_table[] = {
         "field", "corrupt_mpa, corrupt_roce: what is damaged"),
     rule_key<Given<Number>, &FaultRule::value>("value", "corrupt_roce: what the field is set to; else one bit flips"),
     rule_key<Rate, &FaultRule::rate_bps>("rate", "set_rate: the new one, of both directions or towards `to`"),
+    Key<ScenarioFault>{"may_miss", Flag::form, "the run may pass although this fault hits nothing; else it fails",
+                       read_may_miss, write_may_miss, may_miss_standard},
     rule_key<Text, &FaultRule::name>("name", "shown in captures and reports"),
 };
 

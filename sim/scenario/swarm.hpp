@@ -23,7 +23,10 @@ class Swarm {
     draw_work();
     settle_roce();
     draw_roce();
+    make_room();
     draw_faults();
+    // What was drawn beside a fault may leave it nothing to hit.
+    for (ScenarioFault& fault : s_.faults) fault.may_miss = true;
     return std::move(s_);
   }
 
@@ -48,6 +51,7 @@ class Swarm {
   void draw_roce();
   void draw_hca(cm::RoceProviderOptions& hca);
 
+  void make_room();
   void draw_faults();
   void draw_window(FaultRule& rule);
   ScenarioFault on_a_link();

@@ -150,4 +150,19 @@ void Swarm::draw_packet_damage(FaultRule& rule, const KindRow& kind) {
   rule.field = fields[rng_.below(fields.size())];
 }
 
+/// Counts and private data were drawn without a look at what the hosts' listeners do when they are full.
+void Swarm::make_room() {
+  constexpr std::size_t room_beside_offer = 48;
+  for (ScenarioHost& host : s_.hosts) {
+    cm::RoceProviderOptions& hca = host.options.hca;
+    for (ScenarioListen& listen : s_.listens)  // more may come than there was room for
+      if (hca.when_full == cm::RoceWhenFull::refuse && listen.host == host.name)
+        listen.pending_max = ScenarioListen{}.pending_max;
+    if (!hca.offer_retry_after) continue;
+    for (ScenarioConnect& connect : s_.connects)
+      if (connect.from == host.name && connect.private_data.size() > room_beside_offer)
+        connect.private_data.resize(room_beside_offer);
+  }
+}
+
 }  // namespace parley::sim

@@ -182,6 +182,13 @@ class Faults {
     return decision;
   }
   bool dropped(const Bytes& octets, Duration when = Duration{}) { return pass(octets, when).drop != DropReason::none; }
+  /// What came of the rule with this number.
+  FaultTally tally(std::uint32_t number) const {
+    std::vector<FaultTally> all;
+    injector_.add_tallies(all);
+    return number < all.size() ? all[number] : FaultTally{};
+  }
+  void count(const Bytes& octets) { injector_.count(at_time({}), *frame_of(pool, octets)); }
   Bytes octets() const { return octets_of(*frame); }
   ConstBytes payload() const { return tcp_of(frame->octets()).payload; }
 

@@ -16,6 +16,53 @@ std::string refusal(const FaultRule& r) {
   return added ? "" : added.error();
 }
 
+FaultRule numbered(FaultRule r, std::uint32_t number, std::uint32_t nth = 1, std::uint32_t times = 0) {
+  r.number = number;
+  r.match.nth = nth;
+  r.match.times = times;
+  return r;
+}
+
+TEST(SimFaultRules, EachCountsWhatAnotherDrops) {
+  const Bytes syn = Sender().syn();
+  Faults f({numbered(rule(FaultAction::drop, MessageKind::tcp_syn), 1, 1, 1),
+            numbered(rule(FaultAction::drop, MessageKind::tcp_syn), 2, 2, 1)});
+  EXPECT_TRUE(f.dropped(syn));
+  EXPECT_TRUE(f.dropped(syn));
+  EXPECT_FALSE(f.dropped(syn));
+  EXPECT_EQ(f.tally(1).matched, 3u);
+  EXPECT_EQ(f.tally(2).matched, 3u);
+}
+
+TEST(SimFaultRules, EachCountsWhatIsLostByOtherMeans) {
+  const Bytes syn = Sender().syn();
+  Faults f({numbered(rule(FaultAction::drop, MessageKind::tcp_syn), 1, 2, 1)});
+  f.count(syn);
+  EXPECT_TRUE(f.dropped(syn));
+}
+
+TEST(SimFaultRules, HaveHitOnlyWhatBecameAnotherByThem) {
+  const Bytes syn = Sender().syn();
+  FaultRule late = rule(FaultAction::delay, MessageKind::tcp_syn);
+  late.delay = 1s;
+  FaultRule whole = rule(FaultAction::truncate, MessageKind::tcp_syn);
+  whole.octets = 9000;
+  FaultRule luck = rule(FaultAction::drop, MessageKind::tcp_syn);
+  luck.chance = {1, 1'000'000'000};
+  Faults f({numbered(whole, 1), numbered(luck, 2), numbered(late, 3), numbered(rule(FaultAction::drop), 4, 2, 1),
+            numbered(rule(FaultAction::duplicate), 5, 2, 1)});
+  (void)f.pass(syn);
+  EXPECT_EQ(f.tally(1).aimed, 1u);
+  EXPECT_EQ(f.tally(1).hit, 0u);  // no octet too many
+  EXPECT_EQ(f.tally(2).spared, 1u);
+  EXPECT_EQ(f.tally(3).hit, 1u);
+  EXPECT_TRUE(f.dropped(syn));
+  EXPECT_EQ(f.tally(3).hit, 1u);  // what was delayed did not arrive at all
+  EXPECT_EQ(f.tally(4).hit, 1u);
+  EXPECT_EQ(f.tally(5).aimed, 1u);
+  EXPECT_EQ(f.tally(5).hit, 0u);  // nothing was left to double
+}
+
 TEST(SimFaultRules, RefusesRulesThatContradictThemselves) {
   FaultRule r = rule(FaultAction::truncate);
   EXPECT_THAT(refusal(r), HasSubstr("truncate needs octets"));

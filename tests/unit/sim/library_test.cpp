@@ -112,5 +112,23 @@ TEST(SimLibrary, EachEndsAsItSays) {
   }
 }
 
+// What a listener without room answers decides when its second caller is up: the times of the policies do not overlap.
+TEST(SimLibrary, AFullListenerAnswersAsItsPolicySays) {
+  const auto second = [](std::string_view policy) {
+    for (const auto& path : library())
+      if (path.stem() == "roce_full_" + std::string(policy))
+        return run_scenario(*parse_scenario(read_file(path), path.filename().string()), {.seed = 1}).outcomes.at(1);
+    ADD_FAILURE() << "no scenario roce_full_" << policy;
+    return ConnectionOutcome{};
+  };
+  using std::chrono::milliseconds;
+  EXPECT_GT(second("mra").setup, milliseconds(540));
+  EXPECT_GT(second("retry_after").setup, milliseconds(250));
+  EXPECT_LT(second("retry_after").setup, milliseconds(450));
+  EXPECT_GT(second("drop").setup, milliseconds(20));
+  EXPECT_LT(second("drop").setup, milliseconds(200));
+  EXPECT_TRUE(second("refuse").initiator.starts_with("failed")) << second("refuse").initiator;
+}
+
 }  // namespace
 }  // namespace parley::sim

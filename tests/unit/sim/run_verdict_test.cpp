@@ -34,6 +34,51 @@ std::vector<std::string> said(const RunReport& report) {
   return out;
 }
 
+ScenarioFault drop_of(MessageKind message, std::uint32_t nth) {
+  ScenarioFault out;
+  out.link = "a-b";
+  out.rule.match = {.message = message, .nth = nth, .times = 1};
+  return out;
+}
+
+TEST(SimVerdict, AFaultThatHitsNothingFailsTheRun) {
+  Scenario s = two_quiet_hosts();
+  s.file = "x.toml";
+  s.faults = {drop_of(MessageKind::mpa_request, 1), drop_of(MessageKind::terminate, 1),
+              drop_of(MessageKind::mpa_reply, 7)};
+  s.faults[1].line = 30;
+  EXPECT_THAT(
+      said(run_scenario(s, {})),
+      ElementsAre(HasSubstr("faults: the fault at x.toml:30 (drop the 1st terminate) never hit anything: no such "
+                            "frame passed while it held; mend it, or write may_miss = true"),
+                  HasSubstr("faults: fault 3 (drop the 7th mpa_reply) never hit anything: 1 such frames passed, "
+                            "and nth, times, chance or mask ask for others")));
+  s.faults[1].may_miss = s.faults[2].may_miss = true;
+  EXPECT_THAT(said(run_scenario(s, {})), IsEmpty());
+}
+
+TEST(SimVerdict, AFaultThatComesAfterEverythingHasHitNothing) {
+  Scenario s = two_quiet_hosts();
+  s.faults.resize(1);
+  s.faults[0].host = "b";
+  s.faults[0].rule.action = FaultAction::crash;
+  s.faults[0].rule.from = Instant(50s);
+  EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("everything had settled before its time")));
+  s.faults[0].rule.action = FaultAction::resume;
+  EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("or not paused")));
+}
+
+TEST(SimVerdict, ChanceAndTheMaskOfARunMayLeaveAFaultWithoutAHit) {
+  Scenario s = two_quiet_hosts();
+  s.faults = {drop_of(MessageKind::mpa_request, 1)};
+  s.faults[0].rule.chance = {1, 1'000'000'000};
+  EXPECT_THAT(said(run_scenario(s, {})), IsEmpty());
+  s.faults[0].rule.chance = {0, 1};
+  EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("never hit anything")));
+  s.faults = {drop_of(MessageKind::terminate, 1)};
+  EXPECT_THAT(said(run_scenario(s, {.drop_mask = DropMask{.bits = 1}})), IsEmpty());
+}
+
 TEST(SimVerdict, EveryHostIsHeldToTheBounds) {
   Scenario s = two_quiet_hosts();
   s.bounds.send_queue = 1;
@@ -90,6 +135,7 @@ TEST(SimVerdict, AHostThatNoEventBringsBackIsNotWaitedFor) {
     restart.rule.match.message = MessageKind::tcp_syn;
     restart.rule.match.nth = 1000;
     restart.rule.delay = 2h;
+    restart.may_miss = true;
     s.faults = {crash, restart};
     s.bounds.time = 1h;
     const RunReport report = run_scenario(s, {});

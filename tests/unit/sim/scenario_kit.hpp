@@ -67,11 +67,11 @@ inline auto fields(const ScenarioConnect& c) {
       fields(mpa));
 }
 inline auto fields(const ScenarioFault& f) {
-  const auto& [link, way, toward, host, rule, line] = f;
+  const auto& [link, way, toward, host, rule, may_miss, line] = f;
   const auto& [name, number, from, until, match, chance, mask, action, delay, jitter, reorder, count, octets, rate,
                field, value, node, node_name] = rule;
-  return std::make_tuple(link, way, toward, host, name, from, until, match, chance, mask, action, delay, jitter,
-                         reorder, count, octets, rate, field, value);
+  return std::make_tuple(link, way, toward, host, may_miss, name, from, until, match, chance, mask, action, delay,
+                         jitter, reorder, count, octets, rate, field, value);
 }
 inline auto fields(const ScenarioBounds& b) {
   const auto& [time, events, converge, send_queue, reassembly, frames, fence] = b;

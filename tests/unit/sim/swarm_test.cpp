@@ -198,7 +198,8 @@ TEST(SimSwarm, ASeedThatWasReportedStillDrawsItsScenario) {
   const auto draws = [](const Scenario& from) {
     std::uint64_t hash = fnv1a_start;
     for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-      const Scenario drawn = draw_swarm(from, seed);
+      Scenario drawn = draw_swarm(from, seed);
+      for (ScenarioFault& fault : drawn.faults) fault.may_miss = false;  // as all of them had it then
       if (hosts_with_roce(drawn) != hosts_with_roce(from))
         continue;  // what iWARP gets is as it was before there was RoCE
       const std::string text = to_toml(drawn);
