@@ -252,9 +252,10 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmRe
   if (Connection* c = rejected_by(from, m)) rejected(now, *c, m);
 }
 
-/// How long a REJ asks this side to wait before its REQ comes again; none: the REJ is the end.
+/// How long a REJ asks this side to wait before its REQ comes again; none: the REJ is the end, as it is for the last of its tries.
 std::optional<Duration> Agent::Body::busy_wait(const Connection& c, const CmRej& m) {
-  if (m.reason != CmReject::consumer || !c.offered_retry_after || c.waits >= waits_max) return std::nullopt;
+  if (m.reason != CmReject::consumer || !c.offered_retry_after || c.waits >= waits_max || c.sends > c.retries)
+    return std::nullopt;
   const auto asked = busy::retry_after_of(m.private_data);
   if (!asked) return std::nullopt;
   const auto half = static_cast<std::uint64_t>(asked->count()) / 2;  // not all of them at once

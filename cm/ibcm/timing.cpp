@@ -123,14 +123,13 @@ void Agent::Body::answer_again(Connection& c) {
   send_again(c.to, *c.answer);
 }
 
-// IBA §12.9: an MRA replaces the wait under way by its service timeout and the time of the way. The peer lives, so that what
-// comes then counts as the first try again.
+// IBA §12.9: an MRA replaces the wait under way by its service timeout and the time of the way. The peer lives, so that back-off
+// begins anew behind it. What is sent then counts towards Max CM Retries all the same (§12.6.5).
 void Agent::Body::wait_longer(Instant now, Connection& c, Duration wait, Waiting event) {
   if (++c.waits > waits_max) {
     ++counters.unexpected;
     return;
   }
-  c.sends = 1;
   c.back_off = c.timers.first;
   event.until = after(now, wait);
   // Who was told that there is no room keeps to its own time; who was asked for patience has it.

@@ -127,15 +127,18 @@ TEST(IbcmFlood, ListenerMayBeSilentAsLinux) {
   EXPECT_EQ(t.passive.agent.counters().dropped_requests, 1U);
 }
 
+// IBA §12.6.5: a REQ goes once, and again as often as it announces.
 TEST(IbcmFlood, ListenerThatIsFullForEverIsLeftInTheEnd) {
   Pair t({}, {}, {.pending_max = 1, .when_full = WhenFull::reject, .retry_after = 1ms});
   t.passive.accepts = false;
   (void)t.connect();
   ConnectParameters p = request(1, 2, 0x101);
   p.offer_retry_after = true;
+  p.max_cm_retries = 7;
   t.a = t.connect(p);
   t.net.run_for(1s);
-  EXPECT_EQ(t.active.all<Waiting>().size(), 64U);
+  EXPECT_EQ(t.active.all<Waiting>().size(), 7U);
+  EXPECT_EQ(t.net.sent(CmMessageType::req), 1U + 8U);
   EXPECT_EQ(t.active.count<Rejected>(t.a), 1U);
 }
 
