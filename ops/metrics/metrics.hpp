@@ -76,11 +76,11 @@ class Metrics final : public trace::Sink {
   void forget(const trace::Record& record);
   void message(const trace::Record& record, std::string_view kind, bool sent);
 
-  void write_messages(Exposition& out) const;
+  void write_messages(Exposition& out, const std::optional<PacketCounts>& packets) const;
   void write_outcomes(Exposition& out) const;
   void write_turned_away(Exposition& out) const;
   void write_times(Exposition& out) const;
-  void write_packets(Exposition& out) const;
+  static void write_packets(Exposition& out, const PacketCounts& counts);
 
   using Direction = std::array<CountBy<message_words>, 2>;  ///< [sent]
   std::string version_;

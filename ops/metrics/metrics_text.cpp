@@ -45,16 +45,22 @@ std::string Metrics::text() const {
     write_turned_away(out);
     return out.text();
   }
-  write_messages(out);
+  const auto packets = packets_ ? std::optional(packets_()) : std::nullopt;
+  write_messages(out, packets);
   write_outcomes(out);
   write_times(out);
-  if (packets_) write_packets(out);
+  if (packets) write_packets(out, *packets);
   return out.text();
 }
 
-void Metrics::write_messages(Exposition& out) const {
+void Metrics::write_messages(Exposition& out, const std::optional<PacketCounts>& packets) const {
   out.family("parley_messages_total", Type::counter, "Messages of connection set-up, and Terminates.");
-  write(out, "type", messages_, true);
+  write(out, "type", messages_, !packets);
+  if (packets)
+    for (const CmMessageCounts& of : packets->messages) {
+      out.sample({{"type", of.type}, {"direction", direction_words[0]}}, of.received);
+      out.sample({{"type", of.type}, {"direction", direction_words[1]}}, of.sent);
+    }
   out.family("parley_duplicates_total", Type::counter,
              "Messages received again in one attempt to set up a connection.");
   write(out, "type", duplicates_);
@@ -119,8 +125,7 @@ void Metrics::write_times(Exposition& out) const {
     }
 }
 
-void Metrics::write_packets(Exposition& out) const {
-  const PacketCounts counts = packets_();
+void Metrics::write_packets(Exposition& out, const PacketCounts& counts) {
   out.family("parley_roce_packets_total", Type::counter,
              "RoCE packets over UDP sockets, received ones before any check.");
   out.sample({{"direction", direction_words[0]}}, counts.received);
@@ -129,14 +134,8 @@ void Metrics::write_packets(Exposition& out) const {
   out.sample({}, counts.unsent);
   out.family("parley_roce_packets_dropped_total", Type::counter, "RoCE packets that were received and dropped.");
   for (const auto& [reason, packets] : counts.dropped) out.sample({{"reason", reason}}, packets);
-  out.family("parley_roce_cm_messages_total", Type::counter,
-             "Messages of InfiniBand's connection manager, those sent again included.");
-  for (const CmMessageCounts& of : counts.messages) {
-    out.sample({{"type", of.type}, {"direction", direction_words[0]}}, of.received);
-    out.sample({{"type", of.type}, {"direction", direction_words[1]}}, of.sent);
-  }
   out.family("parley_roce_cm_retransmissions_total", Type::counter,
-             "Of the messages sent, those sent again: nothing came, or a duplicate did.");
+             "Of the CM's messages sent, those sent again: nothing came, or a duplicate did.");
   for (const CmMessageCounts& of : counts.messages) out.sample({{"type", of.type}}, of.resent);
 }
 

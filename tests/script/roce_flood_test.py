@@ -119,7 +119,7 @@ class RoceFlood(CliTest):
                 with self.subTest(kind, path=path):
                     again = exposition.value(found, "parley_roce_cm_retransmissions_total", type=kind)
                     way = back.get(direction, direction)
-                    total = exposition.value(found, "parley_roce_cm_messages_total", type=kind, direction=way)
+                    total = exposition.value(found, "parley_messages_total", type=kind, direction=way)
                     self.assertGreaterEqual(total, 3)
                     if way == "sent":
                         self.assertEqual(total - again, 3)
@@ -133,8 +133,8 @@ class RoceFlood(CliTest):
         found = self.counted(path)
         again = exposition.value(found, "parley_roce_cm_retransmissions_total", type="ib_req")
         self.assertGreater(again, 1)
-        self.assertEqual(exposition.value(found, "parley_roce_cm_messages_total", type="ib_req", direction="sent"), 1 + again)
-        self.assertEqual(exposition.value(found, "parley_roce_cm_messages_total", type="ib_rej", direction="sent"), 1, "it gave up")
+        self.assertEqual(exposition.value(found, "parley_messages_total", type="ib_req", direction="sent"), 1 + again)
+        self.assertEqual(exposition.value(found, "parley_messages_total", type="ib_rej", direction="sent"), 1, "it gave up")
 
     def counted(self, path):
         with open(path, "rb") as file:

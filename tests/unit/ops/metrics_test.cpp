@@ -397,8 +397,8 @@ TEST(Metrics, PacketsOfRoceAreAskedForAtEachText) {
   EXPECT_EQ(m["parley_roce_packets_unsent_total"], "1");
   EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"bad_icrc\"}"], "0");
   EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"qpn\"}"], "2");
-  EXPECT_EQ(m["parley_roce_cm_messages_total{type=\"ib_req\",direction=\"received\"}"], "4");
-  EXPECT_EQ(m["parley_roce_cm_messages_total{type=\"ib_req\",direction=\"sent\"}"], "6");
+  EXPECT_EQ(m["parley_messages_total{type=\"ib_req\",direction=\"received\"}"], "4");
+  EXPECT_EQ(m["parley_messages_total{type=\"ib_req\",direction=\"sent\"}"], "6");
   EXPECT_EQ(m["parley_roce_cm_retransmissions_total{type=\"ib_req\"}"], "2");
   counts.dropped[0].second = 7;
   EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"bad_icrc\"}"], "7");
