@@ -134,11 +134,10 @@ TEST(IbcmFlood, ListenerThatIsFullForEverIsLeftInTheEnd) {
   (void)t.connect();
   ConnectParameters p = request(1, 2, 0x101);
   p.offer_retry_after = true;
-  p.max_cm_retries = 7;
   t.a = t.connect(p);
   t.net.run_for(1s);
-  EXPECT_EQ(t.active.all<Waiting>().size(), 7U);
-  EXPECT_EQ(t.net.sent(CmMessageType::req), 1U + 8U);
+  EXPECT_EQ(t.active.all<Waiting>().size(), 15U);
+  EXPECT_EQ(t.net.sent(CmMessageType::req), 1U + 16U);
   EXPECT_EQ(t.active.count<Rejected>(t.a), 1U);
 }
 
