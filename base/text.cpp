@@ -32,7 +32,8 @@ std::string counted(std::uint64_t n, std::string_view word) {
 
 std::string with_article(std::string_view noun) {
   const auto upper = [&](std::size_t i) { return i < noun.size() && noun[i] >= 'A' && noun[i] <= 'Z'; };
-  const std::string_view vowels = upper(0) && upper(1) ? "AEFHILMNORSX" : "AEIOaeio";
+  const bool spelled = upper(0) && upper(1) && !noun.starts_with("SEND");  // which is a word
+  const std::string_view vowels = spelled ? "AEFHILMNORSX" : "AEIOaeio";
   const bool an = !noun.empty() && vowels.find(noun.front()) != std::string_view::npos;
   return fmt::format("{} {}", an ? "an" : "a", noun);
 }

@@ -64,12 +64,11 @@ void RequestFlow::check_credits(const RocePacket& p, const Request& r, const Flo
 void RequestFlow::tell_excess() {
   if (!excess_ || missing > 0) return;
   const Excess& e = *excess_;
-  const std::string name = wire::ib::opcode_text(wire::ib::opcode_of(wire::ib::Service::rc, e.operation)).substr(3);
   findings_.tell(
       IbRule::ib_credit_limit, e.ref.frame, requester_,
       fmt::format(" sent {} with PSN {:#08x}, number {} of what takes a receive; it has credits up to number {} "
                   "(frame {}), and one more may ask for others",
-                  with_article(name), e.psn, e.number, *e.credits.limit, e.credits.frame));
+                  with_article(operation_text(e.operation)), e.psn, e.number, *e.credits.limit, e.credits.frame));
   excess_.reset();
 }
 

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // How the operations of IBA vol. 1 §9.2.1 make messages.
 #pragma once
+#include <string>
+
 #include "wire/ib/packet.hpp"
 
 namespace parley::capture {
+
+/// As in "SEND Only".
+inline std::string operation_text(wire::ib::Operation o) {
+  return wire::ib::opcode_text(wire::ib::opcode_of(wire::ib::Service::rc, o)).substr(3);
+}
 
 /// First and Middle: the next packet goes on with the message.
 constexpr bool expects_more(wire::ib::Operation o) {

@@ -23,10 +23,6 @@ constexpr std::int64_t psn_half = 1 << 23;
 constexpr std::uint64_t far_away = 1 << 16;
 constexpr std::uint32_t mtu_min = 256;
 
-std::string operation_text(Operation operation) {
-  return wire::ib::opcode_text(wire::ib::opcode_of(wire::ib::Service::rc, operation)).substr(3);
-}
-
 /// What must be the same when a packet is sent again: AckReq and the congestion bits may differ.
 std::uint32_t digest_of_headers(const RocePacket& p) {
   std::array<std::uint8_t, 64> octets{};

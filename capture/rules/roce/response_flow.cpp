@@ -14,10 +14,6 @@ using wire::ib::Operation;
 
 namespace {
 
-std::string answer_text(Operation operation) {
-  return wire::ib::opcode_text(wire::ib::opcode_of(wire::ib::Service::rc, operation)).substr(3);
-}
-
 bool is_ack(std::uint8_t syndrome) { return (syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_ACK; }
 bool is_rnr(std::uint8_t syndrome) { return (syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_RNR_NAK; }
 bool is_nak(std::uint8_t syndrome) { return (syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_NAK; }
@@ -38,12 +34,12 @@ void RequestFlow::syndrome(const RocePacket& p, const FlowTerms& terms) {
   const Side responder = other(requester_);
   if (!is_assigned(s)) {
     findings_.tell(IbRule::ib_syndrome, p.frame, responder,
-                   fmt::format("'s {} has the reserved syndrome 0x{:02x}", answer_text(p.operation()), s));
+                   fmt::format("'s {} has the reserved syndrome 0x{:02x}", operation_text(p.operation()), s));
     return;
   }
   if (p.operation() != Operation::acknowledge && !is_ack(s)) {
     findings_.tell(IbRule::ib_syndrome, p.frame, responder,
-                   fmt::format("'s {} has the syndrome of a NAK (0x{:02x})", answer_text(p.operation()), s));
+                   fmt::format("'s {} has the syndrome of a NAK (0x{:02x})", operation_text(p.operation()), s));
     return;
   }
   // IBA §9.7.7.2: who has no end-to-end flow control gives no credits.
@@ -62,7 +58,7 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
   const Place place = place_of(p.packet.bth.psn);
   if (terms.set_up_seen && start_ != 0 && place < start_) {
     findings_.tell(IbRule::ib_ack_unsent, p.frame, other(requester_),
-                   fmt::format("'s {} has PSN {:#08x}, before the starting PSN {:#08x}", answer_text(p.operation()),
+                   fmt::format("'s {} has PSN {:#08x}, before the starting PSN {:#08x}", operation_text(p.operation()),
                                p.packet.bth.psn, psn_of(start_)));
     return;
   }
@@ -113,9 +109,9 @@ void RequestFlow::tell_departures(const RocePacket& p, Place place) {
   const std::uint8_t s = p.packet.aeth.syndrome;
   const Side responder = other(requester_);
   if (is_ack(s) && r.is_short)
-    findings_.departs(
-        wire::ib::Departure::takes_short_first, p.frame, responder,
-        fmt::format(" took the {} of frame {}, which is shorter than the path MTU", answer_text(r.operation), r.frame));
+    findings_.departs(wire::ib::Departure::takes_short_first, p.frame, responder,
+                      fmt::format(" took the {} of frame {}, which is shorter than the path MTU",
+                                  operation_text(r.operation), r.frame));
   const bool refused = s == (PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(wire::ib::Nak::remote_access_error));
   if (refused && r.again && r.operation == Operation::read_request && r.dma_length == 0)
     findings_.departs(wire::ib::Departure::looks_read_up_again, p.frame, responder,
@@ -151,8 +147,8 @@ void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerm
   const Request& r = it->second;
   if (r.operation != Operation::read_request) {
     findings_.tell(IbRule::ib_response_kind, p.frame, responder,
-                   fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", answer_text(r.operation), r.frame,
-                               p.packet.bth.psn, with_article(answer_text(p.operation()))));
+                   fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", operation_text(r.operation),
+                               r.frame, p.packet.bth.psn, with_article(operation_text(p.operation()))));
     return;
   }
   if (terms.path_mtu == 0) return;
@@ -163,16 +159,16 @@ void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerm
   const std::uint32_t due = last ? rest : terms.path_mtu;
   if (last != says_last) {
     findings_.tell(IbRule::ib_read_response, p.frame, responder,
-                   fmt::format("'s {} is packet {} of the {} that answer the Read of frame {}", answer_text(operation),
-                               place - it->first + 1, r.span, r.frame));
+                   fmt::format("'s {} is packet {} of the {} that answer the Read of frame {}",
+                               operation_text(operation), place - it->first + 1, r.span, r.frame));
   } else if (place == it->first &&
              (operation == Operation::read_response_middle || operation == Operation::read_response_last)) {
-    findings_.tell(
-        IbRule::ib_read_response, p.frame, responder,
-        fmt::format("'s {} is the first of those that answer the Read of frame {}", answer_text(operation), r.frame));
+    findings_.tell(IbRule::ib_read_response, p.frame, responder,
+                   fmt::format("'s {} is the first of those that answer the Read of frame {}",
+                               operation_text(operation), r.frame));
   } else if (p.packet.payload.size() != due) {
     findings_.tell(IbRule::ib_read_response, p.frame, responder,
-                   fmt::format("'s {} has {}; {} are due of the Read of frame {}", answer_text(operation),
+                   fmt::format("'s {} has {}; {} are due of the Read of frame {}", operation_text(operation),
                                counted(p.packet.payload.size(), "octet"), due, r.frame));
   }
 }
@@ -184,8 +180,8 @@ void RequestFlow::atomic_response(const RocePacket& p, Place place) {
   Request& r = it->second;
   if (!is_atomic(r.operation)) {
     findings_.tell(IbRule::ib_response_kind, p.frame, other(requester_),
-                   fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", answer_text(r.operation), r.frame,
-                               p.packet.bth.psn, with_article(answer_text(p.operation()))));
+                   fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", operation_text(r.operation),
+                               r.frame, p.packet.bth.psn, with_article(operation_text(p.operation()))));
     return;
   }
   if (!r.original) {
@@ -193,7 +189,7 @@ void RequestFlow::atomic_response(const RocePacket& p, Place place) {
   } else if (*r.original != p.packet.atomic_original) {
     findings_.tell(
         IbRule::ib_atomic_response, p.frame, other(requester_),
-        fmt::format(" answered the {} of frame {} again with another value", answer_text(r.operation), r.frame));
+        fmt::format(" answered the {} of frame {} again with another value", operation_text(r.operation), r.frame));
   }
 }
 

@@ -23,7 +23,7 @@ TEST(Text, CountsWithThePluralOfTheWord) {
 TEST(Text, ArticlesGoByTheSound) {
   for (const std::string text :
        {"a Send", "an RDMA Write", "an Atomic Request", "an Immediate Data message", "a Terminate", "a ULPDU",
-        "an MPA Reply", "an FPDU", "a DDP segment", "an RTR", "a Read Response"})
+        "an MPA Reply", "an FPDU", "a DDP segment", "an RTR", "a Read Response", "a SEND Only"})
     EXPECT_EQ(with_article(text.substr(text.find(' ') + 1)), text);
 }
 
