@@ -286,8 +286,8 @@ class ConformTest(cli.CliTest):
         console = ("conform: case a\nconform: case b\r\n[   53.91] kernel BUG at drivers/infiniband/core/iwcm.c:969!\r\n"
                    "[   53.92] RIP: 0010:cm_work_handler+0xa8f/0xe20 [iw_cm]\nconform: case c\n")
         words = "kernel BUG at drivers/infiniband/core/iwcm.c:969! in cm_work_handler [iw_cm]"
-        self.assertEqual(lab.death(console), (words, "b"))
-        self.assertIsNone(lab.death("conform: case a\n[ 22.1] watchdog: BUG: soft lockup - CPU#0 stuck for 22s!\n"))
+        self.assertEqual(lab.stage.death(console), (words, "b"))
+        self.assertIsNone(lab.stage.death("conform: case a\n[ 22.1] watchdog: BUG: soft lockup - CPU#0 stuck for 22s!\n"))
         outcome = lab.Outcome(["a", "b", "c", "d"])
         # What is answered after the death, nobody of the peer's answers; what is left is asked at the next boot.
         outcome.take({"stem": "x", "verdicts": {"a": "pass", "b": "pass", "c": "inconclusive", "d": "not run"}, "changed": {},
