@@ -81,14 +81,7 @@ def cm_cases():
     yield Case("loss.parley-to-ucmatose", DEVICE, "a", "ucmatose -b {address} -p {port} -c 20 -C 0",
                f"{PARLEY} connect {{address}}:{{port}} --count 20 --concurrency 20 --hold 30s --quiet {UDP}", netem=True,
                client_says=["disconnected before the end"], client_exit=1, interrupt=True, server_exit=None)
-    for family in (4, 6):
-        yield Case("cmtime.stock-to-parley" + (".ipv6" if family == 6 else ""), DEVICE, "b",
-                   f"{PARLEY} cmtime -b {{address}} -c 1000 -p {{port}} {UDP}", "cmtime -s {address} -p {port} -c 1000",
-                   family=family, server_says=["1000 connections served"],
-                   client_says=["create id *:", "resolve route *:", "destroy *:"])
-    yield Case("cmtime.parley-to-stock", DEVICE, "a", "cmtime -c 1000 -p {port}",
-               f"{PARLEY} cmtime -s {{address}} -p {{port}} -c 1000 --timeout 50s {UDP}",
-               client_says=["1000 connections, provider roce"], interrupt=True, server_exit=None)
+    yield from cmtime_cases()
     yield Case("time-wait", DEVICE, "a", f"{PARLEY} listen {{address}}:{{port}} --count 1 {NIC}",
                f"{PARLEY} connect {{address}}:{{port}} --hold 100ms --time-wait {UDP}",
                server_says=["1 requests?: 1 established"],
@@ -96,6 +89,21 @@ def cm_cases():
     yield Case("no-answer", DEVICE, "a", f"{PARLEY} listen {{address}}:{{port}} --hold 60s {NIC}",
                f"{PARLEY} connect 192.0.2.99:{{port}} --reply-timeout 2s {UDP}",
                client_says=[r"no REP to [0-9]+ REQs in 2(\.[0-9]+)? s"], client_exit=1, interrupt=True, server_exit=None)
+
+
+def cmtime_cases():
+    for family in (4, 6):
+        for loss in (False, True):
+            name = ("loss." if loss else "") + "cmtime." + "{}" + (".ipv6" if family == 6 else "")
+            # Where a DREP can be lost the server has to stay for the next DREQ.
+            yield Case(name.format("stock-to-parley"), DEVICE, "b",
+                       f"{PARLEY} cmtime -b {{address}} {'' if loss else '-c 1000 '}-p {{port}} {UDP}",
+                       "cmtime -s {address} -p {port} -c 1000", family=family, netem=loss, interrupt=loss,
+                       server_exit=None if loss else 0, server_says=["1000 connections served"],
+                       client_says=["create id *:", "resolve route *:", "destroy *:"])
+            yield Case(name.format("parley-to-stock"), DEVICE, "a", "cmtime -b {address} -c 1000 -p {port}",
+                       f"{PARLEY} cmtime -s {{address}} -p {{port}} -c 1000 --timeout 50s {UDP}", family=family, netem=loss,
+                       client_says=["1000 connections, provider roce"], interrupt=True, server_exit=None)
 
 
 def datagram_cases():

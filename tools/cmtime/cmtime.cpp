@@ -44,7 +44,10 @@ int run_cmtime(const CmtimeArgs& args, Context& context) {
     if (!found) return refuse(found.error());
     server = *found;
   }
-  auto session = Session::open(args.session, context.out);
+  SessionOptions options = args.session;
+  // A server that is slow has a thousand to answer at once: all of them have the time that there is for the whole.
+  if (client) options.linger = args.timeout == Duration{} ? Duration(std::chrono::hours(1)) : args.timeout;
+  auto session = Session::open(options, context.out);
   if (!session) return refuse(session.error());
   if (server) {
     SessionHost host(**session);

@@ -85,6 +85,7 @@ Or<void> Session::open_host(const SessionOptions& options) {
   if (options.provider == "iwarp") {
     TcpHostOptions tcp;
     tcp.iwarp.trace = sink;
+    if (options.linger > Duration{}) tcp.iwarp.linger = options.linger;
     auto host = TcpHost::open(tcp);
     if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
     tcp_ = host->get();
@@ -96,6 +97,7 @@ Or<void> Session::open_host(const SessionOptions& options) {
     roce.roce.trace = sink;
     roce.roce.play_quirk = options.play_quirk;
     roce.roce.spec_timers = options.timers == "spec";
+    if (options.linger > Duration{}) roce.roce.linger = options.linger;
     auto host = RoceHost::open(roce);
     if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));
     roce_ = host->get();
@@ -105,6 +107,7 @@ Or<void> Session::open_host(const SessionOptions& options) {
   }
   RdmaHostOptions rdma;
   rdma.trace = sink;
+  if (options.linger > Duration{}) rdma.linger = options.linger;
   auto host = RdmaHost::open(rdma);
   if (!host) return complain(Exit::environment, "cannot use " + options.provider + ": " + words(host.error()));
   host_ = std::move(*host);

@@ -33,6 +33,7 @@ struct SessionOptions {
   std::string pcapng;               ///< file for the capture; empty: none
   std::string play_quirk;           ///< roce: whose departures this side plays (wire/ib/quirks.hpp); empty: nobody's
   std::string timers = "back-off";  ///< roce: of the CM, or "spec" (RoceProviderOptions::spec_timers)
+  Duration linger{};                ///< how long a disconnect waits for its answer; 0: the provider's own time
   unsigned verbose = 0;             ///< -v: see tools/trace_sink.hpp
   MetricsArgs metrics;
   LogArgs log;
