@@ -14,6 +14,7 @@ import time
 from guest_calls import ADDRESS, Guest, Remote, ended_well
 
 LIMIT_S = {False: 60, True: 120}  # pings take about a second; on the disturbed wire each loss costs 0.2 s or more
+CAPTURE_LATE_S = 1.5             # the kernel gives tcpdump what it has once a second, and nothing more at its end
 LINGER_S = 10                    # how long the other side may take to see the end
 
 
@@ -104,7 +105,7 @@ def main():
     while not os.path.getsize("/out/tcpdump.log") and time.monotonic() < deadline:
         time.sleep(0.05)
     lost = carry_out(plan, here, there)
-    time.sleep(0.5)
+    time.sleep(CAPTURE_LATE_S)
     tcpdump.send_signal(signal.SIGINT)
     tcpdump.wait()
     return lost

@@ -98,7 +98,7 @@ class Tcpdump:
             time.sleep(0.05)
 
     def finish(self):
-        time.sleep(0.5)
+        time.sleep(1.5)  # the kernel gives tcpdump what it has once a second, and nothing more at its end
         self.process.send_signal(signal.SIGINT)
         self.process.wait()
 
