@@ -100,19 +100,23 @@ class Boots:
     def run(self, boot, kept):
         """`boot(number, left)` gives how many of those left came to their end; `kept` are the files that it leaves."""
         for number in range(1, self.MAX + 1):
+            if not self.left:
+                return
             done = boot(number, [self.cases[case] for case in self.left])
             keep_boot(self.work, number, [*kept, "a.log", "b.log", "a.console", "b.console"])
             self.boot_of.update(dict.fromkeys(self.left[:done], number))
             self.left = self.left[done:]
-            if not self.left:
-                return
-            case = self.left[0]
-            self.lost.setdefault(case, []).append(why_lost(self.work, number))
-            print(f"boot {number}: the guests were lost in case {case + 1} of {len(self.cases)}: {self.lost[case][-1]}", flush=True)
-            if len(self.lost[case]) == 2:
-                self.left = self.left[1:]
-                if not self.left:
-                    return
+            if self.left:
+                self.lose(number)
+
+    def lose(self, number):
+        """The guests were lost in the first of those that are left."""
+        case = self.left[0]
+        why = why_lost(self.work, number)
+        self.lost.setdefault(case, []).append(why)
+        print(f"boot {number}: the guests were lost in case {case + 1} of {len(self.cases)}: {why}", flush=True)
+        if len(self.lost[case]) == 2:
+            self.left = self.left[1:]
 
     def problems(self, case):
         """Why a case came to no end; nothing if it did."""

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/gid.hpp"
 #include "parley/ib.hpp"
 #include "parley/roce.hpp"
 #include "parley/roce_host.hpp"
@@ -20,15 +21,6 @@ namespace {
 
 constexpr std::uint32_t q_key = 0x11111111, group_qpn = 0xFFFFFF;
 constexpr std::size_t grh_size = 40, slot_size = 256, slots = 8, send_at = slots * slot_size;
-
-using Gid = std::array<std::uint8_t, 16>;
-
-Gid gid_of(const Address& address) {
-  if (address.family == Address::Family::v6) return address.octets;
-  Gid out{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-  std::copy_n(address.octets.begin(), 4, out.begin() + 12);
-  return out;
-}
 
 void say(const std::string& text) {
   std::puts(text.c_str());
