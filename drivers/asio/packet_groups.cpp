@@ -136,18 +136,22 @@ Result<void> PacketSet::join(const Address& group) try {
 void PacketSet::leave(const Address& group) noexcept {
   std::erase_if(bound_, [this, &group](const Bound& b) {
     if (!b.group || !same_group(b.local, group)) return false;
-    if (b.fd < 0) return true;
-    if (b.fd == ready_fd_) ready_fd_ = -1;
-    ::close(b.fd);
+    close_group(b.fd);
     return true;
   });
 }
 
+/// Nothing is sent through it.
+void PacketSet::close_group(int fd) noexcept {
+  if (fd < 0) return;
+  if (fd == ready_fd_) ready_fd_ = -1;
+  ::close(fd);
+}
+
 void PacketSet::close_groups(Address::Family family) {
   for (Bound& b : bound_) {
-    if (!b.group || b.local.family != family || b.fd < 0) continue;
-    if (b.fd == ready_fd_) ready_fd_ = -1;
-    ::close(b.fd);
+    if (!b.group || b.local.family != family) continue;
+    close_group(b.fd);
     b.fd = -1;
   }
 }

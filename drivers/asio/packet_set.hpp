@@ -95,6 +95,7 @@ class PacketSet final : public PacketGroups {
   Result<void> join_on(const Address& group, const OwnPlace& place);
   void join_groups_on(const Address& local);
   void close_groups(Address::Family family);
+  void close_group(int fd) noexcept;
   Result<int> open_group(const Address& group);
   std::vector<OwnPlace> own_places(Address::Family family) const;
   bool has_all(Address::Family family) const;

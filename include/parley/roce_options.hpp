@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "parley/qp.hpp"
 #include "parley/time.hpp"
@@ -24,6 +25,7 @@ enum class RoceWhenFull : std::uint8_t {
   refuse,  ///< REJ 3, no resources: the peer's set-up fails at once, or goes to its next address
   drop,    ///< nothing, as Linux
 };
+std::string_view to_string(RoceWhenFull answer);  ///< "retry_after"
 
 struct RoceProviderOptions {
   /// Largest payload of a packet. A path whose network has a smaller MTU needs less: 1024 fits Ethernet's 1500.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
+#include "base/gid.hpp"
 #include "sim/host/host_sum.hpp"
 #include "wire/packet.hpp"
 
@@ -112,8 +113,7 @@ const char* read_ipv6(ConstBytes packet, const PortAddresses& local, RoceFlows& 
   const bool joined = !global && !near && find_group(destination, groups, out);
   if (!global && !near && !joined && !is_group_of(destination, local)) return "not for our IPv6 address";
   const ConstBytes addresses = packet.subspan(8, 32);
-  const bool from_near = source[0] == 0xFE && (source[1] & 0xC0) == 0x80;
-  out.local = global || (joined && !from_near) ? LocalKind::v6 : LocalKind::link_local;
+  out.local = global || (joined && !is_link_local_gid(out.source)) ? LocalKind::v6 : LocalKind::link_local;
   if (next == wire::protocol_icmp6 && (global || near) && is_icmp6_error(payload))
     return read_icmp(payload, addresses, out);
   if (next == wire::protocol_icmp6) return read_icmp6(payload, destination, hops, out);

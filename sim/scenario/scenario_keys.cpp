@@ -306,17 +306,7 @@ struct IbMtu {
   static std::string write(Mtu in) { return std::to_string(128 << static_cast<int>(in)); }
 };
 
-struct WhenFull {
-  static constexpr std::array<std::string_view, 4> words{"mra", "retry_after", "refuse", "drop"};  // as enumerated
-  static std::string form() { return fmt::format("one of {}", fmt::join(words, ", ")); }
-  static std::string read(const DocValue& value, cm::RoceWhenFull& out) {
-    for (std::size_t i = 0; i < words.size(); ++i)
-      if (value.kind == Kind::text && value.text == words[i])
-        return out = static_cast<cm::RoceWhenFull>(i), std::string();
-    return wrong(value, form());
-  }
-  static std::string write(cm::RoceWhenFull in) { return quote(words[static_cast<std::size_t>(in)]); }
-};
+using WhenFull = Choice<cm::RoceWhenFull, cm::RoceWhenFull::drop>;
 
 template <class Form, auto Part>
 constexpr auto hca_key(std::string_view name, std::string_view text) {

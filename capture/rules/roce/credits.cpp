@@ -28,14 +28,12 @@ bool begins_to_take(Operation o) {
 std::optional<std::uint32_t> RequestFlow::receives_of(Place place, std::uint32_t msn) {
   auto it = covering(place);
   if (it == seen_.end() || !it->second.completed) return {};
-  const auto left = [&] { return (msn - *it->second.completed) & 0xFFFFFF; };
-  constexpr std::uint32_t half = 0x800000;
-  if (left() >= half) return it->second.receives;
+  if (is_behind(msn, *it->second.completed)) return it->second.receives;
   for (auto next = std::next(it); next != seen_.end() && next->second.completed; ++next) {
-    if (((msn - *next->second.completed) & 0xFFFFFF) >= half) break;
+    if (is_behind(msn, *next->second.completed)) break;
     it = next;
   }
-  return it->second.receives + left();
+  return it->second.receives + ((msn - *it->second.completed) & 0xFFFFFF);
 }
 
 // An ACK of several queues may be captured behind what it allowed.

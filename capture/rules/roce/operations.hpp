@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // How the operations of IBA vol. 1 §9.2.1 make messages.
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "wire/ib/packet.hpp"
 
 namespace parley::capture {
+
+/// Of MSNs, which have 24 bits (IBA §9.7.5.1).
+constexpr bool is_behind(std::uint32_t a, std::uint32_t b) { return ((a - b) & 0xFFFFFF) >= 0x800000; }
 
 /// As in "SEND Only".
 inline std::string operation_text(wire::ib::Operation o) {

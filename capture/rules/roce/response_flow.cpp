@@ -126,16 +126,15 @@ void RequestFlow::check_msn(const RocePacket& p, Place place, bool nak) {
   std::uint32_t least = *it->second.completed;
   // A NAK is about a packet that was not executed.
   if (nak && ends_message(it->second.operation)) least = (least - 1) & 0xFFFFFF;
-  const auto behind = [](std::uint32_t a, std::uint32_t b) { return ((a - b) & 0xFFFFFF) >= 0x800000; };
   const std::uint32_t msn = p.packet.aeth.msn;
-  if (behind(msn, least)) {
+  if (is_behind(msn, least)) {
     findings_.tell(IbRule::ib_msn, p.frame, other(requester_),
                    fmt::format(" gave MSN {} with PSN {:#08x}, up to which {} complete", msn, p.packet.bth.psn,
                                least == 1 ? std::string("1 message is") : fmt::format("{} messages are", least)));
     return;
   }
   if (ahead_ || !last->second.completed || last->first + last->second.span - 1 != high_) return;
-  if (behind(*last->second.completed, msn)) ahead_ = Ahead{{p.frame, p.at}, p.packet.bth.psn, msn, false, high_};
+  if (is_behind(*last->second.completed, msn)) ahead_ = Ahead{{p.frame, p.at}, p.packet.bth.psn, msn, false, high_};
 }
 
 // IBA §9.7.5: a Read's responses take its PSNs, full but for the last, and are numbered First, Middle, Last. After a loss

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Endpoints and commands: arguments are checked at once, and most is done at the driver's next turn.
 #include <algorithm>
+#include <array>
 
 #include "base/assert.hpp"
 #include "base/gid.hpp"
@@ -368,6 +369,11 @@ void Roce::handle_deadline(Instant now) {
 }  // namespace roce
 
 constexpr Duration ack_delay_max = std::chrono::milliseconds(10);  // far less than any peer's ACK timeout
+
+std::string_view to_string(RoceWhenFull answer) {
+  constexpr std::array<std::string_view, 4> words{"mra", "retry_after", "refuse", "drop"};
+  return words[static_cast<std::size_t>(answer)];
+}
 
 Result<void> check_options(const RoceProviderOptions& options) {
   const auto positive = [](Duration time, std::string_view sentence) -> Result<void> {
