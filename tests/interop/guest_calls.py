@@ -19,6 +19,7 @@ DISTURBANCE = ["delay", "2ms", "loss", "2%", "reorder", "10%"]
 TEXT_LIMIT = 4000
 KILL_LIMIT_S = 10
 ANSWER_LIMIT_S = 180  # of a call: the longest waits 120 s for a program, and then ends it
+GONE_S = 90           # a guest of which nothing comes for so long, not even TCP's own answers, is lost
 LOOK_LIMIT_S = 20     # for a busy guest to refuse a connection
 CLOSED_PORT = 11      # nothing listens there
 
@@ -72,6 +73,16 @@ def reachable(other):
     except OSError:
         return False
     return True
+
+
+def bounded(stream):
+    """Without this a guest waits a quarter of an hour for the other one where it has sent something, and for ever where not."""
+    tcp = socket.IPPROTO_TCP
+    for level, option, value in ((tcp, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+                                 (tcp, socket.TCP_KEEPIDLE, GONE_S // 3), (tcp, socket.TCP_KEEPINTVL, GONE_S // 9),
+                                 (tcp, socket.TCP_USER_TIMEOUT, GONE_S * 1000)):
+        stream.setsockopt(level, option, value)
+    return stream
 
 
 class Guest:
@@ -131,14 +142,13 @@ class Remote:
         deadline = time.monotonic() + limit
         while True:
             try:
-                self.stream = socket.create_connection((ADDRESS["b"][4], CONTROL_PORT), 5)
+                self.stream = bounded(socket.create_connection((ADDRESS["b"][4], CONTROL_PORT), 5))
                 break
             except OSError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
         self.stream.settimeout(ANSWER_LIMIT_S)
-        self.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.lines = self.stream.makefile("r", encoding="utf-8")
 
     def __getattr__(self, call):
@@ -158,8 +168,7 @@ def serve():
     guest = Guest()
     with socket.create_server(("0.0.0.0", CONTROL_PORT)) as server:
         stream, _ = server.accept()
-        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for line in stream.makefile("r", encoding="utf-8"):
+        for line in bounded(stream).makefile("r", encoding="utf-8"):
             call, *arguments = json.loads(line)
             if call == "leave":
                 stream.sendall(b'{"value": true}\n')
