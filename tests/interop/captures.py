@@ -52,6 +52,8 @@ def split(path, first, last):
         while len(record := file.read(16)) == 16:
             seconds, micros, length = struct.unpack_from("<III", record)
             frame = file.read(length)
+            if len(frame) < length:
+                break  # the guest died while it wrote
             segment = tcp(frame)
             if not segment:
                 continue

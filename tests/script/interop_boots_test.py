@@ -4,6 +4,7 @@
 import contextlib
 import io
 import os
+import struct
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ from pathlib import Path
 import cli
 
 sys.path.insert(0, os.path.join(cli.SOURCE_DIR, "tests", "interop"))
+import captures  # noqa: E402
 import stage  # noqa: E402
 
 CASES = ["one", "two", "three", "four"]
@@ -69,6 +71,18 @@ class LostGuests(unittest.TestCase):
         self.assertEqual(boots.problems(0), [])
         self.assertEqual(boots.problems(3), ["it was not begun in 4 boots"])
         self.assertTrue(boots.problems(2))
+
+    def test_the_capture_of_a_guest_that_died_while_it_wrote_is_read_up_to_there(self):
+        ip = bytes([0x45, 0, 0, 40]) + bytes(5) + bytes([6]) + bytes(10)
+        tcp = struct.pack(">HHIIBBHHH", 1, 10000, 7, 0, 0x50, 2, 0, 0, 0)
+        frame = bytes(12) + b"\x08\x00" + ip + tcp
+        record = struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame
+        with tempfile.TemporaryDirectory() as folder:
+            for cut in range(1, len(record)):
+                path = Path(folder, "torn.pcap")
+                path.write_bytes(bytes(24) + record + record[:-cut])
+                _, found = captures.split(path, 10000, 10001)
+                self.assertEqual([kept.seq for kept in found[10000].frames], [7], cut)
 
 
 if __name__ == "__main__":
