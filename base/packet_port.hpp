@@ -66,6 +66,9 @@ class PacketMachine {
   /// The system says that nothing on `path` can be reached (an ICMP error, no route); advice, not proof.
   virtual void handle_unreachable(Instant now, const PacketPath& path, std::error_code why) = 0;
   virtual void handle_deadline(Instant now) = 0;
+  /// handle_deadline() would do nothing, and poll_command() and poll_packets() give nothing, so that they need not be called: this
+  /// tells the time as they do. Whoever has no quick answer says false.
+  virtual bool is_quiet(Instant /*now*/) { return false; }
 
   virtual bool poll_command(PacketCommand& out) = 0;
   /// Writes the next packet, from the BTH to its pad and at most packet_max octets, into `out`, which has that room and four octets

@@ -48,6 +48,7 @@ bool Agent::has_transmit() const { return body_->has_transmit(); }
 std::optional<Event> Agent::poll_event() { return body_->poll_event(); }
 bool Agent::has_event() const { return body_->has_event(); }
 bool Agent::has_work() const { return body_->has_work(); }
+bool Agent::is_quiet(Instant now) const { return !body_->has_work() && body_->next_deadline() > now; }
 
 Result<void> Agent::listen(std::uint64_t service_id, const ListenOptions& options) {
   return body_->listen(service_id, options);

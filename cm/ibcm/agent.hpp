@@ -50,6 +50,8 @@ class Agent {
   bool has_event() const;
   /// poll_transmit() or poll_event() may give something.
   bool has_work() const;
+  /// Not has_work(), and next_deadline() is later.
+  bool is_quiet(Instant now) const;
 
   // Commands. Errors of all: wrong_state (also for an id that is not known any more); invalid_argument; bad_private_data (too
   // long); no_space (a bound of AgentOptions).

@@ -85,13 +85,17 @@ PacketSet::~PacketSet() {
 // A turn that had something to send leaves the sockets to the next: an answer cannot be there yet, save of another host on this
 // machine that is quick. Never twice in a row, or a busy sender would not receive.
 bool PacketSet::turn(Instant now) {
-  machine_.handle_deadline(now);
-  const bool sent = drain(now);
+  const bool sent = !machine_.is_quiet(now) && advance(now);
   left_ = sent && !left_;
   if (left_) return true;
   const bool received = serve(now);
-  if (received) drain(now);
+  if (received && !machine_.is_quiet(now)) drain(now);
   return sent || received;
+}
+
+bool PacketSet::advance(Instant now) {
+  machine_.handle_deadline(now);
+  return drain(now);
 }
 
 void PacketSet::sleep(Duration longest) const {

@@ -90,6 +90,7 @@ class PacketSet final : public PacketGroups {
   void drop_senders(const Address& local);
   bool watch(int fd, std::uint32_t what);
   bool serve_ready();
+  bool advance(Instant now);
 
   // packet_groups.cpp
   Result<void> join_on(const Address& group, const OwnPlace& place);

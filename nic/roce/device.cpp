@@ -106,6 +106,7 @@ class SoftDevice final : public RoceDevice {
   bool poll_mad(MadIn& mad) override { return gsi_.poll(mad); }
   Result<void> send_mad(const MadOut& mad) override { return gsi_.send(mad); }
   std::optional<QpNotice> poll_notice() override { return nic_->take(nic_->notices, &Told::waiting_notices); }
+  bool is_quiet(Instant now) const override { return !has_news() && !has_transmit() && next_deadline() > now; }
   bool has_news() const override { return gsi_.received() || !nic_->notices.empty(); }
   bool has_events() const override { return tables()->has_events() || !nic_->events.empty(); }
   const Counters& counters() const override { return nic_->counters; }

@@ -198,6 +198,8 @@ class RoceDevice : public Device {
   virtual std::optional<QpNotice> poll_notice() = 0;
   /// poll_mad or poll_notice would give something.
   virtual bool has_news() const = 0;
+  /// Neither has_news() nor has_transmit(), and next_deadline() is later.
+  virtual bool is_quiet(Instant now) const = 0;
   /// Something waits in a completion channel or in poll_async_event().
   virtual bool has_events() const = 0;
   virtual const Counters& counters() const = 0;

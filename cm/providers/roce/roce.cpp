@@ -347,9 +347,7 @@ bool Roce::has_work() const {
 }
 
 Instant Roce::next_deadline() const {
-  const Instant own = std::min(deadlines_.next(), leaving_.empty() ? never : leaving_.front().until);
-  return std::min(std::min(own, core_->retries.next_deadline()),
-                  std::min(agent_.next_deadline(), device_->next_deadline()));
+  return std::min(own_deadline(), std::min(agent_.next_deadline(), device_->next_deadline()));
 }
 
 void Roce::handle_deadline(Instant now) {

@@ -23,9 +23,6 @@ class RoceProvider : public Provider, public PacketMachine {
  public:
   /// Commands or posted work wait for the driver's next turn.
   virtual bool has_work() const = 0;
-  /// handle_deadline() would do nothing, and poll_command() and poll_packet() give nothing, so that they need not be called: this
-  /// tells the time as they do.
-  virtual bool is_quiet(Instant now) = 0;
   virtual std::size_t endpoint_count() const = 0;
   /// Of its device (nic/roce/device.hpp).
   virtual const nic::roce::Counters& device_counters() const = 0;

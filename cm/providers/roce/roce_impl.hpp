@@ -154,10 +154,6 @@ class Roce final : public RoceProvider {
 
   // RoceProvider
   bool has_work() const override;
-  bool is_quiet(Instant now) override {
-    now_ = now;
-    return !core_->has_noted() && commands_.empty() && at_rest() && !device_->has_transmit() && next_deadline() > now;
-  }
   std::size_t endpoint_count() const override { return core_->ids.alive(); }
   const nic::roce::Counters& device_counters() const override { return device_->counters(); }
   const ibcm::Counters& cm_counters() const override { return agent_.counters(); }
@@ -170,6 +166,11 @@ class Roce final : public RoceProvider {
   void handle_packet(Instant now, const PacketPath& from, ConstBytes packet) override;
   void handle_unreachable(Instant now, const PacketPath& path, std::error_code why) override;
   void handle_deadline(Instant now) override;
+  bool is_quiet(Instant now) override {
+    now_ = now;
+    return !core_->has_noted() && commands_.empty() && closing_.empty() && device_->is_quiet(now) &&
+           agent_.is_quiet(now) && own_deadline() > now;
+  }
   void reset_all(Instant now) noexcept override;
   bool poll_command(PacketCommand& out) override;
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
@@ -202,6 +203,10 @@ class Roce final : public RoceProvider {
   void release(BindId& bind) noexcept;
   void release_later(Connection& c) noexcept;
   bool prepare_to_poll(Instant now);
+  Instant own_deadline() const {
+    const Instant own = std::min(deadlines_.next(), leaving_.empty() ? never : leaving_.front().until);
+    return std::min(own, core_->retries.next_deadline());
+  }
   bool at_rest() const { return closing_.empty() && !device_->has_news() && !agent_.has_work(); }
   void settle(Instant now);
   bool settle_once(Instant now);

@@ -163,6 +163,7 @@ inline bool Host::carry_out() {
 }
 
 inline bool Host::turn() {
+  const bool quiet = provider->is_quiet(net_.now);
   provider->handle_deadline(net_.now);
   bool any = carry_out();
   std::array<std::uint8_t, PacketMachine::packet_max + PARLEY_IB_ICRC_LEN> out;
@@ -171,6 +172,7 @@ inline bool Host::turn() {
     any = true;
     net_.transmit(*this, path, ConstBytes(out).first(size));
   }
+  EXPECT_FALSE(quiet && any) << "a driver that asks is_quiet() would have left this undone";
   while (auto event = cm.poll_event()) {
     any = true;
     if (auto* request = std::get_if<cm::ConnectRequest>(&*event); request != nullptr && on_request)
