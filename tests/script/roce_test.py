@@ -2,6 +2,7 @@
 """RoCEv2 over this machine's loopback: the commands that take --roce, each in a process of its own."""
 import json
 import os
+import re
 
 from cli import CliTest, address, main, run
 
@@ -103,6 +104,76 @@ class Roce(CliTest):
         here = address(6)
         self.assertNotEqual(self.early_repetitions(here), [])
         self.assertEqual(self.early_repetitions(here, "--timers", "spec"), [])
+
+    def full(self, here, decides, *answers):
+        """A listener with room for one, which is taken until it decides. Its other options are `answers`."""
+        server = self.serve("listen", f"{here}:7175", "--concurrency", 1, "--decide-after", decides, *answers)
+        first = self.start("connect", f"{here}:7175", "--roce")
+        server.wait_for("connect_request")
+        return server, first
+
+    def answers(self, here, *options, code=0):
+        """What a second client is told, in the words of its capture without the repetitions, and the client itself."""
+        capture = self.path("full.pcapng")
+        done = run("connect", f"{here}:7175", "--roce", "--pcapng", capture, *options)
+        self.assertEqual(done.code, code, done)
+        said = re.findall(r"◀─+ (MRA|REJ|REP)\b", self.ok(run("pcap", "ladder", capture)).out)
+        return [word for n, word in enumerate(said) if n == 0 or said[n - 1] != word], done
+
+    def test_a_listener_without_room_answers_as_it_is_told(self):
+        here = address(7)
+        for options, heard, failed in (
+                ((), ["MRA"], ""),
+                (("--when-full", "retry-after", "--retry-after", "300ms"), ["MRA"], ""),  # nobody has offered to heed it
+                (("--when-full", "refuse"), ["REJ"], "no resources available (3)"),
+                (("--when-full", "drop"), [], "no REP to")):
+            with self.subTest(options):
+                server, first = self.full(here, "60s", *options)
+                try:
+                    said, done = self.answers(here, "--reply-timeout", "700ms", "--timeout", "900ms", code=1)
+                    self.assertEqual(said, heard, done)
+                    self.assertIn(failed, done.err)
+                    first.kill()
+                    self.assertGreater(self.ok(server.finish(stop=True)).event("summary")["turned_away"]["refused"], 0)
+                finally:
+                    server.kill()
+
+    def test_a_client_that_heeds_a_retry_after_gets_in_by_itself(self):
+        here = address(7)
+        server, first = self.full(here, "3s", "--when-full", "retry-after", "--retry-after", "300ms")
+        said, done = self.answers(here, "--offer-retry-after", "--private-data", "x" * 48)
+        self.assertEqual((said[0], said[-1]), ("REJ", "REP"), done)  # and an MRA between, while the program takes its time
+        self.ok(first.finish())
+        requests = [e["private_data"] for e in self.ok(server.finish(stop=True)).events if e["event"] == "connect_request"]
+        self.assertEqual(requests[-1]["hex"], "78" * 48 + "00" * 8, "the offer is the listener's own business")
+        self.refused(run("connect", f"{here}:7175", "--roce", "--offer-retry-after", "--private-data", "x" * 49), 2, "48")
+
+    def test_rping_and_cmtime_take_the_same(self):
+        here = address(7)
+        server = self.serve("rping", "-s", "-a", here, "--when-full", "drop")
+        self.ok(run("rping", "-c", "-a", here, "-C", 1, "--roce", "--offer-retry-after"))
+        self.ok(server.finish())
+        server = self.serve("cmtime", "-b", here, "-c", 1, "--when-full", "retry-after", "--retry-after", "1s")
+        self.ok(run("cmtime", "-s", here, "-c", 1, "--roce", "--offer-retry-after"))
+        self.ok(server.finish())
+
+    def test_what_makes_no_sense_without_room_is_refused(self):
+        for words, said in (
+                (("listen", "--roce", "--when-full", "queue"), "--when-full"),
+                (("listen", "--when-full", "drop"), "--when-full is about Parley's RoCE: it belongs to --provider roce"),
+                (("listen", "--retry-after", "1s"), "--retry-after is about Parley's RoCE"),
+                (("connect", "127.0.0.1:1", "--offer-retry-after"), "--offer-retry-after is about Parley's RoCE"),
+                (("cmtime", "--provider", "sim", "--when-full", "drop"), "--when-full is about Parley's RoCE"),
+                (("listen", "--roce", "--retry-after", "1s"), "--retry-after needs --when-full retry-after"),
+                (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "0"), "--retry-after 0s: it is 1ms to 65535ms"),
+                (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "2m"), "--retry-after 120s: it is 1ms to"),
+                (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "soon"), "is not a time with a unit"),
+                (("rping", "-c", "-a", "127.0.0.1", "--roce", "--when-full", "drop"), "are for who listens"),
+                (("rping", "-s", "--roce", "--offer-retry-after"), "--offer-retry-after is for who connects"),
+                (("cmtime", "--roce", "--offer-retry-after"), "--offer-retry-after is for who connects"),
+                (("cmtime", "-s", "127.0.0.1", "--roce", "--when-full", "drop"), "are for who listens")):
+            with self.subTest(words):
+                self.refused(run(*words), 2, said)
 
     def test_options_of_tcp_are_refused(self):
         self.refused(run("listen", "--roce", "--backlog", 5), 2, "--backlog is about TCP")
