@@ -4,7 +4,9 @@ import json
 import os
 import re
 
+import exposition
 from cli import CliTest, address, main, run
+from exposition import value
 
 
 class Roce(CliTest):
@@ -74,6 +76,47 @@ class Roce(CliTest):
                 lines = file.read().splitlines()
             for counter in ("connections_started_total", "connections_established_total", "setup_seconds_count"):
                 self.assertIn(f'parley_{counter}{{role="{role}"}} 3', lines)
+            found = exposition.read("".join(line + "\n" for line in lines).encode())
+            stages = {labels["stage"]: number for suffix, labels, number in found["parley_setup_stage_seconds"].samples
+                      if suffix == "_sum" and labels["role"] == role}
+            whole = value(found, "parley_setup_seconds", "_sum", role=role)
+            self.assertGreater(whole, 0)
+            self.assertAlmostEqual(sum(stages.values()), whole, 9, stages)  # nothing between the stages
+            for stage in ("decision", "reply", "ready") if role == "responder" else ("request", "reply", "ready"):
+                self.assertEqual(value(found, "parley_setup_stage_seconds", "_count", role=role, stage=stage), 3, stage)
+            # The initiator waits for the REP, the responder for the RTU.
+            self.assertGreater(stages["ready" if role == "responder" else "reply"], 0)
+
+    def rejects(self, path):
+        with open(path, "rb") as file:
+            found = exposition.read(file.read())
+        return {(labels["direction"], labels["reason"]): number for _, labels, number in found["parley_rejects_total"].samples}
+
+    def test_rejections_are_counted_by_their_reason(self):
+        here = address(3)
+        paths = server, client = self.path("server.prom"), self.path("client.prom")
+        peer = self.serve("listen", f"{here}:7175", "--reject", "--count", 1, "--metrics", server)
+        self.assertEqual(run("connect", f"{here}:7999", "--roce", "--metrics", client).code, 1)
+        self.assertEqual(list(self.rejects(client)), [("received", "invalid_service_id")])
+        self.assertEqual(run("connect", f"{here}:7175", "--roce", "--metrics", client).code, 1)
+        self.assertEqual(self.rejects(client), {("received", "rejected"): 1})
+        peer.finish()
+        told = self.rejects(server)
+        self.assertEqual((set(told), told["sent", "rejected"]), ({("sent", "invalid_service_id"), ("sent", "rejected")}, 1))
+        for when_full, offer, reason in (("refuse", (), "no_resources"), ("retry-after", ("--offer-retry-after",), "retry_after")):
+            with self.subTest(when_full):
+                peer, first = self.full(here, "60s", "--when-full", when_full, "--metrics", server)
+                try:
+                    run("connect", f"{here}:7175", "--roce", "--metrics", client, "--timeout", "1s", *offer)
+                    first.kill()
+                    peer.finish(stop=True)
+                finally:
+                    peer.kill()
+                for way, path in zip(("sent", "received"), paths):
+                    told = self.rejects(path)
+                    self.assertGreaterEqual(told[way, reason], 1, told)
+                    # Who gives up says so, too: REJ 4.
+                    self.assertLessEqual(set(told), {(way, reason), ("received" if way == "sent" else "sent", "timeout")})
 
     def test_an_address_that_is_no_hosts_is_refused(self):
         for where in ("0.0.0.0:7175", "[::]:7175", "239.1.2.3:7175", "[::ffff:127.0.0.1]:7175"):

@@ -81,6 +81,7 @@ ops::PacketCounts packets_of(const RoceHost& host) {
   ops::PacketCounts counts{.sent = sockets.sent, .received = sockets.received, .unsent = sockets.unsent};
   for (const RoceDropped& dropped : host.dropped()) counts.dropped.emplace_back(dropped.reason, dropped.packets);
   for (const RoceMessages& of : host.messages()) counts.messages.push_back({of.type, of.received, of.sent, of.resent});
+  for (const RoceRejects& of : host.rejects()) counts.rejects.push_back({of.reason, of.received, of.sent});
   return counts;
 }
 
