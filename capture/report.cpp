@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "base/gid.hpp"
 #include "base/text.hpp"
 #include "capture/rules/mpa/startup_check.hpp"
+#include "parley/wire/ib.h"
 
 namespace parley::capture {
 
@@ -77,7 +79,12 @@ std::size_t ConnectionReport::count(Severity severity) const {
       std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; }));
 }
 
+bool ConnectionReport::to_group() const {
+  return ib && ib->ends[index_of(Side::responder)].qpn == PARLEY_IB_QPN_MULTICAST && is_multicast(gid_of(responder));
+}
+
 std::string_view ConnectionReport::not_agreed() const {
+  if (to_group()) return "nothing: nobody sets up what goes to a multicast group";
   if (outcome == Outcome::not_captured) return "not known: the set-up is not in the capture";
   if (ib) return depths_negotiated || outcome == Outcome::established ? "" : "nothing: no REP is in the capture";
   const bool carried_on = from_initiator.fpdus + from_responder.fpdus > 0 || outcome == Outcome::established;

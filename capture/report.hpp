@@ -159,6 +159,8 @@ struct ConnectionReport {
   /// Why the parameters above were never agreed: "nothing: no Reply is in the capture". Empty when they were, as far as
   /// the capture shows.
   std::string_view not_agreed() const;
+  /// Datagrams to a multicast group, which nobody sets up.
+  bool to_group() const;
 };
 
 enum class NegOutcome : std::uint8_t {

@@ -13,6 +13,7 @@
 #include "base/escape.hpp"
 #include "base/text.hpp"
 #include "cm/ib_terms.hpp"
+#include "cm/ibcm/busy.hpp"
 #include "mpa/quirks.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
@@ -330,6 +331,40 @@ void add_provider_options(Command sub, SessionOptions& options) {
              "timeouts of IBA, 4.3 s")
       .one_of({"back-off", "spec"})
       .shows_default();
+}
+
+void add_when_full_options(Command sub, SessionOptions& options) {
+  sub.option("--when-full", options.when_full,
+             "roce: what a REQ gets for which there is no room: mra, wait and ask again; retry-after, the time of "
+             "--retry-after for those that heed it; refuse, REJ 3; drop, nothing")
+      .one_of({"mra", "retry-after", "refuse", "drop"})
+      .shows_default();
+  add_duration(sub, "--retry-after", options.retry_after,
+               "roce: when peers may come again, with --when-full retry-after")
+      .when_given([&options] { options.retry_after_given = true; });
+}
+
+void add_offer_option(Command sub, SessionOptions& options) {
+  sub.flag("--offer-retry-after", options.offer_retry_after,
+           "roce: say in REQs that this side heeds a retry-after, in 8 of their 56 octets of private data");
+}
+
+Or<void> check_when_full(const SessionOptions& session, bool listens) {
+  constexpr Duration least = std::chrono::milliseconds(1), most = cm::ibcm::busy::retry_after_max;
+  const bool full = session.when_full != "mra" || session.retry_after_given;
+  if (session.provider != "roce" && (full || session.offer_retry_after))
+    return complain(Exit::usage, fmt::format("{} is about Parley's RoCE: it belongs to --provider roce",
+                                             session.offer_retry_after    ? "--offer-retry-after"
+                                             : session.when_full != "mra" ? "--when-full"
+                                                                          : "--retry-after"));
+  if (!listens && full) return complain(Exit::usage, "--when-full and --retry-after are for who listens");
+  if (listens && session.offer_retry_after) return complain(Exit::usage, "--offer-retry-after is for who connects");
+  if (session.retry_after_given && session.when_full != "retry-after")
+    return complain(Exit::usage, "--retry-after needs --when-full retry-after");
+  if (session.retry_after < least || session.retry_after > most)
+    return complain(Exit::usage, fmt::format("--retry-after {}: it is {} to {}", duration_text(session.retry_after),
+                                             duration_text(least), duration_text(most)));
+  return {};
 }
 
 namespace {

@@ -153,6 +153,7 @@ std::string rtr_text(const ConnectionReport& c) {
 
 std::string result_text(const ConnectionReport& c) {
   const std::string standing = standing_text(c.judgement);
+  if (c.to_group()) return "to a multicast group, " + standing;
   return c.outcome == Outcome::failed ? standing : fmt::format("{}, {}", to_string(c.outcome), standing);
 }
 

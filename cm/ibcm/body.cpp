@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/bytes_io.hpp"
 #include "base/same_octets.hpp"
+#include "cm/ibcm/busy.hpp"
 #include "wire/ib/mad.hpp"
 
 namespace parley::cm::ibcm {
@@ -119,11 +120,18 @@ void Agent::Body::release(Connection& c) {
   spare_connections_.keep(std::move(connections_[slot]));
 }
 
+RejectCounts& Counters::rejects_of(const CmRej& rej) {
+  if (rej.reason == CmReject::consumer && busy::retry_after_of(rej.private_data)) return retry_after;
+  const auto code = static_cast<std::size_t>(rej.reason);
+  return rejects[code < rejects.size() ? code : 0];
+}
+
 void Agent::Body::handle_mad(Instant now, const MadFrom& from, ConstBytes mad) {
   ++counters.received;
   const auto message = CmMessage::parse(mad);
   if (!message) return judge_other(from, mad);
   ++counters.messages.of(message->type()).received;
+  if (const auto* rej = std::get_if<CmRej>(&message->body)) ++counters.rejects_of(*rej).received;
   std::visit([&](const auto& body) { take(now, from, *message, body); }, message->body);
   begin_next(now);
 }

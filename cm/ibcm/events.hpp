@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What an ibcm::Agent tells: MADs to send with where they go, events, counters.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <variant>
@@ -182,6 +183,10 @@ struct MessageCounts {
   std::uint64_t sent = 0;    ///< those sent again included
   std::uint64_t resent = 0;  ///< because nothing came, or for a duplicate
 };
+struct RejectCounts {
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;  ///< those sent again included
+};
 struct Counters {
 #define PARLEY_X(name, text) std::uint64_t name = 0;
   PARLEY_IBCM_COUNTERS(PARLEY_X)
@@ -200,6 +205,10 @@ struct Counters {
       return req;  // not reached: only messages that there are get here
     }
   } messages{};
+  /// REJs by the number of their reason (IBA §12.6.7.2); 0: of one that is not assigned.
+  std::array<RejectCounts, 36> rejects{};
+  RejectCounts retry_after{};  ///< of reason 28, but of no program: with a time (cm/ibcm/busy.hpp)
+  RejectCounts& rejects_of(const wire::ib::CmRej& rej);
 };
 
 }  // namespace parley::cm::ibcm

@@ -33,7 +33,10 @@ void Agent::Body::send(const MadTo& to, const Octets& octets) {
     ++counters.dropped_transmit;
     return;
   }
-  ++counters.messages.of(type_in(octets)).sent;
+  const CmMessageType type = type_in(octets);
+  ++counters.messages.of(type).sent;
+  if (type == CmMessageType::rej)
+    if (const auto message = CmMessage::parse(octets)) ++counters.rejects_of(std::get<CmRej>(message->body)).sent;
   transmit_.push({to, octets});
 }
 

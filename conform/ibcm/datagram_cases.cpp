@@ -84,8 +84,9 @@ Task<Observation> pad(Tester& b) { return packet_dropped(b, {.pad_count = 3}); }
 
 Task<Observation> reserved_bth(Tester& b) {
   Link& link = b.link();
-  b.send(link, link.req, {.reserved = true});
-  const Heard heard = co_await b.answer(link);
+  const std::function<void()> asks = [&b, &link] { b.send(link, link.req, {.reserved = true}); };
+  asks();
+  const Heard heard = co_await b.decision(link, asks);
   if (heard.as<CmRep>() == nullptr) co_return failed(heard.words());
   b.send_rtu(link);
   co_return pass("REP");

@@ -254,8 +254,9 @@ Task<Observation> reserved_bits(Tester& b) {
     MutBytes octet = MutBytes(mad).subspan(PARLEY_IB_MAD_HEADER_LEN + at, 1);
     octet.front() = static_cast<std::uint8_t>(octet.front() | bits);
   }
-  b.send_mad(link, "REQ with reserved bits set", mad);
-  const Heard heard = co_await b.answer(link);
+  const std::function<void()> asks = [&] { b.send_mad(link, "REQ with reserved bits set", mad); };
+  asks();
+  const Heard heard = co_await b.decision(link, asks);
   if (heard.as<CmRep>() == nullptr) co_return failed(heard.words());
   b.send_rtu(link);
   co_return pass("REP");

@@ -437,7 +437,7 @@ Task<> Tester::until_it_speaks(Link& link, Duration patience) {
 }
 
 // IBA §12.9: an MRA replaces the wait under way; what it asks for may be asked for again.
-Task<Heard> Tester::decision(Link& link, Duration patience, Instant limit) {
+Task<Heard> Tester::decision(Link& link, std::function<void()> again, Duration patience, Instant limit) {
   Heard heard = co_await hear(link, patience);
   for (std::size_t i = 0; i < exchanges_max; ++i) {
     const auto* mra = heard.as<ib::CmMra>();
@@ -447,7 +447,7 @@ Task<Heard> Tester::decision(Link& link, Duration patience, Instant limit) {
     Heard later = co_await hear(link, std::min(asked, limit - now));
     if (later.silence && asked >= limit - now) break;
     if (later.silence) {
-      send_req(link);
+      again();
       later = co_await hear(link, patience);
     }
     heard = std::move(later);
@@ -457,9 +457,10 @@ Task<Heard> Tester::decision(Link& link, Duration patience, Instant limit) {
 
 Task<bool> Tester::ask(Link& link) {
   const Instant limit = peer_.now() + settings_.connect;
+  const std::function<void()> again = [this, &link] { send_req(link); };
   for (unsigned attempt = 0; attempt < 50; ++attempt) {
-    send_req(link);
-    const Heard heard = co_await decision(link, std::min(settings_.reply, Duration(1s)), limit);
+    again();
+    const Heard heard = co_await decision(link, again, std::min(settings_.reply, Duration(1s)), limit);
     if (heard.as<ib::CmRep>() != nullptr) co_return true;
     trouble_ = {Verdict::inconclusive, "the peer accepts no connection: " + heard.words()};
     if (const auto* mra = heard.as<ib::CmMra>(); mra != nullptr && mra->about == CmAbout::req)

@@ -3,6 +3,7 @@
 // packets, and a record of the exchange. It shares the codecs of wire/ib with Parley's own CM and NIC, and nothing else.
 #pragma once
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -163,7 +164,13 @@ class Tester {
   Task<Heard> answer(Link& link) { return hear(link, settings_.reply); }
   /// The answer to the REQ that was sent. After an MRA the peer has the time that it asks for, then the REQ goes again; an MRA is
   /// returned only where that time is longer than Settings::connect leaves.
-  Task<Heard> decision(Link& link) { return decision(link, settings_.reply, peer_.now() + settings_.connect); }
+  Task<Heard> decision(Link& link) {
+    return decision(link, [this, &link] { send_req(link); });
+  }
+  /// Of a REQ that was no usual one: `again` sends it once more.
+  Task<Heard> decision(Link& link, std::function<void()> again) {
+    return decision(link, std::move(again), settings_.reply, peer_.now() + settings_.connect);
+  }
   /// What comes though nothing is due: hear() for Settings::quiet.
   Task<Heard> rest(Link& link) { return hear(link, settings_.quiet); }
   /// Initiator: its next REQ, and a REP that asks for nothing unusual. Null: trouble() says why.
@@ -194,7 +201,7 @@ class Tester {
   void drop_arrived();
 
  private:
-  Task<Heard> decision(Link& link, Duration patience, Instant limit);
+  Task<Heard> decision(Link& link, std::function<void()> again, Duration patience, Instant limit);
   void note(const Link& link, bool by_tester, std::string words, ConstBytes octets);
   void put(ConstBytes packet, const Faults& faults);
   void drain();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cm/neg/roce_nic.hpp"
+#include "drivers/asio/packet_drops.hpp"
 #include "drivers/asio/packet_loop.hpp"
 
 namespace parley::neg {
@@ -36,6 +37,9 @@ class Engine final : public RoceEngine {
   }
   void set_tap(PacketTap tap) override { body_->loop->set_tap(std::move(tap)); }
   RoceCounters counters() const override { return body_->loop->counters(); }
+  std::vector<RoceDropped> dropped() const override {
+    return asio_driver::dropped_packets(body_->loop->counters(), body_->nic.device().counters());
+  }
 
  private:
   std::shared_ptr<Body> body_;

@@ -12,7 +12,9 @@
 
 #include "cm/ibcm/events.hpp"
 #include "cm/providers/roce/roce.hpp"
+#include "cm/trace_events.hpp"
 #include "drivers/asio/descriptor.hpp"
+#include "drivers/asio/packet_drops.hpp"
 #include "drivers/asio/packet_set.hpp"
 #include "drivers/clock.hpp"
 #include "nic/roce/device.hpp"
@@ -24,17 +26,6 @@ using asio_driver::Descriptor;
 using asio_driver::PacketSet;
 
 constexpr Duration longest_sleep = std::chrono::hours(24);
-
-/// Of the device's counters those of drops, without the word.
-void add_dropped(const nic::roce::Counters& device, std::vector<RoceDropped>& all) {
-  constexpr std::string_view drop = "dropped_";
-  const auto add = [&](std::string_view name, std::uint64_t packets) {
-    if (name.starts_with(drop)) all.push_back({name.substr(drop.size()), packets});
-  };
-#define PARLEY_X(name, text) add(#name, device.name);
-  PARLEY_ROCE_COUNTERS(PARLEY_X)
-#undef PARLEY_X
-}
 
 class PacketHost final : public RoceHost {
  public:
@@ -74,10 +65,7 @@ class PacketHost final : public RoceHost {
   void set_tap(PacketTap tap) override { packets_.set_tap(std::move(tap)); }
   RoceCounters counters() const override { return packets_.counters(); }
   std::vector<RoceDropped> dropped() const override {
-    const RoceCounters& sockets = packets_.counters();
-    std::vector<RoceDropped> all{{"bad_icrc", sockets.bad_icrc}, {"too_short", sockets.too_short}};
-    add_dropped(provider_->device_counters(), all);
-    return all;
+    return asio_driver::dropped_packets(packets_.counters(), provider_->device_counters());
   }
   std::vector<RoceMessages> messages() const override {
     const auto& by = provider_->cm_counters().messages;
@@ -86,6 +74,21 @@ class PacketHost final : public RoceHost {
   all.push_back({"ib_" #name, by.name.received, by.name.sent, by.name.resent});
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
+    return all;
+  }
+  std::vector<RoceRejects> rejects() const override {
+    const cm::ibcm::Counters& by = provider_->cm_counters();
+    std::vector<RoceRejects> all;
+    RoceRejects other{.reason = "other"};
+    for (std::size_t code = 0; code < by.rejects.size(); ++code) {
+      const std::string_view word = cm::reject_word(static_cast<int>(code));
+      if (word != other.reason) all.push_back({word});
+      RoceRejects& to = word == other.reason ? other : all.back();
+      to.received += by.rejects[code].received;
+      to.sent += by.rejects[code].sent;
+    }
+    all.push_back({"retry_after", by.retry_after.received, by.retry_after.sent});
+    all.push_back(other);
     return all;
   }
 

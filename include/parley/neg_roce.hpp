@@ -29,6 +29,7 @@ class RoceEngine {
   /// As RoceHost's.
   virtual void set_tap(PacketTap tap) = 0;
   virtual RoceCounters counters() const = 0;
+  virtual std::vector<RoceDropped> dropped() const = 0;
 };
 
 }  // namespace parley::neg

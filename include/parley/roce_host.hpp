@@ -46,6 +46,13 @@ struct RoceMessages {
   std::uint64_t resent = 0;  ///< because nothing came, or for a duplicate
 };
 
+/// REJs of InfiniBand's connection manager for one reason, each as often as it was sent.
+struct RoceRejects {
+  /// "no_resources", "stale_connection", "consumer_reject" of a program, "retry_after" of a listener without room, ...; "other"
+  std::string_view reason;
+  std::uint64_t received = 0, sent = 0;
+};
+
 /// One packet as it went over a socket, from the BTH to the ICRC, for pcapng writers.
 struct PacketTapRecord {
   Instant at;
@@ -69,6 +76,8 @@ class RoceHost : public Host {
   virtual std::vector<RoceDropped> dropped() const = 0;
   /// Of the connection manager: each kind that there is, always in the same order.
   virtual std::vector<RoceMessages> messages() const = 0;
+  /// Likewise of the reasons of REJs.
+  virtual std::vector<RoceRejects> rejects() const = 0;
 };
 
 }  // namespace parley

@@ -61,14 +61,20 @@ struct Metrics::Take {
     if (e.from == "noted") return m.begin(record, Role::initiator);
     if (e.to == "over" || e.to == "gone" || e.to == "moved") return m.forget(record);
     Followed* c = m.find(record);
-    if (c == nullptr || c->role != Role::initiator) return;
+    if (c == nullptr) return;
+    // Parley's RoCE sends its REP with this phase; over a NIC a message of the kernel's says so.
+    if (c->role == Role::responder && e.to == "accepting" && !c->of_kernel) m.done(*c, Stage::reply, record.at);
+    if (c->role != Role::initiator) return;
+    if (e.to == "requesting") m.done(*c, Stage::request, record.at);
+    if (e.from == "requesting" && e.to == "open") m.done(*c, Stage::reply, record.at);
     if (e.from == "opening" && e.to == "startup") m.done(*c, Stage::transport, record.at);
     if (e.from == "addr" && e.to == "route") m.done(*c, Stage::resolve, record.at);
     if (e.from == "route" && (e.to == "connecting" || e.to == "resolved")) m.done(*c, Stage::route, record.at);
     // Between the way that was found and its use the program took its time.
     if (e.from == "resolved") c->begun += record.at - c->stage_begun;
     // A new attempt, at once or behind its back-off.
-    if (e.to == "opening" || e.to == "addr" || e.from == "queued") c->stage_begun = record.at, c->received = 0;
+    if (e.to == "opening" || e.to == "addr" || e.to == "binding" || e.from == "queued")
+      c->stage_begun = record.at, c->received = 0;
   }
   void operator()(const trace::Admitted&) const { m.begin(record, Role::responder); }
   void operator()(const trace::Refused& e) const { count(m.refused_, e.limit); }
@@ -118,7 +124,9 @@ struct Metrics::Take {
   }
   // The kernel tells of a request when it is whole: that is where a responder's set-up begins.
   void operator()(const trace::Requested& e) const {
-    if (!e.device.empty() && m.find(record) == nullptr) m.begin(record, Role::responder);
+    if (e.device.empty() || m.find(record) != nullptr) return;
+    m.begin(record, Role::responder);
+    if (Followed* c = m.find(record)) c->of_kernel = true;
   }
   void operator()(const trace::KernelMessage& e) const {
     m.message(record, e.kind, e.sent);

@@ -25,12 +25,19 @@ struct CmMessageCounts {
   std::uint64_t received = 0, sent = 0, resent = 0;
 };
 
+/// REJs for one reason, likewise.
+struct CmRejectCounts {
+  std::string_view reason;
+  std::uint64_t received = 0, sent = 0;
+};
+
 /// Packets of RoCE on UDP sockets, as their host has counted them.
 struct PacketCounts {
   std::uint64_t sent = 0, received = 0;
   std::uint64_t unsent = 0;                                           ///< refused by the system
   std::vector<std::pair<std::string_view, std::uint64_t>> dropped{};  ///< by reason; the reasons are the host's own
   std::vector<CmMessageCounts> messages{};                            ///< the kinds are the host's own
+  std::vector<CmRejectCounts> rejects{};                              ///< the reasons likewise
 };
 
 class Metrics final : public trace::Sink {
@@ -65,6 +72,7 @@ class Metrics final : public trace::Sink {
     Instant stage_begun{};
     std::uint16_t received = 0;  ///< kinds of messages that this attempt has received, as bits of message_words
     bool established = false;
+    bool of_kernel = false;  ///< the request is one that a NIC's kernel told of
   };
 
   struct Take;  ///< a visitor of events
@@ -77,7 +85,7 @@ class Metrics final : public trace::Sink {
   void message(const trace::Record& record, std::string_view kind, bool sent);
 
   void write_messages(Exposition& out, const std::optional<PacketCounts>& packets) const;
-  void write_outcomes(Exposition& out) const;
+  void write_outcomes(Exposition& out, const std::optional<PacketCounts>& packets) const;
   void write_turned_away(Exposition& out) const;
   void write_times(Exposition& out) const;
   static void write_packets(Exposition& out, const PacketCounts& counts);

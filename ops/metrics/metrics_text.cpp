@@ -30,6 +30,14 @@ void write(Exposition& out, std::string_view label, const std::array<CountBy<wor
         out.sample({{label, CountBy<words>::label(i)}, {"direction", direction_words[sent]}}, counts[sent][i]);
 }
 
+/// A program's own are counted as it decides.
+void write_rejects(Exposition& out, const std::vector<CmRejectCounts>& rejects) {
+  for (std::size_t sent = 0; sent < 2; ++sent)
+    for (const CmRejectCounts& of : rejects)
+      if (const std::uint64_t n = sent != 0 ? of.sent : of.received; n > 0 && of.reason != "consumer_reject")
+        out.sample({{"reason", of.reason}, {"direction", direction_words[sent]}}, n);
+}
+
 void write_roles(Exposition& out, const std::array<std::uint64_t, 2>& counts) {
   for (std::size_t role = 0; role < counts.size(); ++role) out.sample({{"role", role_words[role]}}, counts[role]);
 }
@@ -40,14 +48,15 @@ std::string Metrics::text() const {
   Exposition out;
   out.family("parley_build_info", Type::gauge, "Always 1; the label has the version.");
   out.sample({{"version", version_}}, 1);
+  const auto packets = packets_ ? std::optional(packets_()) : std::nullopt;
   if (of_ == Of::negotiations) {
     negotiations_.write(out);
     write_turned_away(out);
+    if (packets) write_packets(out, *packets);
     return out.text();
   }
-  const auto packets = packets_ ? std::optional(packets_()) : std::nullopt;
   write_messages(out, packets);
-  write_outcomes(out);
+  write_outcomes(out, packets);
   write_times(out);
   if (packets) write_packets(out, *packets);
   return out.text();
@@ -70,7 +79,7 @@ void Metrics::write_messages(Exposition& out, const std::optional<PacketCounts>&
   write(out, "opcode", octets_, false);
 }
 
-void Metrics::write_outcomes(Exposition& out) const {
+void Metrics::write_outcomes(Exposition& out, const std::optional<PacketCounts>& packets) const {
   out.family("parley_connections_started_total", Type::counter, "Connections that this side opened or admitted.");
   write_roles(out, started_);
   out.family("parley_connections_established_total", Type::counter, "Connections that were set up.");
@@ -81,6 +90,7 @@ void Metrics::write_outcomes(Exposition& out) const {
              "Rejections of a connection by a program, or by a connection manager, this side's or the peer's.");
   write(out, "reason", rejects_, false);
   write(out, "reason", rejs_, false);
+  if (packets) write_rejects(out, packets->rejects);
   out.family("parley_setup_failures_total", Type::counter,
              "Set-ups that failed otherwise, by what this side was doing.");
   for (std::size_t step = 0; step < failures_.size(); ++step)
@@ -134,6 +144,7 @@ void Metrics::write_packets(Exposition& out, const PacketCounts& counts) {
   out.sample({}, counts.unsent);
   out.family("parley_roce_packets_dropped_total", Type::counter, "RoCE packets that were received and dropped.");
   for (const auto& [reason, packets] : counts.dropped) out.sample({{"reason", reason}}, packets);
+  if (counts.messages.empty()) return;
   out.family("parley_roce_cm_retransmissions_total", Type::counter,
              "Of the CM's messages sent, those sent again: nothing came, or a duplicate did.");
   for (const CmMessageCounts& of : counts.messages) out.sample({{"type", of.type}}, of.resent);

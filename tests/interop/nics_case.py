@@ -22,4 +22,5 @@ class Case:
     interrupt: bool = False     # the server runs until it is interrupted
     remove: str = ""            # the device that the server's guest removes while the client is connected
     meanwhile: str = ""         # what the client's guest runs while it is connected; $NIC is its interface
+    ready: str = ""             # what a server says that can be called; else Parley's "listening", and time of others
     port: int = 0

@@ -140,6 +140,27 @@ def datagram_cases():
                interrupt=True, server_exit=None)
 
 
+def group_cases():
+    """Stock mckey, whose sender joins the group too, 3 s before it sends. What its receiver says comes as long behind the join."""
+    for size, count, queue_pairs in ((100, 10, 1), (1024, 20, 3)):
+        group = f"-m 239.1.2.{queue_pairs}"
+        total = count * queue_pairs
+        yield Case(f"mckey-to-parley.{size}B", DEVICE, "b",
+                   f"{PARLEY} udping {group} -b {{address}} -C {total} -S {size} --timeout 50s --pcapng /out/{{port}}.pcapng",
+                   f"mckey {group} -s -C {count} -S {size} -c {queue_pairs} -b {ADDRESS['a'][4]}",
+                   server_says=[rf"\n{total} messages of {size} octets received from 239\.1\.2\.{queue_pairs}\n"],
+                   client_says=["mckey: joined dgid", "data transfers complete", "return status 0"])
+        yield Case(f"parley-to-mckey.{size}B", DEVICE, "a",
+                   f"mckey {group} -C {count} -S {size} -c {queue_pairs} -b {{address}}",
+                   f"{PARLEY} udping {group} -b {ADDRESS['b'][4]} --send -C {count} -S {size} --pcapng /out/{{port}}.pcapng",
+                   ready="receiving data transfers", server_says=["data transfers complete", "return status 0"],
+                   client_says=[rf"{count} messages of {size} octets sent to 239\.1\.2\.{queue_pairs}"])
+    # The kernel joins no IPv6 group for RoCEv2 (524 is its ENOTSUPP), so that stock programs on rxe neither send nor receive there.
+    yield Case("mckey.ipv6-refused-by-rxe", DEVICE, "b", f"{PARLEY} udping -m ff0e::7174 -b {{address}}",
+               f"mckey -m ff0e::7174 -s -b {ADDRESS['a'][6]}", family=6, client_says=["mckey: failure joining: Unknown error 524"],
+               client_exit=255, interrupt=True, server_exit=None)
+
+
 def replay_cases():
     """A recorded rping over rxe, played to the kernel's rxe, one side after the other: it does what the recorded one did."""
     for family, connection, pings in ((4, 1, 3), (6, 2, 2)):
@@ -173,4 +194,4 @@ def port_case():
 
 
 def cases():
-    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), *replay_cases(), rank_case(), port_case(), *neg_cases.engine_cases()]
+    return [*rping_cases(), *pair_cases(), *cm_cases(), *datagram_cases(), *group_cases(), *replay_cases(), rank_case(), port_case(), *neg_cases.engine_cases()]

@@ -59,6 +59,20 @@ class ConformIbcm(cli.CliTest):
         verdicts = {e["name"]: e["verdict"] for e in done.events if e["event"] == "case" and e["verdict"] != "not run"}
         self.assertEqual(verdicts, {"plain-set-up": "pass", "class-version-1": "fail", "late-req-in-timewait": "fail"}, str(done))
 
+    def test_a_listener_without_room_has_the_time_that_it_asks_for(self):
+        here = address(3)
+        capture = self.path("full.pcapng")
+        server = self.start("listen", f"{here}:7175", "--expect", 1, "--size", 16, "--roce", "--concurrency", 1, "--decide-after", "500ms")
+        server.wait_for("listening")
+        other = self.start("connect", f"{here}:7175", "--roce", "--send", 1, "--size", 16)
+        server.wait_for("connect_request")
+        done = self.ok(cli.run("conform", "ibcm", f"{here}:7175", *FAST, "--only", "^plain-set-up$", "--json", "--pcapng", capture))
+        self.assertEqual([e["verdict"] for e in done.events if e["event"] == "case"], ["pass"], str(done))
+        self.ok(other.finish())
+        ladder = self.ok(cli.run("pcap", "ladder", capture)).out
+        self.assertRegex(ladder, r"(?s)\bREQ\b.*\bMRA\b.*\bREQ\b.*\bREP\b", ladder)
+        self.assertGreater(server.finish(stop=True).event("summary")["turned_away"]["refused"], 0)
+
     def test_what_has_crashed_a_peer_is_left_out(self):
         done = cli.run("conform", "ibcm", self.peer(5), *FAST, "--only", "^write-longer-than-it-says$,^plain-set-up$", "--json")
         cases = {e["name"]: e["verdict"] for e in self.ok(done).events if e["event"] == "case"}

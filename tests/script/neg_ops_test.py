@@ -63,6 +63,24 @@ class NegOps(CliTest):
         self.ok(run(*dial, *LEFT))
         self.assertEqual(peer.finish().code, 1)  # one of them failed
 
+    def test_packets_of_its_own_roce_are_counted(self):
+        here, there = self.path("serve.prom"), self.path("dial.prom")
+        words = ("--variant", "pingpong", "--set", "size=1000", "--set", "iterations=20", "--roce")
+        peer = self.start("neg", "serve", "127.0.0.1", "-p", 0, "--timeout", "20s", "-n", 1, *words, "--metrics", here)
+        port = peer.wait_for("listening")["port"]
+        self.ok(run("neg", "dial", f"127.0.0.1:{port}", *words, "--metrics", there))
+        self.ok(peer.finish())
+        for path in (here, there):
+            with open(path, "rb") as file:
+                found = exposition.read(file.read())
+            for direction in ("sent", "received"):
+                # A Send each way, and its ACK, where none goes with a Send.
+                self.assertGreaterEqual(value(found, "parley_roce_packets_total", direction=direction), 20)
+            self.assertEqual(value(found, "parley_roce_packets_unsent_total"), 0)
+            self.assertEqual(value(found, "parley_roce_packets_dropped_total", reason="bad_icrc"), 0)
+            self.assertNotIn("parley_roce_cm_retransmissions_total", found)  # there is no connection manager
+            self.assertEqual(value(found, "parley_negotiations_agreed_total", role="responder" if path == here else "initiator"), 1)
+
     def test_a_dial_counts_its_retries_and_says_where_it_went_on(self):
         log, metrics = self.path("log"), self.path("metrics")
         peer, port = self.server("-n", 1)

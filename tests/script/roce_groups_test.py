@@ -9,7 +9,7 @@ import subprocess
 import threading
 import unittest
 
-from cli import LIMIT, main
+from cli import LIMIT, PARLEY, main
 
 MEMBER = os.environ["PARLEY_GROUP_MEMBER"]
 LINKS = """ip link set lo up
@@ -181,6 +181,16 @@ class Ipv6(Groups):
             plain.says(f"hop limit {hop_limit}")
             sender.end()
             plain.end()
+
+    def test_udping_receives_and_sends(self):
+        def udping(address, *words):
+            return Process(self, *self.inside, PARLEY, "udping", "-m", "ff0e::7174", "-b", address, *words)
+        receivers = [udping(address) for address in ("fd00:1::2", "fd00:1::3")]
+        for receiver, address in zip(receivers, ("fd00:1::2", "fd00:1::3")):
+            receiver.says(f"listening to ff0e::7174 at {address}")
+        udping("fd00:1::1", "--send").says("10 messages of 100 octets sent to ff0e::7174")
+        for receiver in receivers:
+            receiver.says("10 messages of 100 octets received from ff0e::7174")
 
     @unittest.skipUnless(os.getuid() == 0 and shutil.which("setpriv"), "only root can be another user")
     def test_two_users_are_in_one_group(self):

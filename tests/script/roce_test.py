@@ -2,8 +2,11 @@
 """RoCEv2 over this machine's loopback: the commands that take --roce, each in a process of its own."""
 import json
 import os
+import re
 
+import exposition
 from cli import CliTest, address, main, run
+from exposition import value
 
 
 class Roce(CliTest):
@@ -73,6 +76,47 @@ class Roce(CliTest):
                 lines = file.read().splitlines()
             for counter in ("connections_started_total", "connections_established_total", "setup_seconds_count"):
                 self.assertIn(f'parley_{counter}{{role="{role}"}} 3', lines)
+            found = exposition.read("".join(line + "\n" for line in lines).encode())
+            stages = {labels["stage"]: number for suffix, labels, number in found["parley_setup_stage_seconds"].samples
+                      if suffix == "_sum" and labels["role"] == role}
+            whole = value(found, "parley_setup_seconds", "_sum", role=role)
+            self.assertGreater(whole, 0)
+            self.assertAlmostEqual(sum(stages.values()), whole, 9, stages)  # nothing between the stages
+            for stage in ("decision", "reply", "ready") if role == "responder" else ("request", "reply", "ready"):
+                self.assertEqual(value(found, "parley_setup_stage_seconds", "_count", role=role, stage=stage), 3, stage)
+            # The initiator waits for the REP, the responder for the RTU.
+            self.assertGreater(stages["ready" if role == "responder" else "reply"], 0)
+
+    def rejects(self, path):
+        with open(path, "rb") as file:
+            found = exposition.read(file.read())
+        return {(labels["direction"], labels["reason"]): number for _, labels, number in found["parley_rejects_total"].samples}
+
+    def test_rejections_are_counted_by_their_reason(self):
+        here = address(3)
+        paths = server, client = self.path("server.prom"), self.path("client.prom")
+        peer = self.serve("listen", f"{here}:7175", "--reject", "--count", 1, "--metrics", server)
+        self.assertEqual(run("connect", f"{here}:7999", "--roce", "--metrics", client).code, 1)
+        self.assertEqual(list(self.rejects(client)), [("received", "invalid_service_id")])
+        self.assertEqual(run("connect", f"{here}:7175", "--roce", "--metrics", client).code, 1)
+        self.assertEqual(self.rejects(client), {("received", "rejected"): 1})
+        peer.finish()
+        told = self.rejects(server)
+        self.assertEqual((set(told), told["sent", "rejected"]), ({("sent", "invalid_service_id"), ("sent", "rejected")}, 1))
+        for when_full, offer, reason in (("refuse", (), "no_resources"), ("retry-after", ("--offer-retry-after",), "retry_after")):
+            with self.subTest(when_full):
+                peer, first = self.full(here, "60s", "--when-full", when_full, "--metrics", server)
+                try:
+                    run("connect", f"{here}:7175", "--roce", "--metrics", client, "--timeout", "1s", *offer)
+                    first.kill()
+                    peer.finish(stop=True)
+                finally:
+                    peer.kill()
+                for way, path in zip(("sent", "received"), paths):
+                    told = self.rejects(path)
+                    self.assertGreaterEqual(told[way, reason], 1, told)
+                    # Who gives up says so, too: REJ 4.
+                    self.assertLessEqual(set(told), {(way, reason), ("received" if way == "sent" else "sent", "timeout")})
 
     def test_an_address_that_is_no_hosts_is_refused(self):
         for where in ("0.0.0.0:7175", "[::]:7175", "239.1.2.3:7175", "[::ffff:127.0.0.1]:7175"):
@@ -103,6 +147,76 @@ class Roce(CliTest):
         here = address(6)
         self.assertNotEqual(self.early_repetitions(here), [])
         self.assertEqual(self.early_repetitions(here, "--timers", "spec"), [])
+
+    def full(self, here, decides, *answers):
+        """A listener with room for one, which is taken until it decides. Its other options are `answers`."""
+        server = self.serve("listen", f"{here}:7175", "--concurrency", 1, "--decide-after", decides, *answers)
+        first = self.start("connect", f"{here}:7175", "--roce")
+        server.wait_for("connect_request")
+        return server, first
+
+    def answers(self, here, *options, code=0):
+        """What a second client is told, in the words of its capture without the repetitions, and the client itself."""
+        capture = self.path("full.pcapng")
+        done = run("connect", f"{here}:7175", "--roce", "--pcapng", capture, *options)
+        self.assertEqual(done.code, code, done)
+        said = re.findall(r"◀─+ (MRA|REJ|REP)\b", self.ok(run("pcap", "ladder", capture)).out)
+        return [word for n, word in enumerate(said) if n == 0 or said[n - 1] != word], done
+
+    def test_a_listener_without_room_answers_as_it_is_told(self):
+        here = address(7)
+        for options, heard, failed in (
+                ((), ["MRA"], ""),
+                (("--when-full", "retry-after", "--retry-after", "300ms"), ["MRA"], ""),  # nobody has offered to heed it
+                (("--when-full", "refuse"), ["REJ"], "no resources available (3)"),
+                (("--when-full", "drop"), [], "no REP to")):
+            with self.subTest(options):
+                server, first = self.full(here, "60s", *options)
+                try:
+                    said, done = self.answers(here, "--reply-timeout", "700ms", "--timeout", "900ms", code=1)
+                    self.assertEqual(said, heard, done)
+                    self.assertIn(failed, done.err)
+                    first.kill()
+                    self.assertGreater(self.ok(server.finish(stop=True)).event("summary")["turned_away"]["refused"], 0)
+                finally:
+                    server.kill()
+
+    def test_a_client_that_heeds_a_retry_after_gets_in_by_itself(self):
+        here = address(7)
+        server, first = self.full(here, "3s", "--when-full", "retry-after", "--retry-after", "300ms")
+        said, done = self.answers(here, "--offer-retry-after", "--private-data", "x" * 48)
+        self.assertEqual((said[0], said[-1]), ("REJ", "REP"), done)  # and an MRA between, while the program takes its time
+        self.ok(first.finish())
+        requests = [e["private_data"] for e in self.ok(server.finish(stop=True)).events if e["event"] == "connect_request"]
+        self.assertEqual(requests[-1]["hex"], "78" * 48 + "00" * 8, "the offer is the listener's own business")
+        self.refused(run("connect", f"{here}:7175", "--roce", "--offer-retry-after", "--private-data", "x" * 49), 2, "48")
+
+    def test_rping_and_cmtime_take_the_same(self):
+        here = address(7)
+        server = self.serve("rping", "-s", "-a", here, "--when-full", "drop")
+        self.ok(run("rping", "-c", "-a", here, "-C", 1, "--roce", "--offer-retry-after"))
+        self.ok(server.finish())
+        server = self.serve("cmtime", "-b", here, "-c", 1, "--when-full", "retry-after", "--retry-after", "1s")
+        self.ok(run("cmtime", "-s", here, "-c", 1, "--roce", "--offer-retry-after"))
+        self.ok(server.finish())
+
+    def test_what_makes_no_sense_without_room_is_refused(self):
+        for words, said in (
+                (("listen", "--roce", "--when-full", "queue"), "--when-full"),
+                (("listen", "--when-full", "drop"), "--when-full is about Parley's RoCE: it belongs to --provider roce"),
+                (("listen", "--retry-after", "1s"), "--retry-after is about Parley's RoCE"),
+                (("connect", "127.0.0.1:1", "--offer-retry-after"), "--offer-retry-after is about Parley's RoCE"),
+                (("cmtime", "--provider", "sim", "--when-full", "drop"), "--when-full is about Parley's RoCE"),
+                (("listen", "--roce", "--retry-after", "1s"), "--retry-after needs --when-full retry-after"),
+                (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "0"), "--retry-after 0s: it is 1ms to 65535ms"),
+                (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "2m"), "--retry-after 120s: it is 1ms to"),
+                (("listen", "--roce", "--when-full", "retry-after", "--retry-after", "soon"), "is not a time with a unit"),
+                (("rping", "-c", "-a", "127.0.0.1", "--roce", "--when-full", "drop"), "are for who listens"),
+                (("rping", "-s", "--roce", "--offer-retry-after"), "--offer-retry-after is for who connects"),
+                (("cmtime", "--roce", "--offer-retry-after"), "--offer-retry-after is for who connects"),
+                (("cmtime", "-s", "127.0.0.1", "--roce", "--when-full", "drop"), "are for who listens")):
+            with self.subTest(words):
+                self.refused(run(*words), 2, said)
 
     def test_options_of_tcp_are_refused(self):
         self.refused(run("listen", "--roce", "--backlog", 5), 2, "--backlog is about TCP")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""`parley udping` over this machine's loopback, each side in a process of its own. Stock udaddy is its peer in tests/interop/nics."""
+"""`parley udping` over this machine's loopback, each side in a process of its own. Stock udaddy and mckey are its peers in
+tests/interop/nics, IPv6 groups are in roce_groups_test.py."""
 import json
 import os
 
@@ -81,6 +82,69 @@ class Udping(CliTest):
         self.refused(run("udping", "-s", "127.0.0.1", "-P"), 2, "are for the server")
         self.refused(run("udping", "-s", "127.0.0.1", "-S", 1025), 2, "-S")
         self.refused(run("udping", "-s", "no-such-host.invalid"), 3, "no-such-host.invalid")
+
+
+class Group(CliTest):
+    group = address(1).replace("127.", "239.", 1)
+
+    def receiver(self, n, *args):
+        started = self.start("udping", "-m", self.group, "-b", address(n), *args)
+        joined = started.wait_for("joined")
+        self.assertEqual((joined["group"], joined["gid"], joined["local"]), (self.group, f"::ffff:{self.group}", address(n)))
+        return started
+
+    def send(self, *args):
+        return run("udping", "-m", self.group, "-b", address(3), "--send", *args)
+
+    def test_every_receiver_gets_each_message(self):
+        captures = [self.path(f"{n}.pcapng") for n in (1, 2, 3)]
+        receivers = [self.receiver(n, "-C", 20, "-S", 1024, "--pcapng", captures[n - 1]) for n in (1, 2)]
+        done = self.ok(self.send("-C", 20, "-S", 1024, "--json", "--pcapng", captures[2])).event("summary")
+        self.assertEqual((done["role"], done["group"], done["messages"]), ("sender", self.group, {"received": 0, "sent": 20}))
+        for receiver in receivers:
+            ended = self.ok(receiver.finish()).event("summary")
+            self.assertEqual((ended["role"], ended["group"], ended["messages"]),
+                             ("receiver", self.group, {"received": 20, "sent": 0}))
+        for capture in captures:
+            verdict = json.loads(self.ok(run("pcap", "check", "--json", capture)).out)
+            self.assertEqual([(c["responder"], c["from_initiator"]["messages"], c["verdict"], c["findings"])
+                              for c in verdict["connections"]], [(f"{self.group}:0xffffff", 20, "passed", [])])
+
+    def test_two_senders_fill_one_receiver(self):
+        receiver = self.receiver(1, "-C", 8)
+        self.assertRegex(self.ok(self.send("-C", 4)).out, rf"^4 messages of 100 octets sent to {self.group}\n$")
+        self.ok(self.send("-C", 4))
+        self.assertEqual(self.ok(receiver.finish()).event("summary")["messages"]["received"], 8)
+
+    def test_what_does_not_come_is_told(self):
+        receiver = self.receiver(1, "-C", 5, "--timeout", "2s")
+        self.ok(self.send("-C", 4))
+        self.refused(receiver.finish(), 1, "4 of 5 messages came, and none for 2s")
+        # Without a time limit it waits until somebody ends it.
+        self.refused(self.receiver(1).finish(stop=True), 1, "interrupted")
+
+    def test_another_size_is_named(self):
+        receiver = self.receiver(1, "-S", 100)
+        self.ok(self.send("-S", 50))
+        self.refused(receiver.finish(), 1, "the peer sent 50 octets, not 100")
+
+    def test_a_receiver_serves_no_client(self):
+        receiver = self.receiver(1)
+        self.refused(run("udping", "-s", address(1)), 1, "service ID not supported (1)")
+        self.refused(receiver.finish(stop=True), 1, "interrupted")
+
+    def test_wrong_words(self):
+        for words, said in ((("-m", "192.0.2.1"), "-m 192.0.2.1: no multicast address"),
+                            (("-m", f"{self.group}:7174"), "no multicast address"),
+                            (("-m", self.group, "-s", "127.0.0.1"), "-s is about clients and servers"),
+                            (("-m", self.group, "-c", "2"), "-c is about clients and servers, and -m makes this a receiver"),
+                            (("-m", self.group, "-P", "--send"), "-P is about clients and servers, and -m makes this a sender"),
+                            (("-m", self.group, "--send"), "--send needs -b ADDRESS"),
+                            (("-m", self.group, "--send", "-b", "0.0.0.0"), "--send needs one address"),
+                            (("-m", self.group, "-b", "::1"), "the other family"),
+                            (("--send",), "--send needs -m GROUP")):
+            with self.subTest(words):
+                self.refused(run("udping", *words), 2, said)
 
 
 main()

@@ -25,6 +25,7 @@ class SessionHost final : public CmtimeHost {
 
 int run_cmtime(const CmtimeArgs& args, Context& context) {
   const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
+  if (const auto fits = check_when_full(args.session, args.server.empty()); !fits) return refuse(fits.error());
   if (args.session.provider == "sim") {
     if (!args.server.empty() || !args.bind.empty())
       return refuse({Exit::usage, "--provider sim has both sides in one simulated network: leave -s and -b out"});
@@ -77,6 +78,8 @@ void register_cmtime(Command app, Context& context) {
           .one_of({"iwarp", "roce", "rdmacm", "sim"})
           .shows_default();
   add_roce_flag(sub, provider, args->session.provider);
+  add_when_full_options(sub, args->session);
+  add_offer_option(sub, args->session);
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"

@@ -348,6 +348,7 @@ int run_connect(ConnectArgs& args, Context& context) {
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
   if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
+  if (const auto fits = check_when_full(args.session, false); !fits) return refuse(fits.error());
   args.session.play_quirk = played_over_roce(args.mpa);
   if (args.time_wait && args.session.provider == "iwarp")
     return refuse(
@@ -401,6 +402,7 @@ void register_connect(Command app, Context& context) {
   add_trace_option(sub, args->session.verbose);
   add_session_options(sub, args->session);
   add_provider_options(sub, args->session);
+  add_offer_option(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the summary only");
   add_json_flag(sub, context);
   add_settings(sub, context);

@@ -273,6 +273,8 @@ int run_listen(ListenArgs& args, Context& context) {
   if (!data) return context.out.error(data.error().exit, data.error().text);
   if (const auto fits = check_provider(args.session, args.mpa); !fits)
     return context.out.error(fits.error().exit, fits.error().text);
+  if (const auto fits = check_when_full(args.session, true); !fits)
+    return context.out.error(fits.error().exit, fits.error().text);
   if (const auto fits = check_answer_data(args.session, *data, args.reject); !fits)
     return context.out.error(fits.error().exit, fits.error().text);
   args.session.play_quirk = played_over_roce(args.mpa);
@@ -310,6 +312,7 @@ void register_listen(Command app, Context& context) {
   add_trace_option(sub, args->session.verbose);
   add_session_options(sub, args->session);
   add_provider_options(sub, args->session);
+  add_when_full_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the address and the summary only");
   add_json_flag(sub, context);
   add_settings(sub, context);

@@ -27,6 +27,7 @@ int run_rping(RpingArgs& args, Context& context) {
   auto data = settle(args.mpa);
   if (!data) return refuse(data.error());
   if (const auto fits = check_provider(args.session, args.mpa); !fits) return refuse(fits.error());
+  if (const auto fits = check_when_full(args.session, args.server); !fits) return refuse(fits.error());
   if (!args.client)
     if (const auto fits = check_answer_data(args.session, *data, false); !fits) return refuse(fits.error());
   args.session.play_quirk = played_over_roce(args.mpa);
@@ -84,6 +85,8 @@ void register_rping(Command app, Context& context) {
       .shows_default();
   add_session_options(sub, args->session);
   add_provider_options(sub, args->session);
+  add_when_full_options(sub, args->session);
+  add_offer_option(sub, args->session);
   add_json_flag(sub, context);
   add_settings(sub, context);
   sub.footer(

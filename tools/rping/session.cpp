@@ -70,11 +70,18 @@ Or<void> Session::open_sinks(const SessionOptions& options, Output& out, std::st
 
 namespace {
 
+cm::RoceWhenFull when_full_of(const std::string& word) {
+  if (word == "retry-after") return cm::RoceWhenFull::retry_after;
+  if (word == "refuse") return cm::RoceWhenFull::refuse;
+  return word == "drop" ? cm::RoceWhenFull::drop : cm::RoceWhenFull::mra;
+}
+
 ops::PacketCounts packets_of(const RoceHost& host) {
   const RoceCounters sockets = host.counters();
   ops::PacketCounts counts{.sent = sockets.sent, .received = sockets.received, .unsent = sockets.unsent};
   for (const RoceDropped& dropped : host.dropped()) counts.dropped.emplace_back(dropped.reason, dropped.packets);
   for (const RoceMessages& of : host.messages()) counts.messages.push_back({of.type, of.received, of.sent, of.resent});
+  for (const RoceRejects& of : host.rejects()) counts.rejects.push_back({of.reason, of.received, of.sent});
   return counts;
 }
 
@@ -97,6 +104,9 @@ Or<void> Session::open_host(const SessionOptions& options) {
     roce.roce.trace = sink;
     roce.roce.play_quirk = options.play_quirk;
     roce.roce.spec_timers = options.timers == "spec";
+    roce.roce.when_full = when_full_of(options.when_full);
+    roce.roce.retry_after = options.retry_after;
+    roce.roce.offer_retry_after = options.offer_retry_after;
     if (options.linger > Duration{}) roce.roce.linger = options.linger;
     auto host = RoceHost::open(roce);
     if (!host) return complain(Exit::environment, "cannot open sockets: " + words(host.error()));

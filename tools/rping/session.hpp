@@ -33,8 +33,12 @@ struct SessionOptions {
   std::string pcapng;               ///< file for the capture; empty: none
   std::string play_quirk;           ///< roce: whose departures this side plays (wire/ib/quirks.hpp); empty: nobody's
   std::string timers = "back-off";  ///< roce: of the CM, or "spec" (RoceProviderOptions::spec_timers)
-  Duration linger{};                ///< how long a disconnect waits for its answer; 0: the provider's own time
-  unsigned verbose = 0;             ///< -v: see tools/trace_sink.hpp
+  std::string when_full = "mra";    ///< roce: what a listener without room answers (RoceProviderOptions::when_full)
+  Duration retry_after = cm::RoceProviderOptions{}.retry_after;  ///< roce: with "retry-after"
+  bool retry_after_given = false;
+  bool offer_retry_after = false;  ///< roce: this side's REQs say that it heeds a retry-after
+  Duration linger{};               ///< how long a disconnect waits for its answer; 0: the provider's own time
+  unsigned verbose = 0;            ///< -v: see tools/trace_sink.hpp
   MetricsArgs metrics;
   LogArgs log;
 };
@@ -45,6 +49,11 @@ void add_provider_option(Command sub, SessionOptions& options);
 void add_roce_flag(Command sub, Option provider, std::string& chosen);
 /// And --device and --timers.
 void add_provider_options(Command sub, SessionOptions& options);
+/// --when-full and --retry-after, of who listens over RoCE; --offer-retry-after, of who connects.
+void add_when_full_options(Command sub, SessionOptions& options);
+void add_offer_option(Command sub, SessionOptions& options);
+/// Whether they are for what this side does, and fit one another. Errors: usage.
+Or<void> check_when_full(const SessionOptions& session, bool listens);
 /// Options of the command line that the provider cannot follow. Errors: usage.
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args);
 /// Whether what a server answers with fits into the provider's answer. Errors: usage.

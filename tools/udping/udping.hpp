@@ -12,6 +12,8 @@ namespace parley::tools {
 struct UdpingArgs {
   std::string server;  ///< -s: the client's; empty: be the server
   std::string bind;    ///< -b
+  std::string group;   ///< -m: be a receiver or a sender of this multicast group
+  bool send = false;   ///< --send: the latter
   std::uint16_t port = 7174;
   std::uint32_t connections = 1;
   std::uint32_t messages = 10;  ///< each way, over each
@@ -24,6 +26,8 @@ struct UdpingArgs {
 
 int run_udping_client(const UdpingArgs& args, const Address& server, std::optional<Address> source, Session& session,
                       Context& context);
+int run_udping_group(const UdpingArgs& args, const Address& group, const Address& local, Session& session,
+                     Context& context);
 int run_udping_server(const UdpingArgs& args, const Address& local, Session& session, Context& context);
 
 }  // namespace parley::tools

@@ -70,6 +70,7 @@ void UdpingClient::ask() {
     if (!id) return fault(Exit::usage, fmt::format("cannot ask {} so: {}", server_.to_string(), words(id.error())));
     report_.started(*id, server_);
     (*link)->attach(*id->qp());
+    (*link)->post_receives();
     all_[id->number()] = {std::move(*link), *id};
   }
 }

@@ -49,11 +49,10 @@ Sge UdpingLink::at(std::size_t offset, std::size_t length) const {
   return {.addr = region_.addr + offset, .length = static_cast<std::uint32_t>(length), .lkey = region_.lkey};
 }
 
-void UdpingLink::attach(QueuePair& qp) {
-  qp_ = &qp;
+void UdpingLink::post_receives() {
   const Sge sge = at(0, network_header + size_);
   for (std::uint32_t i = 0; i < messages_ && !fault_; ++i)
-    if (const auto posted = qp.post_recv({.wr_id = receive_id, .sges = {&sge, 1}}); !posted)
+    if (const auto posted = qp_->post_recv({.wr_id = receive_id, .sges = {&sge, 1}}); !posted)
       fail("cannot post a receive: " + words(posted.error()));
 }
 
@@ -84,8 +83,9 @@ void UdpingLink::on_receive(const WorkCompletion& done) {
   if (octets != size_)
     return fail(fmt::format("the peer sent {} octets, not {}: give both sides the same -S", octets, size_));
   if (!done.with_imm || (done.imm_data & PARLEY_IB_QPN_MAX) != done.src_qp)
-    return fail(fmt::format("a datagram of queue pair {} without its number as immediate data: no message of udaddy",
-                            done.src_qp));
+    return fail(
+        fmt::format("a datagram of queue pair {} without its number as immediate data: no message of udaddy or mckey",
+                    done.src_qp));
   qpn_ = done.src_qp;
   ++received_;
 }

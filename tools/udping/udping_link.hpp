@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One queue pair's part in udaddy's exchange: so many datagrams each way, each with the number of its sender's queue pair as
+// One queue pair's part in udaddy's exchange, or in mckey's, which goes one way alone: so many datagrams each way, each with the number of its sender's queue pair as
 // immediate data, which is how a server learns where to reply.
 #pragma once
 #include <memory>
@@ -23,8 +23,9 @@ class UdpingLink {
 
   /// What the queue pair is to be made with.
   QpInit init() const;
-  /// Receives are posted from here on.
-  void attach(QueuePair& qp);
+  void attach(QueuePair& qp) { qp_ = &qp; }
+  /// For all the messages that are to come.
+  void post_receives();
   /// Where datagrams go: the way, the Q_Key, and the queue pair as far as it is known.
   void aim(const AhAttr& way, std::uint32_t qpn, std::uint32_t qkey);
   /// All of them at once, as udaddy does.

@@ -95,6 +95,7 @@ void UdpingServer::on(const cm::ConnectRequest& request) {
   }
   ++asked_;
   (*link)->attach(**qp);
+  (*link)->post_receives();
   if (const auto accepted = id.accept(); !accepted) fault("cannot accept: " + words(accepted.error()));
   all_[id.number()] = {std::move(*link), id, request.peer.to_string(), false, patience()};
 }

@@ -94,6 +94,24 @@ const Row rows[] = {
      "1 error"},
 };
 
+TEST(CaptureStanding, WhatGoesToAMulticastGroupHasNoSetUpToMiss) {
+  ConnectionReport c;
+  c.outcome = Outcome::not_captured;
+  c.ib = std::make_shared<IbSeen>();
+  c.initiator = Address::v4(192, 0, 2, 1, 0);
+  c.responder = Address::v4(239, 1, 2, 3, 0);
+  c.ib->ends[1].qpn = 0xFFFFFF;
+  c.judgement = judge(c, Severity::error);
+  EXPECT_EQ(result_text(c), "to a multicast group, passed");
+  EXPECT_EQ(c.not_agreed(), "nothing: nobody sets up what goes to a multicast group");
+  // Neither the queue pair nor the address alone makes a group.
+  ConnectionReport to_one_host = c;
+  to_one_host.responder = Address::v4(192, 0, 2, 2, 0);
+  EXPECT_EQ(judge(to_one_host, Severity::error).standing, Standing::partial);
+  c.ib->ends[1].qpn = 0x11;
+  EXPECT_EQ(judge(c, Severity::error).standing, Standing::partial);
+}
+
 TEST(Standing, OfAConnectionIsThatOfTheTable) {
   for (const Row& row : rows) {
     ConnectionReport c;

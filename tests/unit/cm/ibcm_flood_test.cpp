@@ -104,6 +104,10 @@ TEST(IbcmFlood, FullListenerTellsPeersThatUnderstandWhenToComeAgain) {
   t.net.run_for(100ms);
   EXPECT_EQ(t.passive.all<Ready>().size(), 2U);
   EXPECT_TRUE(t.active.all<Rejected>().empty());
+  const auto consumer = static_cast<std::size_t>(CmReject::consumer);
+  EXPECT_EQ(t.passive.agent.counters().retry_after.sent, t.active.agent.counters().retry_after.received);
+  EXPECT_GE(t.passive.agent.counters().retry_after.sent, 1U);
+  EXPECT_EQ(t.passive.agent.counters().rejects[consumer].sent, 0U) << "no program has said no";
 }
 
 TEST(IbcmFlood, OthersGetAnMraEvenThere) {

@@ -44,6 +44,10 @@ TEST(IbcmReject, EachReasonOfTheResponderReachesTheRequester) {
     EXPECT_EQ(got.reject.private_data[147], 0x22);
     EXPECT_NE(got.why.to_string("192.0.2.2").find(to_string(reason)), std::string::npos) << got.why.to_string();
     EXPECT_EQ(got.timewait, reason == CmReject::stale_connection);
+    const auto code = static_cast<std::size_t>(reason);
+    EXPECT_EQ(t.passive.agent.counters().rejects[code].sent, 1U);
+    EXPECT_EQ(t.passive.agent.counters().rejects[code].received, 0U);
+    EXPECT_EQ(t.active.agent.counters().rejects[code].received, 1U);
     t.expect_nothing_left();
   }
 }
@@ -61,6 +65,20 @@ TEST(IbcmReject, EachReasonOfTheRequesterReachesTheResponder) {
     EXPECT_EQ(t.passive.last<Rejected>()->reject.reason, reason);
     EXPECT_EQ(t.passive.last<Rejected>()->reject.about, CmAbout::rep);
     t.expect_nothing_left();
+  }
+}
+
+TEST(IbcmReject, ReasonsThatNobodyHasAssignedAreCountedTogether) {
+  for (const unsigned code : {0U, 36U, 500U, 65535U}) {
+    Pair t;
+    t.passive.accepts = false;
+    t.a = t.connect();
+    t.net.run_for(1ms);
+    const ConnectionId b = t.passive.last<RequestReceived>()->id;
+    ASSERT_TRUE(t.passive.agent.reject(t.net.now, b, {.reason = static_cast<CmReject>(code)}));
+    t.net.run_for(1ms);
+    EXPECT_EQ(t.passive.agent.counters().rejects[0].sent, 1U);
+    EXPECT_EQ(t.active.agent.counters().rejects[0].received, 1U);
   }
 }
 

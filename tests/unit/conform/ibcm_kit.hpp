@@ -32,6 +32,7 @@ struct Under {
   /// So many programs that connect to the tester, again and again, and send at once; and one that asks for a service of UD.
   unsigned connects = 0;
   std::string quirk{};  ///< what the stack plays
+  std::uint32_t pending_max = cm::ListenOptions{}.pending_max;
 };
 
 class Stage {
@@ -51,7 +52,7 @@ class Stage {
       settings.iut = Iut::initiator;
       settings.patience = 2s;
     } else {
-      listener_ = *manager_->listen(settings.target);
+      listener_ = *manager_->listen(settings.target, {.pending_max = under.pending_max});
     }
     settings.seed = 11;
     if (under.rping) settings.ulp = Ulp::rping;
@@ -86,6 +87,26 @@ class Stage {
     packet.emit(octets);
     octets.resize(octets.size() - PARLEY_IB_ICRC_LEN);
     say(octets);
+  }
+
+  /// Takes all the room that the listener has: REQs of another host, made from the sound one that `req` is, about which its program
+  /// comes to no decision until make_room().
+  void fill(wire::ib::CmReq req) {
+    wire::ib::CmaHeader{Address::v4(192, 0, 2, 3, 40000), settings.target}.emit(req.private_data);
+    req.primary.local_gid = gid_of(other_host_);
+    req.local_ca_guid = 0x0200'0000'0000'0003;
+    for (std::uint32_t i = 0; i < under_.pending_max; ++i) {
+      req.local_comm_id = req.local_qpn = ++others_;
+      say(req, others_);
+      Bytes octets = std::move(to_tester_.back());
+      to_tester_.pop_back();
+      octets.resize(octets.size() + PARLEY_IB_ICRC_LEN);
+      provider_->handle_packet(now, {.local = Address::v4(192, 0, 2, 2, 0), .peer = other_host_}, octets);
+    }
+  }
+  void make_room() {
+    for (cm::Id& id : undecided_) (void)id.reject();
+    undecided_.clear();
   }
 
   std::vector<Result> run(const std::function<bool(const Case&)>& wanted = {}) {
@@ -194,6 +215,7 @@ class Stage {
         peer.handle_unreachable(now, item.path, std::make_error_code(std::errc::connection_refused));
         continue;
       }
+      if (!item.to_peer && item.path.peer.octets == other_host_.octets) continue;  // nobody listens to what it is told
       const Mangle& mangle = item.to_peer ? in : out;
       if (mangle && !mangle(*this, item.path, item.octets)) continue;
       if (item.to_peer && item.path.bad_icrc) continue;  // the driver's part
@@ -209,6 +231,10 @@ class Stage {
   }
   void handle(const cm::Event& event) {
     if (const auto* asked = std::get_if<cm::ConnectRequest>(&event)) {
+      if (asked->peer.octets == other_host_.octets) {
+        undecided_.push_back(asked->id);
+        return;
+      }
       Link link;
       link.id = asked->id;
       if (under_.rejects) {
@@ -262,6 +288,9 @@ class Stage {
   std::map<std::uint64_t, Link> links_;
   std::multimap<std::pair<Instant, std::uint64_t>, Item> items_;
   std::deque<Bytes> to_tester_;
+  const Address other_host_ = Address::v4(192, 0, 2, 3, 0);
+  std::vector<cm::Id> undecided_;  // of the other host
+  std::uint32_t others_ = 0x100;   // REQs of it
   std::uint64_t order_ = 0;
   Instant redial_{};  // the next connect(), not before
 };

@@ -208,6 +208,63 @@ TEST(Metrics, ANicsNextAttemptIsNoNewConnection) {
   EXPECT_EQ(fed[R"(parley_rejects_total{reason="invalid_service_id",direction="received"})"], "1");
 }
 
+std::string stage(const Fed& fed, std::string_view role, std::string_view name, std::string_view what = "sum") {
+  return fed["parley_setup_stage_seconds_" + std::string(what) + "{role=\"" + std::string(role) + "\",stage=\"" +
+             std::string(name) + "\"}"];
+}
+
+/// Parley's own RoCE: phases tell when the REQ left, the REP came, and the other way round.
+TEST(Metrics, TakesTheTimeOfEachStageOverRoce) {
+  Fed fed;
+  fed.state(0ms, 1, "noted", "binding");
+  fed.state(2ms, 1, "binding", "requesting");
+  fed.state(7ms, 1, "requesting", "open");
+  fed.at(7ms, 1, trace::Established{});
+  EXPECT_EQ(stage(fed, "initiator", "request"), "0.002");
+  EXPECT_EQ(stage(fed, "initiator", "reply"), "0.005");
+  EXPECT_EQ(stage(fed, "initiator", "ready"), "0");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="initiator"})"], "0.007");
+  fed.at(10ms, 2, trace::Admitted{});
+  fed.at(13ms, 2, trace::Decided{true});
+  fed.state(14ms, 2, "decided", "accepting");
+  fed.state(18ms, 2, "accepting", "open");
+  fed.at(18ms, 2, trace::Established{});
+  EXPECT_EQ(stage(fed, "responder", "decision"), "0.003");
+  EXPECT_EQ(stage(fed, "responder", "reply"), "0.001");
+  EXPECT_EQ(stage(fed, "responder", "ready"), "0.004");
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="responder"})"], "0.008");
+}
+
+/// As with the other transports: the wait between attempts is in no stage, but in the whole.
+TEST(Metrics, AnAttemptOverRoceBeginsBehindItsBackOff) {
+  Fed fed;
+  fed.state(0ms, 1, "noted", "binding");
+  fed.state(1ms, 1, "binding", "requesting");
+  const cm::Failure why{.code = make_error_code(Errc::refused)};
+  fed.at(4ms, 1, trace::Retrying{.next = {}, .wait = 100ms, .why = why});
+  fed.state(4ms, 1, "requesting", "waiting");
+  fed.state(104ms, 1, "waiting", "binding");
+  fed.state(106ms, 1, "binding", "requesting");
+  fed.state(110ms, 1, "requesting", "open");
+  fed.at(110ms, 1, trace::Established{});
+  EXPECT_EQ(stage(fed, "initiator", "request"), "0.003");
+  EXPECT_EQ(stage(fed, "initiator", "request", "count"), "2");
+  EXPECT_EQ(stage(fed, "initiator", "reply"), "0.004") << "of the attempt that came to it";
+  EXPECT_EQ(fed[R"(parley_setup_seconds_sum{role="initiator"})"], "0.11");
+}
+
+TEST(Metrics, ANicsPhaseIsNoSecondReply) {
+  Fed fed;
+  fed.at(0ms, 1, trace::Requested{.device = "rxe0"});
+  fed.at(1ms, 1, trace::Decided{true});
+  kernel(fed, 3ms, 1, true, "REP");
+  fed.state(3ms, 1, "decided", "accepting");
+  fed.at(8ms, 1, trace::Established{});
+  EXPECT_EQ(stage(fed, "responder", "reply", "count"), "1");
+  EXPECT_EQ(stage(fed, "responder", "reply"), "0.002");
+  EXPECT_EQ(stage(fed, "responder", "ready"), "0.005");
+}
+
 TEST(Metrics, WhatAProgramDoesBetweenTheWayAndItsUseIsNotTheSetUps) {
   Fed fed;
   fed.state(0ms, 1, "noted", "addr");
@@ -390,7 +447,8 @@ TEST(Metrics, PacketsOfRoceAreAskedForAtEachText) {
                       .received = 5,
                       .unsent = 1,
                       .dropped = {{"bad_icrc", 0}, {"qpn", 2}},
-                      .messages = {{"ib_req", 4, 6, 2}}};
+                      .messages = {{"ib_req", 4, 6, 2}},
+                      .rejects = {{"no_resources", 0, 2}, {"consumer_reject", 3, 3}, {"retry_after", 1, 0}}};
   m.metrics.count_packets([&] { return counts; });
   EXPECT_EQ(m["parley_roce_packets_total{direction=\"sent\"}"], "3");
   EXPECT_EQ(m["parley_roce_packets_total{direction=\"received\"}"], "5");
@@ -400,8 +458,24 @@ TEST(Metrics, PacketsOfRoceAreAskedForAtEachText) {
   EXPECT_EQ(m["parley_messages_total{type=\"ib_req\",direction=\"received\"}"], "4");
   EXPECT_EQ(m["parley_messages_total{type=\"ib_req\",direction=\"sent\"}"], "6");
   EXPECT_EQ(m["parley_roce_cm_retransmissions_total{type=\"ib_req\"}"], "2");
+  EXPECT_EQ(m[R"(parley_rejects_total{reason="no_resources",direction="sent"})"], "2");
+  EXPECT_EQ(m[R"(parley_rejects_total{reason="retry_after",direction="received"})"], "1");
+  EXPECT_EQ(m[R"(parley_rejects_total{reason="retry_after",direction="sent"})"], "none") << "what has not happened";
+  EXPECT_EQ(m[R"(parley_rejects_total{reason="consumer_reject",direction="sent"})"], "none")
+      << "a program's is counted as it decides";
   counts.dropped[0].second = 7;
   EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"bad_icrc\"}"], "7");
+}
+
+TEST(Metrics, ANegotiationsPacketsHaveNoMessagesOfAConnectionManager) {
+  Fed m{.metrics = Metrics("1.2.3", Metrics::Of::negotiations)};
+  EXPECT_EQ(m.metrics.text().find("parley_roce"), std::string::npos);
+  m.metrics.count_packets([] { return PacketCounts{.sent = 3, .received = 5, .dropped = {{"qpn", 2}}}; });
+  EXPECT_EQ(m["parley_roce_packets_total{direction=\"sent\"}"], "3");
+  EXPECT_EQ(m["parley_roce_packets_dropped_total{reason=\"qpn\"}"], "2");
+  EXPECT_EQ(m["parley_negotiations_started_total{role=\"initiator\"}"], "0");
+  EXPECT_EQ(m.metrics.text().find("retransmissions"), std::string::npos);
+  EXPECT_EQ(m.metrics.text().find("parley_messages_total"), std::string::npos);
 }
 
 TEST(Metrics, EachFamilyIsAnnouncedOnceAboveItsSamples) {
