@@ -159,6 +159,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
       if (req_) check_early(from, m, before, req_->remote_cm_response_timeout);
       break;
     case CmMessageType::rep:
+      if (is_of_before(m)) break;
       take_rep(from, m, std::get<CmRep>(m.message.body));
       // A REQ that comes again may be answered again at once.
       if (req_ && sendings_of(CmMessageType::req, other(from)).last.at < before.last.at)
@@ -190,6 +191,11 @@ bool CmExchange::asked_again(const CmSeen& m) {
   if (lives_ < req.count) return true;
   const Duration due = req_ ? least_wait(req_->remote_cm_response_timeout) : Duration{0};
   return m.ref.at - answer_.at >= due;
+}
+
+/// A REP that comes late, of what the responder answered before.
+bool CmExchange::is_of_before(const CmSeen& rep) const {
+  return restarted_ && rep_ != nullptr && ids_of(rep.message).local != rep_->local_comm_id;
 }
 
 /// The connection is over, and a REQ can have come since, so that a DREQ or DREP may be of the next one, whose REP the capture
@@ -239,8 +245,11 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   // IBA §12.6.7.2 reason 6: it names an ID that its sender does not know.
   const auto* const reject = std::get_if<wire::ib::CmRej>(&m.message.body);
   if (reject != nullptr && reject->reason == wire::ib::CmReject::invalid_comm_id) return;
+  // IBA §12.6.6: who has no room for a REQ may ask for time before it has an ID for it.
+  const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
+  const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
   const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
-    if (reject != nullptr && told == 0) return;
+    if (told == 0 && (reject != nullptr || busy)) return;
     if (restarted_ && &known == &ids_[index_of(Side::responder)]) return;  // a late message may have the ID of before
     if (!known) {
       known = told;
