@@ -92,8 +92,13 @@ struct Attempt {
   Instant touched_at{};    ///< the last time
   bool corrupted = false;  ///< a fault changed what MPA sees
   bool roce = false;       ///< between two hosts with RoCE
-
-  const End* responder() const { return responders.empty() ? nullptr : responders.back().get(); }
+  /// The one that the initiator is connected with, or the last. RoCE: a REQ that comes late, when the connection is forgotten, is a
+  /// new one to the peer.
+  const End* responder() const {
+    for (const auto& r : responders)
+      if (initiator.ib && r->ib && r->ib->qp_num == initiator.ib->remote_qp_num) return r.get();
+    return responders.empty() ? nullptr : responders.back().get();
+  }
 };
 
 }  // namespace parley::sim::check

@@ -47,11 +47,14 @@ class Swarm {
   void draw_flags(mpa::StartupOptions& options);
   void draw_connect(ScenarioConnect& connect);
   void fit_payload();
+  void widen_queues();
   void settle_roce();
   void draw_roce();
   void draw_hca(cm::RoceProviderOptions& hca);
 
   void make_room();
+  void make_room(ScenarioListen& listen);
+  void limit_tries();
   void draw_faults();
   void draw_window(FaultRule& rule);
   ScenarioFault on_a_link();

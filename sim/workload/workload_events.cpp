@@ -230,8 +230,10 @@ void HostApp::close(Live& end) {
 // No progress: a program would close after a while, rather than wait for ever for a peer that is gone.
 void HostApp::watch(Live& end) {
   if (end.over || end.resting) return;
-  const Instant since = std::max(end.progress_at, end.attempt->touched_at);
-  const Instant due = since + workload_.patience(*end.spec);
+  const Duration patience = workload_.patience(*end.spec);
+  // A fault that acts for ever must not keep its user for ever.
+  const Instant since = std::min(std::max(end.progress_at, end.attempt->touched_at), end.progress_at + patience);
+  const Instant due = since + patience;
   if (host_.now() < due) return set_timer(due, Timer::watch, end.serial);
   give_up(end);
 }

@@ -68,6 +68,19 @@ TEST(RoceCheck, SeesEndsThatHaveNotTheSameConnection) {
                                         HasSubstr("the initiator's ORD 9 is above the responder's IRD 8")));
 }
 
+// A REQ that comes when the connection is forgotten is a new one to the peer, and no end of this connection.
+TEST(RoceCheck, TheResponderIsTheOneThatTheInitiatorIsConnectedWith) {
+  RoceAttempt a;
+  a.attempt.responders.push_back(std::make_unique<End>());
+  End& late = a.r();
+  late.role = mpa::Role::responder;
+  late.told = {{.what = Told::request, .at = one_o_clock},
+               {.what = Told::failed, .at = one_o_clock, .words = "no RTU"}};
+  EXPECT_THAT(a.said(), IsEmpty());
+  a.i().ib->remote_qp_num = 19;
+  EXPECT_THAT(a.said(), testing::Not(IsEmpty())) << "the last one, where it is none of them";
+}
+
 TEST(RoceCheck, TakesZerosBehindPrivateDataAndNothingElse) {
   RoceAttempt a;
   a.r().private_data_got = {1, 2, 0, 1};
