@@ -92,6 +92,15 @@ struct Attempt {
   Instant touched_at{};    ///< the last time
   bool corrupted = false;  ///< a fault changed what MPA sees
   bool roce = false;       ///< between two hosts with RoCE
+  bool datagrams = false;  ///< UD: no connection, but a service and who asks for it
+  bool misled = false;     ///< touched was a host, or how hosts find each other, which lasts
+
+  /// A fault may have lost or doubled a datagram: it touched the attempt when the initiator could already send, or lasts.
+  bool datagrams_touched() const {
+    const ToldEvent* up = initiator.find(Told::established);
+    return touched && up != nullptr && (misled || touched_at >= up->at);
+  }
+
   /// The one that the initiator is connected with, or the last. RoCE: a REQ that comes late, when the connection is forgotten, is a
   /// new one to the peer.
   const End* responder() const {

@@ -23,6 +23,7 @@ class Swarm {
     draw_work();
     settle_roce();
     draw_roce();
+    fit_datagrams();
     make_room();
     draw_faults();
     // What was drawn beside a fault may leave it nothing to hit.
@@ -50,6 +51,7 @@ class Swarm {
   void widen_queues();
   void settle_roce();
   void draw_roce();
+  void fit_datagrams();
   void draw_hca(cm::RoceProviderOptions& hca);
 
   void make_room();

@@ -107,7 +107,7 @@ void Swarm::widen_queues() {
 /// Hosts with RoCE get what fits them of what was drawn: no MPA, shorter private data, packets that every link takes.
 void Swarm::settle_roce() {
   constexpr std::uint32_t headers = 96;  // beside a packet's payload
-  constexpr std::size_t request_room = 56, answer_room = 148;
+  constexpr std::size_t request_room = 56, answer_room = 136;
   const auto depths_of = [](const mpa::StartupOptions& drawn) {
     mpa::StartupOptions out;
     out.ird = std::min(drawn.ird, depth_max);
@@ -156,6 +156,16 @@ void Swarm::draw_roce() {
     if (host.is_switch && roce_rng_.chance({1, 2}))
       host.switching.ecn_threshold = 1024U * static_cast<std::uint32_t>(roce_rng_.between(1, 256));
   }
+}
+
+/// A datagram is one packet.
+void Swarm::fit_datagrams() {
+  std::uint32_t most = 4096;
+  for (const ScenarioHost& host : s_.hosts)
+    if (!host.is_switch && engine_of(host) == NicEngine::roce)
+      most = std::min(most, 128U << static_cast<unsigned>(host.options.hca.mtu));
+  for (ScenarioConnect& connect : s_.connects)
+    if (connect.qp == QpKind::ud) connect.octets = std::min(connect.octets, most);
 }
 
 /// What a receiver throws away if one bit of it is wrong.

@@ -68,6 +68,7 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   const Host* peer = world_.find_host(scenario_.connects[w.connect].to);
   a.touched = peer == nullptr || !peer->up() || peer->paused();
   a.roce = app.roce();
+  a.datagrams = scenario_.connects[w.connect].qp == QpKind::ud;
   attempt_wanted_.push_back(wanted);
   w.attempt = &a;
   return a;
@@ -91,17 +92,19 @@ check::Attempt* Workload::find_attempt(const Address& initiator, const Address& 
 }
 
 // A responder's end whose initiator is unknown: its host crashed before its address was known.
-check::Attempt& Workload::stray(const Address& peer, HostApp& app, std::uint16_t port) {
+check::Attempt& Workload::stray(const Address& peer, HostApp& app, const ScenarioListen& listen) {
   check::Attempt& a = attempts_.emplace_back();
   a.number = static_cast<std::uint32_t>(attempts_.size() - 1);
-  for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
-    if (scenario_.connects[i].to == app.host().name() && scenario_.connects[i].port == port)
-      a.connect = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < scenario_.connects.size(); ++i) {
+    const ScenarioConnect& c = scenario_.connects[i];
+    if (c.to == listen.host && c.port == listen.port && c.qp == listen.qp) a.connect = static_cast<std::uint32_t>(i);
+  }
   a.started = app.host().now();
-  a.label = fmt::format("{} > {}:{} (of nobody known)", peer.to_string(), app.host().name(), port);
+  a.label = fmt::format("{} > {}:{} (of nobody known)", peer.to_string(), app.host().name(), listen.port);
   a.initiator.crashed = true;
   a.touched = true;
   a.roce = app.roce();
+  a.datagrams = scenario_.connects[a.connect].qp == QpKind::ud;
   attempt_wanted_.push_back(no_wanted);
   return a;
 }
@@ -228,7 +231,7 @@ void Workload::touch_host(const std::string& host) {
     const check::End* r = a.responder();
     const bool open = !a.initiator.over() || (r != nullptr && !r->over());
     if (!open || (!host.empty() && c.from != host && c.to != host)) continue;
-    a.touched = true;
+    a.touched = a.misled = true;
     a.touched_at = world_.now();
   }
 }

@@ -77,7 +77,7 @@ class Workload {
 
   check::Attempt& new_attempt(std::uint32_t wanted, HostApp& app);
   check::Attempt* find_attempt(const Address& initiator, const Address& responder);
-  check::Attempt& stray(const Address& peer, HostApp& app, std::uint16_t port);
+  check::Attempt& stray(const Address& peer, HostApp& app, const ScenarioListen& listen);
   void bind(const Address& local, const Address& peer, check::Attempt& attempt);
   void attempt_over(check::Attempt& attempt);
   void attempt_rests(check::Attempt& attempt);
