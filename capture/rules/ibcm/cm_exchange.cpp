@@ -137,7 +137,10 @@ bool CmExchange::message(Side from, const CmSeen& m) {
   check_restart(from, m);
   const Sendings before = sendings;
   count(sendings, m);
-  if (from == Side::responder) answer_ = m.ref;
+  if (from == Side::responder) {
+    answer_ = m.ref;
+    answered_ = answered_ || m.message.type() != CmMessageType::drep;
+  }
   if (before.count > 0) ++seen_.retries;
   last_at_ = std::max(last_at_, m.ref.at);
   check_reserved(from, m);
@@ -184,7 +187,8 @@ bool CmExchange::message(Side from, const CmSeen& m) {
 
 /// A repeated REQ can be between the responder's last message and this one; it need not be in the capture.
 bool CmExchange::asked_again(const CmSeen& m) {
-  if (answer_.frame == 0) return true;  // what the initiator names is of before the capture
+  // What the initiator names is of before the capture; a DREP may be about a connection that its sender does not know.
+  if (!answered_) return true;
   const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
   if (req.count > 1 && req.last.frame > answer_.frame) return true;
   // Answers are not remembered for ever, and those to several REQs may come together, the first ones held up.
@@ -250,9 +254,14 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
   const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
     if (told == 0 && (reject != nullptr || busy)) return;
-    if (restarted_ && &known == &ids_[index_of(Side::responder)]) return;  // a late message may have the ID of before
+    const bool responders = &known == &ids_[index_of(Side::responder)];
+    if (restarted_ && responders) return;  // a late message may have the ID of before
+    // IBA §12.9: it is of another answer to a repeated REQ, whose REP the capture lacks.
+    const bool another = reject != nullptr && from == Side::responder && responders && known && asked_again(m);
     if (!known) {
       known = told;
+    } else if (another) {
+      return;
     } else if (*known != told) {
       findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,
                      fmt::format("'s {} has {:#010x} as the communication ID of {}; it is {:#010x}",

@@ -111,6 +111,7 @@ class CmExchange {
   std::array<FrameRef, 2> drep_{}, left_{};
   FrameRef rej_;             // by the responder, of the REQ
   FrameRef answer_;          // the responder's last message
+  bool answered_ = false;    // it has said more than DREPs
   bool restarted_ = false;   // the responder, between two answers to the REQ
   std::uint64_t lives_ = 1;  // of it, that have answered
   bool req_since_rej_ = false;
