@@ -91,15 +91,42 @@ check::Attempt* Workload::find_attempt(const Address& initiator, const Address& 
   return at == by_stream_.end() ? nullptr : at->second;
 }
 
+Duration Workload::longest_delay() const {
+  Duration longest{};
+  for (const ScenarioFault& fault : scenario_.faults)
+    if (fault.rule.action == FaultAction::delay) longest = std::max(longest, fault.rule.delay + fault.rule.jitter);
+  return longest;
+}
+
+/// The peer's address is one of the initiator's host.
+bool Workload::is_of(const Address& peer, const ScenarioConnect& spec) const {
+  const Host* host = world_.find_host(spec.from);
+  for (std::uint16_t nic = 0; host != nullptr && nic < host->nic_count(); ++nic)
+    for (const Address& own :
+         {host->address(Address::Family::v4, nic), host->address(Address::Family::v6, nic), host->link_local(nic)})
+      if (own.family == peer.family && own.octets == peer.octets) return true;
+  return false;
+}
+
 // A responder's end whose initiator is unknown: its host crashed before its address was known.
 check::Attempt& Workload::stray(const Address& peer, HostApp& app, const ScenarioListen& listen) {
   check::Attempt& a = attempts_.emplace_back();
   a.number = static_cast<std::uint32_t>(attempts_.size() - 1);
+  bool found = false;
   for (std::size_t i = 0; i < scenario_.connects.size(); ++i) {
     const ScenarioConnect& c = scenario_.connects[i];
-    if (c.to == listen.host && c.port == listen.port && c.qp == listen.qp) a.connect = static_cast<std::uint32_t>(i);
+    const bool asks = c.to == listen.host && c.port == listen.port && c.qp == listen.qp;
+    const bool better = !found || is_of(peer, c);
+    if (!asks || !better) continue;
+    a.connect = static_cast<std::uint32_t>(i);
+    found = true;
   }
   a.started = app.host().now();
+  // What a fault forged may have been the address in a request.
+  a.corrupted = std::any_of(attempts_.begin(), attempts_.end(), [&](const check::Attempt& other) {
+    const ScenarioConnect &mine = scenario_.connects[a.connect], &its = scenario_.connects[other.connect];
+    return other.roce && other.corrupted && its.from == mine.from && its.to == mine.to;
+  });
   a.label = fmt::format("{} > {}:{} (of nobody known)", peer.to_string(), app.host().name(), listen.port);
   a.initiator.crashed = true;
   a.touched = true;

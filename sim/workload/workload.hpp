@@ -84,6 +84,9 @@ class Workload {
   bool wants_retry(const Wanted& wanted) const;
   bool comes_back(const std::string& host) const;
   Duration patience(const ScenarioConnect& spec) const;
+  /// That a fault of the scenario holds up a frame, and what comes behind it.
+  Duration longest_delay() const;
+  bool is_of(const Address& peer, const ScenarioConnect& spec) const;
   void intend(Instant now) { last_intent_ = std::max(last_intent_, now); }
 
   const Scenario& scenario_;

@@ -15,10 +15,11 @@ constexpr int answer_share = 8, message_share = 4, first_share = 2;
 
 }  // namespace
 
-DatagramEnd::DatagramEnd(const TransferPlan& plan, Duration patience, check::End& end, const std::string& label,
-                         const bool& corrupted, check::Judge& judge)
+DatagramEnd::DatagramEnd(const TransferPlan& plan, Duration patience, Duration held_up, check::End& end,
+                         const std::string& label, const bool& corrupted, check::Judge& judge)
     : plan_(plan),
       patience_(patience),
+      held_up_(held_up),
       end_(end),
       label_(label),
       corrupted_(corrupted),
@@ -195,7 +196,7 @@ void DatagramEnd::silent(Instant now) {
 }
 
 std::optional<Duration> DatagramEnd::longest_silence() const {
-  return patience_ / (initiator() ? answer_share : got_count_ > 0 ? message_share : first_share);
+  return held_up_ + patience_ / (initiator() ? answer_share : got_count_ > 0 ? message_share : first_share);
 }
 
 void DatagramEnd::ended(Instant now) const {

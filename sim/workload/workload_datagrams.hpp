@@ -19,8 +19,8 @@ class DatagramEnd final : public Traffic {
   static constexpr std::uint32_t window_max = 16;  // unanswered messages
   static constexpr std::size_t network_header = 40;
 
-  /// `patience`: of its user, who waits no longer for a peer that says nothing.
-  DatagramEnd(const TransferPlan& plan, Duration patience, check::End& end, const std::string& label,
+  /// `patience`: of its user, who waits no longer for a peer that says nothing. `held_up`: how long faults may hold up what comes.
+  DatagramEnd(const TransferPlan& plan, Duration patience, Duration held_up, check::End& end, const std::string& label,
               const bool& corrupted, check::Judge& judge);
 
   Result<void> open(Device& device, PdHandle pd) override;
@@ -64,7 +64,7 @@ class DatagramEnd final : public Traffic {
   void wrong(Instant now, std::string text) { judge_.add("delivery", now, label_, std::move(text)); }
 
   TransferPlan plan_;
-  Duration patience_;
+  Duration patience_, held_up_;
   check::End& end_;
   const std::string& label_;  // grows as the ports become known
   const bool& corrupted_;

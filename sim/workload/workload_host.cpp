@@ -224,8 +224,9 @@ bool HostApp::prepare(Live& end) {
                     .touched = &end.attempt->touched};
   if (end.listen != nullptr) plan.ird = end.listen->mpa.ird == mpa::depth_not_negotiated ? 1 : end.listen->mpa.ird;
   if (end.spec->qp == QpKind::ud)
-    end.transfer = std::make_unique<DatagramEnd>(plan, workload_.patience(*end.spec), *end.record, end.attempt->label,
-                                                 end.attempt->corrupted, workload_.judge_);
+    end.transfer =
+        std::make_unique<DatagramEnd>(plan, workload_.patience(*end.spec), workload_.longest_delay(), *end.record,
+                                      end.attempt->label, end.attempt->corrupted, workload_.judge_);
   else
     end.transfer =
         std::make_unique<TransferEnd>(plan, *end.record, end.attempt->label, end.attempt->corrupted, workload_.judge_);

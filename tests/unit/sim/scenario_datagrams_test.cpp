@@ -174,6 +174,14 @@ TEST(ScenarioDatagrams, OneThatIsLostStaysLostAndNobodyWaitsForEver) {
   EXPECT_EQ(twice.outcomes.at(0).octets, 2U * 30 * 1024) << "the copy counts for nothing";
 }
 
+TEST(ScenarioDatagrams, WhatComesLateIsNotLost) {
+  Scenario s = with_fault(MessageKind::roce_datagram, FaultAction::delay, 1);
+  s.faults[0].rule.delay = 6s;  // longer than anybody waits for an answer otherwise
+  const RunReport report = run(s);
+  EXPECT_TRUE(report.passed()) << words(report);
+  EXPECT_EQ(report.outcomes.at(0).octets, 2U * 30 * 1024);
+}
+
 TEST(ScenarioDatagrams, SwarmsDrawWhatUdTakesAndItsMessages) {
   const Scenario from = *parse_scenario(good, "x.toml");
   std::set<std::string> seen;
