@@ -35,6 +35,9 @@ Workload::Workload(const Scenario& scenario, World& world, check::Judge& judge)
   for (const ScenarioConnect& c : scenario.connects) wanted_total_ += c.count;
   for (const ScenarioFault& f : scenario.faults)
     if (f.link.empty()) last_host_fault_ = std::max(last_host_fault_, f.rule.from + f.rule.delay);
+  holds_up_ = std::any_of(scenario.faults.begin(), scenario.faults.end(), [](const ScenarioFault& f) {
+    return f.rule.action == FaultAction::delay && !f.rule.reorder;
+  });
 }
 
 Workload::~Workload() = default;
@@ -270,10 +273,11 @@ void Workload::touch_hosts(const Address& a, const Address& b, bool forged) {
   for (check::Attempt& attempt : attempts_) {
     const check::End &i = attempt.initiator, *r = attempt.responder();
     if (!attempt.roce || (i.over() && r != nullptr && r->over())) continue;
-    if (!(is(i.local, a) && is(i.peer, b)) && !(is(i.local, b) && is(i.peer, a))) continue;
+    const bool theirs = (is(i.local, a) && is(i.peer, b)) || (is(i.local, b) && is(i.peer, a));
+    if (!theirs && !holds_up_) continue;
     attempt.touched = true;
     attempt.touched_at = world_.now();
-    attempt.corrupted = attempt.corrupted || forged;
+    attempt.corrupted = attempt.corrupted || (forged && theirs);
   }
 }
 

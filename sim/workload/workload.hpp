@@ -105,6 +105,7 @@ class Workload {
   std::uint64_t wanted_total_ = 0;
   bool nothing_left_ = false;
   Instant last_intent_{}, last_fault_{};
+  bool holds_up_ = false;      // a delayed frame lets those behind it wait, whosever they are
   Instant last_host_fault_{};  // at a time that the scenario sets
 };
 
