@@ -82,6 +82,8 @@ void check_complete(const Attempt& attempt, Instant now, Judge& judge) {
   const End& i = attempt.initiator;
   const End* r = attempt.responder();
   if (r == nullptr || attempt.corrupted) return;
+  // Datagrams may be lost, or come twice, which shows only if they are long enough to be told apart; but not without a cause.
+  if (attempt.datagrams && attempt.datagrams_touched()) return;
   const auto missing = [&](const End& to, const End& from, Direction direction) {
     if (to.messages_got > from.messages_sent)
       judge.add(delivery_checker, now, attempt.label,

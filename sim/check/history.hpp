@@ -92,8 +92,22 @@ struct Attempt {
   Instant touched_at{};    ///< the last time
   bool corrupted = false;  ///< a fault changed what MPA sees
   bool roce = false;       ///< between two hosts with RoCE
+  bool datagrams = false;  ///< UD: no connection, but a service and who asks for it
+  bool misled = false;     ///< touched was a host, or how hosts find each other, which lasts
 
-  const End* responder() const { return responders.empty() ? nullptr : responders.back().get(); }
+  /// A fault may have lost or doubled a datagram: it touched the attempt when the initiator could already send, or lasts.
+  bool datagrams_touched() const {
+    const ToldEvent* up = initiator.find(Told::established);
+    return touched && up != nullptr && (misled || touched_at >= up->at);
+  }
+
+  /// The one that the initiator is connected with, or the last. RoCE: a REQ that comes late, when the connection is forgotten, is a
+  /// new one to the peer.
+  const End* responder() const {
+    for (const auto& r : responders)
+      if (initiator.ib && r->ib && r->ib->qp_num == initiator.ib->remote_qp_num) return r.get();
+    return responders.empty() ? nullptr : responders.back().get();
+  }
 };
 
 }  // namespace parley::sim::check

@@ -36,11 +36,19 @@ NicEngine engine_of(const ScenarioHost& host);
 enum class AddressKind : std::uint8_t { v4, v6, link_local };
 std::string_view to_string(AddressKind kind);
 
+/// RoCE: the transport service of a connection.
+enum class QpKind : std::uint8_t {
+  rc,
+  ud,  ///< no connection: a service is asked for the queue pair that takes its datagrams (SIDR)
+};
+std::string_view to_string(QpKind kind);
+
 /// A listener and what it does with requests.
 struct ScenarioListen {
   std::string host;
   std::uint16_t port = 7471;
   AddressKind address = AddressKind::v4;
+  QpKind qp = QpKind::rc;
   mpa::StartupOptions mpa{};
   Instant at{};                    ///< when it begins to listen
   Duration accept_after{};         ///< slow ULP
@@ -71,6 +79,7 @@ struct ScenarioConnect {
   std::vector<std::string> backups;  ///< NICs of `to` whose addresses are tried in turn (cm::ConnectOptions::backups)
   std::uint16_t port = 7471;
   AddressKind address = AddressKind::v4;
+  QpKind qp = QpKind::rc;
   mpa::StartupOptions mpa{};
   Duration transport_timeout = std::chrono::seconds(10);
   Duration timeout{};  ///< of all of the set-up (cm::ConnectOptions::timeout); 0: none
@@ -80,11 +89,11 @@ struct ScenarioConnect {
   Duration interval{};  ///< between the starts of two connections
   // After it is up. The initiator transfers first if RFC 5044 §7.1.2 requires it.
   Transfer transfer = Transfer::send;
-  std::uint32_t messages = 1;  ///< each way for Sends; from the initiator for writes and reads; 0: none
-  std::uint32_t octets = 64;   ///< of each
-  bool both_ways = true;       ///< the responder sends too
-  Closer closer = Closer::initiator;
-  Duration close_after{};  ///< after the last transfer
+  std::uint32_t messages = 1;         ///< each way for Sends; from the initiator for writes and reads; 0: none
+  std::uint32_t octets = 64;          ///< of each
+  bool both_ways = true;              ///< the responder sends too
+  Closer closer = Closer::initiator;  ///< UD, where nobody else hears of it: each end, unless nobody
+  Duration close_after{};             ///< after the last transfer
   Expect expect = Expect::established;
   Duration established_within{};  ///< with `established`: longest time from start to up, on either end; 0: any
   /// How often the workload retries a connection that failed or was cut; each attempt is judged by the invariants,

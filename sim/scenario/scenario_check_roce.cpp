@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The checks of what RoCE has otherwise: its HCA, no MPA, other limits, and connections that join like with like.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,15 @@ constexpr std::uint32_t packet_headers = 96;  // of IPv6, UDP and InfiniBand, be
 constexpr std::uint16_t roce_depth_max = 128;
 // IBA Annex A11: a REQ has 92 octets, of which 36 are the IP header; docs/roce.md.
 constexpr std::size_t request_room = 56, offer_size = 8, reply_room = 196, reject_room = 148;
+// IBA §12.11, Annex A11: of SIDR, and an answer of either kind.
+constexpr std::size_t service_request_room = 180, service_reply_room = 136;
+
+/// What goes into the answer to a REQ or SIDR_REQ, and its name.
+std::pair<std::size_t, std::string_view> answer_of(const ScenarioListen& listen) {
+  if (listen.qp == QpKind::ud) return {service_reply_room, "SIDR_REP"};
+  if (listen.reject_every != 0) return {reject_room, "REJ"};
+  return {reply_room, "REP"};
+}
 
 std::string_view engine_word(const ScenarioHost& host) { return to_string(engine_of(host)); }
 
@@ -57,11 +67,11 @@ bool Checker::check_roce_listen(std::size_t i) {
   const ScenarioHost* host = node(listen.host);
   if (host == nullptr || engine_of(*host) != NicEngine::roce) return false;
   check_roce_end(Section::listen, i, listen, listen_mpa_keys());
-  const std::size_t room = listen.reject_every != 0 ? reject_room : reply_room;
+  const auto [room, message] = answer_of(listen);
   if (listen.private_data.size() > room)
     add(Section::listen, i, "private_data",
         fmt::format("private_data: {} octets, at most {} fit into a {} (IBA §12.6)", listen.private_data.size(), room,
-                    listen.reject_every != 0 ? "REJ" : "REP"));
+                    message));
   return true;
 }
 
@@ -78,6 +88,10 @@ bool Checker::check_roce_connect(std::size_t i) {
     return true;
   }
   check_roce_end(Section::connect, i, connect, connect_mpa_keys());
+  if (connect.qp == QpKind::ud) {
+    check_datagrams(i, from, to);
+    return true;
+  }
   const bool offers = from != nullptr && from->options.hca.offer_retry_after;
   const std::size_t room = request_room - (offers ? offer_size : 0);
   if (connect.private_data.size() > room)
@@ -85,6 +99,31 @@ bool Checker::check_roce_connect(std::size_t i) {
         fmt::format("private_data: {} octets, at most {} fit into a REQ (IBA Annex A11){}", connect.private_data.size(),
                     room, offers ? " beside the offer of offer_retry_after" : ""));
   return true;
+}
+
+void Checker::check_datagrams(std::size_t i, const ScenarioHost* from, const ScenarioHost* to) {
+  const ScenarioConnect& connect = s_.connects[i];
+  if (connect.private_data.size() > service_request_room)
+    add(Section::connect, i, "private_data",
+        fmt::format("private_data: {} octets, at most {} fit into a SIDR_REQ (IBA Annex A11)",
+                    connect.private_data.size(), service_request_room));
+  if (connect.transfer != Transfer::send)
+    add(Section::connect, i, "transfer", "transfer: over UD go Sends alone: write \"send\", or qp = \"rc\"");
+  for (const ScenarioHost* host : {from, to}) {
+    if (host == nullptr) continue;
+    const std::uint32_t most = 128U << static_cast<unsigned>(host->options.hca.mtu);
+    if (connect.octets > most)
+      return add(Section::connect, i, "octets",
+                 fmt::format("octets: a datagram is one packet, and those of '{}' have at most {} octets: hca = {{ mtu "
+                             "= ... }}",
+                             host->name, most));
+  }
+}
+
+void Checker::check_iwarp_qp(Section section, std::size_t i, QpKind qp, bool hosts_known) {
+  if (qp == QpKind::rc || !hosts_known) return;
+  add(section, i, "qp",
+      fmt::format("qp: \"{}\" is of RoCE: write engine = \"roce\" in the [[host]], or leave qp out", to_string(qp)));
 }
 
 }  // namespace parley::sim

@@ -75,7 +75,7 @@ void Checker::check_mpa(Section section, std::size_t index, mpa::Role role, cons
 
 void Checker::check_listens() {
   // A listener takes every address of its family, link-local ones too.
-  std::map<std::tuple<std::string, std::uint16_t, bool>, std::size_t> ports;
+  std::map<std::tuple<std::string, std::uint16_t, bool, bool>, std::size_t> ports;
   for (std::size_t i = 0; i < s_.listens.size(); ++i) {
     const ScenarioListen& listen = s_.listens[i];
     const auto complain = [&](std::string_view key, std::string text) {
@@ -85,7 +85,8 @@ void Checker::check_listens() {
     if (host != nullptr && !host->options.ipv6 && listen.address != AddressKind::v4)
       complain("address", fmt::format("address: host '{}' has ipv6 = false", listen.host));
     if (listen.port == 0) complain("port", "port: write 1..65535");
-    const auto [first, fresh] = ports.try_emplace({listen.host, listen.port, listen.address == AddressKind::v4}, i);
+    const auto [first, fresh] =
+        ports.try_emplace({listen.host, listen.port, listen.address == AddressKind::v4, listen.qp == QpKind::ud}, i);
     if (!fresh && !listen.host.empty()) {
       const int line = s_.listens[first->second].line;
       complain("port",
@@ -95,7 +96,9 @@ void Checker::check_listens() {
     if (listen.at < Instant{} || listen.at == never) complain("at", "at: write a time from 0s on");
     if (listen.accept_after < Duration{}) complain("accept_after", "accept_after: a time is not negative");
     if (listen.pending_max == 0) complain("pending_max", "pending_max: with room for none, nobody can connect");
-    if (!check_roce_listen(i)) check_listen_mpa(i);
+    if (check_roce_listen(i)) continue;
+    check_iwarp_qp(Section::listen, i, listen.qp, host != nullptr);
+    check_listen_mpa(i);
   }
 }
 
@@ -133,6 +136,7 @@ void Checker::check_connect(std::size_t i) {
   if (connect.port == 0) add(Section::connect, i, "port", "port: write 1..65535");
   check_amounts(i);
   if (check_roce_connect(i)) return;
+  check_iwarp_qp(Section::connect, i, connect.qp, from != nullptr && to != nullptr);
   check_mpa(Section::connect, i, mpa::Role::initiator, connect.mpa);
   const std::uint16_t room = mpa::private_data_room(connect.mpa.revision);
   if (connect.private_data.size() > room)
@@ -179,11 +183,14 @@ void Checker::check_listener(std::size_t i) {
   if (distrust_.listens || connect.expect == Expect::failed || connect.expect == Expect::settled) return;
   const auto same = [&](const ScenarioListen& listen) {
     return listen.host == connect.to && listen.port == connect.port &&
-           (listen.address == AddressKind::v4) == (connect.address == AddressKind::v4);
+           (listen.address == AddressKind::v4) == (connect.address == AddressKind::v4) && listen.qp == connect.qp;
   };
   if (std::any_of(s_.listens.begin(), s_.listens.end(), same)) return;
   for (const ScenarioListen& listen : s_.listens) {
     if (listen.host != connect.to) continue;
+    if (listen.port == connect.port && listen.qp != connect.qp)
+      return complain("qp", fmt::format("qp: '{}' listens on port {} with qp = \"{}\" only", connect.to, listen.port,
+                                        to_string(listen.qp)));
     if (listen.port == connect.port)
       return complain("address", fmt::format("address: '{}' listens on port {} with address = \"{}\" only", connect.to,
                                              listen.port, to_string(listen.address)));

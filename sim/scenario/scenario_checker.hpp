@@ -52,6 +52,8 @@ class Checker {
   /// True if the hosts have RoCE, or not the same: then nothing of MPA is checked.
   bool check_roce_listen(std::size_t index);
   bool check_roce_connect(std::size_t index);
+  void check_iwarp_qp(Section section, std::size_t index, QpKind qp, bool hosts_known);
+  void check_datagrams(std::size_t connect, const ScenarioHost* from, const ScenarioHost* to);
   template <class End>
   void check_roce_end(Section section, std::size_t index, const End& end, std::span<const Key<End>> mpa_keys);
   void check_hca(std::size_t host);

@@ -10,6 +10,10 @@ std::string_view to_string(AddressKind kind) {
   constexpr std::array<std::string_view, 3> words{"v4", "v6", "link_local"};
   return words[static_cast<std::size_t>(kind)];
 }
+std::string_view to_string(QpKind kind) {
+  constexpr std::array<std::string_view, 2> words{"rc", "ud"};
+  return words[static_cast<std::size_t>(kind)];
+}
 std::string_view to_string(Transfer transfer) {
   constexpr std::array<std::string_view, 3> words{"send", "write", "read"};
   return words[static_cast<std::size_t>(transfer)];
@@ -368,6 +372,7 @@ constexpr Key<ScenarioListen> listen_table[] = {
     key<Text, &ScenarioListen::host>("host", "which host listens"),
     key<Whole<1, 65535>, &ScenarioListen::port>("port", "TCP port; of RoCE, that of the service ID"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioListen::address>("address", "at which of its addresses"),
+    key<Choice<QpKind, QpKind::ud>, &ScenarioListen::qp>("qp", "RoCE: connections, or the service of a UD queue pair"),
     key<Moment, &ScenarioListen::at>("at", "when it begins to listen"),
     key<Time, &ScenarioListen::accept_after>("accept_after", "how long it thinks before it answers a Request"),
     key<Reject, &ScenarioListen::reject_every>("reject", "which requests it rejects"),
@@ -411,6 +416,8 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Whole<1, 65535>, &ScenarioConnect::port>("port", "TCP port; of RoCE, that of the service ID"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioConnect::address>("address",
                                                                                  "which of the responder's addresses"),
+    key<Choice<QpKind, QpKind::ud>, &ScenarioConnect::qp>(
+        "qp", "RoCE: a connection, or datagrams to the queue pair of a service (SIDR)"),
     key<Moment, &ScenarioConnect::at>("at", "when it begins"),
     key<Whole<1, 1'000'000>, &ScenarioConnect::count>("count", "how many such connections"),
     key<Time, &ScenarioConnect::interval>("interval", "between the starts of two"),

@@ -23,6 +23,7 @@ class Swarm {
     draw_work();
     settle_roce();
     draw_roce();
+    fit_datagrams();
     make_room();
     draw_faults();
     // What was drawn beside a fault may leave it nothing to hit.
@@ -47,11 +48,15 @@ class Swarm {
   void draw_flags(mpa::StartupOptions& options);
   void draw_connect(ScenarioConnect& connect);
   void fit_payload();
+  void widen_queues();
   void settle_roce();
   void draw_roce();
+  void fit_datagrams();
   void draw_hca(cm::RoceProviderOptions& hca);
 
   void make_room();
+  void make_room(ScenarioListen& listen);
+  void limit_tries();
   void draw_faults();
   void draw_window(FaultRule& rule);
   ScenarioFault on_a_link();

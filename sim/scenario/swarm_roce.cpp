@@ -14,6 +14,10 @@ using namespace std::chrono_literals;
 
 constexpr std::uint16_t depth_max = 128;       // of Reads, on RoCE
 constexpr std::uint32_t engines_drawn_in = 4;  // of so many drawn scenarios in one
+// A try whose REQ is answered by MRAs alone, or whose REP is lost each time: one more fits into the time of a run.
+constexpr std::uint32_t tries_of_half_a_minute = 1;
+
+constexpr std::uint32_t queue_most = 1 << 20;
 
 /// A rule that only TCP or what it carries can meet.
 bool is_of_streams(const ScenarioFault& fault) {
@@ -82,10 +86,28 @@ void Swarm::draw_engines() {
   iwarp_ = !roce_ || has(NicEngine::iwarp);
 }
 
+/// An HCA sends all that is posted at once, and again from what was lost on: of a queue that it fills little arrives. A mild draw
+/// has room for some packets of each connection.
+void Swarm::widen_queues() {
+  if (!roce_) return;
+  const auto is_iwarp = [this](const std::string& name) {
+    return std::any_of(s_.hosts.begin(), s_.hosts.end(), [&](const ScenarioHost& h) {
+      return h.name == name && !h.is_switch && engine_of(h) != NicEngine::roce;
+    });
+  };
+  std::uint32_t connections = 0;
+  for (const ScenarioConnect& connect : s_.connects) connections += connect.count;
+  const std::uint32_t packets = 16 * (mild_ ? std::clamp(connections, 1U, 40U) : 1);
+  for (ScenarioLink& link : s_.links)
+    if (!is_iwarp(link.ends[0]) && !is_iwarp(link.ends[1]))
+      link.options.queue_octets =
+          std::max(link.options.queue_octets, std::min(queue_most, packets * (link.options.mtu + 14U)));
+}
+
 /// Hosts with RoCE get what fits them of what was drawn: no MPA, shorter private data, packets that every link takes.
 void Swarm::settle_roce() {
   constexpr std::uint32_t headers = 96;  // beside a packet's payload
-  constexpr std::size_t request_room = 56, answer_room = 148;
+  constexpr std::size_t request_room = 56, answer_room = 136;
   const auto depths_of = [](const mpa::StartupOptions& drawn) {
     mpa::StartupOptions out;
     out.ird = std::min(drawn.ird, depth_max);
@@ -97,6 +119,7 @@ void Swarm::settle_roce() {
     mtu = static_cast<Mtu>(static_cast<int>(mtu) + 1);
   for (ScenarioHost& host : s_.hosts)
     if (!host.is_switch && engine_of(host) == NicEngine::roce) host.options.hca.mtu = mtu;
+  widen_queues();
   for (ScenarioListen& listen : s_.listens) {
     if (!has_roce(s_, listen.host)) continue;
     listen.mpa = depths_of(listen.mpa);
@@ -135,6 +158,16 @@ void Swarm::draw_roce() {
   }
 }
 
+/// A datagram is one packet.
+void Swarm::fit_datagrams() {
+  std::uint32_t most = 4096;
+  for (const ScenarioHost& host : s_.hosts)
+    if (!host.is_switch && engine_of(host) == NicEngine::roce)
+      most = std::min(most, 128U << static_cast<unsigned>(host.options.hca.mtu));
+  for (ScenarioConnect& connect : s_.connects)
+    if (connect.qp == QpKind::ud) connect.octets = std::min(connect.octets, most);
+}
+
 /// What a receiver throws away if one bit of it is wrong.
 MessageKind Swarm::some_checked_kind() {
   if (!roce_) return MessageKind::tcp_data;
@@ -150,19 +183,50 @@ void Swarm::draw_packet_damage(FaultRule& rule, const KindRow& kind) {
   rule.field = fields[rng_.below(fields.size())];
 }
 
-/// Counts and private data were drawn without a look at what the hosts' listeners do when they are full.
+/// Counts and private data were drawn without a look at what the hosts' listeners have room for.
 void Swarm::make_room() {
   constexpr std::size_t room_beside_offer = 48;
-  for (ScenarioHost& host : s_.hosts) {
-    cm::RoceProviderOptions& hca = host.options.hca;
-    for (ScenarioListen& listen : s_.listens)  // more may come than there was room for
-      if (hca.when_full == cm::RoceWhenFull::refuse && listen.host == host.name)
-        listen.pending_max = ScenarioListen{}.pending_max;
-    if (!hca.offer_retry_after) continue;
+  for (ScenarioListen& listen : s_.listens)
+    if (has_roce(s_, listen.host)) make_room(listen);
+  for (const ScenarioHost& host : s_.hosts) {
+    if (!host.options.hca.offer_retry_after) continue;
     for (ScenarioConnect& connect : s_.connects)
       if (connect.from == host.name && connect.private_data.size() > room_beside_offer)
         connect.private_data.resize(room_beside_offer);
   }
+  limit_tries();
+}
+
+/// Where more come than there is room for, half-open connections give way, and others are sent away more often than they
+/// come again. So a mild draw has either room for all, or connections of which any end is right, as wild ones are.
+void Swarm::make_room(ScenarioListen& listen) {
+  std::uint64_t come = 0;
+  std::vector<ScenarioConnect*> clients;
+  for (ScenarioConnect& connect : s_.connects) {
+    if (connect.to != listen.host || connect.port != listen.port) continue;
+    clients.push_back(&connect);
+    come += std::uint64_t{connect.count} * (1 + connect.retries);
+  }
+  if (come <= listen.pending_max) return;
+  if (mild_ && roce_rng_.chance({1, 2})) {
+    listen.pending_max = std::max(listen.pending_max, ScenarioListen{}.pending_max);
+    return;
+  }
+  for (ScenarioConnect* client : clients) {
+    client->expect = Expect::settled;
+    client->retries = std::min(client->retries, tries_of_half_a_minute);
+  }
+}
+
+/// What a fault of the file does to every message for ever, no try survives.
+void Swarm::limit_tries() {
+  const bool endless = std::any_of(s_.faults.begin(), s_.faults.end(), [](const ScenarioFault& fault) {
+    return fault.rule.match.times == 0 && fault.rule.until == never && !fault.rule.mask;
+  });
+  if (!endless) return;
+  for (ScenarioConnect& connect : s_.connects)
+    if (has_roce(s_, connect.from) && connect.expect == Expect::settled)
+      connect.retries = std::min(connect.retries, tries_of_half_a_minute);
 }
 
 }  // namespace parley::sim

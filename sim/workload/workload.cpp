@@ -35,6 +35,9 @@ Workload::Workload(const Scenario& scenario, World& world, check::Judge& judge)
   for (const ScenarioConnect& c : scenario.connects) wanted_total_ += c.count;
   for (const ScenarioFault& f : scenario.faults)
     if (f.link.empty()) last_host_fault_ = std::max(last_host_fault_, f.rule.from + f.rule.delay);
+  holds_up_ = std::any_of(scenario.faults.begin(), scenario.faults.end(), [](const ScenarioFault& f) {
+    return f.rule.action == FaultAction::delay && !f.rule.reorder;
+  });
 }
 
 Workload::~Workload() = default;
@@ -68,6 +71,7 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   const Host* peer = world_.find_host(scenario_.connects[w.connect].to);
   a.touched = peer == nullptr || !peer->up() || peer->paused();
   a.roce = app.roce();
+  a.datagrams = scenario_.connects[w.connect].qp == QpKind::ud;
   attempt_wanted_.push_back(wanted);
   w.attempt = &a;
   return a;
@@ -90,18 +94,47 @@ check::Attempt* Workload::find_attempt(const Address& initiator, const Address& 
   return at == by_stream_.end() ? nullptr : at->second;
 }
 
+Duration Workload::longest_delay() const {
+  Duration longest{};
+  for (const ScenarioFault& fault : scenario_.faults)
+    if (fault.rule.action == FaultAction::delay) longest = std::max(longest, fault.rule.delay + fault.rule.jitter);
+  return longest;
+}
+
+/// The peer's address is one of the initiator's host.
+bool Workload::is_of(const Address& peer, const ScenarioConnect& spec) const {
+  const Host* host = world_.find_host(spec.from);
+  for (std::uint16_t nic = 0; host != nullptr && nic < host->nic_count(); ++nic)
+    for (const Address& own :
+         {host->address(Address::Family::v4, nic), host->address(Address::Family::v6, nic), host->link_local(nic)})
+      if (own.family == peer.family && own.octets == peer.octets) return true;
+  return false;
+}
+
 // A responder's end whose initiator is unknown: its host crashed before its address was known.
-check::Attempt& Workload::stray(const Address& peer, HostApp& app, std::uint16_t port) {
+check::Attempt& Workload::stray(const Address& peer, HostApp& app, const ScenarioListen& listen) {
   check::Attempt& a = attempts_.emplace_back();
   a.number = static_cast<std::uint32_t>(attempts_.size() - 1);
-  for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
-    if (scenario_.connects[i].to == app.host().name() && scenario_.connects[i].port == port)
-      a.connect = static_cast<std::uint32_t>(i);
+  bool found = false;
+  for (std::size_t i = 0; i < scenario_.connects.size(); ++i) {
+    const ScenarioConnect& c = scenario_.connects[i];
+    const bool asks = c.to == listen.host && c.port == listen.port && c.qp == listen.qp;
+    const bool better = !found || is_of(peer, c);
+    if (!asks || !better) continue;
+    a.connect = static_cast<std::uint32_t>(i);
+    found = true;
+  }
   a.started = app.host().now();
-  a.label = fmt::format("{} > {}:{} (of nobody known)", peer.to_string(), app.host().name(), port);
+  // What a fault forged may have been the address in a request.
+  a.corrupted = std::any_of(attempts_.begin(), attempts_.end(), [&](const check::Attempt& other) {
+    const ScenarioConnect &mine = scenario_.connects[a.connect], &its = scenario_.connects[other.connect];
+    return other.roce && other.corrupted && its.from == mine.from && its.to == mine.to;
+  });
+  a.label = fmt::format("{} > {}:{} (of nobody known)", peer.to_string(), app.host().name(), listen.port);
   a.initiator.crashed = true;
   a.touched = true;
   a.roce = app.roce();
+  a.datagrams = scenario_.connects[a.connect].qp == QpKind::ud;
   attempt_wanted_.push_back(no_wanted);
   return a;
 }
@@ -228,7 +261,7 @@ void Workload::touch_host(const std::string& host) {
     const check::End* r = a.responder();
     const bool open = !a.initiator.over() || (r != nullptr && !r->over());
     if (!open || (!host.empty() && c.from != host && c.to != host)) continue;
-    a.touched = true;
+    a.touched = a.misled = true;
     a.touched_at = world_.now();
   }
 }
@@ -240,10 +273,11 @@ void Workload::touch_hosts(const Address& a, const Address& b, bool forged) {
   for (check::Attempt& attempt : attempts_) {
     const check::End &i = attempt.initiator, *r = attempt.responder();
     if (!attempt.roce || (i.over() && r != nullptr && r->over())) continue;
-    if (!(is(i.local, a) && is(i.peer, b)) && !(is(i.local, b) && is(i.peer, a))) continue;
+    const bool theirs = (is(i.local, a) && is(i.peer, b)) || (is(i.local, b) && is(i.peer, a));
+    if (!theirs && !holds_up_) continue;
     attempt.touched = true;
     attempt.touched_at = world_.now();
-    attempt.corrupted = attempt.corrupted || forged;
+    attempt.corrupted = attempt.corrupted || (forged && theirs);
   }
 }
 

@@ -77,13 +77,16 @@ class Workload {
 
   check::Attempt& new_attempt(std::uint32_t wanted, HostApp& app);
   check::Attempt* find_attempt(const Address& initiator, const Address& responder);
-  check::Attempt& stray(const Address& peer, HostApp& app, std::uint16_t port);
+  check::Attempt& stray(const Address& peer, HostApp& app, const ScenarioListen& listen);
   void bind(const Address& local, const Address& peer, check::Attempt& attempt);
   void attempt_over(check::Attempt& attempt);
   void attempt_rests(check::Attempt& attempt);
   bool wants_retry(const Wanted& wanted) const;
   bool comes_back(const std::string& host) const;
   Duration patience(const ScenarioConnect& spec) const;
+  /// That a fault of the scenario holds up a frame, and what comes behind it.
+  Duration longest_delay() const;
+  bool is_of(const Address& peer, const ScenarioConnect& spec) const;
   void intend(Instant now) { last_intent_ = std::max(last_intent_, now); }
 
   const Scenario& scenario_;
@@ -102,6 +105,7 @@ class Workload {
   std::uint64_t wanted_total_ = 0;
   bool nothing_left_ = false;
   Instant last_intent_{}, last_fault_{};
+  bool holds_up_ = false;      // a delayed frame lets those behind it wait, whosever they are
   Instant last_host_fault_{};  // at a time that the scenario sets
 };
 

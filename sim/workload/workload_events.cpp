@@ -13,9 +13,10 @@ namespace {
 // An id is kept this long after its end was reported, so that a surplus event would be seen.
 constexpr Duration grace = std::chrono::milliseconds(50);
 
-bool closes(Closer closer, mpa::Role role) {
-  if (closer == Closer::both) return true;
-  return closer == (role == mpa::Role::initiator ? Closer::initiator : Closer::responder);
+bool closes(const ScenarioConnect& spec, mpa::Role role) {
+  // Over UD the peer does not hear of it.
+  if (spec.closer == Closer::both || (spec.qp == QpKind::ud && spec.closer != Closer::nobody)) return true;
+  return spec.closer == (role == mpa::Role::initiator ? Closer::initiator : Closer::responder);
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ void HostApp::on(cm::ConnectRequest& event) {
   const ScenarioListen& listen = workload_.scenario_.listens[index];
   const auto local = event.id.local_address();
   check::Attempt* known = local ? workload_.find_attempt(event.peer, *local) : nullptr;
-  check::Attempt& attempt = known != nullptr ? *known : workload_.stray(event.peer, *this, listen.port);
+  check::Attempt& attempt = known != nullptr ? *known : workload_.stray(event.peer, *this, listen);
   attempt.responders.push_back(std::make_unique<check::End>());
   check::End& record = *attempt.responders.back();
   record.role = mpa::Role::responder;
@@ -145,6 +146,7 @@ void HostApp::on(cm::Established& event) {
   set_timer(host_.now() + workload_.patience(*end->spec), Timer::watch, end->serial);
   end->transfer->established(end->record->parameters, host_.now());
   after_progress(*end);
+  await(*end);
 }
 
 void HostApp::on(cm::Rejected& event) {
@@ -214,7 +216,7 @@ void HostApp::after_progress(Live& end) {
     --workload_.ends_open_;
     if (end.record->role == mpa::Role::initiator) workload_.attempt_rests(*end.attempt);
   }
-  if (end.closing || !closes(end.spec->closer, end.record->role)) return;
+  if (end.closing || !closes(*end.spec, end.record->role)) return;
   end.closing = true;
   if (end.spec->close_after == Duration{}) return close(end);
   set_timer(host_.now() + end.spec->close_after, Timer::close, end.serial);
@@ -230,10 +232,26 @@ void HostApp::close(Live& end) {
 // No progress: a program would close after a while, rather than wait for ever for a peer that is gone.
 void HostApp::watch(Live& end) {
   if (end.over || end.resting) return;
-  const Instant since = std::max(end.progress_at, end.attempt->touched_at);
-  const Instant due = since + workload_.patience(*end.spec);
+  const Duration patience = workload_.patience(*end.spec);
+  // A fault that acts for ever must not keep its user for ever.
+  const Instant since = std::min(std::max(end.progress_at, end.attempt->touched_at), end.progress_at + patience);
+  const Instant due = since + patience;
   if (host_.now() < due) return set_timer(due, Timer::watch, end.serial);
   give_up(end);
+}
+
+// What it waits for may be lost, and then it goes on without.
+void HostApp::await(Live& end) {
+  if (end.over || end.closing || end.resting) return;
+  const auto longest = end.transfer->longest_silence();
+  if (!longest) return;
+  if (host_.now() >= end.progress_at + *longest) {
+    end.transfer->silent(host_.now());
+    end.progress_at = host_.now();
+    after_progress(end);
+    if (end.closing || end.resting) return;
+  }
+  set_timer(end.progress_at + *end.transfer->longest_silence(), Timer::silence, end.serial);
 }
 
 void HostApp::give_up(Live& end) {

@@ -8,6 +8,8 @@
 #include <array>
 
 #include "cm/providers/iwarp/mpa_options.hpp"
+#include "sim/workload/workload_datagrams.hpp"
+#include "sim/workload/workload_transfer.hpp"
 
 namespace parley::sim {
 namespace {
@@ -26,9 +28,10 @@ HostApp::HostApp(Workload& workload, Host& host)
 HostApp::~HostApp() = default;
 
 template <class Options>
-Options HostApp::options_of(const mpa::StartupOptions& mpa) const {
+Options HostApp::options_of(const mpa::StartupOptions& mpa, QpKind qp) const {
   if (!roce_) return cm::with_mpa<Options>(mpa);
   Options options;
+  if (qp == QpKind::ud) options.transport = ib::Options{.qp_type = QpType::ud};
   options.ird = mpa.ird;
   options.ord = mpa.ord;
   return options;
@@ -115,6 +118,7 @@ void HostApp::on_timer(Host& host, std::uint64_t cookie) {
     case Timer::close: close(*end); break;
     case Timer::forget: forget(*end); break;
     case Timer::watch: watch(*end); break;
+    case Timer::silence: await(*end); break;
     default: break;
   }
 }
@@ -122,7 +126,7 @@ void HostApp::on_timer(Host& host, std::uint64_t cookie) {
 void HostApp::open_listener(std::size_t index) {
   const ScenarioListen& listen = workload_.scenario_.listens[index];
   const auto family = listen.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
-  auto options = options_of<cm::ListenOptions>(listen.mpa);
+  auto options = options_of<cm::ListenOptions>(listen.mpa, listen.qp);
   options.pending_max = listen.pending_max;
   options.backlog = static_cast<int>(std::min<std::uint32_t>(listen.pending_max, 1 << 20));
   const auto id = host_.cm().listen(Address::any(family, listen.port), options);
@@ -171,7 +175,7 @@ void HostApp::start_try(std::uint32_t wanted) {
   if (!prepare(end)) return;
 
   const Address peer = peer_address(spec, route, route.to_port);
-  auto options = options_of<cm::ConnectOptions>(spec.mpa);
+  auto options = options_of<cm::ConnectOptions>(spec.mpa, spec.qp);
   options.private_data = record.private_data_given;
   options.qp = end.transfer->qp_init(pd_, cq_.get());
   options.transport_timeout = spec.transport_timeout;
@@ -219,8 +223,13 @@ bool HostApp::prepare(Live& end) {
                     .roce = roce_,
                     .touched = &end.attempt->touched};
   if (end.listen != nullptr) plan.ird = end.listen->mpa.ird == mpa::depth_not_negotiated ? 1 : end.listen->mpa.ird;
-  end.transfer =
-      std::make_unique<TransferEnd>(plan, *end.record, end.attempt->label, end.attempt->corrupted, workload_.judge_);
+  if (end.spec->qp == QpKind::ud)
+    end.transfer =
+        std::make_unique<DatagramEnd>(plan, workload_.patience(*end.spec), workload_.longest_delay(), *end.record,
+                                      end.attempt->label, end.attempt->corrupted, workload_.judge_);
+  else
+    end.transfer =
+        std::make_unique<TransferEnd>(plan, *end.record, end.attempt->label, end.attempt->corrupted, workload_.judge_);
   const auto opened = end.transfer->open(host_.device(), pd_);
   if (opened) return true;
   workload_.judge_.add("workload", host_.now(), end.attempt->label,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/workload/workload.hpp"
-#include "sim/workload/workload_transfer.hpp"
+#include "sim/workload/workload_traffic.hpp"
 
 namespace parley::sim {
 
@@ -38,7 +38,7 @@ class HostApp final : public App {
   void schedule_try(std::uint32_t wanted, Duration after);
 
  private:
-  enum class Timer : std::uint8_t { listen, next, start, decide, close, forget, watch };
+  enum class Timer : std::uint8_t { listen, next, start, decide, close, forget, watch, silence };
   /// One end of a connection in this incarnation.
   struct Live {
     std::uint32_t serial = 0;
@@ -47,7 +47,7 @@ class HostApp final : public App {
     const ScenarioConnect* spec = nullptr;
     const ScenarioListen* listen = nullptr;  // responder
     cm::Id id;
-    std::unique_ptr<TransferEnd> transfer;
+    std::unique_ptr<Traffic> transfer;
     bool over = false;
     bool resting = false;
     bool closing = false;  // its close is scheduled or done
@@ -67,7 +67,7 @@ class HostApp final : public App {
   Address peer_address(const ScenarioConnect& spec, const Route& route, std::uint16_t nic) const;
   /// The scenario's options of one side, as its transport takes them.
   template <class Options>
-  Options options_of(const mpa::StartupOptions& mpa) const;
+  Options options_of(const mpa::StartupOptions& mpa, QpKind qp) const;
   bool prepare(Live& end);
   void drain_completions();
   void dispatch(cm::Event& event);
@@ -92,6 +92,7 @@ class HostApp final : public App {
   void after_progress(Live& end);
   void close(Live& end);
   void watch(Live& end);
+  void await(Live& end);
   void give_up(Live& end);
   void end_of(Live& end);
   void forget(Live& end);

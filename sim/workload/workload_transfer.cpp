@@ -10,8 +10,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;  // tells receives from sends in a wr_id
-constexpr std::uint8_t untouched = 0xEE;                       // what data areas hold before and after use
+constexpr std::uint8_t untouched = 0xEE;  // what data areas hold before and after use
 constexpr std::size_t control_slot = 32;
 
 constexpr std::size_t round_up(std::size_t n) { return (n + 7) / 8 * 8; }

@@ -16,23 +16,11 @@
 #include "parley/verbs.hpp"
 #include "sim/check/completions.hpp"
 #include "sim/check/delivery.hpp"
+#include "sim/workload/workload_traffic.hpp"
 
 namespace parley::sim {
 
-struct TransferPlan {
-  Transfer kind = Transfer::send;
-  std::uint32_t messages = 1;
-  std::uint32_t octets = 64;
-  bool both_ways = true;
-  std::uint32_t number = 0;  ///< of the attempt, for the pattern
-  mpa::Role role = mpa::Role::initiator;
-  std::uint16_t ird = 0;  ///< responder: how many Reads the initiator may have outstanding
-  /// InfiniBand's queue pairs: sends are posted from Established on (IBA §10.3.1), and nobody must speak first.
-  bool roce = false;
-  const bool* touched = nullptr;  ///< of RoCE: a fault has, so requests may fail when the peer no longer answers
-};
-
-class TransferEnd {
+class TransferEnd final : public Traffic {
  public:
   static constexpr std::uint32_t window_max = 16;          // data messages in flight in one direction
   static constexpr std::uint32_t control_max = 6;          // small messages in flight in one direction
@@ -41,22 +29,17 @@ class TransferEnd {
   TransferEnd(const TransferPlan& plan, check::End& end, const std::string& label, const bool& corrupted,
               check::Judge& judge);
 
-  /// Memory and regions. Errors: as from the device.
-  Result<void> open(Device& device, PdHandle pd);
-  QpInit qp_init(PdHandle pd, CompletionQueue* cq) const;
-  /// Posts receives and, at the responder, what waits for the fence to be lifted. `qp` lives until the end.
-  void use(QueuePair& qp, Instant now);
-  void established(const mpa::Parameters& parameters, Instant now);
-  void completed(const WorkCompletion& completion, Instant now);
-  /// Everything that this end has to send and to receive is done.
-  bool finished() const;
-  /// The connection has ended: nothing more is posted, and every completion has been handed in.
-  void ended(Instant now) const;
-  /// After the queue pair is gone. Errors: a region that is still held.
-  Result<void> close(Device& device);
-  /// Increases with every completion.
-  std::uint64_t progress() const { return progress_; }
-  std::string pending() const;  ///< as text
+  Result<void> open(Device& device, PdHandle pd) override;
+  QpInit qp_init(PdHandle pd, CompletionQueue* cq) const override;
+  /// Posts receives and, at the responder, what waits for the fence to be lifted.
+  void use(QueuePair& qp, Instant now) override;
+  void established(const mpa::Parameters& parameters, Instant now) override;
+  void completed(const WorkCompletion& completion, Instant now) override;
+  bool finished() const override;
+  void ended(Instant now) const override;
+  Result<void> close(Device& device) override;
+  std::uint64_t progress() const override { return progress_; }
+  std::string pending() const override;
 
  private:
   enum class Kind : std::uint8_t { hello = 1, region, batch, credit, done };

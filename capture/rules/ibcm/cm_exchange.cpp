@@ -137,7 +137,10 @@ bool CmExchange::message(Side from, const CmSeen& m) {
   check_restart(from, m);
   const Sendings before = sendings;
   count(sendings, m);
-  if (from == Side::responder) answer_ = m.ref;
+  if (from == Side::responder) {
+    answer_ = m.ref;
+    answered_ = answered_ || m.message.type() != CmMessageType::drep;
+  }
   if (before.count > 0) ++seen_.retries;
   last_at_ = std::max(last_at_, m.ref.at);
   check_reserved(from, m);
@@ -159,6 +162,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
       if (req_) check_early(from, m, before, req_->remote_cm_response_timeout);
       break;
     case CmMessageType::rep:
+      if (is_of_before(m)) break;
       take_rep(from, m, std::get<CmRep>(m.message.body));
       // A REQ that comes again may be answered again at once.
       if (req_ && sendings_of(CmMessageType::req, other(from)).last.at < before.last.at)
@@ -183,13 +187,19 @@ bool CmExchange::message(Side from, const CmSeen& m) {
 
 /// A repeated REQ can be between the responder's last message and this one; it need not be in the capture.
 bool CmExchange::asked_again(const CmSeen& m) {
-  if (answer_.frame == 0) return true;  // what the initiator names is of before the capture
+  // What the initiator names is of before the capture; a DREP may be about a connection that its sender does not know.
+  if (!answered_) return true;
   const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
   if (req.count > 1 && req.last.frame > answer_.frame) return true;
   // Answers are not remembered for ever, and those to several REQs may come together, the first ones held up.
   if (lives_ < req.count) return true;
   const Duration due = req_ ? least_wait(req_->remote_cm_response_timeout) : Duration{0};
   return m.ref.at - answer_.at >= due;
+}
+
+/// A REP that comes late, of what the responder answered before.
+bool CmExchange::is_of_before(const CmSeen& rep) const {
+  return restarted_ && rep_ != nullptr && ids_of(rep.message).local != rep_->local_comm_id;
 }
 
 /// The connection is over, and a REQ can have come since, so that a DREQ or DREP may be of the next one, whose REP the capture
@@ -239,11 +249,19 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   // IBA §12.6.7.2 reason 6: it names an ID that its sender does not know.
   const auto* const reject = std::get_if<wire::ib::CmRej>(&m.message.body);
   if (reject != nullptr && reject->reason == wire::ib::CmReject::invalid_comm_id) return;
+  // IBA §12.6.6: who has no room for a REQ may ask for time before it has an ID for it.
+  const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
+  const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
   const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
-    if (reject != nullptr && told == 0) return;
-    if (restarted_ && &known == &ids_[index_of(Side::responder)]) return;  // a late message may have the ID of before
+    if (told == 0 && (reject != nullptr || busy)) return;
+    const bool responders = &known == &ids_[index_of(Side::responder)];
+    if (restarted_ && responders) return;  // a late message may have the ID of before
+    // IBA §12.9: it is of another answer to a repeated REQ, whose REP the capture lacks.
+    const bool another = reject != nullptr && from == Side::responder && responders && known && asked_again(m);
     if (!known) {
       known = told;
+    } else if (another) {
+      return;
     } else if (*known != told) {
       findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,
                      fmt::format("'s {} has {:#010x} as the communication ID of {}; it is {:#010x}",

@@ -59,6 +59,8 @@ class CmExchange {
   const FrameRef& rtu() const { return rtu_; }
   /// A message of the connection's end was seen, so that it had been established.
   bool ended() const { return seen_.dreq_frame != 0 || seen_.drep_frame != 0; }
+  /// The responder gave the REQ several answers under IDs of their own: which one the initiator took is not known.
+  bool answered_anew() const { return restarted_; }
   std::uint32_t q_key() const { return q_key_; }
   /// The last message was seen: says in words why nobody answered.
   void finish(bool data_of_initiator);
@@ -77,6 +79,7 @@ class CmExchange {
   /// nobody knows then which is wrong.
   bool roles_known() const { return req_ != nullptr; }
   bool asked_again(const CmSeen& m);
+  bool is_of_before(const CmSeen& rep) const;
   bool may_be_next(const CmSeen& m) const;
   void check_restart(Side from, const CmSeen& m);
   void check_ids(Side from, const CmSeen& m);
@@ -108,6 +111,7 @@ class CmExchange {
   std::array<FrameRef, 2> drep_{}, left_{};
   FrameRef rej_;             // by the responder, of the REQ
   FrameRef answer_;          // the responder's last message
+  bool answered_ = false;    // it has said more than DREPs
   bool restarted_ = false;   // the responder, between two answers to the REQ
   std::uint64_t lives_ = 1;  // of it, that have answered
   bool req_since_rej_ = false;

@@ -147,7 +147,9 @@ void RoceConnection::check_ends(Side from, const RocePacket& p) {
 FlowTerms RoceConnection::terms_of(Side requester) const {
   FlowTerms t;
   t.qp = seen_->qp;
-  t.starting_psn = seen_->ends[index_of(requester)].starting_psn;
+  // Each answer to the REQ asks for a starting PSN of its own.
+  if (requester == Side::responder || !exchange_.answered_anew())
+    t.starting_psn = seen_->ends[index_of(requester)].starting_psn;
   t.path_mtu = seen_->path_mtu;
   t.set_up_seen = set_up_seen();
   const wire::ib::CmReq* const req = exchange_.req();

@@ -268,6 +268,76 @@ TEST(CaptureRoce, AResponderThatWasStartedAgainIsNotTakenForABrokenOne) {
     }
 }
 
+// What a full listener says has no ID of its own yet, and may come behind what it says later.
+TEST(CaptureRoce, AnAnswerForWantOfRoomNamesNoId) {
+  const auto keys_behind = [](std::uint32_t id) {
+    RoceTalk t;
+    t.cm(0, t.req());
+    t.cm(1,
+         wire::ib::CmMra{.local_comm_id = 0, .remote_comm_id = 0xAAAA, .about = CmAbout::req, .service_timeout = 17});
+    t.cm(0, t.req(), 80s);
+    t.cm(1, t.rep());
+    t.cm(0, RoceTalk::rtu());
+    t.cm(1,
+         wire::ib::CmMra{.local_comm_id = id, .remote_comm_id = 0xAAAA, .about = CmAbout::req, .service_timeout = 17});
+    t.data(0, Operation::send_only, 0xFFFFFE);
+    t.ack(1, 0xFFFFFE, 1);
+    return keys_of(test::analyse(t.close().frames));
+  };
+  EXPECT_EQ(keys_behind(0), "");
+  EXPECT_EQ(keys_behind(0xCCCC), "warning cm.restarted frame 6 responder");
+}
+
+// The REP of another answer to the repeated REQ is missing, and its REJ is not. A REQ that came once has one answer.
+TEST(CaptureRoce, ARejectionMayBeOfAnAnswerThatIsMissing) {
+  for (const bool repeated : {true, false}) {
+    RoceTalk t;
+    t.cm(0, t.req());
+    if (repeated) t.cm(0, t.req(), 80s);
+    t.cm(1, t.rep());
+    t.cm(0, RoceTalk::rtu());
+    t.cm(1, wire::ib::CmRej{.local_comm_id = 0xCCCC,
+                            .remote_comm_id = 0xAAAA,
+                            .about = CmAbout::other,
+                            .reason = wire::ib::CmReject::no_resources});
+    const std::string keys = keys_of(test::analyse(t.frames));
+    EXPECT_EQ(keys.find("cm.comm-id") == std::string::npos, repeated) << keys;
+  }
+}
+
+// The capture begins in the second life of the responder, whose peer ends the connection of the first meanwhile.
+TEST(CaptureRoce, ANextLifeAnswersTheDreqOfTheOneBefore) {
+  RoceTalk t;
+  t.cm(0, t.req());
+  t.cm(0, RoceTalk::rtu());
+  t.cm(0, RoceTalk::dreq());
+  t.cm(1, RoceTalk::drep());
+  wire::ib::CmRep rep = t.rep();
+  rep.local_comm_id = 0xCCCC;
+  rep.local_qpn = 0x23;
+  t.cm(1, rep);
+  const std::string keys = keys_of(test::analyse(t.frames));
+  EXPECT_EQ(keys.find("error"), std::string::npos) << keys;
+}
+
+// Two answers to a repeated REQ were held up together, and the first one counts: its starting PSN does.
+TEST(CaptureRoce, TheStartingPsnIsThatOfTheAnswerThatWasTaken) {
+  RoceTalk t;
+  t.cm(0, t.req());
+  t.cm(0, t.req(), 80s);
+  t.cm(1, t.rep());
+  wire::ib::CmRep rep = t.rep();
+  rep.local_comm_id = 0xCCCC;
+  rep.local_qpn = 0x23;
+  rep.starting_psn = 0x100000;
+  t.cm(1, rep);
+  t.cm(1, t.rep());  // late, of before
+  t.cm(0, RoceTalk::rtu());
+  t.data(0, Operation::send_only, 0xFFFFFE);
+  t.ack(1, 0xFFFFFE, 1);
+  EXPECT_EQ(keys_of(test::analyse(t.frames)), "warning cm.restarted frame 4 responder");
+}
+
 /// The notes that name a departure: "frame N side: quirk".
 std::string departures_of(const FileReport& r) {
   std::string out;

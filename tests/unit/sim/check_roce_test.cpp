@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/check/agreement.hpp"
+#include "sim/check/delivery.hpp"
 #include "sim/check/expectation.hpp"
 
 namespace parley::sim::check {
@@ -66,6 +67,70 @@ TEST(RoceCheck, SeesEndsThatHaveNotTheSameConnection) {
   EXPECT_THAT(wrong.said(), ElementsAre(HasSubstr("the responder's queue pair: 19 at the initiator, 18"),
                                         HasSubstr("the path MTU: 3 at the initiator, 1"), HasSubstr("GIDs"),
                                         HasSubstr("the initiator's ORD 9 is above the responder's IRD 8")));
+}
+
+// A REQ that comes when the connection is forgotten is a new one to the peer, and no end of this connection.
+TEST(RoceCheck, TheResponderIsTheOneThatTheInitiatorIsConnectedWith) {
+  RoceAttempt a;
+  a.attempt.responders.push_back(std::make_unique<End>());
+  End& late = a.r();
+  late.role = mpa::Role::responder;
+  late.told = {{.what = Told::request, .at = one_o_clock},
+               {.what = Told::failed, .at = one_o_clock, .words = "no RTU"}};
+  EXPECT_THAT(a.said(), IsEmpty());
+  a.i().ib->remote_qp_num = 19;
+  EXPECT_THAT(a.said(), testing::Not(IsEmpty())) << "the last one, where it is none of them";
+}
+
+// Of UD the responder knows no queue pair of its peer's, and there is no path MTU to agree on.
+TEST(RoceCheck, EndsOfDatagramsAgreeOnTheServicesQueuePairAlone) {
+  RoceAttempt a;
+  a.attempt.datagrams = true;
+  a.r().ib->remote_qp_num = 0;
+  a.r().ib->path_mtu = Mtu::octets_256;
+  a.i().parameters.ord = 9;
+  EXPECT_THAT(a.said(), IsEmpty());
+  a.i().ib->remote_qp_num = 19;
+  a.r().ib->dgid = {3};
+  EXPECT_THAT(a.said(),
+              ElementsAre(HasSubstr("the responder's queue pair: 19 at the initiator, 18"), HasSubstr("GIDs")));
+}
+
+TEST(RoceCheck, ADatagramIsMissingWhereNoFaultTouchedIt) {
+  RoceAttempt a;
+  a.attempt.datagrams = true;
+  a.i().messages_sent = 5;
+  a.r().messages_got = 4;
+  const auto said = [&a] {
+    Judge judge;
+    check_complete(a.attempt, one_o_clock, judge);
+    return judge.list().empty() ? "" : judge.list().front().text;
+  };
+  EXPECT_THAT(said(), HasSubstr("1 of 5 messages to the responder are missing"));
+  a.attempt.touched = true;
+  a.attempt.touched_at = one_o_clock - 1ms;
+  EXPECT_THAT(said(), HasSubstr("are missing")) << "that was in the set-up";
+  a.attempt.touched_at = one_o_clock;
+  EXPECT_EQ(said(), "");
+  a.attempt.touched_at = one_o_clock - 1ms;
+  a.attempt.misled = true;
+  EXPECT_EQ(said(), "") << "a host that was down, or has another's address, stays so";
+  a.attempt.datagrams = false;
+  EXPECT_THAT(said(), HasSubstr("are missing")) << "a connection has no excuse";
+}
+
+TEST(RoceCheck, AServiceIsAskedAboutACopyOnlyWhenItsAnswerIsForgotten) {
+  RoceAttempt a;
+  a.attempt.datagrams = true;
+  a.attempt.responders.push_back(std::make_unique<End>());
+  const auto said = [&a](Duration later) {
+    a.r().told = {{.what = Told::request, .at = one_o_clock + later}};
+    Judge judge;
+    check_timewait(a.attempt, judge);
+    return judge.list().size();
+  };
+  EXPECT_EQ(said(7s), 1U);
+  EXPECT_EQ(said(9s), 0U);
 }
 
 TEST(RoceCheck, TakesZerosBehindPrivateDataAndNothingElse) {

@@ -55,14 +55,16 @@ inline auto fields(const mpa::StartupOptions& o) {
                         fields(offer), fields(accept));
 }
 inline auto fields(const ScenarioListen& l) {
-  const auto& [host, port, address, mpa, at, after, reject, data, pending, relisten, line, mpa_line] = l;
-  return std::tuple_cat(std::make_tuple(host, port, address, at, after, reject, data, pending, relisten), fields(mpa));
+  const auto& [host, port, address, qp, mpa, at, after, reject, data, pending, relisten, line, mpa_line] = l;
+  return std::tuple_cat(std::make_tuple(host, port, address, qp, at, after, reject, data, pending, relisten),
+                        fields(mpa));
 }
 inline auto fields(const ScenarioConnect& c) {
-  const auto& [from, to, from_nic, to_nic, backups, port, address, mpa, tcp, whole, data, at, count, interval, transfer,
-               messages, octets, both, closer, close_after, expect, within, retries, retry_after, line, mpa_line] = c;
+  const auto& [from, to, from_nic, to_nic, backups, port, address, qp, mpa, tcp, whole, data, at, count, interval,
+               transfer, messages, octets, both, closer, close_after, expect, within, retries, retry_after, line,
+               mpa_line] = c;
   return std::tuple_cat(
-      std::make_tuple(from, to, from_nic, to_nic, backups, port, address, tcp, whole, data, at, count, interval,
+      std::make_tuple(from, to, from_nic, to_nic, backups, port, address, qp, tcp, whole, data, at, count, interval,
                       transfer, messages, octets, both, closer, close_after, expect, within, retries, retry_after),
       fields(mpa));
 }

@@ -142,6 +142,51 @@ TEST(ScenarioRoce, HasLimitsOfItsOwn) {
   EXPECT_THAT(refusals_with("resend_first = \"10ms\"", "ack_delay = \"11ms\""), ElementsAre(HasSubstr("ack_delay")));
 }
 
+// The line is that of the key, and what is allowed stands beside it.
+TEST(ScenarioRoce, WhatAFullListenerSaysIsOneOfFourAndItsTimeFitsIntoTheRej) {
+  const auto of_b = [](std::string_view hca) { return refusals_with("resend_first = \"10ms\"", hca); };
+  for (const std::string_view word : {"mra", "retry_after", "refuse", "drop"})
+    EXPECT_THAT(of_b(fmt::format("when_full = \"{}\"", word)), IsEmpty()) << word;
+  EXPECT_THAT(
+      of_b("when_full = \"retry\""),
+      ElementsAre("x.toml:7:9: when_full: 'retry' is unknown; did you mean 'retry_after'? (one of mra, retry_after, "
+                  "refuse, drop)"));
+  EXPECT_THAT(of_b("when_full = \"wait\""),
+              ElementsAre("x.toml:7:9: when_full: 'wait' is not one of mra, retry_after, refuse, drop"));
+  EXPECT_THAT(of_b("when_full = \"drp\""),
+              ElementsAre(HasSubstr("x.toml:7:9: when_full: 'drp' is unknown; did you mean 'drop'?")));
+  EXPECT_THAT(of_b("when_full = 3"),
+              ElementsAre("x.toml:7:9: when_full: the number 3 is not one of mra, retry_after, refuse, drop"));
+  for (const std::string_view time : {"1ms", "250ms", "65535ms"})
+    EXPECT_THAT(of_b(fmt::format("retry_after = \"{}\"", time)), IsEmpty()) << time;
+  for (const std::string_view time : {"0s", "999us", "65536ms", "2m"})
+    EXPECT_THAT(
+        of_b(fmt::format("retry_after = \"{}\"", time)),
+        ElementsAre(testing::MatchesRegex("x.toml:7:1: hca: .*retry_after is [0-9]+ ns; it is 1 ms to 65535 ms")))
+        << time;
+  EXPECT_THAT(of_b("retry_after = 250"),
+              ElementsAre("x.toml:7:9: retry_after: the number 250 lacks its unit: write \"250s\" or \"250us\""));
+  EXPECT_THAT(of_b("offer_retry_after = \"yes\""),
+              ElementsAre("x.toml:7:9: offer_retry_after: 'yes' is not true or false"));
+  EXPECT_THAT(of_b("offer_retry_after = 1"),
+              ElementsAre("x.toml:7:9: offer_retry_after: the number 1 is not true or false"));
+  EXPECT_THAT(of_b("offer_retry_after = true"), IsEmpty()) << "b asks for no connection";
+  EXPECT_THAT(refusals_with("name = \"a\"\nengine = \"roce\"",
+                            "name = \"a\"\nengine = \"roce\"\nhca = { offer_retry_after = true }"),
+              ElementsAre("x.toml:17:1: private_data: 56 octets, at most 48 fit into a REQ (IBA Annex A11) beside the "
+                          "offer of offer_retry_after"));
+}
+
+TEST(ScenarioRoce, AFaultMayMissOrNot) {
+  const auto with = [](std::string_view value) {
+    return refusals(std::string(good_roce) +
+                    fmt::format("[[fault]]\naction = \"drop\"\nlink = \"a-b\"\nmay_miss = {}\n", value));
+  };
+  for (const std::string_view value : {"true", "false"}) EXPECT_THAT(with(value), IsEmpty()) << value;
+  EXPECT_THAT(with("1"), ElementsAre("x.toml:20:1: may_miss: the number 1 is not true or false"));
+  EXPECT_THAT(with("\"true\""), ElementsAre("x.toml:20:1: may_miss: 'true' is not true or false"));
+}
+
 TEST(ScenarioRoce, SwarmsDrawWhatRoceTakes) {
   const auto base = *parse_scenario(good_roce, "x.toml");
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {

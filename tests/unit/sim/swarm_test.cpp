@@ -249,6 +249,55 @@ TEST(SimSwarm, EveryQueueHoldsSomeFramesOfItsLink) {
     }
 }
 
+// Where more come than there is room for, some are sent away more often than they come again, and half-open ones give way.
+TEST(SimSwarm, AListenerHasRoomForAllOrAnyEndIsRight) {
+  Scenario from = base_with_roce();
+  for (ScenarioListen& listen : from.listens) listen.pending_max = 2;
+  int roomy = 0, full = 0, fits = 0;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const Scenario drawn = draw_swarm(from, seed);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const ScenarioListen& listen = drawn.listens[i];
+      const ScenarioConnect& connect = drawn.connects[i];
+      if (connect.count * (1 + connect.retries) > listen.pending_max) {
+        EXPECT_EQ(connect.expect, Expect::settled) << seed;
+        EXPECT_LE(connect.retries, 1U) << seed << ": a try may take half a minute";
+        ++full;
+      } else {
+        ++(listen.pending_max > 2 ? roomy : fits);
+      }
+    }
+  }
+  EXPECT_GT(full, 1000);
+  EXPECT_GT(roomy, 500);
+  EXPECT_GT(fits, 100);
+}
+
+TEST(SimSwarm, WhatAFaultOfTheFileNeverLetsThroughIsTriedTwice) {
+  Scenario from = base_with_roce();
+  from.connects[0].expect = Expect::failed;
+  from.faults.emplace_back();
+  from.faults[0].link = "b-s";
+  from.faults[0].rule.match.message = MessageKind::cm_rep;
+  std::uint32_t most = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const Scenario drawn = draw_swarm(from, seed);
+    for (const ScenarioConnect& connect : drawn.connects)
+      if (connect.expect == Expect::settled) most = std::max(most, connect.retries);
+  }
+  EXPECT_EQ(most, 1U);
+}
+
+// An HCA sends all that is posted at once.
+TEST(SimSwarm, QueuesHoldMorePacketsOfRoce) {
+  const Scenario from = base_with_roce();
+  for (std::uint64_t seed = 0; seed < 2000; ++seed)
+    for (const ScenarioLink& link : draw_swarm(from, seed).links) {
+      EXPECT_GE(link.options.queue_octets, 16U * (link.options.mtu + 14U)) << seed;
+      EXPECT_LE(link.options.queue_octets, 1U << 20) << seed;
+    }
+}
+
 TEST(SimSwarm, EveryFaultHeals) {
   const Scenario from = base();
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
