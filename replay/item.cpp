@@ -58,6 +58,7 @@ bool Item::is_send() const {
 
 void Assembler::add(const Step& step, std::size_t index) {
   if (step.kind == Step::Kind::fpdu && !step.bad_crc) return segment(step, index);
+  if (step.kind == Step::Kind::fpdu) spoilt(step, index);
   if (step.kind == Step::Kind::raw && !items_.empty() && items_.back().kind == Item::Kind::raw &&
       items_.back().octets.size() < Item::payload_max) {
     Item& item = items_.back();
@@ -113,26 +114,36 @@ void Assembler::segment(const Step& step, std::size_t index) {
     return;
   }
   auto it = find_open(*h);
-  if (it == open_.end()) {
-    while (!open_.empty() && (open_.size() >= open_max || open_octets_ > Item::payload_max)) close(open_.begin());
-    Item item;
-    item.kind = Item::Kind::message;
-    item.first = step.first;
-    item.first_step = index;
-    item.header = *h;
-    item.octets = step.octets;
-    item.octets_known = step.known;
-    item.whole = false;
-    item.after_gap = gap_;
-    item.headless = gap_ && !h->tagged && h->mo != 0;  // RFC 5041 §4.3: a message begins at MO 0
-    gap_ = false;
-    it = open_.emplace_hint(open_.end(), begun_++, std::move(item));
-  } else {
-    keys_.erase(key_of(it->second, it->first));  // for a tagged one, the next TO changes
-  }
+  if (it == open_.end()) it = behind_spoilt(*h);
+  if (it == open_.end()) it = open(*h, step, index);
+  spoilt_.reset();
+  append(it, *h, step, index);
+}
+
+/// A message of which this is the first segment that was seen.
+Assembler::Open::iterator Assembler::open(const wire::DdpHeader& h, const Step& step, std::size_t index) {
+  while (!open_.empty() && (open_.size() >= open_max || open_octets_ > Item::payload_max)) close(open_.begin());
+  Item item;
+  item.kind = Item::Kind::message;
+  item.first = step.first;
+  item.first_step = index;
+  item.header = h;
+  item.octets = step.octets;
+  item.octets_known = step.known;
+  item.whole = false;
+  item.after_gap = gap_;
+  item.headless = gap_ && !h.tagged && h.mo != 0;  // RFC 5041 §4.3: a message begins at MO 0
+  gap_ = false;
+  const auto it = open_.emplace_hint(open_.end(), begun_++, std::move(item));
+  keys_.insert(key_of(it->second, it->first));
+  return it;
+}
+
+void Assembler::append(Open::iterator it, const wire::DdpHeader& h, const Step& step, std::size_t index) {
+  keys_.erase(key_of(it->second, it->first));  // for a tagged one, the next TO changes
   Item& item = it->second;
-  const ConstBytes data = ConstBytes(step.octets).subspan(h->size());
-  const std::size_t known = step.known - h->size();
+  const ConstBytes data = ConstBytes(step.octets).subspan(h.size());
+  const std::size_t known = step.known - h.size();
   const std::size_t room = Item::payload_max - std::min(item.payload.size(), Item::payload_max);
   const std::size_t kept = std::min(room, data.size());
   if (known < kept) item.unknown.emplace_back(item.payload.size() + known, item.payload.size() + kept);
@@ -144,8 +155,8 @@ void Assembler::segment(const Step& step, std::size_t index) {
   item.end = step.end;
   item.marker_fault = item.marker_fault || step.bad_marker;
   item.pad_fault = item.pad_fault || step.bad_pad;
-  item.whole = h->last;
-  if (!h->last) {
+  item.whole = h.last;
+  if (!h.last) {
     keys_.insert(key_of(item, it->first));
     return;
   }
@@ -154,8 +165,38 @@ void Assembler::segment(const Step& step, std::size_t index) {
   open_.erase(it);
 }
 
+// A wrong CRC does not end its message: who sent it goes on behind it. Where its header fits a message that has begun it is believed.
+void Assembler::spoilt(const Step& step, std::size_t index) {
+  spoilt_.reset();
+  const auto h = wire::DdpHeader::parse(step.octets);
+  if (step.known < step.octets.size() || step.octets.size() < PARLEY_DDP_TAGGED_LEN) return;
+  if (h && h->tagged)
+    if (const auto it = find_open(*h); it != open_.end()) return append(it, *h, step, index);
+  spoilt_ = {step, index};
+}
+
+/// The tagged message that goes on behind the FPDU with a wrong CRC right before: it began earlier, or with that.
+Assembler::Open::iterator Assembler::behind_spoilt(const wire::DdpHeader& h) {
+  if (!spoilt_ || !h.tagged) return open_.end();
+  const auto& [step, index] = *spoilt_;
+  const std::size_t size = step.octets.size() - PARLEY_DDP_TAGGED_LEN;
+  wire::DdpHeader before = h;
+  before.to -= size;
+  before.last = false;
+  auto it = find_open(before);
+  if (it == open_.end()) {
+    const auto wrong = wire::DdpHeader::parse(step.octets);
+    if (!wrong || !wrong->tagged || wrong->last || wrong->opcode != h.opcode || wrong->stag != h.stag ||
+        wrong->to != before.to)
+      return it;
+    it = open(before, step, index);
+  }
+  append(it, before, step, index);
+  return it;
+}
+
 // The oldest message that the segment continues.
-std::map<std::uint64_t, Item>::iterator Assembler::find_open(const wire::DdpHeader& h) {
+Assembler::Open::iterator Assembler::find_open(const wire::DdpHeader& h) {
   Item like;
   like.header = h;
   const auto key = keys_.lower_bound(key_of(like, 0));
@@ -163,7 +204,7 @@ std::map<std::uint64_t, Item>::iterator Assembler::find_open(const wire::DdpHead
   return open_.find(std::get<4>(*key));
 }
 
-void Assembler::close(std::map<std::uint64_t, Item>::iterator it) {
+void Assembler::close(Open::iterator it) {
   open_octets_ -= it->second.payload.size();
   keys_.erase(key_of(it->second, it->first));
   open_.erase(it);
@@ -173,6 +214,7 @@ void Assembler::close(std::map<std::uint64_t, Item>::iterator it) {
 void Assembler::lose() {
   finish(true);
   gap_ = true;
+  spoilt_.reset();
 }
 
 void Assembler::finish(bool cut) {

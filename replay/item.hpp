@@ -3,6 +3,7 @@
 // (RFC 5041 §4, RFC 5040 §4), ends. How a message was cut into segments is no part of its meaning.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -64,17 +65,24 @@ class Assembler {
   /// equal ones apart.
   using Key = std::tuple<bool, std::uint8_t, std::uint32_t, std::uint64_t, std::uint64_t>;
 
+  using Open = std::map<std::uint64_t, Item>;  // by age
   void segment(const Step& step, std::size_t index);
-  std::map<std::uint64_t, Item>::iterator find_open(const wire::DdpHeader& h);
-  void close(std::map<std::uint64_t, Item>::iterator it);
+  Open::iterator open(const wire::DdpHeader& h, const Step& step, std::size_t index);
+  void append(Open::iterator it, const wire::DdpHeader& h, const Step& step, std::size_t index);
+  void spoilt(const Step& step, std::size_t index);
+  Open::iterator behind_spoilt(const wire::DdpHeader& h);
+  Open::iterator find_open(const wire::DdpHeader& h);
+  void close(Open::iterator it);
   void lose();
   static constexpr std::size_t open_max = 4096;  // messages begun and not ended; more are ignored
 
   std::vector<Item> items_;
-  std::map<std::uint64_t, Item> open_;  // by age
-  std::set<Key> keys_;                  // one for each of open_
+  Open open_;
+  std::set<Key> keys_;  // one for each of open_
   std::uint64_t begun_ = 0;
-  bool gap_ = false;             // octets are missing before the next FPDU
+  bool gap_ = false;  // octets are missing before the next FPDU
+  std::optional<std::pair<Step, std::size_t>>
+      spoilt_;                   // the FPDU right before, if its CRC was wrong and it fitted nothing
   std::size_t open_octets_ = 0;  // in open_; the oldest are dropped beyond Item::payload_max
 };
 

@@ -62,18 +62,28 @@ def valid(seed, number):
 
 
 def impaired(seed, number):
-    """Repeated and reordered; some of the capture is lost, or its beginning, its end, or the ends of its frames."""
+    """Repeated and reordered; some of the capture is lost, or its beginning, its end, the ends of its frames, or one answer alone."""
     case = Case("impaired", seed, number)
     case.talk.talk()
     case.frame()
     case.optional = True
-    impair(case.frames, case.chance, range(1, 6))
+    if case.chance.random() < 0.3:
+        lose_answer(case.frames, case.chance)
+    else:
+        impair(case.frames, case.chance, range(1, 6))
     return case
+
+
+def lose_answer(frames, chance):
+    """Which leaves no gap."""
+    answers = [place for place, (_, packet, _) in enumerate(frames) if packet.kind in w.RESPONSES]
+    if answers and len(frames) > 1:
+        del frames[chance.choice(answers)]
 
 
 def impair(frames, chance, times, losses=True):
     for _ in range(chance.choice(times)):
-        how = chance.randrange(6) if losses else chance.choice((1, 5))
+        how = chance.randrange(7) if losses else chance.choice((1, 5))
         if how == 0:
             frames[:] = frames[chance.randrange(len(frames)):]
         elif how == 1 and len(frames) > 1:  # captured twice
@@ -92,6 +102,8 @@ def impair(frames, chance, times, losses=True):
             (t1, p1, k1), (t2, p2, k2) = frames[place:place + 2]
             if t2 - t1 < 500:
                 frames[place:place + 2] = [(t1, p2, k2), (t2, p1, k1)]
+        elif how == 6:
+            lose_answer(frames, chance)
 
 
 def planted(seed, number, row=None, beside_loss=False):
@@ -155,7 +167,7 @@ def judge_findings(case, base, found):
     said = [(f["frame"], f["severity"], f.get("key"), f["side"], f["text"])
             for connection in found for f in connection["findings"] if f["severity"] != "note"]
     if case.due is None:
-        return [f"said: {each}" for each in said if each[1] == "error" or not case.optional]
+        return [f"said: {each}" for each in said]
     _, key, side = case.due
     frames = due_frames(case, base)
     severity = "warning" if key in WARNINGS else "error"

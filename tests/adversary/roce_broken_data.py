@@ -279,11 +279,14 @@ def beyond_credits(talk, play):
     begun(talk)
     queue = talk.queues[0]
     talk.need_credits(0)
-    while sum(queue.sent) <= queue.limit:
+    queue.posted = limit = queue.limit
+    executed = [((queue.psn - 1) % 2**24, queue.msn)]
+    while sum(queue.sent) <= limit:
         name, ext = talk.chance.choice((("send_only", b""), ("write_only_imm", bytes(20))))
         talk.ask(0, name, queue.take(), ext)
         queue.executed(True)
         talk.messages += 1
+        executed.append(((queue.psn - 1) % 2**24, queue.msn))
     if talk.chance.random() < 0.5:  # which takes none
         talk.ask(0, "write_only", queue.take(), bytes(16))
         queue.executed(False)
@@ -291,6 +294,10 @@ def beyond_credits(talk, play):
     packet = play(queue)
     queue.executed(True)
     talk.messages += 1
+    talk.wait(2000, 5000)
+    # What the other says then. A code of 4 or more may stand for a receive more than it says.
+    psn, msn = talk.chance.choice([(psn, msn) for psn, msn in executed if limit - 3 <= queue.receives(msn) <= limit])
+    talk.answer(1, "ack", psn, struct.pack(">I", limit - queue.receives(msn) << 24 | msn))
     talk.wait(2000, 5000)
     talk.answer(1, "ack", (queue.psn - 1) % 2**24, talk.aeth(1))
     return ended(talk, packet)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Valid conversations over RoCEv2: set-up by the CM (or SIDR), data of every operation with what networks do to it, and the end."""
+import bisect
 import struct
 
 import roce_wire as w
@@ -11,7 +12,7 @@ TIMEOUT = 4.096 * 2**20  # microseconds: of the CM
 # IBA §9.7.7.2: of each code of an AETH; 31 stands for no flow control.
 CREDITS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288,
            16384, 24576, 32768)
-PLENTY = range(8, 31)
+PLENTY, FEW = range(8, 31), (0, 0, 0, 1, 1, 2, 3)
 
 
 def takes_receive(name):
@@ -28,6 +29,7 @@ class Queue:
         self.sent = []  # of each message, whether it takes a receive
         self.limit = None  # the last of those for which its peer has given a credit; None: it gave none so far
         self.open = False  # its peer has given up counting
+        self.posted = 0  # the last of those for which its peer has had a receive so far
 
     def take(self, n=1):
         psn = self.psn
@@ -40,6 +42,12 @@ class Queue:
 
     def receives(self, msn):
         return sum(self.sent[:msn])
+
+    def code(self, msn, taken=0, more=0):
+        """Of its peer's AETH, which has `more` receives now at least. None that was there goes away but to a message."""
+        used = self.receives(msn) + taken
+        self.posted = max(self.posted, sum(self.sent) + taken, used + more)
+        return bisect.bisect(CREDITS, self.posted - used) - 1
 
 
 class Talk:
@@ -56,7 +64,7 @@ class Talk:
         self.shared = [transport == w.RC and chance.random() < 0.2 for _ in (0, 1)]
         # Of each side: it counts credits from the beginning, never, or until it gives that up.
         self.counts = [chance.choice(("always", "always", "never", "at first")) for _ in (0, 1)]
-        self.codes = (0, 0, 1, 2, 3, *range(31))
+        self.codes = chance.choice((FEW, (0, 0, 1, 2, 3, *range(31))))
         self.transaction = chance.randrange(2**64)
         self.port = chance.randrange(1, 65536)
         self.depth = chance.choice((1, 4, 16))
@@ -262,13 +270,13 @@ class Talk:
         packet.kind = name
         return packet
 
-    def aeth(self, side, kind=None, msn=None):
-        """Of an answer by `side`: the messages of the other that it has executed."""
+    def aeth(self, side, kind=None, msn=None, taken=0):
+        """Of an answer by `side`: the messages of the other that it has executed. `taken`: receives by one that has begun."""
         queue = self.queues[1 - side]
         msn = queue.msn if msn is None else msn
         counts = self.flow_control and not self.shared[side] and not queue.open and (
             self.counts[side] == "always" or self.counts[side] == "at first" and self.chance.random() < 0.8)
-        code = self.chance.choice(self.codes) if counts else 31
+        code = queue.code(msn, taken, CREDITS[self.chance.choice(self.codes)]) if counts else 31
         if kind is None:
             self.told = queue.receives(msn) + CREDITS[code] if counts else -1
         return struct.pack(">I", (code if kind is None else kind) << 24 | msn)
@@ -279,7 +287,8 @@ class Talk:
         if queue.limit is None or queue.open or sum(queue.sent) + n <= queue.limit + 1:
             return
         self.wait(2000, 9000)
-        code = self.chance.choice([code for code in range(31) if CREDITS[code] >= n - 1][:5])
+        more = self.chance.choice([credits for credits in CREDITS if credits >= n - 1][:5])
+        code = queue.code(queue.msn, more=more)
         self.told = sum(queue.sent) + CREDITS[code]
         self.answer(1 - side, "ack", (queue.psn - 1) % 2**24, struct.pack(">I", code << 24 | queue.msn))
 
@@ -336,6 +345,10 @@ class Talk:
             made = burst(0)
             self.answer(1 - side, "ack", psns[-1], self.aeth(1 - side))
             return made
+        elif how < 0.32 and len(parts) > 1:  # acknowledged in the middle
+            at = chance.randrange(len(parts) - 1)
+            made = burst(0)
+            self.answer(1 - side, "ack", psns[at], self.aeth(1 - side, taken=int(kind == "send")))
         made = made or burst(0)
         queue.executed(takes)
         if self.reliable():

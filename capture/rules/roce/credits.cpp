@@ -2,6 +2,8 @@
 // RequestFlow: end-to-end flow control (IBA vol. 1 §9.7.7.2). An ACK says with its MSN and its credits up to which message its sender
 // has receives. Only Sends and Writes with immediate data take one, so that they are counted, and not those that need none:
 // who counts all, as he may, stops earlier. One message more may go, which makes the responder tell what it has by then.
+// An ACK may be missing from a capture without a trace, and with it the credits of what goes beyond those seen. But receives do not
+// go away: where an ACK of later counts no more of them, none before it did.
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -24,50 +26,64 @@ bool begins_to_take(Operation o) {
 
 }  // namespace
 
-/// How many of the first `msn` messages have taken a receive. `place`: of one of them.
-std::optional<std::uint32_t> RequestFlow::receives_of(Place place, std::uint32_t msn) {
+/// What an ACK of this PSN and MSN says was executed: the last request of it, if all before were seen.
+RequestFlow::Requests::iterator RequestFlow::executed(Place place, std::uint32_t msn) {
   auto it = covering(place);
-  if (it == seen_.end() || !it->second.completed) return {};
-  if (is_behind(msn, *it->second.completed)) return it->second.receives;
+  if (it == seen_.end() || !it->second.completed) return seen_.end();
   for (auto next = std::next(it); next != seen_.end() && next->second.completed; ++next) {
     if (is_behind(msn, *next->second.completed)) break;
     it = next;
   }
-  return it->second.receives + ((msn - *it->second.completed) & 0xFFFFFF);
+  return it;
 }
 
 // An ACK of several queues may be captured behind what it allowed.
 void RequestFlow::take_credits(const RocePacket& p, Place place) {
+  const std::uint32_t msn = p.packet.aeth.msn;
   const auto credits = wire::ib::credits_of(p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_VALUE);
-  const auto receives = credits ? receives_of(place, p.packet.aeth.msn) : std::nullopt;
-  if (!receives) {
+  const auto last = credits ? executed(place, msn) : seen_.end();
+  if (last == seen_.end()) {
     credits_.open = true;
-  } else if (const std::uint32_t limit = *receives + *credits; !credits_.limit || is_ahead(limit, *credits_.limit)) {
+    excess_.reset();
+    return;
+  }
+  const Request& r = last->second;
+  const std::uint32_t receives = r.receives + (is_behind(msn, *r.completed) ? 0 : (msn - *r.completed) & 0xFFFFFF);
+  const std::uint32_t limit = receives + *credits;
+  if (!credits_.limit || is_ahead(limit, *credits_.limit)) {
     credits_.limit = limit;
     credits_.frame = p.frame;
   }
-  const bool enough = credits_.open || (credits_.limit && excess_ && !is_ahead(excess_->number, *credits_.limit + 1));
-  if (excess_ && enough && p.at - excess_->ref.at < same_moment) excess_.reset();
+  // Of a Send that has begun the receive is taken, and the message not counted.
+  if (excess_) settle_excess(p, receives, ends_message(r.operation));
+}
+
+// A code stands for its credits or more, up to those of the next one. Captured at the same moment, an ACK may be of before; a response
+// may be one that was kept for a request that comes again.
+void RequestFlow::settle_excess(const RocePacket& p, std::uint32_t receives, bool between_messages) {
+  const Excess& e = *excess_;
+  const auto next = wire::ib::credits_of((p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_VALUE) + 1);
+  const bool beyond = next && is_ahead(e.number, receives + *next);
+  const bool proves = between_messages && p.operation() == Operation::acknowledge && p.at - e.ref.at >= same_moment;
+  if (beyond && !proves) return;
+  if (beyond) {
+    credits_.told = true;
+    findings_.tell(IbRule::ib_credit_limit, e.ref.frame, requester_,
+                   fmt::format(" sent {} with PSN {:#08x}, number {} of what takes a receive; it has credits up to "
+                               "number {} (frame {}), its peer has receives up to number {} still in frame {}, and one "
+                               "more may ask for others",
+                               with_article(operation_text(e.operation)), e.psn, e.number, *e.credits.limit,
+                               e.credits.frame, receives + *next - 1, p.frame));
+  }
+  excess_.reset();
 }
 
 void RequestFlow::check_credits(const RocePacket& p, const Request& r, const FlowTerms& terms) {
-  if (!terms.obeys_credits || credits_.open || !credits_.limit || excess_ || !r.completed) return;
+  if (!terms.obeys_credits || credits_.open || credits_.told || !credits_.limit || excess_ || !r.completed) return;
   if (!begins_to_take(r.operation)) return;
   const std::uint32_t number = r.receives + (takes_receive(r.operation) ? 0 : 1);
   if (!is_ahead(number, *credits_.limit + 1)) return;
   excess_ = Excess{{p.frame, p.at}, r.operation, p.packet.bth.psn, number, credits_};
-}
-
-// Credits that the capture lacks may have come where it lacks other packets.
-void RequestFlow::tell_excess() {
-  if (!excess_ || missing > 0) return;
-  const Excess& e = *excess_;
-  findings_.tell(
-      IbRule::ib_credit_limit, e.ref.frame, requester_,
-      fmt::format(" sent {} with PSN {:#08x}, number {} of what takes a receive; it has credits up to number {} "
-                  "(frame {}), and one more may ask for others",
-                  with_article(operation_text(e.operation)), e.psn, e.number, *e.credits.limit, e.credits.frame));
-  excess_.reset();
 }
 
 }  // namespace parley::capture

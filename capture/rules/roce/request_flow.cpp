@@ -362,7 +362,6 @@ void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms
 void RequestFlow::finish() {
   const Place known = std::max(high_, read_end_);
   if (acknowledged_ > known && any_) missing += acknowledged_ - known;
-  tell_excess();
 }
 
 }  // namespace parley::capture

@@ -94,6 +94,7 @@ class RequestFlow {
   /// End-to-end flow control, counted in messages that take a receive.
   struct Credits {
     bool open = false;                   // nothing holds the requester back, or nobody can tell
+    bool told = false;                   // that it went beyond them
     std::optional<std::uint32_t> limit;  // the last that has a credit
     std::uint64_t frame = 0;             // which gave it
   };
@@ -129,10 +130,10 @@ class RequestFlow {
   void read_response(const RocePacket& p, Place place, const FlowTerms& terms);
   void atomic_response(const RocePacket& p, Place place);
   void syndrome(const RocePacket& p, const FlowTerms& terms);
-  std::optional<std::uint32_t> receives_of(Place place, std::uint32_t msn);
+  Requests::iterator executed(Place place, std::uint32_t msn);
   void take_credits(const RocePacket& p, Place place);
+  void settle_excess(const RocePacket& p, std::uint32_t receives, bool between_messages);
   void check_credits(const RocePacket& p, const Request& r, const FlowTerms& terms);
-  void tell_excess();
 
   RoceBudget& budget_;
   IbFindings& findings_;

@@ -347,6 +347,46 @@ TEST(ReplayGaps, OctetsBehindAWrongFpduAreCountedInAnyCut) {
   }
 }
 
+/// Two Reads of 180 octets into neighbouring places, asked at once. Of the first answer one segment has a wrong CRC, and a wrong header too
+/// if wanted.
+Exchange answered_in_three(std::size_t wrong, bool header_too) {
+  Exchange x;
+  x.set_up().send(0, fpdu(send_segment(1, 4)));
+  for (const std::uint32_t msn : {1U, 2U}) x.send(1, fpdu(read_request(msn, {0x11, 180 * msn, 180, 0x22, 0x2000})));
+  for (std::size_t n = 0; n < 6; ++n) {
+    Bytes f =
+        fpdu(tagged(RdmapOpcode::read_response, n == wrong && header_too ? 0x77 : 0x11, 180 + 60 * n, 60, n % 3 == 2));
+    if (n == wrong) f.back() ^= 1;
+    x.send(0, f);
+  }
+  x.send(0, fpdu(send_segment(2, 4))).send(1, fpdu(send_segment(1, 4))).close();
+  return x;
+}
+
+// What follows an FPDU with a wrong CRC goes on with the message that it was of, and answers nothing by itself.
+TEST(ReplayGaps, TheRestOfAnAnswerWithAWrongCrcInItIsNoAnswerOfItsOwn) {
+  for (const auto& [wrong, header_too] :
+       {std::pair(0, false), std::pair(1, false), std::pair(1, true), std::pair(2, false)}) {
+    const Exchange x = answered_in_three(static_cast<std::size_t>(wrong), header_too);
+    const Recording r = record(x);
+    const Answers answers = pair_answers(r.side(Side::initiator), r.side(Side::responder));
+    std::string pairs;
+    for (const auto& [answer, request] : answers.request_of)
+      pairs += describe(r.side(Side::initiator).items[answer]) + " for " +
+               std::to_string(r.side(Side::responder).items[request].header.msn) + "\n";
+    EXPECT_EQ(pairs,
+              "RDMA Read Response, STag 0x00000011, TO 0xb4, 180 octets for 1\n"
+              "RDMA Read Response, STag 0x00000011, TO 0x168, 180 octets for 2\n")
+        << wrong;
+    const OneSided out = play_lossy(r, r, Side::initiator);
+    ASSERT_TRUE(out.over);
+    EXPECT_FALSE(out.result.difference) << words(out.result);
+    EXPECT_EQ(out.result.steps_played, out.result.steps) << words(out.result);
+    EXPECT_FALSE(out.peer.difference) << words(out.peer);
+    EXPECT_EQ(out.peer.compared, out.peer.expected) << words(out.peer);
+  }
+}
+
 // Two Reads into one place, with one part of the first answer lost: the first whole answer that comes looks like the
 // second one, until another comes.
 TEST(ReplayGaps, AnswersThatLookAlikeAreEachFoundAgain) {
