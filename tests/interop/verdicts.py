@@ -101,10 +101,11 @@ class Judge:
     @staticmethod
     def tshark(case, attempt, verdict):
         # tshark hands every short Send to its RPC-over-RDMA guess, which then calls it malformed: a Send of fewer than
-        # 16 octets, an RTR Send of none. That guess is not about our octets, so this one protocol is off.
+        # 16 octets, an RTR Send of none. That guess is not about our octets, so this one protocol is off. Guesses come before
+        # ports: a client's may be that of another protocol.
         command = ["tshark", "-n", "-r", str(attempt["file"]), "--disable-protocol", "rpcordma",
-                   "-o", "tcp.reassemble_out_of_order:TRUE", "-Y", "iwarp_mpa || _ws.malformed", "-T", "fields",
-                   "-e", "frame.number", "-e", "_ws.malformed"]
+                   "-o", "tcp.reassemble_out_of_order:TRUE", "-o", "tcp.try_heuristic_first:TRUE",
+                   "-Y", "iwarp_mpa || _ws.malformed", "-T", "fields", "-e", "frame.number", "-e", "_ws.malformed"]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode != 0:
             verdict.problems.append(f"tshark ended with {run.returncode}: {tail(run.stderr)}")
