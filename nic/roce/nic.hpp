@@ -9,14 +9,13 @@
 #include "base/flat_map.hpp"
 #include "nic/common/objects.hpp"
 #include "nic/roce/device.hpp"
+#include "nic/roce/mtu.hpp"
 #include "wire/ib/packet.hpp"
 
 namespace parley::nic::roce {
 
 class Qp;
 class Told;
-
-constexpr std::uint32_t octets_of(Mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
 /// Where packets go and where they come from.
 struct Path {

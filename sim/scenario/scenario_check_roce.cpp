@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cm/providers/roce/roce.hpp"
+#include "nic/roce/mtu.hpp"
 #include "sim/scenario/scenario_checker.hpp"
 
 namespace parley::sim {
@@ -33,7 +34,7 @@ void Checker::check_hca(std::size_t i) {
   const ScenarioHost& host = s_.hosts[i];
   if (const auto fine = cm::check_options(host.options.hca); !fine)
     add(Section::host, i, "hca", "hca: " + fine.error().message());
-  const std::uint32_t payload = 128U << static_cast<unsigned>(host.options.hca.mtu), need = payload + packet_headers;
+  const std::uint32_t payload = nic::roce::octets_of(host.options.hca.mtu), need = payload + packet_headers;
   for (const ScenarioLink& link : s_.links) {
     if ((link.ends[0] != host.name && link.ends[1] != host.name) || link.options.mtu >= need) continue;
     return add(Section::host, i, "hca",
@@ -111,7 +112,7 @@ void Checker::check_datagrams(std::size_t i, const ScenarioHost* from, const Sce
     add(Section::connect, i, "transfer", "transfer: over UD go Sends alone: write \"send\", or qp = \"rc\"");
   for (const ScenarioHost* host : {from, to}) {
     if (host == nullptr) continue;
-    const std::uint32_t most = 128U << static_cast<unsigned>(host->options.hca.mtu);
+    const std::uint32_t most = nic::roce::octets_of(host->options.hca.mtu);
     if (connect.octets > most)
       return add(Section::connect, i, "octets",
                  fmt::format("octets: a datagram is one packet, and those of '{}' have at most {} octets: hca = {{ mtu "

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "nic/roce/mtu.hpp"
 #include "sim/scenario/scenario_schema.hpp"
 #include "sim/scenario/swarm.hpp"
 
@@ -115,7 +116,7 @@ void Swarm::settle_roce() {
     return out;
   };
   Mtu mtu = Mtu::octets_256;
-  while (mtu < Mtu::octets_4096 && (256U << static_cast<unsigned>(mtu)) + headers <= smallest_mtu_)
+  while (mtu < Mtu::octets_4096 && 2 * nic::roce::octets_of(mtu) + headers <= smallest_mtu_)
     mtu = static_cast<Mtu>(static_cast<int>(mtu) + 1);
   for (ScenarioHost& host : s_.hosts)
     if (!host.is_switch && engine_of(host) == NicEngine::roce) host.options.hca.mtu = mtu;
@@ -163,7 +164,7 @@ void Swarm::fit_datagrams() {
   std::uint32_t most = 4096;
   for (const ScenarioHost& host : s_.hosts)
     if (!host.is_switch && engine_of(host) == NicEngine::roce)
-      most = std::min(most, 128U << static_cast<unsigned>(host.options.hca.mtu));
+      most = std::min(most, nic::roce::octets_of(host.options.hca.mtu));
   for (ScenarioConnect& connect : s_.connects)
     if (connect.qp == QpKind::ud) connect.octets = std::min(connect.octets, most);
 }

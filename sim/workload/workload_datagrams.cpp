@@ -75,7 +75,7 @@ void DatagramEnd::established(const mpa::Parameters&, Instant now) {
   way_ = std::move(*way);
   peer_qpn_ = agreed.remote_qp_num;
   // The service's answer names its Q_Key; whoever asks for it has that of the port space (IBA Annex A11).
-  peer_qkey_ = initiator() ? agreed.remote_qkey : qp_->query().qkey.value_or(0);
+  peer_qkey_ = plan_.initiator() ? agreed.remote_qkey : qp_->query().qkey.value_or(0);
   up_ = true;
   go_on(now);
   end_.transfers_done = finished();
@@ -84,7 +84,7 @@ void DatagramEnd::established(const mpa::Parameters&, Instant now) {
 /// Sends what is due, as far as there is room.
 void DatagramEnd::go_on(Instant now) {
   if (!up_) return;
-  while (initiator() && !over_ && next_ < plan_.messages && unanswered_ < window_) {
+  while (plan_.initiator() && !over_ && next_ < plan_.messages && unanswered_ < window_) {
     due_.push_back(next_++);
     ++unanswered_;
   }
@@ -97,7 +97,7 @@ void DatagramEnd::go_on(Instant now) {
 bool DatagramEnd::post(std::uint32_t message, Instant now) {
   const std::size_t slot = free_.back();
   const MutBytes octets = send_slot(slot);
-  check::fill_pattern({plan_.number, outgoing(), message}, octets);
+  check::fill_pattern({plan_.number, plan_.outgoing(), message}, octets);
   const Sge sge{.addr = region_.addr + static_cast<std::uint64_t>(octets.data() - memory_.data()),
                 .length = static_cast<std::uint32_t>(octets.size()),
                 .lkey = region_.lkey};
@@ -116,7 +116,7 @@ bool DatagramEnd::post(std::uint32_t message, Instant now) {
   sent_.posted(next_wr_++, WcOpcode::send);
   free_.pop_back();
   in_flight_.push_back(slot);
-  if (initiator() || plan_.both_ways) ++end_.messages_sent;
+  if (plan_.initiator() || plan_.both_ways) ++end_.messages_sent;
   return true;
 }
 
@@ -145,12 +145,12 @@ void DatagramEnd::on_receive(const WorkCompletion& completion, Instant now) {
   // A queue pair takes datagrams from anybody: behind a fault, those for one that had its number before.
   if (!number || got_[*number]) {
     if (!excused())
-      wrong(now,
-            number ? fmt::format("message {} {} came a second time", *number + 1, to_string(incoming()))
-                   : fmt::format("a datagram of {} octets came that is no message {}", octets, to_string(incoming())));
+      wrong(now, number ? fmt::format("message {} {} came a second time", *number + 1, to_string(plan_.incoming()))
+                        : fmt::format("a datagram of {} octets came that is no message {}", octets,
+                                      to_string(plan_.incoming())));
     return;
   }
-  if (!initiator()) peer_qpn_ = completion.src_qp;
+  if (!plan_.initiator()) peer_qpn_ = completion.src_qp;
   take(*number, octets);
 }
 
@@ -160,7 +160,7 @@ std::optional<std::uint32_t> DatagramEnd::find_message(ConstBytes octets) const 
   const std::uint32_t begin = expected_ - std::min(expected_, displaced_most);
   const std::uint32_t end = std::min<std::uint32_t>(plan_.messages, expected_ + displaced_most);
   for (std::uint32_t k = begin; k < end; ++k) {
-    if (octets.size() < recognised_from ? !got_[k] : !check::find_mismatch({plan_.number, incoming(), k}, octets))
+    if (octets.size() < recognised_from ? !got_[k] : !check::find_mismatch({plan_.number, plan_.incoming(), k}, octets))
       return k;
   }
   return std::nullopt;
@@ -170,11 +170,11 @@ void DatagramEnd::take(std::uint32_t message, std::size_t octets) {
   got_[message] = true;
   ++got_count_;
   expected_ = std::max(expected_, message + 1);
-  if (!initiator() || plan_.both_ways) {
+  if (!plan_.initiator() || plan_.both_ways) {
     ++end_.messages_got;
     end_.octets_got += octets;
   }
-  if (!initiator())
+  if (!plan_.initiator())
     due_.push_back(message);
   else if (unanswered_ > 0)
     --unanswered_;
@@ -189,14 +189,14 @@ bool DatagramEnd::finished() const {
 // What was sent and is not answered by now is lost; if nothing at all comes, the peer is gone.
 void DatagramEnd::silent(Instant now) {
   if (finished()) return;
-  over_ = !initiator() || ++silences_ >= 2 || next_ == plan_.messages;
+  over_ = !plan_.initiator() || ++silences_ >= 2 || next_ == plan_.messages;
   unanswered_ = 0;
   go_on(now);
   end_.transfers_done = finished();
 }
 
 std::optional<Duration> DatagramEnd::longest_silence() const {
-  return held_up_ + patience_ / (initiator() ? answer_share : got_count_ > 0 ? message_share : first_share);
+  return held_up_ + patience_ / (plan_.initiator() ? answer_share : got_count_ > 0 ? message_share : first_share);
 }
 
 void DatagramEnd::ended(Instant now) const {
@@ -213,8 +213,8 @@ Result<void> DatagramEnd::close(Device& device) {
 }
 
 std::string DatagramEnd::pending() const {
-  return fmt::format("{} of {} datagrams sent, {} received", initiator() ? next_ : end_.messages_sent, plan_.messages,
-                     got_count_);
+  return fmt::format("{} of {} datagrams sent, {} received", plan_.initiator() ? next_ : end_.messages_sent,
+                     plan_.messages, got_count_);
 }
 
 }  // namespace parley::sim

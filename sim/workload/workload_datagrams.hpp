@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "sim/check/completions.hpp"
-#include "sim/check/delivery.hpp"
 #include "sim/workload/workload_traffic.hpp"
 
 namespace parley::sim {
@@ -39,15 +38,8 @@ class DatagramEnd final : public Traffic {
  private:
   static constexpr std::size_t recognised_from = 8;  // octets: shorter ones are told apart by their order alone
 
-  bool initiator() const { return plan_.role == mpa::Role::initiator; }
-  std::size_t octets_out() const { return initiator() || plan_.both_ways ? plan_.octets : 0; }
-  std::size_t octets_in() const { return !initiator() || plan_.both_ways ? plan_.octets : 0; }
-  check::Direction outgoing() const {
-    return initiator() ? check::Direction::to_responder : check::Direction::to_initiator;
-  }
-  check::Direction incoming() const {
-    return initiator() ? check::Direction::to_initiator : check::Direction::to_responder;
-  }
+  std::size_t octets_out() const { return plan_.initiator() || plan_.both_ways ? plan_.octets : 0; }
+  std::size_t octets_in() const { return !plan_.initiator() || plan_.both_ways ? plan_.octets : 0; }
   /// A fault may have lost, doubled or misled datagrams.
   bool excused() const { return corrupted_ || (plan_.touched != nullptr && *plan_.touched); }
   std::size_t receive_octets() const { return network_header + octets_in(); }

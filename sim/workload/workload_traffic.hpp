@@ -6,6 +6,7 @@
 #include <string>
 
 #include "parley/verbs.hpp"
+#include "sim/check/delivery.hpp"
 #include "sim/check/history.hpp"
 
 namespace parley::sim {
@@ -23,6 +24,14 @@ struct TransferPlan {
   /// InfiniBand's queue pairs: sends are posted from Established on (IBA §10.3.1), and nobody must speak first.
   bool roce = false;
   const bool* touched = nullptr;  ///< of RoCE: a fault has, so requests may fail when the peer no longer answers
+
+  bool initiator() const { return role == mpa::Role::initiator; }
+  check::Direction outgoing() const {
+    return initiator() ? check::Direction::to_responder : check::Direction::to_initiator;
+  }
+  check::Direction incoming() const {
+    return initiator() ? check::Direction::to_initiator : check::Direction::to_responder;
+  }
 };
 
 class Traffic {

@@ -25,12 +25,12 @@ TransferEnd::TransferEnd(const TransferPlan& plan, check::End& end, const std::s
 
 std::uint64_t TransferEnd::sends_wanted() const {
   if (plan_.kind != Transfer::send) return 0;
-  return initiator() || plan_.both_ways ? plan_.messages : 0;
+  return plan_.initiator() || plan_.both_ways ? plan_.messages : 0;
 }
 
 std::uint64_t TransferEnd::receives_wanted() const {
-  if (plan_.kind == Transfer::send) return !initiator() || plan_.both_ways ? plan_.messages : 0;
-  return plan_.kind == Transfer::write && !initiator() ? plan_.messages : 0;
+  if (plan_.kind == Transfer::send) return !plan_.initiator() || plan_.both_ways ? plan_.messages : 0;
+  return plan_.kind == Transfer::write && !plan_.initiator() ? plan_.messages : 0;
 }
 
 std::uint32_t TransferEnd::receive_slots() const {
@@ -61,7 +61,7 @@ Result<void> TransferEnd::open(Device& device, PdHandle pd) {
                               Access::local_write | Access::remote_write | Access::remote_read);
   if (!remote) return tl::unexpected(remote.error());
   remote_ = *remote;
-  if (plan_.kind == Transfer::read && !initiator())
+  if (plan_.kind == Transfer::read && !plan_.initiator())
     for (std::uint64_t k = 0; k < window_; ++k)
       check::fill_pattern({plan_.number, check::Direction::to_initiator, k},
                           slot(data_base_, slot_octets_, k).first(plan_.octets));
@@ -80,7 +80,7 @@ QpInit TransferEnd::qp_init(PdHandle pd, CompletionQueue* cq) const {
 void TransferEnd::use(QueuePair& qp, Instant now) {
   qp_ = &qp;
   for (std::uint32_t i = 0; i < receive_slots(); ++i) post_receive(receives_posted_, now);
-  if (initiator()) return;
+  if (plan_.initiator()) return;
   if (plan_.kind != Transfer::send && plan_.messages > 0)
     tell({.kind = Kind::region, .number = plan_.ird, .stag = remote_.rkey, .to = remote_.addr}, now);
   advance(now);
@@ -88,7 +88,7 @@ void TransferEnd::use(QueuePair& qp, Instant now) {
 
 void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
   up_ = true;
-  if (initiator()) {
+  if (plan_.initiator()) {
     std::uint32_t at_once = parameters.ord == mpa::depth_not_negotiated ? window_ : parameters.ord;
     can_read_ = at_once > 0;
     // An HCA holds back what is more than its depth by itself.
@@ -156,7 +156,7 @@ bool TransferEnd::post_control(const Control& control, Instant now) {
 }
 
 void TransferEnd::advance(Instant now) {
-  if (qp_ == nullptr || ((initiator() || plan_.roce) && !up_)) return;
+  if (qp_ == nullptr || ((plan_.initiator() || plan_.roce) && !up_)) return;
   while (!to_tell_.empty() && control_wrs_.size() < control_max) {
     if (!post_control(to_tell_.front(), now)) return;
     to_tell_.pop_front();
@@ -171,7 +171,7 @@ void TransferEnd::advance(Instant now) {
 void TransferEnd::advance_sends(Instant now) {
   while (posted_ < allowed_ && posted_ - completed_ < window_) {
     const MutBytes octets = slot(data_base_, slot_octets_, posted_ % window_).first(plan_.octets);
-    check::fill_pattern({plan_.number, outgoing(), posted_}, octets);
+    check::fill_pattern({plan_.number, plan_.outgoing(), posted_}, octets);
     const Sge sge{
         .addr = remote_.addr + slot_octets_ * (posted_ % window_), .length = plan_.octets, .lkey = remote_.lkey};
     SendWr wr;
@@ -184,13 +184,13 @@ void TransferEnd::advance_sends(Instant now) {
 }
 
 void TransferEnd::advance_writes(Instant now) {
-  if (!initiator() || !peer_known_ || confirmed_ != batch_end_ || posted_ == plan_.messages) return;
+  if (!plan_.initiator() || !peer_known_ || confirmed_ != batch_end_ || posted_ == plan_.messages) return;
   // RoCE: the peer's answer may come before the acknowledgment of the batch, which still fills the queue.
   if (plan_.roce && !control_wrs_.empty()) return;
   const std::uint64_t until = std::min<std::uint64_t>(posted_ + window_, plan_.messages);
   for (; posted_ < until; ++posted_) {
     const std::size_t at = slot_octets_ * static_cast<std::size_t>(posted_ % window_);
-    check::fill_pattern({plan_.number, outgoing(), posted_},
+    check::fill_pattern({plan_.number, plan_.outgoing(), posted_},
                         slot(data_base_, slot_octets_, posted_ % window_).first(plan_.octets));
     const Sge sge{.addr = remote_.addr + at, .length = plan_.octets, .lkey = remote_.lkey};
     SendWr wr;
@@ -209,7 +209,7 @@ void TransferEnd::advance_writes(Instant now) {
 }
 
 void TransferEnd::advance_reads(Instant now) {
-  if (!initiator() || done_told_ || !up_) return;
+  if (!plan_.initiator() || done_told_ || !up_) return;
   while (can_read_ && peer_known_ && posted_ < plan_.messages && posted_ - completed_ < reads_at_once_) {
     const std::size_t at = slot_octets_ * static_cast<std::size_t>(posted_ % window_);
     const Sge sge{.addr = remote_.addr + at, .length = plan_.octets, .lkey = remote_.lkey};
@@ -239,7 +239,7 @@ void TransferEnd::completed(const WorkCompletion& completion, Instant now) {
     control_wrs_.pop_front();
   } else if (plan_.kind == Transfer::send) {
     ++completed_;
-  } else if (plan_.kind == Transfer::read && initiator()) {
+  } else if (plan_.kind == Transfer::read && plan_.initiator()) {
     const std::uint64_t k = completed_++ % window_;
     const MutBytes sink = slot(data_base_, slot_octets_, k);
     if (believed())
@@ -270,7 +270,7 @@ void TransferEnd::on_receive(const WorkCompletion& completion, Instant now) {
 
 void TransferEnd::on_message(ConstBytes memory, std::size_t length, Instant now) {
   if (believed())
-    check::check_message({plan_.number, incoming(), got_}, memory, length, plan_.octets, label_, now, judge_);
+    check::check_message({plan_.number, plan_.incoming(), got_}, memory, length, plan_.octets, label_, now, judge_);
   ++got_;
   ++end_.messages_got;
   end_.octets_got += length;
@@ -299,7 +299,7 @@ void TransferEnd::on_control(ConstBytes octets, Instant now) {
       }
       return;
     case Kind::batch:
-      if (initiator())
+      if (plan_.initiator())
         confirmed_ = number;
       else
         on_batch(number, now);
@@ -314,7 +314,8 @@ void TransferEnd::on_batch(std::uint64_t until, Instant now) {
   for (; got_ < std::min<std::uint64_t>(until, plan_.messages); ++got_) {
     const MutBytes target = slot(data_base_, slot_octets_, got_ % window_);
     if (believed())
-      check::check_message({plan_.number, incoming(), got_}, target, plan_.octets, plan_.octets, label_, now, judge_);
+      check::check_message({plan_.number, plan_.incoming(), got_}, target, plan_.octets, plan_.octets, label_, now,
+                           judge_);
     std::fill(target.begin(), target.end(), untouched);
     ++end_.messages_got;
     end_.octets_got += plan_.octets;
@@ -328,8 +329,8 @@ bool TransferEnd::finished() const {
   if (!to_tell_.empty()) return false;
   switch (plan_.kind) {
     case Transfer::send: return posted_ == sends_wanted() && got_ == receives_wanted();
-    case Transfer::write: return initiator() ? confirmed_ == plan_.messages : got_ == plan_.messages;
-    case Transfer::read: return initiator() ? done_told_ : done_heard_;
+    case Transfer::write: return plan_.initiator() ? confirmed_ == plan_.messages : got_ == plan_.messages;
+    case Transfer::read: return plan_.initiator() ? done_told_ : done_heard_;
   }
   return true;
 }
@@ -352,7 +353,7 @@ Result<void> TransferEnd::close(Device& device) {
 
 std::string TransferEnd::pending() const {
   if (plan_.kind == Transfer::read) return fmt::format("{} of {} messages read", completed_, plan_.messages);
-  const std::uint64_t out = plan_.kind == Transfer::write && initiator() ? plan_.messages : sends_wanted();
+  const std::uint64_t out = plan_.kind == Transfer::write && plan_.initiator() ? plan_.messages : sends_wanted();
   return fmt::format("{} of {} messages sent, {} of {} received", posted_, out, got_, receives_wanted());
 }
 

@@ -15,7 +15,6 @@
 
 #include "parley/verbs.hpp"
 #include "sim/check/completions.hpp"
-#include "sim/check/delivery.hpp"
 #include "sim/workload/workload_traffic.hpp"
 
 namespace parley::sim {
@@ -51,13 +50,6 @@ class TransferEnd final : public Traffic {
   };
   /// What arrives must be what was sent: no fault forged it, or MPA's CRC shows it.
   bool believed() const { return !corrupted_ || (end_.parameters.crc && !plan_.roce); }
-  bool initiator() const { return plan_.role == mpa::Role::initiator; }
-  check::Direction outgoing() const {
-    return initiator() ? check::Direction::to_responder : check::Direction::to_initiator;
-  }
-  check::Direction incoming() const {
-    return initiator() ? check::Direction::to_initiator : check::Direction::to_responder;
-  }
   std::size_t control_octets() const { return plan_.octets == 24 ? 32 : 24; }
   std::uint64_t sends_wanted() const;
   std::uint64_t receives_wanted() const;

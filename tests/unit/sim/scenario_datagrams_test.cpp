@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "scenario_kit.hpp"
 #include "sim/run/run.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -38,13 +39,6 @@ octets = 1024
 private_data = 180
 )";
 
-std::vector<std::string> refusals(std::string_view toml) {
-  std::vector<std::string> out;
-  if (const auto read = parse_scenario(toml, "x.toml"); !read)
-    for (const ScenarioError& error : read.error()) out.push_back(error.to_string());
-  return out;
-}
-
 std::string text_with(std::string_view old_text, std::string_view new_text) {
   std::string text(good);
   const std::size_t at = text.find(old_text);
@@ -52,7 +46,7 @@ std::string text_with(std::string_view old_text, std::string_view new_text) {
   return text.replace(at, old_text.size(), new_text);
 }
 std::vector<std::string> refusals_with(std::string_view old_text, std::string_view new_text) {
-  return refusals(text_with(old_text, new_text));
+  return errors_of(text_with(old_text, new_text));
 }
 
 RunReport run(const Scenario& scenario, std::uint64_t seed = 1) { return run_scenario(scenario, {.seed = seed}); }
@@ -77,7 +71,7 @@ TEST(ScenarioDatagrams, AreReadAndWritten) {
   EXPECT_EQ(read->connects[0].qp, QpKind::ud);
   EXPECT_EQ(parse_scenario(text_with("qp = \"ud\"\nprivate", "private"), "x.toml").has_value(), false);
   EXPECT_THAT(to_toml(*read), HasSubstr("qp = \"ud\"\n"));
-  EXPECT_THAT(refusals(to_toml(*read)), IsEmpty());
+  EXPECT_THAT(errors_of(to_toml(*read)), IsEmpty());
 }
 
 TEST(ScenarioDatagrams, WhatUdCannotDoIsRefusedWithItsLine) {
@@ -102,7 +96,7 @@ TEST(ScenarioDatagrams, AreOfRoce) {
        at = iwarp.find("engine = \"roce\"\n"))
     iwarp.erase(at, 16);
   EXPECT_THAT(
-      refusals(iwarp),
+      errors_of(iwarp),
       ElementsAre("x.toml:9:1: qp: \"ud\" is of RoCE: write engine = \"roce\" in the [[host]], or leave qp out",
                   "x.toml:14:1: qp: \"ud\" is of RoCE: write engine = \"roce\" in the [[host]], or leave qp out"));
 }

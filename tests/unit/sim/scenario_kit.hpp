@@ -18,6 +18,14 @@ inline std::string told(const ScenarioError& error) {
   return text.substr(0, text.find(": Error while "));
 }
 
+/// What is wrong with a file of that text.
+inline std::vector<std::string> errors_of(std::string_view toml) {
+  std::vector<std::string> out;
+  if (const auto read = parse_scenario(toml, "x.toml"); !read)
+    for (const ScenarioError& error : read.error()) out.push_back(error.to_string());
+  return out;
+}
+
 inline auto fields(const TcpOptions& o) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = o;
   return std::make_tuple(a, b, c, d, e, f, g, h, i, j, k, l);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "scenario_kit.hpp"
 #include "sim/record/record.hpp"
 #include "sim/run/run.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -34,19 +35,12 @@ to = "b"
 private_data = 56
 )";
 
-std::vector<std::string> refusals(std::string_view toml) {
-  std::vector<std::string> out;
-  if (const auto read = parse_scenario(toml, "x.toml"); !read)
-    for (const ScenarioError& error : read.error()) out.push_back(error.to_string());
-  return out;
-}
-
 std::vector<std::string> refusals_with(std::string_view old_text, std::string_view new_text) {
   std::string text(good_roce);
   const std::size_t at = text.find(old_text);
   EXPECT_NE(at, std::string::npos) << old_text;
   text.replace(at, old_text.size(), new_text);
-  return refusals(text);
+  return errors_of(text);
 }
 
 RunReport run_with(std::string_view hca_of_a, std::string_view hca_of_b, std::uint64_t seed) {
@@ -92,13 +86,13 @@ TEST(ScenarioRoce, IsReadAndWritten) {
   const std::string text = to_toml(*read);
   EXPECT_THAT(text, HasSubstr("engine = \"roce\"\n"));
   EXPECT_THAT(text, HasSubstr("hca = { resend_first = \"10ms\" }\n"));
-  EXPECT_THAT(refusals(text), IsEmpty());
+  EXPECT_THAT(errors_of(text), IsEmpty());
 }
 
 TEST(ScenarioRoce, HasNoMpa) {
-  EXPECT_THAT(refusals(std::string(good_roce) + "[connect.mpa]\nrtr = \"read\"\n"),
+  EXPECT_THAT(errors_of(std::string(good_roce) + "[connect.mpa]\nrtr = \"read\"\n"),
               ElementsAre(HasSubstr("x.toml:17:10: mpa: RoCE has no MPA")));
-  EXPECT_THAT(refusals(std::string(good_roce) + "[connect.mpa]\n"), ElementsAre(HasSubstr("RoCE has no MPA")))
+  EXPECT_THAT(errors_of(std::string(good_roce) + "[connect.mpa]\n"), ElementsAre(HasSubstr("RoCE has no MPA")))
       << "an empty table too";
   EXPECT_THAT(refusals_with("private_data = 196", "[listen.mpa]\nrevision = 1"),
               ElementsAre(HasSubstr("x.toml:12:9: mpa: RoCE has no MPA")));
@@ -179,8 +173,8 @@ TEST(ScenarioRoce, WhatAFullListenerSaysIsOneOfFourAndItsTimeFitsIntoTheRej) {
 
 TEST(ScenarioRoce, AFaultMayMissOrNot) {
   const auto with = [](std::string_view value) {
-    return refusals(std::string(good_roce) +
-                    fmt::format("[[fault]]\naction = \"drop\"\nlink = \"a-b\"\nmay_miss = {}\n", value));
+    return errors_of(std::string(good_roce) +
+                     fmt::format("[[fault]]\naction = \"drop\"\nlink = \"a-b\"\nmay_miss = {}\n", value));
   };
   for (const std::string_view value : {"true", "false"}) EXPECT_THAT(with(value), IsEmpty()) << value;
   EXPECT_THAT(with("1"), ElementsAre("x.toml:20:1: may_miss: the number 1 is not true or false"));

@@ -96,14 +96,6 @@ host = "b"
 at = "7s"
 )";
 
-std::vector<std::string> errors_of(std::string_view toml) {
-  std::vector<std::string> out;
-  const auto scenario = parse_scenario(toml, "x.toml");
-  if (!scenario)
-    for (const ScenarioError& error : scenario.error()) out.push_back(error.to_string());
-  return out;
-}
-
 /// The good file with one piece of it exchanged.
 std::string with(std::string_view old_text, std::string_view new_text) {
   std::string out(good);
