@@ -350,7 +350,7 @@ void add_offer_option(Command sub, SessionOptions& options) {
 }
 
 Or<void> check_when_full(const SessionOptions& session, bool listens) {
-  constexpr Duration least = std::chrono::milliseconds(1), most = cm::ibcm::busy::retry_after_max;
+  constexpr Duration least = cm::ibcm::busy::retry_after_min, most = cm::ibcm::busy::retry_after_max;
   const bool full = session.when_full != "mra" || session.retry_after_given;
   if (session.provider != "roce" && (full || session.offer_retry_after))
     return complain(Exit::usage, fmt::format("{} is about Parley's RoCE: it belongs to --provider roce",

@@ -18,6 +18,7 @@
 namespace parley::cm::ibcm::busy {
 
 inline constexpr std::size_t marker_len = 8;
+inline constexpr Duration retry_after_min = std::chrono::milliseconds(1);
 inline constexpr Duration retry_after_max = std::chrono::milliseconds(65535);
 
 /// Into the last octets of `private_data`, the whole field of the message.

@@ -42,7 +42,7 @@ Result<void> Agent::Body::listen(std::uint64_t service_id, const ListenOptions& 
     return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
   if (options.busy_timeout > 31)
     return fail(Errc::invalid_argument, "ListenOptions::busy_timeout is {a}; it is 0 to 31", options.busy_timeout);
-  if (options.retry_after < std::chrono::milliseconds(1) || options.retry_after > busy::retry_after_max)
+  if (options.retry_after < busy::retry_after_min || options.retry_after > busy::retry_after_max)
     return fail(Errc::invalid_argument, "ListenOptions::retry_after is {a} ns; it is 1 ms to 65535 ms",
                 options.retry_after.count());
   if (listeners_.contains(service_id)) return fail(Errc::address_in_use);

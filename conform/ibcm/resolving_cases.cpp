@@ -4,6 +4,7 @@
 
 #include "conform/ibcm/judge.hpp"
 #include "conform/ibcm/table.hpp"
+#include "wire/ib/cma.hpp"
 
 namespace parley::conform::ibcm {
 namespace {
@@ -12,13 +13,11 @@ using wire::ib::CmSidrRep;
 using wire::ib::CmSidrReq;
 using wire::ib::SidrStatus;
 
-constexpr std::uint32_t q_key = 0x01234567;  // that of the port space UDP, with which programs of rdma_cm begin
-
 CmSidrRep answer_to(Tester& b, const Link& link, SidrStatus status) {
   CmSidrRep rep{.request_id = link.resolving->request_id, .status = status, .service_id = link.resolving->service_id};
   if (status != SidrStatus::valid) return rep;
   rep.qpn = b.draw(0xFFFF00) + 0x20;
-  rep.q_key = q_key;
+  rep.q_key = wire::ib::udp_q_key;
   return rep;
 }
 

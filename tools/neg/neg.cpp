@@ -99,13 +99,6 @@ void add_plugin_options(Command sub, PluginArgs& args) {
                "Each session of these runs in a process of its own; longest time of a call (0: in this process)");
 }
 
-ops::PacketCounts packets_of(const neg::RoceEngine& engine) {
-  const RoceCounters sockets = engine.counters();
-  ops::PacketCounts counts{.sent = sockets.sent, .received = sockets.received, .unsent = sockets.unsent};
-  for (const RoceDropped& dropped : engine.dropped()) counts.dropped.emplace_back(dropped.reason, dropped.packets);
-  return counts;
-}
-
 /// One command: the framework with its plug-ins, and the machine on sockets.
 class Negotiator {
  public:
@@ -150,7 +143,8 @@ Or<void> Negotiator::open() {
       framework_, {.session = args_.session, .sessions_max = args_.sessions_max, .trace = watch_.sink()});
   if (!peers) return complain(Exit::environment, "cannot open sockets: " + peers.error().message());
   peers_ = std::move(*peers);
-  if (engine_) watch_.count_packets([engine = engine_.get()] { return packets_of(*engine); });
+  if (engine_)
+    watch_.count_packets([engine = engine_.get()] { return packet_counts(engine->counters(), engine->dropped()); });
   if (engine_ && !watch_both()) return complain(Exit::environment, "the system gives no descriptor");
   if (args_.pcapng.empty()) return {};
   auto capture = CaptureWriter::create(args_.pcapng);

@@ -95,6 +95,12 @@ Or<void> replace_file(const std::string& path, std::string_view content) {
   return cannot_write(path);
 }
 
+ops::PacketCounts packet_counts(const RoceCounters& sockets, const std::vector<RoceDropped>& dropped) {
+  ops::PacketCounts counts{.sent = sockets.sent, .received = sockets.received, .unsent = sockets.unsent};
+  for (const RoceDropped& of : dropped) counts.dropped.emplace_back(of.reason, of.packets);
+  return counts;
+}
+
 MetricsOutput::MetricsOutput(const MetricsArgs& args, ops::Metrics::Of of)
     : args_(args), metrics_(PARLEY_VERSION, of) {}
 MetricsOutput::~MetricsOutput() = default;

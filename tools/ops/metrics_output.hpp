@@ -5,9 +5,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ops/http/metrics_server.hpp"
 #include "ops/metrics/metrics.hpp"
+#include "parley/roce_host.hpp"
 #include "tools/options.hpp"
 
 namespace parley::asio_driver {
@@ -30,6 +32,9 @@ Or<Endpoint> parse_metrics_endpoint(const std::string& text);
 /// Replaces the file in one step, so that who reads it finds the old text or the new one and never a part. What is no
 /// regular file, and what is reached by a descriptor as /dev/stdout, is written to. Errors: environment.
 Or<void> replace_file(const std::string& path, std::string_view content);
+
+/// Of the sockets alone, without the connection manager's messages.
+ops::PacketCounts packet_counts(const RoceCounters& sockets, const std::vector<RoceDropped>& dropped);
 
 class MetricsOutput {
  public:

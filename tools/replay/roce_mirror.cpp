@@ -141,8 +141,7 @@ void RoceMirror::established(sim::Host& host, const cm::Established& is) {
   if (agreed == nullptr || !agreed->ah) return;
   if (auto made = host.device().create_ah(pd_, *agreed->ah)) way_ = std::move(*made);
   peer_qpn_ = agreed->remote_qp_num;  // a server learns it by the first datagram
-  constexpr std::uint32_t q_key_of_rdma_cm = 0x01234567;
-  peer_q_key_ = agreed->remote_qkey != 0 ? agreed->remote_qkey : q_key_of_rdma_cm;
+  peer_q_key_ = agreed->remote_qkey != 0 ? agreed->remote_qkey : wire::ib::udp_q_key;
 }
 
 void RoceMirror::event(sim::Host& host, cm::Event event) {

@@ -77,9 +77,7 @@ cm::RoceWhenFull when_full_of(const std::string& word) {
 }
 
 ops::PacketCounts packets_of(const RoceHost& host) {
-  const RoceCounters sockets = host.counters();
-  ops::PacketCounts counts{.sent = sockets.sent, .received = sockets.received, .unsent = sockets.unsent};
-  for (const RoceDropped& dropped : host.dropped()) counts.dropped.emplace_back(dropped.reason, dropped.packets);
+  ops::PacketCounts counts = packet_counts(host.counters(), host.dropped());
   for (const RoceMessages& of : host.messages()) counts.messages.push_back({of.type, of.received, of.sent, of.resent});
   for (const RoceRejects& of : host.rejects()) counts.rejects.push_back({of.reason, of.received, of.sent});
   return counts;

@@ -43,11 +43,12 @@ int run_group(UdpingArgs& args, const std::vector<std::string>& given, Context& 
   if (args.bind.empty()) args.bind = group->family == Address::Family::v4 ? "0.0.0.0" : "::";
   const auto local = parse_address(args.bind, 0);
   if (!local) return refuse(local.error());
-  if (local->family != group->family || (args.send && local->is_any()))
-    return refuse({Exit::usage, fmt::format("-b {}: {}", args.bind,
-                                            args.send && local->is_any()
-                                                ? "--send needs one address, by whose interface the messages leave"
-                                                : "the group is of the other family of addresses")});
+  const auto refuse_bind = [&](std::string_view why) {
+    return refuse({Exit::usage, fmt::format("-b {}: {}", args.bind, why)});
+  };
+  if (args.send && local->is_any())
+    return refuse_bind("--send needs one address, by whose interface the messages leave");
+  if (local->family != group->family) return refuse_bind("the group is of the other family of addresses");
   args.session.provider = "roce";
   auto session = Session::open(args.session, context.out);
   if (!session) return refuse(session.error());

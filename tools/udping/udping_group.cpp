@@ -9,12 +9,11 @@
 #include "parley/wire/ib.h"
 #include "tools/udping/udping.hpp"
 #include "tools/udping/udping_link.hpp"
+#include "wire/ib/cma.hpp"
 
 namespace parley::tools {
 
 namespace {
-
-constexpr std::uint32_t group_q_key = 0x01234567;  // that of rdma_cm's port space UDP, with which Linux joins a group
 
 class UdpingGroup {
  public:
@@ -66,8 +65,9 @@ void UdpingGroup::make_queue_pair() {
   auto qp = device.create_qp(link_->init());
   if (!qp) return fault("cannot make a queue pair", qp.error());
   qp_ = std::move(*qp);
-  for (const QpAttr& step : {QpAttr{.state = QpState::init, .pkey_index = 0, .port_num = 1, .qkey = group_q_key},
-                             QpAttr{.state = QpState::rtr}, QpAttr{.state = QpState::rts, .sq_psn = 0}})
+  for (const QpAttr& step :
+       {QpAttr{.state = QpState::init, .pkey_index = 0, .port_num = 1, .qkey = wire::ib::udp_q_key},
+        QpAttr{.state = QpState::rtr}, QpAttr{.state = QpState::rts, .sq_psn = 0}})
     if (const auto moved = qp_->modify(step); !moved) return fault("cannot move the queue pair", moved.error());
   link_->attach(*qp_);
 }
@@ -77,7 +77,7 @@ void UdpingGroup::begin() {
   if (fault_) return;
   const Gid gid = gid_of(group_);
   if (args_.send) {
-    link_->aim({.grh = GlobalRoute{.dgid = gid}}, PARLEY_IB_QPN_MULTICAST, group_q_key);
+    link_->aim({.grh = GlobalRoute{.dgid = gid}}, PARLEY_IB_QPN_MULTICAST, wire::ib::udp_q_key);
     link_->send_all();
   } else {
     link_->post_receives();

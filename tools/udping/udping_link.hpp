@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One queue pair's part in udaddy's exchange, or in mckey's, which goes one way alone: so many datagrams each way, each with the number of its sender's queue pair as
-// immediate data, which is how a server learns where to reply.
+// One queue pair's part in udaddy's exchange, or in mckey's, which goes one way alone: so many datagrams each way, each with the number
+// of its sender's queue pair as immediate data, which is how a server learns where to reply.
 #pragma once
 #include <memory>
 #include <optional>

@@ -29,6 +29,10 @@ struct CmaService {
 /// None for a service ID of another form, or of a port space without a name.
 std::optional<CmaService> cma_service_of(std::uint64_t service_id);
 
+/// The Q_Key that queue pairs of the port space UDP begin with on Linux, and that groups are joined with (RDMA_UDP_QKEY): its peers
+/// expect it.
+inline constexpr std::uint32_t udp_q_key = 0x01234567;
+
 /// The first 36 octets of the private data of a REQ or SIDR_REQ to such a service. The destination's port is not in them, but in the
 /// service ID.
 struct CmaHeader {

@@ -177,7 +177,7 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
   // Receives can be posted from INIT on.
   QpAttr attr{.state = QpState::init, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
   if (type == QpType::ud)
-    attr.qkey = udp_q_key;
+    attr.qkey = wire::ib::udp_q_key;
   else if (type == QpType::uc)
     attr.access = Access::remote_write;  // IBA §9.4: neither Reads nor Atomics
   else
@@ -395,7 +395,7 @@ Result<void> check_options(const RoceProviderOptions& options) {
     return fail(Errc::invalid_argument,
                 "RoceProviderOptions::resend_cap is {a} ns, and resend_first {b}, which is more",
                 options.resend_cap.count(), options.resend_first.count());
-  if (options.retry_after < std::chrono::milliseconds(1) || options.retry_after > ibcm::busy::retry_after_max)
+  if (options.retry_after < ibcm::busy::retry_after_min || options.retry_after > ibcm::busy::retry_after_max)
     return fail(Errc::invalid_argument, "RoceProviderOptions::retry_after is {a} ns; it is 1 ms to 65535 ms",
                 options.retry_after.count());
   return positive(options.linger, "RoceProviderOptions::linger is {a} ns; it is more than 0");

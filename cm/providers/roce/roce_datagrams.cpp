@@ -89,9 +89,10 @@ void Roce::grant_service(Connection& c, Instant now) {
     say_no(c, now, false);
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, moved.error()));
   }
-  const auto granted = agent_.sidr_reply(
-      now, c.cm,
-      {.qpn = c.qp->qp_num(), .q_key = c.qp->query().qkey.value_or(udp_q_key), .private_data = c.private_data});
+  const auto granted = agent_.sidr_reply(now, c.cm,
+                                         {.qpn = c.qp->qp_num(),
+                                          .q_key = c.qp->query().qkey.value_or(wire::ib::udp_q_key),
+                                          .private_data = c.private_data});
   if (!granted) return fail_setup(c, now, local_failure(ib::step::ulp_decision, granted.error()));
   c.steps.reply = now - c.start;
   established(c, now, {});

@@ -312,9 +312,6 @@ class Roce final : public RoceProvider {
 inline constexpr Limits datagram_private_data_max{.request = 180, .reply = 136, .reject = 136};
 inline const Limits& limits_of(QpType type) { return type == QpType::ud ? datagram_private_data_max : ib_private_data; }
 
-/// The Q_Key that queue pairs of the port space UDP begin with on Linux (RDMA_UDP_QKEY): its peers expect it.
-inline constexpr std::uint32_t udp_q_key = 0x01234567;
-
 inline std::uint64_t service_of(QpType type, std::uint16_t port) {
   return wire::ib::service_id_of(type == QpType::ud ? wire::ib::PortSpace::udp : wire::ib::PortSpace::tcp, port);
 }
