@@ -161,11 +161,21 @@ Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none) {
   return endpoint;
 }
 
+namespace {
+
+std::string why_unresolved(std::string_view host) {
+  const std::size_t scope = host.find('%');
+  if (scope == host.npos || !Address::parse(host.substr(0, scope))) return "no such host or address";
+  return fmt::format("this host has no interface '{}'", printable(host.substr(scope + 1), false));
+}
+
+}  // namespace
+
 Or<std::vector<Address>> resolve(const Endpoint& endpoint) {
   auto addresses = Host::resolve(endpoint.host, endpoint.port);
   if (!addresses || addresses->empty())
-    return complain(Exit::environment,
-                    fmt::format("cannot resolve '{}': no such host or address", printable(endpoint.host, false)));
+    return complain(Exit::environment, fmt::format("cannot resolve '{}': {}", printable(endpoint.host, false),
+                                                   why_unresolved(endpoint.host)));
   return *addresses;
 }
 

@@ -102,8 +102,11 @@ std::string end_text(const cm::Disconnected& end, const std::string& peer) {
 
 std::string listen_failure_text(const cm::Failure& why, const Address& local) {
   // A device that was removed, and who has RoCE's port, says more than the code.
-  if (why.code == make_error_code(Errc::unreachable) || why.step == ib::step::send_request) return why.received;
-  return fmt::format("cannot listen on {}: {}", local.to_string(), words(why.code));
+  const bool more = why.code == make_error_code(Errc::unreachable) || why.step == ib::step::send_request;
+  std::string text = more ? why.received : fmt::format("cannot listen on {}: {}", local.to_string(), words(why.code));
+  // What a link-local address lacks, for one.
+  if (why.code == make_error_code(Errc::bad_address) && !why.advice.empty()) text += "; " + why.advice;
+  return text;
 }
 
 std::string turned_away_text(const cm::TurnedAway& event) {

@@ -171,7 +171,7 @@ void Agent::Body::accept_rep(Instant now, Connection& c, const Head& head, const
                        State::req_sent, Errc::rejected, "a REP whose queue pair another connection with that peer has",
                        "let the peer use another queue pair, or wait until the other connection's timewait is over")});
     ++counters.stale;
-    stale(now, *old, c.to.destination);
+    stale(now, *old, c.to);
     return close(now, c, true);
   }
   know_peer(c, m.local_ca_guid, m.local_comm_id, qpn);

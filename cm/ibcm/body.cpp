@@ -25,13 +25,17 @@ Agent::Body::Body(const AgentOptions& options)
       window_(options.outstanding_max, options.outstanding_per_peer, options.waiting_max) {}
 
 MadTo reply_to(const MadFrom& from) {
-  return {
-      .source = from.destination, .destination = from.source, .destination_qpn = from.source_qpn, .p_key = from.p_key};
+  return {.source = from.destination,
+          .destination = from.source,
+          .sgid_index = from.sgid_index,
+          .destination_qpn = from.source_qpn,
+          .p_key = from.p_key};
 }
 
 MadTo way_of(const Path& path) {
   return {.source = path.primary.local_gid,
           .destination = path.primary.remote_gid,
+          .sgid_index = path.sgid_index,
           .p_key = path.p_key,
           .flow_label = path.primary.flow_label,
           .traffic_class = path.primary.traffic_class,
@@ -49,9 +53,14 @@ Connection* Agent::Body::get(ConnectionId id) { return const_cast<Connection*>(f
 
 Connection* Agent::Body::by_local(std::uint32_t local_id) { return found_in(local_, local_id); }
 
+// Link-local GIDs are another peer's on each link (RFC 4007 §4).
+bool Agent::Body::same_peer(const MadTo& a, const MadTo& b) {
+  return same_octets(a.destination, b.destination) &&
+         (a.sgid_index == b.sgid_index || !is_link_local_gid(a.destination));
+}
+
 bool Agent::Body::from_peer(const Connection& c, const MadFrom& from) {
-  if (!options_.check_source_gid || plays(Departure::takes_any_source) || same_octets(from.source, c.to.destination))
-    return true;
+  if (!options_.check_source_gid || plays(Departure::takes_any_source) || same_peer(c.to, reply_to(from))) return true;
   ++counters.foreign;
   return false;
 }
@@ -105,7 +114,7 @@ void Agent::Body::forget_qpn(Connection& c) {
 void Agent::Body::forget_peer(Connection& c) {
   forget_qpn(c);
   if (std::exchange(c.by_id, false)) by_peer_id_.erase({c.remote_guid, c.remote_id});
-  if (std::exchange(c.by_sidr, false)) sidr_.erase({c.to.destination, c.remote_id});
+  if (std::exchange(c.by_sidr, false)) sidr_.erase(sidr_key(c.to, c.remote_id));
 }
 
 void Agent::Body::release(Connection& c) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,8 +70,8 @@ class Agent::Body {
     TurnedAway turned{};
     bool told = false;  // `turned` stands in the queue of events
   };
-  using PeerKey = std::pair<std::uint64_t, std::uint32_t>;  // CA GUID, and communication ID or QPN
-  using SidrKey = std::pair<Gid, std::uint32_t>;            // GID, request ID
+  using PeerKey = std::pair<std::uint64_t, std::uint32_t>;       // CA GUID, and communication ID or QPN
+  using SidrKey = std::tuple<Gid, std::uint8_t, std::uint32_t>;  // GID and MadTo::sgid_index, request ID
 
   // Tables (body.cpp).
   Connection* get(ConnectionId id);
@@ -82,7 +83,11 @@ class Agent::Body {
   }
   /// Of a message that names both IDs, from the peer's GID; counts what is not found.
   Connection* by_both(const MadFrom& from, std::uint32_t local_id, std::uint32_t remote_id);
+  static bool same_peer(const MadTo& a, const MadTo& b);
   bool from_peer(const Connection& c, const MadFrom& from);
+  static SidrKey sidr_key(const MadTo& to, std::uint32_t request_id) {
+    return {to.destination, to.sgid_index, request_id};
+  }
   Result<Connection*> make(bool active);
   void know_peer(Connection& c, std::uint64_t guid, std::uint32_t comm_id, std::uint32_t qpn);
   void forget_qpn(Connection& c);
@@ -172,7 +177,7 @@ class Agent::Body {
               ConstBytes info = {});
   bool check_req(const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
   void duplicate_req(Connection& c, const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
-  void stale(Instant now, Connection& old, const Gid& from);
+  void stale(Instant now, Connection& old, const MadTo& peer);
   void new_req(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmReq& m, Listener& listener);
   /// False: there was no room.
   bool admit(Instant now, Connection& c, Listener& listener);

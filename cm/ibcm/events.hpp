@@ -15,6 +15,7 @@ namespace parley::cm::ibcm {
 /// Where a MAD came from; `destination` is a GID of ours.
 struct MadFrom {
   Gid source{}, destination{};
+  std::uint8_t sgid_index = 0;  ///< where it is in the port's table: which link a link-local `source` is on
   std::uint32_t source_qpn = PARLEY_IB_GSI_QPN;
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
   bool operator==(const MadFrom&) const = default;
@@ -23,6 +24,7 @@ struct MadFrom {
 /// Where a MAD goes; `source` is a GID of ours.
 struct MadTo {
   Gid source{}, destination{};
+  std::uint8_t sgid_index = 0;  ///< as MadFrom's
   std::uint32_t destination_qpn = PARLEY_IB_GSI_QPN;
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
   std::uint32_t flow_label = 0;  ///< 20 bits; RoCE makes the UDP source port of it

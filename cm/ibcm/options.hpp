@@ -83,6 +83,7 @@ struct ListenOptions {
 struct Path {
   wire::ib::CmPath primary{};
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
+  std::uint8_t sgid_index = 0;  ///< where the local GID is in the port's table
   /// As Linux sends it over RoCEv2: permissive LIDs, hop limit 64, ACK timeout 19.
   static Path roce(const Gid& local, const Gid& remote);
 };

@@ -100,14 +100,14 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
     // Another request under an ID that is in use: the peer has begun anew and its counter as well.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
-    return stale(now, *known, from.source);
+    return stale(now, *known, reply_to(from));
   }
   if (!check_req(from, head, m)) return;
   if (Connection* known = found_in(by_peer_qpn_, PeerKey{m.local_ca_guid, m.local_qpn})) {
     // IBA §12.9: the peer knows nothing of a connection that this side still has with that queue pair.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
-    return stale(now, *known, from.source);
+    return stale(now, *known, reply_to(from));
   }
   Listener* listener = listener_of(m.service_id);
   // IBA §12.6.7.2 reason 8.
@@ -140,9 +140,9 @@ void Agent::Body::duplicate_req(Connection& c, const MadFrom& from, const Head& 
 }
 
 /// The peer has shown that it has no part in this connection any more.
-void Agent::Body::stale(Instant now, Connection& old, const Gid& from) {
+void Agent::Body::stale(Instant now, Connection& old, const MadTo& peer) {
   // A CA GUID is no secret: only the peer itself ends its connections.
-  if (options_.check_source_gid && from != old.to.destination) return;
+  if (options_.check_source_gid && !same_peer(peer, old.to)) return;
   if (old.state != State::established) return;
   old.why =
       std::make_unique<Failure>(broken(State::established, Errc::peer_reset, std::string(stale_words),

@@ -56,7 +56,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmSi
 }
 
 void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmSidrReq& m) {
-  if (const auto at = sidr_.find({from.source, m.request_id}); at != sidr_.end()) {
+  if (const auto at = sidr_.find(sidr_key(reply_to(from), m.request_id)); at != sidr_.end()) {
     Connection& known = *get(at->second);
     if (known.state != State::closed || known.tid == head.transaction_id) return answer_again(known);
     forget(known);  // the peer has begun anew, and its counter as well
@@ -79,7 +79,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
     c.to = reply_to(from);
     c.timewait = timeout_of(answer_kept);
     if (admit(now, c, *listener)) {
-      c.by_sidr = sidr_.try_emplace({from.source, m.request_id}, c.id).second;
+      c.by_sidr = sidr_.try_emplace(sidr_key(c.to, m.request_id), c.id).second;
       return tell(c, SidrRequested{.request = m, .from = from});
     }
     c.state = State::closed;

@@ -15,7 +15,7 @@ mad::LocalPort roce_port(const Gid& gid) {
 }
 
 GsiTransport::GsiTransport(nic::roce::RoceDevice& device, std::uint8_t gid_index)
-    : device_(device), local_(roce_port(device.gid(gid_index))) {}
+    : device_(device), gid_index_(gid_index), local_(roce_port(device.gid(gid_index))) {}
 
 Result<bool> GsiTransport::send(const mad::Address& to, ConstBytes mad) {
   nic::roce::MadOut out;
@@ -24,6 +24,7 @@ Result<bool> GsiTransport::send(const mad::Address& to, ConstBytes mad) {
                 static_cast<std::int64_t>(mad.size()));
   if (!to.grh) return fail(Errc::invalid_argument, "on RoCE, management datagrams go to a GID");
   out.source = local_.gid;
+  out.sgid_index = gid_index_;
   out.destination = to.grh->gid;
   out.dest_qpn = to.qpn;
   out.q_key = to.qkey;

@@ -26,6 +26,7 @@ class GsiTransport final : public mad::Transport {
 
  private:
   nic::roce::RoceDevice& device_;
+  std::uint8_t gid_index_;
   mad::TransportFacts facts_{.smp = false, .lids = false, .window_max = 512};
   mad::LocalPort local_;
   nic::roce::MadIn held_;

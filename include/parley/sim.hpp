@@ -96,6 +96,9 @@ struct NicOptions {
   std::string name{};     ///< letters, digits, '.', '_' and '-'; links, captures and reports call it "host/name"
   std::uint16_t mtu = 0;  ///< octets of IP packet, 576..9000; 0: the link's. The lower of the two holds
   NicEngine engine = NicEngine::iwarp;
+  /// The lower half of its link-local address (RFC 4291 §2.5.6), another than those of its link; on other links it may be there again.
+  /// 0: made of its MAC address.
+  std::uint64_t interface_id = 0;
   bool operator==(const NicOptions&) const = default;
 };
 

@@ -7,27 +7,39 @@ namespace parley::nic::roce {
 namespace {
 
 bool same_way(const PacketTo& a, const PacketTo& b) {
-  return same_octets(a.source, b.source) && same_octets(a.destination, b.destination) &&
+  return same_octets(a.source, b.source) && same_octets(a.destination, b.destination) && a.sgid_index == b.sgid_index &&
          a.source_port == b.source_port && a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
 }
 
 }  // namespace
 
-std::optional<std::uint8_t> Addresses::add(const Address& local) {
-  const Gid gid = gid_of(local);
-  if (const Place* there = find(gid)) return there->index;
+Addresses::Key Addresses::key_of(const Address& local, const Address& peer) {
+  return {gid_of(local), is_scoped(local) ? local.scope_id : is_scoped(peer) ? peer.scope_id : 0};
+}
+
+std::optional<std::uint8_t> Addresses::add(const Address& local, const Address& peer) {
+  if (const Place* there = find(local, peer)) return there->index;
   if (places_.size() >= most) return std::nullopt;
-  Place place{.index = static_cast<std::uint8_t>(places_.size()), .address = local};
+  const Key key = key_of(local, peer);
+  Place place{.index = static_cast<std::uint8_t>(places_.size()), .address = local, .link = key.second};
   place.address.port = 0;
-  if (!device_.set_gid(place.index, gid)) return std::nullopt;
-  places_[gid] = place;
+  if (!device_.set_gid(place.index, key.first)) return std::nullopt;
+  by_key_.emplace(key, place.index);
+  places_.push_back(place);
   goes_.path = {};
   return place.index;
 }
 
-const Addresses::Place* Addresses::find(const Gid& gid) const {
-  const auto at = places_.find(gid);
-  return at == places_.end() ? nullptr : &at->second;
+const Addresses::Place* Addresses::find(const Address& local, const Address& peer) const {
+  const auto found = by_key_.find(key_of(local, peer));
+  return found == by_key_.end() ? nullptr : &places_[found->second];
+}
+
+std::pair<Address, Address> Addresses::ends_at(std::uint8_t index, const Gid& peer) const {
+  const Place& own = places_[index];
+  Address from = address_of_gid(peer);
+  if (is_scoped(from)) from.scope_id = own.link;
+  return {own.address, from};
 }
 
 /// Where it came from goes to `came_`.
@@ -35,7 +47,11 @@ bool Addresses::know(const PacketPath& from) {
   if (from.way != 0 && from.way == came_.way) return true;
   came_.way = 0;
   const Gid destination = gid_of(from.local);
-  if (!is_multicast(destination) && !add(from.local)) return false;  // a group's address is nobody's
+  came_.path.sgid_index.reset();
+  if (!is_multicast(destination)) {  // a group's address is nobody's
+    came_.path.sgid_index = add(from.local, from.peer);
+    if (!came_.path.sgid_index) return false;
+  }
   came_.way = from.way;
   came_.path.source = gid_of(from.peer);
   came_.path.destination = destination;
@@ -72,11 +88,11 @@ PacketRun Addresses::poll_packets(Instant now, std::size_t at_most, PacketPath& 
 
 const PacketPath& Addresses::path_to(const PacketTo& path) {
   if (!same_way(path, goes_.path)) {
-    const Place* own = find(path.source);
+    const Place* own = at(path.sgid_index);
     ++goes_.to.way;
     goes_.to.local = own == nullptr ? address_of_gid(path.source) : own->address;
     goes_.to.peer = address_of_gid(path.destination);
-    if (goes_.to.peer.is_link_local()) goes_.to.peer.scope_id = goes_.to.local.scope_id;
+    if (own != nullptr && is_scoped(goes_.to.peer)) goes_.to.peer.scope_id = own->link;
     goes_.to.source_port = path.source_port;
     goes_.to.traffic_class = path.traffic_class;
     goes_.to.hop_limit = path.hop_limit;

@@ -258,7 +258,8 @@ Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
     switch (wire::ib::service_of(packet.bth.opcode)) {
       case Service::rc: return qp->type() == QpType::rc;
       case Service::uc: return qp->type() == QpType::uc;
-      case Service::ud: return qp->type() == QpType::ud && nic_->find_gid(from.destination).has_value();
+      case Service::ud:
+        return qp->type() == QpType::ud && nic_->find_gid(from.destination, from.sgid_index).has_value();
       case Service::xrc: return qp->type() == (response ? QpType::xrc_ini : QpType::xrc_tgt);
       default: return false;
     }
@@ -323,12 +324,13 @@ void SoftDevice::handle_datagram(Instant now, const PacketFrom& from, const Pack
     for (Qp* qp : group->second) qp->handle_packet(now, from, packet);
     return;
   }
-  if (!nic_->find_gid(from.destination)) {
+  const auto index = nic_->find_gid(from.destination, from.sgid_index);
+  if (!index) {
     ++counters.dropped_destination;
   } else if (!p_keys_match(packet.bth.p_key, PARLEY_IB_P_KEY_DEFAULT)) {
     ++counters.dropped_p_key;
   } else {
-    gsi_.handle_packet(from, packet);
+    gsi_.handle_packet(from, *index, packet);
   }
 }
 

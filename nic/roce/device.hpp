@@ -29,7 +29,8 @@ namespace parley::nic::roce {
 
 struct DeviceOptions {
   std::string name = "parley";
-  /// The port's table of GIDs; the place in it is GlobalRoute::sgid_index. At most 256. A GID of zeros is an empty place.
+  /// The port's table of GIDs; the place in it is GlobalRoute::sgid_index. At most 256. A GID of zeros is an empty place. A link-local
+  /// GID may be there once for each link (RFC 4007 §4); what tells them apart is the place.
   std::vector<Gid> gids{};
   /// The longest payload of a datagram, and the most that a queue pair may have as its path MTU.
   Mtu port_mtu = Mtu::octets_1024;
@@ -57,6 +58,8 @@ struct DeviceOptions {
 /// How a packet came: what its network headers said.
 struct PacketFrom {
   Gid source{}, destination{};
+  /// Where `destination` is in the port's table of GIDs. None: at the first place that has it; or it is a group's.
+  std::optional<std::uint8_t> sgid_index{};
   std::uint8_t traffic_class = 0;  ///< IPv4: type of service; the low two bits are ECN
   std::uint8_t hop_limit = 0;
   std::uint32_t flow_label = 0;
@@ -68,6 +71,7 @@ struct PacketFrom {
 /// How a packet shall go.
 struct PacketTo {
   Gid source{}, destination{};
+  std::uint8_t sgid_index = 0;  ///< where `source` is, or was, in the port's table of GIDs
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   std::uint32_t flow_label = 0;
@@ -83,6 +87,7 @@ using Mad = std::array<std::uint8_t, PARLEY_IB_MAD_LEN>;
 /// A management datagram to QP1 (IBA §13.5).
 struct MadIn {
   Gid source{}, destination{};
+  std::uint8_t sgid_index = 0;  ///< where `destination` is in the port's table of GIDs
   std::uint32_t source_qpn = 0;
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
   std::uint8_t traffic_class = 0, hop_limit = 0;
@@ -93,6 +98,7 @@ struct MadIn {
 /// One from QP1.
 struct MadOut {
   Gid source{}, destination{};
+  std::optional<std::uint8_t> sgid_index{};  ///< where `source` is. None: at the first place that has it
   std::uint32_t dest_qpn = PARLEY_IB_GSI_QPN;
   std::uint32_t q_key = PARLEY_IB_GSI_Q_KEY;  ///< the destination's
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;

@@ -19,7 +19,7 @@ constexpr std::uint16_t source_port = 0xD872;
 
 }  // namespace
 
-void Gsi::handle_packet(const PacketFrom& from, const Packet& packet) {
+void Gsi::handle_packet(const PacketFrom& from, std::uint8_t sgid_index, const Packet& packet) {
   Counters& counters = nic_.counters;
   if (packet.deth.q_key != PARLEY_IB_GSI_Q_KEY) {
     ++counters.dropped_q_key;
@@ -35,6 +35,7 @@ void Gsi::handle_packet(const PacketFrom& from, const Packet& packet) {
   MadIn& mad = in_.push();
   mad.source = from.source;
   mad.destination = from.destination;
+  mad.sgid_index = sgid_index;
   mad.source_qpn = packet.deth.source_qpn;
   mad.p_key = packet.bth.p_key;
   mad.traffic_class = from.traffic_class;
@@ -52,9 +53,12 @@ bool Gsi::poll(MadIn& mad) {
 }
 
 Result<void> Gsi::send(const MadOut& mad) {
-  if (!nic_.find_gid(mad.source)) return fail(Errc::invalid_argument, "MadOut::source is no GID of the port");
+  const auto index = nic_.find_gid(mad.source, mad.sgid_index);
+  if (!index) return fail(Errc::invalid_argument, "MadOut::source is no GID of the port, or not at sgid_index");
   if (out_.full()) return fail(Errc::no_space, "{a} management datagrams wait to be sent", queue_max);
-  out_.push() = mad;
+  MadOut& out = out_.push();
+  out = mad;
+  out.sgid_index = index;
   return {};
 }
 
@@ -71,6 +75,7 @@ void Gsi::transmit(PacketTo& to, MutBytes out) {
   psn_ = (psn_ + 1) & psn_mask;
   set_path(to, Path{.source = mad.source,
                     .destination = mad.destination,
+                    .sgid_index = mad.sgid_index.value_or(0),
                     .traffic_class = mad.traffic_class,
                     .hop_limit = mad.hop_limit,
                     .flow_label = mad.flow_label,

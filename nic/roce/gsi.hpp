@@ -9,8 +9,8 @@ class Gsi {
  public:
   explicit Gsi(Nic& nic) : nic_(nic), in_(queue_max), out_(queue_max) {}
 
-  /// A packet to QP1.
-  void handle_packet(const PacketFrom& from, const wire::ib::Packet& packet);
+  /// A packet to QP1 of the GID at `sgid_index`.
+  void handle_packet(const PacketFrom& from, std::uint8_t sgid_index, const wire::ib::Packet& packet);
   bool poll(MadIn& mad);
   Result<void> send(const MadOut& mad);
   bool received() const { return !in_.empty(); }

@@ -32,6 +32,11 @@ std::optional<std::uint8_t> Nic::find_gid(const Gid& wanted) const {
   return static_cast<std::uint8_t>(at - options.gids.begin());
 }
 
+std::optional<std::uint8_t> Nic::find_gid(const Gid& wanted, std::optional<std::uint8_t> at) const {
+  if (!at) return find_gid(wanted);
+  return same_octets(gid(*at), wanted) && !same_octets(wanted, Gid{}) ? at : std::nullopt;
+}
+
 Result<Path> Nic::path_of(const AhAttr& attr) const {
   if (attr.port_num != 1)
     return fail(Errc::invalid_argument, "AhAttr::port_num is {a}; the device has port 1", attr.port_num);

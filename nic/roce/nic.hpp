@@ -37,6 +37,8 @@ struct Nic : Counted {
 
   const Gid& gid(std::uint8_t index) const;
   std::optional<std::uint8_t> find_gid(const Gid& wanted) const;
+  /// At that place and no other, if one is given.
+  std::optional<std::uint8_t> find_gid(const Gid& wanted, std::optional<std::uint8_t> at) const;
   /// The GID of the path is still there.
   bool can_send(const Path& path) const { return gid(path.sgid_index) == path.source; }
   /// Errors: invalid_argument, unsupported, with a sentence about the field of AhAttr. The source port is the caller's to set.

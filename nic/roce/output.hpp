@@ -18,6 +18,7 @@ void place(std::span<const MutBytes> memory, std::size_t offset, ConstBytes in);
 inline void set_path(PacketTo& to, const Path& path) {
   to.source = path.source;
   to.destination = path.destination;
+  to.sgid_index = path.sgid_index;
   to.traffic_class = path.traffic_class;
   to.hop_limit = path.hop_limit;
   to.flow_label = path.flow_label;

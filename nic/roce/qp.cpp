@@ -41,7 +41,8 @@ Qp::~Qp() {
 bool Qp::ready() const { return cnp_due_ || responder_.has_reply() || (qp_.sends() && requester_.ready()); }
 
 bool Qp::comes_from_peer(const PacketFrom& from) const {
-  return same_octets(from.source, qp_.path.destination) && same_octets(from.destination, qp_.path.source);
+  return same_octets(from.source, qp_.path.destination) && same_octets(from.destination, qp_.path.source) &&
+         (!from.sgid_index || from.sgid_index == qp_.path.sgid_index);
 }
 
 // IBA §9.7.4.1: what is dropped here leaves the queue pair as it was.
@@ -105,7 +106,10 @@ void Qp::note_congestion(Instant now, const PacketFrom& from, const Packet& pack
   cnp_path_ = qp_.path;
   cnp_qpn_ = qp_.dest_qpn;
   if (qp_.type == QpType::ud) {
-    cnp_path_ = Path{.source = from.destination, .destination = from.source, .source_port = datagram_port(qp_.number)};
+    cnp_path_ = Path{.source = from.destination,
+                     .destination = from.source,
+                     .sgid_index = qp_.nic->find_gid(from.destination, from.sgid_index).value_or(0),
+                     .source_port = datagram_port(qp_.number)};
     cnp_qpn_ = packet.deth.source_qpn;
   }
 }

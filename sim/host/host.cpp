@@ -88,7 +88,7 @@ void SimHost::power_up() {
 
 void SimHost::add_nic(const NicOptions& options) {
   const auto index = static_cast<std::uint16_t>(nics_.size());
-  nics_.push_back({options, make_addresses(number_, index, static_cast<std::uint8_t>(index))});
+  nics_.push_back({options, make_addresses(number_, index, static_cast<std::uint8_t>(index), options.interface_id)});
 }
 
 std::string SimHost::nic_name(std::uint16_t nic) const {
@@ -102,6 +102,7 @@ Address SimHost::address(Address::Family family, std::uint16_t nic) const {
 }
 
 Address SimHost::link_local(std::uint16_t nic) const {
+  if (nic < nics_.size()) return nics_[nic].addresses.link_local;
   return make_addresses(number_, nic, static_cast<std::uint8_t>(nic)).link_local;
 }
 
@@ -126,7 +127,7 @@ void SimHost::attach(std::uint16_t nic, LinkPort& link) {
 }
 
 void SimHost::set_network(std::uint16_t nic, std::uint8_t network) {
-  if (nic < nics_.size()) nics_[nic].addresses = make_addresses(number_, nic, network);
+  if (nic < nics_.size()) nics_[nic].addresses = make_addresses(number_, nic, network, nics_[nic].options.interface_id);
   forget_ways();
 }
 

@@ -2,10 +2,10 @@
 // A host: an IP stack with a list of NICs, each with ARP and IPv6 neighbour discovery; TCP; and above it the software RNIC
 // or another StreamMachine. It is the driver of that machine in virtual time, as drivers/asio is in real time.
 //
-// Addresses: NIC p of host n (both from 0) has 02:00:00:p:h:l, 10.N.h.l, 2001:db8:N::n+1 and fe80::n+1%p+1, where h:l
-// is n+1 and N its network; hosts of one network reach each other, nothing is routed. Not modelled: IP options and
-// extension headers, fragments, ICMP errors, duplicate address detection (RFC 4862 §5.4), router discovery, multicast
-// listener reports.
+// Addresses: NIC p of host n (both from 0) has 02:00:00:p:h:l, 10.N.h.l, 2001:db8:N::n+1 and fe80::p:n+1%p+1, where h:l
+// is n+1 and N its network; NicOptions::interface_id is another lower half of the last. Hosts of one network reach each
+// other, nothing is routed. Not modelled: IP options and extension headers, fragments, ICMP errors, duplicate address
+// detection (RFC 4862 §5.4), router discovery, multicast listener reports.
 #pragma once
 #include <functional>
 #include <memory>

@@ -110,9 +110,9 @@ struct RoceIn {
   ConstBytes octets;
 };
 /// `packet` is from the IP header on, `length` UDP's. Of nearly all the headers are those of the packet before, which were read.
-std::optional<RoceIn> read_roce(ConstBytes packet, LocalKind kind, std::size_t length, RoceFlows& flows) {
-  const bool v4 = kind == LocalKind::v4;
-  RoceFlow* const last = flows.last();
+std::optional<RoceIn> read_roce(ConstBytes packet, const FrameIn& in, std::size_t length, RoceFlows& flows) {
+  const bool v4 = in.local == LocalKind::v4;
+  RoceFlow* const last = flows.last(in.port);
   Reader r(packet);
   r.skip(2);
   const std::uint16_t total = r.be16(), identification = r.be16();
@@ -120,7 +120,7 @@ std::optional<RoceIn> read_roce(ConstBytes packet, LocalKind kind, std::size_t l
     return RoceIn{*last, identification, packet.subspan(ipv4_size + udp_size, length - udp_size)};
   const auto parsed = wire::ib::RoceHeader::parse(v4 ? wire::ethertype_ipv4 : wire::ethertype_ipv6, packet);
   if (!parsed) return std::nullopt;
-  RoceFlow& flow = flows.of(parsed->header);
+  RoceFlow& flow = flows.of(parsed->header, in.port);
   std::copy(parsed->network.begin(), parsed->network.end(), flow.head.begin());
   return RoceIn{flow, parsed->header.identification, parsed->packet};
 }
@@ -166,7 +166,7 @@ const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, R
   // 0: there is none, which RoCEv2 allows over IPv6 too (IBA Annex A17).
   if (checksum != 0 && !sum_over(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
   if (port != PARLEY_ROCE_UDP_PORT) return "UDP port is not that of RoCE";
-  const auto roce = read_roce(packet, out.local, length, flows);
+  const auto roce = read_roce(packet, out, length, flows);
   if (!roce) return "malformed RoCE packet";
   if (!roce->flow.sealer.is_sealed(roce->identification, roce->octets)) return "bad ICRC";
   const wire::ib::RoceHeader& header = roce->flow.header;

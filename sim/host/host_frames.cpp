@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/bits.hpp"
 #include "base/bytes_io.hpp"
 #include "base/gid.hpp"
 #include "sim/host/host_sum.hpp"
@@ -183,10 +184,12 @@ void write_ipv6(std::uint8_t* ip, std::uint16_t length, std::uint8_t next, std::
   w.bytes(destination);
 }
 
-PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint8_t network) {
+PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint8_t network,
+                             std::uint64_t interface_id) {
   const std::uint32_t own = number + 1;
   const auto high = static_cast<std::uint8_t>(own >> 8), low = static_cast<std::uint8_t>(own);
   PortAddresses out;
+  out.port = port;
   out.mac = {0x02, 0, 0, static_cast<std::uint8_t>(port), high, low};
   out.v4 = Address::v4(10, network, high, low, 0);
   out.v6 = Address::any(Address::Family::v6, 0);
@@ -198,6 +201,8 @@ PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint
     address->octets[14] = high;
     address->octets[15] = low;
   }
+  out.link_local.octets[13] = out.mac[3];
+  if (interface_id != 0) write_bits(out.link_local.octets, 64, 64, interface_id);
   return out;
 }
 
@@ -259,6 +264,7 @@ const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, 
                        const HostGroups& groups) {
   if (frame.size() < ethernet_size) return "Ethernet header is cut";
   out.group.reset();
+  out.port = local.port;
   if (!is_ours(frame.first(6), local, groups)) return "not for our MAC address";
   Reader r(frame.subspan(12, 2));
   const std::uint16_t type = r.be16();

@@ -25,14 +25,16 @@ enum class LocalKind : std::uint8_t { v4, v6, link_local };
 constexpr std::size_t ip_size(LocalKind kind) { return kind == LocalKind::v4 ? ipv4_size : ipv6_size; }
 
 struct PortAddresses {
+  std::uint16_t port = 0;  ///< of its host, from 0
   wire::Mac mac{};
   Address v4{}, v6{}, link_local{};  ///< without a port; link_local with its scope
   const Address& of(LocalKind kind) const {
     return kind == LocalKind::v4 ? v4 : kind == LocalKind::v6 ? v6 : link_local;
   }
 };
-/// The addresses of host `number` (from 0) on its `port` (from 0), which belongs to `network`.
-PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint8_t network);
+/// The addresses of host `number` (from 0) on its `port` (from 0), which belongs to `network`. `interface_id`: NicOptions'.
+PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint8_t network,
+                             std::uint64_t interface_id = 0);
 
 /// Multicast groups that a host has joined, without port and scope.
 using HostGroups = std::set<Address>;
@@ -64,6 +66,7 @@ FramePtr write_neighbour(FramePool& pool, const wire::Mac& from, const wire::Mac
 struct FrameIn {
   enum class Kind : std::uint8_t { arp, neighbour, segment, roce, port_closed };
   Kind kind = Kind::segment;
+  std::uint16_t port = 0;                      ///< PortAddresses::port
   LocalKind local = LocalKind::v4;             ///< segment, roce, port_closed
   std::array<std::uint8_t, 16> source{};       ///< of IP; IPv4 uses the first four, the others are 0
   std::array<std::uint8_t, 16> destination{};  ///< neighbour
@@ -89,7 +92,7 @@ void write_ipv4(std::uint8_t* ip, std::uint16_t length, std::uint16_t id, std::u
 void write_ipv6(std::uint8_t* ip, std::uint16_t length, std::uint8_t next, std::uint8_t hops, ConstBytes source,
                 ConstBytes destination);
 
-/// Null, or a text that says why the frame is discarded. `flows`: of what one port receives.
+/// Null, or a text that says why the frame is discarded. `flows`: of what a host receives.
 const char* read_frame(ConstBytes frame, const PortAddresses& local, bool ipv6, RoceFlows& flows, FrameIn& out,
                        const HostGroups& groups = {});
 

@@ -139,7 +139,7 @@ RoceFlow* SimHost::flow_of(const PacketPath& path, Route& route) {
   header.traffic_class = path.traffic_class;
   header.hop_limit = path.hop_limit;
   header.source_port = path.source_port;
-  RoceFlow& flow = flows_out_.of(header);
+  RoceFlow& flow = flows_out_.of(header, route.port);
   sends_ = {.way = path.way, .route = route, .flow = &flow, .flow_way = flow.way};
   return &flow;
 }

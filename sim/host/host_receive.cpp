@@ -209,7 +209,9 @@ void SimHost::ask(const NeighbourAsk& question) {
 void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
   if (packets_ != nullptr) {
-    packets_->handle_unreachable(now(), {.peer = address}, std::make_error_code(std::errc::host_unreachable));
+    Address peer = address;
+    if (peer.family == Address::Family::v6 && peer.is_link_local()) peer.scope_id = port + 1U;
+    packets_->handle_unreachable(now(), {.peer = peer}, std::make_error_code(std::errc::host_unreachable));
     stirred_ = true;
   }
   std::vector<StreamId> failed;

@@ -61,8 +61,8 @@ std::optional<std::errc> SimHost::route_to(const Address& peer, const Address& l
   }
   const Address& own = nics_[out.port].addresses.of(out.kind);
   if (peer.octets == own.octets) return std::errc::host_unreachable;  // no loopback
-  if (!local.is_any() && (local.family != own.family || local.octets != own.octets))
-    return std::errc::address_not_available;
+  const bool own_source = local.family == own.family && local.octets == own.octets && local.scope_id == own.scope_id;
+  if (!local.is_any() && !own_source) return std::errc::address_not_available;
   return std::nullopt;
 }
 

@@ -13,6 +13,7 @@ namespace parley::sim {
 
 struct RoceFlow {
   std::uint64_t way = 0;          ///< PacketPath::way: never reused; 0: none
+  std::uint16_t port = 0;         ///< of the NIC: link-local addresses may be the same on each (RFC 4007 §4)
   wire::ib::RoceHeader header{};  ///< the identification, the checksum and the flow label say nothing
   wire::ib::Sealer sealer{};
   /// Of what is sent, the headers from Ethernet's on in front of `head_for` octets, without an identification. Of what comes, the last
@@ -26,16 +27,17 @@ struct RoceFlow {
 /// Flows that meet in a place of the table drive each other out.
 class RoceFlows {
  public:
-  RoceFlow& of(const wire::ib::RoceHeader& header) {
+  RoceFlow& of(const wire::ib::RoceHeader& header, std::uint16_t port = 0) {
     if (flows_.empty()) flows_.resize(places);
-    RoceFlow& flow = flows_[(header.source_port + 7U * header.source[15] + 3U * header.destination[15]) % places];
-    if (flow.way == 0 || !same(flow.header, header))
-      flow = {.way = ++last_way_, .header = header, .sealer = wire::ib::Sealer(header)};
+    RoceFlow& flow =
+        flows_[(header.source_port + 7U * header.source[15] + 3U * header.destination[15] + 5U * port) % places];
+    if (flow.way == 0 || flow.port != port || !same(flow.header, header))
+      flow = {.way = ++last_way_, .port = port, .header = header, .sealer = wire::ib::Sealer(header)};
     last_ = &flow;
     return flow;
   }
-  /// What of() gave the last time, or null.
-  RoceFlow* last() const { return last_; }
+  /// What of() gave the last time, if it was for this port; else null.
+  RoceFlow* last(std::uint16_t port) const { return last_ != nullptr && last_->port == port ? last_ : nullptr; }
 
  private:
   static constexpr std::size_t places = 16;

@@ -233,8 +233,11 @@ void LadderTap::begin(const RecordTopology& topology) {
   for (const RecordTopology::Node& node : topology.nodes) {
     m.column_of_node.push_back(node.is_switch ? nowhere : static_cast<std::uint32_t>(m.columns.size()));
     if (node.is_switch) continue;
-    for (const Address& a : node.addresses)
-      m.column_of_address.emplace(bare(a), static_cast<std::uint32_t>(m.columns.size()));
+    const auto column = static_cast<std::uint32_t>(m.columns.size());
+    for (const Address& a : node.addresses) {
+      const auto [known, fresh] = m.column_of_address.emplace(bare(a), column);
+      if (!fresh && known->second != column) known->second = nowhere;  // of two links: whoever gets the frame
+    }
     m.columns.push_back(node.name);
     std::string first = node.addresses.empty() ? "" : bare(node.addresses.front()).to_string();
     m.addresses.push_back(first.substr(0, first.rfind(':')));

@@ -349,6 +349,8 @@ constexpr Key<NicOptions> nic_table[] = {
     key<NicMtu, &NicOptions::mtu>("mtu", "octets of the IP packet; the link's when left out, and never more than that"),
     key<Choice<NicEngine, NicEngine::none>, &NicOptions::engine>(
         "engine", "what speaks RDMA behind it; none is plain Ethernet, which no connection uses"),
+    key<Number, &NicOptions::interface_id>("interface_id",
+                                           "the lower half of its link-local address; 0: made of its MAC address"),
 };
 
 constexpr Key<ScenarioLink> link_table[] = {

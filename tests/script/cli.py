@@ -48,8 +48,9 @@ class Finished:
         return f"exit {self.code}\n--- out\n{self.out}\n--- err\n{self.err}"
 
 
-def run(*args):
-    done = subprocess.run([PARLEY, *map(str, args)], capture_output=True, text=True, timeout=LIMIT, check=False)
+def run(*args, inside=()):
+    """`inside` is put in front, to run it elsewhere."""
+    done = subprocess.run([*inside, PARLEY, *map(str, args)], capture_output=True, text=True, timeout=LIMIT, check=False)
     schema.check_all(args, done.stdout)
     return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -63,8 +64,9 @@ def body(text):
 class Running:
     """A command in the background, with --json, whose events can be awaited."""
 
-    def __init__(self, *args):
-        self.process = subprocess.Popen([PARLEY, *map(str, args), "--json"], stdout=subprocess.PIPE,
+    def __init__(self, *args, inside=()):
+        self.args = [*map(str, args), "--json"]
+        self.process = subprocess.Popen([*inside, PARLEY, *self.args], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         self.lines, self.seen, self.err = queue.Queue(), [], []
         self.threads = [threading.Thread(target=self._read, daemon=True),
@@ -100,7 +102,7 @@ class Running:
             thread.join(timeout=LIMIT)
         self.process.stdout.close()
         self.process.stderr.close()
-        schema.check_all(self.process.args[1:], "".join(self.seen))
+        schema.check_all(self.args, "".join(self.seen))
         return Finished(code, "".join(self.seen), "".join(self.err))
 
     def kill(self):
@@ -124,8 +126,8 @@ class CliTest(unittest.TestCase):
                 file.write(content)
         return path
 
-    def start(self, *args):
-        running = Running(*args)
+    def start(self, *args, inside=()):
+        running = Running(*args, inside=inside)
         self.addCleanup(running.kill)
         return running
 

@@ -3,13 +3,12 @@
 which Linux's loopback does not carry to groups, in a network namespace with two pairs of virtual Ethernet.
 """
 import os
-import queue
 import shutil
-import subprocess
-import threading
 import unittest
 
-from cli import LIMIT, PARLEY, main
+import netns
+from cli import PARLEY, main
+from netns import Process
 
 MEMBER = os.environ["PARLEY_GROUP_MEMBER"]
 LINKS = """ip link set lo up
@@ -35,36 +34,6 @@ while True:
     hops = [struct.unpack("i", value)[0] for _, kind, value in control if kind == socket.IPV6_HOPLIMIT]
     print("hop limit", *hops, flush=True)
 """
-
-
-class Process:
-    """A program that says lines and is told lines."""
-
-    def __init__(self, test, *command):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.lines = queue.Queue()
-        threading.Thread(target=self.read, daemon=True).start()
-        self.test = test
-        test.addCleanup(self.end)
-
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.put(line.rstrip("\n"))
-        self.lines.put(None)
-
-    def says(self, *wanted):
-        """The next lines, in any order."""
-        self.test.assertEqual(sorted(self.lines.get(timeout=LIMIT) or "its end" for _ in wanted), sorted(wanted))
-
-    def tell(self, line, answer):
-        print(line, file=self.process.stdin, flush=True)
-        self.says(answer)
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
 
 
 class Groups(unittest.TestCase):
@@ -124,27 +93,12 @@ class Ipv4(Groups):
             member.says("got back")
 
 
-def why_no_namespace():
-    """Empty: one can be made."""
-    if os.environ.get("CI"):
-        return ""
-    if not shutil.which("ip") or not shutil.which("nsenter"):
-        return "no ip or nsenter here"
-    options = ("-n",) if os.getuid() == 0 else ("-Urn",)
-    tried = subprocess.run(["unshare", *options, "ip", "link", "add", "v1", "type", "veth"], capture_output=True, text=True, check=False)
-    return tried.stderr.strip() if tried.returncode else ""
-
-
-WHY_NOT = why_no_namespace()
-
-
-@unittest.skipIf(WHY_NOT, WHY_NOT)
+@unittest.skipIf(netns.WHY_NOT, netns.WHY_NOT)
 class Ipv6(Groups):
     def setUp(self):
-        root = os.getuid() == 0
-        links = Process(self, "unshare", "-n" if root else "-Urn", "sh", "-e", "-c", LINKS)
+        links = netns.made_by(self, LINKS)
         links.says("ready")
-        self.inside = ("nsenter", f"--target={links.process.pid}", "--net", *(() if root else ("--user", "--preserve-credentials")))
+        self.inside = netns.inside(links.process.pid)
 
     def plain(self, group, interface):
         made = Process(self, *self.inside, "python3", "-c", PLAIN, group, interface)

@@ -54,16 +54,16 @@ void Roce::on_service_request(Instant now, ibcm::SidrRequested& event) {
     (void)agent_.sidr_reply(now, event.id, {.status = status});
     agent_.destroy(now, event.id);
   };
-  const Address local = address_of_gid(event.from.destination);
+  auto [local, peer] = addresses_.ends_at(event.from.sgid_index, event.from.source);
   const Listener* l = listener_for(req.service_id, local);
   if (l == nullptr) return answer(SidrStatus::unsupported_service_id);
   // IBA Annex A11.
   const auto header = wire::ib::CmaHeader::parse(req.private_data);
   if (!header) return answer(SidrStatus::rejected);
-  const Address peer = address_of_gid(event.from.source, header->source.port);
+  peer.port = header->source.port;
   const EndpointId id = admit(*l, peer, now);
   if (id == 0) return answer(SidrStatus::no_qp);
-  auto made = connection_at(*l, event.id, event.from, local, peer);
+  auto made = connection_at(*l, event.id, local, peer);
   made->mtu = options_.mtu;
   made->path = path_to_peer(*made).primary;
   ask(*l, id, std::move(made), bytes_of(req.private_data, PARLEY_CMA_HEADER_LEN), now);

@@ -223,8 +223,8 @@ class Roce final : public RoceProvider {
   static ConstBytes private_data_of(const Connection& c, RequestData& room);
   Listener* listener_for(std::uint64_t service, const Address& local) const;
   EndpointId admit(const Listener& l, const Address& peer, Instant now);
-  std::unique_ptr<Connection> connection_at(const Listener& l, ibcm::ConnectionId cm, const ibcm::MadFrom& from,
-                                            const Address& local, const Address& peer);
+  std::unique_ptr<Connection> connection_at(const Listener& l, ibcm::ConnectionId cm, const Address& local,
+                                            const Address& peer);
   std::unique_ptr<Connection> connection_of(const Listener& l, const ibcm::RequestReceived& event, const Address& local,
                                             const Address& peer);
   void ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> made, Bytes private_data, Instant now);

@@ -156,9 +156,13 @@ void Roce::settle(Instant now) {
 bool Roce::settle_once(Instant now) {
   bool any = false;
   for (const nic::roce::MadIn& in = mad_in_; device_->poll_mad(mad_in_); any = true)
-    agent_.handle_mad(
-        now, {.source = in.source, .destination = in.destination, .source_qpn = in.source_qpn, .p_key = in.p_key},
-        in.octets);
+    agent_.handle_mad(now,
+                      {.source = in.source,
+                       .destination = in.destination,
+                       .sgid_index = in.sgid_index,
+                       .source_qpn = in.source_qpn,
+                       .p_key = in.p_key},
+                      in.octets);
   while (const auto notice = device_->poll_notice()) {
     on_notice(now, *notice);
     any = true;
@@ -176,6 +180,7 @@ bool Roce::settle_once(Instant now) {
     any = true;
     out.source = to.source;
     out.destination = to.destination;
+    out.sgid_index = to.sgid_index;
     out.dest_qpn = to.destination_qpn;
     out.p_key = to.p_key;
     out.traffic_class = to.traffic_class;

@@ -97,18 +97,28 @@ ibcm::WhenFull Roce::when_full() const {
   return options_.when_full == RoceWhenFull::retry_after ? ibcm::WhenFull::reject : ibcm::WhenFull::mra;
 }
 
-void Roce::start_attempt(Connection& c, Instant) {
+void Roce::start_attempt(Connection& c, Instant now) {
   leave_agent(c);
   release(c.bind);
   set_deadline(c, never);
   enter(c, Phase::binding);
   c.local = c.asked_local.value_or(Address::any(c.peer.family, 0));
   if (c.local.port == 0) c.local.port = next_port();
+  if (c.local.scope_id != 0 && nic::roce::is_scoped(c.local) && nic::roce::is_scoped(c.peer)) {
+    // RFC 4007 §9: what has a link-local source stays on its link.
+    if (c.peer.scope_id != 0 && c.peer.scope_id != c.local.scope_id)
+      return fail_setup(
+          c, now,
+          plain_failure(ib::step::resolve_addr, Errc::bad_address, {},
+                        fmt::format("{} is not on the link of {}", c.peer.to_string(), c.local.to_string()),
+                        "let both addresses name one interface, or give no source address"));
+    c.peer.scope_id = c.local.scope_id;
+  }
   c.bind = bind(c.id, c.local, c.peer);
 }
 
 void Roce::request(Connection& c, Instant now) {
-  const auto index = addresses_.add(c.local);
+  const auto index = addresses_.add(c.local, c.peer);
   if (!index)
     return fail_setup(c, now,
                       plain_failure(ib::step::resolve_addr, Errc::no_space, {},
@@ -150,6 +160,7 @@ ibcm::Path Roce::path_to_peer(const Connection& c) const {
   // As Linux has it; the flow label becomes the UDP source port.
   path.primary.flow_label = (c.local.port * 31U + c.peer.port) & 0xFFFFF;
   path.primary.traffic_class = options_.traffic_class;
+  if (const auto* own = addresses_.find(c.local, c.peer)) path.sgid_index = own->index;
   return path;
 }
 
@@ -179,7 +190,7 @@ Listener* Roce::listener_for(std::uint64_t service, const Address& local) const 
   for (const EndpointId id : at->second) {
     Listener* l = find_listener(id);
     if (l == nullptr || l->address.family != local.family) continue;
-    if (l->address.octets == local.octets) return l;
+    if (l->address.octets == local.octets && l->address.scope_id == local.scope_id) return l;
     if (l->address.is_any()) found = l;
   }
   return found;
@@ -191,8 +202,8 @@ void Roce::refuse(Instant now, ibcm::ConnectionId id, CmReject reason) {
 }
 
 /// What a request to a listener begins, on whatever transport service.
-std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::ConnectionId cm, const ibcm::MadFrom& from,
-                                                const Address& local, const Address& peer) {
+std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::ConnectionId cm, const Address& local,
+                                                const Address& peer) {
   auto made = make_from(spare_connections_);
   Connection& c = *made;
   c.phase = Phase::deciding;
@@ -201,10 +212,6 @@ std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::Connect
   c.peer = peer;
   c.local = local;
   c.local.port = l.address.port;
-  if (const auto* own = addresses_.find(from.destination)) {
-    c.local.scope_id = own->address.scope_id;
-    if (c.peer.is_link_local()) c.peer.scope_id = c.local.scope_id;
-  }
   c.options = l.options;
   c.reply_timeout = l.options.reply_timeout > Duration{} ? l.options.reply_timeout : options_.reply_timeout;
   return made;
@@ -214,7 +221,7 @@ std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::Connect
 std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::RequestReceived& event,
                                                 const Address& local, const Address& peer) {
   const wire::ib::CmReq& req = event.request;
-  auto made = connection_at(l, event.id, event.from, local, peer);
+  auto made = connection_at(l, event.id, local, peer);
   Connection& c = *made;
   // What the peer may have outstanding is what this side answers, and the other way round (IBA §12.7.29, §12.7.30).
   if (!c.unreliable()) {
@@ -275,7 +282,7 @@ void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> mad
 void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   const wire::ib::CmReq& req = event.request;
   const auto header = wire::ib::CmaHeader::parse(req.private_data);
-  const Address local = address_of_gid(event.from.destination);
+  auto [local, peer] = addresses_.ends_at(event.from.sgid_index, event.from.source);
   const Listener* l = listener_for(req.service_id, local);
   if (l == nullptr) return refuse(now, event.id, CmReject::invalid_service_id);
   // IBA Annex A11.
@@ -289,7 +296,7 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
     (void)agent_.reject(now, event.id, {.reason = CmReject::invalid_path_mtu, .info = ConstBytes(&largest, 1)});
     return agent_.destroy(now, event.id);
   }
-  const Address peer = address_of_gid(event.from.source, header->source.port);
+  peer.port = header->source.port;
   const EndpointId id = admit(*l, peer, now);
   if (id == 0) {
     const bool refused = options_.when_full == RoceWhenFull::refuse && !plays(Departure::drops_when_full);
@@ -329,7 +336,7 @@ void Roce::decide(Connection& c, Instant now) {
 }
 
 Result<AhAttr> Roce::way_to_peer(const Connection& c) {
-  const auto index = addresses_.add(c.local);
+  const auto index = addresses_.add(c.local, c.peer);
   if (!index)
     return fail(Errc::no_space, "{a} addresses of this host are in use, which is the most", nic::roce::Addresses::most);
   return AhAttr{.grh = GlobalRoute{.dgid = gid_of(c.peer),
@@ -442,7 +449,7 @@ ib::Parameters Roce::parameters_of(const Connection& c) const {
   out.qp_num = c.qp ? c.qp->qp_num() : 0;
   out.remote_qp_num = c.remote_qpn;
   out.port_num = 1;
-  if (const auto* own = addresses_.find(gid_of(c.local))) out.sgid_index = own->index;
+  if (const auto* own = addresses_.find(c.local, c.peer)) out.sgid_index = own->index;
   out.sgid = gid_of(c.local);
   out.dgid = gid_of(c.peer);
   out.path_mtu = c.mtu;

@@ -22,7 +22,27 @@ namespace parley::packet_net {
 
 using namespace std::chrono_literals;
 
+class Host;
 class Net;
+
+/// Joins an address of each of two hosts. Each host has a number of its own for the link, which is the scope of link-local addresses.
+struct Link {
+  std::array<Host*, 2> hosts{};
+  std::array<Address, 2> at{};  // without their scopes when given
+  std::array<std::uint32_t, 2> numbers{};
+
+  /// The end whose host sends so; 2: none.
+  std::size_t end_of(const Host& from, const PacketPath& path) const {
+    for (const std::size_t i : {0U, 1U})
+      if (hosts[i] == &from && at[i] == path.local && leads_to(i, path.peer)) return i;
+    return 2;
+  }
+  bool leads_to(std::size_t end, const Address& peer) const { return as_seen(at[1 - end], end) == peer; }
+  Address as_seen(Address address, std::size_t end) const {
+    address.scope_id = address.is_link_local() ? numbers[end] : 0;
+    return address;
+  }
+};
 
 /// "REQ", "RTU", ... of a message of the CM; "RC SEND Only", ... of others.
 inline std::string name_of(ConstBytes packet) {
@@ -92,6 +112,12 @@ class Net {
     (void)run_until([] { return false; }, time);
   }
 
+  /// From the first on, packets go by links alone.
+  void join(Link link) {
+    for (const std::size_t i : {0U, 1U}) link.at[i] = link.as_seen(link.at[i], i);
+    links_.push_back(link);
+  }
+
   Instant now{1s};
   Duration delay = 10us;
   bool unreachable = true;  ///< ICMP tells of hosts that have no such port
@@ -102,6 +128,7 @@ class Net {
   };
   std::function<Fate(const std::string& name, std::size_t nth)> fate;
   std::function<void(MutBytes packet)> change;  ///< what becomes of a packet on its way
+  std::function<void(PacketPath& came)> stray;  ///< where one that goes by a link arrives instead
   std::vector<std::string> sent;                ///< names, in order
 
  private:
@@ -119,6 +146,7 @@ class Net {
     Bytes whole(packet.begin(), packet.end());
     if (change) change(whole);
     whole.resize(packet.size() + PARLEY_IB_ICRC_LEN);
+    if (!links_.empty()) return go_by_link(from, path, whole);
     for (const auto& host : hosts_) {
       if (host->ip.octets != path.peer.octets) continue;
       if (host->bound == 0) break;
@@ -133,6 +161,29 @@ class Net {
     }
     if (unreachable) from.provider->handle_unreachable(now, path, std::make_error_code(std::errc::connection_refused));
   }
+  void go_by_link(const Host& from, const PacketPath& path, const Bytes& packet) {
+    for (const Link& link : links_) {
+      const std::size_t end = link.end_of(from, path);
+      if (end == 2) continue;
+      PacketPath came{.local = link.at[1 - end],
+                      .peer = link.as_seen(link.at[end], 1 - end),
+                      .source_port = path.source_port,
+                      .traffic_class = path.traffic_class,
+                      .hop_limit = path.hop_limit};
+      if (stray) stray(came);
+      items_.emplace(std::pair{now + delay, ++order_}, Item{link.hosts[1 - end], came, packet});
+    }
+  }
+  /// Where a host of links receives; none: it has no such address.
+  std::optional<Address> bound_at(const Host& host, const PacketCommand& command) const {
+    if (command.local.is_any() && command.peer.is_any()) return command.local;
+    for (const Link& link : links_)
+      for (const std::size_t i : {0U, 1U})
+        if (link.hosts[i] == &host &&
+            (command.local.is_any() ? link.leads_to(i, command.peer) : link.at[i] == command.local))
+          return link.at[i];
+    return std::nullopt;
+  }
   void deliver_due() {
     while (!items_.empty() && items_.begin()->first.first <= now) {
       const Item item = std::move(items_.begin()->second);
@@ -141,6 +192,7 @@ class Net {
     }
   }
   std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<Link> links_;
   std::multimap<std::pair<Instant, std::uint64_t>, Item> items_;
   std::map<std::string, std::size_t> counts_;
   std::uint64_t order_ = 0;
@@ -151,12 +203,16 @@ inline bool Host::carry_out() {
   for (PacketCommand command; provider->poll_command(command); any = true) {
     if (command.kind == PacketCommand::Kind::release) {
       bound -= binds_.erase(command.id);
-    } else if (bind_error) {
-      provider->handle_bind_failed(net_.now, command.id, *bind_error, ip);
+      continue;
+    }
+    const std::optional<Address> at = net_.links_.empty() ? ip : net_.bound_at(*this, command);
+    if (bind_error || !at) {
+      const Error why = bind_error.value_or(std::make_error_code(std::errc::address_not_available));
+      provider->handle_bind_failed(net_.now, command.id, why, ip);
     } else {
       binds_.insert(command.id);
       ++bound;
-      provider->handle_bound(net_.now, command.id, ip);
+      provider->handle_bound(net_.now, command.id, *at);
     }
   }
   return any;

@@ -79,7 +79,7 @@ TEST(SimHost, AddressesComeFromTheHostsNumber) {
   const PortAddresses far = make_addresses(0x1233, 2, 9);
   EXPECT_EQ(far.v4.to_string(), "10.9.18.52:0");
   EXPECT_EQ(far.v6.to_string(), "[2001:db8:9::1234]:0");
-  EXPECT_EQ(far.link_local.to_string(), "[fe80::1234%3]:0");
+  EXPECT_EQ(far.link_local.to_string(), "[fe80::2:1234%3]:0");
   EXPECT_EQ(far.mac, (wire::Mac{2, 0, 0, 2, 0x12, 0x34}));
 }
 

@@ -177,6 +177,28 @@ TEST(LadderFacts, AFrameThatNeverArrivedPointsToWhereItWasMeantToGo) {
   EXPECT_EQ(broadcast(1), 0U);
 }
 
+// As link-local ones may be (RFC 4007 §4).
+TEST(LadderFacts, AnAddressOnTwoLinksIsWhoeverGetsTheFrame) {
+  vt::Exchange x;
+  x.open();
+  RecordTopology t = two_hosts();
+  t.nodes.push_back({"c", false, t.nodes[1].addresses});
+  t.links.push_back(t.links[0]);
+  t.links[1].ends[1] = LinkEndInfo{2, "c/p1"};
+  LadderTap tap;
+  tap.begin(t);
+  for (const LinkId link : {0U, 1U}) {
+    show(tap, at(1ms), link, 0, true, link + 1, x.frames[0].octets);
+    show(tap, at(2ms), link, 1, false, link + 1, x.frames[0].octets);
+  }
+  const auto rows = tap.finish(nullptr).rows;
+  ASSERT_EQ(rows.size(), 2U);
+  for (const std::size_t i : {0U, 1U}) {
+    EXPECT_EQ(rows[i].to, i + 1);
+    EXPECT_EQ(rows[i].fate, LadderRow::Fate::arrived);
+  }
+}
+
 // ---- captures -------------------------------------------------------------------------------------------------------
 
 TEST(PcapngLinks, AreDescribedByTheirOptions) {
