@@ -243,6 +243,25 @@ function(parley_umad_preload)
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
 endfunction()
 
+# What programs for libibverbs are preloaded with to run on Parley's RoCE. It stands in front of libibverbs.
+function(parley_verbs_preload)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/*.cpp)
+  if(NOT sources OR NOT RDMA_FOUND)
+    return()
+  endif()
+  add_library(parley_preload STATIC ${sources})
+  parley_seldom_run(parley_preload)
+  parley_shared(parley_preload)
+  target_link_libraries(parley_preload PUBLIC parley_drivers Threads::Threads)
+  if(PARLEY_SANITIZE OR PARLEY_TSAN OR PARLEY_FUZZ)
+    return()  # the programs are not built for those; the unit tests are
+  endif()
+  add_library(parley_verbs MODULE $<TARGET_OBJECTS:parley_preload>)
+  target_link_libraries(parley_verbs PRIVATE parley_flags parley_drivers Threads::Threads)
+  target_link_options(parley_verbs PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL)
+  set_target_properties(parley_verbs PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
+endfunction()
+
 # Transports of management datagrams: ibsim's sockets, the RoCE engine, queue pairs of any device, and with libibumad the machine's
 # devices. libparley.so has them, libparley.a not.
 function(parley_mad_driver)

@@ -26,16 +26,27 @@ struct Registered {
   bool tells_of_others = false;
 };
 /// Every subcommand, in the order in which --help lists them.
-constexpr Registered commands[] = {{"listen", register_listen},   {"connect", register_connect},
-                                   {"rping", register_rping},     {"udping", register_udping},
-                                   {"cmtime", register_cmtime},   {"demo", register_demo},
-                                   {"sim", register_sim},         {"pcap", register_pcap},
-                                   {"replay", register_replay},   {"conform", register_conform},
-                                   {"quirks", register_quirks},   {"neg", register_neg},
-                                   {"mad", register_mad},         {"fabric", register_fabric},
-                                   {"xrc", register_xrc},         {"xrcd", register_xrcd},
-                                   {"doctor", register_doctor},   {"config", register_config, true},
-                                   {"help", register_help, true}, {"completion", register_completion, true},
+constexpr Registered commands[] = {{"listen", register_listen},
+                                   {"connect", register_connect},
+                                   {"rping", register_rping},
+                                   {"udping", register_udping},
+                                   {"cmtime", register_cmtime},
+                                   {"demo", register_demo},
+                                   {"sim", register_sim},
+                                   {"pcap", register_pcap},
+                                   {"replay", register_replay},
+                                   {"conform", register_conform},
+                                   {"quirks", register_quirks},
+                                   {"neg", register_neg},
+                                   {"mad", register_mad},
+                                   {"fabric", register_fabric},
+                                   {"xrc", register_xrc},
+                                   {"xrcd", register_xrcd},
+                                   {"verbs", register_verbs},
+                                   {"doctor", register_doctor},
+                                   {"config", register_config, true},
+                                   {"help", register_help, true},
+                                   {"completion", register_completion, true},
                                    {"extcap", register_extcap}};
 
 /// All of them, or only the one that comes first on the command line: the tables of the others are a third of a start's time.

@@ -16,9 +16,14 @@ namespace parley::neg {
 
 class RoceNic final : public PacketMachine {
  public:
-  /// `takes_mads`: what comes to QP1 is the caller's to poll; else nobody wants it.
-  explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device, bool takes_mads = false)
-      : device_(std::move(device)), addresses_(*device_), takes_mads_(takes_mads) {
+  /// What the caller polls by itself; nobody wants the rest.
+  enum class Takes : std::uint8_t {
+    nothing,
+    mads,    ///< of QP1
+    events,  ///< Device::poll_async_event()
+  };
+  explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device, Takes takes = Takes::nothing)
+      : device_(std::move(device)), addresses_(*device_), takes_(takes) {
     device_->set_groups(nullptr);  // nobody joins them
   }
 
@@ -54,7 +59,7 @@ class RoceNic final : public PacketMachine {
   std::deque<PacketCommand> commands_;                      // at most two for each queue pair
   std::map<BindId, std::optional<Result<Address>>> binds_;  // one for each queue pair
   BindId last_ = 0;
-  bool takes_mads_;
+  Takes takes_;
 };
 
 /// What drives a RoceNic, as its queue pairs need it while a call of theirs runs.

@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 
+#include "base/packet_groups.hpp"
 #include "base/packet_port.hpp"
 #include "drivers/clock.hpp"
 #include "parley/roce_host.hpp"
@@ -25,6 +26,8 @@ class PacketLoop {
   int fd() const;
   /// PacketSet::blocked().
   bool blocked() const;
+  /// Who joins multicast groups on its sockets.
+  PacketGroups& groups();
   void set_tap(PacketTap tap);
   RoceCounters counters() const;
 

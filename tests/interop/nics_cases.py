@@ -10,6 +10,7 @@ from dataclasses import asdict
 import mad_cases
 import neg_cases
 import roce_cases
+import verbs_cases
 from nics_case import ADDRESS, PARLEY, Case
 
 FIRST_PORT = 12000
@@ -259,7 +260,7 @@ def plan(pattern=None):
         cases += socket_cases() if device == "siw" else []
         cases += [neighbour_case(device), *neg_cases.cases(), *mad_cases.cases()] if device == "rxe" else []
         cases += [rank_case(device), *manager_cases(device), removal_case(device)]
-    cases += [*roce_cases.cases(), *mad_cases.engine_cases(roce_cases.DEVICE)]  # last: guest b does without rxe from then on
+    cases += [*roce_cases.cases(), *mad_cases.engine_cases(roce_cases.DEVICE), *verbs_cases.cases()]  # last: guest b does without rxe from then on
     for number, case in enumerate(cases):
         case.name = f"{'roce' if case.device == roce_cases.DEVICE else case.device}.{case.name}"
         case.port = FIRST_PORT + number

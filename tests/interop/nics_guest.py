@@ -57,7 +57,7 @@ def listens(case, process, log):
     end = time.monotonic() + LIMIT
     said = case["ready"] or "listening"
     while time.monotonic() < end and process.poll() is None:
-        if "parley" not in case["server"] and not case["ready"]:
+        if not case["ready"] and ("parley" not in case["server"] or "parley verbs" in case["server"]):
             time.sleep(1)
             return
         with open(log, encoding="utf-8") as text:

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Address handles, and multicast groups.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/gid.hpp"
+#include "drivers/verbs/convert.hpp"
+#include "preload/objects.hpp"
+
+namespace parley::preload {
+
+namespace {
+
+/// Of the 40 octets before a datagram: an IPv6 header or GRH, or 20 octets of nothing and an IPv4 header (IBA Annex A17).
+struct NetworkHeader {
+  Gid source{}, destination{};
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+};
+
+NetworkHeader read(const ibv_grh& grh) {
+  std::uint8_t octets[sizeof grh];
+  std::memcpy(octets, &grh, sizeof grh);
+  NetworkHeader out;
+  if (octets[0] >> 4 == 6) {
+    out.flow_label = (octets[1] & 0x0FU) << 16 | std::uint32_t{octets[2]} << 8 | octets[3];
+    out.traffic_class = static_cast<std::uint8_t>(octets[0] << 4 | octets[1] >> 4);
+    std::copy_n(octets + 8, 16, out.source.begin());
+    std::copy_n(octets + 24, 16, out.destination.begin());
+    return out;
+  }
+  out.traffic_class = octets[21];
+  for (Gid* gid : {&out.source, &out.destination}) (*gid)[10] = (*gid)[11] = 0xFF;
+  std::copy_n(octets + 32, 4, out.source.begin() + 12);
+  std::copy_n(octets + 36, 4, out.destination.begin() + 12);
+  return out;
+}
+
+}  // namespace
+
+int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach) {
+  Gid group{};
+  std::copy(std::begin(gid.raw), std::end(gid.raw), group.begin());
+  const auto done = with(qp->context, [&](Device&) -> Result<void> {
+    auto* const inner = roce::queue_pair(of(qp).inner.get());
+    return attach ? inner->attach_multicast(group) : inner->detach_multicast(group);
+  });
+  return outcome(call, done);
+}
+
+}  // namespace parley::preload
+
+using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using parley::Device;
+
+PARLEY_VERB ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  auto made = with(pd->context,
+                   [&](Device& device) { return device.create_ah(of(pd).number, parley::verbs::from_ibv(*attr)); });
+  if (!made) return none<ibv_ah>("ibv_create_ah", made.error());
+  auto* const ah = new Ah{};
+  ah->context = pd->context;
+  ah->pd = pd;
+  ah->inner = std::move(*made);
+  return ah;
+}
+
+PARLEY_VERB int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                                    ibv_ah_attr* out) {
+  if ((wc->wc_flags & IBV_WC_GRH) == 0)
+    return refused("ibv_init_ah_from_wc", EINVAL, "RoCE has no address but that in the GRH");
+  const auto header = read(*grh);
+  const auto own = of(context).engine->with_nic([&](auto& nic) { return nic.find_gid(header.destination); });
+  *out = {};
+  out->port_num = port;
+  out->is_global = 1;
+  std::copy(header.source.begin(), header.source.end(), out->grh.dgid.raw);
+  out->grh.flow_label = header.flow_label;
+  out->grh.traffic_class = header.traffic_class;
+  out->grh.sgid_index = own.value_or(0);  // a datagram to a group: any
+  out->grh.hop_limit = 64;
+  return 0;
+}
+
+PARLEY_VERB ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port) {
+  ibv_ah_attr attr{};
+  return ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) == 0 ? ibv_create_ah(pd, &attr) : nullptr;
+}
+
+PARLEY_VERB int ibv_destroy_ah(ibv_ah* ah) {
+  with(ah->context, [&](Device&) {
+    of(ah).inner.reset();
+    return 0;
+  });
+  delete &of(ah);
+  return 0;
+}
+
+PARLEY_VERB int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t[6], std::uint16_t*) {
+  return refused("ibv_resolve_eth_l2_from_gid", EOPNOTSUPP, "Ethernet addresses are the system's business");
+}

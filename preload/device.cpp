@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The list of devices, with the one that there is; opening it; what it is and has.
+#include <arpa/inet.h>
+#include <endian.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/fnv1a.hpp"
+#include "base/gid.hpp"
+#include "preload/objects.hpp"
+#include "preload/places.hpp"
+
+namespace parley::preload {
+
+namespace {
+
+constexpr char device_name[] = "parley0";
+
+void put(char* to, std::size_t room, std::string_view text) {
+  const std::size_t n = std::min(room - 1, text.size());
+  std::copy_n(text.begin(), n, to);
+  to[n] = '\0';
+}
+
+ibv_device& the_device() {
+  static ibv_device device = [] {
+    ibv_device made{};
+    made.node_type = IBV_NODE_CA;
+    made.transport_type = IBV_TRANSPORT_IB;
+    put(made.name, sizeof made.name, device_name);
+    put(made.dev_name, sizeof made.dev_name, "uverbs0");
+    put(made.dev_path, sizeof made.dev_path, "/sys/class/infiniband_verbs/uverbs0");
+    put(made.ibdev_path, sizeof made.ibdev_path, "/sys/class/infiniband/parley0");
+    return made;
+  }();
+  return device;
+}
+
+/// The engine of the process, which ends with the last context.
+Result<std::shared_ptr<Engine>> engine() {
+  static std::mutex lock;
+  static std::weak_ptr<Engine> running;
+  const std::scoped_lock hold(lock);
+  if (auto there = running.lock()) return there;
+  const auto addresses = places();
+  if (!addresses) return tl::unexpected(addresses.error());
+  auto made = Engine::open(*addresses);
+  if (!made) return tl::unexpected(made.error());
+  std::shared_ptr<Engine> shared(std::move(*made));
+  running = shared;
+  return shared;
+}
+
+/// Of the first address, so that it is the same each time. Locally administered (RFC 4291 §2.5.1).
+std::uint64_t guid() {
+  const auto addresses = places();
+  const Gid gid = addresses ? gid_of(addresses->front()) : Gid{};
+  return fnv1a(gid) & ~(std::uint64_t{3} << 56);
+}
+
+Gid gid_at(ibv_context* context, std::size_t index) {
+  return of(context).engine->with_nic(
+      [&](nic::roce::RoceDevice& nic) { return nic.gid(static_cast<std::uint8_t>(index)); });
+}
+
+bool has_gid(ibv_context* context, std::uint32_t port, std::uint32_t index) {
+  return port == 1 && index < of(context).engine->gids();
+}
+
+/// What of the largest payload, with all headers, an IP packet of the interface holds (IBA Annex A17).
+ibv_mtu mtu_of(std::uint32_t octets) {
+  constexpr std::uint32_t headers = 40 + 8 + PARLEY_IB_BTH_LEN + 28 + 4 + PARLEY_IB_ICRC_LEN;
+  int code = IBV_MTU_4096;
+  while (code > IBV_MTU_256 && (128U << code) + headers > octets) --code;
+  return static_cast<ibv_mtu>(code);
+}
+
+void fill(const DeviceAttr& of, ibv_device_attr& to) {
+  put(to.fw_ver, sizeof to.fw_ver, "parley");
+  to.node_guid = to.sys_image_guid = htobe64(guid());
+  to.max_mr_size = ~std::uint64_t{0};
+  to.page_size_cap = 0xFFFFF000;
+  to.max_qp = to.max_srq = to.max_ah = 1 << 16;
+  to.max_cq = 1 << 16;
+  to.max_mr = static_cast<int>(std::min<std::uint32_t>(of.max_mr, INT32_MAX));
+  to.max_pd = static_cast<int>(std::min<std::uint32_t>(of.max_pd, INT32_MAX));
+  to.max_cqe = static_cast<int>(of.max_cqe / 2);  // create_cq makes twice as many
+  to.max_qp_wr = static_cast<int>(of.max_qp_wr);
+  to.max_srq_wr = static_cast<int>(of.max_srq_wr);
+  to.max_sge = to.max_srq_sge = static_cast<int>(of.max_sge);
+  to.max_sge_rd = static_cast<int>(of.max_sge_rd);
+  to.max_qp_rd_atom = static_cast<int>(of.max_qp_rd_atom);
+  to.max_qp_init_rd_atom = static_cast<int>(of.max_qp_init_rd_atom);
+  to.max_res_rd_atom = to.max_qp_rd_atom * 256;
+  to.atomic_cap = IBV_ATOMIC_HCA;
+  to.max_mcast_grp = to.max_mcast_qp_attach = 64;
+  to.max_total_mcast_qp_attach = 64;
+  to.max_pkeys = 1;
+  to.phys_port_cnt = 1;
+  to.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD;
+  if (of.xrc) to.device_cap_flags |= IBV_DEVICE_XRC;
+}
+
+/// Some of the structures grow: a program of before has only so many octets of it.
+template <class T>
+void give(const T& all, void* out, std::size_t size) {
+  std::memset(out, 0, size);
+  std::memcpy(out, &all, std::min(size, sizeof all));
+}
+
+}  // namespace
+
+Context::Context() : verbs_context{} {
+  sz = sizeof(verbs_context);
+  query_port = preload::query_port;
+  query_device_ex = preload::query_device_ex;
+  create_qp_ex = preload::create_qp_ex;
+  set_data_path(*this);
+  set_xrc(*this);
+  context.device = &the_device();
+  context.cmd_fd = -1;
+  context.async_fd = ::eventfd(0, EFD_CLOEXEC);
+  context.num_comp_vectors = 1;
+  ::pthread_mutex_init(&context.mutex, nullptr);
+  context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+}
+
+Context::~Context() {
+  if (engine) engine->remove(this);
+  if (context.async_fd >= 0) ::close(context.async_fd);
+  ::pthread_mutex_destroy(&context.mutex);
+}
+
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std::size_t size) {
+  if (port != 1) return refused("ibv_query_port", EINVAL, "the device has one port, which is 1");
+  ibv_port_attr attr{};
+  attr.state = IBV_PORT_ACTIVE;
+  attr.max_mtu = IBV_MTU_4096;
+  attr.active_mtu = IBV_MTU_4096;
+  for (std::uint32_t i = 0; i < of(context).engine->gids(); ++i) {
+    const std::uint32_t octets = interface_mtu(interface_index(of(context).engine->address(i)));
+    attr.active_mtu = std::min(attr.active_mtu, mtu_of(octets));
+  }
+  attr.gid_tbl_len = static_cast<int>(of(context).engine->gids());
+  attr.port_cap_flags = IBV_PORT_CM_SUP;
+  attr.max_msg_sz = 1U << 31;
+  attr.pkey_tbl_len = 1;
+  attr.max_vl_num = 1;
+  attr.active_width = 1;   // 1X
+  attr.active_speed = 32;  // EDR: the fastest that the word for it has; the sockets have none
+  attr.phys_state = 5;     // LinkUp
+  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  give(attr, out, size);
+  return 0;
+}
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
+                    std::size_t size) {
+  if (input != nullptr && input->comp_mask != 0) return refused("ibv_query_device_ex", EINVAL, "no input is known");
+  ibv_device_attr_ex attr{};
+  fill(with(context, [](Device& device) { return device.query(); }), attr.orig_attr);
+  attr.phys_port_cnt_ex = 1;
+  give(attr, out, size);
+  return 0;
+}
+
+}  // namespace parley::preload
+
+using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using parley::Gid;
+
+PARLEY_VERB ibv_device** ibv_get_device_list(int* count) {
+  if (count != nullptr) *count = 1;
+  return new ibv_device* [2] { &the_device(), nullptr };
+}
+
+PARLEY_VERB void ibv_free_device_list(ibv_device** list) { delete[] list; }
+PARLEY_VERB const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+PARLEY_VERB __be64 ibv_get_device_guid(ibv_device*) { return htobe64(guid()); }
+PARLEY_VERB int ibv_get_device_index(ibv_device*) { return 0; }
+
+PARLEY_VERB ibv_context* ibv_open_device(ibv_device*) {
+  auto running = engine();
+  if (!running) {  // programs say no more than that it failed
+    const char* const where = std::getenv("PARLEY_VERBS_ADDRESS");
+    tell(fmt::format("ibv_open_device at {}", where == nullptr ? "the addresses of all interfaces" : where),
+         words_of(running.error()));
+    return none<ibv_context>("ibv_open_device", running.error());
+  }
+  auto* const made = new Context;
+  made->engine = std::move(*running);
+  made->engine->add(made);
+  return &made->context;
+}
+
+PARLEY_VERB int ibv_close_device(ibv_context* context) {
+  delete &of(context);
+  return 0;
+}
+
+PARLEY_VERB ibv_context* ibv_import_device(int) {
+  return none<ibv_context>("ibv_import_device", EOPNOTSUPP, "the device is this process's alone");
+}
+
+PARLEY_VERB int ibv_query_device(ibv_context* context, ibv_device_attr* out) {
+  *out = {};
+  fill(with(context, [](parley::Device& device) { return device.query(); }), *out);
+  return 0;
+}
+
+#undef ibv_query_port
+PARLEY_VERB int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* out) {
+  // What this symbol filled when it was made: the structure up to link_layer.
+  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(out), offsetof(ibv_port_attr, flags));
+}
+
+PARLEY_VERB int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* out) {
+  if (index < 0 || !has_gid(context, port, static_cast<std::uint32_t>(index))) {
+    errno = EINVAL;
+    return -1;
+  }
+  const Gid gid = gid_at(context, static_cast<std::size_t>(index));
+  std::copy(gid.begin(), gid.end(), out->raw);
+  return 0;
+}
+
+PARLEY_VERB int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* out,
+                                  std::uint32_t flags, std::size_t size) {
+  if (flags != 0 || !has_gid(context, port, index)) return refused("ibv_query_gid_ex", EINVAL, "there is no such GID");
+  ibv_gid_entry entry{};
+  (void)ibv_query_gid(context, static_cast<std::uint8_t>(port), static_cast<int>(index), &entry.gid);
+  entry.gid_index = index;
+  entry.port_num = port;
+  entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+  entry.ndev_ifindex = interface_index(of(context).engine->address(index));
+  give(entry, out, size);
+  return 0;
+}
+
+PARLEY_VERB ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* out, std::size_t most,
+                                         std::uint32_t flags, std::size_t size) {
+  const std::size_t n = of(context).engine->gids();
+  if (flags != 0 || most < n) return -refused("ibv_query_gid_table", EINVAL, "there is no room for all GIDs");
+  for (std::uint32_t i = 0; i < n; ++i)
+    (void)_ibv_query_gid_ex(context, 1, i, reinterpret_cast<ibv_gid_entry*>(reinterpret_cast<char*>(out) + i * size), 0,
+                            size);
+  return static_cast<ssize_t>(n);
+}
+
+/// Of libibverbs' own interface, which ibv_devinfo uses: 1 is RoCE v2.
+PARLEY_VERB int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned int index, int* type) {
+  if (!has_gid(context, port, index)) return refused("ibv_query_gid_type", EINVAL, "there is no such GID");
+  *type = 1;
+  return 0;
+}
+
+PARLEY_VERB int ibv_query_pkey(ibv_context*, std::uint8_t port, int index, __be16* out) {
+  if (port != 1 || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *out = htons(PARLEY_IB_P_KEY_DEFAULT);
+  return 0;
+}
+
+PARLEY_VERB int ibv_get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey) {
+  if (port == 1 && ntohs(pkey) == PARLEY_IB_P_KEY_DEFAULT) return 0;
+  errno = EINVAL;
+  return -1;
+}
+
+PARLEY_VERB int ibv_fork_init() { return 0; }
+PARLEY_VERB ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "preload/engine.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <random>
+
+#include "drivers/clock.hpp"
+
+namespace parley::preload {
+
+namespace {
+
+constexpr int turns_at_once = 64;  // between them the program gets the lock
+constexpr Duration longest_sleep = std::chrono::hours(1);
+constexpr Duration between_polls = std::chrono::microseconds(5);
+constexpr Duration while_it_polls = std::chrono::microseconds(50);
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<nic::roce::RoceDevice> device)
+    : nic_(std::move(device), neg::RoceNic::Takes::events), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Result<std::unique_ptr<Engine>> Engine::open(const std::vector<Address>& addresses) {
+  const std::uint64_t seed = std::random_device{}() | std::uint64_t{1};
+  auto device = nic::roce::make_device(neg::negotiated_device(seed, 0));
+  if (!device) return tl::unexpected(device.error());
+  std::unique_ptr<Engine> engine(new Engine(std::move(*device)));
+  if (const auto started = engine->start(addresses); !started) return tl::unexpected(started.error());
+  return engine;
+}
+
+Result<void> Engine::start(const std::vector<Address>& addresses) {
+  auto loop = asio_driver::PacketLoop::open(nic_);
+  if (!loop) return tl::unexpected(loop.error());
+  loop_ = std::move(*loop);
+  if (wake_.fd < 0)
+    return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+  nic_.device().set_groups(&loop_->groups());
+  for (const Address& address : addresses)
+    if (const auto bound = bind(address); !bound) return bound;
+  // The program's signals are for the program's threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { drive(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+Result<void> Engine::bind(const Address& address) {
+  const BindId id = nic_.bind(address, Address::any(address.family, 0));
+  loop_->run_once({});
+  const auto answer = nic_.answer(id);
+  if (!answer) return fail(Errc::io, "the engine's sockets do not answer");
+  if (!*answer) return tl::unexpected(answer->error());
+  const auto index = nic_.addresses().add(**answer);
+  if (!index) return fail(Errc::no_space, "the table of GIDs is full");
+  if (*index == addresses_.size()) addresses_.push_back(**answer);  // the same address again has its place already
+  return {};
+}
+
+Engine::~Engine() {
+  stop_ = true;
+  if (wake_.fd >= 0) (void)::eventfd_write(wake_.fd, 1);
+  if (thread_.joinable()) thread_.join();
+  nic_.device().set_groups(nullptr);
+}
+
+void Engine::add(Listener* listener) {
+  const std::scoped_lock hold(lock_);
+  listeners_.push_back(listener);
+}
+
+void Engine::remove(Listener* listener) {
+  const std::scoped_lock hold(lock_);
+  std::erase(listeners_, listener);
+}
+
+void Engine::tell() {
+  while (const auto event = nic_.device().poll_async_event())
+    (void)std::any_of(listeners_.begin(), listeners_.end(), [&](Listener* l) { return l->take(*event); });
+  for (Listener* listener : listeners_) listener->look();
+}
+
+// What is left, or due before the thread would look, is the thread's.
+void Engine::settle() {
+  loop_->run_once({});
+  tell();
+  const bool left = nic_.has_work() && !loop_->blocked();
+  if (!left && nic_.next_deadline() >= sleeps_until_) return;
+  sleeps_until_ = Instant{};
+  (void)::eventfd_write(wake_.fd, 1);
+}
+
+Duration Engine::next_wait() {
+  const std::scoped_lock hold(lock_);
+  int turns = 0;
+  while (turns < turns_at_once && loop_->run_once({})) ++turns;
+  tell();
+  const Instant now = loop_->now();
+  const bool left = turns == turns_at_once || (nic_.has_work() && !loop_->blocked());
+  sleeps_until_ = left ? now : std::min(nic_.next_deadline(), now + longest_sleep);
+  return std::max(sleeps_until_ - now, Duration{});
+}
+
+// Two that look at the same sockets hinder each other: while the program polls its completion queues, it drives the engine. One that
+// waits for its memory to change does not.
+bool Engine::program_polls() const {
+  const std::uint64_t before = polls_.load(std::memory_order_relaxed);
+  for (const Instant end = clock_now() + between_polls; clock_now() < end;)
+    if (polls_.load(std::memory_order_relaxed) != before) return true;
+  return false;
+}
+
+void Engine::drive() {
+  while (!stop_) {
+    if (program_polls()) {
+      std::this_thread::sleep_for(while_it_polls);
+      continue;
+    }
+    const timespec limit = timespec_of(next_wait());
+    pollfd fds[2] = {{.fd = loop_->fd(), .events = POLLIN, .revents = 0},
+                     {.fd = wake_.fd, .events = POLLIN, .revents = 0}};
+    (void)::ppoll(fds, 2, &limit, nullptr);
+    eventfd_t many = 0;
+    if (fds[1].revents != 0) (void)::eventfd_read(wake_.fd, &many);
+  }
+}
+
+}  // namespace parley::preload

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Protection domains and memory regions.
+#include <cerrno>
+
+#include "drivers/verbs/convert.hpp"
+#include "preload/objects.hpp"
+
+using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using parley::Access;
+using parley::Device;
+using parley::PdHandle;
+
+namespace {
+
+constexpr unsigned int rights =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+/// What the software HCA need not do anything for: nothing binds windows, and pages are the system's business.
+constexpr unsigned int harmless = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+
+ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned int access) {
+  if ((access & ~(rights | harmless)) != 0)
+    return none<ibv_mr>(call, EOPNOTSUPP, "of access flags, local and remote rights alone are known");
+  if (iova != reinterpret_cast<std::uintptr_t>(addr))
+    return none<ibv_mr>(call, EOPNOTSUPP, "a region's addresses are those of its memory: iova has to be addr");
+  const parley::MutBytes memory(static_cast<std::uint8_t*>(addr), length);
+  const auto made = with(pd->context, [&](Device& device) {
+    return device.reg_mr(of(pd).number, memory, static_cast<Access>(access & rights));
+  });
+  if (!made) return none<ibv_mr>(call, made.error());
+  auto* const mr = new Mr{};
+  mr->context = pd->context;
+  mr->pd = pd;
+  mr->addr = addr;
+  mr->length = length;
+  mr->lkey = made->lkey;
+  mr->rkey = made->rkey;
+  return mr;
+}
+
+}  // namespace
+
+PARLEY_VERB ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  const auto made = with(context, [](Device& device) { return device.alloc_pd(); });
+  if (!made) return none<ibv_pd>("ibv_alloc_pd", made.error());
+  auto* const pd = new Pd{};
+  pd->context = context;
+  pd->handle = pd->number = *made;
+  return pd;
+}
+
+PARLEY_VERB int ibv_dealloc_pd(ibv_pd* pd) {
+  const auto done = with(pd->context, [&](Device& device) { return device.dealloc_pd(of(pd).number); });
+  if (!done && done.error().code() == parley::Errc::wrong_state)
+    return refused("ibv_dealloc_pd", EBUSY, "regions, queues or address handles of it are left");
+  if (!done) return outcome("ibv_dealloc_pd", done);
+  delete &of(pd);
+  return 0;
+}
+
+#undef ibv_reg_mr
+PARLEY_VERB ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, std::size_t length, int access) {
+  return reg("ibv_reg_mr", pd, addr, length, reinterpret_cast<std::uintptr_t>(addr), static_cast<unsigned int>(access));
+}
+
+#undef ibv_reg_mr_iova
+PARLEY_VERB ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access) {
+  return reg("ibv_reg_mr_iova", pd, addr, length, iova, static_cast<unsigned int>(access));
+}
+
+PARLEY_VERB ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova,
+                                     unsigned int access) {
+  return reg("ibv_reg_mr", pd, addr, length, iova, access);
+}
+
+PARLEY_VERB ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) {
+  return none<ibv_mr>("ibv_reg_dmabuf_mr", EOPNOTSUPP, "memory of other devices is out of reach of software");
+}
+
+PARLEY_VERB int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
+  (void)refused("ibv_rereg_mr", EOPNOTSUPP, "register the memory again");
+  return IBV_REREG_MR_ERR_INPUT;
+}
+
+PARLEY_VERB int ibv_dereg_mr(ibv_mr* mr) {
+  const auto done = with(mr->context, [&](Device& device) { return device.dereg_mr(mr->lkey); });
+  if (!done && done.error().code() == parley::Errc::wrong_state)
+    return refused("ibv_dereg_mr", EBUSY, "posted requests use it");
+  if (!done) return outcome("ibv_dereg_mr", done);
+  delete static_cast<Mr*>(mr);
+  return 0;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a program holds: each of libibverbs' structures with Parley's object behind it. A program sees the first part alone.
+#pragma once
+#include <infiniband/verbs.h>
+
+#include <sys/types.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "preload/engine.hpp"
+
+namespace parley::preload {
+
+struct Channel;
+
+/// An opened device.
+struct Context final : verbs_context, Listener {
+  Context();
+  ~Context() override;
+  void look() override;
+  bool take(const AsyncEvent& event) override;
+  void forget(const void* object);  ///< that is destroyed: its events
+
+  std::shared_ptr<Engine> engine;
+  std::vector<Channel*> channels;
+  std::map<CompletionQueue*, ibv_cq*> cqs;
+  std::vector<ibv_srq*> srqs;
+  std::vector<ibv_qp*> qps;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<XrcDomain>> domains;  // by the file that stands for each
+  std::deque<ibv_async_event> events;                                   // at most one of each kind of each object
+};
+
+struct Pd final : ibv_pd {
+  PdHandle number = 0;
+};
+
+struct Mr final : ibv_mr {};
+
+/// Its descriptor is readable while a completion queue waits in it.
+struct Channel final : ibv_comp_channel {
+  std::unique_ptr<CompletionChannel> inner;
+  bool raised = false;
+  void look();
+};
+
+/// Completions that a completion queue has room for beyond twice what was asked for.
+inline constexpr std::size_t cq_spare = 256;
+
+struct Cq final : ibv_cq {
+  std::atomic<std::uint32_t> users{0};  // queue pairs and XRC shared receive queues
+  std::unique_ptr<CompletionQueue> inner;
+};
+
+struct Srq final : ibv_srq {
+  std::unique_ptr<SharedReceiveQueue> inner;
+  ibv_cq* cq = nullptr;  // of XRC
+};
+
+struct Ah final : ibv_ah {
+  std::unique_ptr<AddressHandle> inner;
+};
+
+struct Xrcd final : ibv_xrcd {
+  std::shared_ptr<XrcDomain> inner;
+};
+
+/// Octets that requests carry by themselves: copied when posted, into a slot that is free again when the request that had it is
+/// complete. A ring, since requests complete in order.
+struct InlineRing {
+  std::vector<std::uint8_t> octets;
+  std::uint32_t lkey = 0;
+  std::uint32_t size = 0;  // of a slot; 0: there are none
+  std::uint64_t posted = 0;
+};
+
+/// A request that is being built by the functions of ibv_qp_ex.
+struct Built {
+  ibv_send_wr wr{};
+  ibv_sge sges[sge_max]{};
+  std::vector<std::uint8_t> carried;
+};
+
+struct Qp final : ibv_qp_ex {
+  std::unique_ptr<QueuePair> inner;
+  ibv_qp_cap cap{};
+  bool all_signaled = false;
+  InlineRing inlined;
+  std::vector<Built> built;  // as many as were ever built at once
+  std::size_t building = 0;
+  int wrong = 0;  // errno of what was built
+};
+
+inline Context& of(ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
+inline Pd& of(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
+inline Channel& of(ibv_comp_channel* channel) { return *static_cast<Channel*>(channel); }
+inline Cq& of(ibv_cq* cq) { return *static_cast<Cq*>(cq); }
+inline Srq& of(ibv_srq* srq) { return *static_cast<Srq*>(srq); }
+inline Ah& of(ibv_ah* ah) { return *static_cast<Ah*>(ah); }
+inline Xrcd& of(ibv_xrcd* xrcd) { return *static_cast<Xrcd*>(xrcd); }
+inline Qp& of(ibv_qp_ex* qp) { return *static_cast<Qp*>(qp); }
+inline Qp& of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }  // its first member
+
+template <class Call>
+auto with(ibv_context* context, Call&& call) {
+  return of(context).engine->with(std::forward<Call>(call));
+}
+
+/// A line to standard error.
+void tell(const std::string& what, const std::string& why);
+std::string words_of(const Error& error);
+/// The errno for it, which is set as well; the sentence goes to standard error if PARLEY_VERBS_LOG asks for it.
+int refused(const char* call, const Error& error);
+int refused(const char* call, int number, const char* why);
+int outcome(const char* call, const Result<void>& result);
+template <class T>
+T* none(const char* call, const Error& error) {
+  (void)refused(call, error);
+  return nullptr;
+}
+template <class T>
+T* none(const char* call, int number, const char* why) {
+  (void)refused(call, number, why);
+  return nullptr;
+}
+
+/// What ibv_context's and verbs_context's tables of functions hold, by the file that has them.
+void set_data_path(verbs_context& to);  // post.cpp
+void set_xrc(verbs_context& to);        // srq.cpp
+void set_extended_qp(ibv_qp_ex& to);    // build.cpp
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std::size_t size);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
+                    std::size_t size);
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
+/// ibv_attach_mcast and ibv_detach_mcast.
+int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach);
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+
+}  // namespace parley::preload
+
+/// What the program calls in place of libibverbs' function of the name.
+#define PARLEY_VERB extern "C" __attribute__((visibility("default")))

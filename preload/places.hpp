@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Which addresses of the machine are the device's GIDs.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parley/address.hpp"
+
+namespace parley::preload {
+
+/// Those that PARLEY_VERBS_ADDRESS names, a comma between them; or else all of the machine's interfaces that are up, loopback's only
+/// if there are no others. Errors: bad_address, with a sentence.
+Result<std::vector<Address>> places();
+/// Index of the interface that has the address; all of 127.0.0.0/8 is loopback's. 0: none has it.
+std::uint32_t interface_index(const Address& address);
+/// Octets of an IP packet on that interface; 1500 if it does not tell.
+std::uint32_t interface_mtu(std::uint32_t index);
+
+}  // namespace parley::preload

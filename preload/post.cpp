@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The data path: posting requests and polling completions.
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include "nic/roce/device.hpp"
+#include "preload/objects.hpp"
+
+namespace parley::preload {
+
+namespace {
+
+using Pieces = std::array<Sge, sge_max>;
+
+/// False: more pieces than a request may have.
+bool take(const ibv_sge* from, int count, Pieces& to, std::span<const Sge>& out) {
+  if (count < 0 || static_cast<std::size_t>(count) > to.size()) return false;
+  for (int i = 0; i < count; ++i) to[static_cast<std::size_t>(i)] = {from[i].addr, from[i].length, from[i].lkey};
+  out = std::span(to).first(static_cast<std::size_t>(count));
+  return true;
+}
+
+bool carries_solicited(ibv_wr_opcode opcode) {
+  return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
+         opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/// Where the request goes, and what its opcode has.
+bool translate(const ibv_qp& qp, const ibv_send_wr& from, SendWr& to) {
+  switch (from.opcode) {
+    case IBV_WR_RDMA_WRITE_WITH_IMM: to.imm_data = ntohl(from.imm_data); [[fallthrough]];
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_READ: to.remote_addr = from.wr.rdma.remote_addr, to.rkey = from.wr.rdma.rkey; break;
+    case IBV_WR_SEND_WITH_IMM: to.imm_data = ntohl(from.imm_data); break;
+    case IBV_WR_SEND_WITH_INV: to.invalidate_rkey = from.invalidate_rkey; break;
+    case IBV_WR_SEND: break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP: to.swap = from.wr.atomic.swap; [[fallthrough]];
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      to.remote_addr = from.wr.atomic.remote_addr, to.rkey = from.wr.atomic.rkey;
+      to.compare_add = from.wr.atomic.compare_add;
+      break;
+    default: return false;
+  }
+  to.opcode = static_cast<SendWr::Opcode>(from.opcode);
+  if (qp.qp_type == IBV_QPT_XRC_SEND) to.remote_srq_num = from.qp_type.xrc.remote_srqn;
+  if (qp.qp_type != IBV_QPT_UD) return true;
+  to.ah = from.wr.ud.ah == nullptr ? nullptr : of(from.wr.ud.ah).inner.get();
+  to.remote_qp_num = from.wr.ud.remote_qpn;
+  to.remote_qkey = from.wr.ud.remote_qkey;
+  return true;
+}
+
+/// The octets of the request as one piece of the ring's. False: more than a slot holds.
+bool carry(InlineRing& ring, std::uint32_t slots, std::span<const ibv_sge> from, Pieces& to,
+           std::span<const Sge>& out) {
+  const std::size_t begin = ring.posted % slots * ring.size;
+  std::size_t used = 0;
+  for (const ibv_sge& piece : from) {
+    if (piece.length > ring.size - used) return false;
+    std::memcpy(ring.octets.data() + begin + used, reinterpret_cast<const void*>(piece.addr), piece.length);
+    used += piece.length;
+  }
+  to[0] = {reinterpret_cast<std::uintptr_t>(ring.octets.data() + begin), static_cast<std::uint32_t>(used), ring.lkey};
+  out = std::span(to).first(used > 0 ? 1 : 0);
+  return true;
+}
+
+int post_one(ibv_qp& base, const ibv_send_wr& from) {
+  constexpr const char* call = "ibv_post_send";
+  Qp& qp = of(&base);
+  SendWr wr{.wr_id = from.wr_id};
+  Pieces pieces;
+  if (!translate(base, from, wr)) return refused(call, EOPNOTSUPP, "the opcode is none that this device has");
+  wr.signaled = qp.all_signaled || (from.send_flags & IBV_SEND_SIGNALED) != 0;
+  wr.solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0 && carries_solicited(from.opcode);
+  wr.fence = (from.send_flags & IBV_SEND_FENCE) != 0;
+  if ((from.send_flags & IBV_SEND_INLINE) != 0) {
+    auto& inner = static_cast<nic::roce::RoceQp&>(*qp.inner);
+    if (inner.sends_open() >= qp.cap.max_send_wr) return refused(call, ENOMEM, "the send queue is full");
+    const std::span all(from.sg_list, from.num_sge > 0 ? static_cast<std::size_t>(from.num_sge) : 0);
+    if (!carry(qp.inlined, qp.cap.max_send_wr, all, pieces, wr.sges))
+      return refused(call, EINVAL, "more inline octets than max_inline_data");
+  } else if (!take(from.sg_list, from.num_sge, pieces, wr.sges)) {
+    return refused(call, EINVAL, "more pieces than max_sge");
+  }
+  const auto done = qp.inner->post_send(wr);
+  if (done) ++qp.inlined.posted;
+  return outcome(call, done);
+}
+
+int post_recv_list(ibv_recv_wr* wr, ibv_recv_wr** bad, const char* call, auto& queue) {
+  for (; wr != nullptr; wr = wr->next) {
+    Pieces pieces;
+    RecvWr asked{.wr_id = wr->wr_id};
+    const int number = take(wr->sg_list, wr->num_sge, pieces, asked.sges)
+                           ? outcome(call, queue.post_recv(asked))
+                           : refused(call, EINVAL, "more pieces than max_sge");
+    if (number == 0) continue;
+    *bad = wr;
+    return number;
+  }
+  return 0;
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return of(qp->context).engine->with_nic([&](auto&) {
+    return post_recv_list(wr, bad, "ibv_post_recv", *of(qp).inner);
+  });
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return of(srq->context).engine->with_nic([&](auto&) {
+    return post_recv_list(wr, bad, "ibv_post_srq_recv", *of(srq).inner);
+  });
+}
+
+ibv_wc told(const WorkCompletion& from) {
+  ibv_wc to{};
+  to.wr_id = from.wr_id;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+  to.byte_len = from.byte_len;
+  to.qp_num = from.qp_num;
+  to.src_qp = from.src_qp;
+  if (from.with_grh) to.wc_flags |= IBV_WC_GRH;
+  if (from.with_imm) {
+    to.wc_flags |= IBV_WC_WITH_IMM;
+    to.imm_data = htonl(from.imm_data);
+  } else if (from.with_inv) {
+    to.wc_flags |= IBV_WC_WITH_INV;
+    to.invalidated_rkey = from.invalidated_rkey;
+  }
+  return to;
+}
+
+int take_completions(CompletionQueue& queue, int most, ibv_wc* out) {
+  std::array<WorkCompletion, 16> some;
+  int taken = 0;
+  while (taken < most) {
+    const auto room = std::min(some.size(), static_cast<std::size_t>(most - taken));
+    const std::size_t n = queue.poll(std::span(some).first(room));
+    std::transform(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n), out + taken, told);
+    taken += static_cast<int>(n);
+    if (n < room) break;
+  }
+  return taken;
+}
+
+int poll_cq(ibv_cq* cq, int most, ibv_wc* out) {
+  return of(cq->context).engine->polling([&] { return take_completions(*of(cq).inner, most, out); });
+}
+
+int req_notify_cq(ibv_cq* cq, int solicited_only) {
+  const auto done = with(cq->context, [&](Device&) {
+    return of(cq).inner->req_notify(solicited_only != 0 ? Notify::solicited : Notify::next_comp);
+  });
+  return outcome("ibv_req_notify_cq", done);
+}
+
+ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) {
+  return none<ibv_mw>("ibv_alloc_mw", EOPNOTSUPP, "there are no memory windows");
+}
+
+}  // namespace
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  return with(qp->context, [&](Device&) {
+    for (; wr != nullptr; wr = wr->next) {
+      const int number = post_one(*qp, *wr);
+      if (number == 0) continue;
+      *bad = wr;
+      return number;
+    }
+    return 0;
+  });
+}
+
+void set_data_path(verbs_context& to) {
+  ibv_context_ops& ops = to.context.ops;
+  ops.post_send = post_send;
+  ops.post_recv = post_recv;
+  ops.post_srq_recv = post_srq_recv;
+  ops.poll_cq = poll_cq;
+  ops.req_notify_cq = req_notify_cq;
+  ops.alloc_mw = alloc_mw;
+}
+
+}  // namespace parley::preload

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Queue pairs and shared receive queues: making, changing, asking, ending.
+#include <algorithm>
+#include <cerrno>
+
+#include "drivers/verbs/convert.hpp"
+#include "preload/objects.hpp"
+
+namespace parley::preload {
+
+namespace {
+
+constexpr std::uint32_t inline_most = 1024;  // octets; copied when posted
+constexpr int known_attributes = (IBV_QP_DEST_QPN << 1) - 1;
+
+CompletionQueue* inner_of(ibv_cq* cq) { return cq == nullptr ? nullptr : of(cq).inner.get(); }
+
+void use(ibv_cq* cq, int more) {
+  if (cq != nullptr) of(cq).users += static_cast<std::uint32_t>(more);
+}
+
+/// What of `init` cannot be; null: nothing.
+const char* wrong_with(const ibv_qp_init_attr_ex& init) {
+  constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr std::uint64_t operations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+                                       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                                       IBV_QP_EX_WITH_SEND_WITH_INV;
+  if ((init.comp_mask & ~known) != 0) return "comp_mask asks for what this device lacks";
+  if ((init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && (init.send_ops_flags & ~operations) != 0)
+    return "send_ops_flags asks for an operation that this device lacks";
+  if (init.cap.max_inline_data > inline_most) return "max_inline_data is more than 1024";
+  return nullptr;
+}
+
+/// The slots of the requests that carry their octets; a region of the domain, as any other memory.
+Result<void> make_ring(Device& device, Qp& qp, std::uint32_t size) {
+  if (size == 0) return {};
+  qp.inlined.octets.resize(std::size_t{size} * qp.cap.max_send_wr);
+  const auto region = device.reg_mr(of(qp.qp_base.pd).number, qp.inlined.octets, Access::none);
+  if (!region) return tl::unexpected(region.error());
+  qp.inlined.lkey = region->lkey;
+  qp.inlined.size = size;
+  return {};
+}
+
+Result<void> make_inner(Device& device, Qp& qp, const ibv_qp_init_attr_ex& init) {
+  QpInit of_parley{.type = static_cast<QpType>(init.qp_type),
+                   .pd = init.pd == nullptr ? 0 : of(init.pd).number,
+                   .send_cq = inner_of(init.send_cq),
+                   .recv_cq = inner_of(init.recv_cq),
+                   .srq = init.srq == nullptr ? nullptr : of(init.srq).inner.get(),
+                   .max_send_wr = qp.cap.max_send_wr,
+                   .max_recv_wr = qp.cap.max_recv_wr};
+  if (init.qp_type == IBV_QPT_XRC_RECV) of_parley.xrcd = init.xrcd == nullptr ? nullptr : of(init.xrcd).inner.get();
+  auto made = device.create_qp(of_parley);
+  if (!made) return tl::unexpected(made.error());
+  qp.inner = std::move(*made);
+  return init.qp_type == IBV_QPT_XRC_RECV ? Result<void>() : make_ring(device, qp, init.cap.max_inline_data);
+}
+
+void fill(ibv_qp& to, ibv_context* context, const ibv_qp_init_attr_ex& init) {
+  to.context = context;
+  to.qp_context = init.qp_context;
+  to.pd = init.pd;
+  to.send_cq = init.send_cq;
+  to.recv_cq = init.recv_cq;
+  to.srq = init.srq;
+  to.qp_type = init.qp_type;
+  to.state = IBV_QPS_RESET;
+}
+
+/// What `attr` and `mask` ask for, in Parley's words.
+Result<QpAttr> attributes(const ibv_qp_attr& attr, int mask) {
+  if ((mask & IBV_QP_ALT_PATH) != 0) return fail(Errc::unsupported, "there are no alternate paths");
+  if ((mask & ~known_attributes) != 0)
+    return fail(Errc::unsupported, "the mask names an attribute that this device lacks");
+  QpAttr out = verbs::from_ibv(attr, mask & ~(IBV_QP_CAP | IBV_QP_PATH_MIG_STATE));
+  constexpr unsigned int rights =
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  if (out.access) out.access = static_cast<Access>(attr.qp_access_flags & rights);
+  if ((mask & IBV_QP_CUR_STATE) != 0) out.cur_state = verbs::from_ibv(attr.cur_qp_state);
+  if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) out.en_sqd_async_notify = attr.en_sqd_async_notify != 0;
+  if ((mask & IBV_QP_PATH_MIG_STATE) != 0 && attr.path_mig_state != IBV_MIG_MIGRATED)
+    return fail(Errc::unsupported, "there are no alternate paths");
+  return out;
+}
+
+ibv_qp_attr told(const QpAttr& from, const Qp& qp) {
+  ibv_qp_attr out = verbs::to_ibv(from).attr;
+  out.cur_qp_state = out.qp_state;
+  out.cap = qp.cap;
+  out.path_mig_state = IBV_MIG_MIGRATED;
+  out.sq_draining = from.sq_draining ? 1 : 0;
+  out.port_num = 1;
+  return out;
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
+  constexpr const char* call = "ibv_create_qp";
+  if (const char* const why = wrong_with(*init)) return none<ibv_qp>(call, EOPNOTSUPP, why);
+  auto* const qp = new Qp{};
+  fill(qp->qp_base, context, *init);
+  qp->cap = init->cap;
+  // A queue of no requests is none that anybody posts to, and Parley's have at least one.
+  qp->cap.max_send_wr = std::max(init->cap.max_send_wr, 1U);
+  qp->cap.max_recv_wr = std::max(init->cap.max_recv_wr, 1U);
+  qp->all_signaled = init->sq_sig_all != 0;
+  const auto made = with(context, [&](Device& device) { return make_inner(device, *qp, *init); });
+  if (!made) {
+    with(context, [&](Device&) {
+      qp->inner.reset();
+      return 0;
+    });
+    delete qp;
+    return none<ibv_qp>(call, made.error());
+  }
+  qp->qp_base.handle = qp->qp_base.qp_num = qp->inner->qp_num();
+  ::pthread_mutex_init(&qp->qp_base.mutex, nullptr);
+  ::pthread_cond_init(&qp->qp_base.cond, nullptr);
+  if ((init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) set_extended_qp(*qp);
+  use(init->send_cq, 1);
+  use(init->recv_cq, 1);
+  of(context).engine->with_nic([&](auto&) {
+    of(context).qps.push_back(&qp->qp_base);
+    return 0;
+  });
+  init->cap = qp->cap;
+  return &qp->qp_base;
+}
+
+}  // namespace parley::preload
+
+using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using parley::Device;
+using parley::QpAttr;
+
+PARLEY_VERB ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  ibv_qp_init_attr_ex extended{};
+  extended.qp_context = init->qp_context;
+  extended.send_cq = init->send_cq;
+  extended.recv_cq = init->recv_cq;
+  extended.srq = init->srq;
+  extended.cap = init->cap;
+  extended.qp_type = init->qp_type;
+  extended.sq_sig_all = init->sq_sig_all;
+  extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+  extended.pd = pd;
+  ibv_qp* const made = create_qp_ex(pd->context, &extended);
+  if (made != nullptr) init->cap = extended.cap;
+  return made;
+}
+
+/// Null for one that was not made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
+PARLEY_VERB ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp).wr_start == nullptr ? nullptr : &of(qp); }
+
+PARLEY_VERB int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  const auto asked = attributes(*attr, mask);
+  if (!asked) return refused("ibv_modify_qp", asked.error());
+  const auto done = with(qp->context, [&](Device&) {
+    const auto result = of(qp).inner->modify(*asked);
+    qp->state = static_cast<ibv_qp_state>(of(qp).inner->state());
+    return result;
+  });
+  return outcome("ibv_modify_qp", done);
+}
+
+PARLEY_VERB int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  const QpAttr now = with(qp->context, [&](Device&) { return of(qp).inner->query(); });
+  *attr = told(now, of(qp));
+  if (init != nullptr)
+    *init = {.qp_context = qp->qp_context,
+             .send_cq = qp->send_cq,
+             .recv_cq = qp->recv_cq,
+             .srq = qp->srq,
+             .cap = of(qp).cap,
+             .qp_type = qp->qp_type,
+             .sq_sig_all = of(qp).all_signaled ? 1 : 0};
+  return 0;
+}
+
+PARLEY_VERB int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
+
+PARLEY_VERB int ibv_destroy_qp(ibv_qp* qp) {
+  Context& context = of(qp->context);
+  with(qp->context, [&](Device& device) {
+    std::erase(context.qps, qp);
+    context.forget(qp);
+    of(qp).inner.reset();
+    if (of(qp).inlined.lkey != 0) (void)device.dereg_mr(of(qp).inlined.lkey);
+    return 0;
+  });
+  use(qp->send_cq, -1);
+  use(qp->recv_cq, -1);
+  ::pthread_mutex_destroy(&qp->mutex);
+  ::pthread_cond_destroy(&qp->cond);
+  delete &of(qp);
+  return 0;
+}
+
+PARLEY_VERB int ibv_set_ece(ibv_qp*, ibv_ece* ece) {
+  return ece->vendor_id == 0 ? 0 : refused("ibv_set_ece", EOPNOTSUPP, "there are no vendors' extensions");
+}
+
+PARLEY_VERB int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
+  *ece = {};
+  return 0;
+}
+
+PARLEY_VERB int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
+  return with_group("ibv_attach_mcast", qp, *gid, true);
+}
+
+PARLEY_VERB int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
+  return with_group("ibv_detach_mcast", qp, *gid, false);
+}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""`parley verbs` under stock programs of libibverbs, each side in a process of its own: the ping-pongs of ibverbs-utils and perftest.
+Against Linux's rxe they run in tests/interop/nics."""
+import os
+import re
+import socket
+import subprocess
+import time
+
+from cli import LIMIT, PARLEY, CliTest, main, run
+
+SIZES = {"send": 8192, "write": 8192, "read": 8192, "atomic": None}
+
+
+def address(n):
+    """Of this process, so that nobody else has the port there; n is 1 to 6."""
+    pid = os.getpid()
+    return f"127.{128 + (n << 3 | pid >> 16 & 7)}.{pid >> 8 & 255}.{pid & 255}"
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+class Verbs(CliTest):
+    def begin(self, n, *command):
+        process = subprocess.Popen([PARLEY, "verbs", "-v", "-a", address(n), "--", *map(str, command)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        return process
+
+    def finish(self, process):
+        said, _ = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 0, f"{process.args}\n{said}")
+        self.assertNotIn("parley verbs:", said)  # no call was refused
+        return said
+
+    def pair(self, *program):
+        """A server, and a client that calls it until it listens; what each said."""
+        port = free_port()
+        server = self.begin(1, *program, "-p", port)
+        end = time.monotonic() + LIMIT
+        while not self.listens(port):
+            self.assertIsNone(server.poll(), server.args)
+            self.assertLess(time.monotonic(), end, server.args)
+            time.sleep(0.02)
+        client = self.begin(2, *program, "-p", port, "127.0.0.1")
+        return self.finish(client), self.finish(server)
+
+    @staticmethod
+    def listens(port):
+        """Without calling it: such a server serves one call."""
+        for name in ("tcp", "tcp6"):
+            with open(f"/proc/net/{name}", encoding="ascii") as file:
+                if any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in map(str.split, file)):
+                    return True
+        return False
+
+    def test_ibv_devinfo_finds_the_device(self):
+        said = self.finish(self.begin(1, "ibv_devinfo", "-v"))
+        self.assertRegex(said, r"hca_id:\s+parley0")
+        self.assertRegex(said, r"state:\s+PORT_ACTIVE")
+        self.assertRegex(said, rf"GID\[ *0\]:\s+::ffff:{re.escape(address(1))}, RoCE v2")
+
+    def test_the_ping_pongs(self):
+        for kind in ("rc", "uc", "ud", "srq"):
+            for waits in ((), ("-e",)):
+                with self.subTest(kind=kind, waits=waits):
+                    size = 1024 if kind in ("uc", "ud") else 8192  # of one packet: UC and UD repeat nothing
+                    for said in self.pair(f"ibv_{kind}_pingpong", "-g", 0, "-n", 200, "-s", size, "-c", *waits):
+                        self.assertRegex(said, r"200 iters in")
+                        self.assertNotIn("invalid data", said)
+
+    def test_xrc(self):
+        for waits in ((), ("-e",)):
+            for said in self.pair("ibv_xsrq_pingpong", "-g", 0, "-n", 100, *waits):
+                self.assertIn("success", said)
+
+    def test_perftest(self):
+        for test, size in SIZES.items():
+            for kind in ("lat", "bw"):
+                for waits in ((), ("-e",)) if test in ("send", "atomic") else ((),):
+                    with self.subTest(test=test, kind=kind, waits=waits):
+                        sized = () if size is None else ("-s", size)
+                        said, _ = self.pair(f"ib_{test}_{kind}", "-F", "-x", 0, "-n", 500, *sized, *waits)
+                        self.assertRegex(said, rf"(?m)^ {size or 8} +500 ")
+
+    def test_perftest_by_other_services_and_ways(self):
+        for program in (("ib_send_lat", "-c", "UD"), ("ib_send_bw", "-c", "UC", "-s", 1024), ("ib_write_lat", "-c", "UC"),
+                        ("ib_send_bw", "-q", 4, "-s", 4096), ("ib_write_bw", "-b", "-s", 4096), ("ib_send_lat", "-I", 64, "-s", 64),
+                        ("ib_send_bw", "-r", 32, "--use-srq"), ("ib_write_lat", "--use_old_post_send")):
+            with self.subTest(program=program):
+                self.pair(*program, "-F", "-x", 0, "-n", 500)
+
+    def devinfo(self, where):
+        done = subprocess.run([PARLEY, "verbs", "-a", where, "ibv_devinfo"], capture_output=True, text=True, timeout=LIMIT, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stderr
+
+    def test_an_address_that_cannot_be_had(self):
+        first = self.start("udping", "-b", address(3))
+        first.wait_for("listening")
+        self.assertIn(f"ibv_open_device at {address(3)}: another process has UDP port 4791 of this address", self.devinfo(address(3)))
+        self.assertIn("ibv_open_device at 192.0.2.77: Cannot assign requested address", self.devinfo("192.0.2.77"))
+        self.assertIn("ibv_open_device at no address: host is neither an address nor a name that the system can resolve", self.devinfo("no address"))
+
+    def test_what_is_wrong_with_the_command(self):
+        self.refused(run("verbs"), 2, "PROGRAM")
+        self.refused(run("verbs", "no-such-program"), 3, "no-such-program: No such file or directory")
+
+
+main()

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a program for libibverbs finds, makes and waits for, and what it is refused.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+
+#include "tests/unit/preload/ends.hpp"
+
+namespace parley::preload_test {
+namespace {
+
+bool readable(int fd) {
+  pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&ready, 1, 0) == 1;
+}
+
+TEST_F(Verbs, TheDeviceHasOnePortAndTheAddressAsItsGid) {
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context_, &device), 0);
+  EXPECT_EQ(device.phys_port_cnt, 1);
+  EXPECT_EQ(device.max_sge, 4);
+  EXPECT_EQ(device.node_guid, ibv_get_device_guid(context_->device));
+  ibv_device_attr_ex more{};
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &more), 0);
+  EXPECT_EQ(more.orig_attr.max_qp_wr, device.max_qp_wr);
+  ibv_port_attr port{};
+  ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EXPECT_EQ(port.gid_tbl_len, 1);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_4096);  // loopback
+  EXPECT_EQ(ibv_query_port(context_, 2, &port), EINVAL);
+  ibv_gid_entry entry{};
+  ASSERT_EQ(ibv_query_gid_ex(context_, 1, 0, &entry, 0), 0);
+  EXPECT_EQ(entry.gid_type, static_cast<std::uint32_t>(IBV_GID_TYPE_ROCE_V2));
+  char shown[64];
+  EXPECT_EQ("::ffff:" + own_address(), ::inet_ntop(AF_INET6, entry.gid.raw, shown, sizeof shown));
+  ibv_gid_entry all[4];
+  EXPECT_EQ(ibv_query_gid_table(context_, all, 4, 0), 1);
+  EXPECT_EQ(ibv_query_gid_ex(context_, 1, 1, &entry, 0), EINVAL);
+  ibv_gid none{};
+  EXPECT_EQ(ibv_query_gid(context_, 1, 1, &none), -1);
+  __be16 pkey = 0;
+  EXPECT_EQ(ibv_query_pkey(context_, 1, 0, &pkey), 0);
+  EXPECT_EQ(pkey, 0xFFFF);
+  EXPECT_EQ(ibv_get_pkey_index(context_, 1, 0xFFFF), 0);
+}
+
+TEST_F(Verbs, TwoContextsShareTheDevice) {
+  ibv_context* const second = ibv_open_device(context_->device);
+  ASSERT_NE(second, nullptr);
+  ibv_gid a{}, b{};
+  ASSERT_EQ(ibv_query_gid(context_, 1, 0, &a), 0);
+  ASSERT_EQ(ibv_query_gid(second, 1, 0, &b), 0);
+  EXPECT_EQ(std::memcmp(&a, &b, sizeof a), 0);
+  EXPECT_EQ(ibv_close_device(second), 0);
+}
+
+TEST_F(Verbs, AnEventComesForEachRequestToBeNotified) {
+  const auto [a, b] = pair(IBV_QPT_RC);
+  ibv_sge sge = piece(0, 4);
+  EXPECT_FALSE(readable(channel_->fd));
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+    ASSERT_EQ(receive(b, 7, 1000, 100), 0);
+    ASSERT_EQ(post(a, request(IBV_WR_SEND, sge)), 0);
+    ibv_cq* which = nullptr;
+    void* user = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel_, &which, &user), 0);  // waits
+    EXPECT_EQ(which, cq_);
+    EXPECT_EQ(user, this);
+    ibv_ack_cq_events(which, 1);
+    for (const ibv_wc& wc : completions(2)) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_FALSE(readable(channel_->fd));
+  }
+  ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
+  ibv_cq* which = nullptr;
+  void* user = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel_, &which, &user), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(Verbs, SolicitedEventsAreThoseThatTheSenderAskedFor) {
+  const auto [a, b] = pair(IBV_QPT_RC);
+  ibv_sge sge = piece(0, 4);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 1), 0);
+  ASSERT_EQ(receive(b, 7, 1000, 100), 0);
+  ASSERT_EQ(receive(b, 8, 1000, 100), 0);
+  ASSERT_EQ(post(a, request(IBV_WR_SEND, sge)), 0);
+  (void)completions(2);
+  EXPECT_FALSE(readable(channel_->fd));
+  ibv_send_wr wr = request(IBV_WR_SEND, sge);
+  wr.send_flags |= IBV_SEND_SOLICITED;
+  ASSERT_EQ(post(a, wr), 0);
+  (void)completions(2);
+  EXPECT_TRUE(readable(channel_->fd));
+}
+
+TEST_F(Verbs, ASharedReceiveQueueTellsItsLimit) {
+  ibv_srq_init_attr of_srq{};
+  of_srq.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const srq = ibv_create_srq(pd_, &of_srq);
+  ASSERT_NE(srq, nullptr);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.srq = srq;
+  ibv_qp *const b = make(init), *const a = make(IBV_QPT_RC);
+  to_rts(a, b->qp_num);
+  to_rts(b, a->qp_num);
+  ibv_sge sge = piece(1000, 100);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    ibv_recv_wr wr{.wr_id = i, .next = nullptr, .sg_list = &sge, .num_sge = 1}, *bad = nullptr;
+    ASSERT_EQ(ibv_post_srq_recv(srq, &wr, &bad), 0);
+  }
+  ibv_srq_attr limit{.max_wr = 0, .max_sge = 0, .srq_limit = 2};
+  ASSERT_EQ(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+  ASSERT_EQ(ibv_query_srq(srq, &limit), 0);
+  EXPECT_EQ(limit.max_wr, 8U);
+  EXPECT_EQ(limit.srq_limit, 2U);
+  ibv_sge from = piece(0, 4);
+  ASSERT_EQ(post(a, request(IBV_WR_SEND, from)), 0);
+  for (const ibv_wc& wc : completions(2)) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  ibv_async_event event{};
+  do ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
+  while (event.event_type == IBV_EVENT_COMM_EST);
+  EXPECT_EQ(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+  EXPECT_EQ(event.element.srq, srq);
+  for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  qps_.clear();
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+TEST_F(Verbs, AnEventOfWhatWasDestroyedDoesNotCome) {
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  to_rts(qp, 0x123456);
+  ibv_sge sge = piece(0, 4);
+  ASSERT_EQ(post(qp, request(IBV_WR_SEND, sge)), 0);
+  (void)completions(1);
+  EXPECT_TRUE(readable(context_->async_fd));
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  qps_.clear();
+  EXPECT_FALSE(readable(context_->async_fd));
+}
+
+TEST_F(Verbs, XrcReachesTheSharedReceiveQueueOfItsNumber) {
+  ibv_xrcd_init_attr of_domain{};
+  of_domain.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  of_domain.fd = -1;
+  of_domain.oflags = O_CREAT;
+  ibv_xrcd* const domain = ibv_open_xrcd(context_, &of_domain);
+  ASSERT_NE(domain, nullptr);
+  ibv_srq_init_attr_ex of_srq{};
+  of_srq.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+  of_srq.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD;
+  of_srq.srq_type = IBV_SRQT_XRC;
+  of_srq.xrcd = domain;
+  of_srq.cq = cq_;
+  of_srq.pd = pd_;
+  ibv_srq* const srq = ibv_create_srq_ex(context_, &of_srq);
+  ASSERT_NE(srq, nullptr);
+  std::uint32_t number = 0;
+  ASSERT_EQ(ibv_get_srq_num(srq, &number), 0);
+  ibv_qp_init_attr_ex of_target{};
+  of_target.qp_type = IBV_QPT_XRC_RECV;
+  of_target.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+  of_target.xrcd = domain;
+  ibv_qp* const target = ibv_create_qp_ex(context_, &of_target);
+  ASSERT_NE(target, nullptr);
+  ibv_qp* const source = make(IBV_QPT_XRC_SEND);
+  to_rts(source, target->qp_num);
+  to_rts(target, source->qp_num);
+  ibv_sge sge = piece(1000, 100);
+  ibv_recv_wr receive_it{.wr_id = 7, .next = nullptr, .sg_list = &sge, .num_sge = 1}, *bad = nullptr;
+  ASSERT_EQ(ibv_post_srq_recv(srq, &receive_it, &bad), 0);
+  set(0, "xrc");
+  ibv_sge from = piece(0, 3);
+  ibv_send_wr wr = request(IBV_WR_SEND, from);
+  wr.qp_type.xrc.remote_srqn = number;
+  ASSERT_EQ(post(source, wr), 0);
+  for (const ibv_wc& wc : completions(2)) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(text(1000, 3), "xrc");
+  EXPECT_EQ(ibv_destroy_qp(target), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(ibv_close_xrcd(domain), 0);
+}
+
+TEST_F(Verbs, RefusesWhatIsInUse) {
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  EXPECT_EQ(ibv_destroy_cq(cq_), EBUSY);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel_), EBUSY);
+  EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
+  to_init(qp);
+  ASSERT_EQ(receive(qp, 1, 0, 10), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr_), EBUSY);
+}
+
+TEST_F(Verbs, RefusesWhatItLacks) {
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  to_init(qp);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.ah_attr.port_num = 1;  // no GRH: RoCE has no other address
+  const int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, mask), EINVAL);
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, mask | IBV_QP_ALT_PATH), EOPNOTSUPP);
+  EXPECT_EQ(qp->state, IBV_QPS_INIT);
+  EXPECT_EQ(ibv_reg_mr(pd_, memory_.data(), 100, IBV_ACCESS_ON_DEMAND), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(ibv_create_cq(context_, 10, nullptr, nullptr, 1), nullptr);
+  EXPECT_EQ(ibv_resize_cq(cq_, 100), EOPNOTSUPP);
+  EXPECT_EQ(ibv_alloc_mw(pd_, IBV_MW_TYPE_1), nullptr);
+  ibv_sge sges[5] = {};
+  ibv_recv_wr wr{.wr_id = 1, .next = nullptr, .sg_list = sges, .num_sge = 5}, *bad = nullptr;
+  EXPECT_EQ(ibv_post_recv(qp, &wr, &bad), EINVAL);
+  EXPECT_EQ(bad, &wr);
+  sges[0] = {.addr = 0, .length = 10, .lkey = 0x777};
+  wr.num_sge = 1;
+  EXPECT_EQ(ibv_post_recv(qp, &wr, &bad), EINVAL);  // no such lkey
+}
+
+TEST(VerbsDevice, SaysThatItsAddressIsNoneOfThisMachine) {
+  ::setenv("PARLEY_VERBS_ADDRESS", "192.0.2.77", 1);
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  EXPECT_EQ(ibv_open_device(list[0]), nullptr);
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
+  ::setenv("PARLEY_VERBS_ADDRESS", "no address", 1);
+  EXPECT_EQ(ibv_open_device(list[0]), nullptr);
+  EXPECT_EQ(errno, EADDRNOTAVAIL);
+  ibv_free_device_list(list);
+}
+
+}  // namespace
+}  // namespace parley::preload_test
