@@ -46,6 +46,15 @@ ibv_device& the_device() {
   return device;
 }
 
+/// The file that PARLEY_VERBS_PCAPNG names; null: it names none.
+Result<std::unique_ptr<Recorder>> recording() {
+  const char* const path = std::getenv("PARLEY_VERBS_PCAPNG");
+  if (path == nullptr || *path == '\0') return nullptr;
+  auto made = Recorder::create(path);
+  if (!made) return fail(Errc::io, "the file that PARLEY_VERBS_PCAPNG names cannot be created (errno {a})", errno);
+  return made;
+}
+
 /// The engine of the process, which ends with the last context.
 Result<std::shared_ptr<Engine>> engine() {
   static std::mutex lock;
@@ -54,7 +63,9 @@ Result<std::shared_ptr<Engine>> engine() {
   if (auto there = running.lock()) return there;
   const auto addresses = places();
   if (!addresses) return tl::unexpected(addresses.error());
-  auto made = Engine::open(*addresses);
+  auto recorder = recording();
+  if (!recorder) return tl::unexpected(recorder.error());
+  auto made = Engine::open(*addresses, std::move(*recorder));
   if (!made) return tl::unexpected(made.error());
   std::shared_ptr<Engine> shared(std::move(*made));
   running = shared;

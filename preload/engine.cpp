@@ -22,14 +22,17 @@ constexpr Duration while_it_polls = std::chrono::microseconds(50);
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<nic::roce::RoceDevice> device)
-    : nic_(std::move(device), neg::RoceNic::Takes::events), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Engine::Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder)
+    : recorder_(std::move(recorder)),
+      nic_(std::move(device), neg::RoceNic::Takes::events),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-Result<std::unique_ptr<Engine>> Engine::open(const std::vector<Address>& addresses) {
+Result<std::unique_ptr<Engine>> Engine::open(const std::vector<Address>& addresses,
+                                             std::unique_ptr<Recorder> recorder) {
   const std::uint64_t seed = std::random_device{}() | std::uint64_t{1};
   auto device = nic::roce::make_device(neg::negotiated_device(seed, 0));
   if (!device) return tl::unexpected(device.error());
-  std::unique_ptr<Engine> engine(new Engine(std::move(*device)));
+  std::unique_ptr<Engine> engine(new Engine(std::move(*device), std::move(recorder)));
   if (const auto started = engine->start(addresses); !started) return tl::unexpected(started.error());
   return engine;
 }
@@ -40,6 +43,7 @@ Result<void> Engine::start(const std::vector<Address>& addresses) {
   loop_ = std::move(*loop);
   if (wake_.fd < 0)
     return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
+  if (recorder_) loop_->set_tap([this](const PacketTapRecord& record) { recorder_->add(record); });
   nic_.device().set_groups(&loop_->groups());
   for (const Address& address : addresses)
     if (const auto bound = bind(address); !bound) return bound;

@@ -7,12 +7,14 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cm/neg/roce_nic.hpp"
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_loop.hpp"
 #include "parley/verbs.hpp"
+#include "preload/recorder.hpp"
 
 namespace parley::preload {
 
@@ -26,8 +28,9 @@ class Listener {
 
 class Engine {
  public:
-  /// Binds `addresses`, which become the table of GIDs. Errors: those of the bind, with a sentence.
-  static Result<std::unique_ptr<Engine>> open(const std::vector<Address>& addresses);
+  /// Binds `addresses`, which become the table of GIDs; `recorder` may be null. Errors: those of the bind, with a sentence.
+  static Result<std::unique_ptr<Engine>> open(const std::vector<Address>& addresses,
+                                              std::unique_ptr<Recorder> recorder);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -40,14 +43,23 @@ class Engine {
     settle();
     return result;
   }
-  /// As with(), for a program that asks again and again: a turn of the sockets is taken only if `call` gave 0.
+  /// As with(), for a program that asks again and again: a turn of the sockets is taken only if `call` gave 0. Who got nothing many
+  /// times leaves the processor to others: the peer may need it.
   template <class Call>
   int polling(Call&& call) {
-    polls_.fetch_add(1, std::memory_order_relaxed);
-    const std::scoped_lock hold(lock_);
-    if (const int got = call(); got != 0) return got;
-    settle();
-    return call();
+    const std::uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
+    const auto [got, idle] = [&] {
+      const std::scoped_lock hold(lock_);
+      int found = call();
+      if (found == 0) {
+        settle();
+        found = call();
+      }
+      if (found != 0) last_got_ = polls;
+      return std::pair(found, polls - last_got_ > polls_before_yield);
+    }();
+    if (idle) std::this_thread::yield();
+    return got;
   }
 
   /// As with(), for what only the HCA knows.
@@ -64,7 +76,8 @@ class Engine {
   void remove(Listener* listener);
 
  private:
-  explicit Engine(std::unique_ptr<nic::roce::RoceDevice> device);
+  static constexpr std::uint64_t polls_before_yield = 8;
+  Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder);
   Result<void> start(const std::vector<Address>& addresses);
   Result<void> bind(const Address& address);
   void settle();
@@ -73,6 +86,7 @@ class Engine {
   Duration next_wait();
   bool program_polls() const;
 
+  std::unique_ptr<Recorder> recorder_;  // null: nobody asked for one
   neg::RoceNic nic_;
   std::unique_ptr<asio_driver::PacketLoop> loop_;
   asio_driver::Descriptor wake_;
@@ -81,6 +95,7 @@ class Engine {
   std::vector<Address> addresses_;  // at their GIDs' places
   Instant sleeps_until_{};          // the thread
   std::atomic<std::uint64_t> polls_{0};
+  std::uint64_t last_got_ = 0;  // of polls_
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """`parley verbs` under stock programs of libibverbs, each side in a process of its own: the ping-pongs of ibverbs-utils and perftest.
 Against Linux's rxe they run in tests/interop/nics."""
+import json
 import os
 import re
 import socket
@@ -25,8 +26,8 @@ def free_port():
 
 
 class Verbs(CliTest):
-    def begin(self, n, *command):
-        process = subprocess.Popen([PARLEY, "verbs", "-v", "-a", address(n), "--", *map(str, command)], stdout=subprocess.PIPE,
+    def begin(self, n, *command, options=()):
+        process = subprocess.Popen([PARLEY, "verbs", "-v", "-a", address(n), *options, "--", *map(str, command)], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
@@ -38,7 +39,7 @@ class Verbs(CliTest):
         self.assertNotIn("parley verbs:", said)  # no call was refused
         return said
 
-    def pair(self, *program):
+    def pair(self, *program, options=()):
         """A server, and a client that calls it until it listens; what each said."""
         port = free_port()
         server = self.begin(1, *program, "-p", port)
@@ -47,7 +48,7 @@ class Verbs(CliTest):
             self.assertIsNone(server.poll(), server.args)
             self.assertLess(time.monotonic(), end, server.args)
             time.sleep(0.02)
-        client = self.begin(2, *program, "-p", port, "127.0.0.1")
+        client = self.begin(2, *program, "-p", port, "127.0.0.1", options=options)
         return self.finish(client), self.finish(server)
 
     @staticmethod
@@ -79,6 +80,16 @@ class Verbs(CliTest):
             for said in self.pair("ibv_xsrq_pingpong", "-g", 0, "-n", 100, *waits):
                 self.assertIn("success", said)
 
+    def test_the_packets_can_be_had_as_a_file(self):
+        for kind in ("rc", "ud"):
+            capture = self.path(f"{kind}.pcapng")
+            self.pair(f"ibv_{kind}_pingpong", "-g", 0, "-n", 50, "-s", 1024, options=("--pcapng", capture))
+            verdict = json.loads(run("pcap", "check", "--json", capture).out)
+            (way,) = verdict["connections"]
+            self.assertEqual((way["qp"], way["findings"]), (kind, []))
+            self.assertEqual([way[side]["messages"] for side in ("from_initiator", "from_responder")], [50, 50])
+        self.refused_open("-a", address(1), "--pcapng", "/no/such/folder/x.pcapng", says="names cannot be created")
+
     def test_perftest(self):
         for test, size in SIZES.items():
             for kind in ("lat", "bw"):
@@ -95,17 +106,17 @@ class Verbs(CliTest):
             with self.subTest(program=program):
                 self.pair(*program, "-F", "-x", 0, "-n", 500)
 
-    def devinfo(self, where):
-        done = subprocess.run([PARLEY, "verbs", "-a", where, "ibv_devinfo"], capture_output=True, text=True, timeout=LIMIT, check=False)
+    def refused_open(self, *options, says):
+        done = subprocess.run([PARLEY, "verbs", *options, "ibv_devinfo"], capture_output=True, text=True, timeout=LIMIT, check=False)
         self.assertNotEqual(done.returncode, 0)
-        return done.stderr
+        self.assertIn(says, done.stderr)
 
     def test_an_address_that_cannot_be_had(self):
         first = self.start("udping", "-b", address(3))
         first.wait_for("listening")
-        self.assertIn(f"ibv_open_device at {address(3)}: another process has UDP port 4791 of this address", self.devinfo(address(3)))
-        self.assertIn("ibv_open_device at 192.0.2.77: Cannot assign requested address", self.devinfo("192.0.2.77"))
-        self.assertIn("ibv_open_device at no address: host is neither an address nor a name that the system can resolve", self.devinfo("no address"))
+        self.refused_open("-a", address(3), says=f"ibv_open_device at {address(3)}: another process has UDP port 4791 of this address")
+        self.refused_open("-a", "192.0.2.77", says="ibv_open_device at 192.0.2.77: Cannot assign requested address")
+        self.refused_open("-a", "no address", says="ibv_open_device at no address: host is neither an address nor a name that the system can resolve")
 
     def test_what_is_wrong_with_the_command(self):
         self.refused(run("verbs"), 2, "PROGRAM")

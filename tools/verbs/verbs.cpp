@@ -18,7 +18,7 @@ namespace parley::tools {
 namespace {
 
 struct VerbsArgs {
-  std::string address;
+  std::string address, pcapng;
   std::vector<std::string> program;
   bool verbose = false;
 };
@@ -43,6 +43,7 @@ int run_verbs(const VerbsArgs& args, Output& out) {
   const std::string all = before == nullptr || *before == '\0' ? library : library + ":" + before;
   ::setenv("LD_PRELOAD", all.c_str(), 1);
   if (!args.address.empty()) ::setenv("PARLEY_VERBS_ADDRESS", args.address.c_str(), 1);
+  if (!args.pcapng.empty()) ::setenv("PARLEY_VERBS_PCAPNG", args.pcapng.c_str(), 1);
   if (args.verbose) ::setenv("PARLEY_VERBS_LOG", "1", 1);
   std::vector<char*> words;
   for (const std::string& word : args.program) words.push_back(const_cast<char*>(word.c_str()));
@@ -60,6 +61,7 @@ void register_verbs(Command app, Context& context) {
              "The device's addresses, a comma between them, its GIDs in that order (else those of all interfaces that "
              "are up)")
       .type("ADDR");
+  sub.option("--pcapng", args->pcapng, "Write the program's packets to FILE").type("FILE");
   sub.flag("-v,--verbose", args->verbose, "Tell on standard error why a call of libibverbs was refused");
   sub.option("PROGRAM", args->program, "The program and its arguments, behind -- if they have options").required();
   sub.footer(
@@ -68,7 +70,7 @@ void register_verbs(Command app, Context& context) {
       "  parley verbs ibv_devinfo\n"
       "  parley verbs -a 127.0.0.1 -- ibv_rc_pingpong -g 0 &\n"
       "  parley verbs -a 127.0.0.3 -- ibv_rc_pingpong -g 0 127.0.0.1\n"
-      "  parley verbs -a 192.0.2.1 -- ib_write_bw -x 0 192.0.2.2");
+      "  parley verbs --pcapng written.pcapng -a 192.0.2.1 -- ib_write_bw -x 0 192.0.2.2");
   sub.run([args, &context] { return run_verbs(*args, context.out); });
 }
 

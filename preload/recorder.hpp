@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// PARLEY_VERBS_PCAPNG: a pcapng file of the engine's packets, which needs no right to capture.
+#pragma once
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "parley/roce_host.hpp"
+#include "wire/pcapng.hpp"
+
+namespace parley::preload {
+
+class Recorder {
+ public:
+  /// Null: the file cannot be created, for the reason in errno. What is left in the buffer is written when the program exits, too.
+  static std::unique_ptr<Recorder> create(const std::string& path);
+  void add(const PacketTapRecord& record);
+
+ private:
+  struct Closer {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  explicit Recorder(std::FILE* file);
+  void write();
+
+  std::unique_ptr<std::FILE, Closer> file_;
+  Bytes block_;
+  wire::PcapngWriter writer_;
+  Duration to_epoch_;  // from the engine's clock
+};
+
+}  // namespace parley::preload
