@@ -52,6 +52,7 @@ Result<void> Engine::start(const std::vector<Address>& addresses) {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { drive(); });
+  (void)::pthread_setname_np(thread_.native_handle(), "parley-verbs");
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return {};
 }

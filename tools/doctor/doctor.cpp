@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley doctor`: what works on this machine, by trying it, and why the rest does not.
+#include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
 #include "tools/options.hpp"
+#include "tools/own_program.hpp"
 #include "tools/report.hpp"
 
 namespace parley::tools {
@@ -210,7 +212,9 @@ std::string rdma_advice(const Error& why) {
     return "install librdmacm-dev and libibverbs-dev (Debian's names) and build Parley again";
   if (why == Errc::unreachable)
     return "load the NIC's driver and rdma_ucm; in a container, the device and its network namespace must be "
-           "visible; for a software NIC: rdma link add rxe0 type rxe netdev eth0";
+           "visible; for a software NIC: rdma link add rxe0 type rxe netdev eth0; programs for libibverbs run without "
+           "a device "
+           "by 'parley verbs'";
   return "run as a user that may open /dev/infiniband/rdma_cm and uverbs*";
 }
 
@@ -239,6 +243,23 @@ Check check_rdma() {
     check.verdict = Verdict::limited;
     check.advice = "no port is ACTIVE: bring the interface up";
   }
+  return check;
+}
+
+/// `parley verbs` needs its library, and that one libibverbs'.
+Check check_preload() {
+  Check check{
+      .name = "verbs-programs", .verdict = Verdict::works, .found = {}, .advice = {}, .details = Json::object()};
+  const std::string library = own_library("libparley_verbs.so");
+  void* const loaded = library.empty() ? nullptr : ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded != nullptr) {
+    ::dlclose(loaded);
+    check.found = "'parley verbs' runs programs for libibverbs without an RDMA device";
+    return check;
+  }
+  check.verdict = Verdict::fails;
+  check.found = library.empty() ? "libparley_verbs.so is not there" : ::dlerror();
+  check.advice = "build or install Parley where libibverbs is (Debian: libibverbs-dev)";
   return check;
 }
 
@@ -346,6 +367,7 @@ int run_doctor(const std::string& provider, const std::string& to, Context& cont
   }
   if (provider.empty() || provider == "roce") {
     const bool roce = print(check_roce(), context);
+    if (provider.empty()) print(check_preload(), context);
     if (!provider.empty()) good = roce;
   }
   if (provider.empty() || provider == "rdmacm") {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley fabric`: a simulated InfiniBand subnet for the programs of this machine.
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -110,18 +109,11 @@ void tell_end(const Subnet& subnet, const FabricServer& server, Output& out) {
               {"m_key_violations", of.m_key_violations}});
 }
 
-/// lib/parley/libparley_umad.so beside the program's directory, built or installed; empty: it is not there.
-std::string own_preload() {
-  const std::filesystem::path path = own_program().parent_path().parent_path() / "lib" / "parley" / "libparley_umad.so";
-  std::error_code none;
-  return std::filesystem::is_regular_file(path, none) ? path.string() : std::string();
-}
-
 void tell_serving(const Subnet& subnet, const std::string& name, std::size_t nodes, Output& out) {
   std::size_t ends = 0;
   for (std::uint32_t i = 0; i < subnet.state().ports(); ++i)
     ends += subnet.state().port(i).peer != sim::subnet::nowhere ? 1 : 0;
-  const std::string preload = own_preload();
+  const std::string preload = own_library("libparley_umad.so");
   out.text(fmt::format("serving {} and {} as '{}'", counted(nodes, "node"), counted(ends / 2, "link"),
                        printable(name, false)));
   if (!preload.empty()) out.text(fmt::format("programs take part with LD_PRELOAD={}", printable(preload, false)));

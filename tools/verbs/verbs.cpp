@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -23,19 +22,8 @@ struct VerbsArgs {
   bool verbose = false;
 };
 
-/// In lib/parley beside the program's directory, built or installed, or beside the program; empty: it is not there.
-std::string preload() {
-  constexpr const char* name = "libparley_verbs.so";
-  const std::filesystem::path own = own_program().parent_path();
-  for (const auto& path : {own.parent_path() / "lib" / "parley" / name, own / name}) {
-    std::error_code none;
-    if (std::filesystem::is_regular_file(path, none)) return path.string();
-  }
-  return {};
-}
-
 int run_verbs(const VerbsArgs& args, Output& out) {
-  const std::string library = preload();
+  const std::string library = own_library("libparley_verbs.so");
   if (library.empty())
     return out.error(Exit::environment,
                      "libparley_verbs.so is not there: it is built where libibverbs-dev is installed");
