@@ -205,7 +205,8 @@ TEST_F(Verbs, RefusesWhatItLacks) {
   EXPECT_EQ(ibv_modify_qp(qp, &attr, mask), EINVAL);
   EXPECT_EQ(ibv_modify_qp(qp, &attr, mask | IBV_QP_ALT_PATH), EOPNOTSUPP);
   EXPECT_EQ(qp->state, IBV_QPS_INIT);
-  EXPECT_EQ(ibv_reg_mr(pd_, memory_.data(), 100, IBV_ACCESS_ON_DEMAND), nullptr);
+  const unsigned int on_demand = IBV_ACCESS_ON_DEMAND;
+  EXPECT_EQ(ibv_reg_mr(pd_, memory_.data(), 100, on_demand), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
   EXPECT_EQ(ibv_create_cq(context_, 10, nullptr, nullptr, 1), nullptr);
