@@ -42,6 +42,14 @@ struct ConnectionOutcome {
   std::uint64_t octets = 0;          ///< delivered, both ways
 };
 
+/// A member of a multicast group, or who sent to it.
+struct GroupOutcome {
+  std::string label;  ///< "b in 239.1.2.3 (member 2)", "a to 239.1.2.3 (send 1)"
+  bool sends = false;
+  std::uint64_t datagrams = 0;  ///< received, each counted once; or sent
+  std::uint64_t octets = 0;
+};
+
 struct RunReport {
   std::string scenario;
   std::uint64_t seed = 0;
@@ -49,6 +57,7 @@ struct RunReport {
   std::vector<Violation> violations;          ///< at most 100
   std::vector<std::string> pending;           ///< what was still open at a bound, as text; at most 100
   std::vector<ConnectionOutcome> outcomes;    ///< at most 10,000
+  std::vector<GroupOutcome> groups;           ///< members, then sends, in the order of the file
   std::map<StreamName, std::size_t> streams;  ///< the outcome that a TCP stream belongs to: the last one that used it
   std::uint64_t established = 0, rejected = 0, failed = 0;
   std::uint64_t faults_hit = 0;  ///< frames and hosts that a fault touched

@@ -104,6 +104,31 @@ struct ScenarioConnect {
   int mpa_line = 0;  ///< as ScenarioListen's
 };
 
+/// RoCE: a host that receives what goes to a multicast group, by a UD queue pair of its own.
+struct ScenarioMember {
+  std::string host;
+  Address group{};  ///< IPv4 or IPv6, without port
+  Instant at{};     ///< when it joins
+  Instant until = never;
+  bool rejoin = true;                     ///< after a restart of the host
+  std::optional<std::uint32_t> expect{};  ///< how many datagrams it gets; none: each that is sent meanwhile
+  int line = 0;
+};
+
+/// Datagrams to a multicast group. Their sender need not be a member.
+struct ScenarioSend {
+  static constexpr std::uint32_t octets_min = 8;  ///< so that each is told from the others
+  std::string from;
+  Address group{};
+  Instant at{};
+  std::uint32_t messages = 1;
+  std::uint32_t octets = 64;  ///< of each
+  Duration interval{};        ///< between two of them; 0: as fast as they leave
+  int line = 0;
+};
+/// The UD port at which hosts of a scenario with groups hold their address; that of mckey(1).
+inline constexpr std::uint16_t group_port = 7174;
+
 struct ScenarioFault {
   std::string link;  ///< empty for host actions at a time
   Way way = Way::both;
@@ -133,6 +158,8 @@ struct Scenario {
   std::vector<ScenarioLink> links;
   std::vector<ScenarioListen> listens;
   std::vector<ScenarioConnect> connects;
+  std::vector<ScenarioMember> members;
+  std::vector<ScenarioSend> sends;
   std::vector<ScenarioFault> faults;
   ScenarioBounds bounds{};
 };
@@ -170,6 +197,9 @@ struct ShrinkStep {
 };
 Scenario shrink(const Scenario& failing, const std::function<bool(const Scenario&)>& fails, std::uint32_t tries_max,
                 const std::function<void(const ShrinkStep&)>& progress = {});
+
+/// "239.1.2.3", "ff0e::7174".
+std::string group_text(const Address& group);
 
 /// "host", or "host/nic".
 inline std::string end_text(const std::string& node, const std::string& nic) {

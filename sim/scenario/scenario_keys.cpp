@@ -27,6 +27,13 @@ std::string_view to_string(Expect expect) {
   return words[static_cast<std::size_t>(expect)];
 }
 
+std::string group_text(const Address& group) {
+  std::string text = group.to_string();
+  text.erase(text.rfind(':'));
+  if (text.starts_with('[')) return text.substr(1, text.size() - 2);
+  return text;
+}
+
 std::string default_link_name(const ScenarioLink& link) { return link.ends[0] + "-" + link.ends[1]; }
 
 bool is_momentary(const ScenarioFault& fault) {
@@ -460,6 +467,25 @@ constexpr Key<ScenarioConnect> connect_mpa_table[] = {
     mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
 };
 
+constexpr Key<ScenarioMember> member_table[] = {
+    key<Text, &ScenarioMember::host>("host", "which host receives"),
+    key<Group, &ScenarioMember::group>("group", "what goes to this multicast group"),
+    key<Moment, &ScenarioMember::at>("at", "when it joins"),
+    key<Moment, &ScenarioMember::until>("until", "when it leaves"),
+    key<Flag, &ScenarioMember::rejoin>("rejoin", "joins again after a restart of the host"),
+    key<Given<Whole<0, u32_max>>, &ScenarioMember::expect>(
+        "expect", "how many datagrams it gets; when left out each that is sent meanwhile"),
+};
+
+constexpr Key<ScenarioSend> send_table[] = {
+    key<Text, &ScenarioSend::from>("from", "which host sends; it need not be a member"),
+    key<Group, &ScenarioSend::group>("group", "to which multicast group"),
+    key<Moment, &ScenarioSend::at>("at", "when it begins"),
+    key<Whole<0, 100'000>, &ScenarioSend::messages>("messages", "how many datagrams"),
+    key<Octets<4096>, &ScenarioSend::octets>("octets", "of each, 8 or more"),
+    key<Time, &ScenarioSend::interval>("interval", "between two of them; 0s: as fast as they leave"),
+};
+
 template <class Form, auto... Part>
 constexpr auto rule_key(std::string_view name, std::string_view text) {
   return key<Form, &ScenarioFault::rule, Part...>(name, text);
@@ -516,6 +542,8 @@ std::span<const Key<ScenarioListen>> listen_keys() { return listen_table; }
 std::span<const Key<ScenarioListen>> listen_mpa_keys() { return listen_mpa_table; }
 std::span<const Key<ScenarioConnect>> connect_keys() { return connect_table; }
 std::span<const Key<ScenarioConnect>> connect_mpa_keys() { return connect_mpa_table; }
+std::span<const Key<ScenarioMember>> member_keys() { return member_table; }
+std::span<const Key<ScenarioSend>> send_keys() { return send_table; }
 std::span<const Key<ScenarioFault>> fault_keys() { return fault_table; }
 
 }  // namespace parley::sim

@@ -24,6 +24,7 @@ class Swarm {
     settle_roce();
     draw_roce();
     fit_datagrams();
+    draw_groups();
     make_room();
     draw_faults();
     // What was drawn beside a fault may leave it nothing to hit.
@@ -52,6 +53,8 @@ class Swarm {
   void settle_roce();
   void draw_roce();
   void fit_datagrams();
+  void draw_groups();
+  std::uint32_t datagram_max() const;
   void draw_hca(cm::RoceProviderOptions& hca);
 
   void make_room();

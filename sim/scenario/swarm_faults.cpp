@@ -47,14 +47,15 @@ MessageKind Swarm::some_kind(LayerRole from) {
   };
   const bool datagrams =
       std::any_of(s_.connects.begin(), s_.connects.end(), [](const ScenarioConnect& c) { return c.qp == QpKind::ud; });
-  const auto of_datagrams = [](MessageKind m) {
-    return m == MessageKind::roce_datagram || m == MessageKind::cm_sidr_req || m == MessageKind::cm_sidr_rep;
+  const bool groups = !s_.sends.empty();
+  const auto of_datagrams = [=](MessageKind m) {
+    return (m == MessageKind::roce_datagram && (datagrams || groups)) ||
+           (datagrams && (m == MessageKind::cm_sidr_req || m == MessageKind::cm_sidr_rep));
   };
   std::vector<MessageKind> kinds;
   for (const LayerTable* layer : layers())
     for (const KindRow& kind : layer->kinds)
-      if (layer->role >= from && spoken(*layer) && (kind.drawn || (datagrams && of_datagrams(kind.kind))))
-        kinds.push_back(kind.kind);
+      if (layer->role >= from && spoken(*layer) && (kind.drawn || of_datagrams(kind.kind))) kinds.push_back(kind.kind);
   return kinds[rng_.below(kinds.size())];
 }
 

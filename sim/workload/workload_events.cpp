@@ -26,9 +26,11 @@ void HostApp::on_turn(Host& host) {
   while (auto event = host.cm().poll_event()) {
     // Completions first: what was done before the event belongs before it.
     drain_completions();
+    if (groups_ && groups_->handle(*event)) continue;
     dispatch(*event);
   }
   drain_completions();
+  if (groups_) groups_->turn();
 }
 
 void HostApp::drain_completions() {

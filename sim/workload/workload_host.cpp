@@ -24,7 +24,22 @@ constexpr std::size_t completions_max = 1 << 20;
 }  // namespace
 
 HostApp::HostApp(Workload& workload, Host& host)
-    : workload_(workload), host_(host), roce_(has_roce(workload.scenario_, host.name())) {}
+    : workload_(workload), host_(host), roce_(has_roce(workload.scenario_, host.name())) {
+  if (!workload.groups_.used) return;
+  for (const ScenarioHost& spec : workload.scenario_.hosts) {
+    const auto nic = spec.name == host.name() ? only_roce_nic(workload.scenario_, spec) : std::nullopt;
+    if (!nic) continue;
+    constexpr Timer kinds[] = {Timer::join, Timer::leave, Timer::send};  // as GroupUser::Due
+    groups_ = std::make_unique<GroupUser>(GroupUser::Seat{.scenario = &workload.scenario_,
+                                                          .work = &workload.groups_,
+                                                          .host = &host,
+                                                          .nic = *nic,
+                                                          .judge = &workload.judge_},
+                                          [this, kinds](Instant at, GroupUser::Due due, std::size_t index) {
+                                            set_timer(at, kinds[static_cast<std::size_t>(due)], index);
+                                          });
+  }
+}
 HostApp::~HostApp() = default;
 
 template <class Options>
@@ -56,6 +71,7 @@ void HostApp::on_start(Host& host) {
     else
       set_timer(listen.at, Timer::listen, i);
   }
+  if (groups_) groups_->start(restarted);
   schedule_all();
 }
 
@@ -97,6 +113,7 @@ void HostApp::on_crash(Host& host) {
   unlearned_.clear();
   listening_.clear();
   listeners_ = resting_ = 0;
+  if (groups_) groups_->crash();
   cq_.reset();
   for (check::Attempt* attempt : ended) workload_.attempt_over(*attempt);
 }
@@ -109,6 +126,9 @@ void HostApp::on_timer(Host& host, std::uint64_t cookie) {
     case Timer::listen: return open_listener(index);
     case Timer::next: return start_next(static_cast<std::uint32_t>(index));
     case Timer::start: return start_try(static_cast<std::uint32_t>(index));
+    case Timer::join: return groups_->due(GroupUser::Due::join, index);
+    case Timer::leave: return groups_->due(GroupUser::Due::leave, index);
+    case Timer::send: return groups_->due(GroupUser::Due::send, index);
     default: break;
   }
   Live* end = find(index);

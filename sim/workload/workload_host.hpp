@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/workload/workload.hpp"
+#include "sim/workload/workload_groups.hpp"
 #include "sim/workload/workload_traffic.hpp"
 
 namespace parley::sim {
@@ -30,7 +31,7 @@ class HostApp final : public App {
   /// Ends that wait for nobody: up, done, and closed by nobody. Those whose peer has gone are still watched.
   void wake_abandoned();
   std::size_t resting() const { return resting_; }
-  std::size_t listeners() const { return listeners_; }
+  std::size_t listeners() const { return listeners_ + (groups_ && running_ ? groups_->listeners() : 0); }
   void pending(std::vector<std::string>& out, std::size_t max) const;
   Instant crashed_at() const { return crashed_at_; }
   /// Starts connections not yet started, and restarts those with retries left.
@@ -38,7 +39,7 @@ class HostApp final : public App {
   void schedule_try(std::uint32_t wanted, Duration after);
 
  private:
-  enum class Timer : std::uint8_t { listen, next, start, decide, close, forget, watch, silence };
+  enum class Timer : std::uint8_t { listen, next, start, decide, close, forget, watch, silence, join, leave, send };
   /// One end of a connection in this incarnation.
   struct Live {
     std::uint32_t serial = 0;
@@ -109,7 +110,8 @@ class HostApp final : public App {
   std::vector<std::uint32_t> unlearned_;                          // initiators whose address is not known yet
   std::vector<std::pair<std::uint64_t, std::size_t>> listening_;  // number of the id, index of the listen
   std::size_t listeners_ = 0, resting_ = 0;
-  const bool roce_;  // else iWARP
+  std::unique_ptr<GroupUser> groups_;  // none where no group can be
+  const bool roce_;                    // else iWARP
   bool running_ = false;
   Instant crashed_at_{};
 };

@@ -126,6 +126,23 @@ class Run(SimTest):
         with open(html, encoding="utf-8") as page:
             self.assertIn("<svg", page.read())
 
+    def test_groups_are_told_and_their_captures_pass(self):
+        capture = self.path("group.pcapng")
+        said = self.ok(run("sim", "run", "roce_group", "--json", "--pcapng", capture)).event("run")
+        self.assertEqual([(g["role"], g["datagrams"], g["octets"]) for g in said["groups"]],
+                         [("member", 40, 40960), ("member", 40, 40960), ("member", 20, 1280), ("member", 20, 1280),
+                          ("sender", 40, 40960), ("sender", 20, 1280)])
+        self.assertEqual(said["groups"][3]["label"], "c in ff0e::7174 (member 4)")
+        self.assertIn("passed;", self.ok(run("pcap", "check", capture)).out)
+        self.assertIn("60 sent to groups, 120 received", self.ok(run("sim", "run", "roce_group")).out)
+        with open(os.path.join(SCENARIOS, "roce_group.toml"), encoding="utf-8") as file:
+            text = file.read()
+        done = run("sim", "run", self.scenario(text.replace("expect = 40", "expect = 39", 1)))
+        self.assertEqual(done.code, 1, str(done))
+        self.assertIn("b in 239.1.2.3 (member 1): got 40 datagrams, and 39 were expected", done.out)
+        self.wrong(run("sim", "run", self.scenario(text.replace("239.1.2.3", "10.1.2.3", 1))),
+                   "group: '10.1.2.3' is not a multicast address")
+
     def test_junit(self):
         report = self.path("junit.xml")
         self.assertEqual(run("sim", "run", self.scenario(), self.failing(), "--junit", report).code, 1)

@@ -180,6 +180,14 @@ Json run_json(const SimResult& result, bool connections) {
                                        {"setup_us", in_microseconds(c.setup)},
                                        {"octets", c.octets}});
   }
+  if (!r.groups.empty()) {
+    object["groups"] = Json::array();
+    for (const sim::GroupOutcome& g : r.groups)
+      object["groups"].push_back({{"label", g.label},
+                                  {"role", g.sends ? "sender" : "member"},
+                                  {"datagrams", g.datagrams},
+                                  {"octets", g.octets}});
+  }
   if (result.hash) object["pcapng_fnv1a"] = fmt::format("0x{:016x}", *result.hash);
   if (!result.pcapng_file.empty()) object["pcapng"] = result.pcapng_file;
   if (!result.html_file.empty()) object["html"] = result.html_file;

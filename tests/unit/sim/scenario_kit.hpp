@@ -76,6 +76,14 @@ inline auto fields(const ScenarioConnect& c) {
                       transfer, messages, octets, both, closer, close_after, expect, within, retries, retry_after),
       fields(mpa));
 }
+inline auto fields(const ScenarioMember& m) {
+  const auto& [host, group, at, until, rejoin, expect, line] = m;
+  return std::make_tuple(host, group, at, until, rejoin, expect);
+}
+inline auto fields(const ScenarioSend& s) {
+  const auto& [from, group, at, messages, octets, interval, line] = s;
+  return std::make_tuple(from, group, at, messages, octets, interval);
+}
 inline auto fields(const ScenarioFault& f) {
   const auto& [link, way, toward, host, rule, may_miss, line] = f;
   const auto& [name, number, from, until, match, chance, mask, action, delay, jitter, reorder, count, octets, rate,
@@ -100,6 +108,8 @@ inline void expect_same(const Scenario& a, const Scenario& b) {
   expect_same(a.links, b.links, "link");
   expect_same(a.listens, b.listens, "listen");
   expect_same(a.connects, b.connects, "connect");
+  expect_same(a.members, b.members, "member");
+  expect_same(a.sends, b.sends, "send");
   expect_same(a.faults, b.faults, "fault");
   EXPECT_TRUE(fields(a.bounds) == fields(b.bounds));
 }

@@ -86,6 +86,22 @@ until = "2s"
 action = "crash"
 host = "beta"
 at = "7s"
+[[host]]
+name = "gamma"
+engine = "roce"
+[[link]]
+ends = ["gamma", "core"]
+[[member]]
+host = "gamma"
+group = "ff0e::7174"
+until = "2s"
+expect = 3
+[[send]]
+from = "gamma"
+group = "ff0e::7174"
+messages = 3
+octets = 256
+interval = "1ms"
 )";
 
 std::vector<std::string> lines_of(std::string_view text) {
