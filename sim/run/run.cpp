@@ -179,6 +179,8 @@ class Run {
         check::check_settlement(*r, attempt.label, ended, stays, world_.now(), judge_);
     }
     judge_groups(ended);
+    if (ended)
+      for (const check::XrcState& state : workload_.xrc_states()) check::check_xrc(state, world_.now(), judge_);
     wire_->finish(workload_.stream_labels(), judge_);
     if (congestion_) congestion_->finish(workload_.attempts(), judge_);
     check::check_frames(world_.counters(), scenario_.bounds, world_.now(), judge_);
@@ -212,6 +214,7 @@ class Run {
 
   void summarise() {
     report_.groups = group_outcomes(scenario_, workload_.groups());
+    report_.xrc = workload_.xrc_outcomes();
     for (const check::Attempt& attempt : workload_.attempts()) {
       const check::End& i = attempt.initiator;
       if (i.established())
@@ -267,7 +270,9 @@ std::string connections_text(const RunReport& report) {
   add(report.established, "established");
   add(report.rejected, "rejected");
   add(report.failed, "failed");
-  std::uint64_t sent = 0, received = 0;
+  std::uint64_t made = 0, sent = 0, received = 0;
+  for (const XrcOutcome& node : report.xrc) made += node.created;
+  add(made, made == 1 ? "TGT queue pair" : "TGT queue pairs");
   for (const GroupOutcome& group : report.groups) (group.sends ? sent : received) += group.datagrams;
   if (report.groups.empty()) return text;
   return text + fmt::format("{}{} sent to groups, {} received", text.empty() ? "" : ", ", sent, received);

@@ -27,6 +27,7 @@ class Shrinker {
       smaller |= thin_out(&Scenario::connects, "connect");
       smaller |= thin_out(&Scenario::sends, "send");
       smaller |= thin_out(&Scenario::members, "member");
+      smaller |= thin_out(&Scenario::exits, "exit");
       smaller |= thin_out(&Scenario::listens, "listen");
       smaller |= drop_unused();
       smaller |= lower_numbers();
@@ -249,6 +250,7 @@ class Shrinker {
     any |= reset_list(&Scenario::connects, connect_mpa_keys(), "connect", {});
     any |= reset_list(&Scenario::members, member_keys(), "member", {"host", "group", "expect"});
     any |= reset_list(&Scenario::sends, send_keys(), "send", {"from", "group", "messages", "octets"});
+    any |= reset_list(&Scenario::exits, exit_keys(), "exit", {"host", "port", "process"});
     any |= reset_list(&Scenario::faults, fault_keys(), "fault",
                       {"link", "to", "host", "match", "fpdu", "psn", "connection", "chance", "mask", "until", "count",
                        "octets", "field", "value", "rate", "delay"});

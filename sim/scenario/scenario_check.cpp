@@ -231,6 +231,7 @@ std::vector<ScenarioProblem> Checker::run() {
   check_listens();
   check_connects();
   check_groups();
+  check_exits();
   check_faults();
   return std::move(problems_);
 }
@@ -250,6 +251,7 @@ std::vector<ScenarioError> check_scenario(const Scenario& scenario) {
       case Section::connect: return at(scenario.connects);
       case Section::member: return at(scenario.members);
       case Section::send: return at(scenario.sends);
+      case Section::exit: return at(scenario.exits);
       case Section::fault: return at(scenario.faults);
       case Section::scenario:
       case Section::bounds: break;

@@ -9,7 +9,7 @@
 
 namespace parley::sim {
 
-enum class Section : std::uint8_t { scenario, bounds, host, link, listen, connect, member, send, fault };
+enum class Section : std::uint8_t { scenario, bounds, host, link, listen, connect, member, send, exit, fault };
 
 struct ScenarioProblem {
   Section section = Section::scenario;

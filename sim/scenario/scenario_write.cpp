@@ -94,6 +94,10 @@ std::string to_toml(const Scenario& scenario) {
     out += "\n[[send]]\n";
     write_keys(out, send_keys(), send);
   }
+  for (const ScenarioExit& exit : scenario.exits) {
+    out += "\n[[exit]]\n";
+    write_keys(out, exit_keys(), exit);
+  }
   for (const ScenarioFault& fault : scenario.faults) {
     out += "\n[[fault]]\n";
     write_keys(out, fault_keys(), with_toward(fault, scenario));
@@ -118,6 +122,7 @@ std::string scenario_keys_markdown() {
   document(out, "`[connect.mpa]` of a connect", connect_mpa_keys());
   document(out, "`[[member]]`", member_keys());
   document(out, "`[[send]]`", send_keys());
+  document(out, "`[[exit]]`", exit_keys());
   document(out, "`[[fault]]`", fault_keys());
   return out;
 }

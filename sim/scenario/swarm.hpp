@@ -25,6 +25,7 @@ class Swarm {
     draw_roce();
     fit_datagrams();
     draw_groups();
+    fit_xrc();
     make_room();
     draw_faults();
     // What was drawn beside a fault may leave it nothing to hit.
@@ -54,6 +55,7 @@ class Swarm {
   void draw_roce();
   void fit_datagrams();
   void draw_groups();
+  void fit_xrc();
   std::uint32_t datagram_max() const;
   void draw_hca(cm::RoceProviderOptions& hca);
 

@@ -188,6 +188,20 @@ void Swarm::draw_groups() {
   }
 }
 
+/// A service of XRC says nothing of its own, messages are told apart by their first octets, and the initiator disconnects.
+void Swarm::fit_xrc() {
+  for (ScenarioListen& listen : s_.listens) {
+    if (listen.qp != QpKind::xrc) continue;
+    listen.private_data.clear();
+    listen.accept_after = {};
+  }
+  for (ScenarioConnect& connect : s_.connects) {
+    if (connect.qp != QpKind::xrc) continue;
+    connect.octets = std::clamp(connect.octets, ScenarioConnect::xrc_octets_min, ScenarioConnect::xrc_octets_max);
+    connect.closer = Closer::initiator;
+  }
+}
+
 /// What a receiver throws away if one bit of it is wrong.
 MessageKind Swarm::some_checked_kind() {
   if (!roce_) return MessageKind::tcp_data;

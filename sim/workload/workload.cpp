@@ -32,6 +32,7 @@ Workload::Workload(const Scenario& scenario, World& world, check::Judge& judge)
       world_(world),
       judge_(judge),
       groups_(scenario),
+      xrc_(scenario),
       next_index_(scenario.connects.size()),
       requests_seen_(scenario.listens.size()) {
   for (const ScenarioConnect& c : scenario.connects) wanted_total_ += c.count;
@@ -53,6 +54,7 @@ Checked<void> Workload::attach() {
     intend(c.at);
   }
   know_hosts();
+  for (const ScenarioExit& exit : scenario_.exits) intend(exit.at);
   for (std::size_t i = 0; i < world_.host_count(); ++i) {
     apps_.push_back(std::make_unique<HostApp>(*this, world_.host(i)));
     world_.host(i).set_app(apps_.back().get());
@@ -89,6 +91,7 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   a.touched = peer == nullptr || !peer->up() || peer->paused();
   a.roce = app.roce();
   a.datagrams = scenario_.connects[w.connect].qp == QpKind::ud;
+  a.xrc = scenario_.connects[w.connect].qp == QpKind::xrc;
   if (a.datagrams && misled_) {  // nobody sends again what a wrong neighbour was sent
     a.touched = a.misled = true;
     a.touched_at = a.started;
@@ -156,6 +159,7 @@ check::Attempt& Workload::stray(const Address& peer, HostApp& app, const Scenari
   a.touched = true;
   a.roce = app.roce();
   a.datagrams = scenario_.connects[a.connect].qp == QpKind::ud;
+  a.xrc = scenario_.connects[a.connect].qp == QpKind::xrc;
   attempt_wanted_.push_back(no_wanted);
   return a;
 }
@@ -225,7 +229,7 @@ bool Workload::settled() {
       if (!w.attempt->initiator.over() || comes_back(scenario_.connects[w.connect].from)) return false;
     }
   }
-  if (ends_open_ > 0 || !open_group().empty()) return false;
+  if (ends_open_ > 0 || !open_step().empty()) return false;
   bool resting = false;
   for (const auto& app : apps_) {
     app->wake_abandoned();
@@ -236,7 +240,11 @@ bool Workload::settled() {
   return ends_open_ == 0;
 }
 
-std::string Workload::open_group() {
+std::string Workload::open_step() {
+  for (std::size_t i = 0; i < scenario_.exits.size(); ++i)
+    if (!xrc_.exits_done[i] && comes_back(scenario_.exits[i].host))
+      return fmt::format("exit {} (process {} of {}:{}) has yet to come", i + 1, scenario_.exits[i].process,
+                         scenario_.exits[i].host, scenario_.exits[i].port);
   if (!groups_.used) return {};
   for (std::size_t i = 0; i < groups_.sent.size(); ++i) {
     const ScenarioSend& send = scenario_.sends[i];
@@ -258,7 +266,7 @@ std::string Workload::open_group() {
 
 std::vector<std::string> Workload::pending(std::size_t max) {
   std::vector<std::string> out;
-  if (std::string open = open_group(); !open.empty() && max > 0) out.push_back(std::move(open));
+  if (std::string open = open_step(); !open.empty() && max > 0) out.push_back(std::move(open));
   for (std::size_t i = 0; i < scenario_.connects.size() && out.size() < max; ++i) {
     const ScenarioConnect& c = scenario_.connects[i];
     if (next_index_[i] < c.count)
@@ -291,6 +299,17 @@ std::map<StreamName, std::string> Workload::stream_labels() const {
   return out;
 }
 
+std::vector<StreamName> Workload::open_streams(const std::string& host) const {
+  std::vector<StreamName> out;
+  for (const auto& [name, attempt] : by_stream_) {
+    const ScenarioConnect& spec = scenario_.connects[attempt->connect];
+    const check::End* r = attempt->responder();
+    const bool open = !attempt->initiator.over() || (r != nullptr && !r->over());
+    if (open && (spec.from == host || spec.to == host)) out.push_back(name);
+  }
+  return out;
+}
+
 std::map<StreamName, std::size_t> Workload::stream_attempts() const {
   std::map<StreamName, std::size_t> out;
   for (const auto& [name, attempt] : by_stream_) out[name] = attempt->number;
@@ -307,6 +326,49 @@ void Workload::touch_host(const std::string& host) {
     a.touched = a.misled = true;
     a.touched_at = world_.now();
   }
+}
+
+/// Its queue goes, and with it whoever sends there.
+void Workload::touch_process(const ScenarioExit& exit) {
+  for (check::Attempt& a : attempts_) {
+    const ScenarioConnect& c = scenario_.connects[a.connect];
+    if (!a.xrc || c.to != exit.host || c.port != exit.port || (c.srq != 0 && c.srq != exit.process)) continue;
+    const check::End* r = a.responder();
+    if (a.initiator.over() && (r == nullptr || r->over())) continue;
+    a.touched = true;
+    a.touched_at = world_.now();
+  }
+}
+
+std::vector<check::XrcState> Workload::xrc_states() const {
+  std::vector<check::XrcState> out;
+  for (const auto& app : apps_)
+    for (const auto& target : app->targets()) out.push_back(target->state());
+  return out;
+}
+
+std::vector<XrcOutcome> Workload::xrc_outcomes() const {
+  std::vector<XrcOutcome> out;
+  for (std::size_t i = 0; i < scenario_.listens.size(); ++i) {
+    const ScenarioListen& listen = scenario_.listens[i];
+    if (listen.qp != QpKind::xrc) continue;
+    XrcOutcome& one = out.emplace_back();
+    one.label = fmt::format("{}:{}", listen.host, listen.port);
+    xrc::Counters counters = xrc_.counters[i];
+    for (const auto& app : apps_)
+      for (const auto& target : app->targets()) {
+        if (target->listen() != i) continue;
+        counters.created += target->counters().created;
+        counters.destroyed += target->counters().destroyed;
+        counters.reaped += target->counters().reaped;
+      }
+    one.created = counters.created;
+    one.destroyed = counters.destroyed;
+    one.reaped = counters.reaped;
+    for (const XrcWork::Process& process : xrc_.processes[i])
+      one.processes.push_back({.exited = process.exited, .messages = process.messages, .octets = process.octets});
+  }
+  return out;
 }
 
 void Workload::touch_hosts(const Address& a, const Address& b, bool forged) {

@@ -18,6 +18,7 @@
 #include "sim/net/stream_name.hpp"
 #include "sim/scenario/scenario_route.hpp"
 #include "sim/workload/workload_groups.hpp"
+#include "sim/workload/workload_xrc.hpp"
 
 namespace parley::sim {
 
@@ -46,6 +47,9 @@ class Workload {
   void nothing_left() { nothing_left_ = true; }
   /// No end is open now: only then can settled() be true, and is it worth its cost.
   bool quiet() const { return ends_open_ == 0; }
+  /// The nodes of XRC whose hosts are up.
+  std::vector<check::XrcState> xrc_states() const;
+  std::vector<XrcOutcome> xrc_outcomes() const;
   GroupWork& groups() { return groups_; }
   const GroupWork& groups() const { return groups_; }
   /// What is still open, as text; at most `max`.
@@ -60,6 +64,8 @@ class Workload {
   std::size_t resting(const std::string& host) const;
   /// Labels of all streams whose attempts are known.
   std::map<StreamName, std::string> stream_labels() const;
+  /// Of those to or from this host, the ones that have not ended at both ends.
+  std::vector<StreamName> open_streams(const std::string& host) const;
   /// The same, with the number of the attempt.
   std::map<StreamName, std::size_t> stream_attempts() const;
 
@@ -92,8 +98,9 @@ class Workload {
   /// That a fault of the scenario holds up a frame, and what comes behind it.
   Duration longest_delay() const;
   void know_hosts();
-  /// Why a group is not done yet; empty: it is.
-  std::string open_group();
+  void touch_process(const ScenarioExit& exit);
+  /// A step beside connections that is still to come; empty: none.
+  std::string open_step();
   bool is_of(const Address& peer, const ScenarioConnect& spec) const;
   void intend(Instant now) { last_intent_ = std::max(last_intent_, now); }
 
@@ -101,6 +108,7 @@ class Workload {
   World& world_;
   check::Judge& judge_;
   GroupWork groups_;  // before the apps, which write into it
+  XrcWork xrc_;       // so do they into this
   std::vector<std::unique_ptr<HostApp>> apps_;
   std::vector<Route> routes_;                 // by connect
   std::vector<std::uint32_t> next_index_;     // by connect: the next of its connections to start

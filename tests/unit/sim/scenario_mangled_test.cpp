@@ -102,6 +102,15 @@ group = "ff0e::7174"
 messages = 3
 octets = 256
 interval = "1ms"
+[[listen]]
+host = "gamma"
+qp = "xrc"
+processes = 2
+[[exit]]
+host = "gamma"
+process = 2
+at = "1s"
+how = "leave"
 )";
 
 std::vector<std::string> lines_of(std::string_view text) {
