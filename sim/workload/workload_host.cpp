@@ -30,13 +30,13 @@ HostApp::HostApp(Workload& workload, Host& host)
   for (const ScenarioHost& spec : workload.scenario_.hosts) {
     const auto nic = spec.name == host.name() ? only_roce_nic(workload.scenario_, spec) : std::nullopt;
     if (!nic) continue;
-    constexpr Timer kinds[] = {Timer::join, Timer::leave, Timer::send};  // as GroupUser::Due
+    static constexpr Timer kinds[] = {Timer::join, Timer::leave, Timer::send};  // as GroupUser::Due
     groups_ = std::make_unique<GroupUser>(GroupUser::Seat{.scenario = &workload.scenario_,
                                                           .work = &workload.groups_,
                                                           .host = &host,
                                                           .nic = *nic,
                                                           .judge = &workload.judge_},
-                                          [this, kinds](Instant at, GroupUser::Due due, std::size_t index) {
+                                          [this](Instant at, GroupUser::Due due, std::size_t index) {
                                             set_timer(at, kinds[static_cast<std::size_t>(due)], index);
                                           });
   }
