@@ -93,6 +93,7 @@ struct Attempt {
   bool corrupted = false;  ///< a fault changed what MPA sees
   bool roce = false;       ///< between two hosts with RoCE
   bool datagrams = false;  ///< UD: no connection, but a service and who asks for it
+  bool xrc = false;        ///< to the shared receive queues of a node
   bool misled = false;     ///< touched was a host, or how hosts find each other, which lasts
 
   /// A fault may have lost or doubled a datagram: it touched the attempt when the initiator could already send, or lasts.

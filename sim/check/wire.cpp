@@ -55,10 +55,11 @@ bool WireCheck::is_one_of(const std::set<Address>& ends, const Address& end) {
   return ends.contains(plain(end)) || ends.contains(any_port);
 }
 
-void WireCheck::judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
-                                 std::set<std::string>& said, Judge& judge) const {
+void WireCheck::judge_connection(const std::string& host, std::size_t life, const capture::ConnectionReport& report,
+                                 const Labels& labels, std::set<std::string>& said, Judge& judge) const {
   const auto stream = stream_of(report);
   if (corrupted_.contains(stream)) return;
+  if (report.ib && life > 0 && torn_.contains({host, stream})) return;
   if (report.ib && forged_.contains(hosts(report.initiator, report.responder))) return;
   const auto label = labels.find(stream);
   const std::string connection = label != labels.end()
@@ -83,19 +84,20 @@ void WireCheck::judge_connection(const std::string& host, const capture::Connect
   }
 }
 
-void WireCheck::restarted(const std::string& host) {
+void WireCheck::restarted(const std::string& host, const std::vector<std::pair<Address, Address>>& open) {
+  for (const auto& [a, b] : open) torn_.insert({host, name(a, b)});
   const auto at = captures_.find(host);
-  if (at == captures_.end()) return;
-  finished_.emplace_back(host, at->second.analyzer.finish());
-  captures_.erase(at);
+  finished_[host].push_back(at == captures_.end() ? capture::FileReport{} : at->second.analyzer.finish());
+  captures_.erase(host);
 }
 
 void WireCheck::finish(const Labels& labels, Judge& judge) {
   std::set<std::string> said;
-  for (auto& [host, capture] : captures_) finished_.emplace_back(host, capture.analyzer.finish());
-  for (const auto& [host, report] : finished_)
-    for (const capture::ConnectionReport& connection : report.connections)
-      judge_connection(host, connection, labels, said, judge);
+  for (auto& [host, capture] : captures_) finished_[host].push_back(capture.analyzer.finish());
+  for (const auto& [host, lives] : finished_)
+    for (std::size_t life = 0; life < lives.size(); ++life)
+      for (const capture::ConnectionReport& connection : lives[life].connections)
+        judge_connection(host, life, connection, labels, said, judge);
 }
 
 }  // namespace parley::sim::check

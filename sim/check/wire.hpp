@@ -32,8 +32,9 @@ class WireCheck {
   void corrupted(const Address& a, const Address& b);
   /// The same of RoCE, where no port tells the connections between two hosts from each other.
   void forged(const Address& a, const Address& b);
-  /// The host crashed, and its capture with it: what follows is unrelated to what came before.
-  void restarted(const std::string& host);
+  /// The host crashed, and its capture with it: what follows is unrelated to what came before, but for these RoCE connections: late
+  /// messages of their set-up may come to the next life, whose capture lacks what they answer.
+  void restarted(const std::string& host, const std::vector<std::pair<Address, Address>>& open);
   /// `label` names a connection by its two ends, or is empty.
   using Labels = std::map<std::pair<Address, Address>, std::string>;
   static std::pair<Address, Address> name(const Address& a, const Address& b);
@@ -44,14 +45,16 @@ class WireCheck {
     capture::Analyzer analyzer;
     std::uint64_t frames = 0;
   };
-  void judge_connection(const std::string& host, const capture::ConnectionReport& report, const Labels& labels,
-                        std::set<std::string>& said, Judge& judge) const;
+  /// `life`: how often the host had crashed.
+  void judge_connection(const std::string& host, std::size_t life, const capture::ConnectionReport& report,
+                        const Labels& labels, std::set<std::string>& said, Judge& judge) const;
   static std::pair<Address, Address> hosts(Address a, Address b);
   static bool is_one_of(const std::set<Address>& ends, const Address& end);
 
   WireOptions options_;
-  std::map<std::string, Capture> captures_;                            // by host
-  std::vector<std::pair<std::string, capture::FileReport>> finished_;  // of hosts that crashed
+  std::map<std::string, Capture> captures_;                             // by host
+  std::map<std::string, std::vector<capture::FileReport>> finished_;    // of each life of a host, in order
+  std::set<std::pair<std::string, std::pair<Address, Address>>> torn_;  // by a crash of this host
   std::set<std::pair<Address, Address>> corrupted_;
   std::set<std::pair<Address, Address>> forged_;  // without ports
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "cm/providers/iwarp/iwarp.hpp"
@@ -49,6 +50,32 @@ check::WireOptions wire_options(const Scenario& scenario, World& world) {
   for (const ScenarioConnect& c : scenario.connects) {
     if (!c.mpa.play_quirk.empty()) add_ends(world, c.from, 0, out.quirky);
     if (c.mpa.rtr_by_s && c.mpa.rtr != mpa::Rtr::frame) add_ends(world, c.from, 0, out.announce_by_s);
+  }
+  return out;
+}
+
+/// First the members, then the sends.
+std::vector<GroupOutcome> group_outcomes(const Scenario& scenario, const GroupWork& work) {
+  std::vector<GroupOutcome> out;
+  for (std::size_t i = 0; i < scenario.members.size(); ++i) {
+    const ScenarioMember& member = scenario.members[i];
+    GroupOutcome& one = out.emplace_back();
+    one.label = fmt::format("{} in {} (member {})", member.host, group_text(member.group), i + 1);
+    std::set<std::pair<std::uint32_t, std::uint32_t>> heard;  // in all lives of its host
+    for (const check::GroupEar& ear : work.history.ears) {
+      if (ear.label != one.label) continue;
+      for (const auto& [datagram, times] : ear.heard) heard.insert(datagram);
+      one.octets += ear.octets;
+    }
+    one.datagrams = heard.size();
+  }
+  for (std::size_t i = 0; i < scenario.sends.size(); ++i) {
+    const ScenarioSend& send = scenario.sends[i];
+    const std::uint64_t posted = work.sent[i].posted;
+    out.push_back({.label = fmt::format("{} to {} (send {})", send.from, group_text(send.group), i + 1),
+                   .sends = true,
+                   .datagrams = posted,
+                   .octets = posted * send.octets});
   }
   return out;
 }
@@ -151,6 +178,9 @@ class Run {
       for (const auto& r : attempt.responders)
         check::check_settlement(*r, attempt.label, ended, stays, world_.now(), judge_);
     }
+    judge_groups(ended);
+    if (ended)
+      for (const check::XrcState& state : workload_.xrc_states()) check::check_xrc(state, world_.now(), judge_);
     wire_->finish(workload_.stream_labels(), judge_);
     if (congestion_) congestion_->finish(workload_.attempts(), judge_);
     check::check_frames(world_.counters(), scenario_.bounds, world_.now(), judge_);
@@ -170,7 +200,21 @@ class Run {
     }
   }
 
+  void judge_groups(bool ended) {
+    if (!workload_.groups().used || !ended) return;
+    workload_.groups().history.judge(world_.now(), judge_);
+    const std::vector<GroupOutcome> outcomes = group_outcomes(scenario_, workload_.groups());
+    for (std::size_t i = 0; i < scenario_.members.size(); ++i) {
+      const auto& expect = scenario_.members[i].expect;
+      if (expect && outcomes[i].datagrams != *expect)
+        judge_.add("expectation", world_.now(), outcomes[i].label,
+                   fmt::format("got {} datagrams, and {} were expected", outcomes[i].datagrams, *expect));
+    }
+  }
+
   void summarise() {
+    report_.groups = group_outcomes(scenario_, workload_.groups());
+    report_.xrc = workload_.xrc_outcomes();
     for (const check::Attempt& attempt : workload_.attempts()) {
       const check::End& i = attempt.initiator;
       if (i.established())
@@ -226,6 +270,12 @@ std::string connections_text(const RunReport& report) {
   add(report.established, "established");
   add(report.rejected, "rejected");
   add(report.failed, "failed");
+  std::uint64_t made = 0, sent = 0, received = 0;
+  for (const XrcOutcome& node : report.xrc) made += node.created;
+  add(made, made == 1 ? "TGT queue pair" : "TGT queue pairs");
+  for (const GroupOutcome& group : report.groups) (group.sends ? sent : received) += group.datagrams;
+  if (report.groups.empty()) return text;
+  return text + fmt::format("{}{} sent to groups, {} received", text.empty() ? "" : ", ", sent, received);
   return text;
 }
 

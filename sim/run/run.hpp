@@ -42,6 +42,25 @@ struct ConnectionOutcome {
   std::uint64_t octets = 0;          ///< delivered, both ways
 };
 
+/// A member of a multicast group, or who sent to it.
+struct GroupOutcome {
+  std::string label;  ///< "b in 239.1.2.3 (member 2)", "a to 239.1.2.3 (send 1)"
+  bool sends = false;
+  std::uint64_t datagrams = 0;  ///< received, each counted once; or sent
+  std::uint64_t octets = 0;
+};
+
+/// The node behind a listener for XRC.
+struct XrcOutcome {
+  struct Process {
+    bool exited = false;
+    std::uint64_t messages = 0, octets = 0;  ///< received
+  };
+  std::string label;                                     ///< "b:7471"
+  std::uint64_t created = 0, destroyed = 0, reaped = 0;  ///< TGT queue pairs
+  std::vector<Process> processes;
+};
+
 struct RunReport {
   std::string scenario;
   std::uint64_t seed = 0;
@@ -49,6 +68,8 @@ struct RunReport {
   std::vector<Violation> violations;          ///< at most 100
   std::vector<std::string> pending;           ///< what was still open at a bound, as text; at most 100
   std::vector<ConnectionOutcome> outcomes;    ///< at most 10,000
+  std::vector<GroupOutcome> groups;           ///< members, then sends, in the order of the file
+  std::vector<XrcOutcome> xrc;                ///< in the order of the file
   std::map<StreamName, std::size_t> streams;  ///< the outcome that a TCP stream belongs to: the last one that used it
   std::uint64_t established = 0, rejected = 0, failed = 0;
   std::uint64_t faults_hit = 0;  ///< frames and hosts that a fault touched

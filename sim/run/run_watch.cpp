@@ -32,6 +32,7 @@ void RunWatch::on_frame(const TapFrame& frame) {
   const bool thrown_away = !frame.outbound && frame.drop == DropReason::discarded;
   if (!thrown_away && !frame.note.empty()) touched(frame);  // what is dropped has a note too
   const std::string* host = host_of_[frame.link * 2 + frame.end];
+  if (workload_.groups().used) workload_.groups().history.frame(frame, host, host_of_[frame.link * 2 + 1 - frame.end]);
   if (host == nullptr) return;
   wire_.frame(*host, frame);
   if (congestion_ != nullptr) congestion_->frame(*host, frame);
@@ -46,7 +47,10 @@ void RunWatch::touched(const TapFrame& frame) {
   if (view.cargo == wire::PacketCargo::rocev2)
     if (const auto roce = wire::ib::RoceHeader::parse(view.ethertype, view.network))
       return touched_roce(address_of(roce->header.source), address_of(roce->header.destination), frame.changes_stream);
-  if (view.kind != wire::PacketKind::tcp) return workload_.touch_host({});  // ARP and ND serve every connection
+  if (view.kind != wire::PacketKind::tcp) {  // ARP and ND serve every connection
+    if (frame.drop == DropReason::none) workload_.mislead();
+    return workload_.touch_host({});
+  }
   workload_.touch_stream(view.tcp.source, view.tcp.destination, frame.changes_stream);
   if (frame.changes_stream) wire_.corrupted(view.tcp.source, view.tcp.destination);
 }
@@ -64,7 +68,8 @@ void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view 
   ++faults_;
   if (host < world_.node_count() && !world_.is_switch(host)) {
     workload_.touch_host(world_.node_name(host));
-    if (kind == NoteKind::crashed) wire_.restarted(world_.node_name(host));
+    if (kind == NoteKind::crashed)
+      wire_.restarted(world_.node_name(host), workload_.open_streams(world_.node_name(host)));
   }
 }
 

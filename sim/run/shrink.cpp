@@ -25,6 +25,9 @@ class Shrinker {
       smaller = false;
       smaller |= thin_out(&Scenario::faults, "fault");
       smaller |= thin_out(&Scenario::connects, "connect");
+      smaller |= thin_out(&Scenario::sends, "send");
+      smaller |= thin_out(&Scenario::members, "member");
+      smaller |= thin_out(&Scenario::exits, "exit");
       smaller |= thin_out(&Scenario::listens, "listen");
       smaller |= drop_unused();
       smaller |= lower_numbers();
@@ -77,6 +80,8 @@ class Shrinker {
     return std::any_of(s.connects.begin(), s.connects.end(),
                        [&](const ScenarioConnect& c) { return c.from == host || c.to == host; }) ||
            std::any_of(s.listens.begin(), s.listens.end(), [&](const ScenarioListen& l) { return l.host == host; }) ||
+           std::any_of(s.members.begin(), s.members.end(), [&](const ScenarioMember& m) { return m.host == host; }) ||
+           std::any_of(s.sends.begin(), s.sends.end(), [&](const ScenarioSend& send) { return send.from == host; }) ||
            std::any_of(s.faults.begin(), s.faults.end(), [&](const ScenarioFault& f) { return f.host == host; });
   }
 
@@ -194,6 +199,11 @@ class Shrinker {
       any |= lower(&Scenario::connects, i, &ScenarioConnect::octets, 0, where + "octets");
       any |= lower(&Scenario::connects, i, &ScenarioConnect::retries, 0, where + "retries");
     }
+    for (std::size_t i = 0; i < best_.sends.size(); ++i) {
+      const std::string where = fmt::format("send {}: ", i + 1);
+      any |= lower(&Scenario::sends, i, &ScenarioSend::messages, 0, where + "messages");
+      any |= lower(&Scenario::sends, i, &ScenarioSend::octets, ScenarioSend::octets_min, where + "octets");
+    }
     return any;
   }
 
@@ -238,6 +248,9 @@ class Shrinker {
     any |= reset_list(&Scenario::connects, connect_keys(), "connect",
                       {"from", "to", "port", "address", "expect", "count", "messages", "octets", "retries"});
     any |= reset_list(&Scenario::connects, connect_mpa_keys(), "connect", {});
+    any |= reset_list(&Scenario::members, member_keys(), "member", {"host", "group", "expect"});
+    any |= reset_list(&Scenario::sends, send_keys(), "send", {"from", "group", "messages", "octets"});
+    any |= reset_list(&Scenario::exits, exit_keys(), "exit", {"host", "port", "process"});
     any |= reset_list(&Scenario::faults, fault_keys(), "fault",
                       {"link", "to", "host", "match", "fpdu", "psn", "connection", "chance", "mask", "until", "count",
                        "octets", "field", "value", "rate", "delay"});

@@ -39,7 +39,8 @@ std::string_view to_string(AddressKind kind);
 /// RoCE: the transport service of a connection.
 enum class QpKind : std::uint8_t {
   rc,
-  ud,  ///< no connection: a service is asked for the queue pair that takes its datagrams (SIDR)
+  ud,   ///< no connection: a service is asked for the queue pair that takes its datagrams (SIDR)
+  xrc,  ///< an INI queue pair, and a TGT queue pair that the processes of the listener's node share
 };
 std::string_view to_string(QpKind kind);
 
@@ -55,7 +56,8 @@ struct ScenarioListen {
   std::uint32_t reject_every = 0;  ///< every n-th request is rejected; 1: all; 0: none
   std::string private_data;        ///< of the Reply
   std::uint32_t pending_max = 1024;
-  bool relisten = true;  ///< after a restart of the host
+  std::uint32_t processes = 1;  ///< XRC: of the node, each with a shared receive queue
+  bool relisten = true;         ///< after a restart of the host
   int line = 0;
   int mpa_line = 0;  ///< of its table `mpa` in the file; 0: it has none
 };
@@ -74,6 +76,8 @@ std::string_view to_string(Expect expect);
 
 /// Connections and what they transfer.
 struct ScenarioConnect {
+  static constexpr std::uint32_t xrc_octets_min = 8,
+                                 xrc_octets_max = 65536;  ///< the least tells one message from another
   std::string from, to;
   std::string from_nic, to_nic;      ///< empty: the first that lead to each other
   std::vector<std::string> backups;  ///< NICs of `to` whose addresses are tried in turn (cm::ConnectOptions::backups)
@@ -89,9 +93,10 @@ struct ScenarioConnect {
   Duration interval{};  ///< between the starts of two connections
   // After it is up. The initiator transfers first if RFC 5044 §7.1.2 requires it.
   Transfer transfer = Transfer::send;
-  std::uint32_t messages = 1;         ///< each way for Sends; from the initiator for writes and reads; 0: none
-  std::uint32_t octets = 64;          ///< of each
-  bool both_ways = true;              ///< the responder sends too
+  std::uint32_t messages = 1;  ///< each way for Sends; from the initiator for writes and reads; 0: none
+  std::uint32_t octets = 64;   ///< of each
+  bool both_ways = true;       ///< the responder sends too
+  std::uint32_t srq = 0;       ///< XRC: of which process, from 1, the queue is that gets the messages; 0: each in turn
   Closer closer = Closer::initiator;  ///< UD, where nobody else hears of it: each end, unless nobody
   Duration close_after{};             ///< after the last transfer
   Expect expect = Expect::established;
@@ -102,6 +107,43 @@ struct ScenarioConnect {
   Duration retry_after = std::chrono::milliseconds(100);
   int line = 0;
   int mpa_line = 0;  ///< as ScenarioListen's
+};
+
+/// RoCE: a host that receives what goes to a multicast group, by a UD queue pair of its own.
+struct ScenarioMember {
+  std::string host;
+  Address group{};  ///< IPv4 or IPv6, without port
+  Instant at{};     ///< when it joins
+  Instant until = never;
+  bool rejoin = true;                     ///< after a restart of the host
+  std::optional<std::uint32_t> expect{};  ///< how many datagrams it gets; none: each that is sent meanwhile
+  int line = 0;
+};
+
+/// Datagrams to a multicast group. Their sender need not be a member.
+struct ScenarioSend {
+  static constexpr std::uint32_t octets_min = 8;  ///< so that each is told from the others
+  std::string from;
+  Address group{};
+  Instant at{};
+  std::uint32_t messages = 1;
+  std::uint32_t octets = 64;  ///< of each
+  Duration interval{};        ///< between two of them; 0: as fast as they leave
+  int line = 0;
+};
+/// The UD port at which hosts of a scenario with groups hold their address; that of mckey(1).
+inline constexpr std::uint16_t group_port = 7174;
+
+/// XRC: a process of a listener ends.
+enum class ExitKind : std::uint8_t { kill, leave };
+std::string_view to_string(ExitKind kind);
+struct ScenarioExit {
+  std::string host;
+  std::uint16_t port = 7471;
+  std::uint32_t process = 1;
+  Instant at{};
+  ExitKind how = ExitKind::kill;
+  int line = 0;
 };
 
 struct ScenarioFault {
@@ -133,6 +175,9 @@ struct Scenario {
   std::vector<ScenarioLink> links;
   std::vector<ScenarioListen> listens;
   std::vector<ScenarioConnect> connects;
+  std::vector<ScenarioMember> members;
+  std::vector<ScenarioSend> sends;
+  std::vector<ScenarioExit> exits;
   std::vector<ScenarioFault> faults;
   ScenarioBounds bounds{};
 };
@@ -170,6 +215,9 @@ struct ShrinkStep {
 };
 Scenario shrink(const Scenario& failing, const std::function<bool(const Scenario&)>& fails, std::uint32_t tries_max,
                 const std::function<void(const ShrinkStep&)>& progress = {});
+
+/// "239.1.2.3", "ff0e::7174".
+std::string group_text(const Address& group);
 
 /// "host", or "host/nic".
 inline std::string end_text(const std::string& node, const std::string& nic) {

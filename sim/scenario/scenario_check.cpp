@@ -80,7 +80,8 @@ void Checker::check_bounds() {
   must(b.send_queue > 0, "send_queue", "write a size above 0B");
   must(b.reassembly > 0, "reassembly", "write a size above 0B");
   must(b.frames > 0, "frames", "write a number above 0");
-  if (s_.connects.empty()) add(Section::scenario, 0, "", "nothing happens here: add a [[connect]]");
+  if (s_.connects.empty() && s_.sends.empty())
+    add(Section::scenario, 0, "", "nothing happens here: add a [[connect]], or a [[send]] to a multicast group");
 }
 
 void Checker::check_hosts() {
@@ -229,6 +230,8 @@ std::vector<ScenarioProblem> Checker::run() {
   check_loops();
   check_listens();
   check_connects();
+  check_groups();
+  check_exits();
   check_faults();
   return std::move(problems_);
 }
@@ -246,6 +249,9 @@ std::vector<ScenarioError> check_scenario(const Scenario& scenario) {
       case Section::link: return at(scenario.links);
       case Section::listen: return at(scenario.listens);
       case Section::connect: return at(scenario.connects);
+      case Section::member: return at(scenario.members);
+      case Section::send: return at(scenario.sends);
+      case Section::exit: return at(scenario.exits);
       case Section::fault: return at(scenario.faults);
       case Section::scenario:
       case Section::bounds: break;

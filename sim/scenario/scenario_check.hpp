@@ -9,7 +9,7 @@
 
 namespace parley::sim {
 
-enum class Section : std::uint8_t { scenario, bounds, host, link, listen, connect, fault };
+enum class Section : std::uint8_t { scenario, bounds, host, link, listen, connect, member, send, exit, fault };
 
 struct ScenarioProblem {
   Section section = Section::scenario;
@@ -23,6 +23,7 @@ struct Distrust {
   bool hosts = false;    ///< a host or switch whose name is not known
   bool links = false;    ///< a link whose name or ends are not known
   bool nics = false;     ///< a NIC whose name is not known
+  bool engines = false;  ///< a host whose engine is not known
   bool listens = false;  ///< a listener whose address or port is not known
 };
 

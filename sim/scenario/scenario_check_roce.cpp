@@ -68,6 +68,8 @@ bool Checker::check_roce_listen(std::size_t i) {
   const ScenarioHost* host = node(listen.host);
   if (host == nullptr || engine_of(*host) != NicEngine::roce) return false;
   check_roce_end(Section::listen, i, listen, listen_mpa_keys());
+  if (listen.qp == QpKind::xrc) check_xrc_listen(i);
+  if (listen.qp == QpKind::xrc) return true;
   const auto [room, message] = answer_of(listen);
   if (listen.private_data.size() > room)
     add(Section::listen, i, "private_data",
@@ -93,6 +95,7 @@ bool Checker::check_roce_connect(std::size_t i) {
     check_datagrams(i, from, to);
     return true;
   }
+  if (connect.qp == QpKind::xrc) check_xrc_connect(i);
   const bool offers = from != nullptr && from->options.hca.offer_retry_after;
   const std::size_t room = request_room - (offers ? offer_size : 0);
   if (connect.private_data.size() > room)
@@ -122,7 +125,7 @@ void Checker::check_datagrams(std::size_t i, const ScenarioHost* from, const Sce
 }
 
 void Checker::check_iwarp_qp(Section section, std::size_t i, QpKind qp, bool hosts_known) {
-  if (qp == QpKind::rc || !hosts_known) return;
+  if (qp == QpKind::rc || !hosts_known || distrust_.engines) return;
   add(section, i, "qp",
       fmt::format("qp: \"{}\" is of RoCE: write engine = \"roce\" in the [[host]], or leave qp out", to_string(qp)));
 }

@@ -85,13 +85,17 @@ void Checker::check_listens() {
     if (host != nullptr && !host->options.ipv6 && listen.address != AddressKind::v4)
       complain("address", fmt::format("address: host '{}' has ipv6 = false", listen.host));
     if (listen.port == 0) complain("port", "port: write 1..65535");
-    const auto [first, fresh] =
-        ports.try_emplace({listen.host, listen.port, listen.address == AddressKind::v4, listen.qp == QpKind::ud}, i);
-    if (!fresh && !listen.host.empty()) {
+    // XRC's service answers at the port of both spaces.
+    for (const bool datagrams : {false, true}) {
+      if ((datagrams && listen.qp == QpKind::rc) || (!datagrams && listen.qp == QpKind::ud)) continue;
+      const auto [first, fresh] =
+          ports.try_emplace({listen.host, listen.port, listen.address == AddressKind::v4, datagrams}, i);
+      if (fresh || listen.host.empty()) continue;
       const int line = s_.listens[first->second].line;
       complain("port",
                fmt::format("port: {} of '{}' is taken by the listener {}; choose another", listen.port, listen.host,
                            line > 0 ? fmt::format("of line {}", line) : fmt::format("number {}", first->second + 1)));
+      break;
     }
     if (listen.at < Instant{} || listen.at == never) complain("at", "at: write a time from 0s on");
     if (listen.accept_after < Duration{}) complain("accept_after", "accept_after: a time is not negative");

@@ -57,6 +57,17 @@ class Checker {
   template <class End>
   void check_roce_end(Section section, std::size_t index, const End& end, std::span<const Key<End>> mpa_keys);
   void check_hca(std::size_t host);
+  void check_xrc_listen(std::size_t listen);
+  void check_xrc_connect(std::size_t connect);
+  void check_exits();
+  /// The listener for XRC at this port of the host; null: there is none.
+  const ScenarioListen* xrc_listener(std::string_view host, std::uint16_t port) const;
+  void check_groups();
+  void check_member(std::size_t index);
+  void check_send(std::size_t index);
+  void check_group_end(Section section, std::size_t index, std::string_view key, const std::string& host,
+                       const Address& group);
+  void check_group_bounds();
   void check_quirk(Section section, std::size_t index, std::string_view key, const std::string& name);
   void check_faults();
   void check_fault(std::size_t index);

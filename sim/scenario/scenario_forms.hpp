@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/gid.hpp"
 #include "sim/fault/layer.hpp"
 #include "sim/scenario/scenario_schema.hpp"
 
@@ -264,6 +265,20 @@ struct Depth {
   static std::string write(std::uint16_t in) {
     return in == mpa::depth_not_negotiated ? "\"none\"" : std::to_string(in);
   }
+};
+
+/// A multicast group, as an IP address.
+struct Group {
+  static std::string form() { return "a multicast address"; }
+  static std::string read(const DocValue& value, Address& out) {
+    constexpr std::string_view words = "a multicast address such as \"239.1.2.3\" or \"ff0e::7174\"";
+    const auto address = value.kind == Kind::text ? Address::parse(value.text) : fail(Errc::bad_address);
+    if (!address || address->port != 0 || address->scope_id != 0 || !is_multicast(gid_of(*address)))
+      return wrong(value, words);
+    out = *address;
+    return {};
+  }
+  static std::string write(const Address& in) { return in == Address{} ? std::string() : quote(group_text(in)); }
 };
 
 struct PrivateData {

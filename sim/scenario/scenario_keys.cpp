@@ -11,7 +11,7 @@ std::string_view to_string(AddressKind kind) {
   return words[static_cast<std::size_t>(kind)];
 }
 std::string_view to_string(QpKind kind) {
-  constexpr std::array<std::string_view, 2> words{"rc", "ud"};
+  constexpr std::array<std::string_view, 3> words{"rc", "ud", "xrc"};
   return words[static_cast<std::size_t>(kind)];
 }
 std::string_view to_string(Transfer transfer) {
@@ -22,9 +22,17 @@ std::string_view to_string(Closer closer) {
   constexpr std::array<std::string_view, 4> words{"initiator", "responder", "both", "nobody"};
   return words[static_cast<std::size_t>(closer)];
 }
+std::string_view to_string(ExitKind kind) { return kind == ExitKind::kill ? "kill" : "leave"; }
 std::string_view to_string(Expect expect) {
   constexpr std::array<std::string_view, 4> words{"established", "rejected", "failed", "settled"};
   return words[static_cast<std::size_t>(expect)];
+}
+
+std::string group_text(const Address& group) {
+  std::string text = group.to_string();
+  text.erase(text.rfind(':'));
+  if (text.starts_with('[')) return text.substr(1, text.size() - 2);
+  return text;
 }
 
 std::string default_link_name(const ScenarioLink& link) { return link.ends[0] + "-" + link.ends[1]; }
@@ -374,13 +382,15 @@ constexpr Key<ScenarioListen> listen_table[] = {
     key<Text, &ScenarioListen::host>("host", "which host listens"),
     key<Whole<1, 65535>, &ScenarioListen::port>("port", "TCP port; of RoCE, that of the service ID"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioListen::address>("address", "at which of its addresses"),
-    key<Choice<QpKind, QpKind::ud>, &ScenarioListen::qp>("qp", "RoCE: connections, or the service of a UD queue pair"),
+    key<Choice<QpKind, QpKind::xrc>, &ScenarioListen::qp>(
+        "qp", "RoCE: connections, the service of a UD queue pair, or a node of processes with XRC"),
     key<Moment, &ScenarioListen::at>("at", "when it begins to listen"),
     key<Time, &ScenarioListen::accept_after>("accept_after", "how long it thinks before it answers a Request"),
     key<Reject, &ScenarioListen::reject_every>("reject", "which requests it rejects"),
     key<PrivateData, &ScenarioListen::private_data>("private_data", "of its Replies"),
     key<Whole<1, 1'000'000>, &ScenarioListen::pending_max>(
         "pending_max", "connections in set-up at once, and half-open in TCP; more SYNs are not answered"),
+    key<Whole<1, 16>, &ScenarioListen::processes>("processes", "XRC: how many, each with a shared receive queue"),
     key<Flag, &ScenarioListen::relisten>("relisten", "listens again after a restart of the host"),
     mpa_key<Depth, ScenarioListen, &mpa::StartupOptions::ird>("ird", "inbound RDMA Reads it can hold"),
     mpa_key<Depth, ScenarioListen, &mpa::StartupOptions::ord>("ord", "outbound RDMA Reads it wants"),
@@ -418,8 +428,8 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Whole<1, 65535>, &ScenarioConnect::port>("port", "TCP port; of RoCE, that of the service ID"),
     key<Choice<AddressKind, AddressKind::link_local>, &ScenarioConnect::address>("address",
                                                                                  "which of the responder's addresses"),
-    key<Choice<QpKind, QpKind::ud>, &ScenarioConnect::qp>(
-        "qp", "RoCE: a connection, or datagrams to the queue pair of a service (SIDR)"),
+    key<Choice<QpKind, QpKind::xrc>, &ScenarioConnect::qp>(
+        "qp", "RoCE: a connection, datagrams to the queue pair of a service (SIDR), or XRC to a node's processes"),
     key<Moment, &ScenarioConnect::at>("at", "when it begins"),
     key<Whole<1, 1'000'000>, &ScenarioConnect::count>("count", "how many such connections"),
     key<Time, &ScenarioConnect::interval>("interval", "between the starts of two"),
@@ -430,6 +440,7 @@ constexpr Key<ScenarioConnect> connect_table[] = {
     key<Whole<0, 1'000'000>, &ScenarioConnect::messages>("messages", "each way for Sends, else from the initiator"),
     key<Octets<16'777'216>, &ScenarioConnect::octets>("octets", "of each message"),
     key<Flag, &ScenarioConnect::both_ways>("both_ways", "the responder sends too"),
+    key<Whole<0, 16>, &ScenarioConnect::srq>("srq", "XRC: to the queue of which process; 0: to each in turn"),
     key<Choice<Closer, Closer::nobody>, &ScenarioConnect::closer>("close", "who disconnects"),
     key<Time, &ScenarioConnect::close_after>("close_after", "after the last transfer"),
     key<Whole<0, 1000>, &ScenarioConnect::retries>("retries", "how often a failed connection is retried"),
@@ -460,6 +471,34 @@ constexpr Key<ScenarioConnect> connect_mpa_table[] = {
         "private_data_max", "longest taken from a peer"),
     mpa_key<Text, ScenarioConnect, &Options::peer_quirk>("peer_quirk", "whose known departures it tolerates"),
     mpa_key<Text, ScenarioConnect, &Options::play_quirk>("play_quirk", "whose known departures it plays"),
+};
+
+constexpr Key<ScenarioMember> member_table[] = {
+    key<Text, &ScenarioMember::host>("host", "which host receives"),
+    key<Group, &ScenarioMember::group>("group", "what goes to this multicast group"),
+    key<Moment, &ScenarioMember::at>("at", "when it joins"),
+    key<Moment, &ScenarioMember::until>("until", "when it leaves"),
+    key<Flag, &ScenarioMember::rejoin>("rejoin", "joins again after a restart of the host"),
+    key<Given<Whole<0, u32_max>>, &ScenarioMember::expect>(
+        "expect", "how many datagrams it gets; when left out each that is sent meanwhile"),
+};
+
+constexpr Key<ScenarioSend> send_table[] = {
+    key<Text, &ScenarioSend::from>("from", "which host sends; it need not be a member"),
+    key<Group, &ScenarioSend::group>("group", "to which multicast group"),
+    key<Moment, &ScenarioSend::at>("at", "when it begins"),
+    key<Whole<0, 100'000>, &ScenarioSend::messages>("messages", "how many datagrams"),
+    key<Octets<4096>, &ScenarioSend::octets>("octets", "of each, 8 or more"),
+    key<Time, &ScenarioSend::interval>("interval", "between two of them; 0s: as fast as they leave"),
+};
+
+constexpr Key<ScenarioExit> exit_table[] = {
+    key<Text, &ScenarioExit::host>("host", "on which host a process ends"),
+    key<Whole<1, 65535>, &ScenarioExit::port>("port", "one of the listener at this port"),
+    key<Whole<1, 16>, &ScenarioExit::process>("process", "which of its processes"),
+    key<Moment, &ScenarioExit::at>("at", "when"),
+    key<Choice<ExitKind, ExitKind::leave>, &ScenarioExit::how>(
+        "how", "kill: it just ends, and the system closes what it had; leave: it lets go of all that itself"),
 };
 
 template <class Form, auto... Part>
@@ -518,6 +557,9 @@ std::span<const Key<ScenarioListen>> listen_keys() { return listen_table; }
 std::span<const Key<ScenarioListen>> listen_mpa_keys() { return listen_mpa_table; }
 std::span<const Key<ScenarioConnect>> connect_keys() { return connect_table; }
 std::span<const Key<ScenarioConnect>> connect_mpa_keys() { return connect_mpa_table; }
+std::span<const Key<ScenarioMember>> member_keys() { return member_table; }
+std::span<const Key<ScenarioSend>> send_keys() { return send_table; }
+std::span<const Key<ScenarioExit>> exit_keys() { return exit_table; }
 std::span<const Key<ScenarioFault>> fault_keys() { return fault_table; }
 
 }  // namespace parley::sim

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -116,6 +117,22 @@ bool has_roce(const Scenario& scenario, std::string_view name) {
   for (const ScenarioHost& host : scenario.hosts)
     if (host.name == name && !host.is_switch) return engine_of(host) == NicEngine::roce;
   return false;
+}
+
+std::optional<std::uint16_t> only_roce_nic(const Scenario& scenario, const ScenarioHost& host) {
+  if (host.is_switch || engine_of(host) != NicEngine::roce) return std::nullopt;
+  std::optional<std::uint16_t> found;
+  const std::vector<NicOptions>& nics = host.options.nics;
+  for (std::uint16_t nic = 0; nic < nics.size(); ++nic) {
+    if (nics[nic].engine != NicEngine::roce) continue;
+    if (found) return std::nullopt;
+    found = nic;
+  }
+  if (!nics.empty()) return found;
+  const auto links = std::count_if(scenario.links.begin(), scenario.links.end(), [&](const ScenarioLink& link) {
+    return link.ends[0] == host.name || link.ends[1] == host.name;
+  });
+  return links == 1 ? std::optional<std::uint16_t>(0) : std::nullopt;
 }
 
 Segments link_segments(const Scenario& scenario) {

@@ -2,6 +2,7 @@
 // Which NIC of a host reaches which NIC of another: two hosts talk over links joined only by switches.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/scenario/scenario.hpp"
@@ -16,6 +17,9 @@ struct Route {
 /// Of each link, the first link of its segment: links joined by switches are one. A name that no host has joins nothing.
 using Segments = std::vector<std::size_t>;
 Segments link_segments(const Scenario& scenario);
+
+/// The number of the host's NIC with RoCE; none if it has several, or none.
+std::optional<std::uint16_t> only_roce_nic(const Scenario& scenario, const ScenarioHost& host);
 
 /// The first pair of NICs, in the order of the initiator's links, that are in one segment. Errors: there is none, or a
 /// backup cannot be reached.

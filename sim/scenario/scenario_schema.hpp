@@ -39,6 +39,9 @@ std::span<const Key<ScenarioListen>> listen_keys();
 std::span<const Key<ScenarioListen>> listen_mpa_keys();  ///< in the table `mpa` of a listen
 std::span<const Key<ScenarioConnect>> connect_keys();
 std::span<const Key<ScenarioConnect>> connect_mpa_keys();  ///< in the table `mpa` of a connect
+std::span<const Key<ScenarioMember>> member_keys();
+std::span<const Key<ScenarioSend>> send_keys();
+std::span<const Key<ScenarioExit>> exit_keys();
 std::span<const Key<ScenarioFault>> fault_keys();
 
 /// True for a fault that happens at a set time and not while frames pass: its time is then called `at`.

@@ -23,13 +23,16 @@ struct SectionName {
   std::string_view shown;
   bool array;
 };
-constexpr std::array<SectionName, 7> section_names{{{"bounds", "[bounds]", false},
-                                                    {"host", "[[host]]", true},
-                                                    {"switch", "[[switch]]", true},
-                                                    {"link", "[[link]]", true},
-                                                    {"listen", "[[listen]]", true},
-                                                    {"connect", "[[connect]]", true},
-                                                    {"fault", "[[fault]]", true}}};
+constexpr std::array<SectionName, 10> section_names{{{"bounds", "[bounds]", false},
+                                                     {"host", "[[host]]", true},
+                                                     {"switch", "[[switch]]", true},
+                                                     {"link", "[[link]]", true},
+                                                     {"listen", "[[listen]]", true},
+                                                     {"connect", "[[connect]]", true},
+                                                     {"member", "[[member]]", true},
+                                                     {"send", "[[send]]", true},
+                                                     {"exit", "[[exit]]", true},
+                                                     {"fault", "[[fault]]", true}}};
 
 template <class T>
 void add_names(std::vector<std::string_view>& out, std::span<const Key<T>> keys) {
@@ -71,6 +74,8 @@ std::string_view home_of(std::string_view key, std::string_view section) {
   if (has_key(rnic_keys(), key)) return "rnic = {...} of a [[host]]";
   if (has_key(hca_keys(), key)) return "hca = {...} of a [[host]]";
   if (has_key(host_keys(), key)) return "[[host]]";
+  if (has_key(member_keys(), key)) return "[[member]]";
+  if (has_key(exit_keys(), key)) return "[[exit]]";
   return {};
 }
 
@@ -186,6 +191,10 @@ class ScenarioReader {
       read_end(item, section, listen_keys(), listen_mpa_keys(), begin(item, scenario_.listens, Section::listen));
     if (section.key == "connect")
       read_end(item, section, connect_keys(), connect_mpa_keys(), begin(item, scenario_.connects, Section::connect));
+    if (section.key == "member")
+      read_keys(item, section.shown, member_keys(), begin(item, scenario_.members, Section::member));
+    if (section.key == "send") read_keys(item, section.shown, send_keys(), begin(item, scenario_.sends, Section::send));
+    if (section.key == "exit") read_keys(item, section.shown, exit_keys(), begin(item, scenario_.exits, Section::exit));
     if (section.key == "fault") read_fault(item);
   }
 
@@ -324,11 +333,13 @@ class ScenarioReader {
   }
 
   void judge(const DocValue& root) {
-    const Distrust distrust{.hosts = lost(root, Section::host, {"host", "switch"}, {"name"}),
-                            .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
-                            .nics = lost(root, Section::host, {"host"}, {"nic"}),
-                            .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address"})};
-    const bool connects_lost = lost(root, Section::connect, {"connect"}, {});
+    const Distrust distrust{
+        .hosts = lost(root, Section::host, {"host", "switch"}, {"name"}),
+        .links = lost(root, Section::link, {"link"}, {"name", "ends"}),
+        .nics = lost(root, Section::host, {"host"}, {"nic"}),
+        .engines = lost(root, Section::host, {"host"}, {"engine"}),
+        .listens = lost(root, Section::listen, {"listen"}, {"host", "port", "address", "qp", "processes"})};
+    const bool connects_lost = lost(root, Section::connect, {"connect"}, {}) || lost(root, Section::send, {"send"}, {});
     for (ScenarioProblem& finding : find_faults(scenario_, distrust)) {
       if (finding.section == Section::scenario && connects_lost) continue;
       const auto& tables = tables_[static_cast<std::size_t>(finding.section)];
@@ -355,7 +366,7 @@ class ScenarioReader {
 
   Scenario scenario_;
   std::vector<ScenarioError> errors_;
-  std::array<std::vector<const DocValue*>, 7> tables_;  // by Section, one for each entry of the scenario's vector
+  std::array<std::vector<const DocValue*>, 10> tables_;  // by Section, one for each entry of the scenario's vector
   // Keys that a table should have had but that were not read: those with a wrong value, and those meant by a
   // misspelt one.
   std::map<const DocValue*, std::set<std::string, std::less<>>> lost_;

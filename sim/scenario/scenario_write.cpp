@@ -86,6 +86,18 @@ std::string to_toml(const Scenario& scenario) {
     write_keys(out, connect_keys(), connect);
     write_table(out, "connect.mpa", connect_mpa_keys(), connect);
   }
+  for (const ScenarioMember& member : scenario.members) {
+    out += "\n[[member]]\n";
+    write_keys(out, member_keys(), member);
+  }
+  for (const ScenarioSend& send : scenario.sends) {
+    out += "\n[[send]]\n";
+    write_keys(out, send_keys(), send);
+  }
+  for (const ScenarioExit& exit : scenario.exits) {
+    out += "\n[[exit]]\n";
+    write_keys(out, exit_keys(), exit);
+  }
   for (const ScenarioFault& fault : scenario.faults) {
     out += "\n[[fault]]\n";
     write_keys(out, fault_keys(), with_toward(fault, scenario));
@@ -108,6 +120,9 @@ std::string scenario_keys_markdown() {
   document(out, "`[listen.mpa]` of a listen", listen_mpa_keys());
   document(out, "`[[connect]]`", connect_keys());
   document(out, "`[connect.mpa]` of a connect", connect_mpa_keys());
+  document(out, "`[[member]]`", member_keys());
+  document(out, "`[[send]]`", send_keys());
+  document(out, "`[[exit]]`", exit_keys());
   document(out, "`[[fault]]`", fault_keys());
   return out;
 }

@@ -54,6 +54,10 @@ void report_all(std::vector<std::string>& out, const Scenario& before, const Sce
     report(out, where, connect_keys(), before.connects[i], after.connects[i]);
     report(out, where, connect_mpa_keys(), before.connects[i], after.connects[i], "mpa.");
   }
+  for (std::size_t i = 0; i < after.members.size(); ++i)
+    report(out, fmt::format("member {}", i + 1), member_keys(), before.members[i], after.members[i]);
+  for (std::size_t i = 0; i < after.sends.size(); ++i)
+    report(out, fmt::format("send {}", i + 1), send_keys(), before.sends[i], after.sends[i]);
   for (std::size_t i = before.faults.size(); i < after.faults.size(); ++i) {
     std::string line;
     for (const Key<ScenarioFault>& key : fault_keys())

@@ -24,6 +24,8 @@ class Swarm {
     settle_roce();
     draw_roce();
     fit_datagrams();
+    draw_groups();
+    fit_xrc();
     make_room();
     draw_faults();
     // What was drawn beside a fault may leave it nothing to hit.
@@ -52,6 +54,9 @@ class Swarm {
   void settle_roce();
   void draw_roce();
   void fit_datagrams();
+  void draw_groups();
+  void fit_xrc();
+  std::uint32_t datagram_max() const;
   void draw_hca(cm::RoceProviderOptions& hca);
 
   void make_room();

@@ -45,16 +45,18 @@ MessageKind Swarm::some_kind(LayerRole from) {
     if (layer.role == LayerRole::neighbours) return true;
     return layer.carrier == Carrier::udp ? roce_ : iwarp_;
   };
-  const bool datagrams =
-      std::any_of(s_.connects.begin(), s_.connects.end(), [](const ScenarioConnect& c) { return c.qp == QpKind::ud; });
-  const auto of_datagrams = [](MessageKind m) {
-    return m == MessageKind::roce_datagram || m == MessageKind::cm_sidr_req || m == MessageKind::cm_sidr_rep;
+  const auto some = [this](QpKind qp) {
+    return std::any_of(s_.connects.begin(), s_.connects.end(), [qp](const ScenarioConnect& c) { return c.qp == qp; });
+  };
+  const bool datagrams = some(QpKind::ud) || !s_.sends.empty(), questions = some(QpKind::ud) || some(QpKind::xrc);
+  const auto of_datagrams = [=](MessageKind m) {
+    return (datagrams && m == MessageKind::roce_datagram) ||
+           (questions && (m == MessageKind::cm_sidr_req || m == MessageKind::cm_sidr_rep));
   };
   std::vector<MessageKind> kinds;
   for (const LayerTable* layer : layers())
     for (const KindRow& kind : layer->kinds)
-      if (layer->role >= from && spoken(*layer) && (kind.drawn || (datagrams && of_datagrams(kind.kind))))
-        kinds.push_back(kind.kind);
+      if (layer->role >= from && spoken(*layer) && (kind.drawn || of_datagrams(kind.kind))) kinds.push_back(kind.kind);
   return kinds[rng_.below(kinds.size())];
 }
 

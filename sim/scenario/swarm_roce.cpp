@@ -159,14 +159,47 @@ void Swarm::draw_roce() {
   }
 }
 
-/// A datagram is one packet.
-void Swarm::fit_datagrams() {
+/// A datagram is one packet, and every HCA has to take it.
+std::uint32_t Swarm::datagram_max() const {
   std::uint32_t most = 4096;
   for (const ScenarioHost& host : s_.hosts)
     if (!host.is_switch && engine_of(host) == NicEngine::roce)
       most = std::min(most, nic::roce::octets_of(host.options.hca.mtu));
+  return most;
+}
+
+void Swarm::fit_datagrams() {
+  const std::uint32_t most = datagram_max();
   for (ScenarioConnect& connect : s_.connects)
     if (connect.qp == QpKind::ud) connect.octets = std::min(connect.octets, most);
+}
+
+/// How many datagrams, how long, how fast; who joins and leaves when stays as it is. How many come depends on all that and on the
+/// faults, so the numbers of the file hold no more.
+void Swarm::draw_groups() {
+  const std::uint32_t most = datagram_max();
+  for (ScenarioMember& member : s_.members) member.expect.reset();
+  for (ScenarioSend& send : s_.sends) {
+    send.messages = static_cast<std::uint32_t>(roce_rng_.below(41));
+    send.octets = static_cast<std::uint32_t>(roce_rng_.between(ScenarioSend::octets_min, most));
+    if (roce_rng_.chance({1, 2})) send.interval = std::chrono::microseconds(roce_rng_.below(2000));
+    if (mild_ || roce_rng_.chance({1, 2})) continue;
+    send.at = Instant(std::chrono::microseconds(roce_rng_.below(100'000)));
+  }
+}
+
+/// A service of XRC says nothing of its own, messages are told apart by their first octets, and the initiator disconnects.
+void Swarm::fit_xrc() {
+  for (ScenarioListen& listen : s_.listens) {
+    if (listen.qp != QpKind::xrc) continue;
+    listen.private_data.clear();
+    listen.accept_after = {};
+  }
+  for (ScenarioConnect& connect : s_.connects) {
+    if (connect.qp != QpKind::xrc) continue;
+    connect.octets = std::clamp(connect.octets, ScenarioConnect::xrc_octets_min, ScenarioConnect::xrc_octets_max);
+    connect.closer = Closer::initiator;
+  }
 }
 
 /// What a receiver throws away if one bit of it is wrong.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/gid.hpp"
 #include "base/text.hpp"
 #include "sim/workload/workload_host.hpp"
 
@@ -30,6 +31,8 @@ Workload::Workload(const Scenario& scenario, World& world, check::Judge& judge)
     : scenario_(scenario),
       world_(world),
       judge_(judge),
+      groups_(scenario),
+      xrc_(scenario),
       next_index_(scenario.connects.size()),
       requests_seen_(scenario.listens.size()) {
   for (const ScenarioConnect& c : scenario.connects) wanted_total_ += c.count;
@@ -50,11 +53,27 @@ Checked<void> Workload::attach() {
     routes_.push_back(*route);
     intend(c.at);
   }
+  know_hosts();
+  for (const ScenarioExit& exit : scenario_.exits) intend(exit.at);
   for (std::size_t i = 0; i < world_.host_count(); ++i) {
     apps_.push_back(std::make_unique<HostApp>(*this, world_.host(i)));
     world_.host(i).set_app(apps_.back().get());
   }
   return {};
+}
+
+void Workload::know_hosts() {
+  if (!groups_.used) return;
+  for (std::size_t i = 0; i < world_.host_count(); ++i) {
+    const Host& host = world_.host(i);
+    for (std::uint16_t nic = 0; nic < host.nic_count(); ++nic)
+      for (const Address& own :
+           {host.address(Address::Family::v4, nic), host.address(Address::Family::v6, nic), host.link_local(nic)})
+        groups_.history.add_host(gid_of(own), host.name());
+  }
+  for (const ScenarioMember& member : scenario_.members) intend(member.until == never ? member.at : member.until);
+  for (const ScenarioSend& send : scenario_.sends)
+    intend(send.at + send.interval * (send.messages == 0 ? 0 : send.messages - 1));
 }
 
 check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
@@ -72,6 +91,11 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   a.touched = peer == nullptr || !peer->up() || peer->paused();
   a.roce = app.roce();
   a.datagrams = scenario_.connects[w.connect].qp == QpKind::ud;
+  a.xrc = scenario_.connects[w.connect].qp == QpKind::xrc;
+  if (a.datagrams && misled_) {  // nobody sends again what a wrong neighbour was sent
+    a.touched = a.misled = true;
+    a.touched_at = a.started;
+  }
   attempt_wanted_.push_back(wanted);
   w.attempt = &a;
   return a;
@@ -135,6 +159,7 @@ check::Attempt& Workload::stray(const Address& peer, HostApp& app, const Scenari
   a.touched = true;
   a.roce = app.roce();
   a.datagrams = scenario_.connects[a.connect].qp == QpKind::ud;
+  a.xrc = scenario_.connects[a.connect].qp == QpKind::xrc;
   attempt_wanted_.push_back(no_wanted);
   return a;
 }
@@ -204,7 +229,7 @@ bool Workload::settled() {
       if (!w.attempt->initiator.over() || comes_back(scenario_.connects[w.connect].from)) return false;
     }
   }
-  if (ends_open_ > 0) return false;
+  if (ends_open_ > 0 || !open_step().empty()) return false;
   bool resting = false;
   for (const auto& app : apps_) {
     app->wake_abandoned();
@@ -215,8 +240,33 @@ bool Workload::settled() {
   return ends_open_ == 0;
 }
 
-std::vector<std::string> Workload::pending(std::size_t max) const {
+std::string Workload::open_step() {
+  for (std::size_t i = 0; i < scenario_.exits.size(); ++i)
+    if (!xrc_.exits_done[i] && comes_back(scenario_.exits[i].host))
+      return fmt::format("exit {} (process {} of {}:{}) has yet to come", i + 1, scenario_.exits[i].process,
+                         scenario_.exits[i].host, scenario_.exits[i].port);
+  if (!groups_.used) return {};
+  for (std::size_t i = 0; i < groups_.sent.size(); ++i) {
+    const ScenarioSend& send = scenario_.sends[i];
+    const GroupWork::Sent& sent = groups_.sent[i];
+    if ((sent.posted < send.messages || sent.completed < sent.posted) && comes_back(send.from))
+      return fmt::format("send {} ({} to {}): {} of {} datagrams sent", i + 1, send.from, group_text(send.group),
+                         sent.completed, send.messages);
+  }
+  for (std::size_t i = 0; i < groups_.stays.size(); ++i) {
+    const ScenarioMember& member = scenario_.members[i];
+    const bool done =
+        groups_.stays[i] == GroupWork::Stay::over || (groups_.stays[i] == GroupWork::Stay::in && member.until == never);
+    if (!done && comes_back(member.host))
+      return fmt::format("member {} ({} in {}) has yet to {}", i + 1, member.host, group_text(member.group),
+                         groups_.stays[i] == GroupWork::Stay::in ? "leave" : "join");
+  }
+  return nothing_left_ ? std::string() : groups_.history.waits_for();
+}
+
+std::vector<std::string> Workload::pending(std::size_t max) {
   std::vector<std::string> out;
+  if (std::string open = open_step(); !open.empty() && max > 0) out.push_back(std::move(open));
   for (std::size_t i = 0; i < scenario_.connects.size() && out.size() < max; ++i) {
     const ScenarioConnect& c = scenario_.connects[i];
     if (next_index_[i] < c.count)
@@ -249,6 +299,17 @@ std::map<StreamName, std::string> Workload::stream_labels() const {
   return out;
 }
 
+std::vector<StreamName> Workload::open_streams(const std::string& host) const {
+  std::vector<StreamName> out;
+  for (const auto& [name, attempt] : by_stream_) {
+    const ScenarioConnect& spec = scenario_.connects[attempt->connect];
+    const check::End* r = attempt->responder();
+    const bool open = !attempt->initiator.over() || (r != nullptr && !r->over());
+    if (open && (spec.from == host || spec.to == host)) out.push_back(name);
+  }
+  return out;
+}
+
 std::map<StreamName, std::size_t> Workload::stream_attempts() const {
   std::map<StreamName, std::size_t> out;
   for (const auto& [name, attempt] : by_stream_) out[name] = attempt->number;
@@ -256,6 +317,7 @@ std::map<StreamName, std::size_t> Workload::stream_attempts() const {
 }
 
 void Workload::touch_host(const std::string& host) {
+  if (!host.empty()) groups_.history.touch(host, world_.now());  // groups ask for no neighbours
   for (check::Attempt& a : attempts_) {
     const ScenarioConnect& c = scenario_.connects[a.connect];
     const check::End* r = a.responder();
@@ -264,6 +326,49 @@ void Workload::touch_host(const std::string& host) {
     a.touched = a.misled = true;
     a.touched_at = world_.now();
   }
+}
+
+/// Its queue goes, and with it whoever sends there.
+void Workload::touch_process(const ScenarioExit& exit) {
+  for (check::Attempt& a : attempts_) {
+    const ScenarioConnect& c = scenario_.connects[a.connect];
+    if (!a.xrc || c.to != exit.host || c.port != exit.port || (c.srq != 0 && c.srq != exit.process)) continue;
+    const check::End* r = a.responder();
+    if (a.initiator.over() && (r == nullptr || r->over())) continue;
+    a.touched = true;
+    a.touched_at = world_.now();
+  }
+}
+
+std::vector<check::XrcState> Workload::xrc_states() const {
+  std::vector<check::XrcState> out;
+  for (const auto& app : apps_)
+    for (const auto& target : app->targets()) out.push_back(target->state());
+  return out;
+}
+
+std::vector<XrcOutcome> Workload::xrc_outcomes() const {
+  std::vector<XrcOutcome> out;
+  for (std::size_t i = 0; i < scenario_.listens.size(); ++i) {
+    const ScenarioListen& listen = scenario_.listens[i];
+    if (listen.qp != QpKind::xrc) continue;
+    XrcOutcome& one = out.emplace_back();
+    one.label = fmt::format("{}:{}", listen.host, listen.port);
+    xrc::Counters counters = xrc_.counters[i];
+    for (const auto& app : apps_)
+      for (const auto& target : app->targets()) {
+        if (target->listen() != i) continue;
+        counters.created += target->counters().created;
+        counters.destroyed += target->counters().destroyed;
+        counters.reaped += target->counters().reaped;
+      }
+    one.created = counters.created;
+    one.destroyed = counters.destroyed;
+    one.reaped = counters.reaped;
+    for (const XrcWork::Process& process : xrc_.processes[i])
+      one.processes.push_back({.exited = process.exited, .messages = process.messages, .octets = process.octets});
+  }
+  return out;
 }
 
 void Workload::touch_hosts(const Address& a, const Address& b, bool forged) {

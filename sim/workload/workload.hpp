@@ -17,6 +17,8 @@
 #include "sim/check/judge.hpp"
 #include "sim/net/stream_name.hpp"
 #include "sim/scenario/scenario_route.hpp"
+#include "sim/workload/workload_groups.hpp"
+#include "sim/workload/workload_xrc.hpp"
 
 namespace parley::sim {
 
@@ -45,8 +47,13 @@ class Workload {
   void nothing_left() { nothing_left_ = true; }
   /// No end is open now: only then can settled() be true, and is it worth its cost.
   bool quiet() const { return ends_open_ == 0; }
+  /// The nodes of XRC whose hosts are up.
+  std::vector<check::XrcState> xrc_states() const;
+  std::vector<XrcOutcome> xrc_outcomes() const;
+  GroupWork& groups() { return groups_; }
+  const GroupWork& groups() const { return groups_; }
   /// What is still open, as text; at most `max`.
-  std::vector<std::string> pending(std::size_t max) const;
+  std::vector<std::string> pending(std::size_t max);
   /// When the workload last started something by itself: a connection, a decision, a close.
   Instant last_intent() const { return last_intent_; }
   const std::deque<check::Attempt>& attempts() const { return attempts_; }
@@ -57,11 +64,15 @@ class Workload {
   std::size_t resting(const std::string& host) const;
   /// Labels of all streams whose attempts are known.
   std::map<StreamName, std::string> stream_labels() const;
+  /// Of those to or from this host, the ones that have not ended at both ends.
+  std::vector<StreamName> open_streams(const std::string& host) const;
   /// The same, with the number of the attempt.
   std::map<StreamName, std::size_t> stream_attempts() const;
 
   /// A fault touched the host (crash, pause), or something that cannot be attributed.
   void touch_host(const std::string& host);
+  /// A fault changed how hosts find each other: what begins from now on may be misled, too.
+  void mislead() { misled_ = true; }
   /// A fault touched a RoCE frame between these two hosts: no port says whose it was. `forged`: what it made of the frame, the
   /// receiver may believe.
   void touch_hosts(const Address& a, const Address& b, bool forged);
@@ -86,12 +97,18 @@ class Workload {
   Duration patience(const ScenarioConnect& spec) const;
   /// That a fault of the scenario holds up a frame, and what comes behind it.
   Duration longest_delay() const;
+  void know_hosts();
+  void touch_process(const ScenarioExit& exit);
+  /// A step beside connections that is still to come; empty: none.
+  std::string open_step();
   bool is_of(const Address& peer, const ScenarioConnect& spec) const;
   void intend(Instant now) { last_intent_ = std::max(last_intent_, now); }
 
   const Scenario& scenario_;
   World& world_;
   check::Judge& judge_;
+  GroupWork groups_;  // before the apps, which write into it
+  XrcWork xrc_;       // so do they into this
   std::vector<std::unique_ptr<HostApp>> apps_;
   std::vector<Route> routes_;                 // by connect
   std::vector<std::uint32_t> next_index_;     // by connect: the next of its connections to start
@@ -103,7 +120,7 @@ class Workload {
   std::map<StreamName, Touch> touched_;              // streams whose attempt is not known yet
   std::uint64_t wanted_open_ = 0, ends_open_ = 0;
   std::uint64_t wanted_total_ = 0;
-  bool nothing_left_ = false;
+  bool nothing_left_ = false, misled_ = false;
   Instant last_intent_{}, last_fault_{};
   bool holds_up_ = false;      // a delayed frame lets those behind it wait, whosever they are
   Instant last_host_fault_{};  // at a time that the scenario sets

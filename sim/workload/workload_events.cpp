@@ -23,12 +23,17 @@ bool closes(const ScenarioConnect& spec, mpa::Role role) {
 
 void HostApp::on_turn(Host& host) {
   if (!running_) return;
+  turn_targets();
   while (auto event = host.cm().poll_event()) {
     // Completions first: what was done before the event belongs before it.
     drain_completions();
+    if (groups_ && groups_->handle(*event)) continue;
+    if (take_xrc(*event)) continue;
     dispatch(*event);
   }
   drain_completions();
+  if (groups_) groups_->turn();
+  turn_targets();
 }
 
 void HostApp::drain_completions() {

@@ -10,6 +10,7 @@
 #include "cm/providers/iwarp/mpa_options.hpp"
 #include "sim/workload/workload_datagrams.hpp"
 #include "sim/workload/workload_transfer.hpp"
+#include "sim/workload/workload_xrc.hpp"
 
 namespace parley::sim {
 namespace {
@@ -24,7 +25,22 @@ constexpr std::size_t completions_max = 1 << 20;
 }  // namespace
 
 HostApp::HostApp(Workload& workload, Host& host)
-    : workload_(workload), host_(host), roce_(has_roce(workload.scenario_, host.name())) {}
+    : workload_(workload), host_(host), roce_(has_roce(workload.scenario_, host.name())) {
+  if (!workload.groups_.used) return;
+  for (const ScenarioHost& spec : workload.scenario_.hosts) {
+    const auto nic = spec.name == host.name() ? only_roce_nic(workload.scenario_, spec) : std::nullopt;
+    if (!nic) continue;
+    static constexpr Timer kinds[] = {Timer::join, Timer::leave, Timer::send};  // as GroupUser::Due
+    groups_ = std::make_unique<GroupUser>(GroupUser::Seat{.scenario = &workload.scenario_,
+                                                          .work = &workload.groups_,
+                                                          .host = &host,
+                                                          .nic = *nic,
+                                                          .judge = &workload.judge_},
+                                          [this](Instant at, GroupUser::Due due, std::size_t index) {
+                                            set_timer(at, kinds[static_cast<std::size_t>(due)], index);
+                                          });
+  }
+}
 HostApp::~HostApp() = default;
 
 template <class Options>
@@ -32,6 +48,7 @@ Options HostApp::options_of(const mpa::StartupOptions& mpa, QpKind qp) const {
   if (!roce_) return cm::with_mpa<Options>(mpa);
   Options options;
   if (qp == QpKind::ud) options.transport = ib::Options{.qp_type = QpType::ud};
+  if (qp == QpKind::xrc) options.transport = ib::Options{.qp_type = QpType::xrc_ini};
   options.ird = mpa.ird;
   options.ord = mpa.ord;
   return options;
@@ -56,6 +73,7 @@ void HostApp::on_start(Host& host) {
     else
       set_timer(listen.at, Timer::listen, i);
   }
+  if (groups_) groups_->start(restarted);
   schedule_all();
 }
 
@@ -83,6 +101,11 @@ void HostApp::on_crash(Host& host) {
   crashed_at_ = host.now();
   workload_.touch_host(host.name());
   std::vector<check::Attempt*> ended;
+  for (auto& [number, held] : held_) {
+    if (held.over) continue;
+    held.record->crashed = true;
+    end_of(held);
+  }
   for (const auto& end : live_) {
     if (!end) continue;
     learn_address(*end);
@@ -97,6 +120,11 @@ void HostApp::on_crash(Host& host) {
   unlearned_.clear();
   listening_.clear();
   listeners_ = resting_ = 0;
+  if (groups_) groups_->crash();
+  asked_.clear();
+  held_.clear();
+  targets_.clear();
+  xrc_armed_ = never;
   cq_.reset();
   for (check::Attempt* attempt : ended) workload_.attempt_over(*attempt);
 }
@@ -109,6 +137,12 @@ void HostApp::on_timer(Host& host, std::uint64_t cookie) {
     case Timer::listen: return open_listener(index);
     case Timer::next: return start_next(static_cast<std::uint32_t>(index));
     case Timer::start: return start_try(static_cast<std::uint32_t>(index));
+    case Timer::join: return groups_->due(GroupUser::Due::join, index);
+    case Timer::leave: return groups_->due(GroupUser::Due::leave, index);
+    case Timer::send: return groups_->due(GroupUser::Due::send, index);
+    case Timer::exit: exit_process(index); return turn_targets();
+    case Timer::held: return watch_held(index);
+    case Timer::xrc: return turn_targets();
     default: break;
   }
   Live* end = find(index);
@@ -125,6 +159,7 @@ void HostApp::on_timer(Host& host, std::uint64_t cookie) {
 
 void HostApp::open_listener(std::size_t index) {
   const ScenarioListen& listen = workload_.scenario_.listens[index];
+  if (listen.qp == QpKind::xrc) return open_target(index);
   const auto family = listen.address == AddressKind::v4 ? Address::Family::v4 : Address::Family::v6;
   auto options = options_of<cm::ListenOptions>(listen.mpa, listen.qp);
   options.pending_max = listen.pending_max;
@@ -173,8 +208,18 @@ void HostApp::start_try(std::uint32_t wanted) {
   record.private_data_given.assign(spec.private_data.begin(), spec.private_data.end());
   Live& end = add(attempt, record, spec);
   if (!prepare(end)) return;
+  record.peer = peer_address(spec, route, route.to_port);
+  spec.qp == QpKind::xrc ? ask(end) : connect_try(end);
+}
 
-  const Address peer = peer_address(spec, route, route.to_port);
+void HostApp::connect_try(Live& end) {
+  check::Attempt& attempt = *end.attempt;
+  check::End& record = *end.record;
+  const ScenarioConnect& spec = *end.spec;
+  const Route& route = workload_.routes_[attempt.connect];
+  if (auto* sender = dynamic_cast<XrcSend*>(end.transfer.get()))
+    for (const auto& [process, srqn] : end.queues) sender->aim(srqn);
+  const Address peer = record.peer;
   auto options = options_of<cm::ConnectOptions>(spec.mpa, spec.qp);
   options.private_data = record.private_data_given;
   options.qp = end.transfer->qp_init(pd_, cq_.get());
@@ -184,7 +229,6 @@ void HostApp::start_try(std::uint32_t wanted) {
   // With backups, each address is reached over the NIC that leads to it.
   if (route.from_port != 0 && spec.address != AddressKind::link_local && options.backups.empty())
     options.local = host_.address(peer.family, route.from_port);
-  record.peer = peer;
   const auto id = host_.cm().connect(peer, options);
   if (!id) {
     workload_.judge_.add("workload", host_.now(), attempt.label, "connect() was refused: " + id.error().message());
@@ -223,7 +267,10 @@ bool HostApp::prepare(Live& end) {
                     .roce = roce_,
                     .touched = &end.attempt->touched};
   if (end.listen != nullptr) plan.ird = end.listen->mpa.ird == mpa::depth_not_negotiated ? 1 : end.listen->mpa.ird;
-  if (end.spec->qp == QpKind::ud)
+  if (end.spec->qp == QpKind::xrc)
+    end.transfer =
+        std::make_unique<XrcSend>(plan, *end.record, end.attempt->label, end.attempt->corrupted, workload_.judge_);
+  else if (end.spec->qp == QpKind::ud)
     end.transfer =
         std::make_unique<DatagramEnd>(plan, workload_.patience(*end.spec), workload_.longest_delay(), *end.record,
                                       end.attempt->label, end.attempt->corrupted, workload_.judge_);
@@ -237,6 +284,12 @@ bool HostApp::prepare(Live& end) {
   end.record->dropped = true;
   end_of(end);
   return false;
+}
+
+std::size_t HostApp::listeners() const {
+  std::size_t out = listeners_ + (groups_ && running_ ? groups_->listeners() : 0);
+  for (const auto& target : targets_) out += 2 + target->held();  // its service listens for requests and for questions
+  return out;
 }
 
 void HostApp::learn() {
@@ -288,6 +341,10 @@ void HostApp::pending(std::vector<std::string>& out, std::size_t max) const {
                               end->transfer ? end->transfer->pending() : "nothing decided",
                               record.asked_to_close ? ", closing" : ""));
   }
+  for (const auto& [number, held] : held_)
+    if (!held.over && out.size() < max)
+      out.push_back(fmt::format("{}: the service on {} waits; last told {}, {} messages came", held.attempt->label,
+                                host_.name(), to_string(held.record->told.back().what), held.record->messages_got));
 }
 
 }  // namespace parley::sim

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "sim/workload/workload.hpp"
+#include "sim/workload/workload_groups.hpp"
 #include "sim/workload/workload_traffic.hpp"
 
 namespace parley::sim {
+
+class XrcTarget;
 
 class HostApp final : public App {
  public:
@@ -30,7 +33,9 @@ class HostApp final : public App {
   /// Ends that wait for nobody: up, done, and closed by nobody. Those whose peer has gone are still watched.
   void wake_abandoned();
   std::size_t resting() const { return resting_; }
-  std::size_t listeners() const { return listeners_; }
+  /// With what the nodes of XRC hold.
+  std::size_t listeners() const;
+  const std::vector<std::unique_ptr<XrcTarget>>& targets() const { return targets_; }
   void pending(std::vector<std::string>& out, std::size_t max) const;
   Instant crashed_at() const { return crashed_at_; }
   /// Starts connections not yet started, and restarts those with retries left.
@@ -38,7 +43,22 @@ class HostApp final : public App {
   void schedule_try(std::uint32_t wanted, Duration after);
 
  private:
-  enum class Timer : std::uint8_t { listen, next, start, decide, close, forget, watch, silence };
+  enum class Timer : std::uint8_t {
+    listen,
+    next,
+    start,
+    decide,
+    close,
+    forget,
+    watch,
+    silence,
+    join,
+    leave,
+    send,
+    xrc,
+    exit,
+    held
+  };
   /// One end of a connection in this incarnation.
   struct Live {
     std::uint32_t serial = 0;
@@ -50,12 +70,28 @@ class HostApp final : public App {
     std::unique_ptr<Traffic> transfer;
     bool over = false;
     bool resting = false;
-    bool closing = false;  // its close is scheduled or done
-    bool learned = false;  // its local address is known
-    bool reject = false;   // responder: the decision to make
+    bool closing = false;                           // its close is scheduled or done
+    bool learned = false;                           // its local address is known
+    bool reject = false;                            // responder: the decision to make
+    std::uint32_t asking = 0;                       // XRC: questions without an answer
+    std::map<std::uint32_t, std::uint32_t> queues;  // XRC: what was answered, by process
     Instant progress_at{};
     std::uint64_t progress = 0;
   };
+
+  /// A connection that an XRC service holds.
+  struct Held {
+    check::Attempt* attempt = nullptr;
+    check::End* record = nullptr;
+    std::size_t listen = 0;
+    bool over = false;
+  };
+  /// A question for the number of a process's queue.
+  struct Asked {
+    cm::Id id;
+    std::uint32_t serial = 0, process = 0;
+  };
+  static constexpr std::uint64_t held_mask = (std::uint64_t{1} << 40) - 1;  // what a timer has room for
 
   void set_timer(Instant at, Timer kind, std::uint64_t index);
   Live* find(std::uint64_t serial) { return serial < live_.size() ? live_[serial].get() : nullptr; }
@@ -64,6 +100,19 @@ class HostApp final : public App {
   void open_listener(std::size_t listen);
   void start_next(std::uint32_t connect);
   void start_try(std::uint32_t wanted);
+  void connect_try(Live& end);
+  // XRC; workload_host_xrc.cpp
+  void open_target(std::size_t listen);
+  void exit_process(std::size_t exit);
+  void turn_targets();
+  bool take_xrc(cm::Event& event);
+  void begin_held(const XrcTarget& target, const cm::ConnectRequest& request, const Address& local, bool accepted);
+  void told_held(Held& held, const cm::Event& event);
+  void end_of(Held& held);
+  void watch_held(std::uint64_t short_number);
+  void deliver(std::size_t listen, std::size_t process, ConstBytes octets);
+  void ask(Live& end);
+  void answer(std::uint64_t number, cm::Event& event);
   Address peer_address(const ScenarioConnect& spec, const Route& route, std::uint16_t nic) const;
   /// The scenario's options of one side, as its transport takes them.
   template <class Options>
@@ -109,6 +158,12 @@ class HostApp final : public App {
   std::vector<std::uint32_t> unlearned_;                          // initiators whose address is not known yet
   std::vector<std::pair<std::uint64_t, std::size_t>> listening_;  // number of the id, index of the listen
   std::size_t listeners_ = 0, resting_ = 0;
+  std::unique_ptr<GroupUser> groups_;  // none where no group can be
+  std::vector<std::unique_ptr<XrcTarget>> targets_;
+  std::map<std::uint64_t, Held> held_;                                      // by the id's number
+  std::map<std::uint64_t, Asked> asked_;                                    // by the id's number
+  std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> next_of_;  // message that an attempt has for a process
+  Instant xrc_armed_ = never;
   const bool roce_;  // else iWARP
   bool running_ = false;
   Instant crashed_at_{};

@@ -32,6 +32,12 @@ std::string report_text(const sim::RunReport& report) {
     text += fmt::format("\n{} {} {} {} {}", v.checker, v.at.time_since_epoch().count(), v.connection, v.text, v.rule);
   for (const auto& o : report.outcomes)
     text += fmt::format("\n{} {} {} {} {}", o.label, o.initiator, o.responder, o.setup.count(), o.octets);
+  for (const auto& g : report.groups) text += fmt::format("\n{} {} {}", g.label, g.datagrams, g.octets);
+  for (const auto& node : report.xrc) {
+    text += fmt::format("\n{} {} {} {}", node.label, node.created, node.destroyed, node.reaped);
+    for (const auto& process : node.processes)
+      text += fmt::format(" {} {} {}", process.exited, process.messages, process.octets);
+  }
   for (const auto& pending : report.pending) text += "\n" + pending;
   return text;
 }

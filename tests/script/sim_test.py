@@ -126,6 +126,38 @@ class Run(SimTest):
         with open(html, encoding="utf-8") as page:
             self.assertIn("<svg", page.read())
 
+    def test_groups_are_told_and_their_captures_pass(self):
+        capture = self.path("group.pcapng")
+        said = self.ok(run("sim", "run", "roce_group", "--json", "--pcapng", capture)).event("run")
+        self.assertEqual([(g["role"], g["datagrams"], g["octets"]) for g in said["groups"]],
+                         [("member", 40, 40960), ("member", 40, 40960), ("member", 20, 1280), ("member", 20, 1280),
+                          ("sender", 40, 40960), ("sender", 20, 1280)])
+        self.assertEqual(said["groups"][3]["label"], "c in ff0e::7174 (member 4)")
+        self.assertIn("passed;", self.ok(run("pcap", "check", capture)).out)
+        self.assertIn("60 sent to groups, 120 received", self.ok(run("sim", "run", "roce_group")).out)
+        with open(os.path.join(SCENARIOS, "roce_group.toml"), encoding="utf-8") as file:
+            text = file.read()
+        done = run("sim", "run", self.scenario(text.replace("expect = 40", "expect = 39", 1)))
+        self.assertEqual(done.code, 1, str(done))
+        self.assertIn("b in 239.1.2.3 (member 1): got 40 datagrams, and 39 were expected", done.out)
+        self.wrong(run("sim", "run", self.scenario(text.replace("239.1.2.3", "10.1.2.3", 1))),
+                   "group: '10.1.2.3' is not a multicast address")
+
+    def test_xrc_is_told_and_its_captures_pass(self):
+        capture = self.path("xrc.pcapng")
+        said = self.ok(run("sim", "run", "roce_xrc", "--json", "--pcapng", capture)).event("run")
+        self.assertEqual(said["xrc"], [{"label": "b:7471", "created": 4, "destroyed": 4, "reaped": 0, "processes": [
+            {"messages": 20, "octets": 30000, "exited": False}, {"messages": 40, "octets": 31280, "exited": False},
+            {"messages": 25, "octets": 357680, "exited": False}]}])
+        self.assertIn("passed;", self.ok(run("pcap", "check", capture)).out)
+        done = self.ok(run("sim", "run", "roce_xrc_process_killed", "-v"))
+        for words in ("b: 0.000004 info", "cm.established", "cm.disconnected"):
+            self.assertIn(words, done.out + done.err)
+        with open(os.path.join(SCENARIOS, "roce_xrc.toml"), encoding="utf-8") as file:
+            text = file.read()
+        self.wrong(run("sim", "run", self.scenario(text.replace("srq = 3", "srq = 4"))),
+                   "srq: 'b' has processes = 3 at port 7471")
+
     def test_junit(self):
         report = self.path("junit.xml")
         self.assertEqual(run("sim", "run", self.scenario(), self.failing(), "--junit", report).code, 1)

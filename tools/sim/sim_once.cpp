@@ -52,6 +52,8 @@ sim::Scenario scenario_of(const SimRun& run, std::vector<std::string>* drawn) {
   sim::Scenario scenario = run.swarm ? sim::draw_swarm(run.file->scenario, run.seed, drawn) : run.file->scenario;
   if (run.settled)
     for (sim::ScenarioConnect& connect : scenario.connects) connect.expect = sim::Expect::settled;
+  if (run.settled || run.drop_mask)  // nothing repeats a datagram that the mask takes
+    for (sim::ScenarioMember& member : scenario.members) member.expect.reset();
   return scenario;
 }
 

@@ -88,6 +88,21 @@ int trouble_line(const SimResult& result) {
   return 1;
 }
 
+Json xrc_json(const std::vector<sim::XrcOutcome>& nodes) {
+  Json out = Json::array();
+  for (const sim::XrcOutcome& node : nodes) {
+    Json processes = Json::array();
+    for (const auto& process : node.processes)
+      processes.push_back({{"messages", process.messages}, {"octets", process.octets}, {"exited", process.exited}});
+    out.push_back({{"label", node.label},
+                   {"created", node.created},
+                   {"destroyed", node.destroyed},
+                   {"reaped", node.reaped},
+                   {"processes", std::move(processes)}});
+  }
+  return out;
+}
+
 std::string markdown_cell(std::string_view text) {
   std::string cell;
   for (const char c : text) {
@@ -180,6 +195,15 @@ Json run_json(const SimResult& result, bool connections) {
                                        {"setup_us", in_microseconds(c.setup)},
                                        {"octets", c.octets}});
   }
+  if (!r.groups.empty()) {
+    object["groups"] = Json::array();
+    for (const sim::GroupOutcome& g : r.groups)
+      object["groups"].push_back({{"label", g.label},
+                                  {"role", g.sends ? "sender" : "member"},
+                                  {"datagrams", g.datagrams},
+                                  {"octets", g.octets}});
+  }
+  if (!r.xrc.empty()) object["xrc"] = xrc_json(r.xrc);
   if (result.hash) object["pcapng_fnv1a"] = fmt::format("0x{:016x}", *result.hash);
   if (!result.pcapng_file.empty()) object["pcapng"] = result.pcapng_file;
   if (!result.html_file.empty()) object["html"] = result.html_file;

@@ -133,6 +133,15 @@ inline std::string report_text(const RunReport& report, std::size_t lines_max) {
                        v.rule);
   for (const std::string& pending : report.pending) out += "  pending: " + pending + "\n";
   out += outcomes_text(report, lines_max);
+  for (const GroupOutcome& g : report.groups)
+    out += fmt::format("  {}: {} datagrams, {} octets\n", g.label, g.datagrams, g.octets);
+  for (const XrcOutcome& node : report.xrc) {
+    out += fmt::format("  {}: TGT queue pairs made {} ended {} reaped {}; messages", node.label, node.created,
+                       node.destroyed, node.reaped);
+    for (const XrcOutcome::Process& process : node.processes)
+      out += fmt::format(" {}{}", process.messages, process.exited ? " (exited)" : "");
+    out += '\n';
+  }
   if (report.streams.size() > lines_max) return out;
   for (const auto& [stream, outcome] : report.streams)
     out += fmt::format("  {} - {}: {}\n", stream.first.to_string(), stream.second.to_string(), outcome + 1);

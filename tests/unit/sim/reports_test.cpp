@@ -62,6 +62,7 @@ TEST(SimReports, SeedsThatWereReportedStillRunAsTheyDid) {
       sum.rejected += run.report.rejected;
       sum.failed += run.report.failed;
       sum.faults_hit += run.report.faults_hit;
+      sum.groups.insert(sum.groups.end(), run.report.groups.begin(), run.report.groups.end());
       sum.counters.packet_hops += run.report.counters.packet_hops;
       hash = hash_of(fmt::format("{}{}{}{}{}{}", fmt::join(drawn, "\n"), report_text(run.report, 1000), run.hosts,
                                  run.pcapng, run.ladder, run.trace),

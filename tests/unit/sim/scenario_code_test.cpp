@@ -59,7 +59,8 @@ TEST(SimScenarioCode, BoundsAreAboveNone) {
       {[](Scenario& s) { s.bounds.send_queue = 0; }, "made: send_queue: write a size above 0B"},
       {[](Scenario& s) { s.bounds.reassembly = 0; }, "made: reassembly: write a size above 0B"},
       {[](Scenario& s) { s.bounds.frames = 0; }, "made: frames: write a number above 0"},
-      {[](Scenario& s) { s.connects.clear(); }, "made: nothing happens here: add a [[connect]]"},
+      {[](Scenario& s) { s.connects.clear(); },
+       "made: nothing happens here: add a [[connect]], or a [[send]] to a multicast group"},
   });
 }
 

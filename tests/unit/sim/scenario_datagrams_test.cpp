@@ -76,7 +76,7 @@ TEST(ScenarioDatagrams, AreReadAndWritten) {
 
 TEST(ScenarioDatagrams, WhatUdCannotDoIsRefusedWithItsLine) {
   EXPECT_THAT(refusals_with("to = \"b\"\nqp = \"ud\"", "to = \"b\"\nqp = \"uc\""),
-              testing::Contains("x.toml:16:1: qp: 'uc' is unknown; did you mean 'rc'? (one of rc, ud)"));
+              testing::Contains("x.toml:16:1: qp: 'uc' is unknown; did you mean 'rc'? (one of rc, ud, xrc)"));
   EXPECT_THAT(refusals_with("octets = 1024", "octets = 1025"),
               ElementsAre("x.toml:17:1: octets: a datagram is one packet, and those of 'a' have at most 1024 octets: "
                           "hca = { mtu = ... }"));

@@ -63,18 +63,30 @@ inline auto fields(const mpa::StartupOptions& o) {
                         fields(offer), fields(accept));
 }
 inline auto fields(const ScenarioListen& l) {
-  const auto& [host, port, address, qp, mpa, at, after, reject, data, pending, relisten, line, mpa_line] = l;
-  return std::tuple_cat(std::make_tuple(host, port, address, qp, at, after, reject, data, pending, relisten),
+  const auto& [host, port, address, qp, mpa, at, after, reject, data, pending, processes, relisten, line, mpa_line] = l;
+  return std::tuple_cat(std::make_tuple(host, port, address, qp, at, after, reject, data, pending, processes, relisten),
                         fields(mpa));
 }
 inline auto fields(const ScenarioConnect& c) {
   const auto& [from, to, from_nic, to_nic, backups, port, address, qp, mpa, tcp, whole, data, at, count, interval,
-               transfer, messages, octets, both, closer, close_after, expect, within, retries, retry_after, line,
+               transfer, messages, octets, both, srq, closer, close_after, expect, within, retries, retry_after, line,
                mpa_line] = c;
   return std::tuple_cat(
       std::make_tuple(from, to, from_nic, to_nic, backups, port, address, qp, tcp, whole, data, at, count, interval,
-                      transfer, messages, octets, both, closer, close_after, expect, within, retries, retry_after),
+                      transfer, messages, octets, both, srq, closer, close_after, expect, within, retries, retry_after),
       fields(mpa));
+}
+inline auto fields(const ScenarioMember& m) {
+  const auto& [host, group, at, until, rejoin, expect, line] = m;
+  return std::make_tuple(host, group, at, until, rejoin, expect);
+}
+inline auto fields(const ScenarioSend& s) {
+  const auto& [from, group, at, messages, octets, interval, line] = s;
+  return std::make_tuple(from, group, at, messages, octets, interval);
+}
+inline auto fields(const ScenarioExit& e) {
+  const auto& [host, port, process, at, how, line] = e;
+  return std::make_tuple(host, port, process, at, how);
 }
 inline auto fields(const ScenarioFault& f) {
   const auto& [link, way, toward, host, rule, may_miss, line] = f;
@@ -100,6 +112,9 @@ inline void expect_same(const Scenario& a, const Scenario& b) {
   expect_same(a.links, b.links, "link");
   expect_same(a.listens, b.listens, "listen");
   expect_same(a.connects, b.connects, "connect");
+  expect_same(a.members, b.members, "member");
+  expect_same(a.sends, b.sends, "send");
+  expect_same(a.exits, b.exits, "exit");
   expect_same(a.faults, b.faults, "fault");
   EXPECT_TRUE(fields(a.bounds) == fields(b.bounds));
 }

@@ -86,6 +86,31 @@ until = "2s"
 action = "crash"
 host = "beta"
 at = "7s"
+[[host]]
+name = "gamma"
+engine = "roce"
+[[link]]
+ends = ["gamma", "core"]
+[[member]]
+host = "gamma"
+group = "ff0e::7174"
+until = "2s"
+expect = 3
+[[send]]
+from = "gamma"
+group = "ff0e::7174"
+messages = 3
+octets = 256
+interval = "1ms"
+[[listen]]
+host = "gamma"
+qp = "xrc"
+processes = 2
+[[exit]]
+host = "gamma"
+process = 2
+at = "1s"
+how = "leave"
 )";
 
 std::vector<std::string> lines_of(std::string_view text) {

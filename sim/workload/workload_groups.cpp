@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "sim/workload/workload_groups.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "base/bytes_io.hpp"
+#include "base/gid.hpp"
+#include "parley/ib.hpp"
+#include "parley/roce.hpp"
+#include "parley/wire/ib.h"
+#include "sim/workload/workload_traffic.hpp"
+#include "wire/ib/cma.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr std::size_t head = ScenarioSend::octets_min;  // number of the send, then of its message
+constexpr std::uint32_t idle_slots = 4;                 // of who should hear nothing
+constexpr std::size_t group_completions_max = 1 << 16;
+
+check::MessageName pattern_of(std::uint32_t send, std::uint32_t message) {
+  return {send, check::Direction::to_responder, message};
+}
+
+}  // namespace
+
+/// It came back from a crash, and does not join again.
+bool GroupUser::stays_away(std::size_t member) const { return restarted_ && !scenario().members[member].rejoin; }
+
+void GroupUser::start(bool restarted) {
+  restarted_ = restarted;
+  Device& device = seat_.host->device();
+  if (const auto pd = device.alloc_pd()) pd_ = *pd;
+  if (auto cq = device.create_cq(group_completions_max)) cq_ = std::move(*cq);
+  std::set<Address::Family> families;
+  for (const ScenarioMember& member : scenario().members) families.insert(member.group.family);
+  for (const ScenarioSend& send : scenario().sends) families.insert(send.group.family);
+  for (std::size_t i = 0; i < scenario().members.size(); ++i)
+    if (scenario().members[i].host == seat_.host->name() && stays_away(i)) seat_.work->stays[i] = GroupWork::Stay::over;
+  for (const Address::Family family : families) {
+    Address local = seat_.host->address(family, seat_.nic);
+    if (local.is_any()) continue;  // it has no IPv6
+    local.port = group_port;
+    cm::ListenOptions options;
+    options.transport = ib::Options{.qp_type = QpType::ud};
+    const auto id = seat_.host->cm().listen(local, options);
+    if (!id)
+      wrong("workload",
+            fmt::format("{} cannot listen at {}: {}", seat_.host->name(), local.to_string(), id.error().message()));
+    else
+      listeners_.emplace_back(*id, family);
+  }
+}
+
+void GroupUser::crash() {
+  for (Ear& ear : ears_)
+    for (check::GroupEar::Stay& stay : history().ears[ear.record].stays) stay.to = std::min(stay.to, now());
+  for (std::size_t i = 0; i < scenario().members.size(); ++i) {
+    const ScenarioMember& member = scenario().members[i];
+    if (member.host == seat_.host->name() && seat_.work->stays[i] == GroupWork::Stay::in)
+      seat_.work->stays[i] = member.rejoin ? GroupWork::Stay::due : GroupWork::Stay::over;
+  }
+  for (const Mouth& mouth : mouths_) seat_.work->sent[mouth.send].completed = seat_.work->sent[mouth.send].posted;
+  history().changed();
+  mouths_.clear();
+  ears_.clear();
+  listeners_.clear();
+  cq_.reset();
+}
+
+bool GroupUser::handle(cm::Event& event) {
+  const auto family_of = [this](const cm::Id& id) -> std::optional<Address::Family> {
+    for (const auto& [listener, family] : listeners_)
+      if (listener.number() == id.number()) return family;
+    return std::nullopt;
+  };
+  if (const auto* listening = std::get_if<cm::Listening>(&event)) {
+    const auto family = family_of(listening->id);
+    if (family) open(*family);
+    return family.has_value();
+  }
+  if (const auto* failed = std::get_if<cm::ConnectFailed>(&event); failed != nullptr && family_of(failed->id)) {
+    wrong("workload", fmt::format("{} cannot listen: {}", seat_.host->name(), failed->why.to_string()));
+    return true;
+  }
+  if (auto* request = std::get_if<cm::ConnectRequest>(&event)) {
+    const auto mine = std::any_of(listeners_.begin(), listeners_.end(), [&](const auto& listener) {
+      return listener.first.number() == request->listener.number();
+    });
+    if (!mine) return false;
+    (void)request->id.reject();  // nobody serves there
+    request->id.destroy();
+    return true;
+  }
+  return false;
+}
+
+/// The address of this family is in use.
+void GroupUser::open(Address::Family family) {
+  std::set<Address> groups;
+  for (const ScenarioMember& member : scenario().members) groups.insert(member.group);
+  for (const ScenarioSend& send : scenario().sends) groups.insert(send.group);
+  std::erase_if(groups, [family](const Address& group) { return group.family != family; });
+  for (std::size_t i = 0; i < scenario().members.size(); ++i) {
+    const ScenarioMember& member = scenario().members[i];
+    if (member.host != seat_.host->name() || member.group.family != family) continue;
+    groups.erase(member.group);
+    open_ear(member.group, i);
+  }
+  for (const Address& group : groups) open_ear(group, std::nullopt);
+  for (std::size_t i = 0; i < scenario().sends.size(); ++i)
+    if (scenario().sends[i].from == seat_.host->name() && scenario().sends[i].group.family == family) open_mouth(i);
+}
+
+std::uint32_t GroupUser::octets_of(const Address& group) const {
+  std::uint32_t most = static_cast<std::uint32_t>(head);
+  for (const ScenarioSend& send : scenario().sends)
+    if (send.group == group) most = std::max(most, send.octets);
+  return most;
+}
+
+std::unique_ptr<QueuePair> GroupUser::make_qp(std::uint32_t depth) {
+  QpInit init;
+  init.pd = pd_;
+  init.send_cq = init.recv_cq = cq_.get();
+  init.max_send_wr = init.max_recv_wr = depth;
+  init.type = QpType::ud;
+  auto qp = seat_.host->device().create_qp(init);
+  if (!qp) {
+    wrong("workload", fmt::format("{} cannot make a queue pair: {}", seat_.host->name(), qp.error().message()));
+    return nullptr;
+  }
+  for (const QpAttr& step :
+       {QpAttr{.state = QpState::init, .pkey_index = 0, .port_num = 1, .qkey = wire::ib::udp_q_key},
+        QpAttr{.state = QpState::rtr}, QpAttr{.state = QpState::rts, .sq_psn = 0}})
+    if (const auto moved = (*qp)->modify(step); !moved)
+      wrong("workload", fmt::format("{} cannot move a queue pair: {}", seat_.host->name(), moved.error().message()));
+  return std::move(*qp);
+}
+
+void GroupUser::open_ear(const Address& group, std::optional<std::size_t> member) {
+  const auto senders = std::count_if(scenario().sends.begin(), scenario().sends.end(),
+                                     [&](const ScenarioSend& send) { return send.group == group; });
+  Ear& ear = ears_.emplace_back();
+  ear.member = member;
+  // What its own host sends comes all at once.
+  ear.slots = member ? window_max * (1 + static_cast<std::uint32_t>(senders)) : idle_slots;
+  ear.slot = network_header + octets_of(group);
+  ear.record = history().ears.size();
+  history().ears.push_back(
+      {.label = member ? fmt::format("{} in {} (member {})", seat_.host->name(), group_text(group), *member + 1)
+                       : fmt::format("{}, not in {}", seat_.host->name(), group_text(group)),
+       .host = seat_.host->name(),
+       .group = group});
+  history().changed();
+  ear.memory.assign(ear.slots * ear.slot, 0xEE);
+  const auto region = seat_.host->device().reg_mr(pd_, ear.memory, Access::local_write);
+  if (region) ear.region = *region;
+  ear.qp = make_qp(ear.slots);
+  if (!ear.qp || !region) return;
+  for (std::uint32_t i = 0; i < ear.slots; ++i) post_receive(ear);
+  if (!member || stays_away(*member)) return;
+  const ScenarioMember& spec = scenario().members[*member];
+  if (spec.until <= now())
+    seat_.work->stays[*member] = GroupWork::Stay::over;
+  else if (spec.at <= now())
+    join(ear);
+  else
+    set_timer_(spec.at, Due::join, *member);
+  if (spec.until != never && spec.until > now()) set_timer_(spec.until, Due::leave, *member);
+}
+
+void GroupUser::post_receive(Ear& ear) {
+  const std::uint64_t slot = ear.posted % ear.slots;
+  const Sge sge{.addr = ear.region.addr + slot * ear.slot,
+                .length = static_cast<std::uint32_t>(ear.slot),
+                .lkey = ear.region.lkey};
+  const std::uint64_t wr_id = receive_bit | ear.posted;
+  if (const auto posted = ear.qp->post_recv({.wr_id = wr_id, .sges = {&sge, 1}}); !posted)
+    return wrong("workload", "a receive could not be posted: " + posted.error().message());
+  ear.ledger.posted(wr_id, WcOpcode::recv);
+  ++ear.posted;
+}
+
+void GroupUser::join(Ear& ear) {
+  check::GroupEar& record = history().ears[ear.record];
+  seat_.work->stays[*ear.member] = GroupWork::Stay::in;
+  const auto joined = roce::queue_pair(ear.qp.get())->attach_multicast(gid_of(record.group));
+  if (!joined)
+    return wrong("workload", fmt::format("{} cannot join {}: {}", seat_.host->name(), group_text(record.group),
+                                         joined.error().message()));
+  record.stays.push_back({.from = now()});
+  history().changed();
+}
+
+void GroupUser::leave(Ear& ear) {
+  check::GroupEar& record = history().ears[ear.record];
+  seat_.work->stays[*ear.member] = GroupWork::Stay::over;
+  if (record.stays.empty() || record.stays.back().to != never) return;
+  turn();  // what has come by now belongs to the stay
+  if (const auto left = roce::queue_pair(ear.qp.get())->detach_multicast(gid_of(record.group)); !left)
+    wrong("workload",
+          fmt::format("{} cannot leave {}: {}", seat_.host->name(), group_text(record.group), left.error().message()));
+  record.stays.back().to = now();
+  history().changed();
+}
+
+/// By whichever of its addresses is of the group's family.
+std::unique_ptr<AddressHandle> GroupUser::make_ah(const Address& group) {
+  std::string why;
+  for (std::uint8_t index = 0; index < 16; ++index) {
+    auto ah = seat_.host->device().create_ah(
+        pd_, {.grh = GlobalRoute{.dgid = gid_of(group), .sgid_index = index, .hop_limit = 1}});
+    if (ah) return std::move(*ah);
+    if (why.empty()) why = ah.error().message();
+  }
+  wrong("workload", fmt::format("{} cannot make an address handle: {}", seat_.host->name(), why));
+  return nullptr;
+}
+
+void GroupUser::open_mouth(std::size_t send) {
+  const ScenarioSend& spec = scenario().sends[send];
+  GroupWork::Sent& sent = seat_.work->sent[send];
+  if (sent.posted == spec.messages) return;  // before a crash
+  Mouth& mouth = mouths_.emplace_back();
+  mouth.send = send;
+  mouth.memory.assign(std::size_t{window_max} * spec.octets, 0);
+  const auto region = seat_.host->device().reg_mr(pd_, mouth.memory, Access::local_write);
+  if (region) mouth.region = *region;
+  mouth.ah = make_ah(spec.group);
+  mouth.qp = make_qp(window_max);
+  for (std::size_t i = window_max; i > 0; --i) mouth.free.push_back(i - 1);
+  mouth.record = history().sources.size();
+  history().sources.push_back({.send = static_cast<std::uint32_t>(send),
+                               .host = seat_.host->name(),
+                               .group = spec.group,
+                               .first = sent.posted});
+  if (!mouth.ah || !mouth.qp || !region) return;
+  history().name_source(seat_.host->name(), mouth.qp->qp_num(), static_cast<std::uint32_t>(mouth.record));
+  if (spec.at <= now())
+    advance(mouth);
+  else
+    set_timer_(spec.at, Due::send, send);
+}
+
+/// One datagram if they have an interval, else as many as there is room for.
+void GroupUser::advance(Mouth& mouth) {
+  const ScenarioSend& spec = scenario().sends[mouth.send];
+  const GroupWork::Sent& sent = seat_.work->sent[mouth.send];
+  while (sent.posted < spec.messages && !mouth.free.empty() && post(mouth)) {
+    if (spec.interval == Duration{}) continue;
+    break;
+  }
+  if (spec.interval != Duration{} && sent.posted < spec.messages)
+    set_timer_(now() + spec.interval, Due::send, mouth.send);
+}
+
+bool GroupUser::post(Mouth& mouth) {
+  const ScenarioSend& spec = scenario().sends[mouth.send];
+  const std::uint32_t message = seat_.work->sent[mouth.send].posted;
+  const std::size_t slot = mouth.free.back();
+  const MutBytes octets = MutBytes(mouth.memory).subspan(slot * spec.octets, spec.octets);
+  Writer writer(octets);
+  writer.be32(static_cast<std::uint32_t>(mouth.send));
+  writer.be32(message);
+  check::fill_pattern(pattern_of(static_cast<std::uint32_t>(mouth.send), message), octets.subspan(head));
+  const Sge sge{.addr = mouth.region.addr + slot * spec.octets, .length = spec.octets, .lkey = mouth.region.lkey};
+  const auto posted = mouth.qp->post_send({.wr_id = mouth.next_wr,
+                                           .opcode = SendWr::Opcode::send,
+                                           .sges = {&sge, 1},
+                                           .ah = mouth.ah.get(),
+                                           .remote_qp_num = PARLEY_IB_QPN_MULTICAST,
+                                           .remote_qkey = wire::ib::udp_q_key});
+  if (!posted) {
+    wrong("workload", "a datagram could not be posted: " + posted.error().message());
+    return false;
+  }
+  mouth.ledger.posted(mouth.next_wr++, WcOpcode::send);
+  mouth.free.pop_back();
+  mouth.in_flight.push_back(slot);
+  check::GroupSource& source = history().sources[mouth.record];
+  source.posted.push_back(now());
+  source.left.push_back(never);
+  ++seat_.work->sent[mouth.send].posted;
+  history().changed();
+  return true;
+}
+
+void GroupUser::due(Due what, std::size_t index) {
+  if (what == Due::send) {
+    for (Mouth& mouth : mouths_)
+      if (mouth.send == index && mouth.qp) advance(mouth);
+    return;
+  }
+  for (Ear& ear : ears_) {
+    if (ear.member != index || !ear.qp) continue;
+    what == Due::join ? join(ear) : leave(ear);
+  }
+}
+
+void GroupUser::turn() {
+  std::array<WorkCompletion, 32> done;
+  while (const std::size_t n = cq_ ? cq_->poll(done) : 0)
+    for (std::size_t i = 0; i < n; ++i) completed(done[i]);
+}
+
+void GroupUser::completed(const WorkCompletion& completion) {
+  for (Ear& ear : ears_) {
+    if (!ear.qp || ear.qp->qp_num() != completion.qp_num) continue;
+    ear.ledger.completed(completion, false, history().ears[ear.record].label, now(), *seat_.judge);
+    if (completion.status != WcStatus::success) return;
+    on_datagram(ear, completion);
+    return post_receive(ear);
+  }
+  for (Mouth& mouth : mouths_) {
+    if (!mouth.qp || mouth.qp->qp_num() != completion.qp_num) continue;
+    mouth.ledger.completed(completion, false, seat_.host->name(), now(), *seat_.judge);
+    if (mouth.in_flight.empty()) return;
+    mouth.free.push_back(mouth.in_flight.front());
+    mouth.in_flight.pop_front();
+    ++seat_.work->sent[mouth.send].completed;
+    if (scenario().sends[mouth.send].interval == Duration{}) advance(mouth);
+    return;
+  }
+}
+
+void GroupUser::on_datagram(Ear& ear, const WorkCompletion& completion) {
+  check::GroupEar& record = history().ears[ear.record];
+  const std::uint64_t slot = (completion.wr_id & ~receive_bit) % ear.slots;
+  const std::size_t octets = completion.byte_len - std::min<std::size_t>(completion.byte_len, network_header);
+  const ConstBytes got = ConstBytes(ear.memory).subspan(slot * ear.slot + network_header, octets);
+  const auto refuse = [&](std::string_view why) {
+    if (!history().forged)
+      seat_.judge->add("delivery", now(), record.label, fmt::format("a datagram of {} octets {}", octets, why));
+  };
+  if (octets < head) return refuse("is none that was sent");
+  Reader reader(got);
+  const std::uint32_t send = reader.be32(), message = reader.be32();
+  const auto& sends = scenario().sends;
+  if (send >= sends.size() || message >= sends[send].messages) return refuse("is none that was sent");
+  if (sends[send].group != record.group) return refuse("is of another group");
+  if (octets != sends[send].octets || check::find_mismatch(pattern_of(send, message), got.subspan(head)))
+    return refuse("is not what was sent");
+  ++record.heard[{send, message}];
+  record.octets += octets;
+}
+
+}  // namespace parley::sim

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a host does in multicast groups, as a program does it: it listens at an address, so that the group can be joined on its
+// interface, makes a UD queue pair, attaches it, and detaches it when its stay is over; who sends needs a queue pair and an address
+// handle alone. Beside them each host with RoCE has a queue pair for every group that it never joins, which must hear nothing.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parley/cm.hpp"
+#include "parley/verbs.hpp"
+#include "sim/check/completions.hpp"
+#include "sim/check/groups.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace parley::sim {
+
+/// Over all hosts, and over their crashes.
+struct GroupWork {
+  enum class Stay : std::uint8_t { due, in, over };
+  struct Sent {
+    std::uint32_t posted = 0, completed = 0;
+  };
+  explicit GroupWork(const Scenario& scenario)
+      : used(!scenario.members.empty() || !scenario.sends.empty()),
+        stays(scenario.members.size()),
+        sent(scenario.sends.size()) {}
+  bool used;
+  std::vector<Stay> stays;  ///< by member
+  std::vector<Sent> sent;   ///< by send
+  check::GroupHistory history;
+};
+
+class GroupUser {
+ public:
+  static constexpr std::uint32_t window_max = 16;  // datagrams posted and not completed, of each send
+  static constexpr std::size_t network_header = 40;
+
+  struct Seat {
+    const Scenario* scenario = nullptr;
+    GroupWork* work = nullptr;
+    Host* host = nullptr;
+    std::uint16_t nic = 0;
+    check::Judge* judge = nullptr;
+  };
+  enum class Due : std::uint8_t { join, leave, send };
+  using SetTimer = std::function<void(Instant, Due, std::size_t index)>;
+
+  GroupUser(const Seat& seat, SetTimer set_timer) : seat_(seat), set_timer_(std::move(set_timer)) {}
+
+  void start(bool restarted);
+  /// Its host has crashed: everything goes.
+  void crash();
+  void turn();
+  /// False: the event is about none of its listeners.
+  bool handle(cm::Event& event);
+  void due(Due what, std::size_t index);
+  std::size_t listeners() const { return listeners_.size(); }
+
+ private:
+  struct Ear {
+    std::size_t record = 0;             // in GroupHistory::ears
+    std::optional<std::size_t> member;  // index in Scenario::members
+    Bytes memory;
+    MemoryRegion region{};
+    std::unique_ptr<QueuePair> qp;
+    std::size_t slot = 0;  // octets
+    std::uint64_t posted = 0;
+    std::uint32_t slots = 0;
+    check::Ledger ledger{"receive"};
+  };
+  struct Mouth {
+    std::size_t send = 0, record = 0;  // in Scenario::sends, GroupHistory::sources
+    Bytes memory;
+    MemoryRegion region{};
+    std::unique_ptr<AddressHandle> ah;
+    std::unique_ptr<QueuePair> qp;
+    std::vector<std::size_t> free;
+    std::deque<std::size_t> in_flight;
+    std::uint64_t next_wr = 1;
+    check::Ledger ledger{"send"};
+  };
+
+  const Scenario& scenario() const { return *seat_.scenario; }
+  check::GroupHistory& history() { return seat_.work->history; }
+  Instant now() const { return seat_.host->now(); }
+  bool stays_away(std::size_t member) const;
+  void open(Address::Family family);
+  void open_ear(const Address& group, std::optional<std::size_t> member);
+  void open_mouth(std::size_t send);
+  std::unique_ptr<QueuePair> make_qp(std::uint32_t depth);
+  std::unique_ptr<AddressHandle> make_ah(const Address& group);
+  std::uint32_t octets_of(const Address& group) const;
+  void post_receive(Ear& ear);
+  void join(Ear& ear);
+  void leave(Ear& ear);
+  void advance(Mouth& mouth);
+  bool post(Mouth& mouth);
+  void completed(const WorkCompletion& completion);
+  void on_datagram(Ear& ear, const WorkCompletion& completion);
+  void wrong(std::string_view checker, std::string text) { seat_.judge->add(checker, now(), {}, std::move(text)); }
+
+  Seat seat_;
+  SetTimer set_timer_;
+  bool restarted_ = false;
+  PdHandle pd_ = 0;
+  std::unique_ptr<CompletionQueue> cq_;
+  std::vector<std::pair<cm::Id, Address::Family>> listeners_;  // who holds an address can join on its interface
+  std::deque<Ear> ears_;
+  std::deque<Mouth> mouths_;
+};
+
+}  // namespace parley::sim
