@@ -276,7 +276,6 @@ std::string connections_text(const RunReport& report) {
   for (const GroupOutcome& group : report.groups) (group.sends ? sent : received) += group.datagrams;
   if (report.groups.empty()) return text;
   return text + fmt::format("{}{} sent to groups, {} received", text.empty() ? "" : ", ", sent, received);
-  return text;
 }
 
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options) {
