@@ -56,11 +56,25 @@ Result<std::unique_ptr<Recorder>> recording() {
 }
 
 /// The engine of the process, which ends with the last context.
+struct Running {
+  std::mutex lock;
+  std::weak_ptr<Engine> engine;
+};
+
+Running& running() {
+  static auto* const one = new Running;  // programs may close their devices as late as they like
+  return *one;
+}
+
+void stop_at_exit() {
+  if (const auto engine = running().engine.lock()) engine->stop();
+}
+
 Result<std::shared_ptr<Engine>> engine() {
-  static std::mutex lock;
-  static std::weak_ptr<Engine> running;
-  const std::scoped_lock hold(lock);
-  if (auto there = running.lock()) return there;
+  static const int registered = std::atexit(stop_at_exit);
+  (void)registered;
+  const std::scoped_lock hold(running().lock);
+  if (auto there = running().engine.lock()) return there;
   const auto addresses = places();
   if (!addresses) return tl::unexpected(addresses.error());
   auto recorder = recording();
@@ -68,7 +82,7 @@ Result<std::shared_ptr<Engine>> engine() {
   auto made = Engine::open(*addresses, std::move(*recorder));
   if (!made) return tl::unexpected(made.error());
   std::shared_ptr<Engine> shared(std::move(*made));
-  running = shared;
+  running().engine = shared;
   return shared;
 }
 
@@ -201,15 +215,15 @@ PARLEY_VERB __be64 ibv_get_device_guid(ibv_device*) { return htobe64(guid()); }
 PARLEY_VERB int ibv_get_device_index(ibv_device*) { return 0; }
 
 PARLEY_VERB ibv_context* ibv_open_device(ibv_device*) {
-  auto running = engine();
-  if (!running) {  // programs say no more than that it failed
+  auto opened = engine();
+  if (!opened) {  // programs say no more than that it failed
     const char* const where = std::getenv("PARLEY_VERBS_ADDRESS");
     tell(fmt::format("ibv_open_device at {}", where == nullptr ? "the addresses of all interfaces" : where),
-         words_of(running.error()));
-    return none<ibv_context>("ibv_open_device", running.error());
+         words_of(opened.error()));
+    return none<ibv_context>("ibv_open_device", opened.error());
   }
   auto* const made = new Context;
-  made->engine = std::move(*running);
+  made->engine = std::move(*opened);
   made->engine->add(made);
   return &made->context;
 }

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int turns_at_once = 64;  // between them the program gets the lock
 constexpr Duration longest_sleep = std::chrono::hours(1);
+constexpr Duration patience_at_exit = std::chrono::milliseconds(200);
 constexpr Duration between_polls = std::chrono::microseconds(5);
 constexpr Duration while_it_polls = std::chrono::microseconds(50);
 
@@ -70,10 +71,22 @@ Result<void> Engine::bind(const Address& address) {
 }
 
 Engine::~Engine() {
-  stop_ = true;
-  if (wake_.fd >= 0) (void)::eventfd_write(wake_.fd, 1);
+  ask_to_stop();
   if (thread_.joinable()) thread_.join();
   nic_.device().set_groups(nullptr);
+}
+
+void Engine::ask_to_stop() noexcept {
+  stop_ = true;
+  if (wake_.fd >= 0) (void)::eventfd_write(wake_.fd, 1);
+}
+
+// exit() may have been called by a signal's handler, in a thread that holds the lock: then the wait is in vain.
+void Engine::stop() noexcept {
+  ask_to_stop();
+  const Instant end = clock_now() + patience_at_exit;
+  while (thread_.joinable() && !stopped_ && clock_now() < end)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
 void Engine::add(Listener* listener) {
@@ -135,6 +148,7 @@ void Engine::drive() {
     eventfd_t many = 0;
     if (fds[1].revents != 0) (void)::eventfd_read(wake_.fd, &many);
   }
+  stopped_ = true;
 }
 
 }  // namespace parley::preload

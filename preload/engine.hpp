@@ -32,6 +32,8 @@ class Engine {
   static Result<std::unique_ptr<Engine>> open(const std::vector<Address>& addresses,
                                               std::unique_ptr<Recorder> recorder);
   ~Engine();
+  /// Ends the thread, for a process that is about to end: it must not outlive what the library has of static objects.
+  void stop() noexcept;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -80,6 +82,7 @@ class Engine {
   Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder);
   Result<void> start(const std::vector<Address>& addresses);
   Result<void> bind(const Address& address);
+  void ask_to_stop() noexcept;
   void settle();
   void tell();
   void drive();
@@ -96,7 +99,7 @@ class Engine {
   Instant sleeps_until_{};          // the thread
   std::atomic<std::uint64_t> polls_{0};
   std::uint64_t last_got_ = 0;  // of polls_
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, stopped_{false};
   std::thread thread_;
 };
 
