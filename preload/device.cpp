@@ -3,8 +3,6 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <fcntl.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -140,7 +138,7 @@ Context::Context() : verbs_context{} {
   set_xrc(*this);
   context.device = &the_device();
   context.cmd_fd = -1;
-  context.async_fd = ::eventfd(0, EFD_CLOEXEC);
+  context.async_fd = bell.fd();
   context.num_comp_vectors = 1;
   ::pthread_mutex_init(&context.mutex, nullptr);
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -148,7 +146,6 @@ Context::Context() : verbs_context{} {
 
 Context::~Context() {
   if (engine) engine->remove(this);
-  if (context.async_fd >= 0) ::close(context.async_fd);
   ::pthread_mutex_destroy(&context.mutex);
 }
 

@@ -185,13 +185,14 @@ PARLEY_VERB int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t
 
 PARLEY_VERB int ibv_destroy_qp(ibv_qp* qp) {
   Context& context = of(qp->context);
-  with(qp->context, [&](Device& device) {
+  const std::uint32_t events = with(qp->context, [&](Device& device) {
     std::erase(context.qps, qp);
     context.forget(qp);
     of(qp).inner.reset();
     if (of(qp).inlined.lkey != 0) (void)device.dereg_mr(of(qp).inlined.lkey);
-    return 0;
+    return of(qp).events;
   });
+  wait_for_acks(qp->mutex, qp->cond, qp->events_completed, events);
   use(qp->send_cq, -1);
   use(qp->recv_cq, -1);
   ::pthread_mutex_destroy(&qp->mutex);

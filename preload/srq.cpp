@@ -147,12 +147,13 @@ PARLEY_VERB int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
 
 PARLEY_VERB int ibv_destroy_srq(ibv_srq* srq) {
   Context& context = of(srq->context);
-  with(srq->context, [&](Device&) {
+  const std::uint32_t events = with(srq->context, [&](Device&) {
     std::erase(context.srqs, srq);
     context.forget(srq);
     of(srq).inner.reset();
-    return 0;
+    return of(srq).events;
   });
+  wait_for_acks(srq->mutex, srq->cond, srq->events_completed, events);
   if (of(srq).cq != nullptr) --of(of(srq).cq).users;
   ::pthread_mutex_destroy(&srq->mutex);
   ::pthread_cond_destroy(&srq->cond);

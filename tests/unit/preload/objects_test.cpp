@@ -3,6 +3,11 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
 
 #include "tests/unit/preload/ends.hpp"
 
@@ -96,6 +101,103 @@ TEST_F(Verbs, SolicitedEventsAreThoseThatTheSenderAskedFor) {
   EXPECT_TRUE(readable(channel_->fd));
 }
 
+TEST_F(Verbs, AQueueThatIsDestroyedTakesItsEventAlong) {
+  ibv_cq* const other = ibv_create_cq(context_, 8, nullptr, channel_, 0);
+  ASSERT_NE(other, nullptr);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.send_cq = other;
+  ibv_qp *const a = make(init), *const b = make(IBV_QPT_RC);
+  to_rts(a, b->qp_num);
+  to_rts(b, a->qp_num);
+  ibv_sge sge = piece(0, 4);
+  ASSERT_EQ(ibv_req_notify_cq(other, 0), 0);
+  ASSERT_EQ(receive(b, 7, 1000, 100), 0);
+  ASSERT_EQ(post(a, request(IBV_WR_SEND, sge)), 0);
+  pollfd ready{.fd = channel_->fd, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&ready, 1, 20000), 1);
+  for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  qps_.clear();
+  EXPECT_EQ(ibv_destroy_cq(other), 0);
+  EXPECT_FALSE(readable(channel_->fd));  // or a program that asks before it waits would wait for ever
+}
+
+// A thread that got an event may look at its queue until it says that it has done so.
+TEST_F(Verbs, DestroyingWaitsForTheEventsToBeAcknowledged) {
+  ibv_cq* const other = ibv_create_cq(context_, 8, nullptr, channel_, 0);
+  ASSERT_NE(other, nullptr);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.send_cq = other;
+  ibv_qp* const qp = make(init);
+  to_rts(qp, 0x123456);
+  ibv_sge sge = piece(0, 4);
+  ASSERT_EQ(ibv_req_notify_cq(other, 0), 0);
+  ASSERT_EQ(post(qp, request(IBV_WR_SEND, sge)), 0);
+  ibv_cq* which = nullptr;
+  void* user = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel_, &which, &user), 0);
+  ASSERT_EQ(which, other);
+  ibv_async_event event{};
+  ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
+  ASSERT_EQ(event.element.qp, qp);
+  qps_.clear();
+  std::atomic<int> destroyed{0};
+  std::thread destroyer([&] {
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    ++destroyed;
+    EXPECT_EQ(ibv_destroy_cq(other), 0);
+    ++destroyed;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(destroyed, 0);
+  ibv_ack_async_event(&event);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (destroyed < 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(destroyed, 1);
+  ibv_ack_cq_events(which, 1);
+  destroyer.join();
+  EXPECT_EQ(destroyed, 2);
+}
+
+TEST_F(Verbs, ASignalThatHasCallsRestartedDoesNotEndTheWait) {
+  struct sigaction act {};
+  struct sigaction before {};
+  act.sa_handler = [](int) {};
+  act.sa_flags = SA_RESTART;
+  ASSERT_EQ(::sigaction(SIGUSR1, &act, &before), 0);
+  const auto [a, b] = pair(IBV_QPT_RC);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(receive(b, 7, 1000, 100), 0);
+  const pthread_t waits = ::pthread_self();
+  std::thread other([&, sender = a] {
+    for (int i = 0; i < 5; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      ::pthread_kill(waits, SIGUSR1);
+    }
+    ibv_sge sge = piece(0, 4);
+    EXPECT_EQ(post(sender, request(IBV_WR_SEND, sge)), 0);
+  });
+  ibv_cq* which = nullptr;
+  void* user = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel_, &which, &user), 0);
+  other.join();
+  if (which != nullptr) ibv_ack_cq_events(which, 1);
+  act.sa_flags = 0;  // and one that does not
+  ASSERT_EQ(::sigaction(SIGUSR1, &act, nullptr), 0);
+  std::atomic<bool> done{false};
+  std::thread again([&] {
+    while (!done) {
+      ::pthread_kill(waits, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  EXPECT_EQ(ibv_get_cq_event(channel_, &which, &user), -1);
+  EXPECT_EQ(errno, EINTR);
+  done = true;
+  again.join();
+  ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
+}
+
 TEST_F(Verbs, ASharedReceiveQueueTellsItsLimit) {
   ibv_srq_init_attr of_srq{};
   of_srq.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
@@ -120,8 +222,10 @@ TEST_F(Verbs, ASharedReceiveQueueTellsItsLimit) {
   ASSERT_EQ(post(a, request(IBV_WR_SEND, from)), 0);
   for (const ibv_wc& wc : completions(2)) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   ibv_async_event event{};
-  do ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
-  while (event.event_type == IBV_EVENT_COMM_EST);
+  do {
+    ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
+    ibv_ack_async_event(&event);
+  } while (event.event_type == IBV_EVENT_COMM_EST);
   EXPECT_EQ(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
   EXPECT_EQ(event.element.srq, srq);
   for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
