@@ -121,11 +121,14 @@ PARLEY_VERB ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user, ibv
   if (channel != nullptr && channel->context != context)
     return none<ibv_cq>("ibv_create_cq", EINVAL, "the channel is another context's");
   if (cqe < 1) return none<ibv_cq>("ibv_create_cq", EINVAL, "cqe has to be more than 0");
-  // Parley's queues reserve room for each posted request; programs count on room for those alone that make a completion.
-  const std::size_t room = static_cast<std::size_t>(cqe) * 2 + cq_spare;
-  auto made = with(context, [&](Device& device) {
+  // Parley's queues reserve room for each posted request; programs count on room for those alone that make a completion. Memory is
+  // taken as it is needed.
+  auto made = with(context, [&](Device& device) -> parley::Result<std::unique_ptr<parley::CompletionQueue>> {
+    const std::size_t most = device.query().max_cqe;
+    if (static_cast<std::size_t>(cqe) > most)
+      return parley::fail(parley::Errc::invalid_argument, "cqe is more than max_cqe");
     return device.create_cq(
-        CqInit{.capacity = room, .channel = channel == nullptr ? nullptr : of(channel).inner.get()});
+        CqInit{.capacity = most, .channel = channel == nullptr ? nullptr : of(channel).inner.get()});
   });
   if (!made) return none<ibv_cq>("ibv_create_cq", made.error());
   auto* const cq = new Cq{};

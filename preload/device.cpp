@@ -53,11 +53,16 @@ Result<std::unique_ptr<Recorder>> recording() {
   return made;
 }
 
+/// One opens the device, or closes it: the addresses are free again before the next one takes them.
+std::mutex& opening() {
+  static auto* const lock = new std::mutex;  // for as long as there are threads
+  return *lock;
+}
+
 /// The engine of the process, which ends with the last context.
 Result<std::shared_ptr<Engine>> engine() {
-  static std::mutex lock;
   static std::weak_ptr<Engine> running;
-  const std::scoped_lock hold(lock);
+  const std::scoped_lock hold(opening());
   if (auto there = running.lock()) return there;
   const auto addresses = places();
   if (!addresses) return tl::unexpected(addresses.error());
@@ -103,7 +108,7 @@ void fill(const DeviceAttr& of, ibv_device_attr& to) {
   to.max_cq = 1 << 16;
   to.max_mr = static_cast<int>(std::min<std::uint32_t>(of.max_mr, INT32_MAX));
   to.max_pd = static_cast<int>(std::min<std::uint32_t>(of.max_pd, INT32_MAX));
-  to.max_cqe = static_cast<int>(of.max_cqe / 2);  // create_cq makes twice as many
+  to.max_cqe = static_cast<int>(of.max_cqe);
   to.max_qp_wr = static_cast<int>(of.max_qp_wr);
   to.max_srq_wr = static_cast<int>(of.max_srq_wr);
   to.max_sge = to.max_srq_sge = static_cast<int>(of.max_sge);
@@ -212,6 +217,7 @@ PARLEY_VERB ibv_context* ibv_open_device(ibv_device*) {
 }
 
 PARLEY_VERB int ibv_close_device(ibv_context* context) {
+  const std::scoped_lock hold(opening());
   delete &of(context);
   return 0;
 }
@@ -219,6 +225,20 @@ PARLEY_VERB int ibv_close_device(ibv_context* context) {
 PARLEY_VERB ibv_context* ibv_import_device(int) {
   return none<ibv_context>("ibv_import_device", EOPNOTSUPP, "the device is this process's alone");
 }
+
+// libibverbs' own would look for a driver behind the context.
+PARLEY_VERB ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t) {
+  return none<ibv_pd>("ibv_import_pd", EOPNOTSUPP, "the device is this process's alone");
+}
+PARLEY_VERB ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t) {
+  return none<ibv_mr>("ibv_import_mr", EOPNOTSUPP, "the device is this process's alone");
+}
+PARLEY_VERB ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t) {
+  return none<ibv_dm>("ibv_import_dm", EOPNOTSUPP, "the device is this process's alone");
+}
+PARLEY_VERB void ibv_unimport_pd(ibv_pd*) {}
+PARLEY_VERB void ibv_unimport_mr(ibv_mr*) {}
+PARLEY_VERB void ibv_unimport_dm(ibv_dm*) {}
 
 PARLEY_VERB int ibv_query_device(ibv_context* context, ibv_device_attr* out) {
   *out = {};

@@ -67,9 +67,6 @@ struct Channel final : ibv_comp_channel {
   void look() { bell.set(inner->waiting() > 0); }
 };
 
-/// Completions that a completion queue has room for beyond twice what was asked for.
-inline constexpr std::size_t cq_spare = 256;
-
 struct Cq final : ibv_cq {
   std::atomic<std::uint32_t> users{0};  // queue pairs and XRC shared receive queues
   std::unique_ptr<CompletionQueue> inner;
@@ -79,7 +76,9 @@ struct Cq final : ibv_cq {
 struct Srq final : ibv_srq {
   std::unique_ptr<SharedReceiveQueue> inner;
   std::uint32_t events = 0;  // that the program got
-  ibv_cq* cq = nullptr;      // of XRC
+  std::atomic<std::uint32_t> users{0};
+  ibv_cq* cq = nullptr;  // of XRC
+  ibv_xrcd* xrcd = nullptr;
 };
 
 struct Ah final : ibv_ah {
@@ -88,6 +87,7 @@ struct Ah final : ibv_ah {
 
 struct Xrcd final : ibv_xrcd {
   std::shared_ptr<XrcDomain> inner;
+  std::atomic<std::uint32_t> users{0};  // shared receive queues and queue pairs
 };
 
 /// Octets that requests carry by themselves: copied when posted, into a slot that is free again when the request that had it is
@@ -110,6 +110,7 @@ struct Qp final : ibv_qp_ex {
   std::unique_ptr<QueuePair> inner;
   std::uint32_t events = 0;  // that the program got
   ibv_qp_cap cap{};
+  ibv_xrcd* xrcd = nullptr;  // of XRC_RECV
   bool all_signaled = false;
   InlineRing inlined;
   std::vector<Built> built;  // as many as were ever built at once
@@ -158,6 +159,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
                     std::size_t size);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
+AhAttr address_of(const ibv_ah_attr& attr);
 /// ibv_attach_mcast and ibv_detach_mcast.
 int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);

@@ -227,5 +227,36 @@ TEST_F(Verbs, APeerThatIsNotThereFailsTheRequestAndTellsIt) {
   ibv_ack_async_event(&event);
 }
 
+// A program makes a completion queue as large as it lets completions wait there, however many requests it posts without.
+TEST_F(Verbs, RequestsWithoutACompletionNeedNoRoomForOne) {
+  constexpr std::uint32_t many = 1024;
+  ibv_cq* const small = ibv_create_cq(context_, 4, nullptr, nullptr, 0);
+  ASSERT_NE(small, nullptr);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.send_cq = small;
+  init.cap.max_send_wr = many;
+  ibv_qp *const a = make(init), *const b = make(IBV_QPT_RC);
+  to_rts(a, b->qp_num);
+  to_rts(b, a->qp_num);
+  ibv_sge sge = piece(0, 8);
+  ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, sge);
+  wr.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(memory_.data()) + 1000, .rkey = mr_->rkey};
+  wr.send_flags = 0;
+  std::vector<ibv_send_wr> all(many, wr);
+  for (std::size_t i = 0; i + 1 < many; ++i) all[i].next = &all[i + 1];
+  all.back().send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(a, all.data(), &bad), 0);
+  ibv_wc wc{};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (ibv_poll_cq(small, 1, &wc) == 0 && std::chrono::steady_clock::now() < end) {
+  }
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.wr_id, 1U);
+  for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  qps_.clear();
+  EXPECT_EQ(ibv_destroy_cq(small), 0);
+}
+
 }  // namespace
 }  // namespace parley::preload_test

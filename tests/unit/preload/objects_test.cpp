@@ -228,6 +228,7 @@ TEST_F(Verbs, ASharedReceiveQueueTellsItsLimit) {
   } while (event.event_type == IBV_EVENT_COMM_EST);
   EXPECT_EQ(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
   EXPECT_EQ(event.element.srq, srq);
+  EXPECT_EQ(ibv_destroy_srq(srq), EBUSY);
   for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
   qps_.clear();
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
@@ -267,6 +268,7 @@ TEST_F(Verbs, XrcReachesTheSharedReceiveQueueOfItsNumber) {
   of_target.qp_type = IBV_QPT_XRC_RECV;
   of_target.comp_mask = IBV_QP_INIT_ATTR_XRCD;
   of_target.xrcd = domain;
+  of_target.pd = reinterpret_cast<ibv_pd*>(1);  // not in comp_mask: nobody looks at it
   ibv_qp* const target = ibv_create_qp_ex(context_, &of_target);
   ASSERT_NE(target, nullptr);
   ibv_qp* const source = make(IBV_QPT_XRC_SEND);
@@ -282,9 +284,75 @@ TEST_F(Verbs, XrcReachesTheSharedReceiveQueueOfItsNumber) {
   ASSERT_EQ(post(source, wr), 0);
   for (const ibv_wc& wc : completions(2)) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(text(1000, 3), "xrc");
+  EXPECT_EQ(ibv_close_xrcd(domain), EBUSY);
   EXPECT_EQ(ibv_destroy_qp(target), 0);
+  EXPECT_EQ(ibv_close_xrcd(domain), EBUSY);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
   EXPECT_EQ(ibv_close_xrcd(domain), 0);
+}
+
+// UCX asks for "any" flow label with all its bits.
+TEST_F(Verbs, OfAFlowLabelThoseBitsCountThatTheHeaderHas) {
+  ibv_ah_attr to = path();
+  to.grh.flow_label = 0xFFFFFFFF;
+  ibv_ah* const ah = ibv_create_ah(pd_, &to);
+  EXPECT_NE(ah, nullptr);
+  if (ah != nullptr) {
+    EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  }
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  to_init(qp);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.ah_attr = to;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+}
+
+TEST_F(Verbs, AskingForTheStateMakesItTheStructures) {
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  to_rts(qp, 0x123456);
+  ibv_sge sge = piece(0, 4);
+  ASSERT_EQ(post(qp, request(IBV_WR_SEND, sge)), 0);
+  (void)completions(1);  // nobody answers
+  EXPECT_EQ(qp->state, IBV_QPS_RTS);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(qp->state, IBV_QPS_ERR);
+}
+
+TEST_F(Verbs, NothingIsImportedFromOtherProcesses) {
+  EXPECT_EQ(ibv_import_pd(context_, 1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_import_mr(pd_, 1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_import_dm(context_, 1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+// Programs that close and open the device from several threads find its addresses free.
+TEST(VerbsDevice, IsOpenedWhileAnotherThreadClosesIt) {
+  ::setenv("PARLEY_VERBS_ADDRESS", own_address().c_str(), 1);
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  std::atomic<int> refused{0};
+  const auto often = [&] {
+    for (int i = 0; i < 100; ++i) {
+      ibv_context* const context = ibv_open_device(list[0]);
+      if (context == nullptr)
+        ++refused;
+      else
+        ibv_close_device(context);
+    }
+  };
+  std::thread other(often);
+  often();
+  other.join();
+  EXPECT_EQ(refused, 0);
+  ibv_free_device_list(list);
 }
 
 TEST_F(Verbs, RefusesWhatIsInUse) {
