@@ -82,9 +82,8 @@ PARLEY_VERB int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
 }
 
 PARLEY_VERB int ibv_dereg_mr(ibv_mr* mr) {
-  const auto done = with(mr->context, [&](Device& device) { return device.dereg_mr(mr->lkey); });
-  if (!done && done.error().code() == parley::Errc::wrong_state)
-    return refused("ibv_dereg_mr", EBUSY, "posted requests use it");
+  // Programs free the memory next, whatever this returns: nothing may be read or written there any more.
+  const auto done = of(mr->context).engine->with([&](auto& nic) { return nic.withdraw_mr(mr->lkey); });
   if (!done) return outcome("ibv_dereg_mr", done);
   delete static_cast<Mr*>(mr);
   return 0;

@@ -258,5 +258,48 @@ TEST_F(Verbs, RequestsWithoutACompletionNeedNoRoomForOne) {
   EXPECT_EQ(ibv_destroy_cq(small), 0);
 }
 
+// Programs deregister memory, and free it, before they destroy the queues that have it.
+TEST_F(Verbs, MemoryThatIsDeregisteredIsLeftAlone) {
+  std::vector<std::uint8_t> other(4096);
+  for (const bool shared : {false, true}) {
+    ibv_srq_init_attr of_srq{};
+    of_srq.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+    ibv_srq* const srq = ibv_create_srq(pd_, &of_srq);
+    ASSERT_NE(srq, nullptr);
+    ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+    if (shared) init.srq = srq;
+    ibv_qp *const b = make(init), *const a = make(IBV_QPT_RC);
+    to_rts(a, b->qp_num);
+    to_rts(b, a->qp_num);
+    ibv_mr* const mr = ibv_reg_mr(pd_, other.data(), other.size(), IBV_ACCESS_LOCAL_WRITE);
+    ASSERT_NE(mr, nullptr);
+    ibv_sge into{.addr = reinterpret_cast<std::uintptr_t>(other.data()), .length = 4096, .lkey = mr->lkey};
+    ibv_recv_wr wr{.wr_id = 7, .next = nullptr, .sg_list = &into, .num_sge = 1}, *bad = nullptr;
+    ASSERT_EQ(shared ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(b, &wr, &bad), 0);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    set(0, "lost");
+    ibv_sge sge = piece(0, 4);
+    ASSERT_EQ(post(a, request(IBV_WR_SEND, sge)), 0);
+    for (const ibv_wc& wc : completions(2)) EXPECT_NE(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(other, std::vector<std::uint8_t>(4096));
+    for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    qps_.clear();
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  }
+}
+
+TEST_F(Verbs, ARequestWhoseMemoryIsDeregisteredFails) {
+  std::vector<std::uint8_t> other(4096);
+  const auto [a, b] = pair(IBV_QPT_RC);  // b has no receive, so the request waits
+  ibv_mr* const mr = ibv_reg_mr(pd_, other.data(), other.size(), 0);
+  ASSERT_NE(mr, nullptr);
+  ibv_sge from{.addr = reinterpret_cast<std::uintptr_t>(other.data()), .length = 100, .lkey = mr->lkey};
+  ASSERT_EQ(post(a, request(IBV_WR_SEND, from)), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(completions(1)[0].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(ibv_dereg_mr(mr_), 0);  // that of nobody
+  mr_ = nullptr;
+}
+
 }  // namespace
 }  // namespace parley::preload_test

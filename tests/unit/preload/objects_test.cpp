@@ -356,13 +356,10 @@ TEST(VerbsDevice, IsOpenedWhileAnotherThreadClosesIt) {
 }
 
 TEST_F(Verbs, RefusesWhatIsInUse) {
-  ibv_qp* const qp = make(IBV_QPT_RC);
+  (void)make(IBV_QPT_RC);
   EXPECT_EQ(ibv_destroy_cq(cq_), EBUSY);
   EXPECT_EQ(ibv_destroy_comp_channel(channel_), EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
-  to_init(qp);
-  ASSERT_EQ(receive(qp, 1, 0, 10), 0);
-  EXPECT_EQ(ibv_dereg_mr(mr_), EBUSY);
 }
 
 TEST_F(Verbs, RefusesWhatItLacks) {
