@@ -113,6 +113,7 @@ struct Qp final : ibv_qp_ex {
   ibv_xrcd* xrcd = nullptr;  // of XRC_RECV
   bool all_signaled = false;
   InlineRing inlined;
+  std::mutex builds;         // from ibv_wr_start() on: one thread at a time
   std::vector<Built> built;  // as many as were ever built at once
   std::size_t building = 0;
   int wrong = 0;  // errno of what was built

@@ -2,6 +2,8 @@
 // What a program for libibverbs moves: every operation, by either way to post, and by queue pairs of each type.
 #include <arpa/inet.h>
 
+#include <thread>
+
 #include "tests/unit/preload/ends.hpp"
 
 namespace parley::preload_test {
@@ -299,6 +301,51 @@ TEST_F(Verbs, ARequestWhoseMemoryIsDeregisteredFails) {
   EXPECT_EQ(completions(1)[0].status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(ibv_dereg_mr(mr_), 0);  // that of nobody
   mr_ = nullptr;
+}
+
+// ibv_wr_post(3): between ibv_wr_start() and its end no other thread builds requests of the queue pair.
+TEST_F(Verbs, OneThreadAtATimeBuildsRequests) {
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_RC;
+  init.send_cq = init.recv_cq = cq_;
+  init.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 0};
+  init.pd = pd_;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  ibv_qp* const a = ibv_create_qp_ex(context_, &init);
+  ASSERT_NE(a, nullptr);
+  qps_.push_back(a);
+  ibv_qp* const b = make(IBV_QPT_RC);
+  to_rts(a, b->qp_num);
+  to_rts(b, a->qp_num);
+  ASSERT_EQ(receive(b, 1, 1000, 100), 0);
+  ASSERT_EQ(receive(b, 2, 1000, 100), 0);
+  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a);
+  const auto send = [&](std::uint64_t id) {
+    qp->wr_id = id;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    ibv_wr_set_sge(qp, mr_->lkey, reinterpret_cast<std::uintptr_t>(memory_.data()), 4);
+  };
+  ibv_wr_start(qp);
+  send(10);
+  std::thread other([&] {
+    ibv_wr_start(qp);
+    send(11);
+    EXPECT_EQ(ibv_wr_complete(qp), 0);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(ibv_wr_complete(qp), 0);
+  other.join();
+  std::vector<std::uint64_t> ids;
+  for (const ibv_wc& wc : completions(4))
+    if (wc.opcode == IBV_WC_SEND) ids.push_back(wc.wr_id);
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{10, 11}));
+  ibv_wr_start(qp);
+  send(12);
+  ibv_wr_abort(qp);
+  ibv_wr_start(qp);
+  EXPECT_EQ(ibv_wr_complete(qp), 0);  // of nothing
 }
 
 }  // namespace
