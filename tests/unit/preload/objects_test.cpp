@@ -85,6 +85,18 @@ TEST_F(Verbs, AnEventComesForEachRequestToBeNotified) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
+TEST_F(Verbs, AnEventComesOfAReceiveThatIsFlushedAtOnce) {
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  to_rts(qp, 0x123456);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(receive(qp, 7, 1000, 100), 0);
+  EXPECT_TRUE(readable(channel_->fd));  // and nothing else will happen
+  EXPECT_EQ(completions(1)[0].status, IBV_WC_WR_FLUSH_ERR);
+}
+
 TEST_F(Verbs, SolicitedEventsAreThoseThatTheSenderAskedFor) {
   const auto [a, b] = pair(IBV_QPT_RC);
   ibv_sge sge = piece(0, 4);
