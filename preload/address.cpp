@@ -39,6 +39,13 @@ NetworkHeader read(const ibv_grh& grh) {
 
 }  // namespace
 
+// As drivers have it: bits that the header has no room for are not looked at. UCX sets all of them.
+AhAttr address_of(const ibv_ah_attr& attr) {
+  AhAttr out = verbs::from_ibv(attr);
+  if (out.grh) out.grh->flow_label &= 0xFFFFF;
+  return out;
+}
+
 int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach) {
   Gid group{};
   std::copy(std::begin(gid.raw), std::end(gid.raw), group.begin());
@@ -55,8 +62,7 @@ using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has
 using parley::Device;
 
 PARLEY_VERB ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  auto made = with(pd->context,
-                   [&](Device& device) { return device.create_ah(of(pd).number, parley::verbs::from_ibv(*attr)); });
+  auto made = with(pd->context, [&](Device& device) { return device.create_ah(of(pd).number, address_of(*attr)); });
   if (!made) return none<ibv_ah>("ibv_create_ah", made.error());
   auto* const ah = new Ah{};
   ah->context = pd->context;

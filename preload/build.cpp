@@ -85,13 +85,15 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, std::size_t length) {
 }
 
 void wr_start(ibv_qp_ex* base) {
+  of(base).builds.lock();
   of(base).building = 0;
   of(base).wrong = 0;
 }
-void wr_abort(ibv_qp_ex* base) { wr_start(base); }
+void wr_abort(ibv_qp_ex* base) { of(base).builds.unlock(); }
 
 int wr_complete(ibv_qp_ex* base) {
   Qp& qp = of(base);
+  const std::unique_lock hold(qp.builds, std::adopt_lock);
   if (qp.wrong != 0) return refused("ibv_wr_complete", qp.wrong, "more pieces than max_sge");
   if (qp.building == 0) return 0;
   for (std::size_t i = 0; i < qp.building; ++i) {

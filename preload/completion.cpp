@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Completion queues and channels, and asynchronous events. A descriptor is readable while something waits behind it.
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,20 +13,11 @@ namespace parley::preload {
 
 namespace {
 
-/// Waits until the descriptor of a channel or context is readable. False: the program wants no wait, or a signal came (errno).
-bool wait_for(int fd) {
-  if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) {
-    errno = EAGAIN;
-    return false;
-  }
-  pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&ready, 1, -1) >= 0;
-}
-
-void raise(int fd) { (void)::eventfd_write(fd, 1); }
-void lower(int fd) {
-  eventfd_t many = 0;
-  (void)::eventfd_read(fd, &many);
+void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed, std::uint32_t events) {
+  ::pthread_mutex_lock(&mutex);
+  completed += events;
+  ::pthread_cond_signal(&cond);
+  ::pthread_mutex_unlock(&mutex);
 }
 
 bool same(const ibv_async_event& a, const ibv_async_event& b) {
@@ -37,10 +26,31 @@ bool same(const ibv_async_event& a, const ibv_async_event& b) {
 
 }  // namespace
 
-void Channel::look() {
-  if (raised || inner->waiting() == 0) return;
-  raised = true;
-  raise(fd);
+Bell::Bell() { (void)::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_); }
+Bell::~Bell() {
+  for (const int end : ends_)
+    if (end >= 0) ::close(end);
+}
+
+void Bell::set(bool readable) {
+  if (readable == readable_) return;
+  readable_ = readable;
+  char one = 0;
+  if (readable)
+    (void)::send(ends_[1], &one, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  else
+    (void)::recv(ends_[0], &one, 1, MSG_DONTWAIT);
+}
+
+bool Bell::wait(int fd) {
+  char one = 0;
+  return ::recv(fd, &one, 1, MSG_PEEK) > 0;
+}
+
+void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed, std::uint32_t events) {
+  ::pthread_mutex_lock(&mutex);
+  while (completed != events) ::pthread_cond_wait(&cond, &mutex);
+  ::pthread_mutex_unlock(&mutex);
 }
 
 void Context::look() {
@@ -63,14 +73,13 @@ bool Context::take(const AsyncEvent& event) {
   }
   if (std::any_of(events.begin(), events.end(), [&](const ibv_async_event& e) { return same(e, out); })) return true;
   events.push_back(out);
-  if (events.size() == 1) raise(context.async_fd);
+  bell.set(true);
   return true;
 }
 
 void Context::forget(const void* object) {
-  const bool waited = !events.empty();
   std::erase_if(events, [&](const ibv_async_event& e) { return e.element.qp == object; });
-  if (waited && events.empty()) lower(context.async_fd);
+  bell.set(!events.empty());
 }
 
 }  // namespace parley::preload
@@ -81,22 +90,19 @@ using parley::CqInit;
 using parley::Device;
 
 PARLEY_VERB ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
-  const int fd = ::eventfd(0, EFD_CLOEXEC);
-  if (fd < 0) return none<ibv_comp_channel>("ibv_create_comp_channel", errno, "the system gives no descriptor");
-  auto made = with(context, [](Device& device) { return device.create_comp_channel(); });
-  if (!made) {
-    ::close(fd);
-    return none<ibv_comp_channel>("ibv_create_comp_channel", made.error());
-  }
-  auto* const channel = new Channel{};
+  auto channel = std::make_unique<Channel>();
   channel->context = context;
-  channel->fd = fd;
+  channel->fd = channel->bell.fd();
+  if (channel->fd < 0)
+    return none<ibv_comp_channel>("ibv_create_comp_channel", errno, "the system gives no descriptor");
+  auto made = with(context, [](Device& device) { return device.create_comp_channel(); });
+  if (!made) return none<ibv_comp_channel>("ibv_create_comp_channel", made.error());
   channel->inner = std::move(*made);
   of(context).engine->with_nic([&](auto&) {
-    of(context).channels.push_back(channel);
+    of(context).channels.push_back(channel.get());
     return 0;
   });
-  return channel;
+  return channel.release();
 }
 
 PARLEY_VERB int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
@@ -106,19 +112,23 @@ PARLEY_VERB int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
     of(channel).inner.reset();
     return 0;
   });
-  ::close(channel->fd);
   delete &of(channel);
   return 0;
 }
 
 PARLEY_VERB ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user, ibv_comp_channel* channel, int vector) {
   if (vector != 0) return none<ibv_cq>("ibv_create_cq", EINVAL, "there is one completion vector, which is 0");
+  if (channel != nullptr && channel->context != context)
+    return none<ibv_cq>("ibv_create_cq", EINVAL, "the channel is another context's");
   if (cqe < 1) return none<ibv_cq>("ibv_create_cq", EINVAL, "cqe has to be more than 0");
-  // Parley's queues reserve room for each posted request; programs count on room for those alone that make a completion.
-  const std::size_t room = static_cast<std::size_t>(cqe) * 2 + cq_spare;
-  auto made = with(context, [&](Device& device) {
+  // Parley's queues reserve room for each posted request; programs count on room for those alone that make a completion. Memory is
+  // taken as it is needed.
+  auto made = with(context, [&](Device& device) -> parley::Result<std::unique_ptr<parley::CompletionQueue>> {
+    const std::size_t most = device.query().max_cqe;
+    if (static_cast<std::size_t>(cqe) > most)
+      return parley::fail(parley::Errc::invalid_argument, "cqe is more than max_cqe");
     return device.create_cq(
-        CqInit{.capacity = room, .channel = channel == nullptr ? nullptr : of(channel).inner.get()});
+        CqInit{.capacity = most, .channel = channel == nullptr ? nullptr : of(channel).inner.get()});
   });
   if (!made) return none<ibv_cq>("ibv_create_cq", made.error());
   auto* const cq = new Cq{};
@@ -129,8 +139,10 @@ PARLEY_VERB ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user, ibv
   cq->inner = std::move(*made);
   ::pthread_mutex_init(&cq->mutex, nullptr);
   ::pthread_cond_init(&cq->cond, nullptr);
-  if (channel != nullptr) ++channel->refcnt;
-  of(context).engine->with_nic([&](auto&) { return of(context).cqs.emplace(cq->inner.get(), cq).second; });
+  of(context).engine->with_nic([&](auto&) {
+    if (channel != nullptr) ++channel->refcnt;
+    return of(context).cqs.emplace(cq->inner.get(), cq).second;
+  });
   return cq;
 }
 
@@ -140,12 +152,15 @@ PARLEY_VERB int ibv_resize_cq(ibv_cq*, int) {
 
 PARLEY_VERB int ibv_destroy_cq(ibv_cq* cq) {
   if (of(cq).users > 0) return refused("ibv_destroy_cq", EBUSY, "queue pairs use it");
-  of(cq->context).engine->with_nic([&](auto&) {
+  const std::uint32_t events = of(cq->context).engine->with_nic([&](auto&) {
     of(cq->context).cqs.erase(of(cq).inner.get());
     of(cq).inner.reset();
-    return 0;
+    if (cq->channel == nullptr) return of(cq).events;
+    --cq->channel->refcnt;
+    of(cq->channel).look();  // the event that nobody took is gone
+    return of(cq).events;
   });
-  if (cq->channel != nullptr) --cq->channel->refcnt;
+  wait_for_acks(cq->mutex, cq->cond, cq->comp_events_completed, events);
   ::pthread_mutex_destroy(&cq->mutex);
   ::pthread_cond_destroy(&cq->cond);
   delete &of(cq);
@@ -155,25 +170,25 @@ PARLEY_VERB int ibv_destroy_cq(ibv_cq* cq) {
 PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void** user) {
   Context& context = of(channel->context);
   for (;;) {
-    parley::CompletionQueue* const came = context.engine->with_nic([&](auto&) {
-      parley::CompletionQueue* const first = of(channel).inner->poll_event();
-      if (of(channel).raised && of(channel).inner->waiting() == 0) {
-        of(channel).raised = false;
-        lower(channel->fd);
-      }
-      return first;
+    const bool came = context.engine->with_nic([&](auto&) {
+      const parley::CompletionQueue* const first = of(channel).inner->poll_event();
+      of(channel).look();
+      if (first == nullptr) return false;
+      ibv_cq* const cq = context.cqs.at(first);  // and before anybody destroys it
+      ++of(cq).events;
+      *out = cq;
+      *user = cq->cq_context;
+      return true;
     });
-    if (came != nullptr) {
-      *out = context.engine->with_nic([&](auto&) { return context.cqs.at(came); });
-      *user = (*out)->cq_context;
-      return 0;
-    }
-    if (!wait_for(channel->fd)) return -1;
+    if (came) return 0;
+    if (!Bell::wait(channel->fd)) return -1;
   }
 }
 
-/// Nothing waits for it: a queue that is destroyed takes its event along.
-PARLEY_VERB void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) { cq->comp_events_completed += events; }
+/// ibv_destroy_cq waits for it: until then, a thread may be about to look at the queue of the event.
+PARLEY_VERB void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {
+  acknowledge(cq->mutex, cq->cond, cq->comp_events_completed, events);
+}
 
 PARLEY_VERB int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {
   for (;;) {
@@ -182,12 +197,22 @@ PARLEY_VERB int ibv_get_async_event(ibv_context* context, ibv_async_event* out) 
       if (events.empty()) return false;
       *out = events.front();
       events.pop_front();
-      if (events.empty()) lower(context->async_fd);
+      of(context).bell.set(!events.empty());
+      if (out->event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
+        ++of(out->element.srq).events;
+      else
+        ++of(out->element.qp).events;
       return true;
     });
     if (came) return 0;
-    if (!wait_for(context->async_fd)) return -1;
+    if (!Bell::wait(context->async_fd)) return -1;
   }
 }
 
-PARLEY_VERB void ibv_ack_async_event(ibv_async_event*) {}
+/// As ibv_ack_cq_events, for ibv_destroy_qp and ibv_destroy_srq.
+PARLEY_VERB void ibv_ack_async_event(ibv_async_event* event) {
+  if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
+    acknowledge(event->element.srq->mutex, event->element.srq->cond, event->element.srq->events_completed, 1);
+  else
+    acknowledge(event->element.qp->mutex, event->element.qp->cond, event->element.qp->events_completed, 1);
+}

@@ -3,8 +3,6 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <fcntl.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -57,12 +55,12 @@ Result<std::unique_ptr<Recorder>> recording() {
 
 /// The engine of the process, which ends with the last context.
 struct Running {
-  std::mutex lock;
+  std::mutex opening;  // or closing: the addresses are free again before the next one takes them
   std::weak_ptr<Engine> engine;
 };
 
 Running& running() {
-  static auto* const one = new Running;  // programs may close their devices as late as they like
+  static auto* const one = new Running;  // for as long as there are threads
   return *one;
 }
 
@@ -73,7 +71,7 @@ void stop_at_exit() {
 Result<std::shared_ptr<Engine>> engine() {
   static const int registered = std::atexit(stop_at_exit);
   (void)registered;
-  const std::scoped_lock hold(running().lock);
+  const std::scoped_lock hold(running().opening);
   if (auto there = running().engine.lock()) return there;
   const auto addresses = places();
   if (!addresses) return tl::unexpected(addresses.error());
@@ -119,7 +117,7 @@ void fill(const DeviceAttr& of, ibv_device_attr& to) {
   to.max_cq = 1 << 16;
   to.max_mr = static_cast<int>(std::min<std::uint32_t>(of.max_mr, INT32_MAX));
   to.max_pd = static_cast<int>(std::min<std::uint32_t>(of.max_pd, INT32_MAX));
-  to.max_cqe = static_cast<int>(of.max_cqe / 2);  // create_cq makes twice as many
+  to.max_cqe = static_cast<int>(of.max_cqe);
   to.max_qp_wr = static_cast<int>(of.max_qp_wr);
   to.max_srq_wr = static_cast<int>(of.max_srq_wr);
   to.max_sge = to.max_srq_sge = static_cast<int>(of.max_sge);
@@ -154,7 +152,7 @@ Context::Context() : verbs_context{} {
   set_xrc(*this);
   context.device = &the_device();
   context.cmd_fd = -1;
-  context.async_fd = ::eventfd(0, EFD_CLOEXEC);
+  context.async_fd = bell.fd();
   context.num_comp_vectors = 1;
   ::pthread_mutex_init(&context.mutex, nullptr);
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -162,7 +160,6 @@ Context::Context() : verbs_context{} {
 
 Context::~Context() {
   if (engine) engine->remove(this);
-  if (context.async_fd >= 0) ::close(context.async_fd);
   ::pthread_mutex_destroy(&context.mutex);
 }
 
@@ -229,6 +226,7 @@ PARLEY_VERB ibv_context* ibv_open_device(ibv_device*) {
 }
 
 PARLEY_VERB int ibv_close_device(ibv_context* context) {
+  const std::scoped_lock hold(running().opening);
   delete &of(context);
   return 0;
 }
@@ -236,6 +234,20 @@ PARLEY_VERB int ibv_close_device(ibv_context* context) {
 PARLEY_VERB ibv_context* ibv_import_device(int) {
   return none<ibv_context>("ibv_import_device", EOPNOTSUPP, "the device is this process's alone");
 }
+
+// libibverbs' own would look for a driver behind the context.
+PARLEY_VERB ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t) {
+  return none<ibv_pd>("ibv_import_pd", EOPNOTSUPP, "the device is this process's alone");
+}
+PARLEY_VERB ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t) {
+  return none<ibv_mr>("ibv_import_mr", EOPNOTSUPP, "the device is this process's alone");
+}
+PARLEY_VERB ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t) {
+  return none<ibv_dm>("ibv_import_dm", EOPNOTSUPP, "the device is this process's alone");
+}
+PARLEY_VERB void ibv_unimport_pd(ibv_pd*) {}
+PARLEY_VERB void ibv_unimport_mr(ibv_mr*) {}
+PARLEY_VERB void ibv_unimport_dm(ibv_dm*) {}
 
 PARLEY_VERB int ibv_query_device(ibv_context* context, ibv_device_attr* out) {
   *out = {};

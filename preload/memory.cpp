@@ -4,6 +4,7 @@
 
 #include "drivers/verbs/convert.hpp"
 #include "preload/objects.hpp"
+#include "preload/pages.hpp"
 
 using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
 using parley::Access;
@@ -22,6 +23,11 @@ ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::u
     return none<ibv_mr>(call, EOPNOTSUPP, "of access flags, local and remote rights alone are known");
   if (iova != reinterpret_cast<std::uintptr_t>(addr))
     return none<ibv_mr>(call, EOPNOTSUPP, "a region's addresses are those of its memory: iova has to be addr");
+  constexpr unsigned int written = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  if ((access & written) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
+    return none<ibv_mr>(call, EINVAL, "remote rights to write need the local one");
+  if (!is_there(addr, length, (access & written) != 0))
+    return none<ibv_mr>(call, EFAULT, "the memory is not there, or may not be written");
   const parley::MutBytes memory(static_cast<std::uint8_t*>(addr), length);
   const auto made = with(pd->context, [&](Device& device) {
     return device.reg_mr(of(pd).number, memory, static_cast<Access>(access & rights));
@@ -82,9 +88,8 @@ PARLEY_VERB int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
 }
 
 PARLEY_VERB int ibv_dereg_mr(ibv_mr* mr) {
-  const auto done = with(mr->context, [&](Device& device) { return device.dereg_mr(mr->lkey); });
-  if (!done && done.error().code() == parley::Errc::wrong_state)
-    return refused("ibv_dereg_mr", EBUSY, "posted requests use it");
+  // Programs free the memory next, whatever this returns: nothing may be read or written there any more.
+  const auto done = of(mr->context).engine->with([&](auto& nic) { return nic.withdraw_mr(mr->lkey); });
   if (!done) return outcome("ibv_dereg_mr", done);
   delete static_cast<Mr*>(mr);
   return 0;

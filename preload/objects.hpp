@@ -18,6 +18,24 @@ namespace parley::preload {
 
 struct Channel;
 
+/// A descriptor that is readable while something waits behind it: the program's end of a pair of sockets, since one may look into
+/// those without taking anything, and a signal's handler does not end the wait of who has it restarted (SA_RESTART).
+class Bell {
+ public:
+  Bell();
+  ~Bell();
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
+  int fd() const { return ends_[0]; }  ///< -1: the system gives none
+  void set(bool readable);
+  /// Until it is readable. False: the program wants no wait, or a signal came (errno).
+  static bool wait(int fd);
+
+ private:
+  int ends_[2] = {-1, -1};
+  bool readable_ = false;
+};
+
 /// An opened device.
 struct Context final : verbs_context, Listener {
   Context();
@@ -26,9 +44,10 @@ struct Context final : verbs_context, Listener {
   bool take(const AsyncEvent& event) override;
   void forget(const void* object);  ///< that is destroyed: its events
 
+  Bell bell;
   std::shared_ptr<Engine> engine;
   std::vector<Channel*> channels;
-  std::map<CompletionQueue*, ibv_cq*> cqs;
+  std::map<const CompletionQueue*, ibv_cq*> cqs;
   std::vector<ibv_srq*> srqs;
   std::vector<ibv_qp*> qps;
   std::map<std::pair<dev_t, ino_t>, std::weak_ptr<XrcDomain>> domains;  // by the file that stands for each
@@ -44,21 +63,22 @@ struct Mr final : ibv_mr {};
 /// Its descriptor is readable while a completion queue waits in it.
 struct Channel final : ibv_comp_channel {
   std::unique_ptr<CompletionChannel> inner;
-  bool raised = false;
-  void look();
+  Bell bell;
+  void look() { bell.set(inner->waiting() > 0); }
 };
-
-/// Completions that a completion queue has room for beyond twice what was asked for.
-inline constexpr std::size_t cq_spare = 256;
 
 struct Cq final : ibv_cq {
   std::atomic<std::uint32_t> users{0};  // queue pairs and XRC shared receive queues
   std::unique_ptr<CompletionQueue> inner;
+  std::uint32_t events = 0;  // that the program got
 };
 
 struct Srq final : ibv_srq {
   std::unique_ptr<SharedReceiveQueue> inner;
+  std::uint32_t events = 0;  // that the program got
+  std::atomic<std::uint32_t> users{0};
   ibv_cq* cq = nullptr;  // of XRC
+  ibv_xrcd* xrcd = nullptr;
 };
 
 struct Ah final : ibv_ah {
@@ -67,6 +87,7 @@ struct Ah final : ibv_ah {
 
 struct Xrcd final : ibv_xrcd {
   std::shared_ptr<XrcDomain> inner;
+  std::atomic<std::uint32_t> users{0};  // shared receive queues and queue pairs
 };
 
 /// Octets that requests carry by themselves: copied when posted, into a slot that is free again when the request that had it is
@@ -87,9 +108,12 @@ struct Built {
 
 struct Qp final : ibv_qp_ex {
   std::unique_ptr<QueuePair> inner;
+  std::uint32_t events = 0;  // that the program got
   ibv_qp_cap cap{};
+  ibv_xrcd* xrcd = nullptr;  // of XRC_RECV
   bool all_signaled = false;
   InlineRing inlined;
+  std::mutex builds;         // from ibv_wr_start() on: one thread at a time
   std::vector<Built> built;  // as many as were ever built at once
   std::size_t building = 0;
   int wrong = 0;  // errno of what was built
@@ -136,9 +160,12 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
                     std::size_t size);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
+AhAttr address_of(const ibv_ah_attr& attr);
 /// ibv_attach_mcast and ibv_detach_mcast.
 int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+/// What destroys an object waits until each of its events that the program got is acknowledged, as libibverbs does.
+void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed, std::uint32_t events);
 
 }  // namespace parley::preload
 

@@ -15,8 +15,9 @@ constexpr int known_attributes = (IBV_QP_DEST_QPN << 1) - 1;
 
 CompletionQueue* inner_of(ibv_cq* cq) { return cq == nullptr ? nullptr : of(cq).inner.get(); }
 
-void use(ibv_cq* cq, int more) {
-  if (cq != nullptr) of(cq).users += static_cast<std::uint32_t>(more);
+/// Of a completion queue, shared receive queue or XRC domain: whoever destroys it is refused while it is used.
+void use(auto* object, int more) {
+  if (object != nullptr) of(object).users += static_cast<std::uint32_t>(more);
 }
 
 /// What of `init` cannot be; null: nothing.
@@ -29,7 +30,6 @@ const char* wrong_with(const ibv_qp_init_attr_ex& init) {
   if ((init.comp_mask & ~known) != 0) return "comp_mask asks for what this device lacks";
   if ((init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && (init.send_ops_flags & ~operations) != 0)
     return "send_ops_flags asks for an operation that this device lacks";
-  if (init.cap.max_inline_data > inline_most) return "max_inline_data is more than 1024";
   return nullptr;
 }
 
@@ -46,13 +46,13 @@ Result<void> make_ring(Device& device, Qp& qp, std::uint32_t size) {
 
 Result<void> make_inner(Device& device, Qp& qp, const ibv_qp_init_attr_ex& init) {
   QpInit of_parley{.type = static_cast<QpType>(init.qp_type),
-                   .pd = init.pd == nullptr ? 0 : of(init.pd).number,
+                   .pd = qp.qp_base.pd == nullptr ? 0 : of(qp.qp_base.pd).number,
                    .send_cq = inner_of(init.send_cq),
                    .recv_cq = inner_of(init.recv_cq),
                    .srq = init.srq == nullptr ? nullptr : of(init.srq).inner.get(),
                    .max_send_wr = qp.cap.max_send_wr,
                    .max_recv_wr = qp.cap.max_recv_wr};
-  if (init.qp_type == IBV_QPT_XRC_RECV) of_parley.xrcd = init.xrcd == nullptr ? nullptr : of(init.xrcd).inner.get();
+  if (qp.xrcd != nullptr) of_parley.xrcd = of(qp.xrcd).inner.get();
   auto made = device.create_qp(of_parley);
   if (!made) return tl::unexpected(made.error());
   qp.inner = std::move(*made);
@@ -62,7 +62,7 @@ Result<void> make_inner(Device& device, Qp& qp, const ibv_qp_init_attr_ex& init)
 void fill(ibv_qp& to, ibv_context* context, const ibv_qp_init_attr_ex& init) {
   to.context = context;
   to.qp_context = init.qp_context;
-  to.pd = init.pd;
+  to.pd = (init.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? init.pd : nullptr;
   to.send_cq = init.send_cq;
   to.recv_cq = init.recv_cq;
   to.srq = init.srq;
@@ -76,6 +76,7 @@ Result<QpAttr> attributes(const ibv_qp_attr& attr, int mask) {
   if ((mask & ~known_attributes) != 0)
     return fail(Errc::unsupported, "the mask names an attribute that this device lacks");
   QpAttr out = verbs::from_ibv(attr, mask & ~(IBV_QP_CAP | IBV_QP_PATH_MIG_STATE));
+  if (out.ah) out.ah = address_of(attr.ah_attr);
   constexpr unsigned int rights =
       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   if (out.access) out.access = static_cast<Access>(attr.qp_access_flags & rights);
@@ -101,8 +102,10 @@ ibv_qp_attr told(const QpAttr& from, const Qp& qp) {
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   constexpr const char* call = "ibv_create_qp";
   if (const char* const why = wrong_with(*init)) return none<ibv_qp>(call, EOPNOTSUPP, why);
+  if (init->cap.max_inline_data > inline_most) return none<ibv_qp>(call, EINVAL, "max_inline_data is more than 1024");
   auto* const qp = new Qp{};
   fill(qp->qp_base, context, *init);
+  if (init->qp_type == IBV_QPT_XRC_RECV && (init->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0) qp->xrcd = init->xrcd;
   qp->cap = init->cap;
   // A queue of no requests is none that anybody posts to, and Parley's have at least one.
   qp->cap.max_send_wr = std::max(init->cap.max_send_wr, 1U);
@@ -123,6 +126,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   if ((init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) set_extended_qp(*qp);
   use(init->send_cq, 1);
   use(init->recv_cq, 1);
+  use(init->srq, 1);
+  use(qp->xrcd, 1);
   of(context).engine->with_nic([&](auto&) {
     of(context).qps.push_back(&qp->qp_base);
     return 0;
@@ -170,6 +175,7 @@ PARLEY_VERB int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 PARLEY_VERB int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   const QpAttr now = with(qp->context, [&](Device&) { return of(qp).inner->query(); });
   *attr = told(now, of(qp));
+  qp->state = attr->qp_state;
   if (init != nullptr)
     *init = {.qp_context = qp->qp_context,
              .send_cq = qp->send_cq,
@@ -185,15 +191,18 @@ PARLEY_VERB int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t
 
 PARLEY_VERB int ibv_destroy_qp(ibv_qp* qp) {
   Context& context = of(qp->context);
-  with(qp->context, [&](Device& device) {
+  const std::uint32_t events = with(qp->context, [&](Device& device) {
     std::erase(context.qps, qp);
     context.forget(qp);
     of(qp).inner.reset();
     if (of(qp).inlined.lkey != 0) (void)device.dereg_mr(of(qp).inlined.lkey);
-    return 0;
+    return of(qp).events;
   });
+  wait_for_acks(qp->mutex, qp->cond, qp->events_completed, events);
   use(qp->send_cq, -1);
   use(qp->recv_cq, -1);
+  use(qp->srq, -1);
+  use(of(qp).xrcd, -1);
   ::pthread_mutex_destroy(&qp->mutex);
   ::pthread_cond_destroy(&qp->cond);
   delete &of(qp);

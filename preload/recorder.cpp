@@ -17,6 +17,7 @@ Recorder::Recorder(std::FILE* file)
       writer_(block_, {.application = "parley verbs",
                        .comment = "Written from the program's own sockets: octets and times are real."}),
       to_epoch_(wall_clock_now() - clock_now()) {
+  (void)std::setvbuf(file, nullptr, _IONBF, 0);  // programs are killed
   (void)writer_.add_interface("parley0", static_cast<std::uint16_t>(wire::LinkType::ethernet));
   write();
 }

@@ -12,7 +12,7 @@ namespace parley::preload {
 
 class Recorder {
  public:
-  /// Null: the file cannot be created, for the reason in errno. What is left in the buffer is written when the program exits, too.
+  /// Null: the file cannot be created, for the reason in errno.
   static std::unique_ptr<Recorder> create(const std::string& path);
   void add(const PacketTapRecord& record);
 

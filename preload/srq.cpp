@@ -16,6 +16,8 @@ ibv_srq* create(const char* call, ibv_context* context, const ibv_srq_init_attr_
   const bool xrc = (init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && init.srq_type == IBV_SRQT_XRC;
   if ((init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && !xrc && init.srq_type != IBV_SRQT_BASIC)
     return none<ibv_srq>(call, EOPNOTSUPP, "there is no tag matching");
+  if ((init.comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0)
+    return none<ibv_srq>(call, EINVAL, "the protection domain is missing");
   SrqInit asked{.pd = of(init.pd).number, .capacity = init.attr.max_wr};
   if (xrc && (init.xrcd == nullptr || init.cq == nullptr)) return none<ibv_srq>(call, EINVAL, "XRC needs xrcd and cq");
   if (xrc) asked.xrcd = of(init.xrcd).inner.get();
@@ -28,7 +30,9 @@ ibv_srq* create(const char* call, ibv_context* context, const ibv_srq_init_attr_
   srq->pd = init.pd;
   srq->inner = std::move(*made);
   srq->cq = xrc ? init.cq : nullptr;
+  srq->xrcd = xrc ? init.xrcd : nullptr;
   if (srq->cq != nullptr) ++of(srq->cq).users;
+  if (srq->xrcd != nullptr) ++of(srq->xrcd).users;
   ::pthread_mutex_init(&srq->mutex, nullptr);
   ::pthread_cond_init(&srq->cond, nullptr);
   of(context).engine->with_nic([&](auto&) {
@@ -71,6 +75,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* init) {
 }
 
 int close_xrcd(ibv_xrcd* xrcd) {
+  if (of(xrcd).users > 0) return refused("ibv_close_xrcd", EBUSY, "shared receive queues or queue pairs use it");
   with(xrcd->context, [&](Device&) {
     of(xrcd).inner.reset();
     std::erase_if(of(xrcd->context).domains, [](const auto& file) { return file.second.expired(); });
@@ -96,6 +101,8 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* init) {
   qp->qp_base.qp_context = init->qp_context;
   qp->qp_base.qp_type = IBV_QPT_XRC_RECV;
   qp->qp_base.handle = qp->qp_base.qp_num = init->qp_num;
+  qp->xrcd = init->xrcd;
+  ++of(qp->xrcd).users;
   qp->inner = std::move(*made);
   qp->qp_base.state = static_cast<ibv_qp_state>(qp->inner->state());
   ::pthread_mutex_init(&qp->qp_base.mutex, nullptr);
@@ -146,14 +153,17 @@ PARLEY_VERB int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
 }
 
 PARLEY_VERB int ibv_destroy_srq(ibv_srq* srq) {
+  if (of(srq).users > 0) return refused("ibv_destroy_srq", EBUSY, "queue pairs use it");
   Context& context = of(srq->context);
-  with(srq->context, [&](Device&) {
+  const std::uint32_t events = with(srq->context, [&](Device&) {
     std::erase(context.srqs, srq);
     context.forget(srq);
     of(srq).inner.reset();
-    return 0;
+    return of(srq).events;
   });
+  wait_for_acks(srq->mutex, srq->cond, srq->events_completed, events);
   if (of(srq).cq != nullptr) --of(of(srq).cq).users;
+  if (of(srq).xrcd != nullptr) --of(of(srq).xrcd).users;
   ::pthread_mutex_destroy(&srq->mutex);
   ::pthread_cond_destroy(&srq->cond);
   delete &of(srq);

@@ -5,6 +5,7 @@
 // Handles carry a key octet that changes each time their slot is reused, so a stale handle is detected; none is 0,
 // and none is below 0x100, so the STags 0 and 1 of ready-to-receive indications never name memory (RFC 6581 §9.2).
 #pragma once
+#include <algorithm>
 #include <array>
 #include <map>
 #include <span>
@@ -129,10 +130,23 @@ inline void unpin(MrTable& regions, const WrMemory& memory) {
   for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
 }
 
+inline bool uses(const WrMemory& memory, std::uint32_t slot) {
+  const auto end = memory.slots.begin() + memory.count;
+  return std::find(memory.slots.begin(), end, slot) != end;
+}
+
 struct RecvWqe {
   std::uint64_t wr_id = 0;
   WrMemory memory;
 };
+/// The receives of the queue from `from` on that use the region have no room any more, and no message fits into them.
+inline void withdraw(MrTable& regions, GrowRing<RecvWqe>& posted, std::uint64_t from, std::uint32_t slot) {
+  for (std::uint64_t at = from; at != posted.tail(); ++at) {
+    if (!uses(posted[at].memory, slot)) continue;
+    unpin(regions, posted[at].memory);
+    posted[at].memory.count = posted[at].memory.length = 0;
+  }
+}
 
 /// An XRC domain: shared receive queues and queue pairs of the same one belong together.
 struct XrcDomainRing : Counted {};

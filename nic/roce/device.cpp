@@ -61,6 +61,15 @@ class SoftDevice final : public RoceDevice {
     tables()->pds.release(*pd);
     return {};
   }
+  Result<void> withdraw_mr(std::uint32_t lkey) override {
+    auto done = dereg_mr(lkey);
+    if (done || done.error().code() != Errc::wrong_state) return done;
+    for (std::size_t i = 0; i < nic_->slots.size(); ++i)
+      if (nic_->slots[i] != nullptr) nic_->slots[i]->withdraw(lkey >> 8);
+    for (const auto& [owner, ring] : tables()->srqs)
+      withdraw(tables()->regions, ring->posted, ring->posted.head(), lkey >> 8);
+    return dereg_mr(lkey);
+  }
   Result<std::unique_ptr<CompletionChannel>> create_comp_channel() override { return make_channel(tables()); }
   Result<std::unique_ptr<CompletionQueue>> create_cq(const CqInit& init) override { return make_cq(tables(), init); }
   Result<std::unique_ptr<SharedReceiveQueue>> create_srq(const SrqInit& init) override;

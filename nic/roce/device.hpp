@@ -170,6 +170,9 @@ class RoceDevice : public Device {
   /// A GID of zeros empties the place. Queue pairs and address handles keep the GID that they were set up with. Errors:
   /// invalid_argument (index above 255).
   virtual Result<void> set_gid(std::uint8_t index, const Gid& gid) = 0;
+  /// dereg_mr() for programs that do not wait for their requests: posted receives that use the region have no room any more, so that the
+  /// next message fails, and a queue pair that sends from it, or receives a message into it, fails at once. Errors: invalid_argument.
+  virtual Result<void> withdraw_mr(std::uint32_t lkey) = 0;
   /// Of zeros where there is none.
   virtual Gid gid(std::uint8_t index) const = 0;
   virtual std::optional<std::uint8_t> find_gid(const Gid& gid) const = 0;

@@ -179,6 +179,18 @@ void Qp::settle() {
   qp_.nic->unlink_dirty(*this);
 }
 
+void Qp::withdraw(std::uint32_t slot) {
+  const bool sends = qp_.sends() && requester_.uses(slot);
+  if (qp_.receives() && responder_.uses(slot)) {
+    to_error();
+    tell(QueuePairEvent::Kind::qp_fatal);
+  } else if (sends) {
+    own_failure();
+  }
+  if (qp_.receives()) responder_.withdraw(slot);
+  settle();
+}
+
 // IBA §10.3.1: what was being sent fails; receives of unreliable queue pairs go on.
 void Qp::own_failure() {
   if (qp_.reliable()) {

@@ -73,6 +73,12 @@ bool Requester::fail(WcStatus status) {
   return false;
 }
 
+bool Requester::uses(std::uint32_t slot) const {
+  for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at)
+    if (nic::uses(sends_[at].memory, slot)) return true;
+  return false;
+}
+
 void Requester::flush() {
   for (; !sends_.empty(); sends_.pop()) complete(sends_.front(), WcStatus::wr_flush_err);
   at_ = sends_.tail();

@@ -69,6 +69,8 @@ class Requester {
   bool under_way() const { return !sends_.empty() && sends_.front().begun; }
   /// A Read or Atomic is posted and not begun.
   bool fetch_waits() const;
+  /// A posted request has memory of the region.
+  bool uses(std::uint32_t slot) const;
   /// IBA §10.3.1: what is posted completes as flushed.
   void flush();
   /// Without completions.

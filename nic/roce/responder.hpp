@@ -47,6 +47,10 @@ class Responder {
   /// What is posted and what was taken from the shared receive queue completes as flushed. Answers that wait still go out.
   void flush();
   void drop_replies();
+  /// The message under way arrives in memory of the region.
+  bool uses(std::uint32_t slot) { return arriving_.taken && nic::uses(receive().memory, slot); }
+  /// For receives that wait.
+  void withdraw(std::uint32_t slot) { nic::withdraw(qp_.tables().regions, receives_, receives_.head(), slot); }
   /// Without completions.
   void drop();
 

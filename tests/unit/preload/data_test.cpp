@@ -2,6 +2,8 @@
 // What a program for libibverbs moves: every operation, by either way to post, and by queue pairs of each type.
 #include <arpa/inet.h>
 
+#include <thread>
+
 #include "tests/unit/preload/ends.hpp"
 
 namespace parley::preload_test {
@@ -225,6 +227,125 @@ TEST_F(Verbs, APeerThatIsNotThereFailsTheRequestAndTellsIt) {
   EXPECT_EQ(event.event_type, IBV_EVENT_QP_FATAL);
   EXPECT_EQ(event.element.qp, qp);
   ibv_ack_async_event(&event);
+}
+
+// A program makes a completion queue as large as it lets completions wait there, however many requests it posts without.
+TEST_F(Verbs, RequestsWithoutACompletionNeedNoRoomForOne) {
+  constexpr std::uint32_t many = 1024;
+  ibv_cq* const small = ibv_create_cq(context_, 4, nullptr, nullptr, 0);
+  ASSERT_NE(small, nullptr);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.send_cq = small;
+  init.cap.max_send_wr = many;
+  ibv_qp *const a = make(init), *const b = make(IBV_QPT_RC);
+  to_rts(a, b->qp_num);
+  to_rts(b, a->qp_num);
+  ibv_sge sge = piece(0, 8);
+  ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, sge);
+  wr.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(memory_.data()) + 1000, .rkey = mr_->rkey};
+  wr.send_flags = 0;
+  std::vector<ibv_send_wr> all(many, wr);
+  for (std::size_t i = 0; i + 1 < many; ++i) all[i].next = &all[i + 1];
+  all.back().send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(a, all.data(), &bad), 0);
+  ibv_wc wc{};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (ibv_poll_cq(small, 1, &wc) == 0 && std::chrono::steady_clock::now() < end) {
+  }
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.wr_id, 1U);
+  for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  qps_.clear();
+  EXPECT_EQ(ibv_destroy_cq(small), 0);
+}
+
+// Programs deregister memory, and free it, before they destroy the queues that have it.
+TEST_F(Verbs, MemoryThatIsDeregisteredIsLeftAlone) {
+  std::vector<std::uint8_t> other(4096);
+  for (const bool shared : {false, true}) {
+    ibv_srq_init_attr of_srq{};
+    of_srq.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+    ibv_srq* const srq = ibv_create_srq(pd_, &of_srq);
+    ASSERT_NE(srq, nullptr);
+    ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+    if (shared) init.srq = srq;
+    ibv_qp *const b = make(init), *const a = make(IBV_QPT_RC);
+    to_rts(a, b->qp_num);
+    to_rts(b, a->qp_num);
+    ibv_mr* const mr = ibv_reg_mr(pd_, other.data(), other.size(), IBV_ACCESS_LOCAL_WRITE);
+    ASSERT_NE(mr, nullptr);
+    ibv_sge into{.addr = reinterpret_cast<std::uintptr_t>(other.data()), .length = 4096, .lkey = mr->lkey};
+    ibv_recv_wr wr{.wr_id = 7, .next = nullptr, .sg_list = &into, .num_sge = 1}, *bad = nullptr;
+    ASSERT_EQ(shared ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(b, &wr, &bad), 0);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    set(0, "lost");
+    ibv_sge sge = piece(0, 4);
+    ASSERT_EQ(post(a, request(IBV_WR_SEND, sge)), 0);
+    for (const ibv_wc& wc : completions(2)) EXPECT_NE(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(other, std::vector<std::uint8_t>(4096));
+    for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    qps_.clear();
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  }
+}
+
+TEST_F(Verbs, ARequestWhoseMemoryIsDeregisteredFails) {
+  std::vector<std::uint8_t> other(4096);
+  const auto [a, b] = pair(IBV_QPT_RC);  // b has no receive, so the request waits
+  ibv_mr* const mr = ibv_reg_mr(pd_, other.data(), other.size(), 0);
+  ASSERT_NE(mr, nullptr);
+  ibv_sge from{.addr = reinterpret_cast<std::uintptr_t>(other.data()), .length = 100, .lkey = mr->lkey};
+  ASSERT_EQ(post(a, request(IBV_WR_SEND, from)), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(completions(1)[0].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(ibv_dereg_mr(mr_), 0);  // that of nobody
+  mr_ = nullptr;
+}
+
+// ibv_wr_post(3): between ibv_wr_start() and its end no other thread builds requests of the queue pair.
+TEST_F(Verbs, OneThreadAtATimeBuildsRequests) {
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_RC;
+  init.send_cq = init.recv_cq = cq_;
+  init.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 0};
+  init.pd = pd_;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  ibv_qp* const a = ibv_create_qp_ex(context_, &init);
+  ASSERT_NE(a, nullptr);
+  qps_.push_back(a);
+  ibv_qp* const b = make(IBV_QPT_RC);
+  to_rts(a, b->qp_num);
+  to_rts(b, a->qp_num);
+  ASSERT_EQ(receive(b, 1, 1000, 100), 0);
+  ASSERT_EQ(receive(b, 2, 1000, 100), 0);
+  ibv_qp_ex* const qp = ibv_qp_to_qp_ex(a);
+  const auto send = [&](std::uint64_t id) {
+    qp->wr_id = id;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    ibv_wr_set_sge(qp, mr_->lkey, reinterpret_cast<std::uintptr_t>(memory_.data()), 4);
+  };
+  ibv_wr_start(qp);
+  send(10);
+  std::thread other([&] {
+    ibv_wr_start(qp);
+    send(11);
+    EXPECT_EQ(ibv_wr_complete(qp), 0);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(ibv_wr_complete(qp), 0);
+  other.join();
+  std::vector<std::uint64_t> ids;
+  for (const ibv_wc& wc : completions(4))
+    if (wc.opcode == IBV_WC_SEND) ids.push_back(wc.wr_id);
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{10, 11}));
+  ibv_wr_start(qp);
+  send(12);
+  ibv_wr_abort(qp);
+  ibv_wr_start(qp);
+  EXPECT_EQ(ibv_wr_complete(qp), 0);  // of nothing
 }
 
 }  // namespace

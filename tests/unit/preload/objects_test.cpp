@@ -3,6 +3,12 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
 
 #include "tests/unit/preload/ends.hpp"
 
@@ -80,6 +86,18 @@ TEST_F(Verbs, AnEventComesForEachRequestToBeNotified) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
+TEST_F(Verbs, AnEventComesOfAReceiveThatIsFlushedAtOnce) {
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  to_rts(qp, 0x123456);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(receive(qp, 7, 1000, 100), 0);
+  EXPECT_TRUE(readable(channel_->fd));  // and nothing else will happen
+  EXPECT_EQ(completions(1)[0].status, IBV_WC_WR_FLUSH_ERR);
+}
+
 TEST_F(Verbs, SolicitedEventsAreThoseThatTheSenderAskedFor) {
   const auto [a, b] = pair(IBV_QPT_RC);
   ibv_sge sge = piece(0, 4);
@@ -94,6 +112,103 @@ TEST_F(Verbs, SolicitedEventsAreThoseThatTheSenderAskedFor) {
   ASSERT_EQ(post(a, wr), 0);
   (void)completions(2);
   EXPECT_TRUE(readable(channel_->fd));
+}
+
+TEST_F(Verbs, AQueueThatIsDestroyedTakesItsEventAlong) {
+  ibv_cq* const other = ibv_create_cq(context_, 8, nullptr, channel_, 0);
+  ASSERT_NE(other, nullptr);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.send_cq = other;
+  ibv_qp *const a = make(init), *const b = make(IBV_QPT_RC);
+  to_rts(a, b->qp_num);
+  to_rts(b, a->qp_num);
+  ibv_sge sge = piece(0, 4);
+  ASSERT_EQ(ibv_req_notify_cq(other, 0), 0);
+  ASSERT_EQ(receive(b, 7, 1000, 100), 0);
+  ASSERT_EQ(post(a, request(IBV_WR_SEND, sge)), 0);
+  pollfd ready{.fd = channel_->fd, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&ready, 1, 20000), 1);
+  for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  qps_.clear();
+  EXPECT_EQ(ibv_destroy_cq(other), 0);
+  EXPECT_FALSE(readable(channel_->fd));  // or a program that asks before it waits would wait for ever
+}
+
+// A thread that got an event may look at its queue until it says that it has done so.
+TEST_F(Verbs, DestroyingWaitsForTheEventsToBeAcknowledged) {
+  ibv_cq* const other = ibv_create_cq(context_, 8, nullptr, channel_, 0);
+  ASSERT_NE(other, nullptr);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.send_cq = other;
+  ibv_qp* const qp = make(init);
+  to_rts(qp, 0x123456);
+  ibv_sge sge = piece(0, 4);
+  ASSERT_EQ(ibv_req_notify_cq(other, 0), 0);
+  ASSERT_EQ(post(qp, request(IBV_WR_SEND, sge)), 0);
+  ibv_cq* which = nullptr;
+  void* user = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(channel_, &which, &user), 0);
+  ASSERT_EQ(which, other);
+  ibv_async_event event{};
+  ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
+  ASSERT_EQ(event.element.qp, qp);
+  qps_.clear();
+  std::atomic<int> destroyed{0};
+  std::thread destroyer([&] {
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    ++destroyed;
+    EXPECT_EQ(ibv_destroy_cq(other), 0);
+    ++destroyed;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(destroyed, 0);
+  ibv_ack_async_event(&event);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (destroyed < 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(destroyed, 1);
+  ibv_ack_cq_events(which, 1);
+  destroyer.join();
+  EXPECT_EQ(destroyed, 2);
+}
+
+TEST_F(Verbs, ASignalThatHasCallsRestartedDoesNotEndTheWait) {
+  struct sigaction act {};
+  struct sigaction before {};
+  act.sa_handler = [](int) {};
+  act.sa_flags = SA_RESTART;
+  ASSERT_EQ(::sigaction(SIGUSR1, &act, &before), 0);
+  const auto [a, b] = pair(IBV_QPT_RC);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(receive(b, 7, 1000, 100), 0);
+  const pthread_t waits = ::pthread_self();
+  std::thread other([&, sender = a] {
+    for (int i = 0; i < 5; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      ::pthread_kill(waits, SIGUSR1);
+    }
+    ibv_sge sge = piece(0, 4);
+    EXPECT_EQ(post(sender, request(IBV_WR_SEND, sge)), 0);
+  });
+  ibv_cq* which = nullptr;
+  void* user = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel_, &which, &user), 0);
+  other.join();
+  if (which != nullptr) ibv_ack_cq_events(which, 1);
+  act.sa_flags = 0;  // and one that does not
+  ASSERT_EQ(::sigaction(SIGUSR1, &act, nullptr), 0);
+  std::atomic<bool> done{false};
+  std::thread again([&] {
+    while (!done) {
+      ::pthread_kill(waits, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  EXPECT_EQ(ibv_get_cq_event(channel_, &which, &user), -1);
+  EXPECT_EQ(errno, EINTR);
+  done = true;
+  again.join();
+  ASSERT_EQ(::sigaction(SIGUSR1, &before, nullptr), 0);
 }
 
 TEST_F(Verbs, ASharedReceiveQueueTellsItsLimit) {
@@ -120,10 +235,13 @@ TEST_F(Verbs, ASharedReceiveQueueTellsItsLimit) {
   ASSERT_EQ(post(a, request(IBV_WR_SEND, from)), 0);
   for (const ibv_wc& wc : completions(2)) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   ibv_async_event event{};
-  do ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
-  while (event.event_type == IBV_EVENT_COMM_EST);
+  do {
+    ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
+    ibv_ack_async_event(&event);
+  } while (event.event_type == IBV_EVENT_COMM_EST);
   EXPECT_EQ(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
   EXPECT_EQ(event.element.srq, srq);
+  EXPECT_EQ(ibv_destroy_srq(srq), EBUSY);
   for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
   qps_.clear();
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
@@ -163,6 +281,7 @@ TEST_F(Verbs, XrcReachesTheSharedReceiveQueueOfItsNumber) {
   of_target.qp_type = IBV_QPT_XRC_RECV;
   of_target.comp_mask = IBV_QP_INIT_ATTR_XRCD;
   of_target.xrcd = domain;
+  of_target.pd = reinterpret_cast<ibv_pd*>(1);  // not in comp_mask: nobody looks at it
   ibv_qp* const target = ibv_create_qp_ex(context_, &of_target);
   ASSERT_NE(target, nullptr);
   ibv_qp* const source = make(IBV_QPT_XRC_SEND);
@@ -178,19 +297,82 @@ TEST_F(Verbs, XrcReachesTheSharedReceiveQueueOfItsNumber) {
   ASSERT_EQ(post(source, wr), 0);
   for (const ibv_wc& wc : completions(2)) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(text(1000, 3), "xrc");
+  EXPECT_EQ(ibv_close_xrcd(domain), EBUSY);
   EXPECT_EQ(ibv_destroy_qp(target), 0);
+  EXPECT_EQ(ibv_close_xrcd(domain), EBUSY);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
   EXPECT_EQ(ibv_close_xrcd(domain), 0);
 }
 
-TEST_F(Verbs, RefusesWhatIsInUse) {
+// UCX asks for "any" flow label with all its bits.
+TEST_F(Verbs, OfAFlowLabelThoseBitsCountThatTheHeaderHas) {
+  ibv_ah_attr to = path();
+  to.grh.flow_label = 0xFFFFFFFF;
+  ibv_ah* const ah = ibv_create_ah(pd_, &to);
+  EXPECT_NE(ah, nullptr);
+  if (ah != nullptr) {
+    EXPECT_EQ(ibv_destroy_ah(ah), 0);
+  }
   ibv_qp* const qp = make(IBV_QPT_RC);
+  to_init(qp);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.ah_attr = to;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+            0);
+}
+
+TEST_F(Verbs, AskingForTheStateMakesItTheStructures) {
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  to_rts(qp, 0x123456);
+  ibv_sge sge = piece(0, 4);
+  ASSERT_EQ(post(qp, request(IBV_WR_SEND, sge)), 0);
+  (void)completions(1);  // nobody answers
+  EXPECT_EQ(qp->state, IBV_QPS_RTS);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(qp->state, IBV_QPS_ERR);
+}
+
+TEST_F(Verbs, NothingIsImportedFromOtherProcesses) {
+  EXPECT_EQ(ibv_import_pd(context_, 1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_import_mr(pd_, 1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_import_dm(context_, 1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+// Programs that close and open the device from several threads find its addresses free.
+TEST(VerbsDevice, IsOpenedWhileAnotherThreadClosesIt) {
+  ::setenv("PARLEY_VERBS_ADDRESS", own_address().c_str(), 1);
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  std::atomic<int> refused{0};
+  const auto often = [&] {
+    for (int i = 0; i < 100; ++i) {
+      ibv_context* const context = ibv_open_device(list[0]);
+      if (context == nullptr)
+        ++refused;
+      else
+        ibv_close_device(context);
+    }
+  };
+  std::thread other(often);
+  often();
+  other.join();
+  EXPECT_EQ(refused, 0);
+  ibv_free_device_list(list);
+}
+
+TEST_F(Verbs, RefusesWhatIsInUse) {
+  (void)make(IBV_QPT_RC);
   EXPECT_EQ(ibv_destroy_cq(cq_), EBUSY);
   EXPECT_EQ(ibv_destroy_comp_channel(channel_), EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
-  to_init(qp);
-  ASSERT_EQ(receive(qp, 1, 0, 10), 0);
-  EXPECT_EQ(ibv_dereg_mr(mr_), EBUSY);
 }
 
 TEST_F(Verbs, RefusesWhatItLacks) {
@@ -219,6 +401,25 @@ TEST_F(Verbs, RefusesWhatItLacks) {
   sges[0] = {.addr = 0, .length = 10, .lkey = 0x777};
   wr.num_sge = 1;
   EXPECT_EQ(ibv_post_recv(qp, &wr, &bad), EINVAL);  // no such lkey
+}
+
+TEST_F(Verbs, RefusesMemoryThatIsNotThereOrMayNotBeWritten) {
+  void* const page = ::mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  const int local = IBV_ACCESS_LOCAL_WRITE, remote = IBV_ACCESS_REMOTE_WRITE, read = IBV_ACCESS_REMOTE_READ;
+  EXPECT_EQ(ibv_reg_mr(pd_, page, 8192, local), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(ibv_reg_mr(pd_, memory_.data(), 100, remote), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  ibv_mr* const readable = ibv_reg_mr(pd_, page, 8192, read);
+  ASSERT_NE(readable, nullptr);
+  EXPECT_EQ(ibv_dereg_mr(readable), 0);
+  ::munmap(static_cast<char*>(page) + 4096, 4096);
+  EXPECT_EQ(ibv_reg_mr(pd_, page, 8192, read), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(ibv_reg_mr(pd_, page, ~std::size_t{0}, read), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  ::munmap(page, 4096);
 }
 
 TEST(VerbsDevice, SaysThatItsAddressIsNoneOfThisMachine) {

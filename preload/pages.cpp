@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "preload/pages.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+
+namespace parley::preload {
+
+namespace {
+
+/// As the list of the process's mappings says, which is in the order of addresses.
+bool is_mapped(std::uintptr_t begin, std::uintptr_t end, bool written) {
+  std::FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return true;  // nobody can tell
+  char line[512];
+  while (begin < end && std::fgets(line, sizeof line, maps) != nullptr) {
+    unsigned long from = 0, to = 0;
+    char rights[5] = {};
+    if (std::sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || to <= begin) continue;
+    if (from > begin || rights[0] != 'r' || (written && rights[1] != 'w')) break;
+    begin = to;
+  }
+  std::fclose(maps);
+  return begin >= end;
+}
+
+}  // namespace
+
+bool is_there(const void* addr, std::size_t length, bool written) {
+  if (length == 0) return true;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(addr), begin = first & ~(page - 1);
+  if (length > UINTPTR_MAX - first) return false;
+  const int saved = errno;
+  const int advice = written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+  const int failed = ::madvise(reinterpret_cast<void*>(begin), first + length - begin, advice) == 0 ? 0 : errno;
+  errno = saved;
+  // EINVAL: a kernel before 5.14, a mapping of a device's, or one without that right.
+  return failed == 0 || (failed == EINVAL && is_mapped(begin, first + length, written));
+}
+
+}  // namespace parley::preload
