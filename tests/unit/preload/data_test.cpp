@@ -273,7 +273,7 @@ TEST_F(Verbs, MemoryThatIsDeregisteredIsLeftAlone) {
     ibv_qp *const b = make(init), *const a = make(IBV_QPT_RC);
     to_rts(a, b->qp_num);
     to_rts(b, a->qp_num);
-    ibv_mr* const mr = ibv_reg_mr(pd_, other.data(), other.size(), IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* const mr = reg(other.data(), other.size(), IBV_ACCESS_LOCAL_WRITE);
     ASSERT_NE(mr, nullptr);
     ibv_sge into{.addr = reinterpret_cast<std::uintptr_t>(other.data()), .length = 4096, .lkey = mr->lkey};
     ibv_recv_wr wr{.wr_id = 7, .next = nullptr, .sg_list = &into, .num_sge = 1}, *bad = nullptr;
@@ -293,7 +293,7 @@ TEST_F(Verbs, MemoryThatIsDeregisteredIsLeftAlone) {
 TEST_F(Verbs, ARequestWhoseMemoryIsDeregisteredFails) {
   std::vector<std::uint8_t> other(4096);
   const auto [a, b] = pair(IBV_QPT_RC);  // b has no receive, so the request waits
-  ibv_mr* const mr = ibv_reg_mr(pd_, other.data(), other.size(), 0);
+  ibv_mr* const mr = reg(other.data(), other.size(), 0);
   ASSERT_NE(mr, nullptr);
   ibv_sge from{.addr = reinterpret_cast<std::uintptr_t>(other.data()), .length = 100, .lkey = mr->lkey};
   ASSERT_EQ(post(a, request(IBV_WR_SEND, from)), 0);

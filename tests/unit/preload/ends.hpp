@@ -35,9 +35,8 @@ class Verbs : public testing::Test {
     pd_ = ibv_alloc_pd(context_);
     channel_ = ibv_create_comp_channel(context_);
     cq_ = ibv_create_cq(context_, 64, this, channel_, 0);
-    mr_ = ibv_reg_mr(
-        pd_, memory_.data(), memory_.size(),
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    mr_ = reg(memory_.data(), memory_.size(),
+              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
     ASSERT_TRUE(pd_ != nullptr && channel_ != nullptr && cq_ != nullptr && mr_ != nullptr);
   }
 
@@ -58,6 +57,11 @@ class Verbs : public testing::Test {
     if (context_ != nullptr) {
       EXPECT_EQ(ibv_close_device(context_), 0);
     }
+  }
+
+  /// The macro of the name mixes enumerations where `access` is a constant.
+  ibv_mr* reg(void* addr, std::size_t length, unsigned int access) const {
+    return ibv_reg_mr(pd_, addr, length, access);
   }
 
   ibv_qp_init_attr init_of(ibv_qp_type type) const {

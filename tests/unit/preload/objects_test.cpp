@@ -387,8 +387,7 @@ TEST_F(Verbs, RefusesWhatItLacks) {
   EXPECT_EQ(ibv_modify_qp(qp, &attr, mask), EINVAL);
   EXPECT_EQ(ibv_modify_qp(qp, &attr, mask | IBV_QP_ALT_PATH), EOPNOTSUPP);
   EXPECT_EQ(qp->state, IBV_QPS_INIT);
-  const unsigned int on_demand = IBV_ACCESS_ON_DEMAND;
-  EXPECT_EQ(ibv_reg_mr(pd_, memory_.data(), 100, on_demand), nullptr);
+  EXPECT_EQ(reg(memory_.data(), 100, IBV_ACCESS_ON_DEMAND), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
   EXPECT_EQ(ibv_create_cq(context_, 10, nullptr, nullptr, 1), nullptr);
@@ -406,18 +405,17 @@ TEST_F(Verbs, RefusesWhatItLacks) {
 TEST_F(Verbs, RefusesMemoryThatIsNotThereOrMayNotBeWritten) {
   void* const page = ::mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
-  const int local = IBV_ACCESS_LOCAL_WRITE, remote = IBV_ACCESS_REMOTE_WRITE, read = IBV_ACCESS_REMOTE_READ;
-  EXPECT_EQ(ibv_reg_mr(pd_, page, 8192, local), nullptr);
+  EXPECT_EQ(reg(page, 8192, IBV_ACCESS_LOCAL_WRITE), nullptr);
   EXPECT_EQ(errno, EFAULT);
-  EXPECT_EQ(ibv_reg_mr(pd_, memory_.data(), 100, remote), nullptr);
+  EXPECT_EQ(reg(memory_.data(), 100, IBV_ACCESS_REMOTE_WRITE), nullptr);
   EXPECT_EQ(errno, EINVAL);
-  ibv_mr* const readable = ibv_reg_mr(pd_, page, 8192, read);
+  ibv_mr* const readable = reg(page, 8192, IBV_ACCESS_REMOTE_READ);
   ASSERT_NE(readable, nullptr);
   EXPECT_EQ(ibv_dereg_mr(readable), 0);
   ::munmap(static_cast<char*>(page) + 4096, 4096);
-  EXPECT_EQ(ibv_reg_mr(pd_, page, 8192, read), nullptr);
+  EXPECT_EQ(reg(page, 8192, IBV_ACCESS_REMOTE_READ), nullptr);
   EXPECT_EQ(errno, EFAULT);
-  EXPECT_EQ(ibv_reg_mr(pd_, page, ~std::size_t{0}, read), nullptr);
+  EXPECT_EQ(reg(page, ~std::size_t{0}, IBV_ACCESS_REMOTE_READ), nullptr);
   EXPECT_EQ(errno, EFAULT);
   ::munmap(page, 4096);
 }
