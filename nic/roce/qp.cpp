@@ -179,15 +179,15 @@ void Qp::settle() {
   qp_.nic->unlink_dirty(*this);
 }
 
-void Qp::withdraw(std::uint32_t slot) {
-  const bool sends = qp_.sends() && requester_.uses(slot);
-  if (qp_.receives() && responder_.uses(slot)) {
+void Qp::withdraw(std::uint32_t region) {
+  const bool sends = qp_.sends() && requester_.uses(region);
+  if (qp_.receives() && responder_.uses(region)) {
     to_error();
     tell(QueuePairEvent::Kind::qp_fatal);
   } else if (sends) {
     own_failure();
   }
-  if (qp_.receives()) responder_.withdraw(slot);
+  if (qp_.receives()) responder_.withdraw(region);
   settle();
 }
 

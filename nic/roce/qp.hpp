@@ -60,7 +60,7 @@ class Qp final : public Told {
   PacketRun transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out);
   void handle_deadline(Instant now);
   /// The region goes: RoceDevice::withdraw_mr().
-  void withdraw(std::uint32_t slot);
+  void withdraw(std::uint32_t region);
   Nic& nic() const { return *qp_.nic; }
   const XrcDomainRing* domain() const { return &*qp_.domain; }  // of an XRC_TGT
   std::vector<Told*> handles;                                   // of an XRC_TGT: each is told

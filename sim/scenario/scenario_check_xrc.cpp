@@ -19,16 +19,16 @@ const ScenarioListen* Checker::xrc_listener(std::string_view host, std::uint16_t
 
 void Checker::check_xrc_listen(std::size_t i) {
   const ScenarioListen& listen = s_.listens[i];
-  const auto none = [&](bool given, std::string_view key) {
+  const auto leave_out = [&](bool given, std::string_view key) {
     if (given)
       add(Section::listen, i, key,
           fmt::format(
               "{}: the service of an XRC node answers each at once, and has nothing to say besides: leave it out",
               key));
   };
-  none(listen.accept_after != Duration{}, "accept_after");
-  none(listen.reject_every != 0, "reject");
-  none(!listen.private_data.empty(), "private_data");
+  leave_out(listen.accept_after != Duration{}, "accept_after");
+  leave_out(listen.reject_every != 0, "reject");
+  leave_out(!listen.private_data.empty(), "private_data");
   if (listen.processes == 0 || listen.processes > 16) add(Section::listen, i, "processes", "processes: write 1..16");
 }
 
