@@ -2,42 +2,12 @@
 // Address handles, and multicast groups.
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
-#include "base/gid.hpp"
 #include "drivers/verbs/convert.hpp"
 #include "preload/objects.hpp"
+#include "wire/ib/roce.hpp"
 
 namespace parley::preload {
-
-namespace {
-
-/// Of the 40 octets before a datagram: an IPv6 header or GRH, or 20 octets of nothing and an IPv4 header (IBA Annex A17).
-struct NetworkHeader {
-  Gid source{}, destination{};
-  std::uint32_t flow_label = 0;
-  std::uint8_t traffic_class = 0;
-};
-
-NetworkHeader read(const ibv_grh& grh) {
-  std::uint8_t octets[sizeof grh];
-  std::memcpy(octets, &grh, sizeof grh);
-  NetworkHeader out;
-  if (octets[0] >> 4 == 6) {
-    out.flow_label = (octets[1] & 0x0FU) << 16 | std::uint32_t{octets[2]} << 8 | octets[3];
-    out.traffic_class = static_cast<std::uint8_t>(octets[0] << 4 | octets[1] >> 4);
-    std::copy_n(octets + 8, 16, out.source.begin());
-    std::copy_n(octets + 24, 16, out.destination.begin());
-    return out;
-  }
-  out.traffic_class = octets[21];
-  for (Gid* gid : {&out.source, &out.destination}) (*gid)[10] = (*gid)[11] = 0xFF;
-  std::copy_n(octets + 32, 4, out.source.begin() + 12);
-  std::copy_n(octets + 36, 4, out.destination.begin() + 12);
-  return out;
-}
-
-}  // namespace
 
 // As drivers have it: bits that the header has no room for are not looked at. UCX sets all of them.
 AhAttr address_of(const ibv_ah_attr& attr) {
@@ -75,7 +45,7 @@ PARLEY_VERB int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv
                                     ibv_ah_attr* out) {
   if ((wc->wc_flags & IBV_WC_GRH) == 0)
     return refused("ibv_init_ah_from_wc", EINVAL, "RoCE has no address but that in the GRH");
-  const auto header = read(*grh);
+  const auto header = parley::wire::ib::header_of_datagram({reinterpret_cast<const std::uint8_t*>(grh), sizeof *grh});
   const auto own = of(context).engine->with_nic([&](auto& nic) { return nic.find_gid(header.destination); });
   *out = {};
   out->port_num = port;
@@ -94,10 +64,7 @@ PARLEY_VERB ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, 
 }
 
 PARLEY_VERB int ibv_destroy_ah(ibv_ah* ah) {
-  with(ah->context, [&](Device&) {
-    of(ah).inner.reset();
-    return 0;
-  });
+  with(ah->context, [&](Device&) { of(ah).inner.reset(); });
   delete &of(ah);
   return 0;
 }

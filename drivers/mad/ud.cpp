@@ -3,9 +3,8 @@
 
 #include <algorithm>
 
-#include "base/bits.hpp"
 #include "parley/wire/ib.h"
-#include "wire/packet.hpp"
+#include "wire/ib/roce.hpp"
 
 namespace parley::mad_driver {
 
@@ -14,21 +13,9 @@ namespace {
 constexpr std::size_t network_octets = PARLEY_ROCE_GRH_LEN;  // in front of each datagram that came (IBA §11.4)
 constexpr std::size_t slot_octets = network_octets + PARLEY_IB_MAD_LEN;
 
-/// Who sent it: a GRH, or an IPv6 header, or an IPv4 header in the second half (IBA §A17).
 mad::Grh sender_in(ConstBytes network) {
-  const ConstBytes v4 = network.subspan(20);
-  const bool is_v6 = network[0] >> 4 == 6;
-  mad::Grh out;
-  if (!is_v6 || (v4[0] == 0x45 && wire::internet_checksum({&v4, 1}) == 0)) {
-    out.gid[10] = out.gid[11] = 0xFF;
-    std::copy_n(v4.begin() + 12, 4, out.gid.begin() + 12);
-    out.traffic_class = v4[1];
-    return out;
-  }
-  std::copy_n(network.begin() + 8, out.gid.size(), out.gid.begin());
-  out.traffic_class = static_cast<std::uint8_t>(read_bits(network, 4, 8));
-  out.flow_label = static_cast<std::uint32_t>(read_bits(network, 12, 20));
-  return out;
+  const auto header = wire::ib::header_of_datagram(network);
+  return {.gid = header.source, .traffic_class = header.traffic_class, .flow_label = header.flow_label};
 }
 
 bool leads_nowhere(const Error& why) { return why.code() == Errc::timed_out || why.code() == Errc::unreachable; }

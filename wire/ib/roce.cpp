@@ -156,6 +156,25 @@ std::uint32_t icrc_in(ConstBytes packet) { return Reader(packet.last(icrc_size))
 
 }  // namespace
 
+RoceHeader header_of_datagram(ConstBytes network) {
+  const ConstBytes v4 = network.subspan(PARLEY_ROCE_GRH_LEN - ipv4_header);
+  RoceHeader out;
+  if (network[0] >> 4 != 6 || (v4[0] == 0x45 && internet_checksum({&v4, 1}) == 0)) {
+    out.traffic_class = v4[1];
+    out.source = v4_gid(v4.subspan(12, 4));
+    out.destination = v4_gid(v4.subspan(16, 4));
+    return out;
+  }
+  Reader r(network);
+  const std::uint32_t first = r.be32();
+  out.traffic_class = static_cast<std::uint8_t>(first >> 20);
+  out.flow_label = first & 0xFFFFF;
+  r.skip(4);
+  out.source = gid_from(r.bytes(out.source.size()));
+  out.destination = gid_from(r.bytes(out.destination.size()));
+  return out;
+}
+
 void seal(const RoceHeader& header, MutBytes packet) {
   Writer(packet.last(icrc_size)).le32(icrc_under(header, packet));
 }

@@ -41,6 +41,10 @@ struct RoceHeader::Parsed {
   ConstBytes packet;   ///< a view from the BTH to the ICRC
 };
 
+/// Of the 40 octets in front of a datagram that was received (IBA §11.4): an IPv6 header or GRH, or an IPv4 header in the second half
+/// (IBA Annex A17), whose first half may hold anything. Only what says who sent it, to whom and how.
+RoceHeader header_of_datagram(ConstBytes network);
+
 /// Writes the ICRC of `packet` (BTH to ICRC, at least 16 octets) as `header` has it into its last four octets.
 void seal(const RoceHeader& header, MutBytes packet);
 /// Whether the ICRC of `packet` (BTH to ICRC) is right under `header`; false for what is too short to have one.

@@ -41,6 +41,31 @@ Bytes written(const Packet& packet) {
   return out;
 }
 
+// IBA Annex A17: the first half of the octets in front of an IPv4 datagram may hold anything, also what looks like IPv6.
+TEST(WireRoce, TellsWhoseHeaderStandsInFrontOfIt) {
+  for (const bool v4 : {true, false})
+    for (const std::uint8_t left : {std::uint8_t{0}, std::uint8_t{0x60}}) {
+      RoceHeader header;
+      if (v4) {
+        header.source = gid_of(Address::v4(192, 0, 2, 1, 0));
+        header.destination = gid_of(Address::v4(192, 0, 2, 2, 0));
+      } else {
+        header.source = {0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+        header.destination = {0x20, 1, 0xD, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
+        header.flow_label = 0xABCDE;
+      }
+      header.traffic_class = 106;
+      std::array<std::uint8_t, 64> all{};
+      all[0] = left;
+      header.emit(MutBytes(all).subspan(v4 ? 20 : 0), 16);
+      const RoceHeader read = header_of_datagram(ConstBytes(all).first(40));
+      EXPECT_EQ(read.source, header.source);
+      EXPECT_EQ(read.destination, header.destination);
+      EXPECT_EQ(read.traffic_class, 106);
+      EXPECT_EQ(read.flow_label, header.flow_label);
+    }
+}
+
 TEST(WireIb, EveryOpcodeHasItsNameAndHeaders) {
   std::string table;
   for (unsigned opcode = 0; opcode < 256; ++opcode) {
