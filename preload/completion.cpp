@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Completion queues and channels, and asynchronous events. A descriptor is readable while something waits behind it.
-#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,13 +11,6 @@
 namespace parley::preload {
 
 namespace {
-
-void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed, std::uint32_t events) {
-  ::pthread_mutex_lock(&mutex);
-  completed += events;
-  ::pthread_cond_signal(&cond);
-  ::pthread_mutex_unlock(&mutex);
-}
 
 bool same(const ibv_async_event& a, const ibv_async_event& b) {
   return a.event_type == b.event_type && a.element.qp == b.element.qp;
@@ -47,10 +39,28 @@ bool Bell::wait(int fd) {
   return ::recv(fd, &one, 1, MSG_PEEK) > 0;
 }
 
-void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed, std::uint32_t events) {
-  ::pthread_mutex_lock(&mutex);
-  while (completed != events) ::pthread_cond_wait(&cond, &mutex);
-  ::pthread_mutex_unlock(&mutex);
+Acknowledged::Acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed)
+    : mutex_(mutex), cond_(cond), completed_(completed) {
+  ::pthread_mutex_init(&mutex_, nullptr);
+  ::pthread_cond_init(&cond_, nullptr);
+}
+
+Acknowledged::~Acknowledged() {
+  ::pthread_mutex_destroy(&mutex_);
+  ::pthread_cond_destroy(&cond_);
+}
+
+void Acknowledged::acknowledge(std::uint32_t events) {
+  ::pthread_mutex_lock(&mutex_);
+  completed_ += events;
+  ::pthread_cond_signal(&cond_);
+  ::pthread_mutex_unlock(&mutex_);
+}
+
+void Acknowledged::wait() {
+  ::pthread_mutex_lock(&mutex_);
+  while (completed_ != got_) ::pthread_cond_wait(&cond_, &mutex_);
+  ::pthread_mutex_unlock(&mutex_);
 }
 
 void Context::look() {
@@ -98,10 +108,7 @@ PARLEY_VERB ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   auto made = with(context, [](Device& device) { return device.create_comp_channel(); });
   if (!made) return none<ibv_comp_channel>("ibv_create_comp_channel", made.error());
   channel->inner = std::move(*made);
-  of(context).engine->with_nic([&](auto&) {
-    of(context).channels.push_back(channel.get());
-    return 0;
-  });
+  of(context).engine->with_nic([&](auto&) { of(context).channels.push_back(channel.get()); });
   return channel.release();
 }
 
@@ -110,7 +117,6 @@ PARLEY_VERB int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   of(channel->context).engine->with_nic([&](auto&) {
     std::erase(of(channel->context).channels, channel);
     of(channel).inner.reset();
-    return 0;
   });
   delete &of(channel);
   return 0;
@@ -137,11 +143,9 @@ PARLEY_VERB ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user, ibv
   cq->cq_context = user;
   cq->cqe = cqe;
   cq->inner = std::move(*made);
-  ::pthread_mutex_init(&cq->mutex, nullptr);
-  ::pthread_cond_init(&cq->cond, nullptr);
   of(context).engine->with_nic([&](auto&) {
     if (channel != nullptr) ++channel->refcnt;
-    return of(context).cqs.emplace(cq->inner.get(), cq).second;
+    of(context).cqs.emplace(cq->inner.get(), cq);
   });
   return cq;
 }
@@ -152,17 +156,14 @@ PARLEY_VERB int ibv_resize_cq(ibv_cq*, int) {
 
 PARLEY_VERB int ibv_destroy_cq(ibv_cq* cq) {
   if (of(cq).users > 0) return refused("ibv_destroy_cq", EBUSY, "queue pairs use it");
-  const std::uint32_t events = of(cq->context).engine->with_nic([&](auto&) {
+  of(cq->context).engine->with_nic([&](auto&) {
     of(cq->context).cqs.erase(of(cq).inner.get());
     of(cq).inner.reset();
-    if (cq->channel == nullptr) return of(cq).events;
+    if (cq->channel == nullptr) return;
     --cq->channel->refcnt;
     of(cq->channel).look();  // the event that nobody took is gone
-    return of(cq).events;
   });
-  wait_for_acks(cq->mutex, cq->cond, cq->comp_events_completed, events);
-  ::pthread_mutex_destroy(&cq->mutex);
-  ::pthread_cond_destroy(&cq->cond);
+  of(cq).events.wait();
   delete &of(cq);
   return 0;
 }
@@ -175,7 +176,7 @@ PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void**
       of(channel).look();
       if (first == nullptr) return false;
       ibv_cq* const cq = context.cqs.at(first);  // and before anybody destroys it
-      ++of(cq).events;
+      of(cq).events.got_one();
       *out = cq;
       *user = cq->cq_context;
       return true;
@@ -186,9 +187,7 @@ PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void**
 }
 
 /// ibv_destroy_cq waits for it: until then, a thread may be about to look at the queue of the event.
-PARLEY_VERB void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {
-  acknowledge(cq->mutex, cq->cond, cq->comp_events_completed, events);
-}
+PARLEY_VERB void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) { of(cq).events.acknowledge(events); }
 
 PARLEY_VERB int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {
   for (;;) {
@@ -199,9 +198,9 @@ PARLEY_VERB int ibv_get_async_event(ibv_context* context, ibv_async_event* out) 
       events.pop_front();
       of(context).bell.set(!events.empty());
       if (out->event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
-        ++of(out->element.srq).events;
+        of(out->element.srq).events.got_one();
       else
-        ++of(out->element.qp).events;
+        of(out->element.qp).events.got_one();
       return true;
     });
     if (came) return 0;
@@ -212,7 +211,7 @@ PARLEY_VERB int ibv_get_async_event(ibv_context* context, ibv_async_event* out) 
 /// As ibv_ack_cq_events, for ibv_destroy_qp and ibv_destroy_srq.
 PARLEY_VERB void ibv_ack_async_event(ibv_async_event* event) {
   if (event->event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
-    acknowledge(event->element.srq->mutex, event->element.srq->cond, event->element.srq->events_completed, 1);
+    of(event->element.srq).events.acknowledge(1);
   else
-    acknowledge(event->element.qp->mutex, event->element.qp->cond, event->element.qp->events_completed, 1);
+    of(event->element.qp).events.acknowledge(1);
 }

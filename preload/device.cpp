@@ -2,10 +2,8 @@
 // The list of devices, with the one that there is; opening it; what it is and has.
 #include <arpa/inet.h>
 #include <endian.h>
-#include <fcntl.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -89,11 +87,6 @@ std::uint64_t guid() {
   const auto addresses = places();
   const Gid gid = addresses ? gid_of(addresses->front()) : Gid{};
   return fnv1a(gid) & ~(std::uint64_t{3} << 56);
-}
-
-Gid gid_at(ibv_context* context, std::size_t index) {
-  return of(context).engine->with_nic(
-      [&](nic::roce::RoceDevice& nic) { return nic.gid(static_cast<std::uint8_t>(index)); });
 }
 
 bool has_gid(ibv_context* context, std::uint32_t port, std::uint32_t index) {
@@ -266,7 +259,7 @@ PARLEY_VERB int ibv_query_gid(ibv_context* context, std::uint8_t port, int index
     errno = EINVAL;
     return -1;
   }
-  const Gid gid = gid_at(context, static_cast<std::size_t>(index));
+  const Gid gid = parley::gid_of(of(context).engine->address(static_cast<std::size_t>(index)));
   std::copy(gid.begin(), gid.end(), out->raw);
   return 0;
 }

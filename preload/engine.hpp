@@ -3,7 +3,6 @@
 // the program does not call. One for each process; each opened device is a context on it.
 #pragma once
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -41,9 +40,8 @@ class Engine {
   template <class Call>
   auto with(Call&& call) {
     const std::scoped_lock hold(lock_);
-    auto result = call(nic_.device());
-    settle();
-    return result;
+    const Afterwards then{*this, &Engine::settle};
+    return call(nic_.device());
   }
   /// As with(), for a program that asks again and again: a turn of the sockets is taken only if `call` gave 0. Who got nothing many
   /// times leaves the processor to others: the peer may need it.
@@ -68,9 +66,8 @@ class Engine {
   template <class Call>
   auto with_nic(Call&& call) {
     const std::scoped_lock hold(lock_);
-    auto result = call(nic_.device());
-    tell();  // a receive that was posted in ERR is complete
-    return result;
+    const Afterwards then{*this, &Engine::tell};  // a receive that was posted in ERR is complete
+    return call(nic_.device());
   }
 
   /// The table of GIDs does not change after open().
@@ -81,6 +78,11 @@ class Engine {
 
  private:
   static constexpr std::uint64_t polls_before_yield = 8;
+  struct Afterwards {
+    Engine& engine;
+    void (Engine::*what)();
+    ~Afterwards() { (engine.*what)(); }
+  };
   Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder);
   Result<void> start(const std::vector<Address>& addresses);
   Result<void> bind(const Address& address);

@@ -2,19 +2,15 @@
 // Protection domains and memory regions.
 #include <cerrno>
 
-#include "drivers/verbs/convert.hpp"
 #include "preload/objects.hpp"
 #include "preload/pages.hpp"
 
 using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
 using parley::Access;
 using parley::Device;
-using parley::PdHandle;
 
 namespace {
 
-constexpr unsigned int rights =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 /// What the software HCA need not do anything for: nothing binds windows, and pages are the system's business.
 constexpr unsigned int harmless = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 

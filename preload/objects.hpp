@@ -67,15 +67,34 @@ struct Channel final : ibv_comp_channel {
   void look() { bell.set(inner->waiting() > 0); }
 };
 
+/// Events of an object that the program got: what destroys it waits until each is acknowledged, as libibverbs does. Over the members
+/// that libibverbs' structure has for it.
+class Acknowledged {
+ public:
+  Acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed);
+  ~Acknowledged();
+  Acknowledged(const Acknowledged&) = delete;
+  Acknowledged& operator=(const Acknowledged&) = delete;
+  void got_one() { ++got_; }  ///< under the engine's lock
+  void acknowledge(std::uint32_t events);
+  void wait();  ///< once it gets no more
+
+ private:
+  pthread_mutex_t& mutex_;
+  pthread_cond_t& cond_;
+  std::uint32_t& completed_;
+  std::uint32_t got_ = 0;
+};
+
 struct Cq final : ibv_cq {
   std::atomic<std::uint32_t> users{0};  // queue pairs and XRC shared receive queues
   std::unique_ptr<CompletionQueue> inner;
-  std::uint32_t events = 0;  // that the program got
+  Acknowledged events{mutex, cond, comp_events_completed};
 };
 
 struct Srq final : ibv_srq {
   std::unique_ptr<SharedReceiveQueue> inner;
-  std::uint32_t events = 0;  // that the program got
+  Acknowledged events{mutex, cond, events_completed};
   std::atomic<std::uint32_t> users{0};
   ibv_cq* cq = nullptr;  // of XRC
   ibv_xrcd* xrcd = nullptr;
@@ -108,7 +127,7 @@ struct Built {
 
 struct Qp final : ibv_qp_ex {
   std::unique_ptr<QueuePair> inner;
-  std::uint32_t events = 0;  // that the program got
+  Acknowledged events{qp_base.mutex, qp_base.cond, qp_base.events_completed};
   ibv_qp_cap cap{};
   ibv_xrcd* xrcd = nullptr;  // of XRC_RECV
   bool all_signaled = false;
@@ -133,6 +152,10 @@ template <class Call>
 auto with(ibv_context* context, Call&& call) {
   return of(context).engine->with(std::forward<Call>(call));
 }
+
+/// What memory and queue pairs have of access flags.
+inline constexpr unsigned int rights =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 /// A line to standard error.
 void tell(const std::string& what, const std::string& why);
@@ -164,8 +187,8 @@ AhAttr address_of(const ibv_ah_attr& attr);
 /// ibv_attach_mcast and ibv_detach_mcast.
 int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
-/// What destroys an object waits until each of its events that the program got is acknowledged, as libibverbs does.
-void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed, std::uint32_t events);
+/// A queue pair that was made or opened, from now on the program's.
+ibv_qp* hand_over(ibv_context* context, Qp* qp);  // qp.cpp
 
 }  // namespace parley::preload
 

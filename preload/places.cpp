@@ -18,7 +18,7 @@ namespace parley::preload {
 namespace {
 
 bool is_loopback(const Address& a) {
-  return a.family == Address::Family::v4 ? a.octets[0] == 127 : a == Address::loopback(a.family, a.port);
+  return asio_driver::is_loopback_v4(a) || a == Address::loopback(Address::Family::v6, a.port);
 }
 
 Result<std::vector<Address>> named(std::string_view text) {
@@ -48,8 +48,8 @@ Result<std::vector<Address>> places() {
 }
 
 std::uint32_t interface_index(const Address& address) {
-  const bool of_loopback = address.family == Address::Family::v4 && is_loopback(address);
-  return asio_driver::interface_of(of_loopback ? Address::loopback(address.family, 0) : address);
+  const bool of_loopback = asio_driver::is_loopback_v4(address);
+  return asio_driver::interface_of(of_loopback ? Address::loopback(Address::Family::v4, 0) : address);
 }
 
 std::uint32_t interface_mtu(std::uint32_t index) {

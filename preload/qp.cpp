@@ -77,8 +77,6 @@ Result<QpAttr> attributes(const ibv_qp_attr& attr, int mask) {
     return fail(Errc::unsupported, "the mask names an attribute that this device lacks");
   QpAttr out = verbs::from_ibv(attr, mask & ~(IBV_QP_CAP | IBV_QP_PATH_MIG_STATE));
   if (out.ah) out.ah = address_of(attr.ah_attr);
-  constexpr unsigned int rights =
-      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   if (out.access) out.access = static_cast<Access>(attr.qp_access_flags & rights);
   if ((mask & IBV_QP_CUR_STATE) != 0) out.cur_state = verbs::from_ibv(attr.cur_qp_state);
   if ((mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0) out.en_sqd_async_notify = attr.en_sqd_async_notify != 0;
@@ -113,26 +111,22 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   qp->all_signaled = init->sq_sig_all != 0;
   const auto made = with(context, [&](Device& device) { return make_inner(device, *qp, *init); });
   if (!made) {
-    with(context, [&](Device&) {
-      qp->inner.reset();
-      return 0;
-    });
+    with(context, [&](Device&) { qp->inner.reset(); });
     delete qp;
     return none<ibv_qp>(call, made.error());
   }
-  qp->qp_base.handle = qp->qp_base.qp_num = qp->inner->qp_num();
-  ::pthread_mutex_init(&qp->qp_base.mutex, nullptr);
-  ::pthread_cond_init(&qp->qp_base.cond, nullptr);
   if ((init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) set_extended_qp(*qp);
   use(init->send_cq, 1);
   use(init->recv_cq, 1);
   use(init->srq, 1);
   use(qp->xrcd, 1);
-  of(context).engine->with_nic([&](auto&) {
-    of(context).qps.push_back(&qp->qp_base);
-    return 0;
-  });
   init->cap = qp->cap;
+  return hand_over(context, qp);
+}
+
+ibv_qp* hand_over(ibv_context* context, Qp* qp) {
+  qp->qp_base.handle = qp->qp_base.qp_num = qp->inner->qp_num();
+  of(context).engine->with_nic([&](auto&) { of(context).qps.push_back(&qp->qp_base); });
   return &qp->qp_base;
 }
 
@@ -191,20 +185,17 @@ PARLEY_VERB int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t
 
 PARLEY_VERB int ibv_destroy_qp(ibv_qp* qp) {
   Context& context = of(qp->context);
-  const std::uint32_t events = with(qp->context, [&](Device& device) {
+  with(qp->context, [&](Device& device) {
     std::erase(context.qps, qp);
     context.forget(qp);
     of(qp).inner.reset();
     if (of(qp).inlined.lkey != 0) (void)device.dereg_mr(of(qp).inlined.lkey);
-    return of(qp).events;
   });
-  wait_for_acks(qp->mutex, qp->cond, qp->events_completed, events);
+  of(qp).events.wait();
   use(qp->send_cq, -1);
   use(qp->recv_cq, -1);
   use(qp->srq, -1);
   use(of(qp).xrcd, -1);
-  ::pthread_mutex_destroy(&qp->mutex);
-  ::pthread_cond_destroy(&qp->cond);
   delete &of(qp);
   return 0;
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "preload/objects.hpp"
@@ -33,12 +32,7 @@ ibv_srq* create(const char* call, ibv_context* context, const ibv_srq_init_attr_
   srq->xrcd = xrc ? init.xrcd : nullptr;
   if (srq->cq != nullptr) ++of(srq->cq).users;
   if (srq->xrcd != nullptr) ++of(srq->xrcd).users;
-  ::pthread_mutex_init(&srq->mutex, nullptr);
-  ::pthread_cond_init(&srq->cond, nullptr);
-  of(context).engine->with_nic([&](auto&) {
-    of(context).srqs.push_back(srq);
-    return 0;
-  });
+  of(context).engine->with_nic([&](auto&) { of(context).srqs.push_back(srq); });
   return srq;
 }
 
@@ -79,7 +73,6 @@ int close_xrcd(ibv_xrcd* xrcd) {
   with(xrcd->context, [&](Device&) {
     of(xrcd).inner.reset();
     std::erase_if(of(xrcd->context).domains, [](const auto& file) { return file.second.expired(); });
-    return 0;
   });
   delete &of(xrcd);
   return 0;
@@ -100,18 +93,11 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* init) {
   qp->qp_base.context = context;
   qp->qp_base.qp_context = init->qp_context;
   qp->qp_base.qp_type = IBV_QPT_XRC_RECV;
-  qp->qp_base.handle = qp->qp_base.qp_num = init->qp_num;
   qp->xrcd = init->xrcd;
   ++of(qp->xrcd).users;
   qp->inner = std::move(*made);
   qp->qp_base.state = static_cast<ibv_qp_state>(qp->inner->state());
-  ::pthread_mutex_init(&qp->qp_base.mutex, nullptr);
-  ::pthread_cond_init(&qp->qp_base.cond, nullptr);
-  of(context).engine->with_nic([&](auto&) {
-    of(context).qps.push_back(&qp->qp_base);
-    return 0;
-  });
-  return &qp->qp_base;
+  return hand_over(context, qp);
 }
 
 }  // namespace
@@ -155,17 +141,14 @@ PARLEY_VERB int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
 PARLEY_VERB int ibv_destroy_srq(ibv_srq* srq) {
   if (of(srq).users > 0) return refused("ibv_destroy_srq", EBUSY, "queue pairs use it");
   Context& context = of(srq->context);
-  const std::uint32_t events = with(srq->context, [&](Device&) {
+  with(srq->context, [&](Device&) {
     std::erase(context.srqs, srq);
     context.forget(srq);
     of(srq).inner.reset();
-    return of(srq).events;
   });
-  wait_for_acks(srq->mutex, srq->cond, srq->events_completed, events);
+  of(srq).events.wait();
   if (of(srq).cq != nullptr) --of(of(srq).cq).users;
   if (of(srq).xrcd != nullptr) --of(of(srq).xrcd).users;
-  ::pthread_mutex_destroy(&srq->mutex);
-  ::pthread_cond_destroy(&srq->cond);
   delete &of(srq);
   return 0;
 }

@@ -25,8 +25,6 @@ namespace {
 constexpr int alternatives_max = 16;                              // addresses of 127/8 that are tried
 constexpr Duration unasked_max = std::chrono::microseconds(100);  // without asking epoll
 
-bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
-
 // Each process tries others first; 127.0.0.0/16 is left to people.
 Address loopback_alternative(int attempt) {
   const auto seed = static_cast<std::uint32_t>(::getpid()) * 2654435761U + static_cast<std::uint32_t>(attempt) * 40503U;

@@ -15,6 +15,9 @@ inline constexpr std::size_t icrc_size = 4;
 inline constexpr std::size_t receive_batch = 16;       // datagrams of one system call
 inline constexpr std::size_t receive_size = 64 << 10;  // of each; the system may have joined several packets
 
+/// Of 127.0.0.0/8, all of which is this host.
+inline bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
+
 /// An address of this host, and its interface's index.
 struct OwnPlace {
   Address address{};
