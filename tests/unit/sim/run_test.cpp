@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/run/run.hpp"
+#include "run_kit.hpp"
 
 namespace parley::sim {
 namespace {
@@ -33,19 +33,8 @@ Scenario two_hosts() {
   return s;
 }
 
-RunReport run(const Scenario& scenario, std::uint64_t seed = 1) {
-  RunOptions options;
-  options.seed = seed;
-  return run_scenario(scenario, options);
-}
-
-std::string words(const RunReport& report) {
-  std::string out;
-  for (const Violation& v : report.violations) out += v.checker + " [" + v.connection + "]: " + v.text + "\n";
-  for (const std::string& p : report.pending) out += "pending: " + p + "\n";
-  for (const ConnectionOutcome& o : report.outcomes) out += o.label + ": " + o.initiator + " / " + o.responder + "\n";
-  return out;
-}
+using run_kit::run;
+using run_kit::words;
 
 ScenarioFault host_fault(std::string host, FaultAction action, Duration at) {
   ScenarioFault fault;

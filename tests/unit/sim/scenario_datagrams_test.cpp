@@ -7,14 +7,16 @@
 
 #include <fmt/format.h>
 
+#include "run_kit.hpp"
 #include "scenario_kit.hpp"
-#include "sim/run/run.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace parley::sim::scenario_datagrams_test {
 namespace {
 
 using namespace std::chrono_literals;
+using run_kit::run;
+using run_kit::words;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -40,28 +42,10 @@ private_data = 180
 )";
 
 std::string text_with(std::string_view old_text, std::string_view new_text) {
-  std::string text(good);
-  const std::size_t at = text.find(old_text);
-  EXPECT_NE(at, std::string::npos) << old_text;
-  return text.replace(at, old_text.size(), new_text);
+  return exchanged(std::string(good), old_text, new_text);
 }
 std::vector<std::string> refusals_with(std::string_view old_text, std::string_view new_text) {
   return errors_of(text_with(old_text, new_text));
-}
-
-RunReport run(const Scenario& scenario, std::uint64_t seed = 1) { return run_scenario(scenario, {.seed = seed}); }
-RunReport run(std::string_view toml) {
-  const auto read = parse_scenario(toml, "x.toml");
-  EXPECT_TRUE(read) << read.error().front().to_string();
-  return run(read.value_or(Scenario{}));
-}
-
-std::string words(const RunReport& report) {
-  std::string out;
-  for (const Violation& v : report.violations) out += v.checker + ": " + v.text + "\n";
-  for (const std::string& p : report.pending) out += "pending: " + p + "\n";
-  for (const ConnectionOutcome& o : report.outcomes) out += o.label + ": " + o.initiator + " / " + o.responder + "\n";
-  return out;
 }
 
 TEST(ScenarioDatagrams, AreReadAndWritten) {

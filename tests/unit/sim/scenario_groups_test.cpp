@@ -7,14 +7,16 @@
 
 #include <fmt/format.h>
 
-#include "sim/run/run.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "tests/unit/sim/run_kit.hpp"
 #include "tests/unit/sim/scenario_kit.hpp"
 
 namespace parley::sim::scenario_groups_test {
 namespace {
 
 using namespace std::chrono_literals;
+using run_kit::run;
+using run_kit::words;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -47,29 +49,10 @@ messages = 30
 )";
 
 std::string good() { return std::string(network) + std::string(work); }
-std::string with(std::string text, std::string_view old_text, std::string_view new_text) {
-  const std::size_t at = text.find(old_text);
-  EXPECT_NE(at, std::string::npos) << old_text;
-  return at == std::string::npos ? text : text.replace(at, old_text.size(), new_text);
-}
 std::vector<std::string> errors_with(std::string_view old_text, std::string_view new_text) {
-  return errors_of(with(good(), old_text, new_text));
+  return errors_of(exchanged(good(), old_text, new_text));
 }
 
-RunReport run(const Scenario& scenario) { return run_scenario(scenario, {.seed = 1}); }
-RunReport run(const std::string& toml) {
-  const auto read = parse_scenario(toml, "x.toml");
-  EXPECT_TRUE(read) << read.error().front().to_string();
-  return run(read.value_or(Scenario{}));
-}
-
-std::string words(const RunReport& report) {
-  std::string out = connections_text(report) + "\n";
-  for (const Violation& v : report.violations) out += v.checker + " " + v.connection + ": " + v.text + "\n";
-  for (const std::string& p : report.pending) out += "pending: " + p + "\n";
-  for (const GroupOutcome& g : report.groups) out += fmt::format("{}: {}\n", g.label, g.datagrams);
-  return out;
-}
 std::vector<std::uint64_t> counts(const RunReport& report) {
   std::vector<std::uint64_t> out;
   for (const GroupOutcome& group : report.groups) out.push_back(group.datagrams);
@@ -123,8 +106,8 @@ TEST(ScenarioGroups, MembersAndSendersAreHostsWithOneNicOfRoce) {
   EXPECT_THAT(errors_with("[[member]]", "[[link]]\nends = [\"a\", \"c\"]\n[[member]]"),
               ElementsAre("x.toml:24:1: from: 'a' has several NICs with RoCE, and a group is of one network: give it "
                           "one"));
-  std::string v6 = with(good(), "name = \"b\"", "name = \"b\"\nipv6 = false");
-  for (int i = 0; i < 2; ++i) v6 = with(v6, "239.1.2.3", "ff0e::1");
+  std::string v6 = exchanged(good(), "name = \"b\"", "name = \"b\"\nipv6 = false");
+  for (int i = 0; i < 2; ++i) v6 = exchanged(v6, "239.1.2.3", "ff0e::1");
   EXPECT_THAT(errors_of(v6), ElementsAre("x.toml:21:1: group: 'b' has ipv6 = false"));
 }
 
@@ -176,7 +159,8 @@ TEST(ScenarioGroups, EachMemberGetsEachDatagramOnceAndNobodyElseAny) {
                                     "\"{0}\"\n[[send]]\nfrom = \"c\"\ngroup = \"{0}\"\nmessages = 20\noctets = "
                                     "1024\n",
                                     group);
-    for (int i = 0; i < 2; ++i) text = with(text, "group = \"239.1.2.3\"\n", fmt::format("group = \"{}\"\n", group));
+    for (int i = 0; i < 2; ++i)
+      text = exchanged(text, "group = \"239.1.2.3\"\n", fmt::format("group = \"{}\"\n", group));
     const RunReport report = run(text);
     EXPECT_TRUE(report.passed()) << words(report);
     EXPECT_THAT(counts(report), ElementsAre(50, 50, 50, 30, 20)) << "a hears itself";
@@ -186,11 +170,11 @@ TEST(ScenarioGroups, EachMemberGetsEachDatagramOnceAndNobodyElseAny) {
 }
 
 TEST(ScenarioGroups, WhoLeavesGetsNoMore) {
-  std::string text = with(good(), "messages = 30", "messages = 30\ninterval = \"10us\"");
-  text = with(text, "[[send]]", "at = \"45us\"\nuntil = \"145us\"\nexpect = 10\n[[send]]");
+  std::string text = exchanged(good(), "messages = 30", "messages = 30\ninterval = \"10us\"");
+  text = exchanged(text, "[[send]]", "at = \"45us\"\nuntil = \"145us\"\nexpect = 10\n[[send]]");
   const RunReport report = run(text);
   EXPECT_TRUE(report.passed()) << words(report);
-  const RunReport wrong = run(with(text, "expect = 10", "expect = 11"));
+  const RunReport wrong = run(exchanged(text, "expect = 10", "expect = 11"));
   ASSERT_EQ(wrong.violations.size(), 1U) << words(wrong);
   EXPECT_EQ(wrong.violations[0].checker, "expectation");
   EXPECT_EQ(wrong.violations[0].text, "got 10 datagrams, and 11 were expected");
@@ -198,8 +182,8 @@ TEST(ScenarioGroups, WhoLeavesGetsNoMore) {
 
 /// A fault on the datagram of a PSN, towards b.
 Scenario with_fault(FaultAction action, std::uint32_t psn) {
-  Scenario s =
-      *parse_scenario(with(good(), "[[send]]", "[[member]]\nhost = \"c\"\ngroup = \"239.1.2.3\"\n[[send]]"), "x.toml");
+  Scenario s = *parse_scenario(
+      exchanged(good(), "[[send]]", "[[member]]\nhost = \"c\"\ngroup = \"239.1.2.3\"\n[[send]]"), "x.toml");
   ScenarioFault fault;
   fault.link = "b-s";
   fault.way = Way::backward;
@@ -226,18 +210,18 @@ TEST(ScenarioGroups, WhatIsLostIsMissingThereAlone) {
 }
 
 TEST(ScenarioGroups, AHostThatComesBackJoinsAgainUnlessItIsToldNotTo) {
-  std::string text = with(good(), "messages = 30", "messages = 30\ninterval = \"100us\"");
+  std::string text = exchanged(good(), "messages = 30", "messages = 30\ninterval = \"100us\"");
   text +=
       "[[fault]]\naction = \"crash\"\nhost = \"b\"\nat = \"950us\"\n[[fault]]\naction = \"restart\"\nhost = "
       "\"b\"\nat = \"1950us\"\n";
   const RunReport report = run(text);
   EXPECT_TRUE(report.passed()) << words(report);
   EXPECT_THAT(counts(report), ElementsAre(20, 30));
-  const RunReport away = run(with(text, "[[send]]", "rejoin = false\n[[send]]"));
+  const RunReport away = run(exchanged(text, "[[send]]", "rejoin = false\n[[send]]"));
   EXPECT_TRUE(away.passed()) << words(away);
   EXPECT_THAT(counts(away), ElementsAre(10, 30));
-  std::string sender = with(text, "host = \"b\"\nat = \"950us\"", "host = \"a\"\nat = \"950us\"");
-  sender = with(sender, "host = \"b\"\nat = \"1950us\"", "host = \"a\"\nat = \"1950us\"");
+  std::string sender = exchanged(text, "host = \"b\"\nat = \"950us\"", "host = \"a\"\nat = \"950us\"");
+  sender = exchanged(sender, "host = \"b\"\nat = \"1950us\"", "host = \"a\"\nat = \"1950us\"");
   const RunReport goes_on = run(sender);
   EXPECT_TRUE(goes_on.passed()) << words(goes_on);
   EXPECT_THAT(counts(goes_on), ElementsAre(30, 30));
@@ -245,7 +229,7 @@ TEST(ScenarioGroups, AHostThatComesBackJoinsAgainUnlessItIsToldNotTo) {
 
 TEST(ScenarioGroups, AHostThatStaysDownIsNotWaitedFor) {
   for (const char* host : {"a", "b"}) {
-    const RunReport report = run(with(good(), "messages = 30", "messages = 30\ninterval = \"100us\"") +
+    const RunReport report = run(exchanged(good(), "messages = 30", "messages = 30\ninterval = \"100us\"") +
                                  fmt::format("[[fault]]\naction = \"crash\"\nhost = \"{}\"\nat = \"950us\"\n", host));
     EXPECT_TRUE(report.passed()) << words(report);
     EXPECT_EQ(counts(report).at(0), 10U) << host;
@@ -259,7 +243,7 @@ TEST(ScenarioGroups, NobodyConnectsToWhereAHostHoldsItsAddress) {
 }
 
 TEST(ScenarioGroups, SwarmsDrawWhatGroupsTake) {
-  const Scenario from = *parse_scenario(with(good(), "[[send]]", "expect = 30\n[[send]]"), "x.toml");
+  const Scenario from = *parse_scenario(exchanged(good(), "[[send]]", "expect = 30\n[[send]]"), "x.toml");
   std::set<std::string> seen;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     std::vector<std::string> drawn_text;
@@ -278,8 +262,8 @@ TEST(ScenarioGroups, SwarmsDrawWhatGroupsTake) {
 
 TEST(ScenarioGroups, AFailingOneBecomesSmaller) {
   const Scenario failing = *parse_scenario(
-      with(with(good(), "[[send]]", "expect = 99\n[[member]]\nhost = \"c\"\ngroup = \"239.1.2.3\"\n[[send]]"),
-           "messages = 30", "messages = 30\n[[send]]\nfrom = \"c\"\ngroup = \"239.9.9.9\"\n"),
+      exchanged(exchanged(good(), "[[send]]", "expect = 99\n[[member]]\nhost = \"c\"\ngroup = \"239.1.2.3\"\n[[send]]"),
+                "messages = 30", "messages = 30\n[[send]]\nfrom = \"c\"\ngroup = \"239.9.9.9\"\n"),
       "x.toml");
   const auto fails = [](const Scenario& s) {
     const RunReport report = run(s);

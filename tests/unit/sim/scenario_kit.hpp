@@ -26,6 +26,13 @@ inline std::vector<std::string> errors_of(std::string_view toml) {
   return out;
 }
 
+/// A file's text with one piece of it exchanged.
+inline std::string exchanged(std::string text, std::string_view old_text, std::string_view new_text) {
+  const std::size_t at = text.find(old_text);
+  EXPECT_NE(at, std::string::npos) << old_text;
+  return at == std::string::npos ? text : text.replace(at, old_text.size(), new_text);
+}
+
 inline auto fields(const TcpOptions& o) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = o;
   return std::make_tuple(a, b, c, d, e, f, g, h, i, j, k, l);

@@ -36,11 +36,7 @@ private_data = 56
 )";
 
 std::vector<std::string> refusals_with(std::string_view old_text, std::string_view new_text) {
-  std::string text(good_roce);
-  const std::size_t at = text.find(old_text);
-  EXPECT_NE(at, std::string::npos) << old_text;
-  text.replace(at, old_text.size(), new_text);
-  return errors_of(text);
+  return errors_of(exchanged(std::string(good_roce), old_text, new_text));
 }
 
 RunReport run_with(std::string_view hca_of_a, std::string_view hca_of_b, std::uint64_t seed) {

@@ -98,11 +98,7 @@ at = "7s"
 
 /// The good file with one piece of it exchanged.
 std::string with(std::string_view old_text, std::string_view new_text) {
-  std::string out(good);
-  const std::size_t at = out.find(old_text);
-  EXPECT_NE(at, std::string::npos) << old_text;
-  out.replace(at, old_text.size(), new_text);
-  return out;
+  return exchanged(std::string(good), old_text, new_text);
 }
 
 TEST(SimScenario, ReadsWhatTheFileSays) {

@@ -8,15 +8,17 @@
 #include <fmt/format.h>
 
 #include "sim/check/xrc.hpp"
-#include "sim/run/run.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/workload/workload_xrc.hpp"
+#include "tests/unit/sim/run_kit.hpp"
 #include "tests/unit/sim/scenario_kit.hpp"
 
 namespace parley::sim::scenario_xrc_test {
 namespace {
 
 using namespace std::chrono_literals;
+using run_kit::run;
+using run_kit::words;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -42,27 +44,10 @@ messages = 30
 )";
 
 std::string with(std::string_view old_text, std::string_view new_text) {
-  std::string text(good);
-  const std::size_t at = text.find(old_text);
-  EXPECT_NE(at, std::string::npos) << old_text;
-  return at == std::string::npos ? text : text.replace(at, old_text.size(), new_text);
+  return exchanged(std::string(good), old_text, new_text);
 }
 std::string more(std::string_view lines) { return std::string(good) + std::string(lines); }
 
-RunReport run(const Scenario& scenario) { return run_scenario(scenario, {.seed = 1}); }
-RunReport run(const std::string& toml) {
-  const auto read = parse_scenario(toml, "x.toml");
-  EXPECT_TRUE(read) << read.error().front().to_string();
-  return run(read.value_or(Scenario{}));
-}
-
-std::string words(const RunReport& report) {
-  std::string out = connections_text(report) + "\n";
-  for (const Violation& v : report.violations) out += v.checker + " " + v.connection + ": " + v.text + "\n";
-  for (const std::string& p : report.pending) out += "pending: " + p + "\n";
-  for (const ConnectionOutcome& o : report.outcomes) out += o.label + ": " + o.initiator + " / " + o.responder + "\n";
-  return out;
-}
 /// What each process of the only node got.
 std::vector<std::uint64_t> messages(const RunReport& report) {
   std::vector<std::uint64_t> out;
