@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nic/common/ud_steps.hpp"
 #include "parley/wire/ib.h"
 #include "wire/ib/roce.hpp"
 
@@ -62,11 +63,7 @@ Result<void> UdTransport::set_up() {
                                .max_recv_wr = options_.depth});
   if (!qp) return tl::unexpected(qp.error());
   qp_ = std::move(*qp);
-  // IBA §10.3.1, §11.2.5.2: what a UD queue pair needs of each state.
-  for (const QpAttr& attr :
-       {QpAttr{.state = QpState::init, .pkey_index = 0, .port_num = options_.port, .qkey = options_.qkey},
-        QpAttr{.state = QpState::rtr}, QpAttr{.state = QpState::rts, .sq_psn = 0}})
-    if (const auto moved = qp_->modify(attr); !moved) return tl::unexpected(moved.error());
+  if (const auto moved = nic::take_to_rts(*qp_, options_.qkey, options_.port); !moved) return moved;
   for (std::uint32_t i = 0; i < options_.depth; ++i) {
     if (const auto posted = post_receive(i); !posted) return posted;
     free_.push_back(options_.depth + i);

@@ -2,6 +2,7 @@
 // Frames in: checked, shown to the neighbour table, passed to their connection or listener.
 #include <algorithm>
 
+#include "nic/roce/addresses.hpp"
 #include "sim/host/host_impl.hpp"
 
 namespace parley::sim {
@@ -210,7 +211,7 @@ void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
   if (packets_ != nullptr) {
     Address peer = address;
-    if (peer.family == Address::Family::v6 && peer.is_link_local()) peer.scope_id = port + 1U;
+    if (nic::roce::is_scoped(peer)) peer.scope_id = port + 1U;
     packets_->handle_unreachable(now(), {.peer = peer}, std::make_error_code(std::errc::host_unreachable));
     stirred_ = true;
   }

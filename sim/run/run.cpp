@@ -58,9 +58,8 @@ check::WireOptions wire_options(const Scenario& scenario, World& world) {
 std::vector<GroupOutcome> group_outcomes(const Scenario& scenario, const GroupWork& work) {
   std::vector<GroupOutcome> out;
   for (std::size_t i = 0; i < scenario.members.size(); ++i) {
-    const ScenarioMember& member = scenario.members[i];
     GroupOutcome& one = out.emplace_back();
-    one.label = fmt::format("{} in {} (member {})", member.host, group_text(member.group), i + 1);
+    one.label = member_label(scenario, i);
     std::set<std::pair<std::uint32_t, std::uint32_t>> heard;  // in all lives of its host
     for (const check::GroupEar& ear : work.history.ears) {
       if (ear.label != one.label) continue;

@@ -10,9 +10,9 @@
 
 #include "base/bytes_io.hpp"
 #include "base/gid.hpp"
+#include "nic/common/ud_steps.hpp"
 #include "parley/ib.hpp"
 #include "parley/roce.hpp"
-#include "parley/wire/ib.h"
 #include "sim/workload/workload_traffic.hpp"
 #include "wire/ib/cma.hpp"
 
@@ -28,6 +28,11 @@ check::MessageName pattern_of(std::uint32_t send, std::uint32_t message) {
 }
 
 }  // namespace
+
+std::string member_label(const Scenario& scenario, std::size_t member) {
+  const ScenarioMember& of = scenario.members[member];
+  return fmt::format("{} in {} (member {})", of.host, group_text(of.group), member + 1);
+}
 
 /// It came back from a crash, and does not join again.
 bool GroupUser::stays_away(std::size_t member) const { return restarted_ && !scenario().members[member].rejoin; }
@@ -135,11 +140,8 @@ std::unique_ptr<QueuePair> GroupUser::make_qp(std::uint32_t depth) {
     wrong("workload", fmt::format("{} cannot make a queue pair: {}", seat_.host->name(), qp.error().message()));
     return nullptr;
   }
-  for (const QpAttr& step :
-       {QpAttr{.state = QpState::init, .pkey_index = 0, .port_num = 1, .qkey = wire::ib::udp_q_key},
-        QpAttr{.state = QpState::rtr}, QpAttr{.state = QpState::rts, .sq_psn = 0}})
-    if (const auto moved = (*qp)->modify(step); !moved)
-      wrong("workload", fmt::format("{} cannot move a queue pair: {}", seat_.host->name(), moved.error().message()));
+  if (const auto moved = nic::take_to_rts(**qp, wire::ib::udp_q_key); !moved)
+    wrong("workload", fmt::format("{} cannot move a queue pair: {}", seat_.host->name(), moved.error().message()));
   return std::move(*qp);
 }
 
@@ -152,11 +154,10 @@ void GroupUser::open_ear(const Address& group, std::optional<std::size_t> member
   ear.slots = member ? window_max * (1 + static_cast<std::uint32_t>(senders)) : idle_slots;
   ear.slot = network_header + octets_of(group);
   ear.record = history().ears.size();
-  history().ears.push_back(
-      {.label = member ? fmt::format("{} in {} (member {})", seat_.host->name(), group_text(group), *member + 1)
-                       : fmt::format("{}, not in {}", seat_.host->name(), group_text(group)),
-       .host = seat_.host->name(),
-       .group = group});
+  history().ears.push_back({.label = member ? member_label(scenario(), *member)
+                                            : fmt::format("{}, not in {}", seat_.host->name(), group_text(group)),
+                            .host = seat_.host->name(),
+                            .group = group});
   history().changed();
   ear.memory.assign(ear.slots * ear.slot, 0xEE);
   const auto region = seat_.host->device().reg_mr(pd_, ear.memory, Access::local_write);

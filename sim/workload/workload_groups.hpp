@@ -12,11 +12,15 @@
 
 #include "parley/cm.hpp"
 #include "parley/verbs.hpp"
+#include "parley/wire/ib.h"
 #include "sim/check/completions.hpp"
 #include "sim/check/groups.hpp"
 #include "sim/scenario/scenario.hpp"
 
 namespace parley::sim {
+
+/// "b in 239.1.2.3 (member 2)": of GroupEar and GroupOutcome.
+std::string member_label(const Scenario& scenario, std::size_t member);
 
 /// Over all hosts, and over their crashes.
 struct GroupWork {
@@ -37,7 +41,7 @@ struct GroupWork {
 class GroupUser {
  public:
   static constexpr std::uint32_t window_max = 16;  // datagrams posted and not completed, of each send
-  static constexpr std::size_t network_header = 40;
+  static constexpr std::size_t network_header = PARLEY_ROCE_GRH_LEN;
 
   struct Seat {
     const Scenario* scenario = nullptr;

@@ -213,8 +213,8 @@ std::string rdma_advice(const Error& why) {
   if (why == Errc::unreachable)
     return "load the NIC's driver and rdma_ucm; in a container, the device and its network namespace must be "
            "visible; for a software NIC: rdma link add rxe0 type rxe netdev eth0; programs for libibverbs run without "
-           "a device "
-           "by 'parley verbs'";
+           "a "
+           "device by 'parley verbs'";
   return "run as a user that may open /dev/infiniband/rdma_cm and uverbs*";
 }
 

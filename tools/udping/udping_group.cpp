@@ -5,6 +5,7 @@
 
 #include "base/gid.hpp"
 #include "base/text.hpp"
+#include "nic/common/ud_steps.hpp"
 #include "parley/roce.hpp"
 #include "parley/wire/ib.h"
 #include "tools/udping/udping.hpp"
@@ -65,10 +66,8 @@ void UdpingGroup::make_queue_pair() {
   auto qp = device.create_qp(link_->init());
   if (!qp) return fault("cannot make a queue pair", qp.error());
   qp_ = std::move(*qp);
-  for (const QpAttr& step :
-       {QpAttr{.state = QpState::init, .pkey_index = 0, .port_num = 1, .qkey = wire::ib::udp_q_key},
-        QpAttr{.state = QpState::rtr}, QpAttr{.state = QpState::rts, .sq_psn = 0}})
-    if (const auto moved = qp_->modify(step); !moved) return fault("cannot move the queue pair", moved.error());
+  if (const auto moved = nic::take_to_rts(*qp_, wire::ib::udp_q_key); !moved)
+    return fault("cannot move the queue pair", moved.error());
   link_->attach(*qp_);
 }
 
