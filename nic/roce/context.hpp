@@ -28,7 +28,13 @@ struct QpContext {
   std::uint32_t mtu = 1024;  // octets
   std::uint32_t dest_qpn = 0;
   parley::roce::QpCounters counters;
+  QpFailure failure;
+  QpWatch watch;
 
+  /// The first cause counts.
+  void fails(const QpFailure& why) {
+    if (failure.cause == QpFailure::Cause::none) failure = why;
+  }
   wire::ib::Service service() const {
     switch (type) {
       case QpType::rc: return wire::ib::Service::rc;

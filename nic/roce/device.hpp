@@ -107,6 +107,31 @@ struct MadOut {
   Mad octets{};
 };
 
+/// Why a queue pair of a connection went to ERR by itself.
+struct QpFailure {
+  enum class Cause : std::uint8_t {
+    none,
+    no_ack,       ///< IBA §9.7.6.1: a request was sent again `retries` times, and not acknowledged in `elapsed`
+    not_ready,    ///< IBA §9.7.5.2.8: the peer had no receive for it, `retries` times in a row
+    nak,          ///< the peer refused a request with the NAK `code`
+    sent_nak,     ///< this side refused a request of the peer with the NAK `code`
+    silence,      ///< QpWatch::dead_after is over: `elapsed`
+    unreachable,  ///< ICMP says that nothing receives there any more, twice, and the peer was silent for `elapsed`
+    local,        ///< memory of a request is gone, or a response of the peer did not fit it
+  };
+  Cause cause = Cause::none;
+  std::uint8_t code = 0;  ///< wire::ib::Nak
+  std::uint32_t retries = 0;
+  Duration elapsed{};  ///< since the peer was last heard, or the oldest request went
+};
+
+/// What is asked of a silent peer of an RC queue pair: a Write of no octets, which costs its program neither a receive nor a completion
+/// (IBA §9.4.3; C9-88: its R_Key is not looked at). cm::Liveness; 0: never.
+struct QpWatch {
+  Duration keepalive{}, dead_after{};
+  bool on() const { return keepalive > Duration{} || dead_after > Duration{}; }
+};
+
 /// A queue pair, as who manages its connection sees it.
 class RoceQp : public parley::roce::QueuePair {
  public:
@@ -114,6 +139,11 @@ class RoceQp : public parley::roce::QueuePair {
   std::uint64_t owner = 0;
   /// Send requests that are posted and not complete.
   virtual std::size_t sends_open() const = 0;
+  /// From now on, in RTS. Only RC asks silent peers; where nothing is acknowledged (UC, UD) there is nothing to wait for.
+  virtual void watch(Instant now, const QpWatch& watch) = 0;
+  /// The network says that nothing receives at the peer's address. A queue pair that is watched believes it the second time.
+  virtual void handle_unreachable(Instant now) = 0;
+  virtual const QpFailure& failure() const = 0;
 };
 
 /// What the manager of connections must know of a queue pair. The user gets the same as an AsyncEvent.

@@ -97,6 +97,7 @@ std::size_t Qp::take_middles(Instant now, const PacketFrom& from, const Bth& bth
   const std::size_t taken =
       response ? requester_.take_middles(now, middles, placed) : responder_.take_middles(middles, placed);
   if (taken == 0) return 0;
+  heard_at_ = now;
   qp_.counters.packets_received += taken;
   if (response || middles.asks_for_ack(taken - 1)) settle();  // the window has moved, or there is an answer
   return taken;

@@ -114,6 +114,9 @@ void Qp::reset() {
   qp_.path = Path{.source_port = qp_.path.source_port};
   qp_.dest_qpn = 0;
   qp_.counters = {};
+  qp_.failure = {};
+  qp_.watch = {};
+  check_at_ = never;
   established_ = false;
   drain_told_ = true;
   cnp_due_ = false;

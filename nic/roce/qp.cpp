@@ -73,6 +73,7 @@ bool Qp::accepts(const PacketFrom& from, const Packet& packet) {
 
 void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet) {
   if (!accepts(from, packet)) return;
+  heard_at_ = now;
   ++qp_.counters.packets_received;
   note_congestion(now, from, packet);
   // IBA §11.6.3: the peer talks, so it knows of the connection, whatever became of its RTU.
@@ -158,6 +159,7 @@ PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out
 
 void Qp::handle_deadline(Instant now) {
   if (requester_.deadline() <= now && !requester_.handle_deadline(now)) own_failure();
+  if (check_at_ <= now) check_peer(now);
   if (ack_at_ <= now) responder_.release_ack();
   settle();
 }
@@ -165,7 +167,8 @@ void Qp::handle_deadline(Instant now) {
 // After anything that may have changed what waits.
 void Qp::settle() {
   if (!responder_.holds_ack()) ack_at_ = never;
-  qp_.nic->wake(*this, qp_.sends() ? std::min(requester_.deadline(), ack_at_) : ack_at_);
+  const Instant at = std::min(ack_at_, check_at_);
+  qp_.nic->wake(*this, qp_.sends() ? std::min(requester_.deadline(), at) : at);
   if (qp_.state == QpState::sqd && !drain_told_ && !requester_.under_way()) {
     drain_told_ = true;
     tell(QueuePairEvent::Kind::sq_drained);
@@ -185,6 +188,7 @@ void Qp::withdraw(std::uint32_t region) {
     to_error();
     tell(QueuePairEvent::Kind::qp_fatal);
   } else if (sends) {
+    qp_.fails({.cause = QpFailure::Cause::local});
     own_failure();
   }
   if (qp_.receives()) responder_.withdraw(region);
@@ -204,6 +208,7 @@ void Qp::own_failure() {
 
 void Qp::to_error() {
   qp_.state = QpState::err;
+  check_at_ = never;
   if (qp_.sends()) requester_.flush();
   if (qp_.receives()) responder_.flush();
   // IBA §11.6.3: who shares receives must know when this one takes none any more.

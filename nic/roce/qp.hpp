@@ -43,6 +43,9 @@ class Qp final : public Told {
   Result<void> detach_multicast(const Gid& group) override;
   const parley::roce::QpCounters& counters() const override { return qp_.counters; }
   std::size_t sends_open() const override { return requester_.open(); }
+  void watch(Instant now, const QpWatch& watch) override;
+  void handle_unreachable(Instant now) override;
+  const QpFailure& failure() const override { return qp_.failure; }
 
   /// A packet for this queue pair, of any service.
   void handle_packet(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
@@ -86,6 +89,12 @@ class Qp final : public Told {
   Result<void> check_target(const SendWr& wr) const;
   Result<void> fill(SendWqe& wqe, const SendWr& wr) const;
 
+  // watch.cpp
+  void check_peer(Instant now);
+  void peer_is_dead(QpFailure::Cause cause, Duration elapsed);
+  Instant dead_at() const;
+  Instant next_check(Instant now) const;
+
   // qp.cpp
   bool accepts(const PacketFrom& from, const wire::ib::Packet& packet);
   bool takes_middles(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size) const;
@@ -105,6 +114,9 @@ class Qp final : public Told {
   bool established_ = false;  // told, or past RTR
   bool drain_told_ = true;    // SQD: that nothing is under way any more
   Instant ack_at_ = never;    // what the responder holds leaves
+  Instant heard_at_{};        // the peer's last packet
+  Instant check_at_ = never;  // qp_.watch: is the peer silent, or dead
+  Instant refused_at_{};      // ICMP said so first; of interest while it is behind heard_at_
   bool cnp_due_ = false;
   Instant next_cnp_ = Instant::min();
   Path cnp_path_;
@@ -134,6 +146,9 @@ class Target final : public Told {
   Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }
   const parley::roce::QpCounters& counters() const override { return qp_->counters(); }
   std::size_t sends_open() const override { return 0; }
+  void watch(Instant now, const QpWatch& watch) override { qp_->watch(now, watch); }
+  void handle_unreachable(Instant now) override { qp_->handle_unreachable(now); }
+  const QpFailure& failure() const override { return qp_->failure(); }
   const std::shared_ptr<Qp>& qp() const { return qp_; }
 
  private:

@@ -30,6 +30,7 @@ void Requester::start(std::uint32_t sq_psn) {
   at_ = sends_.head();
   at_packet_ = 0;
   fetches_out_ = since_ack_req_ = 0;
+  keepalives_ = 0;
   went_back_ = false;
   ack_deadline_ = rnr_until_ = never;
   limits_changed();
@@ -41,14 +42,14 @@ void Requester::limits_changed() {
 }
 
 Result<SendWqe*> Requester::push() {
-  if (sends_.full())
+  if (open() >= sends_.max())
     return parley::fail(Errc::no_space, "QpInit::max_send_wr is {a}, and as many requests are posted", qp_.max_send_wr);
   sends_.make_room();
   if (!qp_.send_cq->reserve())
     return parley::fail(Errc::no_space, "the completion queue holds {a}, all of them reserved or not yet polled",
                         static_cast<std::int64_t>(qp_.send_cq->done.max()));
   SendWqe& wqe = sends_.push();
-  wqe.begun = false;
+  wqe.begun = wqe.keepalive = false;
   wqe.arrived = 0;
   return &wqe;
 }
@@ -59,6 +60,10 @@ void Requester::cancel() {
 }
 
 void Requester::complete(SendWqe& wqe, WcStatus status) {
+  if (wqe.keepalive) {
+    --keepalives_;
+    return;
+  }
   unpin(qp_.tables().regions, wqe.memory);
   if (!wqe.signaled && status == WcStatus::success) return qp_.send_cq->release();
   WorkCompletion& done = qp_.send_cq->push(wqe.wr_id, qp_.number, completion_opcode(wqe.kind), status);
@@ -68,9 +73,23 @@ void Requester::complete(SendWqe& wqe, WcStatus status) {
 // The oldest request fails: everything before it is complete. What is behind it is flushed by who takes the queue pair
 // to ERR or SQE.
 bool Requester::fail(WcStatus status) {
+  if (sends_.front().keepalive) {
+    complete(sends_.front(), status);
+    sends_.pop();
+  }
+  if (sends_.empty()) return false;
   complete(sends_.front(), status);
   sends_.pop();
   return false;
+}
+
+bool Requester::fail(WcStatus status, const QpFailure& why) {
+  qp_.fails(why);
+  return fail(status);
+}
+
+void Requester::give_up() {
+  if (!sends_.empty()) (void)fail(WcStatus::retry_exc_err);
 }
 
 bool Requester::uses(std::uint32_t slot) const {
@@ -90,9 +109,11 @@ void Requester::flush() {
 
 void Requester::drop() {
   for (; !sends_.empty(); sends_.pop()) {
+    if (sends_.front().keepalive) continue;
     unpin(qp_.tables().regions, sends_.front().memory);
     qp_.send_cq->release();
   }
+  keepalives_ = 0;
   flush();
 }
 
@@ -211,6 +232,7 @@ Operation Requester::operation(const SendWqe& wqe, bool first, bool last) const 
 
 // `packets`: how many PSNs the packet stands for.
 void Requester::sent(Instant now, SendWqe& wqe, std::uint32_t packets) {
+  if (sent_end_ == una_) waits_since_ = now;
   sent_end_ = std::max(sent_end_, wqe.first + at_packet_ + packets);
   at_packet_ += packets;
   if (wqe.first + at_packet_ == wqe.end) {

@@ -20,7 +20,8 @@ struct SendWqe {
   Kind kind = Kind::send;
   bool signaled = true, solicited = false, fence = false;
   bool with_imm = false;
-  bool begun = false;  // has its PSNs
+  bool begun = false;      // has its PSNs
+  bool keepalive = false;  // nobody posted it: no completion, and no place of max_send_wr
   WrMemory memory;
   std::uint32_t imm = 0;
   std::uint32_t invalidate = 0;  // 0: nothing
@@ -64,7 +65,15 @@ class Requester {
   bool handle_deadline(Instant now);
 
   /// Requests that are posted and not complete.
-  std::size_t open() const { return sends_.size(); }
+  std::size_t open() const { return sends_.size() - keepalives_; }
+  /// Asks a silent peer: by a keepalive if nothing is under way, else by the oldest request once more, which counts as no retry.
+  void ask(Instant now);
+  bool idle() const { return sends_.empty(); }
+  bool only_keepalive() const { return keepalives_ == 1 && sends_.size() == 1; }
+  /// When the oldest packet that is not acknowledged went for the first time, or the last progress; never: all is acknowledged.
+  Instant waits_since() const { return sent_end_ == una_ ? never : waits_since_; }
+  /// The peer is dead. The oldest request fails, if there is one.
+  void give_up();
   /// A request that has been begun is not complete.
   bool under_way() const { return !sends_.empty() && sends_.front().begun; }
   /// A Read or Atomic is posted and not begun.
@@ -79,6 +88,7 @@ class Requester {
 
  private:
   bool fail(WcStatus status);
+  bool fail(WcStatus status, const QpFailure& why);
   void complete(SendWqe& wqe, WcStatus status);
   bool may_begin(const SendWqe& wqe) const;
   void begin(SendWqe& wqe);
@@ -113,7 +123,9 @@ class Requester {
   std::uint32_t fetches_out_ = 0;  // at most max_rd_atomic
   std::uint32_t since_ack_req_ = 0;
   std::uint8_t retries_left_ = 0, rnr_left_ = 0;
-  bool went_back_ = false;  // and nothing was acknowledged since
+  bool went_back_ = false;       // and nothing was acknowledged since
+  std::uint8_t keepalives_ = 0;  // in sends_, beyond max_send_wr; at most one
+  Instant waits_since_{};
   Instant ack_deadline_ = never, rnr_until_ = never;
 };
 

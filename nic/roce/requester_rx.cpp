@@ -8,6 +8,12 @@
 #include "nic/roce/requester.hpp"
 
 namespace parley::nic::roce {
+namespace {
+
+// Between keepalives that are not answered: often enough for a second word of ICMP within 1 s of the first.
+constexpr Duration keepalive_interval = std::chrono::milliseconds(500);
+
+}  // namespace
 
 using wire::ib::Nak;
 using wire::ib::Operation;
@@ -17,12 +23,29 @@ using wire::ib::Packet;
 // the peer is not ready.
 void Requester::arm(Instant now) {
   const std::uint8_t code = qp_.attr.timeout.value_or(0);
-  const bool runs = code != 0 && sent_end_ != una_ && rnr_until_ == never;
-  ack_deadline_ = runs ? now + wire::ib::timeout_of(code) : never;
+  const bool alone = only_keepalive();
+  const bool runs = (code != 0 || alone) && sent_end_ != una_ && rnr_until_ == never;
+  ack_deadline_ = runs ? now + (alone ? keepalive_interval : wire::ib::timeout_of(code)) : never;
+}
+
+void Requester::ask(Instant now) {
+  if (sends_.empty()) {
+    sends_.make_room();
+    SendWqe& wqe = sends_.push();
+    wqe = SendWqe{};
+    wqe.kind = SendWqe::Kind::write;
+    wqe.keepalive = true;
+    ++keepalives_;
+  } else if (sent_end_ != una_ && rnr_until_ == never) {
+    at_ = sends_.head();
+    at_packet_ = static_cast<std::uint32_t>(una_ - sends_.front().first);
+    arm(now);
+  }
 }
 
 // IBA §9.7.6.1: whatever is acknowledged gives all retries back.
 void Requester::progress(Instant now) {
+  waits_since_ = now;
   limits_changed();
   went_back_ = false;
   move_cursor_up();
@@ -64,8 +87,13 @@ bool Requester::go_back(Instant now) {
   const SendWqe& oldest = sends_.front();
   const auto packet = static_cast<std::uint32_t>(una_ - oldest.first);
   if (at_ == sends_.head() && at_packet_ == packet) return true;  // it is about to
-  const bool endless = qp_.attr.retry_cnt == 7 && qp_.plays(wire::ib::Departure::retries_for_ever);
-  if (retries_left_ == 0 && !endless) return fail(WcStatus::retry_exc_err);
+  // While nothing but a keepalive waits, QpWatch::dead_after is the limit.
+  const bool endless = (qp_.attr.retry_cnt == 7 && qp_.plays(wire::ib::Departure::retries_for_ever)) ||
+                       (only_keepalive() && qp_.watch.dead_after > Duration{});
+  if (retries_left_ == 0 && !endless)
+    return fail(
+        WcStatus::retry_exc_err,
+        {.cause = QpFailure::Cause::no_ack, .retries = qp_.attr.retry_cnt.value_or(0), .elapsed = now - waits_since_});
   if (!endless) --retries_left_;
   went_back_ = true;
   at_ = sends_.head();
@@ -114,7 +142,9 @@ bool Requester::handle_rnr(Instant now, Psn psn, std::uint8_t code) {
   if (rnr_until_ != never) return true;
   const std::uint8_t limit = qp_.attr.rnr_retry.value_or(0);
   if (limit != 7) {  // 7: without end
-    if (rnr_left_ == 0) return fail(WcStatus::rnr_retry_exc_err);
+    if (rnr_left_ == 0)
+      return fail(WcStatus::rnr_retry_exc_err,
+                  {.cause = QpFailure::Cause::not_ready, .retries = limit, .elapsed = now - waits_since_});
     --rnr_left_;
   }
   at_ = sends_.head();
@@ -140,7 +170,7 @@ bool Requester::handle_nak(Instant now, Psn psn, std::uint8_t code) {
   ++qp_.counters.naks_received;
   ++qp_.device().naks_received;
   if (!acknowledge(now, psn)) return implied_nak(now);
-  if (status != WcStatus::success) return fail(status);
+  if (status != WcStatus::success) return fail(status, {.cause = QpFailure::Cause::nak, .code = code});
   return rnr_until_ != never || go_back(now);
 }
 

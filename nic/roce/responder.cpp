@@ -180,6 +180,7 @@ Responder::Sent Responder::refuse_read(const Reply& reply) {
   ++qp_.counters.naks_sent;
   ++qp_.device().naks_sent;
   answer(PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(Nak::remote_access_error), psn);
+  qp_.fails({.cause = QpFailure::Cause::sent_nak, .code = static_cast<std::uint8_t>(Nak::remote_access_error)});
   return Sent::failed;
 }
 

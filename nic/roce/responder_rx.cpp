@@ -114,6 +114,7 @@ bool Responder::refuse(Refusal refusal, Psn psn) {
   ++qp_.counters.naks_sent;
   ++qp_.device().naks_sent;
   answer(PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(nak), psn);
+  qp_.fails({.cause = QpFailure::Cause::sent_nak, .code = static_cast<std::uint8_t>(nak)});
   forget_message();
   if (!arriving_.taken) return false;
   complete(WcOpcode::recv, refusal == Refusal::access     ? WcStatus::rem_access_err
