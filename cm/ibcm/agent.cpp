@@ -66,10 +66,12 @@ Result<void> Agent::send_mra(Instant now, ConnectionId id, std::uint8_t service_
   return body_->send_mra(now, id, service_timeout, data);
 }
 Result<void> Agent::communication_established(Instant, ConnectionId id) { return body_->communication_established(id); }
-Result<void> Agent::disconnect(Instant now, ConnectionId id, ConstBytes data) {
-  return body_->disconnect(now, id, data);
+Result<void> Agent::disconnect(Instant now, ConnectionId id, ConstBytes data, const std::optional<EndNote>& end) {
+  return body_->disconnect(now, id, data, end);
 }
-void Agent::destroy(Instant now, ConnectionId id) { body_->destroy(now, id); }
+void Agent::remind(Instant now, ConnectionId id) { body_->remind(now, id); }
+Instant Agent::requested_at(ConnectionId id) const { return body_->requested_at(id); }
+void Agent::destroy(Instant now, ConnectionId id, const std::optional<EndNote>& end) { body_->destroy(now, id, end); }
 void Agent::turn_away(Instant now, ConnectionId id) { body_->turn_away(now, id); }
 Result<void> Agent::load_alternate(Instant now, ConnectionId id, const wire::ib::CmPath& path, ConstBytes data) {
   return body_->load_alternate(now, id, path, data);

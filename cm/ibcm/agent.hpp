@@ -71,13 +71,20 @@ class Agent {
   Result<void> reject(Instant now, ConnectionId id, const RejectParameters& parameters);
   /// Asks the peer to wait 4.096 us * 2^service_timeout for the REP, the RTU or the APR that this side owes.
   Result<void> send_mra(Instant now, ConnectionId id, std::uint8_t service_timeout, ConstBytes private_data = {});
+  /// Passive, while the user decides: an MRA, or the last one again, by which the network can tell that nobody receives there any more.
+  /// Without AgentOptions::mra_timeout nothing.
+  void remind(Instant now, ConnectionId id);
+  /// When the peer's REQ came last, the first time or again; Instant::min() of an id that is not known.
+  Instant requested_at(ConnectionId id) const;
   /// Passive, in rep_sent: data came before the RTU (IBA §12.9; rdma_notify(COMM_EST)).
   Result<void> communication_established(Instant now, ConnectionId id);
-  /// Established: sends a DREQ, ends with Disconnected. After DisconnectRequested: sends the DREP.
-  Result<void> disconnect(Instant now, ConnectionId id, ConstBytes private_data = {});
+  /// Established: sends a DREQ, ends with Disconnected. After DisconnectRequested: sends the DREP. `end` goes into a DREQ, behind at most
+  /// 212 octets of private data.
+  Result<void> disconnect(Instant now, ConnectionId id, ConstBytes private_data = {},
+                          const std::optional<EndNote>& end = {});
   /// The user has done with it, in any state: a request of ours is taken back (REJ 4), an undecided one rejected (REJ 28), an
   /// established connection disconnected. What is owed to the peer goes on; nothing more is said of it. Unknown ids are ignored.
-  void destroy(Instant now, ConnectionId id);
+  void destroy(Instant now, ConnectionId id, const std::optional<EndNote>& end = {});
 
   /// Passive, in req_rcvd: its user has no room for the request. It is answered as the listener's `when_full` has it, and
   /// forgotten, so that the next copy of it is a new one. In another state, or where nobody listens any more, as destroy().

@@ -43,10 +43,12 @@ class Agent::Body {
   Result<void> accept(Instant now, ConnectionId id, const AcceptParameters& p);
   Result<void> ready(Instant now, ConnectionId id, ConstBytes private_data);
   Result<void> reject(Instant now, ConnectionId id, const RejectParameters& p);
+  void remind(Instant now, ConnectionId id);
+  Instant requested_at(ConnectionId id);
   Result<void> send_mra(Instant now, ConnectionId id, std::uint8_t service_timeout, ConstBytes private_data);
   Result<void> communication_established(ConnectionId id);
-  Result<void> disconnect(Instant now, ConnectionId id, ConstBytes private_data);
-  void destroy(Instant now, ConnectionId id);
+  Result<void> disconnect(Instant now, ConnectionId id, ConstBytes private_data, const std::optional<EndNote>& end);
+  void destroy(Instant now, ConnectionId id, const std::optional<EndNote>& end = {});
   void turn_away(Instant now, ConnectionId id);
   Result<void> load_alternate(Instant now, ConnectionId id, const wire::ib::CmPath& path, ConstBytes private_data);
   Result<void> answer_alternate(ConnectionId id, const AlternateAnswer& p);
@@ -142,7 +144,7 @@ class Agent::Body {
   void forget(Connection& c);
   wire::ib::CmRej rej_of(const Connection& c, wire::ib::CmReject reason) const;
   wire::ib::CmRej timeout_rej_of(const Connection& c) const;
-  void begin_disconnect(Instant now, Connection& c, ConstBytes private_data);
+  void begin_disconnect(Instant now, Connection& c, ConstBytes private_data, const std::optional<EndNote>& end);
   void send_drep(Instant now, Connection& c, ConstBytes private_data);
   void destroy_set_up(Instant now, Connection& c);
 

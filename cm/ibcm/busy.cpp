@@ -3,47 +3,24 @@
 
 #include <algorithm>
 
-#include "base/assert.hpp"
-#include "base/bytes_io.hpp"
-
 namespace parley::cm::ibcm::busy {
-namespace {
 
-constexpr std::uint32_t magic = 0x5059B51E;
-constexpr std::uint8_t version = 1;
-enum class Kind : std::uint8_t { offer = 1, retry_after = 2 };
+using marker::Kind;
 
-void put(MutBytes private_data, Kind kind, std::uint16_t value) {
-  PARLEY_ASSERT(private_data.size() >= marker_len);
-  Writer w(private_data.last(marker_len));
-  w.be32(magic);
-  w.u8(version);
-  w.u8(static_cast<std::uint8_t>(kind));
-  w.be16(value);
-}
-
-std::optional<std::uint16_t> value_of(ConstBytes private_data, Kind kind) {
-  if (private_data.size() < marker_len) return std::nullopt;
-  Reader r(private_data.last(marker_len));
-  if (r.be32() != magic || r.u8() != version || r.u8() != static_cast<std::uint8_t>(kind)) return std::nullopt;
-  return r.be16();
-}
-
-}  // namespace
-
-void put_offer(MutBytes private_data) { put(private_data, Kind::offer, 0); }
+void put_offer(MutBytes private_data) { marker::put(private_data, Kind::offer, {}); }
 
 void put_retry_after(MutBytes private_data, Duration after) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::min(after, retry_after_max)).count();
-  put(private_data, Kind::retry_after, static_cast<std::uint16_t>(ms));
+  const auto ms = static_cast<std::uint16_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::min(after, retry_after_max)).count());
+  marker::put(private_data, Kind::retry_after, {static_cast<std::uint8_t>(ms >> 8), static_cast<std::uint8_t>(ms)});
 }
 
-bool has_offer(ConstBytes private_data) { return value_of(private_data, Kind::offer).has_value(); }
+bool has_offer(ConstBytes private_data) { return marker::get(private_data, Kind::offer).has_value(); }
 
 std::optional<Duration> retry_after_of(ConstBytes private_data) {
-  const auto ms = value_of(private_data, Kind::retry_after);
-  if (!ms) return std::nullopt;
-  return std::chrono::milliseconds(std::max<std::uint16_t>(*ms, 1));
+  const auto value = marker::get(private_data, Kind::retry_after);
+  if (!value) return std::nullopt;
+  return std::chrono::milliseconds(std::max((*value)[0] << 8 | (*value)[1], 1));
 }
 
 void strip(MutBytes private_data) {

@@ -40,6 +40,7 @@ struct Connection {
   bool in_window = false;         // active: counts as outstanding
   bool is_remembered = false;     // among the ended ones,
   std::list<ConnectionId>::iterator remembered{};  // and there
+  std::optional<EndNote> peer_end;                 // of a DREQ that crossed this side's
   std::unique_ptr<Failure> why;                    // for the Disconnected that is owed; none: graceful
 
   // The message that waits for its answer, and the last answer, for duplicates.
@@ -53,6 +54,7 @@ struct Connection {
   Duration back_off{};        // the next one
   Duration timewait{};
   Instant begun{}, give_up = never;
+  Instant requested_at = Instant::min();  // passive: the REQ, the first time or again
   Instant deadline = never;
 };
 

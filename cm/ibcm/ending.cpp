@@ -37,6 +37,7 @@ void Agent::Body::enter_timewait(Instant now, Connection& c, const CmDrep* drep)
   if (std::exchange(c.was_established, false)) {
     Disconnected event{.graceful = c.why == nullptr};
     if (const auto why = std::exchange(c.why, nullptr)) event.why = std::move(*why);
+    event.end = c.peer_end;
     if (drep != nullptr) event.private_data = drep->private_data;
     tell(c, std::move(event));
   }
@@ -100,9 +101,11 @@ CmRej Agent::Body::timeout_rej_of(const Connection& c) const {
   return m;
 }
 
-void Agent::Body::begin_disconnect(Instant now, Connection& c, ConstBytes private_data) {
+void Agent::Body::begin_disconnect(Instant now, Connection& c, ConstBytes private_data,
+                                   const std::optional<EndNote>& end) {
   CmDreq m{.local_comm_id = c.local_id, .remote_comm_id = c.remote_id, .remote_qpn = c.remote_qpn};
   (void)fill(m.private_data, private_data);
+  if (end) put_end_note(m.private_data, *end);
   c.state = State::dreq_sent;
   c.alternate = AlternateState::idle;
   const std::uint64_t tid = std::uint64_t{incarnation_} << 32 | c.local_id;
@@ -116,12 +119,14 @@ void Agent::Body::send_drep(Instant now, Connection& c, ConstBytes private_data)
   enter_timewait(now, c);
 }
 
-Result<void> Agent::Body::disconnect(Instant now, ConnectionId id, ConstBytes private_data) {
+Result<void> Agent::Body::disconnect(Instant now, ConnectionId id, ConstBytes private_data,
+                                     const std::optional<EndNote>& end) {
   Connection* c = get(id);
   if (c == nullptr || c->orphan) return fail(Errc::wrong_state);
   if (c->state == State::established) {
-    if (private_data.size() > 220) return too_long(private_data.size(), 220);
-    begin_disconnect(now, *c, private_data);
+    const std::size_t most = std::tuple_size_v<decltype(CmDreq::private_data)> - (end ? marker::length : 0);
+    if (private_data.size() > most) return too_long(private_data.size(), most);
+    begin_disconnect(now, *c, private_data, end);
     return {};
   }
   if (c->state != State::dreq_rcvd) return fail(Errc::wrong_state);
@@ -156,10 +161,11 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       c->state = State::dreq_rcvd;
       c->alternate = AlternateState::idle;
       c->was_established = true;
-      tell(*c, DisconnectRequested{.private_data = m.private_data});
+      tell(*c, DisconnectRequested{.end = end_note_of(m.private_data), .private_data = m.private_data});
       return;
     case State::dreq_sent:  // they crossed; each side answers the other
       c->tid = head.transaction_id;
+      c->peer_end = end_note_of(m.private_data);
       return send_drep(now, *c, {});
     case State::timewait:
       if (c->answer == nullptr || c->answer_type != CmMessageType::drep) {
@@ -199,7 +205,7 @@ void Agent::Body::destroy_set_up(Instant now, Connection& c) {
   }
 }
 
-void Agent::Body::destroy(Instant now, ConnectionId id) {
+void Agent::Body::destroy(Instant now, ConnectionId id, const std::optional<EndNote>& end) {
   Connection* c = get(id);
   if (c == nullptr || c->orphan) return;
   c->orphan = true;
@@ -207,7 +213,7 @@ void Agent::Body::destroy(Instant now, ConnectionId id) {
     case State::established:
       // IBA §A14: the TGT queue pair is shared, and outlives the ID through which it was set up.
       if (c->qp_type == QpType::xrc && !c->active) return enter_timewait(now, *c);
-      return begin_disconnect(now, *c, {});
+      return begin_disconnect(now, *c, {}, end);
     case State::dreq_rcvd: return send_drep(now, *c, {});
     case State::dreq_sent:
     case State::timewait: return;  // goes on by itself

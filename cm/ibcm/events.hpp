@@ -6,6 +6,7 @@
 #include <string_view>
 #include <variant>
 
+#include "cm/ibcm/end_note.hpp"
 #include "cm/ibcm/options.hpp"
 #include "parley/failure.hpp"
 #include "wire/ib/cm.hpp"
@@ -103,6 +104,7 @@ struct Failed {
 /// Established, and the peer asks for the end: disconnect() answers it.
 struct DisconnectRequested {
   ConnectionId id = 0;
+  std::optional<EndNote> end{};  ///< none: the peer's DREQ does not say how it ends there
   wire::ib::PrivateData<220> private_data{};
 };
 /// Disconnected::why.received where a request of the peer showed that it has forgotten the connection (REJ 10).
@@ -113,6 +115,7 @@ struct Disconnected {
   ConnectionId id = 0;
   bool graceful = false;                      ///< DREQ and DREP
   Failure why;                                ///< code is zero when graceful
+  std::optional<EndNote> end{};               ///< of a DREQ of the peer that crossed this side's
   wire::ib::PrivateData<224> private_data{};  ///< of the DREP, if one came
 };
 /// The queue pair may be used again.

@@ -96,7 +96,10 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
   if (Connection* known = found_in(by_peer_id_, PeerKey{m.local_ca_guid, m.local_comm_id})) {
     const bool same = !known->active && known->tid == head.transaction_id && known->request_psn == m.starting_psn &&
                       known->remote_qpn == m.local_qpn;
-    if (same) return duplicate_req(*known, from, head, m);
+    if (same) {
+      known->requested_at = now;
+      return duplicate_req(*known, from, head, m);
+    }
     // Another request under an ID that is in use: the peer has begun anew and its counter as well.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
@@ -147,7 +150,7 @@ void Agent::Body::stale(Instant now, Connection& old, const MadTo& peer) {
   old.why =
       std::make_unique<Failure>(broken(State::established, Errc::peer_reset, std::string(stale_words),
                                        "the peer was started again, or lost track of the connection; set it up again"));
-  begin_disconnect(now, old, {});
+  begin_disconnect(now, old, {}, {});
 }
 
 void Agent::Body::new_req(Instant now, const MadFrom& from, const Head& head, const CmReq& m, Listener& listener) {
@@ -155,6 +158,7 @@ void Agent::Body::new_req(Instant now, const MadFrom& from, const Head& head, co
   if (!made) return turn_away(listener, from, head, m);
   Connection& c = **made;
   c.state = State::req_rcvd;
+  c.requested_at = now;
   c.qp_type = *type_of(m);
   c.service_id = m.service_id;
   c.has_alternate = m.has_alternate();
@@ -320,6 +324,20 @@ Result<void> Agent::Body::send_mra(Instant, ConnectionId id, std::uint8_t servic
   }
   answer(*c, octets_of(tid, m));
   return {};
+}
+
+void Agent::Body::remind(Instant now, ConnectionId id) {
+  Connection* c = get(id);
+  if (c == nullptr || c->orphan || !options_.mra_timeout) return;
+  if (c->state == State::mra_req_sent && c->answer != nullptr)
+    send_again(c->to, *c->answer);
+  else if (c->state == State::req_rcvd)
+    (void)send_mra(now, id, *options_.mra_timeout, {});
+}
+
+Instant Agent::Body::requested_at(ConnectionId id) {
+  const Connection* c = get(id);
+  return c == nullptr ? Instant::min() : c->requested_at;
 }
 
 void Agent::Body::take(Instant, const MadFrom& from, const Head&, const CmRtu& m) {

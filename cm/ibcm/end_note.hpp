@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a DREQ says of its sender's end (marker.hpp, kind 3). InfiniBand's CM has no word for it: a DREQ of a user who is done and one
+// of a user who gave up look the same (IBA §12.6.10).
+//
+//   octet 6  0 delivered   the user disconnected, and all that it had posted was acknowledged
+//            1 incomplete  the user disconnected, and requests were not acknowledged in time
+//            2 abandoned   the user closed or destroyed the connection without a disconnect
+//            3 failed      the queue pair failed
+//            others        a receiver takes them for abandoned
+//   octet 7  requests that were not acknowledged; 255: as many, or more
+#pragma once
+#include "cm/ibcm/marker.hpp"
+
+namespace parley::cm::ibcm {
+
+struct EndNote {
+  enum class How : std::uint8_t { delivered = 0, incomplete = 1, abandoned = 2, failed = 3 };
+  How how = How::abandoned;
+  std::uint8_t left = 0;
+  bool operator==(const EndNote&) const = default;
+};
+
+EndNote end_note(EndNote::How how, std::size_t left);
+void put_end_note(MutBytes private_data, const EndNote& note);
+/// None: the sender is no Parley, or one that said nothing.
+std::optional<EndNote> end_note_of(ConstBytes private_data);
+
+}  // namespace parley::cm::ibcm
