@@ -32,7 +32,7 @@ struct StreamCommand {
   enum class Kind : std::uint8_t {
     open,      ///< connect `id` to `address`; answered by handle_connected or handle_connect_failed
     listen,    ///< listen as `id` on `address`; answered by handle_listening or handle_listen_failed
-    shutdown,  ///< send what is queued, then FIN; the receive half stays
+    shutdown,  ///< send what is queued, then FIN; the receive half stays. A stream whose process ends before this is reset
     close,     ///< send what is queued, then FIN; forget the stream (no more handle_* for it)
     reset,     ///< RST at once; forget the stream
     pause,     ///< stop reading (bounded memory); resume undoes it
@@ -43,6 +43,9 @@ struct StreamCommand {
   Address address{};  ///< open, listen: where; open may bind `local` first
   Address local{};    ///< open: source address; any() lets the system choose
   int backlog = 128;  ///< listen
+  /// open, and listen for all streams that are accepted: after `keepalive` without octets from the peer TCP asks whether it is there, and
+  /// one that acknowledges nothing for `dead_after` ends the stream with StreamEnd::timeout (RFC 9293 §3.8.4, RFC 5482). 0: never.
+  Duration keepalive{}, dead_after{};
 };
 
 class StreamMachine {

@@ -46,6 +46,7 @@ class Core {
   Retries retries;
   Resolver resolver;               ///< for providers that search
   std::map<EndpointId, Way> ways;  // at most one per id
+  Liveness liveness;               ///< ManagerOptions::liveness
 
   /// The first Manager is gone, and the provider with it.
   bool closed() const { return channels_.front() == nullptr; }

@@ -18,6 +18,9 @@ Failure system_failure(const Step& step, std::error_code why, const Address& add
 Failure listen_failure(const Step& step, std::error_code why, const Address& address);
 /// Every local port towards `address` is in use.
 Failure ports_exhausted(const Step& step, const Address& address);
+/// Behind "no answer", on every transport.
+inline constexpr const char* silent_peer_advice =
+    "check that the peer's host is up and the path to it, then connect again";
 /// ConnectOptions::timeout is over.
 Failure out_of_time(const Step& step, Duration timeout);
 /// Provider::detach(): only a request that nobody has decided on, and that has no queue pair, moves. `there`: the id is a

@@ -48,6 +48,16 @@ Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
   return Retries::check(options);
 }
 
+/// `options` with what the Manager's say where they say nothing.
+template <class Options>
+Result<Options> with_liveness(Options options, const Liveness& otherwise) {
+  const auto merged = merge_liveness(options.keepalive, options.dead_after, otherwise);
+  if (!merged) return tl::unexpected(merged.error());
+  options.keepalive = merged->keepalive;
+  options.dead_after = merged->dead_after;
+  return options;
+}
+
 /// An id that is released unless it comes into use, whatever is thrown in between.
 class Issued {
  public:
@@ -90,7 +100,32 @@ Result<void> check_options(const ManagerOptions& options) {
   if (resolve.found_kept < Duration{} || resolve.failed_kept < Duration{})
     return fail(Errc::invalid_argument, "ResolvePolicy::found_kept is {a} ns, and failed_kept {b}; they are at least 0",
                 resolve.found_kept.count(), resolve.failed_kept.count());
+  if (const auto sound = merge_liveness(options.liveness.keepalive, options.liveness.dead_after, {}); !sound)
+    return tl::unexpected(sound.error());
   return {};
+}
+
+Result<Liveness> merge_liveness(std::optional<Duration> keepalive, std::optional<Duration> dead_after,
+                                const Liveness& otherwise) {
+  const auto in_range = [](Duration time) {
+    return time == Duration{} || (time >= keepalive_min && time <= dead_after_max);
+  };
+  if (keepalive && !in_range(*keepalive))
+    return fail(Errc::invalid_argument, "keepalive is {a} ns; it is 0 (never), or 1 ms to 24 h", keepalive->count());
+  if (dead_after && !in_range(*dead_after))
+    return fail(Errc::invalid_argument, "dead_after is {a} ns; it is 0 (never), or 1 ms to 24 h", dead_after->count());
+  Liveness out{.keepalive = keepalive.value_or(otherwise.keepalive),
+               .dead_after = dead_after.value_or(otherwise.dead_after)};
+  const bool contradict = out.keepalive != Duration{} && out.dead_after != Duration{} && out.keepalive >= out.dead_after;
+  if (!contradict) return out;
+  if (keepalive && dead_after)
+    return fail(Errc::invalid_argument, "keepalive is {a} ns, and dead_after {b}; a keepalive is shorter",
+                keepalive->count(), dead_after->count());
+  if (keepalive)
+    out.dead_after = std::min(2 * *keepalive, dead_after_max);
+  else
+    out.keepalive = std::max(out.dead_after / 2, Duration(1));
+  return out;
 }
 
 Migrant::Migrant(std::unique_ptr<MigrantBody> body, ConnectRequest&& request)
@@ -104,6 +139,7 @@ Manager::Manager(Provider& provider, const ManagerOptions& options)
       channel_(std::make_unique<Channel>(Channel{.manager = this})),
       core_(std::make_shared<Core>(*channel_, table_size(options), options.seed, options.resolve)) {
   core_->pending.open(Pending::adopted, std::max(options.pending_max, 1U));
+  core_->liveness = options.liveness;
   provider_.start(*core_);
 }
 
@@ -164,12 +200,14 @@ Result<Id> Manager::listen(const Address& local, const ListenOptions& options) {
     return fail(Errc::invalid_argument, "ListenOptions::backlog is {a}; it is at least 1", options.backlog);
   if (options.pending_max == 0)
     return fail(Errc::invalid_argument, "ListenOptions::pending_max is 0; it is at least 1");
+  const auto whole = with_liveness(options, core_->liveness);
+  if (!whole) return tl::unexpected(whole.error());
   Issued issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->pending.open(id, options.pending_max);
   core_->note(id);
-  if (const auto listening = provider_.listen(id, local, options); !listening) return tl::unexpected(listening.error());
+  if (const auto listening = provider_.listen(id, local, *whole); !listening) return tl::unexpected(listening.error());
   core_->ids.find(id)->announced = true;
   return make_id(issued.keep());
 }
@@ -191,13 +229,15 @@ Result<void> Manager::check(const Address& peer, const ConnectOptions& options) 
 
 Result<Id> Manager::connect(const Address& peer, const ConnectOptions& options) {
   if (const auto sound = check(peer, options); !sound) return tl::unexpected(sound.error());
+  const auto whole = with_liveness(options, core_->liveness);
+  if (!whole) return tl::unexpected(whole.error());
   Issued issued(*core_, *channel_);
   const EndpointId id = issued.id();
   if (id == 0) return no_endpoint(core_->ids);
   core_->ids.find(id)->announced = true;
   core_->retries.plan(id, peer, options);
   core_->note(id);
-  if (const auto connecting = provider_.connect(id, peer, options); !connecting)
+  if (const auto connecting = provider_.connect(id, peer, *whole); !connecting)
     return tl::unexpected(connecting.error());
   return make_id(issued.keep());
 }
@@ -238,9 +278,11 @@ Result<void> Manager::connect(std::uint64_t number, ConnectOptions options) {
   const Address peer = way->second.peer;
   options.local = way->second.local;
   if (auto sound = check(peer, options); !sound) return sound;
-  core_->retries.plan(number, peer, options);
+  auto whole = with_liveness(std::move(options), core_->liveness);
+  if (!whole) return tl::unexpected(whole.error());
+  core_->retries.plan(number, peer, *whole);
   core_->note(number);
-  if (auto connecting = provider_.connect(number, peer, options); !connecting) {
+  if (auto connecting = provider_.connect(number, peer, *whole); !connecting) {
     core_->retries.forget(number);
     return connecting;
   }

@@ -29,8 +29,6 @@ class MachineLoop {
     sleep(wait);
     return turn();
   }
-  /// StreamSet::reset_all(), before the end of the loop.
-  void reset_all() noexcept { streams_.reset_all(); }
   /// Streams go from this loop to another, and from others to this one.
   StreamMover& mover() { return streams_; }
   // As TcpHost's, as far as the machine's deadline tells.

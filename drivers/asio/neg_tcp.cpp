@@ -15,9 +15,7 @@ using asio_driver::MachineLoop;
 class Negotiations final : public TcpPeers {
  public:
   Negotiations(const Framework& framework, const PeersOptions& options) : peers_(framework, options) {}
-  ~Negotiations() override {
-    if (loop_) loop_->reset_all();
-  }
+  ~Negotiations() override = default;
   Negotiations(const Negotiations&) = delete;
   Negotiations& operator=(const Negotiations&) = delete;
   Result<void> open() {

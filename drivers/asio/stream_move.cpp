@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "drivers/asio/socket_end.hpp"
 #include "drivers/asio/stream_set.hpp"
 
 namespace parley::asio_driver {
@@ -17,8 +18,7 @@ struct LooseSocket final : LooseStream {
   LooseSocket() = default;
   ~LooseSocket() override {
     if (fd < 0) return;
-    const linger now{1, 0};
-    (void)::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    reset_when_closed(fd, true);
     ::close(fd);
   }
   LooseSocket(const LooseSocket&) = delete;

@@ -15,6 +15,7 @@
 
 #include "base/pump.hpp"
 #include "drivers/asio/sockaddr.hpp"
+#include "drivers/asio/socket_end.hpp"
 #include "drivers/clock.hpp"
 
 namespace parley::asio_driver {
@@ -61,7 +62,7 @@ bool out_of_descriptors(int number) {
   return number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM;
 }
 
-StreamEnd end_of(int error) { return error == ETIMEDOUT ? StreamEnd::timeout : StreamEnd::rst; }
+StreamEnd end_of(int error) { return means_silence(error) ? StreamEnd::timeout : StreamEnd::rst; }
 
 }  // namespace
 
@@ -75,13 +76,6 @@ StreamSet::StreamSet(StreamMachine& machine, const TcpHostOptions& options, int 
 StreamSet::~StreamSet() {
   for (const Socket& socket : sockets_)
     if (socket.fd >= 0) ::close(socket.fd);
-}
-
-void StreamSet::reset_all() noexcept {
-  const linger now{1, 0};
-  for (const Socket& socket : sockets_)
-    if (socket.kind == Kind::stream && !socket.fin_out)
-      (void)::setsockopt(socket.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
 bool StreamSet::drain(Instant now) {
@@ -266,8 +260,10 @@ void StreamSet::listen(const StreamCommand& command) {
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     // [::] means IPv6 only, so that both families can be listened on side by side whatever the system's default is.
     if (command.address.family == Address::Family::v6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-    // Accepted sockets inherit both, which saves a call for each.
+    // Accepted sockets inherit all of these, which saves the calls for each.
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    reset_when_closed(fd, true);
+    watch_peer(fd, command.keepalive, command.dead_after);
     if (!options_.congestion.empty())
       (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, options_.congestion.data(),
                          static_cast<socklen_t>(options_.congestion.size()));
@@ -306,6 +302,8 @@ void StreamSet::open(const StreamCommand& command) {
   }
   const std::uint32_t slot = add(fd, Kind::connecting, command.id);
   sockets_[slot].peer = command.address;
+  sockets_[slot].keepalive = command.keepalive;
+  sockets_[slot].dead_after = command.dead_after;
   // A near peer has answered already: then the first octets leave in this turn.
   if (const std::uint16_t emss = emss_if_up(fd); emss != 0)
     connected(slot, emss);
@@ -334,6 +332,8 @@ void StreamSet::finish_connect(std::uint32_t slot) {
 void StreamSet::connected(std::uint32_t slot, std::uint16_t emss) {
   Socket& socket = sockets_[slot];
   socket.kind = Kind::stream;
+  reset_when_closed(socket.fd, true);
+  watch_peer(socket.fd, socket.keepalive, socket.dead_after);  // not before: an attempt has transport_timeout
   socket.local = local_of(socket.fd);
   if (tap_) tap(socket, TapRecord::Kind::connected);
   watch(slot);
@@ -515,6 +515,7 @@ void StreamSet::shut(StreamId id) {
   if (socket == nullptr) return;
   if (tap_) tap(*socket, TapRecord::Kind::fin_sent);
   socket->fin_out = true;
+  reset_when_closed(socket->fd, false);
   (void)::shutdown(socket->fd, SHUT_WR);
 }
 
@@ -529,10 +530,7 @@ void StreamSet::close(StreamId id, bool reset) {
     else if (!socket.fin_out)
       tap(socket, TapRecord::Kind::fin_sent);
   }
-  if (reset && socket.kind == Kind::stream) {
-    const linger now{1, 0};
-    (void)::setsockopt(socket.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-  }
+  if (socket.kind == Kind::stream && reset == socket.fin_out) reset_when_closed(socket.fd, reset);
   ::close(socket.fd);
   forget(slot);
   if (!parked_.empty()) rearm_at_ = now_;

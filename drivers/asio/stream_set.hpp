@@ -24,7 +24,8 @@ class StreamSet final : public StreamMover {
   /// The data of the event that `wake`, an eventfd in the set, gives. No socket's: there are not that many.
   static constexpr std::uint64_t wake_data = ~std::uint64_t{0};
 
-  /// `epoll` and `wake` stay the caller's.
+  /// `epoll` and `wake` stay the caller's. Each stream whose FIN has not gone ends with a RST, when the set goes or the process does: no
+  /// peer takes that for a graceful end.
   StreamSet(StreamMachine& machine, const TcpHostOptions& options, int epoll, int wake);
   ~StreamSet() override;
   StreamSet(const StreamSet&) = delete;
@@ -39,10 +40,6 @@ class StreamSet final : public StreamMover {
   /// no such guess or it was wrong. For a turn that has written: what it wrote may have gone to a socket of this set.
   bool serve_partner();
   void set_tap(Tap tap) { tap_ = std::move(tap); }
-
-  /// The host ends: each stream whose FIN has not gone is closed with a RST, so that no peer takes it for a graceful end.
-  /// Nothing is told any more, neither to the machine nor to the tap.
-  void reset_all() noexcept;
 
   /// When serve() must be called although no socket is ready: a listener waits for file descriptors.
   Instant next_deadline() const { return rearm_at_; }
@@ -77,6 +74,7 @@ class StreamSet final : public StreamMover {
     std::uint32_t follower = 0, follower_generation = 0;  // who was ready after this one
     StreamId id = 0;
     Address local{}, peer{};
+    Duration keepalive{}, dead_after{};  // connecting: for the stream that it becomes
   };
 
   Socket* find(StreamId id);

@@ -26,10 +26,7 @@ class SocketHost final : public TcpHost {
     return std::unique_ptr<TcpHost>(std::move(host));
   }
 
-  // What stands is reset, as by destroy() of its id: the sockets' own close would be a FIN, which says that all is delivered.
-  ~SocketHost() override {
-    if (loop_) loop_->reset_all();
-  }
+  ~SocketHost() override = default;
   SocketHost(const SocketHost&) = delete;
   SocketHost& operator=(const SocketHost&) = delete;
 

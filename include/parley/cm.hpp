@@ -49,6 +49,21 @@ struct Retry {
 inline constexpr std::uint32_t retry_rounds_max = 100;
 inline constexpr std::size_t backups_max = 16;
 
+/// How a peer is noticed that went without a word: its process was killed, its host or link is gone. docs/cm.md, How connections end.
+struct Liveness {
+  /// After so long without anything from the peer it is asked whether it is still there. 0: never.
+  Duration keepalive = std::chrono::seconds(5);
+  /// A peer that leaves everything unanswered for so long, requests and keepalives, is dead. 0: the transport's own retries decide.
+  Duration dead_after = std::chrono::seconds(12);
+  bool operator==(const Liveness&) const = default;
+};
+inline constexpr Duration keepalive_min = std::chrono::milliseconds(1);
+inline constexpr Duration dead_after_max = std::chrono::hours(24);
+/// What is given goes before `otherwise`; a value that is not given gives way where the two contradict. Errors: invalid_argument (out of
+/// 0 or keepalive_min to dead_after_max; a keepalive that is not shorter than dead_after).
+Result<Liveness> merge_liveness(std::optional<Duration> keepalive, std::optional<Duration> dead_after,
+                                const Liveness& otherwise);
+
 struct ConnectOptions {
   TransportOptions transport{};
   /// Inbound RDMA Reads and Atomics that this side can hold, and outbound ones that it wants (rdma_cm's
@@ -65,6 +80,7 @@ struct ConnectOptions {
   /// Tried in turn, at once, when the address before has failed for a reason that may pass, or its transport (TCP) could
   /// not be opened for any reason; at most backups_max.
   std::vector<Address> backups{};
+  std::optional<Duration> keepalive{}, dead_after{};  ///< Liveness; none: ManagerOptions::liveness
 };
 
 struct ResolveOptions {
@@ -82,6 +98,7 @@ struct ListenOptions {
   /// all others wait for accept() or reject(). TurnedAway reports it (docs/cm.md). An accepted connection that only
   /// waits for its peer's first message, with no RTR agreed, no longer counts as pending.
   std::uint32_t pending_max = 1024;
+  std::optional<Duration> keepalive{}, dead_after{};  ///< of its connections, set-up included; as in ConnectOptions
 };
 
 struct AcceptOptions {
@@ -299,6 +316,7 @@ struct ManagerOptions {
   /// As ListenOptions::pending_max, of all connections that adopt() took; at least 1.
   std::uint32_t pending_max = 1024;
   ResolvePolicy resolve{};
+  Liveness liveness{};  ///< of connections whose options say nothing
 };
 /// Errors: invalid_argument, with the option's name.
 Result<void> check_options(const ManagerOptions& options);

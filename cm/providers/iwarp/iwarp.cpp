@@ -194,7 +194,9 @@ Result<void> Iwarp::listen(EndpointId endpoint, const Address& local, const List
                                           .stream = next_stream(EndpointTable::slot(endpoint)),
                                           .address = local,
                                           .options = std::move(*own),
-                                          .backlog = options.backlog});
+                                          .backlog = options.backlog,
+                                          .keepalive = options.keepalive.value_or(Duration{}),
+                                          .dead_after = options.dead_after.value_or(Duration{})});
   return {};
 }
 
@@ -212,6 +214,8 @@ Result<void> Iwarp::connect(EndpointId endpoint, const Address& peer, const Conn
   if (core_->retries.has_plan(endpoint)) c.setup->asked = std::make_unique<mpa::StartupOptions>(c.setup->options);
   c.setup->private_data.assign(options.private_data.begin(), options.private_data.end());
   c.setup->transport_timeout = options.transport_timeout;
+  c.setup->keepalive = options.keepalive.value_or(Duration{});
+  c.dead_after = options.dead_after.value_or(Duration{});
   c.setup->bind_local = options.local.has_value();
   if (options.local) c.local = c.setup->local = *options.local;
   begin_trace(c);
@@ -375,6 +379,7 @@ bool Iwarp::handle_accepted(Instant now, StreamId listener, StreamId stream, con
   c.local = info.local;
   c.peer = info.peer;
   c.emss = info.emss;
+  c.dead_after = l->dead_after;
   c.setup = std::make_unique<Setup>();
   c.setup->options = l->options;
   c.setup->start = now;

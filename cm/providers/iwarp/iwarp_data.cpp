@@ -124,7 +124,7 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
       drain_startup(*c, now);
       // A Startup in full operation ignores a FIN; the fenced queue pair then never gets its first FPDU.
       if (c->phase == Phase::startup && c->attached)
-        fail_setup(*c, now, stream_lost(mpa::step::wait_first_fpdu, end), mpa::StartupEvent::Close::graceful);
+        fail_setup(*c, now, stream_lost(mpa::step::wait_first_fpdu, end, *c), mpa::StartupEvent::Close::graceful);
       break;
     case Phase::holding:
       // An echoing peer sends a Terminate before it closes, so a FIN alone is an honest peer's half close. It proves
@@ -154,26 +154,30 @@ void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
     case Phase::startup:
     case Phase::deciding:
     case Phase::decided:
+      if (end == StreamEnd::timeout) {
+        fail_setup(c, now, stream_lost(c.setup->startup->step(), end, c), mpa::StartupEvent::Close::none);
+        break;
+      }
       c.setup->startup->handle_end(now, true);
       drain_startup(c, now);
       if (c.phase == Phase::startup || c.phase == Phase::deciding || c.phase == Phase::decided)
-        fail_setup(c, now, stream_lost(mpa::step::wait_first_fpdu, end), mpa::StartupEvent::Close::none);
+        fail_setup(c, now, stream_lost(mpa::step::wait_first_fpdu, end, c), mpa::StartupEvent::Close::none);
       break;
     case Phase::opening:
-      fail_setup(c, now, stream_lost(mpa::step::tcp_connect, end), mpa::StartupEvent::Close::none);
+      fail_setup(c, now, stream_lost(mpa::step::tcp_connect, end, c), mpa::StartupEvent::Close::none);
       break;
     case Phase::holding:
       if (c.setup->watching)
         echo_found(c, now, "RST right after the Rtr frame");
       else
-        fail_setup(c, now, stream_lost(mpa::step::send_rtr, end), mpa::StartupEvent::Close::none);
+        fail_setup(c, now, stream_lost(mpa::step::send_rtr, end, c), mpa::StartupEvent::Close::none);
       break;
     case Phase::open:
     case Phase::closing: {
       const Step& step = c.phase == Phase::closing ? step::closing : step::data;
       // Whatever arrived before the loss is already delivered; the queue pair flushes the rest.
       c.qp->handle_end(true);
-      disconnected(c, now, stream_lost(step, end), false);
+      disconnected(c, now, stream_lost(step, end, c), false);
       stream_finished(c, now);
       break;
     }

@@ -72,6 +72,7 @@ struct Setup {
   Address local{};
   bool bind_local = false;
   Duration transport_timeout{};
+  Duration keepalive{};
   std::optional<mpa::Startup> startup;
   std::optional<Decision> decision;
   std::unique_ptr<mpa::StartupEvent> reply;  // holding: what Established will say
@@ -99,6 +100,7 @@ struct Connection {
   std::uint16_t emss = 1460;
   std::uint32_t tx_at = 0;
   StreamId stream = 0;
+  Duration dead_after{};     // for the text; TCP counts it
   Instant deadline = never;  // phases without a Startup: TCP, holding, half close, linger
   Address local{};
   Address peer{};
@@ -117,6 +119,7 @@ struct Listener {
   Address address{};
   mpa::StartupOptions options;
   int backlog = 0;
+  Duration keepalive{}, dead_after{};
 };
 
 /// At most one of the two.
@@ -309,7 +312,7 @@ class Iwarp final : public IwarpProvider {
 };
 
 // iwarp_text.cpp: failures as text
-Failure stream_lost(const Step& step, StreamEnd end);
+Failure stream_lost(const Step& step, StreamEnd end, const Connection& c);
 std::string terminate_text(const parley::iwarp::TerminateInfo& info);
 
 }  // namespace parley::cm::iwarp

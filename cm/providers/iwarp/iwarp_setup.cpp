@@ -31,6 +31,8 @@ void Iwarp::carry_out(Listener& l) {
   listen.id = l.stream;
   listen.address = l.address;
   listen.backlog = l.backlog;
+  listen.keepalive = l.keepalive;
+  listen.dead_after = l.dead_after;
   command(listen);
   l.up = true;
 }
@@ -75,6 +77,8 @@ void Iwarp::open_stream(Connection& c, Instant now) {
   open.id = c.stream;
   open.address = c.peer;
   open.local = c.setup->bind_local ? c.setup->local : Address::any(c.peer.family, 0);
+  open.keepalive = c.setup->keepalive;
+  open.dead_after = c.dead_after;
   command(open);
   c.deadline = after(now, c.setup->transport_timeout);
   refresh_deadline(c);

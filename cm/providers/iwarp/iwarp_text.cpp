@@ -2,19 +2,22 @@
 // What a lost stream and a Terminate are called.
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "cm/providers/iwarp/iwarp_impl.hpp"
 
 namespace parley::cm::iwarp {
 
-Failure stream_lost(const Step& step, StreamEnd end) {
+Failure stream_lost(const Step& step, StreamEnd end, const Connection& c) {
   switch (end) {
     case StreamEnd::rst:
       // RFC 5044 §8: error 1, the TCP connection is lost; no Terminate can be sent.
       return plain_failure(step, Errc::peer_reset, "RFC 5044 §8", "RST",
                            "look at the peer's log for the reason, then connect again");
     case StreamEnd::timeout:
-      return plain_failure(step, Errc::timed_out, "RFC 5044 §8", "no acknowledgement from the peer",
-                           "check the path to the peer, then connect again");
+      return plain_failure(step, Errc::timed_out, "RFC 5044 §8",
+                           c.dead_after > Duration{} ? "no answer of " + c.peer.to_string() + " for " + limit_text(c.dead_after)
+                                                     : "no answer of " + c.peer.to_string(),
+                           silent_peer_advice);
     case StreamEnd::fin: break;
   }
   return plain_failure(step, Errc::peer_closed, "RFC 5044 §7.2", "FIN", "connect again if more is to be sent");

@@ -118,7 +118,8 @@ void Roce::join_agent(Connection& c, ibcm::ConnectionId cm) {
 void Roce::leave_agent(Connection& c) noexcept {
   if (c.cm == 0) return;
   try {
-    agent_.destroy(now_, std::exchange(c.cm, 0));
+    const std::size_t left = c.qp ? c.qp->sends_open() : 0;
+    agent_.destroy(now_, std::exchange(c.cm, 0), ibcm::end_note(ibcm::EndNote::How::abandoned, left));
   } catch (...) {  // the peer hears nothing, as of a lost message
   }
 }
@@ -229,7 +230,11 @@ Result<void> Roce::listen(EndpointId endpoint, const Address& local, const Liste
   if (!ib) return tl::unexpected(ib.error());
   if (auto ours = check_unicast(local); !ours) return ours;
   slot_for(endpoint).listener = std::make_unique<Listener>(
-      Listener{.id = endpoint, .address = local, .depths = {options.ird, options.ord}, .options = *ib});
+      Listener{.id = endpoint,
+               .address = local,
+               .depths = {options.ird, options.ord},
+               .options = *ib,
+               .watch = {options.keepalive.value_or(Duration{}), options.dead_after.value_or(Duration{})}});
   return {};
 }
 
@@ -245,7 +250,8 @@ Result<void> Roce::connect(EndpointId endpoint, const Address& peer, const Conne
   c.options = *ib;
   if (!c.datagrams() && !c.unreliable())
     c.depths = {std::min(options.ird, depth_max), std::min(options.ord, depth_max)};
-  c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
+  c.watch = {options.keepalive.value_or(Duration{}), options.dead_after.value_or(Duration{})};
+  c.reply_timeout = reply_timeout_of(*ib, c.watch);
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   if (auto qp = make_qp(c, options.qp ? &*options.qp : nullptr); !qp) return qp;
   begin_trace(c);

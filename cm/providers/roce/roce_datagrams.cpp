@@ -42,6 +42,7 @@ void Roce::request_service(Connection& c, Instant now) {
   RequestData data;
   p.private_data = private_data_of(c, data);
   enter(c, Phase::requesting);
+  unreachable_ = {};
   const auto id = agent_.sidr_request(now, p);
   if (!id) return fail_setup(c, now, local_failure(ib::step::send_request, id.error()));
   join_agent(c, *id);

@@ -8,6 +8,11 @@
 #include "cm/providers/roce/roce_impl.hpp"
 
 namespace parley::cm::roce {
+namespace {
+
+constexpr Duration asker_patience = std::chrono::milliseconds(9600);  // twice the time of an MRA (4.3 s), and 1 s
+
+}  // namespace
 
 void Roce::on_event(Instant now, ibcm::Event& event) {
   if (auto* request = std::get_if<ibcm::RequestReceived>(&event)) return on_request(now, *request);
@@ -32,11 +37,10 @@ void Roce::on_event(Instant now, ibcm::Event& event) {
   } else if (auto* failed = std::get_if<ibcm::Failed>(&event)) {
     if (c->live()) return disconnected(*c, std::move(failed->why), false);
     if (c->phase == Phase::over) return;
-    // By the names that connections over a NIC have.
-    failed->why.step = c->initiator ? ib::step::wait_reply : ib::step::wait_ready;
+    failed->why.step = step_of(*c);
     fail_setup(*c, now, std::move(failed->why));
-  } else if (std::holds_alternative<ibcm::DisconnectRequested>(event)) {
-    on_disconnect_requested(*c, now);
+  } else if (auto* asked = std::get_if<ibcm::DisconnectRequested>(&event)) {
+    on_disconnect_requested(*c, now, *asked);
   } else if (auto* over = std::get_if<ibcm::Disconnected>(&event)) {
     on_disconnected(*c, *over);
   } else if (std::holds_alternative<ibcm::TimewaitExit>(event)) {
@@ -56,19 +60,17 @@ void Roce::on_notice(Instant now, const nic::roce::QpNotice& notice) {
     (void)agent_.communication_established(now, c->cm);  // IBA §12.9.7.2
   } else if (notice.kind == Kind::qp_fatal && c->live()) {
     hang_up(*c, now);
-    disconnected(*c,
-                 plain_failure(step::data, Errc::terminated, {}, "the queue pair went to ERR",
-                               "the first completion that failed has the status; docs/verbs.md explains it"),
-                 false);
+    disconnected(*c, failure_of(*c, c->qp->failure()), false);
   }
 }
 
 // The peer has ended the connection; what it sent before is in the completion queue by now.
-void Roce::on_disconnect_requested(Connection& c, Instant now) {
+void Roce::on_disconnect_requested(Connection& c, Instant now, const ibcm::DisconnectRequested& event) {
   if (!c.live()) {
     if (c.phase == Phase::accepting) established(c, now, {});  // the RTU was lost; the DREQ says as much
     if (!c.live()) return;
   }
+  c.peer_end = event.end;
   hang_up(c, now);
 }
 
@@ -82,17 +84,14 @@ void Roce::on_disconnected(Connection& c, ibcm::Disconnected& event) {
         plain_failure(step::closing, Errc::timed_out, {}, "requests were not complete when the time for them was over",
                       "raise RoceProviderOptions::linger, or see why the peer takes so long"),
         false);
-  if (c.left != 0)
-    return disconnected(
-        c,
-        plain_failure(asked ? step::closing : step::data, Errc::peer_closed, {},
-                      fmt::format("a disconnect while {} were not complete", counted(c.left, "request")),
-                      "agree on who disconnects, and when"),
-        false);
+  if (event.end) c.peer_end = event.end;
+  if (auto lost = not_all_delivered(c, asked ? step::closing : step::data))
+    return disconnected(c, std::move(*lost), false);
   disconnected(c, std::move(event.why), event.graceful);
 }
 
 void Roce::on_deadline(Connection& c, Instant now) {
+  if (c.phase == Phase::deciding || c.phase == Phase::decided) return check_asker(c, now);
   record(c, trace::TimerExpired{c.phase == Phase::waiting ? std::string_view("back_off") : "linger"});
   if (c.phase == Phase::waiting) return start_attempt(c, now);
   if (c.phase != Phase::closing) return;
@@ -112,6 +111,34 @@ void Roce::on_deadline(Connection& c, Instant now) {
                              "check that the peer is up"),
                false);
   leave_agent(c);
+}
+
+// While the program decides, the peer repeats its REQ: at the latest behind the time that an MRA gave it, and as much again for the way
+// and for peers that add their own timeout to it (Linux: cm_mra_handler). One that does not is gone.
+void Roce::check_asker(Connection& c, Instant now) {
+  const Instant asked = agent_.requested_at(c.cm);
+  const Instant reminded = std::max(asked, c.reminded);
+  const Instant dead = std::max(after(asked, c.watch.dead_after), after(reminded, asker_patience));
+  if (c.watch.dead_after > Duration{} && now >= dead)
+    return fail_setup(c, now,
+                      plain_failure(ib::step::ulp_decision, Errc::timed_out, {},
+                                    fmt::format("no REQ of {} for {}", c.peer.to_string(), duration_text(now - asked)),
+                                    "decide sooner, or check that the peer is up"));
+  if (c.watch.keepalive > Duration{} && c.reminded <= asked && now >= after(asked, c.watch.keepalive)) {
+    c.reminded = now;
+    agent_.remind(now, c.cm);
+  }
+  watch_asker(c, now);
+}
+
+void Roce::watch_asker(Connection& c, Instant now) {
+  const Instant asked = agent_.requested_at(c.cm);
+  Instant next = never;
+  if (c.watch.keepalive > Duration{} && c.reminded <= asked) next = after(asked, c.watch.keepalive);
+  if (c.watch.dead_after > Duration{})
+    next =
+        std::min(next, std::max(after(asked, c.watch.dead_after), after(std::max(asked, c.reminded), asker_patience)));
+  set_deadline(c, next == never ? never : std::max(next, now + std::chrono::milliseconds(1)));
 }
 
 // The time for all attempts is over.
@@ -141,7 +168,10 @@ void Roce::hang_up(Connection& c, Instant now) {
   if (std::exchange(c.asked, true)) return;
   std::erase(closing_, c.id);
   stop_qp(c);
-  if (c.cm != 0) (void)agent_.disconnect(now, c.cm, {});
+  using How = ibcm::EndNote::How;
+  const bool failed = c.qp->failure().cause != nic::roce::QpFailure::Cause::none;
+  const How how = failed ? How::failed : c.left != 0 ? How::incomplete : How::delivered;
+  if (c.cm != 0) (void)agent_.disconnect(now, c.cm, {}, ibcm::end_note(how, c.left));
 }
 
 void Roce::disconnected(Connection& c, Failure why, bool graceful) {

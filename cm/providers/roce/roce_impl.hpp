@@ -91,9 +91,12 @@ struct Connection {
   std::uint8_t ack_timeout = 0;
   std::uint8_t rnr_retry = 7;  // what the peer asks of this side
   Mtu mtu = Mtu::octets_1024;
-  std::optional<Mtu> mtu_named{};  // initiator: by a peer that cannot use this side's
-  wire::ib::CmPath path;           // from this side's view
-  std::size_t left = 0;            // requests that were not complete at the end
+  std::optional<Mtu> mtu_named{};         // initiator: by a peer that cannot use this side's
+  wire::ib::CmPath path;                  // from this side's view
+  std::size_t left = 0;                   // requests that were not complete at the end
+  std::optional<ibcm::EndNote> peer_end;  // of the peer's DREQ
+  nic::roce::QpWatch watch;
+  Instant reminded{};  // responder, deciding: the last MRA that the peer did not ask for
   Instant start{};
   Steps steps;
   OwnQueues own;  // before the queue pair, which uses it
@@ -104,6 +107,7 @@ struct Connection {
   bool unreliable() const { return options.qp_type == QpType::uc; }
   /// The program has had Established, and no end.
   bool live() const { return phase == Phase::open || phase == Phase::closing; }
+  bool in_set_up() const { return phase < Phase::open; }
 };
 
 struct Listener {
@@ -113,6 +117,7 @@ struct Listener {
   Address address{};
   Depths depths{};
   ib::Options options;
+  nic::roce::QpWatch watch;
 };
 
 /// The address of destroyed connections, whose peers may still be told something.
@@ -220,6 +225,7 @@ class Roce final : public RoceProvider {
   ibcm::Path path_to_peer(const Connection& c) const;
   ibcm::Timers timers_of(const Connection& c) const;
   using RequestData = std::array<std::uint8_t, 216>;  // of a SIDR_REQ; a REQ has less (IBA §12.6.5, §12.11.1)
+  Duration reply_timeout_of(const ib::Options& options, const nic::roce::QpWatch& watch) const;
   static ConstBytes private_data_of(const Connection& c, RequestData& room);
   Listener* listener_for(std::uint64_t service, const Address& local) const;
   EndpointId admit(const Listener& l, const Address& peer, Instant now);
@@ -255,11 +261,13 @@ class Roce final : public RoceProvider {
   void on_event(Instant now, ibcm::Event& event);
   void on_notice(Instant now, const nic::roce::QpNotice& notice);
   void on_deadline(Connection& c, Instant now);
+  void check_asker(Connection& c, Instant now);
+  void watch_asker(Connection& c, Instant now);
   void out_of_time(Connection& c, Instant now);
   void check_closing(Connection& c, Instant now);
   void hang_up(Connection& c, Instant now);
   static void stop_qp(Connection& c);
-  void on_disconnect_requested(Connection& c, Instant now);
+  void on_disconnect_requested(Connection& c, Instant now, const ibcm::DisconnectRequested& event);
   void on_disconnected(Connection& c, ibcm::Disconnected& event);
   void disconnected(Connection& c, Failure why, bool graceful);
   void end(Connection& c);
@@ -294,7 +302,9 @@ class Roce final : public RoceProvider {
   std::vector<Slot> slots_;  // by EndpointTable::slot
   Spares<std::unique_ptr<Connection>> spare_connections_;
   Spares<OwnQueues> spare_queues_;
-  std::vector<EndpointId> by_cm_;                              // by EndpointTable::slot of the agent's id
+  std::vector<EndpointId> by_cm_;  // by EndpointTable::slot of the agent's id
+  Address unreachable_{};          // of the last ICMP error that was looked at, and when
+  Instant unreachable_at_ = Instant::min();
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
   std::vector<EndpointId> closing_;                            // wait for their requests to complete
   std::vector<Leaving> leaving_;                               // by time, at most one of each local address
@@ -307,6 +317,14 @@ class Roce final : public RoceProvider {
   Instant now_{};
   std::uint64_t connections_traced_ = 0;
 };
+
+// roce_text.cpp: ends as text
+/// Of a queue pair that went to ERR by itself.
+Failure failure_of(const Connection& c, const nic::roce::QpFailure& why);
+/// None: this side had delivered all, and the peer says nothing else of its own.
+std::optional<Failure> not_all_delivered(const Connection& c, const Step& step);
+/// What a set-up waits for, by the names that connections over a NIC have.
+const Step& step_of(const Connection& c);
 
 /// As cm::ib_private_data: a SIDR_REQ has 216 octets, a SIDR_REP 136 (IBA §12.11).
 inline constexpr Limits datagram_private_data_max{.request = 180, .reply = 136, .reject = 136};

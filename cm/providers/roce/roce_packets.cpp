@@ -10,6 +10,7 @@ namespace parley::cm::roce {
 namespace {
 
 constexpr int rounds_max = 64;  // of what device and agent have for each other, in one turn
+constexpr Duration unreachable_pause = std::chrono::milliseconds(20);
 
 Address without_port(Address address) {
   address.port = 0;
@@ -191,21 +192,32 @@ bool Roce::settle_once(Instant now) {
   return any;
 }
 
-// Advice, as TCP's RST is: only a request that is unanswered believes it.
+// Advice, as TCP's RST is: a set-up believes it, and a queue pair the second time. One look at all connections is enough for the
+// errors that a burst of packets brings back, unless a set-up has begun since.
 void Roce::handle_unreachable(Instant now, const PacketPath& path, std::error_code why) {
   now_ = now;
-  if (why != std::errc::connection_refused && why != std::errc::host_unreachable &&
-      why != std::errc::network_unreachable)
-    return;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    Connection* c = slots_[i].connection.get();
-    if (c == nullptr || c->phase != Phase::requesting || without_port(c->peer) != without_port(path.peer)) continue;
-    Failure failure = system_failure(ib::step::wait_reply, why, c->peer);
-    if (why == std::errc::connection_refused) {
-      failure.received = "ICMP: nothing receives UDP port 4791 there";
-      failure.advice = "start the peer, or check that the host has a RoCEv2 device";
+  const bool refused = why == std::errc::connection_refused;
+  if (!refused && why != std::errc::host_unreachable && why != std::errc::network_unreachable) return;
+  const Address peer = without_port(path.peer);
+  if (peer == unreachable_ && now - unreachable_at_ < unreachable_pause) return;
+  unreachable_ = peer;
+  unreachable_at_ = now;
+  for (const Slot& slot : slots_) {
+    Connection* c = slot.connection.get();
+    if (c == nullptr || without_port(c->peer) != peer) continue;
+    if (c->live() && refused && c->qp) {
+      c->qp->handle_unreachable(now);
+    } else if (c->phase == Phase::requesting || (refused && !c->initiator && c->in_set_up())) {
+      Failure failure = system_failure(step_of(*c), why, c->peer);
+      if (refused && !c->initiator) {
+        failure = plain_failure(step_of(*c), Errc::peer_reset, {}, "ICMP: nothing receives UDP port 4791 there any more",
+                                "the peer's process has ended: look at its log");
+      } else if (refused) {
+        failure.received = "ICMP: nothing receives UDP port 4791 there";
+        failure.advice = "start the peer, or check that the host has a RoCEv2 device";
+      }
+      fail_setup(*c, now, std::move(failure));
     }
-    fail_setup(*c, now, std::move(failure));
   }
   settle(now);
 }

@@ -149,6 +149,7 @@ void Roce::request(Connection& c, Instant now) {
   RequestData data;
   p.private_data = private_data_of(c, data);
   enter(c, Phase::requesting);
+  unreachable_ = {};
   const auto id = agent_.connect(now, p);
   if (!id) return fail_setup(c, now, local_failure(ib::step::send_request, id.error()));
   join_agent(c, *id);
@@ -201,6 +202,12 @@ void Roce::refuse(Instant now, ibcm::ConnectionId id, CmReject reason) {
   agent_.destroy(now, id);
 }
 
+/// Without a word of the peer's; an MRA is one.
+Duration Roce::reply_timeout_of(const ib::Options& options, const nic::roce::QpWatch& watch) const {
+  if (options.reply_timeout > Duration{}) return options.reply_timeout;
+  return watch.dead_after > Duration{} ? std::min(options_.reply_timeout, watch.dead_after) : options_.reply_timeout;
+}
+
 /// What a request to a listener begins, on whatever transport service.
 std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::ConnectionId cm, const Address& local,
                                                 const Address& peer) {
@@ -213,7 +220,8 @@ std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::Connect
   c.local = local;
   c.local.port = l.address.port;
   c.options = l.options;
-  c.reply_timeout = l.options.reply_timeout > Duration{} ? l.options.reply_timeout : options_.reply_timeout;
+  c.watch = l.watch;
+  c.reply_timeout = reply_timeout_of(l.options, l.watch);
   return made;
 }
 
@@ -268,6 +276,7 @@ void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> mad
   slot_for(id).connection = std::move(made);
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);
+  if (!c.datagrams()) watch_asker(c, now);
   begin_trace(c);
   trace::record(c.trace.get(), trace::Admitted{});
   tell(c, ConnectRequest{.listener = core_->id(l.id),
@@ -306,6 +315,7 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
 }
 
 void Roce::decide(Connection& c, Instant now) {
+  set_deadline(c, never);
   c.steps.decision = now - c.start;
   record(c, trace::Decided{c.accept});
   if (!c.accept) {
@@ -331,6 +341,7 @@ void Roce::decide(Connection& c, Instant now) {
   if (auto accepted = agent_.accept(now, c.cm, p); !accepted)
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, accepted.error()));
   enter(c, Phase::accepting);
+  unreachable_ = {};
   c.steps.reply = now - c.start;
   core_->pending.peers_turn(c.id);
 }
@@ -437,10 +448,9 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
     return end(c);
   }
   const bool nobody = reason == CmReject::invalid_service_id;
-  fail_setup(
-      c, now,
-      plain_failure(c.initiator ? ib::step::wait_reply : ib::step::wait_ready, nobody ? Errc::refused : errc_of(reason),
-                    {}, reject_sentence(reason), reject_advice(reason)));
+  fail_setup(c, now,
+             plain_failure(step_of(c), nobody ? Errc::refused : errc_of(reason), {}, reject_sentence(reason),
+                           reject_advice(reason)));
 }
 
 ib::Parameters Roce::parameters_of(const Connection& c) const {
@@ -471,6 +481,7 @@ void Roce::established(Connection& c, Instant now, Bytes private_data) {
   enter(c, Phase::open);
   core_->pending.leave(c.id);
   core_->retries.forget(c.id);
+  c.qp->watch(now, c.watch);
   tell(c, Established{.id = id_of(c),
                       .parameters = parameters_of(c),
                       .private_data = std::move(private_data),

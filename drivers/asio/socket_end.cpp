@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "drivers/asio/socket_end.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "drivers/asio/sockaddr.hpp"
+
+namespace parley::asio_driver {
+namespace {
+
+constexpr std::int64_t seconds_most = 32767;  // Linux: MAX_TCP_KEEPIDLE
+constexpr int probe_interval = 1;             // seconds between keepalives that are not answered
+constexpr int probes_most = 127;              // Linux: MAX_TCP_KEEPCNT; TCP_USER_TIMEOUT ends it before
+
+}  // namespace
+
+void reset_when_closed(int fd, bool reset) noexcept {
+  const linger how{reset ? 1 : 0, 0};
+  (void)::setsockopt(fd, SOL_SOCKET, SO_LINGER, &how, sizeof how);
+}
+
+void watch_peer(int fd, Duration keepalive, Duration dead_after) noexcept {
+  if (dead_after > Duration{}) {
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(dead_after).count();
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(milliseconds, INT32_MAX)));
+  }
+  if (keepalive <= Duration{}) return;
+  const auto seconds = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(keepalive).count(), 1, seconds_most);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(seconds));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_interval);
+  if (dead_after > Duration{}) set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes_most);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+// What the network says of a peer is kept until the stream's own time is over, and is then told instead of ETIMEDOUT.
+bool means_silence(int error) noexcept {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN || error == ENETDOWN;
+}
+
+}  // namespace parley::asio_driver

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How a TCP socket ends, and how it notices that its peer has.
+#pragma once
+#include "parley/time.hpp"
+
+namespace parley::asio_driver {
+
+/// Whether close(), and the end of the process, sends RST; otherwise what is queued, and FIN. A listener's choice is that of its streams.
+void reset_when_closed(int fd, bool reset) noexcept;
+
+/// StreamCommand::keepalive and dead_after: SO_KEEPALIVE and TCP_USER_TIMEOUT (RFC 5482). A listener's are those of its streams. Linux
+/// counts keepalives in whole seconds: less is taken for 1 s.
+void watch_peer(int fd, Duration keepalive, Duration dead_after) noexcept;
+
+/// A stream failed with this error because its peer did not answer, by the stream's own count or by word of the network.
+bool means_silence(int error) noexcept;
+
+}  // namespace parley::asio_driver
