@@ -110,7 +110,8 @@ struct HostOptions {
   cm::RoceProviderOptions hca{};
   /// Of the NICs that links make; those of `nics` have their own.
   NicEngine engine = NicEngine::iwarp;
-  cm::ManagerOptions manager{.endpoints_max = cm::endpoints_default};
+  /// Silent peers are asked only where somebody says so: a run ends when nothing is left to happen.
+  cm::ManagerOptions manager{.endpoints_max = cm::endpoints_default, .liveness = {Duration{}, Duration{}}};
   bool ipv6 = true;
   /// Neighbours are learnt from announcements too (arp_accept of Linux, RFC 9131), so that a host on a large segment
   /// need not ask for each of them.

@@ -173,6 +173,7 @@ void SimHost::accept(const ConnectionKey& key, Listener& listener) {
   c.phase = ConnectionPhase::half_open;
   c.listener = listener.id;
   ++listener.half_open;
+  c.tcp->watch_peer(listener.keepalive, listener.dead_after);
   c.tcp->accept(now(), in_.header);
   mark_dirty(slot);
 }

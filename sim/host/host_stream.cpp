@@ -95,6 +95,7 @@ std::optional<std::errc> SimHost::open_connection(const StreamCommand& command) 
   c.phase = ConnectionPhase::opening;
   stack_->name(slot, command.id);
   count_stream();
+  c.tcp->watch_peer(command.keepalive, command.dead_after);
   c.tcp->connect(now());
   mark_dirty(slot);
   return std::nullopt;
@@ -120,6 +121,10 @@ void SimHost::listen(const StreamCommand& command) {
   Address local = command.address;
   auto error = check_local(local);
   if (!error) error = stack_->listen(command.id, local, command.backlog);
+  if (Listener* listener = error ? nullptr : stack_->find_listener(command.id)) {
+    listener->keepalive = command.keepalive;
+    listener->dead_after = command.dead_after;
+  }
   stirred_ = true;
   if (error)
     machine_->handle_listen_failed(now(), command.id, std::make_error_code(*error));

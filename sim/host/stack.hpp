@@ -57,7 +57,8 @@ struct Listener {
   StreamId id = 0;
   Address local;  ///< any() for all of its family; with the port
   int backlog = 0;
-  int half_open = 0;  ///< at most backlog
+  int half_open = 0;                   ///< at most backlog
+  Duration keepalive{}, dead_after{};  ///< of its connections
 };
 
 class Stack {

@@ -118,6 +118,9 @@ void Checker::check_host(std::size_t i) {
   must(tcp.rto_max >= tcp.rto_min && tcp.rto_max >= tcp.rto_initial, "tcp",
        "rto_max is below rto_min or rto_initial: raise it");
   must(tcp.delayed_ack >= Duration{} && tcp.time_wait >= Duration{}, "tcp", "a time is negative");
+  const cm::Liveness& liveness = host.options.manager.liveness;
+  must(liveness.dead_after == Duration{} || liveness.keepalive < liveness.dead_after, "dead_after",
+       "dead_after must be longer than keepalive");
   must(host.options.manager.endpoints_max > 0, "rnic", "endpoints_max must be above 0");
   const bool linked = std::any_of(s_.links.begin(), s_.links.end(), [&](const ScenarioLink& link) {
     return link.ends[0] == host.name || link.ends[1] == host.name;

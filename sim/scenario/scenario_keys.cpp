@@ -248,6 +248,11 @@ constexpr Key<ScenarioBounds> bounds_table[] = {
         "fence", "the responder must be silent before the first FPDU (RFC 5044 §7.1.2 rule 4); false for such quirks"),
 };
 
+template <auto Part>
+constexpr auto liveness_key(std::string_view name, std::string_view text) {
+  return key<Time, &ScenarioHost::options, &HostOptions::manager, &cm::ManagerOptions::liveness, Part>(name, text);
+}
+
 constexpr Key<ScenarioHost> host_table[] = {
     key<Text, &ScenarioHost::name>("name", "letters, digits, '.', '_' and '-'"),
     key<Choice<NicEngine, NicEngine::roce>, &ScenarioHost::options, &HostOptions::engine>(
@@ -256,6 +261,10 @@ constexpr Key<ScenarioHost> host_table[] = {
     key<Flag, &ScenarioHost::options, &HostOptions::learn_announcements>(
         "learn_announcements", "learns neighbours from announcements too, and need not ask (RFC 9131)"),
     key<Whole<0, u32_max>, &ScenarioHost::options, &HostOptions::ring>("ring", "frames kept while paused"),
+    liveness_key<&cm::Liveness::keepalive>("keepalive",
+                                           "asks a silent peer whether it is there after this time; 0s: never"),
+    liveness_key<&cm::Liveness::dead_after>(
+        "dead_after", "a peer that answers nothing for this time is dead; 0s: the transport's own retries decide"),
 };
 
 constexpr Key<ScenarioHost> switch_table[] = {

@@ -98,7 +98,8 @@ void Tcp::finish(TcpEvent why) {
   enter(TcpState::closed);
   stop_timer();
   ack_at_ = never;
-  ack_now_ = send_first_again_ = send_probe_ = false;
+  if (watch_ != nullptr) watch_->check_at = never;
+  ack_now_ = send_first_again_ = send_probe_ = send_keepalive_ = false;
   send_.release(*buffers_);
   snd_end_ = snd_una_;
   if (reassembly_ != nullptr) reassembly_->ranges.clear();
@@ -202,6 +203,7 @@ void Tcp::handle_deadline(Instant now) {
     ack_at_ = never;
     ack_now_ = true;
   }
+  if (watch_ != nullptr && watch_->check_at <= now) check_peer(now);
   if (timer_at_ > now) return;
   const Timer expired = timer_;
   stop_timer();

@@ -4,10 +4,12 @@
 // and timestamps (RFC 7323, RFC 2018), cumulative and delayed ACK, reassembly with SACK blocks in the ACKs, sliding
 // window with zero-window probes, silly-window avoidance on both sides, RTO with back-off and Karn's rule (RFC 6298),
 // fast retransmit and recovery by NewReno (RFC 6582) with slow start from 10 segments (RFC 6928), PAWS, FIN in every
-// order, half-close, RST and SYN with the checks of RFC 5961 §3.2 and §4.2, TIME-WAIT, retry limits. Not modelled:
-// selective retransmission, ECN, urgent data, fast open, path-MTU discovery, keep-alive, Nagle (TCP_NODELAY is always
+// order, half-close, RST and SYN with the checks of RFC 5961 §3.2 and §4.2, TIME-WAIT, retry limits, keep-alive (RFC 9293
+// §3.8.4) with a user timeout (RFC 5482). Not modelled:
+// selective retransmission, ECN, urgent data, fast open, path-MTU discovery, Nagle (TCP_NODELAY is always
 // on), data on SYN, growth of buffers with the path, congestion-control fidelity of any kind.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -64,6 +66,8 @@ class Tcp {
   Tcp(Tcp&&) noexcept = default;
   Tcp& operator=(Tcp&&) = delete;
 
+  /// StreamCommand::keepalive and dead_after, once established; 0: never.
+  void watch_peer(Duration keepalive, Duration dead_after);
   void connect(Instant now);
   /// Passive open in answer to a SYN.
   void accept(Instant now, const wire::TcpHeader& syn);
@@ -86,7 +90,7 @@ class Tcp {
 
   bool poll_segment(Instant now, TcpOutput& out);
   TcpEvent poll_event();
-  Instant next_deadline() const { return timer_at_ < ack_at_ ? timer_at_ : ack_at_; }
+  Instant next_deadline() const { return std::min({timer_at_, ack_at_, watch_ == nullptr ? never : watch_->check_at}); }
   void handle_deadline(Instant now);
 
   TcpState state() const { return state_; }
@@ -115,6 +119,11 @@ class Tcp {
   void stop_timer() { set_timer(Timer::none, never); }
   void release_idle_memory();
 
+  // sim/tcp/tcp_watch.cpp
+  void check_peer(Instant now);
+  Instant dead_at() const;
+  Instant ask_at() const;
+
   // sim/tcp/tcp_input.cpp
   void learn_options(Instant now, const wire::TcpHeader& syn);
   bool handle_syn_sent(Instant now, const wire::TcpHeader& header);
@@ -129,7 +138,7 @@ class Tcp {
   void recover(std::uint32_t acknowledged);
   void grow_congestion_window(std::uint32_t acknowledged);
   void take_rtt_sample(Duration rtt);
-  void establish();
+  void establish(Instant now);
   ConstBytes handle_text(Instant now, std::uint32_t seq, ConstBytes payload, bool fin);
   ConstBytes take_in_order(Instant now, std::uint32_t seq, ConstBytes payload);
   void keep(std::uint32_t seq, ConstBytes payload);
@@ -160,7 +169,17 @@ class Tcp {
   std::uint32_t data_edge() const { return fin_taken_ ? rcv_nxt_ - 1 : rcv_nxt_; }
   bool fin_sent() const { return seq_lt(snd_end_, snd_max_); }
 
+  /// Of a silent peer.
+  struct Watch {
+    Duration keepalive, dead_after;
+    Instant heard_at{};        // the last segment of the peer
+    Instant waits_since{};     // with something unacknowledged: since it was sent, or since the last progress
+    Instant asked_at{};        // the last keep-alive; of interest while it is behind heard_at
+    Instant check_at = never;  // is the peer silent, or dead
+  };
+
   const TcpOptions* options_;
+  std::unique_ptr<Watch> watch_;  // null: nobody asks
   TcpBuffers* buffers_;
   TcpRing send_;                               // [una, end), if not empty
   std::unique_ptr<TcpReassembly> reassembly_;  // if there is a gap or something unread
@@ -192,7 +211,8 @@ class Tcp {
   bool active_ = false, timestamps_ = false, sack_ = false, scaling_ = false;
   bool fin_queued_ = false, fin_known_ = false, fin_taken_ = false, orphan_ = false, paused_ = false;
   bool recovering_ = false, timing_ = false, probing_ = false;
-  bool ack_now_ = false, send_first_again_ = false, send_probe_ = false, send_reset_ = false, send_stray_reset_ = false;
+  bool ack_now_ = false, send_first_again_ = false, send_probe_ = false, send_keepalive_ = false;
+  bool send_reset_ = false, send_stray_reset_ = false;
 };
 
 }  // namespace parley::sim

@@ -42,7 +42,11 @@ void Tcp::refuse(std::uint32_t seq) {
   reset_seq_ = seq;
 }
 
-void Tcp::establish() {
+void Tcp::establish(Instant now) {
+  if (watch_ != nullptr) {
+    watch_->heard_at = now;
+    watch_->check_at = now + (watch_->keepalive > Duration{} ? watch_->keepalive : watch_->dead_after);
+  }
   enter(fin_queued_ ? TcpState::fin_wait_1 : TcpState::established);
   raise(TcpEvent::connected);
 }
@@ -65,7 +69,7 @@ bool Tcp::handle_syn_sent(Instant now, const wire::TcpHeader& header) {
     snd_nxt_ = iss_;
     return false;
   }
-  establish();
+  establish(now);
   handle_new_ack(now, header);
   ack_now_ = true;
   return true;
@@ -180,6 +184,7 @@ void Tcp::handle_new_ack(Instant now, const wire::TcpHeader& header) {
   const bool opening = snd_una_ == iss_;
   const std::uint32_t acknowledged = header.ack - snd_una_;
   snd_una_ = header.ack;
+  if (watch_ != nullptr) watch_->waits_since = now;
   snd_nxt_ = seq_max(snd_nxt_, snd_una_);
   probing_ = false;
   // RFC 6298 §3: the timed segment, never retransmitted; or the echo, which tells which copy is meant.
@@ -237,7 +242,7 @@ bool Tcp::handle_ack(Instant now, const wire::TcpHeader& header, std::uint32_t l
       refuse(header.ack);
       return false;
     }
-    establish();
+    establish(now);
     snd_wnd_ = std::uint32_t{header.window} << snd_scale_;
     snd_wl1_ = header.seq;
     snd_wl2_ = header.ack;
@@ -368,6 +373,7 @@ ConstBytes Tcp::handle_text(Instant now, std::uint32_t seq, ConstBytes payload, 
 ConstBytes Tcp::handle_segment(Instant now, const wire::TcpHeader& header, ConstBytes payload) {
   release_idle_memory();
   if (state_ == TcpState::closed) return {};
+  if (watch_ != nullptr) watch_->heard_at = now;
   std::uint32_t seq = header.seq;
   if (state_ == TcpState::syn_sent) {
     if (!handle_syn_sent(now, header)) return {};

@@ -92,6 +92,7 @@ std::uint32_t Tcp::emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std
   fill_header(now, out.header, seq, flags_of(ack | (last && size != 0 ? psh : 0) | (with_fin ? fin : 0)));
   if (size != 0) out.payload = send_.view(seq, size);
   const std::uint32_t end = seq + size + (with_fin ? 1 : 0);
+  if (watch_ != nullptr && snd_una_ == snd_max_) watch_->waits_since = now;
   if (seq_lt(seq, snd_max_)) {
     ++retransmits_;
     timing_ = false;  // RFC 6298 §3
@@ -177,6 +178,12 @@ bool Tcp::poll_segment(Instant now, TcpOutput& out) {
       break;
     case TcpState::fin_wait_2:
     case TcpState::time_wait: break;
+  }
+  if (state_ != TcpState::syn_sent && send_keepalive_) {
+    // RFC 9293 §3.8.4: an octet that the peer has acknowledged long since, which it has to acknowledge again.
+    send_keepalive_ = false;
+    fill_header(now, out.header, snd_max_ - 1, ack);
+    return true;
   }
   if (state_ == TcpState::syn_sent || !ack_now_) return false;
   // After a time-out nxt has gone back: an ACK there would be outside the peer's window, and ignored.

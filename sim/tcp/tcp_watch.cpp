@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Whether the peer is still there (RFC 9293 §3.8.4, RFC 5482): as Linux does with TCP_KEEPINTVL 1 s and TCP_USER_TIMEOUT.
+#include <algorithm>
+
+#include "sim/tcp/tcp.hpp"
+
+namespace parley::sim {
+namespace {
+
+constexpr Duration probe_interval = std::chrono::seconds(1);
+
+}  // namespace
+
+void Tcp::watch_peer(Duration keepalive, Duration dead_after) {
+  if (keepalive > Duration{} || dead_after > Duration{})
+    watch_ = std::make_unique<Watch>(Watch{.keepalive = keepalive, .dead_after = dead_after});
+}
+
+/// never: nothing waits for an answer.
+Instant Tcp::dead_at() const {
+  if (watch_->dead_after <= Duration{}) return never;
+  if (snd_una_ != snd_max_) return std::max(watch_->heard_at, watch_->waits_since) + watch_->dead_after;
+  return watch_->asked_at > watch_->heard_at ? watch_->heard_at + watch_->dead_after : never;
+}
+
+/// When the next keep-alive goes, if nothing else is under way.
+Instant Tcp::ask_at() const {
+  return watch_->asked_at > watch_->heard_at ? watch_->asked_at + probe_interval : watch_->heard_at + watch_->keepalive;
+}
+
+void Tcp::check_peer(Instant now) {
+  watch_->check_at = never;
+  if (state_ == TcpState::closed || state_ == TcpState::time_wait || orphan_) return;
+  if (dead_at() <= now) return finish(TcpEvent::timeout);
+  const bool asks = watch_->keepalive > Duration{} && snd_una_ == snd_max_;
+  if (asks && ask_at() <= now) {
+    send_keepalive_ = true;
+    watch_->asked_at = now;
+  }
+  const Instant next = std::min(dead_at(), asks ? ask_at() : now + probe_interval);
+  watch_->check_at = std::max(next, now + std::chrono::milliseconds(1));
+}
+
+}  // namespace parley::sim
