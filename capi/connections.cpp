@@ -20,6 +20,10 @@ std::uint16_t depth_or(std::uint16_t given, std::uint16_t otherwise) {
 std::optional<std::uint16_t> depth(std::uint16_t given) {
   return given == 0 ? std::nullopt : std::optional(depth_or(given, 0));
 }
+std::optional<Duration> liveness_time(std::uint32_t ms) {
+  if (ms == 0) return std::nullopt;
+  return ms == PARLEY_NEVER ? Duration{} : Duration(std::chrono::milliseconds(ms));
+}
 void set_time(Duration& to, std::uint32_t ms) {
   if (ms != 0) to = std::chrono::milliseconds(ms);
 }
@@ -98,6 +102,8 @@ int read_connect(const parley_connect_opts& o, std::string_view provider, cm::Co
   options.ord = depth_or(o.ord, options.ord);
   set_time(options.transport_timeout, o.timeout_ms);
   set_time(options.timeout, o.total_timeout_ms);
+  options.keepalive = liveness_time(o.keepalive_ms);
+  options.dead_after = liveness_time(o.dead_after_ms);
   if (o.retry_rounds != 0) options.retry.rounds = o.retry_rounds;
   set_time(options.retry.first, o.retry_first_ms);
   set_time(options.retry.cap, o.retry_cap_ms);
@@ -151,6 +157,8 @@ extern "C" int parley_listen(parley_ctx* ctx, const char* local, const struct pa
       return capi::fail(PARLEY_E_INVALID_ARGUMENT, "backlog is {a}; it is at most {b}", o.backlog, INT32_MAX);
     if (o.backlog != 0) options.backlog = static_cast<int>(o.backlog);
     if (o.pending_max != 0) options.pending_max = o.pending_max;
+    options.keepalive = liveness_time(o.keepalive_ms);
+    options.dead_after = liveness_time(o.dead_after_ms);
     auto id = c.manager().listen(address, options);
     if (!id) return capi::fail(id.error());
     c.name(*id).user = o.user;

@@ -108,7 +108,9 @@ std::unique_ptr<Backend> World::add_host(const char* name, const cm::ManagerOpti
     return nullptr;
   };
   sim::HostOptions host_options;
+  const cm::Liveness as_in_a_world = host_options.manager.liveness;
   host_options.manager = options;
+  host_options.manager.liveness = as_in_a_world;
   if (host_options.manager.endpoints_max == 0) host_options.manager.endpoints_max = cm::endpoints_default;
   host_options.learn_announcements = true;
   auto host = world_.add_host(name != nullptr ? name : fmt::format("host{}", hosts_ + 1), host_options);

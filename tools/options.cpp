@@ -343,6 +343,15 @@ void add_provider_options(Command sub, SessionOptions& options) {
       .shows_default();
 }
 
+void add_liveness_options(Command sub, SessionOptions& options) {
+  add_duration(sub, "--keepalive", options.liveness.keepalive,
+               "Ask a silent peer whether it is there after this time (0: never)")
+      .when_given([&options] { options.keepalive_given = true; });
+  add_duration(sub, "--dead-after", options.liveness.dead_after,
+               "A peer that answers nothing for this time is dead (0: never)")
+      .when_given([&options] { options.dead_after_given = true; });
+}
+
 void add_when_full_options(Command sub, SessionOptions& options) {
   sub.option("--when-full", options.when_full,
              "roce: what a REQ gets for which there is no room: mra, wait and ask again; retry-after, the time of "

@@ -168,8 +168,8 @@ PARLEY_API int parley_open(parley_ctx** out, const struct parley_opts* opts);
 /** Closes a context, and everything that belongs to it.
  *
  * Connections that stand are reset, so that no peer takes it for a graceful end: parley_disconnect() is that, up to its
- * PARLEY_EVENT_DISCONNECTED. A process that ends without this call leaves the ends of its connections to the system, which
- * closes them as if all had been delivered. Does not block.
+ * PARLEY_EVENT_DISCONNECTED. A process that ends without this call leaves the ends of its connections to the system: over
+ * "iwarp" they are reset as well, over "roce" the peer finds out by its next keepalive. Does not block.
  *
  * Errors: PARLEY_E_BAD_HANDLE. */
 PARLEY_API int parley_close(parley_ctx* ctx);
@@ -277,15 +277,20 @@ enum parley_rtr {
 /* IRD and ORD are 32 where nothing is said; this says 0. */
 #define PARLEY_DEPTH_NONE 0xFFFF
 
+/* keepalive_ms, dead_after_ms: never. 0 is the default there. */
+#define PARLEY_NEVER 0xFFFFFFFFu
+
 struct parley_listen_opts {
   uint32_t size;
   uint16_t ird, ord;    /* of connections whose parley_accept() says nothing else; 0: 32 */
   uint32_t backlog;     /* connections that the system may hold until they are looked at; 0: 4096 */
   uint32_t pending_max; /* connections that wait for a decision; 0: 1024 */
   void* user;           /* comes with each event of the listener */
+  /* Of its connections, set-up included; as in parley_connect_opts. */
+  uint32_t keepalive_ms, dead_after_ms;
 };
 #define PARLEY_LISTEN_OPTS_INIT \
-  { sizeof(struct parley_listen_opts), 0, 0, 0, 0, NULL }
+  { sizeof(struct parley_listen_opts), 0, 0, 0, 0, NULL, 0, 0 }
 
 /** Listens for connections at a local address; port 0 lets the system choose.
  *
@@ -315,9 +320,13 @@ struct parley_connect_opts {
   void* user;                      /* comes with each event of the connection */
   uint32_t total_timeout_ms;       /* longest time until ESTABLISHED, over all addresses, rounds and waits; 0: none */
   uint32_t reserved2;              /* 0 */
+  /* How a peer is noticed that went without a word: after keepalive_ms of silence it is asked whether it is there, and one that
+   * answers nothing for dead_after_ms is dead: PARLEY_EVENT_DISCONNECTED with PARLEY_E_TIMED_OUT. 0: 5 s and 12 s (in a world: never);
+   * PARLEY_NEVER: never. keepalive_ms is the smaller one. docs/c.md, How connections end. */
+  uint32_t keepalive_ms, dead_after_ms;
 };
 #define PARLEY_CONNECT_OPTS_INIT \
-  { sizeof(struct parley_connect_opts), 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0, 0 }
+  { sizeof(struct parley_connect_opts), 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0 }
 
 /** Connects to a peer.
  *

@@ -45,6 +45,8 @@ constexpr Setting table[] = {
     {"timeout.request", Kind::time, "--request-timeout", on_responders, ""},
     {"timeout.rtr", Kind::time, "--rtr-timeout", on_responders, ""},
     {"timeout.first_fpdu", Kind::time, "--first-fpdu-timeout", on_responders, ""},
+    {"timeout.keepalive", Kind::time, "--keepalive", on_all, ""},
+    {"timeout.dead_after", Kind::time, "--dead-after", on_all, ""},
     {"retry.rounds", Kind::number, "--rounds", on_dialling, ""},
     {"retry.back_off", Kind::time, "--back-off", on_dialling, ""},
     {"retry.back_off_max", Kind::time, "--back-off-max", on_dialling, ""},

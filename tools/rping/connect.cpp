@@ -401,6 +401,7 @@ void register_connect(Command app, Context& context) {
   add_duration(sub, "--timeout", args->timeout, "Longest life of one attempt (0: no limit)");
   add_trace_option(sub, args->session.verbose);
   add_session_options(sub, args->session);
+  add_liveness_options(sub, args->session);
   add_provider_options(sub, args->session);
   add_offer_option(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the summary only");

@@ -311,6 +311,7 @@ void register_listen(Command app, Context& context) {
   add_responder_options(sub, args->mpa);
   add_trace_option(sub, args->session.verbose);
   add_session_options(sub, args->session);
+  add_liveness_options(sub, args->session);
   add_provider_options(sub, args->session);
   add_when_full_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the address and the summary only");

@@ -84,6 +84,7 @@ void register_rping(Command app, Context& context) {
   sub.option("--retry", args->retries, "Client: connect again so often when the first message stays unanswered")
       .shows_default();
   add_session_options(sub, args->session);
+  add_liveness_options(sub, args->session);
   add_provider_options(sub, args->session);
   add_when_full_options(sub, args->session);
   add_offer_option(sub, args->session);

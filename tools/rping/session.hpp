@@ -37,8 +37,10 @@ struct SessionOptions {
   Duration retry_after = cm::RoceProviderOptions{}.retry_after;  ///< roce: with "retry-after"
   bool retry_after_given = false;
   bool offer_retry_after = false;  ///< roce: this side's REQs say that it heeds a retry-after
-  Duration linger{};               ///< how long a disconnect waits for its answer; 0: the provider's own time
-  unsigned verbose = 0;            ///< -v: see tools/trace_sink.hpp
+  cm::Liveness liveness{};         ///< of those that were given
+  bool keepalive_given = false, dead_after_given = false;
+  Duration linger{};     ///< how long a disconnect waits for its answer; 0: the provider's own time
+  unsigned verbose = 0;  ///< -v: see tools/trace_sink.hpp
   MetricsArgs metrics;
   LogArgs log;
 };
@@ -49,6 +51,8 @@ void add_provider_option(Command sub, SessionOptions& options);
 void add_roce_flag(Command sub, Option provider, std::string& chosen);
 /// And --device and --timers.
 void add_provider_options(Command sub, SessionOptions& options);
+/// --keepalive and --dead-after.
+void add_liveness_options(Command sub, SessionOptions& options);
 /// --when-full and --retry-after, of who listens over RoCE; --offer-retry-after, of who connects.
 void add_when_full_options(Command sub, SessionOptions& options);
 void add_offer_option(Command sub, SessionOptions& options);
@@ -67,6 +71,8 @@ Options options_for(const SessionOptions& session, const MpaArgs& args) {
   Options options;
   options.ird = args.mpa.ird;
   options.ord = args.mpa.ord;
+  if (session.keepalive_given) options.keepalive = session.liveness.keepalive;
+  if (session.dead_after_given) options.dead_after = session.liveness.dead_after;
   if (session.provider == "iwarp") options.transport = static_cast<const mpa::Options&>(args.mpa);
   if constexpr (std::is_same_v<Options, cm::ConnectOptions>)
     if (session.provider != "iwarp" && args.reply_timeout_set)
