@@ -85,17 +85,31 @@ void Transactor::handle_packet(Instant now, const Address& from, ConstBytes mad)
   handle_reply(now, *t, from, mad);
 }
 
-void Transactor::handle_refused(Instant now, ConstBytes mad) {
-  now_ = now;
+/// The request that `mad` is of, if it waits for an answer; else `mad` is counted.
+Transactor::Transaction* Transactor::find_returned(ConstBytes mad) {
   // The ID of an answer is its asker's, and may be that of a request of ours, too.
   const bool ours = mad.size() >= wire::mad::MadHeader::size && !wire::mad::is_answer(method_of(mad));
   Transaction* t = ours ? find(mad) : nullptr;
-  if (t == nullptr || t->phase != Phase::waiting) {
-    ++counters_.unexpected;
-    return;
-  }
+  if (t != nullptr && t->phase == Phase::waiting) return t;
+  ++counters_.unexpected;
+  return nullptr;
+}
+
+void Transactor::handle_refused(Instant now, ConstBytes mad) {
+  now_ = now;
+  Transaction* t = find_returned(mad);
+  if (t == nullptr) return;
   ++counters_.refused;
   finish(*t, Fault::refused);
+}
+
+void Transactor::handle_lost(Instant now, ConstBytes mad) {
+  now_ = now;
+  Transaction* t = find_returned(mad);
+  if (t == nullptr) return;
+  ++counters_.lost;
+  const bool is_repeated = static_cast<Link<SendTag>&>(*t).linked();  // the next try is due already
+  if (!t->transfer && !is_repeated) deadlines_.set(t->id, now);       // RMPP has timers of its own
 }
 
 void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, ConstBytes mad) {
@@ -171,6 +185,7 @@ void Transactor::judge(Instant now, Transaction& t) {
   }
   if ((status & PARLEY_MAD_STATUS_REDIRECT) != 0) return redirect(t);
   ++counters_.answered;
+  if (t.tries_here > 1) ++counters_.recovered;
   if ((status & PARLEY_MAD_STATUS_CODE) != 0) return finish(t, Fault::status);
   if ((status >> 8 & 0x7F) != 0) return finish(t, Fault::class_status);
   if (attribute_of(mad) != attribute_of(t.request)) return finish(t, Fault::malformed, "it has another attribute");
@@ -182,7 +197,7 @@ void Transactor::judge(Instant now, Transaction& t) {
 
 void Transactor::back_off(Instant now, Transaction& t) {
   ++counters_.busy;
-  if (t.destination != none) destinations_[t.destination]->window.lost();
+  if (t.destination != none) destinations_[t.destination]->window.lost(t.sent_at, now);
   if (t.busy++ >= options_.busy_retries) {
     ++counters_.answered;
     return finish(t, Fault::busy);
@@ -294,8 +309,8 @@ void Transactor::handle_due(Instant now, Transaction& t) {
     return after_transfer(now, t);
   }
   Destination& d = *destinations_[t.destination];
-  d.window.lost();
-  if (d.answered) window_.lost();  // who never answers says nothing about the others
+  d.window.lost(t.sent_at, now);
+  if (d.answered) window_.lost(t.sent_at, now);  // who never answers says nothing about the others
   if (t.tries_here > t.path.retries) {
     ++counters_.timeouts;
     return finish(t, Fault::timeout);

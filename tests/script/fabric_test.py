@@ -187,6 +187,24 @@ class Fabric(FabricTest):
         self.assertGreater(done.event("fault")["hits"], 0)
         self.assertGreater(done.event("ended")["lost"], done.event("fault")["hits"])
 
+    def test_discovers_a_lossy_subnet_whole(self):
+        for loss, options in (("0.1%", ()), ("1%", ()), ("3%", ()), ("10%", ("--retries", "8"))):
+            server = self.serve("--fat-tree", FT648, "--loss", loss)
+            done = cli.run("mad", "discover", "--json", "--timeout", "50ms", *options, "--transport", f"ibsim:{self.name}/H00003")
+            self.assertEqual(done.code, 0, f"{loss}: {done.err}")
+            summary = done.event("summary")
+            self.assertEqual([summary[key] for key in ("switches", "channel_adapters", "links", "lost")], [54, 648, 1296, 0], loss)
+            self.assertGreater(server.finish(stop=True).event("ended")["lost"], 0)
+
+    def test_no_answer_is_not_told_as_could_not_be_sent(self):
+        """No port has LID 77: the request is sent, and dropped on its way."""
+        server = self.serve("--fat-tree", FT16)
+        for name in (self.name, self.ibsim(self.written(FT16))):
+            done = cli.run("mad", "query", "SubnGet", "NodeInfo", "77", "--timeout", "10ms", "--transport", f"ibsim:{name}")
+            self.assertEqual(done.code, 1, done)
+            self.assertIn("SubnGet(NodeInfo) to LID 77: no answer in 4 tries", done.err)
+        server.finish(stop=True)
+
     def test_another_subnet_manager_takes_over(self):
         server = self.serve("--fat-tree", FT16)
         first, log = self.opensm("H00000", "-p", "5")
