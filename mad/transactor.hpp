@@ -32,8 +32,10 @@ struct PortOptions {
   Duration wait_max = std::chrono::seconds(30);        ///< the longest that doubling makes of a wait
   unsigned redirects_max = 4;                          ///< followed of one request
   rmpp::Options rmpp;                                  ///< where the transport does not do it
-  std::size_t long_requests_max = 64;                  ///< of others, coming in segments; more are told to stop
-  std::size_t request_octets_max = 64 << 10;           ///< of data in one of those
+  std::size_t table_octets_max =
+      64 << 20;                        ///< of data in one answer; a longer one ends its request with Fault::no_space
+  std::size_t long_requests_max = 64;  ///< of others, coming in segments; more are told to stop
+  std::size_t request_octets_max = 64 << 10;  ///< of data in one of those
 };
 
 /// Since the beginning.
@@ -158,6 +160,7 @@ class Transactor {
   void handle_transfer(Instant now, Transaction& t, const Address& from, ConstBytes mad);
   void after_transfer(Instant now, Transaction& t);
   void take_reply(Transaction& t, const Address& from, ConstBytes mad);
+  rmpp::Options reply_options() const;
   void judge(Instant now, Transaction& t);
   void back_off(Instant now, Transaction& t);
   bool manager_moved(const Transaction& t) const;

@@ -13,11 +13,13 @@ using wire::mad::Method;
 using wire::mad::MgmtClass;
 using wire::mad::PathRecord;
 using wire::mad::RmppHeader;
+using wire::mad::RmppStatus;
 using wire::mad::RmppType;
 
 namespace {
 
 constexpr std::size_t lingering_max = 64;
+constexpr std::string_view longer_than_limit = "the answer is longer than this port takes";
 
 RmppType type_of(ConstBytes mad) { return static_cast<RmppType>(mad[25]); }
 
@@ -120,6 +122,11 @@ void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, 
     ++counters_.unexpected;  // beside segments, or BUSY once more
     return;
   }
+  const std::size_t most = rmpp::header_octets_of(class_of(mad)) + options_.table_octets_max;
+  if (mad.size() > std::max(most, t.request.size())) {
+    ++counters_.answered;
+    return finish(t, Fault::no_space, longer_than_limit);
+  }
   take_reply(t, from, mad);
   const bool whole = mad.size() == t.request.size() || (carries_whole(mad) && is_rmpp(mad));
   if (!whole) {
@@ -127,6 +134,13 @@ void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, 
     return finish(t, Fault::malformed, "a datagram has 256 octets, and a message by RMPP at least 56");
   }
   judge(now, t);
+}
+
+/// For answers that come in segments.
+rmpp::Options Transactor::reply_options() const {
+  rmpp::Options out = options_.rmpp;
+  out.octets_max = options_.table_octets_max;
+  return out;
 }
 
 void Transactor::take_reply(Transaction& t, const Address& from, ConstBytes mad) {
@@ -151,7 +165,7 @@ void Transactor::handle_transfer(Instant now, Transaction& t, const Address& fro
     transfer.sender->handle(now, mad);
     if (ack && transfer.sender->outcome() == rmpp::Outcome::done) transfer.turn = turn_of(t.long_request);
   } else if (!ack) {
-    if (!transfer.receiver) transfer.receiver.emplace(options_.rmpp);
+    if (!transfer.receiver) transfer.receiver.emplace(reply_options());
     t.from = from;
     transfer.receiver->handle(now, mad);
   }
@@ -165,6 +179,9 @@ void Transactor::after_transfer(Instant now, Transaction& t) {
     return judge(now, t);
   }
   const auto& failure = transfer.receiver ? transfer.receiver->failure() : transfer.sender->failure();
+  const bool too_long =
+      failure && transfer.receiver && !failure->by_peer && failure->status == RmppStatus::resources_exhausted;
+  if (too_long) return finish(t, Fault::no_space, longer_than_limit);
   if (failure) return finish(t, Fault::rmpp, words_of(failure));
   if (transfer.sender && transfer.sender->outcome() == rmpp::Outcome::done)
     deadlines_.set(t.id, now + wait_of(t.path.time_limit(), 0));
@@ -251,7 +268,7 @@ void Transactor::resolve(Transaction& t, const Gid& gid) {
                          .attribute = PathRecord::attribute,
                          .component_mask = wanted.component_mask()},
                         sa_path_, wanted.record().octets());
-  if (query == none) return finish(t, Fault::no_space);
+  if (query == none) return finish(t, Fault::no_space, too_many_open);
   at(query).asker = t.id;
   t.query = query;
   submit(query);
