@@ -99,6 +99,15 @@ class Fabric(FabricTest):
         records = self.stock("H00001", "saquery", "-t", "20000", "NR", preload=OWN_PRELOAD)
         self.assertEqual(records.count("NodeRecord dump"), 702)
         self.a_capture_has_the_segments_of_a_table(702)
+        for preload in ("", OWN_PRELOAD):  # of 702 * 112 octets
+            for most, code in ((702 * 112, 0), (702 * 112 - 1, 1)):
+                asked = subprocess.run([cli.PARLEY, "mad", "query", "SubnAdmGetTable", "NodeRecord", "--json", "--table-max", str(most),
+                                        "--transport", self.transport(preload)], env=self.environment("H00001", preload),
+                                       capture_output=True, text=True, timeout=WAIT, check=False)
+                self.assertEqual(asked.returncode, code, asked.stderr)
+                [said] = map(json.loads, asked.stdout.splitlines())
+                self.assertEqual(said.get("fault", len(said.get("records", []))), 702 if code == 0 else "no_space", asked.stderr)
+                cli.schema.check_all(["mad", "query", "--json"], asked.stdout)
         self.end_all()
         self.assertEqual(server.finish(stop=True).code, 0)
 
