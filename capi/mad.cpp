@@ -47,6 +47,7 @@ int read_open(const parley_mad_opts* given, mad::PortOptions& options, mad::Path
     options.window = {.start = o.window, .least = std::min<std::size_t>(o.window, 4), .most = o.window};
     options.destination_window = options.window;
   }
+  if (o.table_max != 0) options.table_octets_max = o.table_max;
   defaults.m_key = o.m_key;
   defaults.sm_key = o.sm_key;
   options.seed = std::random_device()() | std::uint64_t{1} << 32;

@@ -34,7 +34,7 @@ void CallBase::wake() {
 }
 
 std::optional<MadError> CallBase::error() const {
-  if (id_ == Transactor::none) return MadError(Fault::no_space);
+  if (id_ == Transactor::none) return MadError(Fault::no_space, std::string(too_many_open));
   if (transactor_->ok(id_)) return std::nullopt;
   return transactor_->error(id_);
 }

@@ -22,7 +22,7 @@ class Walk {
   Task<void> run(Port& port) {
     jobs_.push_back({Job::probe, 0, no_node});
     // Jobs make jobs: those that come when all are under way are begun once these have ended.
-    while (!jobs_.empty() && !stopped_) {
+    while (!stopped_ && (!jobs_.empty() || take_put_off())) {
       const ScopeOptions limits{.on_error = OnError::keep, .limit = options_.jobs_max};
       const Reply<void> all = co_await run_each(port, limits, [this] { return next(); });
       if (!all) break;
@@ -36,6 +36,7 @@ class Walk {
     enum Kind : std::uint8_t { probe, lid_check, description, switch_info, port_info } kind;
     std::uint8_t port;   // to go out of, or to be asked about
     std::uint32_t node;  // no_node: the port itself
+    bool again = false;  // it had no answer, and was put off
   };
 
   std::optional<Task<void>> next() {
@@ -75,27 +76,53 @@ class Walk {
     return out;
   }
 
-  /// Of a request: the answer, or nothing, which has then been looked at.
+  /// Of the request of `job`: the answer. If there is none, all that follows from that has been done.
   template <class A>
-  std::optional<A> answer(const Reply<A>& reply) {
+  std::optional<A> answer(Job job, const Reply<A>& reply) {
     if (!reply && (reply.error().fault() == Fault::cancelled || reply.error().fault() == Fault::deadline)) {
       stopped_ = true;
-      return std::nullopt;
+    } else if (!reply && reply.error().fault() == Fault::timeout && !job.again) {
+      job.again = true;
+      put_off_.push_back(job);
+    } else {
+      ++out_.asked;
+      if (reply) return *reply;
+      mark_lost(job);
     }
-    ++out_.asked;
-    if (reply) return *reply;
-    ++out_.lost;
     return std::nullopt;
+  }
+
+  /// Once the rest is done, what had no answer is asked for again, if the subnet loses datagrams: then a few of many thousands of
+  /// requests lose all of their tries. Where nothing else was lost, a node that stays silent is dead, and the wait is spared.
+  bool take_put_off() {
+    if (port_.counters().recovered > 0)
+      jobs_.insert(jobs_.end(), put_off_.begin(), put_off_.end());
+    else
+      for (const Job& job : put_off_) {
+        ++out_.asked;
+        mark_lost(job);
+      }
+    put_off_.clear();
+    return !jobs_.empty();
+  }
+
+  void mark_lost(const Job& job) {
+    ++out_.lost;
+    if (job.kind == Job::probe) {
+      if (job.node != no_node) topology().port(job.node, job.port).peer_lost = true;
+      return;
+    }
+    topology().node(job.node).lost = true;
+    if (job.kind != Job::port_info) return;
+    topology().port(job.node, job.port).lost = true;
+    go_on_from(job);
   }
 
   Task<void> probe(Port& port, Job job) {
     const auto path = path_to(job.node, job.port);
     if (!path) co_return;
-    const auto info = answer(co_await port.subn_get<NodeInfo>(*path));
-    if (!info) {
-      if (!stopped_ && job.node != no_node) topology().port(job.node, job.port).peer_lost = true;
-      co_return;
-    }
+    const auto info = answer(job, co_await port.subn_get<NodeInfo>(*path));
+    if (!info) co_return;
     if (topology().nodes().size() >= options_.nodes_max && topology().find(info->get(NodeInfo::node_guid)) == no_node) {
       out_.full = true;
       co_return;
@@ -146,19 +173,15 @@ class Walk {
   Task<void> description(Port& port, Job job) {
     const auto path = path_to(job.node);
     if (!path) co_return;
-    if (const auto text = answer(co_await port.subn_get<NodeDescription>(*path)))
+    if (const auto text = answer(job, co_await port.subn_get<NodeDescription>(*path)))
       topology().set_description(job.node, text->get(NodeDescription::node_string));
-    else if (!stopped_)
-      topology().node(job.node).lost = true;
   }
 
   Task<void> switch_info(Port& port, Job job) {
     const auto path = path_to(job.node);
     if (!path) co_return;
-    if (const auto info = answer(co_await port.subn_get<SwitchInfo>(*path)))
+    if (const auto info = answer(job, co_await port.subn_get<SwitchInfo>(*path)))
       topology().node(job.node).enhanced_port0 = info->get(SwitchInfo::enhanced_port0);
-    else if (!stopped_)
-      topology().node(job.node).lost = true;
   }
 
   /// A port of a channel adapter is asked by the link that leads to it: each has an SMA of its own.
@@ -173,21 +196,23 @@ class Walk {
   Task<void> port_info(Port& port, Job job) {
     const auto path = path_to_port(job);
     if (!path) co_return;
-    const auto info = answer(co_await port.subn_get<PortInfo>(*path, job.port));
-    if (stopped_) co_return;
-    TopologyPort& about = topology().port(job.node, job.port);
-    if (info)
-      about.set(*info);
-    else
-      about.lost = topology().node(job.node).lost = true;
+    const auto info = answer(job, co_await port.subn_get<PortInfo>(*path, job.port));
+    if (!info) co_return;
+    topology().port(job.node, job.port).set(*info);
+    go_on_from(job);
+  }
+
+  /// From a port whose PortInfo was read, or will not come.
+  void go_on_from(const Job& job) {
+    const TopologyPort& about = topology().port(job.node, job.port);
     const TopologyNode& node = topology().nodes()[job.node];
     if (node.type == NodeType::switch_ && job.port == 0) {
-      if (!options_.by_lid) co_return;
-      if (info && is_unicast_lid(about.lid))
+      if (!options_.by_lid) return;
+      if (about.known && is_unicast_lid(about.lid))
         jobs_.push_back({Job::lid_check, 0, job.node});
       else
         look_at_rest(job.node);
-      co_return;
+      return;
     }
     // Only switches pass a directed route on, and the port that it begins at. What is not known may lead somewhere.
     const bool leads_on = node.type == NodeType::switch_ || job.node == 0;
@@ -198,7 +223,7 @@ class Walk {
   Port& port_;
   DiscoverOptions options_;
   Discovery& out_;
-  std::deque<Job> jobs_;
+  std::deque<Job> jobs_, put_off_;
   bool stopped_ = false;
 };
 

@@ -29,7 +29,7 @@ using wire::mad::Datagram;
   X(redirect_loop, "redirected too often")                                         \
   X(cancelled, "cancelled")                                                        \
   X(deadline, "the task's deadline passed")                                        \
-  X(no_space, "too many requests are under way")                                   \
+  X(no_space, "there is no room")                                                  \
   X(invalid, "the request is not one that can be sent")
 
 enum class Fault : std::uint8_t {
@@ -37,6 +37,8 @@ enum class Fault : std::uint8_t {
   PARLEY_MAD_FAULTS(PARLEY_X)
 #undef PARLEY_X
 };
+/// Why there is no_space for a request.
+inline constexpr std::string_view too_many_open = "too many requests are open";
 /// A sentence's worth: "no answer".
 std::string_view text_of(Fault fault);
 /// Its name: "timeout".

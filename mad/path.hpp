@@ -37,7 +37,8 @@ struct Path {
   std::uint64_t m_key = 0;     ///< of SMPs
   std::uint64_t sm_key = 0;    ///< of requests to subnet administration
 
-  std::uint8_t retries = 3;  ///< sent that many times more when no answer comes
+  /// Sent that many times more when no answer comes. As stock tools have it: libibnetdisc gives umad 3 retries of a second each.
+  std::uint8_t retries = 3;
   /// For the answer to the first try; each further one waits twice as long. Without it the next two say how long (IBA §13.4.6.2).
   std::optional<Duration> timeout = std::chrono::seconds(1);
   std::uint8_t packet_life_time = 18, response_time = 20;  ///< 4.096 us times 2 to the power of it; at most 31

@@ -175,6 +175,7 @@ class Port {
   void packet_sent(Instant now) { transactor_.packet_sent(now); }
   void handle_packet(Instant now, const Address& from, ConstBytes mad) { transactor_.handle_packet(now, from, mad); }
   void handle_refused(Instant now, ConstBytes mad) { transactor_.handle_refused(now, mad); }
+  void handle_lost(Instant now, ConstBytes mad) { transactor_.handle_lost(now, mad); }
   void handle_changed(const LocalPort& local);
   Instant next_deadline() const;
   void handle_deadline(Instant now);

@@ -17,6 +17,8 @@ Result<bool> pump(Port& port, Transport& transport, Instant now) {
     moved = true;
     if ((*received)->refused)
       port.handle_refused(now, (*received)->mad);
+    else if ((*received)->lost)
+      port.handle_lost(now, (*received)->mad);
     else
       port.handle_packet(now, (*received)->from, (*received)->mad);
   }

@@ -19,6 +19,14 @@ constexpr std::size_t rmpp_header = PARLEY_IB_MAD_LEN - segment_octets;
 
 std::size_t header_of(ConstBytes mad) { return header_octets_of(mad[1]); }
 
+/// Octets of data in a segment: of the last one as its PayloadLength says, which counts the class's header.
+std::size_t data_octets(ConstBytes mad) {
+  const std::size_t class_header = header_of(mad) - rmpp_header;
+  const std::size_t payload = RmppHeader::parse(mad)->get(RmppHeader::data2);
+  const bool last = (mad[26] & flags::last) != 0;
+  return (last ? std::clamp(payload, class_header, segment_octets) : segment_octets) - class_header;
+}
+
 /// What is in no segment's flags.
 struct Segment {
   RmppType type;
@@ -237,7 +245,7 @@ void Receiver::handle_data(Instant now, ConstBytes mad) {
 void Receiver::take_in_order(ConstBytes mad) {
   const ConstBytes data = mad.subspan(header_of(mad));
   if (const auto objection = objection_to_length(mad)) return give_up(mad, *objection);
-  if (message_.size() + data.size() > options_.octets_max + header_of(mad))
+  if (message_.size() + data_octets(mad) > options_.octets_max + header_of(mad))
     return give_up(mad, RmppStatus::resources_exhausted);
   message_.insert(message_.end(), data.begin(), data.end());
 }

@@ -36,7 +36,7 @@ inline bool is_rmpp(ConstBytes mad) {
   return mad.size() >= 2 && has_rmpp(mad[1]) && mad.size() >= header_octets_of(mad[1]) &&
          (mad[26] & wire::mad::rmpp_flags::active) != 0;
 }
-inline constexpr std::size_t message_max = 64 << 20;
+inline constexpr std::size_t message_max = 64 << 20;  ///< octets of a message that is sent, with its headers
 
 struct Options {
   Duration ack_wait = std::chrono::seconds(2);      ///< for an ACK, before what is not acknowledged is sent again
@@ -44,7 +44,7 @@ struct Options {
   std::uint32_t window = 64;                        ///< segments that a receiver lets be under way; 1 to 4096
   Duration receive_max = std::chrono::seconds(40);  ///< for the whole of a message
   Duration linger = std::chrono::seconds(10);       ///< how long a complete receiver answers repeated segments
-  std::size_t octets_max = message_max;             ///< of a message that is taken
+  std::size_t octets_max = message_max;             ///< of data in a message that is taken; its headers come on top
   bool checks_length = false;  ///< the first PayloadLength, where it is not 0, must be the whole message's
 };
 

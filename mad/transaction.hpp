@@ -44,6 +44,7 @@ struct Transactor::Transaction : Link<SendTag>, Link<DoneTag> {
   bool segmented = false;   // its answer may come in segments
   std::uint32_t tid = 0, destination = none;
   unsigned tries = 0, tries_here = 0, busy = 0;  // tries_here: since the last redirection or back-off
+  Instant sent_at{};                             // the last time
   std::optional<Fault> fault;
   std::string_view why;  // static
   void* user = nullptr;

@@ -355,6 +355,7 @@ void Transactor::packet_sent(Instant now) {
   }
   if (polled_ == nullptr) return;
   Transaction& t = *polled_;
+  t.sent_at = now;
   const bool first = !t.in_window;
   // Before all else, since it may lack memory: the packet is then sent once more.
   const Instant at =

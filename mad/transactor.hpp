@@ -32,17 +32,20 @@ struct PortOptions {
   Duration wait_max = std::chrono::seconds(30);        ///< the longest that doubling makes of a wait
   unsigned redirects_max = 4;                          ///< followed of one request
   rmpp::Options rmpp;                                  ///< where the transport does not do it
-  std::size_t long_requests_max = 64;                  ///< of others, coming in segments; more are told to stop
-  std::size_t request_octets_max = 64 << 10;           ///< of data in one of those
+  std::size_t table_octets_max =
+      64 << 20;                        ///< of data in one answer; a longer one ends its request with Fault::no_space
+  std::size_t long_requests_max = 64;  ///< of others, coming in segments; more are told to stop
+  std::size_t request_octets_max = 64 << 10;  ///< of data in one of those
 };
 
 /// Since the beginning.
 struct Counters {
-  std::uint64_t sent = 0, received = 0;                 ///< datagrams
-  std::uint64_t answered = 0;                           ///< requests whose answer came, whatever it says
-  std::uint64_t resent = 0, timeouts = 0;               ///< sent again for want of an answer; given up
-  std::uint64_t busy = 0, redirected = 0, refused = 0;  ///< answers that say so; datagrams that came back
-  std::uint64_t unexpected = 0;  ///< answers to nothing that is under way: late, repeated, to others
+  std::uint64_t sent = 0, received = 0;       ///< datagrams
+  std::uint64_t answered = 0, recovered = 0;  ///< requests whose answer came, whatever it says; of these, to a retry
+  std::uint64_t resent = 0, timeouts = 0;     ///< sent again for want of an answer; given up
+  std::uint64_t busy = 0, redirected = 0;     ///< answers that say so
+  std::uint64_t refused = 0, lost = 0;        ///< datagrams that came back: not sent; dropped on the way
+  std::uint64_t unexpected = 0;               ///< answers to nothing that is under way: late, repeated, to others
   std::uint64_t mismatched = 0;  ///< answers with the ID of a request, but of another peer, class or method
   std::uint64_t malformed = 0;   ///< too short or of another base version
   std::uint64_t unasked = 0;     ///< requests, traps and reports that nobody here takes
@@ -105,8 +108,10 @@ class Transactor {
   const Packet* poll_packet();
   void packet_sent(Instant now);
   void handle_packet(Instant now, const Address& from, ConstBytes mad);
-  /// `mad` was sent and came back.
+  /// `mad` came back: the transport did not send it. Its request ends.
   void handle_refused(Instant now, ConstBytes mad);
+  /// `mad` was dropped on its way: its request does not wait for the rest of this try's time.
+  void handle_lost(Instant now, ConstBytes mad);
   Instant next_deadline() const;
   void handle_deadline(Instant now);
 
@@ -149,11 +154,13 @@ class Transactor {
   void use_destination(Transaction& t);
 
   bool matches(const Transaction& t, const Address& from, ConstBytes mad) const;
+  Transaction* find_returned(ConstBytes mad);
   Transaction* find(ConstBytes mad);
   void handle_reply(Instant now, Transaction& t, const Address& from, ConstBytes mad);
   void handle_transfer(Instant now, Transaction& t, const Address& from, ConstBytes mad);
   void after_transfer(Instant now, Transaction& t);
   void take_reply(Transaction& t, const Address& from, ConstBytes mad);
+  rmpp::Options reply_options() const;
   void judge(Instant now, Transaction& t);
   void back_off(Instant now, Transaction& t);
   bool manager_moved(const Transaction& t) const;

@@ -13,11 +13,13 @@ using wire::mad::Method;
 using wire::mad::MgmtClass;
 using wire::mad::PathRecord;
 using wire::mad::RmppHeader;
+using wire::mad::RmppStatus;
 using wire::mad::RmppType;
 
 namespace {
 
 constexpr std::size_t lingering_max = 64;
+constexpr std::string_view longer_than_limit = "the answer is longer than this port takes";
 
 RmppType type_of(ConstBytes mad) { return static_cast<RmppType>(mad[25]); }
 
@@ -85,17 +87,31 @@ void Transactor::handle_packet(Instant now, const Address& from, ConstBytes mad)
   handle_reply(now, *t, from, mad);
 }
 
-void Transactor::handle_refused(Instant now, ConstBytes mad) {
-  now_ = now;
+/// The request that `mad` is of, if it waits for an answer; else `mad` is counted.
+Transactor::Transaction* Transactor::find_returned(ConstBytes mad) {
   // The ID of an answer is its asker's, and may be that of a request of ours, too.
   const bool ours = mad.size() >= wire::mad::MadHeader::size && !wire::mad::is_answer(method_of(mad));
   Transaction* t = ours ? find(mad) : nullptr;
-  if (t == nullptr || t->phase != Phase::waiting) {
-    ++counters_.unexpected;
-    return;
-  }
+  if (t != nullptr && t->phase == Phase::waiting) return t;
+  ++counters_.unexpected;
+  return nullptr;
+}
+
+void Transactor::handle_refused(Instant now, ConstBytes mad) {
+  now_ = now;
+  Transaction* t = find_returned(mad);
+  if (t == nullptr) return;
   ++counters_.refused;
   finish(*t, Fault::refused);
+}
+
+void Transactor::handle_lost(Instant now, ConstBytes mad) {
+  now_ = now;
+  Transaction* t = find_returned(mad);
+  if (t == nullptr) return;
+  ++counters_.lost;
+  const bool is_repeated = static_cast<Link<SendTag>&>(*t).linked();  // the next try is due already
+  if (!t->transfer && !is_repeated) deadlines_.set(t->id, now);       // RMPP has timers of its own
 }
 
 void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, ConstBytes mad) {
@@ -106,6 +122,11 @@ void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, 
     ++counters_.unexpected;  // beside segments, or BUSY once more
     return;
   }
+  const std::size_t most = rmpp::header_octets_of(class_of(mad)) + options_.table_octets_max;
+  if (mad.size() > std::max(most, t.request.size())) {
+    ++counters_.answered;
+    return finish(t, Fault::no_space, longer_than_limit);
+  }
   take_reply(t, from, mad);
   const bool whole = mad.size() == t.request.size() || (carries_whole(mad) && is_rmpp(mad));
   if (!whole) {
@@ -113,6 +134,13 @@ void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, 
     return finish(t, Fault::malformed, "a datagram has 256 octets, and a message by RMPP at least 56");
   }
   judge(now, t);
+}
+
+/// For answers that come in segments.
+rmpp::Options Transactor::reply_options() const {
+  rmpp::Options out = options_.rmpp;
+  out.octets_max = options_.table_octets_max;
+  return out;
 }
 
 void Transactor::take_reply(Transaction& t, const Address& from, ConstBytes mad) {
@@ -137,7 +165,7 @@ void Transactor::handle_transfer(Instant now, Transaction& t, const Address& fro
     transfer.sender->handle(now, mad);
     if (ack && transfer.sender->outcome() == rmpp::Outcome::done) transfer.turn = turn_of(t.long_request);
   } else if (!ack) {
-    if (!transfer.receiver) transfer.receiver.emplace(options_.rmpp);
+    if (!transfer.receiver) transfer.receiver.emplace(reply_options());
     t.from = from;
     transfer.receiver->handle(now, mad);
   }
@@ -151,6 +179,9 @@ void Transactor::after_transfer(Instant now, Transaction& t) {
     return judge(now, t);
   }
   const auto& failure = transfer.receiver ? transfer.receiver->failure() : transfer.sender->failure();
+  const bool too_long =
+      failure && transfer.receiver && !failure->by_peer && failure->status == RmppStatus::resources_exhausted;
+  if (too_long) return finish(t, Fault::no_space, longer_than_limit);
   if (failure) return finish(t, Fault::rmpp, words_of(failure));
   if (transfer.sender && transfer.sender->outcome() == rmpp::Outcome::done)
     deadlines_.set(t.id, now + wait_of(t.path.time_limit(), 0));
@@ -171,6 +202,7 @@ void Transactor::judge(Instant now, Transaction& t) {
   }
   if ((status & PARLEY_MAD_STATUS_REDIRECT) != 0) return redirect(t);
   ++counters_.answered;
+  if (t.tries_here > 1) ++counters_.recovered;
   if ((status & PARLEY_MAD_STATUS_CODE) != 0) return finish(t, Fault::status);
   if ((status >> 8 & 0x7F) != 0) return finish(t, Fault::class_status);
   if (attribute_of(mad) != attribute_of(t.request)) return finish(t, Fault::malformed, "it has another attribute");
@@ -182,7 +214,7 @@ void Transactor::judge(Instant now, Transaction& t) {
 
 void Transactor::back_off(Instant now, Transaction& t) {
   ++counters_.busy;
-  if (t.destination != none) destinations_[t.destination]->window.lost();
+  if (t.destination != none) destinations_[t.destination]->window.lost(t.sent_at, now);
   if (t.busy++ >= options_.busy_retries) {
     ++counters_.answered;
     return finish(t, Fault::busy);
@@ -236,7 +268,7 @@ void Transactor::resolve(Transaction& t, const Gid& gid) {
                          .attribute = PathRecord::attribute,
                          .component_mask = wanted.component_mask()},
                         sa_path_, wanted.record().octets());
-  if (query == none) return finish(t, Fault::no_space);
+  if (query == none) return finish(t, Fault::no_space, too_many_open);
   at(query).asker = t.id;
   t.query = query;
   submit(query);
@@ -294,8 +326,8 @@ void Transactor::handle_due(Instant now, Transaction& t) {
     return after_transfer(now, t);
   }
   Destination& d = *destinations_[t.destination];
-  d.window.lost();
-  if (d.answered) window_.lost();  // who never answers says nothing about the others
+  d.window.lost(t.sent_at, now);
+  if (d.answered) window_.lost(t.sent_at, now);  // who never answers says nothing about the others
   if (t.tries_here > t.path.retries) {
     ++counters_.timeouts;
     return finish(t, Fault::timeout);

@@ -25,12 +25,12 @@ class Transport {
   /// `mad`: 256 octets, more where facts().rmpp. False: its queue is full; try again when it can send.
   /// Errors: the device is gone, the peer of a socket is gone.
   virtual Result<bool> send(const Address& to, ConstBytes mad) = 0;
-  /// What came, whose octets stay until the next call; none: nothing is there. `refused` marks what was sent and could not be
-  /// carried (no route, the link is down), which comes back to be told apart from a loss.
+  /// What came, whose octets stay until the next call; none: nothing is there. A datagram of this side may come back: `refused` if it
+  /// was never sent (no address, another partition), so that a retry is no use; `lost` if it was dropped on its way, of which ibsim tells.
   struct Received {
     Address from;
     ConstBytes mad;
-    bool refused = false;
+    bool refused = false, lost = false;
   };
   virtual Result<std::optional<Received>> receive() = 0;
   /// Has these requests brought, where they come to nobody else than who has asked for them. Errors: another program has them; the

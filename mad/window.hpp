@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How many requests may be under way: more by one for each window's worth of answers, half as many after a loss.
+// How many requests may be under way: more by one for each window's worth of answers, half as many after a loss. Requests that were
+// under way when it was halved do not halve it again: what is lost together is one loss.
 #pragma once
 #include <algorithm>
 #include <cstddef>
+
+#include "parley/time.hpp"
 
 namespace parley::mad {
 
@@ -28,13 +31,17 @@ class Window {
     answers_ = 0;
     ++size_;
   }
-  void lost() {
+  /// `sent`: when what was lost had left.
+  void lost(Instant sent, Instant now) {
+    if (sent < halved_) return;
+    halved_ = now;
     answers_ = 0;
     size_ = std::max(least_, size_ / 2);
   }
 
  private:
   std::size_t size_, least_, most_, used_ = 0, answers_ = 0;
+  Instant halved_{};
 };
 
 }  // namespace parley::mad

@@ -43,13 +43,13 @@ struct Refusal {
 /// Initiator, enhanced Reply: settles p.ird, p.ord and p.rtr, or says what to terminate with (RFC 6581 §9.1, §9.2).
 Refusal judge_enhanced_reply(const StartupOptions& options, const Quirk& peer, const Quirk& play,
                              const wire::MpaEnhanced& reply, Parameters& p);
-/// Initiator, revision 1: settles p.rtr by the Reply's S flag (OFA 2007-10 Rtr §2).
+/// Initiator, revision 1: settles p.rtr by the Reply's S flag (OFA 2007-10 Rtr §2 rule 2).
 void judge_plain_reply(const StartupOptions& options, bool asked_s, bool reply_s, Parameters& p);
 
 /// Responder, enhanced Request: what to answer, settling p.ird, p.ord, p.rtr, p.answered and p.peer_to_peer.
 wire::MpaEnhanced answer_enhanced(const StartupOptions& options, const Quirk& play, const wire::MpaEnhanced& request,
                                   Parameters& p);
-/// Responder, revision 1: whether to answer S; settles p.rtr (OFA 2007-10 Rtr §2).
+/// Responder, revision 1: whether to answer S; settles p.rtr (OFA 2007-10 Rtr §2 rule 2).
 bool answer_plain(const StartupOptions& options, const Quirk& peer, const Quirk& play, std::uint8_t revision,
                   bool request_s, Parameters& p);
 /// CRC and markers from both halves' flags (RFC 5044 §4.3, §4.4, §7.1.1).

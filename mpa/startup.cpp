@@ -218,7 +218,8 @@ bool Startup::check_lengths(const wire::MpaFrameView& frame) {
   return true;
 }
 
-// OFA 2007-10 Rtr §2, and robustness: a valid FPDU in its place is accepted.
+// OFA 2007-10 Rtr §2, and robustness: a valid FPDU in its place is accepted. OFA 2007-10 Rtr §2 rule 3: S is not looked at, nor is
+// any other flag: the Reply has settled them.
 std::size_t Startup::take_rtr_frame(ConstBytes in) {
   const std::size_t held = in_.size();
   const ConstBytes piece = in.first(std::min(PARLEY_MPA_HEADER_LEN - held, in.size()));

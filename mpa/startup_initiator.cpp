@@ -99,7 +99,7 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
     p.peer_ord = e->ord;
   }
   Bytes private_data(data.begin(), data.end());
-  if (frame.r()) {  // RFC 5044 §7.1.2 rule 3
+  if (frame.r()) {  // RFC 5044 §7.1.2 rule 3; OFA 2007-10 Rtr §2 rule 1: nothing follows a rejection, S or not
     if (frame.revision != p.revision)
       add_reason(p, {.text = "the Reply has Rev {a}: the peer may have rejected the revision, not the connection "
                              "(RFC 5044 §7.1.1)",
@@ -148,7 +148,7 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
     }
   } else {
     judge_plain_reply(options_, request_s_, frame.s(), p);
-    if (p.rtr == Rtr::frame) send_rtr_frame();
+    if (p.rtr == Rtr::frame) send_rtr_frame();  // OFA 2007-10 Rtr §2 rule 1: the Reply accepts
   }
   in_ = {};
   enter(StartupState::open, never);
@@ -156,7 +156,7 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
   return taken;
 }
 
-// OFA 2007-10 Rtr §2: its S is 0, and its C is that of the Reply.
+// OFA 2007-10 Rtr §2 rule 3: its S is 0. OFA 2007-10 Rtr §2 rule 4: its C is that of the Reply.
 void Startup::send_rtr_frame() {
   const std::uint8_t m = parameters_.rx_markers ? PARLEY_MPA_FLAG_M : 0;
   const auto c = static_cast<std::uint8_t>(parameters_.peer_flags & PARLEY_MPA_FLAG_C);

@@ -92,6 +92,16 @@ void Output::object(const Json& value) {
   if (json) out_ << value.dump(real_text) << std::endl;
 }
 
+void Output::object(const Json& head, std::string_view key, std::size_t count,
+                    const std::function<Json(std::size_t)>& element, const Json& tail) {
+  if (!json) return;
+  std::string begin = head.dump(real_text), end = tail.dump(real_text);
+  begin.pop_back();  // its brace
+  out_ << begin << ',' << Json(key).dump(real_text) << ":[";
+  for (std::size_t i = 0; i < count; ++i) out_ << (i > 0 ? "," : "") << element(i).dump(real_text);
+  out_ << "]," << std::string_view(end).substr(1) << std::endl;
+}
+
 void Output::note(std::string_view line) { err_ << line << std::endl; }
 
 void Output::draw(std::string_view octets) { err_ << octets << std::flush; }

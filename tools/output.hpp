@@ -40,6 +40,10 @@ class Output {
   void verbatim(std::string_view lines);
   /// One object on one line of standard output; nothing without --json. Octets that are not UTF-8 become U+FFFD.
   void object(const Json& value);
+  /// The same of an object with a long list, which is never held whole: the members of `head`, the list `key` with what `element` gives
+  /// for 0 to `count` - 1, and the members of `tail`. Neither is empty.
+  void object(const Json& head, std::string_view key, std::size_t count,
+              const std::function<Json(std::size_t)>& element, const Json& tail);
   /// A line for people on standard error, in both modes: progress, peer faults that were survived.
   void note(std::string_view line);
   /// Octets for a terminal on standard error, as they are: a bar that redraws itself.

@@ -2,6 +2,8 @@
 #include "drivers/ibsim/client.hpp"
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -74,7 +76,10 @@ Client::OrText<void> Client::attach(std::uint32_t own_id) {
   Connect who{.id = own_id, .is_sm = options_.is_sm ? 1U : 0U};
   options_.node.copy(who.node.data(), who.node.size() - 1);
   Control message{.magic = magic, .type = ControlType::connect, .length = control_data, .data = data_with(who)};
-  if (!exchange(control_.fd, message, options_.patience)) return failed();
+  ask_for_sender(control_.fd);
+  std::uint32_t pid = 0;
+  if (!exchange_with_sender(control_.fd, message, options_.patience, pid)) return failed();
+  if (pid != 0) server_.emplace(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0U)));
   if (message.type == ControlType::error)
     return tl::unexpected(
         fmt::format("ibsim '{}' does not attach us to {}: it has no such node, no place for another client{}",
@@ -104,7 +109,7 @@ tl::unexpected<std::string> Client::failed() const {
 
 Client::OrText<ControlData> Client::ask(ControlType type, const ControlData& data, Duration patience) const {
   Control message{.magic = magic, .client = id_, .type = type, .length = control_data, .data = data};
-  if (!exchange(control_.fd, message, patience)) return failed();
+  if (!exchange(control_.fd, message, patience, server())) return failed();
   if (message.type == ControlType::error)
     return tl::unexpected(fmt::format("ibsim '{}' refuses what it is asked", options_.name));
   return message.data;

@@ -2,6 +2,7 @@
 // A place at a node of the subnet that ibsim, or who speaks its protocol, serves.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -42,6 +43,10 @@ class Client {
   bool send(const Data& data) const;
   bool receive(Data& data) const;
   int fd() const { return data_.fd; }
+  /// A pidfd of the server, readable once that has ended; -1 if it is in another PID namespace.
+  int server() const { return server_ ? server_->fd : -1; }
+  /// Of the server's sockets.
+  const std::string& name() const { return options_.name; }
   /// The server's number for it.
   std::uint32_t id() const { return id_; }
   /// The node that it is at.
@@ -55,6 +60,7 @@ class Client {
 
   ClientOptions options_;
   asio_driver::Descriptor control_, data_;
+  std::optional<asio_driver::Descriptor> server_;
   bool attached_ = false;
   std::uint32_t id_ = 0;
   std::string node_;

@@ -42,25 +42,32 @@ OrText<std::unique_ptr<Ibsim>> Ibsim::open(const IbsimOptions& options) {
   auto client = ibsim::Client::open(options);
   if (!client) return tl::unexpected(client.error());
   std::unique_ptr<Ibsim> out(new Ibsim(options, std::move(*client)));
+  // A Port has timers: `parley fabric` need not send back what it loses. ibsim does so all the same.
+  static_cast<void>(out->client_->ask(ibsim::ControlType::receive, ibsim::data_with(out->wanted_)));
   if (const auto read = out->read_local(); !read) return tl::unexpected(read.error());
   return out;
 }
 
-/// What control messages say of the node is not what its port says: they have one port GUID for all.
+/// What control messages say of the node is not what its port says: they have one port GUID for all. The subnet may lose datagrams,
+/// so that it is asked several times.
 OrText<wire::mad::Datagram> Ibsim::ask_self(const wire::mad::Datagram& smp) {
   const auto without = [&](const char* what) {
     return tl::unexpected(fmt::format("ibsim '{}': {}", options_.name, what));
   };
-  if (const auto sent = send({.qpn = 0}, smp); !sent || !*sent) return without("nothing can be sent");
-  pollfd wait{fd(), POLLIN, 0};
-  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience).count();
-  if (::poll(&wait, 1, static_cast<int>(patience)) <= 0) return without("the node does not answer");
-  const auto came = receive();
-  in_whole_ = false;
-  if (!came || !*came || (*came)->refused) return without("the node does not answer");
-  wire::mad::Datagram out;
-  std::copy((*came)->mad.begin(), (*came)->mad.end(), out.begin());
-  return out;
+  constexpr int tries = 10;
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience / tries).count();
+  for (int i = 0; i < tries; ++i) {
+    if (const auto sent = send({.qpn = 0}, smp); !sent || !*sent) return without("nothing can be sent");
+    pollfd wait{fd(), POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(patience)) <= 0) continue;
+    const auto came = receive();
+    in_whole_ = false;
+    if (!came || !*came || (*came)->lost) continue;
+    wire::mad::Datagram out;
+    std::copy((*came)->mad.begin(), (*came)->mad.end(), out.begin());
+    return out;
+  }
+  return without("the node does not answer");
 }
 
 OrText<void> Ibsim::read_local() {
@@ -121,9 +128,8 @@ Result<bool> Ibsim::send(const mad::Address& to, ConstBytes mad) {
 }
 
 Result<void> Ibsim::serve(const mad::Served& what) {
-  ibsim::Receive asked{};
-  asked.classes[what.mgmt_class / 8U] = static_cast<std::uint8_t>(1U << what.mgmt_class % 8);
-  const auto answer = client_->ask(ibsim::ControlType::receive, ibsim::data_with(asked));
+  wanted_.classes[what.mgmt_class / 8U] |= static_cast<std::uint8_t>(1U << what.mgmt_class % 8);
+  const auto answer = client_->ask(ibsim::ControlType::receive, ibsim::data_with(wanted_));
   if (!answer || ibsim::message_in<ibsim::Receive>(*answer).known != 1)
     return fail(Errc::not_permitted, ibsim_serves_nobody);
   return {};
@@ -133,12 +139,12 @@ mad::Transport::Received Ibsim::received(std::size_t index) const {
   const ibsim::Data& packet = in_[index];
   Received out;
   out.mad = packet.mad;
-  out.refused = read_bits(packet.status, 0, 32) == ibsim::status_undeliverable;
+  out.lost = read_bits(packet.status, 0, 32) == ibsim::status_undeliverable;
   const auto own = static_cast<std::uint16_t>(read_bits(packet.dlid, 0, 16));
-  if (local_.lmc != 0 && !out.refused && mad::is_unicast_lid(own)) out.from.source_lid = own;
+  if (local_.lmc != 0 && !out.lost && mad::is_unicast_lid(own)) out.from.source_lid = own;
   // What comes back is as it was sent: the other side is where it was to go.
-  out.from.lid = static_cast<std::uint16_t>(read_bits(out.refused ? packet.dlid : packet.slid, 0, 16));
-  out.from.qpn = static_cast<std::uint32_t>(read_bits(out.refused ? packet.dqp : packet.sqp, 0, 32));
+  out.from.lid = static_cast<std::uint16_t>(read_bits(out.lost ? packet.dlid : packet.slid, 0, 16));
+  out.from.qpn = static_cast<std::uint32_t>(read_bits(out.lost ? packet.dqp : packet.sqp, 0, 32));
   return out;
 }
 

@@ -57,6 +57,7 @@ class Ibsim final : public mad::Transport {
   mad::TransportFacts facts_{.whole_tid = false, .window_max = 256};
   bool wants_to_send_ = false;
   Recheck recheck_;
+  ibsim::Receive wanted_{.own_timers = 1};
   std::array<ibsim::Data, batch> in_;
   std::size_t in_count_ = 0, in_next_ = 0;  // of `in_`: how many came, which one is next
   bool in_whole_ = false;                   // the last batch was not full: nothing more was there

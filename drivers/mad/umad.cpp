@@ -34,7 +34,8 @@ namespace {
 using wire::mad::has_oui;
 using wire::mad::MgmtClass;
 
-constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;
+constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;  // what is sent
+constexpr std::size_t kept_octets_max = 1 << 20;                // of a buffer that the next message is read into
 constexpr std::size_t refused_max = 1024;
 constexpr int first_unreal_fd = 1024;  // of ibsim's preloaded library: no descriptor of the system
 
@@ -294,7 +295,8 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   return true;
 }
 
-/// Into `buffer`, which grows to what is there. False: nothing is.
+/// Into `buffer`, which grows to what is there: the kernel holds the message until it is read, so that the port judges whether it is
+/// too long. False: nothing is there.
 Result<bool> Umad::read_one(Bytes& buffer) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     int length = static_cast<int>(buffer.size() - umad_size());
@@ -305,8 +307,7 @@ Result<bool> Umad::read_one(Bytes& buffer) {
     }
     if (agent == -EAGAIN || agent == -EINTR || agent == -ETIMEDOUT) return false;
     if (agent != -ENOSPC) return gone("umad does not receive: errno {a}", -agent);
-    if (length <= 0 || static_cast<std::size_t>(length) > long_mad_max)
-      return fail(Errc::no_space, "umad has a message of {a} octets; at most {b} are taken", length, long_mad_max);
+    if (length <= 0) return fail(Errc::no_space, "umad has a message of {a} octets", length);
     buffer.resize(umad_size() + static_cast<std::size_t>(length));
   }
   return false;
@@ -361,6 +362,7 @@ Result<std::optional<mad::Transport::Received>> Umad::receive() {
       if (!one) return std::nullopt;
       buffer_ = std::move(*one);
     } else {
+      if (buffer_.capacity() > kept_octets_max) buffer_ = Bytes();
       buffer_.resize(umad_size() + mad_size);
       const auto there = read_one(buffer_);
       if (!there) return tl::unexpected(there.error());

@@ -44,6 +44,9 @@ std::unique_ptr<ibsim::Client> open_client() {
   return nullptr;
 }
 
+/// Whether a datagram that was not sent can be sent later. Else nobody reads the server's socket any more.
+bool is_full(int number) { return number == EAGAIN || number == ENOBUFS || number == EINTR; }
+
 void ring(int fd) {
   const std::uint64_t one = 1;
   static_cast<void>(!::eventfd_write(fd, one));
@@ -171,14 +174,15 @@ void Device::refresh() {
 void Device::run() {
   const Inside guard;
   for (;;) {
-    std::array<pollfd, 2> wanted{};
+    std::array<pollfd, 3> wanted{};
     Instant next = never;
     {
       const std::lock_guard lock(mutex_);
-      if (client_ == nullptr) return;
+      if (client_ == nullptr || server_gone_) return;
       next = agents_.next_deadline();
       wanted[0] = {.fd = client_->fd(), .events = static_cast<short>(stuck_ ? POLLIN | POLLOUT : POLLIN)};
       wanted[1] = {.fd = wake_, .events = POLLIN};
+      wanted[2] = {.fd = client_->server(), .events = POLLIN};
     }
     int wait_ms = -1;
     if (next != never) {
@@ -191,6 +195,7 @@ void Device::run() {
     const std::lock_guard lock(mutex_);
     if (client_ == nullptr) return;
     turn();
+    if ((wanted[2].revents & POLLIN) != 0) lose_server();
   }
 }
 
@@ -204,15 +209,28 @@ void Device::turn() {
   while (stuck_ || agents_.poll_transmit(data)) {
     if (stuck_) data = *std::exchange(stuck_, std::nullopt);
     if (client_->send(data)) continue;
-    if (errno == EAGAIN || errno == ENOBUFS) stuck_ = data;
+    if (is_full(errno))
+      stuck_ = data;
+    else
+      lose_server();
     break;
   }
   for (auto& [fd, umad] : files_) show(fd, *umad);
 }
 
-/// A descriptor is readable as long as there is something to read.
+/// Requests that wait for answers would run into their time limits, one after the other.
+void Device::lose_server() {
+  if (server_gone_) return;
+  server_gone_ = true;
+  stuck_.reset();
+  std::fprintf(stderr, "libparley_umad: the server of '%s' is gone; its device fails with EIO from now on\n",
+               client_->name().c_str());
+  for (auto& [fd, umad] : files_) show(fd, *umad);
+}
+
+/// A descriptor is readable as long as there is something to read, be it an error.
 void Device::show(int fd, Umad& umad) {
-  const bool has = !umad.file.queue.empty();
+  const bool has = server_gone_ || !umad.file.queue.empty();
   if (has && !umad.shown) ring(fd);
   if (!has && umad.shown) still(fd);
   umad.shown = has;
@@ -224,6 +242,7 @@ int Device::open_file(bool nonblocking, bool is_sm) {
   bool was_sm = false;
   {
     const std::lock_guard lock(mutex_);
+    if (server_gone_) return ::close(fd), errno = ENXIO, -1;
     std::unique_ptr<Umad>& umad = files_[fd];
     if (umad != nullptr) {  // its descriptor was closed by other means: dup2, close_range
       agents_.close(umad->file);
@@ -285,6 +304,7 @@ ssize_t Device::read(int fd, void* out, std::size_t size) {
         show(fd, umad);
         return static_cast<ssize_t>(whole);
       }
+      if (server_gone_) return errno = EIO, -1;
       if (umad.nonblocking) return errno = EAGAIN, -1;
     }
     pollfd wanted{.fd = fd, .events = POLLIN};
@@ -301,11 +321,15 @@ ssize_t Device::write(int fd, const void* octets, std::size_t size) {
   const auto found = files_.find(fd);
   if (found == files_.end()) return errno = EBADF, -1;
   if (client_ == nullptr) return errno = ENODEV, -1;
+  if (server_gone_) return errno = EIO, -1;
   if (const int wrong = agents_.write(clock_now(), found->second->file, header, mad); wrong != 0)
     return errno = wrong, -1;
   ibsim::Data data;
-  while (!stuck_ && agents_.poll_transmit(data))
-    if (!client_->send(data)) stuck_ = data;
+  while (!stuck_ && agents_.poll_transmit(data)) {
+    if (client_->send(data)) continue;
+    if (!is_full(errno)) return lose_server(), errno = EIO, -1;
+    stuck_ = data;
+  }
   ring(wake_);  // its deadline may be the first one
   return static_cast<ssize_t>(size);
 }
@@ -330,6 +354,7 @@ int Device::ioctl(int fd, unsigned long request, void* argument) {
     const auto found = files_.find(fd);
     if (found == files_.end()) return errno = EBADF, -1;
     Umad& umad = *found->second;
+    if (server_gone_) return errno = EIO, -1;
     if (number == enable_p_keys) return 0;
     if (number == unregister_agent) {
       std::uint32_t id = 0;

@@ -39,6 +39,7 @@ class Device {
   bool owns(int fd);
   /// False: it is not ours.
   bool close(int fd, int (*really)(int));
+  /// After the server's end: what came before, then EIO, which Linux gives of a device that was taken away.
   ssize_t read(int fd, void* out, std::size_t size);
   ssize_t write(int fd, const void* octets, std::size_t size);
   int ioctl(int fd, unsigned long request, void* argument);
@@ -58,6 +59,7 @@ class Device {
   void run();
   void turn();
   void show(int fd, Umad& umad);
+  void lose_server();
   int add_agent(Umad& umad, unsigned long request, void* argument);
   void tell_classes();
 
@@ -72,6 +74,7 @@ class Device {
   std::optional<ibsim::Data> stuck_;  // what the server does not take yet
   ibsim::Receive classes_{};
   int wake_ = -1;
+  bool server_gone_ = false;  // nothing comes or goes any more
 };
 
 }  // namespace parley::umad

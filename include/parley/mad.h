@@ -36,9 +36,10 @@ struct parley_mad_opts {
   uint32_t retries;    /* times that a request is sent again, at most 255; 0: 3; or PARLEY_MAD_NO_RETRIES */
   uint64_t m_key;      /* of requests of subnet management */
   uint64_t sm_key;     /* of requests to subnet administration */
+  uint64_t table_max;  /* octets of data in one answer; a longer one is PARLEY_MAD_FAULT_NO_SPACE; 0: 64 MiB */
 };
 #define PARLEY_MAD_OPTS_INIT \
-  { sizeof(struct parley_mad_opts), 0, 0, 0, 0, 0 }
+  { sizeof(struct parley_mad_opts), 0, 0, 0, 0, 0, 0 }
 
 /** Opens a port.
  *

@@ -71,10 +71,8 @@ Result<std::optional<mad::Transport::Received>> SubnetTransport::receive() {
   inbox_.pop_front();
   Received out;
   out.mad = held_.mad;
-  out.refused = held_.status == status_undeliverable;
-  // What comes back is as it was sent: the other side is where it was to go.
-  out.from.lid = out.refused ? held_.dlid : held_.slid;
-  out.from.qpn = out.refused ? held_.dqp : held_.sqp;
+  out.from.lid = held_.slid;
+  out.from.qpn = held_.sqp;
   return std::optional(out);
 }
 

@@ -82,7 +82,7 @@ void port(Draw& draw) {
     if (what < 0x10) {
       now += std::chrono::milliseconds(draw.u16());
     } else if (what < 0x18) {
-      under_test.handle_refused(now, mad);
+      (what & 1) != 0 ? under_test.handle_lost(now, mad) : under_test.handle_refused(now, mad);
     } else {
       if ((what & 1) != 0 && mad.size() > 3) mad[3] = mad[3] == 2 ? 0x81 : static_cast<std::uint8_t>(mad[3] ^ 0x80);
       if ((what & 2) != 0) mad.resize(draw.u16() % 600);

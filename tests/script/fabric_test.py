@@ -99,6 +99,15 @@ class Fabric(FabricTest):
         records = self.stock("H00001", "saquery", "-t", "20000", "NR", preload=OWN_PRELOAD)
         self.assertEqual(records.count("NodeRecord dump"), 702)
         self.a_capture_has_the_segments_of_a_table(702)
+        for preload in ("", OWN_PRELOAD):  # of 702 * 112 octets
+            for most, code in ((702 * 112, 0), (702 * 112 - 1, 1)):
+                asked = subprocess.run([cli.PARLEY, "mad", "query", "SubnAdmGetTable", "NodeRecord", "--json", "--table-max", str(most),
+                                        "--transport", self.transport(preload)], env=self.environment("H00001", preload),
+                                       capture_output=True, text=True, timeout=WAIT, check=False)
+                self.assertEqual(asked.returncode, code, asked.stderr)
+                [said] = map(json.loads, asked.stdout.splitlines())
+                self.assertEqual(said.get("fault", len(said.get("records", []))), 702 if code == 0 else "no_space", asked.stderr)
+                cli.schema.check_all(["mad", "query", "--json"], asked.stdout)
         self.end_all()
         self.assertEqual(server.finish(stop=True).code, 0)
 
@@ -177,6 +186,20 @@ class Fabric(FabricTest):
         ended = server.finish(stop=True).event("ended")
         self.assertEqual((ended["clients"], ended["clients_died"]), (2, 0))
 
+    def test_own_preload_says_at_once_that_the_server_died(self):
+        for end in (signal.SIGKILL, signal.SIGINT):
+            server = self.start("fabric", "--name", self.name, "--fat-tree", FT16)
+            server.wait_for("serving")
+            program = subprocess.Popen([sys.executable, "-B", "-c", DEAD_SERVER], env=self.environment("H00001", OWN_PRELOAD), text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.processes.append(program)
+            self.assertEqual(program.stdout.readline(), "answered 0x81\n")
+            server.process.send_signal(end)
+            out, err = program.communicate(timeout=WAIT)
+            self.assertEqual(out.splitlines(), ["poll 1", "read EIO", "write EIO", "poll 1", "ioctl EIO", "blocked read EIO", "open ENXIO"], err)
+            self.assertEqual(err, f"libparley_umad: the server of '{self.name}' is gone; its device fails with EIO from now on\n")
+            server.finish(stop=False)
+
     def test_a_lossy_subnet_comes_up_by_repetition(self):
         server = self.serve("--fat-tree", FT16, "--loss", "2%", "--seed", "7", "--fault", "vl15 4 300us of S0004")
         _, log = self.opensm("H00000", preload=OWN_PRELOAD)
@@ -186,6 +209,24 @@ class Fabric(FabricTest):
         done = server.finish(stop=True)
         self.assertGreater(done.event("fault")["hits"], 0)
         self.assertGreater(done.event("ended")["lost"], done.event("fault")["hits"])
+
+    def test_discovers_a_lossy_subnet_whole(self):
+        for loss, options in (("0.1%", ()), ("1%", ()), ("3%", ()), ("10%", ("--retries", "8"))):
+            server = self.serve("--fat-tree", FT648, "--loss", loss)
+            done = cli.run("mad", "discover", "--json", "--timeout", "50ms", *options, "--transport", f"ibsim:{self.name}/H00003")
+            self.assertEqual(done.code, 0, f"{loss}: {done.err}")
+            summary = done.event("summary")
+            self.assertEqual([summary[key] for key in ("switches", "channel_adapters", "links", "lost")], [54, 648, 1296, 0], loss)
+            self.assertGreater(server.finish(stop=True).event("ended")["lost"], 0)
+
+    def test_no_answer_is_not_told_as_could_not_be_sent(self):
+        """No port has LID 77: the request is sent, and dropped on its way."""
+        server = self.serve("--fat-tree", FT16)
+        for name in (self.name, self.ibsim(self.written(FT16))):
+            done = cli.run("mad", "query", "SubnGet", "NodeInfo", "77", "--timeout", "10ms", "--transport", f"ibsim:{name}")
+            self.assertEqual(done.code, 1, done)
+            self.assertIn("SubnGet(NodeInfo) to LID 77: no answer in 4 tries", done.err)
+        server.finish(stop=True)
 
     def test_another_subnet_manager_takes_over(self):
         server = self.serve("--fat-tree", FT16)
@@ -299,6 +340,43 @@ if os.fork() == 0:
 os.wait()
 print("parent", state(), flush=True)
 print(ctypes.CDLL(None, use_errno=True).open(None, 0), errno.errorcode[ctypes.get_errno()])
+"""
+
+
+# Speaks to umad as libibumad does: an agent for directed routes, a request that is answered, one under way when the server ends, and what
+# each call says then.
+DEAD_SERVER = """
+import errno, fcntl, os, select, struct
+REGISTER = 3 << 30 | 28 << 16 | 0x1B << 8 | 1
+
+def agent():
+    return bytearray(struct.pack("=5I7Bx", 0, 0, 0, 0, 0, 0, 0x81, 1, 0, 0, 0, 0))
+
+def said(what, call):
+    try:
+        print(what, call(), flush=True)
+    except OSError as error:
+        print(what, errno.errorcode[error.errno], flush=True)
+
+def write(to):
+    mad = bytearray(256)
+    mad[0:4], mad[15], mad[17], mad[32:36] = bytes([1, 0x81, 1, 1]), 9, 0x11, b"\\xff" * 4
+    return os.write(fd, struct.pack("=5I8xH34x", 0, 0, 60000, 3, 0, to) + mad)
+
+fd, blocking = os.open("/dev/infiniband/umad0", os.O_RDWR | os.O_NONBLOCK), os.open("/dev/infiniband/umad0", os.O_RDWR)
+fcntl.ioctl(fd, REGISTER, agent())
+write(0xFFFF)
+select.select([fd], [], [])
+print("answered", hex(os.read(fd, 320)[64 + 3]), flush=True)
+wait = select.poll()
+wait.register(fd, select.POLLIN)
+said("poll", lambda: wait.poll(60000)[0][1])
+said("read", lambda: os.read(fd, 320))
+said("write", lambda: write(0xFFFF))
+said("poll", lambda: wait.poll(60000)[0][1])
+said("ioctl", lambda: fcntl.ioctl(fd, REGISTER, agent()))
+said("blocked read", lambda: os.read(blocking, 320))
+said("open", lambda: os.open("/dev/infiniband/umad0", os.O_RDWR))
 """
 
 

@@ -41,8 +41,7 @@ bool watch(int epoll, int operation, int fd, Watch what, std::size_t id, std::ui
 /// `credentials`: each datagram comes with its sender's.
 int bound_socket(const std::string& name, bool credentials) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  const int on = credentials ? 1 : 0;
-  if (fd >= 0) ::setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+  if (fd >= 0 && credentials) ibsim::ask_for_sender(fd);
   if (fd >= 0 && ibsim::bind_to(fd, name)) return fd;
   const int wrong = errno;
   if (fd >= 0) ::close(fd);
@@ -253,12 +252,7 @@ void FabricServer::read_control() {
     const ssize_t got = ::recvmsg(control_.fd, &message, MSG_DONTWAIT);
     if (got < 0) return;
     sender.length = message.msg_namelen;
-    for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
-      if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_CREDENTIALS) continue;
-      ucred credentials{};
-      std::memcpy(&credentials, CMSG_DATA(head), sizeof(credentials));
-      sender.pid = static_cast<std::uint32_t>(credentials.pid);
-    }
+    sender.pid = ibsim::sender_in(message);
     if (got != sizeof(control) || control.magic != ibsim::magic) {
       ++statistics_.unreadable;
       continue;

@@ -57,14 +57,21 @@ std::string show_mad(ConstBytes mad, std::uint64_t number, const std::string& fo
   if (out.json) {
     Json object = {{"number", number}};
     object.update(where.keys);
-    object.update(json_of(*decoded, mad));
-    out.object(object);
+    put_json(*decoded, mad, std::move(object), out);
     return {};
   }
   std::string text = form == "dotted" ? where.members + dotted(*decoded, mad) : where.heading + dump(*decoded, mad);
   text.pop_back();  // out.text ends the line
   out.text((number > 1 ? "\n" : "") + text);
   return {};
+}
+
+void put_json(const wire::mad::Decoded& decoded, ConstBytes mad, Json first, Output& out) {
+  if (!out.json) return;
+  wire::mad::JsonEnds ends = json_ends(decoded, mad);
+  first.update(std::move(ends.head));
+  const auto record = [&](std::size_t i) { return json_of(*decoded.bodies[i].layout, decoded.bodies[i].view); };
+  out.object(first, "records", decoded.bodies.size(), record, ends.tail);
 }
 
 void register_mad_decode(Command mad, Context& context) {

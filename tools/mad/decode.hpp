@@ -24,6 +24,9 @@ struct FoundAt {
 /// Shows the datagram in the form that is asked for. A sentence if it is none.
 std::string show_mad(ConstBytes mad, std::uint64_t number, const std::string& form, const FoundAt& where, Output& out);
 
+/// Prints it as JSON, record by record: the members of `first`, then those that docs/mad.md lists.
+void put_json(const wire::mad::Decoded& decoded, ConstBytes mad, Json first, Output& out);
+
 /// Every datagram of a capture. The exit code.
 int decode_capture(const DecodeOptions& options, Output& out);
 

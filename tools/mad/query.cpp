@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "mad/rpc_text.hpp"
+#include "tools/mad/decode.hpp"
 #include "tools/mad/mad.hpp"
 #include "tools/mad/session.hpp"
 #include "wire/mad/decode.hpp"
@@ -57,9 +58,7 @@ std::string understand(QueryArgs& args) {
 void show_reply(const mad::RawReply& reply, const QueryArgs& args, Output& out) {
   const auto decoded = wire::mad::decode(reply.mad);
   if (!decoded) return;
-  Json object = {{"event", "reply"}};
-  object.update(json_of(*decoded, reply.mad));
-  out.object(object);
+  if (out.json) return put_json(*decoded, reply.mad, {{"event", "reply"}}, out);
   if (args.dump) {
     std::string text = dump(*decoded, reply.mad);
     text.pop_back();

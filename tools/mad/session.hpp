@@ -28,6 +28,7 @@ struct MadOptions {
   Duration timeout = std::chrono::seconds(1);
   unsigned retries = 3;
   unsigned window = 16;
+  std::size_t table_max = mad::PortOptions().table_octets_max;
   std::uint64_t m_key = 0, sm_key = 0;
 };
 void add_mad_options(Command sub, MadOptions& options);

@@ -38,7 +38,7 @@ Or<std::unique_ptr<Tap>> Tap::open(std::unique_ptr<mad::Transport> inner, bool t
   return tap;
 }
 
-void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, bool refused) {
+void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, std::string_view returned) {
   if (trace_) {
     const auto decoded = wire::mad::decode(mad);
     const std::string status = decoded ? wire::mad::status_text(*decoded) : std::string();
@@ -48,10 +48,10 @@ void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, bool refuse
     out_.note(fmt::format("{} {} {}  {}{} tid 0x{:x}{}{}", decimal_seconds(clock_() - began_, 6), sent ? ">" : "<",
                           place_text(other, mad), decoded ? wire::mad::title(*decoded) : "cut short", modifier,
                           mad.size() >= 16 ? read_bits(mad, 96, 32) : 0, status.empty() ? "" : ": " + status,
-                          refused ? " (came back: no way there)" : ""));
+                          returned));
   }
-  // What came back was never on the link from there.
-  if (!writer_ || refused) return;
+  // What came back was not on the link a second time.
+  if (!writer_ || !returned.empty()) return;
   const auto put = [&, now = wall_began_ + (clock_() - began_)](ConstBytes datagram) {
     writer_->packet(now, mad::erf_record(now, mad::frame_of(local(), other, datagram, sent)));
     write();
@@ -70,13 +70,15 @@ void Tap::write() {
 
 Result<bool> Tap::send(const mad::Address& to, ConstBytes mad) {
   const auto sent = inner_->send(to, mad);
-  if (sent && *sent) show(to, mad, true, false);
+  if (sent && *sent) show(to, mad, true, {});
   return sent;
 }
 
 Result<std::optional<mad::Transport::Received>> Tap::receive() {
   auto came = inner_->receive();
-  if (came && *came) show((*came)->from, (*came)->mad, false, (*came)->refused);
+  if (came && *came)
+    show((*came)->from, (*came)->mad, false,
+         (*came)->refused ? " (came back: not sent)" : ((*came)->lost ? " (came back: dropped on its way)" : ""));
   return came;
 }
 

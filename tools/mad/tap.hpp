@@ -36,7 +36,7 @@ class Tap final : public mad::Transport {
   Tap(std::unique_ptr<mad::Transport> inner, bool trace, Output& out, std::function<Instant()> clock)
       : inner_(std::move(inner)), trace_(trace), out_(out), clock_(std::move(clock)), began_(clock_()) {}
   void write();
-  void show(const mad::Address& other, ConstBytes mad, bool sent, bool refused);
+  void show(const mad::Address& other, ConstBytes mad, bool sent, std::string_view returned);
 
   std::unique_ptr<mad::Transport> inner_;
   bool trace_;

@@ -227,16 +227,25 @@ std::string dotted(const Decoded& decoded, ConstBytes mad) {
 }
 
 Json json_of(const Decoded& decoded, ConstBytes mad) {
+  JsonEnds ends = json_ends(decoded, mad);
+  Json records = Json::array();
+  for (const Part& body : decoded.bodies) records.push_back(json_of(*body.layout, body.view));
+  ends.head["records"] = std::move(records);
+  ends.head.update(std::move(ends.tail));
+  return std::move(ends.head);
+}
+
+JsonEnds json_ends(const Decoded& decoded, ConstBytes mad) {
   const ClassFacts* facts = facts_of_class(static_cast<std::uint32_t>(decoded.mgmt_class));
   const Headers headers(decoded);
-  Json bodies = Json::array(), details = Json::array();
-  for (const Part& body : decoded.bodies) bodies.push_back(json_of(*body.layout, body.view));
+  Json details = Json::array();
   for (const Part& part : decoded.details)
     details.push_back({{"name", part.layout->name}, {"fields", json_of(*part.layout, part.view)}});
   const Layout* attribute =
       decoded.bodies.empty() ? attribute_layout(decoded.mgmt_class, decoded.attribute) : decoded.bodies.front().layout;
   const std::string status = status_text(decoded);
-  Json out = {
+  JsonEnds out;
+  out.head = {
       {"title", title(decoded)},
       {"class",
        facts != nullptr ? Json(name_of(Kind::mgmt_class, static_cast<std::uint32_t>(facts->mgmt_class))) : Json()},
@@ -244,10 +253,9 @@ Json json_of(const Decoded& decoded, ConstBytes mad) {
       {"attribute", attribute != nullptr ? Json(attribute->name) : Json()},
       {"status", status.empty() ? Json() : Json(status)},
       {"components", components(decoded)},
-      {"header", json_of(headers.layout, decoded.format.view)},
-      {"records", std::move(bodies)},
-      {"details", std::move(details)}};
-  if (decoded.bodies.empty()) out["data"] = hex_digits(rest_of(decoded, mad));
+      {"header", json_of(headers.layout, decoded.format.view)}};
+  out.tail = {{"details", std::move(details)}};
+  if (decoded.bodies.empty()) out.tail["data"] = hex_digits(rest_of(decoded, mad));
   return out;
 }
 

@@ -41,6 +41,12 @@ std::vector<std::string> components(const Decoded& decoded);
 std::string dump(const Decoded& decoded, ConstBytes mad);
 std::string dotted(const Decoded& decoded, ConstBytes mad);
 Json json_of(const Decoded& decoded, ConstBytes mad);
+/// The same in pieces, for tables that are too long to be held as JSON: the members in front of `records` and those behind it. A record
+/// is json_of() of its layout.
+struct JsonEnds {
+  Json head, tail;
+};
+JsonEnds json_ends(const Decoded& decoded, ConstBytes mad);
 
 /// Which of the classes' structures an attribute is; null if none. `first` is the first octet of the body, which tells a
 /// switch's congestion log from a channel adapter's.

@@ -113,6 +113,52 @@ TEST(Cm, TheUlpDoesNotSeeASendThatIsTheRtrAnnouncedByS) {
   }
 }
 
+/// Three connections whose responders share four receives, set up with an RTR that is a Send; how many receives are left.
+std::size_t left_of_shared_receives(Pair& p, const mpa::Options& initiator) {
+  auto srq = *p.vb.device.create_srq(p.vb.pd, 4);
+  const Sge sge = p.vb.at(0, 64);
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(srq->post_recv({.wr_id = i, .sges = {&sge, 1}}));
+  std::vector<cm::Id> responders;
+  p.b.on_request = [&](cm::ConnectRequest& request) {
+    QpInit init = p.vb.qp();
+    init.srq = srq.get();
+    ASSERT_TRUE(request.id.create_qp(init));
+    ASSERT_TRUE(request.id.accept({}));
+    responders.push_back(request.id);
+  };
+  const Address to = p.listen();
+  std::vector<cm::Id> initiators;
+  for (int i = 0; i < 3; ++i) {
+    p.connect(to, initiator);
+    initiators.push_back(p.ca);
+  }
+  EXPECT_TRUE(p.net.run_until(
+      [&] { return p.a.all<cm::Established>().size() == 3 && p.b.all<cm::Established>().size() == 3; }));
+  const std::size_t left = srq->available();
+  EXPECT_EQ(p.vb.count(WcOpcode::recv), 4 - left);
+  EXPECT_TRUE(p.va.poll().empty());  // an RTR is no work request of the initiator's
+  for (const auto* ids : {&initiators, &responders})
+    for (cm::Id id : *ids) id.destroy();
+  p.ca = {};
+  p.b.on_request = {};
+  return left;
+}
+
+// RFC 6581 §9.2: a Send as RTR would take a receive that another connection needs.
+TEST(Cm, AnAgreedSendAsRtrTakesNothingFromASharedReceiveQueue) {
+  for (const mpa::Options& initiator :
+       {mpa::Options{.rtr = mpa::Rtr::send}, mpa::Options{.revision = 1, .rtr = mpa::Rtr::send, .rtr_by_s = true}}) {
+    Pair p;
+    EXPECT_EQ(left_of_shared_receives(p, initiator), 4U);
+  }
+}
+
+// docs/mpa-rtr.md: nothing tells it from a message of the application.
+TEST(Cm, ASendAsRtrThatNothingAnnouncedTakesAReceiveForEachConnection) {
+  Pair p;
+  EXPECT_EQ(left_of_shared_receives(p, {.revision = 1, .rtr = mpa::Rtr::send}), 1U);
+}
+
 // After an Rtr frame nothing is promised any more: the first FPDU is the ULP's, and may be a Send of no length.
 TEST(Cm, TheUlpSeesASendOfNoLengthAfterTheRtrFrame) {
   Pair p;

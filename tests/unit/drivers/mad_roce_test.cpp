@@ -15,6 +15,7 @@
 #include "drivers/mad/ud.hpp"
 #include "mad/serve.hpp"
 #include "tests/unit/drivers/own_address.hpp"
+#include "tests/unit/mad/seed_count.hpp"
 #include "wire/mad/gs.hpp"
 
 namespace parley::mad_driver {
@@ -244,7 +245,7 @@ TEST(MadOverRoce, AsksVendorsByQp1AndByQueuePairs) {
 
 TEST(MadOverRoce, CarriesTablesByRmppThroughLossDoublesAndDisorder) {
   std::uint64_t resent = 0;
-  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= mad::seed_count(); ++seed) {
     Shape shape = shapes()[seed % 8];
     shape.seed = seed;
     shape.loss = 5;

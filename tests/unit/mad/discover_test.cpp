@@ -44,7 +44,8 @@ class Subnet final : public Transport {
   };
   std::vector<Node> nodes;
   unsigned lose_one_in = 0;
-  std::uint16_t first_lid = 0;  // of node 0; 0: there was no subnet manager
+  std::function<bool(const End&, ConstBytes mad)> loses;  // what comes to a node
+  std::uint16_t first_lid = 0;                            // of node 0; 0: there was no subnet manager
   bool all_lids_are_of_0 = false;
   std::size_t asked = 0, by_lid = 0;
 
@@ -72,7 +73,7 @@ class Subnet final : public Transport {
     if (!directed) ++by_lid;
     std::optional<End> at =
         directed ? walk(mad) : End{all_lids_are_of_0 ? std::size_t{0} : to.lid - std::size_t{first_lid}, 1};
-    if (at && nodes.at(at->node).dead) return true;
+    if (at && (nodes.at(at->node).dead || (loses && loses(*at, mad)))) return true;
     Bytes reply(mad.begin(), mad.end());
     reply[3] |= 0x80;
     if (directed) reply[4] |= 0x80;
@@ -237,6 +238,35 @@ TEST(MadDiscover, FindsEveryNodeAndLink) {
       EXPECT_FALSE(node.lost);
     }
   }
+}
+
+/// All four tries of one request are lost, and `others` of another one.
+std::size_t ask_with_a_lost_request(Subnet& subnet, int others, std::size_t expected_lost) {
+  int of_two = 0, of_one = 0;
+  subnet.loses = [&](const End& at, ConstBytes mad) {
+    if (mad[17] != 0x10) return false;  // NodeDescription
+    return (at.node == 2 && of_two++ < 4) || (at.node == 1 && of_one++ < others);
+  };
+  const Discovery all = run_over(subnet);
+  EXPECT_TRUE(all.whole);
+  EXPECT_EQ(all.lost, expected_lost);
+  EXPECT_EQ(all.topology.nodes().size(), 3U);
+  EXPECT_EQ(all.topology.description(all.topology.nodes()[2]), expected_lost == 0 ? "node 2" : "");
+  EXPECT_EQ(all.topology.nodes()[2].lost, expected_lost != 0);
+  return subnet.asked;
+}
+
+TEST(MadDiscover, WhatWasLostIsAskedForAgainWhereDatagramsAreLost) {
+  Subnet subnet;
+  subnet.add(NodeType::channel_adapter, 1);
+  subnet.add(NodeType::switch_, 2);
+  subnet.add(NodeType::channel_adapter, 1);
+  subnet.link(0, 1, 1, 1);
+  subnet.link(1, 2, 2, 1);
+  Subnet other = subnet;
+  const std::size_t dead = ask_with_a_lost_request(subnet, 0, 1);  // nothing else is lost: it is not asked for again
+  const std::size_t lossy = ask_with_a_lost_request(other, 1, 0);
+  EXPECT_EQ(lossy, dead + 2);
 }
 
 TEST(MadDiscover, WhoDoesNotAnswerIsMarkedAndTheRestIsFound) {

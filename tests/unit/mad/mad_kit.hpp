@@ -67,7 +67,7 @@ class MemoryTransport : public Transport {
   Result<std::optional<Received>> receive() override {
     if (coming_.empty() || coming_.begin()->first > now) return std::optional<Received>();
     held_ = std::move(coming_.extract(coming_.begin()).mapped());
-    return std::optional(Received{held_.from, held_.mad, held_.refused});
+    return std::optional(Received{held_.from, held_.mad, held_.refused, held_.lost});
   }
   bool poll_changed() override { return std::exchange(changed, false); }
   int fd() const override { return -1; }
@@ -75,7 +75,11 @@ class MemoryTransport : public Transport {
 
   /// `mad` arrives after `delay`.
   void deliver(const Address& from, ConstBytes mad, Duration delay = 1us, bool refused = false) {
-    coming_.emplace(now + delay, Coming{from, Bytes(mad.begin(), mad.end()), refused});
+    coming_.emplace(now + delay, Coming{from, Bytes(mad.begin(), mad.end()), refused, false});
+  }
+  /// `mad` comes back: it was dropped on its way.
+  void drop(const Address& to, ConstBytes mad) {
+    coming_.emplace(now + 1us, Coming{to, Bytes(mad.begin(), mad.end()), false, true});
   }
   Instant next() const { return coming_.empty() ? never : coming_.begin()->first; }
 
@@ -91,7 +95,7 @@ class MemoryTransport : public Transport {
   struct Coming {
     Address from;
     Bytes mad;
-    bool refused;
+    bool refused, lost;
   };
   std::multimap<Instant, Coming> coming_;
   Coming held_;

@@ -139,6 +139,26 @@ TEST_F(PortRecovery, TellsRefusalFromLoss) {
   EXPECT_LT(transport.now - Instant{}, 1ms);
 }
 
+TEST_F(PortRecovery, RepeatsAtOnceWhatTheTransportDropped) {
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    if (t.sent < 3) return t.drop(to, mad);
+    t.deliver(to, answer_to(mad, NodeInfo().octets()));
+  };
+  EXPECT_TRUE(ask());
+  EXPECT_EQ(transport.sent, 3U);
+  EXPECT_LT(transport.now - Instant{}, 1ms);
+  EXPECT_EQ(port().counters().lost, 2U);
+  EXPECT_EQ(port().counters().recovered, 1U);
+}
+
+TEST_F(PortRecovery, SaysThatNoAnswerCameAndNotThatItWasNotSent) {
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) { t.drop(to, mad); };
+  const auto info = ask();
+  ASSERT_FALSE(info);
+  EXPECT_EQ(info.error().fault(), Fault::timeout);
+  EXPECT_NE(info.error().message().find("no answer in 4 tries"), std::string::npos) << info.error().message();
+}
+
 TEST_F(PortRecovery, RefusesWhatCannotBeSent) {
   const auto gmp = go(port().perf_get<PortCounters>(Path::to_self()));
   ASSERT_FALSE(gmp);
@@ -196,10 +216,20 @@ TEST(MadWindow, GrowsByWindowsOfAnswersAndHalvesAtALoss) {
   EXPECT_EQ(window.size(), 3U);
   for (int i = 0; i < 30; ++i) window.answered();
   EXPECT_EQ(window.size(), 4U);
-  window.lost();
+  window.lost(Instant{}, Instant{} + 1s);
   EXPECT_EQ(window.size(), 2U);
-  for (int i = 0; i < 5; ++i) window.lost();
+  for (int i = 1; i < 6; ++i) window.lost(Instant{} + i * 1s, Instant{} + (i + 1) * 1s);
   EXPECT_EQ(window.size(), 1U);
+}
+
+TEST(MadWindow, IsHalvedOnceForWhatIsLostTogether) {
+  Window window({.start = 32});
+  for (int i = 0; i < 10; ++i) window.lost(Instant{} + 1s, Instant{} + 2s);
+  EXPECT_EQ(window.size(), 16U);
+  window.lost(Instant{} + 1999ms, Instant{} + 3s);  // had left before it was halved
+  EXPECT_EQ(window.size(), 16U);
+  window.lost(Instant{} + 2s, Instant{} + 3s);
+  EXPECT_EQ(window.size(), 8U);
 }
 
 struct PortRedirection : PortRecovery {

@@ -4,6 +4,7 @@
 
 #include "base/rng.hpp"
 #include "tests/unit/mad/mad_kit.hpp"
+#include "tests/unit/mad/seed_count.hpp"
 
 namespace parley::mad {
 namespace seeds_test {
@@ -109,7 +110,7 @@ std::string run_seed(std::uint64_t seed, std::size_t requests) {
 }
 
 TEST(PortSeeds, EndEveryRequestInWhatItsDestinationDoes) {
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seed_count(); ++seed) {
     std::string wrong;
     ASSERT_NO_THROW(wrong = run_seed(seed, 20)) << "seed " << seed;
     ASSERT_EQ(wrong, "") << "seed " << seed;

@@ -208,6 +208,11 @@ const std::vector<Event>& events() {
       {"ACK of segment 2", [](Bench& b) { b.take(b.peer(), segment(b, 2, 2, 1, 0, 5)); }},
       {"ABORT", [](Bench& b) { b.take(b.peer(), segment(b, 4, 0, 1, 118)); }},
       {"it comes back", [](Bench& b) { b.transactor.handle_refused(b.now, b.request); }},
+      {"it is dropped",
+       [](Bench& b) {
+         b.transactor.handle_lost(b.now, b.request);
+         b.transactor.handle_deadline(b.now);
+       }},
       {"time passes", [](Bench& b) { b.transactor.handle_deadline(b.now = b.transactor.next_deadline()); }},
       {"cancel", [](Bench& b) { b.transactor.cancel(b.id, Fault::cancelled); }},
       {"the other one ends",
@@ -229,6 +234,7 @@ std::string what_counted(const Counters& before, const Counters& after) {
   add("busy", before.busy, after.busy);
   add("redirected", before.redirected, after.redirected);
   add("refused", before.refused, after.refused);
+  add("lost", before.lost, after.lost);
   add("unexpected", before.unexpected, after.unexpected);
   add("mismatched", before.mismatched, after.mismatched);
   add("malformed", before.malformed, after.malformed);

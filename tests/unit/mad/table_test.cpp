@@ -4,6 +4,7 @@
 
 #include "base/rng.hpp"
 #include "tests/unit/mad/mad_kit.hpp"
+#include "tests/unit/mad/seed_count.hpp"
 
 namespace parley::mad {
 namespace table_test {
@@ -189,6 +190,43 @@ TEST_F(PortTables, OfAWrongStrideAreMalformed) {
   EXPECT_NE(nodes.error().message().find("104 octets"), std::string::npos);
 }
 
+// 30 records have 3,360 octets.
+TEST_F(PortTables, AboveThePortsLimitEndTheirRequestAndNoOther) {
+  for (const bool rmpp_below : {false, true}) {
+    SCOPED_TRACE(rmpp_below);
+    transport.facts_.rmpp = rmpp_below;
+    std::size_t records = 30;
+    std::optional<Administration> sa;
+    transport.peer = [&](MemoryTransport& t, const Address& to, ConstBytes mad) {
+      if (rmpp_below) return t.deliver(to, table(mad, records));
+      if (!sa) sa.emplace(Administration{records});
+      sa->handle(t, to, mad);
+    };
+    options.table_octets_max = 3359;
+    made.reset();
+    const auto nodes = ask();
+    ASSERT_FALSE(nodes);
+    EXPECT_EQ(nodes.error().fault(), Fault::no_space);
+    EXPECT_NE(nodes.error().message().find("there is no room: the answer is longer than this port takes"),
+              std::string::npos)
+        << nodes.error().message();
+    while (*pump(port(), transport, transport.now)) {
+    }
+    if (sa) {
+      EXPECT_EQ(sa->sender->failure(), (rmpp::Failure{true, RmppStatus::resources_exhausted}));
+    }
+    EXPECT_EQ(port().transactor().open_count(), 0U);
+    sa.reset();
+    records = 2;
+    expect_all(ask(), 2);
+    options.table_octets_max = 3360;
+    made.reset();
+    sa.reset();
+    records = 30;
+    expect_all(ask(), 30);
+  }
+}
+
 TEST_F(PortTables, AreAskedForAgainWhenNothingComes) {
   Administration sa{30};
   transport.peer = [&sa](MemoryTransport& t, const Address& to, ConstBytes mad) {
@@ -198,7 +236,7 @@ TEST_F(PortTables, AreAskedForAgainWhenNothingComes) {
 }
 
 TEST_F(PortTables, SurviveLossOnBothWays) {
-  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seed_count(); ++seed) {
     Administration sa{100, seed, 5};
     serve(sa);
     const auto tick = [&](Port& port) -> Task<> {  // the other side's clock

@@ -154,7 +154,19 @@ INSTANTIATE_TEST_SUITE_P(
               .rtr_on_wire = true}),
     [](const auto& row) { return row.param.name; });
 
-TEST(Revision1, ARejectionEndsBeforeAnyRtr) {  // OFA 2007-10 Rtr §2, row R=1
+// OFA 2007-10 Rtr §2 rule 1: R decides, and S beside it nothing.
+TEST(Revision1, TheRtrFrameFollowsAnAcceptingReplyOnly) {
+  for (const int r : {0x00, 0x20})
+    for (const int s : {0x00, 0x10}) {
+      StartupOptions o = rev1();
+      o.rtr = Rtr::frame;
+      const Answer a = judge(o, rep(r | s, 1));
+      EXPECT_EQ(a.octets.empty(), r != 0 || s == 0) << "R " << (r != 0) << " S " << (s != 0);
+      EXPECT_EQ(a.state, r != 0 ? State::rejected : State::open);
+    }
+}
+
+TEST(Revision1, ARejectionEndsBeforeAnyRtr) {  // OFA 2007-10 Rtr §2 rule 1
   Startup m = asked(req(0x50, 1));
   ASSERT_TRUE(m.reject(t0, {}));
   const Bytes reply = m.poll_transmit();
@@ -166,7 +178,7 @@ TEST(Revision1, ARejectionEndsBeforeAnyRtr) {  // OFA 2007-10 Rtr §2, row R=1
   EXPECT_TRUE(a.octets.empty());
 }
 
-TEST(Revision1, AVolunteeredSIsIgnored) {  // OFA 2007-10 Rtr §2: a responder must not volunteer
+TEST(Revision1, AVolunteeredSIsIgnored) {  // OFA 2007-10 Rtr §2 rule 2: a responder must not volunteer
   const Answer a = judge(rev1(), rep(0x50, 1));
   EXPECT_EQ(a.parameters.rtr, Rtr::none);
   EXPECT_TRUE(a.octets.empty());

@@ -348,6 +348,7 @@ TEST(MpaStartup, AnRtrFrameWithPrivateDataOrAnotherRevisionFails) {
   }
 }
 
+// OFA 2007-10 Rtr §2 rule 3, OFA 2007-10 Rtr §2 rule 4
 TEST(MpaStartup, AnRtrFrameCarriesTheCOfTheReplyAndNoS) {
   StartupOptions o = rev1();
   o.rtr = Rtr::frame;
@@ -359,7 +360,7 @@ TEST(MpaStartup, AnRtrFrameCarriesTheCOfTheReplyAndNoS) {
   }
 }
 
-TEST(MpaStartup, AnRtrFrameWithAnyFlagsIsTaken) {
+TEST(MpaStartup, AnRtrFrameWithAnyFlagsIsTaken) {  // OFA 2007-10 Rtr §2 rule 3
   Startup m = accepted(req(0x50, 1), {});
   EXPECT_EQ(m.handle_bytes(t0, raw_frame(PARLEY_MPA_KEY_RTR, 0xFF, 1, 0)), 20u);
   EXPECT_EQ(m.state(), State::open);
