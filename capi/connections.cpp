@@ -162,7 +162,7 @@ extern "C" int parley_listen(parley_ctx* ctx, const char* local, const struct pa
     auto id = c.manager().listen(address, options);
     if (!id) return capi::fail(id.error());
     c.name(*id).user = o.user;
-    *out = id->number();
+    *out = c.number_of(*id);
     c.backend().called();
     return 0;
   });
@@ -189,7 +189,7 @@ extern "C" int parley_connect(parley_ctx* ctx, const char* peer, const struct pa
     Named& named = c.name(*id);
     named.user = o.user;
     c.use(named, uses);
-    *out = id->number();
+    *out = c.number_of(*id);
     c.backend().called();
     return 0;
   });

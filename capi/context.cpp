@@ -71,7 +71,7 @@ Context::~Context() {
 
 Named* Context::find(parley_id id) {
   const std::size_t slot = slot_of(id);
-  return slot < named_.size() && named_[slot].id && named_[slot].id.number() == id ? &named_[slot] : nullptr;
+  return slot < named_.size() && named_[slot].id && number_of(named_[slot].id) == id ? &named_[slot] : nullptr;
 }
 
 Named& Context::name(cm::Id id) {
@@ -86,9 +86,9 @@ Named& Context::name(cm::Id id) {
 
 void Context::count(const Named& named, bool more) noexcept {
   if (!named.has_qp) return;
-  add_user(named.send_cq == 0 ? &own_cq_ : cqs_.find(named.send_cq), more);
-  add_user(named.recv_cq == 0 ? &own_cq_ : cqs_.find(named.recv_cq), more);
-  if (named.srq != 0) add_user(srqs_.find(named.srq), more);
+  add_user(find_cq(named.send_cq), more);
+  add_user(find_cq(named.recv_cq), more);
+  add_user(find_srq(named.srq), more);
 }
 
 void Context::destroy(Named& named) noexcept {
@@ -99,7 +99,7 @@ void Context::destroy(Named& named) noexcept {
 
 CompletionQueue* Context::cq(parley_cq cq) {
   if (cq != 0) {
-    auto* found = cqs_.find(cq);
+    auto* found = find_cq(cq);
     return found != nullptr ? found->queue.get() : nullptr;
   }
   if (own_cq_.queue == nullptr) {
@@ -110,7 +110,7 @@ CompletionQueue* Context::cq(parley_cq cq) {
 }
 
 SharedReceiveQueue* Context::srq(parley_srq srq) {
-  auto* found = srqs_.find(srq);
+  auto* found = find_srq(srq);
   return found != nullptr ? found->queue.get() : nullptr;
 }
 
@@ -121,11 +121,8 @@ int Context::read_qp(const parley_qp_init* given, QpInit& init, Named& uses) {
   init.send_cq = cq(o.send_cq);
   init.recv_cq = cq(o.recv_cq);
   init.srq = srq(o.srq);
-  if (init.send_cq == nullptr || init.recv_cq == nullptr)
-    return fail(PARLEY_E_BAD_HANDLE, "parley_qp_init: the context has no completion queue {a}",
-                init.send_cq == nullptr ? o.send_cq : o.recv_cq);
-  if (o.srq != 0 && init.srq == nullptr)
-    return fail(PARLEY_E_BAD_HANDLE, "parley_qp_init: the context has no shared receive queue {a}", o.srq);
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) return no_cq(init.send_cq == nullptr ? o.send_cq : o.recv_cq);
+  if (o.srq != 0 && init.srq == nullptr) return no_srq(o.srq);
   if (o.max_send_wr != 0) init.max_send_wr = o.max_send_wr;
   if (o.max_recv_wr != 0) init.max_recv_wr = o.max_recv_wr;
   uses.has_qp = true;
@@ -153,47 +150,49 @@ int Context::reg_mr(MutBytes memory, Access access, parley_mr& out) {
     (void)device().dereg_mr(mr->lkey);
     throw;
   }
-  return write_attributes(&out, {out.size, mr->lkey, mr->rkey, 0, mr->addr, mr->length});
+  return write_attributes(&out, {out.size, tag_.of(mr->lkey), mr->rkey, 0, mr->addr, mr->length});
 }
 
 int Context::dereg_mr(std::uint32_t lkey) {
-  if (!regions_.contains(lkey)) return fail(PARLEY_E_INVALID_ARGUMENT, "no region has the lkey {a}", lkey);
-  if (auto done = device().dereg_mr(lkey); !done) return fail(done.error());
-  regions_.erase(lkey);
+  if (!has_region(lkey)) return fail(PARLEY_E_INVALID_ARGUMENT, "no region of this context has the lkey {a}", lkey);
+  if (auto done = device().dereg_mr(tag_.of(lkey)); !done) return fail(done.error());
+  regions_.erase(tag_.of(lkey));
   return 0;
 }
 
 int Context::create_cq(std::uint32_t capacity, parley_cq& out) {
   auto made = device().create_cq(capacity);
   if (!made) return fail(made.error());
-  out = cqs_.add({.queue = std::move(*made)});
+  const std::uint32_t number = cqs_.add({.queue = std::move(*made)}, tag_.of(0U));
+  out = number == 0 ? 0 : tag_.of(number);
   return out != 0 ? 0 : fail(PARLEY_E_NO_SPACE, "the context has {a} completion queues", 1 << 16);
 }
 
 int Context::destroy_cq(parley_cq cq) {
   if (cq == 0) return fail(PARLEY_E_WRONG_STATE, "queue 0 is the context's own, and ends with it");
-  const auto* found = cqs_.find(cq);
-  if (found == nullptr) return fail(PARLEY_E_BAD_HANDLE, "the context has no completion queue {a}", cq);
+  const auto* found = find_cq(cq);
+  if (found == nullptr) return no_cq(cq);
   if (found->users != 0)
     return fail(PARLEY_E_WRONG_STATE,
                 "queue pairs use the completion queue, counted {a} times; destroy their ids first", found->users);
-  cqs_.remove(cq);
+  cqs_.remove(tag_.of(cq));
   return 0;
 }
 
 int Context::create_srq(std::uint32_t capacity, parley_srq& out) {
   auto made = device().create_srq(pd_, capacity);
   if (!made) return fail(made.error());
-  out = srqs_.add({.queue = std::move(*made)});
+  const std::uint32_t number = srqs_.add({.queue = std::move(*made)}, tag_.of(0U));
+  out = number == 0 ? 0 : tag_.of(number);
   return out != 0 ? 0 : fail(PARLEY_E_NO_SPACE, "the context has {a} shared receive queues", 1 << 16);
 }
 
 int Context::destroy_srq(parley_srq srq) {
-  const auto* found = srqs_.find(srq);
-  if (found == nullptr) return fail(PARLEY_E_BAD_HANDLE, "the context has no shared receive queue {a}", srq);
+  const auto* found = find_srq(srq);
+  if (found == nullptr) return no_srq(srq);
   if (found->users != 0)
     return fail(PARLEY_E_WRONG_STATE, "queue pairs use the shared receive queue; destroy their ids first");
-  srqs_.remove(srq);
+  srqs_.remove(tag_.of(srq));
   return 0;
 }
 
@@ -237,8 +236,11 @@ extern "C" int parley_open(parley_ctx** out, const struct parley_opts* opts) {
     if (backend == nullptr) return last_code();
     auto context = Context::open(std::move(backend));
     if (context == nullptr) return last_code();
+    Context* const made = context.get();
     *out = contexts().add(std::move(context));
-    return *out != nullptr ? 0 : capi::fail(PARLEY_E_NO_SPACE, "4096 contexts are open; close some");
+    if (*out == nullptr) return capi::fail(PARLEY_E_NO_SPACE, "4096 contexts are open; close some");
+    made->set_tag(Tag(Contexts::place(*out)));
+    return 0;
   });
 }
 

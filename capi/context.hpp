@@ -42,6 +42,11 @@ class Context {
   cm::Manager& manager() { return backend_->manager(); }
   Device& device() { return backend_->device(); }
 
+  /// Before any number is given out.
+  void set_tag(Tag tag) { tag_ = tag; }
+  const Tag& tag() const { return tag_; }
+  parley_id number_of(const cm::Id& id) const { return tag_.of(std::uint64_t{id.number()}); }
+
   /// Null: not of this context, or destroyed.
   Named* find(parley_id id);
   /// Makes room for an id that the Manager gave out.
@@ -58,6 +63,7 @@ class Context {
 
   int reg_mr(MutBytes memory, Access access, parley_mr& out);
   int dereg_mr(std::uint32_t lkey);
+  bool has_region(std::uint32_t lkey) const { return regions_.contains(tag_.of(lkey)); }
   int create_cq(std::uint32_t capacity, parley_cq& out);
   int destroy_cq(parley_cq cq);
   int create_srq(std::uint32_t capacity, parley_srq& out);
@@ -72,6 +78,8 @@ class Context {
   void fill(parley_event& out, cm::Event& event);
   bool of_no_listener(cm::Event& event);
   void count(const Named& named, bool more) noexcept;
+  Used<CompletionQueue>* find_cq(parley_cq cq) { return cq == 0 ? &own_cq_ : cqs_.find(tag_.of(cq)); }
+  Used<SharedReceiveQueue>* find_srq(parley_srq srq) { return srq == 0 ? nullptr : srqs_.find(tag_.of(srq)); }
 
   /// What the pointers of the event that was given out last point to.
   struct Texts {
@@ -88,11 +96,12 @@ class Context {
   std::unique_ptr<Backend> backend_;
   std::uint32_t forks_ = forks_until_now();
   PdHandle pd_ = 0;
+  Tag tag_;                   // of all numbers that programs have: ids, queues and lkeys
   std::vector<Named> named_;  // by the slot of the Manager's ids; at most as many as may be alive
   Table<Used<CompletionQueue>> cqs_;
   Table<Used<SharedReceiveQueue>> srqs_;
   Used<CompletionQueue> own_cq_;
-  std::set<std::uint32_t> regions_;  // lkeys; at most DeviceAttr::max_mr
+  std::set<std::uint32_t> regions_;  // the device's lkeys; at most DeviceAttr::max_mr
   std::optional<cm::Event> event_;   // given out last, or to be given out next
   bool event_given_ = false;
   parley_id passing_ = 0;  // of the event that was given out, where nobody knew it before: it goes with the event
@@ -118,7 +127,7 @@ template <class Call>
 int with_id(const parley_ctx* ctx, parley_id id, Call&& call) noexcept {
   return with_context(ctx, [&](Context& context) {
     Named* named = context.find(id);
-    return named == nullptr ? bad_id() : call(context, *named);
+    return named == nullptr ? bad_id(context.tag().is_foreign(id)) : call(context, *named);
   });
 }
 

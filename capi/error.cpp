@@ -28,6 +28,7 @@ constexpr std::string_view no_context =
     "there is no such context: it was never opened, or it is closed, or another process opened it";
 constexpr std::string_view no_id =
     "the context has no such listener or connection: it was never given out, or destroyed";
+constexpr std::string_view foreign_id = "the listener or connection belongs to another context";
 
 struct Row {
   parley_error code;
@@ -196,7 +197,13 @@ int fail_with(parley_error code, std::string sentence) noexcept {
 int last_code() noexcept { return last().code; }
 
 int bad_context() noexcept { return fail(PARLEY_E_BAD_HANDLE, no_context); }
-int bad_id() noexcept { return fail(PARLEY_E_BAD_HANDLE, no_id); }
+int bad_id(bool foreign) noexcept { return fail(PARLEY_E_BAD_HANDLE, foreign ? foreign_id : no_id); }
+int no_cq(std::uint32_t cq) noexcept {
+  return fail(PARLEY_E_BAD_HANDLE, "the context has no completion queue {a}: destroyed, or another context's", cq);
+}
+int no_srq(std::uint32_t srq) noexcept {
+  return fail(PARLEY_E_BAD_HANDLE, "the context has no shared receive queue {a}: destroyed, or another context's", srq);
+}
 
 }  // namespace parley::capi
 

@@ -30,7 +30,10 @@ int last_code() noexcept;
 std::string in_c(std::string text);
 
 int bad_context() noexcept;
-int bad_id() noexcept;
+/// `foreign`: it is another context's.
+int bad_id(bool foreign) noexcept;
+int no_cq(std::uint32_t cq) noexcept;
+int no_srq(std::uint32_t srq) noexcept;
 
 /// Runs a call of the interface; nothing is thrown out of it.
 template <class Call>

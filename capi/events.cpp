@@ -115,7 +115,8 @@ void Context::Written::give(char (&to)[PARLEY_ADDRSTRLEN], const Address& wanted
 void Context::fill(parley_event& out, cm::Event& event) {
   cm::Id id = std::visit([](const auto& e) { return e.id; }, event);
   const cm::Failure* why = std::visit(Fill{out}, event);
-  out.id = id.number();
+  out.id = number_of(id);
+  if (out.listener != 0) out.listener = tag_.of(out.listener);
   if (out.local[0] == '\0')
     if (const auto local = id.local_address()) local_.give(out.local, *local);
   if (out.peer[0] == '\0')
@@ -145,7 +146,7 @@ void Context::fill(parley_event& out, cm::Event& event) {
 // Who destroyed the listener wants none of its requests.
 bool Context::of_no_listener(cm::Event& event) {
   auto* request = std::get_if<cm::ConnectRequest>(&event);
-  if (request == nullptr || find(request->listener.number()) != nullptr) return false;
+  if (request == nullptr || find(number_of(request->listener)) != nullptr) return false;
   request->id.destroy();
   backend_->called();
   return true;

@@ -37,6 +37,8 @@ class Handles {
     Object* object = slot.object.load(std::memory_order_acquire);
     return slot.handle.load(std::memory_order_relaxed) == number ? object : nullptr;
   }
+  /// Of an object that is there: no other one has it.
+  static std::size_t place(const Handle* handle) { return reinterpret_cast<std::uintptr_t>(handle) % objects_max; }
   std::unique_ptr<Object> take(const Handle* handle) {
     const std::lock_guard lock(mutex_);
     Object* object = find(handle);
@@ -58,14 +60,35 @@ class Handles {
   std::uintptr_t generation_ = 0;  // of all handles, so that none comes again for as long as the number lasts
 };
 
+/// Makes the numbers that one context gives out different from those of all other open contexts: an exclusive or with the context's
+/// place. The place's lowest bit becomes the highest of 32, which numbers use last. Two contexts can only share a number when one
+/// has many thousands of objects, or has used a place of its tables as often. Even then it is looked up, and never read through.
+class Tag {
+ public:
+  Tag() = default;
+  /// `place` is less than 4096, and no other open context's.
+  explicit Tag(std::size_t place) {
+    for (unsigned i = 0; i < 12; ++i) bits_ |= static_cast<std::uint32_t>(place >> i & 1) << (31 - i);
+  }
+  /// From the context's own number to the one that a program has, and back.
+  std::uint32_t of(std::uint32_t number) const { return number ^ bits_; }
+  std::uint64_t of(std::uint64_t number) const { return number ^ std::uint64_t{bits_} << 32; }
+  /// An id that another context gave out. Ids count from 1 in bits 32 to 51; beyond a million this is wrong for the context's own,
+  /// which only changes the words for one that was destroyed.
+  bool is_foreign(std::uint64_t id) const { return of(id) >> 52 != 0 && (id >> 32 & 0xFFFFF) != 0; }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
 /// Objects of one context, by numbers from 1 on: at most 65536 at once.
 template <class Object>
 class Table {
  public:
   static constexpr std::size_t objects_max = 1U << 16;
 
-  /// 0: objects_max are there.
-  std::uint32_t add(Object object) {
+  /// 0: objects_max are there. It never gives the number `not_this`.
+  std::uint32_t add(Object object, std::uint32_t not_this) {
     if (free_.empty() && slots_.size() == objects_max) return 0;
     if (free_.empty()) {
       slots_.emplace_back();
@@ -75,8 +98,12 @@ class Table {
     const std::size_t at = free_.back();
     slots_[at].object = std::make_unique<Object>(std::move(object));
     free_.pop_back();
-    slots_[at].generation = slots_[at].generation % 0xFFFF + 1;
-    return slots_[at].generation << 16 | static_cast<std::uint32_t>(at);
+    std::uint32_t number = 0;
+    do {
+      slots_[at].generation = slots_[at].generation % 0xFFFF + 1;
+      number = slots_[at].generation << 16 | static_cast<std::uint32_t>(at);
+    } while (number == not_this);
+    return number;
   }
   Object* find(std::uint32_t number) const {
     const std::size_t at = number & 0xFFFF;

@@ -4,6 +4,7 @@
 
 #include "capi/context.hpp"
 #include "capi/options.hpp"
+#include "drivers/own_memory.hpp"
 
 using namespace parley;
 using namespace parley::capi;
@@ -12,17 +13,17 @@ namespace {
 
 using Pieces = std::array<Sge, sge_max>;
 
-int read_pieces(const parley_sge* given, std::uint32_t n, Pieces& pieces, std::span<const Sge>& out) {
+int read_pieces(const Context& c, const parley_sge* given, std::uint32_t n, Pieces& pieces, std::span<const Sge>& out) {
   if (n > sge_max) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "num_sge is {a}; it is at most {b}", n, sge_max);
   if (given == nullptr && n != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "sges is null and num_sge {a}", n);
-  for (std::uint32_t i = 0; i < n; ++i) pieces[i] = {given[i].addr, given[i].length, given[i].lkey};
+  for (std::uint32_t i = 0; i < n; ++i) pieces[i] = {given[i].addr, given[i].length, c.tag().of(given[i].lkey)};
   out = {pieces.data(), n};
   return 0;
 }
 
 bool known(std::uint32_t opcode) { return opcode <= PARLEY_ATOMIC_FETCH_AND_ADD || opcode == PARLEY_SEND_WITH_INV; }
 
-int read_send(const parley_send_wr* from, SendWr& wr, Pieces& pieces) {
+int read_send(const Context& c, const parley_send_wr* from, SendWr& wr, Pieces& pieces) {
   parley_send_wr given = PARLEY_SEND_WR_INIT;
   if (const int rc = read_options(from, given); rc != 0) return rc;
   constexpr std::uint32_t flags = PARLEY_SEND_FENCE | PARLEY_SEND_UNSIGNALED | PARLEY_SEND_SOLICITED;
@@ -31,7 +32,7 @@ int read_send(const parley_send_wr* from, SendWr& wr, Pieces& pieces) {
   if ((given.flags & ~flags) != 0)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "flags are {a}; they are made of PARLEY_SEND_...", given.flags);
   if (given.reserved != 0) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "reserved is {a}; it is 0", given.reserved);
-  if (const int rc = read_pieces(given.sges, given.num_sge, pieces, wr.sges); rc != 0) return rc;
+  if (const int rc = read_pieces(c, given.sges, given.num_sge, pieces, wr.sges); rc != 0) return rc;
   wr.wr_id = given.wr_id;
   wr.opcode = static_cast<SendWr::Opcode>(given.opcode);
   wr.signaled = (given.flags & PARLEY_SEND_UNSIGNALED) == 0;
@@ -46,21 +47,32 @@ int read_send(const parley_send_wr* from, SendWr& wr, Pieces& pieces) {
   return 0;
 }
 
-int read_recv(const parley_recv_wr* from, RecvWr& wr, Pieces& pieces) {
+int read_recv(const Context& c, const parley_recv_wr* from, RecvWr& wr, Pieces& pieces) {
   parley_recv_wr given = PARLEY_RECV_WR_INIT;
   if (const int rc = read_options(from, given); rc != 0) return rc;
   wr.wr_id = given.wr_id;
-  return read_pieces(given.sges, given.num_sge, pieces, wr.sges);
+  return read_pieces(c, given.sges, given.num_sge, pieces, wr.sges);
 }
 
-/// Of the connection, if it has one.
+/// An lkey is named as the program has it.
+template <class Wr>
+int refused(const Context& c, const Error& why, const Wr& wr) {
+  if (why == Errc::protection)
+    for (std::uint32_t i = 0; i < wr.num_sge; ++i)
+      if (wr.sges[i].length != 0 && !c.has_region(wr.sges[i].lkey))
+        return capi::fail(PARLEY_E_PROTECTION, "sges[{a}]: lkey {b} names no memory region of this context", i,
+                          wr.sges[i].lkey);
+  return capi::fail(why);
+}
+
+/// Posts to the queue pair of a connection, if it has one.
 template <class Wr, class Post>
 int post(parley_ctx* ctx, parley_id id, const Wr* wr, Post&& post_it) {
   return with_id(ctx, id, [&](Context& c, Named& named) {
     if (wr == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wr is null");
     QueuePair* qp = named.id.qp();
     if (qp == nullptr) return capi::fail(PARLEY_E_WRONG_STATE, "there is no queue pair yet, or it is a listener");
-    const int rc = post_it(*qp);
+    const int rc = post_it(c, *qp);
     if (rc == 0) c.backend().called();
     return rc;
   });
@@ -97,6 +109,12 @@ extern "C" int parley_reg_mr(parley_ctx* ctx, void* memory, size_t length, uint3
       return capi::fail(PARLEY_E_INVALID_ARGUMENT, "memory and length lead beyond the end of memory");
     if ((access & ~15U) != 0)
       return capi::fail(PARLEY_E_INVALID_ARGUMENT, "access is {a}; it is made of PARLEY_ACCESS_...", access);
+    constexpr std::uint32_t written =
+        PARLEY_ACCESS_LOCAL_WRITE | PARLEY_ACCESS_REMOTE_WRITE | PARLEY_ACCESS_REMOTE_ATOMIC;
+    if (!is_there(memory, length, (access & written) != 0, Pages::checked))
+      return capi::fail(PARLEY_E_PROTECTION, (access & written) != 0
+                                                 ? "memory: not all of it is mapped, readable and writable"
+                                                 : "memory: not all of it is mapped and readable");
     return c.reg_mr({static_cast<std::uint8_t*>(memory), length}, static_cast<Access>(access), *out);
   });
 }
@@ -128,35 +146,35 @@ extern "C" int parley_destroy_srq(parley_ctx* ctx, parley_srq srq) {
 }
 
 extern "C" int parley_post_send(parley_ctx* ctx, parley_id id, const struct parley_send_wr* wr) {
-  return post(ctx, id, wr, [&](QueuePair& qp) {
+  return post(ctx, id, wr, [&](const Context& c, QueuePair& qp) {
     SendWr send;
     Pieces pieces;
-    if (const int rc = read_send(wr, send, pieces); rc != 0) return rc;
+    if (const int rc = read_send(c, wr, send, pieces); rc != 0) return rc;
     const auto posted = qp.post_send(send);
-    return posted ? 0 : capi::fail(posted.error());
+    return posted ? 0 : refused(c, posted.error(), *wr);
   });
 }
 
 extern "C" int parley_post_recv(parley_ctx* ctx, parley_id id, const struct parley_recv_wr* wr) {
-  return post(ctx, id, wr, [&](QueuePair& qp) {
+  return post(ctx, id, wr, [&](const Context& c, QueuePair& qp) {
     RecvWr recv;
     Pieces pieces;
-    if (const int rc = read_recv(wr, recv, pieces); rc != 0) return rc;
+    if (const int rc = read_recv(c, wr, recv, pieces); rc != 0) return rc;
     const auto posted = qp.post_recv(recv);
-    return posted ? 0 : capi::fail(posted.error());
+    return posted ? 0 : refused(c, posted.error(), *wr);
   });
 }
 
 extern "C" int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struct parley_recv_wr* wr) {
   return with_context(ctx, [&](Context& c) {
     SharedReceiveQueue* queue = c.srq(srq);
-    if (queue == nullptr) return capi::fail(PARLEY_E_BAD_HANDLE, "the context has no shared receive queue {a}", srq);
+    if (queue == nullptr) return no_srq(srq);
     if (wr == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "wr is null");
     RecvWr recv;
     Pieces pieces;
-    if (const int rc = read_recv(wr, recv, pieces); rc != 0) return rc;
+    if (const int rc = read_recv(c, wr, recv, pieces); rc != 0) return rc;
     const auto posted = queue->post_recv(recv);
-    if (!posted) return capi::fail(posted.error());
+    if (!posted) return refused(c, posted.error(), *wr);
     c.backend().called();
     return 0;
   });
@@ -165,7 +183,7 @@ extern "C" int parley_post_srq_recv(parley_ctx* ctx, parley_srq srq, const struc
 extern "C" int parley_poll_cq(parley_ctx* ctx, parley_cq cq, struct parley_wc* out, int n, size_t wc_size) {
   return with_context(ctx, [&](Context& c) {
     CompletionQueue* queue = c.cq(cq);
-    if (queue == nullptr) return capi::fail(PARLEY_E_BAD_HANDLE, "the context has no completion queue {a}", cq);
+    if (queue == nullptr) return no_cq(cq);
     if (n < 0 || (out == nullptr && n != 0))
       return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null, or n is {a} and below 0", n);
     if (const int rc = check_size<parley_wc>(wc_size); rc != 0) return rc;

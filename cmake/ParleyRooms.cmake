@@ -152,7 +152,7 @@ endfunction()
 function(parley_drivers)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/drivers/asio/*.cpp
     ${PROJECT_SOURCE_DIR}/drivers/plugin/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcd/*.cpp ${PROJECT_SOURCE_DIR}/drivers/xrcshm/*.cpp
-    ${PROJECT_SOURCE_DIR}/drivers/open_host.cpp)
+    ${PROJECT_SOURCE_DIR}/drivers/open_host.cpp ${PROJECT_SOURCE_DIR}/drivers/own_memory.cpp)
   if(NOT sources)
     return()
   endif()

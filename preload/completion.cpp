@@ -170,6 +170,7 @@ PARLEY_VERB int ibv_destroy_cq(ibv_cq* cq) {
 
 PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void** user) {
   Context& context = of(channel->context);
+  if (!context.engine->is_own()) return refused("ibv_get_cq_event", EPERM, Engine::not_own), -1;
   for (;;) {
     const bool came = context.engine->with_nic([&](auto&) {
       const parley::CompletionQueue* const first = of(channel).inner->poll_event();
@@ -190,6 +191,7 @@ PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void**
 PARLEY_VERB void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) { of(cq).events.acknowledge(events); }
 
 PARLEY_VERB int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {
+  if (!is_own(context)) return refused("ibv_get_async_event", EPERM, Engine::not_own), -1;
   for (;;) {
     const bool came = of(context).engine->with_nic([&](auto&) {
       auto& events = of(context).events;

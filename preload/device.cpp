@@ -2,17 +2,21 @@
 // The list of devices, with the one that there is; opening it; what it is and has.
 #include <arpa/inet.h>
 #include <endian.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/fnv1a.hpp"
 #include "base/gid.hpp"
+#include "drivers/clock.hpp"
 #include "preload/objects.hpp"
 #include "preload/places.hpp"
 
@@ -21,6 +25,7 @@ namespace parley::preload {
 namespace {
 
 constexpr char device_name[] = "parley0";
+constexpr Duration child_patience = std::chrono::seconds(1);  // a busy machine's child takes so long to run at all
 
 void put(char* to, std::size_t room, std::string_view text) {
   const std::size_t n = std::min(room - 1, text.size());
@@ -55,6 +60,8 @@ Result<std::unique_ptr<Recorder>> recording() {
 struct Running {
   std::mutex opening;  // or closing: the addresses are free again before the next one takes them
   std::weak_ptr<Engine> engine;
+  std::shared_ptr<Engine> forks;  // while a thread forks
+  bool forked = false;  // while an engine was there: a child has yet to close its copies of the sockets, perhaps
 };
 
 Running& running() {
@@ -66,17 +73,56 @@ void stop_at_exit() {
   if (const auto engine = running().engine.lock()) engine->stop();
 }
 
+void before_fork() {
+  running().opening.lock();
+  running().forks = running().engine.lock();
+  if (running().forks) running().forks->before_fork();
+}
+
+void after_fork_in_parent() {
+  if (running().forks) {
+    running().forks->after_fork(false);
+    running().forked = true;
+  }
+  running().forks.reset();
+  running().opening.unlock();
+}
+
+// The engine stays in the child's memory for ever: its thread is not there, so that it cannot end. The next ibv_open_device makes
+// another one.
+void after_fork_in_child() {
+  alignas(std::shared_ptr<Engine>) static std::byte kept[sizeof(std::shared_ptr<Engine>)];
+  if (running().forks) {
+    running().forks->after_fork(true);
+    new (kept) std::shared_ptr<Engine>(std::move(running().forks));
+  }
+  running().engine.reset();
+  running().forked = false;
+  running().opening.unlock();
+}
+
+Result<std::unique_ptr<Engine>> open_engine(const std::vector<Address>& addresses) {
+  auto recorder = recording();
+  if (!recorder) return tl::unexpected(recorder.error());
+  return Engine::open(addresses, std::move(*recorder));
+}
+
 Result<std::shared_ptr<Engine>> engine() {
-  static const int registered = std::atexit(stop_at_exit);
+  static const int registered =
+      std::atexit(stop_at_exit) | ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   (void)registered;
   const std::scoped_lock hold(running().opening);
   if (auto there = running().engine.lock()) return there;
   const auto addresses = places();
   if (!addresses) return tl::unexpected(addresses.error());
-  auto recorder = recording();
-  if (!recorder) return tl::unexpected(recorder.error());
-  auto made = Engine::open(*addresses, std::move(*recorder));
+  auto made = open_engine(*addresses);
+  const Instant end = clock_now() + child_patience;
+  while (!made && made.error() == Errc::address_in_use && running().forked && clock_now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    made = open_engine(*addresses);
+  }
   if (!made) return tl::unexpected(made.error());
+  running().forked = false;
   std::shared_ptr<Engine> shared(std::move(*made));
   running().engine = shared;
   return shared;
@@ -181,6 +227,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
                     std::size_t size) {
+  if (!is_own(context)) return refused("ibv_query_device_ex", EPERM, Engine::not_own);
   if (input != nullptr && input->comp_mask != 0) return refused("ibv_query_device_ex", EINVAL, "no input is known");
   ibv_device_attr_ex attr{};
   fill(with(context, [](Device& device) { return device.query(); }), attr.orig_attr);
@@ -244,6 +291,7 @@ PARLEY_VERB void ibv_unimport_dm(ibv_dm*) {}
 
 PARLEY_VERB int ibv_query_device(ibv_context* context, ibv_device_attr* out) {
   *out = {};
+  if (!is_own(context)) return refused("ibv_query_device", EPERM, Engine::not_own);
   fill(with(context, [](parley::Device& device) { return device.query(); }), *out);
   return 0;
 }

@@ -89,6 +89,11 @@ void Engine::stop() noexcept {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
+void Engine::after_fork(bool in_child) noexcept {
+  lock_.unlock();
+  if (in_child) loop_->close_sockets();
+}
+
 void Engine::add(Listener* listener) {
   const std::scoped_lock hold(lock_);
   listeners_.push_back(listener);

@@ -3,15 +3,18 @@
 // the program does not call. One for each process; each opened device is a context on it.
 #pragma once
 #include <atomic>
+#include <cerrno>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "cm/neg/roce_nic.hpp"
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_loop.hpp"
+#include "drivers/xrcd/own_process.hpp"
 #include "parley/verbs.hpp"
 #include "preload/recorder.hpp"
 
@@ -39,6 +42,7 @@ class Engine {
   /// Whatever touches the device, from any thread: `call(device)`, and then what it made due.
   template <class Call>
   auto with(Call&& call) {
+    if (!is_own()) return in_child<decltype(call(nic_.device()))>();
     const std::scoped_lock hold(lock_);
     const Afterwards then{*this, &Engine::settle};
     return call(nic_.device());
@@ -47,6 +51,7 @@ class Engine {
   /// times leaves the processor to others: the peer may need it.
   template <class Call>
   int polling(Call&& call) {
+    if (!is_own()) return errno = EPERM, -1;
     const std::uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
     const auto [got, idle] = [&] {
       const std::scoped_lock hold(lock_);
@@ -65,10 +70,21 @@ class Engine {
   /// As with(), for what sends nothing.
   template <class Call>
   auto with_nic(Call&& call) {
+    if (!is_own()) return in_child<decltype(call(nic_.device()))>();
     const std::scoped_lock hold(lock_);
     const Afterwards then{*this, &Engine::tell};  // a receive that was posted in ERR is complete
     return call(nic_.device());
   }
+
+  /// False in a forked child: the sockets are the parent's, and to read from them would take its packets. Calls are refused there,
+  /// and destroy nothing.
+  bool is_own() const { return own_.is_own(); }
+  static constexpr const char* not_own =
+      "the device was opened by the process of which this one is a fork; open it again here";
+  /// Between these nothing is half done. In the child the sockets are closed, so that they do not keep the addresses busy when the
+  /// parent closes its own.
+  void before_fork() { lock_.lock(); }
+  void after_fork(bool in_child) noexcept;
 
   /// The table of GIDs does not change after open().
   std::size_t gids() const { return addresses_.size(); }
@@ -83,6 +99,15 @@ class Engine {
     void (Engine::*what)();
     ~Afterwards() { (engine.*what)(); }
   };
+  template <class Said>
+  static Said in_child() {
+    if constexpr (std::is_void_v<Said>)
+      return;
+    else if constexpr (requires(Said said) { said.error(); })
+      return fail(Errc::not_permitted, not_own);
+    else
+      return {};
+  }
   Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder);
   Result<void> start(const std::vector<Address>& addresses);
   Result<void> bind(const Address& address);
@@ -93,6 +118,7 @@ class Engine {
   Duration next_wait();
   bool program_polls() const;
 
+  xrc::OwnProcess own_;
   std::unique_ptr<Recorder> recorder_;  // null: nobody asked for one
   neg::RoceNic nic_;
   std::unique_ptr<asio_driver::PacketLoop> loop_;

@@ -2,8 +2,8 @@
 // Protection domains and memory regions.
 #include <cerrno>
 
+#include "drivers/own_memory.hpp"
 #include "preload/objects.hpp"
-#include "preload/pages.hpp"
 
 using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
 using parley::Access;
@@ -22,7 +22,7 @@ ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::u
   constexpr unsigned int written = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if ((access & written) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     return none<ibv_mr>(call, EINVAL, "remote rights to write need the local one");
-  if (!is_there(addr, length, (access & written) != 0))
+  if (!parley::is_there(addr, length, (access & written) != 0, parley::Pages::populated))
     return none<ibv_mr>(call, EFAULT, "the memory is not there, or may not be written");
   const parley::MutBytes memory(static_cast<std::uint8_t*>(addr), length);
   const auto made = with(pd->context, [&](Device& device) {

@@ -148,6 +148,9 @@ inline Xrcd& of(ibv_xrcd* xrcd) { return *static_cast<Xrcd*>(xrcd); }
 inline Qp& of(ibv_qp_ex* qp) { return *static_cast<Qp*>(qp); }
 inline Qp& of(ibv_qp* qp) { return of(reinterpret_cast<ibv_qp_ex*>(qp)); }  // its first member
 
+/// Engine::is_own().
+inline bool is_own(ibv_context* context) { return of(context).engine->is_own(); }
+
 template <class Call>
 auto with(ibv_context* context, Call&& call) {
   return of(context).engine->with(std::forward<Call>(call));

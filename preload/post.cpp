@@ -108,12 +108,14 @@ int post_recv_list(ibv_recv_wr* wr, ibv_recv_wr** bad, const char* call, auto& q
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  if (!is_own(qp->context)) return *bad = wr, refused("ibv_post_recv", EPERM, Engine::not_own);
   return of(qp->context).engine->with_nic([&](auto&) {
     return post_recv_list(wr, bad, "ibv_post_recv", *of(qp).inner);
   });
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  if (!is_own(srq->context)) return *bad = wr, refused("ibv_post_srq_recv", EPERM, Engine::not_own);
   return of(srq->context).engine->with_nic([&](auto&) {
     return post_recv_list(wr, bad, "ibv_post_srq_recv", *of(srq).inner);
   });
@@ -169,6 +171,7 @@ ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) {
 }  // namespace
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  if (!is_own(qp->context)) return *bad = wr, refused("ibv_post_send", EPERM, Engine::not_own);
   return with(qp->context, [&](Device&) {
     for (; wr != nullptr; wr = wr->next) {
       const int number = post_one(*qp, *wr);

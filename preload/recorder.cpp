@@ -3,12 +3,13 @@
 
 #include "drivers/asio/packet_frame.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/private_file.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::preload {
 
 std::unique_ptr<Recorder> Recorder::create(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "wbe");
+  std::FILE* const file = create_private(path);
   return file == nullptr ? nullptr : std::unique_ptr<Recorder>(new Recorder(file));
 }
 

@@ -162,21 +162,27 @@ void Agent::Body::accept_rep(Instant now, Connection& c, const Head& head, const
   const std::uint32_t qpn = c.qp_type == QpType::xrc ? m.local_eecn : m.local_qpn;
   leave_set_up(c);
   stop_waiting(c);
+  if (!can_connect(qpn))  // as in check_req()
+    return refuse_rep(now, c, m, CmReject::unsupported_request, unusable_qpn(State::req_sent, "REP", qpn));
   if (Connection* old = found_in(by_peer_qpn_, PeerKey{m.local_ca_guid, qpn})) {
     // IBA §12.9: a queue pair that this side still has a connection with.
-    c.state = State::rep_rcvd;
-    c.remote_id = m.local_comm_id;
-    answer(c, octets_of(c.tid, rej_of(c, CmReject::stale_connection)));
-    tell(c, Failed{.why = broken(
-                       State::req_sent, Errc::rejected, "a REP whose queue pair another connection with that peer has",
-                       "let the peer use another queue pair, or wait until the other connection's timewait is over")});
+    refuse_rep(now, c, m, CmReject::stale_connection,
+               broken(State::req_sent, Errc::rejected, "a REP whose queue pair another connection with that peer has",
+                      "let the peer use another queue pair, or wait until the other connection's timewait is over"));
     ++counters.stale;
-    stale(now, *old, c.to);
-    return close(now, c, true);
+    return stale(now, *old, c.to);
   }
   know_peer(c, m.local_ca_guid, m.local_comm_id, qpn);
   c.state = State::rep_rcvd;
   tell(c, ReplyReceived{.reply = m, .remote_qpn = qpn, .ece_options = head.attribute_modifier});
+}
+
+void Agent::Body::refuse_rep(Instant now, Connection& c, const CmRep& m, CmReject reason, Failure why) {
+  c.state = State::rep_rcvd;
+  c.remote_id = m.local_comm_id;
+  answer(c, octets_of(c.tid, rej_of(c, reason)));
+  tell(c, Failed{.why = std::move(why)});
+  close(now, c, true);
 }
 
 Result<void> Agent::Body::ready(Instant, ConnectionId id, ConstBytes private_data) {

@@ -19,6 +19,7 @@
 #include "cm/ibcm/connection.hpp"
 #include "cm/ibcm/window.hpp"
 #include "cm/spares.hpp"
+#include "wire/ib/packet.hpp"
 
 namespace parley::cm::ibcm {
 
@@ -98,6 +99,7 @@ class Agent::Body {
   std::uint32_t next_local_id();
 
   bool is_wanted(const Event& event);
+  bool has_p_key(std::uint16_t p_key) const { return wire::ib::p_keys_match(p_key, options_.p_key); }
   bool plays(wire::ib::Departure what) const { return options_.play.has(what); }
 
   // Sending and time (timing.cpp).
@@ -170,6 +172,7 @@ class Agent::Body {
   void begin(Instant now, Connection& c);
   void begin_next(Instant now);
   void accept_rep(Instant now, Connection& c, const Head& head, const wire::ib::CmRep& m);
+  void refuse_rep(Instant now, Connection& c, const wire::ib::CmRep& m, wire::ib::CmReject reason, Failure why);
   Connection* rejected_by(const MadFrom& from, const wire::ib::CmRej& m);
   std::optional<Duration> busy_wait(const Connection& c, const wire::ib::CmRej& m);
   void rejected(Instant now, Connection& c, const wire::ib::CmRej& m);
@@ -232,6 +235,9 @@ inline wire::ib::CmMessageType type_in(const Octets& octets) {
   return static_cast<wire::ib::CmMessageType>(wire::ib::MadHeader::parse(octets)->attribute_id);
 }
 
+/// A queue pair number that a connection can have.
+constexpr bool can_connect(std::uint32_t qpn) { return qpn > PARLEY_IB_GSI_QPN && qpn < PARLEY_IB_QPN_MULTICAST; }
+
 /// The way back.
 MadTo reply_to(const MadFrom& from);
 MadTo way_of(const Path& path);
@@ -240,6 +246,7 @@ MadTo way_of(const Path& path);
 Step step_of(State state);
 Failure nothing_came(const Connection& c, Instant now);
 Failure rejected_because(State state, const wire::ib::CmRej& m);
+Failure unusable_qpn(State state, std::string_view message, std::uint32_t qpn);
 Failure broken(State state, Errc code, std::string received, std::string advice);
 
 }  // namespace parley::cm::ibcm

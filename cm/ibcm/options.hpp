@@ -33,7 +33,9 @@ struct Timers {
 
 struct AgentOptions {
   std::uint64_t ca_guid = 0;
-  std::uint64_t seed = 0;  ///< of communication IDs, transaction IDs and the spread of back-offs
+  std::uint16_t p_key =
+      PARLEY_IB_P_KEY_DEFAULT;  ///< the only one in the port's table; requests for others are rejected
+  std::uint64_t seed = 0;       ///< of communication IDs, transaction IDs and the spread of back-offs
   Timers timers{};
   /// 0 to 31, timeout_of(): put into MRAs that the Agent sends by itself when a duplicate shows that the peer grows impatient
   /// while the user has not decided. None: it sends none.

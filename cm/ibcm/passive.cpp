@@ -79,6 +79,10 @@ bool Agent::Body::check_req(const MadFrom& from, const Head& head, const CmReq& 
     const bool as_user = plays(Departure::rejects_service_type);
     return refuse(from, head, m, as_user ? CmReject::consumer : CmReject::invalid_transport_service), false;
   }
+  // IBA §12.6.7.2 has no reason for a queue pair that no connection can have (IBA §9.2.1: 0 and 1 are the port's own, and
+  // 0xFFFFFF is a multicast group) or for a P_Key that is not in the port's table. Reason 5 is the nearest.
+  if (!can_connect(m.local_qpn) || !has_p_key(m.p_key))
+    return refuse(from, head, m, CmReject::unsupported_request), false;
   // IBA §12.6.7.2 reason 26, with the largest MTU that is usable.
   if (plays(Departure::takes_path_mtu)) {
     if (m.path_mtu > 5) return false;

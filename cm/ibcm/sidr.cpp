@@ -47,6 +47,10 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmSi
     c->state == State::closed ? ++counters.duplicates : ++counters.unexpected;
     return;
   }
+  if (m.status == SidrStatus::valid && !can_connect(m.qpn)) {
+    tell(*c, Failed{.why = unusable_qpn(c->state, "SIDR_REP", m.qpn)});
+    return close(now, *c, false);
+  }
   SidrReplied event{.reply = m};
   if (m.status != SidrStatus::valid)
     event.why = broken(c->state, m.status == SidrStatus::unsupported_service_id ? Errc::refused : Errc::rejected,
@@ -61,14 +65,14 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
     if (known.state != State::closed || known.tid == head.transaction_id) return answer_again(known);
     forget(known);  // the peer has begun anew, and its counter as well
   }
-  Listener* listener = listener_of(m.service_id);
-  if (listener == nullptr || !listener->options.sidr) {
+  const auto refuse_it = [&](SidrStatus status) {
     ++counters.refused;
-    return send_once(
-        reply_to(from), head.transaction_id,
-        CmSidrRep{
-            .request_id = m.request_id, .status = SidrStatus::unsupported_service_id, .service_id = m.service_id});
-  }
+    send_once(reply_to(from), head.transaction_id,
+              CmSidrRep{.request_id = m.request_id, .status = status, .service_id = m.service_id});
+  };
+  if (!has_p_key(m.p_key)) return refuse_it(SidrStatus::rejected);  // no status says it
+  Listener* listener = listener_of(m.service_id);
+  if (listener == nullptr || !listener->options.sidr) return refuse_it(SidrStatus::unsupported_service_id);
   const auto made = make(false);
   if (made) {
     Connection& c = **made;

@@ -75,6 +75,12 @@ Failure broken(State state, Errc code, std::string received, std::string advice)
   return plain_failure(step_of(state), code, {}, std::move(received), std::move(advice));
 }
 
+Failure unusable_qpn(State state, std::string_view message, std::uint32_t qpn) {
+  return broken(state, Errc::malformed,
+                fmt::format("a {} with queue pair number {:#08x}, which no connection can have", message, qpn),
+                "report it to the maker of the peer's connection manager");
+}
+
 Failure nothing_came(const Connection& c, Instant now) {
   std::string_view awaited = "answer",
                    advice = "check that the peer is up, and that nothing on the way drops its packets";

@@ -22,6 +22,16 @@ cm::Failure judged(const Failure& why) {
   return out;
 }
 
+/// In place of a variant that could not be made: the session's Abort carries the reason to the server.
+class Unmade final : public Variant {
+ public:
+  explicit Unmade(Failure why) : why_(std::move(why)) {}
+  Outcome<Turn> exchange(Stage, std::optional<ConstBytes>) override { return tl::unexpected(why_); }
+
+ private:
+  Failure why_;
+};
+
 }  // namespace
 
 Outcome<Peers::DialId> Peers::dial(Instant now, Dial dial) {
@@ -82,8 +92,8 @@ Outcome<Session> Peers::begin(Instant now, Dialling& d) {
   auto variant = std::move(d.variant);
   if (!variant) {
     auto made = make({d.dial.request.plugin, d.dial.request.variant, d.dial.config}, Role::initiator, d.at);
-    if (!made) return tl::unexpected(made.error());
-    variant = std::move(*made);
+    if (!made && d.framing == Framing::raw) return tl::unexpected(made.error());
+    variant = made ? std::move(*made) : std::make_unique<Unmade>(std::move(made.error()));
   }
   return d.framing == Framing::raw
              ? Session::raw(Role::initiator, d.dial.request, std::move(variant), d.dial.session, now)

@@ -77,15 +77,18 @@ Outcome<Session> Session::initiate(const Request& request, std::unique_ptr<Varia
   Session s(Role::initiator, options, now);
   s.request_ = request;
   s.request_.label.resize(std::min(s.request_.label.size(), label_max));
-  if (auto taken = s.take_variant_in(std::move(variant)); !taken) return tl::unexpected(taken.error());
+  const auto taken = s.take_variant_in(std::move(variant));
+  if (!s.variant_) return tl::unexpected(taken.error());
   Bytes hello;
   add_neg_item(hello, NegItemType::plugin, s.request_.plugin);
   add_neg_item(hello, NegItemType::variant, s.request_.variant);
   if (s.done_stage_) add_neg_item(hello, NegItemType::done_stage, ConstBytes{});
   if (!s.request_.label.empty()) add_neg_item(hello, NegItemType::label, s.request_.label);
   s.send(NegType::hello, hello);
-  s.begin_stage(Stage::info);
-  if (s.failure_) return tl::unexpected(*s.failure_);
+  if (taken)
+    s.begin_stage(Stage::info);
+  else
+    s.fail_with(taken.error(), true);
   return s;
 }
 

@@ -44,6 +44,7 @@ bool PacketLoop::run_once(Duration wait) {
   return turn();
 }
 
+void PacketLoop::close_sockets() noexcept { body_->packets.close_sockets(); }
 PacketGroups& PacketLoop::groups() { return body_->packets; }
 void PacketLoop::set_tap(PacketTap tap) { body_->packets.set_tap(std::move(tap)); }
 RoceCounters PacketLoop::counters() const { return body_->packets.counters(); }

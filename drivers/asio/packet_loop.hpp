@@ -26,6 +26,8 @@ class PacketLoop {
   int fd() const;
   /// PacketSet::blocked().
   bool blocked() const;
+  /// PacketSet::close_sockets().
+  void close_sockets() noexcept;
   /// Who joins multicast groups on its sockets.
   PacketGroups& groups();
   void set_tap(PacketTap tap);

@@ -75,7 +75,9 @@ PacketSet::PacketSet(PacketMachine& machine, const RoceHostOptions& options, int
   segments_ = options.offload;
 }
 
-PacketSet::~PacketSet() {
+PacketSet::~PacketSet() { close_sockets(); }
+
+void PacketSet::close_sockets() noexcept {
   for (const Bound& bound : bound_) ::close(bound.fd);
   for (const auto& [sender, fd] : senders_) ::close(fd);
 }

@@ -47,6 +47,8 @@ class PacketSet final : public PacketGroups {
   bool turn(Instant now);
   /// Until a socket has something, or the caller is woken, or for so long.
   void sleep(Duration longest) const;
+  /// In a forked child, which must not use or destroy the set: gives back its copies of the descriptors.
+  void close_sockets() noexcept;
   /// The system's buffers are full: nothing is sent until they are not.
   bool blocked() const { return blocked_; }
   const RoceCounters& counters() const { return counters_; }

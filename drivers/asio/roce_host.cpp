@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <random>
 #include <string_view>
+#include <system_error>
 
 #include "cm/ibcm/events.hpp"
 #include "cm/providers/roce/roce.hpp"
@@ -17,6 +18,7 @@
 #include "drivers/asio/packet_drops.hpp"
 #include "drivers/asio/packet_set.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/xrcd/own_process.hpp"
 #include "nic/roce/device.hpp"
 
 namespace parley {
@@ -38,9 +40,11 @@ class PacketHost final : public RoceHost {
 
   // Connections that stand are given up, and their peers told once.
   ~PacketHost() override {
-    const Instant now = clock_now();
-    provider_->reset_all(now);
-    if (!packets_.blocked()) packets_.drain(now);
+    if (own_.is_own()) {
+      const Instant now = clock_now();
+      provider_->reset_all(now);
+      if (!packets_.blocked()) packets_.drain(now);
+    }
     provider_->set_groups(nullptr);  // queue pairs may stay longer
   }
   PacketHost(const PacketHost&) = delete;
@@ -93,6 +97,7 @@ class PacketHost final : public RoceHost {
   }
 
   bool run_once(Duration wait) override {
+    if (!own_.is_own()) throw std::system_error(make_error_code(Errc::wrong_state), not_own);
     if (turn() || has_events()) return true;
     if (wait <= Duration{}) return false;
     sleep(wait);
@@ -110,6 +115,9 @@ class PacketHost final : public RoceHost {
     packets_.sleep(std::min(longest, longest_sleep));
   }
 
+  static constexpr const char* not_own =
+      "RoceHost::run_once: the host belongs to the process of which this one is a fork";
+  xrc::OwnProcess own_;
   Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)};
   Descriptor wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::unique_ptr<cm::RoceProvider> provider_;

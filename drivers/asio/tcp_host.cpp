@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <random>
+#include <system_error>
 
 #include "cm/providers/iwarp/iwarp.hpp"
 #include "drivers/asio/machine_loop.hpp"
+#include "drivers/xrcd/own_process.hpp"
 
 namespace parley {
 namespace {
@@ -43,6 +45,7 @@ class SocketHost final : public TcpHost {
   void set_tap(Tap tap) override { loop_->set_tap(std::move(tap)); }
 
   bool run_once(Duration wait) override {
+    if (!own_.is_own()) throw std::system_error(make_error_code(Errc::wrong_state), not_own);
     if (loop_->turn(wait <= Duration{}) || has_events()) return true;
     if (wait <= Duration{}) return false;
     loop_->sleep(wait);
@@ -64,6 +67,9 @@ class SocketHost final : public TcpHost {
     return out;
   }
 
+  static constexpr const char* not_own =
+      "TcpHost::run_once: the host belongs to the process of which this one is a fork";
+  xrc::OwnProcess own_;
   std::unique_ptr<cm::IwarpProvider> provider_;
   cm::Manager manager_;
   std::unique_ptr<MachineLoop> loop_;

@@ -40,7 +40,11 @@ class Why {
   parley_plugin_text room() { return {text_.data(), text_.size()}; }
   tl::unexpected<Failure> failed(std::int32_t result) {
     text_.back() = '\0';
-    return tl::unexpected(Failure{.problem = problem_of(result), .text = text_.data()});
+    std::string text = text_.data();
+    // A number that plugin.h does not have is the vendor's own, and says more to its users than our word for it.
+    if (result < PARLEY_PLUGIN_SERIALIZATION || result > PARLEY_PLUGIN_CONFIGURATION)
+      text = text.empty() ? fmt::format("error {}", result) : fmt::format("{} (error {})", text, result);
+    return tl::unexpected(Failure{.problem = problem_of(result), .text = std::move(text)});
   }
 
  private:

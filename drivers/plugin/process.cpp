@@ -101,9 +101,20 @@ std::uint32_t alarm_after(Duration limit) {
 }
 
 constexpr int own_channel = STDERR_FILENO + 1;
+constexpr int own_life = own_channel + 1;
+
+/// The kernel kills this process when nobody holds the other end of `life`, a pipe into which nothing is written. That works
+/// for a process that hangs or is stopped, too. PR_SET_PDEATHSIG would follow the thread that forked, not the parent.
+void end_with_parent(int life) {
+  (void)::fcntl(life, F_SETSIG, SIGKILL);
+  (void)::fcntl(life, F_SETOWN, ::getpid());
+  (void)::fcntl(life, F_SETFL, O_ASYNC);
+  pollfd gone{life, 0, 0};  // the parent may have died before
+  if (::poll(&gone, 1, 0) > 0) ::_exit(EXIT_FAILURE);
+}
 
 /// The process keeps nothing of its parent's but standard error.
-void leave_the_parent(int channel) {
+void leave_the_parent(int channel, int life) {
   std::signal(SIGINT, SIG_IGN);  // of a terminal: the parent ends it
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGCHLD, SIG_DFL);
@@ -111,9 +122,11 @@ void leave_the_parent(int channel) {
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  const int kept = ::fcntl(life, F_DUPFD, own_life + 1);  // own_channel may be its number
   ::dup2(channel, own_channel);
-  if (::close_range(own_channel + 1, ~0U, 0) != 0)
-    for (int fd = own_channel + 1; fd < 65536; ++fd) ::close(fd);
+  ::dup2(kept, own_life);
+  if (::close_range(own_life + 1, ~0U, 0) != 0)
+    for (int fd = own_life + 1; fd < 65536; ++fd) ::close(fd);
 }
 
 [[noreturn]] void serve(int channel, Process::Answer answer, Duration end_limit) {
@@ -159,22 +172,29 @@ int wait_for_end(pid_t pid) {
   return kill_and_wait(pid);
 }
 
-/// Two ends of something, of which a process has the second. `pid` is 0 in that process, and -1, with errno, where there is none.
+/// A process that ends with this one. `pid` is 0 in that process, and -1, with errno, where there is none.
 struct Forked {
   pid_t pid = -1;
-  int end = -1;
+  int end = -1;   // this process's end of what make_ends made
+  int life = -1;  // of the pipe that end_with_parent() knows: as long as the parent keeps its end, the process lives
 };
 template <class MakeEnds>
 Forked fork_with(MakeEnds make_ends) {
-  int ends[2];
+  int ends[2], life[2];
   if (make_ends(ends) != 0) return {};
+  const bool piped = ::pipe2(life, O_CLOEXEC) == 0;
   (void)std::fflush(nullptr);  // or else the process might print it again
-  const pid_t pid = ::fork();
+  const pid_t pid = piped ? ::fork() : -1;
   const int why = errno;
-  ::close(ends[pid == 0 ? 0 : 1]);
+  const int own = pid == 0 ? 1 : 0;
+  ::close(ends[1 - own]);
   if (pid < 0) ::close(ends[0]);
+  if (piped) ::close(life[own]);
+  if (piped && pid < 0) ::close(life[1]);
   errno = why;
-  return {pid, ends[pid == 0 ? 1 : 0]};
+  if (pid < 0) return {};
+  if (pid == 0) end_with_parent(life[0]);
+  return {pid, ends[own], life[1 - own]};
 }
 
 }  // namespace
@@ -185,11 +205,11 @@ Outcome<std::unique_ptr<Process>> Process::start(Answer answer, Duration end_lim
   if (process.pid < 0)
     return failed(Problem::resource_exhaustion, fmt::format("no process for the plug-in: {}", std::strerror(errno)));
   if (process.pid == 0) {
-    leave_the_parent(process.end);
+    leave_the_parent(process.end, process.life);
     serve(own_channel, std::move(answer), end_limit);
   }
   (void)::fcntl(process.end, F_SETFL, O_NONBLOCK);
-  return std::unique_ptr<Process>(new Process(process.pid, process.end, end_limit));
+  return std::unique_ptr<Process>(new Process(process.pid, process.end, process.life, end_limit));
 }
 
 Process::~Process() {
@@ -200,6 +220,7 @@ Process::~Process() {
     kill_and_wait(pid_);
   }
   ::close(channel_);
+  ::close(life_);
 }
 
 tl::unexpected<Failure> Process::over(std::string_view what, Duration limit, bool in_time) {
@@ -226,17 +247,21 @@ tl::expected<int, std::string> run_apart(Duration limit, const std::function<int
   const Forked process = fork_with([](int* ends) { return ::pipe2(ends, O_CLOEXEC); });
   if (process.pid < 0) return tl::unexpected(fmt::format("no process for it: {}", std::strerror(errno)));
   if (process.pid == 0) {
-    const int code = run();
+    const auto code = static_cast<std::uint8_t>(run());
     (void)std::fflush(nullptr);
+    (void)!::write(process.end, &code, sizeof code);
     ::_exit(code);
   }
-  // The pipe ends with the process that holds its other end.
+  // What `run` called may have ended the process by itself, with any status: only the octet is an answer.
+  std::uint8_t code = 0;
   const bool in_time = wait_for(process.end, POLLIN, Steady::now() + limit);
+  const bool answered = in_time && ::read(process.end, &code, sizeof code) == sizeof code;
+  const int status = in_time && !answered ? wait_for_end(process.pid) : kill_and_wait(process.pid);
   ::close(process.end);
-  const int status = in_time ? wait_for_end(process.pid) : kill_and_wait(process.pid);
+  ::close(process.life);
+  if (answered) return code;
   if (!in_time) return tl::unexpected(fmt::format("it is not over after {}; its process was ended", limit_text(limit)));
-  if (WIFSIGNALED(status)) return tl::unexpected("it has ended its process: " + words_of(status));
-  return WEXITSTATUS(status);
+  return tl::unexpected("it has ended its process: " + words_of(status));
 }
 
 }  // namespace parley::neg

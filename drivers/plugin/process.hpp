@@ -12,7 +12,8 @@
 
 namespace parley::neg {
 
-/// One request at a time. It has no descriptor of this process but standard error, to which it also prints.
+/// One request at a time. It has no descriptor of this process but standard error, to which it also prints. It ends with this
+/// process, however this one ends.
 class Process {
  public:
   static constexpr std::uint32_t message_max = 16U << 20;  // octets of a request or an answer
@@ -30,16 +31,18 @@ class Process {
   Outcome<Bytes> ask(std::string_view what, ConstBytes request, Duration limit);
 
  private:
-  Process(pid_t pid, int channel, Duration end_limit) : pid_(pid), channel_(channel), end_limit_(end_limit) {}
+  Process(pid_t pid, int channel, int life, Duration end_limit)
+      : pid_(pid), channel_(channel), life_(life), end_limit_(end_limit) {}
   tl::unexpected<Failure> over(std::string_view what, Duration limit, bool in_time);
 
   pid_t pid_;  // 0: it is gone
   int channel_;
+  int life_;  // the process is killed when it is closed, also by this process's death
   Duration end_limit_;
 };
 
 /// What `run` returns in a process of its own, 0 to 255, which prints where this one does. Errors, in words: it has taken
-/// longer than `limit`, and was killed; it has crashed; there is no process.
+/// longer than `limit`, and was killed; it has crashed; it has ended, with any status, before `run` returned; there is no process.
 tl::expected<int, std::string> run_apart(Duration limit, const std::function<int()>& run);
 
 }  // namespace parley::neg

@@ -24,7 +24,7 @@ tl::unexpected<Failure> no_bridge(std::string text, std::string advice) {
 
 /// Where PARLEY_PYTHON_BRIDGE says; beside the program, as it is built and installed; where this was installed.
 std::vector<std::filesystem::path> places() {
-  if (const char* named = std::getenv("PARLEY_PYTHON_BRIDGE"); named != nullptr && *named != '\0') return {named};
+  if (const char* named = ::secure_getenv("PARLEY_PYTHON_BRIDGE"); named != nullptr && *named != '\0') return {named};
   std::vector<std::filesystem::path> out;
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);

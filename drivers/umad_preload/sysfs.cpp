@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/umad_preload/sysfs.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -72,17 +77,52 @@ std::optional<std::string> Sysfs::place_of(std::string_view path) const {
   return folder_ + std::string(path);
 }
 
+namespace {
+
+constexpr std::string_view folder_name = "parley-umad-", lock_name = "/lock";
+
+/// A descriptor that holds the folder's lock; -1: there is no lock file, or another process holds it.
+int lock_folder(const std::string& folder, int flags) {
+  const int fd = ::open((folder + std::string(lock_name)).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
+  if (fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  if (fd >= 0) ::close(fd);
+  return -1;
+}
+
+/// Removes folders whose processes were killed. Only this user's, since others could put anything there.
+void sweep(const std::string& above) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(above, error), end; !error && at != end; at.increment(error)) {
+    struct stat is {};
+    const std::string path = at->path().string();
+    if (!at->path().filename().string().starts_with(folder_name) || ::lstat(path.c_str(), &is) != 0 ||
+        !S_ISDIR(is.st_mode) || is.st_uid != ::geteuid())
+      continue;
+    const int lock = lock_folder(path, 0);
+    if (lock < 0) continue;
+    std::error_code left;
+    std::filesystem::remove_all(path, left);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Sysfs> Sysfs::create(const ibsim::Client& client) {
   std::error_code error;
-  std::string folder = std::filesystem::temp_directory_path(error).string() + "/parley-umad-XXXXXX";
-  if (error || ::mkdtemp(folder.data()) == nullptr) return nullptr;
-  std::unique_ptr<Sysfs> out(new Sysfs(folder));
-  return out->fill(client) ? std::move(out) : nullptr;
+  const std::string above = std::filesystem::temp_directory_path(error).string();
+  if (error) return nullptr;
+  sweep(above);
+  std::string folder = fmt::format("{}/{}XXXXXX", above, folder_name);
+  if (::mkdtemp(folder.data()) == nullptr) return nullptr;
+  std::unique_ptr<Sysfs> out(new Sysfs(folder, lock_folder(folder, O_CREAT)));
+  return out->lock_ >= 0 && out->fill(client) ? std::move(out) : nullptr;
 }
 
 Sysfs::~Sysfs() {
   std::error_code error;
   std::filesystem::remove_all(folder_, error);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void Sysfs::put(const std::string& path, const std::string& text) const {

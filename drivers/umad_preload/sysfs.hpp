@@ -24,11 +24,12 @@ class Sysfs {
   void refresh(const ibsim::Client& client) const;
 
  private:
-  explicit Sysfs(std::string folder) : folder_(std::move(folder)) {}
+  Sysfs(std::string folder, int lock) : folder_(std::move(folder)), lock_(lock) {}
   bool fill(const ibsim::Client& client);
   void put(const std::string& path, const std::string& text) const;
 
   std::string folder_, port_;
+  int lock_;  // a descriptor; the lock ends with the process, also if that is killed
 };
 
 }  // namespace parley::umad

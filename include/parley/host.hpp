@@ -21,7 +21,9 @@ class Host {
   /// The first of its devices. Where there are several, Manager::devices() names them all.
   virtual Device& device() = 0;
   /// Handles what is ready, or waits up to `wait` for something to happen; true if anything did. With no wait, true
-  /// may also mean that there is more to look at; false means that nothing is left to do now.
+  /// may also mean that there is more to look at; false means that nothing is left to do now. A host on sockets belongs to the
+  /// process that opened it: in a child of fork(2), which would take what its parent is sent, this throws std::system_error
+  /// (Errc::wrong_state), and the destructor ends no connection.
   virtual bool run_once(Duration wait) = 0;
   /// One descriptor for the caller's own loop (poll, epoll): readable while the system has something for run_once()
   /// or after wake(). It belongs to the host: only wait on it; it is gone with the host.

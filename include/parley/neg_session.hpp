@@ -52,7 +52,8 @@ class Session {
   /// Makes the responder's variant once it is known which is asked for.
   using Chooser = std::function<Outcome<std::unique_ptr<Variant>>(const Request& request)>;
 
-  /// Hello and the first Turn of info wait in poll_transmit(). Errors: configuration_error; what the variant says.
+  /// Hello and the first Turn of info wait in poll_transmit(). If the variant fails before its first Turn, the session is over,
+  /// and Hello and Abort wait there. Errors: configuration_error.
   static Outcome<Session> initiate(const Request& request, std::unique_ptr<Variant> variant,
                                    const SessionOptions& options, Instant now);
   /// Errors: configuration_error.

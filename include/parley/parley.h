@@ -497,7 +497,8 @@ PARLEY_API const char* parley_event_name(uint32_t type);
 #define PARLEY_ACCESS_REMOTE_READ 4
 #define PARLEY_ACCESS_REMOTE_ATOMIC 8
 
-/* A registered region. This side names octets of it by lkey, a peer by rkey, and both by [addr, addr + length). */
+/* A registered region. This side names octets of it by lkey, a peer by rkey, and both by [addr, addr + length). The two keys
+ * may differ, and an lkey is good for its context alone. */
 struct parley_mr {
   uint32_t size;
   uint32_t lkey, rkey;
@@ -512,7 +513,8 @@ struct parley_mr {
  * All regions of a context are in one protection domain. `access` is of PARLEY_ACCESS_... `out->size` is to be set, as
  * PARLEY_MR_INIT does.
  *
- * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT, PARLEY_E_NO_SPACE. */
+ * Errors: PARLEY_E_BAD_HANDLE, PARLEY_E_INVALID_ARGUMENT, PARLEY_E_NO_SPACE, PARLEY_E_PROTECTION (not all of the memory is
+ * mapped, or it may not be read, or not be written as `access` asks for). */
 PARLEY_API int parley_reg_mr(parley_ctx* ctx, void* memory, size_t length, uint32_t access, struct parley_mr* out);
 
 /** Ends a registration.

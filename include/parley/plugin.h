@@ -19,7 +19,7 @@ extern "C" {
 enum parley_plugin_role { PARLEY_PLUGIN_INITIATOR = 0, PARLEY_PLUGIN_RESPONDER = 1 };
 enum parley_plugin_stage { PARLEY_PLUGIN_INFO = 1, PARLEY_PLUGIN_READY = 2, PARLEY_PLUGIN_DONE = 3 };
 
-/* What calls return. Any other value counts as PARLEY_PLUGIN_LIBRARY. */
+/* What calls return. Any other value counts as PARLEY_PLUGIN_LIBRARY, and is shown as "error N" behind the call's text. */
 enum parley_plugin_result {
   PARLEY_PLUGIN_OK = 0,
   PARLEY_PLUGIN_SERIALIZATION = 1, /* the local data cannot be written */

@@ -140,7 +140,7 @@ Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Ac
       case MrFault::wrap:
       case MrFault::bounds:
         return {fault, "sges[{a}]: addr and length {b} lead out of the memory region", at, sge.length};
-      case MrFault::access: return {fault, "sges[{a}]: the region of lkey {b} lacks local_write", at, sge.lkey};
+      case MrFault::access: return {fault, "sges[{a}]: its region lacks local_write", at};
     }
   }
   return {fault, "sges together have 2^32 octets or more (RFC 5041 §5.1)"};

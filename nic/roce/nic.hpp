@@ -27,10 +27,7 @@ struct Path {
   std::uint16_t source_port = 0;
 };
 
-/// IBA §10.9: both have the same number, and one of them is a full member.
-constexpr bool p_keys_match(std::uint16_t x, std::uint16_t y) {
-  return ((x ^ y) & 0x7FFF) == 0 && ((x | y) & 0x8000) != 0;
-}
+using wire::ib::p_keys_match;
 
 struct Nic : Counted {
   explicit Nic(const DeviceOptions& given);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tests/alloc/failing_new.hpp"
 
+#include <malloc.h>
+
 #include <cstdlib>
 
 namespace {
@@ -10,6 +12,7 @@ bool for_good = false;
 bool reached = false;
 int spared = 0;
 std::int64_t count = 0;
+std::int64_t octets = 0;
 std::uint64_t total = 0;
 
 void* allocate(std::size_t size, std::size_t alignment) {
@@ -21,6 +24,7 @@ void* allocate(std::size_t size, std::size_t alignment) {
   void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (memory == nullptr) throw std::bad_alloc();
   ++count;
+  octets += static_cast<std::int64_t>(::malloc_usable_size(memory));
   ++total;
   return memory;
 }
@@ -28,6 +32,7 @@ void* allocate(std::size_t size, std::size_t alignment) {
 void release(void* memory) noexcept {
   if (memory == nullptr) return;
   --count;
+  octets -= static_cast<std::int64_t>(::malloc_usable_size(memory));
   std::free(memory);
 }
 
@@ -53,6 +58,7 @@ bool disarm() {
   return reached;
 }
 std::int64_t alive() { return count; }
+std::int64_t octets_alive() { return octets; }
 std::uint64_t made() { return total; }
 
 }  // namespace parley::failing_new

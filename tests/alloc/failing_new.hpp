@@ -34,6 +34,8 @@ class Unspared {
 bool disarm();
 /// Allocations that were not freed.
 std::int64_t alive();
+/// And how much memory they hold, with what the system's allocator rounds up.
+std::int64_t octets_alive();
 /// Allocations so far.
 std::uint64_t made();
 

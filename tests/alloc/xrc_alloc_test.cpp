@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -42,8 +43,8 @@ class BrokerProcess {
   ~BrokerProcess() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
-    for (const char* file : {"/broker", "/broker.lock", "/domain"}) ::unlink((folder_ + file).c_str());
-    ::rmdir(folder_.c_str());
+    std::error_code error;
+    std::filesystem::remove_all(folder_, error);
   }
   BrokerProcess(const BrokerProcess&) = delete;
   BrokerProcess& operator=(const BrokerProcess&) = delete;

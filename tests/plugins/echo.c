@@ -5,6 +5,7 @@
 #include <string.h>
 
 #ifdef PLUGIN_THAT_HANGS
+#include <signal.h>
 #include <unistd.h>
 #endif
 
@@ -43,6 +44,9 @@ static int32_t echo_exchange(void* session, int32_t stage, const uint8_t* peer, 
     for (;;) pause();
   if (memcmp(s->message, "crashes", 7) == 0) abort();
   if (memcmp(s->message, "exits", 5) == 0) exit(7);
+  if (memcmp(s->message, "leaves", 6) == 0) exit(0);
+  if (memcmp(s->message, "returns", 7) == 0) return -12345;
+  if (memcmp(s->message, "stops", 5) == 0) printf("%d\n", (int)getpid()), fflush(stdout), raise(SIGSTOP);
   if (memcmp(s->message, "prints", 6) == 0) printf("printed\n"), fflush(stdout);
   if (memcmp(s->message, "lies", 4) == 0 && write(STDERR_FILENO + 1, "\0\0\0\3\0\0\0\0lie", 11) != 11) abort();
 #endif

@@ -21,6 +21,26 @@ os.environ["PARLEY_CONFIG"] = ""  # no settings of the machine that runs the tes
 LIMIT = 30  # seconds that any one command may take; only a hang gets near it
 
 
+def needs(*programs):
+    """A decorator of tests of other programs. They are skipped where one is not installed, but fail in CI: there ./dev has installed all."""
+    missing = [program for program in programs if not shutil.which(program)]
+    if not missing:
+        return lambda item: item
+    why = f"not installed: {', '.join(missing)}"
+    if not os.environ.get("CI"):
+        return unittest.skip(why)
+
+    def fail(*_):
+        raise AssertionError(f"{why}; no test is left out in CI: add the package to ./dev")
+
+    def failing(item):
+        if not isinstance(item, type):
+            return fail
+        item.setUp = fail
+        return item
+    return failing
+
+
 def link_local_addresses():
     """Every usable link-local address of this machine, by interface name; one without IPv6 links has none."""
     with open("/proc/net/if_inet6", encoding="ascii") if os.path.exists("/proc/net/if_inet6") else io.StringIO() as file:

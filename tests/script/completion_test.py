@@ -2,11 +2,9 @@
 """`parley help`, words that are nearly commands, and what the shells offer at Tab, asked of bash itself."""
 import os
 import re
-import shutil
 import subprocess
-import unittest
 
-from cli import PARLEY, CliTest, main, run
+from cli import PARLEY, CliTest, main, needs, run
 
 # What bash does when Tab is pressed: it finds the function that is registered, tells it the words, and takes COMPREPLY.
 # Its own division of a line into words (at blanks, "=" and ":") is given with the words.
@@ -118,7 +116,7 @@ class Zsh(CliTest):
         self.assertEqual([line.split("\t")[0] for line in lines], ["check"])
         self.assertIn("Verdict per MPA connection", lines[0].split("\t")[1])
 
-    @unittest.skipUnless(shutil.which("zsh"), "no zsh here")
+    @needs("zsh")
     def test_zsh_takes_the_script(self):
         script = self.path("_parley", run("completion", "zsh").out.encode())
         done = subprocess.run(["zsh", "-f", "-n", script], capture_output=True, text=True, timeout=30, check=False)

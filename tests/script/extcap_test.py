@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Parley as a capture program of the stock tshark: its interfaces, and captures from them."""
 import os
-import shutil
 import subprocess
 import time
-import unittest
 
-from cli import LIMIT, PARLEY, CliTest, main, run
+from cli import LIMIT, PARLEY, CliTest, main, needs, run
 
 SIMULATED = "parley-sim-lossy_handshake"
 
@@ -42,7 +40,7 @@ class CommandLine(CliTest):
             self.assertEqual(a.read(), b.read())
 
 
-@unittest.skipUnless(shutil.which("tshark"), "no tshark here")
+@needs("tshark")
 class Stock(CliTest):
     def setUp(self):
         super().setUp()

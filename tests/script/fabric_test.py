@@ -199,6 +199,25 @@ class Fabric(FabricTest):
             self.assertEqual(out.splitlines(), ["poll 1", "read EIO", "write EIO", "poll 1", "ioctl EIO", "blocked read EIO", "open ENXIO"], err)
             self.assertEqual(err, f"libparley_umad: the server of '{self.name}' is gone; its device fails with EIO from now on\n")
             server.finish(stop=False)
+    def test_what_a_killed_program_leaves_is_removed_by_the_next(self):
+        self.serve("--fat-tree", FT16)
+        def left():
+            return [name for name in os.listdir(os.path.join(self.directory, "H00001")) if name.startswith("parley-umad")]
+        waits = "import os, sys, time; print(open('/sys/class/infiniband/parley0/node_type').read(), flush=True); time.sleep(60)"
+        running = [subprocess.Popen([sys.executable, "-B", "-c", waits], env=self.environment("H00001", OWN_PRELOAD),
+                                    stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        self.processes += running
+        for process in running:
+            self.assertEqual(process.stdout.readline(), "1: CA\n")
+        killed, lives = running
+        killed.kill()
+        killed.wait()
+        self.assertEqual(len(left()), 2)
+        self.stock("H00001", "ibstat", preload=OWN_PRELOAD)
+        self.assertEqual(len(left()), 1, "the killed one's folder is gone, that of the one that runs is not")
+        for process in running:
+            process.stdout.close()
+        lives.kill()
 
     def test_a_lossy_subnet_comes_up_by_repetition(self):
         server = self.serve("--fat-tree", FT16, "--loss", "2%", "--seed", "7", "--fault", "vl15 4 300us of S0004")

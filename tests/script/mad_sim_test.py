@@ -3,12 +3,10 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import time
-import unittest
 
-from cli import SOURCE_DIR, CliTest, main, run
+from cli import SOURCE_DIR, CliTest, main, needs, run
 
 TREE = "fat-tree:2,8,4,4"  # 8 switches, 16 hosts
 
@@ -69,7 +67,7 @@ class Sim(CliTest):
         self.assertGreater(len(traced), 100)
         self.assertEqual(done.events[-1]["damaged"], 0)
 
-    @unittest.skipUnless(shutil.which("tshark"), "no tshark")
+    @needs("tshark")
     def test_decode_finds_what_tshark_finds(self):
         for name in ("ib_2008_mthca_erf", "rxe61_cm", "rxe61_errors_loss"):
             capture = os.path.join(SOURCE_DIR, "tests", "captures", "roce", name + ".pcap")

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 
 from cli import PARLEY, SOURCE_DIR, CliTest, link_local_addresses, main, run
 
@@ -234,12 +235,45 @@ class Neg(CliTest):
             self.assertEqual((done.code, why["problem"], why["by_peer"]), (1, "vendor_library_error", True), done)
             self.assertIn("exchange() is not over after 500 ms", why["text"])
 
+    def test_a_plugin_that_fails_before_its_first_turn_is_told_to_the_server(self):
+        echo = ("--variant", "echo/hello", "--plugin", self.plugin("hanging"))
+        peer, port = self.server(*echo, "-n", 1)
+        self.assertEqual(run("neg", "dial", f"127.0.0.1:{port}", *echo, "--set", "name=returns").code, 1)
+        why = peer.wait_for("negotiated")["why"]
+        self.assertEqual((why["problem"], why["by_peer"]), ("vendor_library_error", True))
+        self.assertIn("info, round 1: the peer says: the vendor's library failed: error -12345", why["text"])
+
+    def test_a_plugin_that_hangs_is_gone_when_its_server_is_killed(self):
+        file = self.plugin("hanging")
+        peer, port = self.server("--variant", "echo/hello", "--plugin", file, "--plugin-limit", "20s", "--set", "name=stops")
+        self.start("neg", "dial", f"127.0.0.1:{port}", "--variant", "echo/hello", "--plugin", file)
+        end = time.monotonic() + 10
+        while not peer.err and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertTrue(peer.err, "the plug-in says its process")
+        peer.process.kill()
+        stopped = int(peer.err[0])
+        while time.monotonic() < end and self.runs(stopped):
+            time.sleep(0.01)
+        self.assertFalse(self.runs(stopped), "20 s are over by themselves much later")
+
+    @staticmethod
+    def runs(pid):
+        """Not a zombie, either."""
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                return file.read().rpartition(")")[2].split()[0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
     def test_a_check_survives_what_it_checks(self):
         file = self.plugin("hanging")
         self.ok(run("neg", "check-plugin", file))
         self.refused(run("neg", "check-plugin", file, "--set", "name=blocks", "--plugin-limit", "500ms"), 1,
                      "it is not over after 500 ms; its process was ended")
         self.refused(run("neg", "check-plugin", file, "--set", "name=crashes"), 1, "it has ended its process: Aborted")
+        self.refused(run("neg", "check-plugin", file, "--set", "name=leaves"), 1, "it has ended its process: exit status 0")
+        self.assertIn("the vendor's library failed: error -12345", run("neg", "check-plugin", file, "--set", "name=returns").out)
         self.refused(run("neg", "check-plugin", self.plugin("crashing")), 1, "it has ended its process: Aborted")
         self.refused(run("neg", "plugins", "--plugin", self.plugin("crashing")), 3, "loading has ended its process: Aborted")
         self.assertIn("left out:", self.ok(run("neg", "plugins", "--plugin-dir", os.path.dirname(self.plugin("crashing")))).err)

@@ -12,7 +12,7 @@ import time
 import unittest
 from xml.etree import ElementTree
 
-from cli import LIMIT, PARLEY, CliTest, main, run
+from cli import LIMIT, PARLEY, CliTest, main, needs, run
 
 
 def why_not():
@@ -181,7 +181,7 @@ class Live(CliTest):
         for name in files:
             self.assertLessEqual(os.path.getsize(self.path(name)), 1_000_000)
 
-    @unittest.skipUnless(shutil.which("tshark"), "no tshark here")
+    @needs("tshark")
     def test_wireshark_reads_the_ring(self):
         _, port = self.listener()
         live = self.live(port, "--ring", "2x1MB", "-w", self.path("ring"), "--count", 1)

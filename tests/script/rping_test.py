@@ -206,7 +206,9 @@ class RawServer(CliTest):
         self.assertEqual(data, ping_text(number, size))
         peer.socket.sendall(untagged(3, 0, 2 * number + 1, bytes(16)))
         _, sink = peer.message(3)
+        source_stag = stag
         to, stag, octets = struct.unpack(">QII", sink)
+        self.assertNotEqual(stag, source_stag, "each buffer is registered apart, as by rping")
         if spoil:
             data = data[:-2] + b"?\0"
         peer.socket.sendall(tagged(0, stag, to, data) + untagged(3, 0, 2 * number + 2, bytes(16)))
@@ -214,6 +216,13 @@ class RawServer(CliTest):
     def test_the_client_keeps_to_the_protocol(self):
         done = self.serve(lambda peer, _: [self.one_ping(peer, n, 1000) for n in range(3)], "-C", 3, "-S", 1000, "-V")
         self.assertEqual(self.ok(done).event("summary")["pings"], 3)
+
+    def test_the_server_may_not_write_into_the_source(self):
+        def play(peer, _):
+            to, stag, _ = struct.unpack(">QII", peer.message(3)[1])
+            peer.socket.sendall(tagged(0, stag, to, b"x" * 64))
+            self.assertEqual(peer.message(7)[1][:2], b"\x01\x02", "Terminate: remote protection, access rights (RFC 5040 §4.8)")
+        self.refused(self.serve(play, "-C", 1, "-S", 64), 1, "ccess rights")
 
     def test_wrong_data_is_told(self):
         done = self.serve(lambda peer, _: self.one_ping(peer, 0, 100, spoil=True), "-C", 1, "-S", 100, "-V")

@@ -3,8 +3,16 @@
 tests/interop/nics, IPv6 groups are in roce_groups_test.py."""
 import json
 import os
+import random
+import socket
+import struct
+import sys
+from pathlib import Path
 
 from cli import CliTest, main, run
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "adversary"))
+import roce_wire as wire  # noqa: E402
 
 
 def address(n):
@@ -64,9 +72,42 @@ class Udping(CliTest):
         self.assertIn("4 of 5 messages came from", done.err)
 
     def test_another_size_is_named(self):
-        server = self.serve(6, "-P", "-S", 100)
+        server = self.serve(6, "-P", "-S", 100, "--timeout", "500ms")
         self.refused(run("udping", "-s", address(6), "-S", 50, "--timeout", "500ms"), 1, "0 of 10 messages came")
-        self.assertIn("the peer sent 50 octets, not 100", server.finish(stop=True).err)
+        told = server.finish(stop=True).err
+        self.assertRegex(told, "note: .*[0-9]+ other datagrams? (was|were) dropped.* sent 50 octets, not 100: give both sides the same -S")
+
+    def datagram(self, source, to, qpn, words, sender=0x777777, immediate=None):
+        """With the right Q_Key, and made by nobody who takes part."""
+        chance = random.Random(1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.setsockopt(socket.IPPROTO_IP, 10, 2)  # IP_MTU_DISCOVER, IP_PMTUDISC_DO: the identification is 0
+            sock.bind((source, 0))
+            host = wire.Host("initiator", source, chance)
+            host.port, host.tos = sock.getsockname()[1], 0
+            kind, ext = "send_only", struct.pack(">II", 0x01234567, sender)
+            if immediate is not None:
+                kind, ext = "send_only_imm", ext + struct.pack(">I", immediate)
+            sent = wire.Sent(host, wire.Host("responder", to, chance), 0, wire.UD | wire.OPS[kind], qpn, 0, ext, words)
+            sent.ident = 0
+            sock.sendto(sent.octets()[14 + 20 + 8:], (to, 4791))
+
+    def test_stray_datagrams_end_neither_side(self):
+        server = self.serve(6, "-C", 3, "-S", 100)
+        client = self.start("udping", "-s", address(6), "-b", address(4), "-C", 2, "-S", 100, "--timeout", "20s")
+        way = client.wait_for("established")["parameters"]["ud"]
+        for to, qpn in ((address(6), way["remote_qp_num"]), (address(4), way["qp_num"])):
+            for _ in range(5):  # more than there are receives
+                self.datagram(address(5), to, qpn, b"x" * 7)
+                self.datagram(address(5), to, qpn, b"x" * 100)
+                self.datagram(address(5), to, qpn, b"x" * 100, immediate=0x123456)
+                self.datagram(address(5), to, qpn, b"x" * 1000, immediate=0x777777)
+        # The message that the server still waits for, as if the client had sent it.
+        self.datagram(address(4), address(6), way["remote_qp_num"], b"x" * 100, way["qp_num"], way["qp_num"])
+        self.assertRegex(self.ok(client.finish()).err, "note: 1[05] other datagrams were dropped")
+        done = self.ok(server.finish())
+        self.assertEqual(done.event("summary")["messages"], {"received": 3, "sent": 3})
+        self.assertIn("note: " + address(4), done.err)
 
     def test_one_client_too_many_is_rejected_and_ends_nothing(self):
         server = self.serve(4, "-C", 5)
@@ -124,9 +165,9 @@ class Group(CliTest):
         self.refused(self.receiver(1).finish(stop=True), 1, "interrupted")
 
     def test_another_size_is_named(self):
-        receiver = self.receiver(1, "-S", 100)
+        receiver = self.receiver(1, "-S", 100, "--timeout", "1s")
         self.ok(self.send("-S", 50))
-        self.refused(receiver.finish(), 1, "the peer sent 50 octets, not 100")
+        self.refused(receiver.finish(), 1, "0 of 10 messages came", "10 other datagrams were dropped", "sent 50 octets, not 100")
 
     def test_a_receiver_serves_no_client(self):
         receiver = self.receiver(1)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/bits.hpp"
+#include "drivers/private_file.hpp"
 #include "mad/frame.hpp"
 #include "mad/rmpp.hpp"
 #include "wire/mad/decode.hpp"
@@ -31,10 +32,10 @@ Or<std::unique_ptr<Tap>> Tap::open(std::unique_ptr<mad::Transport> inner, bool t
   std::unique_ptr<Tap> tap(new Tap(std::move(inner), trace, out, std::move(clock)));
   if (file.empty()) return tap;
   tap->name_ = file;
-  tap->file_.open(file, std::ios::binary | std::ios::trunc);
+  tap->file_.reset(create_private(file));
   tap->writer_.emplace(tap->octets_, wire::link_type_erf);
   tap->write();
-  if (!tap->file_.flush()) return complain(Exit::environment, fmt::format("'{}' cannot be written", file));
+  if (!tap->written()) return complain(Exit::environment, fmt::format("'{}' cannot be written", file));
   return tap;
 }
 
@@ -64,7 +65,7 @@ void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, std::string
 }
 
 void Tap::write() {
-  file_.write(reinterpret_cast<const char*>(octets_.data()), static_cast<std::streamsize>(octets_.size()));
+  if (file_) (void)std::fwrite(octets_.data(), 1, octets_.size(), file_.get());
   octets_.clear();
 }
 
@@ -83,7 +84,7 @@ Result<std::optional<mad::Transport::Received>> Tap::receive() {
 }
 
 Or<void> Tap::finish() {
-  if (!writer_ || file_.flush()) return {};
+  if (!writer_ || written()) return {};
   return complain(Exit::environment, fmt::format("'{}' cannot be written", name_));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A transport that shows what passes another one: each datagram as a line of text, and as a packet in a file.
 #pragma once
-#include <fstream>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,6 +36,7 @@ class Tap final : public mad::Transport {
   Tap(std::unique_ptr<mad::Transport> inner, bool trace, Output& out, std::function<Instant()> clock)
       : inner_(std::move(inner)), trace_(trace), out_(out), clock_(std::move(clock)), began_(clock_()) {}
   void write();
+  bool written() { return file_ != nullptr && std::fflush(file_.get()) == 0 && std::ferror(file_.get()) == 0; }
   void show(const mad::Address& other, ConstBytes mad, bool sent, std::string_view returned);
 
   std::unique_ptr<mad::Transport> inner_;
@@ -44,7 +45,7 @@ class Tap final : public mad::Transport {
   std::function<Instant()> clock_;
   Instant began_, wall_began_ = wall_clock_now();
   std::string name_;
-  std::ofstream file_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, std::fclose};
   Bytes octets_;                            // for the file
   std::optional<wire::PcapWriter> writer_;  // none without a file
 };

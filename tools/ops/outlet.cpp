@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "drivers/private_file.hpp"
+
 namespace parley::tools {
 namespace {
 
@@ -53,7 +55,7 @@ int open_outlet(const std::string& path, int flags) {
   // Opened anew, a file would have a place of its own to write at, and what both write would stand over each other.
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
     if (own && behind == *own + "/" + std::to_string(fd)) return ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, 0644);
+  return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, private_mode);
 }
 
 bool write_all(int fd, std::string_view content) {

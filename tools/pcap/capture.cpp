@@ -12,6 +12,7 @@
 
 #include "base/escape.hpp"
 #include "drivers/asio/packet_frame.hpp"
+#include "drivers/private_file.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::tools {
@@ -19,7 +20,7 @@ namespace parley::tools {
 namespace flag = wire::tcp_flag;
 
 Or<std::unique_ptr<CaptureWriter>> CaptureWriter::create(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "wb");
+  std::FILE* file = create_private(path);
   if (file == nullptr)
     return complain(Exit::environment, fmt::format("cannot create '{}': {}", path, std::strerror(errno)));
   return std::unique_ptr<CaptureWriter>(new CaptureWriter(path, file));

@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "drivers/private_file.hpp"
+
 namespace parley::tools {
 
 namespace fs = std::filesystem;
@@ -131,7 +133,7 @@ Or<void> CaptureRing::next_file() {
   }
   const std::string path = path_of(++last_number_);
   // The number is new, so whoever has put a file or a link there meanwhile did not mean this one.
-  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, private_mode);
   if (fd_ < 0) return failed(fmt::format("create '{}'", path), errno);
   files_.push_back({path, 0, 0});
   buffer_.clear();

@@ -56,7 +56,7 @@ constexpr const char* stuck = "nothing is left to happen, and the recording is n
 
 Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capture::Side side,
                                         const ReplaySimOptions& options, const replay::Recording* program) {
-  auto file = open_output(options.pcapng);
+  auto file = open_output(options.pcapng, Readers::owner);
   if (!file) return tl::unexpected(file.error());
   replay::PlayOptions play = options.play;
   play.says_recorded_only = true;
@@ -90,7 +90,7 @@ Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capt
 
 Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, capture::Side side,
                                         const ReplaySimOptions& options, const replay::RoceRecording* program) {
-  auto file = open_output(options.pcapng);
+  auto file = open_output(options.pcapng, Readers::owner);
   if (!file) return tl::unexpected(file.error());
   const bool listens = side == capture::Side::responder;
   const bool v6 = recording.report.initiator.family == Address::Family::v6;

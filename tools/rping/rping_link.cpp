@@ -84,20 +84,32 @@ Or<std::unique_ptr<RpingLink>> RpingLink::create(Device& device, PdHandle pd, st
   auto cq = device.create_cq(send_wrs + receive_slots);
   if (!cq) return tools::complain(Exit::environment, "cannot make a completion queue: " + words(cq.error()));
   link->cq_ = std::move(*cq);
-  const MutBytes all(link->memory_);
-  const auto data =
-      device.reg_mr(pd, all.first(link->control()), Access::local_write | Access::remote_read | Access::remote_write);
-  if (data) link->region_ = *data;
-  const auto control = device.reg_mr(pd, all.subspan(link->control()), Access::local_write);
-  if (control) link->control_region_ = *control;
-  if (!data || !control)
-    return tools::complain(Exit::environment,
-                           "cannot register memory: " + words(data ? control.error() : data.error()));
+  if (const auto registered = link->register_all(); !registered)
+    return tools::complain(Exit::environment, "cannot register memory: " + words(registered.error()));
   return link;
 }
 
+// Each with the rights that its use needs. On iWARP the sink of a Read is written by the peer (RFC 5040 §4.4).
+parley::Result<void> RpingLink::register_all() {
+  const std::size_t receives = control(), sends = send_at(0);
+  const struct {
+    MemoryRegion& region;
+    std::size_t begin, end;
+    Access access;
+  } buffers[] = {{source_region_, 0, size_, Access::remote_read},
+                 {sink_region_, size_, receives, Access::local_write | Access::remote_write},
+                 {receive_region_, receives, sends, Access::local_write},
+                 {send_region_, sends, memory_.size(), Access::none}};
+  for (const auto& b : buffers) {
+    const auto made = device_.reg_mr(pd_, MutBytes(memory_).subspan(b.begin, b.end - b.begin), b.access);
+    if (!made) return tl::unexpected(made.error());
+    b.region = *made;
+  }
+  return {};
+}
+
 RpingLink::~RpingLink() {
-  for (const MemoryRegion& region : {region_, control_region_})
+  for (const MemoryRegion& region : {source_region_, sink_region_, receive_region_, send_region_})
     if (region.lkey != 0) (void)device_.dereg_mr(region.lkey);
 }
 
@@ -121,7 +133,7 @@ void RpingLink::attach(QueuePair& qp) {
 }
 
 void RpingLink::post_receive(std::uint64_t slot) {
-  const std::array sges{Sge{control_region_.addr + receive_at(slot) - control(), receive_octets, control_region_.lkey}};
+  const std::array sges{Sge{receive_region_.addr + receive_at(slot) - control(), receive_octets, receive_region_.lkey}};
   if (const auto posted = qp_->post_recv({slot, sges}); !posted && accepts_work(*qp_))
     complain("cannot post a receive: " + words(posted.error()));
 }
@@ -134,15 +146,14 @@ void RpingLink::post(SendWr& wr, std::string_view what) {
 void RpingLink::send(const RpingInfo& info) {
   const std::uint64_t slot = sends_++ % send_slots;
   info.emit(MutBytes(memory_).subspan(send_at(slot), RpingInfo::wire_size));
-  const std::array sges{
-      Sge{control_region_.addr + send_at(slot) - control(), RpingInfo::wire_size, control_region_.lkey}};
+  const std::array sges{Sge{send_region_.addr + send_at(slot) - send_at(0), RpingInfo::wire_size, send_region_.lkey}};
   SendWr wr;
   wr.sges = sges;
   post(wr, "Send");
 }
 
 void RpingLink::read_to_sink(const RpingInfo& from) {
-  const std::array sges{Sge{region_.addr + size_, from.size, region_.lkey}};
+  const std::array sges{Sge{sink_region_.addr, from.size, sink_region_.lkey}};
   SendWr wr;
   wr.opcode = SendWr::Opcode::rdma_read;
   wr.sges = sges;
@@ -152,7 +163,7 @@ void RpingLink::read_to_sink(const RpingInfo& from) {
 }
 
 void RpingLink::write_from_sink(const RpingInfo& to, std::uint32_t length) {
-  const std::array sges{Sge{region_.addr + size_, length, region_.lkey}};
+  const std::array sges{Sge{sink_region_.addr, length, sink_region_.lkey}};
   SendWr wr;
   wr.opcode = SendWr::Opcode::rdma_write;
   wr.sges = sges;

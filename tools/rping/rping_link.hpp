@@ -64,8 +64,8 @@ class RpingLink {
 
   MutBytes source() { return MutBytes(memory_).subspan(0, size_); }
   MutBytes sink() { return MutBytes(memory_).subspan(size_, size_); }
-  RpingInfo advertise_source() const { return {region_.addr, region_.rkey, size_}; }
-  RpingInfo advertise_sink() const { return {region_.addr + size_, region_.rkey, size_}; }
+  RpingInfo advertise_source() const { return {source_region_.addr, source_region_.rkey, size_}; }
+  RpingInfo advertise_sink() const { return {sink_region_.addr, sink_region_.rkey, size_}; }
 
   void send(const RpingInfo& info);
   void read_to_sink(const RpingInfo& from);
@@ -92,6 +92,7 @@ class RpingLink {
   std::size_t send_at(std::uint64_t slot) const {
     return control() + receive_slots * receive_octets + slot * RpingInfo::wire_size;
   }
+  parley::Result<void> register_all();
   void post_receive(std::uint64_t slot);
   void post(SendWr& wr, std::string_view what);
   void complain(std::string text);
@@ -100,8 +101,7 @@ class RpingLink {
   PdHandle pd_;
   std::uint32_t size_;
   Bytes memory_;  ///< source, sink, receive slots, send slots
-  MemoryRegion region_{};
-  MemoryRegion control_region_{};
+  MemoryRegion source_region_{}, sink_region_{}, receive_region_{}, send_region_{};  ///< apart, as rping has them
   std::unique_ptr<CompletionQueue> cq_;
   QueuePair* qp_ = nullptr;
   std::uint64_t sends_ = 0;

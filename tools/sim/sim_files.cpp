@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "drivers/private_file.hpp"
 #include "sim/scenario/scenario_value.hpp"
 #include "tools/own_program.hpp"
 #include "tools/pcap/digest.hpp"
@@ -213,13 +214,14 @@ Or<ScenarioFile> load_scenario(const std::string& word, Output& out) {
   return std::move(all->front());
 }
 
-Or<OutputFile> OutputFile::open(const std::string& path, bool append) {
+Or<OutputFile> OutputFile::open(const std::string& path, bool append, Readers readers) {
   const auto cannot = [&path] {
     return complain(Exit::environment, fmt::format("cannot create '{}': {}", path, std::strerror(errno)));
   };
   struct stat before {};
   const bool created = stat(path.c_str(), &before) != 0;
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : 0), 0666);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : 0),
+                        readers == Readers::owner ? private_mode : 0666);
   if (fd < 0) return cannot();
   std::FILE* file = fdopen(fd, append ? "ab" : "wb");
   if (file == nullptr) {
@@ -264,9 +266,9 @@ Or<void> OutputFile::finish() {
   return {};
 }
 
-Or<std::unique_ptr<OutputFile>> open_output(const std::string& path) {
+Or<std::unique_ptr<OutputFile>> open_output(const std::string& path, Readers readers) {
   if (path.empty()) return std::unique_ptr<OutputFile>();
-  auto file = OutputFile::open(path);
+  auto file = OutputFile::open(path, false, readers);
   if (!file) return tl::unexpected(file.error());
   return std::make_unique<OutputFile>(std::move(*file));
 }

@@ -39,12 +39,15 @@ Or<std::vector<ScenarioFile>> load_scenarios(const std::vector<std::string>& wor
 /// The same for exactly one scenario: a directory of several is a usage error.
 Or<ScenarioFile> load_scenario(const std::string& word, Output& out);
 
+/// Who may read a file that is made: everyone as far as the umask allows, or, of a capture, its owner alone.
+enum class Readers : std::uint8_t { everyone, owner };
+
 /// A file to be written. It is opened, and so proven writable, before the run; its old content is replaced at the first
 /// write. A file that was not there before and to which nothing was written is taken away again.
 class OutputFile {
  public:
   /// Errors: environment.
-  static Or<OutputFile> open(const std::string& path, bool append = false);
+  static Or<OutputFile> open(const std::string& path, bool append = false, Readers readers = Readers::everyone);
   OutputFile(OutputFile&&) = default;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
@@ -72,7 +75,7 @@ class OutputFile {
 };
 
 /// Opens `path` unless it is empty; then the pointer is null.
-Or<std::unique_ptr<OutputFile>> open_output(const std::string& path);
+Or<std::unique_ptr<OutputFile>> open_output(const std::string& path, Readers readers = Readers::everyone);
 /// No output may be an input or another output. `outputs` are options and their paths; empty paths are passed over.
 /// Errors: usage.
 Or<void> check_outputs(const std::vector<ScenarioFile>& inputs,

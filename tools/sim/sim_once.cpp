@@ -205,7 +205,7 @@ std::string file_stem(const SimRun& run) {
 Or<void> record_failure(SimResult& failed, const std::string& directory, const std::string& stem,
                         const std::atomic<bool>& stop, const draw::Provenance& report) {
   const std::string base = (std::filesystem::path(directory) / stem).string();
-  auto pcapng = OutputFile::open(base + ".pcapng");
+  auto pcapng = OutputFile::open(base + ".pcapng", false, Readers::owner);
   if (!pcapng) return tl::unexpected(pcapng.error());
   auto html = OutputFile::open(base + ".html");
   if (!html) return tl::unexpected(html.error());

@@ -96,7 +96,7 @@ int Runner::prepare() {
   if (!reporter) return out_.error(reporter.error().exit, reporter.error().text);
   reporter_ = std::move(*reporter);
   reporter_->connections = true;
-  auto pcapng = open_output(args_.pcapng);
+  auto pcapng = open_output(args_.pcapng, Readers::owner);
   if (!pcapng) return out_.error(pcapng.error().exit, pcapng.error().text);
   pcapng_ = std::move(*pcapng);
   auto html = open_output(args_.html);

@@ -121,10 +121,13 @@ std::uint64_t UdpingClient::received() const {
 std::string UdpingClient::late() const {
   if (up_ < args_.connections)
     return fmt::format("{} of {} queue pairs within {}", up_, args_.connections, duration_text(args_.timeout));
+  std::string strays;
+  for (const auto& [number, one] : all_)
+    if (strays.empty()) strays = one.link->strays_text();
   return fmt::format(
       "{} of {} messages came, and none for {}: datagrams may be lost, and nothing repeats them; give both "
-      "sides the same -c and -C",
-      received(), std::uint64_t{args_.connections} * args_.messages, duration_text(args_.timeout));
+      "sides the same -c and -C{}",
+      received(), std::uint64_t{args_.connections} * args_.messages, duration_text(args_.timeout), strays);
 }
 
 int UdpingClient::run() {
@@ -146,7 +149,10 @@ int UdpingClient::run() {
 
 int UdpingClient::summary() {
   std::uint64_t sent = 0;
-  for (const auto& [number, one] : all_) sent += one.link->sent();
+  for (const auto& [number, one] : all_) {
+    sent += one.link->sent();
+    if (!fault_ && one.link->strays() != 0) context_.out.note("note: " + one.link->strays_text().substr(2));
+  }
   const std::uint64_t came = received();
   for (auto& [number, one] : all_) one.id.destroy();
   all_.clear();

@@ -101,8 +101,9 @@ void UdpingGroup::handle(const cm::Event& event) {
 }
 
 std::string UdpingGroup::late() const {
-  return fmt::format("{} of {} messages came, and none for {}: datagrams may be lost, and nothing repeats them",
-                     link_ ? link_->received() : 0, args_.messages, duration_text(args_.timeout));
+  return fmt::format("{} of {} messages came, and none for {}: datagrams may be lost, and nothing repeats them{}",
+                     link_ ? link_->received() : 0, args_.messages, duration_text(args_.timeout),
+                     link_ ? link_->strays_text() : std::string());
 }
 
 int UdpingGroup::run() {
@@ -125,6 +126,7 @@ int UdpingGroup::run() {
 }
 
 int UdpingGroup::summary() {
+  if (!fault_ && link_ && link_->strays() != 0) context_.out.note("note: " + link_->strays_text().substr(2));
   const std::uint64_t received = link_ ? link_->received() : 0, sent = link_ ? link_->sent() : 0;
   qp_.reset();
   listener_.destroy();

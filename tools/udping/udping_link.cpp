@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "parley/wire/ib.h"
 #include "tools/rping/rping_link.hpp"
 
@@ -50,10 +51,13 @@ Sge UdpingLink::at(std::size_t offset, std::size_t length) const {
 }
 
 void UdpingLink::post_receives() {
+  for (std::uint32_t i = 0; i < messages_ && !fault_; ++i) post_receive();
+}
+
+void UdpingLink::post_receive() {
   const Sge sge = at(0, network_header + size_);
-  for (std::uint32_t i = 0; i < messages_ && !fault_; ++i)
-    if (const auto posted = qp_->post_recv({.wr_id = receive_id, .sges = {&sge, 1}}); !posted)
-      fail("cannot post a receive: " + words(posted.error()));
+  if (const auto posted = qp_->post_recv({.wr_id = receive_id, .sges = {&sge, 1}}); !posted)
+    fail("cannot post a receive: " + words(posted.error()));
 }
 
 void UdpingLink::aim(const AhAttr& way, std::uint32_t qpn, std::uint32_t qkey) {
@@ -79,15 +83,34 @@ void UdpingLink::send_all() {
 }
 
 void UdpingLink::on_receive(const WorkCompletion& done) {
-  const std::uint32_t octets = done.byte_len - std::min(done.byte_len, network_header);
-  if (octets != size_)
-    return fail(fmt::format("the peer sent {} octets, not {}: give both sides the same -S", octets, size_));
-  if (!done.with_imm || (done.imm_data & PARLEY_IB_QPN_MAX) != done.src_qp)
-    return fail(
-        fmt::format("a datagram of queue pair {} without its number as immediate data: no message of udaddy or mckey",
-                    done.src_qp));
+  if (std::string why = stray(done); !why.empty()) {
+    ++strays_;
+    last_stray_ = std::move(why);
+    return post_receive();
+  }
   qpn_ = done.src_qp;
   ++received_;
+}
+
+/// Why the datagram is no message of this exchange; empty if it is one. Whoever knows the Q_Key can send to a UD queue pair.
+std::string UdpingLink::stray(const WorkCompletion& done) const {
+  const std::uint32_t octets = done.byte_len - std::min(done.byte_len, network_header);
+  if (octets != size_)
+    return fmt::format("queue pair {:#08x} sent {} octets, not {}: give both sides the same -S", done.src_qp, octets,
+                       size_);
+  if (!done.with_imm || (done.imm_data & PARLEY_IB_QPN_MAX) != done.src_qp)
+    return fmt::format(
+        "a datagram of queue pair {:#08x} without its number as immediate data: no message of udaddy or mckey",
+        done.src_qp);
+  if (aimed() && qpn_ != 0 && done.src_qp != qpn_)
+    return fmt::format("queue pair {:#08x} is not the peer's, which is {:#08x}", done.src_qp, qpn_);
+  return {};
+}
+
+std::string UdpingLink::strays_text() const {
+  if (strays_ == 0) return {};
+  return fmt::format("; {} {} dropped, the last because {}", counted(strays_, "other datagram"),
+                     strays_ == 1 ? "was" : "were", last_stray_);
 }
 
 bool UdpingLink::poll() {

@@ -39,10 +39,16 @@ class UdpingLink {
   std::uint32_t received() const { return received_; }
   std::uint32_t sent() const { return sent_; }
   const std::optional<std::string>& fault() const { return fault_; }
+  /// Datagrams that were no messages of this exchange, which do not end it.
+  std::uint64_t strays() const { return strays_; }
+  /// "; 2 other datagrams were dropped, the last because ..."; empty if there were none.
+  std::string strays_text() const;
 
  private:
   UdpingLink(Device& device, PdHandle pd, std::uint32_t messages, std::uint32_t size);
+  void post_receive();
   void on_receive(const WorkCompletion& done);
+  std::string stray(const WorkCompletion& done) const;
   Sge at(std::size_t offset, std::size_t length) const;
   void fail(std::string text) {
     if (!fault_) fault_ = std::move(text);
@@ -58,6 +64,8 @@ class UdpingLink {
   QueuePair* qp_ = nullptr;
   std::uint32_t qpn_ = 0, qkey_ = 0;  ///< of the peer
   std::uint32_t received_ = 0, sent_ = 0;
+  std::uint64_t strays_ = 0;
+  std::string last_stray_;
   std::optional<std::string> fault_;
 };
 

@@ -130,7 +130,12 @@ void UdpingServer::handle(const cm::Event& event) {
 /// Whether it is over.
 bool UdpingServer::move_data(One& one) {
   UdpingLink& link = *one.link;
-  if (link.poll()) one.answer_by = patience();
+  const std::uint64_t strays = link.strays();
+  const std::uint32_t messages = link.received() + link.sent();
+  (void)link.poll();
+  if (link.received() + link.sent() != messages) one.answer_by = patience();
+  if (strays == 0 && link.strays() != 0)
+    context_.out.note(fmt::format("note: {}: {}", one.peer, link.strays_text().substr(2)));
   if (link.aimed() && link.received_all() && !std::exchange(one.replied, true)) link.send_all();
   if (link.fault()) {
     fault(fmt::format("{}: {}", one.peer, *link.fault()));
@@ -141,8 +146,9 @@ bool UdpingServer::move_data(One& one) {
     return true;
   }
   if (session_.now() < one.answer_by) return false;
-  fault(fmt::format("{} of {} messages came from {}, and none for {}: datagrams may be lost, and nothing repeats them",
-                    link.received(), args_.messages, one.peer, duration_text(args_.timeout)));
+  fault(
+      fmt::format("{} of {} messages came from {}, and none for {}: datagrams may be lost, and nothing repeats them{}",
+                  link.received(), args_.messages, one.peer, duration_text(args_.timeout), link.strays_text()));
   return true;
 }
 

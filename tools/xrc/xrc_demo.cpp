@@ -170,7 +170,7 @@ std::string judge(const XrcDemoArgs& args, bool rc, const Exchange& x) {
 int run_exchange(const XrcDemoArgs& args, Output& out) {
   std::unique_ptr<OutputFile> file;
   if (!args.pcapng.empty()) {
-    auto opened = open_output(args.pcapng);
+    auto opened = open_output(args.pcapng, Readers::owner);
     if (!opened) return out.error(opened.error().exit, opened.error().text);
     file = std::move(*opened);
   }

@@ -48,6 +48,11 @@ std::string opcode_text(std::uint8_t opcode);
 /// Octets of these headers (PARLEY_IB_HEADERS' masks).
 std::size_t size_of_headers(unsigned headers);
 
+/// IBA §10.9: both have the same number, and one of them is a full member.
+constexpr bool p_keys_match(std::uint16_t x, std::uint16_t y) {
+  return ((x ^ y) & 0x7FFF) == 0 && ((x | y) & 0x8000) != 0;
+}
+
 /// Base Transport Header, IBA §9.2: 12 octets.
 struct Bth {
   std::uint8_t opcode = 0;

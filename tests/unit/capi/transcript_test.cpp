@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <regex>
 #include <string>
 
 #include "parley/parley.h"
@@ -45,7 +46,11 @@ struct Script {
   void say(const std::string& line) { log += line + '\n'; }
   /// Results below 0 in words; others as they are, if they say anything.
   int answer(int rc) {
-    if (rc < 0) say(fmt::format("= {}: {}; {}", rc, parley_strerror(rc), parley_last_error()));
+    // A number that a context gave out also tells which of the process's contexts it was.
+    static const std::regex number(R"((completion queue|lkey) \d+)");
+    if (rc < 0)
+      say(fmt::format("= {}: {}; {}", rc, parley_strerror(rc),
+                      std::regex_replace(parley_last_error(), number, "$1 N")));
     if (rc > 0) say(fmt::format("= {}", rc));
     return rc;
   }

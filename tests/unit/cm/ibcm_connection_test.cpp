@@ -330,8 +330,8 @@ TEST(IbcmConnection, PrivateDataReachesItsLimits) {
   t.net.run_for(1ms);
   EXPECT_EQ(t.active.last<Waiting>()->private_data[221], 0x5A);
   much = octets(197);
-  EXPECT_EQ(t.passive.agent.accept(t.net.now, b, {.qpn = 1, .private_data = much}).error(), Errc::bad_private_data);
-  ASSERT_TRUE(t.passive.agent.accept(t.net.now, b, {.qpn = 1, .private_data = ConstBytes(much).first(196)}));
+  EXPECT_EQ(t.passive.agent.accept(t.net.now, b, {.qpn = 0x22, .private_data = much}).error(), Errc::bad_private_data);
+  ASSERT_TRUE(t.passive.agent.accept(t.net.now, b, {.qpn = 0x22, .private_data = ConstBytes(much).first(196)}));
   t.net.run_for(1ms);
   EXPECT_EQ(t.active.last<ReplyReceived>()->reply.private_data[195], 0x5A);
   EXPECT_EQ(t.active.agent.ready(t.net.now, t.a, octets(225)).error(), Errc::bad_private_data);

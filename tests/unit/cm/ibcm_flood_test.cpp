@@ -13,7 +13,7 @@ void spoof(Net& net, Node& at, std::uint8_t from, std::uint32_t number) {
   CmReq m{.local_comm_id = 0x10000 + number,
           .service_id = service,
           .local_ca_guid = 0xBAD0000000000000 + from,
-          .local_qpn = number & PARLEY_IB_QPN_MAX,
+          .local_qpn = 0x100 + number,
           .local_cm_response_timeout = 31,
           .path_mtu = 3,
           .max_cm_retries = 15};

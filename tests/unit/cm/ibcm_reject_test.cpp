@@ -110,6 +110,11 @@ TEST(IbcmReject, RequestsThatNoUserCanTakeAreRefused) {
        [](CmReq& m) { m.service = CmService::extended, m.extended_service = 2; }},
       {"MTU code 0", CmReject::invalid_path_mtu, 1, [](CmReq& m) { m.path_mtu = 0; }},
       {"MTU code 6", CmReject::invalid_path_mtu, 1, [](CmReq& m) { m.path_mtu = 6; }},
+      {"queue pair 0", CmReject::unsupported_request, 0, [](CmReq& m) { m.local_qpn = 0; }},
+      {"queue pair 1", CmReject::unsupported_request, 0, [](CmReq& m) { m.local_qpn = 1; }},
+      {"a group as queue pair", CmReject::unsupported_request, 0, [](CmReq& m) { m.local_qpn = 0xFFFFFF; }},
+      {"another P_Key", CmReject::unsupported_request, 0, [](CmReq& m) { m.p_key = 0x9234; }},
+      {"no P_Key", CmReject::unsupported_request, 0, [](CmReq& m) { m.p_key = 0x8000; }},
       {"a GID of others", CmReject::primary_gid, 16, [](CmReq& m) { m.primary.remote_gid = gid(9); }},
   };
   for (const Refused& c : cases) {
@@ -132,6 +137,37 @@ TEST(IbcmReject, RequestsThatNoUserCanTakeAreRefused) {
     if (c.reason == CmReject::primary_gid) {
       EXPECT_TRUE(std::equal(rej.info.begin(), rej.info.begin() + 16, gid(2).begin()));
     }
+  }
+}
+
+TEST(IbcmReject, ALimitedMemberOfThePartitionMayConnect) {
+  Pair t;
+  t.net.fate = [](const Flight&, std::size_t) { return Fate{.copies = 0}; };
+  t.a = t.connect();
+  Flight flight = t.net.log[0];
+  CmMessage m = flight.message();
+  std::get<CmReq>(m.body).p_key = 0x7FFF;  // IBA §10.9.1.2: one of the two has to be a full member
+  m.emit(flight.octets);
+  t.passive.agent.handle_mad(t.net.now, flight.way, flight.octets);
+  t.net.settle();
+  EXPECT_EQ(t.passive.all<RequestReceived>().size(), 1U);
+}
+
+TEST(IbcmReject, ARepWithAQueuePairThatNoConnectionCanHaveIsRejected) {
+  for (const std::uint32_t qpn : {0U, 1U, 0xFFFFFFU}) {
+    SCOPED_TRACE(qpn);
+    Pair t;
+    t.passive.next_qpn = qpn;
+    t.a = t.connect();
+    t.net.run_for(1ms);
+    EXPECT_EQ(t.active.count<ReplyReceived>(t.a), 0U);
+    ASSERT_EQ(t.active.count<Failed>(t.a), 1U);
+    EXPECT_EQ(t.active.last<Failed>()->why.received,
+              fmt::format("a REP with queue pair number {:#08x}, which no connection can have", qpn));
+    EXPECT_EQ(sent_rej(t.net).reason, CmReject::unsupported_request);
+    EXPECT_EQ(sent_rej(t.net).about, CmAbout::rep);
+    ASSERT_EQ(t.passive.all<Rejected>().size(), 1U) << "and its sender gives up";
+    t.expect_nothing_left();
   }
 }
 

@@ -45,6 +45,35 @@ TEST(IbcmSidr, TellsQueuePairAndKey) {
   t.expect_nothing_left();
 }
 
+TEST(IbcmSidr, AQueuePairThatNobodyCanReachIsNoAnswer) {
+  for (const std::uint32_t qpn : {0U, 1U, 0xFFFFFFU}) {
+    Sidr t;
+    t.passive.on_event = [&](Instant now, const Event& event) {
+      if (const auto* asked = std::get_if<SidrRequested>(&event))
+        (void)t.passive.agent.sidr_reply(now, asked->id, {.qpn = qpn});
+    };
+    t.ask();
+    t.net.run_for(1ms);
+    EXPECT_EQ(t.active.count<SidrReplied>(t.a), 0U) << qpn;
+    ASSERT_EQ(t.active.count<Failed>(t.a), 1U) << qpn;
+    EXPECT_EQ(t.active.last<Failed>()->why.received,
+              fmt::format("a SIDR_REP with queue pair number {:#08x}, which no connection can have", qpn));
+    t.expect_nothing_left();
+  }
+}
+
+TEST(IbcmSidr, ARequestForAnotherPartitionIsRefused) {
+  Sidr t({.p_key = 0xFFFF});
+  Path path = Path::roce(gid(1), gid(2));
+  path.p_key = 0x9234;
+  const auto id = t.active.agent.sidr_request(t.net.now, {.service_id = udp_service, .path = path});
+  ASSERT_TRUE(id);
+  t.net.run_for(1ms);
+  EXPECT_TRUE(t.passive.all<SidrRequested>().empty());
+  ASSERT_EQ(t.active.count<SidrReplied>(*id), 1U);
+  EXPECT_EQ(t.active.last<SidrReplied>()->reply.status, SidrStatus::rejected);
+}
+
 TEST(IbcmSidr, LostAnswerIsRepeatedWithoutAskingTheUser) {
   Sidr t({.timers = back_off()});
   t.net.fate = [](const Flight&, std::size_t n) { return Fate{.copies = n == 1 || n == 3 ? 0 : 1}; };
@@ -80,7 +109,7 @@ TEST(IbcmSidr, EachStatusArrives) {
     t.ask();
     t.net.run_for(1ms);
     ASSERT_TRUE(t.passive.agent.sidr_reply(t.net.now, t.passive.last<SidrRequested>()->id,
-                                           {.status = static_cast<SidrStatus>(status)}));
+                                           {.status = static_cast<SidrStatus>(status), .qpn = 0x77}));
     t.net.run_for(1ms);
     EXPECT_EQ(t.active.last<SidrReplied>()->reply.status, static_cast<SidrStatus>(status));
     EXPECT_EQ(static_cast<bool>(t.active.last<SidrReplied>()->why.code), status != 0);
@@ -99,7 +128,7 @@ TEST(IbcmSidr, NobodyServesIt) {
 
 TEST(IbcmSidr, ListenersTakeWhatTheyWant) {
   Sidr t;
-  (void)t.connect({.service_id = udp_service, .path = Path::roce(gid(1), gid(2))});
+  (void)t.connect({.service_id = udp_service, .path = Path::roce(gid(1), gid(2)), .qpn = 0x99});
   t.net.run_for(1ms);
   EXPECT_EQ(t.active.last<Rejected>()->reject.reason, CmReject::invalid_service_id);
 }

@@ -71,7 +71,9 @@ struct RudePlugin final : Plugin {
 /// A client and a server on a network; the one of `rude` has a plug-in that throws at `place`.
 struct Rude {
   Rude(Role rude, const std::string& place) {
-    EXPECT_TRUE(client_side.add(std::make_unique<RudePlugin>(rude == Role::initiator ? place : "")));
+    auto on_client = std::make_unique<RudePlugin>(rude == Role::initiator ? place : "");
+    client_plugin = on_client.get();
+    EXPECT_TRUE(client_side.add(std::move(on_client)));
     EXPECT_TRUE(server_side.add(std::make_unique<RudePlugin>(rude == Role::responder ? place : "")));
     net.add(client, Address::v4(192, 0, 2, 1, 0));
     net.add(server, Address::v4(192, 0, 2, 2, 0));
@@ -88,6 +90,7 @@ struct Rude {
     return out;
   }
   Framework client_side, server_side;
+  RudePlugin* client_plugin = nullptr;
   Net net;
   Peers client{client_side, {}}, server{server_side, {}};
 };
@@ -126,6 +129,12 @@ TEST(NegHostile, AClientsVariantThatThrowsEndsItsDialAndNoOther) {
       EXPECT_EQ(ended.failure.has_value(), ended.request.variant == "rc") << place;
     }
     EXPECT_EQ(std::pair(rude, polite), std::pair(1, 1)) << place;
+    for (const Peers::Ended& ended : Rude::ends(r.server)) {
+      // The last Turn of all has left before the variant is told that it is over.
+      const bool told = ended.request.variant == "rc" && !place.starts_with("agreed") && place != "finished done";
+      ASSERT_EQ(ended.failure.has_value(), told) << place;
+      EXPECT_TRUE(!told || ended.failure->by_peer) << place;
+    }
     for (const Peers* peers : {&r.client, &r.server}) {
       EXPECT_EQ(peers->busy(), 0U) << place;
       EXPECT_EQ(peers->streams(), 0U) << place;
@@ -174,6 +183,22 @@ TEST(NegHostile, WhoCannotBeMadeIsToldAtOnce) {
   ASSERT_EQ(ended.size(), 1U);
   ASSERT_TRUE(ended[0].failure);
   EXPECT_EQ(ended[0].failure->problem, Problem::plugin_refused);
+}
+
+TEST(NegHostile, AServerHearsThatItsClientCannotBeMade) {
+  Rude r(Role::initiator, "");
+  const Address nobody = Address::v4(192, 0, 2, 9, 4800);
+  Dial dial = Rude::dial_of("rc");
+  dial.backups = {std::exchange(dial.server, nobody)};
+  ASSERT_TRUE(r.client.dial(r.net.now, dial));
+  r.client_plugin->place = "make";  // when it is made again, for the second address
+  r.net.settle();
+  const auto ours = Rude::ends(r.client), theirs = Rude::ends(r.server);
+  ASSERT_TRUE(ours.size() == 1 && theirs.size() == 1);
+  expect_rude(ours[0].failure, "make");
+  ASSERT_TRUE(theirs[0].failure);
+  EXPECT_TRUE(theirs[0].failure->by_peer);
+  EXPECT_EQ(theirs[0].failure->text, shown);
 }
 
 TEST(NegHostile, WhatIsAgreedComesWithTheEnd) {

@@ -163,9 +163,23 @@ TEST(NegSession, AMessageThatIsTooLongIsNotSent) {
                                           },
                                           std::make_shared<Scripted::Log>()),
                                       options, Instant{});
-  ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().problem, Problem::plugin_refused);
-  EXPECT_EQ(made.error().text, "the variant made a message of 11 octets; at most 10 go out");
+  ASSERT_TRUE(made && made->failure() != nullptr);
+  EXPECT_EQ(made->failure()->problem, Problem::plugin_refused);
+  EXPECT_EQ(made->failure()->text, "the variant made a message of 11 octets; at most 10 go out");
+}
+
+TEST(NegSession, AServerHearsOfAFailureInTheInitiatorsFirstTurn) {
+  Pair p;
+  p.begin(
+      [](Stage, int, std::optional<ConstBytes>) -> Outcome<Turn> {
+        return tl::unexpected(Failure{.problem = Problem::vendor_library_error, .text = "no licence"});
+      },
+      one_message("b"));
+  p.run();
+  ASSERT_TRUE(p.a->failure() != nullptr && p.b->failure() != nullptr);
+  EXPECT_EQ(p.a->failure()->to_string(), "info, round 1: the vendor's library failed: no licence");
+  EXPECT_EQ(p.b->failure()->to_string(), "info, round 1: the peer says: the vendor's library failed: no licence");
+  EXPECT_EQ(p.b->request().variant, "rc") << "the Hello comes first";
 }
 
 TEST(NegSession, WhoIsNotAnsweredInTimeGivesUpAndSaysSo) {

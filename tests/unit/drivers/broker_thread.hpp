@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "drivers/xrcd/broker.hpp"
@@ -23,8 +25,8 @@ class BrokerThread {
   }
   ~BrokerThread() {
     stop();
-    for (const char* file : {"/broker.lock", "/domain", "/other", "/segment"}) ::unlink((folder_ + file).c_str());
-    ::rmdir(folder_.c_str());
+    std::error_code error;
+    std::filesystem::remove_all(folder_, error);
   }
   BrokerThread(const BrokerThread&) = delete;
   BrokerThread& operator=(const BrokerThread&) = delete;

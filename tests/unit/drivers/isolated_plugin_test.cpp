@@ -3,10 +3,13 @@
 // lies ends its session with a reason and nothing else. Nothing is left behind.
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 
 #include "drivers/plugin/process.hpp"
 #include "parley/neg_plugin.hpp"
@@ -117,7 +120,54 @@ TEST_F(IsolatedPlugin, ACrashEndsItsSessionAlone) {
             "info, round 1: the vendor's library failed: exchange() has ended its process: Aborted");
   EXPECT_EQ(two.run({{"name", "exits"}}),
             "info, round 1: the vendor's library failed: exchange() has ended its process: exit status 7");
+  EXPECT_EQ(two.run({{"name", "leaves"}}),
+            "info, round 1: the vendor's library failed: exchange() has ended its process: exit status 0");
   EXPECT_EQ(two.run(), "fine");
+}
+
+TEST_F(IsolatedPlugin, WhatRunsApartHasAnsweredOnlyIfItReturns) {
+  EXPECT_EQ(run_apart(20s, [] { return 7; }), 7);
+  const auto exited = run_apart(20s, []() -> int { std::exit(0); });
+  ASSERT_FALSE(exited);
+  EXPECT_EQ(exited.error(), "it has ended its process: exit status 0");
+}
+
+/// The process of which `start` is told a pipe's end to write its process ID to, in a parent that is killed then.
+template <class Start>
+void expect_to_end_with_its_parent(Start start) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    start(ends[1]);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  pid_t orphan = 0;
+  ASSERT_EQ(::read(ends[0], &orphan, sizeof orphan), static_cast<ssize_t>(sizeof orphan));
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  // The orphan has the pipe's other end: it ends with the process, which would take 20 s by itself.
+  pollfd gone{ends[0], POLLIN, 0};
+  EXPECT_EQ(::poll(&gone, 1, 10'000), 1) << "process " << orphan << " outlives its parent";
+  ::close(ends[0]);
+}
+
+[[noreturn]] void tell_and_stop(int pipe) {
+  const pid_t self = ::getpid();
+  (void)!::write(pipe, &self, sizeof self);
+  for (;;) ::raise(SIGSTOP);
+}
+
+TEST_F(IsolatedPlugin, AProcessThatHangsEndsWithItsParent) {
+  expect_to_end_with_its_parent([](int pipe) { (void)run_apart(20s, [pipe]() -> int { tell_and_stop(pipe); }); });
+  // A session's process keeps nothing of its parent's but standard error.
+  expect_to_end_with_its_parent([](int pipe) {
+    ::dup2(pipe, STDERR_FILENO);
+    ::close(pipe);
+    const auto process = Process::start([](ConstBytes) -> Bytes { tell_and_stop(STDERR_FILENO); }, 20s);
+    (void)(*process)->ask("stopping", {}, 20s);
+  });
 }
 
 TEST_F(IsolatedPlugin, ACallBehindTheEndIsAnErrorToo) {
@@ -148,8 +198,8 @@ TEST_F(IsolatedPlugin, WhatIsNoneIsRefusedAsInThisProcess) {
 TEST_F(IsolatedPlugin, AProcessHasNothingOfThisOnesButStandardError) {
   const auto counts = [](ConstBytes) { return Bytes(open_files()); };
   const auto process = std::move(*Process::start(counts, 20s));
-  // Its own channel, the folder that it reads, and that folder's two entries for itself.
-  EXPECT_EQ(process->ask("counting", {}, 20s)->size(), 3U + 1 + 1 + 2);
+  // Its own channel, the pipe that ends with its parent, the folder that it reads, and that folder's two entries for itself.
+  EXPECT_EQ(process->ask("counting", {}, 20s)->size(), 3U + 1 + 1 + 1 + 2);
 }
 
 TEST_F(IsolatedPlugin, OneThatDoesNotEndIsKilled) {

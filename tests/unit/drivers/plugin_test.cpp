@@ -32,6 +32,10 @@ struct Echo {
       failure = first.error();
       return;
     }
+    if (first->failure() != nullptr) {
+      failure = *first->failure();
+      return;
+    }
     a.emplace(std::move(*first));
     b.emplace(*neg::Session::respond(
         [this, right](const neg::Request& r) {
@@ -98,7 +102,15 @@ TEST(SharedObjectPlugin, ItsWordsArePrintableAndEnd) {
   echo.run();
   ASSERT_TRUE(echo.failure);
   EXPECT_EQ(echo.failure->problem, neg::Problem::vendor_library_error) << "77 is no result";
-  EXPECT_EQ(echo.failure->text, "?[31mred?" + std::string(511 - 9, 'x'));
+  EXPECT_EQ(echo.failure->text, "?[31mred?" + std::string(511 - 9, 'x') + " (error 77)");
+}
+
+TEST(SharedObjectPlugin, ItsOwnErrorNumberIsKept) {
+  Echo echo("hanging");
+  echo.run({{"name", "returns"}});
+  ASSERT_TRUE(echo.failure);
+  EXPECT_EQ(echo.failure->problem, neg::Problem::vendor_library_error);
+  EXPECT_EQ(echo.failure->text, "error -12345");
 }
 
 TEST(SharedObjectPlugin, WhatItThrowsEndsItsSessionAlone) {

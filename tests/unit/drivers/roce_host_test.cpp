@@ -5,14 +5,17 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <functional>
+#include <system_error>
 
 #include "base/gid.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/clock.hpp"
+#include "parley/host.hpp"
 #include "parley/roce.hpp"
 #include "parley/roce_host.hpp"
 #include "tests/unit/drivers/own_address.hpp"
@@ -495,6 +498,58 @@ TEST(RoceHost, AMemberMayOutliveItsHost) {
   ASSERT_TRUE(member.attach());
   host.reset();
   EXPECT_TRUE(member.detach());
+}
+
+// Two processes that read the same sockets would take each other's packets.
+TEST(RoceHost, AForkedChildMayNotDriveItsParentsHost) {
+  for (const char* provider : {"iwarp", "roce"}) {
+    SCOPED_TRACE(provider);
+    auto server = std::move(*open_host(provider)), client = std::move(*open_host(provider));
+    const auto both_until = [&](auto&& done) {
+      const Instant end = clock_now() + 10s;
+      for (bool over = false; !over && clock_now() < end;) {
+        for (auto* host : {server.get(), client.get()}) {
+          host->run_once(1ms);
+          while (auto event = host->cm().poll_event()) over = done(*event) || over;
+        }
+      }
+    };
+    ASSERT_TRUE(server->cm().listen(own_address(3)));
+    both_until([](cm::Event& event) { return std::holds_alternative<cm::Listening>(event); });
+    ASSERT_TRUE(client->cm().connect(own_address(3)));
+    int up = 0, down = 0;
+    const auto count = [&](cm::Event& event) {
+      if (auto* asked = std::get_if<cm::ConnectRequest>(&event)) {
+        EXPECT_TRUE(asked->id.accept());
+      }
+      up += std::holds_alternative<cm::Established>(event);
+      down += std::holds_alternative<cm::Disconnected>(event);
+      return up > 0 || down > 0;
+    };
+    both_until(count);
+    ASSERT_GT(up, 0) << "an iWARP server has yet to hear of its client";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int code = 1;
+      try {
+        (void)server->run_once({});
+      } catch (const std::system_error& why) {
+        code = why.code() == make_error_code(Errc::wrong_state) ? 0 : 2;
+      }
+      server.reset();
+      client.reset();
+      ::_exit(code);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    for (int turns = 0; turns < 50; ++turns)
+      for (auto* host : {server.get(), client.get()}) {
+        host->run_once(1ms);
+        while (auto event = host->cm().poll_event()) (void)count(*event);
+      }
+    EXPECT_EQ(down, 0) << "what the child destroyed stands in the parent";
+  }
 }
 
 TEST(RoceHost, OptionsThatCannotBeAreRefused) {

@@ -5,9 +5,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <csignal>
+#include <functional>
 #include <thread>
 
 #include "tests/unit/preload/ends.hpp"
@@ -418,6 +420,70 @@ TEST_F(Verbs, RefusesMemoryThatIsNotThereOrMayNotBeWritten) {
   EXPECT_EQ(reg(page, ~std::size_t{0}, IBV_ACCESS_REMOTE_READ), nullptr);
   EXPECT_EQ(errno, EFAULT);
   ::munmap(page, 4096);
+}
+
+/// What a forked child returns, 0 to 255; -1: it was killed.
+int in_child(const std::function<int()>& run) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(run());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(Verbs, AForkedChildIsRefusedEverythingAndTakesNothing) {
+  ibv_qp* const qp = make(IBV_QPT_RC);
+  to_init(qp);
+  EXPECT_EQ(in_child([&] {
+              ibv_device** const list = ibv_get_device_list(nullptr);
+              if (ibv_open_device(list[0]) != nullptr || errno != EADDRINUSE) return 1;
+              ibv_wc wc{};
+              if (ibv_poll_cq(cq_, 1, &wc) != -1 || errno != EPERM) return 2;
+              ibv_recv_wr receive{}, *bad = nullptr;
+              if (ibv_post_recv(qp, &receive, &bad) != EPERM || bad != &receive) return 3;
+              ibv_send_wr send{}, *bad_send = nullptr;
+              if (ibv_post_send(qp, &send, &bad_send) != EPERM || bad_send != &send) return 4;
+              if (ibv_alloc_pd(context_) != nullptr || errno != EPERM) return 5;
+              if (ibv_create_cq(context_, 4, nullptr, nullptr, 0) != nullptr) return 6;
+              if (ibv_reg_mr(pd_, memory_.data(), 64, 0) != nullptr) return 7;
+              ibv_cq* cq = nullptr;
+              void* user = nullptr;
+              if (ibv_get_cq_event(channel_, &cq, &user) != -1 || errno != EPERM) return 8;
+              return ibv_close_device(context_);
+            }),
+            0);
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 0) << "the parent goes on";
+}
+
+TEST(VerbsDevice, OpensInAForkedChildWhenItsParentHasClosedIt) {
+  ::setenv("PARLEY_VERBS_ADDRESS", own_address().c_str(), 1);
+  ibv_device** const list = ibv_get_device_list(nullptr);
+  ibv_context* context = ibv_open_device(list[0]);
+  ASSERT_NE(context, nullptr);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t lives = ::fork();  // holds copies of the sockets, if nothing closes them there
+  if (lives == 0) {
+    char one = 0;
+    ::close(ends[1]);
+    (void)!::read(ends[0], &one, 1);
+    ::_exit(0);
+  }
+  ASSERT_EQ(ibv_close_device(context), 0);
+  EXPECT_EQ(in_child([&] { return ibv_open_device(list[0]) == nullptr ? 1 : 0; }), 0);
+  context = ibv_open_device(list[0]);
+  EXPECT_NE(context, nullptr) << std::strerror(errno);
+  ::close(ends[1]);
+  ::waitpid(lives, nullptr, 0);
+  if (context != nullptr) {
+    EXPECT_EQ(ibv_close_device(context), 0);
+  }
+  ::close(ends[0]);
+  ibv_free_device_list(list);
 }
 
 TEST(VerbsDevice, SaysThatItsAddressIsNoneOfThisMachine) {

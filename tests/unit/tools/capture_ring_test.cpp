@@ -74,6 +74,7 @@ TEST_F(Ring, HoldsAllPacketsWhileThereIsRoom) {
   ASSERT_TRUE(put(*ring, 1, 10));
   ASSERT_TRUE(ring->finish());
   EXPECT_EQ(files(), std::vector<std::string>{"trace_00001.pcapng"});
+  EXPECT_EQ(fs::status(base() + "_00001.pcapng").permissions(), fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_EQ(numbers(base() + "_00001.pcapng"), (std::vector<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "preload/pages.hpp"
+#include "drivers/own_memory.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,14 +8,16 @@
 #include <cstdint>
 #include <cstdio>
 
-namespace parley::preload {
-
+namespace parley {
 namespace {
 
-/// As the list of the process's mappings says, which is in the order of addresses.
+/// Octets: to populate so little costs less than to read the list of mappings.
+constexpr std::size_t populated_anyway = 1U << 20;
+
+/// By the list of the process's mappings, which is in the order of addresses.
 bool is_mapped(std::uintptr_t begin, std::uintptr_t end, bool written) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "re");
-  if (maps == nullptr) return true;  // nobody can tell
+  if (maps == nullptr) return true;  // no /proc
   char line[512];
   while (begin < end && std::fgets(line, sizeof line, maps) != nullptr) {
     unsigned long from = 0, to = 0;
@@ -30,11 +32,12 @@ bool is_mapped(std::uintptr_t begin, std::uintptr_t end, bool written) {
 
 }  // namespace
 
-bool is_there(const void* addr, std::size_t length, bool written) {
+bool is_there(const void* addr, std::size_t length, bool written, Pages pages) {
   if (length == 0) return true;
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<std::uintptr_t>(addr), begin = first & ~(page - 1);
   if (length > UINTPTR_MAX - first) return false;
+  if (pages == Pages::checked && length > populated_anyway) return is_mapped(begin, first + length, written);
   const int saved = errno;
   const int advice = written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   const int failed = ::madvise(reinterpret_cast<void*>(begin), first + length - begin, advice) == 0 ? 0 : errno;
@@ -43,4 +46,4 @@ bool is_there(const void* addr, std::size_t length, bool written) {
   return failed == 0 || (failed == EINVAL && is_mapped(begin, first + length, written));
 }
 
-}  // namespace parley::preload
+}  // namespace parley
