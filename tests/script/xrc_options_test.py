@@ -140,6 +140,8 @@ class Demo(cli.CliTest):
         place = ("--transport", "xrc", "--nodes", 2)
         (simulated,), (real,) = self.exchanges(*place), self.exchanges(*place, "--sockets")
         self.assertNotEqual(simulated["engine"], real["engine"])
+        for counted in ("ini", "tgt", "rc", "handles", "received"):  # row 37
+            self.assertEqual(simulated[counted], real[counted])
         self.refused(cli.run("xrc", "demo", *place, "--sockets", "--timeout", "1us"), 1, "time")
 
     def test_seed(self):
