@@ -10,6 +10,7 @@
 
 #include "capi/options.hpp"
 #include "cm/provider.hpp"
+#include "drivers/secure_env.hpp"
 
 namespace parley::capi {
 namespace {
@@ -202,7 +203,7 @@ std::unique_ptr<Backend> open_backend(const parley_opts& o) {
   cm::ManagerOptions manager;
   manager.endpoints_max = o.ids_max;
   manager.seed = o.seed;
-  const char* provider = o.provider != nullptr ? o.provider : std::getenv("PARLEY_PROVIDER");
+  const char* provider = o.provider != nullptr ? o.provider : secure_env("PARLEY_PROVIDER");
   const std::string_view name = provider != nullptr && *provider != '\0' ? provider : "iwarp";
   const bool machine = name == "iwarp" || name == "roce" || name == "rdmacm";
   if (machine && o.world == nullptr) return open_machine(name, manager);

@@ -92,7 +92,16 @@ constexpr parley_error refusal_codes[] = {PARLEY_E_XRC_NOT_FOUND,
                                           PARLEY_E_NOT_PERMITTED,
                                           PARLEY_E_INVALID_ARGUMENT,
                                           PARLEY_E_PROTOCOL,
-                                          PARLEY_E_UNSUPPORTED};
+                                          PARLEY_E_UNSUPPORTED,
+                                          PARLEY_E_NO_MEMORY,
+                                          PARLEY_E_NO_MEMORY,
+                                          PARLEY_E_NO_MEMORY,
+                                          PARLEY_E_NO_MEMORY,
+                                          PARLEY_E_NO_MEMORY,
+                                          PARLEY_E_NO_MEMORY,
+                                          PARLEY_E_XRC_NO_BROKER,
+                                          PARLEY_E_XRC_NO_BROKER,
+                                          PARLEY_E_XRC_NO_BROKER};
 constexpr Row refusal_rows[] = {
 #define PARLEY_X(name, number, text) \
   {refusal_codes[static_cast<std::size_t>(xrc::Refusal::name) - 1], static_cast<int>(std::errc::number), text},

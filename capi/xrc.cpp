@@ -7,9 +7,12 @@
 #include <map>
 #include <mutex>
 
+#include <fmt/format.h>
+
 #include "capi/backend.hpp"
 #include "capi/options.hpp"
 #include "drivers/xrcd/membership.hpp"
+#include "drivers/xrcd/place.hpp"
 
 using namespace parley;
 using namespace parley::capi;
@@ -154,6 +157,15 @@ int read_open(int oflags, const parley_xrc_opts* opts, xrc::DomainOptions& optio
   return 0;
 }
 
+/// Where no broker could be spoken to, the sentence says where it was looked for.
+int fail_to_open(const Error& error, const xrc::DomainOptions& options) {
+  const bool names_place =
+      error == make_error_code(xrc::Refusal::no_broker) || error == make_error_code(xrc::Refusal::socket_foreign);
+  if (!names_place) return capi::fail(error);
+  const std::string socket = options.socket.empty() ? xrc::default_socket() : options.socket;
+  return fail_with(PARLEY_E_XRC_NO_BROKER, fmt::format("{} (socket {})", error.message(), socket));
+}
+
 static_assert(static_cast<int>(xrc::State::gone) == PARLEY_XRC_GONE);
 static_assert(static_cast<int>(xrc::State::rtr) == PARLEY_XRC_RTR);
 static_assert(static_cast<int>(xrc::EventKind::peer_gone) == PARLEY_XRC_EVENT_PEER_GONE);
@@ -168,7 +180,7 @@ extern "C" int parley_xrc_open(parley_xrcd** out, int fd, int oflags, const stru
     xrc::DomainOptions options;
     if (const int rc = read_open(oflags, opts, options); rc != 0) return rc;
     auto member = xrc::Membership::open(fd, options);
-    if (!member) return capi::fail(member.error());
+    if (!member) return fail_to_open(member.error(), options);
     *out = xrc_handles().add(std::make_shared<OpenXrc>(std::move(*member)));
     return *out != nullptr ? 0 : capi::fail(PARLEY_E_NO_SPACE, "1024 XRC domains are open; close some");
   });

@@ -17,6 +17,7 @@
 #include "base/fnv1a.hpp"
 #include "base/gid.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/secure_env.hpp"
 #include "preload/objects.hpp"
 #include "preload/places.hpp"
 
@@ -49,7 +50,7 @@ ibv_device& the_device() {
 
 /// The file that PARLEY_VERBS_PCAPNG names; null: it names none.
 Result<std::unique_ptr<Recorder>> recording() {
-  const char* const path = std::getenv("PARLEY_VERBS_PCAPNG");
+  const char* const path = secure_env("PARLEY_VERBS_PCAPNG");
   if (path == nullptr || *path == '\0') return nullptr;
   auto made = Recorder::create(path);
   if (!made) return fail(Errc::io, "the file that PARLEY_VERBS_PCAPNG names cannot be created (errno {a})", errno);
@@ -254,7 +255,7 @@ PARLEY_VERB int ibv_get_device_index(ibv_device*) { return 0; }
 PARLEY_VERB ibv_context* ibv_open_device(ibv_device*) {
   auto opened = engine();
   if (!opened) {  // programs say no more than that it failed
-    const char* const where = std::getenv("PARLEY_VERBS_ADDRESS");
+    const char* const where = parley::secure_env("PARLEY_VERBS_ADDRESS");
     tell(fmt::format("ibv_open_device at {}", where == nullptr ? "the addresses of all interfaces" : where),
          words_of(opened.error()));
     return none<ibv_context>("ibv_open_device", opened.error());

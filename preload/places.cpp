@@ -11,6 +11,7 @@
 
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_socket.hpp"
+#include "drivers/secure_env.hpp"
 #include "parley/host.hpp"
 
 namespace parley::preload {
@@ -36,8 +37,7 @@ Result<std::vector<Address>> named(std::string_view text) {
 }  // namespace
 
 Result<std::vector<Address>> places() {
-  if (const char* const text = std::getenv("PARLEY_VERBS_ADDRESS"); text != nullptr && *text != '\0')
-    return named(text);
+  if (const char* const text = secure_env("PARLEY_VERBS_ADDRESS"); text != nullptr && *text != '\0') return named(text);
   std::vector<Address> out, looped;
   for (const auto family : {Address::Family::v4, Address::Family::v6})
     for (const auto& place : asio_driver::places_of_interfaces(family))

@@ -8,6 +8,8 @@
 
 #include "preload/objects.hpp"
 
+#include "drivers/secure_env.hpp"
+
 namespace parley::preload {
 
 namespace {
@@ -31,7 +33,7 @@ int number_of(const Error& error) {
 
 bool logs() {
   static const bool wanted = [] {
-    const char* const text = std::getenv("PARLEY_VERBS_LOG");
+    const char* const text = secure_env("PARLEY_VERBS_LOG");
     return text != nullptr && *text != '\0';
   }();
   return wanted;

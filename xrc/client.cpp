@@ -138,6 +138,7 @@ void Client::declare() {
                     .kind = r.why,
                     .reason = r.reason,
                     .tgt = r.id,
+                    .value = r.proof,
                     .peer = r.peer.value_or(Peer{}),
                     .attributes = r.attributes,
                     .events = r.events};
@@ -150,7 +151,10 @@ void Client::restored(const Answer& answer) {
   const std::uint64_t generation = restoring_.at(answer.number);
   restoring_.erase(answer.number);
   if (answer.refusal == Refusal::none) {
-    if (generation != 0) remember(answer);
+    if (generation != 0) {
+      remember(answer);
+      registrations_.at(generation).proof = answer.value;
+    }
   } else if (const auto lost = registrations_.find(generation); lost != registrations_.end()) {
     const TgtId id = lost->second.id;
     forget(id);
@@ -163,6 +167,9 @@ void Client::restored(const Answer& answer) {
 
 void Client::on(Instant now, const Answer& answer) {
   if (answer.number == 0) {
+    // A broker that follows another may be full for a moment. It hangs up, and a member comes again.
+    const bool full = answer.refusal == Refusal::share_of_connections || answer.refusal == Refusal::no_memory;
+    if (was_member_ && full) return;
     if (answer.refusal != Refusal::none) return refuse(answer.refusal);
     if (registrations_.contains(answer.tgt.generation)) remember(answer);
     return;
@@ -251,6 +258,9 @@ void Client::take(const Request& asked, const Answer& answer) {
     case Ask::publish:
     case Ask::modify:
       if (good) remember(answer);
+      if (const auto made = registrations_.find(answer.tgt.generation);
+          good && asked.ask != Ask::modify && made != registrations_.end())
+        made->second.proof = answer.value;
       break;
     case Ask::unregister: {
       // E3: what lies here already goes too. The broker has the name if the user had the number alone.
@@ -285,8 +295,10 @@ void Client::take(const Request& asked, const Answer& answer) {
 
 void Client::remember(const Answer& a) {
   if (a.tgt.generation == 0 || a.state == State::creating) return;
-  Registration& r = registrations_[a.tgt.generation];
+  const auto [known, is_new] = registrations_.try_emplace(a.tgt.generation);
+  Registration& r = known->second;
   r.id = a.tgt;
+  if (is_new) r.events = a.events;  // earlier ones are none of this member's
   r.state = std::max(a.state, State::reset);
   r.peer = (a.flags & Answer::has_peer) != 0 ? std::optional(a.peer) : r.peer;
   r.attributes = a.attributes;

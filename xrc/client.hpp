@@ -82,7 +82,8 @@ class Client {
     EventKind why = EventKind::none;
     std::uint32_t reason = 0;
     std::uint64_t events = 0;
-    bool told = true;  // the user has the event of `why`
+    std::uint64_t proof = 0;  // of the broker's, that this member is registered with it
+    bool told = true;         // the user has the event of `why`
   };
 
   void on(Instant now, const Answer& answer);

@@ -106,7 +106,7 @@ bool is_state(State s) { return s <= State::gone; }
 bool is_kind(EventKind k) { return k <= EventKind::events_lost; }
 bool is_sound(const Request& m) { return is_state(m.state) && is_kind(m.kind); }
 bool is_sound(const Answer& m) {
-  return is_state(m.state) && is_kind(m.why) && m.refusal <= Refusal::timed_out &&
+  return is_state(m.state) && is_kind(m.why) && m.refusal <= Refusal::share_of_queue_pairs &&
          is_ask(static_cast<std::uint8_t>(m.about));
 }
 bool is_sound(const Event& m) { return is_kind(m.kind) && m.kind != EventKind::none; }

@@ -53,7 +53,7 @@ struct Request {
   std::uint32_t reason = 0;
   TgtId tgt{};
   std::uint32_t other = 0;  ///< a second number: publish, queues; hello: the oldest version that is spoken
-  std::uint64_t value = 0;  ///< hello: start of the process; open: device; modify: digest
+  std::uint64_t value = 0;  ///< hello: start of the process; open: device; modify: digest; restore: proof
   Peer peer{};
   std::uint32_t pid = 0;  ///< hello
   AttributeDigests attributes{};
@@ -71,8 +71,9 @@ struct Answer {
   EventKind why = EventKind::none;
   std::uint32_t reason = 0;
   TgtId tgt{};
-  std::uint64_t value =
-      0;  ///< hello: version; open: member; unregister: events thrown away; route: Route; query: age in ns
+  /// hello: version; open: member; create, enlist, publish, restore: proof, for the next broker; unregister: events thrown
+  /// away; route: Route; query: age in ns
+  std::uint64_t value = 0;
   std::uint32_t epoch = 0;
   Peer peer{};
   AttributeDigests attributes{};

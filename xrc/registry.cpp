@@ -8,6 +8,11 @@
 
 namespace parley::xrc {
 
+bool is_within_share(const RegistryOptions& o, std::uint32_t max, std::size_t own, std::size_t all) {
+  const std::uint64_t share = std::max<std::uint64_t>(std::uint64_t{max} * o.user_share / 100, 1);
+  return own < share && all < max - max / 8;
+}
+
 template class BasicRegistry<HeapStore>;
 template class BasicRegistry<ArenaStore>;
 

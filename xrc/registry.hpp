@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "parley/xrc.hpp"
@@ -28,11 +29,22 @@ struct RegistryOptions {
   std::uint32_t qpn_next = 0;                               ///< where it begins; 0: at the first
 
   // Bounds. What is beyond is refused with no_memory or too_many_members.
-  std::uint32_t domains_max = 1024, members_max = 4096, members_per_domain = 1024;
+  std::uint32_t domains_max = 4096, members_max = 8192, members_per_domain = 1024;
   std::uint32_t tgts_max = 65536, registrations_max = 1U << 20, srqs_max = 65536;
   std::uint32_t resting_max = 65536;  ///< numbers at rest that are remembered; the oldest is forgotten first
   std::uint32_t events_max = 256;     ///< of a member that it has not taken; what is beyond is lost, and it is told so
+
+  /// Of each bound on what all users have: how much one user may have, in percent; 0 is no limit. The last eighth of each
+  /// bound is for root and `admin_uid` alone, who have no limit of their own.
+  std::uint32_t user_share = 0;
+  std::uint32_t admin_uid = 0;
 };
+
+/// Whether a user may have one more of something of which `own` are its own and `all` belong to users with a limit.
+bool is_within_share(const RegistryOptions& options, std::uint32_t max, std::size_t own, std::size_t all);
+inline bool has_share(const RegistryOptions& options, std::uint32_t uid) {
+  return options.user_share != 0 && uid != 0 && uid != options.admin_uid;
+}
 
 /// A membership: one attachment of one process to one domain. The number is never used again within an epoch.
 struct MemberId {
@@ -64,7 +76,7 @@ struct Registered {
   State state = State::reset;
   bool already = false;  ///< R2: nothing was added
 };
-/// What a member of an earlier epoch had.
+/// What a member of an earlier epoch had, as it has proved.
 struct Declared {
   TgtId id{};
   State state = State::reset;
@@ -145,8 +157,8 @@ class BasicRegistry {
 
   // ---- a new registry for processes that live on
 
-  /// Until `recovery` is over; then, and for what this registry made itself, it is enlist(). Errors: gone, conflict,
-  /// no_memory, invalid.
+  /// Until `recovery` is over; then, and for what this registry made itself, it is enlist(). Whoever claimed the number since
+  /// loses it. A member that missed events is told events_lost. Errors: gone, conflict, no_memory, invalid.
   Result<Registered> restore(Instant now, MemberId member, const Declared& declared);
 
   // ---- outputs
@@ -196,7 +208,9 @@ class BasicRegistry {
     EventKind why = EventKind::none;
     std::uint32_t reason = 0;
     std::uint64_t events = 0, why_sequence = 0;
-    Set<std::uint64_t> registrants{};  // members; registrations_max in all
+    std::uint64_t declared_events = 0;  // the last one that a member has declared
+    std::uint32_t uid = 0;              // of its maker, whose share it counts against
+    Set<std::uint64_t> registrants{};   // members; registrations_max in all
     Instant made{}, deadline = never;
   };
   struct Member {
@@ -210,6 +224,7 @@ class BasicRegistry {
   struct Domain {
     std::optional<DomainKey> key{};
     std::uint64_t device = 0;
+    std::uint32_t uid = 0;                 // of its maker
     Set<std::uint64_t> members{}, tgts{};  // numbers, generations
     Map<Peer, std::uint64_t> peers{};      // of those that may be registered with
   };
@@ -219,6 +234,12 @@ class BasicRegistry {
     Instant until{};
   };
   using Found = Result<std::uint64_t>;  // a generation
+  /// What counts against a user's share.
+  struct Use {
+    std::uint32_t domains = 0, tgts = 0, registrations = 0, srqs = 0, others = 0;
+    bool operator==(const Use&) const = default;
+  };
+  using Count = std::uint32_t Use::*;
 
   BasicRegistry(Instant now, const RegistryOptions& options);
 
@@ -237,8 +258,9 @@ class BasicRegistry {
   void leave(Instant now, std::uint64_t number, bool died);
   Result<std::uint32_t> take_number(std::uint32_t wanted);
   Result<void> usable(std::uint32_t qpn) const;
-  Result<void> make_room(Instant now);
-  Tgt& make(Instant now, std::uint64_t domain, TgtId id, State state);
+  Result<void> make_room(Instant now, std::uint32_t uid);
+  Result<void> room_to_register(std::uint32_t uid) const;
+  Tgt& make(Instant now, std::uint64_t member, TgtId id, State state);
   void name_peer(Tgt& tgt);
   Result<Registered> join(std::uint64_t number, Tgt& tgt);
   void leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died);
@@ -247,7 +269,14 @@ class BasicRegistry {
   void set_deadline(Tgt& tgt, Instant at);
   Result<void> step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason);
   void merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& declared);
-  Result<void> note(Map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number);
+  void compare_events(std::uint64_t number, Tgt& tgt, std::uint64_t heard);
+  Result<void> free_number(TgtId id);
+  Result<void> note(Map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number, Count count,
+                    Refusal refusal);
+  std::uint32_t uid_of(std::uint64_t member) const { return std::as_const(members_).at(member).process.uid; }
+  Result<void> share(std::uint32_t uid, Count count, std::size_t all, std::uint32_t max, Refusal refusal) const;
+  std::uint32_t used(std::uint32_t uid, Count count) const;
+  void count(std::uint32_t uid, Count count, int change);
   std::uint32_t purge(std::uint64_t number, std::uint64_t generation);
   void end(Instant now, Tgt& tgt);
   void take_out(Tgt& tgt);
@@ -259,6 +288,8 @@ class BasicRegistry {
   void enter(Instant now, Tgt& tgt, State state, EventKind kind, std::uint32_t reason);
   void tell(Tgt& tgt, EventKind kind, std::uint32_t reason);
   void give(std::uint64_t number, Event event);
+  void lose_events(std::uint64_t number);
+  void announce(std::uint64_t number, Member& member);
   void forget_peer(Tgt& tgt);
   TgtView outline(Instant now, const Tgt& tgt) const;
   bool recovering(Instant now) const { return now < recovery_until_; }
@@ -271,6 +302,7 @@ class BasicRegistry {
   Map<std::uint32_t, Resting> resting_;                     // resting_max
   Deque<std::pair<Instant, std::uint32_t>> rests_;          // of resting_, in the order of their ends
   Map<std::uint32_t, std::uint64_t> srqs_, others_;         // number to member; srqs_max each
+  Map<std::uint32_t, Use> users_;                           // by uid; those who have something
   SortedSet<std::pair<Instant, std::uint64_t>> deadlines_;  // of tgts_
   Deque<MemberId> waiting_;                                 // members_max
   Deque<TgtId> ended_;                                      // tgts_max: create() waits for whoever takes them

@@ -20,7 +20,11 @@ template <class S>
 void BasicRegistry<S>::take_out(Tgt& tgt) {
   set_deadline(tgt, never);
   forget_peer(tgt);
-  for (const std::uint64_t number : tgt.registrants) members_.at(number).registrations.erase(tgt.id.generation);
+  for (const std::uint64_t number : tgt.registrants) {
+    members_.at(number).registrations.erase(tgt.id.generation);
+    count(uid_of(number), &Use::registrations, -1);
+  }
+  count(tgt.uid, &Use::tgts, -1);
   registrations_ -= tgt.registrants.size();
   if (tgt.state == State::linger) --lingering_;
   domains_.at(tgt.domain).tgts.erase(tgt.id.generation);
@@ -73,7 +77,20 @@ void BasicRegistry<S>::give(std::uint64_t number, Event event) {
     member.events.push_back(event);
     ++counters_.events;
   }
+  announce(number, member);
+}
+
+template <class S>
+void BasicRegistry<S>::announce(std::uint64_t number, Member& member) {
   if (!std::exchange(member.announced, true)) waiting_.push_back({options_.epoch, number});
+}
+
+template <class S>
+void BasicRegistry<S>::lose_events(std::uint64_t number) {
+  Member& member = members_.at(number);
+  member.lost = true;
+  ++counters_.events_lost;
+  announce(number, member);
 }
 
 template <class S>

@@ -20,7 +20,7 @@ bool BasicRegistry<S>::is_sensible(const RegistryOptions& o) {
   const bool range = o.qpn_first >= 2 && o.qpn_first <= o.qpn_last && o.qpn_last <= 0xFFFFFF;
   const bool next = o.qpn_next == 0 || (o.qpn_next >= o.qpn_first && o.qpn_next <= o.qpn_last);
   const bool bounds = o.domains_max > 0 && o.members_max > 0 && o.members_per_domain > 0 && o.tgts_max > 0 &&
-                      o.registrations_max > 0 && o.events_max > 0;
+                      o.registrations_max > 0 && o.events_max > 0 && o.user_share <= 100;
   const bool times = std::min({o.linger, o.grace, o.error_grace, o.quarantine, o.recovery}) >= Duration{};
   return o.epoch != 0 && range && next && bounds && times;
 }
@@ -46,9 +46,14 @@ Result<std::uint64_t> BasicRegistry<S>::domain_for(Instant now, const OpenParame
   }
   if (!p.create) return tl::unexpected(Error(Refusal::unknown_domain));
   if (domains_.size() >= options_.domains_max) return tl::unexpected(Error(Refusal::no_memory));
+  const std::uint32_t uid = p.process.uid;
+  const auto mine = share(uid, &Use::domains, domains_.size(), options_.domains_max, Refusal::share_of_domains);
+  if (!mine) return tl::unexpected(mine.error());
+  count(uid, &Use::domains, 1);
   const std::uint64_t number = ++last_domain_;
   Domain& made = domains_[number];
   made.key = p.key;
+  made.uid = uid;
   made.device = p.key ? p.key->device : p.device;
   if (p.key) keys_[*p.key] = number;
   return number;
@@ -94,11 +99,13 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   for (const std::uint64_t srqn : listed(std::as_const(members_).at(number).srqs)) {
     srqs_.erase(static_cast<std::uint32_t>(srqn));
     members_.at(number).srqs.erase(static_cast<std::uint32_t>(srqn));
+    count(uid_of(number), &Use::srqs, -1);
     S::checkpoint(this);
   }
   for (const std::uint64_t qpn : listed(std::as_const(members_).at(number).others)) {
     others_.erase(static_cast<std::uint32_t>(qpn));
     members_.at(number).others.erase(static_cast<std::uint32_t>(qpn));
+    count(uid_of(number), &Use::others, -1);
     S::checkpoint(this);
   }
   const std::uint64_t domain = std::as_const(members_).at(number).domain;
@@ -116,26 +123,56 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   domains_.at(domain).members.erase(number);
   if (!last) return;
   if (const auto key = domains_.at(domain).key) keys_.erase(*key);
+  count(domains_.at(domain).uid, &Use::domains, -1);
   domains_.erase(domain);
+}
+
+// ---- users' shares -----------------------------------------------------------------------------------------------
+
+template <class S>
+std::uint32_t BasicRegistry<S>::used(std::uint32_t uid, Count what) const {
+  const auto user = users_.find(uid);
+  return user == users_.end() ? 0 : user->second.*what;
+}
+
+template <class S>
+void BasicRegistry<S>::count(std::uint32_t uid, Count what, int change) {
+  Use& use = users_[uid];
+  use.*what += static_cast<std::uint32_t>(change);
+  if (use == Use{}) users_.erase(uid);
+}
+
+/// `all`: how many there are, of all users.
+template <class S>
+Result<void> BasicRegistry<S>::share(std::uint32_t uid, Count what, std::size_t all, std::uint32_t max,
+                                     Refusal refusal) const {
+  if (!has_share(options_, uid)) return {};
+  const std::size_t without_limit = used(0, what) + (options_.admin_uid == 0 ? 0 : used(options_.admin_uid, what));
+  if (!is_within_share(options_, max, used(uid, what), all - without_limit)) return refused(refusal);
+  return {};
 }
 
 // ---- shared receive queues, and numbers of other queue pairs -----------------------------------------------------
 
 template <class S>
-Result<void> BasicRegistry<S>::note(Map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number) {
+Result<void> BasicRegistry<S>::note(Map<std::uint32_t, std::uint64_t>& table, MemberId member, std::uint32_t number,
+                                    Count what, Refusal refusal) {
   if (const auto known = check(member); !known) return known;
   if (number == 0 || number > 0xFFFFFF) return tl::unexpected(Error(Refusal::invalid));
   // Asked again by who has it: as R2.
   if (const auto known = std::as_const(table).find(number); known != std::as_const(table).end())
     return known->second == member.number ? Result<void>() : tl::unexpected(Error(Refusal::conflict));
   if (table.size() >= options_.srqs_max) return tl::unexpected(Error(Refusal::no_memory));
+  const std::uint32_t uid = uid_of(member.number);
+  if (const auto mine = share(uid, what, table.size(), options_.srqs_max, refusal); !mine) return mine;
+  count(uid, what, 1);
   table.try_emplace(number, member.number);
   return {};
 }
 
 template <class S>
 Result<void> BasicRegistry<S>::add_srq(MemberId member, std::uint32_t srqn) {
-  const auto noted = note(srqs_, member, srqn);
+  const auto noted = note(srqs_, member, srqn, &Use::srqs, Refusal::share_of_srqs);
   if (noted) members_.at(member.number).srqs.insert(srqn);
   return noted;
 }
@@ -145,13 +182,14 @@ Result<void> BasicRegistry<S>::remove_srq(MemberId member, std::uint32_t srqn) {
   if (const auto known = check(member); !known) return known;
   if (members_.at(member.number).srqs.erase(srqn) == 0) return tl::unexpected(Error(Refusal::not_found));
   srqs_.erase(srqn);
+  count(uid_of(member.number), &Use::srqs, -1);
   return {};
 }
 
 template <class S>
 Result<void> BasicRegistry<S>::note_other(MemberId member, std::uint32_t qpn) {
   if (numbers_.contains(qpn)) return tl::unexpected(Error(Refusal::conflict));
-  const auto noted = note(others_, member, qpn);
+  const auto noted = note(others_, member, qpn, &Use::others, Refusal::share_of_queue_pairs);
   if (noted) members_.at(member.number).others.insert(qpn);
   return noted;
 }

@@ -12,6 +12,10 @@ namespace registry_detail {
 
 inline bool may_be_declared(State s) { return s >= State::reset && s <= State::drain; }
 inline bool has_failed(State s) { return s == State::error || s == State::drain; }
+/// The failure is the last event that a TGT queue pair has.
+inline std::uint64_t without_failure(State state, std::uint64_t events) {
+  return has_failed(state) && events > 0 ? events - 1 : events;
+}
 inline bool contradicts(const AttributeDigests& known, const AttributeDigests& said) {
   for (std::size_t i = 0; i < known.size(); ++i)
     if (known[i] != 0 && said[i] != 0 && known[i] != said[i]) return true;
@@ -20,17 +24,56 @@ inline bool contradicts(const AttributeDigests& known, const AttributeDigests& s
 
 }  // namespace registry_detail
 
+/// E1: `heard` is the last event that the member got, without the failure that it declares. A member that heard less than
+/// another has missed some. So has one that declares itself after this registry has told the others something.
+template <class S>
+void BasicRegistry<S>::compare_events(std::uint64_t number, Tgt& tgt, std::uint64_t heard) {
+  const std::uint64_t known = std::exchange(tgt.declared_events, std::max(tgt.declared_events, heard));
+  const bool told = registry_detail::without_failure(tgt.state, tgt.events) > known;
+  if (heard < known || told) lose_events(number);
+  if (heard > known)
+    for (const std::uint64_t other : tgt.registrants) lose_events(other);
+  tgt.events = std::max(tgt.events, told ? heard + 1 : heard);
+}
+
+/// A device gives a number to one queue pair at a time: who proves to have it is believed before those who have claimed it
+/// since. Errors: gone (the number was used again, or the queue pair has ended).
+template <class S>
+Result<void> BasicRegistry<S>::free_number(TgtId id) {
+  if (const auto resting = resting_.find(id.qpn); resting != resting_.end()) {
+    if (resting->second.id.generation >> 32 < options_.epoch) return refused(Refusal::gone);
+    resting_.erase(id.qpn);
+    erase_if(rests_, [id](const auto& rest) { return rest.second == id.qpn; });
+  }
+  if (const auto other = others_.find(id.qpn); other != others_.end()) {
+    count(uid_of(other->second), &Use::others, -1);
+    members_.at(other->second).others.erase(id.qpn);
+    others_.erase(id.qpn);
+  }
+  if (const auto number = numbers_.find(id.qpn); number != numbers_.end()) {
+    Tgt& taken = tgts_.at(number->second);
+    const bool declared = taken.id.generation >> 32 < options_.epoch;
+    if (declared && taken.id.generation > id.generation) return refused(Refusal::gone);
+    tell(taken, EventKind::killed, 0);
+    take_out(taken);
+  }
+  return {};
+}
+
 /// What several declare of one is put together: it is as far as the furthest says.
 template <class S>
 void BasicRegistry<S>::merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& d) {
   for (std::size_t i = 0; i < d.attributes.size(); ++i)
     if (tgt.attributes[i] == 0) tgt.attributes[i] = d.attributes[i];
-  tgt.events = std::max(tgt.events, d.events);
+  compare_events(number, tgt, registry_detail::without_failure(d.state, d.events));
   const State before = tgt.state;
-  if (registry_detail::has_failed(d.state) && d.state > before)
+  if (registry_detail::has_failed(d.state) && d.state > before) {
     enter(now, tgt, d.state, d.why == EventKind::none ? EventKind::fatal : d.why, d.reason);
-  else
+    tgt.why_sequence = std::max(tgt.events, d.events);
+  } else {
     tgt.state = std::max(before, d.state);
+  }
+  tgt.events = std::max(tgt.events, d.events);
   add_registrant(number, tgt);
   // E2: it may have missed why.
   if (registry_detail::has_failed(before) && d.state < before)
@@ -48,21 +91,26 @@ Result<Registered> BasicRegistry<S>::restore(Instant now, MemberId member, const
   const std::uint64_t domain = members_.at(member.number).domain;
   auto tgt = tgts_.find(d.id.generation);
   const bool earlier = d.id.generation >> 32 < options_.epoch;
-  if (tgt != tgts_.end() && !(earlier && recovering(now))) return enlist(now, member, d.id);
+  if (tgt != tgts_.end() && !(earlier && recovering(now))) {
+    const std::uint64_t events = tgt->second.events;
+    auto joined = enlist(now, member, d.id);
+    if (joined && !joined->already && d.events < events) lose_events(member.number);
+    return joined;
+  }
   if (tgt != tgts_.end()) {
     if (tgt->second.id != d.id) return tl::unexpected(Error(Refusal::conflict));
     if (tgt->second.domain != domain) return tl::unexpected(Error(Refusal::other_domain));
     if (tgt->second.registrants.contains(member.number)) return Registered{d.id, tgt->second.state, true};
-    if (registrations_ >= options_.registrations_max) return tl::unexpected(Error(Refusal::no_memory));
+    if (const auto room = room_to_register(uid_of(member.number)); !room) return tl::unexpected(room.error());
     if (registry_detail::contradicts(tgt->second.attributes, d.attributes))
       return tl::unexpected(Error(Refusal::conflict));
     if (tgt->second.state == State::linger) go_back(tgt->second);
     if (std::exchange(tgt->second.awaited, false)) set_deadline(tgt->second, grace_end(now, tgt->second.state));
   } else {
     if (!earlier || !recovering(now)) return tl::unexpected(Error(Refusal::gone));
-    if (const auto free = usable(d.id.qpn); !free) return tl::unexpected(Error(Refusal::conflict));
-    if (const auto room = make_room(now); !room) return tl::unexpected(room.error());
-    Tgt& made = make(now, domain, d.id, State::reset);
+    if (const auto room = make_room(now, uid_of(member.number)); !room) return tl::unexpected(room.error());
+    if (const auto free = free_number(d.id); !free) return tl::unexpected(free.error());
+    Tgt& made = make(now, member.number, d.id, State::reset);
     made.peer = d.peer;
     name_peer(made);
     tgt = tgts_.find(d.id.generation);

@@ -99,9 +99,11 @@ Result<TgtId> BasicRegistry<S>::find(MemberId member, const Peer& peer) const {
 
 /// R7: under pressure, what lingers gives way, the one first that would end first.
 template <class S>
-Result<void> BasicRegistry<S>::make_room(Instant now) {
-  if (registrations_ >= options_.registrations_max || ended_.size() >= options_.tgts_max)
-    return refused(Refusal::no_memory);
+Result<void> BasicRegistry<S>::make_room(Instant now, std::uint32_t uid) {
+  if (ended_.size() >= options_.tgts_max) return refused(Refusal::no_memory);
+  if (const auto room = room_to_register(uid); !room) return room;
+  if (const auto mine = share(uid, &Use::tgts, tgts_.size(), options_.tgts_max, Refusal::share_of_tgts); !mine)
+    return mine;
   if (tgts_.size() < options_.tgts_max) return {};
   const auto lingers = std::find_if(deadlines_.begin(), deadlines_.end(), [this](const auto& deadline) {
     return tgts_.at(deadline.second).state == State::linger;
@@ -112,10 +114,19 @@ Result<void> BasicRegistry<S>::make_room(Instant now) {
 }
 
 template <class S>
-typename BasicRegistry<S>::Tgt& BasicRegistry<S>::make(Instant now, std::uint64_t domain, TgtId id, State state) {
+Result<void> BasicRegistry<S>::room_to_register(std::uint32_t uid) const {
+  if (registrations_ >= options_.registrations_max) return refused(Refusal::no_memory);
+  return share(uid, &Use::registrations, registrations_, options_.registrations_max, Refusal::share_of_registrations);
+}
+
+template <class S>
+typename BasicRegistry<S>::Tgt& BasicRegistry<S>::make(Instant now, std::uint64_t member, TgtId id, State state) {
+  const std::uint64_t domain = std::as_const(members_).at(member).domain;
   Tgt& tgt = tgts_[id.generation];
   tgt.id = id;
   tgt.domain = domain;
+  tgt.uid = uid_of(member);
+  count(tgt.uid, &Use::tgts, 1);
   tgt.state = state;
   tgt.made = now;
   domains_.at(domain).tgts.insert(id.generation);
@@ -139,14 +150,14 @@ Result<Created> BasicRegistry<S>::create(Instant now, MemberId member, const Cre
     }
     if (recovering(now)) return refused(Refusal::busy);
   }
-  if (const auto room = make_room(now); !room) return tl::unexpected(room.error());
+  if (const auto room = make_room(now, uid_of(member.number)); !room) return tl::unexpected(room.error());
   std::uint32_t qpn = 0;
   if (options_.assigns_numbers || !p.reserve || p.qpn != 0) {
     const auto taken = take_number(p.qpn);
     if (!taken) return tl::unexpected(taken.error());
     qpn = *taken;
   }
-  Tgt& tgt = make(now, domain, {qpn, ++last_generation_}, p.reserve ? State::creating : State::reset);
+  Tgt& tgt = make(now, member.number, {qpn, ++last_generation_}, p.reserve ? State::creating : State::reset);
   tgt.peer = p.peer;
   name_peer(tgt);
   add_registrant(member.number, tgt);  // R1
@@ -179,6 +190,7 @@ template <class S>
 void BasicRegistry<S>::add_registrant(std::uint64_t number, Tgt& tgt) {
   S::insert_new(tgt.registrants, number);
   S::insert_new(members_.at(number).registrations, tgt.id.generation);
+  count(uid_of(number), &Use::registrations, 1);
   ++registrations_;
   ++counters_.registered;
 }
@@ -198,7 +210,7 @@ Result<Registered> BasicRegistry<S>::join(std::uint64_t number, Tgt& tgt) {
   if (tgt.state == State::creating) return refused(Refusal::not_found);
   if (tgt.state == State::drain) return refused(Refusal::gone);  // R8
   if (tgt.state == State::error && !options_.join_failed) return refused(Refusal::state);
-  if (registrations_ >= options_.registrations_max) return refused(Refusal::no_memory);
+  if (const auto room = room_to_register(uid_of(number)); !room) return tl::unexpected(room.error());
   if (tgt.state == State::linger) go_back(tgt);
   add_registrant(number, tgt);
   // E2: what it came too late for is the first that it hears.
@@ -242,6 +254,7 @@ template <class S>
 void BasicRegistry<S>::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died) {
   tgt.registrants.erase(number);
   members_.at(number).registrations.erase(tgt.id.generation);
+  count(uid_of(number), &Use::registrations, -1);
   --registrations_;
   if (!tgt.registrants.empty()) return;
   const bool receives = tgt.state == State::rtr || tgt.state == State::rts;

@@ -13,11 +13,14 @@ using desk::yes;
 
 Result<void> Server::connected(ConnectionNumber number, const Credentials& credentials) {
   if (connections_.size() >= options_.connections_max) return tl::unexpected(Error(Refusal::no_memory));
-  const auto of_user = std::count_if(connections_.begin(), connections_.end(), [&credentials](const auto& c) {
-    return c.second.credentials.uid == credentials.uid;
-  });
-  if (credentials.uid != 0 && of_user >= static_cast<std::ptrdiff_t>(options_.connections_per_user))
-    return tl::unexpected(Error(Refusal::no_memory));
+  if (const RegistryOptions& rules = registry_.options(); has_share(rules, credentials.uid)) {
+    std::size_t own = 0, all = 0;
+    for (const auto& [other, c] : connections_) {
+      own += c.credentials.uid == credentials.uid ? 1 : 0;
+      all += has_share(rules, c.credentials.uid) ? 1 : 0;
+    }
+    if (!is_within_share(rules, options_.connections_max, own, all)) return refused(Refusal::share_of_connections);
+  }
   connections_[number].credentials = credentials;
   return {};
 }
@@ -54,6 +57,11 @@ void Server::wake(ConnectionNumber number, Connection& connection) {
 void Server::answer(ConnectionNumber number, Answer answer) {
   wake_members();
   Connection& connection = connections_.at(number);
+  const bool tells = answer.about == Ask::report || answer.about == Ask::report_device || answer.about == Ask::modify;
+  if (tells && connection.waiting) {  // for an earlier answer, before those that are told
+    std::erase(waiting_, number);
+    connection.waiting = false;
+  }
   answer.epoch = registry_.options().epoch;
   connection.answers.push_back(std::move(answer));
   wake(number, connection);
@@ -176,6 +184,7 @@ Answer Server::open(Instant now, Connection& c, ConnectionNumber number, const R
   const auto member = registry_.open(now, p);
   if (!member) return no(member);
   c.member = *member;
+  c.domain = p.key;
   by_member_[member->number] = number;
   return {.value = member->number};
 }
@@ -188,8 +197,12 @@ Answer Server::kill(Instant now, const Connection& c, const Request& r) {
 
 Answer Server::serve_member(Instant now, Connection& c, const Request& r) {
   const MemberId member = *c.member;
+  // Whoever was registered with it before may declare it, and nobody else.
+  if (r.ask == Ask::restore && r.value != proof(c, r.tgt)) return no(Refusal::not_permitted);
   Desk desk(registry_, now, member);
-  const Answer out = desk.serve(r);
+  Answer out = desk.serve(r);
+  const bool joined = r.ask == Ask::create || r.ask == Ask::enlist || r.ask == Ask::publish || r.ask == Ask::restore;
+  if (joined && out.refusal == Refusal::none) out.value = proof(c, out.tgt);
   if (r.ask == Ask::close && out.refusal == Refusal::none) {
     by_member_.erase(member.number);
     c.member.reset();
@@ -197,6 +210,10 @@ Answer Server::serve_member(Instant now, Connection& c, const Request& r) {
   }
   if (desk.changed()) changed(now, member, *desk.changed());
   return out;
+}
+
+std::uint64_t Server::proof(const Connection& c, TgtId id) const {
+  return proof_of(options_.key, c.domain, c.credentials.uid, id);
 }
 
 /// The others are told before the answer goes, so that they can declare it to a broker that comes after this one.

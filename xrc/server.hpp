@@ -8,6 +8,7 @@
 #include <set>
 
 #include "xrc/message.hpp"
+#include "xrc/proof.hpp"
 #include "xrc/registry.hpp"
 
 namespace parley::xrc {
@@ -15,10 +16,10 @@ namespace parley::xrc {
 using ConnectionNumber = std::uint64_t;
 
 struct ServerOptions {
-  std::uint32_t admin_uid = 0;  ///< besides root, who may end TGT queue pairs of others
-  std::uint32_t connections_max = 4096;
-  std::uint32_t connections_per_user = 3072;  ///< of those; root may have all
-  std::uint32_t answers_max = 64;             ///< that a connection has not taken; it is not read until it has
+  SipKey key{};                          ///< of proofs; that of the broker before this one
+  std::uint32_t admin_uid = 0;           ///< besides root, who may end TGT queue pairs of others
+  std::uint32_t connections_max = 8192;  ///< RegistryOptions::user_share holds for them too
+  std::uint32_t answers_max = 64;        ///< that a connection has not taken; it is not read until it has
 };
 
 /// What the system says of who connected; not what it says itself.
@@ -39,7 +40,7 @@ class Server {
  public:
   Server(Registry registry, const ServerOptions& options) : registry_(std::move(registry)), options_(options) {}
 
-  /// Errors: no_memory. The number is new.
+  /// Errors: no_memory, share_of_connections. The number is new.
   Result<void> connected(ConnectionNumber number, const Credentials& credentials);
   void handle_message(Instant now, ConnectionNumber number, ConstBytes octets, const std::optional<FileFacts>& file);
   /// Its process is dead, as far as anybody can tell.
@@ -76,6 +77,7 @@ class Server {
   struct Connection {
     Credentials credentials{};
     Process process{};
+    std::optional<DomainKey> domain{};  // none: a private one
     bool greeted = false, over = false, waiting = false;
     std::optional<MemberId> member{};
     std::deque<Answer> answers{};  // answers_max, and one for each message under way when it is full
@@ -92,6 +94,7 @@ class Server {
   Answer open(Instant now, Connection& c, ConnectionNumber number, const Request& r,
               const std::optional<FileFacts>& file);
   Answer serve_member(Instant now, Connection& c, const Request& r);
+  std::uint64_t proof(const Connection& c, TgtId id) const;
   void changed(Instant now, MemberId by, TgtId id);
   Answer kill(Instant now, const Connection& c, const Request& r);
   std::optional<Item> next_item(Listing& list) const;

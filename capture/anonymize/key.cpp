@@ -2,7 +2,6 @@
 #include "capture/anonymize/key.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/bytes_io.hpp"
 
@@ -28,41 +27,6 @@ enum What : std::uint8_t {
   what_stream
 };
 
-class Sip {
- public:
-  explicit Sip(const AnonymizeKey& k)
-      : v0_(k.a ^ 0x736F6D6570736575),
-        v1_(k.b ^ 0x646F72616E646F6D),
-        v2_(k.a ^ 0x6C7967656E657261),
-        v3_(k.b ^ 0x7465646279746573) {}
-  void word(std::uint64_t m) {
-    v3_ ^= m;
-    round();
-    round();
-    v0_ ^= m;
-  }
-  std::uint64_t end() {
-    v2_ ^= 0xFF;
-    for (int i = 0; i < 4; ++i) round();
-    return v0_ ^ v1_ ^ v2_ ^ v3_;
-  }
-
- private:
-  void round() {
-    v0_ += v1_;
-    v1_ = std::rotl(v1_, 13) ^ v0_;
-    v0_ = std::rotl(v0_, 32);
-    v2_ += v3_;
-    v3_ = std::rotl(v3_, 16) ^ v2_;
-    v0_ += v3_;
-    v3_ = std::rotl(v3_, 21) ^ v0_;
-    v2_ += v1_;
-    v1_ = std::rotl(v1_, 17) ^ v2_;
-    v2_ = std::rotl(v2_, 32);
-  }
-  std::uint64_t v0_, v1_, v2_, v3_;
-};
-
 constexpr std::uint32_t octets_of(unsigned a, unsigned b, unsigned c, unsigned d) {
   return a << 24 | b << 16 | c << 8 | d;
 }
@@ -77,16 +41,6 @@ constexpr std::uint64_t last_offsets = 0 - (1ULL << 41);  // the last 2 TiB
 
 }  // namespace
 
-std::uint64_t siphash(const AnonymizeKey& key, ConstBytes in) {
-  Sip sip(key);
-  Reader r(in);
-  while (r.left() >= 8) sip.word(r.le64());
-  std::uint64_t last = std::uint64_t{in.size() & 0xFF} << 56;
-  for (unsigned shift = 0; r.left() > 0; shift += 8) last |= std::uint64_t{r.u8()} << shift;
-  sip.word(last);
-  return sip.end();
-}
-
 AnonymizeKey AnonymizeKey::from_text(std::string_view text) {
   const Bytes octets(text.begin(), text.end());
   return {siphash({0x7061726C65792D31, 1}, octets), siphash({0x7061726C65792D32, 2}, octets)};
@@ -95,7 +49,7 @@ AnonymizeKey AnonymizeKey::from_text(std::string_view text) {
 void Keystream::fill(std::uint64_t at, MutBytes out) const {
   std::array<std::uint8_t, 8> block{};
   while (!out.empty()) {
-    Sip sip(key_);
+    SipHash sip({key_.a, key_.b});
     sip.word(at / 8);
     Writer(block).le64(sip.end());
     const std::size_t skip = at % 8, n = std::min(out.size(), block.size() - skip);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/siphash.hpp"
 #include "parley/address.hpp"
 #include "parley/bytes.hpp"
 #include "wire/neighbour.hpp"
@@ -19,9 +20,6 @@ struct AnonymizeKey {
   /// Any words; as hard to guess as they are.
   static AnonymizeKey from_text(std::string_view text);
 };
-
-/// SipHash-2-4: a pseudo-random function of short inputs.
-std::uint64_t siphash(const AnonymizeKey& key, ConstBytes in);
 
 /// Octets that depend on key and position only. XOR with them hides what was there, and octets that were equal at the
 /// same position (a retransmission) stay equal.

@@ -14,6 +14,7 @@
 
 #include "drivers/clock.hpp"
 #include "drivers/ibsim/socket.hpp"
+#include "drivers/secure_env.hpp"
 
 namespace parley::ibsim {
 
@@ -26,7 +27,7 @@ int new_socket() { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NON
 
 ClientOptions environment_options() {
   const auto setting = [](const char* name) {
-    const char* const value = std::getenv(name);
+    const char* const value = secure_env(name);
     return std::string(value == nullptr ? "" : value);
   };
   ClientOptions out{.node = setting("SIM_HOST")};

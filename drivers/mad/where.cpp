@@ -8,6 +8,7 @@
 
 #include "drivers/mad/roce.hpp"
 #include "drivers/mad/umad.hpp"
+#include "drivers/secure_env.hpp"
 #include "mad/words.hpp"
 #include "parley/host.hpp"
 
@@ -16,7 +17,7 @@ namespace parley::mad_driver {
 namespace {
 
 bool is_set(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = secure_env(name);
   return value != nullptr && *value != '\0';
 }
 

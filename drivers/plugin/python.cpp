@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "cm/neg/guarded.hpp"
+#include "drivers/secure_env.hpp"
 
 namespace parley::neg {
 namespace {
@@ -22,13 +23,15 @@ tl::unexpected<Failure> no_bridge(std::string text, std::string advice) {
       Failure{.problem = Problem::plugin_refused, .text = std::move(text), .advice = std::move(advice)});
 }
 
-/// Where PARLEY_PYTHON_BRIDGE says; beside the program, as it is built and installed; where this was installed.
+/// Where PARLEY_PYTHON_BRIDGE says; beside the program, as it is built and installed; where this was installed. A program that
+/// has more rights than its user may be a link in a folder of that user's.
 std::vector<std::filesystem::path> places() {
-  if (const char* named = ::secure_getenv("PARLEY_PYTHON_BRIDGE"); named != nullptr && *named != '\0') return {named};
+  if (const char* named = secure_env("PARLEY_PYTHON_BRIDGE"); named != nullptr && *named != '\0') return {named};
   std::vector<std::filesystem::path> out;
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  if (!unknown) out.push_back(program.parent_path().parent_path() / "lib" / "parley" / bridge_name);
+  if (!unknown && !has_more_rights())
+    out.push_back(program.parent_path().parent_path() / "lib" / "parley" / bridge_name);
   out.push_back(std::filesystem::path(PARLEY_LIBRARY_DIR) / "parley" / bridge_name);
   return out;
 }

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "drivers/plugin/python.hpp"
+#include "drivers/secure_env.hpp"
 
 namespace py = pybind11;
 
@@ -47,7 +48,13 @@ void start_interpreter() {
   PyPreConfig_InitIsolatedConfig(&before);
   before.utf8_mode = 1;
   (void)Py_PreInitialize(&before);
-  py::initialize_interpreter(false, 0, nullptr, false);
+  if (has_more_rights()) {  // then modules are those of the system alone
+    PyConfig config;
+    PyConfig_InitIsolatedConfig(&config);
+    py::initialize_interpreter(&config, 0, nullptr, false);
+  } else {
+    py::initialize_interpreter(false, 0, nullptr, false);
+  }
   const py::module_ sys = py::module_::import("sys");
   sys.attr("dont_write_bytecode") = true;
   sys.attr("stdout") = sys.attr("stderr");  // standard output is the program's

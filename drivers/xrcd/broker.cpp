@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -69,10 +70,25 @@ ssize_t send_messages(int socket, const std::vector<Bytes>& all) {
   return ::sendmmsg(socket, messages.data(), static_cast<unsigned>(all.size()), flags);
 }
 
+/// Takes away the socket of a broker that died; its lock is ours. Errors: socket_foreign (something else lies there), busy
+/// (somebody listens there, although the lock file was taken away).
+Result<void> clear_way(const SocketAddress& address, int fd) {
+  struct stat s {};
+  if (::lstat(address.path.c_str(), &s) != 0) return {};
+  if (!S_ISSOCK(s.st_mode) || s.st_uid != ::geteuid()) return refused(Refusal::socket_foreign);
+  if (address.connect(fd) == 0 || errno == EAGAIN) return refused(Refusal::busy);
+  ::unlink(address.path.c_str());
+  return {};
+}
+
 Result<int> listen_on(const SocketAddress& address) {
+  Descriptor probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return tl::unexpected(system_error());
-  ::unlink(address.path.c_str());  // of a broker that died: we have its lock
+  if (const auto clear = clear_way(address, probe.fd); !clear) {
+    ::close(fd);
+    return tl::unexpected(clear.error());
+  }
   // Whoever may reach it may connect: what each may do is judged by who it is.
   if (address.bind(fd) != 0 || ::chmod(address.path.c_str(), ::geteuid() == 0 ? 0666 : 0600) != 0 ||
       ::listen(fd, SOMAXCONN) != 0) {
@@ -95,7 +111,12 @@ Result<std::unique_ptr<Broker>> Broker::open(const BrokerOptions& given) {
   RegistryOptions& r = options.registry;
   r.epoch = tenure->epoch();
   r.qpn_next = tenure->qpn_next() >= r.qpn_first && tenure->qpn_next() <= r.qpn_last ? tenure->qpn_next() : 0;
-  options.server.admin_uid = ::geteuid();
+  options.server.admin_uid = r.admin_uid = ::geteuid();
+  options.server.key = tenure->key();
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+    options.server.connections_max = static_cast<std::uint32_t>(
+        std::min<rlim_t>(options.server.connections_max, std::max<rlim_t>(descriptors.rlim_cur, 40) / 2 - 16));
   auto registry = Registry::create(clock_now(), r);
   if (!registry) return tl::unexpected(registry.error());
   int listener = options.listening;
@@ -152,7 +173,10 @@ void Broker::admit(int fd) {
                                 who.pid > 0 ? start_of(static_cast<std::uint32_t>(who.pid)) : 0};
   // Looked at after its start was read: what was read is that of no later process.
   const bool dead = c.process >= 0 && has_died(c.process);
-  if (!known || dead || !server_.connected(number, credentials)) {
+  auto accepted = known && !dead ? server_.connected(number, credentials) : refused(Refusal::wrong_process);
+  if (!accepted) {
+    const Bytes why = emit(Answer{.refusal = static_cast<Refusal>(accepted.error().code().value())});
+    (void)send_message(fd, why, -1, MSG_DONTWAIT | MSG_NOSIGNAL);
     ::close(fd);
     if (c.process >= 0) ::close(c.process);
     return;
@@ -262,11 +286,11 @@ void Broker::watch(ConnectionNumber number, Connection& c) {
 
 /// Sends what there is, and frees what has ended: the real queue pairs are their members' own.
 void Broker::settle() {
+  const RegistryOptions& r = server_.registry().options();
+  tenure_.keep(server_.registry().qpn_next(), r.qpn_first, r.qpn_last);
   while (const auto number = server_.poll_waiting()) send(*number);
   while (server_.poll_ended()) {
   }
-  const RegistryOptions& r = server_.registry().options();
-  tenure_.keep(server_.registry().qpn_next(), r.qpn_first, r.qpn_last);
 }
 
 bool Broker::run_once(Duration longest) {

@@ -21,7 +21,7 @@ struct BrokerOptions {
 
 class Broker {
  public:
-  /// Errors: busy (another broker has the socket), invalid, what the system says.
+  /// Errors: busy (another broker has the socket), invalid, socket_foreign, lock_foreign, lock_unwritable, what the system says.
   static Result<std::unique_ptr<Broker>> open(const BrokerOptions& options);
   ~Broker();
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "drivers/secure_env.hpp"
 #include "drivers/xrcd/link.hpp"
 #include "drivers/xrcshm/shared_link.hpp"
 
@@ -29,7 +30,7 @@ std::string_view to_string(Form form) {
 
 Form form_of(const DomainOptions& options) {
   const auto named = [](const char* variable) {
-    const char* const value = std::getenv(variable);
+    const char* const value = secure_env(variable);
     return value != nullptr && *value != '\0';
   };
   if (options.form != Form::standard) return options.form;

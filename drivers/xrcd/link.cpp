@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "base/after.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/secure_env.hpp"
 #include "drivers/xrcd/place.hpp"
 
 namespace parley::xrc {
@@ -87,10 +89,12 @@ class Gathering {
   Counters counters_;
 };
 
+/// Empty: none may be started. A program that has more rights than its user does not search that user's PATH.
 std::string program_of(const DomainOptions& options) {
-  if (!options.program.empty()) return options.program;
-  const char* named = std::getenv("PARLEY_XRCD_PROGRAM");
-  return named != nullptr && *named != '\0' ? named : "parley";
+  const char* const named = secure_env("PARLEY_XRCD_PROGRAM");
+  const std::string standard = named != nullptr && *named != '\0' ? named : "parley";
+  const std::string out = options.program.empty() ? standard : options.program;
+  return has_more_rights() && !out.starts_with('/') ? std::string() : out;
 }
 
 }  // namespace
@@ -129,6 +133,7 @@ Result<std::shared_ptr<Link>> BrokerLink::open(const DomainOptions& given, bool 
       link->client_ = Client(client);
       link->try_at_ = after(clock_now(), between_attempts);
     }
+    if (clock_now() >= end && link->foreign_) return tl::unexpected(Error(Refusal::socket_foreign));
     if (clock_now() >= end)
       return tl::unexpected(Error(link->connected_once_ ? Refusal::timed_out : Refusal::no_broker));
     link->turn(end);
@@ -250,7 +255,8 @@ void BrokerLink::connect(Instant now) {
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0 || !address) return;
   if (address->connect(fd) == 0) {
-    if (!is_trusted(fd) || !lets_wait(fd)) {
+    foreign_ = !is_trusted(fd);
+    if (foreign_ || !lets_wait(fd)) {
       ::close(fd);
       return;
     }
@@ -266,6 +272,9 @@ void BrokerLink::connect(Instant now) {
   }
   const int error = errno;
   ::close(fd);
+  struct stat s {};
+  const bool other_file = ::lstat(options_.socket.c_str(), &s) == 0 && !S_ISSOCK(s.st_mode);
+  foreign_ = foreign_ || other_file || error == EACCES || error == EPROTOTYPE;
   const bool absent = error == ENOENT || error == ECONNREFUSED;
   if (absent && options_.start && now >= started_at_) {
     started_at_ = after(now, between_starts);
@@ -296,6 +305,8 @@ bool BrokerLink::receive_one(int flags) {
   if (unread_ == 0) {
     const ssize_t n = ::recv(fd_, octets_.data(), octets_.size(), flags);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    // It died before it read all that was sent to it. What it had said itself lies behind this error.
+    if (n < 0 && errno == ECONNRESET) return true;
     if (n <= 0) {
       hang_up();
       return false;
@@ -329,6 +340,7 @@ void BrokerLink::hang_up() {
 /// once one stays.
 void BrokerLink::start_broker() const {
   const std::string program = program_of(options_);
+  if (program.empty()) return;
   const std::array<const char*, 7> words{program.c_str(), "xrcd", "--socket", options_.socket.c_str(),
                                          "--idle",        "10s",  nullptr};
   const pid_t child = ::fork();
@@ -347,6 +359,14 @@ void BrokerLink::start_broker() const {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   (void)!::chdir("/");
+  // With these rights for good, so that the user cannot end it, and with nothing of that user's environment.
+  if (has_more_rights()) {
+    std::array<char*, 1> nothing_set{nullptr};
+    const bool lasting = ::setresgid(::getegid(), ::getegid(), ::getegid()) == 0 &&
+                         ::setresuid(::geteuid(), ::geteuid(), ::geteuid()) == 0;
+    if (lasting) ::execve(words[0], const_cast<char* const*>(words.data()), nothing_set.data());
+    ::_exit(127);
+  }
   ::execvp(words[0], const_cast<char* const*>(words.data()));
   ::_exit(127);
 }

@@ -92,6 +92,7 @@ class BrokerLink final : public Link {
   int file_ = -1, fd_ = -1;
   OwnProcess process_;
   bool blocked_ = false, connected_once_ = false;
+  bool foreign_ = false;  // the one that listens there is neither root's nor the user's
   bool cut_off_ = false;  // and client_ is to be told
   std::array<std::uint8_t, message_max + 1> octets_{};
   std::size_t unread_ = 0;  // octets_ that client_ had no memory for yet

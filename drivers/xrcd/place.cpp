@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +22,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "drivers/secure_env.hpp"
 
 namespace parley::xrc {
 namespace {
@@ -36,9 +40,9 @@ sockaddr_un address_of(const std::string& path) {
 }  // namespace
 
 std::string default_socket() {
-  if (const char* named = std::getenv("PARLEY_XRCD"); named != nullptr && *named != '\0') return named;
+  if (const char* named = secure_env("PARLEY_XRCD"); named != nullptr && *named != '\0') return named;
   if (::geteuid() == 0 || ::access(machines_socket, F_OK) == 0) return machines_socket;
-  if (const char* own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && *own == '/')
+  if (const char* own = secure_env("XDG_RUNTIME_DIR"); own != nullptr && *own == '/')
     return std::string(own) + "/parley-xrcd.sock";
   return fmt::format("/tmp/parley-xrcd-{}.sock", ::geteuid());
 }
@@ -112,25 +116,47 @@ std::string command_of(std::uint32_t pid) {
 
 Result<Tenure> Tenure::take(const std::string& socket) {
   const std::string path = socket + ".lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return tl::unexpected(Error(std::error_code(errno, std::generic_category())));
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    ::close(fd);
-    return tl::unexpected(Error(Refusal::busy));
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  struct stat s {};
+  if (fd < 0) {
+    const int error = errno;
+    if (error == ENOSPC || error == EDQUOT || error == EROFS) return refused(Refusal::lock_unwritable);
+    if (::lstat(path.c_str(), &s) == 0) return refused(Refusal::lock_foreign);
+    return tl::unexpected(Error(std::error_code(error, std::generic_category())));
   }
-  std::array<char, 64> text{};
-  const ssize_t n = ::read(fd, text.data(), text.size() - 1);
-  unsigned epoch = 0, qpn = 0;
-  if (n > 0 && std::sscanf(text.data(), "%u %u", &epoch, &qpn) != 2) epoch = qpn = 0;
+  Tenure tenure(fd, State{});
+  // Whoever can read the file has the key, and who can write to it has the epoch.
+  const bool own = ::fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == ::geteuid() &&
+                   (s.st_mode & (S_IRWXG | S_IRWXO)) == 0 && s.st_nlink == 1;
+  if (!own) return refused(Refusal::lock_foreign);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return refused(Refusal::busy);
+  const auto state = read(fd);
+  if (!state) return tl::unexpected(state.error());
   // Time makes up for a file that was lost.
   const auto seconds = static_cast<std::uint32_t>(std::max<std::time_t>(std::time(nullptr), 1));
-  Tenure tenure(fd, std::max(epoch + 1, seconds), qpn);
-  tenure.write(qpn);
+  tenure.state_ = *state;
+  tenure.state_.epoch = std::max(state->epoch + 1, seconds);
+  // A broker whose epoch the next one does not know would make that one give out the same names.
+  if (!tenure.write(state->qpn_next)) return refused(Refusal::lock_unwritable);
   return tenure;
 }
 
+/// What the broker before left. A file of an older Parley has no key: what its broker knew is declared in vain.
+Result<Tenure::State> Tenure::read(int fd) {
+  std::array<char, 128> text{};
+  const ssize_t n = ::pread(fd, text.data(), text.size() - 1, 0);
+  State out;
+  const int fields =
+      n > 0 ? std::sscanf(text.data(), "%u %u %" SCNx64 " %" SCNx64, &out.epoch, &out.qpn_next, &out.key.a, &out.key.b)
+            : 0;
+  if (n < 0 || (n > 0 && fields != 2 && fields != 4)) return refused(Refusal::lock_foreign);
+  if (fields != 4 && ::getrandom(&out.key, sizeof(out.key), 0) != sizeof(out.key))
+    return tl::unexpected(Error(std::error_code(errno, std::generic_category())));
+  return out;
+}
+
 Tenure::Tenure(Tenure&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), epoch_(other.epoch_), qpn_next_(other.qpn_next_), reserved_(other.reserved_) {}
+    : fd_(std::exchange(other.fd_, -1)), state_(other.state_), reserved_(other.reserved_) {}
 
 Tenure::~Tenure() {
   if (fd_ >= 0) ::close(fd_);
@@ -139,16 +165,17 @@ Tenure::~Tenure() {
 void Tenure::keep(std::uint32_t next, std::uint32_t first, std::uint32_t last) {
   const std::uint32_t count = last - first + 1;
   const auto distance = [&](std::uint32_t to) { return (to + count - next) % count; };
-  if (reserved_ && distance(*reserved_) > ahead) return;
-  if (count <= 4 * ahead) return;  // so few are all in use, or at rest, sooner than they come round
-  reserved_ = first + (next - first + 2 * ahead) % count;
-  write(*reserved_);
+  // Of few numbers none can be passed over.
+  const bool few = count <= 4 * ahead;
+  if (reserved_ && (few ? *reserved_ == next : distance(*reserved_) > ahead)) return;
+  const std::uint32_t wanted = few ? next : first + (next - first + 2 * ahead) % count;
+  if (write(wanted)) reserved_ = wanted;
 }
 
-void Tenure::write(std::uint32_t qpn) const {
-  const std::string text = fmt::format("{:10} {:10}\n", epoch_, qpn);
-  // What cannot be written costs the guarantee after a crash, and nothing before.
-  (void)!::pwrite(fd_, text.data(), text.size(), 0);
+/// In one piece, over what was there: a full file system does not matter once the file has its block.
+bool Tenure::write(std::uint32_t qpn) const {
+  const std::string text = fmt::format("{:10} {:10} {:016x} {:016x}\n", state_.epoch, qpn, state_.key.a, state_.key.b);
+  return ::pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
 
 }  // namespace parley::xrc

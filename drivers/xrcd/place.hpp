@@ -38,15 +38,17 @@ std::uint64_t start_of(std::uint32_t pid);
 /// Its name, at most 15 octets.
 std::string command_of(std::uint32_t pid);
 
-/// The file beside the socket: who has it locked is the broker. It holds the epoch and the numbers that are given out.
+/// The file beside the socket: who has it locked is the broker. It holds the epoch, the numbers that are given out and the key
+/// of proofs, for the brokers to come.
 class Tenure {
  public:
-  /// Errors: busy (there is another broker), io.
+  /// Errors: busy (there is another broker), lock_foreign, lock_unwritable, what the system says.
   static Result<Tenure> take(const std::string& socket);
-  std::uint32_t epoch() const { return epoch_; }
+  std::uint32_t epoch() const { return state_.epoch; }
+  const SipKey& key() const { return state_.key; }
   /// Beyond all that brokers before this one may have assigned; 0: there was none.
-  std::uint32_t qpn_next() const { return qpn_next_; }
-  /// To be called before more than `ahead` numbers were assigned since it was last called.
+  std::uint32_t qpn_next() const { return state_.qpn_next; }
+  /// To be called before anybody learns of numbers that were assigned, and before more than `ahead` were since the last call.
   void keep(std::uint32_t qpn_next, std::uint32_t qpn_first, std::uint32_t qpn_last);
   static constexpr std::uint32_t ahead = 32768;
 
@@ -54,11 +56,16 @@ class Tenure {
   ~Tenure();
 
  private:
-  Tenure(int fd, std::uint32_t epoch, std::uint32_t qpn_next) : fd_(fd), epoch_(epoch), qpn_next_(qpn_next) {}
-  void write(std::uint32_t qpn) const;
+  struct State {
+    std::uint32_t epoch = 0, qpn_next = 0;
+    SipKey key{};
+  };
+  Tenure(int fd, const State& state) : fd_(fd), state_(state) {}
+  static Result<State> read(int fd);
+  bool write(std::uint32_t qpn) const;
 
   int fd_;
-  std::uint32_t epoch_, qpn_next_;
+  State state_;
   std::optional<std::uint32_t> reserved_{};  // numbers before it may have been assigned
 };
 

@@ -18,6 +18,7 @@
 #include "base/after.hpp"
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/clock.hpp"
+#include "drivers/secure_env.hpp"
 
 namespace parley::xrc {
 namespace {
@@ -71,7 +72,7 @@ RegistryOptions bounded(RegistryOptions o) {
 }  // namespace
 
 std::string default_segment() {
-  if (const char* named = std::getenv("PARLEY_XRC_SEGMENT"); named != nullptr && *named != '\0') return named;
+  if (const char* named = secure_env("PARLEY_XRC_SEGMENT"); named != nullptr && *named != '\0') return named;
   return fmt::format("/dev/shm/parley-xrc-{}", ::geteuid());
 }
 

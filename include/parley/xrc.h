@@ -30,10 +30,12 @@ typedef struct parley_xrcd parley_xrcd;
 
 struct parley_xrc_opts {
   uint32_t size;
-  uint32_t flags;       /* PARLEY_XRC_NO_START */
-  const char* broker;   /* path of its socket; null: $PARLEY_XRCD, the machine's, or the user's (docs/xrc.md); if only
+  uint32_t flags;     /* PARLEY_XRC_NO_START */
+  const char* broker; /* path of its socket; null: $PARLEY_XRCD, the machine's, or the user's (docs/xrc.md); if only
                            $PARLEY_XRC_SEGMENT is set: no broker, but the registry in shared memory of that file */
-  const char* program;  /* that is one, to be started; null: $PARLEY_XRCD_PROGRAM, or `parley` */
+  const char*
+      program; /* that is one, to be started; null: $PARLEY_XRCD_PROGRAM, or `parley`. A program with more rights than
+                           its user (setuid) looks at no variable, and starts one only by its whole path */
   uint64_t device;      /* which NIC, a node GUID for one: the same file is another domain on another device */
   uint32_t patience_ms; /* longest wait of a call; 0: 5 s */
   uint32_t reserved;    /* 0 */
@@ -50,7 +52,7 @@ struct parley_xrc_opts {
  * Errors: PARLEY_E_INVALID_ARGUMENT, PARLEY_E_XRC_BAD_DESCRIPTOR, PARLEY_E_XRC_UNKNOWN_DOMAIN (without O_CREAT),
  * PARLEY_E_XRC_DOMAIN_EXISTS (with O_EXCL), PARLEY_E_NOT_PERMITTED (the file belongs to another user, and only that one may
  * write to it), PARLEY_E_XRC_TOO_MANY_MEMBERS, PARLEY_E_XRC_NO_BROKER, PARLEY_E_TIMED_OUT, PARLEY_E_NO_SPACE (1024 are open
- * in this process, or it has no descriptor or thread left), PARLEY_E_NO_MEMORY. */
+ * in this process, or it has no descriptor or thread left), PARLEY_E_NO_MEMORY (also: the user has its share of the broker). */
 PARLEY_API int parley_xrc_open(parley_xrcd** out, int fd, int oflags, const struct parley_xrc_opts* opts);
 
 /** Ends a membership.

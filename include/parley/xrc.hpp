@@ -47,7 +47,16 @@ namespace parley::xrc {
   X(segment_owner, permission_denied, "the shared registry's file is not the user's own, or others may open it")     \
   X(segment_foreign, invalid_argument, "the file is no shared registry, and is left as it is")                       \
   X(segment_version, protocol_not_supported, "the shared registry was made by another version of this library")      \
-  X(segment_elsewhere, function_not_supported, "the shared registry is that of another PID namespace")
+  X(segment_elsewhere, function_not_supported, "the shared registry is that of another PID namespace")               \
+  X(share_of_connections, not_enough_memory, "users may have no more connections to the broker: --user-share")       \
+  X(share_of_domains, not_enough_memory, "users may make no more XRC domains: the broker's --user-share")            \
+  X(share_of_tgts, not_enough_memory, "users may make no more TGT queue pairs: the broker's --user-share")           \
+  X(share_of_registrations, not_enough_memory, "users may have no more registrations: the broker's --user-share")    \
+  X(share_of_srqs, not_enough_memory, "users may name no more receive queues: the broker's --user-share")            \
+  X(share_of_queue_pairs, not_enough_memory, "users may name no more other queue pairs: the broker's --user-share")  \
+  X(socket_foreign, file_exists, "what is at the broker's socket is no socket of root or of this user")              \
+  X(lock_foreign, file_exists, "the broker's lock file is not this user's alone, or is something else")              \
+  X(lock_unwritable, io_error, "the broker's lock file cannot be written: the file system is full or read-only")
 
 enum class Refusal : std::uint8_t {
   none = 0,

@@ -66,6 +66,12 @@ class Brokerage {
     r.other = r.ask == Ask::hello ? 1U : static_cast<std::uint32_t>(draw.below(14));
     r.value = r.ask == Ask::hello ? 0U : draw.below(3);
     r.peer = {1, static_cast<std::uint32_t>(draw.below(3))};
+    // Proofs that may be good: of the file below, or of a private domain.
+    if (r.ask == Ask::restore) {
+      const std::uint64_t device = draw.below(3), inode = draw.below(3);
+      const auto domain = draw.bit() ? std::optional(DomainKey{device, 1, inode}) : std::nullopt;
+      r.value = proof_of({}, domain, draw.bit() ? 1000U : 0U, r.tgt);
+    }
     const FileFacts file{.st_dev = 1, .st_ino = draw.below(3), .uid = draw.bit() ? 1000U : 0U};
     server_.handle_message(now_, c, emit(r), file);
   }

@@ -13,7 +13,8 @@ import time
 
 from cli import LIMIT, PARLEY
 
-ASKS = {"hello": 1, "open": 2, "close": 3, "create": 4, "enlist": 6, "unregister": 7, "query": 9, "list": 18, "kill": 19}
+ASKS = {"hello": 1, "open": 2, "close": 3, "create": 4, "enlist": 6, "unregister": 7, "query": 9, "srq": 13, "other": 15, "restore": 17, "list": 18,
+        "kill": 19}
 REQUEST = struct.Struct(">IBBHQHBBIIIQQQII3QQ16s")
 ANSWER = struct.Struct(">IBBHQBBHBBHIIQQIIQ3QQ")
 SHARED, CREATE = 4, 1
@@ -112,8 +113,8 @@ class Raw:
         self.number = 0
 
     @staticmethod
-    def request(ask, number, flags=0, tgt=(0, 0), value=0, other=0, reason=0, peer=(0, 0), version=1):
-        return REQUEST.pack(0x50585243, version, ask, REQUEST.size, number, flags, 0, 0, reason, tgt[0], other, tgt[1], value, *peer,
+    def request(ask, number, flags=0, tgt=(0, 0), value=0, other=0, reason=0, peer=(0, 0), version=1, state=0):
+        return REQUEST.pack(0x50585243, version, ask, REQUEST.size, number, flags, state, 0, reason, tgt[0], other, tgt[1], value, *peer,
                             os.getpid(), 0, 0, 0, 0, b"raw")
 
     def send(self, octets, *files):

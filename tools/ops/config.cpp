@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
+#include "drivers/secure_env.hpp"
 #include "tools/command.hpp"
 #include "tools/command_tree.hpp"
 
@@ -25,7 +26,7 @@ namespace {
 constexpr std::size_t config_file_max = (1U << 20) + 1;  // one octet more than the reader of TOML takes
 
 std::optional<std::string> variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
+  const char* value = secure_env(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "tools/sim/sim_files.hpp"
+#include "drivers/secure_env.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -142,7 +143,7 @@ std::vector<std::string> library_directories() {
     if (std::find(directories.begin(), directories.end(), path.string()) == directories.end())
       directories.push_back(path.string());
   };
-  if (const char* own = std::getenv("PARLEY_SCENARIOS")) add(own);
+  if (const char* own = secure_env("PARLEY_SCENARIOS")) add(own);
   std::error_code error;
   const fs::path self = own_program().parent_path();
   add(self.parent_path() / "share" / "parley" / "scenarios");  // installed

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "drivers/secure_env.hpp"
 #include "drivers/xrcd/link.hpp"
 #include "drivers/xrcd/place.hpp"
 #include "drivers/xrcshm/segment.hpp"
@@ -57,13 +58,16 @@ int xrc_refused(Output& out, const Error& error, const xrc::DomainOptions& o) {
   bool environment = error.code().category() != xrc::refusal_category();
   for (const Refusal r :
        {Refusal::no_broker, Refusal::not_permitted, Refusal::no_segment, Refusal::segment_full, Refusal::segment_owner,
-        Refusal::segment_foreign, Refusal::segment_version, Refusal::segment_elsewhere})
+        Refusal::segment_foreign, Refusal::segment_version, Refusal::segment_elsewhere, Refusal::socket_foreign,
+        Refusal::lock_foreign, Refusal::lock_unwritable})
     environment = environment || error == make_error_code(r);
   const std::string text = fmt::format("{}: {}", xrc_refusal_name(error), error.message());
   if (!environment) return out.error(Exit::failed, text);
   const bool shared = xrc::form_of(o) == xrc::Form::shared;
   const std::string where = shared ? "segment " + (o.segment.empty() ? xrc::default_segment() : o.segment)
                                    : "socket " + (o.socket.empty() ? xrc::default_socket() : o.socket);
+  if (error == make_error_code(Refusal::lock_foreign) || error == make_error_code(Refusal::lock_unwritable))
+    return out.error(Exit::environment, fmt::format("{} ({}.lock)", text, where));
   return out.error(Exit::environment, fmt::format("{} ({})", text, where));
 }
 
@@ -89,7 +93,7 @@ namespace {
 
 /// This program is a broker as well; the environment may name another.
 std::string broker_program() {
-  return std::getenv("PARLEY_XRCD_PROGRAM") != nullptr ? std::string() : own_program().string();
+  return secure_env("PARLEY_XRCD_PROGRAM") != nullptr ? std::string() : own_program().string();
 }
 
 Json domain_json(const xrc::DomainView& d) {
@@ -186,10 +190,19 @@ Command add(Command xrc, const std::string& name, const std::string& help, const
   sub.option("--form", args->form,
              "Who keeps the registry: broker or shared; else shared if --segment or its variable says where, and "
              "--socket and its variable do not")
-      .one_of({"broker", "shared"})
-      .when_given([args] { args->domain.form = args->form == "shared" ? xrc::Form::shared : xrc::Form::broker; });
+      .one_of({"broker", "shared"});
   add_json_flag(sub, context);
-  sub.run([args, run, &context] { return run(*args, context.out); });
+  sub.run([args, run, &context] {
+    // A place of the other form would be passed over without a word.
+    const bool shared = args->form == "shared";
+    if (!args->form.empty()) args->domain.form = shared ? xrc::Form::shared : xrc::Form::broker;
+    if (shared && !args->domain.socket.empty())
+      return context.out.error(Exit::usage, "--socket is a broker's, and --form is shared: leave one of them out");
+    if (args->form == "broker" && !args->domain.segment.empty())
+      return context.out.error(Exit::usage,
+                               "--segment is of the shared registry, and --form is broker: leave one of them out");
+    return run(*args, context.out);
+  });
   return sub;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley xrcd`: XRC's broker.
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "drivers/secure_env.hpp"
 #include "drivers/xrcd/broker.hpp"
 #include "tools/rping/session.hpp"
 #include "tools/xrc/xrc.hpp"
@@ -24,8 +26,8 @@ struct BrokerArgs {
 
 /// The socket that systemd hands over (sd_listen_fds(3)), and where it is.
 std::optional<std::pair<int, std::string>> inherited_socket() {
-  const char* const pid = std::getenv("LISTEN_PID");
-  const char* const count = std::getenv("LISTEN_FDS");
+  const char* const pid = secure_env("LISTEN_PID");
+  const char* const count = secure_env("LISTEN_FDS");
   if (pid == nullptr || count == nullptr || std::to_string(::getpid()) != pid || std::strcmp(count, "1") != 0)
     return std::nullopt;
   constexpr int first = 3;
@@ -39,12 +41,21 @@ std::optional<std::pair<int, std::string>> inherited_socket() {
   return std::pair(first, std::string(address.sun_path));
 }
 
+/// Each connection takes two, and what the system lets a process have without asking may be few.
+void allow_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int run_xrcd(BrokerArgs& args, Output& out) {
   const StopSignals stop;
   if (const auto inherited = inherited_socket()) {
     args.broker.listening = inherited->first;
     args.broker.socket = inherited->second;
   }
+  allow_descriptors();
   auto broker = xrc::Broker::open(args.broker);
   if (!broker) {
     if (broker.error() == make_error_code(xrc::Refusal::busy))
@@ -69,12 +80,19 @@ void register_xrcd(Command app, Context& context) {
   auto args = std::make_shared<BrokerArgs>();
   xrc::RegistryOptions& registry = args->broker.registry;
   registry.recovery = std::chrono::seconds(2);
+  registry.user_share = 25;
   Command sub = app.subcommand("xrcd", "The broker of XRC domains: who uses which TGT queue pair, and when each ends");
   add_xrc_socket(sub, args->broker.socket);
   add_duration(sub, "--idle", args->broker.idle, "End when no process was connected for so long (0: never)");
   add_xrc_rules(sub, registry);
   add_duration(sub, "--recovery", registry.recovery,
                "How long, after it began, members of a broker before it may declare what they have");
+  sub.option("--user-share", registry.user_share,
+             "Of each bound, how much one user may have, in percent; root and the broker's user have no limit, and the "
+             "last "
+             "eighth is theirs alone (0: no limits)")
+      .range(0U, 100U)
+      .shows_default();
   add_json_flag(sub, context);
   sub.footer(
       "It is also started by the first process that needs it, or by systemd, from which it takes the socket. Its "

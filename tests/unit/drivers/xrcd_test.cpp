@@ -3,6 +3,7 @@
 // has processes, xrcshm_test.cpp what concerns the memory alone.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -217,7 +218,7 @@ TEST_F(Xrcd, ItIsSpokenToIfItIsRootsOrOnesOwn) {
     ASSERT_EQ(::read(ready[0], &octet, 1), 1);
     DomainOptions hurried = options_;
     hurried.patience = 300ms;
-    EXPECT_EQ(said(overview(hurried)), sentence(of_another ? Refusal::no_broker : Refusal::timed_out));
+    EXPECT_EQ(said(overview(hurried)), sentence(of_another ? Refusal::socket_foreign : Refusal::timed_out));
     int status = -1;
     ASSERT_EQ(::waitpid(listener, &status, 0), listener);
     ASSERT_TRUE(WIFEXITED(status));
@@ -332,6 +333,91 @@ TEST(XrcdTurns, AFileComesWithWhicheverMessageOpens) {
 TEST_F(Xrcd, OneBrokerHasASocket) {
   EXPECT_EQ(said(Broker::open({.socket = options_.socket})), sentence(Refusal::busy));
   EXPECT_EQ(said(Broker::open({.socket = std::string(200, 'x')})), sentence(Refusal::invalid));
+  EXPECT_TRUE(open());
+}
+
+/// One broker after the other at a socket; each ends as if it were killed.
+class Tenures : public testing::Test {
+ protected:
+  Tenures() : place_(false) {}
+  std::string lock() const { return place_.socket() + ".lock"; }
+  std::string take() {
+    tenure_.reset();
+    auto taken = Tenure::take(place_.socket());
+    if (taken) tenure_.emplace(std::move(*taken));
+    return taken ? "ok" : std::string(to_string(static_cast<Refusal>(taken.error().code().value())));
+  }
+  void write(const std::string& text, mode_t mode = 0600) const {
+    ::unlink(lock().c_str());
+    const asio_driver::Descriptor file(::open(lock().c_str(), O_WRONLY | O_CREAT, mode));
+    ASSERT_EQ(::write(file.fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  BrokerThread place_;
+  std::optional<Tenure> tenure_;
+};
+
+TEST_F(Tenures, EachHasALaterEpochAndTheSameKey) {
+  ASSERT_EQ(take(), "ok");
+  const std::uint32_t epoch = tenure_->epoch();
+  const SipKey key = tenure_->key();
+  EXPECT_TRUE(key.a != 0 && key.b != 0);
+  for (std::uint32_t later = 1; later < 5; ++later) {  // within one second
+    ASSERT_EQ(take(), "ok");
+    EXPECT_EQ(tenure_->epoch(), epoch + later);
+    EXPECT_EQ(tenure_->key().a, key.a);
+    EXPECT_EQ(tenure_->key().b, key.b);
+  }
+}
+
+TEST_F(Tenures, NumbersAreKeptOfSmallRangesToo) {
+  ASSERT_EQ(take(), "ok");
+  tenure_->keep(103, 100, 110);
+  ASSERT_EQ(take(), "ok");
+  EXPECT_EQ(tenure_->qpn_next(), 103U);
+  tenure_->keep(0x800007, 0x800000, 0xFFFFFE);
+  ASSERT_EQ(take(), "ok");
+  EXPECT_EQ(tenure_->qpn_next(), 0x800007 + 2 * Tenure::ahead);
+}
+
+TEST_F(Tenures, WhatCannotBeWrittenIsNoTenure) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  EXPECT_EQ(take(), "lock_unwritable");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(take(), "ok");
+}
+
+TEST_F(Tenures, AFileThatIsSomethingElseIsLeftAsItIs) {
+  write("these are somebody's notes\n");
+  EXPECT_EQ(take(), "lock_foreign");
+  write("12 13\n", 0644);
+  EXPECT_EQ(take(), "lock_foreign");
+  write("4294967290 13\n");  // of a Parley that had no key
+  EXPECT_EQ(take(), "ok");
+  EXPECT_EQ(tenure_->epoch(), 4294967291U);
+  EXPECT_EQ(tenure_->qpn_next(), 13U);
+  tenure_.reset();
+  ::unlink(lock().c_str());
+  ASSERT_EQ(::symlink("/etc/passwd", lock().c_str()), 0);
+  EXPECT_EQ(take(), "lock_foreign");
+}
+
+TEST_F(Xrcd, WhatLiesAtItsSocketIsLeftAsItIs) {
+  stop();
+  const std::string path = options_.socket;
+  ::close(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  EXPECT_EQ(said(Broker::open({.socket = path})), sentence(Refusal::socket_foreign));
+  DomainOptions hurried = options_;
+  hurried.patience = 100ms;
+  EXPECT_EQ(said(overview(hurried)), sentence(Refusal::socket_foreign));
+  EXPECT_EQ(::unlink(path.c_str()), 0);
+  start();
+  ::unlink((path + ".lock").c_str());  // and the broker lives
+  EXPECT_EQ(said(Broker::open({.socket = path})), sentence(Refusal::busy));
   EXPECT_TRUE(open());
 }
 

@@ -18,6 +18,33 @@ void play(Scene scene, const RegistryOptions& options = {}, const ServerOptions&
   }
 }
 
+/// A process of another user, which says to the broker whatever the test wants.
+struct Impostor {
+  Impostor(World& world, std::uint32_t user, const FileFacts& file) : w(world), number(1'000'000 + user) {
+    EXPECT_TRUE(w.server->connected(number, {.pid = user, .uid = user}));
+    say({.ask = Ask::hello, .reason = protocol_version, .other = protocol_version});
+    const auto flags = static_cast<std::uint16_t>(Request::create | (file.st_ino != 0 ? Request::shared : 0));
+    EXPECT_EQ(say({.ask = Ask::open, .flags = flags, .value = 1}, file).refusal, Refusal::none);
+  }
+  Answer say(Request request, const std::optional<FileFacts>& file = {}) {
+    request.number = ++asked;
+    w.server->handle_message(w.now, number, emit(request), file);
+    Answer out;
+    while (const auto octets = w.server->poll_transmit(w.now, number)) {
+      const auto message = parse(*octets);
+      if (const auto* answer = message ? std::get_if<Answer>(&*message) : nullptr) out = *answer;
+    }
+    return out;
+  }
+  std::string declare(TgtId id, std::uint64_t proof) {
+    return std::string(to_string(say({.ask = Ask::restore, .state = State::rtr, .tgt = id, .value = proof}).refusal));
+  }
+
+  World& w;
+  ConnectionNumber number;
+  std::uint64_t asked = 0;
+};
+
 TEST(XrcProcesses, Row01And02_ACreatorMayLeaveOrBeKilled) {
   for (const bool killed : {false, true})
     play([killed](World& w) {
@@ -331,6 +358,57 @@ TEST(XrcProcesses, Row24_DomainsByFile) {
   });
 }
 
+// A child that has its parent's socket does not keep it alive, and has no part in its membership with a socket of its own.
+TEST(XrcProcesses, Row25_AForkedChildIsAnotherProcess) {
+  play([](World& w) {
+    Node& parent = w.process(1);
+    const TgtId id = w.receiver(parent);
+    Impostor child(w, 1000, {});
+    EXPECT_EQ(child.say({.ask = Ask::close}).refusal, Refusal::none);
+    for (const Ask ask : {Ask::query, Ask::unregister, Ask::modify, Ask::report})
+      EXPECT_EQ(child.say({.ask = ask, .state = State::rts, .kind = EventKind::fatal, .tgt = id}).refusal,
+                Refusal::not_member);
+    EXPECT_EQ(w.registrants(id), 1U);
+    w.kill(parent);
+    w.settle();
+    EXPECT_TRUE(w.has_ended(id));
+    EXPECT_EQ(w.server->connection_count(), 1U);
+  });
+}
+
+// The socket closes on exec. What the program is now connects as the same process, and has nothing.
+TEST(XrcProcesses, Row26_ExecIsDeath) {
+  play([](World& w) {
+    Node &before = w.process(1), &other_one = w.process(2);
+    const TgtId alone = w.receiver(before), both = w.receiver(before);
+    EXPECT_EQ(w.enlist(other_one, both), "none");
+    w.kill(before);
+    Node& after = w.process(1);
+    w.settle();
+    EXPECT_TRUE(w.has_ended(alone));
+    EXPECT_EQ(w.registrants(both), 1U);
+    EXPECT_EQ(w.enlist(after, alone), "gone");
+    EXPECT_EQ(w.unregister(after, both), "not_registered");
+    EXPECT_EQ(w.enlist(after, both), "none");
+  });
+}
+
+// OFED's calls have the number alone, upstream's the name: it is one queue pair, with one registration of each.
+TEST(XrcProcesses, Row36_ByNumberAndByName) {
+  play([](World& w) {
+    Node &ofed = w.process(1), &upstream = w.process(2);
+    const TgtId id = w.receiver(upstream);
+    const Answer joined = w.call(ofed, {.ask = Ask::enlist, .tgt = {id.qpn, 0}});
+    EXPECT_EQ(joined.tgt, id);
+    EXPECT_EQ(w.said(ofed, {.ask = Ask::modify, .state = State::rts, .tgt = {id.qpn, 0}, .value = 3}), "none");
+    EXPECT_EQ(w.modify(upstream, id, State::rts, 3), "none");
+    EXPECT_EQ(w.unregister(upstream, id), "none");
+    EXPECT_EQ(w.state(id), "rts");
+    EXPECT_EQ(w.unregister(ofed, {id.qpn, 0}), "none");
+    EXPECT_TRUE(w.has_ended(id));
+  });
+}
+
 TEST(XrcProcesses, Row27_AProcessThatStoodStillFindsOutWhatHasGone) {
   play([](World& w) {
     Node &p1 = w.process(1), &sleeper = w.process(2);
@@ -415,11 +493,14 @@ TEST(XrcProcesses, OnlyThoseWhoMaySayWhatHasHappened) {
 }
 
 TEST(XrcProcesses, Row30_OneUserLeavesRoomForOthers) {
-  Server server(*Registry::create(t0, {}), {.connections_max = 4, .connections_per_user = 2});
+  Server server(*Registry::create(t0, {.user_share = 25, .admin_uid = 9}), {.connections_max = 8});
   EXPECT_TRUE(server.connected(1, {.uid = 7}) && server.connected(2, {.uid = 7}));
-  EXPECT_EQ(refusal_of(server.connected(3, {.uid = 7})), "no_memory");
-  EXPECT_TRUE(server.connected(4, {.uid = 8}) && server.connected(5, {.uid = 0}));
-  EXPECT_EQ(refusal_of(server.connected(6, {.uid = 0})), "no_memory");
+  EXPECT_EQ(refusal_of(server.connected(3, {.uid = 7})), "share_of_connections");
+  for (ConnectionNumber n = 4; n < 9; ++n)
+    EXPECT_TRUE(server.connected(n, {.uid = static_cast<std::uint32_t>(20 + n / 2)}));
+  EXPECT_EQ(refusal_of(server.connected(9, {.uid = 30})), "share_of_connections");  // the last one is root's
+  EXPECT_TRUE(server.connected(10, {.uid = 9}));
+  EXPECT_EQ(refusal_of(server.connected(11, {.uid = 0})), "no_memory");
 }
 
 TEST(XrcProcesses, AListIsWholeHoweverSlowlyItIsTaken) {
@@ -474,6 +555,90 @@ TEST(XrcBroker, ItsDeathLosesNothingThatLives) {
         EXPECT_EQ(w.enlist(p2, doomed), "gone");
         EXPECT_EQ(w.unregister(p2, doomed), "gone");
         EXPECT_TRUE(p2.events.empty());
+      },
+      lasting());
+}
+
+// Whoever knows a name, which `parley xrc ls` tells everybody, may say that it was registered. A proof that is good in one
+// domain says nothing in another.
+TEST(XrcBroker, OnlyThoseWhoWereRegisteredMayDeclare) {
+  World w(1, lasting(), {.key = {1, 2}});
+  Node& owner = w.process(1);
+  w.wait(2s);
+  const TgtId id = w.receiver(owner);
+  w.settle();
+  const FileFacts file{.st_dev = 8, .st_ino = 100, .uid = 1000, .shared = true},
+      other{.st_dev = 8, .st_ino = 7, .uid = 66, .shared = true};
+  const Answer joined = Impostor(w, 65, file).say({.ask = Ask::enlist, .tgt = id});
+  EXPECT_EQ(joined.refusal, Refusal::none);
+  w.crash_broker();
+  owner.stopped = true;
+  w.start_broker();
+  for (const std::uint64_t proof : {std::uint64_t{0}, joined.value}) {
+    EXPECT_EQ(Impostor(w, 66, {}).declare(id, proof), "not_permitted");
+    EXPECT_EQ(Impostor(w, 67, other).declare(id, proof), "not_permitted");
+    w.server->disconnected(w.now, 1'000'066);
+    w.server->disconnected(w.now, 1'000'067);
+  }
+  EXPECT_EQ(Impostor(w, 68, file).declare(id, 0), "not_permitted");
+  owner.stopped = false;
+  w.settle();
+  EXPECT_EQ(w.registrants(id), 1U);
+  EXPECT_TRUE(owner.events.empty());
+  EXPECT_EQ(Impostor(w, 65, file).declare(id, joined.value), "none");
+}
+
+TEST(XrcBroker, ANumberThatWasClaimedMeanwhileIsItsOwners) {
+  RegistryOptions options = lasting();
+  options.assigns_numbers = false;
+  for (const Ask claim : {Ask::create, Ask::note_other}) {
+    World w(1, options);
+    Node& owner = w.process(1);
+    w.wait(2s);
+    const TgtId id = w.call(owner, {.ask = Ask::create, .tgt = {77, 0}}).tgt;
+    w.crash_broker();
+    owner.stopped = true;
+    w.start_broker();
+    Impostor thief(w, 66, {});
+    const TgtId claimed = thief.say({.ask = claim, .tgt = {77, 0}, .other = 77}).tgt;
+    if (claim == Ask::create) {
+      EXPECT_EQ(thief.say({.ask = Ask::unregister, .tgt = claimed}).refusal, Refusal::none);  // it rests
+      EXPECT_EQ(w.server->registry().resting_count(), 1U);
+    }
+    owner.stopped = false;
+    w.settle();
+    EXPECT_EQ(w.registrants(id), 1U);
+    EXPECT_TRUE(owner.events.empty());
+    EXPECT_EQ(w.said(owner, {.ask = Ask::query, .tgt = {77, 0}}), "none");
+  }
+}
+
+// The one that reported has its own event, and so its declaration tells the next broker what the others have missed.
+TEST(XrcBroker, WhatItHadAcknowledgedIsToldOrSaidToBeLost) {
+  play(
+      [](World& w) {
+        Node &reports = w.process(1), &deaf = w.process(2), &late = w.process(3);
+        w.wait(2s);
+        const TgtId id = w.receiver(reports);
+        EXPECT_EQ(w.enlist(deaf, id), "none");
+        EXPECT_EQ(w.enlist(late, id), "none");
+        w.settle();
+        deaf.stopped = true;
+        EXPECT_EQ(w.report(reports, id, EventKind::established), "none");
+        while (World::names(late).empty()) w.step();
+        w.crash_broker();
+        late.stopped = true;
+        deaf.stopped = false;
+        deaf.down.clear();
+        w.start_broker();
+        w.settle();
+        EXPECT_EQ(World::names(deaf), "events_lost");
+        EXPECT_EQ(w.report(reports, id, EventKind::established), "none");
+        late.stopped = false;
+        w.settle();
+        EXPECT_EQ(World::names(deaf), "events_lost established");
+        EXPECT_EQ(World::names(late), "established events_lost");
+        EXPECT_EQ(World::names(reports), "established established");
       },
       lasting());
 }

@@ -140,15 +140,22 @@ TEST(XrcClient, DeclaresAllThatItHas) {
             .flags = Answer::has_peer,
             .state = State::rtr,
             .tgt = s.id,
+            .value = 4711,
             .peer = peer,
-            .attributes = {7, 8, 0}});
+            .attributes = {7, 8, 0},
+            .events = 2});
   ASSERT_TRUE(s.client.ask(s.now, {.ask = Ask::add_srq, .other = 9}));
   s.answer({.about = Ask::add_srq});
+  s.client.disconnected();
+  s.join();
+  EXPECT_EQ(s.sent().ask, Ask::add_srq);
+  EXPECT_EQ(s.sent().events, 2U);  // there were two before it registered
   s.client.handle_message(s.now, emit(Event{s.id, EventKind::established, 0, 3}));
   s.client.disconnected();
   s.join();
   EXPECT_EQ(s.client.phase(), Client::Phase::restoring);
   const Request queue = s.sent(), declared = s.sent();
+  EXPECT_EQ(declared.value, 4711U);
   EXPECT_EQ(queue.ask, Ask::add_srq);
   EXPECT_EQ(queue.other, 9U);
   EXPECT_EQ(declared.ask, Ask::restore);
@@ -157,6 +164,23 @@ TEST(XrcClient, DeclaresAllThatItHas) {
   EXPECT_EQ(declared.peer, peer);
   EXPECT_EQ(declared.attributes, (AttributeDigests{7, 8, 0}));
   EXPECT_EQ(declared.events, 3U);
+}
+
+TEST(XrcClient, AMemberComesAgainToABrokerThatIsFull) {
+  for (const Refusal full : {Refusal::share_of_connections, Refusal::no_memory}) {
+    Script s;
+    s.client.disconnected();
+    s.client.connected(s.now);
+    s.client.handle_message(s.now, emit(Answer{.refusal = full}));
+    EXPECT_EQ(s.client.phase(), Client::Phase::greeting);
+    s.client.disconnected();
+    s.join();
+    EXPECT_EQ(s.client.phase(), Client::Phase::up);
+    Client newcomer({.shared = true});
+    newcomer.connected(s.now);
+    newcomer.handle_message(s.now, emit(Answer{.refusal = full}));
+    EXPECT_EQ(newcomer.refusal(), full);
+  }
 }
 
 TEST(XrcClient, ABrokerThatSpeaksNonsenseIsLeft) {

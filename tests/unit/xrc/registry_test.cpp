@@ -410,6 +410,53 @@ TEST(XrcRegistry, StaysWithinItsBounds) {
   EXPECT_EQ(b.registrants(id), 2U);  // others are undisturbed
 }
 
+TEST(XrcRegistry, OneUserLeavesRoomForOthersAndAllForRoot) {
+  Bench b({.domains_max = 8, .tgts_max = 8, .registrations_max = 16, .srqs_max = 8, .user_share = 50, .admin_uid = 9});
+  const auto join = [&b](std::uint32_t uid) {
+    return b.registry.open(b.now, {.key = DomainKey{1, 8, 1000 + uid}, .process = {.pid = uid, .uid = uid}}).value();
+  };
+  const MemberId greedy = join(7), other_user = join(8), admin = join(9), root = join(0);
+  std::vector<TgtId> made;
+  for (int i = 0; i < 4; ++i) made.push_back(b.make(greedy));
+  EXPECT_EQ(refusal_of(b.registry.create(b.now, greedy, {})), "share_of_tgts");
+  for (int i = 0; i < 3; ++i) b.make(other_user);
+  EXPECT_EQ(refusal_of(b.registry.create(b.now, other_user, {})), "share_of_tgts");  // the last eighth is root's
+  b.make(root);
+  EXPECT_EQ(refusal_of(b.registry.create(b.now, root, {})), "no_memory");
+  EXPECT_EQ(b.unregister(greedy, made[0]), "ok");
+  b.ended();
+  b.make(admin);
+  for (std::uint32_t n = 1; n <= 4; ++n) {
+    EXPECT_EQ(refusal_of(b.registry.add_srq(greedy, n)), "ok");
+    EXPECT_EQ(refusal_of(b.registry.note_other(greedy, n)), "ok");
+  }
+  EXPECT_EQ(refusal_of(b.registry.add_srq(greedy, 5)), "share_of_srqs");
+  EXPECT_EQ(refusal_of(b.registry.note_other(greedy, 5)), "share_of_queue_pairs");
+  EXPECT_EQ(refusal_of(b.registry.add_srq(admin, 5)), "ok");
+  EXPECT_EQ(refusal_of(b.registry.remove_srq(greedy, 1)), "ok");
+  EXPECT_EQ(refusal_of(b.registry.add_srq(greedy, 1)), "ok");
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(b.registry.open(b.now, {.process = {.pid = 7, .uid = 7}}));
+  EXPECT_EQ(refusal_of(b.registry.open(b.now, {.process = {.pid = 7, .uid = 7}})), "share_of_domains");
+  b.registry.dead(b.now, greedy);
+  const MemberId again = join(7);
+  for (int i = 0; i < 3; ++i) b.make(again);
+}
+
+TEST(XrcRegistry, RegistrationsHaveAShareToo) {
+  Bench b({.registrations_max = 8, .user_share = 25});
+  const auto member = [&b](std::uint32_t uid) {
+    return b.registry.open(b.now, {.key = shared, .process = {.pid = uid, .uid = uid}}).value();
+  };
+  const MemberId maker = member(0), user = member(7);
+  const std::vector<TgtId> ids{b.make(maker), b.make(maker), b.make(maker)};
+  EXPECT_EQ(b.enlist(user, ids[0]), "ok");
+  EXPECT_EQ(b.enlist(user, ids[1]), "ok");
+  EXPECT_EQ(b.enlist(user, ids[2]), "share_of_registrations");
+  EXPECT_EQ(b.unregister(user, ids[0]), "ok");
+  EXPECT_EQ(b.enlist(user, ids[2]), "ok");
+  EXPECT_EQ(refusal_of(b.registry.create(b.now, user, {})), "share_of_registrations");
+}
+
 TEST(XrcRegistry, WaitsForWhoeverEndsTheRealOnes) {
   Bench b({.tgts_max = 2});
   const MemberId p1 = b.join(1);

@@ -33,6 +33,7 @@ TEST(XrcRestore, FailuresThatOnlySomeHadHeardOfReachAll) {
     Declared failed = declared(State::drain);
     failed.why = EventKind::peer_gone;
     failed.reason = 6;
+    ++failed.events;
     if (first) {
       EXPECT_EQ(refusal_of(b.registry.restore(b.now, knows, failed)), "ok");
     }
@@ -154,9 +155,77 @@ TEST(XrcRestore, WrongDeclarationsAreRefused) {
   d.attributes = {1, 99};
   EXPECT_EQ(restore(p2, d), "conflict");
   d = declared();
-  ++d.id.generation;
-  EXPECT_EQ(restore(p2, d), "conflict");
+  --d.id.generation;
+  EXPECT_EQ(restore(p2, d), "gone");  // the number was used again since
   EXPECT_EQ(b.registrants(old), 1U);
+}
+
+TEST(XrcRestore, OfOneNumberTheLatestQueuePairLives) {
+  Bench b(second_epoch());
+  const MemberId stale = b.join(1), current = b.join(2, other);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, stale, declared())), "ok");
+  Declared later = declared();
+  ++later.id.generation;
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, current, later)), "ok");
+  EXPECT_EQ(b.registrants(later.id), 1U);
+  EXPECT_EQ(b.event_names(stale), "killed");
+  EXPECT_EQ(b.state(old), "gone");
+}
+
+TEST(XrcRestore, WhoHeardLessThanOthersIsToldThatEventsWereLost) {
+  const auto heard = [](std::uint64_t events) {
+    Declared d = declared();
+    d.events = events;
+    return d;
+  };
+  for (const bool first : {false, true}) {
+    Bench b(second_epoch());
+    const MemberId knows = b.join(1), missed = b.join(2);
+    for (const bool turn : {first, !first})
+      EXPECT_EQ(refusal_of(b.registry.restore(b.now, turn ? missed : knows, heard(turn ? 4 : 5))), "ok");
+    EXPECT_EQ(b.event_names(missed), "events_lost");
+    EXPECT_EQ(b.event_names(knows), "");
+  }
+  // What the new registry tells before all have declared is missed by the rest.
+  Bench b(second_epoch());
+  const MemberId early = b.join(1), late = b.join(2), last = b.join(3);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, early, heard(4))), "ok");
+  b.report(old, EventKind::established);
+  EXPECT_EQ(b.event_names(early), "established");
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, late, heard(7))), "ok");
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, last, heard(7))), "ok");
+  for (const MemberId member : {early, late, last}) EXPECT_EQ(b.event_names(member), "events_lost");
+  b.report(old, EventKind::established);
+  for (const MemberId member : {early, late, last}) {
+    const auto events = b.events(member);
+    ASSERT_EQ(events.size(), 1U);
+    EXPECT_GT(events[0].sequence, 7U);
+  }
+}
+
+TEST(XrcRestore, AMemberThatWasCutOffIsToldWhatItMissed) {
+  Bench b;
+  const MemberId stays = b.join(1), cut = b.join(2);
+  const TgtId id = b.receiver(stays);
+  EXPECT_EQ(b.enlist(cut, id), "ok");
+  b.registry.dead(b.now, cut);
+  b.report(id, EventKind::established);
+  const MemberId again = b.join(2);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, again, {.id = id, .state = State::rtr})), "ok");
+  EXPECT_EQ(b.event_names(again), "events_lost");
+}
+
+TEST(XrcRestore, WhatIsDeclaredCountsAgainstTheUsersShare) {
+  RegistryOptions options = second_epoch();
+  options.user_share = 25;
+  options.tgts_max = 4;
+  Bench b(options);
+  const auto member = b.registry.open(b.now, {.key = shared, .process = {.pid = 1, .uid = 7}});
+  ASSERT_TRUE(member);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, *member, declared())), "ok");
+  Declared second = declared();
+  second.id = {5, second.id.generation + 1};
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, *member, second)), "share_of_tgts");
 }
 
 TEST(XrcRestore, OutsideOfARecoveryItIsRegistering) {
