@@ -308,10 +308,6 @@ class Roce final : public RoceProvider {
   std::uint64_t connections_traced_ = 0;
 };
 
-/// As cm::ib_private_data: a SIDR_REQ has 216 octets, a SIDR_REP 136 (IBA §12.11).
-inline constexpr Limits datagram_private_data_max{.request = 180, .reply = 136, .reject = 136};
-inline const Limits& limits_of(QpType type) { return type == QpType::ud ? datagram_private_data_max : ib_private_data; }
-
 inline std::uint64_t service_of(QpType type, std::uint16_t port) {
   return wire::ib::service_id_of(type == QpType::ud ? wire::ib::PortSpace::udp : wire::ib::PortSpace::tcp, port);
 }
