@@ -219,7 +219,8 @@ std::shared_ptr<HwCq> NicDevice::find_cq(const CompletionQueue* cq) const {
 }
 
 bool NicDevice::owns(const QpInit& init) const {
-  return pds_.contains(init.pd) && find_cq(init.send_cq) && find_cq(init.recv_cq);
+  return pds_.contains(init.pd) && find_cq(init.send_cq) &&
+         (init.type == QpType::xrc_ini || find_cq(init.recv_cq));  // an initiator of XRC receives nothing
 }
 
 Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_srq(const SrqInit& init) {
@@ -303,7 +304,7 @@ void NicDevice::complete(HwCq& hw, const ibv_wc& wc) {
   if (entry == nullptr) return;
   const auto status = static_cast<WcStatus>(wc.status);
   const Posted::Entry posted = *entry;
-  owner->second->close(at);
+  owner->second->complete(at, status == WcStatus::success);
   // The places of a shared receive queue stay reserved (Srq::reserve_at).
   if (owner->second->shared()) ++hw.ring->reserved;
   // One flushed request says as much as a thousand.

@@ -162,7 +162,8 @@ Result<void> Qp::modify(const QpAttr& attr) {
 
 QpAttr Qp::query() const {
   const bool iwarp = device_.transport() == Transport::iwarp;
-  const int mask = iwarp ? query_iwarp : static_cast<int>(query_all);
+  const int more = type_ == QpType::ud ? IBV_QP_QKEY : 0;
+  const int mask = iwarp ? query_iwarp : static_cast<int>(query_all) | more;
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
   if (ibv_query_qp(qp_, &attr, mask, &init) != 0) return {.state = from_ibv(qp_->state)};

@@ -54,6 +54,8 @@ class Qp final : public QueuePair {
   NicDevice& device() const { return device_; }
   /// Requests that are posted and not complete.
   std::size_t sends_open() const { return sends_.open(); }
+  /// Requests of which the NIC has not confirmed that they were carried out: not complete, failed or flushed.
+  std::uint64_t sends_unconfirmed() const { return sends_.open() + sends_.failed(); }
 
  private:
   NicDevice& device_;

@@ -30,6 +30,8 @@ class Posted {
   bool full() const { return free_.empty(); }
   bool shared() const { return shared_; }
   std::size_t open() const { return entries_.size() - free_.size(); }
+  /// Requests that completed with an error, flushed ones included.
+  std::uint64_t failed() const { return failed_; }
   /// Not when full().
   std::uint32_t put(std::uint64_t wr_id, WcOpcode opcode, bool signaled) {
     const std::uint32_t at = free_.back();
@@ -45,10 +47,15 @@ class Posted {
     entries_[at].open = false;
     free_.push_back(at);
   }
+  void complete(std::uint32_t at, bool succeeded) {
+    if (!succeeded) ++failed_;
+    close(at);
+  }
 
  private:
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
+  std::uint64_t failed_ = 0;
   bool shared_;
 };
 
