@@ -22,6 +22,7 @@ struct Moving final : cm::MigrantBody {
 
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* cm = nullptr;
+  QpType type = QpType::rc;
   Address local{}, peer{};
   cm::Depths depths{}, offered{};
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
@@ -43,6 +44,7 @@ Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
   if (rdma_migrate_id(c->cm, moving->channel) != 0) return verbs::refused(errno, "rdma_migrate_id: errno {a}");
   moving->cm = std::exchange(c->cm, nullptr);
   moving->cm->context = nullptr;
+  moving->type = c->type;
   moving->local = c->local;
   moving->peer = c->peer;
   moving->depths = c->depths;
@@ -85,6 +87,7 @@ Result<void> Rdmacm::adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>
   c.initiator = false;
   c.cm = std::exchange(moving->cm, nullptr);
   c.device = *device;
+  c.type = moving->type;
   c.local = moving->local;
   c.peer = moving->peer;
   c.depths = moving->depths;

@@ -30,6 +30,12 @@
 // over       | TIMEWAIT_EXIT (InfiniBand CM)    | over       | TimewaitExit, behind Disconnected
 // waiting..  | ConnectOptions::timeout          | over       | ConnectFailed; not behind connecting
 // any        | DEVICE_REMOVAL                   | over       | ConnectFailed or Disconnected
+//
+// With UD, where no connection is made (SIDR, IBA §12.11):
+// connecting | ESTABLISHED                      | open       | RTR, RTS; Established
+// connecting | UNREACHABLE with a SIDR status   | over       | Rejected if the peer's program said no; else as REJECTED
+// decided    | the driver's turn                | open       | RTR, RTS, rdma_accept; Established
+// closing    | posted requests are complete     | over       | Disconnected; the peer hears nothing
 #pragma once
 #include <rdma/rdma_cma.h>
 
@@ -72,8 +78,15 @@ enum class Phase : std::uint8_t {
   over
 };
 
+/// The peer of datagrams, as SIDR names it.
+struct Service {
+  AhAttr ah;
+  std::uint32_t qp_num = 0, qkey = 0;
+};
+
 struct Connection {
   EndpointId id = 0;
+  QpType type = QpType::rc;
   Phase phase = Phase::noted;
   bool initiator = true;
   bool search = false;        // of Manager::resolve(): ends with Resolved
@@ -96,10 +109,16 @@ struct Connection {
   cm::Steps steps;
   cm::NicSteps nic;  // initiator
   WcStatus broken = WcStatus::success;
-  cm::OwnQueues own;  // before the queue pair, which uses it
+  std::uint64_t left = 0;            // requests that were not confirmed when it was hung up
+  std::optional<Service> service{};  // UD, once it is open
+  cm::OwnQueues own;                 // before the queue pair, which uses it
   std::unique_ptr<verbs::Qp> qp;
   std::unique_ptr<trace::Scope> trace;  // null: nobody listens
   bool begun = false;                   // it has left Phase::noted once, as the trace was told
+  /// UD: no connection, but a service and who asks for it.
+  bool datagrams() const { return type == QpType::ud; }
+  /// Requests are acknowledged, and Reads answered.
+  bool reliable() const { return type != QpType::uc && type != QpType::ud; }
   /// The program has had Established, and no end.
   bool live() const { return phase == Phase::open || phase == Phase::breaking || phase == Phase::closing; }
 };
@@ -126,6 +145,7 @@ struct CmEvent {
   rdma_cm_id* cm = nullptr;
   EndpointId id = 0;  // of the listener, for a request
   cm::Depths depths{};
+  std::optional<Service> service{};  // of an id of UD
   Bytes private_data;
 };
 
@@ -212,14 +232,23 @@ class Rdmacm final : public cm::Provider {
   bool try_again(Connection& c, Instant now, cm::Failure& why);
   void give_way(EndpointId who, Instant now);
   cm::TransportParameters parameters_of(const Connection& c) const;
+  std::optional<GidInfo> source_gid(const Connection& c) const;
   cm::Found way_of(const Connection& c) const;
   void tell_resolved(Connection& c, cm::Found way);
   void start_waiting(Instant now);
 
+  // services.cpp: types of queue pairs other than RC
+  bool create_id(rdma_cm_id*& id, EndpointId owner, QpType type, const Address& local);
+  Result<void> ready_for_datagrams(Connection& c);
+  void grant(Connection& c, Instant now);
+  void on_granted(Connection& c, Instant now, CmEvent& event);
+  void on_refused(Connection& c, Instant now, CmEvent& event);
+  void peer_gave_up(Connection& c, Instant now);
+
   // events.cpp: what the system says, and how connections end
   bool poll_channel();
   void handle(CmEvent& event, Instant now);
-  void handle_end(Connection& c, Instant now, const CmEvent& event);
+  void handle_end(Connection& c, Instant now, CmEvent& event);
   void on_broken(NicDevice& device, Instant now);
   void on_deadline(Connection& c, Instant now);
   void out_of_time(Connection& c, Instant now);
@@ -228,6 +257,7 @@ class Rdmacm final : public cm::Provider {
   void broke(Connection& c);
   void drop_cm(Connection& c);
   void on_disconnected(Connection& c, const CmEvent& event);
+  void ended_by_itself(Connection& c, bool asked);
   void disconnected(Connection& c, cm::Failure why, bool graceful);
   void removed(Connection& c, Instant now);
   void remove_device(const NicDevice& device, Instant now);
@@ -280,6 +310,12 @@ class Rdmacm final : public cm::Provider {
   Instant now_{};  // of the trace
   std::uint64_t connections_traced_ = 0;
 };
+
+/// What rdma_connect and rdma_accept get.
+rdma_conn_param param_of(const Connection& c);
+
+/// An id that create_id() makes is bound then.
+inline bool is_bound(QpType type) { return type != QpType::rc && type != QpType::ud; }
 
 /// The GIDs of a port, each with its rank (devices.cpp).
 std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwarp);
