@@ -234,6 +234,7 @@ void Rdmacm::out_of_time(Connection& c, Instant now) {
 }
 
 void Rdmacm::on_deadline(Connection& c, Instant now) {
+  if (c.phase == Phase::open) return watch(c, now);
   if (c.trace) [[unlikely]]
     trace_expired(c);
   switch (c.phase) {
@@ -246,7 +247,6 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
           c, now,
           cm::plain_failure(step_of(c), Errc::timed_out, {}, "nothing for " + duration_text(now - c.start),
                             "check that the peer is up and that no firewall drops UDP port 4791"));
-    case Phase::open:
     case Phase::breaking: return broke(c);
     case Phase::closing:
       if (!c.disconnected && c.datagrams()) {

@@ -26,7 +26,7 @@ struct Moving final : cm::MigrantBody {
   Address local{}, peer{};
   cm::Depths depths{}, offered{};
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
-  Duration reply_timeout{};
+  Duration reply_timeout{}, keepalive{}, dead_after{};
   Instant start{};
 };
 
@@ -52,6 +52,8 @@ Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
   moving->retry_count = c->retry_count;
   moving->rnr_retry_count = c->rnr_retry_count;
   moving->reply_timeout = c->reply_timeout;
+  moving->keepalive = c->keepalive;
+  moving->dead_after = c->dead_after;
   moving->start = c->start;
   trace_moved(*c);
   free_slot(endpoint);
@@ -95,6 +97,8 @@ Result<void> Rdmacm::adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>
   c.retry_count = moving->retry_count;
   c.rnr_retry_count = moving->rnr_retry_count;
   c.reply_timeout = moving->reply_timeout;
+  c.keepalive = moving->keepalive;
+  c.dead_after = moving->dead_after;
   c.start = moving->start;
   slot.connection = std::move(made);
   begin_trace(c);

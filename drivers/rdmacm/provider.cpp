@@ -212,6 +212,7 @@ Result<void> Rdmacm::listen(EndpointId endpoint, const Address& local, const cm:
   made->address = local;
   made->backlog = options.backlog;
   made->depths = {options.ird, options.ord};
+  set_liveness(*made, options);
   made->options = *ib;
   slot_for(endpoint).listener = std::move(made);
   return {};
@@ -252,6 +253,7 @@ Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm:
   c.retry_count = ib->retry_count;
   c.rnr_retry_count = ib->rnr_retry_count;
   c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
+  set_liveness(c, options);
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.resolve_timeout = options.transport_timeout > Duration{}
                           ? std::min(options.transport_timeout, options_.manager.resolve.timeout)

@@ -25,6 +25,8 @@
 // deciding.. | reject()                         | over       | rdma_reject; no event
 // open       | disconnect()                     | closing    | posted requests complete first, or linger ends
 // open       | DISCONNECTED                     | over       | rdma_disconnect; Disconnected
+// open       | keepalive is over, and idle      | open       | a probe (Qp::probe)
+//            | it was not answered              | over       | rdma_disconnect; Disconnected
 // open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which says more
 // closing    | DISCONNECTED                     | over       | Disconnected
 // over       | TIMEWAIT_EXIT (InfiniBand CM)    | over       | TimewaitExit, behind Disconnected
@@ -109,6 +111,9 @@ struct Connection {
   cm::Steps steps;
   cm::NicSteps nic;  // initiator
   WcStatus broken = WcStatus::success;
+  Duration keepalive{}, dead_after{};  // 0: never
+  std::uint64_t heard = 0;             // Qp::heard() when it rose last
+  Instant heard_at{}, probed_at{};
   std::uint64_t left = 0;            // requests that were not confirmed when it was hung up
   std::optional<Service> service{};  // UD, once it is open
   cm::OwnQueues own;                 // before the queue pair, which uses it
@@ -129,6 +134,7 @@ struct Listener {
   Address address{};
   int backlog = 0;
   cm::Depths depths{};
+  Duration keepalive{}, dead_after{};
   ib::Options options;
 };
 
@@ -264,6 +270,10 @@ class Rdmacm final : public cm::Provider {
   void release_removed();
   void end(Connection& c);
 
+  // liveness.cpp: whether an idle peer is still there
+  void begin_watch(Connection& c, Instant now);
+  void watch(Connection& c, Instant now);
+
   // told.cpp: the trace
   void begin_trace(Connection& c);
   trace::Scope trace_of(const Listener& l, const Address& peer);
@@ -310,6 +320,15 @@ class Rdmacm final : public cm::Provider {
   Instant now_{};  // of the trace
   std::uint64_t connections_traced_ = 0;
 };
+
+/// The Liveness of `options` for `to`, a Connection or a Listener.
+template <class To, class Options>
+void set_liveness(To& to, const Options& options) {
+  if constexpr (requires { options.keepalive.value_or(Duration{}) + options.dead_after.value_or(Duration{}); }) {
+    to.keepalive = options.keepalive.value_or(Duration{});
+    to.dead_after = options.dead_after.value_or(Duration{});
+  }
+}
 
 /// What rdma_connect and rdma_accept get.
 rdma_conn_param param_of(const Connection& c);

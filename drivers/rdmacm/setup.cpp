@@ -323,6 +323,7 @@ void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
     c.depths = {*attr.max_dest_rd_atomic, *attr.max_rd_atomic};
   core_->pending.leave(c.id);
   core_->retries.forget(c.id);
+  begin_watch(c, now);
   if (c.broken != WcStatus::success) {  // while the confirmation was awaited
     enter(c, Phase::breaking);
     set_deadline(c, now + settle_time);
@@ -379,6 +380,8 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   c.reply_timeout = l.options.reply_timeout > Duration{} ? l.options.reply_timeout : options_.reply_timeout;
   const cm::Depths offered = c.offered = c.reliable() ? event.depths : cm::Depths{};
   c.depths = l.depths;
+  c.keepalive = l.keepalive;
+  c.dead_after = l.dead_after;
   slot_for(id).connection = std::move(made);
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);

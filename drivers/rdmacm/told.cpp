@@ -38,7 +38,6 @@ std::string_view timer_of(const Connection& c) {
     case Phase::connecting: return "wait_reply";
     case Phase::accepting: return "wait_ready";
     case Phase::waiting: return "back_off";
-    case Phase::open:
     case Phase::breaking: return "settle";
     case Phase::closing: return "linger";
     default: return "none";

@@ -138,6 +138,7 @@ Qp::~Qp() {
   if (shared_ || type_ == QpType::xrc_tgt) device_.collect();
   device_.forget_target(this);
   ibv_destroy_qp(qp_);
+  if (sends_.probes() != 0) send_cq_->probes -= sends_.probes();
   device_.posted_.erase(send_key_);
   device_.posted_.erase(recv_key_);
   for (std::size_t i = sends_.open(); i > 0; --i) send_cq_->ring->release();
@@ -217,6 +218,19 @@ Result<void> Qp::post_send(const SendWr& wr) {
     return refused(error, "ibv_post_send: errno {a}");
   }
   return {};
+}
+
+bool Qp::probe() {
+  if (!can_probe_ || sends_.probes() >= probes_max || send_cq_->probes >= send_cq_->probes_max) return false;
+  ibv_send_wr args{};
+  args.wr_id = name(send_key_, Posted::probe);
+  args.opcode = IBV_WR_RDMA_WRITE;
+  args.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(qp_, &args, &bad) != 0) return false;
+  sends_.begin_probe();
+  ++send_cq_->probes;
+  return true;
 }
 
 Result<void> Qp::post_recv(const RecvWr& wr) {

@@ -186,6 +186,21 @@ TEST(NicVerbs, FlushedRequestsAreNotConfirmed) {
   EXPECT_EQ(posted.open(), 0U);
 }
 
+TEST(NicVerbs, ProbesAreNoRequestsButSignsOfLife) {
+  verbs::Posted posted(1);
+  posted.begin_probe();
+  posted.begin_probe();
+  EXPECT_FALSE(posted.full()) << "the program's places stay its own";
+  EXPECT_EQ(posted.open(), 0U);
+  posted.end_probe(true);
+  EXPECT_EQ(posted.succeeded(), 1U);
+  posted.end_probe(false);
+  EXPECT_EQ(posted.probes(), 0U);
+  EXPECT_EQ(posted.succeeded(), 1U);
+  EXPECT_EQ(posted.failed(), 0U) << "nothing of the program's was lost";
+  EXPECT_EQ(posted.find(verbs::Posted::probe), nullptr);
+}
+
 TEST(NicVerbs, PostedRequestsAreFoundAgain) {
   verbs::Posted posted(2);
   const std::uint32_t a = posted.put(11, WcOpcode::send, true), b = posted.put(22, WcOpcode::recv, false);
