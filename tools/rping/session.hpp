@@ -77,9 +77,10 @@ Options options_for(const SessionOptions& session, const MpaArgs& args) {
   if (session.provider == "iwarp") options.transport = static_cast<const mpa::Options&>(args.mpa);
   if (session.provider == "iwarp") return options;
   constexpr bool connects = std::is_same_v<Options, cm::ConnectOptions>;
-  ib::Options ib{.qp_type = qp_type_of(session, !connects)};
-  if (connects && args.reply_timeout_set) ib.reply_timeout = args.mpa.timeouts.reply;
-  options.transport = ib;
+  const bool timed = connects && args.reply_timeout_set;
+  if (timed || session.qp_type != "rc")
+    options.transport = ib::Options{.reply_timeout = timed ? args.mpa.timeouts.reply : Duration{},
+                                    .qp_type = qp_type_of(session, !connects)};
   return options;
 }
 
