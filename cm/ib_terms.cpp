@@ -7,11 +7,33 @@
 #include <utility>
 #include <variant>
 
+#include "cm/failure_text.hpp"
+
 namespace parley::cm {
 
 using wire::ib::CmReject;
+using wire::ib::SidrStatus;
 
-Result<ib::Options> ib_options(const TransportOptions& options, std::string_view not_mpa) {
+namespace {
+
+bool is_connectable(QpType type) {
+  return type == QpType::rc || type == QpType::uc || type == QpType::ud || type == QpType::xrc_ini ||
+         type == QpType::xrc_tgt;
+}
+
+std::string_view advice_for(SidrStatus status) {
+  switch (status) {
+    case SidrStatus::unsupported_service_id: return "start what serves the port there, or check address and port";
+    case SidrStatus::rejected: return "look at the peer's log, or at its private data";
+    case SidrStatus::no_qp: return "try again later: the peer has no room";
+    case SidrStatus::redirect: return "ask where the peer redirects to; redirections are not followed";
+    default: return "the peer's connection manager refused, not its program: see the status";
+  }
+}
+
+}  // namespace
+
+Result<ib::Options> ib_options(const TransportOptions& options, std::string_view not_mpa, std::optional<QpType> wrong) {
   if (std::holds_alternative<std::monostate>(options)) return ib::Options{};
   const auto* ib = std::get_if<ib::Options>(&options);
   if (ib == nullptr) return fail(Errc::unsupported, not_mpa);
@@ -21,7 +43,24 @@ Result<ib::Options> ib_options(const TransportOptions& options, std::string_view
   if (ib->reply_timeout < Duration{})
     return fail(Errc::invalid_argument, "ib::Options::reply_timeout is {a} ns; it is at least 0",
                 ib->reply_timeout.count());
+  if (!is_connectable(ib->qp_type))
+    return fail(Errc::unsupported,
+                "ib::Options::qp_type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) are there",
+                static_cast<int>(ib->qp_type));
+  if (wrong == ib->qp_type)
+    return fail(Errc::invalid_argument, "ib::Options::qp_type: who connects has XRC_INI, who listens XRC_TGT");
   return *ib;
+}
+
+Result<void> check_qp_type(QpType init, QpType type) {
+  if (!is_connectable(init))
+    return fail(Errc::unsupported,
+                "QpInit::type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) can be connected",
+                static_cast<int>(init));
+  if (init != type)
+    return fail(Errc::invalid_argument, "QpInit::type is {a}, and ib::Options::qp_type {b}; they are the same",
+                static_cast<int>(init), static_cast<int>(type));
+  return {};
 }
 
 Errc errc_of(CmReject reason) {
@@ -47,6 +86,16 @@ std::string reject_advice(CmReject reason) {
       return "the peer gave up waiting: look for packets that are lost, or a program that is slow to decide";
     default: return "the peer's connection manager refused, not its program: see the reason";
   }
+}
+
+Failure sidr_failure(SidrStatus status) {
+  const auto code = [&] {
+    if (status == SidrStatus::unsupported_service_id) return Errc::refused;
+    return status == SidrStatus::no_qp ? Errc::no_space : Errc::rejected;
+  };
+  return plain_failure(ib::step::wait_reply, code(), {},
+                       fmt::format("a SIDR_REP: {} ({})", wire::ib::to_string(status), static_cast<int>(status)),
+                       std::string(advice_for(status)));
 }
 
 Result<QpInit> OwnQueues::make(Device& device) {

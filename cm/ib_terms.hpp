@@ -3,6 +3,7 @@
 // kernel (drivers/rdmacm).
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,10 +15,16 @@ namespace parley::cm {
 
 /// Private data of the IP port spaces: a REQ has 92 octets, of which 36 are the IP header (IBA Annex A11).
 inline constexpr Limits ib_private_data{.request = 56, .reply = 196, .reject = 148};
+/// The same of UD: a SIDR_REQ has 216 octets, a SIDR_REP 136 (IBA §12.11).
+inline constexpr Limits ib_datagram_private_data{.request = 180, .reply = 136, .reject = 136};
+inline const Limits& ib_limits(QpType type) { return type == QpType::ud ? ib_datagram_private_data : ib_private_data; }
 
-/// The options for InfiniBand, or what is wrong with them. `not_mpa` is the sentence where they are MPA's; which types of
-/// queue pair there are is the provider's to say.
-Result<ib::Options> ib_options(const TransportOptions& options, std::string_view not_mpa);
+/// The options for InfiniBand, or what is wrong with them. `not_mpa` is the sentence where they are MPA's. `wrong`: the type that only
+/// the other side of an XRC connection has (IBA §A14).
+Result<ib::Options> ib_options(const TransportOptions& options, std::string_view not_mpa,
+                               std::optional<QpType> wrong = {});
+/// Whether a queue pair of type `init` is the one for a connection of type `type`. Errors: unsupported, invalid_argument.
+Result<void> check_qp_type(QpType init, QpType type);
 
 /// Reasons of the peer's connection manager that may be others next time are not `rejected`.
 Errc errc_of(wire::ib::CmReject reason);
@@ -25,6 +32,9 @@ Errc errc_of(wire::ib::CmReject reason);
 std::string reject_sentence(wire::ib::CmReject reason);
 /// What its receiver may do about it.
 std::string reject_advice(wire::ib::CmReject reason);
+
+/// Why a service of UD was not granted, for any answer but `valid`. By the program: `rejected`.
+Failure sidr_failure(wire::ib::SidrStatus status);
 
 /// The queues of a queue pair that nobody asked for.
 class OwnQueues {

@@ -63,7 +63,7 @@ struct Teller {
 };
 
 enum class Side : std::uint8_t { initiator, responder, either };
-enum class Over : std::uint8_t { ib, iwarp };
+enum class Over : std::uint8_t { ib, sidr, iwarp };
 enum class Turn : std::uint8_t { any, first, answer };
 
 struct Implied {
@@ -77,7 +77,7 @@ struct Implied {
 
 // InfiniBand's CM: IBA 1.x §12.6. What an iWARP device is told of at once, behind TCP and both frames, has happened by then;
 // of a Reply that rejects, and of a reset, its drivers tell alike.
-constexpr std::array<Implied, 19> implied{{
+constexpr std::array<Implied, 24> implied{{
     {"rdma_connect", Side::initiator, Over::ib, true, "REQ"},
     {"CONNECT_REQUEST", Side::responder, Over::ib, false, "REQ"},
     {"rdma_accept", Side::responder, Over::ib, true, "REP"},
@@ -91,6 +91,11 @@ constexpr std::array<Implied, 19> implied{{
     {"rdma_disconnect", Side::either, Over::ib, true, "DREP", Turn::answer},
     {"DISCONNECTED", Side::either, Over::ib, false, "DREQ", Turn::first},
     {"DISCONNECTED", Side::either, Over::ib, false, "DREP", Turn::answer},
+    {"rdma_connect", Side::initiator, Over::sidr, true, "SIDR_REQ"},
+    {"CONNECT_REQUEST", Side::responder, Over::sidr, false, "SIDR_REQ"},
+    {"rdma_accept", Side::responder, Over::sidr, true, "SIDR_REP"},
+    {"rdma_reject", Side::responder, Over::sidr, true, "SIDR_REP"},
+    {"ESTABLISHED", Side::initiator, Over::sidr, false, "SIDR_REP"},
     {"CONNECT_REQUEST", Side::responder, Over::iwarp, false, "Request"},
     {"rdma_accept", Side::responder, Over::iwarp, true, "Reply"},
     {"rdma_reject", Side::responder, Over::iwarp, true, "Reply"},
@@ -101,7 +106,8 @@ constexpr std::array<Implied, 19> implied{{
 }};
 
 bool fits(const Implied& row, const KernelTold& told) {
-  if (row.by != told.by || (row.over == Over::iwarp) != told.iwarp) return false;
+  const Over over = told.iwarp ? Over::iwarp : told.datagrams ? Over::sidr : Over::ib;
+  if (row.by != told.by || row.over != over) return false;
   if (row.side != Side::either && (row.side == Side::initiator) != told.initiator) return false;
   // A disconnect that nobody answered says how it went by its status.
   if (row.turn != Turn::any && ((row.turn == Turn::answer) != told.answer || told.status != 0)) return false;

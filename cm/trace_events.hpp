@@ -21,7 +21,8 @@ struct KernelTold {
   std::string_view by;  ///< "CONNECT_REQUEST", "rdma_connect"
   bool initiator = false;
   bool iwarp = false;
-  bool answer = false;  ///< DISCONNECTED, rdma_disconnect: the other side had disconnected before
+  bool datagrams = false;  ///< of a service of UD
+  bool answer = false;     ///< DISCONNECTED, rdma_disconnect: the other side had disconnected before
   int status = 0;
 };
 /// The messages that it implies. One that may stand for several, or for none, implies none.

@@ -332,6 +332,27 @@ void add_roce_flag(Command sub, Option provider, std::string& chosen) {
       .excludes(provider);
 }
 
+void add_qp_type_option(Command sub, SessionOptions& options) {
+  sub.option("--qp-type", options.qp_type,
+             "roce, rdmacm: of the queue pairs, the same on both sides; with xrc no messages are sent")
+      .one_of({"rc", "uc", "xrc"})
+      .shows_default();
+}
+
+QpType qp_type_of(const SessionOptions& options, bool listens) {
+  if (options.qp_type == "uc") return QpType::uc;
+  if (options.qp_type == "xrc") return listens ? QpType::xrc_tgt : QpType::xrc_ini;
+  return QpType::rc;
+}
+
+Or<void> check_qp_type(const SessionOptions& session, const TrafficOptions& traffic) {
+  if (session.qp_type != "rc" && session.provider == "iwarp")
+    return complain(Exit::usage, fmt::format("--qp-type {}: iWARP has RC alone", session.qp_type));
+  if (session.qp_type == "xrc" && traffic.any())
+    return complain(Exit::usage, "--qp-type xrc sends no messages: 'parley xrc demo' does");
+  return {};
+}
+
 void add_provider_options(Command sub, SessionOptions& options) {
   add_provider_option(sub, options);
   sub.option("--device", options.device, "rdmacm: the device for a client's buffers, if there are several")

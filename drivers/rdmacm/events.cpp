@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/rdmacm/provider.hpp"
+#include "drivers/verbs/convert.hpp"
 
 namespace parley::rdmacm {
 namespace {
@@ -27,6 +28,12 @@ CmEvent copy(const rdma_cm_event& event) {
     const auto* octets = static_cast<const std::uint8_t*>(conn.private_data);
     out.private_data.assign(octets, octets + conn.private_data_len);
   }
+  // Of datagrams the union has other fields from here on.
+  if (event.id->qp_type == IBV_QPT_UD) {
+    const rdma_ud_param& ud = event.param.ud;
+    out.depths = {};
+    out.service = {.ah = verbs::from_ibv(ud.ah_attr), .qp_num = ud.qp_num, .qkey = ud.qkey};
+  }
   return out;
 }
 
@@ -38,6 +45,12 @@ const cm::Step& step_of(const Connection& c) {
     case Phase::accepting: return ib::step::wait_ready;
     default: return ib::step::resolve_addr;
   }
+}
+
+cm::Failure linger_over() {
+  return cm::plain_failure(cm::step::closing, Errc::timed_out, {},
+                           "requests were not complete when the time for them was over",
+                           "raise RdmaHostOptions::linger, or see why the peer takes so long");
 }
 
 }  // namespace
@@ -99,6 +112,10 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
       if (c->phase == Phase::connecting) on_response(*c, now, event);
       return;
     case RDMA_CM_EVENT_ESTABLISHED:
+      if (c->datagrams()) {
+        if (c->phase == Phase::connecting) on_granted(*c, now, event);
+        return;
+      }
       if (c->phase == Phase::connecting || c->phase == Phase::accepting)
         established(*c, now, c->initiator ? std::move(event.private_data) : Bytes{});
       return;
@@ -116,7 +133,7 @@ void Rdmacm::handle(CmEvent& event, Instant now) {
   }
 }
 
-void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
+void Rdmacm::handle_end(Connection& c, Instant now, CmEvent& event) {
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_ERROR:
       if (c.phase == Phase::addr)
@@ -133,6 +150,8 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
       if (c.phase == Phase::resolved || c.phase == Phase::noted) {
         core_->resolver.forget(c.peer);
         drop_cm(c);  // the neighbour has moved: what was found is no longer right, and is looked for anew
+      } else if (c.phase == Phase::connecting && c.datagrams() && event.status > 0) {
+        on_refused(c, now, event);
       } else if (c.phase == Phase::connecting || c.phase == Phase::accepting) {
         const cm::Step& step = c.initiator ? ib::step::wait_reply : ib::step::wait_ready;
         fail_setup(c, now, event_failure(step, event.status, c.peer, {}));
@@ -168,27 +187,29 @@ void Rdmacm::handle_end(Connection& c, Instant now, const CmEvent& event) {
 
 void Rdmacm::on_disconnected(Connection& c, const CmEvent& event) {
   if (!c.live()) return;
-  (void)c.device->collect();
-  const std::size_t left = c.qp ? c.qp->sends_open() : 0;
   const bool asked = c.phase == Phase::closing;
   hang_up(c);
   if (c.broken != WcStatus::success) return broke(c);
   if (event.status != 0)
     return disconnected(c, event_failure(asked ? cm::step::closing : cm::step::data, event.status, c.peer, {}), false);
-  if (c.forced)
-    return disconnected(c,
-                        cm::plain_failure(cm::step::closing, Errc::timed_out, {},
-                                          "requests were not complete when the time for them was over",
-                                          "raise RdmaHostOptions::linger, or see why the peer takes so long"),
-                        false);
-  if (left != 0)
-    return disconnected(
-        c,
-        cm::plain_failure(asked ? cm::step::closing : cm::step::data, Errc::peer_closed, {},
-                          fmt::format("a disconnect while {} were not complete", counted(left, "request")),
-                          "agree on who disconnects, and when"),
-        false);
-  disconnected(c, {}, true);
+  if (c.forced) return disconnected(c, linger_over(), false);
+  ended_by_itself(c, asked);
+}
+
+/// Nothing failed, as far as is known. The kernel's DREQ has no private data, and its iWARP drivers do not say how the peer's stream
+/// ended: only this side's own requests show whether all was delivered.
+void Rdmacm::ended_by_itself(Connection& c, bool asked) {
+  if (c.left == 0) return disconnected(c, {}, true);
+  const std::string left = counted(c.left, "request");
+  disconnected(
+      c,
+      cm::plain_failure(
+          asked ? cm::step::closing : cm::step::data, Errc::peer_closed, {},
+          asked ? fmt::format("a disconnect while {} were not complete", left)
+                : fmt::format("closed by the peer while {} were not complete; whether all was delivered is not known",
+                              left),
+          "agree on who disconnects, and when"),
+      false);
 }
 
 void Rdmacm::on_broken(NicDevice& device, Instant now) {
@@ -213,6 +234,7 @@ void Rdmacm::out_of_time(Connection& c, Instant now) {
 }
 
 void Rdmacm::on_deadline(Connection& c, Instant now) {
+  if (c.phase == Phase::open) return watch(c, now);
   if (c.trace) [[unlikely]]
     trace_expired(c);
   switch (c.phase) {
@@ -225,9 +247,12 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
           c, now,
           cm::plain_failure(step_of(c), Errc::timed_out, {}, "nothing for " + duration_text(now - c.start),
                             "check that the peer is up and that no firewall drops UDP port 4791"));
-    case Phase::open:
     case Phase::breaking: return broke(c);
     case Phase::closing:
+      if (!c.disconnected && c.datagrams()) {
+        hang_up(c);
+        return disconnected(c, linger_over(), false);
+      }
       if (!c.disconnected) {  // linger is over; the peer is told all the same
         c.forced = true;
         hang_up(c);
@@ -245,6 +270,7 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
 void Rdmacm::check_closing(Connection& c, Instant now) {
   if (c.phase != Phase::closing || c.disconnected || (c.qp && c.qp->sends_open() != 0)) return;
   hang_up(c);
+  if (c.datagrams()) return ended_by_itself(c, true);  // there is no peer that has to know
   set_deadline(c, after(now, options_.linger));
 }
 
@@ -272,8 +298,10 @@ void Rdmacm::drop_cm(Connection& c) {
 
 void Rdmacm::hang_up(Connection& c) {
   if (std::exchange(c.disconnected, true)) return;
+  (void)c.device->collect();  // what was confirmed until now; an iWARP driver may have flushed the rest
+  c.left = c.qp ? c.qp->sends_unconfirmed() : 0;
   if (c.qp && c.device->transport() != Transport::iwarp) (void)c.qp->modify({.state = QpState::err});
-  if (rdma_disconnect(c.cm) == 0) called(c, "rdma_disconnect");
+  if (!c.datagrams() && rdma_disconnect(c.cm) == 0) called(c, "rdma_disconnect");
 }
 
 void Rdmacm::disconnected(Connection& c, cm::Failure why, bool graceful) {

@@ -22,10 +22,11 @@ struct Moving final : cm::MigrantBody {
 
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* cm = nullptr;
+  QpType type = QpType::rc;
   Address local{}, peer{};
   cm::Depths depths{}, offered{};
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
-  Duration reply_timeout{};
+  Duration reply_timeout{}, keepalive{}, dead_after{};
   Instant start{};
 };
 
@@ -43,6 +44,7 @@ Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
   if (rdma_migrate_id(c->cm, moving->channel) != 0) return verbs::refused(errno, "rdma_migrate_id: errno {a}");
   moving->cm = std::exchange(c->cm, nullptr);
   moving->cm->context = nullptr;
+  moving->type = c->type;
   moving->local = c->local;
   moving->peer = c->peer;
   moving->depths = c->depths;
@@ -50,6 +52,8 @@ Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
   moving->retry_count = c->retry_count;
   moving->rnr_retry_count = c->rnr_retry_count;
   moving->reply_timeout = c->reply_timeout;
+  moving->keepalive = c->keepalive;
+  moving->dead_after = c->dead_after;
   moving->start = c->start;
   trace_moved(*c);
   free_slot(endpoint);
@@ -85,6 +89,7 @@ Result<void> Rdmacm::adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>
   c.initiator = false;
   c.cm = std::exchange(moving->cm, nullptr);
   c.device = *device;
+  c.type = moving->type;
   c.local = moving->local;
   c.peer = moving->peer;
   c.depths = moving->depths;
@@ -92,6 +97,8 @@ Result<void> Rdmacm::adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>
   c.retry_count = moving->retry_count;
   c.rnr_retry_count = moving->rnr_retry_count;
   c.reply_timeout = moving->reply_timeout;
+  c.keepalive = moving->keepalive;
+  c.dead_after = moving->dead_after;
   c.start = moving->start;
   slot.connection = std::move(made);
   begin_trace(c);

@@ -9,6 +9,7 @@
 
 #include "drivers/asio/sockaddr.hpp"
 #include "drivers/verbs/convert.hpp"
+#include "wire/ib/cma.hpp"
 
 namespace parley::rdmacm {
 namespace {
@@ -21,16 +22,9 @@ auto not_deciding() {
   return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
 }
 
-Result<ib::Options> options_of(const cm::TransportOptions& options) {
-  auto ib =
-      cm::ib_options(options, "`transport` holds MPA's options; on a real NIC the kernel and the NIC decide them");
-  if (ib && ib->qp_type != QpType::rc)
-    return fail(Errc::unsupported, "ib::Options::qp_type is not RC: datagrams have the provider roce");
-  return ib;
-}
-
-const cm::Limits& limits_of(const NicDevice& device) {
-  return device.transport() == Transport::iwarp ? iwarp_limits : cm::ib_private_data;
+Result<ib::Options> options_of(const cm::TransportOptions& options, std::optional<QpType> wrong = {}) {
+  return cm::ib_options(options, "`transport` holds MPA's options; on a real NIC the kernel and the NIC decide them",
+                        wrong);
 }
 
 }  // namespace
@@ -150,23 +144,28 @@ void Rdmacm::free_slot(EndpointId endpoint) {
 
 Result<void> Rdmacm::make_qp(Connection& c, NicDevice& device, const QpInit* init) {
   QpInit small;
+  if (init == nullptr && c.type == QpType::xrc_tgt)
+    return fail(Errc::invalid_argument, "an XRC_TGT queue pair needs QpInit::xrcd, so the program makes it");
   if (init == nullptr) {
     auto made = c.own.make(device);
     if (!made) return tl::unexpected(made.error());
     c.device = &device;
     small = *made;
+    small.type = c.type;
     init = &small;
   }
-  if (init->type != QpType::rc)
-    return fail(Errc::unsupported, "QpInit::type is not RC; connections of other types are not there in this version");
+  if (auto fits = cm::check_qp_type(init->type, c.type); !fits) return fits;
   auto qp = device.make_qp(*init);
   if (!qp) {
     drop_qp(c);
     return tl::unexpected(qp.error());
   }
   // Receives can be posted from INIT on. The port may be another one in the end: it is set again with the connection's.
-  QpAttr attr{
-      .state = QpState::init, .access = Access::none, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
+  QpAttr attr{.state = QpState::init, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
+  if (c.datagrams())
+    attr.qkey = wire::ib::udp_q_key;
+  else
+    attr.access = Access::none;
   if (device.transport() == Transport::iwarp) attr.pkey_index.reset();
   if (auto ready = (*qp)->modify(attr); !ready) {
     qp->reset();
@@ -186,17 +185,18 @@ Device* Rdmacm::device(EndpointId endpoint) const {
 
 // Which device will serve is not known before the address is resolved: what fits on every one of them.
 Result<cm::Limits> Rdmacm::limits(const cm::TransportOptions& options, cm::Depths) const {
-  if (const auto checked = options_of(options); !checked) return tl::unexpected(checked.error());
+  const auto checked = options_of(options);
+  if (!checked) return tl::unexpected(checked.error());
   const bool all_iwarp =
       std::all_of(devices_.begin(), devices_.end(), [](const auto& d) { return d->transport() == Transport::iwarp; });
-  return all_iwarp ? iwarp_limits : cm::ib_private_data;
+  return all_iwarp ? iwarp_limits : cm::ib_limits(checked->qp_type);
 }
 
 Result<cm::Limits> Rdmacm::limits(EndpointId endpoint) const {
   const Connection* c = find(endpoint);
   if (c == nullptr) return stale();
   if (c->phase != Phase::deciding) return not_deciding();
-  return limits_of(*c->device);
+  return c->device->transport() == Transport::iwarp ? iwarp_limits : cm::ib_limits(c->type);
 }
 
 // The kernel's routing table decides when the address is resolved.
@@ -205,13 +205,14 @@ Result<cm::Route> Rdmacm::resolve(const Address& peer, const std::optional<Addre
 }
 
 Result<void> Rdmacm::listen(EndpointId endpoint, const Address& local, const cm::ListenOptions& options) {
-  const auto ib = options_of(options.transport);
+  const auto ib = options_of(options.transport, QpType::xrc_ini);
   if (!ib) return tl::unexpected(ib.error());
   auto made = std::make_unique<Listener>();
   made->id = endpoint;
   made->address = local;
   made->backlog = options.backlog;
   made->depths = {options.ird, options.ord};
+  set_liveness(*made, options);
   made->options = *ib;
   slot_for(endpoint).listener = std::move(made);
   return {};
@@ -235,7 +236,7 @@ bool Rdmacm::is_resolved(EndpointId endpoint) const {
 }
 
 Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm::ConnectOptions& options) {
-  const auto ib = options_of(options.transport);
+  const auto ib = options_of(options.transport, QpType::xrc_tgt);
   if (!ib) return tl::unexpected(ib.error());
   const bool resolved = is_resolved(endpoint);
   auto made = resolved ? nullptr : std::make_unique<Connection>();
@@ -246,10 +247,13 @@ Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm:
     c.asked_local = options.local;
     c.local = options.local.value_or(Address{});
   }
-  c.depths = {options.ird, options.ord};
+  if (c.search && ib->qp_type != QpType::rc) drop_cm(c);  // what was found is an id of RC; the search is made anew
+  c.type = ib->qp_type;
+  c.depths = c.reliable() ? cm::Depths{options.ird, options.ord} : cm::Depths{};
   c.retry_count = ib->retry_count;
   c.rnr_retry_count = ib->rnr_retry_count;
   c.reply_timeout = ib->reply_timeout > Duration{} ? ib->reply_timeout : options_.reply_timeout;
+  set_liveness(c, options);
   c.private_data.assign(options.private_data.begin(), options.private_data.end());
   c.resolve_timeout = options.transport_timeout > Duration{}
                           ? std::min(options.transport_timeout, options_.manager.resolve.timeout)
@@ -303,11 +307,15 @@ Result<void> Rdmacm::accept(EndpointId endpoint, const cm::AcceptOptions& option
   Connection& c = *find(endpoint);
   const auto ib = options_of(options.transport);
   if (!ib) return tl::unexpected(ib.error());
+  const bool given = !std::holds_alternative<std::monostate>(options.transport);
+  if (given && ib->qp_type != c.type)
+    return fail(Errc::invalid_argument, "ib::Options::qp_type is {a}, and the listener's {b}; they are the same",
+                static_cast<int>(ib->qp_type), static_cast<int>(c.type));
   if (!c.qp)
     if (auto made = make_qp(c, *c.device, options.qp ? &*options.qp : nullptr); !made) return made;
-  if (!std::holds_alternative<std::monostate>(options.transport)) c.rnr_retry_count = ib->rnr_retry_count;
+  if (given) c.rnr_retry_count = ib->rnr_retry_count;
   if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
-  // What the peer offers is the bound. An iWARP peer of MPA revision 1 offers nothing, which is none.
+  // What the peer offers is the bound. An iWARP peer of MPA revision 1 offers nothing, which is none. UC and UD have no Reads.
   const bool any = c.device->transport() == Transport::iwarp && c.offered.ird == 0 && c.offered.ord == 0;
   const auto within = [&](std::uint16_t own, std::uint16_t offer) { return any ? own : std::min(own, offer); };
   c.depths = {within(options.ird.value_or(c.depths.ird), c.offered.ird),

@@ -25,11 +25,19 @@
 // deciding.. | reject()                         | over       | rdma_reject; no event
 // open       | disconnect()                     | closing    | posted requests complete first, or linger ends
 // open       | DISCONNECTED                     | over       | rdma_disconnect; Disconnected
+// open       | keepalive is over, and idle      | open       | a probe (Qp::probe)
+//            | it was not answered              | over       | rdma_disconnect; Disconnected
 // open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which says more
 // closing    | DISCONNECTED                     | over       | Disconnected
 // over       | TIMEWAIT_EXIT (InfiniBand CM)    | over       | TimewaitExit, behind Disconnected
 // waiting..  | ConnectOptions::timeout          | over       | ConnectFailed; not behind connecting
 // any        | DEVICE_REMOVAL                   | over       | ConnectFailed or Disconnected
+//
+// With UD, where no connection is made (SIDR, IBA §12.11):
+// connecting | ESTABLISHED                      | open       | RTR, RTS; Established
+// connecting | UNREACHABLE with a SIDR status   | over       | Rejected if the peer's program said no; else as REJECTED
+// decided    | the driver's turn                | open       | RTR, RTS, rdma_accept; Established
+// closing    | posted requests are complete     | over       | Disconnected; the peer hears nothing
 #pragma once
 #include <rdma/rdma_cma.h>
 
@@ -72,8 +80,15 @@ enum class Phase : std::uint8_t {
   over
 };
 
+/// The peer of datagrams, as SIDR names it.
+struct Service {
+  AhAttr ah;
+  std::uint32_t qp_num = 0, qkey = 0;
+};
+
 struct Connection {
   EndpointId id = 0;
+  QpType type = QpType::rc;
   Phase phase = Phase::noted;
   bool initiator = true;
   bool search = false;        // of Manager::resolve(): ends with Resolved
@@ -96,10 +111,19 @@ struct Connection {
   cm::Steps steps;
   cm::NicSteps nic;  // initiator
   WcStatus broken = WcStatus::success;
-  cm::OwnQueues own;  // before the queue pair, which uses it
+  Duration keepalive{}, dead_after{};  // 0: never
+  std::uint64_t heard = 0;             // Qp::heard() when it rose last
+  Instant heard_at{}, probed_at{};
+  std::uint64_t left = 0;            // requests that were not confirmed when it was hung up
+  std::optional<Service> service{};  // UD, once it is open
+  cm::OwnQueues own;                 // before the queue pair, which uses it
   std::unique_ptr<verbs::Qp> qp;
   std::unique_ptr<trace::Scope> trace;  // null: nobody listens
   bool begun = false;                   // it has left Phase::noted once, as the trace was told
+  /// UD: no connection, but a service and who asks for it.
+  bool datagrams() const { return type == QpType::ud; }
+  /// Requests are acknowledged, and Reads answered.
+  bool reliable() const { return type != QpType::uc && type != QpType::ud; }
   /// The program has had Established, and no end.
   bool live() const { return phase == Phase::open || phase == Phase::breaking || phase == Phase::closing; }
 };
@@ -110,6 +134,7 @@ struct Listener {
   Address address{};
   int backlog = 0;
   cm::Depths depths{};
+  Duration keepalive{}, dead_after{};
   ib::Options options;
 };
 
@@ -126,6 +151,7 @@ struct CmEvent {
   rdma_cm_id* cm = nullptr;
   EndpointId id = 0;  // of the listener, for a request
   cm::Depths depths{};
+  std::optional<Service> service{};  // of an id of UD
   Bytes private_data;
 };
 
@@ -212,14 +238,23 @@ class Rdmacm final : public cm::Provider {
   bool try_again(Connection& c, Instant now, cm::Failure& why);
   void give_way(EndpointId who, Instant now);
   cm::TransportParameters parameters_of(const Connection& c) const;
+  std::optional<GidInfo> source_gid(const Connection& c) const;
   cm::Found way_of(const Connection& c) const;
   void tell_resolved(Connection& c, cm::Found way);
   void start_waiting(Instant now);
 
+  // services.cpp: types of queue pairs other than RC
+  bool create_id(rdma_cm_id*& id, EndpointId owner, QpType type, const Address& local);
+  Result<void> ready_for_datagrams(Connection& c);
+  void grant(Connection& c, Instant now);
+  void on_granted(Connection& c, Instant now, CmEvent& event);
+  void on_refused(Connection& c, Instant now, CmEvent& event);
+  void peer_gave_up(Connection& c, Instant now);
+
   // events.cpp: what the system says, and how connections end
   bool poll_channel();
   void handle(CmEvent& event, Instant now);
-  void handle_end(Connection& c, Instant now, const CmEvent& event);
+  void handle_end(Connection& c, Instant now, CmEvent& event);
   void on_broken(NicDevice& device, Instant now);
   void on_deadline(Connection& c, Instant now);
   void out_of_time(Connection& c, Instant now);
@@ -228,11 +263,16 @@ class Rdmacm final : public cm::Provider {
   void broke(Connection& c);
   void drop_cm(Connection& c);
   void on_disconnected(Connection& c, const CmEvent& event);
+  void ended_by_itself(Connection& c, bool asked);
   void disconnected(Connection& c, cm::Failure why, bool graceful);
   void removed(Connection& c, Instant now);
   void remove_device(const NicDevice& device, Instant now);
   void release_removed();
   void end(Connection& c);
+
+  // liveness.cpp: whether an idle peer is still there
+  void begin_watch(Connection& c, Instant now);
+  void watch(Connection& c, Instant now);
 
   // told.cpp: the trace
   void begin_trace(Connection& c);
@@ -280,6 +320,21 @@ class Rdmacm final : public cm::Provider {
   Instant now_{};  // of the trace
   std::uint64_t connections_traced_ = 0;
 };
+
+/// The Liveness of `options` for `to`, a Connection or a Listener.
+template <class To, class Options>
+void set_liveness(To& to, const Options& options) {
+  if constexpr (requires { options.keepalive.value_or(Duration{}) + options.dead_after.value_or(Duration{}); }) {
+    to.keepalive = options.keepalive.value_or(Duration{});
+    to.dead_after = options.dead_after.value_or(Duration{});
+  }
+}
+
+/// What rdma_connect and rdma_accept get.
+rdma_conn_param param_of(const Connection& c);
+
+/// An id that create_id() makes is bound then.
+inline bool is_bound(QpType type) { return type != QpType::rc && type != QpType::ud; }
 
 /// The GIDs of a port, each with its rank (devices.cpp).
 std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwarp);

@@ -33,10 +33,17 @@ int milliseconds(Duration time) {
   return static_cast<int>(std::clamp<std::int64_t>(time.count() / 1'000'000, 1, 3'600'000));
 }
 
+Mtu port_mtu(const NicDevice& device, std::uint8_t port) {
+  ibv_port_attr attr{};
+  return ibv_query_port(device.context(), port, &attr) == 0 ? static_cast<Mtu>(attr.active_mtu) : Mtu::octets_256;
+}
+
 /// As rdma_conn_param has it: 8 bits, within what the device can do.
 std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 254}));
 }
+
+}  // namespace
 
 rdma_conn_param param_of(const Connection& c) {
   rdma_conn_param param{};
@@ -50,6 +57,8 @@ rdma_conn_param param_of(const Connection& c) {
   param.qp_num = c.qp->qp_num();
   return param;
 }
+
+namespace {
 
 Error last_error(std::string_view call) { return verbs::refused(errno, call).value(); }
 
@@ -83,9 +92,9 @@ void Rdmacm::start_listening(Listener& l) {
     const std::error_code why(errno, std::generic_category());
     tell(l, cm::ConnectFailed{core_->id(l.id), cm::listen_failure(ib::step::send_request, why, l.address), true});
   };
-  if (rdma_create_id(channel_, &l.cm, reinterpret_cast<void*>(l.id), RDMA_PS_TCP) != 0) return failed();
+  if (!create_id(l.cm, l.id, l.options.qp_type, l.address)) return failed();
   SockAddr local = to_sockaddr(l.address);
-  if (rdma_bind_addr(l.cm, local.get()) != 0) return failed();
+  if (!is_bound(l.options.qp_type) && rdma_bind_addr(l.cm, local.get()) != 0) return failed();
   if (rdma_listen(l.cm, l.backlog) != 0) return failed();
   l.address.port = ntohs(rdma_get_src_port(l.cm));
   tell(l, cm::Listening{core_->id(l.id), l.address});
@@ -130,12 +139,13 @@ void Rdmacm::begin_search(Connection& c, Instant now) {
   enter(c, Phase::addr);
   c.nic = {};
   c.nic.create_id.begin = clock_now();
-  if (rdma_create_id(channel_, &c.cm, reinterpret_cast<void*>(c.id), RDMA_PS_TCP) != 0)
+  if (!create_id(c.cm, c.id, c.type, c.asked_local.value_or(Address::any(c.peer.family, 0))))
     return fail_setup(c, now, call_failure(ib::step::resolve_addr, last_error("rdma_create_id: errno {a}"), c.peer));
   c.nic.create_id.end = c.nic.resolve_addr.begin = clock_now();
   SockAddr local = to_sockaddr(c.asked_local.value_or(Address{})), peer = to_sockaddr(c.peer);
   const Duration limit = c.resolve_timeout;
-  if (rdma_resolve_addr(c.cm, c.asked_local ? local.get() : nullptr, peer.get(), milliseconds(limit)) != 0)
+  const bool from = c.asked_local && !is_bound(c.type);
+  if (rdma_resolve_addr(c.cm, from ? local.get() : nullptr, peer.get(), milliseconds(limit)) != 0)
     return fail_setup(c, now, cm::system_failure(ib::step::resolve_addr, {errno, std::generic_category()}, c.peer));
   set_deadline(c, after(after(now, limit), limit));
 }
@@ -230,21 +240,46 @@ cm::TransportParameters Rdmacm::parameters_of(const Connection& c) const {
   if (c.device == nullptr || !c.qp || c.device->transport() == Transport::iwarp) return {};
   const QpAttr attr = c.qp->query();
   ib::Parameters out;
+  out.qp_type = c.type;
   out.qp_num = c.qp->qp_num();
-  out.remote_qp_num = attr.dest_qp_num.value_or(0);
   out.port_num = attr.port_num.value_or(0);
-  out.path_mtu = attr.path_mtu.value_or(Mtu::octets_256);
-  out.retry_count = attr.retry_cnt.value_or(0);
-  out.rnr_retry_count = attr.rnr_retry.value_or(0);
-  out.timeout = attr.timeout.value_or(0);
-  if (attr.ah && attr.ah->grh) {
-    out.sgid_index = attr.ah->grh->sgid_index;
-    out.dgid = attr.ah->grh->dgid;
+  std::optional<AhAttr> way;
+  if (c.service) {
+    way = out.ah = c.service->ah;
+    out.remote_qp_num = c.service->qp_num;
+    out.remote_qkey = c.service->qkey;
+    out.path_mtu = port_mtu(*c.device, out.port_num);
+  } else {
+    way = attr.ah;
+    out.remote_qp_num = attr.dest_qp_num.value_or(0);
+    out.path_mtu = attr.path_mtu.value_or(Mtu::octets_256);
+  }
+  if (c.reliable()) {
+    out.retry_count = attr.retry_cnt.value_or(0);
+    out.rnr_retry_count = attr.rnr_retry.value_or(0);
+    out.timeout = attr.timeout.value_or(0);
+  }
+  if (way && way->grh) {
+    out.sgid_index = way->grh->sgid_index;
+    out.dgid = way->grh->dgid;
     ibv_gid gid{};
     if (ibv_query_gid(c.device->context(), out.port_num, out.sgid_index, &gid) == 0)
       std::copy(std::begin(gid.raw), std::end(gid.raw), out.sgid.begin());
   }
   return out;
+}
+
+/// The entry of the port's table that the kernel's route begins with. The same GID may be there as RoCE v1 and as v2.
+std::optional<GidInfo> Rdmacm::source_gid(const Connection& c) const {
+  Gid sgid{};
+  const rdma_ib_addr& gids = c.cm->route.addr.addr.ibaddr;
+  std::copy(std::begin(gids.sgid.raw), std::end(gids.sgid.raw), sgid.begin());
+  const std::vector<GidInfo> known = gids_of(c.cm->verbs, c.cm->port_num, false);
+  const auto order = [&](const GidInfo& g) { return std::pair(g.gid != sgid, g.rank); };
+  const auto own = std::min_element(known.begin(), known.end(),
+                                    [&](const GidInfo& a, const GidInfo& b) { return order(a) < order(b); });
+  if (own == known.end() || own->gid != sgid) return std::nullopt;
+  return *own;
 }
 
 cm::Found Rdmacm::way_of(const Connection& c) const {
@@ -259,13 +294,8 @@ cm::Found Rdmacm::way_of(const Connection& c) const {
     std::copy(std::begin(gids.sgid.raw), std::end(gids.sgid.raw), way.sgid.begin());
     std::copy(std::begin(gids.dgid.raw), std::end(gids.dgid.raw), way.dgid.begin());
     if (c.cm->route.num_paths > 0) way.path_mtu = static_cast<Mtu>(c.cm->route.path_rec[0].mtu & 0x3F);
-    const std::vector<GidInfo> known = gids_of(c.cm->verbs, way.port_num, iwarp);
-    // The same GID may stand there as RoCE v1 and as v2.
-    const auto order = [&](const GidInfo& g) { return std::pair(g.gid != way.sgid, g.rank); };
-    const auto own = std::min_element(known.begin(), known.end(),
-                                      [&](const GidInfo& a, const GidInfo& b) { return order(a) < order(b); });
     out.reason += ", with the GID " + gid_text(way.sgid);
-    if (own != known.end() && own->gid == way.sgid) {
+    if (const auto own = source_gid(c)) {
       way.sgid_index = static_cast<std::uint8_t>(own->index);
       out.reason += fmt::format(" (index {}: {})", own->index, own->reason);
     }
@@ -289,10 +319,11 @@ void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
   c.nic.connect.end = clock_now();
   enter(c, Phase::open);
   const QpAttr attr = c.qp->query();
-  if (attr.max_dest_rd_atomic && attr.max_rd_atomic && c.device->transport() != Transport::iwarp)
+  if (c.reliable() && attr.max_dest_rd_atomic && attr.max_rd_atomic && c.device->transport() != Transport::iwarp)
     c.depths = {*attr.max_dest_rd_atomic, *attr.max_rd_atomic};
   core_->pending.leave(c.id);
   core_->retries.forget(c.id);
+  begin_watch(c, now);
   if (c.broken != WcStatus::success) {  // while the confirmation was awaited
     enter(c, Phase::breaking);
     set_deadline(c, now + settle_time);
@@ -335,6 +366,7 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   auto made = std::make_unique<Connection>();
   Connection& c = *made;
   c.id = id;
+  c.type = l.options.qp_type;
   enter(c, Phase::deciding);
   c.initiator = false;
   c.cm = event.cm;
@@ -346,8 +378,10 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
   c.retry_count = l.options.retry_count;
   c.rnr_retry_count = l.options.rnr_retry_count;
   c.reply_timeout = l.options.reply_timeout > Duration{} ? l.options.reply_timeout : options_.reply_timeout;
-  const cm::Depths offered = c.offered = event.depths;
+  const cm::Depths offered = c.offered = c.reliable() ? event.depths : cm::Depths{};
   c.depths = l.depths;
+  c.keepalive = l.keepalive;
+  c.dead_after = l.dead_after;
   slot_for(id).connection = std::move(made);
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);
@@ -373,20 +407,16 @@ void Rdmacm::decide(Connection& c, Instant now) {
     core_->pending.leave(c.id);
     return end(c);
   }
+  if (c.datagrams()) return grant(c, now);
   // The kernel does not tell of a peer that gives up before the decision: these calls fail then.
-  const auto gave_up = [&] {
-    fail_setup(c, now,
-               cm::plain_failure(ib::step::ulp_decision, Errc::peer_closed, {}, "the request is gone",
-                                 "the peer gave up: decide sooner, or look at its log"));
-  };
   if (auto moved = to_rts(c); !moved) {
     if (rdma_reject(c.cm, nullptr, 0) == 0) called(c, "rdma_reject", consumer_reject);
-    if (moved.error() == Errc::invalid_argument) return gave_up();
+    if (moved.error() == Errc::invalid_argument) return peer_gave_up(c, now);
     return fail_setup(c, now, call_failure(ib::step::ulp_decision, moved.error(), c.peer));
   }
   rdma_conn_param param = param_of(c);
   if (rdma_accept(c.cm, &param) != 0) {
-    if (errno == EINVAL) return gave_up();
+    if (errno == EINVAL) return peer_gave_up(c, now);
     return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
   }
   called(c, "rdma_accept");

@@ -38,7 +38,6 @@ std::string_view timer_of(const Connection& c) {
     case Phase::connecting: return "wait_reply";
     case Phase::accepting: return "wait_ready";
     case Phase::waiting: return "back_off";
-    case Phase::open:
     case Phase::breaking: return "settle";
     case Phase::closing: return "linger";
     default: return "none";
@@ -120,9 +119,11 @@ void Rdmacm::trace_refused(const Listener& l, rdma_cm_id& request, cm::Scarce sc
   const trace::Scope scope = trace_of(l, peer);
   const auto device = device_for(request.verbs);
   const bool iwarp = device && (*device)->transport() == Transport::iwarp;
-  cm::trace_kernel_messages(scope, {.by = "CONNECT_REQUEST", .iwarp = iwarp});
+  const bool datagrams = l.options.qp_type == QpType::ud;
+  cm::trace_kernel_messages(scope, {.by = "CONNECT_REQUEST", .iwarp = iwarp, .datagrams = datagrams});
   scope.record(trace::Refused{cm::limit_word(scarce)});
-  cm::trace_kernel_messages(scope, {.by = "rdma_reject", .iwarp = iwarp, .status = consumer_reject});
+  cm::trace_kernel_messages(scope,
+                            {.by = "rdma_reject", .iwarp = iwarp, .datagrams = datagrams, .status = consumer_reject});
 }
 
 void Rdmacm::trace_kernel_event(Connection& c, const CmEvent& event) {
@@ -138,6 +139,7 @@ void Rdmacm::trace_kernel_messages(const Connection& c, cm::KernelTold told) {
   now_ = clock_now();
   told.initiator = c.initiator;
   told.iwarp = is_iwarp(c);
+  told.datagrams = c.datagrams();
   told.answer = told.answer || (told.by == "rdma_disconnect" && c.peer_left);
   cm::trace_kernel_messages(*c.trace, told);
 }

@@ -17,6 +17,8 @@
 namespace parley::verbs {
 namespace {
 
+constexpr std::uint32_t probes_per_cq = 64;  // at once, of the queue pairs that share a completion queue
+
 bool set_nonblocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
@@ -189,10 +191,14 @@ Result<std::unique_ptr<CompletionChannel>> NicDevice::create_comp_channel() { re
 
 Result<std::shared_ptr<HwCq>> NicDevice::make_hw_cq(nic::Ref<nic::CqRing> ring) {
   if (released()) return removed();
-  const auto capacity = static_cast<int>(ring->done.max());
-  ibv_cq* cq = ibv_create_cq(context_, capacity, nullptr, channel_, 0);
+  const auto capacity = static_cast<std::uint32_t>(ring->done.max());
+  const std::uint32_t probes = attr_.transport == Transport::iwarp || capacity > attr_.max_cqe
+                                   ? 0
+                                   : std::min(probes_per_cq, attr_.max_cqe - capacity);
+  ibv_cq* cq = ibv_create_cq(context_, static_cast<int>(capacity + probes), nullptr, channel_, 0);
   if (cq == nullptr) return refused(errno, "ibv_create_cq: errno {a}");
   auto hw = std::make_shared<HwCq>(cq, std::move(ring));
+  hw->probes_max = probes;
   std::erase_if(cqs_, [](const auto& entry) { return entry.second.expired(); });
   std::erase_if(cq_of_, [](const auto& entry) { return entry.second.expired(); });
   cqs_[cq] = hw;
@@ -219,7 +225,8 @@ std::shared_ptr<HwCq> NicDevice::find_cq(const CompletionQueue* cq) const {
 }
 
 bool NicDevice::owns(const QpInit& init) const {
-  return pds_.contains(init.pd) && find_cq(init.send_cq) && find_cq(init.recv_cq);
+  return pds_.contains(init.pd) && find_cq(init.send_cq) &&
+         (init.type == QpType::xrc_ini || find_cq(init.recv_cq));  // an initiator of XRC receives nothing
 }
 
 Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_srq(const SrqInit& init) {
@@ -268,13 +275,17 @@ Result<std::unique_ptr<Qp>> NicDevice::make_qp(const QpInit& init) {
   attr.srq = srq != nullptr ? srq->srq() : nullptr;
   attr.qp_type = to_ibv(init.type);
   attr.sq_sig_all = 1;
-  attr.cap.max_send_wr = std::max(init.max_send_wr, 1U);
+  const std::uint32_t sends = std::max(init.max_send_wr, 1U);
+  const bool probes = init.type == QpType::rc && send_cq->probes_max != 0 && sends + Qp::probes_max <= attr_.max_qp_wr;
+  attr.cap.max_send_wr = sends + (probes ? Qp::probes_max : 0);
   attr.cap.max_recv_wr = srq != nullptr ? 0 : std::max(init.max_recv_wr, 1U);
   attr.cap.max_send_sge = std::max(attr_.max_sge, 1U);
   attr.cap.max_recv_sge = srq != nullptr ? 0 : std::max(attr_.max_sge, 1U);
   ibv_qp* qp = ibv_create_qp(pd->pd, &attr);
   if (qp == nullptr) return refused(errno, "ibv_create_qp: errno {a}");
-  return std::make_unique<Qp>(*this, init, qp, std::move(send_cq), std::move(recv_cq));
+  auto made = std::make_unique<Qp>(*this, init, qp, std::move(send_cq), std::move(recv_cq));
+  made->set_probes(probes);
+  return made;
 }
 
 Result<std::unique_ptr<AddressHandle>> NicDevice::create_ah(PdHandle handle, const AhAttr& attr) {
@@ -299,11 +310,17 @@ void NicDevice::complete(HwCq& hw, const ibv_wc& wc) {
   const auto owner = posted_.find(static_cast<std::uint32_t>(wc.wr_id >> 32));
   if (owner == posted_.end()) return;  // its queue pair was destroyed
   const auto at = static_cast<std::uint32_t>(wc.wr_id);
+  if (at == Posted::probe) {
+    owner->second->end_probe(wc.status == IBV_WC_SUCCESS);
+    --hw.probes;
+    if (wc.status != IBV_WC_SUCCESS) broken_.emplace_back(wc.qp_num, static_cast<WcStatus>(wc.status));
+    return;
+  }
   const Posted::Entry* entry = owner->second->find(at);
   if (entry == nullptr) return;
   const auto status = static_cast<WcStatus>(wc.status);
   const Posted::Entry posted = *entry;
-  owner->second->close(at);
+  owner->second->complete(at, status == WcStatus::success);
   // The places of a shared receive queue stay reserved (Srq::reserve_at).
   if (owner->second->shared()) ++hw.ring->reserved;
   // One flushed request says as much as a thousand.

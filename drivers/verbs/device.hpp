@@ -20,8 +20,8 @@ class Xrcd;
 
 /// The Error of a released device.
 tl::unexpected<Error> removed();
-/// "the device rxe0 has no XRC (...)", for ever.
-std::string_view no_xrc(const std::string& device);
+/// "rxe0: ibv_open_xrcd: Operation not supported (errno 95)": the answer of the device's driver or of the kernel, for ever.
+tl::unexpected<Error> refused_by(const std::string& device, std::string_view call, int error);
 
 class NicDevice final : public Device {
  public:
@@ -112,7 +112,6 @@ class NicDevice final : public Device {
   void handle(const ibv_async_event& event);
 
   // xrc.cpp
-  Result<void> check_xrc() const;
   Xrcd* find_xrcd(const XrcDomain* domain) const;
   Result<std::unique_ptr<SharedReceiveQueue>> create_xrc_srq(const SrqInit& init);
   Result<std::unique_ptr<Qp>> make_xrc_qp(const QpInit& init);

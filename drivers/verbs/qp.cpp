@@ -138,6 +138,7 @@ Qp::~Qp() {
   if (shared_ || type_ == QpType::xrc_tgt) device_.collect();
   device_.forget_target(this);
   ibv_destroy_qp(qp_);
+  if (sends_.probes() != 0) send_cq_->probes -= sends_.probes();
   device_.posted_.erase(send_key_);
   device_.posted_.erase(recv_key_);
   for (std::size_t i = sends_.open(); i > 0; --i) send_cq_->ring->release();
@@ -162,7 +163,8 @@ Result<void> Qp::modify(const QpAttr& attr) {
 
 QpAttr Qp::query() const {
   const bool iwarp = device_.transport() == Transport::iwarp;
-  const int mask = iwarp ? query_iwarp : static_cast<int>(query_all);
+  const int more = type_ == QpType::ud ? IBV_QP_QKEY : 0;
+  const int mask = iwarp ? query_iwarp : static_cast<int>(query_all) | more;
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
   if (ibv_query_qp(qp_, &attr, mask, &init) != 0) return {.state = from_ibv(qp_->state)};
@@ -216,6 +218,19 @@ Result<void> Qp::post_send(const SendWr& wr) {
     return refused(error, "ibv_post_send: errno {a}");
   }
   return {};
+}
+
+bool Qp::probe() {
+  if (!can_probe_ || sends_.probes() >= probes_max || send_cq_->probes >= send_cq_->probes_max) return false;
+  ibv_send_wr args{};
+  args.wr_id = name(send_key_, Posted::probe);
+  args.opcode = IBV_WR_RDMA_WRITE;
+  args.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(qp_, &args, &bad) != 0) return false;
+  sends_.begin_probe();
+  ++send_cq_->probes;
+  return true;
 }
 
 Result<void> Qp::post_recv(const RecvWr& wr) {

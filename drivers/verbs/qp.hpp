@@ -54,6 +54,17 @@ class Qp final : public QueuePair {
   NicDevice& device() const { return device_; }
   /// Requests that are posted and not complete.
   std::size_t sends_open() const { return sends_.open(); }
+  /// Requests of which the NIC has not confirmed that they were carried out: not complete, failed or flushed.
+  std::uint64_t sends_unconfirmed() const { return sends_.open() + sends_.failed(); }
+  /// Posts an RDMA Write of length 0: the peer's NIC acknowledges it, its program does not notice, and address and key are not looked at
+  /// (IBA C9-88). It takes no place of the program's in either queue. False: it cannot be posted now, or not at all.
+  bool probe();
+  static constexpr unsigned probes_max = 5;  // under way at once
+  unsigned probes() const { return sends_.probes(); }
+  /// Rises with each sign of life of a peer that acknowledges requests.
+  std::uint64_t heard() const { return sends_.succeeded() + receives_.succeeded(); }
+  /// The send queue has places for probes.
+  void set_probes(bool able) { can_probe_ = able; }
 
  private:
   NicDevice& device_;
@@ -63,6 +74,7 @@ class Qp final : public QueuePair {
   std::shared_ptr<HwCq> send_cq_, recv_cq_;
   bool xrc() const { return type_ == QpType::xrc_ini || type_ == QpType::xrc_tgt; }
   bool shared_;  // receives come from a shared receive queue
+  bool can_probe_ = false;
   std::uint32_t send_key_, recv_key_;
   Posted sends_, receives_;
 };

@@ -30,6 +30,19 @@ class Posted {
   bool full() const { return free_.empty(); }
   bool shared() const { return shared_; }
   std::size_t open() const { return entries_.size() - free_.size(); }
+  /// Requests that completed with an error, flushed ones included.
+  std::uint64_t failed() const { return failed_; }
+  /// Those without one, and probes.
+  std::uint64_t succeeded() const { return succeeded_; }
+
+  /// In a wr_id in place of a request's: Qp::probe()'s, which is no request of the program.
+  static constexpr std::uint32_t probe = ~std::uint32_t{0};
+  unsigned probes() const { return probes_; }
+  void begin_probe() { ++probes_; }
+  void end_probe(bool succeeded) {
+    --probes_;
+    if (succeeded) ++succeeded_;
+  }
   /// Not when full().
   std::uint32_t put(std::uint64_t wr_id, WcOpcode opcode, bool signaled) {
     const std::uint32_t at = free_.back();
@@ -45,10 +58,16 @@ class Posted {
     entries_[at].open = false;
     free_.push_back(at);
   }
+  void complete(std::uint32_t at, bool succeeded) {
+    ++(succeeded ? succeeded_ : failed_);
+    close(at);
+  }
 
  private:
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
+  std::uint64_t failed_ = 0, succeeded_ = 0;
+  unsigned probes_ = 0;  // under way
   bool shared_;
 };
 
@@ -60,7 +79,9 @@ struct HwCq {
   HwCq& operator=(const HwCq&) = delete;
   ibv_cq* cq;
   nic::Ref<nic::CqRing> ring;
-  unsigned events = 0;  // to be acknowledged before the queue can go
+  unsigned events = 0;      // to be acknowledged before the queue can go
+  unsigned probes = 0;      // under way
+  unsigned probes_max = 0;  // places of theirs, which the ring knows nothing of
   bool armed = false;
 };
 

@@ -2,10 +2,14 @@
 // XRC on a real NIC: domains, shared receive queues, both ends, and handles on TGT queue pairs that others have made.
 #include <fcntl.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 #include <set>
+#include <system_error>
 
 #include "drivers/verbs/convert.hpp"
 #include "drivers/verbs/qp.hpp"
@@ -27,12 +31,14 @@ std::optional<QueuePairEvent::Kind> kind_of(ibv_event_type type) {
 
 }  // namespace
 
-// An Error's sentence lives for ever: one of each device's name.
-std::string_view no_xrc(const std::string& device) {
+// An Error's sentence lives for ever: there is one of each device, call and number.
+tl::unexpected<Error> refused_by(const std::string& device, std::string_view call, int error) {
+  error = std::abs(error);  // some drivers return it negative
   static std::mutex mutex;
   static std::set<std::string> sentences;
   const std::lock_guard lock(mutex);
-  return *sentences.insert("the device " + device + " has no XRC (IBV_DEVICE_XRC is not among its capabilities)").first;
+  const std::string why = std::generic_category().message(error);
+  return refused(error, *sentences.insert(fmt::format("{}: {}: {} (errno {})", device, call, why, error)).first);
 }
 
 Xrcd::Xrcd(NicDevice& device, ibv_xrcd* handle) : xrcd(handle), device_(device) { device_.xrcds_.push_back(this); }
@@ -47,25 +53,19 @@ Xrcd* NicDevice::find_xrcd(const XrcDomain* domain) const {
   return at == xrcds_.end() ? nullptr : *at;
 }
 
-Result<void> NicDevice::check_xrc() const {
-  if (released()) return removed();
-  if (!attr_.xrc) return fail(Errc::unsupported, no_xrc(attr_.name));
-  return {};
-}
-
 Result<std::unique_ptr<XrcDomain>> NicDevice::open_xrcd(const XrcdInit& init) {
-  if (auto able = check_xrc(); !able) return tl::unexpected(able.error());
+  if (released()) return removed();
   ibv_xrcd_init_attr attr{};
   attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   attr.fd = init.fd;
   attr.oflags = (init.create ? O_CREAT : 0) | (init.exclusive ? O_EXCL : 0);
   ibv_xrcd* xrcd = ibv_open_xrcd(context_, &attr);
-  if (xrcd == nullptr) return refused(errno, "ibv_open_xrcd: errno {a}");
+  if (xrcd == nullptr) return refused_by(attr_.name, "ibv_open_xrcd", errno);
   return std::make_unique<Xrcd>(*this, xrcd);
 }
 
 Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_xrc_srq(const SrqInit& init) {
-  if (auto able = check_xrc(); !able) return tl::unexpected(able.error());
+  if (released()) return removed();
   const Xrcd* domain = find_xrcd(init.xrcd);
   if (domain == nullptr) return fail(Errc::invalid_argument, "SrqInit::xrcd is no XRC domain of this device");
   auto cq = find_cq(init.cq);
@@ -81,17 +81,18 @@ Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_xrc_srq(const SrqI
   attr.xrcd = domain->xrcd;
   attr.cq = cq->cq;
   ibv_srq* made = ibv_create_srq_ex(context_, &attr);
-  if (made == nullptr) return refused(errno, "ibv_create_srq_ex: errno {a}");
+  if (made == nullptr) return refused_by(attr_.name, "ibv_create_srq_ex", errno);
   auto srq = std::make_unique<Srq>(*this, init.pd, made, init.capacity);
   std::uint32_t number = 0;
-  if (const int error = ibv_get_srq_num(made, &number); error != 0) return refused(error, "ibv_get_srq_num: errno {a}");
+  if (const int error = ibv_get_srq_num(made, &number); error != 0)
+    return refused_by(attr_.name, "ibv_get_srq_num", error);
   srq->set_number(number);
   if (auto room = srq->reserve_at(cq); !room) return tl::unexpected(room.error());
   return srq;
 }
 
 Result<std::unique_ptr<Qp>> NicDevice::make_xrc_qp(const QpInit& init) {
-  if (auto able = check_xrc(); !able) return tl::unexpected(able.error());
+  if (released()) return removed();
   ibv_qp_init_attr_ex attr{};
   std::shared_ptr<HwCq> send_cq;
   QpInit parts = init;
@@ -121,12 +122,12 @@ Result<std::unique_ptr<Qp>> NicDevice::make_xrc_qp(const QpInit& init) {
     attr.cap.max_send_sge = std::max(attr_.max_sge, 1U);
   }
   ibv_qp* qp = ibv_create_qp_ex(context_, &attr);
-  if (qp == nullptr) return refused(errno, "ibv_create_qp_ex: errno {a}");
+  if (qp == nullptr) return refused_by(attr_.name, "ibv_create_qp_ex", errno);
   return std::make_unique<Qp>(*this, parts, qp, std::move(send_cq), nullptr);
 }
 
 Result<std::unique_ptr<QueuePair>> NicDevice::open_qp(XrcDomain& domain, std::uint32_t qp_num) {
-  if (auto able = check_xrc(); !able) return tl::unexpected(able.error());
+  if (released()) return removed();
   const Xrcd* known = find_xrcd(&domain);
   if (known == nullptr) return fail(Errc::invalid_argument, "the domain is none of this device");
   ibv_qp_open_attr attr{};
@@ -137,7 +138,7 @@ Result<std::unique_ptr<QueuePair>> NicDevice::open_qp(XrcDomain& domain, std::ui
   ibv_qp* qp = ibv_open_qp(context_, &attr);
   if (qp == nullptr)
     return errno == EINVAL ? fail(Errc::invalid_argument, "there is no XRC_TGT queue pair {a} in this domain", qp_num)
-                           : refused(errno, "ibv_open_qp: errno {a}");
+                           : refused_by(attr_.name, "ibv_open_qp", errno);
   return std::make_unique<Qp>(*this, QpInit{.type = QpType::xrc_tgt}, qp, nullptr, nullptr);
 }
 

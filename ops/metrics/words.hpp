@@ -41,7 +41,7 @@ class CountBy {
 };
 
 /// Of MPA, and of InfiniBand's CM as the kernel's events imply them.
-inline constexpr Words<13> message_words{{{"Request", "mpa_request"},
+inline constexpr Words<15> message_words{{{"Request", "mpa_request"},
                                           {"Reply", "mpa_reply"},
                                           {"Rtr", "mpa_rtr"},
                                           {"send", "rtr_send"},
@@ -53,7 +53,9 @@ inline constexpr Words<13> message_words{{{"Request", "mpa_request"},
                                           {"RTU", "ib_rtu"},
                                           {"REJ", "ib_rej"},
                                           {"DREQ", "ib_dreq"},
-                                          {"DREP", "ib_drep"}}};
+                                          {"DREP", "ib_drep"},
+                                          {"SIDR_REQ", "ib_sidr_req"},
+                                          {"SIDR_REP", "ib_sidr_rep"}}};
 
 /// RFC 5040 §4.3, RFC 7306: by the texts of wire/rdmap.
 extern const Words<12> opcode_words;

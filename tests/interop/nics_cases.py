@@ -184,6 +184,66 @@ def ops_cases(device):
                                   rf"info  #1 192\.0\.2\.1:{{port}} cm.established .*device={device}0")])
 
 
+def type_cases():
+    """Queue pairs of other types than RC, on rxe: UC over rdma_cm's port space IB, services of UD, and XRC, which rxe has not."""
+    for family, at in ((4, "{address}:{port}"), (6, "[{address}]:{port}")):
+        yield Case(f"uc.parley-to-parley.ipv{family}", "rxe", "a",
+                   f"{PARLEY} listen {at} --qp-type uc --echo --count 1 --size 3000 --private-data pong {NIC}",
+                   f"{PARLEY} connect {at} --qp-type uc --send 20 --echoed --size 3000 --private-data ping {NIC}", family=family,
+                   server_says=['private data of 56 octets: "ping", then zeros', "1 requests?: 1 established"],
+                   client_says=['private data of 196 octets: "pong", then zeros', "1 of 1 connections"])
+    yield Case("uc.at-once", "rxe", "a", f"{PARLEY} listen {{address}}:{{port}} --qp-type uc --echo --count 8 --quiet {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --qp-type uc --count 8 --concurrency 8 --send 2 --echoed --quiet {NIC}",
+               server_says=["8 requests: 8 established"], client_says=["8 of 8 connections"])
+    yield Case("uc.reject", "rxe", "a", f"{PARLEY} listen {{address}}:{{port}} --qp-type uc --reject --count 1 --private-data no {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --qp-type uc {NIC}", server_says=["1 rejected"],
+               client_says=[r'rejected by 192\.0\.2\.1:\d+: private data of 148 octets: "no"'], client_exit=1)
+    # Its service is another than RC's at the same port.
+    yield Case("uc.refused", "rxe", "a", f"{PARLEY} listen {{address}}:{{port}} --hold 60s {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --qp-type uc {NIC}", client_says=["nobody listens"], client_exit=1,
+               interrupt=True, server_exit=None)
+    yield Case("xrc.refused-by-the-device", "rxe", "a", f"{PARLEY} listen {{address}}:{{port}} --qp-type xrc --hold 60s {NIC}",
+               f"{PARLEY} connect {{address}}:{{port}} --qp-type xrc {NIC}", interrupt=True, server_exit=None,
+               client_says=[r"rxe0: ibv_create_qp_ex: Operation not supported \(errno 95\)"], client_exit=1)
+
+
+def datagram_cases():
+    """Services of UD on rxe: against stock udaddy, whose port is 7174, and against itself."""
+    letters = "-p {port} -C 20 -S 1024 -c 3"
+    for family in (4, 6):
+        yield Case(f"udping.parley-to-parley.ipv{family}", "rxe", "a", f"{PARLEY} udping -b {{address}} {letters} {NIC}",
+                   f"{PARLEY} udping -s {{address}} {letters} {NIC}", family=family,
+                   server_says=["3 clients served, 60 messages of 1024 octets received, 60 sent"],
+                   client_says=["3 queue pairs resolved", "60 messages of 1024 octets sent, 60 received"])
+    yield Case("udaddy-to-parley", "rxe", "a", f"{PARLEY} udping -b {{address}} -p 7174 -C 20 -S 1024 -c 3 {NIC}",
+               "udaddy -s {address} -C 20 -S 1024 -c 3",
+               server_says=["3 clients served, 60 messages of 1024 octets received, 60 sent"],
+               client_says=["data transfers complete", "return status 0"])
+    yield Case("parley-to-udaddy", "rxe", "b", "udaddy -b {address} -C 20 -S 1024 -c 3",
+               f"{PARLEY} udping -s {{address}} -p 7174 -C 20 -S 1024 -c 3 {NIC}",
+               server_says=["data transfers complete", "return status 0"],
+               client_says=["; 60 messages of 1024 octets sent, 60 received"])
+    yield Case("udping.refused", "rxe", "a", f"{PARLEY} udping -b {{address}} -p 7174 -P {NIC}",
+               f"{PARLEY} udping -s {{address}} -p 7175 {NIC}", interrupt=True, server_exit=None,
+               client_says=[r"service ID not supported \(1\)"], client_exit=1)
+    yield Case("udping.rejected", "rxe", "a", f"{PARLEY} udping -b {{address}} -p 7174 --reject {NIC}",
+               f"{PARLEY} udping -s {{address}} -p 7174 {NIC}", server_says=["1 rejected"],
+               client_says=[r"rejected by the service \(2\)"], client_exit=1)
+
+
+def no_other_type_case():
+    return Case("uc.refused", "siw", "a", f"{PARLEY} listen {{address}}:{{port}} --hold 60s {NIC}",
+                f"{PARLEY} connect {{address}}:{{port}} --qp-type uc {NIC}", interrupt=True, server_exit=None,
+                client_says=["not one of the device's"], client_exit=1)
+
+
+def end_case():
+    """The kernel's DREQ does not say whether all was delivered: what is not acknowledged at that time was perhaps not."""
+    return Case("closed-with-work-left", "rxe", "a", f"{PARLEY} listen {{address}}:{{port}} --hold 2s --count 1 {NIC}",
+                f"{PARLEY} connect {{address}}:{{port}} --send 5 {NIC}", client_exit=1,
+                client_says=["closed by the peer while 5 requests were not complete; whether all was delivered is not known"])
+
+
 def rank_case(device):
     """The MPI-like runtime in C: eight processes, all of them connected with one another, over libparley's code."""
     return Case("eight-ranks", device, "a", "sleep 300",
@@ -258,6 +318,8 @@ def plan(pattern=None):
         cases += [doctor_case(device), way_case(device), no_way_case(device), *rping_cases(device), *cm_cases(device)]
         cases += [*ops_cases(device), *cmtime_cases(device)]
         cases += socket_cases() if device == "siw" else []
+        cases += [end_case(), *type_cases(), *datagram_cases()] if device == "rxe" else []
+        cases += [no_other_type_case()] if device == "siw" else []
         cases += [neighbour_case(device), *neg_cases.cases(), *mad_cases.cases()] if device == "rxe" else []
         cases += [rank_case(device), *manager_cases(device), removal_case(device)]
     cases += [*roce_cases.cases(), *mad_cases.engine_cases(roce_cases.DEVICE), *verbs_cases.cases()]  # last: guest b does without rxe from then on

@@ -49,6 +49,18 @@ class Roce(CliTest):
         self.ok(server.finish())
         self.assertGreater(os.path.getsize(capture), 5000)
 
+    def test_queue_pairs_of_other_types(self):
+        here = address(2)
+        for kind, messages in (("uc", ("--send", 5, "--echoed")), ("xrc", ())):
+            echo = ("--echo",) if messages else ()
+            server = self.serve("listen", f"{here}:7175", "--count", 1, "--qp-type", kind, *echo)
+            done = self.ok(run("connect", f"{here}:7175", "--qp-type", kind, *messages, "--roce"))
+            self.assertIn("1 of 1 connections", done.out)
+            self.ok(server.finish())
+        for words, why in ((("--qp-type", "uc"), "iWARP has RC alone"),
+                           (("--qp-type", "xrc", "--send", 1, "--roce"), "--qp-type xrc sends no messages")):
+            self.refused(run("connect", f"{here}:7175", *words), 2, why)
+
     def test_a_reject_and_a_listener_that_is_not_there(self):
         here = address(3)
         server = self.serve("listen", f"{here}:7175", "--count", 1, "--reject", "--private-data", "no")

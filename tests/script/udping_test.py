@@ -122,6 +122,9 @@ class Udping(CliTest):
     def test_wrong_words(self):
         self.refused(run("udping", "-s", "127.0.0.1", "-P"), 2, "are for the server")
         self.refused(run("udping", "-s", "127.0.0.1", "-S", 1025), 2, "-S")
+        self.refused(run("udping", "--provider", "rdmacm", "--pcapng", "x.pcapng"), 2, "--pcapng is for --provider roce")
+        self.refused(run("udping", "--provider", "rdmacm", "-m", "239.1.2.3"), 2, "-m needs --provider roce")
+        self.refused(run("udping", "--device", "rxe0"), 2, "it belongs to --provider rdmacm")
         self.refused(run("udping", "-s", "no-such-host.invalid"), 3, "no-such-host.invalid")
 
 

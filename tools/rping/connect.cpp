@@ -112,6 +112,7 @@ bool Connector::start() {
     }
     attempt.traffic = std::move(*traffic);
     options.qp = attempt.traffic->init();
+    options.qp->type = qp_type_of(args_.session, false);
   }
   const auto id = session_.cm().connect(peers_.front(), options);
   if (!id) {
@@ -357,6 +358,7 @@ int run_connect(ConnectArgs& args, Context& context) {
   if (args.traffic.echoed && args.traffic.sends == 0)
     return refuse({Exit::usage, "--echoed compares what --send sent: say --send N too"});
   if (const auto sane = check(args.traffic); !sane) return refuse(sane.error());
+  if (const auto fits = check_qp_type(args.session, args.traffic); !fits) return refuse(fits.error());
   std::optional<Address> local;
   if (!args.local.empty()) {
     const auto from = parse_address(args.local, 0);
@@ -403,6 +405,7 @@ void register_connect(Command app, Context& context) {
   add_session_options(sub, args->session);
   add_liveness_options(sub, args->session);
   add_provider_options(sub, args->session);
+  add_qp_type_option(sub, args->session);
   add_offer_option(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the summary only");
   add_json_flag(sub, context);

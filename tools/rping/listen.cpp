@@ -61,7 +61,9 @@ class Listener {
   bool over() const { return args_.count > 0 && ended_ >= args_.count; }
   void handle(const cm::Event& event);
   void decide(Served& served);
+  Or<QpInit> target(Device& device);
   void accept(Served& served);
+  void give_up(Served& served, std::string why);
   void end(std::uint64_t number);
   void tend();
   Instant next_deadline() const;
@@ -75,6 +77,7 @@ class Listener {
   Reporter report_;
   TurnedAwayNews turned_away_;
   cm::Id listener_;
+  std::map<Device*, std::unique_ptr<XrcDomain>> domains_;
   std::map<std::uint64_t, Served> served_;  ///< bounded by the listener's pending_max and the host's streams
   std::vector<std::uint64_t> leaving_;      ///< rejected in the last round
   std::uint64_t early_ = 0, ended_ = 0, refused_ = 0, received_ = 0, sent_ = 0;
@@ -156,26 +159,51 @@ void Listener::decide(Served& served) {
       {{"event", "reject_sent"}, {"id", report_.number(served.id)}, {"private_data", json_octets(data_)}});
 }
 
+/// An XRC_TGT queue pair belongs to a domain, of which each device has one here. Errors: environment.
+Or<QpInit> Listener::target(Device& device) {
+  const auto [at, added] = domains_.try_emplace(&device);
+  if (added) {
+    auto domain = device.open_xrcd();
+    if (!domain) {
+      domains_.erase(at);
+      return complain(Exit::environment, "cannot open an XRC domain: " + words(domain.error()));
+    }
+    at->second = std::move(*domain);
+  }
+  return QpInit{.type = QpType::xrc_tgt, .xrcd = at->second.get()};
+}
+
 void Listener::accept(Served& served) {
   cm::AcceptOptions options;
   options.private_data = data_;
-  if (args_.traffic.any()) {
+  const QpType type = qp_type_of(args_.session, true);
+  if (type == QpType::xrc_tgt) {
+    const auto init = target(*served.id.device());
+    if (!init) return give_up(served, init.error().text);
+    options.qp = *init;
+  } else if (args_.traffic.any()) {
     Device& device = *served.id.device();
     const auto pd = session_.pd(device);
     auto traffic = pd ? Traffic::create(device, *pd, args_.traffic) : tl::unexpected(pd.error());
     Result<QueuePair*> qp = fail(Errc::no_space);
-    if (traffic) qp = served.id.create_qp((*traffic)->init());
-    if (!qp) {
-      fault_ = traffic ? "cannot make a queue pair: " + words(qp.error()) : traffic.error().text;
-      (void)served.id.reject();
-      served.leaving = true;
-      return;
+    if (traffic) {
+      QpInit init = (*traffic)->init();
+      init.type = type;
+      qp = served.id.create_qp(init);
     }
+    if (!qp) return give_up(served, traffic ? "cannot make a queue pair: " + words(qp.error()) : traffic.error().text);
     served.traffic = std::move(*traffic);
     if (const auto posted = served.traffic->attach(**qp); !posted) fault_ = posted.error().text;
   }
   if (const auto accepted = served.id.accept(options); !accepted)
     fault_ = fmt::format("cannot accept: {}", words(accepted.error()));
+}
+
+/// Of a request that this side cannot serve.
+void Listener::give_up(Served& served, std::string why) {
+  fault_ = std::move(why);
+  (void)served.id.reject();
+  served.leaving = true;
 }
 
 /// Forgets a connection that is over; its queue pair goes before the queues it uses.
@@ -279,6 +307,8 @@ int run_listen(ListenArgs& args, Context& context) {
     return context.out.error(fits.error().exit, fits.error().text);
   args.session.play_quirk = played_over_roce(args.mpa);
   if (const auto sane = check(args.traffic); !sane) return context.out.error(sane.error().exit, sane.error().text);
+  if (const auto fits = check_qp_type(args.session, args.traffic); !fits)
+    return context.out.error(fits.error().exit, fits.error().text);
   const auto addresses = resolve(*endpoint);
   if (!addresses) return context.out.error(addresses.error().exit, addresses.error().text);
   auto session = Session::open(args.session, context.out);
@@ -313,6 +343,7 @@ void register_listen(Command app, Context& context) {
   add_session_options(sub, args->session);
   add_liveness_options(sub, args->session);
   add_provider_options(sub, args->session);
+  add_qp_type_option(sub, args->session);
   add_when_full_options(sub, args->session);
   sub.flag("--quiet", args->quiet, "Print the address and the summary only");
   add_json_flag(sub, context);

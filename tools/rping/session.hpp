@@ -16,6 +16,7 @@ namespace parley::tools {
 
 class CaptureWriter;
 class TraceSink;
+struct TrafficOptions;
 
 /// While it lives, the first SIGINT or SIGTERM only asks for an end; the second one ends the process as usual.
 class StopSignals {
@@ -29,6 +30,7 @@ class StopSignals {
 
 struct SessionOptions {
   std::string provider = "iwarp";   ///< open_host()'s
+  std::string qp_type = "rc";       ///< of `listen` and `connect`: or uc, xrc
   std::string device;               ///< rdmacm: where buffers lie before the peer is known; empty: the first
   std::string pcapng;               ///< file for the capture; empty: none
   std::string play_quirk;           ///< roce: whose departures this side plays (wire/ib/quirks.hpp); empty: nobody's
@@ -49,6 +51,11 @@ void add_session_options(Command sub, SessionOptions& options);
 void add_provider_option(Command sub, SessionOptions& options);
 /// --roce, short for the value "roce" of the option `provider`, whose text is `chosen`.
 void add_roce_flag(Command sub, Option provider, std::string& chosen);
+/// --qp-type, and what its value means for who listens or connects.
+void add_qp_type_option(Command sub, SessionOptions& options);
+QpType qp_type_of(const SessionOptions& options, bool listens);
+/// Messages over XRC need a shared receive queue at the peer, which nothing names here. Errors: usage.
+Or<void> check_qp_type(const SessionOptions& session, const TrafficOptions& traffic);
 /// And --device and --timers.
 void add_provider_options(Command sub, SessionOptions& options);
 /// --keepalive and --dead-after.
@@ -74,9 +81,12 @@ Options options_for(const SessionOptions& session, const MpaArgs& args) {
   if (session.keepalive_given) options.keepalive = session.liveness.keepalive;
   if (session.dead_after_given) options.dead_after = session.liveness.dead_after;
   if (session.provider == "iwarp") options.transport = static_cast<const mpa::Options&>(args.mpa);
-  if constexpr (std::is_same_v<Options, cm::ConnectOptions>)
-    if (session.provider != "iwarp" && args.reply_timeout_set)
-      options.transport = ib::Options{.reply_timeout = args.mpa.timeouts.reply};
+  if (session.provider == "iwarp") return options;
+  constexpr bool connects = std::is_same_v<Options, cm::ConnectOptions>;
+  const bool timed = connects && args.reply_timeout_set;
+  if (timed || session.qp_type != "rc")
+    options.transport = ib::Options{.reply_timeout = timed ? args.mpa.timeouts.reply : Duration{},
+                                    .qp_type = qp_type_of(session, !connects)};
   return options;
 }
 

@@ -49,7 +49,8 @@ int run_group(UdpingArgs& args, const std::vector<std::string>& given, Context& 
   if (args.send && local->is_any())
     return refuse_bind("--send needs one address, by whose interface the messages leave");
   if (local->family != group->family) return refuse_bind("the group is of the other family of addresses");
-  args.session.provider = "roce";
+  if (args.session.provider != "roce")
+    return refuse({Exit::usage, "-m needs --provider roce: groups on real NICs are not there"});
   auto session = Session::open(args.session, context.out);
   if (!session) return refuse(session.error());
   return run_udping_group(args, *group, *local, **session, context);
@@ -73,7 +74,11 @@ int run_udping(UdpingArgs& args, const std::vector<std::string>& given, Context&
     if (!found) return refuse(found.error());
     server = *found;
   }
-  args.session.provider = "roce";
+  if (args.session.provider != "roce" && !args.session.pcapng.empty())
+    return refuse(
+        {Exit::usage, "--pcapng is for --provider roce: the packets of a NIC do not pass through this program"});
+  if (args.session.provider != "rdmacm" && !args.session.device.empty())
+    return refuse({Exit::usage, "--device names an RDMA device: it belongs to --provider rdmacm"});
   auto session = Session::open(args.session, context.out);
   if (!session) return refuse(session.error());
   if (server) return run_udping_client(args, *server, own, **session, context);
@@ -106,6 +111,12 @@ void register_udping(Command app, Context& context) {
                "Longest wait for an answer or the next message (0: no limit; server and receiver wait without limit "
                "unless given)")
       .when_given([args] { args->timeout_given = true; });
+  sub.option("--provider", args->session.provider,
+             "roce: RoCEv2 on plain UDP sockets, no NIC; rdmacm: this machine's RDMA devices ('parley doctor')")
+      .one_of({"roce", "rdmacm"})
+      .shows_default();
+  sub.option("--device", args->session.device, "rdmacm: the device for a client's buffers, if there are several")
+      .type("NAME");
   sub.option("--pcapng", args->session.pcapng, "Write the packets to this file").type("FILE");
   add_trace_option(sub, args->session.verbose);
   add_json_flag(sub, context);

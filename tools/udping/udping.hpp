@@ -21,7 +21,7 @@ struct UdpingArgs {
   bool persistent = false, reject = false;
   Duration timeout = std::chrono::seconds(10);
   bool timeout_given = false;
-  SessionOptions session;
+  SessionOptions session{.provider = "roce"};
 };
 
 int run_udping_client(const UdpingArgs& args, const Address& server, std::optional<Address> source, Session& session,

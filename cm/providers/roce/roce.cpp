@@ -20,26 +20,8 @@ auto not_deciding() {
   return fail(Errc::wrong_state, "only a connection that waits for accept() or reject() allows this");
 }
 
-bool is_served(QpType type) {
-  return type == QpType::rc || type == QpType::uc || type == QpType::ud || type == QpType::xrc_ini ||
-         type == QpType::xrc_tgt;
-}
-
-Result<ib::Options> options_of(const TransportOptions& options) {
-  auto ib = ib_options(options, "`transport` holds MPA's options; RoCE has ib::Options");
-  if (ib && !is_served(ib->qp_type))
-    return fail(Errc::unsupported,
-                "ib::Options::qp_type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) are there",
-                static_cast<int>(ib->qp_type));
-  return ib;
-}
-
-/// XRC has an end for each side (IBA §A14): `wrong` is the other side's.
-Result<ib::Options> options_of(const TransportOptions& options, QpType wrong) {
-  auto ib = options_of(options);
-  if (ib && ib->qp_type == wrong)
-    return fail(Errc::invalid_argument, "ib::Options::qp_type: who connects has XRC_INI, who listens XRC_TGT");
-  return ib;
+Result<ib::Options> options_of(const TransportOptions& options, std::optional<QpType> wrong = {}) {
+  return ib_options(options, "`transport` holds MPA's options; RoCE has ib::Options", wrong);
 }
 
 /// A queue pair is at one address, which its GID has to be.
@@ -167,13 +149,7 @@ Result<void> Roce::make_qp(Connection& c, const QpInit* init) {
     small.type = type;
     init = &small;
   }
-  if (!is_served(init->type))
-    return fail(Errc::unsupported,
-                "QpInit::type is {a}; RC (2), UC (3), UD (4), XRC_INI (9) and XRC_TGT (10) can be connected",
-                static_cast<int>(init->type));
-  if (init->type != type)
-    return fail(Errc::invalid_argument, "QpInit::type is {a}, and ib::Options::qp_type {b}; they are the same",
-                static_cast<int>(init->type), static_cast<int>(type));
+  if (auto fits = check_qp_type(init->type, type); !fits) return fits;
   auto qp = device_->create_roce_qp(*init);
   // Receives can be posted from INIT on.
   QpAttr attr{.state = QpState::init, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
@@ -208,7 +184,7 @@ Device* Roce::device(EndpointId endpoint) const { return find(endpoint) == nullp
 Result<Limits> Roce::limits(const TransportOptions& options, Depths) const {
   const auto checked = options_of(options);
   if (!checked) return tl::unexpected(checked.error());
-  Limits out = limits_of(checked->qp_type);
+  Limits out = ib_limits(checked->qp_type);
   if (options_.offer_retry_after && checked->qp_type != QpType::ud) out.request -= ibcm::busy::marker_len;
   return out;
 }
@@ -217,7 +193,7 @@ Result<Limits> Roce::limits(EndpointId endpoint) const {
   const Connection* c = find(endpoint);
   if (c == nullptr) return stale();
   if (c->phase != Phase::deciding) return not_deciding();
-  return limits_of(c->options.qp_type);
+  return ib_limits(c->options.qp_type);
 }
 
 // The system's routing table decides when an address is bound.

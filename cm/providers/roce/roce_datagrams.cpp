@@ -1,37 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // UD: a service of the port space UDP tells the queue pair that takes its datagrams (SIDR, IBA §12.11).
-#include <fmt/format.h>
-
 #include "cm/providers/roce/roce_impl.hpp"
 
 namespace parley::cm::roce {
-namespace {
 
 using wire::ib::SidrStatus;
-
-/// Other answers than "no" of the peer's program.
-Errc reason_for(SidrStatus status) {
-  switch (status) {
-    case SidrStatus::unsupported_service_id: return Errc::refused;
-    case SidrStatus::no_qp: return Errc::no_space;
-    default: return Errc::rejected;
-  }
-}
-
-std::string_view advice_for(SidrStatus status) {
-  switch (status) {
-    case SidrStatus::unsupported_service_id: return "start what serves the port there, or check address and port";
-    case SidrStatus::no_qp: return "try again later: the peer has no room";
-    case SidrStatus::redirect: return "ask where the peer redirects to; redirections are not followed";
-    default: return "the peer's connection manager refused, not its program: see the status";
-  }
-}
-
-std::string sentence(SidrStatus status) {
-  return fmt::format("a SIDR_REP: {} ({})", wire::ib::to_string(status), static_cast<int>(status));
-}
-
-}  // namespace
 
 void Roce::request_service(Connection& c, Instant now) {
   ibcm::SidrParameters p;
@@ -115,13 +88,10 @@ void Roce::on_service_reply(Connection& c, Instant now, ibcm::SidrReplied& event
     tell(c, Rejected{.id = id_of(c),
                      .private_data = bytes_of(rep.private_data),
                      .parameters = parameters_of(c),
-                     .why = plain_failure(ib::step::wait_reply, Errc::rejected, {}, sentence(rep.status),
-                                          "look at the peer's log, or at its private data")});
+                     .why = sidr_failure(rep.status)});
     return end(c);
   }
-  fail_setup(c, now,
-             plain_failure(ib::step::wait_reply, reason_for(rep.status), {}, sentence(rep.status),
-                           std::string(advice_for(rep.status))));
+  fail_setup(c, now, sidr_failure(rep.status));
 }
 
 /// To a request that waits: the program's no, with its private data, or that there is no room.

@@ -326,10 +326,6 @@ std::optional<Failure> not_all_delivered(const Connection& c, const Step& step);
 /// What a set-up waits for, by the names that connections over a NIC have.
 const Step& step_of(const Connection& c);
 
-/// As cm::ib_private_data: a SIDR_REQ has 216 octets, a SIDR_REP 136 (IBA §12.11).
-inline constexpr Limits datagram_private_data_max{.request = 180, .reply = 136, .reject = 136};
-inline const Limits& limits_of(QpType type) { return type == QpType::ud ? datagram_private_data_max : ib_private_data; }
-
 inline std::uint64_t service_of(QpType type, std::uint16_t port) {
   return wire::ib::service_id_of(type == QpType::ud ? wire::ib::PortSpace::udp : wire::ib::PortSpace::tcp, port);
 }

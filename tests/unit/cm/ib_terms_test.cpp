@@ -46,5 +46,29 @@ TEST(IbTerms, OptionsAreChecked) {
   EXPECT_EQ(ib_options(ib::Options{.retry_count = 7}, "")->retry_count, 7);
 }
 
+TEST(IbTerms, EachSideOfXrcHasItsType) {
+  EXPECT_EQ(ib_options(ib::Options{.qp_type = QpType::xrc_tgt}, "", QpType::xrc_tgt).error(), Errc::invalid_argument);
+  EXPECT_TRUE(ib_options(ib::Options{.qp_type = QpType::xrc_ini}, "", QpType::xrc_tgt));
+  EXPECT_TRUE(ib_options({}, "", QpType::xrc_tgt));
+  EXPECT_EQ(ib_options(ib::Options{.qp_type = QpType(8)}, "").error(), Errc::unsupported);
+}
+
+TEST(IbTerms, AQueuePairIsOfTheConnectionsType) {
+  EXPECT_TRUE(check_qp_type(QpType::uc, QpType::uc));
+  EXPECT_EQ(check_qp_type(QpType::rc, QpType::uc).error(), Errc::invalid_argument);
+  EXPECT_EQ(check_qp_type(QpType(8), QpType(8)).error(), Errc::unsupported);
+}
+
+TEST(IbTerms, ServicesSayWhyTheyAreNotGranted) {
+  using wire::ib::SidrStatus;
+  const Failure nobody = sidr_failure(SidrStatus::unsupported_service_id);
+  EXPECT_EQ(nobody.code, Errc::refused);
+  EXPECT_EQ(nobody.received, "a SIDR_REP: service ID not supported (1)");
+  EXPECT_EQ(sidr_failure(SidrStatus::rejected).code, Errc::rejected);
+  EXPECT_EQ(sidr_failure(SidrStatus::rejected).advice, "look at the peer's log, or at its private data");
+  EXPECT_EQ(sidr_failure(SidrStatus::no_qp).code, Errc::no_space);
+  EXPECT_EQ(sidr_failure(SidrStatus::unsupported_version).code, Errc::rejected);
+}
+
 }  // namespace
 }  // namespace parley::cm

@@ -117,6 +117,16 @@ TEST(KernelMessages, AResponderOverRoce) {
   EXPECT_EQ(implied({.by = "ESTABLISHED"}), Messages{"received RTU"});
 }
 
+TEST(KernelMessages, AServiceOfDatagramsIsAskedForBySidr) {
+  EXPECT_EQ(implied({.by = "rdma_connect", .initiator = yes, .datagrams = yes}), Messages{"sent SIDR_REQ"});
+  EXPECT_EQ(implied({.by = "CONNECT_REQUEST", .datagrams = yes}), Messages{"received SIDR_REQ"});
+  EXPECT_EQ(implied({.by = "rdma_accept", .datagrams = yes}), Messages{"sent SIDR_REP"});
+  EXPECT_EQ(implied({.by = "rdma_reject", .datagrams = yes, .status = 28}), Messages{"sent SIDR_REP"});
+  EXPECT_EQ(implied({.by = "ESTABLISHED", .initiator = yes, .datagrams = yes}), Messages{"received SIDR_REP"});
+  // A status of the SIDR_REP, or that none came.
+  EXPECT_EQ(implied({.by = "UNREACHABLE", .initiator = yes, .datagrams = yes, .status = 2}), Messages());
+}
+
 TEST(KernelMessages, ARejHasItsReason) {
   EXPECT_EQ(implied({.by = "rdma_reject", .status = 28}), Messages{"sent REJ reason=consumer_reject"});
   EXPECT_EQ(implied({.by = "REJECTED", .initiator = yes, .status = 28}),

@@ -155,9 +155,11 @@ TEST(NicVerbs, OperationsCompleteAsWhatTheyAre) {
   EXPECT_EQ(verbs::to_ibv(QpType::ud), IBV_QPT_UD);
 }
 
-TEST(NicVerbs, ADeviceWithoutXrcIsNamed) {
-  EXPECT_EQ(verbs::no_xrc("rxe0"), "the device rxe0 has no XRC (IBV_DEVICE_XRC is not among its capabilities)");
-  EXPECT_EQ(verbs::no_xrc("siw0").data(), verbs::no_xrc("siw0").data()) << "an Error keeps it for ever";
+TEST(NicVerbs, WhatADeviceAnswersIsGivenInWords) {
+  const Error refusal = verbs::refused_by("rxe0", "ibv_open_xrcd", EOPNOTSUPP).value();
+  EXPECT_EQ(refusal, Errc::unsupported);
+  EXPECT_EQ(refusal.sentence(), "rxe0: ibv_open_xrcd: Operation not supported (errno 95)");
+  EXPECT_EQ(verbs::refused_by("rxe0", "ibv_open_xrcd", -EACCES).value(), Errc::not_permitted);
 }
 
 TEST(NicVerbs, ErrnosBecomeErrors) {
@@ -171,6 +173,32 @@ TEST(NicVerbs, ErrnosBecomeErrors) {
   EXPECT_EQ(verbs::refused(EOPNOTSUPP, "x").value(), Errc::unsupported);
   EXPECT_EQ(verbs::refused(EBUSY, "x").value(), Errc::wrong_state);
   EXPECT_EQ(verbs::refused(EIO, "x").value(), Errc::io);
+}
+
+// What ends a connection counts those as not delivered, though nothing is posted any more.
+TEST(NicVerbs, FlushedRequestsAreNotConfirmed) {
+  verbs::Posted posted(2);
+  const std::uint32_t a = posted.put(1, WcOpcode::send, true), b = posted.put(2, WcOpcode::send, true);
+  posted.complete(a, true);
+  EXPECT_EQ(posted.failed(), 0U);
+  posted.complete(b, false);
+  EXPECT_EQ(posted.failed(), 1U);
+  EXPECT_EQ(posted.open(), 0U);
+}
+
+TEST(NicVerbs, ProbesAreNoRequestsButSignsOfLife) {
+  verbs::Posted posted(1);
+  posted.begin_probe();
+  posted.begin_probe();
+  EXPECT_FALSE(posted.full()) << "the program's places stay its own";
+  EXPECT_EQ(posted.open(), 0U);
+  posted.end_probe(true);
+  EXPECT_EQ(posted.succeeded(), 1U);
+  posted.end_probe(false);
+  EXPECT_EQ(posted.probes(), 0U);
+  EXPECT_EQ(posted.succeeded(), 1U);
+  EXPECT_EQ(posted.failed(), 0U) << "nothing of the program's was lost";
+  EXPECT_EQ(posted.find(verbs::Posted::probe), nullptr);
 }
 
 TEST(NicVerbs, PostedRequestsAreFoundAgain) {

@@ -114,6 +114,19 @@ TEST(ToolsProvider, ASettingOfTheTimeForAReplyHoldsForANicToo) {
   EXPECT_EQ(std::get<mpa::Options>(options_for<cm::ConnectOptions>(session, args).transport).timeouts.reply, 5s);
 }
 
+TEST(ToolsProvider, EachSideHasItsEndOfXrc) {
+  const auto type = [](const cm::TransportOptions& transport) { return std::get<ib::Options>(transport).qp_type; };
+  SessionOptions session;
+  session.provider = "roce";
+  const MpaArgs args;
+  session.qp_type = "xrc";
+  EXPECT_EQ(type(options_for<cm::ConnectOptions>(session, args).transport), QpType::xrc_ini);
+  EXPECT_EQ(type(options_for<cm::ListenOptions>(session, args).transport), QpType::xrc_tgt);
+  session.qp_type = "uc";
+  EXPECT_EQ(type(options_for<cm::ConnectOptions>(session, args).transport), QpType::uc);
+  EXPECT_EQ(type(options_for<cm::ListenOptions>(session, args).transport), QpType::uc);
+}
+
 TEST(ToolsExit, TellsTheSystemFromThePeer) {
   const auto exit_of = [](Errc code, const cm::Step& step) {
     cm::Failure failure;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Whether the peer of an idle connection is still there. A NIC retries only what is posted, and says of a peer's packets only what
+// completes by them. So an idle queue pair posts a probe. While requests of the program are posted, the NIC's own retries decide: one that
+// the peer has no receive for may wait for as long as rnr_retry_count says, and would hold up a probe behind it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "drivers/rdmacm/provider.hpp"
+
+namespace parley::rdmacm {
+
+void Rdmacm::begin_watch(Connection& c, Instant now) {
+  if (c.keepalive == Duration{} || c.type != QpType::rc || c.device->transport() == Transport::iwarp) return;
+  c.heard = c.qp->heard();
+  c.heard_at = now;
+  set_deadline(c, after(now, c.keepalive));
+}
+
+/// One that was lost is not sent again before the NIC's time for an ACK is over, which may be seconds. A further probe shows the peer's NIC
+/// the gap, which it reports at once (IBA §9.7.5.1.1): so several go, over the time that the peer has to answer.
+void Rdmacm::watch(Connection& c, Instant now) {
+  if (const std::uint64_t heard = c.qp->heard(); heard != c.heard) {
+    c.heard = heard;
+    c.heard_at = c.probed_at = now;  // what is under way still has its time from here on
+  }
+  const unsigned before = c.qp->probes();
+  const bool due = before != 0 || now - c.heard_at >= c.keepalive;
+  if (due && c.qp->sends_open() == 0 && c.qp->probe() && before == 0) c.probed_at = now;
+  if (c.qp->probes() == 0)
+    return set_deadline(c, std::max(after(c.heard_at, c.keepalive), after(now, c.keepalive / 2)));
+  if (c.dead_after == Duration{}) return set_deadline(c, after(now, c.keepalive));
+  // Not from heard_at on: this process may have been stopped meanwhile.
+  const Duration patience = std::max(c.dead_after - c.keepalive, Duration(verbs::Qp::probes_max));
+  const Instant dead_at = after(c.probed_at, patience);
+  if (now < dead_at) return set_deadline(c, std::min(dead_at, after(now, patience / verbs::Qp::probes_max)));
+  // In SQD a queue pair sends nothing.
+  if (c.qp->state() != QpState::rts) return set_deadline(c, after(now, c.keepalive));
+  hang_up(c);
+  disconnected(
+      c,
+      cm::plain_failure(cm::step::data, Errc::timed_out, {},
+                        fmt::format("no answer of {} for {}", c.peer.to_string(), duration_text(now - c.heard_at)),
+                        "check that the peer's host is up and the path to it, then connect again"),
+      false);
+}
+
+}  // namespace parley::rdmacm
