@@ -324,10 +324,8 @@ class Rdmacm final : public cm::Provider {
 /// The Liveness of `options` for `to`, a Connection or a Listener.
 template <class To, class Options>
 void set_liveness(To& to, const Options& options) {
-  if constexpr (requires { options.keepalive.value_or(Duration{}) + options.dead_after.value_or(Duration{}); }) {
-    to.keepalive = options.keepalive.value_or(Duration{});
-    to.dead_after = options.dead_after.value_or(Duration{});
-  }
+  to.keepalive = options.keepalive.value_or(Duration{});
+  to.dead_after = options.dead_after.value_or(Duration{});
 }
 
 /// What rdma_connect and rdma_accept get.
