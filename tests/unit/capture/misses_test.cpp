@@ -100,10 +100,23 @@ TEST(CaptureMisses, AtomicsAndReadsAreAnsweredInOneOrder) {  // RFC 7306 §5.1
 }
 
 TEST(CaptureMisses, ReservedBitsBesideTheAOpCode) {  // RFC 7306 §5.2.1
-  Bytes odd = atomic_request(1, 9);
-  odd[18] = 0x80;
   EXPECT_EQ(errors(talk({{0, atomic_request(1, 9)}})), "");
-  expect_error(talk({{0, odd}}), "set reserved bits beside the AOpCode");
+  for (unsigned bit = 4; bit < 32; ++bit) {
+    Bytes odd = atomic_request(1, 9);
+    odd[21 - bit / 8] |= static_cast<std::uint8_t>(1U << bit % 8);
+    const std::uint32_t word = odd[21] | 1U << bit;
+    expect_error(talk({{0, odd}}),
+                 fmt::format("set reserved bits beside the AOpCode of an Atomic Request (0x{:08x})", word));
+  }
+  for (unsigned aop = 0; aop < 16; ++aop) {
+    Bytes other = atomic_request(1, 9);
+    other[21] = static_cast<std::uint8_t>(aop);
+    const Exchange x = talk({{0, other}});
+    if (aop == 0 || aop == 2)
+      EXPECT_EQ(errors(x), "") << aop;
+    else
+      expect_error(x, fmt::format("sent an Atomic Request with AOpCode {}, not assigned", aop));
+  }
 }
 
 TEST(CaptureMisses, TerminatesThatAreNotWhatTheirBitsSay) {  // RFC 5040 §4.8
