@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from cli import PARLEY, CliTest, main, run
+from cli import LIMIT, PARLEY, CliTest, main, run
 
 # What bash does when Tab is pressed: it finds the function that is registered, tells it the words, and takes COMPREPLY.
 # Its own division of a line into words (at blanks, "=" and ":") is given with the words.
@@ -24,7 +24,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 def tab(*words):
     """What bash offers behind `parley WORDS`, of which the last is begun."""
     done = subprocess.run(["bash", "--norc", "-c", PRESS_TAB, "bash", os.path.dirname(PARLEY), *words],
-                          capture_output=True, text=True, timeout=30, check=False)
+                          capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout.split("\n")[:-1]
 
@@ -121,7 +121,7 @@ class Zsh(CliTest):
     @unittest.skipUnless(shutil.which("zsh"), "no zsh here")
     def test_zsh_takes_the_script(self):
         script = self.path("_parley", run("completion", "zsh").out.encode())
-        done = subprocess.run(["zsh", "-f", "-n", script], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(["zsh", "-f", "-n", script], capture_output=True, text=True, timeout=LIMIT, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_no_other_shell(self):

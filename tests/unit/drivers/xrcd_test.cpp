@@ -13,6 +13,7 @@
 #include "parley/xrc_domain.hpp"
 #include "tests/unit/drivers/broker_thread.hpp"
 #include "tests/unit/drivers/quiet_fork.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley::xrc::xrcd_test {
 namespace {
@@ -33,7 +34,7 @@ class Place : public testing::Test {
                 .segment = broker_.file("segment"),
                 .start = form == Form::shared,
                 .device = 3,
-                .patience = 10s};
+                .patience = hang_limit};
   }
   void start() { broker_.start(); }
   void stop() { broker_.stop(); }
@@ -93,7 +94,7 @@ TEST_P(Either, ItsStatesAndEventsReachAllMembers) {
   EXPECT_EQ(said(b->modify(State::init, 8)), sentence(Refusal::conflict));
   EXPECT_TRUE(a->report(EventKind::fatal, 9));
   for (Domain* d : {&*one, &*two}) {
-    const auto event = d->wait_event(10s);
+    const auto event = d->wait_event(hang_limit);
     ASSERT_TRUE(event && *event) << said(event);
     EXPECT_EQ(**event, (Event{a->id(), EventKind::fatal, 9, 1}));
   }
@@ -102,7 +103,7 @@ TEST_P(Either, ItsStatesAndEventsReachAllMembers) {
   EXPECT_TRUE(one->close(true));
   EXPECT_EQ(said(a->query()), sentence(Refusal::not_member));
   EXPECT_TRUE(kill(b->id(), options_));
-  EXPECT_EQ((*two->wait_event(10s))->kind, EventKind::killed);
+  EXPECT_EQ((*two->wait_event(hang_limit))->kind, EventKind::killed);
 }
 
 TEST_P(Either, ItsDescriptorIsReadableWhileSomethingIsToBeTaken) {
@@ -120,7 +121,7 @@ TEST_P(Either, ItsDescriptorIsReadableWhileSomethingIsToBeTaken) {
   EXPECT_TRUE(a->report(EventKind::peer_gone));
   for (const EventKind kind : {EventKind::fatal, EventKind::peer_gone}) {
     std::optional<Event> event;
-    while (!event && ::poll(&wait, 1, 20'000) > 0) event = *two->wait_event({});
+    while (!event && ::poll(&wait, 1, hang_milliseconds) > 0) event = *two->wait_event({});
     ASSERT_TRUE(event);
     EXPECT_EQ(event->kind, kind);
   }
@@ -192,7 +193,7 @@ TEST_F(Xrcd, MembersOutliveTheirBroker) {
 
 /// Listens where the broker would, as the user nobody or as who runs the test. Ends with the number of octets that come.
 [[noreturn]] void listen_instead(const std::string& path, bool as_nobody, int ready) {
-  ::alarm(20);
+  ::alarm(hang_seconds);
   ::unlink(path.c_str());
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   const bool bound = SocketAddress::of(path)->bind(fd) == 0 && (!as_nobody || ::setresuid(65534, 65534, 65534) == 0);
