@@ -168,6 +168,20 @@ TEST_P(Either, DomainsAreThoseOfFiles) {
   EXPECT_EQ(said(there->attach(qp->id())), sentence(Refusal::other_domain));
 }
 
+TEST_P(Either, AnOverviewNamesTheFileAndCountsRegistrations) {
+  auto domain = open();
+  ASSERT_TRUE(domain);
+  const auto one = domain->create(), two = domain->create();
+  struct stat file {};
+  ASSERT_EQ(::stat(broker_.file("domain").c_str(), &file), 0);
+  const auto seen = overview(options_);
+  ASSERT_TRUE(seen) << said(seen);
+  const DomainView& view = seen->domains.at(0);
+  ASSERT_TRUE(view.key);
+  EXPECT_EQ(*view.key, (DomainKey{3, file.st_dev, file.st_ino}));
+  EXPECT_EQ(view.members.at(0).registrations, 2U);
+}
+
 TEST_F(Xrcd, MembersOutliveTheirBroker) {
   auto domain = open();
   ASSERT_TRUE(domain);
