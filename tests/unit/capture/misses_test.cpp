@@ -119,6 +119,16 @@ TEST(CaptureMisses, ReservedBitsBesideTheAOpCode) {  // RFC 7306 §5.2.1
   }
 }
 
+TEST(CaptureMisses, AWriteThatIsLeftForAnotherIsNoPartOfTheOneBefore) {  // RFC 5041 §5.2
+  const auto write = [](std::uint32_t stag, std::uint64_t to, bool last) {
+    return test::tagged(RdmapOpcode::rdma_write, stag, to, 40, last);
+  };
+  const std::string at = "continued an RDMA Write at STag 0x00000006 TO 0x0, STag 0x00000005 TO ";
+  expect_error(talk({{0, write(5, 0, true)}, {0, write(5, 1000, false)}, {0, write(6, 0, true)}}),
+               at + "0x410 was due");
+  expect_error(talk({{0, write(5, 0, false)}, {0, write(6, 0, true)}}), at + "0x28 was due");
+}
+
 TEST(CaptureMisses, TerminatesThatAreNotWhatTheirBitsSay) {  // RFC 5040 §4.8
   const Bytes send = send_segment(1, 8);
   const auto said = [&](std::uint8_t bits, std::size_t quoted, std::uint8_t reserved = 0) {
