@@ -8,6 +8,7 @@ import struct
 import subprocess
 import unittest
 
+import harness
 from neg_broken import violations
 from neg_wire import ABORT
 from wire import INITIATOR

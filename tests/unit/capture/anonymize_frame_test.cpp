@@ -104,23 +104,6 @@ TEST(AnonymizeFrame, RocesPortStaysAndItsUdpChecksumIsRight) {
   EXPECT_EQ(expect_becomes(ethernet(0x0800, ip4({}, empty)), "no payload").checksums_right, 2u);
 }
 
-TEST(AnonymizeFrame, AWrongUdpChecksumStaysWrongAndIsNeverOneThatIsNone) {
-  test::Frames frames;
-  FramePart datagram = udp();
-  for (unsigned sum = 1; sum < 0xFFFF; ++sum) {
-    datagram.before[6] = static_cast<std::uint8_t>(sum >> 8), datagram.before[7] = static_cast<std::uint8_t>(sum);
-    frames.push_back({ethernet(0x0800, ip4({.sums = false}, datagram)).before, {}, 0});
-  }
-  const auto done = anonymize(to_pcap(frames));
-  std::size_t none = 0;
-  (void)wire::read_capture(done.file, [&](const auto& p) {
-    const unsigned sum = static_cast<unsigned>(p.octets[40] << 8 | p.octets[41]);
-    none += sum == 0 || sum == 0xFFFF;
-  });
-  EXPECT_EQ(none, 0u);
-  EXPECT_EQ(done.frames.checksums_wrong, frames.size() - 1);
-}
-
 TEST(AnonymizeFrame, AnIpChecksumLeftToTheNicStaysZero) {
   FramePart f = ethernet(0x0800, ip4({}, udp()));
   for (Bytes* each : {&f.before, &f.after}) (*each)[24] = (*each)[25] = 0;
