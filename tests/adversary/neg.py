@@ -16,6 +16,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "dissectors"))
 
 # pylint: disable=wrong-import-position
+from limit import LIMIT  # noqa: E402
 from neg_broken import violations  # noqa: E402
 from neg_wire import Talk, abort, send  # noqa: E402
 from wire import ACK, FIN, INITIATOR, PSH, RESPONDER, RST, Capture  # noqa: E402
@@ -181,7 +182,7 @@ def ends(case):
 
 
 def check(parley, path):
-    done = subprocess.run([parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=LIMIT)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"parley pcap check ended with {done.returncode}: {done.stderr}")
     return json.loads(done.stdout)
@@ -191,7 +192,7 @@ def anonymized(parley, path):
     """The verdicts on the anonymized copy, in the order of frames."""
     copy = path.with_suffix(".anonymized")
     done = subprocess.run([parley, "pcap", "anonymize", "--key", "of the test", path, "-o", copy], capture_output=True, text=True,
-                          timeout=600)
+                          timeout=LIMIT)
     if done.returncode:
         raise RuntimeError(f"parley pcap anonymize ended with {done.returncode}: {done.stderr}")
     return shape(check(parley, copy))

@@ -23,6 +23,7 @@ import roce_broken_data  # noqa: E402, F401: it adds to the rows
 import roce_plugin  # noqa: E402
 import roce_quirks  # noqa: E402
 import roce_wire as w  # noqa: E402
+from limit import LIMIT  # noqa: E402
 from roce_broken_cm import ROWS, WARNINGS  # noqa: E402
 from roce_talk import PLENTY, SIDES, Talk  # noqa: E402
 
@@ -209,7 +210,7 @@ def judge_table(case, found):
 
 
 def check(parley, path):
-    done = subprocess.run([*parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([*parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=LIMIT)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"parley pcap check ended with {done.returncode}: {done.stderr}")
     return json.loads(done.stdout.splitlines()[0])
@@ -225,7 +226,7 @@ def shape(report):
 def anonymized(parley, path):
     copy = path.with_suffix(".anonymized")
     done = subprocess.run([*parley, "pcap", "anonymize", "--key", "of the test", path, "-o", copy], capture_output=True, text=True,
-                          timeout=600)
+                          timeout=LIMIT)
     if done.returncode:
         raise RuntimeError(f"parley pcap anonymize ended with {done.returncode}: {done.stderr}")
     return shape(check(parley, copy))

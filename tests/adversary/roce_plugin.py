@@ -4,6 +4,7 @@ and sentence, of every rule that one packet, or one packet and its connection's 
 import re
 
 import said
+from limit import LIMIT
 
 # Rules that need the packets before or behind: the plugin shows a frame before it knows what follows. Check alone tells them.
 CHECK_ALONE = {"cm.req-changed", "cm.rep-changed", "cm.comm-id", "cm.restarted", "cm.rtu-before-rep", "cm.after-rej", "cm.early",
@@ -37,7 +38,7 @@ def by_check(report):
 def by_plugin(tshark, path, *options):
     """The same, and {frame: what is an error or a warning there, with or without a clause}."""
     done = tshark.run("-n", "--disable-protocol", "rpcordma", *options, "-r", path, "-Y", "parley.ib && _ws.expert", "-T", "fields",
-                      "-E", "aggregator=\x01", "-e", "frame.number", "-e", "_ws.expert.severity", "-e", "_ws.expert.message", timeout=600)
+                      "-E", "aggregator=\x01", "-e", "frame.number", "-e", "_ws.expert.severity", "-e", "_ws.expert.message", timeout=LIMIT)
     if done.returncode or done.stderr.strip():
         raise RuntimeError(f"tshark ended with {done.returncode}: {done.stderr}")
     rows = [line.split("\t") for line in done.stdout.splitlines()]

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 
+from limit import LIMIT
+
 SEVERITIES = {8388608: "error", 6291456: "warning", 4194304: "note", 2097152: "note", 1048576: "note"}  # epan/proto.h
 
 
@@ -49,7 +51,7 @@ def side_of(text):
 
 def check(parley, path):
     """{the two ends: [(the connection, [Finding])]} of a capture."""
-    done = subprocess.run([parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([parley, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=LIMIT)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"parley pcap check ended with {done.returncode}: {done.stderr}")
     said = {}
@@ -65,7 +67,7 @@ def plugin(tshark, path):
 
     What a sentence does not name, the sender of the frame did."""
     done = tshark.run("-n", "-r", path, "-Y", "_ws.expert", "-T", "fields", "-E", "aggregator=\x01", "-e", "frame.number",
-                      "-e", "_ws.expert.severity", "-e", "_ws.expert.message", "-z", "parley,conn", timeout=600)
+                      "-e", "_ws.expert.severity", "-e", "_ws.expert.message", "-z", "parley,conn", timeout=LIMIT)
     if done.returncode or done.stderr.strip():
         raise RuntimeError(f"tshark ended with {done.returncode}: {done.stderr}")
     experts, _, table = done.stdout.partition("\nConn ") if "\nConn " in done.stdout else ("", "", done.stdout[5:])
@@ -100,7 +102,7 @@ def expert_items(text):
 def page(parley, path):
     """[Finding] of a capture of at most 60 connections, out of its ladders as a page."""
     to = f"{path}.html"
-    done = subprocess.run([parley, "pcap", "ladder", "--html", to, path], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([parley, "pcap", "ladder", "--html", to, path], capture_output=True, text=True, timeout=LIMIT)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"parley pcap ladder ended with {done.returncode}: {done.stderr}")
     with open(to, encoding="utf-8") as file:

@@ -22,6 +22,7 @@ TSHARK = os.environ.get("PARLEY_TSHARK", "tshark")
 API = os.environ.get("PARLEY_PLUGIN_API", "4.0")
 PRELOAD = os.environ.get("PARLEY_PRELOAD", "")
 USER = "nobody"
+LIMIT = 600  # seconds for any one run: only a hang takes as long, on a slow machine with a sanitizer too
 
 # What no capture may cause. "Dissector bug" and assertions of GLib are printed by Wireshark itself.
 CRASH = re.compile(r"Dissector bug|DISSECTOR_ASSERT|GLib[^ ]*-(CRITICAL|WARNING|ERROR)|Err  file|AddressSanitizer|"
@@ -72,7 +73,7 @@ class Tshark:
         drop = ["setpriv", f"--reuid={USER}", "--regid=nogroup", "--clear-groups", "--"] if os.getuid() == 0 else []
         return [*drop, "env", "-i", *env, program, *map(str, arguments)]
 
-    def run(self, *arguments, timeout=100, **more):
+    def run(self, *arguments, timeout=LIMIT, **more):
         return subprocess.run(self.command(*arguments, **more), capture_output=True, text=True, timeout=timeout,
                               errors="replace", cwd=self.folder)
 

@@ -76,7 +76,7 @@ class Install(unittest.TestCase):
         env = dict(os.environ, HOME=str(self.folder / "home"), PARLEY_BUILD=str(self.folder / "build"),
                    XDG_CONFIG_HOME=str(self.folder / "home/.config"), PATH=f"{self.folder / 'bin'}:{os.environ['PATH']}")
         return subprocess.run([*self.drop, self.folder / "clone/dev", "install-plugin", *arguments], env=env,
-                              capture_output=True, text=True, timeout=300, check=False)
+                              capture_output=True, text=True, timeout=harness.LIMIT, check=False)
 
     def test_it_stands_where_tshark_looks_and_is_loaded(self):
         done = self.dev()
@@ -89,7 +89,7 @@ class Install(unittest.TestCase):
         self.assertIn(f"start Wireshark with WIRESHARK_EXTCAP_DIR={extcap}\n", done.stdout)
         self.assertEqual((extcap / "parley-extcap").read_text(), self.command.read_text())
         env = dict(os.environ, WIRESHARK_EXTCAP_DIR=str(extcap))
-        listed = subprocess.run([*self.drop, "tshark", "-D"], env=env, capture_output=True, text=True, timeout=60, check=False)
+        listed = subprocess.run([*self.drop, "tshark", "-D"], env=env, capture_output=True, text=True, timeout=harness.LIMIT, check=False)
         self.assertIn(". parley-of-the-test (stands there)\n", listed.stdout)
 
     def test_without_the_command_there_are_no_interfaces(self):

@@ -29,7 +29,7 @@ DRAWS, DRAWS_OF_VARIANTS = 2, 16  # of each request and each answer that there i
 
 def decoded(datagrams):
     lines = "\n".join(octets.hex() for octets in datagrams)
-    done = subprocess.run([PARLEY, "mad", "decode", "--json"], input=lines, capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run([PARLEY, "mad", "decode", "--json"], input=lines, capture_output=True, text=True, check=True, timeout=harness.LIMIT)
     reader, place, out = json.JSONDecoder(), 0, []
     while place < len(done.stdout):
         value, place = reader.raw_decode(done.stdout, place)
@@ -40,7 +40,7 @@ def decoded(datagrams):
 
 def decoded_frames(path):
     """Those in which `parley mad decode` finds a datagram."""
-    done = subprocess.run([PARLEY, "mad", "decode", "--read", path, "--json"], capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run([PARLEY, "mad", "decode", "--read", path, "--json"], capture_output=True, text=True, check=False, timeout=harness.LIMIT)
     return {event["frame"] for event in map(json.loads, done.stdout.splitlines()) if "frame" in event}
 
 
@@ -244,7 +244,7 @@ class Real(Alike):
         for count, command in enumerate((("discover",), ("query", "PerformanceGet", "PortCounters", "1", "port_select=1", "--retries", "0"))):
             with tempfile.TemporaryDirectory() as folder:
                 file = pathlib.Path(folder) / "tap.pcap"
-                subprocess.run([PARLEY, "mad", *command, "--sim", "fat-tree:2,4,2,2", "--pcap", file], capture_output=True, timeout=100, check=count == 0)
+                subprocess.run([PARLEY, "mad", *command, "--sim", "fat-tree:2,4,2,2", "--pcap", file], capture_output=True, timeout=harness.LIMIT, check=count == 0)
                 octets = file.read_bytes()
             frames = self.datagrams(octets)
             classes |= {octets[1] for octets in frames.values()}

@@ -11,7 +11,6 @@ from wire import (ACK, C, FIN, INITIATOR, M, PSH, R, REP, REQ, RESPONDER, RST, S
 
 V1 = startup(REQ, C, 1), startup(REP, C, 1)
 TWO_PASSES = ("-2",)
-SECONDS = 60  # for a capture of a few packets, with a sanitizer on a busy machine; tshark takes one or two
 
 
 def v2(kinds, ird=8, ord_=8, private=b""):
@@ -45,7 +44,7 @@ class Messages(unittest.TestCase):
         """The lines of -z parley,conn as {column: value}: the same in one pass and in two."""
         path = self.tshark.file(f"{self._testMethodName}.pcap", capture.octets())
         once, twice = (self.tshark.run("-n", *passes, "-q", "-r", path, "-z", ",".join(("parley,conn", *filters)),
-                                       timeout=SECONDS) for passes in ((), TWO_PASSES))
+                                       timeout=harness.LIMIT) for passes in ((), TWO_PASSES))
         self.assertEqual((once.returncode, once.stderr), (0, ""))
         self.assertEqual((twice.stdout, twice.stderr), (once.stdout, ""))
         head, *lines = once.stdout.splitlines()

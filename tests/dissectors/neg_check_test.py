@@ -31,7 +31,7 @@ class NegCheck(unittest.TestCase):
         shown = [(int(number), SEVERITIES[severity], text) for number, layers in frames.items() if "parley_neg" in layers
                  for severity, text in zip(layers.get("_ws.expert.severity", ()), layers.get("_ws.expert.message", ()))
                  if severity in SEVERITIES and not TCP_WORDS.search(text)]
-        done = subprocess.run([PARLEY, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([PARLEY, "pcap", "check", "--json", path], capture_output=True, text=True, timeout=harness.LIMIT, check=False)
         negotiations = json.loads(done.stdout)["negotiations"]
         said = sorted((f["frame"], f["severity"], f["text"]) for n in negotiations for f in n["findings"]
                       if f["severity"] in SEVERITIES.values())

@@ -8,13 +8,13 @@ import struct
 import subprocess
 import unittest
 
+import harness
 from neg_broken import violations
 from neg_wire import ABORT
 from wire import INITIATOR
 
 PARLEY = os.environ["PARLEY"]
 VALUES = ("--variant", "manual", "--set", "qpn=0x22", "--set", "gid=192.0.2.2", "--timeout", "20s")
-SECONDS = 20
 # What a session cannot be brought to with the driver `manual`, which says all in one round; what comes when it is over;
 # and what it does not mind.
 NOT_ASKED = {"not yet through", "the peer is not through", "round left out", "round again", "first round", "data after the last",
@@ -68,7 +68,7 @@ class Words(unittest.TestCase):
         server = self.start("serve", "127.0.0.1", "-p", "0", *VALUES)
         port = int(re.search(r'"port":\s*(\d+)', server.stdout.readline()).group(1))
         for name, before, _, wrong, words in self.asked(by_initiator=True):
-            with self.subTest(name), socket.create_connection(("127.0.0.1", port), SECONDS) as stream:
+            with self.subTest(name), socket.create_connection(("127.0.0.1", port), harness.LIMIT) as stream:
                 stream.sendall(b"".join(octets for side, octets in before if side == INITIATOR) + wrong)
                 self.same(read_abort(stream), words)
 
@@ -76,10 +76,10 @@ class Words(unittest.TestCase):
         for name, before, _, wrong, words in self.asked(by_initiator=False):
             with self.subTest(name), socket.create_server(("127.0.0.1", 0)) as listener:
                 self.start("dial", f"127.0.0.1:{listener.getsockname()[1]}", *VALUES)
-                listener.settimeout(SECONDS)
+                listener.settimeout(harness.LIMIT)
                 stream, _ = listener.accept()
                 with stream:
-                    stream.settimeout(SECONDS)
+                    stream.settimeout(harness.LIMIT)
                     stream.sendall(b"".join(octets for side, octets in before if side != INITIATOR) + wrong)
                     self.same(read_abort(stream), words)
 

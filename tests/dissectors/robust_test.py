@@ -27,7 +27,6 @@ SEED = int(os.environ.get("PARLEY_SEED", "20071"))
 THIN = int(os.environ.get("PARLEY_THIN", "1"))
 SMALL = 700        # connections with at most so many octets are cut at every octet, longer ones at every ninth besides
 FRAMES_MAX = 14    # of a connection: what comes later repeats what came before
-SECONDS = 400      # a run that takes longer is taken for one that hangs; a busy machine takes minutes
 HEADERS = 54       # Ethernet, IPv4, TCP
 # Of other protocols' trees the first line each, which is where an exception shows: their text is slow.
 TEXT = ("-O", "parley,parley.ib,parley.ibcm,parley.mad,parley_neg")
@@ -147,12 +146,12 @@ class Robust(unittest.TestCase):
                                  stdin=run.stdout, stdout=subprocess.PIPE) as grep:
             run.stdout.close()
             try:
-                found = grep.communicate(timeout=SECONDS)[0].decode(errors="replace")
-                status = run.wait(timeout=10)
+                found = grep.communicate(timeout=harness.LIMIT)[0].decode(errors="replace")
+                status = run.wait(timeout=harness.LIMIT)
             except subprocess.TimeoutExpired:
                 run.kill()
                 grep.kill()
-                return f"no end after {SECONDS} s"
+                return f"no end after {harness.LIMIT} s"
         said = errors.read_text(errors="replace")
         if status or found or harness.CRASH.search(said):
             return f"exit status {status}\n{found}\n{said[:3000]}"

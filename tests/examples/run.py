@@ -16,8 +16,10 @@ EXPECTED = {
     "example_asio_coroutine": MESSAGES + "3 came back\n",
 }
 
+LIMIT = 300  # seconds: only a hang takes as long, on a slow machine too
+
 program = Path(sys.argv[1])
-done = subprocess.run(sys.argv[1:], capture_output=True, text=True, timeout=30, check=False)
+done = subprocess.run(sys.argv[1:], capture_output=True, text=True, timeout=LIMIT, check=False)
 expected = EXPECTED[program.name]
 if (done.returncode, done.stdout, done.stderr) != (0, expected, ""):
     sys.exit(f"{program.name} ended with {done.returncode}\n--- said\n{done.stdout}{done.stderr}--- should say\n{expected}")

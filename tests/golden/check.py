@@ -16,9 +16,11 @@ import tempfile
 import time
 import xml.etree.ElementTree
 
+LIMIT = 300  # seconds for any one command: only a hang takes as long, on a slow machine too
+
 
 def run(parley, *args):
-    done = subprocess.run([parley, "pcap", "check", *map(str, args)], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([parley, "pcap", "check", *map(str, args)], capture_output=True, text=True, timeout=LIMIT)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -60,7 +62,7 @@ def negotiations(parley, tests, problems):
         if len(suite.findall("testcase")) != 2 + 5 or suite.find("testcase/failure") is not None:
             problems.append(f"{capture.name}: {len(suite.findall('testcase'))} JUnit cases, none of which should fail")
     for command in ("ladder", "matrix"):
-        done = subprocess.run([parley, "pcap", command, captures[0]], capture_output=True, text=True, timeout=50, check=False)
+        done = subprocess.run([parley, "pcap", command, captures[0]], capture_output=True, text=True, timeout=LIMIT, check=False)
         if done.returncode != 1 or "no MPA connection; it holds 1 QP" not in re.sub(r"\s+", " ", done.stdout + done.stderr):
             problems.append(f"{command} of a negotiation: exit code {done.returncode}, {done.stdout!r}, {done.stderr!r}")
 
@@ -158,10 +160,10 @@ def one_word(parley, tests, problems):
             broken = len(xml.etree.ElementTree.fromstring(out).findall(".//failure"))
             _, out, _ = run(parley, "--junit", "-", "--partial-ok", file)
             broken_leniently = len(xml.etree.ElementTree.fromstring(out).findall(".//failure"))
-            done = subprocess.run([parley, "pcap", "matrix", "--json", file], capture_output=True, text=True, timeout=50)
+            done = subprocess.run([parley, "pcap", "matrix", "--json", file], capture_output=True, text=True, timeout=LIMIT)
             matrix = json.loads(done.stdout)
             done_page = subprocess.run([parley, "pcap", "ladder", "--html", "-", file], capture_output=True, text=True,
-                                       timeout=50)
+                                       timeout=LIMIT)
             badges = [badge.split(":")[0] for badge in re.findall(
                 r'class=(?:"|&quot;)badge [a-z]*(?:"|&quot;)(?:>|&gt;)([^<&]*)', done_page.stdout)]
             found = {"exit code": code == (0 if word == "passed" else 1), "text": f"{file}: {word}" in text,
@@ -235,7 +237,7 @@ def provenance(parley, tests, problems):
     date = "2023-11-14T22:13:20Z"
 
     def made(*args, **how):
-        return subprocess.run([parley, *map(str, args)], capture_output=True, timeout=50, env=environment, **how).stdout
+        return subprocess.run([parley, *map(str, args)], capture_output=True, timeout=LIMIT, env=environment, **how).stdout
 
     def sha256(path):
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -319,7 +321,7 @@ def pages(parley, tests, problems):
     captures = tests / "captures" / "iwarp"
 
     def ladder(*args):
-        done = subprocess.run([parley, "pcap", "ladder", *map(str, args)], capture_output=True, text=True, timeout=50)
+        done = subprocess.run([parley, "pcap", "ladder", *map(str, args)], capture_output=True, text=True, timeout=LIMIT)
         return done.returncode, done.stdout, done.stderr
     with tempfile.TemporaryDirectory() as folder:
         page = pathlib.Path(folder) / "page.html"
@@ -358,7 +360,7 @@ def failed_first(parley, tests, problems):
         problems.append("the capture does not have all three standings")
 
     def ladder(*args):
-        done = subprocess.run([parley, "pcap", "ladder", *map(str, args)], capture_output=True, text=True, timeout=50)
+        done = subprocess.run([parley, "pcap", "ladder", *map(str, args)], capture_output=True, text=True, timeout=LIMIT)
         return done.returncode, done.stdout, done.stderr
 
     def numbers(*args):
@@ -413,7 +415,7 @@ def progress(parley, tests, problems):
         process.stdin.write(one[:24] + repeated)
         process.stdin.flush()
         time.sleep(0.3)
-        out, _ = process.communicate(repeated, timeout=50)
+        out, _ = process.communicate(repeated, timeout=LIMIT)
     out = out.decode()
     seen = b""
     try:

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import unittest
 
-from cli import PARLEY, SOURCE_DIR, CliTest, body, run
+from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, body, run
 
 NAME = "siw_v2_p2p_write_rtr.pcap"
 PLAIN = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", NAME)
@@ -56,7 +56,7 @@ class CaptureInput(CliTest):
             self.assertEqual(body(run("pcap", "ladder", path).out).replace(path, PLAIN), ladder, kind)
             with open(path, "rb") as file:
                 piped = subprocess.run([PARLEY, "pcap", "check", "--json", "-"], stdin=file, capture_output=True,
-                                       text=True, timeout=30, check=False)
+                                       text=True, timeout=LIMIT, check=False)
             self.assertEqual(len(json.loads(piped.stdout)["connections"]), 2, kind)
             played = run("replay", path, "-n", "1", "--role", "initiator", "--against", "sim:parley")
             self.assertEqual(played.code, run("replay", PLAIN, "-n", "1", "--role", "initiator", "--against",

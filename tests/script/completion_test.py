@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from cli import PARLEY, CliTest, main, needs, run
+from cli import LIMIT, PARLEY, CliTest, main, needs, run
 
 # What bash does when Tab is pressed: it finds the function that is registered, tells it the words, and takes COMPREPLY.
 # Its own division of a line into words (at blanks, "=" and ":") is given with the words.
@@ -22,7 +22,7 @@ printf '%s\n' "${COMPREPLY[@]}"
 def tab(*words):
     """What bash offers behind `parley WORDS`, of which the last is begun."""
     done = subprocess.run(["bash", "--norc", "-c", PRESS_TAB, "bash", os.path.dirname(PARLEY), *words],
-                          capture_output=True, text=True, timeout=30, check=False)
+                          capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout.split("\n")[:-1]
 
@@ -119,7 +119,7 @@ class Zsh(CliTest):
     @needs("zsh")
     def test_zsh_takes_the_script(self):
         script = self.path("_parley", run("completion", "zsh").out.encode())
-        done = subprocess.run(["zsh", "-f", "-n", script], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(["zsh", "-f", "-n", script], capture_output=True, text=True, timeout=LIMIT, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_no_other_shell(self):

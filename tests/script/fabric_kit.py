@@ -9,7 +9,7 @@ import cli
 
 IBSIM_PRELOAD = (glob.glob("/usr/lib/*/umad2sim/libumad2sim.so") + [""])[0]
 OWN_PRELOAD = os.path.join(os.path.dirname(cli.PARLEY), "..", "lib", "parley", "libparley_umad.so")
-WAIT = 60  # seconds; only a hang gets near it
+WAIT = cli.LIMIT
 
 
 class FabricTest(cli.CliTest):

@@ -14,9 +14,9 @@ import threading
 import time
 import unittest
 
-from cli import CliTest, PARLEY, run
+from cli import LIMIT, PARLEY, CliTest, run
 
-LOCKOUT_US = 5_000_000
+GIVEN_UP_S = 60  # when the listener gives up a half-open connection: nobody waits for that
 STANDING = 2000
 PER_SECOND = 500
 
@@ -67,11 +67,11 @@ class Flood:
         for sock in self.sockets:
             poller.register(sock, 0)  # POLLERR and POLLHUP, which are always told
         left = open_still - count
-        end = time.monotonic() + 10
+        end = time.monotonic() + LIMIT
         while open_still > left:
             ended = poller.poll(max(0, int(1000 * (end - time.monotonic()))))
             if not ended:
-                raise TimeoutError(f"{len(self.sockets) - open_still} connections were ended in 10 s, not {count}")
+                raise TimeoutError(f"{len(self.sockets) - open_still} connections were ended in {LIMIT} s, not {count}")
             for descriptor, _ in ended:
                 poller.unregister(descriptor)
             open_still -= len(ended)
@@ -94,7 +94,7 @@ class FloodTest(CliTest):
             self.skipTest(f"only {hard} files may be open")
 
     def listen(self, *args):
-        peer = self.start("listen", "127.0.0.1:0", *args)
+        peer = self.start("listen", "127.0.0.1:0", "--request-timeout", f"{GIVEN_UP_S}s", *args)
         return peer, peer.wait_for("listening")["port"]
 
     def flood(self, port, **kwargs):
@@ -104,12 +104,12 @@ class FloodTest(CliTest):
 
     def honest(self, port, address, count=40):
         done = run("connect", f"127.0.0.1:{port}", "--local", address, "--count", count, "--rtr", "read", "--hold", "1ms",
-                   "--json", "--quiet")
+                   "--reply-timeout", f"{GIVEN_UP_S}s", "--json", "--quiet")
         self.assertEqual(done.code, 0, done)
         summary = done.event("summary")
         self.assertEqual(summary["good"], count)
         self.assertEqual(summary["retried"], 0)
-        self.assertLess(summary["setup_us"]["max"], LOCKOUT_US)
+        self.assertLess(summary["setup_us"]["max"], GIVEN_UP_S * 1_000_000)
         return summary["setup_us"]
 
     def under_flood(self, honest_address):
@@ -138,6 +138,7 @@ class FloodTest(CliTest):
         peer, port = self.listen("--concurrency", 8)
         flood = self.flood(port)
         flood.open(30)
+        begin = time.monotonic()
         told = peer.wait_for("turned_away")
         self.assertGreaterEqual(told["gave_way"], 1)
         self.assertTrue(told["peer"].startswith("127.0.0.9:"), told)
@@ -146,7 +147,7 @@ class FloodTest(CliTest):
         done = peer.finish(stop=True)
         told = [event for event in done.events if event["event"] == "turned_away"]
         self.assertEqual(sum(event["gave_way"] for event in told), 22)
-        self.assertLess(len(told), 5, "once a second, and not once for each")
+        self.assertLess(len(told), 4 + time.monotonic() - begin, "once a second, and not once for each")
         self.assertEqual(done.event("summary")["turned_away"], {"gave_way": 22, "refused": 0})
         self.assertEqual(done.code, 0, done)
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 
-from cli import SOURCE_DIR, CliTest, main, needs, run
+from cli import LIMIT, SOURCE_DIR, CliTest, main, needs, run
 
 TREE = "fat-tree:2,8,4,4"  # 8 switches, 16 hosts
 
@@ -50,13 +50,11 @@ class Sim(CliTest):
         self.assertEqual([event["to"] for event in done.events if event["event"] == "link"].count(None), 1)
 
     def test_time_is_virtual(self):
-        began = time.monotonic()
-        done = self.parley("query", "SubnGet", "NodeInfo", "0,1", "--sim", TREE, "--sim-fault", "lose *", "--timeout", "1m",
+        done = self.parley("query", "SubnGet", "NodeInfo", "0,1", "--sim", TREE, "--sim-fault", "lose *", "--timeout", "1h",
                            "--retries", 3, "--trace", code=1)
-        self.assertLess(time.monotonic() - began, 20)
         sent = [float(text) for text in re.findall(r"^(\S+) > 0,1 ", done.err, re.M)]
         self.assertEqual(len(sent), 4)
-        self.assertGreater(sent[3] - sent[0], 3 * 60)
+        self.assertGreater(sent[3] - sent[0], 3 * 3600)
 
     def test_decode_reads_back_each_datagram_that_was_traced(self):
         capture = self.path("net.pcap")
@@ -73,7 +71,7 @@ class Sim(CliTest):
             capture = os.path.join(SOURCE_DIR, "tests", "captures", "roce", name + ".pcap")
             fields = ("frame.number", "infiniband.mad.transactionid", "infiniband.bth.destqp")
             said = subprocess.run(["tshark", "-r", capture, "-Y", "infiniband.mad", "-T", "fields", *(f"-e{field}" for field in fields)],
-                                  capture_output=True, text=True, timeout=60, check=True).stdout
+                                  capture_output=True, text=True, timeout=LIMIT, check=True).stdout
             theirs = [tuple(int(value, 0) for value in line.split()) for line in said.splitlines()]
             ours = [(event["frame"], int(re.search(r'"transaction_id": "(\w+)"', json.dumps(event["header"]))[1], 0),
                      event["destination"]["qpn"])

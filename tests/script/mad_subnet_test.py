@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-from cli import PARLEY, CliTest, main, run
+from cli import LIMIT, PARLEY, CliTest, main, run
 
 PRELOAD = next(iter(sorted(glob.glob("/usr/lib/*/umad2sim/libumad2sim.so"))), "")
 NUMBERS = itertools.count()
@@ -57,14 +57,14 @@ class Simulated:
     def stock(self, *command):
         """What a stock program says, attached to a node of its own."""
         return subprocess.run(command, cwd=self.folder, env=self.environment("H00002"), capture_output=True, text=True,
-                              timeout=60, check=True).stdout
+                              timeout=LIMIT, check=True).stdout
 
     def at(self, node="H00003"):
         return "--transport", f"ibsim:{self.name}/{node}"
 
     @staticmethod
     def until(good):
-        end = time.monotonic() + 30
+        end = time.monotonic() + LIMIT
         while not good():
             assert time.monotonic() < end, "the simulated subnet does not come up"
             time.sleep(0.05)
@@ -160,7 +160,7 @@ class Subnet(CliTest):
         done = self.parley("query", "SubnAdmGet", "PathRecord", "slid=1", "dlid=3", "--trace", "--pcap", capture)
         self.assertRegex(done.err, r"> LID 1 QP 1  SubnAdmGet\(PathRecord\).*\n.*< LID 1 QP 1  SubnAdmGetResp\(PathRecord\)")
         if os.environ.get("CI") or shutil.which("tshark"):
-            shown = subprocess.run(["tshark", "-r", capture], capture_output=True, text=True, timeout=60, check=True).stdout
+            shown = subprocess.run(["tshark", "-r", capture], capture_output=True, text=True, timeout=LIMIT, check=True).stdout
             self.assertRegex(shown, r"(?s)SubnAdmGet\(PathRecord\).*SubnAdmGetResp\(PathRecord\)")
 
     def test_top_shows_ports(self):
@@ -174,7 +174,7 @@ class Subnet(CliTest):
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.assertIn("64 ports", process.stdout.readline())
             process.send_signal(signal.SIGINT)
-            err = process.communicate(timeout=30)[1]
+            err = process.communicate(timeout=LIMIT)[1]
             self.assertEqual(process.returncode, code, err)
             self.assertIn(sentence, err)
 
@@ -236,7 +236,7 @@ class Large(CliTest):
         process = subprocess.Popen([PARLEY, "mad", "sa", "--all-pairs", *net.at()], stdout=subprocess.PIPE, text=True)
         self.assertIn(" -> ", process.stdout.readline())
         process.send_signal(signal.SIGINT)
-        out = process.communicate(timeout=30)[0].splitlines()[-1]
+        out = process.communicate(timeout=LIMIT)[0].splitlines()[-1]
         self.assertEqual(process.returncode, 1, out)
         self.assertRegex(out, r"^PARTIAL \(interrupted\): \d+ paths?, 0 without, of 419256 pairs")
 
@@ -249,7 +249,7 @@ class Lost(CliTest):
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertIn("64 ports", process.stdout.readline())
         net.processes[0].kill()
-        err = process.communicate(timeout=30)[1]
+        err = process.communicate(timeout=LIMIT)[1]
         self.assertEqual(process.returncode, 3, err)
         self.assertRegex(err, r"^parley mad top: ibsim '\S+': .*ibsim is gone: nobody reads its socket any more\n$")
 

@@ -5,7 +5,7 @@ import os
 import urllib.request
 
 import exposition
-from cli import CliTest, main, run
+from cli import LIMIT, CliTest, main, run
 from exposition import value
 
 LEFT = ("--variant", "manual", "--set", "qpn=0x11", "--set", "gid=192.0.2.1")
@@ -48,7 +48,7 @@ class NegOps(CliTest):
         dial = ("neg", "dial", f"127.0.0.1:{port}")
         self.ok(run(*dial, *LEFT))
         self.assertEqual(run(*dial, "--variant", "verbs-uc", "--set", "driver=manual", *LEFT[2:]).code, 1)
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=LIMIT) as answer:
             found = exposition.read(answer.read())
         for family, wanted in (("negotiations_started_total", 2), ("negotiations_agreed_total", 1), ("negotiations", 0)):
             with self.subTest(family):

@@ -146,13 +146,13 @@ class OverSockets(Replay):
 
     def test_timing_is_kept_or_left_out(self):
         path = self.recorded(connect=["--send", 2, "--echoed", "--hold", "700ms"])
-        for speed, slow in (("1", True), ("0", False)):
+        for speed, slow in (("0.2", True), ("0", False)):
             server, port = self.listener("--count", 1, "--echo")
             done = run("replay", path, "--role", "initiator", "--against", f"127.0.0.1:{port}", "--json", "-v",
                        "--speed", speed)
             self.summary(done, 0, "same")
             last = [event for event in done.events if event["event"] == "played"][-1]
-            self.assertEqual(last["at_s"] > 0.6, slow, str(done))
+            self.assertEqual(last["at_s"] > 3, slow, str(done))
             self.ok(server.finish())
 
     def test_a_peer_that_is_silent_or_not_there_ends_the_run(self):

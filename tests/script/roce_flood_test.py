@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import exposition
-from cli import CliTest, main, run
+from cli import LIMIT, CliTest, main, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "adversary"))
 import roce_wire as wire  # noqa: E402
@@ -149,7 +149,7 @@ class RoceFlood(CliTest):
         for packets, members in bad.values():
             flood.send_bad(packets, **members)
         name, total = "parley_roce_packets_dropped_total", sum(packets for packets, _ in bad.values())
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:  # the file is written while the command runs
             found = self.counted(path)
             if name in found and sum(packets for _, _, packets in found[name].samples) >= total:

@@ -5,7 +5,7 @@ import socket
 import struct
 import subprocess
 
-from cli import PARLEY, CliTest, main, run
+from cli import LIMIT, PARLEY, CliTest, main, run
 
 CRC_TABLE = []
 for n in range(256):
@@ -136,7 +136,7 @@ class Pings(CliTest):
         peer, port = self.rping_server("-P", "-V")
         clients = [subprocess.Popen([PARLEY, "rping", "-c", "-a", "127.0.0.1", "-p", str(port), "-C", "50", "-V", "-S",
                                      str(1 + 997 * n)], stdout=subprocess.DEVNULL) for n in range(10)]
-        self.assertEqual([client.wait(timeout=30) for client in clients], [0] * 10)
+        self.assertEqual([client.wait(timeout=LIMIT) for client in clients], [0] * 10)
         summary = self.ok(peer.finish(stop=True)).event("summary")
         self.assertEqual((summary["clients"], summary["pings"], summary["faulty"]), (10, 500, 0))
 

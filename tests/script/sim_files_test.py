@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from cli import CliTest, main, run
+from cli import LIMIT, CliTest, main, run
 
 PLAIN, LOSSY, CRASH, V6 = "handshake_v2_read", "lossy_handshake", "crash_responder_in_data", "ipv6"
 # What these programs say when they run as root, which says nothing of the file.
@@ -14,7 +14,7 @@ CHATTER = re.compile(r"Running as user|^\s*$")
 class Files(CliTest):
     def tool(self, *command):
         """Standard output of a tool that must be content: exit 0 and nothing on standard error."""
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, check=False,
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=LIMIT, check=False,
                               env={**os.environ, "HOME": self.directory, "LC_ALL": "C.UTF-8"})
         complaints = [line for line in done.stderr.splitlines() if not CHATTER.search(line)]
         self.assertEqual((done.returncode, complaints), (0, []), command)

@@ -5,10 +5,9 @@ import os
 import re
 import signal
 import subprocess
-import time
 import xml.etree.ElementTree as ElementTree
 
-from cli import PARLEY, SOURCE_DIR, CliTest, Finished, body, main, run
+from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, Finished, body, main, run
 
 SCENARIOS = os.path.join(SOURCE_DIR, "sim", "scenarios")
 
@@ -32,7 +31,7 @@ FAILING = PLAIN.replace('host = "b"', 'host = "b"\nreject = true')
 
 
 def run_with(environment, *args):
-    done = subprocess.run([PARLEY, *map(str, args)], capture_output=True, text=True, timeout=60, check=False,
+    done = subprocess.run([PARLEY, *map(str, args)], capture_output=True, text=True, timeout=LIMIT, check=False,
                           env={**os.environ, **environment})
     return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -289,9 +288,7 @@ class Many(SimTest):
         self.assertIn("3 seeds: 0 passed, 3 failed; 997 of 1000 were not run", done.out)
 
     def test_explore_keeps_to_its_time_budget(self):
-        begin = time.monotonic()
         done = self.ok(run("sim", "explore", self.scenario(), "--seeds", "0..18446744073709551615", "--time-budget", "1s"))
-        self.assertLess(time.monotonic() - begin, 20)
         self.assertIn("time budget of 1s is used up", done.err)
 
     def test_that_no_seed_was_run_is_no_pass(self):

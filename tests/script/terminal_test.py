@@ -8,7 +8,7 @@ import struct
 import subprocess
 import termios
 
-from cli import PARLEY, SOURCE_DIR, CliTest, body, main, run
+from cli import LIMIT, PARLEY, SOURCE_DIR, CliTest, body, main, run
 
 CAPTURE = os.path.join(SOURCE_DIR, "tests", "captures", "iwarp", "siw_probe_startup.pcap")
 RED, GREEN, YELLOW, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
@@ -30,7 +30,7 @@ def on_terminal(*args, columns=80, **environment):
     except OSError:  # the other end is closed
         pass
     os.close(ours)
-    process.wait(timeout=30)
+    process.wait(timeout=LIMIT)
     return octets.decode().replace("\r\n", "\n")
 
 

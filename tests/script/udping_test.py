@@ -65,7 +65,7 @@ class Udping(CliTest):
         self.refused(run("udping", "-s", address(5)), 1, "service ID not supported (1)")
 
     def test_sides_that_differ_say_so(self):
-        server = self.serve(6, "-C", 5, "--timeout", "200ms")
+        server = self.serve(6, "-C", 5, "--timeout", "2s")
         self.refused(run("udping", "-s", address(6), "-C", 4, "--timeout", "1s"), 1, "0 of 4 messages came")
         done = server.finish()
         self.assertEqual(done.code, 1)

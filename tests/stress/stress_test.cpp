@@ -11,6 +11,7 @@
 
 #include "tests/stress/counting_new.hpp"
 #include "tests/stress/crowd.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley::stress {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t at_once = 256;
-constexpr Duration limit = 300s;
+constexpr Duration limit = hang_limit;
 
 std::uint32_t connections() {
   const char* const asked = std::getenv("PARLEY_STRESS");
@@ -126,7 +127,7 @@ TEST_F(Stress, AWaitingHostIsWoken) {
     }
   });
   while (woken < times) {
-    ASSERT_TRUE((*host)->run_once(60s)) << "after " << woken << " wakes";
+    ASSERT_TRUE((*host)->run_once(hang_limit)) << "after " << woken << " wakes";
     ++woken;
     woken.notify_one();
   }

@@ -14,6 +14,7 @@
 #include "parley/tcp_host.hpp"
 #include "parley/xrc.h"
 #include "tests/unit/drivers/broker_thread.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley {
 namespace {
@@ -40,7 +41,7 @@ TEST(Threads, AnyOfThemWakesAHostThatWaits) {
   in_threads(4, [&](int number) {
     if (number == 0) {
       // The others may be over before it has begun.
-      do woken += (*host)->run_once(10s) ? 1 : 0;
+      do woken += (*host)->run_once(hang_limit) ? 1 : 0;
       while (stopped < 3);
       return;
     }

@@ -120,7 +120,9 @@ class Run:
             self.command = Command(self.parley, [*self.program.command(), *options, *self.more])
             self.socket = socket.socket()
             self.limit(self.socket)
-            self.socket.connect(("127.0.0.1", self.command.port()))
+            port = self.command.port()
+            self.begun = time.monotonic()  # no timer of Parley's for this connection has begun yet
+            self.socket.connect(("127.0.0.1", port))
             return self.socket
         self.listener = socket.socket()
         self.limit(self.listener)
@@ -129,6 +131,7 @@ class Run:
         self.listener.settimeout(LIMIT)
         port = str(self.listener.getsockname()[1])
         words = [str(word).replace("PORT", port) for word in self.program.command()]
+        self.begun = time.monotonic()
         self.command = Command(self.parley, [*words, *options, *self.more])
         self.socket = self.listener.accept()[0]
         return self.socket

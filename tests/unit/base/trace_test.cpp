@@ -44,6 +44,21 @@ TEST(TraceText, QuotesWhatIsMoreThanOneWord) {
   EXPECT_NE(text.find(R"(received="nothing for \"5\" s")"), std::string::npos) << text;
 }
 
+TEST(TraceText, EscapesQuotationMarksAndBackslashes) {
+  const auto received = [](std::string text) {
+    const cm::Failure why{
+        .step = mpa::step::wait_reply, .code = make_error_code(Errc::timed_out), .received = std::move(text)};
+    const std::string all = trace::to_text(trace::Event(trace::Failed{why}));
+    return all.substr(all.find("received=") + 9);
+  };
+  EXPECT_EQ(received("word"), "word");
+  EXPECT_EQ(received(R"(a\b)"), R"("a\\b")");  // one word, and ambiguous if it were not quoted
+  EXPECT_EQ(received(R"(ends in \)"), R"("ends in \\")");
+  EXPECT_EQ(received(R"(a"b)"), R"("a\"b")");
+  EXPECT_EQ(received("a=b"), R"("a=b")");
+  EXPECT_EQ(received("a\nb"), "\"a\nb\"");
+}
+
 TEST(TraceText, SaysWhenAndOfWhichConnection) {
   const trace::Record record{Instant{2s + 42us}, 3, {}, Address::v4(192, 0, 2, 1, 7471), request};
   EXPECT_EQ(trace::to_text(record, Instant{1s}).find("1.000042 debug #3 192.0.2.1:7471 mpa.frame sent"), 0U);

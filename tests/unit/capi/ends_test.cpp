@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "parley/parley.h"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley {
 namespace {
@@ -91,10 +92,10 @@ class CEnds : public testing::TestWithParam<const char*> {
     EXPECT_EQ(world != nullptr ? parley_world_close(world) : 0, 0);
   }
   bool simulated() const { return std::string(GetParam()) == "sim"; }
-  /// Until the condition holds; false after 20 s.
+  /// Until the condition holds; false after hang_limit.
   template <class Condition>
   bool drive(Condition condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + hang_limit;
     while (!condition()) {
       if (std::chrono::steady_clock::now() > end) return false;
       for (Side* side : {&server, &client})
@@ -174,7 +175,7 @@ TEST_P(CEnds, ADisconnectDeliversWhatIsPosted) {
 TEST_P(CEnds, ADestroyedListenersRequestsAreReset) {
   ASSERT_EQ(parley_connect(client.ctx, server.address.c_str(), nullptr, &client.id), 0);
   // The request comes in, and is not looked at before its listener is gone.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + hang_limit;
   for (int turn = 0; turn < 200 && std::chrono::steady_clock::now() < end; ++turn) {
     client.turn();
     ASSERT_GE(parley_progress(server.ctx), 0);

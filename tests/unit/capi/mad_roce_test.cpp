@@ -11,6 +11,7 @@
 #include "mad/serve.hpp"
 #include "parley/mad.h"
 #include "tests/unit/drivers/own_address.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley {
 namespace {
@@ -91,7 +92,8 @@ TEST(MadInCOverRoce, AsksByQp1AndByAQueuePair) {
     ASSERT_EQ(parley_mad_post(port, &ask, &id), 0) << parley_last_error();
     pollfd wait{parley_mad_fd(port), POLLIN, 0};
     int got = 0;
-    while ((got = parley_mad_poll(port, &reply)) == 0 && ::poll(&wait, 1, 20'000) > 0) (void)parley_mad_progress(port);
+    while ((got = parley_mad_poll(port, &reply)) == 0 && ::poll(&wait, 1, hang_milliseconds) > 0)
+      (void)parley_mad_progress(port);
     EXPECT_EQ(got, 1) << parley_last_error();
     EXPECT_EQ(reply.status, 0);
     EXPECT_EQ(reply.id, id);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/unit/capi/subnet_process.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley {
 namespace {
@@ -65,7 +66,7 @@ class MadInC : public testing::Test {
       ASSERT_GE(taken, 0) << parley_last_error();
       if (taken == 1) return;
       pollfd wait{parley_mad_fd(port()), POLLIN, 0};
-      ASSERT_EQ(::poll(&wait, 1, 20'000), 1);
+      ASSERT_EQ(::poll(&wait, 1, hang_milliseconds), 1);
       ASSERT_GE(parley_mad_progress(port()), 0) << parley_last_error();
     }
     FAIL() << "no reply comes";

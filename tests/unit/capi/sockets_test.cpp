@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "parley/parley.h"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley {
 namespace {
@@ -39,14 +40,14 @@ struct Program {
   int turns = 0;
 };
 
-/// Until the condition holds; false after 20 s.
+/// Until the condition holds; false after hang_limit.
 template <class Condition>
 bool drive(std::initializer_list<Program*> programs, Condition condition) {
-  const auto end = Steady::now() + std::chrono::seconds(20);
+  const auto end = Steady::now() + hang_limit;
   while (!condition()) {
     std::vector<pollfd> waits;
     for (Program* p : programs) waits.push_back({parley_fd(p->ctx), POLLIN, 0});
-    if (Steady::now() > end || ::poll(waits.data(), waits.size(), 20'000) <= 0) return false;
+    if (Steady::now() > end || ::poll(waits.data(), waits.size(), hang_milliseconds) <= 0) return false;
     std::size_t i = 0;
     for (Program* p : programs) {
       if (waits[i++].revents == 0) continue;  // a program that is not told may sleep
@@ -109,7 +110,7 @@ TEST(CSockets, AnEventThatIsLeftIsToldAgain) {
   ASSERT_EQ(parley_listen(server.ctx, "127.0.0.1:0", nullptr, &id), 0);
   pollfd wait{parley_fd(server.ctx), POLLIN, 0};
   for (int turn = 0; turn < 3; ++turn) {
-    ASSERT_EQ(::poll(&wait, 1, 5000), 1) << turn;
+    ASSERT_EQ(::poll(&wait, 1, hang_milliseconds), 1) << turn;
     ASSERT_EQ(parley_progress(server.ctx), 1) << turn;
   }
   server.take();
@@ -121,7 +122,7 @@ TEST(CSockets, AnEventThatIsLeftIsToldAgain) {
 TEST(CSockets, AnotherThreadWakesAWait) {
   Program program;
   std::thread waker([&] { EXPECT_EQ(parley_wake(program.ctx), 0); });
-  EXPECT_EQ(parley_wait(program.ctx, 20'000), 1);
+  EXPECT_EQ(parley_wait(program.ctx, hang_milliseconds), 1);
   waker.join();
   EXPECT_EQ(parley_wait(program.ctx, 1), 0);
 }

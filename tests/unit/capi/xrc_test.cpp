@@ -17,6 +17,7 @@
 
 #include "tests/unit/drivers/broker_thread.hpp"
 #include "tests/unit/drivers/quiet_fork.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley {
 namespace {
@@ -64,7 +65,7 @@ class XrcInC : public testing::Test {
         return event;
       }
       pollfd wait{parley_xrc_fd(domain), POLLIN, 0};
-      if (::poll(&wait, 1, 20'000) <= 0) return event;
+      if (::poll(&wait, 1, hang_milliseconds) <= 0) return event;
     }
   }
 
@@ -139,7 +140,7 @@ TEST_F(XrcInC, TheDescriptorTellsOfEventsAlsoOfThoseThatACallReceived) {
   parley_xrc_tgt seen = PARLEY_XRC_TGT_INIT;
   EXPECT_EQ(parley_xrc_query(two, t.qpn, t.generation, &seen), 0);  // the event came before its answer
   EXPECT_EQ(seen.state, PARLEY_XRC_ERROR);
-  EXPECT_EQ(::poll(&wait, 1, 20'000), 1);
+  EXPECT_EQ(::poll(&wait, 1, hang_milliseconds), 1);
   for (parley_xrcd* domain : {one, two}) {
     const parley_xrc_event told = next(domain);
     EXPECT_STREQ(parley_xrc_event_name(told.kind), "fatal");
@@ -170,7 +171,7 @@ TEST_F(XrcInC, TheDescriptorLeadsToTheNextBrokerAndTheNewsOfIt) {
   broker_.stop();
   for (int i = 0; i < 3; ++i) {  // without a broker it looks for one from time to time
     pollfd wait{fd, POLLIN, 0};
-    ASSERT_EQ(::poll(&wait, 1, 20'000), 1);
+    ASSERT_EQ(::poll(&wait, 1, hang_milliseconds), 1);
     EXPECT_EQ(parley_xrc_poll_event(one, &event), 0) << parley_last_error();
   }
   broker_.start();
@@ -261,7 +262,7 @@ TEST_F(XrcInC, Row25AChildOfABusyParentIsToldAtOnce) {
   for (int i = 0; i < 100 && wrong == 0; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {
-      ::alarm(10);
+      ::alarm(hang_seconds);
       parley_xrcd* own = nullptr;
       const bool refused = parley_xrc_note_other(one, 1) == -PARLEY_E_XRC_NOT_MEMBER;
       const bool opened = i % 20 != 0 || (try_open(own, "other") == 0 && parley_xrc_note_other(own, 1) == 0);
@@ -333,7 +334,7 @@ TEST(XrcInCByMemory, TheVariableLeadsThereAndTheDescriptorTellsOfEvents) {
   pollfd wait{parley_xrc_fd(two), POLLIN, 0};
   parley_xrc_event event = PARLEY_XRC_EVENT_INIT;
   int taken = 0;
-  while (taken == 0 && ::poll(&wait, 1, 20'000) > 0) taken = parley_xrc_poll_event(two, &event);
+  while (taken == 0 && ::poll(&wait, 1, hang_milliseconds) > 0) taken = parley_xrc_poll_event(two, &event);
   EXPECT_EQ(taken, 1) << parley_last_error();
   EXPECT_EQ(event.reason, 9U);
   for (parley_xrcd* domain : {one, two}) EXPECT_EQ(parley_xrc_close(domain, 1), 0);

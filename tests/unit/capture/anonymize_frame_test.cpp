@@ -99,6 +99,11 @@ TEST(AnonymizeFrame, AUdpChecksumThatIsAllOnesAsZeroMeansNoneGetsTheRightOne) { 
   EXPECT_NE(now[40] << 8 | now[41], 0);
 }
 
+TEST(AnonymizeFrame, RocesPortStaysAndItsUdpChecksumIsRight) {
+  const FramePart empty = FramePart().port(40000).keep16(PARLEY_ROCE_UDP_PORT).keep16(8).zero({0, 0});
+  EXPECT_EQ(expect_becomes(ethernet(0x0800, ip4({}, empty)), "no payload").checksums_right, 2u);
+}
+
 TEST(AnonymizeFrame, AnIpChecksumLeftToTheNicStaysZero) {
   FramePart f = ethernet(0x0800, ip4({}, udp()));
   for (Bytes* each : {&f.before, &f.after}) (*each)[24] = (*each)[25] = 0;

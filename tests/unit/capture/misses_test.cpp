@@ -100,10 +100,33 @@ TEST(CaptureMisses, AtomicsAndReadsAreAnsweredInOneOrder) {  // RFC 7306 §5.1
 }
 
 TEST(CaptureMisses, ReservedBitsBesideTheAOpCode) {  // RFC 7306 §5.2.1
-  Bytes odd = atomic_request(1, 9);
-  odd[18] = 0x80;
   EXPECT_EQ(errors(talk({{0, atomic_request(1, 9)}})), "");
-  expect_error(talk({{0, odd}}), "set reserved bits beside the AOpCode");
+  for (unsigned bit = 4; bit < 32; ++bit) {
+    Bytes odd = atomic_request(1, 9);
+    odd[21 - bit / 8] |= static_cast<std::uint8_t>(1U << bit % 8);
+    const std::uint32_t word = odd[21] | 1U << bit;
+    expect_error(talk({{0, odd}}),
+                 fmt::format("set reserved bits beside the AOpCode of an Atomic Request (0x{:08x})", word));
+  }
+  for (unsigned aop = 0; aop < 16; ++aop) {
+    Bytes other = atomic_request(1, 9);
+    other[21] = static_cast<std::uint8_t>(aop);
+    const Exchange x = talk({{0, other}});
+    if (aop == 0 || aop == 2)
+      EXPECT_EQ(errors(x), "") << aop;
+    else
+      expect_error(x, fmt::format("sent an Atomic Request with AOpCode {}, not assigned", aop));
+  }
+}
+
+TEST(CaptureMisses, AWriteThatIsLeftForAnotherIsNoPartOfTheOneBefore) {  // RFC 5041 §5.2
+  const auto write = [](std::uint32_t stag, std::uint64_t to, bool last) {
+    return test::tagged(RdmapOpcode::rdma_write, stag, to, 40, last);
+  };
+  const std::string at = "continued an RDMA Write at STag 0x00000006 TO 0x0, STag 0x00000005 TO ";
+  expect_error(talk({{0, write(5, 0, true)}, {0, write(5, 1000, false)}, {0, write(6, 0, true)}}),
+               at + "0x410 was due");
+  expect_error(talk({{0, write(5, 0, false)}, {0, write(6, 0, true)}}), at + "0x28 was due");
 }
 
 TEST(CaptureMisses, TerminatesThatAreNotWhatTheirBitsSay) {  // RFC 5040 §4.8

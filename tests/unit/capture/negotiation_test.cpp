@@ -6,6 +6,7 @@
 
 #include "capture/report/json.hpp"
 #include "capture/report/text.hpp"
+#include "capture/rules/neg/message_check.hpp"
 #include "capture/rules/neg/negotiation.hpp"
 #include "tests/unit/capture/anonymize_kit.hpp"
 #include "tests/unit/capture/exchange.hpp"
@@ -363,6 +364,26 @@ TEST(CaptureNegotiation, OtherProtocolsAreNone) {
     EXPECT_TRUE(r.negotiations.empty()) << text;
     EXPECT_EQ(r.judgement.standing, Standing::failed);
   }
+}
+
+TEST(CaptureNegotiation, AStageThatATypeDoesNotHaveIsNamedWithIt) {
+  const auto said = [](wire::NegType type, std::uint8_t stage) {
+    const auto fault = NegHead::read(neg_message({.type = type, .stage = stage})).fault();
+    return fault ? fault->text : "";
+  };
+  EXPECT_EQ(said(wire::NegType::hello, 2), "a message of type 1 has stage 2");
+  EXPECT_EQ(said(wire::NegType::turn, 0), "a message of type 3 has stage 0");
+  EXPECT_EQ(said(wire::NegType::turn, 2), "");
+}
+
+TEST(CaptureNegotiation, ATurnLooksLikeThatOfAQueuePairOnlyIfAllOfItsBeginDoes) {
+  EXPECT_TRUE(like_qp_info(qp(0x11)));
+  for (std::size_t at = 0; at < 8; ++at) {  // version, transport, reserved, and type and length of the QPN
+    Bytes other = qp(0x11);
+    other[at] ^= 0x40;
+    EXPECT_FALSE(like_qp_info(other)) << "octet " << at;
+  }
+  EXPECT_FALSE(like_qp_info(ConstBytes(qp(0x11)).first(11)));
 }
 
 TEST(CaptureNegotiation, AnotherPluginsTurnsAreNotReadAsQueuePairs) {

@@ -75,6 +75,48 @@ TEST(CaptureRoce, ReadsVersionOne) {
   EXPECT_EQ(r.other.rocev1, 13u);
 }
 
+TEST(CaptureRoce, ReservedBitsOfAMessageAreNamedByTheirOctet) {
+  RoceTalk t;
+  t.set_up();
+  Bytes mad(PARLEY_IB_MAD_LEN);
+  wire::ib::CmMessage{.transaction_id = 9, .body = RoceTalk::dreq()}.emit(mad);
+  mad[35] = 1;  // behind the queue pair number
+  wire::ib::Packet p;
+  p.bth.opcode = wire::ib::opcode_of(wire::ib::Service::ud, Operation::send_only);
+  p.bth.dest_qpn = PARLEY_IB_GSI_QPN;
+  p.bth.psn = 300;
+  p.deth = {PARLEY_IB_GSI_Q_KEY, PARLEY_IB_GSI_QPN, 0};
+  p.payload = mad;
+  t.put(0, p);
+  t.cm(1, RoceTalk::drep());
+  const FileReport r = test::analyse(t.frames);
+  EXPECT_EQ(keys_of(r), "warning cm.reserved frame 4 initiator");
+  EXPECT_THAT(to_text("a", r), HasSubstr("reserved bits set in octet 35 of its MAD (0x01)"));
+}
+
+TEST(CaptureRoce, AddressesInTheCmaHeaderAreThoseOfThePacket) {  // IBA Annex A11
+  for (unsigned wrong = 0; wrong < 2; ++wrong) {
+    RoceTalk t;
+    wire::ib::CmReq req = t.req();
+    wire::ib::CmaHeader{RoceTalk::address(wrong == 0 ? 8 : 0, 40000), RoceTalk::address(wrong == 1 ? 8 : 1, 0)}.emit(
+        req.private_data);
+    t.cm(0, req);
+    const FileReport r = test::analyse(t.frames);
+    EXPECT_EQ(keys_of(r), "warning cm.cma-address frame 1 initiator");
+    EXPECT_THAT(to_json("a", r),
+                HasSubstr(wrong == 0 ? "::ffff:192.0.2.9 as its source address, and comes from ::ffff:192.0.2.1"
+                                     : "::ffff:192.0.2.9 as its destination address, and goes to ::ffff:192.0.2.2"));
+  }
+}
+
+TEST(CaptureRoce, NothingStandsInsideAMessageOfSeveralPackets) {  // IBA §9.7.4
+  RoceTalk t;
+  t.set_up();
+  t.data(0, Operation::send_first, 0xFFFFFE, 256);
+  t.data(0, Operation::send_only, 0xFFFFFF);
+  EXPECT_THAT(keys_of(test::analyse(t.frames)), HasSubstr("error ib.sequence frame 5 initiator"));
+}
+
 TEST(CaptureRoce, SaysInWordsWhyThereIsNoConnection) {
   RoceTalk t;
   t.cm(0, t.req());

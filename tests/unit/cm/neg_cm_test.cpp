@@ -120,6 +120,20 @@ TEST(NegCm, WhoHasHungUpIsNotWaitedFor) {
   EXPECT_TRUE(t.run_until([&] { return !t.server.over->busy() && !t.client.over->busy(); }, 500ms));
 }
 
+TEST(NegCm, ATalkHasADeadline) {
+  Two t;
+  const Config config{{"test", "write_bw"}, {"size", "100"}, {"iterations", "5"}};
+  t.listen(config);
+  t.dial(config);
+  bool timed = false;
+  ASSERT_TRUE(t.run_until([&] {
+    const Instant due = t.client.over->next_deadline();
+    timed = timed || (t.client.ended.empty() && due > t.net.now && due != never);
+    return !t.client.ended.empty();
+  }));
+  EXPECT_TRUE(timed);
+}
+
 TEST(NegCm, LossesAreMadeGood) {
   Two t;
   t.net.fate = [](const std::string&, std::size_t nth) {

@@ -128,6 +128,19 @@ TEST(RoceBusy, AListenerMayRefuseAtOnceOrSayNothing) {
   EXPECT_TRUE(t.gets_in(1s));
 }
 
+TEST(RoceBusy, AListenerWithoutRetryAfterReadsNoOffer) {
+  Full t({}, {.offer_retry_after = true});
+  cm::ConnectOptions options;
+  const Bytes data(48, 0x33);
+  options.private_data = data;
+  ASSERT_TRUE(t.second.cm.connect(t.service, options));
+  t.make_room();
+  ASSERT_TRUE(t.gets_in(2s));
+  Bytes without = data;
+  without.resize(56);
+  EXPECT_NE(t.server.last<cm::ConnectRequest>()->private_data, without) << "the octets are its program's";
+}
+
 TEST(RoceBusy, TheOfferTakesEightOctetsOfTheRequest) {
   Full t({}, {.offer_retry_after = true});
   const Bytes data(49, 0x33);

@@ -97,6 +97,7 @@ TEST(RoceLinks, AConnectionLeavesByTheInterfaceThatThePeersAddressNames) {
     EXPECT_EQ(text_of(up->private_data), is_left ? "left" : "right");
     EXPECT_EQ(up->id.local_address()->scope_id, is_left ? first : second);
     EXPECT_EQ(std::get<ib::Parameters>(up->parameters).sgid_index, is_left ? 0 : 1);
+    EXPECT_EQ(std::get<ib::Parameters>(up->parameters).port_num, 1);
   }
   // Both at once, in turn.
   std::fill_n(w.of_middle().memory.begin(), 3000, std::uint8_t{0x11});

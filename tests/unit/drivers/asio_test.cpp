@@ -7,6 +7,8 @@
 
 #include <future>
 
+#include "tests/unit/hang_limit.hpp"
+
 namespace parley {
 namespace {
 
@@ -32,7 +34,7 @@ struct Hosted {
   /// Runs the context until nothing is under way, under a limit.
   void run() {
     context.restart();
-    context.run_for(10s);
+    context.run_for(hang_limit);
     EXPECT_TRUE(context.stopped()) << "something still waits";
   }
 };

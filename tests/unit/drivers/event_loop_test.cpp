@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "parley/tcp_host.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley::event_loop_test {
 namespace {
@@ -48,7 +49,7 @@ struct Loop {
     return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(std::max(left, Duration{})).count());
   }
   bool run_until(const std::function<bool()>& condition) {
-    const Instant end = members.front().host.now() + 10s;
+    const Instant end = members.front().host.now() + hang_limit;
     while (!condition()) {
       if (members.front().host.now() >= end) return false;
       std::vector<pollfd> waits;
@@ -273,21 +274,17 @@ TEST(EventLoop, WakeMakesTheDescriptorReadableForOneTurn) {
   EXPECT_FALSE(readable(*host));
   EXPECT_FALSE(host->run_once(0ms));
   host->wake();
-  const Instant before = host->now();
-  EXPECT_TRUE(host->run_once(10min)) << "a wake-up before the wait is not lost";
-  EXPECT_LT(host->now() - before, 1min);
+  EXPECT_TRUE(host->run_once(hang_limit)) << "a wake-up before the wait is not lost";
 }
 
 TEST(EventLoop, WakeEndsTheWaitOfAnotherThread) {
   const auto host = open_host();
-  const Instant before = host->now();
   for (int i = 0; i < 50; ++i) {
     std::thread other([&host] { host->wake(); });
-    EXPECT_TRUE(host->run_once(1min));
+    EXPECT_TRUE(host->run_once(hang_limit));
     other.join();
     settle(*host);
   }
-  EXPECT_LT(host->now() - before, 1min);
 }
 
 }  // namespace

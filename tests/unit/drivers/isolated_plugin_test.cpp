@@ -14,6 +14,7 @@
 #include "drivers/plugin/process.hpp"
 #include "parley/neg_plugin.hpp"
 #include "parley/neg_session.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley::neg {
 namespace {
@@ -75,7 +76,7 @@ struct Two {
 };
 
 TEST_F(IsolatedPlugin, Negotiates) {
-  Two two("echo", 20s);
+  Two two("echo", hang_limit);
   EXPECT_EQ(two.run({{"name", "left"}}), "fine");
   EXPECT_EQ(two.heard, "left");
   const auto own = std::move(*load_plugin(file_of("echo")));
@@ -94,10 +95,10 @@ TEST_F(IsolatedPlugin, Negotiates) {
 }
 
 TEST_F(IsolatedPlugin, ItsRefusalsHaveItsWords) {
-  EXPECT_EQ(Two("echo", 20s).run({{"name", "wrong"}}),
+  EXPECT_EQ(Two("echo", hang_limit).run({{"name", "wrong"}}),
             "info, round 1: the peer says: the peer's data cannot be used: the peer is called wrong");
-  EXPECT_EQ(Two("throwing", 20s).run(), "info, round 1: the plug-in threw an exception: thrown by exchange");
-  EXPECT_EQ(Two("bad_message", 20s).run(),
+  EXPECT_EQ(Two("throwing", hang_limit).run(), "info, round 1: the plug-in threw an exception: thrown by exchange");
+  EXPECT_EQ(Two("bad_message", hang_limit).run(),
             "info, round 1: the plug-in does not meet its interface: the plug-in made a message of 10 octets at NULL");
 }
 
@@ -115,7 +116,7 @@ TEST_F(IsolatedPlugin, ACallThatDoesNotReturnEndsItsSessionAlone) {
 }
 
 TEST_F(IsolatedPlugin, ACrashEndsItsSessionAlone) {
-  Two two("hanging", 20s);
+  Two two("hanging", hang_limit);
   EXPECT_EQ(two.run({{"name", "crashes"}}),
             "info, round 1: the vendor's library failed: exchange() has ended its process: Aborted");
   EXPECT_EQ(two.run({{"name", "exits"}}),
@@ -126,8 +127,8 @@ TEST_F(IsolatedPlugin, ACrashEndsItsSessionAlone) {
 }
 
 TEST_F(IsolatedPlugin, WhatRunsApartHasAnsweredOnlyIfItReturns) {
-  EXPECT_EQ(run_apart(20s, [] { return 7; }), 7);
-  const auto exited = run_apart(20s, []() -> int { std::exit(0); });
+  EXPECT_EQ(run_apart(hang_limit, [] { return 7; }), 7);
+  const auto exited = run_apart(hang_limit, []() -> int { std::exit(0); });
   ASSERT_FALSE(exited);
   EXPECT_EQ(exited.error(), "it has ended its process: exit status 0");
 }
@@ -160,46 +161,46 @@ void expect_to_end_with_its_parent(Start start) {
 }
 
 TEST_F(IsolatedPlugin, AProcessThatHangsEndsWithItsParent) {
-  expect_to_end_with_its_parent([](int pipe) { (void)run_apart(20s, [pipe]() -> int { tell_and_stop(pipe); }); });
+  expect_to_end_with_its_parent([](int pipe) { (void)run_apart(hang_limit, [pipe]() -> int { tell_and_stop(pipe); }); });
   // A session's process keeps nothing of its parent's but standard error.
   expect_to_end_with_its_parent([](int pipe) {
     ::dup2(pipe, STDERR_FILENO);
     ::close(pipe);
-    const auto process = Process::start([](ConstBytes) -> Bytes { tell_and_stop(STDERR_FILENO); }, 20s);
-    (void)(*process)->ask("stopping", {}, 20s);
+    const auto process = Process::start([](ConstBytes) -> Bytes { tell_and_stop(STDERR_FILENO); }, hang_limit);
+    (void)(*process)->ask("stopping", {}, hang_limit);
   });
 }
 
 TEST_F(IsolatedPlugin, ACallBehindTheEndIsAnErrorToo) {
-  Two two("hanging", 20s);
+  Two two("hanging", hang_limit);
   auto variant = std::move(*two.framework.make("echo", "hello", Role::initiator, {{"name", "crashes"}}));
   ASSERT_FALSE(variant->exchange(Stage::info, std::nullopt));
   EXPECT_EQ(variant->finished(Stage::info).error().text, "finished() has no process any more");
 }
 
 TEST_F(IsolatedPlugin, WhatItSaysBesidesIsNotRead) {
-  Two two("hanging", 20s);
+  Two two("hanging", hang_limit);
   EXPECT_EQ(two.run({{"name", "lies"}}),
             "info, round 1: the plug-in does not meet its interface: what its process answered cannot be read");
 }
 
 TEST_F(IsolatedPlugin, WhatIsNoneIsRefusedAsInThisProcess) {
   for (const char* name : {"no_symbol", "other_version", "no_function", "too_small", "many_variants"}) {
-    const auto isolated = load_isolated_plugin(file_of(name), 20s);
+    const auto isolated = load_isolated_plugin(file_of(name), hang_limit);
     ASSERT_FALSE(isolated) << name;
     EXPECT_EQ(isolated.error().to_string(), load_plugin(file_of(name)).error().to_string());
   }
   EXPECT_EQ(
-      load_isolated_plugin(file_of("crashing"), 20s).error().to_string(),
+      load_isolated_plugin(file_of("crashing"), hang_limit).error().to_string(),
       "the plug-in does not meet its interface: " + file_of("crashing") + ": loading has ended its process: Aborted");
   EXPECT_EQ(load_isolated_plugin(file_of("echo"), 0s).error().problem, Problem::configuration_error);
 }
 
 TEST_F(IsolatedPlugin, AProcessHasNothingOfThisOnesButStandardError) {
   const auto counts = [](ConstBytes) { return Bytes(open_files()); };
-  const auto process = std::move(*Process::start(counts, 20s));
+  const auto process = std::move(*Process::start(counts, hang_limit));
   // Its own channel, the pipe that ends with its parent, the folder that it reads, and that folder's two entries for itself.
-  EXPECT_EQ(process->ask("counting", {}, 20s)->size(), 3U + 1 + 1 + 1 + 2);
+  EXPECT_EQ(process->ask("counting", {}, hang_limit)->size(), 3U + 1 + 1 + 1 + 2);
 }
 
 TEST_F(IsolatedPlugin, OneThatDoesNotEndIsKilled) {
@@ -210,20 +211,20 @@ TEST_F(IsolatedPlugin, OneThatDoesNotEndIsKilled) {
     pid_t parent = ::getpid();
   };
   auto process = std::move(*Process::start([stays = std::make_shared<Stays>()](ConstBytes) { return Bytes(); }, 100ms));
-  EXPECT_TRUE(process->ask("a call", {}, 20s));
+  EXPECT_TRUE(process->ask("a call", {}, hang_limit));
   process.reset();
   expect_nothing_left();
 }
 
 TEST_F(IsolatedPlugin, MessagesOfAnyLengthPassAndTheLongestIsBounded) {
   const auto process =
-      std::move(*Process::start([](ConstBytes request) { return Bytes(request.begin(), request.end()); }, 20s));
+      std::move(*Process::start([](ConstBytes request) { return Bytes(request.begin(), request.end()); }, hang_limit));
   for (const std::size_t size : {0U, 1U, 1U << 20, 3U << 20}) {
     Bytes octets(size, 7);
-    ASSERT_TRUE(process->ask("an echo", octets, 20s));
-    EXPECT_EQ(process->ask("an echo", octets, 20s), octets);
+    ASSERT_TRUE(process->ask("an echo", octets, hang_limit));
+    EXPECT_EQ(process->ask("an echo", octets, hang_limit), octets);
   }
-  EXPECT_FALSE(process->ask("an echo", Bytes(Process::message_max + 1), 20s));
+  EXPECT_FALSE(process->ask("an echo", Bytes(Process::message_max + 1), hang_limit));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tester/scripted_peer.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley::asio_driver {
 namespace {
@@ -15,11 +16,11 @@ using tester::Task;
 using tester::TcpStream;
 
 Task<void> echo(ScriptedPeer& peer, std::optional<Address>& at, bool& finished) {
-  at = co_await peer.listen(Address::v4(127, 0, 0, 1, 0), 5s);
-  TcpStream* stream = co_await peer.accept(5s);
+  at = co_await peer.listen(Address::v4(127, 0, 0, 1, 0), hang_limit);
+  TcpStream* stream = co_await peer.accept(hang_limit);
   if (stream == nullptr) co_return;
   while (!stream->ended()) {
-    co_await peer.more(*stream, 0, 5s);
+    co_await peer.more(*stream, 0, hang_limit);
     const Bytes said(stream->unread().begin(), stream->unread().end());
     stream->take(said.size());
     stream->send(said);
@@ -29,12 +30,12 @@ Task<void> echo(ScriptedPeer& peer, std::optional<Address>& at, bool& finished) 
 }
 
 Task<void> ask(ScriptedPeer& peer, const std::optional<Address>& at, Bytes& answer, bool& finished) {
-  co_await peer.until([&at] { return at.has_value(); }, 5s);
-  TcpStream* stream = co_await peer.connect(*at, 5s);
+  co_await peer.until([&at] { return at.has_value(); }, hang_limit);
+  TcpStream* stream = co_await peer.connect(*at, hang_limit);
   if (stream == nullptr) co_return;
   for (int i = 0; i < 100; ++i) stream->send(Bytes(10'000, static_cast<std::uint8_t>(i)));
   stream->fin();
-  co_await peer.end(*stream, 5s);
+  co_await peer.end(*stream, hang_limit);
   answer.assign(stream->unread().begin(), stream->unread().end());
   finished = stream->fin_seen();
 }
@@ -51,7 +52,7 @@ TEST(MachineLoop, CarriesScriptsOverSockets) {
   Bytes answer;
   run(**server_loop, server, echo(server, at, server_done));
   run(**client_loop, client, ask(client, at, answer, client_done));
-  const Instant limit = (*client_loop)->now() + 20s;
+  const Instant limit = (*client_loop)->now() + hang_limit;
   while (!(server.done() && client.done()) && (*client_loop)->now() < limit) {
     (*server_loop)->run_once(1ms);
     (*client_loop)->run_once(1ms);
@@ -67,11 +68,11 @@ TEST(MachineLoop, TellsWhyAConnectionCouldNotBeHad) {
   ASSERT_TRUE(loop);
   const auto nobody = [](ScriptedPeer& peer) -> Task<void> {
     // Port 1 of the loopback address: nothing listens there.
-    TcpStream* stream = co_await peer.connect(Address::v4(127, 0, 0, 1, 1), 5s);
+    TcpStream* stream = co_await peer.connect(Address::v4(127, 0, 0, 1, 1), hang_limit);
     EXPECT_EQ(stream, nullptr);
   };
   run(**loop, client, nobody(client));
-  const Instant limit = (*loop)->now() + 10s;
+  const Instant limit = (*loop)->now() + hang_limit;
   while (!client.done() && (*loop)->now() < limit) (*loop)->run_once(10ms);
   EXPECT_TRUE(client.done());
   EXPECT_FALSE(client.why().empty());

@@ -17,6 +17,7 @@
 #include "drivers/asio/sockaddr.hpp"
 #include "parley/tcp_host.hpp"
 #include "tests/unit/cm/test_net.hpp"
+#include "tests/unit/hang_limit.hpp"
 #include "tests/unit/verbs_kit.hpp"
 
 namespace parley {
@@ -31,7 +32,7 @@ struct Mover {
   explicit Mover(const TcpHostOptions& options = {})
       : host(std::move(*TcpHost::open(options))), verbs(host->device()) {}
 
-  bool until(const std::function<bool()>& condition, Duration limit = 10s) {
+  bool until(const std::function<bool()>& condition, Duration limit = hang_limit) {
     for (const Instant end = host->now() + limit; !condition();) {
       if (host->now() > end) return false;
       host->run_once(1ms);
@@ -220,14 +221,12 @@ struct Worker {
   }
   /// Until the peer has gone.
   void run() {
-    done = mover.until(
-        [&] {
-          take();
-          if (!answered && server && mover.verbs.saw(WcOpcode::recv))
-            answered = mover.verbs.send(*server.qp(), 0, message).has_value();
-          return mover.has<cm::Disconnected>();
-        },
-        30s);
+    done = mover.until([&] {
+      take();
+      if (!answered && server && mover.verbs.saw(WcOpcode::recv))
+        answered = mover.verbs.send(*server.qp(), 0, message).has_value();
+      return mover.has<cm::Disconnected>();
+    });
   }
 
   Mover mover;
@@ -251,7 +250,7 @@ TEST(DriversMigrate, AnotherThreadsHostAcceptsAndMovesData) {
     listened = migrant.has_value();
     if (listened) worker.hand(std::move(*migrant));
     front.events.clear();
-    (void)front.until([&] { return over.load(); }, 40s);  // it goes on with its own
+    (void)front.until([&] { return over.load(); });  // it goes on with its own
   });
   Mover client;
   for (std::size_t i = 0; i < message; ++i) client.verbs.memory[32768 + i] = static_cast<std::uint8_t>(i * 7);

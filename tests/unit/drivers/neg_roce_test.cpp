@@ -9,6 +9,7 @@
 
 #include "drivers/clock.hpp"
 #include "parley/neg_tcp.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley::neg {
 namespace roce_engine_test {
@@ -39,10 +40,10 @@ struct Side {
 
 struct Both {
   Side client, server;
-  /// Sleeps in poll() for the four descriptors and the earliest deadline, and nothing else; false after 20 s.
+  /// Sleeps in poll() for the four descriptors and the earliest deadline, and nothing else; false after hang_limit.
   template <class Done>
   bool drive(Done done) {
-    const Instant end = clock_now() + 20s;
+    const Instant end = clock_now() + hang_limit;
     while (!done()) {
       if (clock_now() > end) return false;
       std::vector<pollfd> waits;

@@ -22,6 +22,7 @@
 
 #include "drivers/asio/machine_loop.hpp"
 #include "drivers/asio/sockaddr.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley::asio_driver {
 namespace {
@@ -97,7 +98,7 @@ struct Machine final : StreamMachine {
 
 struct Driven {
   explicit Driven(const TcpHostOptions& options = {}) : loop(std::move(*MachineLoop::open(machine, options))) {}
-  bool until(const std::function<bool()>& condition, Duration limit = 10s) {
+  bool until(const std::function<bool()>& condition, Duration limit = hang_limit) {
     for (const Instant end = loop->now() + limit; !condition();) {
       if (loop->now() > end) return false;
       loop->run_once(1ms);
@@ -144,10 +145,10 @@ struct Plain {
     const Bytes all(octets, value);
     EXPECT_EQ(::send(fd, all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
   }
-  /// What comes next, within ten seconds: octets, 0 for FIN, -1 for RST.
+  /// What comes next, within hang_limit: octets, 0 for FIN, -1 for RST.
   ssize_t next(Bytes* into = nullptr) const {
     pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
-    EXPECT_EQ(::poll(&wait, 1, 10'000), 1);
+    EXPECT_EQ(::poll(&wait, 1, hang_milliseconds), 1);
     std::array<std::uint8_t, 65536> octets;
     const ssize_t n = ::recv(fd, octets.data(), octets.size(), 0);
     if (n > 0 && into != nullptr) into->insert(into->end(), octets.begin(), octets.begin() + n);

@@ -9,6 +9,7 @@
 #include "drivers/xrcshm/segment.hpp"
 #include "nic/roce/device.hpp"
 #include "tests/unit/drivers/broker_thread.hpp"
+#include "tests/unit/hang_limit.hpp"
 #include "xrc/attachment.hpp"
 
 namespace parley::xrc::xrc_nic_test {
@@ -28,7 +29,8 @@ class XrcNic : public testing::TestWithParam<Form> {
 
   XrcNic() : place_(false) {
     const RegistryOptions numbers_of_devices{.assigns_numbers = false};
-    options_ = {.form = GetParam(), .socket = place_.socket(), .segment = place_.file("segment"), .patience = 10s};
+    options_ = {
+        .form = GetParam(), .socket = place_.socket(), .segment = place_.file("segment"), .patience = hang_limit};
     if (GetParam() == Form::broker) {
       place_.start(numbers_of_devices);
     } else {

@@ -14,6 +14,7 @@
 #include "parley/xrc_domain.hpp"
 #include "tests/unit/drivers/broker_thread.hpp"
 #include "tests/unit/drivers/quiet_fork.hpp"
+#include "tests/unit/hang_limit.hpp"
 
 namespace parley::xrc::xrcd_test {
 namespace {
@@ -34,7 +35,7 @@ class Place : public testing::Test {
                 .segment = broker_.file("segment"),
                 .start = form == Form::shared,
                 .device = 3,
-                .patience = 10s};
+                .patience = hang_limit};
   }
   void start() { broker_.start(); }
   void stop() { broker_.stop(); }
@@ -94,7 +95,7 @@ TEST_P(Either, ItsStatesAndEventsReachAllMembers) {
   EXPECT_EQ(said(b->modify(State::init, 8)), sentence(Refusal::conflict));
   EXPECT_TRUE(a->report(EventKind::fatal, 9));
   for (Domain* d : {&*one, &*two}) {
-    const auto event = d->wait_event(10s);
+    const auto event = d->wait_event(hang_limit);
     ASSERT_TRUE(event && *event) << said(event);
     EXPECT_EQ(**event, (Event{a->id(), EventKind::fatal, 9, 1}));
   }
@@ -103,7 +104,7 @@ TEST_P(Either, ItsStatesAndEventsReachAllMembers) {
   EXPECT_TRUE(one->close(true));
   EXPECT_EQ(said(a->query()), sentence(Refusal::not_member));
   EXPECT_TRUE(kill(b->id(), options_));
-  EXPECT_EQ((*two->wait_event(10s))->kind, EventKind::killed);
+  EXPECT_EQ((*two->wait_event(hang_limit))->kind, EventKind::killed);
 }
 
 TEST_P(Either, ItsDescriptorIsReadableWhileSomethingIsToBeTaken) {
@@ -121,7 +122,7 @@ TEST_P(Either, ItsDescriptorIsReadableWhileSomethingIsToBeTaken) {
   EXPECT_TRUE(a->report(EventKind::peer_gone));
   for (const EventKind kind : {EventKind::fatal, EventKind::peer_gone}) {
     std::optional<Event> event;
-    while (!event && ::poll(&wait, 1, 20'000) > 0) event = *two->wait_event({});
+    while (!event && ::poll(&wait, 1, hang_milliseconds) > 0) event = *two->wait_event({});
     ASSERT_TRUE(event);
     EXPECT_EQ(event->kind, kind);
   }
@@ -168,6 +169,20 @@ TEST_P(Either, DomainsAreThoseOfFiles) {
   EXPECT_EQ(said(there->attach(qp->id())), sentence(Refusal::other_domain));
 }
 
+TEST_P(Either, AnOverviewNamesTheFileAndCountsRegistrations) {
+  auto domain = open();
+  ASSERT_TRUE(domain);
+  const auto one = domain->create(), two = domain->create();
+  struct stat file {};
+  ASSERT_EQ(::stat(broker_.file("domain").c_str(), &file), 0);
+  const auto seen = overview(options_);
+  ASSERT_TRUE(seen) << said(seen);
+  const DomainView& view = seen->domains.at(0);
+  ASSERT_TRUE(view.key);
+  EXPECT_EQ(*view.key, (DomainKey{3, file.st_dev, file.st_ino}));
+  EXPECT_EQ(view.members.at(0).registrations, 2U);
+}
+
 TEST_F(Xrcd, MembersOutliveTheirBroker) {
   auto domain = open();
   ASSERT_TRUE(domain);
@@ -193,7 +208,7 @@ TEST_F(Xrcd, MembersOutliveTheirBroker) {
 
 /// Listens where the broker would, as the user nobody or as who runs the test. Ends with the number of octets that come.
 [[noreturn]] void listen_instead(const std::string& path, bool as_nobody, int ready) {
-  ::alarm(20);
+  ::alarm(hang_seconds);
   ::unlink(path.c_str());
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   const bool bound = SocketAddress::of(path)->bind(fd) == 0 && (!as_nobody || ::setresuid(65534, 65534, 65534) == 0);

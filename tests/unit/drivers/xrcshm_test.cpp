@@ -21,6 +21,7 @@
 #include "drivers/xrcshm/shared_link.hpp"
 #include "tests/unit/drivers/broker_thread.hpp"
 #include "tests/unit/drivers/quiet_fork.hpp"
+#include "tests/unit/hang_limit.hpp"
 #include "tests/unit/xrc/registry_kit.hpp"
 
 namespace parley::xrc::xrcshm_test {
@@ -39,7 +40,7 @@ struct Tally {
 class XrcShm : public testing::Test {
  protected:
   XrcShm() {
-    options_ = {.form = Form::shared, .segment = folder_.file("segment"), .patience = 10s};
+    options_ = {.form = Form::shared, .segment = folder_.file("segment"), .patience = hang_limit};
     tally_ = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Tally;
   }
   ~XrcShm() override {
@@ -102,7 +103,7 @@ class XrcShm : public testing::Test {
   }
   template <class Check>
   static bool until(Check check) {
-    for (const Instant end = clock_now() + 20s; clock_now() < end; std::this_thread::sleep_for(1ms))
+    for (const Instant end = clock_now() + hang_limit; clock_now() < end; std::this_thread::sleep_for(1ms))
       if (check()) return true;
     return false;
   }
@@ -440,7 +441,7 @@ TEST_F(XrcShm, WhoWaitsIsWokenByAnotherProcess) {
     auto its = mine->attach(qp->id());
     return its && its->report(EventKind::peer_gone, 3).has_value();
   });
-  const auto event = domain->wait_event(20s);
+  const auto event = domain->wait_event(hang_limit);
   ASSERT_TRUE(event && *event) << refusal_of(event);
   EXPECT_EQ((*event)->kind, EventKind::peer_gone);
   EXPECT_EQ((*event)->reason, 3U);
@@ -458,7 +459,7 @@ TEST_F(XrcShm, ADescriptorLimitHarmsOnlyWhoHasIt) {
   rlim_t least = 0;
   for (rlim_t left = 0; left < 24; ++left) {
     const int status = end_of(child([&] {
-      ::alarm(20);
+      ::alarm(hang_seconds);
       if (!leave_descriptors(left)) return false;
       auto mine = open();
       if (!mine) ::_exit(mine.error() == make_error_code(Refusal::stale_epoch) ? 1 : 2);
@@ -514,7 +515,7 @@ TEST_F(XrcShm, ADamagedBlockIsGivenUp) {
   ASSERT_TRUE(domain);
   const std::uint32_t epoch = segment().epoch();
   const pid_t sleeper = child([&] {
-    ::alarm(20);
+    ::alarm(hang_seconds);
     auto mine = open();
     ++tally_->started;
     return mine->wait_event(10min).error() == make_error_code(Refusal::stale_epoch);

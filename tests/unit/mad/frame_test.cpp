@@ -74,6 +74,12 @@ TEST_F(MadFrame, OfAnSmpHasNone) {
   EXPECT_EQ(frame_of(local, other, smp, true), packet);
 }
 
+TEST(MadErf, ARecordIsAsLongAsItSays) {
+  const Bytes frame{1, 2, 3};
+  EXPECT_EQ(erf_record(Instant{std::chrono::milliseconds(1500)}, frame),
+            (Bytes{0, 0, 0, 0x80, 1, 0, 0, 0, 21, 4, 0, 19, 0, 0, 0, 3, 1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace frame_test
 }  // namespace parley::mad

@@ -364,13 +364,36 @@ TEST(NicRoceNotices, WithoutAManagerTheUserIsTold) {
 TEST(NicRoceNotices, GoWithTheirQueuePair) {
   World w;
   w.connect();
-  ASSERT_TRUE(w.a.qp->modify({.state = QpState::err}));
-  EXPECT_EQ(w.a.device->find_qp(w.a.qp->qp_num()), w.a.qp.get());
-  const std::uint32_t number = w.a.qp->qp_num();
-  w.a.qp.reset();
-  EXPECT_EQ(w.a.device->find_qp(number), nullptr);
-  EXPECT_FALSE(w.a.device->poll_notice());
-  EXPECT_FALSE(w.a.device->poll_async_event());
+  ASSERT_TRUE(w.b.qp->modify({.state = QpState::reset}));
+  const Terms setup;
+  ASSERT_TRUE(w.b.qp->modify(init_attr(setup)));
+  ASSERT_TRUE(w.b.qp->modify(rtr_attr(setup, w.a.qp->qp_num(), gid_v4(1), 100)));
+  Buffer from(*w.a.device, w.a.pd, 64), to(*w.b.device, w.b.pd, 64);
+  ASSERT_TRUE(w.b.recv(1, {to.all()}));
+  ASSERT_TRUE(w.a.send(1, {from.all()}));
+  w.run();
+  const std::uint32_t number = w.b.qp->qp_num();
+  EXPECT_EQ(w.b.device->find_qp(number), w.b.qp.get());
+  ASSERT_TRUE(w.b.device->has_news());  // comm_est, for the manager and for the user
+  ASSERT_TRUE(w.b.device->has_events());
+  w.b.qp.reset();
+  EXPECT_EQ(w.b.device->find_qp(number), nullptr);
+  EXPECT_FALSE(w.b.device->has_news());
+  EXPECT_FALSE(w.b.device->has_events());
+}
+
+TEST(NicRoceNotices, GoWithTheirHandleAlone) {
+  Xrc w;
+  auto second = w.b.device->open_qp(*w.domain, w.b.qp->qp_num()).value();
+  const Sge one = w.to1.all();
+  ASSERT_TRUE(w.srq1->post_recv({.wr_id = 1, .sges = {&one, 1}}));
+  ASSERT_TRUE(w.post(SendWr::Opcode::rdma_write, *w.srq1, w.to2));  // a key of the other domain of protection
+  w.run();
+  second.reset();
+  EXPECT_EQ(w.b.notices(), (std::vector{Kind::qp_last_wqe_reached, Kind::qp_fatal}));
+  std::vector<const QueuePair*> named;
+  while (w.b.device->has_events()) named.push_back(std::get<QueuePairEvent>(w.b.device->poll_async_event().value()).qp);
+  EXPECT_EQ(named, (std::vector<const QueuePair*>{w.b.qp.get(), w.b.qp.get()}));
 }
 
 // SQD: what was begun is finished, nothing else begun; then it is told.

@@ -295,6 +295,24 @@ TEST(Metrics, ARejOfAProgramIsCountedOnce) {
   EXPECT_EQ(fed[R"(parley_messages_total{type="ib_rej",direction="sent"})"], "1");
 }
 
+TEST(Metrics, AMessageWithoutAReasonIsNoRejection) {
+  Fed fed;
+  kernel(fed, 0ms, 1, true, "REQ");
+  kernel(fed, 1ms, 1, false, "REP");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="other",direction="received"})"], "none");
+  EXPECT_EQ(fed[R"(parley_rejects_total{reason="other",direction="sent"})"], "none");
+}
+
+TEST(Metrics, AReplyThatTheWrongSideSendsEndsNoStage) {
+  Fed fed;
+  fed.state(0ms, 1, "noted", "addr");
+  fed.state(1ms, 1, "queued", "connecting");
+  kernel(fed, 2ms, 1, true, "REQ");
+  kernel(fed, 3ms, 1, true, "REP");
+  fed.at(5ms, 1, trace::Established{});
+  EXPECT_EQ(stage(fed, "initiator", "reply", "count"), "0");
+}
+
 TEST(Metrics, CountsConnectionsThatAreOpenNow) {
   Fed fed;
   const cm::Failure why{.code = make_error_code(Errc::peer_reset)};

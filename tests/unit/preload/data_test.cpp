@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "tests/unit/hang_limit.hpp"
 #include "tests/unit/preload/ends.hpp"
 
 namespace parley::preload_test {
@@ -63,7 +64,7 @@ TEST_F(Verbs, TheThreadServesAPeerWhileTheProgramWaitsForMemory) {
   wr.wr.rdma = {.remote_addr = reinterpret_cast<std::uintptr_t>(memory_.data() + 100), .rkey = mr_->rkey};
   ASSERT_EQ(post(a, wr), 0);
   const volatile std::uint8_t& last = memory_[100];
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + hang_limit;
   while (last != 42 && std::chrono::steady_clock::now() < end) {
   }
   EXPECT_EQ(last, 42);
@@ -250,7 +251,7 @@ TEST_F(Verbs, RequestsWithoutACompletionNeedNoRoomForOne) {
   ibv_send_wr* bad = nullptr;
   EXPECT_EQ(ibv_post_send(a, all.data(), &bad), 0);
   ibv_wc wc{};
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + hang_limit;
   while (ibv_poll_cq(small, 1, &wc) == 0 && std::chrono::steady_clock::now() < end) {
   }
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);

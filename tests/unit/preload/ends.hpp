@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "tests/unit/hang_limit.hpp"
+
 namespace parley::preload_test {
 
 /// Of this process, so that nobody else has the port there.
@@ -164,7 +166,7 @@ class Verbs : public testing::Test {
   /// The next completions, in order; fewer if they do not come.
   std::vector<ibv_wc> completions(std::size_t count) {
     std::vector<ibv_wc> out;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + hang_limit;
     while (out.size() < count && std::chrono::steady_clock::now() < end) {
       ibv_wc wc{};
       if (ibv_poll_cq(cq_, 1, &wc) > 0) out.push_back(wc);

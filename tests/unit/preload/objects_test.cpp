@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "tests/unit/hang_limit.hpp"
 #include "tests/unit/preload/ends.hpp"
 
 namespace parley::preload_test {
@@ -129,7 +130,7 @@ TEST_F(Verbs, AQueueThatIsDestroyedTakesItsEventAlong) {
   ASSERT_EQ(receive(b, 7, 1000, 100), 0);
   ASSERT_EQ(post(a, request(IBV_WR_SEND, sge)), 0);
   pollfd ready{.fd = channel_->fd, .events = POLLIN, .revents = 0};
-  ASSERT_EQ(::poll(&ready, 1, 20000), 1);
+  ASSERT_EQ(::poll(&ready, 1, hang_milliseconds), 1);
   for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
   qps_.clear();
   EXPECT_EQ(ibv_destroy_cq(other), 0);
@@ -165,7 +166,7 @@ TEST_F(Verbs, DestroyingWaitsForTheEventsToBeAcknowledged) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(destroyed, 0);
   ibv_ack_async_event(&event);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + hang_limit;
   while (destroyed < 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(destroyed, 1);

@@ -162,6 +162,21 @@ TEST(WireIb, HeadersStandInTheirOrder) {
   expect_as_reviewed("wire_ib_headers.txt", table);
 }
 
+TEST(WireIb, APacketThatIsReadAgainKeepsNoHeaderOfTheOneBefore) {
+  Packet with;
+  with.bth.opcode = opcode_of(Service::rc, Operation::acknowledge);
+  with.aeth = {.syndrome = 0x62, .msn = 0x919293};
+  Packet without;
+  without.bth.opcode = opcode_of(Service::rc, Operation::send_only);
+  const Bytes first = written(with), second = written(without);
+  Packet p;
+  ASSERT_TRUE(p.read(first));
+  EXPECT_EQ(p.aeth.msn, 0x919293u);
+  ASSERT_TRUE(p.read(second));
+  EXPECT_EQ(p.aeth.msn, 0u);
+  EXPECT_EQ(p.aeth.syndrome, 0u);
+}
+
 TEST(WireIb, PadFillsTheLastWord) {
   for (std::size_t size = 0; size < 9; ++size) {
     const Bytes payload(size, 0x77);

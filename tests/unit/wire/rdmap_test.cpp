@@ -123,8 +123,14 @@ TEST(WireRdmap, AtomicRequestAndResponse) {
   request.emit(out);
   EXPECT_EQ(out, unhex("00000002 00000007 0a0b0c0d 0000000000000008 0000000000000001 0000000000000002"
                        "0000000000000003 0000000000000004"));
-  out[0] = 0xFF;  // reserved
+  std::fill_n(out.begin(), 3, 0xFF);  // reserved, and so are the upper four bits of the next octet
+  out[3] = 0xF2;
   EXPECT_EQ(AtomicRequest::parse(out)->aop, 2);
+  out[3] = 0xFF;
+  EXPECT_EQ(AtomicRequest::parse(out)->aop, 15);
+  request.aop = 0xFA;
+  request.emit(out);
+  EXPECT_EQ(Bytes(out.begin(), out.begin() + 4), unhex("0000000a"));
   EXPECT_FALSE(AtomicRequest::parse(ConstBytes(out).first(51)).has_value());
   Bytes response(12);
   AtomicResponse{.request_id = 7, .original = 0x0102030405060708}.emit(response);

@@ -63,11 +63,16 @@ TEST(XrcMessage, WhatIsNoMessageIsRefused) {
   Bytes hello = emit(Request{.ask = Ask::hello, .other = 2});
   hello[4] = 9;
   EXPECT_TRUE(parse(hello));
-  for (const std::size_t at : {18U, 19U}) {
-    Bytes wrong = emit(Request{.ask = Ask::modify});
-    wrong[at] = 200;
-    EXPECT_EQ(refusal_of(parse(wrong)), "bad_message") << at;
-  }
+  const std::pair<Bytes, std::vector<std::size_t>> enumerators[] = {{emit(Request{.ask = Ask::modify}), {18, 19}},
+                                                                    {emit(Answer{}), {16, 17, 20, 21}},
+                                                                    {emit(Event{.kind = EventKind::fatal}), {16}},
+                                                                    {emit(Item{}), {16, 17, 18}}};
+  for (const auto& [good, places] : enumerators)
+    for (const std::size_t at : places) {
+      Bytes wrong = good;
+      wrong[at] = 200;
+      EXPECT_EQ(refusal_of(parse(wrong)), "bad_message") << good.size() << " octets, at " << at;
+    }
 }
 
 /// A member whose broker says what the test wants.
