@@ -30,8 +30,8 @@ enum class StreamEnd : std::uint8_t { fin, rst, timeout };
 
 struct StreamCommand {
   enum class Kind : std::uint8_t {
-    open,      ///< connect `id` to `address`; answered by handle_connected or handle_connect_failed
-    listen,    ///< listen as `id` on `address`; answered by handle_listening or handle_listen_failed
+    open,    ///< connect `id` to `address`; answered by handle_connected or handle_connect_failed
+    listen,  ///< listen as `id` on `address`; answered by handle_listening or handle_listen_failed
     shutdown,  ///< send what is queued, then FIN; the receive half stays. A stream whose process ends before this is reset
     close,     ///< send what is queued, then FIN; forget the stream (no more handle_* for it)
     reset,     ///< RST at once; forget the stream

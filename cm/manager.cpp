@@ -116,7 +116,8 @@ Result<Liveness> merge_liveness(std::optional<Duration> keepalive, std::optional
     return fail(Errc::invalid_argument, "dead_after is {a} ns; it is 0 (never), or 1 ms to 24 h", dead_after->count());
   Liveness out{.keepalive = keepalive.value_or(otherwise.keepalive),
                .dead_after = dead_after.value_or(otherwise.dead_after)};
-  const bool contradict = out.keepalive != Duration{} && out.dead_after != Duration{} && out.keepalive >= out.dead_after;
+  const bool contradict =
+      out.keepalive != Duration{} && out.dead_after != Duration{} && out.keepalive >= out.dead_after;
   if (!contradict) return out;
   if (keepalive && dead_after)
     return fail(Errc::invalid_argument, "keepalive is {a} ns, and dead_after {b}; a keepalive is shorter",

@@ -23,9 +23,6 @@ std::optional<Duration> retry_after_of(ConstBytes private_data) {
   return std::chrono::milliseconds(std::max((*value)[0] << 8 | (*value)[1], 1));
 }
 
-void strip(MutBytes private_data) {
-  const MutBytes marker = private_data.last(std::min(marker_len, private_data.size()));
-  std::fill(marker.begin(), marker.end(), std::uint8_t{0});
-}
+void strip(MutBytes private_data) { marker::strip(private_data, Kind::offer); }
 
 }  // namespace parley::cm::ibcm::busy

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// "Come again later", between two Agents (marker.hpp, kinds 1 and 2).
+// "Come again later", between two Agents (wire/ib/cm_marker.hpp, kinds 1 and 2).
 //
 //   REQ     octet 6..7  0: its sender understands a retry-after
 //   REJ 28  octet 6..7  there was no room; send the same REQ again after so many milliseconds, big-endian
@@ -9,10 +9,13 @@
 #pragma once
 #include <optional>
 
-#include "cm/ibcm/marker.hpp"
+#include "parley/bytes.hpp"
 #include "parley/time.hpp"
+#include "wire/ib/cm_marker.hpp"
 
 namespace parley::cm::ibcm::busy {
+
+namespace marker = wire::ib::marker;
 
 inline constexpr std::size_t marker_len = marker::length;
 inline constexpr Duration retry_after_min = std::chrono::milliseconds(1);

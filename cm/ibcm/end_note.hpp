@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a DREQ says of its sender's end (marker.hpp, kind 3). InfiniBand's CM has no word for it: a DREQ of a user who is done and one
+// What a DREQ says of its sender's end (wire/ib/cm_marker.hpp, kind 3). InfiniBand's CM has no word for it: a DREQ of a user who is done and one
 // of a user who gave up look the same (IBA §12.6.10).
 //
 //   octet 6  0 delivered   the user disconnected, and all that it had posted was acknowledged
@@ -9,9 +9,11 @@
 //            others        a receiver takes them for abandoned
 //   octet 7  requests that were not acknowledged; 255: as many, or more
 #pragma once
-#include "cm/ibcm/marker.hpp"
+#include "wire/ib/cm_marker.hpp"
 
 namespace parley::cm::ibcm {
+
+namespace marker = wire::ib::marker;
 
 struct EndNote {
   enum class How : std::uint8_t { delivered = 0, incomplete = 1, abandoned = 2, failed = 3 };

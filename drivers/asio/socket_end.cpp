@@ -30,7 +30,8 @@ void watch_peer(int fd, Duration keepalive, Duration dead_after) noexcept {
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(milliseconds, INT32_MAX)));
   }
   if (keepalive <= Duration{}) return;
-  const auto seconds = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(keepalive).count(), 1, seconds_most);
+  const auto seconds =
+      std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(keepalive).count(), 1, seconds_most);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(seconds));
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_interval);
   if (dead_after > Duration{}) set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes_most);

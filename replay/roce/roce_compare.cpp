@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "wire/ib/cm_marker.hpp"
 #include "wire/ib/cma.hpp"
 
 namespace parley::replay {
@@ -62,7 +63,11 @@ class RoceComparison {
   void message(const wire::ib::CmSidrRep& r, const wire::ib::CmSidrRep& l);
   void message(const wire::ib::CmApr& r, const wire::ib::CmApr& l);
   void message(const wire::ib::CmRtu& r, const wire::ib::CmRtu& l) { private_data(r, l, "IBA §12.6.9"); }
-  void message(const wire::ib::CmDreq& r, const wire::ib::CmDreq& l) { private_data(r, l, "IBA §12.6.10"); }
+  // How it ends for the sender is no part of what its program says.
+  void message(wire::ib::CmDreq r, wire::ib::CmDreq l) {
+    for (wire::ib::CmDreq* dreq : {&r, &l}) wire::ib::marker::strip(dreq->private_data, wire::ib::marker::Kind::end);
+    private_data(r, l, "IBA §12.6.10");
+  }
   void message(const wire::ib::CmDrep& r, const wire::ib::CmDrep& l) { private_data(r, l, "IBA §12.6.11"); }
   void message(const wire::ib::CmLap& r, const wire::ib::CmLap& l) { private_data(r, l, "IBA §12.8.1"); }
   void data();

@@ -22,7 +22,7 @@ class Roce(CliTest):
         self.assertIn("5 pings of 50000 octets, data verified", done.out)
         self.ok(server.finish())
 
-    def test_a_dead_server_is_told_by_the_status_of_what_failed(self):
+    def test_a_dead_server_is_told_by_its_host(self):
         here = address(7)
         for _ in range(8):
             server = self.serve("rping", "-s", "-a", here, "-p", 7174)
@@ -34,7 +34,7 @@ class Roce(CliTest):
             # A server that died between its ACK and its answer has left no request that could fail.
             if "did not answer" not in done.err:
                 break
-        self.assertIn("the queue pair went to ERR: send: transport retries exceeded", done.err)
+        self.assertIn("the peer reset the connection (ICMP: nothing receives UDP port 4791", done.err)
         self.assertNotIn("the first completion", done.err)
 
     def test_messages_and_private_data(self):

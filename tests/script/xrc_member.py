@@ -125,11 +125,15 @@ class Raw:
 
     def answer(self):
         """The next answer: (about, refusal, flags, tgt); none: the broker hung up."""
+        octets = None
         while True:
             try:
                 octets = self.socket.recv(256)
             except ConnectionResetError:
-                return None
+                if octets == b"":
+                    return None
+                octets = b""  # of what was sent to a broker that hung up; what it had said before comes behind
+                continue
             if not octets:
                 return None
             if octets[5] == 64:

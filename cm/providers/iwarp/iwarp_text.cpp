@@ -15,8 +15,9 @@ Failure stream_lost(const Step& step, StreamEnd end, const Connection& c) {
                            "look at the peer's log for the reason, then connect again");
     case StreamEnd::timeout:
       return plain_failure(step, Errc::timed_out, "RFC 5044 §8",
-                           c.dead_after > Duration{} ? "no answer of " + c.peer.to_string() + " for " + limit_text(c.dead_after)
-                                                     : "no answer of " + c.peer.to_string(),
+                           c.dead_after > Duration{}
+                               ? "no answer of " + c.peer.to_string() + " for " + limit_text(c.dead_after)
+                               : "no answer of " + c.peer.to_string(),
                            silent_peer_advice);
     case StreamEnd::fin: break;
   }

@@ -210,8 +210,9 @@ void Roce::handle_unreachable(Instant now, const PacketPath& path, std::error_co
     } else if (c->phase == Phase::requesting || (refused && !c->initiator && c->in_set_up())) {
       Failure failure = system_failure(step_of(*c), why, c->peer);
       if (refused && !c->initiator) {
-        failure = plain_failure(step_of(*c), Errc::peer_reset, {}, "ICMP: nothing receives UDP port 4791 there any more",
-                                "the peer's process has ended: look at its log");
+        failure =
+            plain_failure(step_of(*c), Errc::peer_reset, {}, "ICMP: nothing receives UDP port 4791 there any more",
+                          "the peer's process has ended: look at its log");
       } else if (refused) {
         failure.received = "ICMP: nothing receives UDP port 4791 there";
         failure.advice = "start the peer, or check that the host has a RoCEv2 device";

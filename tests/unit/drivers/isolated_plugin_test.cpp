@@ -161,7 +161,8 @@ void expect_to_end_with_its_parent(Start start) {
 }
 
 TEST_F(IsolatedPlugin, AProcessThatHangsEndsWithItsParent) {
-  expect_to_end_with_its_parent([](int pipe) { (void)run_apart(hang_limit, [pipe]() -> int { tell_and_stop(pipe); }); });
+  expect_to_end_with_its_parent(
+      [](int pipe) { (void)run_apart(hang_limit, [pipe]() -> int { tell_and_stop(pipe); }); });
   // A session's process keeps nothing of its parent's but standard error.
   expect_to_end_with_its_parent([](int pipe) {
     ::dup2(pipe, STDERR_FILENO);

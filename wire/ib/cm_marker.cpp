@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-#include "cm/ibcm/marker.hpp"
+#include "wire/ib/cm_marker.hpp"
 
 #include "base/assert.hpp"
 #include "base/bytes_io.hpp"
 
-namespace parley::cm::ibcm::marker {
+namespace parley::wire::ib::marker {
 namespace {
 
 constexpr std::uint32_t magic = 0x5059B51E;
@@ -30,4 +30,9 @@ std::optional<Value> get(ConstBytes private_data, Kind kind) {
   return value;
 }
 
-}  // namespace parley::cm::ibcm::marker
+void strip(MutBytes private_data, Kind kind) {
+  if (!get(private_data, kind)) return;
+  for (std::uint8_t& octet : private_data.last(length)) octet = 0;
+}
+
+}  // namespace parley::wire::ib::marker
