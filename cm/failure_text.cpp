@@ -92,6 +92,14 @@ Failure listen_failure(const Step& step, std::error_code why, const Address& add
   return failure;
 }
 
+Failure requests_left(const Step& step, std::size_t left, bool known) {
+  const std::string open = counted(left, "request") + (left == 1 ? " was" : " were") + " not complete";
+  return plain_failure(step, Errc::peer_closed, {},
+                       known ? "a disconnect while " + open
+                             : "closed by the peer while " + open + "; whether all was delivered is not known",
+                       "agree on who disconnects, and when");
+}
+
 Failure out_of_time(const Step& step, Duration timeout) {
   return plain_failure(step, Errc::timed_out, {}, "not established within " + limit_text(timeout) + " in all",
                        "allow more time (ConnectOptions::timeout), or see what took it");

@@ -200,16 +200,7 @@ void Rdmacm::on_disconnected(Connection& c, const CmEvent& event) {
 /// ended: only this side's own requests show whether all was delivered.
 void Rdmacm::ended_by_itself(Connection& c, bool asked) {
   if (c.left == 0) return disconnected(c, {}, true);
-  const std::string left = counted(c.left, "request");
-  disconnected(
-      c,
-      cm::plain_failure(
-          asked ? cm::step::closing : cm::step::data, Errc::peer_closed, {},
-          asked ? fmt::format("a disconnect while {} were not complete", left)
-                : fmt::format("closed by the peer while {} were not complete; whether all was delivered is not known",
-                              left),
-          "agree on who disconnects, and when"),
-      false);
+  disconnected(c, cm::requests_left(asked ? cm::step::closing : cm::step::data, c.left, asked), false);
 }
 
 void Rdmacm::on_broken(NicDevice& device, Instant now) {

@@ -68,19 +68,11 @@ std::optional<Failure> not_all_delivered(const Connection& c, const Step& step) 
     return plain_failure(step, Errc::peer_reset, {}, "a DREQ: the peer's queue pair failed", look_at_peer);
   if (how == How::incomplete)
     return plain_failure(step, Errc::peer_closed, {},
-                         fmt::format("a DREQ: the peer disconnected while {} of its own were not complete",
+                         fmt::format("a DREQ: the peer disconnected with {} of its own not complete",
                                      counted(c.peer_end->left, "request")),
                          "see why they took so long, or raise the peer's linger");
   if (c.left == 0) return std::nullopt;
-  const std::string left = counted(c.left, "request");
-  return plain_failure(
-      step, Errc::peer_closed, {},
-      c.peer_end || c.phase == Phase::closing
-          ? fmt::format("a disconnect while {} were not complete", left)
-          : fmt::format("closed by the peer (DREQ) while {} were not complete; whether all was delivered "
-                        "is not known",
-                        left),
-      "agree on who disconnects, and when");
+  return requests_left(step, c.left, c.peer_end || c.phase == Phase::closing);
 }
 
 const Step& step_of(const Connection& c) {
