@@ -23,6 +23,8 @@ std::optional<Duration> retry_after_of(ConstBytes private_data) {
   return std::chrono::milliseconds(std::max((*value)[0] << 8 | (*value)[1], 1));
 }
 
-void strip(MutBytes private_data) { marker::strip(private_data, Kind::offer); }
+void strip(MutBytes private_data) {
+  for (const Kind kind : {Kind::offer, Kind::retry_after}) marker::strip(private_data, kind);
+}
 
 }  // namespace parley::cm::ibcm::busy

@@ -105,7 +105,6 @@ int main(int argc, char** argv) {
           printf("established\n");
           due = SETTLE_SLICES;
           break;
-        case PARLEY_EVENT_RETRYING: break;
         default: print_end(&e);
       }
     }
