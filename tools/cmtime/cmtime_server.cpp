@@ -86,6 +86,8 @@ void CmtimeServer::handle(const cm::Event& event) {
 
 int CmtimeServer::run(const Address& local) {
   cm::ListenOptions options;
+  // Linux repeats a lost DREQ every 6.1 s, and answers nothing meanwhile: two losses in a row would look like a dead peer.
+  options.keepalive = Duration{};
   options.pending_max = pending_at_once;
   const auto listener = session_.cm().listen(local, options);
   if (!listener) return context_.out.error(Exit::usage, fmt::format("cannot listen so: {}", words(listener.error())));
