@@ -92,6 +92,12 @@ Failure listen_failure(const Step& step, std::error_code why, const Address& add
   return failure;
 }
 
+Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& silent) {
+  return plain_failure(step, Errc::timed_out, std::move(rule),
+                       "no answer of " + peer.to_string() + (silent.empty() ? "" : " for " + silent),
+                       silent_peer_advice);
+}
+
 Failure requests_left(const Step& step, std::size_t left, bool known) {
   const std::string open = counted(left, "request") + (left == 1 ? " was" : " were") + " not complete";
   return plain_failure(step, Errc::peer_closed, {},

@@ -21,6 +21,8 @@ Failure ports_exhausted(const Step& step, const Address& address);
 /// Behind "no answer", on every transport.
 inline constexpr const char* silent_peer_advice =
     "check that the peer's host is up and the path to it, then connect again";
+/// `silent`: for how long, as text; empty if that is not known.
+Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& silent);
 /// An end while `left` requests of this side were not complete. `known`: this side asked for it, or the peer said how it ended for it.
 Failure requests_left(const Step& step, std::size_t left, bool known);
 /// ConnectOptions::timeout is over.

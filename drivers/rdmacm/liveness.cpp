@@ -2,8 +2,6 @@
 // Whether the peer of an idle connection is still there. A NIC retries only what is posted, and says of a peer's packets only what
 // completes by them. So an idle queue pair posts a probe. While requests of the program are posted, the NIC's own retries decide: one that
 // the peer has no receive for may wait for as long as rnr_retry_count says, and would hold up a probe behind it.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -38,12 +36,7 @@ void Rdmacm::watch(Connection& c, Instant now) {
   // In SQD a queue pair sends nothing.
   if (c.qp->state() != QpState::rts) return set_deadline(c, after(now, c.keepalive));
   hang_up(c);
-  disconnected(
-      c,
-      cm::plain_failure(cm::step::data, Errc::timed_out, {},
-                        fmt::format("no answer of {} for {}", c.peer.to_string(), duration_text(now - c.heard_at)),
-                        "check that the peer's host is up and the path to it, then connect again"),
-      false);
+  disconnected(c, cm::no_answer(cm::step::data, {}, c.peer, duration_text(now - c.heard_at)), false);
 }
 
 }  // namespace parley::rdmacm

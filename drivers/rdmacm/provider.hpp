@@ -225,6 +225,7 @@ class Rdmacm final : public cm::Provider {
   void begin_search(Connection& c, Instant now);
   void on_route(Connection& c, Instant now);
   void request(Connection& c, Instant now);
+  bool accept(Connection& c, Instant now, Result<void> ready);
   void decide(Connection& c, Instant now);
   void on_address(Connection& c, Instant now);
   void on_response(Connection& c, Instant now, CmEvent& event);

@@ -52,16 +52,7 @@ void Rdmacm::peer_gave_up(Connection& c, Instant now) {
 
 /// The answer names the queue pair, which receives from here on; nobody confirms it.
 void Rdmacm::grant(Connection& c, Instant now) {
-  if (auto moved = ready_for_datagrams(c); !moved) {
-    if (rdma_reject(c.cm, nullptr, 0) == 0) called(c, "rdma_reject");
-    return fail_setup(c, now, call_failure(ib::step::ulp_decision, moved.error(), c.peer));
-  }
-  rdma_conn_param param = param_of(c);
-  if (rdma_accept(c.cm, &param) != 0) {
-    if (errno == EINVAL) return peer_gave_up(c, now);
-    return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
-  }
-  called(c, "rdma_accept");
+  if (!accept(c, now, ready_for_datagrams(c))) return;
   // The kernel names no way back, but the GIDs of both ends.
   Service client{.ah = {.grh = GlobalRoute{}, .port_num = c.cm->port_num}};
   const rdma_ib_addr& gids = c.cm->route.addr.addr.ibaddr;

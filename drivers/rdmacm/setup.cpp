@@ -43,6 +43,8 @@ std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 254}));
 }
 
+Error last_error(std::string_view call) { return verbs::refused(errno, call).value(); }
+
 }  // namespace
 
 rdma_conn_param param_of(const Connection& c) {
@@ -57,12 +59,6 @@ rdma_conn_param param_of(const Connection& c) {
   param.qp_num = c.qp->qp_num();
   return param;
 }
-
-namespace {
-
-Error last_error(std::string_view call) { return verbs::refused(errno, call).value(); }
-
-}  // namespace
 
 void Rdmacm::carry_out(EndpointId id, Instant now) {
   if (Listener* l = find_listener(id)) {
@@ -397,6 +393,23 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
                              .ord = offered.ord});
 }
 
+/// The kernel does not report a peer that gives up before the decision: these calls fail then. False: the connection failed.
+bool Rdmacm::accept(Connection& c, Instant now, Result<void> ready) {
+  if (!ready) {
+    if (rdma_reject(c.cm, nullptr, 0) == 0) called(c, "rdma_reject", consumer_reject);
+    if (ready.error() == Errc::invalid_argument) return peer_gave_up(c, now), false;
+    return fail_setup(c, now, call_failure(ib::step::ulp_decision, ready.error(), c.peer)), false;
+  }
+  rdma_conn_param param = param_of(c);
+  if (rdma_accept(c.cm, &param) != 0) {
+    if (errno == EINVAL) return peer_gave_up(c, now), false;
+    return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer)),
+           false;
+  }
+  called(c, "rdma_accept");
+  return true;
+}
+
 void Rdmacm::decide(Connection& c, Instant now) {
   c.steps.decision = now - c.start;
   record(c, trace::Decided{c.accept});
@@ -408,18 +421,7 @@ void Rdmacm::decide(Connection& c, Instant now) {
     return end(c);
   }
   if (c.datagrams()) return grant(c, now);
-  // The kernel does not tell of a peer that gives up before the decision: these calls fail then.
-  if (auto moved = to_rts(c); !moved) {
-    if (rdma_reject(c.cm, nullptr, 0) == 0) called(c, "rdma_reject", consumer_reject);
-    if (moved.error() == Errc::invalid_argument) return peer_gave_up(c, now);
-    return fail_setup(c, now, call_failure(ib::step::ulp_decision, moved.error(), c.peer));
-  }
-  rdma_conn_param param = param_of(c);
-  if (rdma_accept(c.cm, &param) != 0) {
-    if (errno == EINVAL) return peer_gave_up(c, now);
-    return fail_setup(c, now, cm::system_failure(ib::step::ulp_decision, {errno, std::generic_category()}, c.peer));
-  }
-  called(c, "rdma_accept");
+  if (!accept(c, now, to_rts(c))) return;
   enter(c, Phase::accepting);
   c.steps.reply = now - c.start;
   core_->pending.peers_turn(c.id);

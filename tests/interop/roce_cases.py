@@ -75,7 +75,8 @@ def cm_cases():
                    f"{PARLEY} connect {at} --count 100 --concurrency 100 --hold 20s --quiet {UDP}", family=family,
                    # ucmatose hangs up as soon as all are there, which is before --hold is over.
                    server_says=["return status 0"], client_says=["disconnected before the end"], client_exit=1)
-    yield Case("loss.ucmatose-to-parley", DEVICE, "b", f"{PARLEY} listen {{address}}:{{port}} --count 20 --hold 0s --quiet {UDP}",
+    # Where a DREP can be lost the server has to stay for the next DREQ.
+    yield Case("loss.ucmatose-to-parley", DEVICE, "b", f"{PARLEY} listen {{address}}:{{port}} --hold 0s --quiet {UDP}",
                "ucmatose -s {address} -p {port} -c 20 -C 0", server_says=["20 established"], client_says=["return status 0"],
                netem=True, interrupt=True, server_exit=None)
     yield Case("loss.parley-to-ucmatose", DEVICE, "a", "ucmatose -b {address} -p {port} -c 20 -C 0",
@@ -95,7 +96,6 @@ def cmtime_cases():
     for family in (4, 6):
         for loss in (False, True):
             name = ("loss." if loss else "") + "cmtime." + "{}" + (".ipv6" if family == 6 else "")
-            # Where a DREP can be lost the server has to stay for the next DREQ.
             yield Case(name.format("stock-to-parley"), DEVICE, "b",
                        f"{PARLEY} cmtime -b {{address}} {'' if loss else '-c 1000 '}-p {{port}} {UDP}",
                        "cmtime -s {address} -p {port} -c 1000", family=family, netem=loss, interrupt=loss,

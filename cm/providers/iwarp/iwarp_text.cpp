@@ -14,11 +14,7 @@ Failure stream_lost(const Step& step, StreamEnd end, const Connection& c) {
       return plain_failure(step, Errc::peer_reset, "RFC 5044 §8", "RST",
                            "look at the peer's log for the reason, then connect again");
     case StreamEnd::timeout:
-      return plain_failure(step, Errc::timed_out, "RFC 5044 §8",
-                           c.dead_after > Duration{}
-                               ? "no answer of " + c.peer.to_string() + " for " + limit_text(c.dead_after)
-                               : "no answer of " + c.peer.to_string(),
-                           silent_peer_advice);
+      return no_answer(step, "RFC 5044 §8", c.peer, c.dead_after > Duration{} ? limit_text(c.dead_after) : "");
     case StreamEnd::fin: break;
   }
   return plain_failure(step, Errc::peer_closed, "RFC 5044 §7.2", "FIN", "connect again if more is to be sent");
