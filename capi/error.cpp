@@ -44,7 +44,7 @@ constexpr Row rows[] = {
     {PARLEY_E_UNSUPPORTED, ENOSYS, "not supported by this provider or peer"},
     {PARLEY_E_NOT_PERMITTED, EACCES, "the system does not permit the operation"},
     {PARLEY_E_IO, EIO, "the operating system reported an input/output error"},
-    {PARLEY_E_BAD_ADDRESS, EINVAL, "the address cannot be parsed or resolved"},
+    {PARLEY_E_BAD_ADDRESS, EINVAL, "the address cannot be parsed or resolved, or is not one of this machine"},
     {PARLEY_E_ADDRESS_IN_USE, EADDRINUSE, "the address is in use"},
     {PARLEY_E_REFUSED, ECONNREFUSED, "nobody listens at that address"},
     {PARLEY_E_UNREACHABLE, EHOSTUNREACH, "the peer cannot be reached"},

@@ -97,7 +97,7 @@ class PacketHost final : public RoceHost {
   }
 
   bool run_once(Duration wait) override {
-    if (!own_.is_own()) throw std::system_error(make_error_code(Errc::wrong_state), not_own);
+    own_.require("RoceHost::run_once");
     if (turn() || has_events()) return true;
     if (wait <= Duration{}) return false;
     sleep(wait);
@@ -115,8 +115,6 @@ class PacketHost final : public RoceHost {
     packets_.sleep(std::min(longest, longest_sleep));
   }
 
-  static constexpr const char* not_own =
-      "RoceHost::run_once: the host belongs to the process of which this one is a fork";
   xrc::OwnProcess own_;
   Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)};
   Descriptor wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};

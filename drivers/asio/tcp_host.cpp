@@ -45,7 +45,7 @@ class SocketHost final : public TcpHost {
   void set_tap(Tap tap) override { loop_->set_tap(std::move(tap)); }
 
   bool run_once(Duration wait) override {
-    if (!own_.is_own()) throw std::system_error(make_error_code(Errc::wrong_state), not_own);
+    own_.require("TcpHost::run_once");
     if (loop_->turn(wait <= Duration{}) || has_events()) return true;
     if (wait <= Duration{}) return false;
     loop_->sleep(wait);
@@ -67,8 +67,6 @@ class SocketHost final : public TcpHost {
     return out;
   }
 
-  static constexpr const char* not_own =
-      "TcpHost::run_once: the host belongs to the process of which this one is a fork";
   xrc::OwnProcess own_;
   std::unique_ptr<cm::IwarpProvider> provider_;
   cm::Manager manager_;

@@ -14,6 +14,7 @@
 #include "drivers/clock.hpp"
 #include "drivers/rdmacm/provider.hpp"
 #include "drivers/verbs/convert.hpp"
+#include "drivers/xrcd/own_process.hpp"
 
 namespace parley {
 namespace {
@@ -25,6 +26,8 @@ class NicHost final : public RdmaHost {
   explicit NicHost(std::unique_ptr<Rdmacm> provider, const cm::ManagerOptions& options)
       : provider_(std::move(provider)), manager_(*provider_, options) {}
   ~NicHost() override {
+    // rdma_cm's and the devices' descriptors are shared with the parent: what is destroyed here would be gone there.
+    if (!own_.is_own()) (void)provider_.release();
     for (const int fd : {epoll_, wake_, nodes_})
       if (fd >= 0) ::close(fd);
   }
@@ -50,6 +53,7 @@ class NicHost final : public RdmaHost {
   Instant now() const override { return clock_now(); }
 
   bool run_once(Duration wait) override {
+    own_.require("RdmaHost::run_once");
     if (turn() || has_events()) return true;
     if (wait <= Duration{}) return false;
     sleep(wait);
@@ -111,6 +115,7 @@ class NicHost final : public RdmaHost {
     (void)::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>(ms));
   }
 
+  xrc::OwnProcess own_;
   std::unique_ptr<Rdmacm> provider_;
   cm::Manager manager_;
   int epoll_ = -1, wake_ = -1, nodes_ = -1;

@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <string>
+#include <system_error>
+
+#include "parley/result.hpp"
 
 namespace parley::xrc {
 namespace {
@@ -25,6 +29,11 @@ OwnProcess::OwnProcess() : pid_(::getpid()) {
 }
 OwnProcess::~OwnProcess() {
   if (page_ != nullptr) ::munmap(page_, page);
+}
+
+void OwnProcess::refuse(const char* call) {
+  throw std::system_error(make_error_code(Errc::wrong_state),
+                          std::string(call) + ": the host belongs to the process of which this one is a fork");
 }
 
 }  // namespace parley::xrc
