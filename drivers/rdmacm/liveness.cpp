@@ -37,12 +37,20 @@ void Rdmacm::watch(Connection& c, Instant now) {
   if (now < dead_at) return set_deadline(c, std::min(dead_at, after(now, patience / verbs::Qp::probes_max)));
   // In SQD a queue pair sends nothing.
   if (c.qp->state() != QpState::rts) return set_deadline(c, after(now, c.keepalive));
+  // A queue pair that its owner has closed answers nothing either, and the DREQ that says so may be lost: Linux repeats it after 6.1 s.
   hang_up(c);
+  c.silent = now - c.heard_at;
+  enter(c, Phase::breaking);
+  set_deadline(c, after(now, c.dead_after / cm::last_word_part));
+}
+
+void Rdmacm::silent_end(Connection& c, bool answered) {
   disconnected(
       c,
-      cm::plain_failure(cm::step::data, Errc::timed_out, {},
-                        fmt::format("no answer of {} for {}", c.peer.to_string(), duration_text(now - c.heard_at)),
-                        "check that the peer's host is up and the path to it, then connect again"),
+      answered ? cm::closed_in_silence(c.peer, c.silent)
+               : cm::plain_failure(cm::step::data, Errc::timed_out, {},
+                                   fmt::format("no answer of {} for {}", c.peer.to_string(), duration_text(c.silent)),
+                                   "check that the peer's host is up and the path to it, then connect again"),
       false);
 }
 
