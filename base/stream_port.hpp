@@ -26,13 +26,21 @@ struct StreamInfo {
   std::uint16_t emss = 1460;  ///< octets of payload per TCP segment (RFC 5044 §4.5)
 };
 
-enum class StreamEnd : std::uint8_t { fin, rst, timeout };
+enum class StreamEnd : std::uint8_t {
+  fin,
+  rst,
+  timeout,
+  delivered,  ///< answers StreamCommand::finish: the peer has acknowledged all octets; the stream is gone
+};
 
 struct StreamCommand {
   enum class Kind : std::uint8_t {
     open,    ///< connect `id` to `address`; answered by handle_connected or handle_connect_failed
     listen,  ///< listen as `id` on `address`; answered by handle_listening or handle_listen_failed
     shutdown,  ///< send what is queued, then FIN; the receive half stays. A stream whose process ends before this is reset
+    /// Behind the peer's FIN: send what is queued, then FIN, and keep the stream until the peer has acknowledged all octets. Answered by
+    /// handle_end with `delivered`, or with rst or timeout if the stream fails before that.
+    finish,
     close,     ///< send what is queued, then FIN; forget the stream (no more handle_* for it)
     reset,     ///< RST at once; forget the stream
     pause,     ///< stop reading (bounded memory); resume undoes it
@@ -65,7 +73,7 @@ class StreamMachine {
     return false;
   }
   virtual void handle_bytes(Instant now, StreamId stream, ConstBytes in) = 0;
-  /// FIN: the peer sends no more; our half may go on (RFC 5044 §7.2). RST or timeout: the stream is gone.
+  /// FIN: the peer sends no more; our half may go on (RFC 5044 §7.2). All others: the stream is gone.
   virtual void handle_end(Instant now, StreamId stream, StreamEnd end) = 0;
   virtual void handle_deadline(Instant now) = 0;
 

@@ -38,6 +38,10 @@ void MemoryHost::carry_out(const StreamCommand& command) {
       return;
     }
     case Kind::shutdown: deliveries_.push_back({What::fin, other_[command.id]}); return;
+    case Kind::finish:
+      deliveries_.push_back({What::fin, other_[command.id]});
+      other_.erase(command.id);
+      return provider_->handle_end(now_, command.id, StreamEnd::delivered);
     case Kind::close:
       deliveries_.push_back({What::fin, other_[command.id]});
       other_.erase(command.id);

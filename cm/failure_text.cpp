@@ -106,6 +106,13 @@ Failure requests_left(const Step& step, std::size_t left, bool known) {
                        "agree on who disconnects, and when");
 }
 
+Failure closed_in_silence(const Address& peer, Duration silent) {
+  return plain_failure(step::data, Errc::peer_closed, {},
+                       "no answer of " + peer.to_string() + " for " + duration_text(silent) +
+                           ", then one to the disconnect (DREP): closed by the peer; whether all was delivered is not known",
+                       "agree on who disconnects, and when");
+}
+
 Failure out_of_time(const Step& step, Duration timeout) {
   return plain_failure(step, Errc::timed_out, {}, "not established within " + limit_text(timeout) + " in all",
                        "allow more time (ConnectOptions::timeout), or see what took it");

@@ -25,6 +25,11 @@ inline constexpr const char* silent_peer_advice =
 Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& silent);
 /// An end while `left` requests of this side were not complete. `known`: this side asked for it, or the peer said how it ended for it.
 Failure requests_left(const Step& step, std::size_t left, bool known);
+/// A queue pair that got no answer for dead_after has its peer's connection manager asked, by a DREQ, for this part of dead_after (2 s of
+/// 12 s) before the peer counts as dead.
+inline constexpr int last_word_part = 6;
+/// It answered: the peer's host is up, and has no such connection any more.
+Failure closed_in_silence(const Address& peer, Duration silent);
 /// ConnectOptions::timeout is over.
 Failure out_of_time(const Step& step, Duration timeout);
 /// Provider::detach(): only a request that nobody has decided on, and that has no queue pair, moves. `there`: the id is a

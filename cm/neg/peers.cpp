@@ -18,6 +18,7 @@ std::string_view words_of(StreamEnd end) {
     case StreamEnd::fin: return "FIN";
     case StreamEnd::rst: return "RST";
     case StreamEnd::timeout: return "TCP gave up";
+    case StreamEnd::delivered: return "last ACK";
   }
   return "the end";
 }

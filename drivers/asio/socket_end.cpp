@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/asio/socket_end.hpp"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -36,6 +38,11 @@ void watch_peer(int fd, Duration keepalive, Duration dead_after) noexcept {
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, probe_interval);
   if (dead_after > Duration{}) set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes_most);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+bool all_acknowledged(int fd, bool fin_queued) noexcept {
+  int queued = 0;
+  return ::ioctl(fd, SIOCOUTQ, &queued) != 0 || queued <= (fin_queued ? 1 : 0);
 }
 
 // What the network says of a peer is kept until the stream's own time is over, and is then told instead of ETIMEDOUT.

@@ -12,6 +12,10 @@ void reset_when_closed(int fd, bool reset) noexcept;
 /// counts keepalives in whole seconds: less is taken for 1 s.
 void watch_peer(int fd, Duration keepalive, Duration dead_after) noexcept;
 
+/// Whether the peer has acknowledged all octets of a stream that is up or has ended without an error (Linux: SIOCOUTQ, which counts this
+/// side's FIN, if it was queued, as one octet; the FIN may be missing). True where the system does not say.
+bool all_acknowledged(int fd, bool fin_queued) noexcept;
+
 /// A stream failed with this error because its peer did not answer, by the stream's own count or by word of the network.
 bool means_silence(int error) noexcept;
 

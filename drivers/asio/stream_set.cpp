@@ -184,6 +184,7 @@ void StreamSet::serve_event(const epoll_event& event) {
     case Kind::listener: accept_some(slot); break;
     case Kind::connecting: finish_connect(slot); break;
     case Kind::stream:
+      if (sockets_[slot].finishing) return check_finished(slot);
       if ((what & EPOLLOUT) != 0) {
         sockets_[slot].blocked = false;
         write(sockets_[slot].id);
@@ -240,6 +241,7 @@ void StreamSet::carry_out(const StreamCommand& command) {
     case StreamCommand::Kind::open: open(command); break;
     case StreamCommand::Kind::listen: listen(command); break;
     case StreamCommand::Kind::shutdown: shut(command.id); break;
+    case StreamCommand::Kind::finish: finish(command.id); break;
     case StreamCommand::Kind::close: close(command.id, false); break;
     case StreamCommand::Kind::reset: close(command.id, true); break;
     case StreamCommand::Kind::pause:
@@ -517,6 +519,33 @@ void StreamSet::shut(StreamId id) {
   socket->fin_out = true;
   reset_when_closed(socket->fd, false);
   (void)::shutdown(socket->fd, SHUT_WR);
+}
+
+void StreamSet::finish(StreamId id) {
+  const auto at = by_id_.find(id);
+  if (at == by_id_.end()) return;
+  const std::uint32_t slot = at->second;
+  if (!all_acknowledged(sockets_[slot].fd, sockets_[slot].fin_out)) {
+    if (!sockets_[slot].fin_out) shut(id);
+    sockets_[slot].finishing = true;
+    return watch(slot);
+  }
+  close(id, false);
+  machine_.handle_end(now_, id, StreamEnd::delivered);
+}
+
+// Of a stream with both FINs epoll reports (EPOLLHUP) when it was acknowledged to its end, or failed.
+void StreamSet::check_finished(std::uint32_t slot) {
+  Socket& socket = sockets_[slot];
+  int error = socket.error;
+  socklen_t size = sizeof error;
+  if (error == 0 && ::getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  if (error != 0) return ended(slot, end_of(error));
+  if (!all_acknowledged(socket.fd, true)) return;
+  const StreamId id = socket.id;
+  close(id, false);
+  machine_.handle_end(now_, id, StreamEnd::delivered);
+  pump(machine_, *this);
 }
 
 void StreamSet::close(StreamId id, bool reset) {

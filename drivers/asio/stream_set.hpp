@@ -64,6 +64,7 @@ class StreamSet final : public StreamMover {
     bool blocked = false;  // waits until it can be written
     bool paused = false;
     bool fin_in = false, fin_out = false;
+    bool finishing = false;  // StreamCommand::finish: its last octets await their acknowledgement
     bool unanswered = false;    // nothing was received since the last write
     std::uint8_t writes = 0;    // counted up to writes_without_nodelay; from there on TCP_NODELAY is set
     int error = 0;              // of a write that failed
@@ -87,6 +88,8 @@ class StreamSet final : public StreamMover {
   void open(const StreamCommand& command);
   void close(StreamId id, bool reset);
   void shut(StreamId id);
+  void finish(StreamId id);
+  void check_finished(std::uint32_t slot);
   void accept_some(std::uint32_t slot);
   bool make_room(std::uint32_t listener);
   void take_in(std::uint32_t listener, int fd, const Address& peer);

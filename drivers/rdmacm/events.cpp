@@ -189,6 +189,7 @@ void Rdmacm::on_disconnected(Connection& c, const CmEvent& event) {
   if (!c.live()) return;
   const bool asked = c.phase == Phase::closing;
   hang_up(c);
+  if (c.silent > Duration{}) return silent_end(c, event.status == 0);
   if (c.broken != WcStatus::success) return broke(c);
   if (event.status != 0)
     return disconnected(c, event_failure(asked ? cm::step::closing : cm::step::data, event.status, c.peer, {}), false);
@@ -238,7 +239,7 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
           c, now,
           cm::plain_failure(step_of(c), Errc::timed_out, {}, "nothing for " + duration_text(now - c.start),
                             "check that the peer is up and that no firewall drops UDP port 4791"));
-    case Phase::breaking: return broke(c);
+    case Phase::breaking: return c.silent > Duration{} ? silent_end(c, false) : broke(c);
     case Phase::closing:
       if (!c.disconnected && c.datagrams()) {
         hang_up(c);

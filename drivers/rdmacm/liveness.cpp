@@ -35,8 +35,18 @@ void Rdmacm::watch(Connection& c, Instant now) {
   if (now < dead_at) return set_deadline(c, std::min(dead_at, after(now, patience / verbs::Qp::probes_max)));
   // In SQD a queue pair sends nothing.
   if (c.qp->state() != QpState::rts) return set_deadline(c, after(now, c.keepalive));
+  // A queue pair that its owner has closed answers nothing either, and the DREQ that says so may be lost: Linux repeats it after 6.1 s.
   hang_up(c);
-  disconnected(c, cm::no_answer(cm::step::data, {}, c.peer, duration_text(now - c.heard_at)), false);
+  c.silent = now - c.heard_at;
+  enter(c, Phase::breaking);
+  set_deadline(c, after(now, c.dead_after / cm::last_word_part));
+}
+
+void Rdmacm::silent_end(Connection& c, bool answered) {
+  disconnected(c,
+               answered ? cm::closed_in_silence(c.peer, c.silent)
+                        : cm::no_answer(cm::step::data, {}, c.peer, duration_text(c.silent)),
+               false);
 }
 
 }  // namespace parley::rdmacm

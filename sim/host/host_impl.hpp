@@ -155,6 +155,8 @@ class SimHost final : public HostNode, private PacketGroups {
   std::optional<std::errc> check_local(const Address& local) const;
   bool close_listener(StreamId id);
   void close(std::uint32_t slot, bool reset);
+  void finish(std::uint32_t slot);
+  void delivered(StreamId stream);
   void digest(ConnectionRef ref, ConstBytes in);
   bool deliver(ConnectionRef ref, ConstBytes in);
   void on_connected(ConnectionRef ref);

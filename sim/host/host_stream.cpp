@@ -34,6 +34,7 @@ void SimHost::carry_out(const StreamCommand& command) {
   Tcp& tcp = *stack_->at(slot).tcp;
   switch (command.kind) {
     case Kind::shutdown: tcp.shutdown(now()); break;
+    case Kind::finish: return finish(slot);
     case Kind::close:
     case Kind::reset: close(slot, command.kind == Kind::reset); return;
     case Kind::pause: tcp.pause(); break;
@@ -159,6 +160,23 @@ void SimHost::close(std::uint32_t slot, bool reset) {
   mark_dirty(slot);
 }
 
+void SimHost::finish(std::uint32_t slot) {
+  TcpConnection& c = stack_->at(slot);
+  if (c.tcp->send_queue() != 0) {
+    c.tcp->shutdown(now());
+    c.finishing = true;
+    return mark_dirty(slot);
+  }
+  const StreamId stream = c.stream;
+  close(slot, false);
+  delivered(stream);
+}
+
+void SimHost::delivered(StreamId stream) {
+  machine_->handle_end(now(), stream, StreamEnd::delivered);
+  stirred_ = true;
+}
+
 // Gathers what the machine has for the stream and queues as much as fits.
 void SimHost::write(StreamId stream) {
   const std::uint32_t slot = stack_->find_stream(stream);
@@ -217,7 +235,11 @@ void SimHost::digest(ConnectionRef ref, ConstBytes in) {
     }
     // An event that had to wait for the octets.
     const TcpEvent late = c->tcp->poll_event();
-    if (late == TcpEvent::none) return;
+    if (late == TcpEvent::none) {
+      if (!c->finishing || c->phase != ConnectionPhase::up || c->tcp->send_queue() != 0) return;
+      finish(ref.slot);
+      return pump_machine();
+    }
     on_ended(ref, late);
   }
 }
@@ -261,6 +283,7 @@ void SimHost::on_ended(ConnectionRef ref, TcpEvent event) {
   TcpConnection& c = *stack_->get(ref);
   const StreamId stream = c.phase == ConnectionPhase::up ? c.stream : 0;
   const bool opening = c.phase == ConnectionPhase::opening;
+  const bool finishing = c.finishing && stream != 0;
   if (event == TcpEvent::fin) {
     if (stream == 0) return;
     machine_->handle_end(now(), stream, StreamEnd::fin);
@@ -272,7 +295,11 @@ void SimHost::on_ended(ConnectionRef ref, TcpEvent event) {
   send_segments(c);  // possibly a RST
   const StreamId opened = c.stream;
   free_connection(ref.slot);
-  if (event == TcpEvent::closed) return;
+  if (event == TcpEvent::closed) {
+    if (!finishing) return;
+    delivered(stream);
+    return pump_machine();
+  }
   if (opening) {
     const std::errc why = event == TcpEvent::timeout ? std::errc::timed_out : std::errc::connection_refused;
     machine_->handle_connect_failed(now(), opened, std::make_error_code(why));

@@ -110,6 +110,14 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
   if (!retired_.empty()) free_retired();
   Connection* c = by_stream(stream);
   if (c == nullptr) return;
+  if (end == StreamEnd::delivered) {
+    if (c->wire != Wire::finishing) return;
+    unmap_stream(stream);
+    c->stream = 0;
+    stream_finished(*c, now);
+    refresh_deadline(*c);
+    return;
+  }
   trace_end(*c, end);
   if (end != StreamEnd::fin) {
     lose_stream(*c, now, end);
@@ -149,7 +157,7 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
 void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
   unmap_stream(c.stream);
   c.stream = 0;
-  c.wire = Wire::gone;
+  const bool finishing = std::exchange(c.wire, Wire::gone) == Wire::finishing;
   switch (c.phase) {
     case Phase::startup:
     case Phase::deciding:
@@ -177,7 +185,7 @@ void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
       const Step& step = c.phase == Phase::closing ? step::closing : step::data;
       // Whatever arrived before the loss is already delivered; the queue pair flushes the rest.
       c.qp->handle_end(true);
-      disconnected(c, now, stream_lost(step, end, c), false);
+      disconnected(c, now, finishing ? not_acknowledged(end, options_.linger) : stream_lost(step, end, c), false);
       stream_finished(c, now);
       break;
     }
@@ -242,8 +250,15 @@ void Iwarp::settle(Connection& c, Instant now) {
   }
   const bool fin_may_go = c.want_fin && !has_transmit(c);
   if (c.peer_fin && (c.wire == Wire::shut || (c.wire == Wire::up && fin_may_go))) {
-    drop_stream(c, StreamCommand::Kind::close);
-    stream_finished(c, now);
+    if (c.phase == Phase::closing) {  // graceful only if the peer acknowledges all
+      command(StreamCommand::Kind::finish, c.stream);
+      c.wire = Wire::finishing;
+      if (c.qp) c.qp->end_transmit();
+      c.deadline = after(now, options_.linger);
+    } else {
+      drop_stream(c, StreamCommand::Kind::close);
+      stream_finished(c, now);
+    }
   } else if (c.peer_fin && c.phase == Phase::open) {
     // RFC 5044 §7.2: the peer's half is closed, ours is not: what the user posted, and still posts, goes out.
     const bool idle = !has_transmit(c) && c.qp->drained();
@@ -299,10 +314,12 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
       break;
     case Phase::closing:
     case Phase::over: {
-      const bool fin_sent = c.wire == Wire::shut;
-      if (c.wire != Wire::up && !fin_sent) return;
+      const bool fin_sent = c.wire == Wire::shut, finishing = c.wire == Wire::finishing;
+      if (c.wire != Wire::up && !fin_sent && !finishing) return;
       drop_stream(c, StreamCommand::Kind::reset);
-      if (c.phase == Phase::closing)
+      if (finishing)
+        disconnected(c, now, not_acknowledged({}, options_.linger), false);
+      else if (c.phase == Phase::closing)
         disconnected(c, now,
                      plain_failure(step::closing, Errc::timed_out, "RFC 5044 §7.2",
                                    (fin_sent ? "no FIN for " : "no octet taken for ") + limit_text(options_.linger),

@@ -55,7 +55,14 @@ namespace parley::cm::iwarp {
 enum class Phase : std::uint8_t { noted, waiting, opening, startup, deciding, decided, holding, open, closing, over };
 
 /// Our view of the byte stream. `shut`: our FIN is out and the peer's is awaited.
-enum class Wire : std::uint8_t { none, opening, up, shut, gone };
+enum class Wire : std::uint8_t {
+  none,
+  opening,
+  up,
+  shut,       // our FIN is queued or sent
+  finishing,  // both FINs, and our octets await their acknowledgement
+  gone
+};
 
 struct Decision {
   bool accept = false;
@@ -313,6 +320,8 @@ class Iwarp final : public IwarpProvider {
 
 // iwarp_text.cpp: failures as text
 Failure stream_lost(const Step& step, StreamEnd end, const Connection& c);
+/// The stream failed, or linger ended (no `end`), behind both FINs and before the peer had acknowledged all octets.
+Failure not_acknowledged(std::optional<StreamEnd> end, Duration linger);
 std::string terminate_text(const parley::iwarp::TerminateInfo& info);
 
 }  // namespace parley::cm::iwarp

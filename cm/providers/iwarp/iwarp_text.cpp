@@ -2,6 +2,9 @@
 // What a lost stream and a Terminate are called.
 #include <fmt/format.h>
 
+#include <optional>
+#include <string>
+
 #include "base/text.hpp"
 #include "cm/providers/iwarp/iwarp_impl.hpp"
 
@@ -15,9 +18,18 @@ Failure stream_lost(const Step& step, StreamEnd end, const Connection& c) {
                            "look at the peer's log for the reason, then connect again");
     case StreamEnd::timeout:
       return no_answer(step, "RFC 5044 §8", c.peer, c.dead_after > Duration{} ? limit_text(c.dead_after) : "");
-    case StreamEnd::fin: break;
+    case StreamEnd::fin:
+    case StreamEnd::delivered: break;
   }
   return plain_failure(step, Errc::peer_closed, "RFC 5044 §7.2", "FIN", "connect again if more is to be sent");
+}
+
+Failure not_acknowledged(std::optional<StreamEnd> end, Duration linger) {
+  const bool reset = end == StreamEnd::rst;
+  return plain_failure(step::closing, reset ? Errc::peer_reset : Errc::timed_out, "RFC 5044 §7.2",
+                       std::string("FIN, then ") + (reset ? "RST" : end ? "silence" : "nothing for " + limit_text(linger)) +
+                           ", and the last octets of this side were not acknowledged",
+                       "let the peer read until it has our FIN");
 }
 
 std::string terminate_text(const parley::iwarp::TerminateInfo& info) {

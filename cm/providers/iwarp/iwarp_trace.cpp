@@ -39,6 +39,7 @@ std::string_view to_string(StreamEnd end) {
     case StreamEnd::fin: return "FIN";
     case StreamEnd::rst: return "RST";
     case StreamEnd::timeout: return "timeout";
+    case StreamEnd::delivered: return "last ACK";
   }
   return "unknown";
 }

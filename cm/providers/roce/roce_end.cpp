@@ -60,7 +60,11 @@ void Roce::on_notice(Instant now, const nic::roce::QpNotice& notice) {
     (void)agent_.communication_established(now, c->cm);  // IBA §12.9.7.2
   } else if (notice.kind == Kind::qp_fatal && c->live()) {
     hang_up(*c, now);
-    disconnected(*c, failure_of(*c, c->qp->failure()), false);
+    if (c->qp->failure().cause != nic::roce::QpFailure::Cause::silence)
+      return disconnected(*c, failure_of(*c, c->qp->failure()), false);
+    // A queue pair that its owner has closed answers nothing either, and the DREQ that says so may be lost.
+    enter(*c, Phase::breaking);
+    set_deadline(*c, after(now, c->watch.dead_after / last_word_part));
   }
 }
 
@@ -77,6 +81,11 @@ void Roce::on_disconnect_requested(Connection& c, Instant now, const ibcm::Disco
 void Roce::on_disconnected(Connection& c, ibcm::Disconnected& event) {
   if (!c.live()) return;
   stop_qp(c);
+  if (c.phase == Phase::breaking) {
+    const Duration silent = c.qp->failure().elapsed;
+    return disconnected(
+        c, event.graceful ? closed_in_silence(c.peer, silent) : failure_of(c, c.qp->failure()), false);
+  }
   const bool asked = c.phase == Phase::closing;
   if (c.forced)
     return disconnected(
@@ -92,8 +101,11 @@ void Roce::on_disconnected(Connection& c, ibcm::Disconnected& event) {
 
 void Roce::on_deadline(Connection& c, Instant now) {
   if (c.phase == Phase::deciding || c.phase == Phase::decided) return check_asker(c, now);
-  record(c, trace::TimerExpired{c.phase == Phase::waiting ? std::string_view("back_off") : "linger"});
+  record(c, trace::TimerExpired{c.phase == Phase::waiting    ? std::string_view("back_off")
+                                : c.phase == Phase::breaking ? "settle"
+                                                             : "linger"});
   if (c.phase == Phase::waiting) return start_attempt(c, now);
+  if (c.phase == Phase::breaking) return disconnected(c, failure_of(c, c.qp->failure()), false);
   if (c.phase != Phase::closing) return;
   if (c.datagrams())
     return disconnected(

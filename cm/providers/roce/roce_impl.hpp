@@ -21,6 +21,8 @@
 // open       | disconnect()                   | closing    | posted requests complete first, or linger ends; then DREQ
 // open       | DREQ                           | over       | DREP; Disconnected
 // open       | the queue pair failed          | over       | DREQ; Disconnected
+// open       | the peer does not answer       | breaking   | DREQ: does its connection manager answer?
+// breaking   | DREP, DREQ, a sixth of dead_after | over    | Disconnected
 // closing    | DREP, DREQ, linger             | over       | Disconnected
 // over       | time-wait is over              | over       | TimewaitExit, behind Disconnected
 // waiting..  | ConnectOptions::timeout        | over       | ConnectFailed; not behind requesting
@@ -61,6 +63,7 @@ enum class Phase : std::uint8_t {
   decided,
   accepting,
   open,
+  breaking,
   closing,
   over
 };
@@ -106,7 +109,7 @@ struct Connection {
   bool datagrams() const { return options.qp_type == QpType::ud; }
   bool unreliable() const { return options.qp_type == QpType::uc; }
   /// The program has had Established, and no end.
-  bool live() const { return phase == Phase::open || phase == Phase::closing; }
+  bool live() const { return phase == Phase::open || phase == Phase::breaking || phase == Phase::closing; }
   bool in_set_up() const { return phase < Phase::open; }
 };
 

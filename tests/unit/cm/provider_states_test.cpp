@@ -70,7 +70,7 @@ struct Case {
   }
 
   void take_commands() {
-    static constexpr std::array names{"open", "listen", "shutdown", "close", "reset", "pause", "resume"};
+    static constexpr std::array names{"open", "listen", "shutdown", "finish", "close", "reset", "pause", "resume"};
     StreamCommand command;
     while (provider->poll_command(command)) {
       commands += (commands.empty() ? "" : " ") + std::string(names[static_cast<std::size_t>(command.kind)]);
@@ -140,6 +140,11 @@ const Phase phases[] = {
     {"open", [](Case& c) { c.open(); }},
     {"open, peer's FIN", [](Case& c) { c.open(), c.provider->handle_end(c.now, c.stream, StreamEnd::fin); }},
     {"closing", [](Case& c) { c.open(), (void)c.id.disconnect(), c.turn(); }},
+    {"finishing",
+     [](Case& c) {
+       c.open(), (void)c.id.disconnect(), c.turn();
+       c.provider->handle_end(c.now, c.stream, StreamEnd::fin);
+     }},
     {"over", [](Case& c) { c.open(), c.provider->handle_end(c.now, c.stream, StreamEnd::rst); }},
 };
 
@@ -155,6 +160,7 @@ const Input inputs[] = {
     {"FPDU", [](Case& c) { c.feed(c.write_fpdu()); }},
     {"FIN", [](Case& c) { c.provider->handle_end(c.now, c.stream, StreamEnd::fin); }},
     {"RST", [](Case& c) { c.provider->handle_end(c.now, c.stream, StreamEnd::rst); }},
+    {"last ACK", [](Case& c) { c.provider->handle_end(c.now, c.stream, StreamEnd::delivered); }},
     {"driver's turn", [](Case& c) { c.turn(); }},
     {"deadline",
      [](Case& c) {

@@ -20,8 +20,8 @@ constexpr std::uint16_t port = 7174;
 
 /// A server that accepts, or thinks, and a client.
 struct Ends {
-  explicit Ends(bool decides = true)
-      : server(net.add_host(1, {})), client(net.add_host(2, {})), a(server.cm.device()), b(client.cm.device()) {
+  explicit Ends(bool decides = true, const cm::RoceProviderOptions& of_server = {})
+      : server(net.add_host(1, of_server)), client(net.add_host(2, {})), a(server.cm.device()), b(client.cm.device()) {
     server.on_request = [this, decides](cm::ConnectRequest& request) {
       accepted = request.id;
       if (decides) accept();
@@ -123,9 +123,52 @@ TEST(RoceEnds, ASilentPeerIsToldOnBothSidesWithinTheDefaults) {
     const auto& end = e.end_at(*host);
     EXPECT_FALSE(end.graceful);
     EXPECT_EQ(end.why.code, Errc::timed_out);
-    EXPECT_LE(e.net.now - begin, 12'100ms);
+    EXPECT_LE(e.net.now - begin, 14'100ms);
   }
-  EXPECT_GE(e.net.now - begin, 11'900ms);
+  EXPECT_GE(e.net.now - begin, 13'900ms) << "12 s, and 2 s for an answer to the DREQ";
+}
+
+/// 12 s of nothing but what `passes` lets through, and then no losses: how the client's connection ends.
+const cm::Disconnected& end_behind_silence(Ends& e, Duration until) {
+  const Instant heal = e.net.now + until;
+  e.net.fate = [&net = e.net, heal](const std::string&, std::size_t) {
+    return net.now < heal ? Net::Fate{0} : Net::Fate{};
+  };
+  return e.end_at(e.client);
+}
+
+// As Linux's: the queue pair answers nothing from the disconnect on, and each DREQ until then was lost.
+TEST(RoceEnds, APeerWhoseDisconnectWasLostIsNotTakenForDead) {
+  cm::RoceProviderOptions impatient;
+  impatient.reply_timeout = 3s;
+  Ends e(true, impatient);
+  e.cut();
+  e.accepted.destroy();
+  const Instant begin = e.net.now;
+  const auto& end = end_behind_silence(e, 11s);
+  EXPECT_FALSE(end.graceful);
+  EXPECT_EQ(end.why.code, Errc::peer_closed);
+  EXPECT_THAT(end.why.received, HasSubstr("whether all was delivered is not known"));
+  EXPECT_GE(e.net.now - begin, 12s);
+  EXPECT_LE(e.net.now - begin, 15s);
+}
+
+TEST(RoceEnds, APeerThatAnswersNoDisconnectIsDead) {
+  Ends e;
+  const Instant begin = e.net.now;
+  const auto& end = end_behind_silence(e, 14'500ms);
+  EXPECT_EQ(end.why.code, Errc::timed_out);
+  EXPECT_THAT(end.why.received, HasSubstr("no answer of 192.0.2.1:7174 for 12"));
+  EXPECT_LE(e.net.now - begin, 15s);
+}
+
+TEST(RoceEnds, ADisconnectOfASilentConnectionIsNoMistake) {
+  Ends e;
+  e.cut();
+  e.net.run_for(13s);
+  ASSERT_FALSE(e.client.last<cm::Disconnected>());
+  EXPECT_TRUE(e.connected.disconnect());
+  EXPECT_EQ(e.end_at(e.client).why.code, Errc::timed_out);
 }
 
 TEST(RoceEnds, AConnectionThatIsIdleForAnHourStands) {

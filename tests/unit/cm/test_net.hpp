@@ -354,6 +354,7 @@ inline void Host::carry_out(const StreamCommand& command) {
   if (command.kind == Kind::shutdown) return;
   end.closed = true;
   ends_.erase(at);
+  if (command.kind == Kind::finish) provider->handle_end(net_.now, command.id, StreamEnd::delivered);
 }
 
 inline void Host::write(StreamId stream) {
