@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,23 +32,31 @@ using Steady = std::chrono::steady_clock;
 /// Before each message: its length, and of a request the seconds after which the process gives it up by itself.
 constexpr std::size_t header_size = 8;
 
-/// Until something can be read or written, or the end has come.
-bool wait_for(int channel, short what, Steady::time_point end) {
+enum class Moved : std::uint8_t { all, ended, late };
+
+/// One end of what goes between two processes.
+struct Channel {
+  int fd = -1;
+  /// Of the process at the other end, a pidfd: what that process has forked may hold its end open. -1: not watched.
+  int process = -1;
+};
+
+/// Until something can be read or written, the other process has ended, or the time is over.
+Moved wait_for(Channel channel, short what, Steady::time_point end) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Steady::now());
-    if (left.count() <= 0) return false;
-    pollfd waits{channel, what, 0};
-    const int ready = ::poll(&waits, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000)));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
+    if (left.count() <= 0) return Moved::late;
+    std::array<pollfd, 2> waits{{{channel.fd, what, 0}, {channel.process, POLLIN, 0}}};
+    const int ready =
+        ::poll(waits.data(), waits.size(), static_cast<int>(std::min<std::int64_t>(left.count(), 1'000'000)));
+    if (ready > 0) return waits[0].revents != 0 ? Moved::all : Moved::ended;
+    if (ready < 0 && errno != EINTR) return Moved::late;
   }
 }
 
-enum class Moved : std::uint8_t { all, ended, late };
-
-/// One end of a channel, as this process (which does not wait for ever) and the other one (which does) use it.
+/// As this process (which does not wait for ever) and the other one (which does) use it.
 template <class Call>
-Moved transfer(int channel, short what, std::size_t size, Steady::time_point end, Call call) {
+Moved transfer(Channel channel, short what, std::size_t size, Steady::time_point end, Call call) {
   for (std::size_t done = 0; done < size;) {
     const ssize_t n = call(done);
     if (n > 0) {
@@ -55,27 +64,27 @@ Moved transfer(int channel, short what, std::size_t size, Steady::time_point end
     } else if (n < 0 && errno == EINTR) {
       continue;
     } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      if (!wait_for(channel, what, end)) return Moved::late;
+      if (const Moved waited = wait_for(channel, what, end); waited != Moved::all) return waited;
     } else {
       return Moved::ended;
     }
   }
   return Moved::all;
 }
-Moved send_all(int channel, ConstBytes octets, Steady::time_point end) {
+Moved send_all(Channel channel, ConstBytes octets, Steady::time_point end) {
   return transfer(channel, POLLOUT, octets.size(), end, [&](std::size_t done) {
     const ConstBytes rest = octets.subspan(done);
-    return ::send(channel, rest.data(), rest.size(), MSG_NOSIGNAL);
+    return ::send(channel.fd, rest.data(), rest.size(), MSG_NOSIGNAL);
   });
 }
-Moved read_all(int channel, MutBytes octets, Steady::time_point end) {
+Moved read_all(Channel channel, MutBytes octets, Steady::time_point end) {
   return transfer(channel, POLLIN, octets.size(), end, [&](std::size_t done) {
     const MutBytes rest = octets.subspan(done);
-    return ::recv(channel, rest.data(), rest.size(), 0);
+    return ::recv(channel.fd, rest.data(), rest.size(), 0);
   });
 }
 
-Moved send_message(int channel, ConstBytes message, Steady::time_point end, std::uint32_t seconds) {
+Moved send_message(Channel channel, ConstBytes message, Steady::time_point end, std::uint32_t seconds) {
   std::array<std::uint8_t, header_size> header{};
   Writer w(header);
   w.be32(static_cast<std::uint32_t>(message.size()));
@@ -83,7 +92,7 @@ Moved send_message(int channel, ConstBytes message, Steady::time_point end, std:
   const Moved first = send_all(channel, header, end);
   return first == Moved::all ? send_all(channel, message, end) : first;
 }
-Moved read_message(int channel, Bytes& message, Steady::time_point end, std::uint32_t& seconds) {
+Moved read_message(Channel channel, Bytes& message, Steady::time_point end, std::uint32_t& seconds) {
   std::array<std::uint8_t, header_size> header{};
   if (const Moved first = read_all(channel, header, end); first != Moved::all) return first;
   Reader r(header);
@@ -103,11 +112,14 @@ std::uint32_t alarm_after(Duration limit) {
 constexpr int own_channel = STDERR_FILENO + 1;
 constexpr int own_life = own_channel + 1;
 
-/// The kernel kills this process when nobody holds the other end of `life`, a pipe into which nothing is written. That works
-/// for a process that hangs or is stopped, too. PR_SET_PDEATHSIG would follow the thread that forked, not the parent.
+/// The kernel kills this process and what it forks, its process group, when nobody holds the other end of `life`, a pipe into
+/// which nothing is written. That works for processes that hang or are stopped, too. PR_SET_PDEATHSIG would follow the thread
+/// that forked, not the parent, and is of one process.
 void end_with_parent(int life) {
+  (void)::setpgid(0, 0);
+  std::signal(SIGTTOU, SIG_IGN);  // it is in the background of its terminal, and prints there
   (void)::fcntl(life, F_SETSIG, SIGKILL);
-  (void)::fcntl(life, F_SETOWN, ::getpid());
+  (void)::fcntl(life, F_SETOWN, -::getpid());
   (void)::fcntl(life, F_SETFL, O_ASYNC);
   pollfd gone{life, 0, 0};  // the parent may have died before
   if (::poll(&gone, 1, 0) > 0) ::_exit(EXIT_FAILURE);
@@ -115,7 +127,7 @@ void end_with_parent(int life) {
 
 /// The process keeps nothing of its parent's but standard error.
 void leave_the_parent(int channel, int life) {
-  std::signal(SIGINT, SIG_IGN);  // of a terminal: the parent ends it
+  std::signal(SIGINT, SIG_IGN);  // whoever sends it means the parent, which ends this process
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGCHLD, SIG_DFL);
   std::signal(SIGALRM, SIG_DFL);
@@ -129,7 +141,7 @@ void leave_the_parent(int channel, int life) {
     for (int fd = own_life + 1; fd < 65536; ++fd) ::close(fd);
 }
 
-[[noreturn]] void serve(int channel, Process::Answer answer, Duration end_limit) {
+[[noreturn]] void serve(Channel channel, Process::Answer answer, Duration end_limit) {
   Bytes request;
   std::uint32_t seconds = 0;
   constexpr Steady::time_point whenever = Steady::time_point::max();
@@ -152,10 +164,11 @@ std::string words_of(int status) {
   return fmt::format("exit status {}", WEXITSTATUS(status));
 }
 
-/// How it has ended; killing one that has ended already changes nothing of that.
+/// How it has ended; killing one that has ended already changes nothing of that. What it has forked goes with it: until it is
+/// waited for, its number is no other group's.
 int kill_and_wait(pid_t pid) {
   int status = 0;
-  ::kill(pid, SIGKILL);
+  ::kill(-pid, SIGKILL);
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   return status;
@@ -164,19 +177,21 @@ int kill_and_wait(pid_t pid) {
 /// It has closed its end, as an exit does before it is complete: it is given a moment to end by itself, and to say how.
 int wait_for_end(pid_t pid) {
   constexpr int looks = 200, pause_ms = 5;
-  int status = 0;
   for (int i = 0; i < looks; ++i) {
-    if (::waitpid(pid, &status, WNOHANG) == pid) return status;
+    siginfo_t ended{};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == pid) break;
     (void)::poll(nullptr, 0, pause_ms);
   }
   return kill_and_wait(pid);
 }
 
-/// A process that ends with this one. `pid` is 0 in that process, and -1, with errno, where there is none.
+/// A process that ends with this one, in a process group of its own. `pid` is 0 in that process, and -1, with errno, where there
+/// is none.
 struct Forked {
   pid_t pid = -1;
-  int end = -1;   // this process's end of what make_ends made
-  int life = -1;  // of the pipe that end_with_parent() knows: as long as the parent keeps its end, the process lives
+  int end = -1;    // this process's end of what make_ends made
+  int life = -1;   // of the pipe that end_with_parent() knows: as long as the parent keeps its end, the process lives
+  int watch = -1;  // the parent's pidfd of it; -1 from a system that has none
 };
 template <class MakeEnds>
 Forked fork_with(MakeEnds make_ends) {
@@ -193,8 +208,12 @@ Forked fork_with(MakeEnds make_ends) {
   if (piped && pid < 0) ::close(life[1]);
   errno = why;
   if (pid < 0) return {};
-  if (pid == 0) end_with_parent(life[0]);
-  return {pid, ends[own], life[1 - own]};
+  if (pid == 0) {
+    end_with_parent(life[0]);
+    return {pid, ends[own], life[0], -1};
+  }
+  (void)::setpgid(pid, pid);  // so that it is in its group before it is killed, whichever of the two comes first
+  return {pid, ends[own], life[1], static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
 }
 
 }  // namespace
@@ -206,21 +225,22 @@ Outcome<std::unique_ptr<Process>> Process::start(Answer answer, Duration end_lim
     return failed(Problem::resource_exhaustion, fmt::format("no process for the plug-in: {}", std::strerror(errno)));
   if (process.pid == 0) {
     leave_the_parent(process.end, process.life);
-    serve(own_channel, std::move(answer), end_limit);
+    serve({own_channel}, std::move(answer), end_limit);
   }
   (void)::fcntl(process.end, F_SETFL, O_NONBLOCK);
-  return std::unique_ptr<Process>(new Process(process.pid, process.end, process.life, end_limit));
+  return std::unique_ptr<Process>(new Process(process.pid, process.end, process.life, process.watch, end_limit));
 }
 
 Process::~Process() {
   if (pid_ != 0) {
     ::shutdown(channel_, SHUT_WR);  // it reads an end, and ends
     std::array<std::uint8_t, 1> nothing{};
-    (void)read_all(channel_, nothing, Steady::now() + end_limit_);
+    (void)read_all({channel_, watch_}, nothing, Steady::now() + end_limit_);
     kill_and_wait(pid_);
   }
   ::close(channel_);
   ::close(life_);
+  if (watch_ >= 0) ::close(watch_);
 }
 
 tl::unexpected<Failure> Process::over(std::string_view what, Duration limit, bool in_time) {
@@ -237,8 +257,9 @@ Outcome<Bytes> Process::ask(std::string_view what, ConstBytes request, Duration 
   const Steady::time_point end = Steady::now() + limit;
   Bytes answer;
   std::uint32_t none = 0;
-  Moved moved = send_message(channel_, request, end, alarm_after(limit));
-  if (moved == Moved::all) moved = read_message(channel_, answer, end, none);
+  const Channel channel{channel_, watch_};
+  Moved moved = send_message(channel, request, end, alarm_after(limit));
+  if (moved == Moved::all) moved = read_message(channel, answer, end, none);
   if (moved != Moved::all) return over(what, limit, moved == Moved::ended);
   return answer;
 }
@@ -254,11 +275,13 @@ tl::expected<int, std::string> run_apart(Duration limit, const std::function<int
   }
   // What `run` called may have ended the process by itself, with any status: only the octet is an answer.
   std::uint8_t code = 0;
-  const bool in_time = wait_for(process.end, POLLIN, Steady::now() + limit);
-  const bool answered = in_time && ::read(process.end, &code, sizeof code) == sizeof code;
+  const Moved waited = wait_for({process.end, process.watch}, POLLIN, Steady::now() + limit);
+  const bool in_time = waited != Moved::late;
+  const bool answered = waited == Moved::all && ::read(process.end, &code, sizeof code) == sizeof code;
   const int status = in_time && !answered ? wait_for_end(process.pid) : kill_and_wait(process.pid);
   ::close(process.end);
   ::close(process.life);
+  if (process.watch >= 0) ::close(process.watch);
   if (answered) return code;
   if (!in_time) return tl::unexpected(fmt::format("it is not over after {}; its process was ended", limit_text(limit)));
   return tl::unexpected("it has ended its process: " + words_of(status));

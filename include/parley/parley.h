@@ -508,7 +508,11 @@ struct parley_mr {
 #define PARLEY_MR_INIT \
   { sizeof(struct parley_mr), 0, 0, 0, 0, 0 }
 
-/** Registers memory, which must stay until parley_dereg_mr() or parley_close().
+/** Registers memory, which must stay mapped, with these rights, until parley_dereg_mr() or parley_close().
+ *
+ * Unlike a kernel's NIC, which pins pages, Parley's own engines ("iwarp", "roce") copy in the program's address space. Memory
+ * that is unmapped, or loses its rights (munmap, mprotect, a file that is truncated), while it is registered ends the program with
+ * SIGSEGV or SIGBUS when work or a peer touches it: take away the registration first, as verbs ask for too.
  *
  * All regions of a context are in one protection domain. `access` is of PARLEY_ACCESS_... `out->size` is to be set, as
  * PARLEY_MR_INIT does.

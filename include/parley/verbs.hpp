@@ -208,7 +208,7 @@ class Device {
   virtual Result<PdHandle> alloc_pd() = 0;
   /// Errors: wrong_state while objects use it.
   virtual Result<void> dealloc_pd(PdHandle pd) = 0;
-  /// Registers [memory], which must outlive the registration.
+  /// Registers [memory], which must stay mapped for as long as the registration: a software NIC copies, and pins nothing.
   virtual Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) = 0;
   /// Errors: invalid_argument (no such region), wrong_state (posted work uses it).
   virtual Result<void> dereg_mr(std::uint32_t lkey) = 0;

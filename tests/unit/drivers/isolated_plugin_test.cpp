@@ -2,6 +2,7 @@
 // Plug-ins of which each session has a process of its own: they negotiate as in this one, and what blocks, crashes, exits or
 // lies ends its session with a reason and nothing else. Nothing is left behind.
 #include <dirent.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <utility>
 
 #include "drivers/plugin/process.hpp"
 #include "parley/neg_plugin.hpp"
@@ -169,6 +171,84 @@ TEST_F(IsolatedPlugin, AProcessThatHangsEndsWithItsParent) {
     ::close(pipe);
     const auto process = Process::start([](ConstBytes) -> Bytes { tell_and_stop(STDERR_FILENO); }, hang_limit);
     (void)(*process)->ask("stopping", {}, hang_limit);
+  });
+}
+
+/// What a plug-in forks and leaves behind: it holds every descriptor that its parent has, and would never end by itself.
+void fork_and_leave() {
+  if (::fork() == 0)
+    for (;;) ::pause();
+}
+
+/// One end of a pipe, of which the other is standard error of all that is started meanwhile: `all_gone` when none of them lives.
+class Descendants {
+ public:
+  Descendants() : kept_(::dup(STDERR_FILENO)) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[1]);
+    end_ = ends[0];
+  }
+  ~Descendants() {
+    restore();
+    ::close(end_);
+  }
+  Descendants(const Descendants&) = delete;
+  Descendants& operator=(const Descendants&) = delete;
+  bool all_gone() {
+    restore();
+    pollfd gone{end_, 0, 0};
+    return ::poll(&gone, 1, hang_milliseconds) == 1;
+  }
+
+ private:
+  void restore() {
+    if (kept_ < 0) return;
+    ::dup2(kept_, STDERR_FILENO);
+    ::close(std::exchange(kept_, -1));
+  }
+  int kept_, end_ = -1;
+};
+
+TEST_F(IsolatedPlugin, WhatItForksEndsWithIt) {
+  for (const std::string how : {"asked", "crashes", "hangs", "exits"}) {
+    Descendants descendants;
+    {
+      const auto process = std::move(*Process::start(
+          [how](ConstBytes) {
+            fork_and_leave();
+            if (how == "crashes") std::abort();
+            if (how == "exits") std::exit(3);
+            while (how == "hangs") ::pause();
+            return Bytes(1);
+          },
+          hang_limit));
+      const auto answer = process->ask("a call", {}, how == "hangs" ? Duration(200ms) : Duration(hang_limit));
+      EXPECT_EQ(answer ? "an answer" : answer.error().text, how == "asked"     ? "an answer"
+                                                            : how == "crashes" ? "a call has ended its process: Aborted"
+                                                            : how == "hangs"
+                                                                ? "a call is not over after 200 ms"
+                                                                : "a call has ended its process: exit status 3");
+    }
+    EXPECT_TRUE(descendants.all_gone()) << how;
+  }
+  Descendants descendants;
+  EXPECT_EQ(run_apart(hang_limit, [] { return fork_and_leave(), 7; }), 7);
+  const auto exited = run_apart(hang_limit, []() -> int {
+    fork_and_leave();
+    std::_Exit(4);
+  });
+  EXPECT_EQ(exited ? "an answer" : exited.error(), "it has ended its process: exit status 4");
+  EXPECT_TRUE(descendants.all_gone());
+}
+
+TEST_F(IsolatedPlugin, WhatItForksEndsWithItsParent) {
+  expect_to_end_with_its_parent([](int pipe) {
+    (void)run_apart(hang_limit, [pipe]() -> int {
+      fork_and_leave();
+      tell_and_stop(pipe);
+    });
   });
 }
 

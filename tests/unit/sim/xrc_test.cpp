@@ -197,6 +197,83 @@ TEST(SimXrc, Row21And22_TwoMakeAndMoveTheSame) {
   });
 }
 
+// A child of fork has no membership, whatever it has of its parent's memory: it is refused, holds nothing up, and its parent goes on.
+TEST(SimXrc, Row25_AForkedChildHasNothingOfItsParents) {
+  play([](XrcWorld& w) {
+    Three three(w);
+    w.at_b([&] {
+      xrc::Registry& registry = w.b.node->registry();
+      const Instant now = w.world.now();
+      xrc::MemberId none = three.p[1]->member->registrar.member();
+      none.number += 1000;  // the node has never opened the domain for it
+      xrc::LocalRegistrar registrar(registry, none, now);
+      xrc::Device device(w.hb->device(), w.b.node->domain());
+      xrc::Attachment child(registrar, device);
+      EXPECT_EQ(refusal(child.attach(three.tgt)), "not_member");
+      EXPECT_EQ(refusal(child.release(three.tgt)), "not_member");
+      EXPECT_EQ(refusal(child.create()), "not_member");
+      EXPECT_EQ(refusal(child.query(three.tgt)), "not_member");
+      EXPECT_EQ(device.handle_count(), 0U);
+    });
+    EXPECT_TRUE(three.survivors_receive());
+    for (Proc* p : three.p) w.at_b([&] { w.b.kill(*p); });
+    EXPECT_FALSE(w.b.is_there(three.tgt.qpn)) << "the child does not keep it";
+  });
+}
+
+// What the program becomes is another member: messages to the queue that it had are dropped, and the new queue gets its own as
+// soon as it has registered.
+TEST(SimXrc, Row26_ExecIsDeathAndANewMember) {
+  play([](XrcWorld& w) {
+    Three three(w);
+    TgtId second;
+    Ini& other = w.connected(second);
+    const std::uint32_t before = three.p[1]->srqn();
+    EXPECT_TRUE(w.reaches(*three.ini, *three.p[1]));
+    Proc* after = nullptr;
+    w.at_b([&] {
+      w.b.kill(*three.p[1]);
+      after = &w.b.add(2);  // the same process ID
+      EXPECT_EQ(refusal(after->attachment().release(three.tgt)), "not_registered");
+    });
+    EXPECT_TRUE(three.survivors_receive());
+    w.at_b([&] { EXPECT_EQ(refusal(after->attachment().attach(three.tgt)), "none"); });
+    EXPECT_NE(after->srqn(), before);
+    EXPECT_TRUE(w.reaches(*three.ini, *after));
+    w.send(other, before);
+    ASSERT_TRUE(w.until([&] { return !other.done.empty(); }));
+    EXPECT_EQ(other.done.front(), WcStatus::retry_exc_err);
+    EXPECT_EQ(three.p[1]->got, 1U) << "what came before it called exec";
+    EXPECT_EQ(after->got, 1U);
+    EXPECT_TRUE(w.reaches(*three.ini, *after));
+  });
+}
+
+// OFED's calls have the number alone, upstream's the name. Both processes receive through the one queue pair, and the last of
+// them ends it.
+TEST(SimXrc, Row36_ByNumberAndByName) {
+  play([](XrcWorld& w) {
+    Proc *service = nullptr, *ofed = nullptr, *upstream = nullptr;
+    w.at_b([&] { service = &w.b.add(1), ofed = &w.b.add(2), upstream = &w.b.add(3), w.b.serve(*service); });
+    TgtId tgt;
+    Ini& ini = w.connected(tgt);
+    w.at_b([&] {
+      const auto by_number = ofed->attachment().attach({tgt.qpn, 0});
+      ASSERT_TRUE(by_number);
+      EXPECT_EQ(by_number->id, tgt);
+      EXPECT_EQ(refusal(upstream->attachment().attach(tgt)), "none");
+      w.b.kill(*service);
+    });
+    EXPECT_TRUE(w.reaches(ini, *ofed));
+    EXPECT_TRUE(w.reaches(ini, *upstream));
+    w.at_b([&] { EXPECT_EQ(refusal(upstream->attachment().release(tgt)), "none"); });
+    EXPECT_TRUE(w.b.is_there(tgt.qpn));
+    EXPECT_TRUE(w.reaches(ini, *ofed));
+    w.at_b([&] { EXPECT_EQ(refusal(ofed->attachment().release({tgt.qpn, 0})), "none"); });
+    EXPECT_FALSE(w.b.is_there(tgt.qpn));
+  });
+}
+
 // A queue that goes takes nothing with it. Its packets are dropped, so whoever sends there gives up: that ends the sender's queue
 // pair, and this TGT queue pair with it; others do not notice.
 TEST(SimXrc, Row31_AQueueThatGoes) {
