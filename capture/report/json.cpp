@@ -49,7 +49,7 @@ Json json(const Finding& f) {
          {"side", f.side ? Json(to_string(*f.side)) : Json()},
          {"rule", f.rule},
          {"text", f.text}};
-  if (!f.key.empty()) j["key"] = f.key;
+  if (f.broken) j["key"] = f.key();
   return j;
 }
 

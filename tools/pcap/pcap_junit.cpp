@@ -97,7 +97,7 @@ JunitCase connection_case(const std::string& file, std::uint64_t number, const C
                           const Family& family, Severity fail_on) {
   JunitCase k = named_case(file, case_name(number, c, family.name));
   for (const Finding& f : c.findings) {
-    if ((c.ib ? ib_rule_family(f.key) : rule_family(f.rule)) != family.name) continue;
+    if ((c.ib ? ib_rule_family(f.key()) : rule_family(f.rule)) != family.name) continue;
     if (f.severity >= fail_on)
       add_line(k.failure, line_of(f));
     else
