@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ struct Finding {
   std::optional<Rule> broken{};  ///< the rule that was broken; none: the finding is a note that is no rule's
   /// The id of `broken`, "mpa.crc"; static. Empty: none. Programs compare it; sentences are for people and may change.
   std::string_view key() const { return broken ? facts_of(*broken).id : std::string_view(); }
+  /// What a text ends with: " [RFC 5044 §4.4, mpa.crc]"; empty when no rule is at stake.
+  std::string cited() const;
 };
 
 /// What a connection, or a file, is worth. Every report has this word, and the exit code follows it.
@@ -241,6 +244,11 @@ struct OtherPackets {
   std::uint64_t udp = 0;  ///< the rest of UDP
 };
 
+/// How many findings of each rule.
+using RuleCounts = std::map<Rule, std::uint64_t>;
+/// "3 findings ignored (cm.early)", "3 findings ignored (cm.early 2, mpa.crc 1)"; empty if there are none.
+std::string ignored_text(const RuleCounts& ignored);
+
 struct FileReport {
   std::uint64_t packets = 0;
   std::uint64_t tcp_packets = 0;
@@ -253,6 +261,7 @@ struct FileReport {
   std::uint64_t copies = 0;        ///< of packets that were captured at another place already
   std::uint64_t not_followed = 0;  ///< packets of connections beyond those that can be followed at one time
   std::uint64_t dropped = 0;       ///< packets that came and were lost before they could be captured
+  RuleCounts ignored;              ///< findings that RulePolicy left out
   std::string unread;              ///< why the file was not read to its end; empty when it was
   Judgement judgement;
   std::deque<ConnectionReport> connections;    ///< MPA and RoCE, by first frame
