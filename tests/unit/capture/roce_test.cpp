@@ -227,7 +227,7 @@ TEST(CaptureRoce, ResponsesOfALongReadAreNotMissingWhereTheSetUpIs) {
 std::map<std::string, std::string> words_of(const FileReport& r) {
   std::map<std::string, std::string> out;
   for (const auto& c : r.connections)
-    for (const auto& f : c.findings) out.emplace(f.key, f.text);
+    for (const auto& f : c.findings) out.emplace(f.key(), f.text);
   return out;
 }
 

@@ -50,8 +50,8 @@ TEST_P(EachRule, HasASentenceOfItsOwnThatTheManualHasOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, EachRule, testing::ValuesIn(all_rules().begin(), all_rules().end()),
-                         [](const auto& info) {
-                           std::string name(info.param.id);
+                         [](const auto& of) {
+                           std::string name(of.param.id);
                            std::replace_if(
                                name.begin(), name.end(), [](char c) { return c == '.' || c == '-'; }, '_');
                            return name;
