@@ -270,6 +270,7 @@ void Analyzer::retire_closed(Instant now) {
 
 // The first ones are listed; then those with something wrong in them have the rest of the room to themselves.
 void Analyzer::list(ConnectionReport&& r) {
+  options_.policy.apply(r.findings, report_.ignored);
   r.judgement = judge(r, options_.fail_on);
   const std::size_t octets = octets_of(r);
   const std::size_t errors = r.count(Severity::error), warnings = r.count(Severity::warning);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "capture/read/fpdu/pick_up.hpp"
+#include "capture/rule_policy.hpp"
 #include "capture/rules/mpa/connection.hpp"
 #include "capture/rules/neg/negotiation.hpp"
 #include "capture/rules/roce/roce_host.hpp"
@@ -31,6 +32,7 @@ struct AnalyzerOptions {
   StreamTap* tap = nullptr;            ///< is told what is understood of each stream; outlives the Analyzer
   Severity fail_on = Severity::error;  ///< findings as grave as that fail a connection
   std::uint64_t expect = 0;            ///< a file with fewer connections has failed
+  RulePolicy policy{};                 ///< which findings are left out, or have another severity
   /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
   std::size_t report_octets_max = 24 << 20;
   Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for this long

@@ -114,6 +114,7 @@ void Analyzer::end_silent_negotiation(Known& known, Instant now) {
 }
 
 void Analyzer::list(NegotiationReport&& r) {
+  options_.policy.apply(r.findings, report_.ignored);
   r.judgement = judge(r, options_.fail_on);
   const std::size_t octets = octets_of_negotiation(r);
   const bool wrong = r.count(Severity::error) + r.count(Severity::warning) > 0;

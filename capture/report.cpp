@@ -72,6 +72,22 @@ std::string FileReport::connections_text() const {
   return out;
 }
 
+std::string Finding::cited() const {
+  if (rule.empty()) return {};
+  return broken ? fmt::format(" [{}, {}]", rule, key()) : fmt::format(" [{}]", rule);
+}
+
+std::string ignored_text(const RuleCounts& ignored) {
+  std::uint64_t all = 0;
+  std::string which;
+  for (const auto& [rule, count] : ignored) {
+    all += count;
+    which += fmt::format("{}{}{}", which.empty() ? "" : ", ", facts_of(rule).id,
+                         ignored.size() > 1 ? fmt::format(" {}", count) : "");
+  }
+  return all == 0 ? std::string() : fmt::format("{} ignored ({})", counted(all, "finding"), which);
+}
+
 std::string_view to_string(Side side) { return side == Side::initiator ? "initiator" : "responder"; }
 
 std::size_t ConnectionReport::count(Severity severity) const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "capture/report_ib.hpp"
+#include "capture/rule.hpp"
 #include "parley/address.hpp"
 #include "parley/bytes.hpp"
 #include "parley/mpa.hpp"
@@ -21,29 +23,17 @@
 
 namespace parley::capture {
 
-enum class Severity : std::uint8_t {
-  note,     ///< information, among it everything that is only known to be missing from the capture
-  warning,  ///< a SHOULD was broken, or something looks wrong but cannot be proven from the wire
-  error,    ///< a peer broke a MUST, proven by octets in the capture
-};
-std::string_view to_string(Severity severity);
-
-/// Findings that programs tell from the others: the simulator excuses them where its scenario asks for what they
-/// describe. Sentences are for people and may change.
-enum class FindingId : std::uint8_t {
-  none,
-  fence,              ///< RFC 5044 §7.1.2 rule 4: an FPDU of the responder before it had received one
-  rtr_frame_omitted,  ///< OFA 2007-10 Rtr §2: an FPDU of the initiator in place of the agreed Rtr frame
-};
-
 struct Finding {
   std::uint64_t frame = 0;  ///< as Wireshark numbers it; 0: no single frame
   Severity severity = Severity::note;
-  std::string rule;            ///< "RFC 5044 §7.1.2"; empty when no rule is at stake
-  std::string text;            ///< a sentence that names who did it
-  std::optional<Side> side{};  ///< whose fault it is, or of whom it speaks; none: of both or of neither
-  FindingId id = FindingId::none;
-  std::string_view key{};  ///< the rule's name in docs/pcap-check.md; static. Empty: it has none
+  std::string rule;              ///< the clause, "RFC 5044 §7.1.2"; empty when no rule is at stake
+  std::string text;              ///< a sentence that names who did it
+  std::optional<Side> side{};    ///< whose fault it is, or of whom it speaks; none: of both or of neither
+  std::optional<Rule> broken{};  ///< the rule that was broken; none: the finding is a note that is no rule's
+  /// The id of `broken`, "mpa.crc"; static. Empty: none. Programs compare it; sentences are for people and may change.
+  std::string_view key() const { return broken ? facts_of(*broken).id : std::string_view(); }
+  /// What a text ends with: " [RFC 5044 §4.4, mpa.crc]"; empty when no rule is at stake.
+  std::string cited() const;
 };
 
 /// What a connection, or a file, is worth. Every report has this word, and the exit code follows it.
@@ -254,6 +244,11 @@ struct OtherPackets {
   std::uint64_t udp = 0;  ///< the rest of UDP
 };
 
+/// How many findings of each rule.
+using RuleCounts = std::map<Rule, std::uint64_t>;
+/// "3 findings ignored (cm.early)", "3 findings ignored (cm.early 2, mpa.crc 1)"; empty if there are none.
+std::string ignored_text(const RuleCounts& ignored);
+
 struct FileReport {
   std::uint64_t packets = 0;
   std::uint64_t tcp_packets = 0;
@@ -266,6 +261,7 @@ struct FileReport {
   std::uint64_t copies = 0;        ///< of packets that were captured at another place already
   std::uint64_t not_followed = 0;  ///< packets of connections beyond those that can be followed at one time
   std::uint64_t dropped = 0;       ///< packets that came and were lost before they could be captured
+  RuleCounts ignored;              ///< findings that RulePolicy left out
   std::string unread;              ///< why the file was not read to its end; empty when it was
   Judgement judgement;
   std::deque<ConnectionReport> connections;    ///< MPA and RoCE, by first frame

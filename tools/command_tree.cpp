@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "capture/rule.hpp"
 #include "mpa/quirks.hpp"
 #include "sim/scenario/scenario_value.hpp"
 #include "tools/sim/sim_files.hpp"
@@ -56,6 +57,9 @@ void add_values(const OptionFacts& option, std::string_view begun, const std::st
   } else if (kind == "QUIRK") {
     for (const mpa::Quirk& quirk : mpa::all_quirks()) values.emplace_back(quirk.name);
     for (const wire::ib::Quirk& quirk : wire::ib::all_quirks()) values.emplace_back(quirk.name);
+  } else if (kind == "RULE" || kind == "RULE=SEVERITY") {
+    for (const capture::RuleFacts& row : capture::all_rules())
+      values.push_back(std::string(row.id) + (kind == "RULE" ? "" : "="));
   } else if (kind == "SCENARIO") {
     values = shipped_scenarios();
   }

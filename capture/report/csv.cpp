@@ -11,7 +11,7 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::array<std::string_view, 44> columns_of_a_connection{"file",
+constexpr std::array<std::string_view, 45> columns_of_a_connection{"file",
                                                                    "connection",
                                                                    "initiator",
                                                                    "responder",
@@ -54,9 +54,10 @@ constexpr std::array<std::string_view, 44> columns_of_a_connection{"file",
                                                                    "protocol",
                                                                    "service",
                                                                    "qp",
-                                                                   "retries"};
+                                                                   "retries",
+                                                                   "first_error_key"};
 
-constexpr std::size_t standing_columns = 3, roce_columns = 4;
+constexpr std::size_t standing_columns = 3, roce_columns = 4, key_columns = 1;
 
 class Line {
  public:
@@ -87,11 +88,16 @@ void direction(Line& l, const DirectionCounts& c) {
   l.number(c.octets).number(c.fpdus).number(c.messages).number(c.retransmissions).number(c.missing_octets);
 }
 
-std::string standing(Line& l, const ConnectionReport& c) {
+std::string standing(Line& l, const ConnectionReport& c, std::string_view first_error_key = {}) {
   const std::string why = c.ib && c.judgement.why.empty() ? c.ib->reason() : c.judgement.why;
   l.text(to_string(c.judgement.standing)).text(why).flag(c.not_agreed().empty());
-  if (!c.ib) return l.text("mpa").none().none().none().take();
-  return l.text("ibcm").text(c.ib->service()).text(to_string(c.ib->qp)).number(c.ib->retries).take();
+  if (!c.ib) return l.text("mpa").none().none().none().text(first_error_key).take();
+  return l.text("ibcm")
+      .text(c.ib->service())
+      .text(to_string(c.ib->qp))
+      .number(c.ib->retries)
+      .text(first_error_key)
+      .take();
 }
 
 std::string connection(std::string_view file, std::uint64_t number, const ConnectionReport& c) {
@@ -122,7 +128,7 @@ std::string connection(std::string_view file, std::uint64_t number, const Connec
   for (const Finding& f : c.findings)
     if (f.severity == Severity::error) {
       l.number(f.frame).text(f.rule).text(f.text);
-      return standing(l, c);
+      return standing(l, c, f.key());
     }
   l.none().none().none();
   return standing(l, c);
@@ -158,9 +164,10 @@ std::string to_csv(std::string_view file, const FileReport& report, const draw::
   // A file that has nothing to judge must not look like one that nobody asked for.
   Line l;
   l.text(file);
-  for (std::size_t i = 1; i + standing_columns + roce_columns < columns_of_a_connection.size(); ++i) l.none();
+  for (std::size_t i = 1; i + standing_columns + roce_columns + key_columns < columns_of_a_connection.size(); ++i)
+    l.none();
   l.text(to_string(report.judgement.standing)).text(report.judgement.why).none();
-  return l.none().none().none().none().take() + end;
+  return l.none().none().none().none().none().take() + end;
 }
 
 }  // namespace parley::capture

@@ -49,7 +49,13 @@ Json json(const Finding& f) {
          {"side", f.side ? Json(to_string(*f.side)) : Json()},
          {"rule", f.rule},
          {"text", f.text}};
-  if (!f.key.empty()) j["key"] = f.key;
+  if (f.broken) j["key"] = f.key();
+  return j;
+}
+
+Json json(const RuleCounts& ignored) {
+  Json j = Json::object();
+  for (const auto& [rule, count] : ignored) j[facts_of(rule).id] = count;
   return j;
 }
 
@@ -110,6 +116,7 @@ Json json(std::string_view file, const FileReport& r) {
   j["errors"] = r.count(Severity::error);
   j["warnings"] = r.count(Severity::warning);
   j["notes"] = r.notes;
+  if (!r.ignored.empty()) j["ignored"] = json(r.ignored);
   j.update(json(r.judgement));
   for (const Standing s : {Standing::passed, Standing::partial, Standing::failed}) j[to_string(s)] = r.count(s);
   j["holds"] = {

@@ -15,6 +15,8 @@ Json json(const ConnectionReport& connection);
 Json ib_json(const ConnectionReport& connection);
 Json json(const NegotiationReport& negotiation);
 Json json(const Finding& finding);
+/// `{"cm.early": 3}`
+Json json(const RuleCounts& ignored);
 /// `verdict` and `reason`.
 Json json(const Judgement& judgement);
 /// The object for a file that cannot be read at all.

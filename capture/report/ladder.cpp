@@ -100,6 +100,7 @@ class Filler {
     if (!where.empty()) row.fields.emplace_back("Frame", fmt::format("{}", f.frame));
     row.fields.emplace_back("What was found", f.text);
     if (!f.rule.empty()) row.fields.emplace_back("Rule", f.rule);
+    if (f.broken) row.fields.emplace_back("Key", f.key());
     if (f.severity == Severity::note) {
       const std::size_t left = f.text.find("initiator"), right = f.text.find("responder");
       row.kind = draw::LadderRow::Kind::note;

@@ -75,7 +75,7 @@ std::string article(const MatrixEntry& e) {
     const std::string where =
         f.frame == 0 ? std::string(to_string(f.severity)) : fmt::format("{}, frame {}", to_string(f.severity), f.frame);
     out += fmt::format("<li class=\"{}\"><b>{}</b> {}{}</li>\n", to_string(f.severity), where, html_text(f.text),
-                       f.rule.empty() ? "" : fmt::format(" <i>[{}]</i>", html_text(f.rule)));
+                       f.rule.empty() ? "" : fmt::format(" <i>{}</i>", html_text(f.cited().substr(1))));
   }
   if (!c.findings.empty()) out += "</ul>\n";
   if (!e.ladder.empty())

@@ -93,7 +93,7 @@ void direction_text(const DirectionCounts& c, Appender out) {
 void finding_text(const Finding& f, Appender out) {
   if (f.frame != 0) out << "frame " << f.frame << ": ";
   out << f.text;
-  if (!f.rule.empty()) out << " [" << f.rule << "]";
+  out << f.cited();
 }
 
 constexpr std::size_t words_at = 13;     // where the words of a row begin
@@ -171,6 +171,7 @@ std::string summary_text(std::string_view file, const FileReport& r) {
   std::string out;
   Appender words(out);
   for (const auto& n : r.notes) words << "note: " << n << "\n";
+  if (!r.ignored.empty()) words << ignored_text(r.ignored) << "\n";
   words << file << ": " << standing_text(r.judgement);
   if (r.all_judged() == 0) {  // which the standing has told, and what is there instead
     words << "\n";

@@ -80,8 +80,8 @@ std::string ib_text(const ConnectionReport& c, const TextOptions& o) {
   row("end", c.end);
   for (const Finding& f : c.findings) {
     if (f.severity == Severity::note && !o.notes) continue;
-    row(to_string(f.severity), fmt::format("{}{}{}", f.frame == 0 ? "" : fmt::format("frame {}: ", f.frame), f.text,
-                                           f.rule.empty() ? "" : fmt::format(" [{}]", f.rule)));
+    row(to_string(f.severity),
+        fmt::format("{}{}{}", f.frame == 0 ? "" : fmt::format("frame {}: ", f.frame), f.text, f.cited()));
   }
   return out;
 }

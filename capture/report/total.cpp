@@ -30,6 +30,7 @@ void Total::add(const FileReport& file, bool whole) {
   if (!whole) ++unread;
   errors += file.count(Severity::error);
   warnings += file.count(Severity::warning);
+  for (const auto& [rule, count] : file.ignored) ignored[rule] += count;
 }
 
 std::uint64_t sum(const Total::ByStanding& counts) {
@@ -38,13 +39,14 @@ std::uint64_t sum(const Total::ByStanding& counts) {
 
 std::string to_text(const Total& total) {
   const bool negotiated = sum(total.negotiations) > 0;
-  return fmt::format("{}{}; {}{}; {}, {}", counts_text(total.files, "file"),
+  return fmt::format("{}{}; {}{}; {}, {}{}", counts_text(total.files, "file"),
                      total.unread > 0 ? fmt::format(", {} of them not read to the end", total.unread) : "",
                      counts_text(total.connections, total.roce == 0                        ? "MPA connection"
                                                     : total.roce == sum(total.connections) ? "RoCE connection"
                                                                                            : "connection"),
                      negotiated ? "; " + counts_text(total.negotiations, "QP negotiation") : "",
-                     counted(total.errors, "error"), counted(total.warnings, "warning"));
+                     counted(total.errors, "error"), counted(total.warnings, "warning"),
+                     total.ignored.empty() ? "" : "; " + ignored_text(total.ignored));
 }
 
 }  // namespace parley::capture

@@ -16,6 +16,7 @@ struct Total {
   std::uint64_t roce = 0;                             ///< so many of the connections are RoCE
   std::uint64_t unread = 0;  ///< files that were not read to their end; they are in `files` too
   std::uint64_t errors = 0, warnings = 0;
+  RuleCounts ignored;
 
   /// `whole`: the file was read to its end.
   void add(const FileReport& file, bool whole);

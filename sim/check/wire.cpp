@@ -70,9 +70,9 @@ void WireCheck::judge_connection(const std::string& host, std::size_t life, cons
     if (finding.severity != capture::Severity::error) continue;
     if (finding.side != capture::Side::responder && is_one_of(options_.quirky, report.initiator)) continue;
     if (finding.side != capture::Side::initiator && is_one_of(options_.quirky, report.responder)) continue;
-    const bool fence = finding.id == capture::FindingId::fence;
+    const bool fence = finding.broken == capture::Rule::mpa_fence;
     if (fence && !options_.fence) continue;
-    if (finding.id == capture::FindingId::rtr_frame_omitted && is_one_of(options_.announce_by_s, report.initiator))
+    if (finding.broken == capture::Rule::mpa_rtr_frame_omitted && is_one_of(options_.announce_by_s, report.initiator))
       continue;
     // Two hosts see the same fault; it is reported once.
     if (!said.insert(fmt::format("{} {} {}", connection, report.first_at.time_since_epoch().count() / 1'000'000'000,

@@ -2,7 +2,6 @@
 """A conversation in a capture, and what its readers must make of it."""
 import copy
 import random
-import re
 import struct
 
 import conversation
@@ -15,7 +14,7 @@ import segments
 import wire
 
 # What else may be said of a conversation with one fault: it is true of it, and no fault.
-BESIDE = r"did not ask for CRC \(C=0\)"
+BESIDE = {"mpa.crc-not-asked"}
 
 
 class Case:
@@ -139,15 +138,14 @@ class Planted(Case):
         side = plant.SIDES[planted.side]
         places = {self.base + place + 1 for unit in planted.units for place in self.places(unit)}
         said = [finding for finding in findings if finding.severity != "note"]
-        due = [finding for finding in said if finding.severity in row.severity and finding.rules & set(row.rules) and (
+        due = [finding for finding in said if finding.severity in row.severity and finding.breaks(row) and (
                (finding.side or self.sender(finding)) == side and finding.frame in places or
                finding.side in (side, None) and self.may_be_late(reader) and finding.frame > min(places))]
-        beside = "|".join(filter(None, (BESIDE, row.beside, planted.conversation.rtr == "frame" and "S with S")))
-        wrong = [f"also said: {finding}" for finding in said
-                 if finding not in due and not re.search(beside, finding.text)]
+        beside = BESIDE | {row.beside} | ({"mpa.s-unproven"} if planted.conversation.rtr == "frame" else set())
+        wrong = [f"also said: {finding}" for finding in said if finding not in due and not finding.is_one_of(beside)]
         if not due:
             wrong.insert(0, f"not found: {' or '.join(row.severity)} by the {side} at frame "
-                            f"{', '.join(map(str, sorted(places)))} [{' or '.join(row.rules)}]")
+                            f"{', '.join(map(str, sorted(places)))} [{' or '.join(row.keys)}]")
         return wrong
 
     def may_be_late(self, _):
@@ -196,7 +194,7 @@ class BesideLoss(Planted):
     def judge(self, findings, reader):
         wrong = super().judge(findings, reader)
         row = self.planted.row
-        alone = ALONE.issuperset(row.rules) and not row.name.startswith("terminate_of_")  # these speak of what came before
+        alone = ALONE.issuperset(row.clauses) and not row.name.startswith("terminate_of_")  # these speak of what came before
         if self.lost is None or (alone and self.lost != self.planted.side):
             return wrong
         return [sentence for sentence in wrong if not sentence.startswith("not found")]

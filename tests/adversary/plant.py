@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """The table of violations: each row breaks one rule in a conversation that is valid but for it.
 
-A row makes its fault in an open conversation, and names the clause and the severity; it may be found at the frames that
-hold the octets of its units. The other side then does what it must: it answers with the Terminate that is due, closes, or
+A row makes its fault in an open conversation, and names the rules, by id, of which one must be found broken, and the severity; it may be
+found at the frames that hold the octets of its units. The other side then does what it must: it answers with the Terminate that is due, closes, or
 takes no notice. What a capture cannot show has no row.
 """
+import pathlib
 import random
 import struct
 
 import conversation
+import rule_table
 import wire
 from wire import INITIATOR, RESPONDER
 
 SIDES = ("initiator", "responder")
+TABLE = rule_table.rows(pathlib.Path(__file__).resolve().parents[2])
 ROWS = {}
 IGNORED, CLOSED, ANY, LOCAL = "ignored", "closed", (0x02, 7), (0x00, 0)
 V1, V2 = dict(revision=1, rtr="none"), dict(revision=2, enhanced=True, peer_to_peer=False)
@@ -26,11 +29,14 @@ READS = "RFC 5040 §5.2"
 
 
 class Row:
-    def __init__(self, name, make, rules, due=IGNORED, severity="error", sides=(INITIATOR, RESPONDER), beside=None,
+    """`keys`: the ids of include/parley/wire/rules.h; `clauses`: what those cite, for a reader that gives no ids."""
+
+    def __init__(self, name, make, keys, due=IGNORED, severity="error", sides=(INITIATOR, RESPONDER), beside=None,
                  **wish):
         self.name, self.make, self.due, self.sides, self.wish = name, make, due, sides, wish
         self.severity = (severity,) if isinstance(severity, str) else severity
-        self.rules = (rules,) if isinstance(rules, str) else rules
+        self.keys = (keys,) if isinstance(keys, str) else keys
+        self.clauses = {TABLE[key].clause for key in self.keys}
         self.beside = beside  # what a reader may say of it in another sentence
         assert name not in ROWS
         ROWS[name] = self

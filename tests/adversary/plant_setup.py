@@ -156,7 +156,7 @@ Row("reply_a_cleared", reply(words(lambda w: w & 0x3FFF, lambda w: w & 0x3FFF), 
     **P2P)
 Row("reply_a_without_kinds", reply(words(lambda w: w & 0x3FFF | 0x8000, lambda w: w & 0x3FFF), (0x20, 7)),
     "RFC 6581 §9.2", sides=R,
-    beside="no RTR kind in common", **P2P)
+    beside="mpa.no-common-rtr", **P2P)
 Row("reply_a_unasked", reply(words(lambda w: w | 0xC000, same), (0x20, 7)), "RFC 6581 §9.2", sides=R, **V2)
 Row("reply_kinds_without_a", reply(words(lambda w: w & 0x3FFF, lambda w: w | 0xC000), IGNORED), "RFC 6581 §9.2",
     sides=R, **V2)

@@ -190,7 +190,7 @@ def twice(self, c, side):
 
 
 # RFC 5041 §5.3: until the message is over, its segments may be out of order, which is worth a warning.
-AHEAD = "out of (the )?order"
+AHEAD = "ddp.order"
 Row("segment_of_message_missing", hole, DDP_ORDER, (0x12, 4), beside=AHEAD, **SHORT)
 Row("message_twice", twice, DDP_UNTAGGED, (0x12, 3))
 Row("send_segments_overlap", overlapping, DDP_ORDER, (0x12, 4), **SHORT)

@@ -20,7 +20,7 @@ import tempfile
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors"), str(HERE.parent / "lint")]
 import case as cases_  # noqa: E402
 import plant  # noqa: E402
 import said  # noqa: E402

@@ -11,11 +11,16 @@ from limit import LIMIT
 SEVERITIES = {8388608: "error", 6291456: "warning", 4194304: "note", 2097152: "note", 1048576: "note"}  # epan/proto.h
 
 
-class Finding:
-    """One thing said; `side`: who did it, or None; `rules`: the clauses cited."""
+# How the plugin says what may be said beside a fault: it gives no ids.
+BESIDE_IN_WORDS = {"mpa.crc-not-asked": r"did not ask for CRC \(C=0\)", "mpa.s-unproven": "S with S",
+                   "mpa.no-common-rtr": "no RTR kind in common", "ddp.order": "out of (the )?order"}
 
-    def __init__(self, frame, severity, rule, text, side=None):
-        self.frame, self.severity, self.rule, self.text, self.side = frame, severity, rule, text, side
+
+class Finding:
+    """One thing said; `side`: who did it, or None; `rules`: the clauses cited; `id`: the rule's, of a reader that gives it."""
+
+    def __init__(self, frame, severity, rule, text, side=None, key=None):
+        self.frame, self.severity, self.rule, self.text, self.side, self.id = frame, severity, rule, text, side, key
         self.rules = frozenset(clauses(rule))
 
     def __str__(self):
@@ -23,6 +28,14 @@ class Finding:
 
     def kind(self):
         return f"{self.severity}: {kind(self.text)} [{self.rule}]"
+
+    def breaks(self, row):
+        """Of a row of plant.py: by the rule's id, where the reader gives one, else by its clause."""
+        return self.id in row.keys if self.id else bool(self.rules & row.clauses)
+
+    def is_one_of(self, ids):
+        """As above; `ids`: keys of BESIDE_IN_WORDS."""
+        return self.id in ids if self.id else any(re.search(BESIDE_IN_WORDS[key], self.text) for key in ids if key)
 
     def key(self):
         return self.frame, self.severity, min(self.rules, default="")
@@ -56,7 +69,7 @@ def check(parley, path):
         raise RuntimeError(f"parley pcap check ended with {done.returncode}: {done.stderr}")
     said = {}
     for connection in json.loads(done.stdout)["connections"]:
-        findings = [Finding(f["frame"], f["severity"], f["rule"], f["text"], f.get("side") or side_of(f["text"]))
+        findings = [Finding(f["frame"], f["severity"], f["rule"], f["text"], f["side"], f.get("key"))
                     for f in connection["findings"]]
         said.setdefault(frozenset((connection["initiator"], connection["responder"])), []).append((connection, findings))
     return said

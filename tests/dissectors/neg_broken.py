@@ -32,6 +32,7 @@ def violations():
         ("critical item", [], i, hello(more=item(0x8077)), "item 32887 is not known and may not be skipped"),
         ("critical item of a welcome", start, r, welcome(item(0x8078, b"x")), "item 32888 is not known and may not be skipped"),
         ("item of an abort", talking, i, abort(more=b"\0"), "an item of 0 octets is cut off"),
+        ("critical item of an abort", talking, i, abort(more=item(0x8077)), "item 32887 is not known and may not be skipped"),
         ("second hello", start, i, hello(), "a Hello where none is due"),
         ("hello of the responder", start, r, hello(), "a Hello where none is due"),
         ("second welcome", talking, r, welcome(), "a Welcome where none is due"),

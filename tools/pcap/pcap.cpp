@@ -27,6 +27,7 @@ void register_pcap(Command app, Context& context) {
   add_pcap_live(pcap, context);
   add_pcap_anonymize(pcap, context);
   add_pcap_matrix(pcap, context);
+  add_pcap_rules(pcap, context);
 }
 
 }  // namespace parley::tools

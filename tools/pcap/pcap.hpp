@@ -39,5 +39,6 @@ void add_pcap_live(Command pcap, Context& context);
 void add_pcap_ladder(Command pcap, Context& context);
 void add_pcap_anonymize(Command pcap, Context& context);
 void add_pcap_matrix(Command pcap, Context& context);
+void add_pcap_rules(Command pcap, Context& context);
 
 }  // namespace parley::tools

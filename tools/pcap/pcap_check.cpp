@@ -35,8 +35,10 @@ struct CheckArgs {
 
 CaptureVerdict check_with_progress(const std::string& file, const CheckArgs& options, Output& out) {
   std::unique_ptr<Progress> bar;
-  const capture::AnalyzerOptions how{
-      .mpa_ports = options.mpa_ports, .fail_on = options.standing.fail_on, .expect = options.standing.expect};
+  const capture::AnalyzerOptions how{.mpa_ports = options.mpa_ports,
+                                     .fail_on = options.standing.fail_on,
+                                     .expect = options.standing.expect,
+                                     .policy = options.standing.policy};
   const bool digest = !options.no_digest;
   if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get(), digest);
   const auto progress = [&](std::uint64_t octets, std::uint64_t total) {
@@ -107,6 +109,7 @@ class Check {
     if (capture::sum(total_.negotiations) > 0) json["negotiations"] = counts(total_.negotiations);
     json["errors"] = total_.errors;
     json["warnings"] = total_.warnings;
+    if (!total_.ignored.empty()) json["ignored"] = capture::json(total_.ignored);
     return json;
   }
 

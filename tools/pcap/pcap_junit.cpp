@@ -50,8 +50,7 @@ std::string_view skip_reason(const Family& family, const ConnectionReport& c) {
 }
 
 std::string line_of(const Finding& f) {
-  return fmt::format("{}{}{}", f.frame == 0 ? "" : fmt::format("frame {}: ", f.frame), f.text,
-                     f.rule.empty() ? "" : fmt::format(" [{}]", f.rule));
+  return fmt::format("{}{}{}", f.frame == 0 ? "" : fmt::format("frame {}: ", f.frame), f.text, f.cited());
 }
 
 void add_line(std::string& to, const std::string& line) { to += (to.empty() ? "" : "\n") + line; }
@@ -97,7 +96,7 @@ JunitCase connection_case(const std::string& file, std::uint64_t number, const C
                           const Family& family, Severity fail_on) {
   JunitCase k = named_case(file, case_name(number, c, family.name));
   for (const Finding& f : c.findings) {
-    if ((c.ib ? ib_rule_family(f.key) : rule_family(f.rule)) != family.name) continue;
+    if ((c.ib ? ib_rule_family(f.key()) : rule_family(f.rule)) != family.name) continue;
     if (f.severity >= fail_on)
       add_line(k.failure, line_of(f));
     else
@@ -122,6 +121,7 @@ JunitCase file_case(const std::string& file, const CaptureVerdict& verdict) {
   JunitCase k = named_case(file, "the capture can be read to its end");
   k.failure = verdict.error;
   for (const std::string& note : verdict.report.notes) add_line(k.output, note);
+  if (!verdict.report.ignored.empty()) add_line(k.output, capture::ignored_text(verdict.report.ignored));
   return k;
 }
 

@@ -62,6 +62,7 @@ class Live {
         analyzer_({.mpa_ports = args.mpa_ports,
                    .fail_on = args.standing.fail_on,
                    .expect = args.standing.expect,
+                   .policy = args.standing.policy,
                    .idle = args.idle}),
         junit_(args.interface, args.standing) {}
 

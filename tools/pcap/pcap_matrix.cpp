@@ -132,12 +132,14 @@ class MatrixRun {
     const capture::AnalyzerOptions how{.events = !args_.html.empty(),
                                        .mpa_ports = args_.mpa_ports,
                                        .fail_on = args_.standing.fail_on,
-                                       .expect = args_.standing.expect};
+                                       .expect = args_.standing.expect,
+                                       .policy = args_.standing.policy};
     CaptureVerdict v = check_capture_file(file, how, {}, args_.filter.get());
     report_.inputs.push_back(v.input);
     std::string lacking = v.readable ? capture::lack_of_mpa(v.report, args_.standing.expect) : "";
     capture::Judgement judged = v.report.judgement;
     if (!lacking.empty()) judged.standing = capture::Standing::failed;  // a table without it is no pass
+    for (const auto& [rule, count] : v.report.ignored) ignored_[rule] += count;
     matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error, std::move(lacking), judged});
     if (!v.error.empty()) ++unread_;
     std::string first, second;
@@ -187,6 +189,7 @@ class MatrixRun {
   void print() {
     print_provenance(out_, report_);
     out_.text("\n" + capture::to_text(matrix_, args_.width));
+    if (!ignored_.empty()) out_.text(capture::ignored_text(ignored_));
     if (!out_.json) return;
     Json rows = Json::array(), unread = Json::array(), short_of = Json::array();
     for (const auto& [pair, row] : matrix_.cells())
@@ -218,16 +221,18 @@ class MatrixRun {
       if (!f.error.empty()) unread.push_back({{"file", f.file}, {"error", f.error}});
     for (const auto& f : matrix_.files)
       if (!f.shortfall.empty()) short_of.push_back({{"file", f.file}, {"verdict", "failed"}, {"reason", f.shortfall}});
-    out_.object({{"files", matrix_.files.size()},
-                 {"connection_count", matrix_.entries.size()},
-                 {"verdict", std::string(capture::to_string(matrix_.standing()))},
-                 {"passed", matrix_.count(capture::Standing::passed)},
-                 {"partial", matrix_.count(capture::Standing::partial)},
-                 {"failed", matrix_.count(capture::Standing::failed)},
-                 {"cells", std::move(rows)},
-                 {"lacking", std::move(short_of)},
-                 {"unread", std::move(unread)},
-                 {"report", report_json(report_)}});
+    Json report{{"files", matrix_.files.size()},
+                {"connection_count", matrix_.entries.size()},
+                {"verdict", std::string(capture::to_string(matrix_.standing()))},
+                {"passed", matrix_.count(capture::Standing::passed)},
+                {"partial", matrix_.count(capture::Standing::partial)},
+                {"failed", matrix_.count(capture::Standing::failed)},
+                {"cells", std::move(rows)},
+                {"lacking", std::move(short_of)},
+                {"unread", std::move(unread)},
+                {"report", report_json(report_)}};
+    if (!ignored_.empty()) report["ignored"] = capture::json(ignored_);
+    out_.object(report);
   }
 
   const MatrixArgs& args_;
@@ -236,6 +241,7 @@ class MatrixRun {
   draw::Provenance report_;
   capture::PeerNames names_;
   capture::Matrix matrix_;
+  capture::RuleCounts ignored_;
   std::size_t unread_ = 0, ladder_octets_ = 0;
 };
 

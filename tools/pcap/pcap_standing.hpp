@@ -2,6 +2,8 @@
 // What a user may say about passed, partial and failed, the same for every subcommand that judges captures.
 #pragma once
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "capture/analyzer.hpp"
 #include "tools/command.hpp"
@@ -12,10 +14,13 @@ struct StandingArgs {
   capture::Severity fail_on = capture::Severity::error;
   std::uint64_t expect = 0;
   bool partial_ok = false;
+  capture::RulePolicy policy;
 };
 
-/// --fail-on, --expect, --partial-ok.
+/// --fail-on, --expect, --partial-ok, --ignore, --severity.
 void add_standing_options(Command sub, StandingArgs& args);
+/// "no rule is called 'mpa.crcc'; did you mean mpa.crc? ...": the rules with near ids.
+std::string no_rule(std::string_view id);
 Exit exit_for(capture::Standing standing, const StandingArgs& args);
 
 }  // namespace parley::tools

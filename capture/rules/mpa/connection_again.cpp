@@ -104,8 +104,8 @@ void MpaConnection::after_rejection(Half& h, ConstBytes in, const SegmentRef& re
   if (whole && side_of(h) == Side::responder && request_ && peer.counts.missing_octets == 0 &&
       h.counts.missing_octets == 0 && ref.peer_received == peer.startup_length)
     // Nothing of the initiator stands between the two, so that this answers no second Request.
-    findings_.error(ref.frame, Side::responder, "RFC 5044 §7.1.2",
-                    fmt::format("the responder sent a second Reply after that of frame {}", reply_->frame));
+    findings_.add(ref.frame, Side::responder, Rule::mpa_second_reply,
+                  fmt::format("the responder sent a second Reply after that of frame {}", reply_->frame));
 }
 
 /// A startup frame of the initiator; or one of the responder, if of what it answers only part came, or the capture lacks

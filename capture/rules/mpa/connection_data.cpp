@@ -21,12 +21,12 @@ void MpaConnection::Half::startup_frame(const wire::MpaFrameView& frame, const S
   if (side == Side::initiator && c.rejection_may_be_lost()) return;
   const bool reply = frame.key == wire::MpaKey::rep;
   if (frame.key == wire::MpaKey::rtr || frame.key == wire::MpaKey::rtr_hex)
-    c.findings_.error(ref.frame, side, "OFA 2007-10 Rtr §2",
-                      fmt::format("the {} sent an Rtr frame that was not agreed (S)", to_string(side)));
+    c.findings_.add(ref.frame, side, Rule::mpa_rtr_frame_unasked,
+                    fmt::format("the {} sent an Rtr frame that was not agreed (S)", to_string(side)));
   else
-    c.findings_.error(ref.frame, side, "RFC 5044 §7.1.2",
-                      fmt::format("the {} sent a second {} where an FPDU is due", to_string(side),
-                                  reply ? "Reply" : "startup frame"));
+    c.findings_.add(ref.frame, side, Rule::mpa_second_startup,
+                    fmt::format("the {} sent a second {} where an FPDU is due", to_string(side),
+                                reply ? "Reply" : "startup frame"));
   c.rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
                              .code = 3,
                              .frame = ref.frame,
@@ -44,8 +44,8 @@ void MpaConnection::Half::bad_length(std::uint32_t length, const SegmentRef& ref
   if (c.doubted(*this)) return;
   // RFC 5044 §3: a ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
   if (!c.rdmap_->faulty(side))
-    c.findings_.error(
-        ref.frame, side, "RFC 5044 §4.1",
+    c.findings_.add(
+        ref.frame, side, Rule::mpa_ulpdu_length,
         fmt::format("the {} sent an FPDU with ULPDU_Length {} (1 to 64768 are allowed)", to_string(side), length));
   c.event(ref.frame, ref.at, index, LadderEvent::Kind::fpdu, fmt::format("FPDU with ULPDU_Length {}", length));
   c.rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_DDP,
@@ -62,11 +62,11 @@ void MpaConnection::Half::bad_length(std::uint32_t length, const SegmentRef& ref
 void MpaConnection::Half::markers_differ(bool present, const SegmentRef& ref) {
   MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
-  c.findings_.error(ref.frame, side, "RFC 5044 §4.3",
-                    present ? fmt::format("the {} inserts markers, which the {} did not ask for (M=0)", to_string(side),
-                                          to_string(other(side)))
-                            : fmt::format("the {} sends FPDUs without the markers that the {} requires (M=1)",
-                                          to_string(side), to_string(other(side))));
+  c.findings_.add(ref.frame, side, present ? Rule::mpa_markers_unasked : Rule::mpa_markers_left_out,
+                  present ? fmt::format("the {} inserts markers, which the {} did not ask for (M=0)", to_string(side),
+                                        to_string(other(side)))
+                          : fmt::format("the {} sends FPDUs without the markers that the {} requires (M=1)",
+                                        to_string(side), to_string(other(side))));
   c.rdmap_->complaint(side, {PARLEY_RDMAP_LAYER_LLP, 0, 3, ref.frame, true});
 }
 
@@ -75,9 +75,9 @@ void MpaConnection::Half::resynchronised(std::uint64_t octets, const SegmentRef&
   owner->rdmap_->lost(owner->side_of(*this));
   if (unagreed && !std::exchange(met, true)) return;  // it was never lost
   if (octets == 0) return;
-  owner->findings_.note(ref.frame, owner->side_of(*this), "RFC 5044 §6",
-                        fmt::format("the FPDUs of the {} can be followed again, {} after they were lost",
-                                    to_string(owner->side_of(*this)), counted(octets, "octet")));
+  owner->findings_.add(ref.frame, owner->side_of(*this), Rule::mpa_found_again,
+                       fmt::format("the FPDUs of the {} can be followed again, {} after they were lost",
+                                   to_string(owner->side_of(*this)), counted(octets, "octet")));
 }
 
 mpa::Rtr MpaConnection::rtr_form(const WalkedFpdu& f) {
@@ -137,34 +137,34 @@ void MpaConnection::check_frame(Half& h, const WalkedFpdu& f) {
   if (f.crc == WalkedFpdu::Crc::bad && h.marker_missed) return;  // told by its first octets
   if (f.marker_missing) {
     h.marker_missed = true;
-    findings_.error(f.last.frame, side, "RFC 5044 §4.3",
-                    fmt::format("the {} left out the marker at stream position {}", to_string(side), f.missing_marker));
+    findings_.add(f.last.frame, side, Rule::mpa_marker_missing,
+                  fmt::format("the {} left out the marker at stream position {}", to_string(side), f.missing_marker));
     rdmap_->complaint(side, {.layer = PARLEY_RDMAP_LAYER_LLP,
                              .code = 2,
                              .frame = f.last.frame,
                              .any_code = true,
                              .end = f.position + f.wire_octets});
   } else if (f.crc == WalkedFpdu::Crc::bad) {
-    findings_.error(f.last.frame, side, "RFC 5044 §4.4",
-                    fmt::format("the {} sent an FPDU with CRC {:08x}, its octets give {:08x}", to_string(side),
-                                f.crc_sent, f.crc_computed));
+    findings_.add(f.last.frame, side, Rule::mpa_crc,
+                  fmt::format("the {} sent an FPDU with CRC {:08x}, its octets give {:08x}", to_string(side),
+                              f.crc_sent, f.crc_computed));
     rdmap_->complaint(
         side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 2, .frame = f.last.frame, .end = f.position + f.wire_octets});
   }
   if (!f.marker_fault.empty() && f.crc != WalkedFpdu::Crc::bad) {
-    findings_.error(f.last.frame, side, "RFC 5044 §4.3",
-                    fmt::format("the {} sent wrong markers: {}", to_string(side), f.marker_fault));
+    findings_.add(f.last.frame, side, Rule::mpa_marker_pointer,
+                  fmt::format("the {} sent wrong markers: {}", to_string(side), f.marker_fault));
     rdmap_->complaint(
         side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 3, .frame = f.last.frame, .end = f.position + f.wire_octets});
   }
   if (f.marker_bits && f.crc != WalkedFpdu::Crc::bad)
     // They are sent as 0 and treated as 0, so that no receiver is hurt.
-    findings_.warn(f.last.frame, side, "RFC 5044 §4.3",
-                   fmt::format("the {} set bits of a marker that are 0 (its first half, or the low two of FPDUPTR)",
-                               to_string(side)));
+    findings_.add(f.last.frame, side, Rule::mpa_marker_bits,
+                  fmt::format("the {} set bits of a marker that are 0 (its first half, or the low two of FPDUPTR)",
+                              to_string(side)));
   if (f.pad_not_zero && f.crc != WalkedFpdu::Crc::bad)
-    findings_.error(f.last.frame, side, "RFC 5044 §4.1",
-                    fmt::format("the {} sent pad octets that are not 0", to_string(side)));
+    findings_.add(f.last.frame, side, Rule::mpa_pad,
+                  fmt::format("the {} sent pad octets that are not 0", to_string(side)));
   const Half& peer = peer_of(h);
   if (peer.mss == 0) return;
   const std::uint32_t options = h.timestamps && peer.timestamps ? 12 : 0;
@@ -181,12 +181,11 @@ void MpaConnection::check_fence(Half& h, const WalkedFpdu& f) {
   // says what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well.
   const std::uint64_t received = f.first.peer_received;
   if (!request_ || received == 0 || received > initiator.startup_length) return;
-  findings_.error(
-      f.last.frame, Side::responder, "RFC 5044 §7.1.2",
+  findings_.add(
+      f.last.frame, Side::responder, Rule::mpa_fence,
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
                   "the Request was acknowledged by then",
-                  reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""),
-      FindingId::fence);
+                  reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
 }
 
 // OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
@@ -194,9 +193,9 @@ void MpaConnection::suspect_echo(std::uint64_t frame) {
   if (!agreement_.rtr_frame || rtr_frame_ || invalid_reply(*reply_) || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
       half_of(Side::initiator).counts.missing_octets > 0 || std::exchange(echo_told_, true))
     return;
-  findings_.warn(frame, Side::responder, "OFA 2007-10 Rtr §2",
-                 "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
-                 "or echoes reserved bits, as Linux siw does");
+  findings_.add(frame, Side::responder, Rule::mpa_s_unproven,
+                "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
+                "or echoes reserved bits, as Linux siw does");
 }
 
 void MpaConnection::check_first_fpdu(const WalkedFpdu& f) {
@@ -218,20 +217,19 @@ void MpaConnection::check_first_fpdu(const WalkedFpdu& f) {
       rtr_seen_ = form;
     } else {
       if (form != mpa::Rtr::none) rtr_seen_ = form;
-      findings_.error(f.last.frame, Side::initiator, "RFC 6581 §9.2",
-                      fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}", shown,
-                                  agreement_.rtr.send ? " [Send]" : "", agreement_.rtr.write ? " [Write]" : "",
-                                  agreement_.rtr.read ? " [Read]" : ""));
+      findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_kind,
+                    fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}", shown,
+                                agreement_.rtr.send ? " [Send]" : "", agreement_.rtr.write ? " [Write]" : "",
+                                agreement_.rtr.read ? " [Read]" : ""));
     }
   } else if (agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none) {
     operational_ = true;
-    findings_.error(f.last.frame, Side::initiator, "OFA 2007-10 Rtr §2",
-                    "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)",
-                    FindingId::rtr_frame_omitted);
+    findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_frame_omitted,
+                  "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
   } else if (agreement_.revision <= 1 && form != mpa::Rtr::none && rtr_seen_ == mpa::Rtr::none) {
     rtr_seen_ = form;
-    findings_.note(
-        f.last.frame, Side::initiator, "",
+    findings_.remark(
+        f.last.frame, Side::initiator,
         fmt::format("the initiator's first FPDU is {}: an RTR by configuration, nothing announced it", shown));
   }
 }
@@ -256,13 +254,13 @@ void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
       if (t->code == 6 && reply_ && reply_->enhanced &&
           (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
            reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
-        findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.1",
-                       "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
+        findings_.add(f.last.frame, Side::initiator, Rule::mpa_ird_denied,
+                      "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
     }
     if (reply_ && reply_->key != wire::MpaKey::rep)
       // RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in.
-      findings_.error(f.last.frame, Side::initiator, "RFC 5044 §8",
-                      "the initiator sent a Terminate after an invalid Reply");
+      findings_.add(f.last.frame, Side::initiator, Rule::mpa_invalid_reply_terminate,
+                    "the initiator sent a Terminate after an invalid Reply");
     return;
   }
   const bool all_read = f.first.peer_received <= peer.tcp.position() && peer.counts.missing_octets == 0;
@@ -272,8 +270,8 @@ void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     setup_failed_ = true;
     operational_ = false;
     if (!agreement_.rtr_frame) return;  // it need not know the frame
-    findings_.error(
-        f.last.frame, Side::responder, "RFC 5044 §7.1.1",
+    findings_.add(
+        f.last.frame, Side::responder, Rule::mpa_rtr_frame_as_fpdu,
         "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");
   }
 }

@@ -79,16 +79,16 @@ void MpaConnection::finish_startup() {
         h.fin_frame != 0 && (peer.fin_frame == 0 || h.fin_frame < peer.fin_frame) && peer.rst_frame == 0;
     const Side who = initiator ? Side::initiator : Side::responder;
     if (v && !initiator && v->pd_length > PARLEY_MPA_PD_MAX)
-      findings_.error(h.head_header.frame, who, "RFC 5044 §7.1.1",
-                      fmt::format("the responder announced {} octets of private data (at most 512)", v->pd_length));
+      findings_.add(h.head_header.frame, who, Rule::mpa_pd_length,
+                    fmt::format("the responder announced {} octets of private data (at most 512)", v->pd_length));
     // RFC 5044 §7.1.1: PD_Length is what follows; nothing does behind a FIN.
     else if (v && v->pd_length <= PARLEY_MPA_PD_MAX && ended_it && h.tcp.from_syn() && h.counts.missing_octets == 0 &&
              h.fin_position == h.tcp.position())
-      findings_.error(h.fin_frame, who, "RFC 5044 §7.1.1",
-                      fmt::format("the {} announced {} of private data and closed after {} of them", to_string(who),
-                                  counted(v->pd_length, "octet"), h.head.size() - PARLEY_MPA_HEADER_LEN));
-    findings_.note(
-        h.head_last.frame, who, "RFC 5044 §7.1.2",
+      findings_.add(h.fin_frame, who, Rule::mpa_pd_missing,
+                    fmt::format("the {} announced {} of private data and closed after {} of them", to_string(who),
+                                counted(v->pd_length, "octet"), h.head.size() - PARLEY_MPA_HEADER_LEN));
+    findings_.add(
+        h.head_last.frame, who, Rule::mpa_startup_cut,
         fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who), h.head.size(), due));
   }
   const Half& r = halves_[1 - initiator_];
@@ -107,8 +107,8 @@ void MpaConnection::finish_unanswered() {
   const std::uint64_t given_up = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
   if (given_up != 0 && (frame == 0 || given_up < frame)) {
     // RFC 5044 §7.1.2 rule 10 asks for a timeout and gives no figure.
-    findings_.note(
-        given_up, Side::initiator, "RFC 5044 §7.1.2",
+    findings_.add(
+        given_up, Side::initiator, Rule::mpa_no_reply,
         fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
                     i.fin_frame != 0 && i.fin_at >= request_->at
                         ? decimal_seconds(i.fin_at - request_->at + half_a_hundredth, 2) + " s after its Request"
@@ -118,14 +118,14 @@ void MpaConnection::finish_unanswered() {
   if (frame == 0 || !good) return;
   if (request_->revision == 2)
     // What one that knows only revision 1 is expected to do.
-    findings_.note(frame, Side::responder, "RFC 6581 §10",
-                   fmt::format("the responder {} instead of answering; it may not know revision 2{}",
-                               r.rst_frame != 0 ? "reset the connection" : "closed the connection",
-                               r.rst_frame != 0 ? "" : " (Linux's initiators try revision 1 only after a reset)"));
+    findings_.add(frame, Side::responder, Rule::mpa_revision_2_unanswered,
+                  fmt::format("the responder {} instead of answering; it may not know revision 2{}",
+                              r.rst_frame != 0 ? "reset the connection" : "closed the connection",
+                              r.rst_frame != 0 ? "" : " (Linux's initiators try revision 1 only after a reset)"));
   else
     // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
-    findings_.warn(
-        frame, Side::responder, "RFC 5044 §7.1.2",
+    findings_.add(
+        frame, Side::responder, Rule::mpa_request_unanswered,
         fmt::format("the responder closed without a Reply to a valid Request{}{}",
                     request_->pd_length > 256
                         ? fmt::format(" with {} octets of private data (up to 512 are allowed)", request_->pd_length)
@@ -137,37 +137,38 @@ void MpaConnection::finish_halves() {
   for (Half& h : halves_) {
     const Side side = side_of(h);
     if (h.first_differing_frame != 0)
-      findings_.warn(h.first_differing_frame, side, "RFC 9293 §3.4",
-                     "a TCP retransmission holds other octets than the first copy, which is used");
+      findings_.add(h.first_differing_frame, side, Rule::tcp_changed,
+                    "a TCP retransmission holds other octets than the first copy, which is used");
     if (h.blind_frame != 0)
-      findings_.note(h.blind_frame, side, "",
-                     fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
-                                 counted(h.blind_octets, "octet"), h.blind_octets == 1 ? "is" : "are"));
+      findings_.remark(h.blind_frame, side,
+                       fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
+                                   counted(h.blind_octets, "octet"), h.blind_octets == 1 ? "is" : "are"));
     if (h.counts.missing_octets > 0)
-      findings_.note(h.first_lost_frame, side, "",
-                     fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged",
-                                 counted(h.counts.missing_octets, "octet"), to_string(side),
-                                 h.counts.missing_octets == 1 ? "is" : "are", counted(h.lost_places, "place"),
-                                 h.cut_segments > 0 ? ", packets cut by the snap length" : "",
-                                 h.counts.missing_octets == 1 ? "it" : "they"));
+      findings_.remark(h.first_lost_frame, side,
+                       fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged",
+                                   counted(h.counts.missing_octets, "octet"), to_string(side),
+                                   h.counts.missing_octets == 1 ? "is" : "are", counted(h.lost_places, "place"),
+                                   h.cut_segments > 0 ? ", packets cut by the snap length" : "",
+                                   h.counts.missing_octets == 1 ? "it" : "they"));
     if (h.big_fpdus > 0)
-      findings_.note(
-          h.biggest_frame, side, "RFC 5044 §4.5",
+      findings_.add(
+          h.biggest_frame, side, Rule::mpa_fpdu_size,
           fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
                       counted(h.big_fpdus, "FPDU"), to_string(side), h.big_fpdus == 1 ? "is" : "are", h.biggest));
     if (h.phase == Phase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
         (h.fin_frame != 0 || h.rst_frame != 0))
-      findings_.note(h.data_frame, side, "RFC 5044 §7.2",
-                     fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
-                                 counted(h.walker.left(), "octet")));
+      findings_.add(h.data_frame, side, Rule::mpa_cut_fpdu,
+                    fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
+                                counted(h.walker.left(), "octet")));
     if (h.early_dropped > 0)
-      findings_.note(h.data_frame, side, "",
-                     fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
-                                 "are not judged",
-                                 h.early_dropped, to_string(side), early_max >> 10));
+      findings_.remark(
+          h.data_frame, side,
+          fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
+                      "are not judged",
+                      h.early_dropped, to_string(side), early_max >> 10));
     if (h.counts.retransmissions > 0)
-      findings_.note(
-          h.first_again_frame, side, "",
+      findings_.remark(
+          h.first_again_frame, side,
           fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
   }
 }
@@ -183,8 +184,8 @@ void MpaConnection::suspect_lost_wakeup() {
   if (i.fin_frame != 0) end = std::min(end, i.fin_at);
   if (r.fin_frame != 0) end = std::min(end, r.fin_at);
   if (end - i.data_at < long_silence) return;
-  findings_.note(
-      i.first_fpdu_frame, Side::responder, "RFC 5044 §7.1.2",
+  findings_.add(
+      i.first_fpdu_frame, Side::responder, Rule::mpa_silent_after_fpdu,
       fmt::format("the responder acknowledged the initiator's FPDU in TCP and then sent nothing for {} s; a peer "
                   "that misses what comes right after its Reply (Linux siw) looks like this",
                   decimal_seconds(end - i.data_at + half_a_hundredth, 2)));
@@ -193,8 +194,8 @@ void MpaConnection::suspect_lost_wakeup() {
 void MpaConnection::judge_outcome(ConnectionReport& r) {
   if (picked_up_) {
     r.outcome = Outcome::not_captured;
-    findings_.note(
-        first_frame_, {}, "",
+    findings_.remark(
+        first_frame_, {},
         "the set-up is not in the capture: what was agreed is not judged, and which end was the initiator is "
         "not known (the one seen first is called so)");
     return;
@@ -215,12 +216,11 @@ void MpaConnection::judge_outcome(ConnectionReport& r) {
   const bool other_reason =
       refused && (invalid_reply(*reply_) || request_->revision != reply_->revision || (reply_->s() && !request_->s()));
   if (refused && !setup_failed_ && reply_->m() && !other_reason)
-    findings_.warn(
-        refusal, Side::initiator, "RFC 5044 §4.3",
-        "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
+    findings_.add(refusal, Side::initiator, Rule::mpa_markers_refused,
+                  "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
   else if (refused && !setup_failed_)  // which it may, and after an invalid Reply must
-    findings_.note(refusal, Side::initiator, "RFC 6581 §10",
-                   "the initiator closed after a Reply that does not fit its Request");
+    findings_.add(refusal, Side::initiator, Rule::mpa_reply_refused,
+                  "the initiator closed after a Reply that does not fit its Request");
   const auto seen = [](const Half& h) { return h.tcp.from_syn() && h.counts.missing_octets == 0; };
   const bool all_seen = seen(halves_[0]) && seen(halves_[1]);
   if (setup_failed_ || refused || no_rtr) {
@@ -239,10 +239,10 @@ void MpaConnection::judge_outcome(ConnectionReport& r) {
   if (no_more != 0) suspect_echo(no_more);
   const bool rtr_due = agreement_.rtr_frame || !agreement_.rtr.empty();
   if (reply_ && rtr_due && !operational_ && !setup_failed_ && !refused && closed())
-    findings_.note(i.fin_frame != 0 ? i.fin_frame : 0, Side::initiator,
-                   agreement_.rtr_frame ? "OFA 2007-10 Rtr §2" : "RFC 6581 §9.2",
-                   fmt::format("the connection ended before the initiator sent the agreed {}",
-                               agreement_.rtr_frame ? "Rtr frame" : "RTR"));
+    findings_.add(i.fin_frame != 0 ? i.fin_frame : 0, Side::initiator,
+                  agreement_.rtr_frame ? Rule::mpa_rtr_frame_missing : Rule::mpa_rtr_missing,
+                  fmt::format("the connection ended before the initiator sent the agreed {}",
+                              agreement_.rtr_frame ? "Rtr frame" : "RTR"));
 }
 
 // What never became whole is judged as well, so that whoever listens has to know of it.
@@ -352,15 +352,7 @@ ConnectionReport MpaConnection::report() {
   r.terminate = first_terminate();
   r.from_initiator = half_of(Side::initiator).counts;
   r.from_responder = half_of(Side::responder).counts;
-  r.findings = findings_.list();
-  if (findings_.dropped() > 0)
-    r.findings.push_back({seen_.frame,
-                          Severity::note,
-                          "",
-                          fmt::format("{} more findings like these are not listed", findings_.dropped()),
-                          {}});
-  std::stable_sort(r.findings.begin(), r.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.frame < b.frame; });
+  r.findings = findings_.listed(seen_.frame);
   r.events = std::move(events_);
   if (initiator_ == 1)
     for (LadderEvent& e : r.events) e.from = other(e.from);

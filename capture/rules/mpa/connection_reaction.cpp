@@ -52,14 +52,14 @@ void MpaConnection::remember_fpdu(Half& h, const WalkedFpdu& f) {
 void MpaConnection::check_after_reply(const WalkedFpdu& f) {
   if (!reply_ || is_terminate(f)) return;
   if (invalid_reply(*reply_))
-    findings_.error(f.last.frame, Side::initiator, "RFC 5044 §7.1.2",
-                    fmt::format("the initiator went on with FPDUs after the invalid Reply of frame {}", reply_->frame));
+    findings_.add(f.last.frame, Side::initiator, Rule::mpa_after_invalid_reply,
+                  fmt::format("the initiator went on with FPDUs after the invalid Reply of frame {}", reply_->frame));
   const auto* q = request_ && request_->enhanced ? &*request_->enhanced : nullptr;
   const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
   if (q != nullptr && r != nullptr && q->a && !r->a)
-    findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.2",
-                   "the initiator, which asked for A=1, went on although the Reply has A=0: no RTR was agreed, and it "
-                   "must terminate (layer 2, code 7)");
+    findings_.add(f.last.frame, Side::initiator, Rule::mpa_went_on_without_a,
+                  "the initiator, which asked for A=1, went on although the Reply has A=0: no RTR was agreed, and it "
+                  "must terminate (layer 2, code 7)");
 }
 
 // A Reply while the Request is only known in part.
@@ -68,15 +68,15 @@ void MpaConnection::check_reply_in_time(Half& initiator, const StartupSeen& repl
   const bool all_seen = initiator.tcp.from_syn() && initiator.counts.missing_octets == 0 && !initiator.tcp.holding() &&
                         carrier.peer_received <= initiator.tcp.position();
   if (!all_seen) {
-    findings_.note(reply.frame, Side::initiator, "",
-                   "the Request is not whole in the capture: what it asked for is not known");
+    findings_.remark(reply.frame, Side::initiator,
+                     "the Request is not whole in the capture: what it asked for is not known");
     return;
   }
   if (v) check_request(read_startup(initiator, *v), findings_);  // what its header says stands
   // RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came.
-  findings_.error(reply.frame, Side::responder, "RFC 5044 §7.1.2",
-                  fmt::format("the responder answered a Request when only {} of {} octets had arrived",
-                              initiator.head.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
+  findings_.add(reply.frame, Side::responder, Rule::mpa_reply_early,
+                fmt::format("the responder answered a Request when only {} of {} octets had arrived",
+                            initiator.head.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
   // The rest of it is no FPDU. Where it ends, or whether it comes at all, its own words do not prove.
   if (v) initiator.request_due = v->frame_size() - initiator.head.size();
   rdmap_->lost(Side::initiator);
@@ -89,20 +89,20 @@ void MpaConnection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
   const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
   if (code == 7 && q != nullptr && r != nullptr && q->a && r->a &&
       (agreement_.rtr.send || agreement_.rtr.write || agreement_.rtr.read))
-    findings_.error(f.last.frame, Side::initiator, "RFC 6581 §9.2",
-                    fmt::format("the initiator found no matching RTR although Request and Reply have{}{}{} in common",
-                                agreement_.rtr.send ? " Send" : "", agreement_.rtr.write ? " Write" : "",
-                                agreement_.rtr.read ? " Read" : ""));
+    findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_match_denied,
+                  fmt::format("the initiator found no matching RTR although Request and Reply have{}{}{} in common",
+                              agreement_.rtr.send ? " Send" : "", agreement_.rtr.write ? " Write" : "",
+                              agreement_.rtr.read ? " Read" : ""));
   const bool unnegotiated = r != nullptr && (r->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
                                              r->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED);  // told elsewhere
   if (code == 6 && q != nullptr && r != nullptr && !unnegotiated && depths_fit(*q, *r))
-    findings_.warn(f.last.frame, Side::initiator, "RFC 6581 §9.1",
-                   fmt::format("the initiator terminates for lack of IRD, yet the Reply (IRD {}, ORD {}) asks for no "
-                               "more than its Request (IRD {}, ORD {}) offers",
-                               r->ird, r->ord, q->ird, q->ord));
+    findings_.add(f.last.frame, Side::initiator, Rule::mpa_ird_denied,
+                  fmt::format("the initiator terminates for lack of IRD, yet the Reply (IRD {}, ORD {}) asks for no "
+                              "more than its Request (IRD {}, ORD {}) offers",
+                              r->ird, r->ord, q->ird, q->ord));
   if (code == 4)
-    findings_.warn(f.last.frame, Side::initiator, "RFC 5044 §8",
-                   "the initiator calls the Reply invalid, and nothing in the capture shows why");
+    findings_.add(f.last.frame, Side::initiator, Rule::mpa_reply_called_invalid,
+                  "the initiator calls the Reply invalid, and nothing in the capture shows why");
 }
 
 void MpaConnection::finish_set_up() {
@@ -112,19 +112,19 @@ void MpaConnection::finish_set_up() {
   // RFC 5044 §7.1.2 rule 3: no octets are due between Request and Reply; whoever reads them has no use for them.
   if (reply_ && !reply_->r() && i.extra_after_startup > 0 && i.startup_length > 0 &&
       reply_heard >= i.startup_length + i.extra_after_startup)
-    findings_.warn(reply_->frame, Side::responder, "RFC 5044 §7.1.2",
-                   fmt::format("the responder accepted although {} had followed the Request by then",
-                               counted(i.extra_after_startup, "octet")));
+    findings_.add(reply_->frame, Side::responder, Rule::mpa_extra_accepted,
+                  fmt::format("the responder accepted although {} had followed the Request by then",
+                              counted(i.extra_after_startup, "octet")));
   if (agreement_.peer_to_peer && !agreement_.rtr.send && !agreement_.rtr.write && !agreement_.rtr.read &&
       i.fpdus == 0 && i.counts.missing_octets == 0 && (i.fin_frame != 0 || i.rst_frame != 0))
-    findings_.warn(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, Side::initiator, "RFC 6581 §9.2",
-                   "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR "
-                   "kind asks for");
+    findings_.add(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, Side::initiator, Rule::mpa_no_rtr_terminate,
+                  "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR "
+                  "kind asks for");
   if (rtr_frame_ && agreement_.rtr_frame && r.fpdus == 0 && r.rst_frame != 0 && r.rst_frame > rtr_frame_->frame &&
       !setup_failed_ && r.counts.missing_octets == 0 && i.fpdus == 0)
-    findings_.warn(r.rst_frame, Side::responder, "OFA 2007-10 Rtr §2",
-                   "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
-                   "reserved bits");
+    findings_.add(r.rst_frame, Side::responder, Rule::mpa_rtr_frame_reset,
+                  "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
+                  "reserved bits");
 }
 
 void MpaConnection::judge_reactions() {
@@ -152,9 +152,9 @@ void MpaConnection::judge_reaction(Side culprit) {
   if (const auto& said = rdmap_->terminate_of(other(culprit))) {
     const bool fits = std::any_of(faults.begin(), faults.end(), [&](const Complaint& c) { return answers(*said, c); });
     if (fits || good.term_heard < fault_end) return;
-    findings_.warn(said->frame, other(culprit), "RFC 5040 §7.2",
-                   fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}", who,
-                               first.frame, describe_terminate(said->layer, said->etype, said->code), deserved(first)));
+    findings_.add(said->frame, other(culprit), Rule::rdmap_other_terminate,
+                  fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}", who,
+                              first.frame, describe_terminate(said->layer, said->etype, said->code), deserved(first)));
     return;
   }
   // Until it ends a Terminate may still come. Who ended before the fault came, or after the other side had, owes none.
@@ -166,9 +166,9 @@ void MpaConnection::judge_reaction(Side culprit) {
   const std::string_view did = good.heard >= fault_end ? "went on"
                                : good.fin_frame != 0   ? "closed"
                                                        : "reset the connection";
-  findings_.warn(ended, other(culprit), "RFC 5040 §7.2",
-                 fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}", who, first.frame,
-                             did, deserved(first)));
+  findings_.add(ended, other(culprit), Rule::rdmap_no_terminate,
+                fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}", who, first.frame,
+                            did, deserved(first)));
 }
 
 void MpaConnection::judge_terminate_without_cause(Side terminator) {
@@ -187,14 +187,13 @@ void MpaConnection::judge_terminate_without_cause(Side terminator) {
   const bool of_crc = said->layer == PARLEY_RDMAP_LAYER_LLP && said->code == 2;
   if (of_crc && request_ && reply_ && agreement_.crc == Known::no) {
     // RFC 5044 §4.4: without C on either side the field holds anything and is not checked.
-    findings_.error(
-        said->frame, terminator, "RFC 5044 §4.4",
-        fmt::format("the {} complains of a CRC although neither side asked for CRCs", to_string(terminator)));
+    findings_.add(said->frame, terminator, Rule::mpa_crc_complaint,
+                  fmt::format("the {} complains of a CRC although neither side asked for CRCs", to_string(terminator)));
     return;
   }
-  findings_.warn(said->frame, terminator, "RFC 5040 §5.4",
-                 fmt::format("the {} complains of {}, and nothing that the {} sent gives cause", to_string(terminator),
-                             describe_terminate(said->layer, said->etype, said->code), to_string(other(terminator))));
+  findings_.add(said->frame, terminator, Rule::rdmap_no_cause,
+                fmt::format("the {} complains of {}, and nothing that the {} sent gives cause", to_string(terminator),
+                            describe_terminate(said->layer, said->etype, said->code), to_string(other(terminator))));
 }
 
 // RFC 5040 §6.2.1: the stream is closed so that the Terminate arrives.
@@ -202,9 +201,9 @@ void MpaConnection::judge_end_of_terminated(const Half& h) {
   if (h.term_end == 0 || h.rst_frame == 0 || h.tcp.acked_position() >= h.term_end) return;
   const Half& peer = halves_[1 - h.index];
   if (peer.rst_frame != 0 && peer.rst_frame < h.rst_frame) return;
-  findings_.warn(h.rst_frame, side_of(h), "RFC 5040 §6.2.1",
-                 fmt::format("the {} reset the connection before its Terminate was acknowledged: it may never arrive",
-                             to_string(side_of(h))));
+  findings_.add(h.rst_frame, side_of(h), Rule::rdmap_reset_early,
+                fmt::format("the {} reset the connection before its Terminate was acknowledged: it may never arrive",
+                            to_string(side_of(h))));
 }
 
 }  // namespace parley::capture

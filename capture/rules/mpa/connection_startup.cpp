@@ -135,7 +135,8 @@ void MpaConnection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref
 // an accepting Reply is likely: the peers go on.
 void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   if (h.counts.missing_octets == 0 && h.tcp.from_syn()) {
-    findings_.error(ref.frame, side_of(h), "RFC 5044 §7.1.1", "octets that are not a startup frame where one is due");
+    findings_.add(ref.frame, side_of(h), Rule::mpa_startup_frame,
+                  "octets that are not a startup frame where one is due");
     return;
   }
   if (!request_ || reply_ || side_of(h) == Side::initiator) return;
@@ -152,8 +153,8 @@ void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start)
 
 // The capture lacks the Reply, or some of it, and the connection went on.
 void MpaConnection::reply_is_lost(Half& responder, std::uint64_t frame) {
-  findings_.note(frame, Side::responder, "",
-                 "the Reply is not in the capture: what was agreed is known from the Request only");
+  findings_.remark(frame, Side::responder,
+                   "the Reply is not in the capture: what was agreed is known from the Request only");
   reply_lost_ = true;
   agreement_ = agree(request_, {});
   begin_data();
@@ -206,10 +207,10 @@ void MpaConnection::startup_frame(Half& h, std::size_t size) {
 
 void MpaConnection::request_seen(Half& h, StartupSeen seen) {
   if (after_reject_ != 0 && !reply_)
-    findings_.note(seen.frame, Side::initiator, "RFC 5044 §7.1.2",
-                   fmt::format("another Request on this TCP connection, after the reject of frame {}: what was agreed "
-                               "before is void",
-                               after_reject_));
+    findings_.add(seen.frame, Side::initiator, Rule::mpa_request_again,
+                  fmt::format("another Request on this TCP connection, after the reject of frame {}: what was agreed "
+                              "before is void",
+                              after_reject_));
   check_request(seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::req ? "MPA Request" : "MPA startup frame");
   h.phase = reply_ ? Phase::fpdus : Phase::after_request;
@@ -227,8 +228,7 @@ void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
   if (lost_request && !initiator.head.empty())
     check_reply_in_time(initiator, seen, h.head_first);
   else if (lost_request)
-    findings_.note(seen.frame, Side::initiator, "",
-                   "the Request is not in the capture: what it asked for is not known");
+    findings_.remark(seen.frame, Side::initiator, "the Request is not in the capture: what it asked for is not known");
   check_reply(request_, seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::rep ? "MPA Reply" : "MPA startup frame");
   setup_failed_ = seen.key != wire::MpaKey::rep;
@@ -312,8 +312,8 @@ void MpaConnection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) 
 void MpaConnection::accuse_extra_octets(Half& h) {
   // RFC 5044 §7.1.2 rule 3: the initiator receives and validates the Reply before it sends anything more.
   if (std::exchange(h.extra_told, true)) return;
-  findings_.error(
-      h.extra.frame, Side::initiator, "RFC 5044 §7.1.2",
+  findings_.add(
+      h.extra.frame, Side::initiator, Rule::mpa_octets_before_reply,
       fmt::format("the initiator sent {} after its Request before the Reply came", counted(h.extra_octets, "octet")));
 }
 
@@ -392,15 +392,16 @@ void MpaConnection::rtr_or_fpdu(Half& h) {
             rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
   if (e != nullptr && with_fields_) startup_fields(*rtr_frame_, e->fields);
   if (!rtr_key) {
-    findings_.error(rtr_frame_->frame, Side::initiator, "RFC 5044 §7.1.2", "the initiator sent a second startup frame");
+    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_second_startup,
+                  "the initiator sent a second startup frame");
   } else if (request_ && reply_ && !agreement_.rtr_frame) {
-    findings_.error(rtr_frame_->frame, Side::initiator, "OFA 2007-10 Rtr §2",
-                    "the initiator sent an Rtr frame that was not agreed (S)");
+    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_rtr_frame_unasked,
+                  "the initiator sent an Rtr frame that was not agreed (S)");
   } else {
     // What a Request that is not in the capture offered is not known.
-    findings_.note(rtr_frame_->frame, Side::initiator, "OFA 2007-10 Rtr §2",
-                   fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(v->key),
-                               request_ ? "" : "; whether it was agreed is not known without the Request"));
+    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_rtr_frame,
+                  fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(v->key),
+                              request_ ? "" : "; whether it was agreed is not known without the Request"));
     operational_ = true;
   }
   rtr_seen_ = mpa::Rtr::frame;

@@ -19,86 +19,85 @@ mpa::RtrSet kinds(const wire::MpaEnhanced& e) { return {.send = e.b, .write = e.
 
 void check_revision(const StartupSeen& s, Side who, Findings& f) {
   if (s.revision == 0)
-    f.note(s.frame, who, "RFC 5044 Appendix C",
-           fmt::format("the {} speaks revision 0, that of the RDMA Consortium", to_string(who)));
+    f.add(s.frame, who, Rule::mpa_revision_0,
+          fmt::format("the {} speaks revision 0, that of the RDMA Consortium", to_string(who)));
   const bool known = s.key == wire::MpaKey::req || s.key == wire::MpaKey::rep;
   if (known && s.revision == 0 && !s.r() && (!s.m() || !s.c()))
     // An appendix only informs, so that this is no more than a warning.
-    f.warn(s.frame, who, "RFC 5044 Appendix C",
-           fmt::format("the {} speaks revision 0 without {}: there, markers and CRC are always on", to_string(who),
-                       s.m()   ? "C"
-                       : s.c() ? "M"
-                               : "M and C"));
+    f.add(s.frame, who, Rule::mpa_revision_0_flags,
+          fmt::format("the {} speaks revision 0 without {}: there, markers and CRC are always on", to_string(who),
+                      s.m()   ? "C"
+                      : s.c() ? "M"
+                              : "M and C"));
   if (s.revision > 2)
     // RFC 5044 §7.1.1 knows revision 1, RFC 6581 §6 adds 2.
-    f.error(s.frame, who, "RFC 6581 §6",
-            fmt::format("the {} sent revision {}, which no RFC defines{}", to_string(who), s.revision,
-                        s.revision == erdma_revision ? " (Alibaba's erdma uses it privately)" : ""));
+    f.add(s.frame, who, Rule::mpa_revision,
+          fmt::format("the {} sent revision {}, which no RFC defines{}", to_string(who), s.revision,
+                      s.revision == erdma_revision ? " (Alibaba's erdma uses it privately)" : ""));
 }
 
 void check_lengths(const StartupSeen& s, Side who, Findings& f) {
   if (s.pd_length > PARLEY_MPA_PD_MAX)
-    f.error(s.frame, who, "RFC 5044 §7.1.1",
-            fmt::format("the {} announced {} octets of private data (at most 512)", to_string(who), s.pd_length));
+    f.add(s.frame, who, Rule::mpa_pd_length,
+          fmt::format("the {} announced {} octets of private data (at most 512)", to_string(who), s.pd_length));
   if (s.revision >= 2 && s.s() && s.pd_length < PARLEY_MPA_ENH_LEN)
-    f.error(
-        s.frame, who, "RFC 6581 §6",
-        fmt::format("the {} set S, but PD_Length {} has no room for the enhanced data", to_string(who), s.pd_length));
+    f.add(s.frame, who, Rule::mpa_enhanced_room,
+          fmt::format("the {} set S, but PD_Length {} has no room for the enhanced data", to_string(who), s.pd_length));
 }
 
 void check_enhanced(const StartupSeen& s, Side who, Findings& f) {
   if (!s.enhanced) return;
   const auto& e = *s.enhanced;
   if (!e.a && (e.b || e.c || e.d))
-    f.error(s.frame, who, "RFC 6581 §9.2", fmt::format("the {} set B, C or D although A is 0", to_string(who)));
+    f.add(s.frame, who, Rule::mpa_kinds_without_a, fmt::format("the {} set B, C or D although A is 0", to_string(who)));
   if (e.a && !e.b && !e.c && !e.d)
-    f.error(s.frame, who, "RFC 6581 §9.2", fmt::format("the {} set A but none of B, C and D", to_string(who)));
+    f.add(s.frame, who, Rule::mpa_a_without_kinds, fmt::format("the {} set A but none of B, C and D", to_string(who)));
 }
 
 void check_reply_key(const StartupSeen& reply, Findings& f) {
   if (reply.key == wire::MpaKey::rep) return;
   if (reply.key == wire::MpaKey::req)
     // RFC 5044 §7.1.2 rule 8: two Initiators; each must close.
-    f.error(reply.frame, Side::responder, "RFC 5044 §7.1.2",
-            "the responder answered with a Request key: both sides are initiators");
+    f.add(reply.frame, Side::responder, Rule::mpa_two_initiators,
+          "the responder answered with a Request key: both sides are initiators");
   else
-    f.error(reply.frame, Side::responder, "RFC 5044 §7.1.1",
-            "the responder answered with a key that is not that of a Reply");
+    f.add(reply.frame, Side::responder, Rule::mpa_reply_key,
+          "the responder answered with a key that is not that of a Reply");
 }
 
 void check_reply_bits(const StartupSeen* q, const StartupSeen& r, Findings& f) {
   if (const std::uint8_t bits = reserved_bits(r); bits != 0)
-    f.error(r.frame, Side::responder, "RFC 5044 §7.1.1",
-            fmt::format("the responder set reserved bits 0x{:02x} in its Reply{}", bits,
-                        q != nullptr && reserved_bits(*q) == bits ? ", echoing those of the Request" : ""));
+    f.add(r.frame, Side::responder, Rule::mpa_reserved,
+          fmt::format("the responder set reserved bits 0x{:02x} in its Reply{}", bits,
+                      q != nullptr && reserved_bits(*q) == bits ? ", echoing those of the Request" : ""));
   if (r.revision <= 1 && r.s()) {
     if (q != nullptr && !q->s())
-      f.error(r.frame, Side::responder, "RFC 5044 §7.1.1",
-              "the responder set S (reserved under revision 1) in its Reply, unasked");
+      f.add(r.frame, Side::responder, Rule::mpa_s_unasked,
+            "the responder set S (reserved under revision 1) in its Reply, unasked");
     else if (q != nullptr && reserved_bits(*q) != 0 && reserved_bits(*q) == reserved_bits(r))
-      f.error(r.frame, Side::responder, "RFC 5044 §7.1.1",
-              "the responder echoed S with the other reserved bits: it does not mean the Rtr frame");
+      f.add(r.frame, Side::responder, Rule::mpa_s_echoed,
+            "the responder echoed S with the other reserved bits: it does not mean the Rtr frame");
   }
 }
 
 void check_reply_revision(const StartupSeen& q, const StartupSeen& r, Findings& f) {
   if (q.revision == 0 && r.revision == 1)
-    f.note(r.frame, Side::responder, "RFC 5044 Appendix C",
-           "the responder does not speak revision 0 and answered with revision 1; the connection ends here");
+    f.add(r.frame, Side::responder, Rule::mpa_revision_0_answer,
+          "the responder does not speak revision 0 and answered with revision 1; the connection ends here");
   else if (r.revision > q.revision && r.revision <= 2)
-    f.error(r.frame, Side::responder, "RFC 6581 §10",
-            fmt::format("the responder answered revision {} with revision {}", q.revision, r.revision));
+    f.add(r.frame, Side::responder, Rule::mpa_reply_revision,
+          fmt::format("the responder answered revision {} with revision {}", q.revision, r.revision));
   if (r.revision < q.revision && q.revision <= 2)
-    f.warn(r.frame, Side::responder, "RFC 6581 §10",
-           fmt::format("the responder answered revision {} with revision {}; one that does not know it closes the "
-                       "connection instead",
-                       q.revision, r.revision));
+    f.add(r.frame, Side::responder, Rule::mpa_reply_revision_lower,
+          fmt::format("the responder answered revision {} with revision {}; one that does not know it closes the "
+                      "connection instead",
+                      q.revision, r.revision));
   if (q.revision >= 2 && r.revision >= 2 && q.s() && !r.s())
-    f.warn(r.frame, Side::responder, "RFC 6581 §10",
-           "the responder answered an enhanced Request with a Reply without enhanced data");
+    f.add(r.frame, Side::responder, Rule::mpa_enhanced_unanswered,
+          "the responder answered an enhanced Request with a Reply without enhanced data");
   if (q.revision >= 2 && r.revision >= 2 && !q.s() && r.s())
-    f.error(r.frame, Side::responder, "RFC 6581 §10",
-            "the responder sent enhanced data to an initiator that sent none");
+    f.add(r.frame, Side::responder, Rule::mpa_enhanced_unasked,
+          "the responder sent enhanced data to an initiator that sent none");
 }
 
 /// What is wrong with a Request so that nobody may answer it; empty: nothing.
@@ -114,42 +113,42 @@ void check_acceptance(const StartupSeen& q, const StartupSeen& r, Findings& f) {
   const std::string why = improper(q);
   if (why.empty() || r.key != wire::MpaKey::rep) return;
   if (r.r())
-    f.warn(r.frame, Side::responder, "RFC 5044 §7.1.2",
-           fmt::format("the responder rejected a Request that {}; it must close the connection without a Reply", why));
+    f.add(r.frame, Side::responder, Rule::mpa_improper_rejected,
+          fmt::format("the responder rejected a Request that {}; it must close the connection without a Reply", why));
   else
-    f.error(r.frame, Side::responder, "RFC 5044 §7.1.2",
-            fmt::format("the responder accepted a Request that {}; it must close the connection", why));
+    f.add(r.frame, Side::responder, Rule::mpa_improper_accepted,
+          fmt::format("the responder accepted a Request that {}; it must close the connection", why));
 }
 
 void check_depths(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r, std::uint64_t frame, Findings& f) {
   if (q.ord == unnegotiated && r.ird != unnegotiated)
-    f.error(frame, Side::responder, "RFC 6581 §9.1",
-            fmt::format("the initiator's ORD 0x3fff asks not to negotiate; the responder answered IRD {}", r.ird));
+    f.add(frame, Side::responder, Rule::mpa_depth_unnegotiated,
+          fmt::format("the initiator's ORD 0x3fff asks not to negotiate; the responder answered IRD {}", r.ird));
   if (q.ird == unnegotiated && r.ord != unnegotiated)
-    f.error(frame, Side::responder, "RFC 6581 §9.1",
-            fmt::format("the initiator's IRD 0x3fff asks not to negotiate; the responder answered ORD {}", r.ord));
+    f.add(frame, Side::responder, Rule::mpa_depth_unnegotiated,
+          fmt::format("the initiator's IRD 0x3fff asks not to negotiate; the responder answered ORD {}", r.ord));
   if (q.ird != unnegotiated && r.ord != unnegotiated && r.ord > q.ird)
-    f.warn(frame, Side::responder, "RFC 6581 §9.1",
-           fmt::format("the responder's ORD {} is more than the initiator's IRD {}: the initiator must raise it or "
-                       "terminate",
-                       r.ord, q.ird));
+    f.add(frame, Side::responder, Rule::mpa_ord_above_ird,
+          fmt::format("the responder's ORD {} is more than the initiator's IRD {}: the initiator must raise it or "
+                      "terminate",
+                      r.ord, q.ird));
   if (q.ord != unnegotiated && r.ird != unnegotiated && r.ird < q.ord)
-    f.note(frame, Side::responder, "RFC 6581 §9.1",
-           fmt::format("the responder's IRD {} lowers the initiator's ORD from {}", r.ird, q.ord));
+    f.add(frame, Side::responder, Rule::mpa_ord_lowered,
+          fmt::format("the responder's IRD {} lowers the initiator's ORD from {}", r.ird, q.ord));
 }
 
 void check_peer_to_peer(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r, std::uint64_t frame, Findings& f) {
   if (q.a != r.a)
-    f.error(frame, Side::responder, "RFC 6581 §9.2",
-            fmt::format("the responder answered A={} with A={}", q.a ? 1 : 0, r.a ? 1 : 0));
+    f.add(frame, Side::responder, Rule::mpa_a_answer,
+          fmt::format("the responder answered A={} with A={}", q.a ? 1 : 0, r.a ? 1 : 0));
   if (!q.a || !r.a) return;
   const bool send = q.b && r.b, write = q.c && r.c, read = q.d && r.d;
   if (!send && !write && !read)
-    f.warn(frame, {}, "RFC 6581 §9.2",
-           "the two sides have no RTR kind in common: the initiator must terminate (layer 2, code 7)");
+    f.add(frame, {}, Rule::mpa_no_common_rtr,
+          "the two sides have no RTR kind in common: the initiator must terminate (layer 2, code 7)");
   if (read && !send && !write && r.ird == 0)
-    f.warn(frame, Side::responder, "RFC 6581 §9.1",
-           "the responder agreed to a Read as RTR but did not raise its IRD from 0 to 1");
+    f.add(frame, Side::responder, Rule::mpa_read_rtr_ird,
+          "the responder agreed to a Read as RTR but did not raise its IRD from 0 to 1");
 }
 
 }  // namespace
@@ -162,24 +161,24 @@ bool begins_like(ConstBytes head, std::string_view text) {
 
 void check_request(const StartupSeen& q, Findings& f) {
   if (q.key == wire::MpaKey::rep)
-    f.error(q.frame, Side::initiator, "RFC 5044 §7.1.2", "the initiator began with a Reply key");
+    f.add(q.frame, Side::initiator, Rule::mpa_initiator_reply, "the initiator began with a Reply key");
   else if (q.key != wire::MpaKey::req)
-    f.error(q.frame, Side::initiator, "RFC 5044 §7.1.1",
-            "the initiator began with a key that is not that of a Request");
-  if (q.r()) f.error(q.frame, Side::initiator, "RFC 5044 §7.1.1", "the initiator set R, which is 0 in a Request");
+    f.add(q.frame, Side::initiator, Rule::mpa_request_key,
+          "the initiator began with a key that is not that of a Request");
+  if (q.r()) f.add(q.frame, Side::initiator, Rule::mpa_request_r, "the initiator set R, which is 0 in a Request");
   if (const std::uint8_t bits = reserved_bits(q); bits != 0)
-    f.error(q.frame, Side::initiator, "RFC 5044 §7.1.1",
-            fmt::format("the initiator set reserved bits 0x{:02x} in its Request", bits));
+    f.add(q.frame, Side::initiator, Rule::mpa_reserved,
+          fmt::format("the initiator set reserved bits 0x{:02x} in its Request", bits));
   if (q.revision <= 1 && q.s())
-    f.note(q.frame, Side::initiator, "OFA 2007-10 Rtr §2",
-           "the initiator set S under revision 1: it offers the Rtr frame of 2007 (to RFC 5044 the bit is reserved)");
+    f.add(q.frame, Side::initiator, Rule::mpa_s_offered,
+          "the initiator set S under revision 1: it offers the Rtr frame of 2007 (to RFC 5044 the bit is reserved)");
   check_revision(q, Side::initiator, f);
   check_lengths(q, Side::initiator, f);
   check_enhanced(q, Side::initiator, f);
   if (!q.c())
     // The default MUST be on; an administrator may have switched it off, which the wire does not tell.
-    f.warn(q.frame, Side::initiator, "RFC 5044 §4.4",
-           "the initiator did not ask for CRC (C=0), which must be the default");
+    f.add(q.frame, Side::initiator, Rule::mpa_crc_not_asked,
+          "the initiator did not ask for CRC (C=0), which must be the default");
 }
 
 void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& r, Findings& f) {
@@ -191,14 +190,14 @@ void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& r
   if (q != nullptr) check_reply_revision(*q, r, f);
   if (q != nullptr) check_acceptance(*q, r, f);
   if (r.r()) {
-    f.note(r.frame, Side::responder, "RFC 5044 §7.1.2",
-           fmt::format("the responder rejected the connection (R=1){}",
-                       q != nullptr && q->c() && !r.c() ? "; it shows C=0 to an initiator that wants CRC" : ""));
+    f.add(r.frame, Side::responder, Rule::mpa_rejected,
+          fmt::format("the responder rejected the connection (R=1){}",
+                      q != nullptr && q->c() && !r.c() ? "; it shows C=0 to an initiator that wants CRC" : ""));
     if (q != nullptr && q->m())
-      f.warn(r.frame, Side::responder, "RFC 5044 §4.3",
-             "the responder rejected a Request that requires markers; every sender must be able to insert them");
+      f.add(r.frame, Side::responder, Rule::mpa_markers_refused,
+            "the responder rejected a Request that requires markers; every sender must be able to insert them");
     if (q != nullptr && q->r())
-      f.warn(r.frame, Side::responder, "RFC 5044 §7.1.1", "the Reply's R=1 may only be an echo of the Request's");
+      f.add(r.frame, Side::responder, Rule::mpa_reply_r_echoed, "the Reply's R=1 may only be an echo of the Request's");
     return;
   }
   check_enhanced(r, Side::responder, f);

@@ -82,19 +82,22 @@ std::optional<NegFault> check_qp_items(Reader r, bool ud) {
   while (r.left() > 0) {
     const RawItem item = next_item(r);
     if (!item.whole)
-      return NegFault{"QPng §2.1", fmt::format("item {:#06x} of {} octets is cut off", item.type, item.octets)};
+      return NegFault{Rule::neg_item_cut, fmt::format("item {:#06x} of {} octets is cut off", item.type, item.octets)};
     const auto due = qp_item_size(item.type);
     if (!due && critical(item.type))
-      return NegFault{"QPng §2.2", fmt::format("item {:#06x} is not known and may not be skipped", item.type)};
+      return NegFault{Rule::neg_item_unknown,
+                      fmt::format("item {:#06x} is not known and may not be skipped", item.type)};
     if (due && *due != item.octets)
-      return NegFault{"QPng §4.2", fmt::format("item {:#06x} has {} octets, {} are due", item.type, item.octets, *due)};
+      return NegFault{Rule::neg_qp_item_length,
+                      fmt::format("item {:#06x} has {} octets, {} are due", item.type, item.octets, *due)};
     const auto type = static_cast<QpItem>(item.type);
     qpn = qpn || type == QpItem::qpn;
     psn = psn || type == QpItem::psn;
     qkey = qkey || type == QpItem::qkey;
   }
-  if (!qpn || !psn) return NegFault{"QPng §4.3", fmt::format("the item {} is missing", qpn ? "psn" : "qpn")};
-  if (ud && !qkey) return NegFault{"QPng §4.3", "the item qkey is missing, which UD needs"};
+  if (!qpn || !psn)
+    return NegFault{Rule::neg_qp_item_missing, fmt::format("the item {} is missing", qpn ? "psn" : "qpn")};
+  if (ud && !qkey) return NegFault{Rule::neg_qp_item_missing, "the item qkey is missing, which UD needs"};
   return std::nullopt;
 }
 
@@ -152,29 +155,31 @@ unsigned NegHead::oddities() const {
 
 std::optional<NegFault> NegHead::fault() const {
   if (version != PARLEY_NEG_VERSION)
-    return NegFault{"QPng §1.2",
+    return NegFault{Rule::neg_version,
                     fmt::format("the message has version {}; this side knows {}", version, PARLEY_NEG_VERSION)};
-  if (!known_neg_type(type)) return NegFault{"QPng §1.3", fmt::format("the message has type {}", type)};
-  if (stage > neg_stage_last) return NegFault{"QPng §1.4", fmt::format("the message has stage {}", stage)};
-  if (!stage_fits(*this)) return NegFault{"QPng §1.4", fmt::format("a message of type {} has stage {}", type, stage)};
+  if (!known_neg_type(type)) return NegFault{Rule::neg_type, fmt::format("the message has type {}", type)};
+  if (stage > neg_stage_last) return NegFault{Rule::neg_stage, fmt::format("the message has stage {}", stage)};
+  if (!stage_fits(*this))
+    return NegFault{Rule::neg_stage, fmt::format("a message of type {} has stage {}", type, stage)};
   if (reserved_bits(*this))
-    return NegFault{"QPng §1.5", fmt::format("reserved bits are set: flags {}, reserved {}", flags, reserved)};
+    return NegFault{Rule::neg_reserved, fmt::format("reserved bits are set: flags {}, reserved {}", flags, reserved)};
   if (length > PARLEY_NEG_LENGTH_MAX)
-    return NegFault{"QPng §1.6",
+    return NegFault{Rule::neg_length,
                     fmt::format("the message announces {} octets; at most {}", length, PARLEY_NEG_LENGTH_MAX)};
   return std::nullopt;
 }
 
 // An Abort counts whatever is in it: a session ends with less to tell.
 std::optional<NegFault> check_items(ConstBytes body, bool abort) {
-  const Severity severity = abort ? Severity::warning : Severity::error;
   Reader r(body);
   while (r.left() > 0) {
     const RawItem item = next_item(r);
     if (!item.whole)
-      return NegFault{"QPng §2.1", fmt::format("an item of {} octets is cut off", item.octets), severity};
+      return NegFault{abort ? Rule::neg_abort_item_cut : Rule::neg_item_cut,
+                      fmt::format("an item of {} octets is cut off", item.octets)};
     if (!known_neg_item(item.type) && critical(item.type))
-      return NegFault{"QPng §2.2", fmt::format("item {} is not known and may not be skipped", item.type), severity};
+      return NegFault{abort ? Rule::neg_abort_item_unknown : Rule::neg_item_unknown,
+                      fmt::format("item {} is not known and may not be skipped", item.type)};
   }
   return std::nullopt;
 }
@@ -186,16 +191,16 @@ std::optional<NegFault> check_qp_turn(std::uint8_t stage, ConstBytes body) {
   if (stage == ready) {
     const std::uint8_t word = r.u8();
     if (body.size() == 1 && word >= 1 && word <= ready_words) return std::nullopt;
-    return NegFault{"QPng §4.4", fmt::format("{} is no word of the stage ready", hex_text(body))};
+    return NegFault{Rule::neg_ready_word, fmt::format("{} is no word of the stage ready", hex_text(body))};
   }
   if (stage != info) return std::nullopt;
   const std::uint8_t version = r.u8(), transport = r.u8();
   r.skip(2);
   if (!r.ok())
-    return NegFault{"QPng §4.1",
+    return NegFault{Rule::neg_qp_header,
                     fmt::format("{}, {} are due", counted(body.size(), "octet"), PARLEY_NEG_QP_HEADER_LEN)};
   if (version != PARLEY_NEG_QP_VERSION)
-    return NegFault{"QPng §4.1",
+    return NegFault{Rule::neg_qp_version,
                     fmt::format("the attributes have version {}; this side knows {}", version, PARLEY_NEG_QP_VERSION)};
   return check_qp_items(r, transport == transport_ud);
 }

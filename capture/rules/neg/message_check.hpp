@@ -15,9 +15,8 @@ namespace parley::capture {
 
 /// A rule that a message breaks.
 struct NegFault {
-  std::string_view rule;
+  Rule rule;
   std::string text;
-  Severity severity = Severity::error;
 };
 
 /// What a header of wire/neg.hpp says, faults included: only octets that begin with the magic have one.

@@ -222,9 +222,8 @@ void NegConnection::other_protocol(Half& h, const SegmentRef& ref) {
   tell_tap(h, h.pending_at, ConstBytes(h.pending).first(static_cast<std::size_t>(same - magic.begin())));
   violated_ = h.holes = true;
   h.state = State::over;
-  findings_.error(
-      ref.frame, place_of(h), "QPng §1.1",
-      fmt::format("the peer speaks another protocol: {} ('{}')", hex_text(head), readable_text(head, shown)));
+  findings_.add(ref.frame, place_of(h), Rule::neg_magic,
+                fmt::format("the peer speaks another protocol: {} ('{}')", hex_text(head), readable_text(head, shown)));
 }
 
 void NegConnection::message(Half& h, const Message& m) {
@@ -242,9 +241,9 @@ void NegConnection::judge(Half& h, const Message& m) {
     return;
   }
   if (!m.body_kept)
-    findings_.note(m.ref.frame, place_of(h), "QPng §1.6",
-                   fmt::format("a message of {} octets; at most {} are taken unless a session is told otherwise",
-                               m.head.length, body_max));
+    findings_.add(m.ref.frame, place_of(h), Rule::neg_body,
+                  fmt::format("a message of {} octets; at most {} are taken unless a session is told otherwise",
+                              m.head.length, body_max));
   const bool turn = m.head.is(wire::NegType::turn);
   if (turn) count_turn(h, m);
   if (turn && qp_ == QpTurns::unknown && like_qp_info(m.body)) qp_ = QpTurns::likely;

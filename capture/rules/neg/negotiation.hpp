@@ -137,7 +137,7 @@ class NegConnection {
 
   /// Before sides are known, a finding says with one of which of halves_ it is.
   static Side place_of(const Half& h) { return h.index == 0 ? Side::initiator : Side::responder; }
-  bool error(const Half& h, const Message& m, std::string_view rule, std::string text);
+  bool error(const Half& h, const Message& m, Rule rule, std::string text);
   bool judge_order(Half& h, const Message& m);
   bool first_due(const Half& h, bool of_initiator) const;
   bool take_hello(Half& h, const Message& m);

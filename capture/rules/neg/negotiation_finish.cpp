@@ -57,18 +57,18 @@ void NegConnection::finish_half(const Half& h) {
   const Side side = side_of(h), place = place_of(h);
   // What a segment without octets shows was sent, flush() has counted as missing.
   if (h.state == State::follow && !h.pending.empty() && h.ends_at == h.tcp.position() && h.counts.missing_octets == 0)
-    findings_.warn(h.fin_frame != 0 ? h.fin_frame : h.rst_frame, place, "QPng §1.6",
-                   fmt::format("{} after {} of a message", h.fin_frame != 0 ? "FIN" : "RST",
-                               counted(h.tcp.position() - h.pending_at, "octet")));
+    findings_.add(h.fin_frame != 0 ? h.fin_frame : h.rst_frame, place, Rule::neg_cut,
+                  fmt::format("{} after {} of a message", h.fin_frame != 0 ? "FIN" : "RST",
+                              counted(h.tcp.position() - h.pending_at, "octet")));
   if (const std::uint64_t n = h.counts.missing_octets; n > 0)
-    findings_.note(
-        h.first_lost_frame, place, "",
+    findings_.remark(
+        h.first_lost_frame, place,
         fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged", counted(n, "octet"),
                     to_string(side), n == 1 ? "is" : "are", counted(h.lost_places, "place"),
                     h.cut_segments > 0 ? ", packets cut by the snap length" : "", n == 1 ? "it" : "they"));
   if (h.counts.retransmissions > 0)
-    findings_.note(
-        h.first_again_frame, place, "",
+    findings_.remark(
+        h.first_again_frame, place,
         fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
 }
 
@@ -76,8 +76,8 @@ void NegConnection::tell_aborts() {
   for (const Half& h : halves_) {
     if (!h.abort) continue;
     const std::string_view error = neg_error_text(h.abort->error);
-    findings_.note(
-        h.abort->frame, place_of(h), "",
+    findings_.remark(
+        h.abort->frame, place_of(h),
         fmt::format("the {} gave up: {}{}{}", to_string(side_of(h)), error.empty() ? "without a reason" : error,
                     h.abort->text.empty() ? "" : ": ", h.abort->text));
     if (!report_.abort || h.abort->frame < report_.abort->frame) report_.abort = h.abort;
@@ -125,15 +125,7 @@ NegotiationReport NegConnection::finish() {
   if (tap_ != nullptr) tap_->judged(first_frame_, last_frame_);
   report_.outcome = outcome();
   tell_aborts();
-  report_.findings = findings_.list();
-  if (findings_.dropped() > 0)
-    report_.findings.push_back({last_frame_,
-                                Severity::note,
-                                "",
-                                fmt::format("{} more findings like these are not listed", findings_.dropped()),
-                                {}});
-  std::stable_sort(report_.findings.begin(), report_.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.frame < b.frame; });
+  report_.findings = findings_.listed(last_frame_);
   tell_times(report_);
   name_sides();
   report_.first_frame = first_frame_;

@@ -16,16 +16,17 @@ constexpr std::uint8_t stage_info = 1, stage_ready = 2, stage_done = 3;
 }  // namespace
 
 /// Always false: the rule was broken.
-bool NegConnection::error(const Half& h, const Message& m, std::string_view rule, std::string text) {
+bool NegConnection::error(const Half& h, const Message& m, Rule rule, std::string text) {
   violated_ = true;
-  findings_.error(m.ref.frame, place_of(h), rule, std::move(text));
+  findings_.add(m.ref.frame, place_of(h), rule, std::move(text));
   return false;
 }
 
 bool NegConnection::judge_order(Half& h, const Message& m) {
   if (h.abort_frame != 0) {
     if (std::exchange(h.told_after_abort, true)) return false;
-    return error(h, m, "QPng §3.7", fmt::format("a message after its sender's Abort in frame {}", h.abort_frame));
+    return error(h, m, Rule::neg_after_abort,
+                 fmt::format("a message after its sender's Abort in frame {}", h.abort_frame));
   }
   switch (static_cast<wire::NegType>(m.head.type)) {
     case wire::NegType::hello: return take_hello(h, m);
@@ -43,7 +44,7 @@ bool NegConnection::first_due(const Half& h, bool of_initiator) const {
 }
 
 bool NegConnection::take_hello(Half& h, const Message& m) {
-  if (!first_due(h, true)) return error(h, m, "QPng §3.1", "a Hello where none is due");
+  if (!first_due(h, true)) return error(h, m, Rule::neg_hello, "a Hello where none is due");
   h.begun = Said::yes;
   report_.hello_frame = m.ref.frame;
   hello_at_ = m.ref.at;
@@ -58,7 +59,7 @@ bool NegConnection::take_hello(Half& h, const Message& m) {
 }
 
 bool NegConnection::take_welcome(Half& h, const Message& m) {
-  if (!first_due(h, false)) return error(h, m, "QPng §3.2", "a Welcome where none is due");
+  if (!first_due(h, false)) return error(h, m, Rule::neg_welcome, "a Welcome where none is due");
   h.begun = Said::yes;
   report_.welcome_frame = m.ref.frame;
   welcome_at_ = m.ref.at;
@@ -115,23 +116,23 @@ bool NegConnection::judge_stage(Half& h, const Message& m) {
   if (stage == h.stage && !over) return true;
   if (stage == h.stage + 1 && h.last && !went_on_alone(h, m)) {
     if (stage != stage_done || done_ != Said::no) return true;
-    return error(h, m, "QPng §3.4", "a Turn of the stage done; the Hello announced no such stage");
+    return error(h, m, Rule::neg_stage_order, "a Turn of the stage done; the Hello announced no such stage");
   }
   const bool ended = over && (h.stage == stage_done || (h.stage == stage_ready && done_ == Said::no));
   if (ended)
-    return error(h, m, "QPng §3.8",
+    return error(h, m, Rule::neg_after_end,
                  fmt::format("a Turn of the stage {} after the end of the session", wire::neg_stage_text(stage)));
   // Whether the peer was through as well is not known of one that the capture lacks something of.
   if (h.last && !over && stage > h.stage && !heard_of_peer(h, m))
-    return error(h, m, "QPng §3.4",
+    return error(h, m, Rule::neg_stage_order,
                  fmt::format("a Turn of the stage {} right behind one of the stage {}", wire::neg_stage_text(stage),
                              wire::neg_stage_text(h.stage)));
   if (over && h.stage == stage_ready && done_ == Said::unknown)
     return error(
-        h, m, "QPng §3.4",
+        h, m, Rule::neg_stage_order,
         fmt::format("a Turn of the stage {} when both sides were through with ready", wire::neg_stage_text(stage)));
   const auto present = static_cast<std::uint8_t>(h.stage + (over ? 1 : 0));
-  return error(h, m, "QPng §3.4",
+  return error(h, m, Rule::neg_stage_order,
                fmt::format("a Turn of the stage {}; the stage is {}", wire::neg_stage_text(stage),
                            wire::neg_stage_text(present)));
 }
@@ -139,7 +140,7 @@ bool NegConnection::judge_stage(Half& h, const Message& m) {
 bool NegConnection::judge_turn(Half& h, const Message& m) {
   bool right = true;
   if (h.begun == Said::no) {
-    right = error(h, m, "QPng §3.3", "a Turn before the Welcome");
+    right = error(h, m, Rule::neg_turn_early, "a Turn before the Welcome");
     h.begun = Said::unknown;
   } else if (!h.gap) {
     if (!judge_stage(h, m)) {
@@ -148,9 +149,9 @@ bool NegConnection::judge_turn(Half& h, const Message& m) {
     }
     const std::uint16_t before = m.head.stage == h.stage ? h.round : std::uint16_t{0};
     if (m.head.round != before + 1)
-      right = error(h, m, "QPng §3.5", fmt::format("round {} follows round {}", m.head.round, before));
+      right = error(h, m, Rule::neg_round, fmt::format("round {} follows round {}", m.head.round, before));
     else if (m.head.stage == h.stage && h.last && (!m.head.last() || m.head.length > 0))
-      right = error(h, m, "QPng §3.6", "a Turn with data after the peer's last one");
+      right = error(h, m, Rule::neg_after_last, "a Turn with data after the peer's last one");
   }
   take_over(h, m.head);
   if (m.head.last() && h.last_end[h.stage] == 0) h.last_end[h.stage] = m.end;
@@ -172,10 +173,10 @@ void NegConnection::judge_body(const Half& h, const Message& m) {
   else if (qp_ == QpTurns::yes)
     fault = check_qp_turn(m.head.stage, m.body);
   if (!fault) return;
-  if (fault->severity == Severity::error)
+  if (facts_of(fault->rule).severity == Severity::error)
     error(h, m, fault->rule, std::move(fault->text));
   else
-    findings_.add(m.ref.frame, place_of(h), fault->severity, fault->rule, std::move(fault->text));
+    findings_.add(m.ref.frame, place_of(h), fault->rule, std::move(fault->text));
 }
 
 void NegConnection::read_attributes(const Half& h, const Message& m) {

@@ -47,8 +47,8 @@ void RdmapCheck::blame(Side from, const WalkedFpdu& f, Complaint c) {
   complaint(from, c);
 }
 
-void RdmapCheck::accuse(Side from, const WalkedFpdu& f, std::string_view rule, std::string text) {
-  findings_.error(f.last.frame, from, rule, fmt::format("the {} {}", to_string(from), text));
+void RdmapCheck::accuse(Side from, const WalkedFpdu& f, Rule rule, std::string text) {
+  findings_.add(f.last.frame, from, rule, fmt::format("the {} {}", to_string(from), text));
 }
 
 void RdmapCheck::lost(Side side) {
@@ -71,7 +71,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   const auto h = DdpHeader::parse(f.ulpdu.first(std::min(f.known, f.ulpdu.size())));
   if (!h) {
     if (f.known < f.ulpdu.size()) return lost(from);  // the capture cut the header
-    accuse(from, f, "RFC 5041 §4",
+    accuse(from, f, Rule::ddp_header,
            fmt::format("sent a ULPDU of {}, too short for a DDP header", counted(f.ulpdu.size(), "octet")));
     blame(from, f, {.layer = PARLEY_RDMAP_LAYER_LLP, .etype = 0, .code = 3, .any_code = true});
     return;
@@ -88,7 +88,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
   tell(from, f, *h);
   if (s.terminated)
     // RFC 5040 §5.4: after the Terminate its sender sends no RDMAP message.
-    accuse(from, f, "RFC 5040 §5.4",
+    accuse(from, f, Rule::rdmap_after_terminate,
            fmt::format("sent {} after its Terminate in frame {}", with_article(name_of(*h)), s.terminate_frame));
   if (!check_controls(from, f, *h)) {
     // What cannot be decoded leaves the numbering of this direction unknown.
@@ -105,23 +105,24 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   const std::uint8_t ddp = r.u8(), rdmap = r.u8();
   const std::uint8_t version_code = h.tagged ? 4 : 6, type = h.tagged ? 1 : 2;
   if (h.ddp_version != version_) {
-    accuse(from, f, "RFC 5041 §4.1", fmt::format("sent DDP version {} ({} is due)", h.ddp_version, version_));
+    accuse(from, f, Rule::ddp_version, fmt::format("sent DDP version {} ({} is due)", h.ddp_version, version_));
     blame(from, f, {PARLEY_RDMAP_LAYER_DDP, type, version_code});
     return false;
   }
   if (h.rdmap_version != version_) {
-    accuse(from, f, "RFC 5040 §4.1", fmt::format("sent RDMAP version {} ({} is due)", h.rdmap_version, version_));
+    accuse(from, f, Rule::rdmap_version, fmt::format("sent RDMAP version {} ({} is due)", h.rdmap_version, version_));
     blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5});
     return false;
   }
   if ((ddp & PARLEY_DDP_RSVD) != 0)
-    accuse(from, f, "RFC 5041 §4.1", fmt::format("set reserved bits in the DDP control field (0x{:02X})", ddp));
+    accuse(from, f, Rule::ddp_reserved, fmt::format("set reserved bits in the DDP control field (0x{:02X})", ddp));
   if ((rdmap & 0x30) != 0)
-    accuse(from, f, "RFC 5040 §4.1", fmt::format("set reserved bits in the RDMAP control field (0x{:02X})", rdmap));
+    accuse(from, f, Rule::rdmap_reserved,
+           fmt::format("set reserved bits in the RDMAP control field (0x{:02X})", rdmap));
   const auto rule = wire::rule_of(h.opcode);
   if (!rule.assigned) {
     accuse(
-        from, f, "RFC 5040 §4.1",
+        from, f, Rule::rdmap_opcode,
         fmt::format("sent RDMAP opcode 0x{:X}, which {}", static_cast<unsigned>(h.opcode),
                     static_cast<unsigned>(h.opcode) == 0xF ? "is for experiments (RFC 6580 §3.1)" : "is not assigned"));
     blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6});
@@ -131,22 +132,22 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
   // sender, yet it explains the Terminate.
   if (h.opcode >= RdmapOpcode::immediate) complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.last.frame}, true);
   if (rule.tagged != h.tagged) {
-    accuse(from, f, "RFC 5040 §4.2",
+    accuse(from, f, Rule::rdmap_tagged,
            fmt::format("sent {} in {} DDP segment", with_article(name_of(h)), h.tagged ? "a tagged" : "an untagged"));
     blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
     return false;
   }
   if (!h.tagged && rule.qn != h.qn) {
-    accuse(from, f, "RFC 5040 §4.2",
+    accuse(from, f, Rule::rdmap_queue,
            fmt::format("sent {} on queue {}, it belongs on queue {}", with_article(name_of(h)), h.qn, rule.qn));
     blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 1});
     return false;
   }
   // RFC 5040 §4.1: only the Sends with Invalidate have a use for this word.
   if (!h.tagged && h.stag != 0 && !invalidates(h.opcode))
-    findings_.warn(f.last.frame, from, "RFC 5040 §4.1",
-                   fmt::format("the {} set the Invalidate STag word of {} to 0x{:08x}", to_string(from),
-                               with_article(name_of(h)), h.stag));
+    findings_.add(f.last.frame, from, Rule::rdmap_stag_word,
+                  fmt::format("the {} set the Invalidate STag word of {} to 0x{:08x}", to_string(from),
+                              with_article(name_of(h)), h.stag));
   return true;
 }
 
@@ -167,7 +168,7 @@ void RdmapCheck::dispatch(Side from, const WalkedFpdu& f, const DdpHeader& h) {
     case RdmapOpcode::immediate:
     case RdmapOpcode::immediate_se:
       if (payload_of(f, h) != PARLEY_RDMAP_IMMEDIATE_LEN) {
-        accuse(from, f, "RFC 7306 §6.3",
+        accuse(from, f, Rule::rdmap_immediate_length,
                fmt::format("sent Immediate Data of {} (8 are due)", counted(payload_of(f, h), "octet")));
         blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
       }
@@ -183,22 +184,22 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   if (q.extent.open() && h.msn == q.msn) {
     // RFC 5041 §4.3: RsvdULP, which holds the opcode and the Invalidate STag, is the same in all segments of a message.
     if (h.opcode != q.opcode)
-      accuse(from, f, "RFC 5041 §4.3",
+      accuse(from, f, Rule::ddp_opcode_changed,
              fmt::format("changed the opcode inside a message to {} (queue {}, MSN {})", name, h.qn, h.msn));
     else if (h.stag != q.word)
-      accuse(from, f, "RFC 5041 §4.3",
+      accuse(from, f, Rule::ddp_stag_changed,
              fmt::format("changed the Invalidate STag inside a message from 0x{:08x} to 0x{:08x} (queue {}, MSN {})",
                          q.word, h.stag, h.qn, h.msn));
   } else {
     // RFC 5041 §5.3: messages are sent in order, each whole before the next.
     if (q.extent.open() && !q.extent.last_seen() && !q.extent.begin_unknown())
-      accuse(from, f, "RFC 5041 §5.2",
+      accuse(from, f, Rule::ddp_message_open,
              fmt::format("began message {} on queue {} before the last segment of message {}", h.msn, h.qn, q.msn));
     else
       settle_untagged(from, h.qn & 3, over_at(f));
     if (q.known && h.msn != q.next_msn) {
       // RFC 5041 §4.3: MSN begins at 1 and grows by one per message and queue.
-      accuse(from, f, "RFC 5041 §4.3",
+      accuse(from, f, Rule::ddp_msn,
              fmt::format("sent {} with MSN {}, {} was due (queue {})", with_article(name), h.msn, q.next_msn, h.qn));
       blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 3});
     }
@@ -211,7 +212,7 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   q.next_msn = h.msn + 1;
   place_untagged(from, f, h, q);
   if (!h.last && !is_send(h.opcode)) {
-    accuse(from, f, "RFC 5040 §4.2", fmt::format("cut {} in several segments; it has one", with_article(name)));
+    accuse(from, f, Rule::rdmap_one_segment, fmt::format("cut {} in several segments; it has one", with_article(name)));
     q.extent.close();
   }
 }
@@ -221,7 +222,7 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   const std::uint64_t due = q.extent.due();
   if (!is_send(h.opcode) && h.mo != 0) {
     // RFC 5040 §4.2: all but the Sends have one segment.
-    accuse(from, f, "RFC 5041 §5.2",
+    accuse(from, f, Rule::ddp_mo_begin,
            fmt::format("began {} at MO {}, a message begins at 0 (queue {}, MSN {})", with_article(name_of(h)), h.mo,
                        h.qn, h.msn));
     blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 4});
@@ -235,7 +236,7 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
       q.extent.note_odd({f.last.frame, h.mo, due});
       break;
     case Placed::wrong:
-      accuse(from, f, "RFC 5041 §5.2",
+      accuse(from, f, Rule::ddp_mo,
              q.extent.last_seen() && h.mo >= due
                  ? fmt::format("sent {} segment with MO {} behind the last segment of the message (queue {}, MSN {})",
                                with_article(name_of(h)), h.mo, h.qn, h.msn)
@@ -277,17 +278,17 @@ void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const Over& over) 
   const bool out_of_order = odd.frame != 0;
   if (out_of_order && (q.extent.contiguous() || q.extent.begin_unknown() || !over.surely)) {
     // RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any.
-    findings_.warn(over.frame, from, "RFC 5041 §5.3",
-                   fmt::format("the {} sent the segments of {} out of the order of their MO{} (queue {}, MSN {})",
-                               to_string(from), name, since(odd, over), qn, q.msn));
+    findings_.add(over.frame, from, Rule::ddp_order,
+                  fmt::format("the {} sent the segments of {} out of the order of their MO{} (queue {}, MSN {})",
+                              to_string(from), name, since(odd, over), qn, q.msn));
   } else if (out_of_order) {
-    findings_.error(over.frame, from, "RFC 5041 §5.2",
-                    odd.due == 0 ? fmt::format("the {} began {} at MO {} in frame {}, a message begins at 0 "
-                                               "(queue {}, MSN {})",
-                                               to_string(from), name, odd.at, odd.frame, qn, q.msn)
-                                 : fmt::format("the {} left out octets of {}: in frame {} it went on at MO {}, {} "
-                                               "was due (queue {}, MSN {})",
-                                               to_string(from), name, odd.frame, odd.at, odd.due, qn, q.msn));
+    findings_.add(over.frame, from, odd.due == 0 ? Rule::ddp_mo_begin : Rule::ddp_octets_missing,
+                  odd.due == 0 ? fmt::format("the {} began {} at MO {} in frame {}, a message begins at 0 "
+                                             "(queue {}, MSN {})",
+                                             to_string(from), name, odd.at, odd.frame, qn, q.msn)
+                               : fmt::format("the {} left out octets of {}: in frame {} it went on at MO {}, {} "
+                                             "was due (queue {}, MSN {})",
+                                             to_string(from), name, odd.frame, odd.at, odd.due, qn, q.msn));
     if (over.end != 0)
       complaint(from, {.layer = PARLEY_RDMAP_LAYER_DDP, .etype = 2, .code = 4, .frame = over.frame, .end = over.end});
   }
@@ -300,14 +301,14 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
   if (s.write.extent.open() && (h.stag != s.write.stag || !place_write(from, f, h))) {
     const bool joined = joins_previous(s);
     if (!s.write.extent.last_seen() && !joined && s.write.extent.contiguous())
-      accuse(from, f, "RFC 5041 §5.2",
+      accuse(from, f, Rule::ddp_write_place,
              fmt::format("continued an RDMA Write at STag 0x{:08x} TO 0x{:x}, STag 0x{:08x} TO 0x{:x} was due", h.stag,
                          h.to, s.write.stag, s.write.extent.due()));
     if (joined) s.write.extent.note_odd({f.last.frame, h.to, s.write.extent.due()});
     settle_write(from, over_at(f));
   }
   if (n > 0 && h.to + n < h.to) {
-    accuse(from, f, "RFC 5041 §7.1", fmt::format("sent an RDMA Write whose TO 0x{:x} wraps", h.to));
+    accuse(from, f, Rule::ddp_to_wrap, fmt::format("sent an RDMA Write whose TO 0x{:x} wraps", h.to));
     blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 1, 3});
     s.write.extent.close();
     return;
@@ -350,14 +351,14 @@ void RdmapCheck::settle_write(Side from, const Over& over) {
   const MessageExtent::Odd odd = e.odd();
   const bool whole = e.contiguous();
   if (odd.frame != 0 && !whole && over.surely && !s.write_under_way)
-    findings_.error(over.frame, from, "RFC 5041 §5.2",
-                    fmt::format("the {} left out octets of an RDMA Write: in frame {} it went on at STag 0x{:08x} TO "
-                                "0x{:x}, TO 0x{:x} was due",
-                                to_string(from), odd.frame, s.write.stag, odd.at, odd.due));
+    findings_.add(over.frame, from, Rule::ddp_octets_missing,
+                  fmt::format("the {} left out octets of an RDMA Write: in frame {} it went on at STag 0x{:08x} TO "
+                              "0x{:x}, TO 0x{:x} was due",
+                              to_string(from), odd.frame, s.write.stag, odd.at, odd.due));
   else if (odd.frame != 0)
     // RFC 5041 §5.3: as above, by TO.
-    findings_.warn(
-        over.frame, from, "RFC 5041 §5.3",
+    findings_.add(
+        over.frame, from, Rule::ddp_order,
         fmt::format("the {} sent the segments of an RDMA Write out of the order of their TO{} (STag 0x{:08x})",
                     to_string(from), since(odd, over), s.write.stag));
   s.previous_write = {true, s.write.stag, e.begin()};
@@ -380,15 +381,14 @@ void RdmapCheck::finish(std::uint64_t last_frame, End initiator, End responder) 
     State& s = at(side);
     const bool ended = at(other(side)).terminated || s.terminated;
     if (!s.requests.empty() && s.reads_reliable && !ended)
-      findings_.note(
-          last_frame, side, "RFC 5040 §5.2",
-          fmt::format("{} of the {} (first in frame {}) got no complete answer",
-                      counted(s.requests.size(), "Read Request"), to_string(side), s.requests.front().frame));
+      findings_.add(last_frame, side, Rule::rdmap_read_unanswered,
+                    fmt::format("{} of the {} (first in frame {}) got no complete answer",
+                                counted(s.requests.size(), "Read Request"), to_string(side), s.requests.front().frame));
     for (std::uint32_t qn = 0; qn < s.queues.size(); ++qn)
       if (s.queues[qn].extent.open() && !s.queues[qn].extent.last_seen() && !ended)
-        findings_.note(last_frame, side, "RFC 5041 §5.2",
-                       fmt::format("the last message of the {} on queue {} (MSN {}) has no last segment",
-                                   to_string(side), qn, s.queues[qn].msn));
+        findings_.add(last_frame, side, Rule::ddp_no_last,
+                      fmt::format("the last message of the {} on queue {} (MSN {}) has no last segment",
+                                  to_string(side), qn, s.queues[qn].msn));
   }
 }
 

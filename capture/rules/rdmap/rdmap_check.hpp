@@ -165,7 +165,7 @@ class RdmapCheck {
       s.answer.close();
     }
   }
-  void accuse(Side from, const WalkedFpdu& f, std::string_view rule, std::string text);
+  void accuse(Side from, const WalkedFpdu& f, Rule rule, std::string text);
   bool check_controls(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void place_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h, Queue& q);

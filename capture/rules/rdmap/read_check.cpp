@@ -19,7 +19,7 @@ void RdmapCheck::check_outstanding(Side from, const WalkedFpdu& f) {
   // RFC 6581 §9.1: an RTR needs no depth that the ULP would have to ask for.
   if (s.read_rtr && s.segments == 1 && s.requests.back().request.size == 0 && !s.requests.back().atomic) return;
   // RFC 6581 §9.1: ORD is at most the peer's IRD; RFC 5040 §5.2.1: never more outstanding than that.
-  accuse(from, f, "RFC 5040 §5.2.1",
+  accuse(from, f, Rule::rdmap_read_limit,
          fmt::format("has {} RDMA Reads outstanding, {} were agreed", s.requests.size(), *s.read_limit));
 }
 
@@ -27,10 +27,10 @@ bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f) {
   State& s = at(from);
   if (s.requests.size() < outstanding_max) return true;
   if (!s.reads_too_many)
-    findings_.note(f.last.frame, from, "",
-                   fmt::format("the {} has more than {} requests outstanding: from here on its Reads and Atomics are "
-                               "not matched with their answers",
-                               to_string(from), outstanding_max));
+    findings_.remark(f.last.frame, from,
+                     fmt::format("the {} has more than {} requests outstanding: from here on its Reads and Atomics are "
+                                 "not matched with their answers",
+                                 to_string(from), outstanding_max));
   s.reads_too_many = true;
   return false;
 }
@@ -38,7 +38,7 @@ bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f) {
 void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_READ_REQUEST_LEN) {
-    accuse(from, f, "RFC 5040 §4.4",
+    accuse(from, f, Rule::rdmap_read_request_length,
            fmt::format("sent a Read Request of {} (28 are due)", counted(payload_of(f, h), "octet")));
     s.reads_reliable = false;  // how it is answered is open
     return;
@@ -59,12 +59,12 @@ RdmapCheck::Outstanding* RdmapCheck::answered_read(Side from, const WalkedFpdu& 
   auto& requests = requester.requests;
   const auto it = std::find_if(requests.begin(), requests.end(), [](const Outstanding& o) { return !o.atomic; });
   if (it == requests.end()) {
-    accuse(from, f, "RFC 5040 §5.2", "sent a Read Response although no Read is outstanding");
+    accuse(from, f, Rule::rdmap_read_unasked, "sent a Read Response although no Read is outstanding");
     blame(from, f, {.layer = PARLEY_RDMAP_LAYER_RDMAP, .etype = 2, .code = 6, .any_code = true});
     return nullptr;
   }
   if (it != requests.begin() && !requester.order_told) {
-    accuse(from, f, "RFC 7306 §5.1",
+    accuse(from, f, Rule::rdmap_answer_order,
            fmt::format("answered the Read Request of frame {} before the Atomic Request of frame {}", it->frame,
                        requests.front().frame));
     requester.order_told = true;
@@ -102,18 +102,18 @@ void RdmapCheck::place_answer(Side from, const WalkedFpdu& f, const DdpHeader& h
   if (placed == Placed::out_of_order) e.note_odd({f.last.frame, h.to, o.request.sink_to + due});
   if (placed == Placed::wrong) {
     if (h.stag == o.request.sink_stag && offset == due)
-      accuse(from, f, "RFC 5040 §5.2",
+      accuse(from, f, Rule::rdmap_read_length,
              fmt::format("sent {} for the Read Request of frame {}, which asked for {}", counted(due + n, "octet"),
                          o.frame, size));
     else
-      accuse(from, f, "RFC 5040 §4.5",
+      accuse(from, f, Rule::rdmap_read_sink,
              fmt::format("answered the Read Request of frame {} at STag 0x{:08x} TO 0x{:x}, its sink is STag 0x{:08x} "
                          "TO 0x{:x}",
                          o.frame, h.stag, h.to, o.request.sink_stag, o.request.sink_to + due));
   }
   if (placed == Placed::in_order || placed == Placed::out_of_order) {
     if (h.last && offset + n < size)
-      accuse(from, f, "RFC 5040 §5.2",
+      accuse(from, f, Rule::rdmap_read_length,
              fmt::format("ended the Read Response after {}, the request of frame {} asked for {}",
                          counted(offset + n, "octet"), o.frame, size));
     return;
@@ -130,14 +130,14 @@ void RdmapCheck::settle_answer(Side from, const Over& over) {
   const std::uint64_t frame = it == requests.end() ? 0 : it->frame;
   const bool out_of_order = odd.frame != 0 && !requester.answer_wrong;
   if (out_of_order && !requester.answer.contiguous() && over.surely)
-    findings_.error(
-        over.frame, from, "RFC 5040 §4.5",
+    findings_.add(
+        over.frame, from, Rule::rdmap_read_gap,
         fmt::format("the {} left out octets of its answer to the Read Request of frame {}: in frame {} it went on at "
                     "TO 0x{:x}, 0x{:x} was due",
                     to_string(from), frame, odd.frame, odd.at, odd.due));
   else if (out_of_order)
-    findings_.warn(
-        over.frame, from, "RFC 5041 §5.3",
+    findings_.add(
+        over.frame, from, Rule::ddp_order,
         fmt::format("the {} sent the segments of a Read Response out of the order of their TO{} (the request is "
                     "in frame {})",
                     to_string(from), since(odd, over), frame));
@@ -160,7 +160,7 @@ void RdmapCheck::guess_answered(State& requester, const DdpHeader& h, std::size_
 void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_REQUEST_LEN) {
-    accuse(from, f, "RFC 7306 §5.2",
+    accuse(from, f, Rule::rdmap_atomic_length,
            fmt::format("sent an Atomic Request of {} (52 are due)", counted(payload_of(f, h), "octet")));
     s.reads_reliable = false;
     return;
@@ -175,12 +175,14 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
   Reader r(body);
   if (const std::uint32_t word = r.be32(); word >> 4 != 0)
     // RFC 7306 §5.2.1: the AOpCode has the low four bits of its word, the others are 0.
-    accuse(from, f, "RFC 7306 §5.2.1",
+    accuse(from, f, Rule::rdmap_atomic_reserved,
            fmt::format("set reserved bits beside the AOpCode of an Atomic Request (0x{:08x})", word));
   if (q->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && q->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
-    accuse(from, f, "RFC 7306 §5.2.1", fmt::format("sent an Atomic Request with AOpCode {}, not assigned", q->aop));
+    accuse(from, f, Rule::rdmap_atomic_opcode,
+           fmt::format("sent an Atomic Request with AOpCode {}, not assigned", q->aop));
   if (q->to % 8 != 0) {
-    accuse(from, f, "RFC 7306 §5.1", fmt::format("asked for an Atomic at TO 0x{:x}, not a multiple of 8", q->to));
+    accuse(from, f, Rule::rdmap_atomic_address,
+           fmt::format("asked for an Atomic at TO 0x{:x}, not a multiple of 8", q->to));
     blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 7});
   }
   s.requests.push_back(
@@ -191,7 +193,7 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
 void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& requester = at(other(from));
   if (payload_of(f, h) != PARLEY_RDMAP_ATOMIC_RESPONSE_LEN) {
-    accuse(from, f, "RFC 7306 §5.2",
+    accuse(from, f, Rule::rdmap_atomic_length,
            fmt::format("sent an Atomic Response of {} (12 are due)", counted(payload_of(f, h), "octet")));
     requester.reads_reliable = false;
     return;
@@ -207,7 +209,7 @@ void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const Ddp
                                [&](const Outstanding& o) { return o.atomic && o.request_id == a->request_id; });
   if (it == requests.end()) {
     if (requester.reads_reliable)
-      accuse(from, f, "RFC 7306 §5.2.2",
+      accuse(from, f, Rule::rdmap_atomic_unasked,
              fmt::format("sent an Atomic Response for request 0x{:x}, which is not outstanding", a->request_id));
     return;
   }
@@ -217,12 +219,12 @@ void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const Ddp
   }
   const Outstanding& first = requests.front();
   if (it != requests.begin() && first.atomic)
-    accuse(from, f, "RFC 7306 §5.2.2",
+    accuse(from, f, Rule::rdmap_atomic_order,
            fmt::format("answered Atomic request 0x{:x} before 0x{:x}", a->request_id, first.request_id));
   else if (it != requests.begin())
     // RFC 7306 §5.1: Atomics are answered in one order with the Reads.
     accuse(
-        from, f, "RFC 7306 §5.1",
+        from, f, Rule::rdmap_answer_order,
         fmt::format("answered Atomic request 0x{:x} before the Read Request of frame {}", a->request_id, first.frame));
   requests.erase(it);
 }

@@ -91,18 +91,17 @@ void RdmapCheck::judge_terminate(Side from) {
   s.terminate.reset();
   if (!t) {
     if (whole)
-      accuse(from, f, "RFC 5040 §4.8",
+      accuse(from, f, Rule::rdmap_terminate_length,
              fmt::format("sent a Terminate of {} (at least 4 are due)", counted(body.size(), "octet")));
     return;
   }
   check_terminate_order(from, f, *t, body);
   if (t->layer == PARLEY_RDMAP_LAYER_LLP && t->etype == 3 && !t->nibbles_swapped)
     // RFC 6580 §3.3 registers type 0 for MPA's errors.
-    findings_.warn(
-        f.last.frame, from, "RFC 6580 §3.3",
-        fmt::format("the {} sent an MPA error with error type 3, it is type 0 (hardware of Chelsio and Intel "
-                    "does so)",
-                    to_string(from)));
+    findings_.add(f.last.frame, from, Rule::rdmap_terminate_type,
+                  fmt::format("the {} sent an MPA error with error type 3, it is type 0 (hardware of Chelsio and Intel "
+                              "does so)",
+                              to_string(from)));
   check_terminate_form(from, f, body, *t);
   if (!whole) return;
   check_terminate_parts(from, f, *t);
@@ -115,14 +114,15 @@ void RdmapCheck::check_terminate_form(Side from, const WalkedFpdu& f, ConstBytes
   const RawControl raw = raw_control(body);
   const std::uint8_t used = t.nibbles_swapped ? 0x07 : PARLEY_RDMAP_TERM_M | PARLEY_RDMAP_TERM_D | PARLEY_RDMAP_TERM_R;
   if ((raw.bits & ~used) != 0 || raw.reserved != 0)
-    accuse(from, f, "RFC 5040 §4.8",
+    accuse(from, f, Rule::rdmap_terminate_reserved,
            fmt::format("set reserved bits in its Terminate (0x{:02x}{:02x})", raw.bits & ~used & 0xFF, raw.reserved));
   if (t.m != t.d)
-    accuse(from, f, "RFC 5040 §4.8",
+    accuse(from, f, Rule::rdmap_terminate_bits,
            t.m ? "set M without D in its Terminate: a length without the header that it belongs to"
                : "set D without M in its Terminate: a header without the length of its segment");
   else if (t.r && !t.d)
-    accuse(from, f, "RFC 5040 §4.8", "set R without D in its Terminate: a Read Request without its DDP header");
+    accuse(from, f, Rule::rdmap_terminate_bits,
+           "set R without D in its Terminate: a Read Request without its DDP header");
   const std::size_t came = held.size - PARLEY_DDP_UNTAGGED_LEN;
   std::size_t due = PARLEY_RDMAP_TERM_CTRL_LEN + (t.m || t.d ? segment_length_len : 0);
   if (t.d) {
@@ -132,10 +132,10 @@ void RdmapCheck::check_terminate_form(Side from, const WalkedFpdu& f, ConstBytes
   }
   if (t.r) due += PARLEY_RDMAP_READ_REQUEST_LEN;
   if (came < due)
-    accuse(from, f, "RFC 5040 §4.8",
+    accuse(from, f, Rule::rdmap_terminate_length,
            fmt::format("cut its Terminate: it has {}, M, D and R ask for {}", counted(came, "octet"), due));
   else if (came > due)
-    accuse(from, f, "RFC 5040 §4.8",
+    accuse(from, f, Rule::rdmap_terminate_length,
            fmt::format("sent {} after the end of its Terminate", counted(came - due, "octet")));
 }
 
@@ -177,23 +177,23 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
   at(from).terminate = swapped ? Complaint{lo, hi, t.code, f.last.frame} : Complaint{hi, lo, t.code, f.last.frame};
   if (swapped) {
     accuse(
-        from, f, "RFC 5040 §4.8",
+        from, f, Rule::rdmap_terminate_order,
         fmt::format("wrote the Terminate control word in the wrong order (0x{:02x}{:02x}{:02x}): as sent it reads {}, "
                     "meant is {}{}",
                     octet0, t.code, bits, sent, hi == lo ? sent + " with M, D and R in the low bits" : exchanged, why));
   } else if (wire::terminate_text(t.layer, t.etype, t.code).empty()) {
-    findings_.warn(f.last.frame, from, "RFC 5040 §4.8",
-                   fmt::format("the {} sent a Terminate with {}", to_string(from), sent));
+    findings_.add(f.last.frame, from, Rule::rdmap_terminate_meaning,
+                  fmt::format("the {} sent a Terminate with {}", to_string(from), sent));
     return;
   }
-  findings_.note(f.last.frame, from, "RFC 5040 §5.4",
-                 fmt::format("the {} terminated the stream: {}", to_string(from), swapped ? exchanged : sent));
+  findings_.add(f.last.frame, from, Rule::rdmap_terminated,
+                fmt::format("the {} terminated the stream: {}", to_string(from), swapped ? exchanged : sent));
 }
 
 // RFC 5040 §4.8 tells which headers come with which error.
 void RdmapCheck::check_terminate_parts(Side from, const WalkedFpdu& f, const Terminate& t) {
   const auto warn = [&](std::string_view text) {
-    findings_.warn(f.last.frame, from, "RFC 5040 §4.8", fmt::format("the {} {}", to_string(from), text));
+    findings_.add(f.last.frame, from, Rule::rdmap_terminate_parts, fmt::format("the {} {}", to_string(from), text));
   };
   const Complaint meant = at(from).terminate.value_or(Complaint{t.layer, t.etype, t.code});
   if (meant.layer == PARLEY_RDMAP_LAYER_LLP) {
@@ -220,14 +220,14 @@ void RdmapCheck::check_terminate_of_nothing(Side from, const WalkedFpdu& f, cons
       meant.etype == 1 && meant.code <= 4 &&
       (meant.layer == PARLEY_RDMAP_LAYER_RDMAP || (meant.layer == PARLEY_RDMAP_LAYER_DDP && meant.code <= 3));
   if (!of_stag) return;
-  if (h.tagged) return accuse(from, f, "RFC 5041 §5.1", "refused STag or TO of a message without octets");
+  if (h.tagged) return accuse(from, f, Rule::ddp_empty_refused, "refused STag or TO of a message without octets");
   // The quoted length may be what is still unanswered; only the request itself shows the whole.
   const auto& requests = at(other(from)).requests;
   const bool empty = std::any_of(requests.begin(), requests.end(), [&](const Outstanding& o) {
     return o.msn == h.msn && !o.atomic && o.request.size == 0;
   });
   if (h.opcode == RdmapOpcode::read_request && empty)
-    accuse(from, f, "RFC 5040 §5.2", "refused the source of a Read of no octets");
+    accuse(from, f, Rule::rdmap_empty_read_refused, "refused the source of a Read of no octets");
 }
 
 void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Terminate& t) {
@@ -235,12 +235,13 @@ void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Te
   const State& peer = at(other(from));
   const auto h = DdpHeader::parse(t.ddp_header);
   if (t.r && h && h->opcode != RdmapOpcode::read_request && !t.read_request.empty())
-    accuse(from, f, "RFC 5040 §4.8", "set R in a Terminate that concerns no Read Request");
+    accuse(from, f, Rule::rdmap_terminate_read, "set R in a Terminate that concerns no Read Request");
   const std::optional<Recent>& match = at(from).held->quoted;
   if (!match) {
     // Nothing is claimed of a stream of which the capture lacks octets, or that is longer than what is remembered.
     if (!peer.lossy && at(from).held->before <= recent_max)
-      accuse(from, f, "RFC 5040 §4.8", "copied into its Terminate a DDP header that the other side never sent");
+      accuse(from, f, Rule::rdmap_terminate_header,
+             "copied into its Terminate a DDP header that the other side never sent");
     return;
   }
   const bool nothing_in_it = h && (!h->tagged || (match->length == match->size && h->last));
@@ -249,7 +250,7 @@ void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Te
   // had the same header.
   const bool all_seen = !peer.lossy && !at(from).held->behind;
   if (t.m && t.ddp_segment_length != match->length && all_seen)
-    accuse(from, f, "RFC 5040 §4.8",
+    accuse(from, f, Rule::rdmap_terminate_segment,
            fmt::format("gave the terminated DDP segment of frame {} a length of {}, it had {}{}", match->frame,
                        counted(t.ddp_segment_length, "octet"), match->length,
                        t.ddp_segment_length + match->size == match->length ? " (the payload alone is not meant)" : ""));

@@ -131,15 +131,7 @@ ConnectionReport RoceConnection::finish() {
   r.steps.reply = seen_->reply;
   r.outcome = outcome();
   r.end = describe_end();
-  r.findings = findings_.all().list();
-  if (findings_.all().dropped() > 0)
-    r.findings.push_back({last_frame_,
-                          Severity::note,
-                          "",
-                          fmt::format("{} more findings like these are not listed", findings_.all().dropped()),
-                          {}});
-  std::stable_sort(r.findings.begin(), r.findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.frame < b.frame; });
+  r.findings = findings_.all().listed(last_frame_);
   r.events = std::move(drawn_);
   r.events_dropped = events_dropped_;
   r.ib = seen_;

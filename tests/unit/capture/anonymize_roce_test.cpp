@@ -38,7 +38,7 @@ std::string verdict_of(ConstBytes file) {
     out += fmt::format("{} {} {} {} {} {}\n", c.first_frame, c.last_frame, to_string(c.outcome),
                        to_string(c.judgement.standing), c.judgement.why, c.end);
     for (const Finding& f : c.findings)
-      if (f.severity != Severity::note) out += fmt::format("  {} {}\n", f.frame, f.key);
+      if (f.severity != Severity::note) out += fmt::format("  {} {}\n", f.frame, f.key());
   }
   return out;
 }

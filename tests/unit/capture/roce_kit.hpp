@@ -148,7 +148,7 @@ inline std::string keys_of(const FileReport& r) {
   for (const auto& c : r.connections)
     for (const auto& f : c.findings)
       if (f.severity != Severity::note)
-        out += std::string(out.empty() ? "" : "; ") + std::string(to_string(f.severity)) + " " + std::string(f.key) +
+        out += std::string(out.empty() ? "" : "; ") + std::string(to_string(f.severity)) + " " + std::string(f.key()) +
                " frame " + std::to_string(f.frame) + " " + std::string(f.side ? to_string(*f.side) : "");
   return out;
 }
