@@ -143,9 +143,9 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
     context.out.terminal = is_terminal(STDOUT_FILENO);
     context.out.columns = terminal_columns(STDOUT_FILENO);
   }
-  CommandLine line("parley",
-                   "RDMA connection set-up that works anywhere: iWARP over plain TCP, no NIC, no module, no root.",
-                   "parley " PARLEY_VERSION, context);
+  CommandLine line(
+      "parley", "RDMA connections that work anywhere: iWARP over TCP, RoCEv2 over UDP, RDMA devices, or a simulator.",
+      "parley " PARLEY_VERSION, context);
   line.root().footer(
       "Exit codes: 0 ok, 1 failed or findings, 2 usage, 3 environment or unreadable input.\n"
       "'parley COMMAND --help' explains a command and gives examples; see also parley(1).");

@@ -327,8 +327,8 @@ int run_demo(DemoArgs& args, Context& context) {
 
 void register_demo(Command app, Context& context) {
   auto args = std::make_shared<DemoArgs>();
-  Command sub =
-      app.subcommand("demo", "Show connections, simulated and real, their data, and captures, judged; takes seconds");
+  Command sub = app.subcommand(
+      "demo", "Show simulated and real connections, their data, and verdicts on captures; takes seconds");
   sub.option("captures", args->captures, "Captures to judge (default: those of Linux in the source tree)").type("FILE");
   sub.flag("-6,--ipv6", args->ipv6, "Over IPv6 loopback");
   sub.flag(

@@ -62,7 +62,7 @@ int run_cmtime(const CmtimeArgs& args, Context& context) {
 void register_cmtime(Command app, Context& context) {
   auto args = std::make_shared<CmtimeArgs>();
   Command sub =
-      app.subcommand("cmtime", "Times of each step of connection set-up, in the steps of cmtime of rdmacm-utils");
+      app.subcommand("cmtime", "Time each step of connection set-up; interoperates with cmtime of rdmacm-utils");
   sub.option("-s", args->server, "Be a client of this server; without it, be the server").type("ADDRESS");
   sub.option("-b", args->bind, "Client: source address; server: address to listen on").type("ADDRESS");
   sub.option("-c", args->count, "Connections (0: client 100, server until interrupted)")

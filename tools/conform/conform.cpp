@@ -170,7 +170,7 @@ void add_conform_options(Command sub, ConformArgs& args, Context& context) {
 }
 
 void register_conform(Command app, Context& context) {
-  Command conform = app.subcommand("conform", "Test a live peer against the RFCs, case by case");
+  Command conform = app.subcommand("conform", "Test a live peer against the specifications, case by case");
   conform.requires_subcommand();
   Command group = conform.subcommand("mpa", "Test an iWARP peer: MPA, DDP and RDMAP");
   group.requires_subcommand();

@@ -104,7 +104,7 @@ int run_quirks(const std::string& only, Context& context) {
 
 void register_quirks(Command app, Context& context) {
   auto only = std::make_shared<std::string>();
-  Command sub = app.subcommand("quirks", "List the known departures of real peers");
+  Command sub = app.subcommand("quirks", "List how real peers are known to deviate from the specifications");
   sub.option("name", *only, "Only this one").type("QUIRK");
   add_json_flag(sub, context);
   sub.footer(

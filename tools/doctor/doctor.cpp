@@ -384,7 +384,7 @@ int run_doctor(const std::string& provider, const std::string& to, Context& cont
 
 void register_doctor(Command app, Context& context) {
   auto provider = std::make_shared<std::string>(), to = std::make_shared<std::string>();
-  Command sub = app.subcommand("doctor", "Say what works on this machine, and why the rest does not");
+  Command sub = app.subcommand("doctor", "Report what works on this machine, and why the rest does not");
   sub.option("provider", *provider, "Only this one, which then has to work").one_of({"iwarp", "roce", "rdmacm"});
   sub.option("--to", *to, "Which device, address and GID lead to HOST, and nothing else").type("HOST");
   add_json_flag(sub, context);

@@ -5,7 +5,7 @@
 namespace parley::tools {
 
 void register_mad(Command app, Context& context) {
-  Command mad = app.subcommand("mad", "Read and send InfiniBand's management datagrams");
+  Command mad = app.subcommand("mad", "Decode and send InfiniBand management datagrams; discover and check subnets");
   mad.requires_subcommand();
   register_mad_decode(mad, context);
   register_mad_query(mad, context);

@@ -214,7 +214,7 @@ void add_settings(Command sub, Context& context) {
 
 void register_config(Command app, Context& context) {
   auto args = std::make_shared<ConfigArgs>();
-  Command sub = app.subcommand("config", "Show each setting with its value, and where that comes from");
+  Command sub = app.subcommand("config", "Show each setting with its value and its source");
   add_config_option(sub);
   add_all_options(sub, app, *args);
   add_json_flag(sub, context);

@@ -127,7 +127,7 @@ int run_extcap(const ExtcapArgs& args, Output& out) {
 
 void register_extcap(Command app, Context& context) {
   auto args = std::make_shared<ExtcapArgs>();
-  Command sub = app.subcommand("extcap", "Be a capture program of Wireshark: scenarios and endpoints as interfaces");
+  Command sub = app.subcommand("extcap", "Capture from scenarios and endpoints in Wireshark (extcap)");
   sub.flag("--extcap-interfaces", args->interfaces, "List the interfaces");
   sub.option("--extcap-version", args->version, "Wireshark's version, which changes nothing").type("VERSION");
   sub.option("--extcap-interface", args->interface, "The interface that is meant").type("INTERFACE");

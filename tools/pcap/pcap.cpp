@@ -19,8 +19,8 @@ void add_filter(Command sub, CaptureFilter& filter) {
 }
 
 void register_pcap(Command app, Context& context) {
-  Command pcap = app.subcommand(
-      "pcap", "Checks captures of MPA connections and live traffic; draws, compares and anonymizes captures");
+  Command pcap =
+      app.subcommand("pcap", "Check captures and live traffic, iWARP and RoCE; draw, compare and anonymize captures");
   pcap.requires_subcommand();
   add_pcap_check(pcap, context);
   add_pcap_ladder(pcap, context);

@@ -355,7 +355,7 @@ int run_replay(const ReplayArgs& args, Output& out) {
 
 void register_replay(Command app, Context& context) {
   auto args = std::make_shared<ReplayArgs>();
-  Command sub = app.subcommand("replay", "Play one side of a recorded connection and compare the answers");
+  Command sub = app.subcommand("replay", "Replay one side of a recorded connection and compare the answers");
   sub.option("FILE", args->file, "Capture: pcap or pcapng; - is standard input").required();
   sub.option("--role", args->role, "The recorded side that is played").one_of({"initiator", "responder"});
   sub.option("--against", args->against,

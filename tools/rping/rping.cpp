@@ -70,7 +70,7 @@ void add_rping_letters(Command sub, RpingArgs& args) {
 
 void register_rping(Command app, Context& context) {
   auto args = std::make_shared<RpingArgs>();
-  Command sub = app.subcommand("rping", "RDMA ping-pong with rping of rdmacm-utils or with itself");
+  Command sub = app.subcommand("rping", "RDMA ping-pong; interoperates with rping of rdmacm-utils");
   add_rping_letters(sub, *args);
   add_mpa_options(sub, args->mpa);
   add_initiator_options(sub, args->mpa);

@@ -14,7 +14,7 @@ void add_jobs(Command sub, unsigned& jobs) {
 }
 
 void register_sim(Command app, Context& context) {
-  Command sim = app.subcommand("sim", "Simulates networks, faults and crashes around the same protocol code");
+  Command sim = app.subcommand("sim", "Simulate networks, faults and crashes around the same protocol code");
   sim.requires_subcommand();
   sim.footer(
       "A FILE is a scenario (TOML), a directory of them, or the name of a shipped scenario ('parley sim list').\n"

@@ -89,7 +89,7 @@ int run_udping(UdpingArgs& args, const std::vector<std::string>& given, Context&
 
 void register_udping(Command app, Context& context) {
   auto args = std::make_shared<UdpingArgs>();
-  Command sub = app.subcommand("udping", "Datagrams over RoCEv2, with udaddy and mckey of rdmacm-utils or with itself");
+  Command sub = app.subcommand("udping", "Datagrams over RoCEv2; interoperates with udaddy and mckey of rdmacm-utils");
   sub.option("-s", args->server, "Be a client of this server; without it, be the server").type("ADDRESS");
   sub.option("-b", args->bind, "Client: source address; server: address to listen on; group: whose interface to use")
       .type("ADDRESS");

@@ -44,7 +44,7 @@ int run_verbs(const VerbsArgs& args, Output& out) {
 
 void register_verbs(Command app, Context& context) {
   auto args = std::make_shared<VerbsArgs>();
-  Command sub = app.subcommand("verbs", "Run a program for libibverbs on Parley's RoCE, with no RDMA device");
+  Command sub = app.subcommand("verbs", "Run a libibverbs program on Parley's RoCE, without an RDMA device");
   sub.option("-a,--address", args->address,
              "The device's addresses, a comma between them, its GIDs in that order (else those of all interfaces that "
              "are up)")

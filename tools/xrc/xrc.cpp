@@ -226,7 +226,7 @@ void add_demo(Command xrc, Context& context) {
 }  // namespace
 
 void register_xrc(Command app, Context& context) {
-  Command xrc = app.subcommand("xrc", "XRC domains and the TGT queue pairs that processes share in them");
+  Command xrc = app.subcommand("xrc", "Share the TGT queue pairs of XRC domains between processes");
   xrc.requires_subcommand();
   xrc.footer(
       "Examples:\n"

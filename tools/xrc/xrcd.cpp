@@ -81,7 +81,7 @@ void register_xrcd(Command app, Context& context) {
   xrc::RegistryOptions& registry = args->broker.registry;
   registry.recovery = std::chrono::seconds(2);
   registry.user_share = 25;
-  Command sub = app.subcommand("xrcd", "The broker of XRC domains: who uses which TGT queue pair, and when each ends");
+  Command sub = app.subcommand("xrcd", "Run the broker that keeps the registrations of XRC domains");
   add_xrc_socket(sub, args->broker.socket);
   add_duration(sub, "--idle", args->broker.idle, "End when no process was connected for so long (0: never)");
   add_xrc_rules(sub, registry);
