@@ -7,6 +7,7 @@ they print has to match.
 import re
 from dataclasses import asdict
 
+import end_cases
 import mad_cases
 import neg_cases
 import roce_cases
@@ -321,6 +322,7 @@ def plan(pattern=None):
         cases += [end_case(), *type_cases(), *datagram_cases()] if device == "rxe" else []
         cases += [no_other_type_case()] if device == "siw" else []
         cases += [neighbour_case(device), *neg_cases.cases(), *mad_cases.cases()] if device == "rxe" else []
+        cases += end_cases.cases(device)
         cases += [rank_case(device), *manager_cases(device), removal_case(device)]
     cases += [*roce_cases.cases(), *mad_cases.engine_cases(roce_cases.DEVICE), *verbs_cases.cases()]  # last: guest b does without rxe from then on
     for number, case in enumerate(cases):

@@ -4,7 +4,8 @@
  * end_peer PROVIDER server|client ADDRESS up|request HOW KEEPALIVE_MS DEAD_AFTER_MS
  *
  * HOW is done once the connection is up, or while the server has not decided: disconnect, close, destroy, lost (close with a Send under
- * way that the peer has no receive for), exit, kill, stop, hold (nothing: its host or link goes), watch (nothing: the end is printed). */
+ * way that the peer has no receive for), exit, kill, stop, hold (nothing: its host or link goes), watch (nothing: its end is printed, and
+ * then the program returns). */
 #define _GNU_SOURCE
 #include <parley/parley.h>
 #include <signal.h>
@@ -105,7 +106,10 @@ int main(int argc, char** argv) {
           printf("established\n");
           due = SETTLE_SLICES;
           break;
-        default: print_end(&e);
+        case PARLEY_EVENT_ADDRESS_CHANGED: break;
+        default:
+          print_end(&e);
+          if (is("watch")) return 0;
       }
     }
     if (due > 0 && --due == 0 && !is("watch") && !is("hold")) end_it(id);

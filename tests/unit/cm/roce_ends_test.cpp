@@ -178,6 +178,14 @@ TEST(RoceEnds, AConnectionThatIsIdleForAnHourStands) {
   EXPECT_FALSE(e.server.last<cm::Disconnected>());
 }
 
+TEST(RoceEnds, APeerThatAnswersButTakesNothingIsNotDead) {
+  Ends e;
+  ASSERT_TRUE(e.b.send(*e.connected.qp(), 0, 100));  // the server has no receive for it: RNR NAKs without end
+  e.net.run_for(120s);
+  EXPECT_FALSE(e.client.last<cm::Disconnected>());
+  EXPECT_FALSE(e.server.last<cm::Disconnected>());
+}
+
 TEST(RoceEnds, AClientThatVanishesWhileTheServerDecidesIsTold) {
   Ends e(false);
   e.cut();

@@ -410,6 +410,56 @@ TEST(DriverStreams, EachWayToEndAStreamIsWhatThePeerSees) {
   }
 }
 
+/// The peer has closed its half, and the system holds all that it takes of this side's octets.
+struct HalfClosed : Driven {
+  HalfClosed() {
+    EXPECT_TRUE(until([&] { return machine.stream != 0; }));
+    EXPECT_EQ(::shutdown(peer.fd, SHUT_WR), 0);
+    EXPECT_TRUE(until([&] { return machine.end == StreamEnd::fin; }));
+    machine.end.reset();
+  }
+  void fill_and_finish() {
+    machine.send(Bytes(64 << 20));
+    for (std::size_t before = 1; before != machine.gathers; settle()) before = machine.gathers;
+    ASSERT_LT(machine.sent_octets, machine.to_send.size());
+    machine.to_send.resize(machine.sent_octets);
+    machine.ask(Command::finish, machine.stream);
+    settle();
+    EXPECT_FALSE(machine.end) << "the peer has not acknowledged all";
+  }
+  Plain peer = Plain::to(listen());
+};
+
+TEST(DriverStreams, AFinishedStreamWithNothingUnderWayIsDeliveredAtOnce) {
+  HalfClosed d;
+  d.machine.ask(Command::finish, d.machine.stream);
+  EXPECT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
+  EXPECT_EQ(*d.machine.end, StreamEnd::delivered);
+  EXPECT_EQ(d.peer.next(), 0);
+}
+
+TEST(DriverStreams, AFinishedStreamIsDeliveredWhenThePeerHasAcknowledgedAll) {
+  HalfClosed d;
+  d.fill_and_finish();
+  Bytes received;
+  while (received.size() < d.machine.sent_octets)
+    if (!d.peer.silent())
+      (void)d.peer.next(&received);
+    else
+      d.loop->run_once(1ms);
+  EXPECT_EQ(d.peer.next(), 0);
+  EXPECT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
+  EXPECT_EQ(*d.machine.end, StreamEnd::delivered);
+}
+
+TEST(DriverStreams, AFinishedStreamWhoseOctetsThePeerDoesNotTakeIsReset) {
+  HalfClosed d;
+  d.fill_and_finish();
+  d.peer.reset();
+  EXPECT_TRUE(d.until([&] { return d.machine.end.has_value(); }));
+  EXPECT_EQ(*d.machine.end, StreamEnd::rst);
+}
+
 TEST(DriverStreams, WhatAPeerTakesSlowlyArrivesWholeAndInOrder) {
   Driven d;
   const Plain peer = Plain::to(d.listen());

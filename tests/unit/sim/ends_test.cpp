@@ -69,6 +69,40 @@ TEST(SimEnds, AHostThatCrashesIsTold) {
   }
 }
 
+/// Host b stops after a second, and goes on at `until`.
+std::string stopped(std::string_view until) {
+  return fmt::format("[[fault]]\naction = \"pause\"\nhost = \"b\"\nat = \"1s\"\n"
+                     "[[fault]]\naction = \"resume\"\nhost = \"b\"\nat = \"{}\"\n",
+                     until);
+}
+
+TEST(SimEnds, AHostThatIsStoppedForLessThanDeadAfterGoesOn) {
+  for (const char* engine : {"iwarp", "roce"}) {
+    const RunReport report = run(idle(engine, keys, "established", stopped("11s")));
+    EXPECT_TRUE(report.passed()) << engine << '\n' << words(report);
+  }
+}
+
+TEST(SimEnds, AHostThatIsStoppedForLongerIsDeadAndLearnsThatItsConnectionEnded) {
+  for (const char* engine : {"iwarp", "roce"}) {
+    const RunReport report = run(idle(engine, keys, "settled", stopped("30s")));
+    EXPECT_TRUE(report.passed()) << engine << '\n' << words(report);
+    ASSERT_EQ(report.outcomes.size(), 1U);
+    EXPECT_THAT(report.outcomes[0].initiator, HasSubstr("no answer of")) << engine;
+    EXPECT_THAT(report.outcomes[0].responder, testing::Not(HasSubstr("graceful"))) << engine;
+  }
+}
+
+TEST(SimEnds, AKeepaliveBelowTheRoundTripDoesNoHarm) {
+  for (const char* engine : {"iwarp", "roce"}) {
+    const std::string slow = exchanged(
+        idle(engine, "keepalive = \"10ms\"\ndead_after = \"1s\"", "established", ""), "ends = [\"a\", \"b\"]",
+        "ends = [\"a\", \"b\"]\ndelay = \"100ms\"");
+    const RunReport report = run(slow);
+    EXPECT_TRUE(report.passed()) << engine << '\n' << words(report);
+  }
+}
+
 TEST(SimEnds, AKeepaliveThatIsNotShorterIsRefused) {
   EXPECT_THAT(errors_of(idle("iwarp", "keepalive = \"5s\"\ndead_after = \"5s\"", "established", "")),
               testing::Contains(HasSubstr("dead_after must be longer than keepalive")));

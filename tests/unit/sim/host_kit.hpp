@@ -178,7 +178,7 @@ struct PlainTcp : StreamMachine {
     StreamInfo info;
     Bytes in, out;
     std::size_t sent = 0;
-    bool fin = false, rst = false, timeout = false;
+    bool fin = false, rst = false, timeout = false, delivered = false;
   };
   StreamId open(const Address& to, const Address& from) {
     StreamCommand command;
@@ -239,7 +239,12 @@ struct PlainTcp : StreamMachine {
   }
   void handle_end(Instant, StreamId id, StreamEnd end) override {
     Stream& s = *find(id);
-    (end == StreamEnd::fin ? s.fin : end == StreamEnd::rst ? s.rst : s.timeout) = true;
+    switch (end) {
+      case StreamEnd::fin: s.fin = true; break;
+      case StreamEnd::rst: s.rst = true; break;
+      case StreamEnd::timeout: s.timeout = true; break;
+      case StreamEnd::delivered: s.delivered = true; break;
+    }
   }
   void handle_deadline(Instant) override { deadline = never; }
   bool poll_command(StreamCommand& out) override {

@@ -201,6 +201,54 @@ TEST(SimHost, FinComesAfterAllOctetsAndLeavesTheOtherHalf) {
             0U);
 }
 
+/// a's half is closed, and b has said its last octets: none of a's acknowledgements has come back.
+struct Finishing : PlainPair {
+  explicit Finishing(const HostOptions& options = {}) : PlainPair(options) {
+    connect(to_b());
+    a.tell(Kind::shutdown, a.streams[0].id);
+    wake(ha());
+    EXPECT_TRUE(cable.run_until([&] { return b.streams[0].fin; }));
+    cable.run_for(1s);
+    cable.passes = [](const Cable::Seen& s) { return s.from == 1; };
+    b.say(b.streams[0].id, pattern(100));
+    wake(hb());
+    EXPECT_TRUE(cable.run_until([&] { return b.streams[0].sent == 100; }));
+    b.tell(Kind::finish, b.streams[0].id);
+    wake(hb());
+    cable.run_for(100ms);
+  }
+  const PlainTcp::Stream& stream() { return b.streams[0]; }
+};
+
+TEST(SimHost, AFinishedStreamIsDeliveredWithItsLastAcknowledgement) {
+  Finishing p;
+  EXPECT_EQ(p.a.streams[0].in.size(), 100U);
+  EXPECT_FALSE(p.stream().delivered) << "b does not know that";
+  p.cable.passes = nullptr;
+  EXPECT_TRUE(p.cable.run_until([&] { return p.stream().delivered; }, 2s));
+  EXPECT_EQ(p.hb().counters().streams, 0U);
+}
+
+TEST(SimHost, AFinishedStreamWhoseOctetsNobodyAcknowledgesFails) {
+  HostOptions options;
+  options.tcp.retries = 3;
+  Finishing p(options);
+  EXPECT_TRUE(p.cable.run_until([&] { return p.stream().timeout; }, 60s));
+  EXPECT_FALSE(p.stream().delivered);
+}
+
+TEST(SimHost, AFinishedStreamWithNothingUnderWayIsDeliveredAtOnce) {
+  PlainPair p;
+  p.connect(p.to_b());
+  p.a.tell(Kind::shutdown, p.a.streams[0].id);
+  p.wake(p.ha());
+  ASSERT_TRUE(p.cable.run_until([&] { return p.b.streams[0].fin; }));
+  p.b.tell(Kind::finish, p.b.streams[0].id);
+  p.wake(p.hb());
+  p.cable.passes = [](const Cable::Seen&) { return false; };
+  EXPECT_TRUE(p.cable.run_until([&] { return p.b.streams[0].delivered; }, 1ms));
+}
+
 TEST(SimHost, ResetIsHeardAndForgotten) {
   PlainPair p;
   p.connect(p.to_b());

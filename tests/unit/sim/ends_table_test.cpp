@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// How connections end in the simulator, for each row of docs/cm.md's table of ends that a simulated host can play: the columns iWARP and
+// RoCE, which tests/script/ends_test.py has from processes on sockets, hold for its two engines. PARLEY_REWRITE=1 writes the column
+// "simulator" anew.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "host_kit.hpp"
+#include "parley/mpa.hpp"
+
+namespace parley::sim::testing_hosts {
+namespace {
+
+constexpr cm::Liveness watch{1s, 3s};
+
+/// A client's Manager on host a, a server's on host b, each beside the host's own: one of them ends, or its host or link.
+struct Party {
+  std::unique_ptr<cm::Manager> manager;
+  cm::Id id;
+  std::vector<std::string> told;  // ends, as the table has them
+  bool up = false, asked = false;
+};
+
+std::string text_of(const cm::Event& event) {
+  const auto failed = [](std::string_view name, const cm::Failure& why) {
+    return fmt::format("{} at `{}`: {}", name, cm::to_string(why.stage()), why.code.message());
+  };
+  if (const auto* e = std::get_if<cm::Disconnected>(&event)) return e->graceful ? "graceful" : e->why.code.message();
+  if (const auto* e = std::get_if<cm::ConnectFailed>(&event)) return failed("connect_failed", e->why);
+  if (const auto* e = std::get_if<cm::Retrying>(&event)) return failed("retrying", e->why);
+  return {};
+}
+
+struct Ends {
+  Ends(NicEngine engine, bool decides) {
+    HostOptions options;
+    options.engine = engine;
+    options.manager.liveness = watch;
+    for (std::size_t i = 0; i < 2; ++i) {
+      cable.add(options);
+      cable.apps[i]->start = [this, i](Host& host) { parties[i].manager = *host.cm().open_beside(); };
+      cable.apps[i]->crash = [this, i](Host&) { parties[i].id = {}, parties[i].manager.reset(); };
+      cable.apps[i]->turn = [this, i, decides](Host&) { hear(parties[i], decides); };
+    }
+    cable.start();
+    listener = *server().manager->listen(Address::any(Address::Family::v4, 7471));
+    cm::ConnectOptions connecting;
+    if (engine == NicEngine::iwarp) connecting.transport = mpa::Options{.rtr = mpa::Rtr::read};
+    client().id = *client().manager->connect(with_port(cable.hosts[1]->address(), 7471), connecting);
+    EXPECT_TRUE(cable.run_until([&] { return decides ? client().up && server().up : server().asked; }));
+    cable.run_for(200ms);
+  }
+  ~Ends() {
+    for (Party& party : parties) party.id = {}, party.manager.reset();
+  }
+  static void hear(Party& party, bool decides) {
+    while (party.manager && party.manager->has_events()) {
+      const cm::Event event = std::move(*party.manager->poll_event());
+      if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) {
+        party.id = request->id;
+        party.asked = true;
+        if (decides) {
+          EXPECT_TRUE(party.id.accept());
+        }
+      }
+      party.up = party.up || std::holds_alternative<cm::Established>(event);
+      if (std::string text = text_of(event); !text.empty()) party.told.push_back(std::move(text));
+    }
+  }
+  Party& client() { return parties[0]; }
+  Party& server() { return parties[1]; }
+  void cut() {
+    cable.passes = [](const Cable::Seen&) { return false; };
+  }
+
+  Cable cable;
+  std::array<Party, 2> parties;
+  cm::Id listener;
+};
+
+struct Cause {
+  std::string_view row;
+  bool decides;
+  int survivor;  // 0: client, 1: server; -1: either, with the same outcome
+  void (*act)(Ends&, std::size_t other);
+};
+const Cause causes[] = {
+    {"disconnect", true, -1, [](Ends& e, std::size_t other) { EXPECT_TRUE(e.parties[other].id.disconnect()); }},
+    {"close, nothing under way", true, -1,
+     [](Ends& e, std::size_t other) {
+       if (other == 1) e.listener = {};
+       e.parties[other].id = {};
+       e.parties[other].manager.reset();
+     }},
+    {"destroy", true, -1, [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
+    {"host gone", true, -1,
+     [](Ends& e, std::size_t other) {
+       if (other == 1) e.listener = {};
+       e.cable.hosts[other]->crash();
+     }},
+    {"link gone", true, -1, [](Ends& e, std::size_t) { e.cut(); }},
+    {"server's host gone, client waits for the decision", false, 0,
+     [](Ends& e, std::size_t other) {
+       e.listener = {};
+       e.cable.hosts[other]->crash();
+     }},
+    {"client gives up, server decides", false, 1,
+     [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
+};
+
+/// The first end that the survivor reports.
+std::string outcome(NicEngine engine, const Cause& cause, std::size_t survivor) {
+  Ends e(engine, cause.decides);
+  cause.act(e, 1 - survivor);
+  Party& party = e.parties[survivor];
+  if (!e.cable.run_until([&] { return !party.told.empty(); }, 60s)) return "nothing";
+  return party.told.front();
+}
+
+std::string outcome(NicEngine engine, const Cause& cause) {
+  if (cause.survivor >= 0) return outcome(engine, cause, static_cast<std::size_t>(cause.survivor));
+  const std::string client = outcome(engine, cause, 0), server = outcome(engine, cause, 1);
+  EXPECT_EQ(client, server) << cause.row << ": both roles report the same";
+  return client;
+}
+
+constexpr std::string_view path = PARLEY_SOURCE_DIR "/docs/cm.md";
+constexpr std::string_view begin_mark = "<!-- ends: begin -->\n", end_mark = "<!-- ends: end -->";
+
+std::string page() {
+  std::ifstream in{std::string(path)};
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> out;
+  std::istringstream in(line.substr(2));
+  for (std::string cell; std::getline(in, cell, '|');) {
+    const std::size_t first = cell.find_first_not_of(' ');
+    out.push_back(first == std::string::npos ? "" : cell.substr(first, cell.find_last_not_of(' ') - first + 1));
+  }
+  return out;
+}
+
+enum Column : std::size_t { row, iwarp, roce, simulator };
+
+/// "-": no simulated host can play it.
+std::string cell_for(const std::vector<std::string>& cells) {
+  for (const Cause& cause : causes) {
+    if (cause.row != cells[row]) continue;
+    const std::string over_iwarp = outcome(NicEngine::iwarp, cause), over_roce = outcome(NicEngine::roce, cause);
+    EXPECT_EQ(over_iwarp, cells[iwarp]) << cause.row;
+    EXPECT_EQ(over_roce, cells[roce]) << cause.row;
+    return over_iwarp == cells[iwarp] && over_roce == cells[roce] ? "the same" : over_iwarp + "; " + over_roce;
+  }
+  return "-";
+}
+
+TEST(SimEndsTable, BothEnginesEndAsProcessesOnSocketsDo) {
+  const std::string text = page();
+  const std::size_t begin = text.find(begin_mark) + begin_mark.size(), end = text.find(end_mark);
+  ASSERT_LT(begin, end);
+  std::istringstream lines(text.substr(begin, end - begin));
+  std::string wanted;
+  std::size_t played = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> cells = cells_of(line);
+    ASSERT_GT(cells.size(), simulator) << line;
+    const bool heading = cells[iwarp] == "iWARP" || cells[iwarp].starts_with('-');
+    if (!heading) {
+      cells[simulator] = cell_for(cells);
+      played += cells[simulator] != "-";
+    }
+    wanted += heading ? line + "\n" : fmt::format("| {} |\n", fmt::join(cells, " | "));
+  }
+  EXPECT_EQ(played, std::size(causes)) << "each cause is a row of the table";
+  if (const char* rewrite = std::getenv("PARLEY_REWRITE"); rewrite != nullptr && *rewrite == '1') {
+    std::ofstream(std::string(path)) << text.substr(0, begin) << wanted << text.substr(end);
+    return;
+  }
+  EXPECT_EQ(text.substr(begin, end - begin), wanted);
+}
+
+}  // namespace
+}  // namespace parley::sim::testing_hosts
