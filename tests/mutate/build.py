@@ -21,13 +21,13 @@ MEMORY_MAX = 6 << 30  # octets, of each program started here: a mutant may alloc
 ALSO = {
     "base": ("wire", "nic", "cm", "tools", "sim"), "wire": ("mad", "mpa", "nic", "cm", "capture"), "draw": ("capture", "sim"),
     "mpa": ("nic", "cm"), "nic": ("cm", "sim"), "cm": ("sim",), "xrc": ("sim", "drivers"), "capture": ("tools", "sim"), "tester": ("conform", "replay"),
-    "replay": ("tools",), "conform": ("tools",), "ops": ("tools",), "sim": ("tools", "replay", "ops"), "drivers": ("tools",),
+    "replay": ("tools",), "conform": ("tools",), "ops": ("tools",), "sim": ("tools", "replay", "ops"), "drivers": ("tools", "capi"),
 }
 # The test programs that reach each room with code.
 PROGRAMS = {room: (room, *ALSO.get(room, ())) for room, (kind, _) in ROOM_TABLE.items() if kind in ("pure", "system")}
 # Sources whose code is a device's: no test program can run it without one. tests/interop/nics runs it on rxe and siw.
 ON_DEVICES = ("drivers/rdmacm/", "drivers/verbs/device.cpp", "drivers/verbs/negotiate.cpp", "drivers/verbs/qp.cpp",
-              "drivers/verbs/resolve.cpp")
+              "drivers/verbs/resolve.cpp", "drivers/verbs/xrc.cpp")
 # The rooms of a run that names none.
 MUTATED = [room for room, (kind, _) in ROOM_TABLE.items() if kind == "pure"] + ["drivers"]
 

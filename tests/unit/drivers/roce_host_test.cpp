@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <string>
 #include <system_error>
 
 #include "base/gid.hpp"
@@ -132,6 +134,38 @@ struct Link {
   }
   cm::Id client, server;
 };
+
+TEST(RoceHost, RejectsAndMessagesAreCountedWhereTheyWereSentAndReceived) {
+  Two two;
+  ASSERT_TRUE(two.server->cm().listen(own_address(1)));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::Listening>() != nullptr; }));
+  Verbs b(two.client->device(), 64);
+  cm::ConnectOptions options;
+  options.qp = b.qp();
+  ASSERT_TRUE(two.client->cm().connect(own_address(1), options));
+  ASSERT_TRUE(two.run_until([&] { return two.at_server<cm::ConnectRequest>() != nullptr; }));
+  ASSERT_TRUE(cm::Id(two.at_server<cm::ConnectRequest>()->id).reject());
+  ASSERT_TRUE(two.run_until([&] { return two.at_client<cm::Rejected>() != nullptr; }));
+  // Sent and received, of those that were at all.
+  using Counts = std::map<std::string, std::pair<std::uint64_t, std::uint64_t>>;
+  const auto rejects = [](const RoceHost& host) {
+    Counts out;
+    for (const RoceRejects& each : host.rejects())
+      if (each.sent + each.received != 0) out[std::string(each.reason)] = {each.sent, each.received};
+    return out;
+  };
+  const auto count = [](const RoceHost& host, std::string_view type) {
+    for (const RoceMessages& each : host.messages())
+      if (each.type == type) return std::pair(each.sent - each.resent, each.received);
+    return std::pair<std::uint64_t, std::uint64_t>();
+  };
+  EXPECT_EQ(rejects(*two.server), (Counts{{"consumer_reject", {1, 0}}}));
+  EXPECT_EQ(rejects(*two.client), (Counts{{"consumer_reject", {0, 1}}}));
+  EXPECT_EQ(count(*two.server, "ib_rej"), (std::pair<std::uint64_t, std::uint64_t>(1, 0)));
+  EXPECT_EQ(count(*two.client, "ib_rej"), (std::pair<std::uint64_t, std::uint64_t>(0, 1)));
+  EXPECT_EQ(count(*two.client, "ib_req").first, 1U);
+  EXPECT_GE(count(*two.server, "ib_req").second, 1U);
+}
 
 // More flows than a host keeps the ICRC's share of, whose packets leave in turn.
 TEST(RoceHost, CarriesDataOfManyConnectionsAtOnce) {

@@ -134,6 +134,26 @@ TEST_P(Either, ItsDescriptorIsReadableWhileSomethingIsToBeTaken) {
   EXPECT_EQ(status, 0);
 }
 
+// What another call has read on its way to its own answer is to be taken too, although nothing more comes.
+TEST_P(Either, ItsDescriptorIsReadableForAnEventThatAnotherCallHasRead) {
+  auto one = open(), two = open();
+  ASSERT_TRUE(one && two) << said(one) << said(two);
+  auto made = one->create(Peer{1, 5});
+  ASSERT_TRUE(made) << said(made);
+  const auto attached = two->attach(made->id());
+  ASSERT_TRUE(attached) << said(attached);
+  const auto fd = two->fd();
+  ASSERT_TRUE(fd);
+  ASSERT_TRUE(made->report(EventKind::fatal, 7));  // acknowledged when the others have it
+  EXPECT_EQ(attached->query()->state, State::error);
+  pollfd readable{*fd, POLLIN, 0};
+  EXPECT_EQ(::poll(&readable, 1, hang_milliseconds), 1);
+  const auto event = two->wait_event(Duration{});
+  ASSERT_TRUE(event && *event);
+  EXPECT_EQ((*event)->tgt, made->id());
+  EXPECT_EQ((*event)->reason, 7U);
+}
+
 TEST_P(Either, AForkedChildIsNoMemberAndHarmsNobody) {
   auto domain = open();
   ASSERT_TRUE(domain);
