@@ -52,7 +52,7 @@ class Findings(cli.CliTest):
         verdict, keys = self.keys()
         self.assertEqual(keys["mpa.crc"], "error")
         self.assertNotIn("ignored", verdict)
-        self.assertIn("[RFC 5044 §4.4, mpa.crc]", self.check().out)
+        self.assertIn("[RFC 5044 §4.4, mpa.crc]", self.check("--width", "200").out)
 
     def test_ignored_ones_are_counted_and_do_not_decide(self):
         self.assertIn("1 finding ignored (mpa.crc)", self.check("--ignore", "mpa.crc").out)
