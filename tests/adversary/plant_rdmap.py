@@ -4,8 +4,8 @@ import struct
 
 import conversation
 import wire
-from plant import (ANY, CLOSED, DDP_ORDER, DDP_UNTAGGED, OP, QUEUE, READS, Row, SHORT, a_write, asked_by, atomic,
-                   atomic_response, depths, drained, field, put, read, resized, resized_request)
+from plant import (ANY, CLOSED, Row, SHORT, a_write, asked_by, atomic, atomic_response, depths, drained,
+                   field, put, read, resized, resized_request)
 from wire import INITIATOR, RESPONDER
 
 # --- RDMAP ------------------------------------------------------------------------------------------------
@@ -18,7 +18,6 @@ for opcode in (0, 2):
     Row(f"opcode_{opcode:x}_in_untagged_segment", field(1, ">B", 0x40 | opcode), "rdmap.tagged", (0x02, 6))
 
 
-READ = "RFC 5040 §4.4"
 Row("read_request_short", resized_request(read, -1, -4, -27), "rdmap.read-request-length", ANY)
 Row("read_request_long", resized_request(read, 1, 4, 100), "rdmap.read-request-length", ANY)
 
@@ -90,7 +89,6 @@ def over(kind):
     return make
 
 
-BOUND = ("RFC 5040 §5.2.1", "RFC 6581 §9.1")
 for limit in (0, 1, 2, 4):
     Row(f"read_over_bound_of_{limit}", over(16), "rdmap.read-limit", ANY, of=bounded(limit), outstanding=limit)
     Row(f"empty_read_over_bound_of_{limit}", over(0), "rdmap.read-limit", ANY, of=bounded(limit), outstanding=limit)
@@ -131,7 +129,6 @@ def header(c, unit):
     return c.copied(unit)
 
 
-TERM = "RFC 5040 §4.8"
 Row("terminate_cut_in_control", term(0x00, 0, cut=20), "rdmap.terminate-length")
 Row("terminate_without_control", term(0x00, 0, cut=18), "rdmap.terminate-length")
 Row("terminate_cut_in_header", term(0x12, 2, 0xC0, quotes=header, cut=30), "rdmap.terminate-length")
@@ -247,7 +244,6 @@ def out_of_turn(*kinds):
     return make
 
 
-ATOMICS = ("RFC 7306 §5.1", "RFC 7306 §5.2", "RFC 7306 §5.2.2", "RFC 7306 §5.4", READS)
 Row("atomic_response_unasked", atomic_unasked, "rdmap.atomic-unasked", ANY)
 Row("atomic_responses_swapped", out_of_turn("atomic", "atomic"), "rdmap.atomic-order", ANY, **TWO)
 Row("atomic_response_before_read_response", out_of_turn("read", "atomic"), "rdmap.answer-order", ANY, **TWO)

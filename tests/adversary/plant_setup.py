@@ -4,11 +4,10 @@ import struct
 
 import conversation
 import wire
-from plant import CLOSED, I, IGNORED, LOCAL, MPA, P2P, R, Row, SETUP, V1, V2, put
+from plant import CLOSED, I, IGNORED, LOCAL, P2P, R, Row, V1, V2, put
 from wire import INITIATOR, RESPONDER
 
 # --- set-up: the Request ----------------------------------------------------------------------------------
-ENH = "RFC 6581 §6"
 
 
 def request(change, due=CLOSED):
@@ -72,7 +71,6 @@ def refused(change):
         c.request.about["due"] = None
         return c.request
     return make
-
 
 
 Row("request_reserved_bits", request(flag(0x08), IGNORED), "mpa.reserved", sides=I)

@@ -3,8 +3,7 @@
 import struct
 
 import wire
-from plant import (ANY, DDP_ORDER, DDP_UNTAGGED, LOCAL, OP, QUEUE, Row, SHORT, a_write, atomic, atomic_response, field,
-                   put, read)
+from plant import ANY, LOCAL, Row, SHORT, a_write, atomic, atomic_response, field, put, read
 from wire import RESPONDER
 
 # --- framing ----------------------------------------------------------------------------------------------
@@ -85,9 +84,6 @@ def raw(*sizes):
 Row("ulpdu_without_header", raw(1, 2, 10, 13, 17), "ddp.header", LOCAL)
 
 # --- DDP --------------------------------------------------------------------------------------------------
-DDP = "RFC 5041 §4.1"
-
-
 
 
 def empty_send(self, c, side):
@@ -130,8 +126,6 @@ def parts(size=2000, **more):
         c.say(side, size=size, opcode=opcode)
         return c.units[begin:]
     return make
-
-
 
 
 def overlapping(self, c, side):
