@@ -7,7 +7,8 @@ import struct
 import conversation
 import impair
 import plant
-import plant_rdmap  # noqa: F401: these three fill the table
+import plant_rdmap  # noqa: F401: these four fill the table
+import plant_reactions  # noqa: F401
 import plant_setup  # noqa: F401
 import plant_stream  # noqa: F401
 import segments
@@ -131,7 +132,7 @@ class Planted(Case):
         self.planted, self.about = plant.Planted(name, seed), f"{name}: "
         super().__init__(seed, number, self.planted.conversation, f"--kind {name} --planted {seed}")
         self.segments, self.impairments = impair.harmless(
-            self.layout, random.Random(f"impair {seed} {number}"), any(unit.kind == "fin" for unit in self.planted.units))
+            self.layout, random.Random(f"impair {seed} {number}"), any(unit.kind in ("fin", "rst") for unit in self.planted.units))
 
     def judge(self, findings, reader):
         row, planted = self.planted.row, self.planted
@@ -157,9 +158,9 @@ class Planted(Case):
         return [f"{len(connections)} connections are listed for {self.set_ups}"]
 
     def places(self, unit):
-        if unit.kind == "fin":
-            return [index for index, segment in enumerate(self.segments)
-                    if segment.side == unit.side and segment.flags & wire.FIN]
+        if unit.kind in ("fin", "rst"):
+            flag = wire.FIN if unit.kind == "fin" else wire.RST
+            return [index for index, segment in enumerate(self.segments) if segment.side == unit.side and segment.flags & flag]
         return self.layout.frames_of(unit, self.segments)
 
     def title(self):
@@ -204,7 +205,7 @@ class BesideLoss(Planted):
         them and the fault; each the only one with its octets."""
         planted = self.planted
         first = min((place for unit in planted.units for place in self.places(unit)), default=0)
-        edge = min((unit.begin for unit in planted.units if unit.kind != "fin"), default=0)
+        edge = min((unit.begin for unit in planted.units if unit.kind not in ("fin", "rst")), default=0)
         setup = [max((unit.end for unit in planted.conversation.units if unit.side == side and
                       unit.kind in conversation.STARTUP), default=0) for side in (0, 1)]
         data = [(index, segment) for index, segment in enumerate(self.segments) if segment.octets]

@@ -5,27 +5,21 @@ A row makes its fault in an open conversation, and names the rules, by id, of wh
 found at the frames that hold the octets of its units. The other side then does what it must: it answers with the Terminate that is due, closes, or
 takes no notice. What a capture cannot show has no row.
 """
-import pathlib
 import random
 import struct
 
 import conversation
-import rule_table
 import wire
+from said import TABLE
 from wire import INITIATOR, RESPONDER
 
 SIDES = ("initiator", "responder")
-TABLE = rule_table.rows(pathlib.Path(__file__).resolve().parents[2])
 ROWS = {}
 IGNORED, CLOSED, ANY, LOCAL = "ignored", "closed", (0x02, 7), (0x00, 0)
 V1, V2 = dict(revision=1, rtr="none"), dict(revision=2, enhanced=True, peer_to_peer=False)
 P2P = dict(revision=2, enhanced=True, peer_to_peer=True)
 I, R = (INITIATOR,), (RESPONDER,)
-MPA, SETUP = "RFC 5044 §7.1.1", "RFC 5044 §7.1.2"
-DDP_UNTAGGED, DDP_ORDER = "RFC 5041 §4.3", "RFC 5041 §5.2"
-OP, QUEUE = "RFC 5040 §4.1", "RFC 5040 §4.2"
 SHORT = dict(mulpdu=200)
-READS = "RFC 5040 §5.2"
 
 
 class Row:

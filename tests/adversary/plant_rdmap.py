@@ -4,23 +4,22 @@ import struct
 
 import conversation
 import wire
-from plant import (ANY, CLOSED, DDP_ORDER, DDP_UNTAGGED, OP, QUEUE, READS, Row, SHORT, a_write, asked_by, atomic,
-                   atomic_response, depths, drained, field, put, read, resized, resized_request)
+from plant import (ANY, CLOSED, Row, SHORT, a_write, asked_by, atomic, atomic_response, depths, drained,
+                   field, put, read, resized, resized_request)
 from wire import INITIATOR, RESPONDER
 
 # --- RDMAP ------------------------------------------------------------------------------------------------
 for opcode in (0xC, 0xD, 0xE, 0xF):
-    Row(f"opcode_{opcode:x}", field(1, ">B", 0x40 | opcode), OP, (0x02, 6))
-    Row(f"opcode_{opcode:x}_tagged", field(1, ">B", 0x40 | opcode, say=a_write), OP, (0x02, 6))
+    Row(f"opcode_{opcode:x}", field(1, ">B", 0x40 | opcode), "rdmap.opcode", (0x02, 6))
+    Row(f"opcode_{opcode:x}_tagged", field(1, ">B", 0x40 | opcode, say=a_write), "rdmap.opcode", (0x02, 6))
 for opcode in (1, 3, 4, 5, 6, 7, 8, 9, 0xA, 0xB):
-    Row(f"opcode_{opcode:x}_in_tagged_segment", field(1, ">B", 0x40 | opcode, say=a_write), QUEUE, (0x02, 6))
+    Row(f"opcode_{opcode:x}_in_tagged_segment", field(1, ">B", 0x40 | opcode, say=a_write), "rdmap.tagged", (0x02, 6))
 for opcode in (0, 2):
-    Row(f"opcode_{opcode:x}_in_untagged_segment", field(1, ">B", 0x40 | opcode), QUEUE, (0x02, 6))
+    Row(f"opcode_{opcode:x}_in_untagged_segment", field(1, ">B", 0x40 | opcode), "rdmap.tagged", (0x02, 6))
 
 
-READ = "RFC 5040 §4.4"
-Row("read_request_short", resized_request(read, -1, -4, -27), READ, ANY)
-Row("read_request_long", resized_request(read, 1, 4, 100), READ, ANY)
+Row("read_request_short", resized_request(read, -1, -4, -27), "rdmap.read-request-length", ANY)
+Row("read_request_long", resized_request(read, 1, 4, 100), "rdmap.read-request-length", ANY)
 
 
 def unasked(self, c, side):
@@ -60,16 +59,15 @@ def response_part(change):
 
 
 TWO = dict(depths(4, 4))
-Row("read_response_unasked", unasked, READS, ANY)
-Row("read_response_stag", answered_wrong(lambda self, stag, to, size: (stag ^ 0x100, to, size)), "RFC 5040 §4.5", ANY)
-Row("read_response_to", answered_wrong(lambda self, stag, to, size: (stag, to + 8, size)), "RFC 5040 §4.5", ANY)
+Row("read_response_unasked", unasked, "rdmap.read-unasked", ANY)
+Row("read_response_stag", answered_wrong(lambda self, stag, to, size: (stag ^ 0x100, to, size)), "rdmap.read-sink", ANY)
+Row("read_response_to", answered_wrong(lambda self, stag, to, size: (stag, to + 8, size)), "rdmap.read-sink", ANY)
 Row("read_response_short", answered_wrong(lambda self, stag, to, size: (stag, to, size - self.draw.choice([1,
-    size]))), READS, ANY)
+    size]))), "rdmap.read-length", ANY)
 Row("read_response_long", answered_wrong(lambda self, stag, to, size: (stag, to, size + self.draw.choice([1, 30]))),
-    READS, ANY)
-Row("read_responses_swapped", swapped, ("RFC 5040 §4.5", READS), ANY, **TWO)
-Row("read_response_second_part_stag", response_part(lambda unit: put(unit, 2, ">I", unit.stag ^ 1)), ("RFC 5040 §4.5",
-    DDP_ORDER), ANY, **SHORT)
+    "rdmap.read-length", ANY)
+Row("read_responses_swapped", swapped, "rdmap.read-sink", ANY, **TWO)
+Row("read_response_second_part_stag", response_part(lambda unit: put(unit, 2, ">I", unit.stag ^ 1)), "rdmap.read-sink", ANY, **SHORT)
 
 
 def bounded(limit):
@@ -91,10 +89,9 @@ def over(kind):
     return make
 
 
-BOUND = ("RFC 5040 §5.2.1", "RFC 6581 §9.1")
 for limit in (0, 1, 2, 4):
-    Row(f"read_over_bound_of_{limit}", over(16), BOUND, ANY, of=bounded(limit), outstanding=limit)
-    Row(f"empty_read_over_bound_of_{limit}", over(0), BOUND, ANY, of=bounded(limit), outstanding=limit)
+    Row(f"read_over_bound_of_{limit}", over(16), "rdmap.read-limit", ANY, of=bounded(limit), outstanding=limit)
+    Row(f"empty_read_over_bound_of_{limit}", over(0), "rdmap.read-limit", ANY, of=bounded(limit), outstanding=limit)
 
 
 # --- Terminates -------------------------------------------------------------------------------------------
@@ -132,39 +129,38 @@ def header(c, unit):
     return c.copied(unit)
 
 
-TERM = "RFC 5040 §4.8"
-Row("terminate_cut_in_control", term(0x00, 0, cut=20), TERM)
-Row("terminate_without_control", term(0x00, 0, cut=18), TERM)
-Row("terminate_cut_in_header", term(0x12, 2, 0xC0, quotes=header, cut=30), TERM)
-Row("terminate_cut_in_tagged_header", term(0x11, 1, 0xC0, quotes=header, tagged=True, cut=30), TERM)
-Row("terminate_octets_behind", term(0x00, 0, rest=bytes(4)), TERM)
-Row("terminate_octets_behind_header", term(0x12, 2, 0xC0, quotes=lambda c, unit: c.copied(unit) + bytes(8)), TERM)
+Row("terminate_cut_in_control", term(0x00, 0, cut=20), "rdmap.terminate-length")
+Row("terminate_without_control", term(0x00, 0, cut=18), "rdmap.terminate-length")
+Row("terminate_cut_in_header", term(0x12, 2, 0xC0, quotes=header, cut=30), "rdmap.terminate-length")
+Row("terminate_cut_in_tagged_header", term(0x11, 1, 0xC0, quotes=header, tagged=True, cut=30), "rdmap.terminate-length")
+Row("terminate_octets_behind", term(0x00, 0, rest=bytes(4)), "rdmap.terminate-length")
+Row("terminate_octets_behind_header", term(0x12, 2, 0xC0, quotes=lambda c, unit: c.copied(unit) + bytes(8)), "rdmap.terminate-length")
 for bit in (0x10, 0x08, 0x04, 0x02, 0x01):
-    Row(f"terminate_reserved_{bit:02x}", term(0x00, 0, bit), TERM, severity=("error", "warning"))
-Row("terminate_reserved_octet", term(0x00, 0, octet3=1), TERM, severity=("error", "warning"))
-Row("terminate_m_without_d", term(0x00, 0, 0x80, rest=b"\0\x26"), TERM)
-Row("terminate_r_without_d", term(0x01, 0, 0x20, rest=bytes(28)), TERM)
-Row("terminate_d_of_local_catastrophe", term(0x00, 0, 0xC0, quotes=header), TERM, severity=("error", "warning"))
-Row("terminate_d_of_mpa", term(0x20, 5, 0xC0, quotes=header), TERM, severity=("error", "warning"))
+    Row(f"terminate_reserved_{bit:02x}", term(0x00, 0, bit), "rdmap.terminate-reserved", severity=("error", "warning"))
+Row("terminate_reserved_octet", term(0x00, 0, octet3=1), "rdmap.terminate-reserved", severity=("error", "warning"))
+Row("terminate_m_without_d", term(0x00, 0, 0x80, rest=b"\0\x26"), "rdmap.terminate-bits")
+Row("terminate_r_without_d", term(0x01, 0, 0x20, rest=bytes(28)), "rdmap.terminate-bits")
+Row("terminate_d_of_local_catastrophe", term(0x00, 0, 0xC0, quotes=header), "rdmap.terminate-parts", severity=("error", "warning"))
+Row("terminate_d_of_mpa", term(0x20, 5, 0xC0, quotes=header), "rdmap.terminate-parts", severity=("error", "warning"))
 Row("terminate_header_never_sent", term(0x12, 2, 0xC0, quotes=lambda c, unit: b"\0\x26" + put(
-    conversation.Unit(0, "", unit.body), 10, ">I", 77).body[:18]), TERM)
+    conversation.Unit(0, "", unit.body), 10, ">I", 77).body[:18]), "rdmap.terminate-header")
 Row("terminate_wrong_length", term(0x12, 2, 0xC0, quotes=lambda c, unit: struct.pack(">H",
-    len(unit.body) - 18) + unit.body[:18]), TERM)
-Row("terminate_layer_3", term(0x30, 0), (TERM, "RFC 5040 §7.1"), severity=("error", "warning"))
-Row("terminate_layer_unknown", term(0x70, 0), (TERM, "RFC 5040 §7.1"), severity=("error", "warning"))
-Row("terminate_rdmap_type_unknown", term(0x03, 0), (TERM, "RFC 5040 §7.1"), severity=("error", "warning"))
-Row("terminate_rdmap_code_unknown", term(0x02, 0x77, 0xC0, quotes=header), (TERM, "RFC 5040 §7.1", "RFC 6580 §3.2"),
+    len(unit.body) - 18) + unit.body[:18]), "rdmap.terminate-segment")
+Row("terminate_layer_3", term(0x30, 0), "rdmap.terminate-meaning", severity=("error", "warning"))
+Row("terminate_layer_unknown", term(0x70, 0), "rdmap.terminate-meaning", severity=("error", "warning"))
+Row("terminate_rdmap_type_unknown", term(0x03, 0), "rdmap.terminate-meaning", severity=("error", "warning"))
+Row("terminate_rdmap_code_unknown", term(0x02, 0x77, 0xC0, quotes=header), "rdmap.terminate-meaning",
     severity=("error", "warning"))
-Row("terminate_of_crc_without_cause", term(0x20, 2), "RFC 5040 §5.4", severity="warning")
-Row("terminate_of_crc_switched_off", term(0x20, 2), "RFC 5044 §4.4", c=(False, False))
-Row("terminate_r_of_send", term(0x01, 9, 0xE0, quotes=lambda c, unit: c.copied(unit) + bytes(28)), TERM)
-Row("terminate_nibbles_swapped", term(0x21, 2, 0x03, quotes=header), TERM)
-Row("terminate_of_version_without_cause", term(0x02, 5, 0xC0, quotes=header), "RFC 5040 §5.4", severity="warning",
+Row("terminate_of_crc_without_cause", term(0x20, 2), "rdmap.no-cause", severity="warning")
+Row("terminate_of_crc_switched_off", term(0x20, 2), "mpa.crc-complaint", c=(False, False))
+Row("terminate_r_of_send", term(0x01, 9, 0xE0, quotes=lambda c, unit: c.copied(unit) + bytes(28)), "rdmap.terminate-read")
+Row("terminate_nibbles_swapped", term(0x21, 2, 0x03, quotes=header), "rdmap.terminate-order")
+Row("terminate_of_version_without_cause", term(0x02, 5, 0xC0, quotes=header), "rdmap.no-cause", severity="warning",
     revision=2)
 Row("terminate_of_empty_write", ended(lambda self, c, side: _refusing(c, side, c.write(1 - side,
-    0) if _spoken(c) else None, 0x11, 0)), "RFC 5041 §5.1")
+    0) if _spoken(c) else None, 0x11, 0)), "ddp.empty-refused")
 Row("terminate_of_empty_read", ended(lambda self, c, side: _refusing(c, side, read(self, c, 1 - side,
-    0) if _spoken(c) else None, 0x01, 0)), READS)
+    0) if _spoken(c) else None, 0x01, 0)), "rdmap.empty-read-refused")
 
 
 def _spoken(c):
@@ -195,20 +191,20 @@ def after_terminate(say):
     return make
 
 
-Row("send_after_terminate", after_terminate(lambda self, c, side: c.say(side, size=5)), "RFC 5040 §5.4")
-Row("write_after_terminate", after_terminate(lambda self, c, side: c.write(side, 5)), "RFC 5040 §5.4")
-Row("read_request_after_terminate", after_terminate(read), "RFC 5040 §5.4")
+Row("send_after_terminate", after_terminate(lambda self, c, side: c.say(side, size=5)), "rdmap.after-terminate")
+Row("write_after_terminate", after_terminate(lambda self, c, side: c.write(side, 5)), "rdmap.after-terminate")
+Row("read_request_after_terminate", after_terminate(read), "rdmap.after-terminate")
 Row("terminate_again", after_terminate(lambda self, c, side: put(own_terminate(self, c, side), 10, ">I", 2)),
-    "RFC 5040 §5.4")
-Row("terminate_on_queue_0", field(6, ">I", 0, say=own_terminate), QUEUE, (0x12, 1))
-Row("terminate_msn_2", field(10, ">I", 2, say=own_terminate), DDP_UNTAGGED, (0x12, 3))
-Row("terminate_at_mo_4", field(14, ">I", 4, say=own_terminate), DDP_ORDER, (0x12, 4))
-Row("terminate_not_last", field(0, ">B", 0x01, say=own_terminate), QUEUE, ANY)
+    "rdmap.after-terminate")
+Row("terminate_on_queue_0", field(6, ">I", 0, say=own_terminate), "rdmap.queue", (0x12, 1))
+Row("terminate_msn_2", field(10, ">I", 2, say=own_terminate), "ddp.msn", (0x12, 3))
+Row("terminate_at_mo_4", field(14, ">I", 4, say=own_terminate), "ddp.mo-begin", (0x12, 4))
+Row("terminate_not_last", field(0, ">B", 0x01, say=own_terminate), "rdmap.one-segment", ANY)
 
 # --- RFC 7306 ---------------------------------------------------------------------------------------------
 for size in (0, 1, 4, 7, 9, 16):
     Row(f"immediate_of_{size}", lambda self, c, side, size=size: c.message(side, self.draw.choice([8, 9]),
-        bytes(size)), "RFC 7306 §6.3", ANY)
+        bytes(size)), "rdmap.immediate-length", ANY)
 
 
 def requested(offset, form, change):
@@ -219,16 +215,16 @@ def requested(offset, form, change):
     return make
 
 
-Row("atomic_misaligned", requested(30, ">Q", lambda self, old: old + self.draw.randint(1, 7)), "RFC 7306 §5.1", ANY)
+Row("atomic_misaligned", requested(30, ">Q", lambda self, old: old + self.draw.randint(1, 7)), "rdmap.atomic-address", ANY)
 for operation in (1, 3, 4, 9, 15):
-    Row(f"atomic_operation_{operation}", requested(18, ">I", lambda self, old, o=operation: o), "RFC 7306 §5.2.1", ANY)
+    Row(f"atomic_operation_{operation}", requested(18, ">I", lambda self, old, o=operation: o), "rdmap.atomic-opcode", ANY)
 for bit in (4, 8, 16, 31):
-    Row(f"atomic_reserved_bit_{bit}", field(18, ">I", lambda old, b=bit: old | 1 << b, say=atomic), "RFC 7306 §5.2.1")
-Row("atomic_request_short", resized_request(atomic, -1, -8, -51), "RFC 7306 §5.2", ANY)
-Row("atomic_request_long", resized_request(atomic, 1, 8), "RFC 7306 §5.2", ANY)
-Row("atomic_response_short", resized(atomic_response, -1, -12), "RFC 7306 §5.2", ANY)
-Row("atomic_response_long", resized(atomic_response, 1, 4), "RFC 7306 §5.2", ANY)
-Row("atomic_response_other_number", field(18, ">I", lambda old: old ^ 0x55, say=atomic_response), "RFC 7306 §5.2.2",
+    Row(f"atomic_reserved_bit_{bit}", field(18, ">I", lambda old, b=bit: old | 1 << b, say=atomic), "rdmap.atomic-reserved")
+Row("atomic_request_short", resized_request(atomic, -1, -8, -51), "rdmap.atomic-length", ANY)
+Row("atomic_request_long", resized_request(atomic, 1, 8), "rdmap.atomic-length", ANY)
+Row("atomic_response_short", resized(atomic_response, -1, -12), "rdmap.atomic-length", ANY)
+Row("atomic_response_long", resized(atomic_response, 1, 4), "rdmap.atomic-length", ANY)
+Row("atomic_response_other_number", field(18, ">I", lambda old: old ^ 0x55, say=atomic_response), "rdmap.atomic-unasked",
     ANY)
 
 
@@ -248,8 +244,7 @@ def out_of_turn(*kinds):
     return make
 
 
-ATOMICS = ("RFC 7306 §5.1", "RFC 7306 §5.2", "RFC 7306 §5.2.2", "RFC 7306 §5.4", READS)
-Row("atomic_response_unasked", atomic_unasked, "RFC 7306 §5.2.2", ANY)
-Row("atomic_responses_swapped", out_of_turn("atomic", "atomic"), "RFC 7306 §5.2.2", ANY, **TWO)
-Row("atomic_response_before_read_response", out_of_turn("read", "atomic"), ATOMICS, ANY, **TWO)
-Row("read_response_before_atomic_response", out_of_turn("atomic", "read"), ATOMICS, ANY, **TWO)
+Row("atomic_response_unasked", atomic_unasked, "rdmap.atomic-unasked", ANY)
+Row("atomic_responses_swapped", out_of_turn("atomic", "atomic"), "rdmap.atomic-order", ANY, **TWO)
+Row("atomic_response_before_read_response", out_of_turn("read", "atomic"), "rdmap.answer-order", ANY, **TWO)
+Row("read_response_before_atomic_response", out_of_turn("atomic", "read"), "rdmap.answer-order", ANY, **TWO)

@@ -4,11 +4,10 @@ import struct
 
 import conversation
 import wire
-from plant import CLOSED, I, IGNORED, LOCAL, MPA, P2P, R, Row, SETUP, V1, V2, put
+from plant import CLOSED, I, IGNORED, LOCAL, P2P, R, Row, V1, V2, put
 from wire import INITIATOR, RESPONDER
 
 # --- set-up: the Request ----------------------------------------------------------------------------------
-ENH = "RFC 6581 §6"
 
 
 def request(change, due=CLOSED):
@@ -74,25 +73,24 @@ def refused(change):
     return make
 
 
-
-Row("request_reserved_bits", request(flag(0x08), IGNORED), MPA, sides=I)
-Row("request_reserved_bits_low", request(flag(0x05), IGNORED), MPA, sides=I, m=(False, False))
-Row("request_r", request(flag(wire.R), IGNORED), MPA, sides=I)
-Row("request_key_unknown", request(key(b"MPA ID Foo Frame")), MPA, sides=I)
-Row("request_key_lower_case", request(key(b"MPA ID req Frame")), MPA, sides=I)
-Row("request_key_of_reply", request(key(wire.REP)), SETUP, sides=I)
-Row("request_revision_3", request(revision(3, 4, 255)), ENH, sides=I, s=False, **V1)
-Row("request_revision_129", request(revision(129)), ENH, sides=I, s=False, **V1)
-Row("request_private_data_513", request(long_private), MPA, sides=I)
-Row("request_no_room_for_enhanced", request(no_room), ENH, sides=I, **V2)
-Row("request_a_without_kinds", refused(words(lambda w: w & 0x3FFF | 0x8000, lambda w: w & 0x3FFF)), "RFC 6581 §9.2",
+Row("request_reserved_bits", request(flag(0x08), IGNORED), "mpa.reserved", sides=I)
+Row("request_reserved_bits_low", request(flag(0x05), IGNORED), "mpa.reserved", sides=I, m=(False, False))
+Row("request_r", request(flag(wire.R), IGNORED), "mpa.request-r", sides=I)
+Row("request_key_unknown", request(key(b"MPA ID Foo Frame")), "mpa.request-key", sides=I)
+Row("request_key_lower_case", request(key(b"MPA ID req Frame")), "mpa.request-key", sides=I)
+Row("request_key_of_reply", request(key(wire.REP)), "mpa.initiator-reply", sides=I)
+Row("request_revision_3", request(revision(3, 4, 255)), "mpa.revision", sides=I, s=False, **V1)
+Row("request_revision_129", request(revision(129)), "mpa.revision", sides=I, s=False, **V1)
+Row("request_private_data_513", request(long_private), "mpa.pd-length", sides=I)
+Row("request_no_room_for_enhanced", request(no_room), "mpa.enhanced-room", sides=I, **V2)
+Row("request_a_without_kinds", refused(words(lambda w: w & 0x3FFF | 0x8000, lambda w: w & 0x3FFF)), "mpa.a-without-kinds",
     sides=I, m=(False, False), **V2)
 Row("request_b_without_a", request(words(lambda w: w & 0x3FFF | 0x4000, lambda w: w & 0x3FFF), IGNORED),
-    "RFC 6581 §9.2", sides=I, **V2)
+    "mpa.kinds-without-a", sides=I, **V2)
 Row("request_c_without_a", request(words(lambda w: w & 0x3FFF, lambda w: w & 0x3FFF | 0x8000), IGNORED),
-    "RFC 6581 §9.2", sides=I, **V2)
+    "mpa.kinds-without-a", sides=I, **V2)
 Row("request_d_without_a", request(words(lambda w: w & 0x3FFF, lambda w: w & 0x3FFF | 0x4000), IGNORED),
-    "RFC 6581 §9.2", sides=I, **V2)
+    "mpa.kinds-without-a", sides=I, **V2)
 
 
 def behind_request(octets):
@@ -107,10 +105,10 @@ def first_fpdu(self, c):
     return wire.Framer(True).fpdu(wire.send(1, self.draw.randbytes(self.draw.randint(0, 40))))
 
 
-Row("octets_behind_request", behind_request(lambda self, c: self.draw.randbytes(self.draw.randint(1, 60))), SETUP,
+Row("octets_behind_request", behind_request(lambda self, c: self.draw.randbytes(self.draw.randint(1, 60))), "mpa.octets-before-reply",
     sides=I)
-Row("fpdu_before_reply", behind_request(first_fpdu), SETUP, sides=I)
-Row("second_request_before_reply", behind_request(lambda self, c: c.request.body), SETUP, sides=I)
+Row("fpdu_before_reply", behind_request(first_fpdu), "mpa.octets-before-reply", sides=I)
+Row("second_request_before_reply", behind_request(lambda self, c: c.request.body), "mpa.octets-before-reply", sides=I)
 
 
 def request_that_ends(self, c, _):
@@ -128,7 +126,7 @@ def request_that_ends(self, c, _):
     return [c.request, fin]
 
 
-Row("request_ends_in_private_data", request_that_ends, (MPA, SETUP), sides=I)
+Row("request_ends_in_private_data", request_that_ends, "mpa.pd-missing", sides=I)
 
 
 # --- set-up: the Reply ------------------------------------------------------------------------------------
@@ -143,26 +141,26 @@ def reply(change, due=CLOSED):
     return make
 
 
-Row("reply_reserved_bits", reply(flag(0x08), IGNORED), MPA, sides=R)
-Row("reply_s_unasked", reply(flag(wire.S), IGNORED), MPA, sides=R, s=False, **V1)
-Row("reply_key_of_request", reply(key(wire.REQ)), SETUP, sides=R)
-Row("reply_key_unknown", reply(key(b"MPA ID Rex Frame")), MPA, sides=R)
-Row("reply_key_of_rtr", reply(key(wire.RTR_TEXT)), MPA, sides=R)
-Row("reply_revision_3", reply(revision(3, 77)), ENH, sides=R, s=False, **V1)
-Row("reply_revision_2_to_1", reply(revision(2)), "RFC 6581 §10", sides=R, s=False, **V1)
-Row("reply_private_data_513", reply(long_private), MPA, sides=R)
-Row("reply_no_room_for_enhanced", reply(no_room), ENH, sides=R, **V2)
-Row("reply_a_cleared", reply(words(lambda w: w & 0x3FFF, lambda w: w & 0x3FFF), (0x20, 7)), "RFC 6581 §9.2", sides=R,
+Row("reply_reserved_bits", reply(flag(0x08), IGNORED), "mpa.reserved", sides=R)
+Row("reply_s_unasked", reply(flag(wire.S), IGNORED), "mpa.s-unasked", sides=R, s=False, **V1)
+Row("reply_key_of_request", reply(key(wire.REQ)), "mpa.two-initiators", sides=R)
+Row("reply_key_unknown", reply(key(b"MPA ID Rex Frame")), "mpa.reply-key", sides=R)
+Row("reply_key_of_rtr", reply(key(wire.RTR_TEXT)), "mpa.reply-key", sides=R)
+Row("reply_revision_3", reply(revision(3, 77)), "mpa.revision", sides=R, s=False, **V1)
+Row("reply_revision_2_to_1", reply(revision(2)), "mpa.reply-revision", sides=R, s=False, **V1)
+Row("reply_private_data_513", reply(long_private), "mpa.pd-length", sides=R)
+Row("reply_no_room_for_enhanced", reply(no_room), "mpa.enhanced-room", sides=R, **V2)
+Row("reply_a_cleared", reply(words(lambda w: w & 0x3FFF, lambda w: w & 0x3FFF), (0x20, 7)), "mpa.a-answer", sides=R,
     **P2P)
 Row("reply_a_without_kinds", reply(words(lambda w: w & 0x3FFF | 0x8000, lambda w: w & 0x3FFF), (0x20, 7)),
-    "RFC 6581 §9.2", sides=R,
+    "mpa.a-without-kinds", sides=R,
     beside="mpa.no-common-rtr", **P2P)
-Row("reply_a_unasked", reply(words(lambda w: w | 0xC000, same), (0x20, 7)), "RFC 6581 §9.2", sides=R, **V2)
-Row("reply_kinds_without_a", reply(words(lambda w: w & 0x3FFF, lambda w: w | 0xC000), IGNORED), "RFC 6581 §9.2",
+Row("reply_a_unasked", reply(words(lambda w: w | 0xC000, same), (0x20, 7)), "mpa.a-answer", sides=R, **V2)
+Row("reply_kinds_without_a", reply(words(lambda w: w & 0x3FFF, lambda w: w | 0xC000), IGNORED), "mpa.kinds-without-a",
     sides=R, **V2)
-Row("reply_ird_to_unnegotiated", reply(words(lambda w: 8, same), IGNORED), "RFC 6581 §9.1", sides=R, depths=(8,
+Row("reply_ird_to_unnegotiated", reply(words(lambda w: 8, same), IGNORED), "mpa.depth-unnegotiated", sides=R, depths=(8,
     0x3FFF), **V2)
-Row("reply_ord_to_unnegotiated", reply(words(same, lambda w: 8), IGNORED), "RFC 6581 §9.1", sides=R, depths=(0x3FFF,
+Row("reply_ord_to_unnegotiated", reply(words(same, lambda w: 8), IGNORED), "mpa.depth-unnegotiated", sides=R, depths=(0x3FFF,
     8), **V2)
 
 
@@ -172,7 +170,7 @@ def enhanced_unasked(self, c, unit):
     put(unit, 16, ">B", unit.body[16] | wire.S)
 
 
-Row("reply_enhanced_unasked", reply(enhanced_unasked), "RFC 6581 §10", sides=R, revision=2, enhanced=False)
+Row("reply_enhanced_unasked", reply(enhanced_unasked), "mpa.enhanced-unasked", sides=R, revision=2, enhanced=False)
 
 
 def early_reply(self, c, _):
@@ -188,7 +186,7 @@ def early_reply(self, c, _):
     return c.reply
 
 
-Row("reply_before_request_whole", early_reply, SETUP, sides=R)
+Row("reply_before_request_whole", early_reply, "mpa.reply-early", sides=R)
 
 
 def begin_again(c):
@@ -203,7 +201,7 @@ def second_reply(self, c, _):
     return c.add(RESPONDER, "reply", c.reply.body)
 
 
-Row("second_reply", second_reply, (MPA, SETUP), LOCAL, sides=R, s=False, **V1)
+Row("second_reply", second_reply, "mpa.second-startup", LOCAL, sides=R, s=False, **V1)
 
 
 # --- who speaks first -------------------------------------------------------------------------------------
@@ -226,8 +224,8 @@ def too_early(glued):
     return make
 
 
-Row("responder_before_first_fpdu", too_early(False), SETUP, sides=R, rtr="none", **{"steps": 2, "revision": 1})
-Row("responder_in_segment_of_reply", too_early(True), SETUP, sides=R, rtr="none", **{"steps": 2, "revision": 1})
+Row("responder_before_first_fpdu", too_early(False), "mpa.fence", sides=R, rtr="none", **{"steps": 2, "revision": 1})
+Row("responder_in_segment_of_reply", too_early(True), "mpa.fence", sides=R, rtr="none", **{"steps": 2, "revision": 1})
 
 
 def instead_of_rtr(self, c, side):
@@ -249,11 +247,11 @@ def one_kind(kind):
     return dict(P2P, rtr=kind, kinds=([kind], [kind]), steps=0)
 
 
-Row("message_instead_of_rtr", instead_of_rtr, "RFC 6581 §9.2", sides=I, steps=0, **P2P)
-Row("rtr_send_not_agreed", other_rtr, "RFC 6581 §9.2", sides=I, **one_kind("write"))
-Row("rtr_write_not_agreed", other_rtr, "RFC 6581 §9.2", sides=I, **one_kind("send"))
-Row("rtr_not_the_read_agreed", other_rtr, "RFC 6581 §9.2", sides=I, **one_kind("read"))
-Row("message_instead_of_rtr_frame", instead_of_rtr, "OFA 2007-10 Rtr §2", sides=I, steps=0, revision=1, rtr="frame")
+Row("message_instead_of_rtr", instead_of_rtr, "mpa.rtr-kind", sides=I, steps=0, **P2P)
+Row("rtr_send_not_agreed", other_rtr, "mpa.rtr-kind", sides=I, **one_kind("write"))
+Row("rtr_write_not_agreed", other_rtr, "mpa.rtr-kind", sides=I, **one_kind("send"))
+Row("rtr_not_the_read_agreed", other_rtr, "mpa.rtr-kind", sides=I, **one_kind("read"))
+Row("message_instead_of_rtr_frame", instead_of_rtr, "mpa.rtr-frame-omitted", sides=I, steps=0, revision=1, rtr="frame")
 
 
 # --- what becomes of a set-up -----------------------------------------------------------------------------
@@ -292,16 +290,16 @@ def rejected(self, c, side):
     return c.reply
 
 
-Row("rtr_frame_unasked", rtr_frame_unasked, "OFA 2007-10 Rtr §2", sides=I, s=False, steps=0, **V1)
-Row("no_matching_rtr_said_of_a_match", given_up(7), "RFC 6581 §9.2", sides=I, **P2P)
-Row("no_ird_said_of_enough", given_up(6), "RFC 6581 §9.1", severity="warning", sides=I, **P2P)
-Row("reply_called_invalid", given_up(4), "RFC 5044 §8", severity="warning", sides=I, **P2P)
-Row("request_unanswered", unanswered, SETUP, severity="warning", sides=R, **V1)
-Row("markers_rejected", rejected, "RFC 5044 §4.3", severity="warning", sides=R, m=(True, False), s=False, **V1)
-Row("crc_not_asked", request(lambda self, c, unit: None, IGNORED), "RFC 5044 §4.4", severity="warning", sides=I,
+Row("rtr_frame_unasked", rtr_frame_unasked, "mpa.rtr-frame-unasked", sides=I, s=False, steps=0, **V1)
+Row("no_matching_rtr_said_of_a_match", given_up(7), "mpa.rtr-match-denied", sides=I, **P2P)
+Row("no_ird_said_of_enough", given_up(6), "mpa.ird-denied", severity="warning", sides=I, **P2P)
+Row("reply_called_invalid", given_up(4), "mpa.reply-called-invalid", severity="warning", sides=I, **P2P)
+Row("request_unanswered", unanswered, "mpa.request-unanswered", severity="warning", sides=R, **V1)
+Row("markers_rejected", rejected, "mpa.markers-refused", severity="warning", sides=R, m=(True, False), s=False, **V1)
+Row("crc_not_asked", request(lambda self, c, unit: None, IGNORED), "mpa.crc-not-asked", severity="warning", sides=I,
     c=(False, True))
-Row("reply_ord_above_ird", reply(words(same, lambda w: w & 0xC000 | 9), (0x20, 6)), "RFC 6581 §9.1", severity="warning",
+Row("reply_ord_above_ird", reply(words(same, lambda w: w & 0xC000 | 9), (0x20, 6)), "mpa.ord-above-ird", severity="warning",
     sides=R, depths=(8, 8), answered_depths=(8, 8), **V2)
-Row("read_agreed_with_ird_0", reply(words(lambda w: w & 0xC000, same), (0x20, 6)), "RFC 6581 §9.1", severity="warning",
+Row("read_agreed_with_ird_0", reply(words(lambda w: w & 0xC000, same), (0x20, 6)), "mpa.read-rtr-ird", severity="warning",
     sides=R, depths=(8, 0), answered_depths=(0, 8), kinds=(["read"], ["read"]), rtr="read", **P2P)
-Row("reply_revision_1_to_2", reply(revision(1)), "RFC 6581 §10", severity="warning", sides=R, revision=2, enhanced=False)
+Row("reply_revision_1_to_2", reply(revision(1)), "mpa.reply-revision-lower", severity="warning", sides=R, revision=2, enhanced=False)

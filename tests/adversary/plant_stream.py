@@ -3,8 +3,7 @@
 import struct
 
 import wire
-from plant import (ANY, DDP_ORDER, DDP_UNTAGGED, LOCAL, OP, QUEUE, Row, SHORT, a_write, atomic, atomic_response, field,
-                   put, read)
+from plant import ANY, LOCAL, Row, SHORT, a_write, atomic, atomic_response, field, put, read
 from wire import RESPONDER
 
 # --- framing ----------------------------------------------------------------------------------------------
@@ -28,16 +27,16 @@ def unmarked(side, draw):
     return {"m": tuple(m)}
 
 
-Row("crc_wrong", damaged(damage_crc=1), "RFC 5044 §4.4", (0x20, 2))
-Row("crc_of_zeros", damaged(crc=bytes(4)), "RFC 5044 §4.4", (0x20, 2))
-Row("crc_wrong_of_empty_send", damaged(size=0, damage_crc=0x80), "RFC 5044 §4.4", (0x20, 2))
-Row("crc_wrong_with_markers", damaged(size=700, damage_crc=0x10), "RFC 5044 §4.4", (0x20, 2), of=marked)
-Row("pad_not_zero", damaged(size=21, pad=b"\xff\0\1"), "RFC 5044 §4.1")
-Row("marker_pointer", damaged(size=700, damage_pointer=4), "RFC 5044 §4.3", (0x20, 3), of=marked)
-Row("marker_pointer_far", damaged(size=1100, damage_pointer=512), "RFC 5044 §4.3", (0x20, 3), of=marked)
-Row("marker_missing", damaged(size=1100, omit=True), "RFC 5044 §4.3", (0x20, 2), of=marked)
-Row("marker_low_bits", damaged(size=700, damage_pointer=1), "RFC 5044 §4.3", severity="warning", of=marked)
-Row("marker_reserved_half", damaged(size=700, reserved=0x100), "RFC 5044 §4.3", severity="warning", of=marked)
+Row("crc_wrong", damaged(damage_crc=1), "mpa.crc", (0x20, 2))
+Row("crc_of_zeros", damaged(crc=bytes(4)), "mpa.crc", (0x20, 2))
+Row("crc_wrong_of_empty_send", damaged(size=0, damage_crc=0x80), "mpa.crc", (0x20, 2))
+Row("crc_wrong_with_markers", damaged(size=700, damage_crc=0x10), "mpa.crc", (0x20, 2), of=marked)
+Row("pad_not_zero", damaged(size=21, pad=b"\xff\0\1"), "mpa.pad")
+Row("marker_pointer", damaged(size=700, damage_pointer=4), "mpa.marker-pointer", (0x20, 3), of=marked)
+Row("marker_pointer_far", damaged(size=1100, damage_pointer=512), "mpa.marker-pointer", (0x20, 3), of=marked)
+Row("marker_missing", damaged(size=1100, omit=True), "mpa.marker-missing", (0x20, 2), of=marked)
+Row("marker_low_bits", damaged(size=700, damage_pointer=1), "mpa.marker-bits", severity="warning", of=marked)
+Row("marker_reserved_half", damaged(size=700, reserved=0x100), "mpa.marker-bits", severity="warning", of=marked)
 
 
 def switched(self, c, side):
@@ -54,8 +53,8 @@ def switched(self, c, side):
     return unit
 
 
-Row("markers_left_out", switched, "RFC 5044 §4.3", (0x20, 2), of=marked)
-Row("markers_unasked", switched, "RFC 5044 §4.3", (0x20, 2), of=unmarked)
+Row("markers_left_out", switched, "mpa.markers-left-out", (0x20, 2), of=marked)
+Row("markers_unasked", switched, "mpa.markers-unasked", (0x20, 2), of=unmarked)
 
 
 def zero_length(self, c, side):
@@ -64,7 +63,7 @@ def zero_length(self, c, side):
     return unit
 
 
-Row("ulpdu_length_0", zero_length, "RFC 5044 §4.1", LOCAL)
+Row("ulpdu_length_0", zero_length, "mpa.ulpdu-length", LOCAL)
 
 
 def far_length(self, c, side):
@@ -73,7 +72,7 @@ def far_length(self, c, side):
     return unit
 
 
-Row("ulpdu_length_above_64768", far_length, "RFC 5044 §4.1", LOCAL, of=unmarked)
+Row("ulpdu_length_above_64768", far_length, "mpa.ulpdu-length", LOCAL, of=unmarked)
 
 
 def raw(*sizes):
@@ -82,12 +81,9 @@ def raw(*sizes):
     return make
 
 
-Row("ulpdu_without_header", raw(1, 2, 10, 13, 17), "RFC 5041 §4", LOCAL)
+Row("ulpdu_without_header", raw(1, 2, 10, 13, 17), "ddp.header", LOCAL)
 
 # --- DDP --------------------------------------------------------------------------------------------------
-DDP = "RFC 5041 §4.1"
-
-
 
 
 def empty_send(self, c, side):
@@ -95,32 +91,32 @@ def empty_send(self, c, side):
 
 
 for version in (0, 2, 3):
-    Row(f"ddp_version_{version}_untagged", field(0, ">B", lambda old, v=version: old & 0xFC | v), DDP, (0x12, 6))
-    Row(f"ddp_version_{version}_tagged", field(0, ">B", lambda old, v=version: old & 0xFC | v, say=a_write), DDP,
+    Row(f"ddp_version_{version}_untagged", field(0, ">B", lambda old, v=version: old & 0xFC | v), "ddp.version", (0x12, 6))
+    Row(f"ddp_version_{version}_tagged", field(0, ">B", lambda old, v=version: old & 0xFC | v, say=a_write), "ddp.version",
         (0x11, 4))
-    Row(f"rdmap_version_{version}", field(1, ">B", lambda old, v=version: old & 0x3F | v << 6), OP, (0x02, 5))
+    Row(f"rdmap_version_{version}", field(1, ">B", lambda old, v=version: old & 0x3F | v << 6), "rdmap.version", (0x02, 5))
 for bit in (0x04, 0x08, 0x10, 0x20):
-    Row(f"ddp_reserved_{bit:02x}", field(0, ">B", lambda old, b=bit: old | b), DDP)
-    Row(f"ddp_reserved_{bit:02x}_tagged", field(0, ">B", lambda old, b=bit: old | b, say=a_write), DDP)
+    Row(f"ddp_reserved_{bit:02x}", field(0, ">B", lambda old, b=bit: old | b), "ddp.reserved")
+    Row(f"ddp_reserved_{bit:02x}_tagged", field(0, ">B", lambda old, b=bit: old | b, say=a_write), "ddp.reserved")
 for bit in (0x10, 0x20):
-    Row(f"rdmap_reserved_{bit:02x}", field(1, ">B", lambda old, b=bit: old | b), OP)
+    Row(f"rdmap_reserved_{bit:02x}", field(1, ">B", lambda old, b=bit: old | b), "rdmap.reserved")
 for queue in (1, 2, 3, 4, 2**32 - 1):
-    Row(f"send_on_queue_{queue:x}", field(6, ">I", queue), QUEUE, (0x12, 1))
+    Row(f"send_on_queue_{queue:x}", field(6, ">I", queue), "rdmap.queue", (0x12, 1))
 for queue in (0, 2, 3, 7):
-    Row(f"read_request_on_queue_{queue}", field(6, ">I", queue, say=read), QUEUE, (0x12, 1))
-    Row(f"atomic_request_on_queue_{queue}", field(6, ">I", queue, say=atomic), QUEUE, (0x12, 1))
+    Row(f"read_request_on_queue_{queue}", field(6, ">I", queue, say=read), "rdmap.queue", (0x12, 1))
+    Row(f"atomic_request_on_queue_{queue}", field(6, ">I", queue, say=atomic), "rdmap.queue", (0x12, 1))
 for queue in (0, 1, 2):
-    Row(f"atomic_response_on_queue_{queue}", field(6, ">I", queue, say=atomic_response), QUEUE, (0x12, 1))
-Row("send_msn_ahead", field(10, ">I", lambda old: old + 1, lambda old: old + 1000), DDP_UNTAGGED, (0x12, 3))
+    Row(f"atomic_response_on_queue_{queue}", field(6, ">I", queue, say=atomic_response), "rdmap.queue", (0x12, 1))
+Row("send_msn_ahead", field(10, ">I", lambda old: old + 1, lambda old: old + 1000), "ddp.msn", (0x12, 3))
 Row("send_msn_again", field(10, ">I", lambda old: old - 1, say=lambda self, c, side: (c.say(side, size=3), c.say(side,
-    size=9))[1]), DDP_UNTAGGED, (0x12, 3))
-Row("send_msn_far_behind", field(10, ">I", lambda old: old + 2**31 & 0xFFFFFFFF), DDP_UNTAGGED, (0x12, 3))
-Row("read_request_msn_ahead", field(10, ">I", lambda old: old + 3, say=read), DDP_UNTAGGED, (0x12, 3))
-Row("atomic_request_msn_ahead", field(10, ">I", lambda old: old + 1, say=atomic), DDP_UNTAGGED, (0x12, 3))
-Row("atomic_response_msn_ahead", field(10, ">I", lambda old: old + 1, say=atomic_response), DDP_UNTAGGED, (0x12, 3))
+    size=9))[1]), "ddp.msn", (0x12, 3))
+Row("send_msn_far_behind", field(10, ">I", lambda old: old + 2**31 & 0xFFFFFFFF), "ddp.msn", (0x12, 3))
+Row("read_request_msn_ahead", field(10, ">I", lambda old: old + 3, say=read), "ddp.msn", (0x12, 3))
+Row("atomic_request_msn_ahead", field(10, ">I", lambda old: old + 1, say=atomic), "ddp.msn", (0x12, 3))
+Row("atomic_response_msn_ahead", field(10, ">I", lambda old: old + 1, say=atomic_response), "ddp.msn", (0x12, 3))
 Row("immediate_msn_ahead", field(10, ">I", lambda old: old + 1, say=lambda self, c, side: c.message(side, 8,
-    bytes(8))), DDP_UNTAGGED, (0x12, 3))
-Row("empty_send_msn_ahead", field(10, ">I", lambda old: old + 1, say=empty_send), DDP_UNTAGGED, (0x12, 3))
+    bytes(8))), "ddp.msn", (0x12, 3))
+Row("empty_send_msn_ahead", field(10, ">I", lambda old: old + 1, say=empty_send), "ddp.msn", (0x12, 3))
 
 
 def parts(size=2000, **more):
@@ -130,8 +126,6 @@ def parts(size=2000, **more):
         c.say(side, size=size, opcode=opcode)
         return c.units[begin:]
     return make
-
-
 
 
 def overlapping(self, c, side):
@@ -191,17 +185,17 @@ def twice(self, c, side):
 
 # RFC 5041 §5.3: until the message is over, its segments may be out of order, which is worth a warning.
 AHEAD = "ddp.order"
-Row("segment_of_message_missing", hole, DDP_ORDER, (0x12, 4), beside=AHEAD, **SHORT)
-Row("message_twice", twice, DDP_UNTAGGED, (0x12, 3))
-Row("send_segments_overlap", overlapping, DDP_ORDER, (0x12, 4), **SHORT)
-Row("message_before_last_segment", reopened, DDP_ORDER, ANY, **SHORT)
-Row("last_too_early", early_last, (DDP_UNTAGGED, DDP_ORDER), (0x12, 3), **SHORT)
-Row("opcode_changes_in_message", other_opcode, DDP_UNTAGGED, ANY, **SHORT)
-Row("invalidate_stag_changes", other_word(4, 0x100), DDP_UNTAGGED, ANY, **SHORT)
-Row("invalidate_stag_changes_se", other_word(6, 1), DDP_UNTAGGED, ANY, **SHORT)
-Row("word_of_send_not_zero", field(2, ">I", 1, 2**31, opcode=3), OP, severity="warning")
-Row("word_of_solicited_send_not_zero", field(2, ">I", 7, opcode=5), OP, severity="warning")
-Row("word_of_read_request_not_zero", field(2, ">I", 1, say=read), OP, severity="warning")
+Row("segment_of_message_missing", hole, "ddp.octets-missing", (0x12, 4), beside=AHEAD, **SHORT)
+Row("message_twice", twice, "ddp.msn", (0x12, 3))
+Row("send_segments_overlap", overlapping, "ddp.mo", (0x12, 4), **SHORT)
+Row("message_before_last_segment", reopened, "ddp.message-open", ANY, **SHORT)
+Row("last_too_early", early_last, "ddp.msn", (0x12, 3), **SHORT)
+Row("opcode_changes_in_message", other_opcode, "ddp.opcode-changed", ANY, **SHORT)
+Row("invalidate_stag_changes", other_word(4, 0x100), "ddp.stag-changed", ANY, **SHORT)
+Row("invalidate_stag_changes_se", other_word(6, 1), "ddp.stag-changed", ANY, **SHORT)
+Row("word_of_send_not_zero", field(2, ">I", 1, 2**31, opcode=3), "rdmap.stag-word", severity="warning")
+Row("word_of_solicited_send_not_zero", field(2, ">I", 7, opcode=5), "rdmap.stag-word", severity="warning")
+Row("word_of_read_request_not_zero", field(2, ">I", 1, say=read), "rdmap.stag-word", severity="warning")
 
 
 def mo_of_the_only(self, c, side):
@@ -212,7 +206,7 @@ def mo_of_the_only(self, c, side):
     return [unit, after]
 
 
-Row("send_at_mo_4", mo_of_the_only, DDP_ORDER, (0x12, 4), beside=AHEAD)
+Row("send_at_mo_4", mo_of_the_only, "ddp.mo-begin", (0x12, 4), beside=AHEAD)
 
 
 def at_mo(make):
@@ -220,10 +214,9 @@ def at_mo(make):
     return field(14, ">I", 4, say=make)
 
 
-Row("read_request_at_mo_4", at_mo(read), (DDP_ORDER, QUEUE), (0x12, 4))
-Row("atomic_request_at_mo_4", at_mo(atomic), (DDP_ORDER, QUEUE), (0x12, 4))
-Row("immediate_at_mo_4", at_mo(lambda self, c, side: c.message(side, 9, bytes(8))), (DDP_ORDER, QUEUE,
-    "RFC 7306 §6.3"), (0x12, 4))
+Row("read_request_at_mo_4", at_mo(read), "ddp.mo-begin", (0x12, 4))
+Row("atomic_request_at_mo_4", at_mo(atomic), "ddp.mo-begin", (0x12, 4))
+Row("immediate_at_mo_4", at_mo(lambda self, c, side: c.message(side, 9, bytes(8))), "ddp.mo-begin", (0x12, 4))
 
 
 def not_last(make):
@@ -231,10 +224,10 @@ def not_last(make):
     return field(0, ">B", lambda old: old & ~0x40, say=make)
 
 
-Row("read_request_not_last", not_last(read), QUEUE, ANY)
-Row("atomic_request_not_last", not_last(atomic), QUEUE, ANY)
-Row("atomic_response_not_last", not_last(atomic_response), QUEUE, ANY)
-Row("immediate_not_last", not_last(lambda self, c, side: c.message(side, 8, bytes(8))), QUEUE, ANY)
+Row("read_request_not_last", not_last(read), "rdmap.one-segment", ANY)
+Row("atomic_request_not_last", not_last(atomic), "rdmap.one-segment", ANY)
+Row("atomic_response_not_last", not_last(atomic_response), "rdmap.one-segment", ANY)
+Row("immediate_not_last", not_last(lambda self, c, side: c.message(side, 8, bytes(8))), "rdmap.one-segment", ANY)
 
 
 def write_parts(offset, form, change):
@@ -249,5 +242,5 @@ def write_parts(offset, form, change):
     return make
 
 
-Row("write_stag_changes", write_parts(2, ">I", lambda old: old ^ 0x100), DDP_ORDER, ANY, **SHORT)
-Row("write_to_wraps", field(6, ">Q", 2**64 - 10, say=a_write), "RFC 5041 §7.1", (0x11, 3))
+Row("write_stag_changes", write_parts(2, ">I", lambda old: old ^ 0x100), "ddp.write-place", ANY, **SHORT)
+Row("write_to_wraps", field(6, ">Q", 2**64 - 10, say=a_write), "ddp.to-wrap", (0x11, 3))

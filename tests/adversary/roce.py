@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors"), str(HERE.parent / "lint")]
 import roce_broken_data  # noqa: E402, F401: it adds to the rows
 import roce_plugin  # noqa: E402
 import roce_quirks  # noqa: E402

@@ -3,17 +3,20 @@
 import html
 import json
 import os
+import pathlib
 import re
 import subprocess
 
+import rule_table
 from limit import LIMIT
 
 SEVERITIES = {8388608: "error", 6291456: "warning", 4194304: "note", 2097152: "note", 1048576: "note"}  # epan/proto.h
 
 
-# How the plugin says what may be said beside a fault: it gives no ids.
+# How the plugin, which gives no ids, says what may be said beside any fault. Of other rules the clause is enough.
 BESIDE_IN_WORDS = {"mpa.crc-not-asked": r"did not ask for CRC \(C=0\)", "mpa.s-unproven": "S with S",
                    "mpa.no-common-rtr": "no RTR kind in common", "ddp.order": "out of (the )?order"}
+TABLE = rule_table.rows(pathlib.Path(__file__).resolve().parents[2])
 
 
 class Finding:
@@ -34,8 +37,11 @@ class Finding:
         return self.id in row.keys if self.id else bool(self.rules & row.clauses)
 
     def is_one_of(self, ids):
-        """As above; `ids`: keys of BESIDE_IN_WORDS."""
-        return self.id in ids if self.id else any(re.search(BESIDE_IN_WORDS[key], self.text) for key in ids if key)
+        """As above."""
+        if self.id:
+            return self.id in ids
+        return any(re.search(BESIDE_IN_WORDS[key], self.text) if key in BESIDE_IN_WORDS else TABLE[key].clause in self.rules
+                   for key in ids if key)
 
     def key(self):
         return self.frame, self.severity, min(self.rules, default="")
@@ -57,6 +63,8 @@ def kind(text):
 
 def side_of(text):
     """Who a sentence accuses: the side named first."""
+    if text.startswith("the two sides"):
+        return None
     found = (re.search(r"\bthe (initiator|responder) answered", text) or
              re.search(r"\b(initiator|responder)\b", text))
     return found.group(1) if found else None

@@ -107,7 +107,7 @@ def reports(parley, tests, problems):
             problems.append(f"{capture.name}: {len(cases)} JUnit cases, {len(of_rules)} errors")
         errors = [f for c in verdict["connections"] for f in c["findings"] if f["severity"] == "error"]
         for f in errors:
-            if f"frame {f['frame']}: {f['text']} [{f['rule']}]" not in failures:
+            if f"frame {f['frame']}: {f['text']} [{f['rule']}, {f['key']}]" not in failures:
                 problems.append(f"{capture.name}: JUnit lacks {f['text']}")
         mine = [r for r in rows if r["file"] == str(capture)]
         if [(r["initiator"], r["outcome"], r["rtr"], int(r["first_frame"])) for r in mine] != \

@@ -5,7 +5,8 @@ from collections import namedtuple
 from pathlib import Path
 
 FOLDER = "include/parley/wire"
-ROW = re.compile(r'\bX\((\w+), "([^"\n]+)", "([^"\n]+)", (\w+), (\w+),[\s\\]*"((?:\\.|[^"\\\n])+)"\)')
+LITERAL = r'"(?:\\.|[^"\\\n])+"'
+ROW = re.compile(rf'\bX\((\w+), "([^"\n]+)", "([^"\n]+)", (\w+), (\w+),[\s\\]*({LITERAL}(?:[\s\\]*{LITERAL})*)\)')
 NEED = re.compile(r'\bX\((\w+), "([^"\n]+)"\)')
 
 Row = namedtuple("Row", "name id clause severity needs sentence")
@@ -17,8 +18,15 @@ def rows(root):
     for path in sorted((Path(root) / FOLDER).glob("rules_*.h")):
         for match in ROW.finditer(path.read_text(encoding="utf-8")):
             row = Row(*match.groups())
-            found[row.id] = row._replace(sentence=row.sentence.replace('\\"', '"'))
+            sentence = "".join(part[1:-1] for part in re.findall(LITERAL, row.sentence))
+            found[row.id] = row._replace(sentence=sentence.replace('\\"', '"'))
     return found
+
+
+def names(root):
+    """Of all that looks like a row, whether rows() can read it or not."""
+    return [name for path in sorted((Path(root) / FOLDER).glob("rules_*.h"))
+            for name in re.findall(r"\bX\((\w+),", path.read_text(encoding="utf-8"))]
 
 
 def needs(root):

@@ -21,21 +21,21 @@
 #include "parley/wire/rules_rdmap.h"
 
 /* X(name, text) */
-#define PARLEY_RULE_NEEDS(X) \
-  X(headers, "the headers of one packet or FPDU") \
+#define PARLEY_RULE_NEEDS(X)                                                  \
+  X(headers, "the headers of one packet or FPDU")                             \
   X(payload, "all octets of one packet or FPDU, none cut by the snap length") \
-  X(set_up, "the packet and the set-up of its connection") \
-  X(side, "what the same side sent before") \
-  X(both, "both directions") \
+  X(set_up, "the packet and the set-up of its connection")                    \
+  X(side, "what the same side sent before")                                   \
+  X(both, "both directions")                                                  \
   X(end, "both directions, to the end of the connection")
 
-#define PARLEY_RULES(X) \
-  PARLEY_MPA_SETUP_RULES(X) \
+#define PARLEY_RULES(X)        \
+  PARLEY_MPA_SETUP_RULES(X)    \
   PARLEY_MPA_ENHANCED_RULES(X) \
-  PARLEY_MPA_FRAMING_RULES(X) \
-  PARLEY_DDP_RULES(X) \
-  PARLEY_RDMAP_RULES(X) \
-  PARLEY_IB_RULES(X) \
+  PARLEY_MPA_FRAMING_RULES(X)  \
+  PARLEY_DDP_RULES(X)          \
+  PARLEY_RDMAP_RULES(X)        \
+  PARLEY_IB_RULES(X)           \
   PARLEY_NEG_RULES(X)
 
 #endif
