@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/gid.hpp"
+#include "wire/ib/cm.hpp"
 
 namespace parley::cm {
 namespace {
@@ -139,26 +140,27 @@ void trace_kernel_messages(const trace::Scope& scope, const KernelTold& told) {
 }
 
 std::string_view reject_word(int reason) {
-  constexpr std::array<std::pair<int, std::string_view>, 17> words{{{1, "no_qp"},
-                                                                    {2, "no_eec"},
-                                                                    {3, "no_resources"},
-                                                                    {4, "timeout"},
-                                                                    {5, "unsupported_request"},
-                                                                    {6, "invalid_comm_id"},
-                                                                    {8, "invalid_service_id"},
-                                                                    {9, "invalid_transport_type"},
-                                                                    {10, "stale_connection"},
-                                                                    {12, "invalid_gid"},
-                                                                    {13, "invalid_lid"},
-                                                                    {24, "redirect"},
-                                                                    {25, "port_redirect"},
-                                                                    {26, "invalid_mtu"},
-                                                                    {27, "insufficient_resources"},
-                                                                    {28, "consumer_reject"},
-                                                                    {30, "duplicate_comm_id"}}};
-  for (const auto& [code, word] : words)
-    if (code == reason) return word;
-  return "other";
+  using wire::ib::CmReject;
+  switch (static_cast<CmReject>(reason)) {
+    case CmReject::no_qp: return "no_qp";
+    case CmReject::no_eec: return "no_eec";
+    case CmReject::no_resources: return "no_resources";
+    case CmReject::timeout: return "timeout";
+    case CmReject::unsupported_request: return "unsupported_request";
+    case CmReject::invalid_comm_id: return "invalid_comm_id";
+    case CmReject::invalid_service_id: return "invalid_service_id";
+    case CmReject::invalid_transport_service: return "invalid_transport_type";
+    case CmReject::stale_connection: return "stale_connection";
+    case CmReject::primary_gid: return "invalid_gid";
+    case CmReject::primary_lid: return "invalid_lid";
+    case CmReject::port_and_cm_redirect: return "redirect";
+    case CmReject::port_redirect: return "port_redirect";
+    case CmReject::invalid_path_mtu: return "invalid_mtu";
+    case CmReject::insufficient_responder_resources: return "insufficient_resources";
+    case CmReject::consumer: return "consumer_reject";
+    case CmReject::duplicate_local_comm_id: return "duplicate_comm_id";
+    default: return "other";
+  }
 }
 
 }  // namespace parley::cm

@@ -16,8 +16,6 @@ constexpr TermText term_texts[] = {
 #undef PARLEY_X
 };
 
-constexpr std::uint8_t siw_m = 0x01, siw_d = 0x02, siw_r = 0x04;
-
 // Linux siw lays out the Terminate control word with host bit-fields: on little-endian machines the nibbles of octet 0
 // are swapped, and M, D, R are the low bits of octet 2. RFC 5040 §4.8 has them the other way round.
 // `length`: of the whole Terminate.
@@ -29,7 +27,8 @@ bool is_swapped(std::uint8_t octet0, std::uint8_t code, std::uint8_t bits, std::
   // If both nibbles are the same, the low bits are siw's M, D and R only if something follows the control
   // word.
   if (hi == lo && length == PARLEY_RDMAP_TERM_CTRL_LEN) return false;
-  if ((bits & (siw_m | siw_d | siw_r)) != 0) return exchanged || !as_sent;
+  if ((bits & (PARLEY_RDMAP_TERM_SIW_M | PARLEY_RDMAP_TERM_SIW_D | PARLEY_RDMAP_TERM_SIW_R)) != 0)
+    return exchanged || !as_sent;
   // Codes 5 to 7 are registered for RDMAP remote operation errors and for MPA. The former come with a DDP header
   // (RFC 5040 §4.8), so without one the octet is siw's.
   const bool headerless_rdmap = hi == PARLEY_RDMAP_LAYER_RDMAP && lo == 2;
@@ -179,9 +178,9 @@ Result<Terminate> Terminate::parse(ConstBytes in) {
   if (t.nibbles_swapped) octet0 = static_cast<std::uint8_t>(octet0 << 4 | octet0 >> 4);
   t.layer = octet0 >> 4;
   t.etype = octet0 & 0xF;
-  t.m = (bits & (t.nibbles_swapped ? siw_m : PARLEY_RDMAP_TERM_M)) != 0;
-  t.d = (bits & (t.nibbles_swapped ? siw_d : PARLEY_RDMAP_TERM_D)) != 0;
-  t.r = (bits & (t.nibbles_swapped ? siw_r : PARLEY_RDMAP_TERM_R)) != 0;
+  t.m = (bits & (t.nibbles_swapped ? PARLEY_RDMAP_TERM_SIW_M : PARLEY_RDMAP_TERM_M)) != 0;
+  t.d = (bits & (t.nibbles_swapped ? PARLEY_RDMAP_TERM_SIW_D : PARLEY_RDMAP_TERM_D)) != 0;
+  t.r = (bits & (t.nibbles_swapped ? PARLEY_RDMAP_TERM_SIW_R : PARLEY_RDMAP_TERM_R)) != 0;
   if (!t.m && !t.d) return t;
   t.ddp_segment_length = r.be16();
   if (t.d && r.left() > 0) {
@@ -201,9 +200,9 @@ void Terminate::emit(MutBytes out) const {
   Writer w(out);
   w.u8(static_cast<std::uint8_t>(siw ? (etype << 4 | (layer & 0xF)) : (layer << 4 | (etype & 0xF))));
   w.u8(code);
-  w.u8(static_cast<std::uint8_t>((m ? (siw ? siw_m : PARLEY_RDMAP_TERM_M) : 0) |
-                                 (d ? (siw ? siw_d : PARLEY_RDMAP_TERM_D) : 0) |
-                                 (r ? (siw ? siw_r : PARLEY_RDMAP_TERM_R) : 0)));
+  w.u8(static_cast<std::uint8_t>((m ? (siw ? PARLEY_RDMAP_TERM_SIW_M : PARLEY_RDMAP_TERM_M) : 0) |
+                                 (d ? (siw ? PARLEY_RDMAP_TERM_SIW_D : PARLEY_RDMAP_TERM_D) : 0) |
+                                 (r ? (siw ? PARLEY_RDMAP_TERM_SIW_R : PARLEY_RDMAP_TERM_R) : 0)));
   w.u8(0);
   if (!m && !d) return;
   w.be16(ddp_segment_length);

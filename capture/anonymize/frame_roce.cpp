@@ -8,7 +8,7 @@
 #include "base/bytes_io.hpp"
 #include "base/gid.hpp"
 #include "capture/anonymize/frame_parts.hpp"
-#include "wire/ib/cm.hpp"
+#include "wire/ib/cm_fields.hpp"
 #include "wire/ib/cma.hpp"
 #include "wire/ib/packet.hpp"
 
@@ -67,10 +67,15 @@ struct FrameAnonymizer::RoceNames {
     const auto cma = wire::ib::cma_service_of(in);
     return cma ? wire::ib::service_id_of(cma->space, names.port(cma->port)) : names.identifier(in);
   }
-  void path(wire::ib::CmPath& p) const {
-    if (p.local_gid != Gid{}) p.local_gid = gid(p.local_gid);
-    if (p.remote_gid != Gid{}) p.remote_gid = gid(p.remote_gid);
-    p.flow_label = flow_label(p.flow_label);
+  template <wire::ib::CmRole Role, class T>
+  T field(const T& in) const {
+    using wire::ib::CmRole;
+    if constexpr (Role == CmRole::gid) return in == T{} ? in : gid(in);
+    if constexpr (Role == CmRole::guid) return guid(in);
+    if constexpr (Role == CmRole::flow_label) return flow_label(in);
+    if constexpr (Role == CmRole::service) return service(in);
+    if constexpr (Role == CmRole::q_key) return q_key(in);
+    return in;
   }
   /// The header of the RDMA IP CM service stays one; what does not look like it keeps its versions, for which it is judged.
   std::size_t cma_header(std::uint64_t service_id, MutBytes private_data) const {
@@ -93,20 +98,26 @@ struct FrameAnonymizer::RoceNames {
   void body(M& m) const {
     using namespace wire::ib;
     std::size_t kept = 0;
-    if constexpr (std::is_same_v<M, CmReq>) {
+    if constexpr (std::is_same_v<M, CmReq> || std::is_same_v<M, CmSidrReq>)
       kept = cma_header(m.service_id, m.private_data);
-      m.local_ca_guid = guid(m.local_ca_guid);
-      path(m.primary);
-      path(m.alternate);
-    }
-    if constexpr (std::is_same_v<M, CmSidrReq>) kept = cma_header(m.service_id, m.private_data);
-    if constexpr (std::is_same_v<M, CmRep>) m.local_ca_guid = guid(m.local_ca_guid);
-    if constexpr (std::is_same_v<M, CmLap>) path(m.alternate);
-    if constexpr (requires { m.service_id; }) m.service_id = service(m.service_id);
-    if constexpr (std::is_same_v<M, CmSidrRep>) m.q_key = q_key(m.q_key);
+    Renamer renamer{*this};
+    visit_fields(renamer, m);
     if constexpr (requires { m.info; }) mask_octets(keys, 4096, m.info);
     mask_octets(keys, kept, MutBytes(m.private_data).subspan(kept));
   }
+
+ private:
+  struct Renamer {  // of what parley/wire/ibcm_fields.h gives a role
+    const RoceNames& names;
+    template <class Place, class T>
+    void field(Place, T& value) {
+      value = names.field<Place::role>(value);
+    }
+    template <class Place>
+    void part(Place, std::uint32_t, unsigned) {}
+    template <class Place, class T>
+    void octets(Place, T&) {}
+  };
 };
 
 /// A MAD of CM becomes one; of another class nothing is kept.

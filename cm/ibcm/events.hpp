@@ -197,12 +197,12 @@ struct Counters {
   PARLEY_IBCM_COUNTERS(PARLEY_X)
 #undef PARLEY_X
   struct ByType {
-#define PARLEY_X(name, attribute, size, offset, text) MessageCounts name;
+#define PARLEY_X(name, attribute, structure, fields, text) MessageCounts name;
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
     MessageCounts& of(wire::ib::CmMessageType type) {
       switch (type) {
-#define PARLEY_X(name, attribute, size, offset, text) \
+#define PARLEY_X(name, attribute, structure, fields, text) \
   case wire::ib::CmMessageType::name: return name;
         PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X

@@ -120,8 +120,8 @@ static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parl
  * pair gets with the Q_Key of QP1, if it looks like one: vendors' classes and redirected requests use it. Of the CM,
  * parley_ibcm_show.c shows all but ClassPortInfo. */
 static gboolean is_mad(const parley_ib_packet* p, gboolean cm) {
-  enum { UD_SEND_ONLY = 0x64, CLASS_PORT_INFO = 0x0001 };
-  if (p->opcode != UD_SEND_ONLY || p->payload_length < 0) return FALSE;
+  enum { CLASS_PORT_INFO = 0x0001 };
+  if (p->opcode != PARLEY_IB_OPCODE_UD_SEND_ONLY || p->payload_length < 0) return FALSE;
   if (cm) return parley_ib_carries(p, 16, 2) && tvb_get_ntohs(p->tvb, p->payload + 16) == CLASS_PORT_INFO;
   if (p->qpn <= PARLEY_IB_GSI_QPN) return TRUE;
   const gint deth = parley_ib_header_at(p, PARLEY_IB_DETH);

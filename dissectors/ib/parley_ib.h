@@ -10,11 +10,12 @@
 #include "parley.h"
 #include "parley/wire/ib.h"
 #include "parley/wire/ibcm.h"
+#include "parley_mad.h"
 
 enum { PARLEY_GID_LEN = 16, PARLEY_IBCM_FIRST = 0x0010, PARLEY_IBCM_KINDS = 11 };
 
 enum {
-#define PARLEY_X(name, attribute, octets, begin, text) PARLEY_IBCM_##name = attribute,
+#define PARLEY_X(name, attribute, structure, fields, text) PARLEY_IBCM_##name = attribute,
   PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
 #define PARLEY_X(name, value, text) PARLEY_IBCM_ABOUT_##name = value,
@@ -35,6 +36,10 @@ enum {
 #define PARLEY_X(name, code, text) PARLEY_IB_NAK_##name = code,
                           PARLEY_IB_NAKS(PARLEY_X)
 #undef PARLEY_X
+#define PARLEY_X(name, value, services, headers, response, text) PARLEY_IB_OPERATION_##name = value,
+                              PARLEY_IB_OPERATIONS(PARLEY_X)
+#undef PARLEY_X
+                                  PARLEY_IB_OPCODE_UD_SEND_ONLY = PARLEY_IB_SERVICE_ud | PARLEY_IB_OPERATION_send_only
 };
 
 /* Rules that a packet may be seen to break, by itself or by what the CM told of its connection: X(name, key, clause,
@@ -261,6 +266,7 @@ gboolean parley_ib_icrc(const parley_ib_packet* p, guint32* out);
 
 /* ------------------------------------------------------------------ parley_ib_words.c: codes in words */
 
+extern const value_string parley_ib_naks[];
 /* In units of 10 microseconds. */
 guint32 parley_ib_rnr_timer(guint8 code);
 /* -1: no end-to-end flow control. */
@@ -325,6 +331,14 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out);
 /* Of a message of the class version that is known, those that are there. */
 void parley_ibcm_show_fields(const parley_ib_packet* p, proto_tree* tree, guint16 attribute);
 void parley_ibcm_fields_register(void);
+/* A number of the message's body, which has to be there: CM_NUMBER(p, CmReq, local_qpn). */
+guint64 parley_ibcm_number(const parley_ib_packet* p, const parley_mad_field* field);
+#define CM_NUMBER(p, structure, member) parley_ibcm_number(p, PARLEY_MAD_FIELD(structure, member))
+/* Where a member begins in the packet's tvb. */
+gint parley_ibcm_at(const parley_ib_packet* p, const parley_mad_field* field);
+#define CM_AT(p, structure, member) parley_ibcm_at(p, PARLEY_MAD_FIELD(structure, member))
+/* PARLEY_IBCM_LEN octets, in which the bits are set that no field of the message has. */
+const guint8* parley_ibcm_reserved(guint16 attribute);
 void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, const parley_ibcm_mark* mark);
 
 /* ------------------------------------------------------------------ parley_ib_judge.c, parley_ibcm_judge.c */

@@ -2,7 +2,9 @@
 /* What a packet shows of itself, and against what the CM told of its connection (IBA §9.2, §9.4, §9.6, §9.7). */
 #include "parley_ib.h"
 
-enum { WORD = 4, OPERATION_CMP_SWAP = 0x13, OPERATION_FETCH_ADD = 0x14, OPERATION_READ = 0x0C, OPERATION_ACK = 0x11 };
+#define BIT(operation) (1U << PARLEY_IB_OPERATION_##operation)
+
+enum { WORD = 4 };
 
 static guint8 service_of(const parley_ib_packet* p) { return p->opcode & PARLEY_IB_SERVICE_MASK; }
 
@@ -42,9 +44,9 @@ static void judge_pad(const parley_ib_packet* p, packet_info* pinfo, proto_item*
 
 /* IBA §9.7.4. `mtu`: 0 if it is not known. */
 static void judge_length(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, gint who, guint16 mtu) {
-  enum { FIRSTS_AND_MIDDLES = 1 << 0x00 | 1 << 0x01 | 1 << 0x06 | 1 << 0x07 };
-  enum { LASTS = 1 << 0x02 | 1 << 0x03 | 1 << 0x16 | 1 << 0x08 | 1 << 0x09 };
-  enum { WITHOUT = 1 << OPERATION_READ | 1 << OPERATION_CMP_SWAP | 1 << OPERATION_FETCH_ADD };
+  enum { FIRSTS_AND_MIDDLES = BIT(send_first) | BIT(send_middle) | BIT(write_first) | BIT(write_middle) };
+  enum { LASTS = BIT(send_last) | BIT(send_last_imm) | BIT(send_last_inv) | BIT(write_last) | BIT(write_last_imm) };
+  enum { WITHOUT = BIT(read_request) | BIT(cmp_swap) | BIT(fetch_add) };
   const gint most = mtu != 0 ? mtu : PARLEY_IB_MTU_MAX;
   const char* why = NULL;
   if (is_one_of(p, WITHOUT)) {
@@ -63,7 +65,7 @@ static void judge_length(const parley_ib_packet* p, packet_info* pinfo, proto_it
 }
 
 static void judge_request(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, gint who, guint16 mtu) {
-  enum { WRITE_ONLYS = 1 << 0x0A | 1 << 0x0B };
+  enum { WRITE_ONLYS = BIT(write_only) | BIT(write_only_imm) };
   const gint atomic = parley_ib_header_at(p, PARLEY_IB_ATOMIC_ETH), reth = parley_ib_header_at(p, PARLEY_IB_RETH);
   judge_length(p, pinfo, item, who, mtu);
   if ((p->headers & PARLEY_IB_ATOMIC_ETH) != 0 && tvb_get_ntoh64(p->tvb, atomic) % 8 != 0)
@@ -78,12 +80,11 @@ static void judge_request(const parley_ib_packet* p, packet_info* pinfo, proto_i
 }
 
 static gboolean is_assigned(guint8 syndrome) {
-  enum { NAKS = 5 };
   if ((syndrome & 0x80) != 0) return FALSE;
   switch (syndrome & PARLEY_IB_SYNDROME_KIND) {
     case PARLEY_IB_SYNDROME_ACK:
     case PARLEY_IB_SYNDROME_RNR_NAK: return TRUE;
-    case PARLEY_IB_SYNDROME_NAK: return (syndrome & PARLEY_IB_SYNDROME_VALUE) < NAKS;
+    case PARLEY_IB_SYNDROME_NAK: return try_val_to_str(syndrome & PARLEY_IB_SYNDROME_VALUE, parley_ib_naks) != NULL;
     default: return FALSE;
   }
 }
@@ -96,7 +97,7 @@ static void judge_syndrome(const parley_ib_packet* p, packet_info* pinfo, proto_
   if (!is_assigned(syndrome)) {
     parley_ib_tell(pinfo, item, PARLEY_IB_RULE_SYNDROME, who, "'s %s has the reserved syndrome 0x%02x",
                    p->operation->text, syndrome);
-  } else if (p->operation->value != OPERATION_ACK && !ack) {
+  } else if (p->operation->value != PARLEY_IB_OPERATION_acknowledge && !ack) {
     parley_ib_tell(pinfo, item, PARLEY_IB_RULE_SYNDROME, who, "'s %s has the syndrome of a NAK (0x%02x)",
                    p->operation->text, syndrome);
   } else if (ack && from != NULL && (syndrome & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE) {

@@ -3,7 +3,12 @@
  * note (docs/pcap-check.md), by the packets before it. */
 #include "parley_ib.h"
 
-enum { FIRST = 0x00, MIDDLE = 0x01, READ = 0x0C, ACKNOWLEDGE = 0x11 }; /* operations */
+enum {
+  FIRST = PARLEY_IB_OPERATION_send_first,
+  MIDDLE = PARLEY_IB_OPERATION_send_middle,
+  READ = PARLEY_IB_OPERATION_read_request,
+  ACKNOWLEDGE = PARLEY_IB_OPERATION_acknowledge
+};
 
 static const parley_ib_departure* departs(parley_ib_end* from, parley_ib_quirk quirk, const char* text,
                                           const parley_ib_departure* next) {

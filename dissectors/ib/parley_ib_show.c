@@ -37,12 +37,6 @@ static const value_string service_texts[] = {
 #undef PARLEY_X
         {0, NULL}};
 
-static const value_string nak_texts[] = {
-#define PARLEY_X(name, code, text) {code, text},
-    PARLEY_IB_NAKS(PARLEY_X)
-#undef PARLEY_X
-        {0, NULL}};
-
 static const value_string side_texts[] = {{PARLEY_INITIATOR, "initiator"}, {PARLEY_RESPONDER, "responder"}, {0, NULL}};
 
 void parley_ib_remark_on(packet_info* pinfo, proto_item* item, parley_ib_remark remark, const char* format, ...) {
@@ -126,7 +120,7 @@ static void show_aeth(parley_ib_packet* p, packet_info* pinfo, proto_tree* top, 
 }
 
 static void show_atomic(const parley_ib_packet* p, proto_tree* top, gint at) {
-  const gboolean adds = p->operation->value == 0x14; /* FetchAdd */
+  const gboolean adds = p->operation->value == PARLEY_IB_OPERATION_fetch_add;
   proto_tree* const tree = header(top, p, at, 28, "AtomicETH");
   proto_tree_add_item(tree, hf_atomic_va, p->tvb, at, 8, ENC_BIG_ENDIAN);
   proto_tree_add_item(tree, hf_atomic_r_key, p->tvb, at + 8, 4, ENC_BIG_ENDIAN);
@@ -300,7 +294,7 @@ static void register_fields(void) {
       FIELD(hf_meaning, "Meaning", "aeth.meaning", FT_STRING, BASE_NONE, NULL, 0),
       FIELD(hf_credits, "Credits", "aeth.credits", FT_UINT16, BASE_DEC, NULL, 0),
       FIELD(hf_rnr_timer, "RNR timer", "aeth.rnr_timer", FT_RELATIVE_TIME, BASE_NONE, NULL, 0),
-      FIELD(hf_nak, "NAK code", "aeth.nak", FT_UINT8, BASE_DEC, VALS(nak_texts), PARLEY_IB_SYNDROME_VALUE),
+      FIELD(hf_nak, "NAK code", "aeth.nak", FT_UINT8, BASE_DEC, VALS(parley_ib_naks), PARLEY_IB_SYNDROME_VALUE),
       FIELD(hf_msn, "MSN", "aeth.msn", FT_UINT24, BASE_DEC, NULL, 0),
       FIELD(hf_immediate, "Immediate", "immediate", FT_BYTES, BASE_NONE, NULL, 0),
       FIELD(hf_invalidated, "R_Key to invalidate", "ieth.r_key", FT_UINT32, BASE_HEX, NULL, 0),

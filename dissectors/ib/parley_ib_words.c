@@ -3,17 +3,10 @@
 
 #include "parley_ib.h"
 
-/* IBA §9.7.5.2.8, table 45. */
-static const guint32 rnr_timers[] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
-                                     48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
-                                     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+static const guint32 rnr_timers[] = {PARLEY_IB_RNR_TIMERS}; /* of 10 us */
+static const guint16 credits[] = {PARLEY_IB_CREDITS};
 
-/* IBA §9.7.7.2, table 43. */
-static const guint16 credits[] = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
-                                  48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
-                                  2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
-
-static const value_string naks[] = {
+const value_string parley_ib_naks[] = {
 #define PARLEY_X(name, code, text) {code, text},
     PARLEY_IB_NAKS(PARLEY_X)
 #undef PARLEY_X
@@ -44,7 +37,7 @@ const char* parley_ib_syndrome_words(wmem_allocator_t* scope, guint8 syndrome) {
       return wmem_strdup_printf(scope, "RNR NAK, %u.%02u ms", hundredths / 100, hundredths % 100);
     }
     case PARLEY_IB_SYNDROME_NAK:
-      return wmem_strdup_printf(scope, "NAK: %s", val_to_str_const(value, naks, "reserved NAK code"));
+      return wmem_strdup_printf(scope, "NAK: %s", val_to_str_const(value, parley_ib_naks, "reserved NAK code"));
     default: return wmem_strdup_printf(scope, "reserved syndrome 0x%02X", syndrome);
   }
 }

@@ -3,8 +3,7 @@
 #include "parley_ib.h"
 
 gboolean parley_ibcm_is(const parley_ib_packet* p) {
-  enum { UD_SEND_ONLY = 0x64 };
-  if (p->opcode != UD_SEND_ONLY || p->qpn != PARLEY_IB_GSI_QPN) return FALSE;
+  if (p->opcode != PARLEY_IB_OPCODE_UD_SEND_ONLY || p->qpn != PARLEY_IB_GSI_QPN) return FALSE;
   return parley_ib_carries(p, 0, 4) && tvb_get_guint8(p->tvb, p->payload + 1) == PARLEY_IB_CLASS_CM;
 }
 
@@ -29,6 +28,20 @@ static guint8 transport_of(guint8 service, guint8 extended) {
 /* IBA §12.6.5: 1 to 5 are 256 to 4096 octets. */
 static guint16 octets_of_mtu(guint8 code) { return code >= 1 && code <= 5 ? (guint16)(128U << code) : 0; }
 
+static void read_req(const parley_ib_packet* p, parley_ibcm_message* out) {
+  out->remote_id = 0;
+  out->service_id = CM_NUMBER(p, CmReq, service_id);
+  out->qpn = (guint32)CM_NUMBER(p, CmReq, local_qpn);
+  out->transport =
+      transport_of((guint8)CM_NUMBER(p, CmReq, transport_service), (guint8)CM_NUMBER(p, CmReq, extended_transport));
+  out->flow_control = (gboolean)CM_NUMBER(p, CmReq, flow_control);
+  out->shared_receives = (gboolean)CM_NUMBER(p, CmReq, srq);
+  out->p_key = (guint16)CM_NUMBER(p, CmReq, p_key);
+  out->response_timeout = (guint8)CM_NUMBER(p, CmReq, remote_response_timeout);
+  out->path_mtu_code = (guint8)CM_NUMBER(p, CmReq, path_packet_mtu);
+  out->path_mtu = octets_of_mtu(out->path_mtu_code);
+}
+
 gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) {
   tvbuff_t* const tvb = p->tvb;
   const gint at = p->payload + PARLEY_IB_MAD_HEADER_LEN;
@@ -38,44 +51,33 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
   if (tvb_get_guint8(tvb, p->payload + 3) != PARLEY_IB_MAD_METHOD_SEND) return FALSE;
   const parley_ibcm_message empty = {.attribute = tvb_get_ntohs(tvb, p->payload + 16)};
   *out = empty;
-  out->local_id = tvb_get_ntohl(tvb, at);
-  out->remote_id = tvb_get_ntohl(tvb, at + 4);
+  out->local_id = (guint32)CM_NUMBER(p, CmRtu, local_comm_id); /* each message has its IDs there */
+  out->remote_id = (guint32)CM_NUMBER(p, CmRtu, remote_comm_id);
   out->digest = digest_of(tvb, at);
   switch (out->attribute) {
-    case PARLEY_IBCM_req:
-      out->remote_id = 0;
-      out->service_id = tvb_get_ntoh64(tvb, at + 8);
-      out->qpn = tvb_get_ntoh24(tvb, at + 32);
-      out->transport = transport_of(tvb_get_guint8(tvb, at + 43) >> 1 & 3, tvb_get_guint8(tvb, at + 51) & 7);
-      out->flow_control = tvb_get_guint8(tvb, at + 43) & 1;
-      out->shared_receives = (tvb_get_guint8(tvb, at + 51) & 0x08) != 0;
-      out->p_key = tvb_get_ntohs(tvb, at + 48);
-      out->response_timeout = tvb_get_guint8(tvb, at + 43) >> 3;
-      out->path_mtu_code = tvb_get_guint8(tvb, at + 50) >> 4;
-      out->path_mtu = octets_of_mtu(out->path_mtu_code);
-      return TRUE;
+    case PARLEY_IBCM_req: read_req(p, out); return TRUE;
     case PARLEY_IBCM_rep:
       /* XRC: the queue pair stands where an EE context does, and there is no other. */
-      out->qpn = tvb_get_ntoh24(tvb, at + 12);
-      if (out->qpn == 0) out->qpn = tvb_get_ntoh24(tvb, at + 16);
-      out->flow_control = tvb_get_guint8(tvb, at + 26) & 1;
-      out->shared_receives = (tvb_get_guint8(tvb, at + 27) & 0x10) != 0;
+      out->qpn = (guint32)CM_NUMBER(p, CmRep, local_qpn);
+      if (out->qpn == 0) out->qpn = (guint32)CM_NUMBER(p, CmRep, local_eecn);
+      out->flow_control = (gboolean)CM_NUMBER(p, CmRep, flow_control);
+      out->shared_receives = (gboolean)CM_NUMBER(p, CmRep, srq);
       return TRUE;
-    case PARLEY_IBCM_mra: out->about = tvb_get_guint8(tvb, at + 8) >> 6; return TRUE;
+    case PARLEY_IBCM_mra: out->about = (guint8)CM_NUMBER(p, CmMra, message); return TRUE;
     case PARLEY_IBCM_rej:
-      out->about = tvb_get_guint8(tvb, at + 8) >> 6;
-      out->reason = tvb_get_ntohs(tvb, at + 10);
+      out->about = (guint8)CM_NUMBER(p, CmRej, message);
+      out->reason = (guint16)CM_NUMBER(p, CmRej, reason);
       return TRUE;
     case PARLEY_IBCM_sidr_req:
       out->remote_id = 0;
-      out->service_id = tvb_get_ntoh64(tvb, at + 8);
+      out->service_id = CM_NUMBER(p, CmSidrReq, service_id);
       out->transport = PARLEY_IB_SERVICE_ud;
       return TRUE;
     case PARLEY_IBCM_sidr_rep:
       out->remote_id = 0;
-      if (tvb_get_guint8(tvb, at + 4) != 0) return TRUE;
-      out->qpn = tvb_get_ntoh24(tvb, at + 8);
-      out->q_key = tvb_get_ntohl(tvb, at + 20);
+      if (CM_NUMBER(p, CmSidrRep, status) != 0) return TRUE;
+      out->qpn = (guint32)CM_NUMBER(p, CmSidrRep, qpn);
+      out->q_key = (guint32)CM_NUMBER(p, CmSidrRep, q_key);
       return TRUE;
     case PARLEY_IBCM_rtu:
     case PARLEY_IBCM_dreq:

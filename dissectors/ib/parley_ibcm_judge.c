@@ -20,17 +20,13 @@ static const struct {
   guint16 attribute;
   const char* name;
 } names[] = {
-#define PARLEY_X(name, attribute, octets, begin, text) {attribute, text},
+#define PARLEY_X(name, attribute, structure, fields, text) {attribute, text},
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
 };
 
-#define TEXT(name, value, text) {value, text},
-static const value_string reject_texts[] = {PARLEY_IBCM_REJECTS(TEXT){0, NULL}};
-static const value_string about_texts[] = {PARLEY_IBCM_ABOUT(TEXT){0, NULL}};
-
 static guint8 octet(const subject* s, gint at) { return tvb_get_guint8(s->p->tvb, s->body + at); }
-static guint32 three(const subject* s, gint at) { return tvb_get_ntoh24(s->p->tvb, s->body + at); }
+#define NUMBER(structure, member) ((guint32)CM_NUMBER(s->p, structure, member))
 
 #define SAY(rule, ...) parley_ib_tell(s->pinfo, s->item, PARLEY_IB_RULE_##rule, s->who, __VA_ARGS__)
 
@@ -55,47 +51,14 @@ static void judge_carriage(const subject* s) {
 
 /* ------------------------------------------------------------------ reserved bits */
 
-typedef struct reserved {
-  guint16 attribute;
-  guint8 at, octets, mask;
-} reserved;
-
 /* IBA §12.6 to §12.11: what no field of the message has. */
-#define PATH(at)                                                                                                       \
-  {PARLEY_IBCM_req, (at) + 38, 1, 0x0F}, {PARLEY_IBCM_req, (at) + 39, 1, 0xC0}, {PARLEY_IBCM_req, (at) + 42, 1, 0x07}, \
-  {                                                                                                                    \
-    PARLEY_IBCM_req, (at) + 43, 1, 0x07                                                                                \
-  }
-static const reserved places[] = {{PARLEY_IBCM_req, 4, 1, 0xFF},
-                                  {PARLEY_IBCM_req, 24, 4, 0xFF},
-                                  PATH(52),
-                                  PATH(96),
-                                  {PARLEY_IBCM_mra, 8, 1, 0x3F},
-                                  {PARLEY_IBCM_mra, 9, 1, 0x07},
-                                  {PARLEY_IBCM_rej, 8, 1, 0x3F},
-                                  {PARLEY_IBCM_rej, 9, 1, 0x01},
-                                  {PARLEY_IBCM_rep, 27, 1, 0x0F},
-                                  {PARLEY_IBCM_dreq, 11, 1, 0xFF},
-                                  {PARLEY_IBCM_sidr_req, 6, 2, 0xFF},
-                                  {PARLEY_IBCM_lap, 8, 4, 0xFF},
-                                  {PARLEY_IBCM_lap, 15, 1, 0x07},
-                                  {PARLEY_IBCM_lap, 16, 4, 0xFF},
-                                  {PARLEY_IBCM_lap, 58, 1, 0x0F},
-                                  {PARLEY_IBCM_lap, 61, 1, 0xC0},
-                                  {PARLEY_IBCM_lap, 62, 1, 0x07},
-                                  {PARLEY_IBCM_lap, 63, 1, 0x07},
-                                  {PARLEY_IBCM_apr, 10, 2, 0xFF}};
-#undef PATH
-
 static void judge_reserved(const subject* s) {
-  for (guint i = 0; i < G_N_ELEMENTS(places); i++) {
-    if (places[i].attribute != s->attribute) continue;
-    for (gint at = places[i].at; at < places[i].at + places[i].octets; at++) {
-      if ((octet(s, at) & places[i].mask) == 0) continue;
-      SAY(CM_RESERVED, "'s %s has reserved bits set in octet %d of its MAD (0x%02x)", s->name,
-          PARLEY_IB_MAD_HEADER_LEN + at, octet(s, at));
-      return;
-    }
+  const guint8* const reserved = parley_ibcm_reserved(s->attribute);
+  for (gint at = 0; at < PARLEY_IBCM_LEN; at++) {
+    if ((octet(s, at) & reserved[at]) == 0) continue;
+    SAY(CM_RESERVED, "'s %s has reserved bits set in octet %d of its MAD (0x%02x)", s->name,
+        PARLEY_IB_MAD_HEADER_LEN + at, octet(s, at));
+    return;
   }
 }
 
@@ -126,12 +89,11 @@ static void judge_address(const subject* s, gint at, gboolean ipv4, const parley
       source ? "source" : "destination", source ? "comes from" : "goes to", gid_words(s, gid->octets));
 }
 
-/* IBA Annex A11: `at` is where the private data begins in the body. */
-static void judge_cma(const subject* s, gint at) {
-  const gint header = s->body + at;
-  const guint64 space = tvb_get_ntoh64(s->p->tvb, s->body + 8) >> 16;
+/* IBA Annex A11: `header` is where the private data begins. */
+static void judge_cma(const subject* s, gint header) {
+  const guint64 space = CM_NUMBER(s->p, CmReq, service_id) >> 16;
   if (space != PARLEY_CMA_SPACE_tcp && space != PARLEY_CMA_SPACE_udp) return;
-  const guint8 version = octet(s, at), ip = octet(s, at + 1) >> 4;
+  const guint8 version = tvb_get_guint8(s->p->tvb, header), ip = tvb_get_guint8(s->p->tvb, header + 1) >> 4;
   static const char* const what = "the header of the RDMA IP CM service has";
   if (version != PARLEY_CMA_VERSION)
     SAY(CMA_HEADER, "'s %s for a service of RDMA IP CM: %s version %u, not 0", s->name, what, version);
@@ -143,37 +105,39 @@ static void judge_cma(const subject* s, gint at) {
 }
 
 static void judge_req(const subject* s) {
-  const guint8 mtu = octet(s, 50) >> 4, service = octet(s, 43) >> 1 & 3, extended = octet(s, 51) & 7;
+  const guint32 mtu = NUMBER(CmReq, path_packet_mtu), service = NUMBER(CmReq, transport_service);
+  const guint32 extended = NUMBER(CmReq, extended_transport), qpn = NUMBER(CmReq, local_qpn);
+  const gint path = CM_AT(s->p, CmReq, primary_path);
   guint8 gid[PARLEY_GID_LEN];
   if (mtu < 1 || mtu > 5) SAY(PATH_MTU, "'s REQ has path MTU %u; 1 to 5 are 256 to 4096 octets", mtu);
   if (service == PARLEY_IBCM_SERVICE_extended && extended != PARLEY_IBCM_EXTENDED_XRC)
     SAY(CM_SERVICE, "'s REQ asks for the extended transport type %u; there is only 1 (XRC)", extended);
-  if (!is_usable(three(s, 32))) SAY(REQ_QPN, "'s REQ names QPN 0x%06x, which no connection can have", three(s, 32));
+  if (!is_usable(qpn)) SAY(REQ_QPN, "'s REQ names QPN 0x%06x, which no connection can have", qpn);
   /* IBA Annex A17: a RoCE GID is the address that the packets come from. */
-  tvb_memcpy(s->p->tvb, gid, s->body + 56, sizeof gid);
+  tvb_memcpy(s->p->tvb, gid, path + PARLEY_MAD_FIELD(CmPath, sgid)->bit / 8, sizeof gid);
   if (s->p->carriage != PARLEY_IB_NATIVE && memcmp(gid, s->p->source.octets, sizeof gid) != 0)
     SAY(CM_GID, "'s REQ has %s as its GID, and comes from %s", gid_words(s, gid), gid_words(s, s->p->source.octets));
-  judge_cma(s, 140);
+  judge_cma(s, CM_AT(s->p, CmReq, private_data));
 }
 
 static void judge_rep(const subject* s) {
   const gboolean xrc = s->mark->conn->transport == PARLEY_IB_SERVICE_xrc;
-  const guint32 qpn = three(s, xrc ? 16 : 12);
+  const guint32 qpn = xrc ? NUMBER(CmRep, local_eecn) : NUMBER(CmRep, local_qpn);
   if (!is_usable(qpn))
     SAY(REP_QPN, "'s REP names %s 0x%06x, which no connection can have", xrc ? "TGT QPN" : "QPN", qpn);
 }
 
 static void judge_sidr_rep(const subject* s) {
   const parley_ib_conn* const c = s->mark == NULL ? NULL : s->mark->conn;
-  const guint64 id = tvb_get_ntoh64(s->p->tvb, s->body + 12);
-  const gboolean valid = octet(s, 4) == 0;
+  const guint64 id = CM_NUMBER(s->p, CmSidrRep, service_id);
+  const gboolean valid = NUMBER(CmSidrRep, status) == 0;
   if (c != NULL && c->service_id != id && (valid || id != 0))
     SAY(SIDR_SERVICE,
         "'s SIDR_REP is about the service 0x%016" G_GINT64_MODIFIER "x; the SIDR_REQ asked for 0x%016" G_GINT64_MODIFIER
         "x",
         id, c->service_id);
-  if (valid && !is_usable(three(s, 8)))
-    SAY(SIDR_QPN, "'s SIDR_REP names QPN 0x%06x, which no service can have", three(s, 8));
+  if (valid && !is_usable(NUMBER(CmSidrRep, qpn)))
+    SAY(SIDR_QPN, "'s SIDR_REP names QPN 0x%06x, which no service can have", NUMBER(CmSidrRep, qpn));
 }
 
 /* ------------------------------------------------------------------ the others */
@@ -208,10 +172,10 @@ static gboolean is_only_of_req(guint16 reason) {
 }
 
 static void judge_rej(const subject* s, guint8 about, gboolean own) {
-  const guint16 reason = tvb_get_ntohs(s->p->tvb, s->body + 10);
-  const guint8 length = octet(s, 9) >> 1;
-  const char* const what = val_to_str_const(about, about_texts, "an unassigned message");
-  const char* const words = try_val_to_str(reason, reject_texts);
+  const guint16 reason = (guint16)NUMBER(CmRej, reason);
+  const guint32 length = NUMBER(CmRej, info_length);
+  const char* const what = val_to_str_const(about, parley_mad_names(PARLEY_MAD_KIND_cm_about), "an unassigned message");
+  const char* const words = try_val_to_str(reason, parley_mad_names(PARLEY_MAD_KIND_cm_reject));
   if (own) SAY(REJ_ABOUT, " sent a REJ of its own %s", what);
   if (words == NULL)
     SAY(REJ_UNASSIGNED, "'s REJ has the reason %u, which is not assigned", reason);
@@ -223,12 +187,12 @@ static void judge_rej(const subject* s, guint8 about, gboolean own) {
 }
 
 static void judge_dreq(const subject* s) {
-  const guint32 told = three(s, 8), known = s->mark->peer_qpn;
+  const guint32 told = NUMBER(CmDreq, remote_qpn), known = s->mark->peer_qpn;
   if (known != 0 && told != known) SAY(DREQ_QPN, "'s DREQ has 0x%06x as its peer's QPN; it is 0x%06x", told, known);
 }
 
 static void judge_message(const subject* s) {
-  const guint8 about = octet(s, 8) >> 6;
+  const guint8 about = (guint8)NUMBER(CmRej, message); /* an MRA has it there, too */
   const gint due = parley_ibcm_sender_of(s->attribute, about);
   const gboolean foreign = s->mark != NULL && due >= 0 && due != s->mark->from;
   const gboolean fresh = s->mark != NULL && s->mark->copy == 1;
@@ -236,7 +200,9 @@ static void judge_message(const subject* s) {
   switch (s->attribute) {
     case PARLEY_IBCM_rej: judge_rej(s, about, foreign); return;
     case PARLEY_IBCM_mra:
-      if (foreign) SAY(MRA_ABOUT, " sent an MRA about its own %s", val_to_str_const(about, about_texts, "message"));
+      if (foreign)
+        SAY(MRA_ABOUT, " sent an MRA about its own %s",
+            val_to_str_const(about, parley_mad_names(PARLEY_MAD_KIND_cm_about), "message"));
       return;
     default: break;
   }
@@ -250,7 +216,7 @@ static void judge_message(const subject* s) {
   if (!fresh) return;
   if (s->attribute == PARLEY_IBCM_req) judge_req(s);
   if (s->attribute == PARLEY_IBCM_rep) judge_rep(s);
-  if (s->attribute == PARLEY_IBCM_sidr_req) judge_cma(s, 16);
+  if (s->attribute == PARLEY_IBCM_sidr_req) judge_cma(s, CM_AT(s->p, CmSidrReq, private_data));
 }
 
 void parley_ibcm_judge(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ibcm_mark* mark) {

@@ -14,21 +14,16 @@ static int hf_base_version = -1, hf_class = -1, hf_class_version = -1, hf_method
            hf_retransmission_of = -1, hf_copy = -1, hf_frames[PARLEY_IBCM_KINDS];
 static gint ett_cm = -1, ett_mad = -1, ett_cma = -1;
 
-#define TEXT(name, value, text) {value, text},
-static const value_string about_texts[] = {PARLEY_IBCM_ABOUT(TEXT){0, NULL}};
-static const value_string reject_texts[] = {PARLEY_IBCM_REJECTS(TEXT){0, NULL}};
-static const value_string sidr_texts[] = {PARLEY_IBCM_SIDR_STATUS(TEXT){0, NULL}};
-static const value_string ap_texts[] = {PARLEY_IBCM_AP_STATUS(TEXT){0, NULL}};
-
 static const struct {
-  guint16 attribute, private_length, private_at;
+  guint16 attribute;
+  const parley_mad_field* private_data;
 } messages[] = {
-#define PARLEY_X(name, attribute, octets, begin, text) {attribute, octets, begin},
+#define PARLEY_X(name, attribute, structure, fields, text) {attribute, PARLEY_MAD_FIELD(structure, private_data)},
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
 };
 static const value_string attribute_texts[] = {
-#define PARLEY_X(name, attribute, octets, begin, text) {attribute, text},
+#define PARLEY_X(name, attribute, structure, fields, text) {attribute, text},
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
         {0x0001, "ClassPortInfo"},
@@ -72,10 +67,10 @@ static void show_cma(proto_tree* top, tvbuff_t* tvb, gint at) {
 static void show_private_data(const parley_ib_packet* p, proto_tree* tree, guint16 attribute) {
   for (guint i = 0; i < G_N_ELEMENTS(messages); i++) {
     if (messages[i].attribute != attribute) continue;
-    gint at = body_of(p) + messages[i].private_at, length = messages[i].private_length;
+    gint at = parley_ibcm_at(p, messages[i].private_data), length = messages[i].private_data->count;
     if (!parley_ib_has(p, at, length)) return;
     if ((attribute == PARLEY_IBCM_req || attribute == PARLEY_IBCM_sidr_req) &&
-        is_cma(p->tvb, at, tvb_get_ntoh64(p->tvb, body_of(p) + 8))) {
+        is_cma(p->tvb, at, CM_NUMBER(p, CmReq, service_id))) {
       show_cma(tree, p->tvb, at);
       at += PARLEY_CMA_HEADER_LEN;
       length -= PARLEY_CMA_HEADER_LEN;
@@ -86,15 +81,14 @@ static void show_private_data(const parley_ib_packet* p, proto_tree* tree, guint
 }
 
 static void show_info(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree, guint16 attribute) {
-  const gint body = body_of(p);
-  gint at = body + 12, length = 0;
-  if (!parley_ib_has(p, body, 84 + PARLEY_IBCM_INFO_LEN)) return;
+  gint at = CM_AT(p, CmRej, info), length = 0;
+  if (!parley_ib_carries(p, 0, PARLEY_IB_MAD_LEN)) return;
   switch (attribute) {
-    case PARLEY_IBCM_rej: length = tvb_get_guint8(p->tvb, body + 9) >> 1; break;
-    case PARLEY_IBCM_apr: length = tvb_get_guint8(p->tvb, body + 8); break;
+    case PARLEY_IBCM_rej: length = (gint)CM_NUMBER(p, CmRej, info_length); break;
+    case PARLEY_IBCM_apr: length = (gint)CM_NUMBER(p, CmApr, info_length); break;
     case PARLEY_IBCM_sidr_rep:
-      at = body + 24;
-      length = tvb_get_guint8(p->tvb, body + 5);
+      at = CM_AT(p, CmSidrRep, info);
+      length = (gint)CM_NUMBER(p, CmSidrRep, info_length);
       break;
     default: return;
   }
@@ -103,13 +97,13 @@ static void show_info(const parley_ib_packet* p, packet_info* pinfo, proto_tree*
   proto_tree_add_item(tree, hf_info, p->tvb, at, length, ENC_NA);
   const char* const words = attribute != PARLEY_IBCM_rej
                                 ? NULL
-                                : parley_ibcm_ari_words(pinfo->pool, tvb_get_ntohs(p->tvb, body + 10),
+                                : parley_ibcm_ari_words(pinfo->pool, (guint16)CM_NUMBER(p, CmRej, reason),
                                                         tvb_get_ptr(p->tvb, at, length), (guint)length);
   if (words != NULL) proto_item_set_generated(proto_tree_add_string(tree, hf_info_meaning, p->tvb, at, length, words));
 }
 
 static void show_service(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree, guint16 attribute) {
-  const gint at = body_of(p) + (attribute == PARLEY_IBCM_sidr_rep ? 12 : 8);
+  const gint at = attribute == PARLEY_IBCM_sidr_rep ? CM_AT(p, CmSidrRep, service_id) : CM_AT(p, CmReq, service_id);
   if (attribute != PARLEY_IBCM_req && attribute != PARLEY_IBCM_sidr_req && attribute != PARLEY_IBCM_sidr_rep) return;
   const guint64 id = tvb_get_ntoh64(p->tvb, at);
   const char* const words = parley_ib_service_words(pinfo->pool, id);
@@ -153,7 +147,18 @@ static void show_mark(const parley_ib_packet* p, packet_info* pinfo, proto_item*
 
 /* ------------------------------------------------------------------ in one line */
 
-static guint8 octet_of(const parley_ib_packet* p, gint at) { return tvb_get_guint8(p->tvb, body_of(p) + at); }
+static guint32 ap_status(const parley_ib_packet* p) { return (guint32)CM_NUMBER(p, CmApr, status); }
+static guint32 sidr_status(const parley_ib_packet* p) { return (guint32)CM_NUMBER(p, CmSidrRep, status); }
+
+static const char* ap_words(guint32 status) {
+  return val_to_str_const(status, parley_mad_names(PARLEY_MAD_KIND_cm_ap_status), "unassigned status");
+}
+static const char* sidr_words(guint32 status) {
+  return val_to_str_const(status, parley_mad_names(PARLEY_MAD_KIND_cm_sidr_status), "unassigned status");
+}
+static const char* reject_words(guint32 reason) {
+  return val_to_str_const(reason, parley_mad_names(PARLEY_MAD_KIND_cm_reject), "unassigned reason");
+}
 
 static void add_ids(parley_text* line, const parley_ibcm_message* m) {
   const gboolean sidr = m->attribute == PARLEY_IBCM_sidr_req || m->attribute == PARLEY_IBCM_sidr_rep;
@@ -164,7 +169,7 @@ static void add_ids(parley_text* line, const parley_ibcm_message* m) {
 
 static void summary(const parley_ib_packet* p, packet_info* pinfo, const parley_ibcm_message* m,
                     const parley_ibcm_mark* mark, parley_text* line) {
-  const char* const about = val_to_str_const(m->about, about_texts, "unassigned");
+  const char* const about = val_to_str_const(m->about, parley_mad_names(PARLEY_MAD_KIND_cm_about), "unassigned");
   gchar timeout[ITEM_LABEL_LENGTH];
   parley_text_add(line, val_to_str_const(m->attribute, attribute_texts, "unknown message"));
   switch (m->attribute) {
@@ -179,10 +184,10 @@ static void summary(const parley_ib_packet* p, packet_info* pinfo, const parley_
       parley_text_hex(line, " QP=", m->qpn, 6);
       break;
     case PARLEY_IBCM_rep: parley_text_hex(line, " QP=", m->qpn, 6); break;
-    case PARLEY_IBCM_dreq: parley_text_hex(line, " QP=", tvb_get_ntoh24(p->tvb, body_of(p) + 8), 6); break;
-    case PARLEY_IBCM_lap: parley_text_hex(line, " QP=", tvb_get_ntoh24(p->tvb, body_of(p) + 12), 6); break;
+    case PARLEY_IBCM_dreq: parley_text_hex(line, " QP=", CM_NUMBER(p, CmDreq, remote_qpn), 6); break;
+    case PARLEY_IBCM_lap: parley_text_hex(line, " QP=", CM_NUMBER(p, CmLap, remote_qpn), 6); break;
     case PARLEY_IBCM_mra:
-      parley_timeout_label(timeout, octet_of(p, 9) >> 3);
+      parley_timeout_label(timeout, (guint32)CM_NUMBER(p, CmMra, service_timeout));
       parley_text_add(line, " of ");
       parley_text_add(line, about);
       parley_text_add(line, ", service timeout ");
@@ -192,18 +197,17 @@ static void summary(const parley_ib_packet* p, packet_info* pinfo, const parley_
       parley_text_add(line, m->about == PARLEY_IBCM_ABOUT_other ? "" : " of ");
       parley_text_add(line, m->about == PARLEY_IBCM_ABOUT_other ? "" : about);
       parley_text_add(line, ": ");
-      parley_text_add(line,
-                      val_to_str_const(tvb_get_ntohs(p->tvb, body_of(p) + 10), reject_texts, "unassigned reason"));
+      parley_text_add(line, reject_words((guint32)CM_NUMBER(p, CmRej, reason)));
       break;
     case PARLEY_IBCM_apr:
       parley_text_add(line, ": ");
-      parley_text_add(line, val_to_str_const(octet_of(p, 9), ap_texts, "unassigned status"));
+      parley_text_add(line, ap_words(ap_status(p)));
       break;
     case PARLEY_IBCM_sidr_rep:
       parley_text_add(line, ": ");
-      parley_text_add(line, val_to_str_const(octet_of(p, 4), sidr_texts, "unassigned status"));
+      parley_text_add(line, sidr_words(sidr_status(p)));
       if (m->qpn != 0) parley_text_hex(line, ", QP=", m->qpn, 6);
-      if (m->qpn != 0) parley_text_hex(line, " Q_Key=", tvb_get_ntohl(p->tvb, body_of(p) + 20), 8);
+      if (m->qpn != 0) parley_text_hex(line, " Q_Key=", CM_NUMBER(p, CmSidrRep, q_key), 8);
       break;
     default: break;
   }
@@ -241,16 +245,16 @@ static proto_item* show_mad(const parley_ib_packet* p, proto_tree* top) {
 }
 
 static void remark(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ibcm_message* m) {
-  const guint16 reason = m->attribute == PARLEY_IBCM_rej ? tvb_get_ntohs(p->tvb, body_of(p) + 10) : 0;
+  const guint16 reason = m->attribute == PARLEY_IBCM_rej ? (guint16)CM_NUMBER(p, CmRej, reason) : 0;
   if (m->attribute == PARLEY_IBCM_rej)
     parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_REJECTED, "Rejected, reason %u: %s", reason,
-                        val_to_str_const(reason, reject_texts, "unassigned reason"));
-  if (m->attribute == PARLEY_IBCM_sidr_rep && octet_of(p, 4) != 0)
-    parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_REJECTED, "Refused, status %u: %s", octet_of(p, 4),
-                        val_to_str_const(octet_of(p, 4), sidr_texts, "unassigned status"));
-  if (m->attribute == PARLEY_IBCM_apr && octet_of(p, 9) != 0)
-    parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_REJECTED, "Alternate path refused, status %u: %s", octet_of(p, 9),
-                        val_to_str_const(octet_of(p, 9), ap_texts, "unassigned status"));
+                        reject_words(reason));
+  if (m->attribute == PARLEY_IBCM_sidr_rep && sidr_status(p) != 0)
+    parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_REJECTED, "Refused, status %u: %s", sidr_status(p),
+                        sidr_words(sidr_status(p)));
+  if (m->attribute == PARLEY_IBCM_apr && ap_status(p) != 0)
+    parley_ib_remark_on(pinfo, item, PARLEY_IB_REMARK_REJECTED, "Alternate path refused, status %u: %s", ap_status(p),
+                        ap_words(ap_status(p)));
 }
 
 /* Why a message is not shown whole. */
@@ -336,7 +340,7 @@ void parley_ibcm_show_register(void) {
       FIELD(hf_retransmission_of, "Retransmission of the message in", "retransmission_of", FT_FRAMENUM, BASE_NONE,
             FRAMENUM_TYPE(FT_FRAMENUM_RETRANS_PREV), 0),
       FIELD(hf_copy, "Sent so many times so far", "copy", FT_UINT32, BASE_DEC, NULL, 0),
-#define PARLEY_X(name, attribute, octets, begin, text)                                             \
+#define PARLEY_X(name, attribute, structure, fields, text)                                         \
   FIELD(hf_frames[attribute - PARLEY_IBCM_FIRST], text " in", #name "_in", FT_FRAMENUM, BASE_NONE, \
         FRAMENUM_TYPE(FT_FRAMENUM_NONE), 0),
       PARLEY_IBCM_MESSAGES(PARLEY_X)

@@ -5,6 +5,7 @@
 #define PARLEY_MAD_DISSECTOR_H
 
 #include <epan/packet.h>
+#include <stddef.h>
 
 #include "parley/wire/ib.h"
 #include "parley/wire/mad.h"
@@ -66,6 +67,35 @@ enum {
 #undef PARLEY_X
 };
 
+/* A structure's fields are PARLEY_MAD_FIRST_x to PARLEY_MAD_FIRST_x + PARLEY_MAD_FIELDS_x: the next one begins behind the last
+ * of it. */
+enum {
+#define PARLEY_X(name, octets, attribute, section, list) \
+  PARLEY_MAD_FIELDS_##name = 0 list(PARLEY_ONE_F, PARLEY_ONE_S, PARLEY_ONE_R),
+  PARLEY_MAD_STRUCTURES(PARLEY_X)
+#undef PARLEY_X
+};
+enum {
+#define PARLEY_X(name, octets, attribute, section, list) \
+  PARLEY_MAD_FIRST_##name, PARLEY_MAD_LAST_##name = PARLEY_MAD_FIRST_##name + PARLEY_MAD_FIELDS_##name - 1,
+  PARLEY_MAD_STRUCTURES(PARLEY_X)
+#undef PARLEY_X
+};
+
+/* One octet for each member: the offset of one is its number. */
+#define PARLEY_NAMED_F(name, octet, bit, width, count, kind) gchar name;
+#define PARLEY_NAMED_S(name, octet, count, structure) gchar name;
+#define PARLEY_NAMED_R(octet, bit, width) gchar reserved_##octet##_##bit;
+#define PARLEY_X(name, octets, attribute, section, list) \
+  struct parley_mad_##name {                             \
+    list(PARLEY_NAMED_F, PARLEY_NAMED_S, PARLEY_NAMED_R) \
+  };
+PARLEY_MAD_STRUCTURES(PARLEY_X)
+#undef PARLEY_X
+/* A member by its name, which the compiler knows: PARLEY_MAD_FIELD(CmReq, local_qpn). */
+#define PARLEY_MAD_FIELD(structure, member) \
+  (&parley_mad_fields[PARLEY_MAD_FIRST_##structure + offsetof(struct parley_mad_##structure, member)])
+
 extern const parley_mad_field parley_mad_fields[PARLEY_MAD_FIELD_COUNT];
 extern const parley_mad_structure parley_mad_structures[PARLEY_MAD_ID_COUNT];
 
@@ -86,6 +116,10 @@ guint64 parley_mad_member(tvbuff_t* tvb, gint at, parley_mad_id id, const char* 
 extern int proto_parley_mad;
 /* `shown`: which structures get fields, by PARLEY_MAD_ID_*. */
 void parley_mad_fields_register(const gboolean* shown);
+/* How a field is shown: its type, display and strings. */
+void parley_mad_set_type(header_field_info* info, const parley_mad_field* field);
+/* The type of a number of so many bits. */
+enum ftenum parley_mad_type_of(guint width);
 /* A structure, as far as `have` octets of it are there, in a subtree with that text. */
 void parley_mad_show_structure(proto_tree* top, packet_info* pinfo, tvbuff_t* tvb, parley_mad_id id, gint at, gint have,
                                const char* text);

@@ -121,15 +121,15 @@ void parley_mad_show_headers(proto_tree* top, packet_info* pinfo, tvbuff_t* tvb,
 
 /* ------------------------------------------------------------------ registration */
 
-static enum ftenum type_of_width(guint width) {
+enum ftenum parley_mad_type_of(guint width) {
   static const enum ftenum types[] = {FT_UINT8,  FT_UINT16, FT_UINT24, FT_UINT32,
                                       FT_UINT40, FT_UINT48, FT_UINT56, FT_UINT64};
   return types[(width - 1) / 8];
 }
 
-static void set_type(header_field_info* info, const parley_mad_field* field) {
+void parley_mad_set_type(header_field_info* info, const parley_mad_field* field) {
   static const true_false_string yes_no = {"yes", "no"};
-  info->type = type_of_width(field->kind == PARLEY_MAD_KIND_gid ? 64 : field->width);
+  info->type = parley_mad_type_of(field->kind == PARLEY_MAD_KIND_gid ? 64 : field->width);
   info->display = BASE_DEC;
   switch (field->kind) {
     case PARLEY_MAD_KIND_flag:
@@ -185,7 +185,7 @@ static void add_structure(guint id) {
     const parley_mad_field* const field = &parley_mad_fields[i];
     if (field->kind == PARLEY_MAD_KIND_reserved || field->kind == PARLEY_MAD_KIND_structure) continue;
     const char* const filter = wmem_strdup_printf(scope, "parley.mad.%s.%s", s->name, field->name);
-    set_type(add_field(&hf_members[i], field->name, FT_NONE, filter), field);
+    parley_mad_set_type(add_field(&hf_members[i], field->name, FT_NONE, filter), field);
     if (parley_mad_is_mask(field->kind))
       add_field(&hf_bits[i], "bit", FT_STRING, wmem_strdup_printf(scope, "%s.bit", filter));
   }

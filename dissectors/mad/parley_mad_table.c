@@ -9,19 +9,6 @@ enum {
 #undef PARLEY_X
 };
 
-/* A structure's fields are FIRST to FIRST + FIELDS: the next one begins behind the last of it. */
-enum {
-#define PARLEY_X(name, octets, attribute, section, list) \
-  FIELDS_##name = 0 list(PARLEY_ONE_F, PARLEY_ONE_S, PARLEY_ONE_R),
-  PARLEY_MAD_STRUCTURES(PARLEY_X)
-#undef PARLEY_X
-};
-enum {
-#define PARLEY_X(name, octets, attribute, section, list) FIRST_##name, LAST_##name = FIRST_##name + FIELDS_##name - 1,
-  PARLEY_MAD_STRUCTURES(PARLEY_X)
-#undef PARLEY_X
-};
-
 #define PARLEY_F(name, octet, bit, width, count, kind) \
   {#name, (octet)*8 + (bit), width, count, PARLEY_MAD_KIND_##kind, 0},
 #define PARLEY_S(name, octet, count, type) \
@@ -34,7 +21,8 @@ const parley_mad_field parley_mad_fields[PARLEY_MAD_FIELD_COUNT] = {
 };
 
 const parley_mad_structure parley_mad_structures[PARLEY_MAD_ID_COUNT] = {
-#define PARLEY_X(name, octets, attribute, section, list) {#name, octets, attribute, FIRST_##name, FIELDS_##name},
+#define PARLEY_X(name, octets, attribute, section, list) \
+  {#name, octets, attribute, PARLEY_MAD_FIRST_##name, PARLEY_MAD_FIELDS_##name},
     PARLEY_MAD_STRUCTURES(PARLEY_X)
 #undef PARLEY_X
 };

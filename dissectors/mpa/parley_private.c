@@ -6,6 +6,7 @@
 #include <epan/expert.h>
 #include <epan/prefs.h>
 
+#include "parley/wire/nvme_rdma.h"
 #include "parley_mpa.h"
 #include "parley_neg.h"
 
@@ -31,15 +32,8 @@ static int hf_format_number, hf_qid, hf_hrqsize, hf_hsqsize, hf_cntlid, hf_crqsi
 static gint ett_private = -1, ett_erdma = -1, ett_bits = -1;
 static expert_field ei_little = EI_INIT, ei_both = EI_INIT;
 
-static const value_string statuses[] = {{1, "invalid length of the private data"},
-                                        {2, "invalid record format"},
-                                        {3, "invalid queue ID"},
-                                        {4, "invalid host send queue size"},
-                                        {5, "invalid host receive queue size"},
-                                        {6, "no resources"},
-                                        {7, "invalid IRD"},
-                                        {8, "invalid ORD"},
-                                        {0, NULL}};
+#define TEXT(name, code, text) {code, text},
+static const value_string statuses[] = {PARLEY_NVME_RDMA_STATUSES(TEXT){0, NULL}};
 
 static const char* format_name(int format) {
   return format == format_smb    ? "SMB Direct"

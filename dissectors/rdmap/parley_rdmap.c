@@ -21,11 +21,10 @@ static const value_string opcodes[] = {
 #define PARLEY_X(name, value, tagged, qn, text) {value, text},
     PARLEY_RDMAP_OPCODES(PARLEY_X)
 #undef PARLEY_X
-        {0xC, "unassigned opcode 0xC"},
-    {0xD, "unassigned opcode 0xD"},
-    {0xE, "unassigned opcode 0xE"},
-    {0xF, "experimental opcode 0xF"}, /* RFC 6580 §3.1 */
-    {0, NULL}};
+#define PARLEY_X(value, text) {value, text},
+        PARLEY_RDMAP_UNASSIGNED(PARLEY_X)
+#undef PARLEY_X
+            {0, NULL}};
 static const value_string atomic_opcodes[] = {
     {PARLEY_RDMAP_ATOMIC_FETCH_ADD, "FetchAdd"}, {PARLEY_RDMAP_ATOMIC_CMP_SWAP, "CmpSwap"}, {0, NULL}};
 

@@ -3,9 +3,6 @@
  * of Chelsio and Intel, and all sizes by M, D and R. Error codes: RFC 5040 §4.8, RFC 5041 §7.2, RFC 5044 §8. */
 #include "parley_rdmap.h"
 
-/* Linux siw lays host bit-fields over the wire: M, D and R come in the low bits. */
-enum { siw_m = 0x01, siw_d = 0x02, siw_r = 0x04 };
-
 static int hf_control, hf_layer, hf_etype, hf_code, hf_m, hf_d, hf_r, hf_reserved, hf_siw_m, hf_siw_d, hf_siw_r;
 static int hf_meaning, hf_swapped, hf_other, hf_length, hf_header, hf_rest;
 static int hf_ddp, hf_tagged, hf_last, hf_dv, hf_rdmap, hf_rv, hf_opcode, hf_stag, hf_to, hf_reserved_ulp, hf_qn,
@@ -59,7 +56,8 @@ static gboolean looks_swapped(guint8 octet0, guint8 code, guint8 bits) {
   const gboolean as_sent = parley_terminate_text(hi, lo, code) != NULL;
   const gboolean exchanged = parley_terminate_text(lo, hi, code) != NULL;
   if ((bits & (PARLEY_RDMAP_TERM_M | PARLEY_RDMAP_TERM_D | PARLEY_RDMAP_TERM_R)) != 0) return FALSE;
-  if ((bits & (siw_m | siw_d | siw_r)) != 0) return exchanged || !as_sent;
+  if ((bits & (PARLEY_RDMAP_TERM_SIW_M | PARLEY_RDMAP_TERM_SIW_D | PARLEY_RDMAP_TERM_SIW_R)) != 0)
+    return exchanged || !as_sent;
   /* Codes 5 to 7 are registered for RDMAP's remote operation errors and for MPA. The former come with a DDP header (RFC
    * 5040 §4.8), so without one the octet is siw's. */
   return exchanged && (!as_sent || (hi == PARLEY_RDMAP_LAYER_RDMAP && lo == 2));
@@ -70,9 +68,9 @@ void parley_terminate_set_swapped(parley_terminate* t, gboolean swapped) {
   t->swapped = swapped;
   t->layer = swapped ? lo : hi;
   t->etype = swapped ? hi : lo;
-  t->m = (t->bits & (swapped ? siw_m : PARLEY_RDMAP_TERM_M)) != 0;
-  t->d = (t->bits & (swapped ? siw_d : PARLEY_RDMAP_TERM_D)) != 0;
-  t->r = (t->bits & (swapped ? siw_r : PARLEY_RDMAP_TERM_R)) != 0;
+  t->m = (t->bits & (swapped ? PARLEY_RDMAP_TERM_SIW_M : PARLEY_RDMAP_TERM_M)) != 0;
+  t->d = (t->bits & (swapped ? PARLEY_RDMAP_TERM_SIW_D : PARLEY_RDMAP_TERM_D)) != 0;
+  t->r = (t->bits & (swapped ? PARLEY_RDMAP_TERM_SIW_R : PARLEY_RDMAP_TERM_R)) != 0;
 }
 
 gboolean parley_terminate_read(tvbuff_t* tvb, guint offset, parley_terminate* t) {
@@ -207,9 +205,10 @@ void parley_terminate_register(void) {
       FIELD(hf_d, "D, DDP header is included", "d", FT_BOOLEAN, 8, NULL, PARLEY_RDMAP_TERM_D),
       FIELD(hf_r, "R, RDMAP header is included", "r", FT_BOOLEAN, 8, NULL, PARLEY_RDMAP_TERM_R),
       FIELD(hf_reserved, "Reserved", "reserved", FT_UINT8, BASE_HEX, NULL, 0x1F),
-      FIELD(hf_siw_m, "M (siw's place), DDP segment length is valid", "m", FT_BOOLEAN, 8, NULL, siw_m),
-      FIELD(hf_siw_d, "D (siw's place), DDP header is included", "d", FT_BOOLEAN, 8, NULL, siw_d),
-      FIELD(hf_siw_r, "R (siw's place), RDMAP header is included", "r", FT_BOOLEAN, 8, NULL, siw_r),
+      FIELD(hf_siw_m, "M (siw's place), DDP segment length is valid", "m", FT_BOOLEAN, 8, NULL,
+            PARLEY_RDMAP_TERM_SIW_M),
+      FIELD(hf_siw_d, "D (siw's place), DDP header is included", "d", FT_BOOLEAN, 8, NULL, PARLEY_RDMAP_TERM_SIW_D),
+      FIELD(hf_siw_r, "R (siw's place), RDMAP header is included", "r", FT_BOOLEAN, 8, NULL, PARLEY_RDMAP_TERM_SIW_R),
       FIELD(hf_meaning, "Meaning", "meaning", FT_STRING, BASE_NONE, NULL, 0),
       FIELD(hf_swapped, "Control word is in Linux siw's order", "swapped", FT_BOOLEAN, BASE_NONE, NULL, 0),
       FIELD(hf_other, "Other reading", "other_reading", FT_STRING, BASE_NONE, NULL, 0),

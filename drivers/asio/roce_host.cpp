@@ -74,7 +74,7 @@ class PacketHost final : public RoceHost {
   std::vector<RoceMessages> messages() const override {
     const auto& by = provider_->cm_counters().messages;
     std::vector<RoceMessages> all;
-#define PARLEY_X(name, attribute, size, offset, text) \
+#define PARLEY_X(name, attribute, structure, fields, text) \
   all.push_back({"ib_" #name, by.name.received, by.name.sent, by.name.resent});
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X

@@ -6,11 +6,17 @@
 #include "sim/fault/fault_frame.hpp"
 #include "wire/ib/cm.hpp"
 #include "wire/ib/packet.hpp"
+#include "wire/mad/cm.hpp"
+#include "wire/mad/transport.hpp"
 
 namespace parley::sim {
 namespace {
 
+namespace mad = wire::mad;
 using wire::ib::CmMessageType;
+
+// Octets of a member of wire/mad: where it begins in its structure, and how many.
+#define PARLEY_PLACE(structure, member) mad::structure::member.bit / 8U, mad::structure::member.width / 8U
 
 /// Octets in a header of the transport, IBA §9.2 and §9.3. `header`: one of PARLEY_IB_HEADERS' masks; 0: the BTH.
 struct HeaderPlace {
@@ -20,18 +26,18 @@ struct HeaderPlace {
 };
 constexpr HeaderPlace header_places[] = {
     {MessageField::opcode, 0, 0, 1},
-    {MessageField::p_key, 0, 2, 2},
-    {MessageField::qpn, 0, 5, 3},
-    {MessageField::psn, 0, 9, 3},
-    {MessageField::q_key, PARLEY_IB_DETH, 0, 4},
-    {MessageField::address, PARLEY_IB_RETH, 0, 8},
-    {MessageField::address, PARLEY_IB_ATOMIC_ETH, 0, 8},
-    {MessageField::r_key, PARLEY_IB_RETH, 8, 4},
-    {MessageField::r_key, PARLEY_IB_ATOMIC_ETH, 8, 4},
-    {MessageField::r_key, PARLEY_IB_IETH, 0, 4},
-    {MessageField::length, PARLEY_IB_RETH, 12, 4},
-    {MessageField::syndrome, PARLEY_IB_AETH, 0, 1},
-    {MessageField::msn, PARLEY_IB_AETH, 1, 3},
+    {MessageField::p_key, 0, PARLEY_PLACE(Bth, p_key)},
+    {MessageField::qpn, 0, PARLEY_PLACE(Bth, dest_qp)},
+    {MessageField::psn, 0, PARLEY_PLACE(Bth, psn)},
+    {MessageField::q_key, PARLEY_IB_DETH, PARLEY_PLACE(Deth, q_key)},
+    {MessageField::address, PARLEY_IB_RETH, PARLEY_PLACE(Reth, va)},
+    {MessageField::address, PARLEY_IB_ATOMIC_ETH, PARLEY_PLACE(AtomicEth, va)},
+    {MessageField::r_key, PARLEY_IB_RETH, PARLEY_PLACE(Reth, r_key)},
+    {MessageField::r_key, PARLEY_IB_ATOMIC_ETH, PARLEY_PLACE(AtomicEth, r_key)},
+    {MessageField::r_key, PARLEY_IB_IETH, PARLEY_PLACE(Ieth, r_key)},
+    {MessageField::length, PARLEY_IB_RETH, PARLEY_PLACE(Reth, dma_length)},
+    {MessageField::syndrome, PARLEY_IB_AETH, PARLEY_PLACE(Aeth, syndrome)},
+    {MessageField::msn, PARLEY_IB_AETH, PARLEY_PLACE(Aeth, msn)},
 };
 
 /// Octets of a message of the CM, counted from the end of the MAD header: IBA §12.6 to §12.11.
@@ -41,28 +47,30 @@ struct MessagePlace {
   std::uint8_t at, size;
 };
 constexpr MessagePlace message_places[] = {
-    {MessageField::service_id, CmMessageType::req, 8, 8},
-    {MessageField::queue_pair, CmMessageType::req, 32, 3},
-    {MessageField::starting_psn, CmMessageType::req, 44, 3},
-    {MessageField::reason, CmMessageType::rej, 10, 2},
-    {MessageField::queue_pair, CmMessageType::rep, 12, 3},
-    {MessageField::starting_psn, CmMessageType::rep, 20, 3},
-    {MessageField::queue_pair, CmMessageType::dreq, 8, 3},
-    {MessageField::service_id, CmMessageType::sidr_req, 8, 8},
-    {MessageField::status, CmMessageType::sidr_rep, 4, 1},
-    {MessageField::queue_pair, CmMessageType::sidr_rep, 8, 3},
-    {MessageField::service_id, CmMessageType::sidr_rep, 12, 8},
-    {MessageField::queue_pair, CmMessageType::lap, 12, 3},
-    {MessageField::status, CmMessageType::apr, 9, 1},
+    {MessageField::service_id, CmMessageType::req, PARLEY_PLACE(CmReq, service_id)},
+    {MessageField::queue_pair, CmMessageType::req, PARLEY_PLACE(CmReq, local_qpn)},
+    {MessageField::starting_psn, CmMessageType::req, PARLEY_PLACE(CmReq, starting_psn)},
+    {MessageField::reason, CmMessageType::rej, PARLEY_PLACE(CmRej, reason)},
+    {MessageField::queue_pair, CmMessageType::rep, PARLEY_PLACE(CmRep, local_qpn)},
+    {MessageField::starting_psn, CmMessageType::rep, PARLEY_PLACE(CmRep, starting_psn)},
+    {MessageField::queue_pair, CmMessageType::dreq, PARLEY_PLACE(CmDreq, remote_qpn)},
+    {MessageField::service_id, CmMessageType::sidr_req, PARLEY_PLACE(CmSidrReq, service_id)},
+    {MessageField::status, CmMessageType::sidr_rep, PARLEY_PLACE(CmSidrRep, status)},
+    {MessageField::queue_pair, CmMessageType::sidr_rep, PARLEY_PLACE(CmSidrRep, qpn)},
+    {MessageField::service_id, CmMessageType::sidr_rep, PARLEY_PLACE(CmSidrRep, service_id)},
+    {MessageField::queue_pair, CmMessageType::lap, PARLEY_PLACE(CmLap, remote_qpn)},
+    {MessageField::status, CmMessageType::apr, PARLEY_PLACE(CmApr, status)},
 };
+
+#undef PARLEY_PLACE
 
 constexpr std::uint32_t transaction_at = 8, attribute_at = 16;  // in the MAD header, IBA §13.4.2
 constexpr std::uint32_t udp_checksum_at = 6;
 
 FrameField private_data_of(CmMessageType message) {
   switch (message) {
-#define PARLEY_X(name, number, size, offset, text) \
-  case CmMessageType::name: return {offset, size};
+#define PARLEY_X(name, attribute, structure, fields, text) \
+  case CmMessageType::name: return {mad::structure::private_data.bit / 8U, mad::structure::private_data.count};
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
   }

@@ -148,7 +148,7 @@ void classify_packet(ConstBytes octets, FrameLayout& out) {
 void mark_message(std::uint16_t attribute, FrameLayout& out) {
   using wire::ib::CmMessageType;
   switch (static_cast<CmMessageType>(attribute)) {
-#define PARLEY_X(name, number, size, offset, text) \
+#define PARLEY_X(name, attribute, structure, fields, text) \
   case CmMessageType::name: return out.mark(MessageKind::cm_##name);
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X

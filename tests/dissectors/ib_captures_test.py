@@ -3,6 +3,7 @@
 shown. PARLEY_REWRITE=1 writes those anew: read the difference."""
 import ipaddress
 import os
+import re
 import unittest
 
 import harness
@@ -97,6 +98,17 @@ class Messages(Case):
                 self.assertEqual(number(shown), value if isinstance(value, int) else number(value), key)
         self.assertEqual(octets_of(one.get("ibcm.info", "")), info)
         self.assertEqual(self.cma_of(one) + octets_of(one.get("ibcm.private_data", "")), private)
+
+    def test_rates_by_name(self):
+        """All of the table, and one that a capture has."""
+        rates, made = texts("IB_RATES"), ib.Frames()
+        for count, rate in enumerate(rates, 1):
+            made.add(ib.v2(ib.req(count, ("tcp", 1), 0x99, primary__packet_rate=rate)))
+        for name, octets, due in (("made", made.octets(), rates), ("rate400", (REAL / "rate400.pcap").read_bytes(), {21: "400 Gb/s"})):
+            shown = self.tshark.run("-n", "-r", self.tshark.file(f"{name}.pcap", octets), "-V").stdout
+            with self.subTest(capture=name):
+                found = {int(code): text for text, code in re.findall(r"Packet rate: (.*) \((\d+)\)", shown) if code != "0"}
+                self.assertEqual(found, due)
 
     def name_of(self, key, kind):
         if kind == "SIDR_REP" and key in ("qpn", "qkey"):

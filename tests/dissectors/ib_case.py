@@ -77,7 +77,7 @@ def udp_frames(name):
 
 def texts(name):
     """{value: words} of a list of include/parley/wire."""
-    source = "".join((harness.SOURCE / f"include/parley/wire/{file}.h").read_text(encoding="utf-8") for file in ("ib", "ibcm"))
+    source = "".join((harness.SOURCE / f"include/parley/wire/{file}.h").read_text(encoding="utf-8") for file in ("ib", "ib_codes", "ibcm"))
     rows = re.search(rf"#define PARLEY_{name}\(X\)((?:.*\\\n)*.*\n)", source)[1]
     return {number(value): text for value, text in re.findall(r'X\(\w+, (\w+), (?:[^"()]*)"([^"]*)"\)', rows)}
 

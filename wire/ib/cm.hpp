@@ -16,7 +16,7 @@
 namespace parley::wire::ib {
 
 enum class CmMessageType : std::uint16_t {
-#define PARLEY_X(name, attribute, size, offset, text) name = attribute,
+#define PARLEY_X(name, attribute, structure, fields, text) name = attribute,
   PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
 };

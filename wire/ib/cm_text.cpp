@@ -5,7 +5,7 @@ namespace parley::wire::ib {
 
 std::string_view to_string(CmMessageType type) {
   switch (type) {
-#define PARLEY_X(name, attribute, size, offset, text) \
+#define PARLEY_X(name, attribute, structure, fields, text) \
   case CmMessageType::name: return text;
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X

@@ -11,15 +11,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// IBA §9.7.5.2.8, table 45, in units of 10 us.
-constexpr std::uint32_t rnr_timers[32] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
-                                          48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
-                                          2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
-
-// IBA §9.7.7.2, table 43.
-constexpr std::uint16_t credits[31] = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
-                                       48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
-                                       2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+constexpr std::uint32_t rnr_timers[32] = {PARLEY_IB_RNR_TIMERS};  // of 10 us
+constexpr std::uint16_t credits[31] = {PARLEY_IB_CREDITS};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Structures of parley/wire/mad_cm.h: communication management. `wire/ib/cm.hpp` has the same messages as the CM uses them.
+// Structures of parley/wire/mad_cm.h: communication management. `wire/ib/cm.hpp` has the same messages as the CM uses them, made from these.
 #pragma once
 #include "wire/mad/common.hpp"
 

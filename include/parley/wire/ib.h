@@ -4,6 +4,8 @@
 #ifndef PARLEY_WIRE_IB_H
 #define PARLEY_WIRE_IB_H
 
+#include "parley/wire/ib_codes.h"
+
 #define PARLEY_ROCE_ETHERTYPE 0x8915 /* RoCEv1, IBA Annex A16 */
 #define PARLEY_ROCE_UDP_PORT 4791    /* RoCEv2, IBA Annex A17 */
 #define PARLEY_ROCE_GRH_LEN 40

@@ -4,27 +4,34 @@
 #ifndef PARLEY_WIRE_IBCM_H
 #define PARLEY_WIRE_IBCM_H
 
+#include "parley/wire/ib_codes.h"
+
 #define PARLEY_IBCM_LEN 232 /* what follows the MAD header */
 
-/* X(name, attribute, octets of private data, where they begin, text). */
-#define PARLEY_IBCM_MESSAGES(X)            \
-  X(req, 0x0010, 92, 140, "REQ")           \
-  X(mra, 0x0011, 222, 10, "MRA")           \
-  X(rej, 0x0012, 148, 84, "REJ")           \
-  X(rep, 0x0013, 196, 36, "REP")           \
-  X(rtu, 0x0014, 224, 8, "RTU")            \
-  X(dreq, 0x0015, 220, 12, "DREQ")         \
-  X(drep, 0x0016, 224, 8, "DREP")          \
-  X(sidr_req, 0x0017, 216, 16, "SIDR_REQ") \
-  X(sidr_rep, 0x0018, 136, 96, "SIDR_REP") \
-  X(lap, 0x0019, 168, 64, "LAP")           \
-  X(apr, 0x001A, 148, 84, "APR")
+/* X(name, attribute, structure in mad_cm.h, fields in ibcm_fields.h, text). */
+#define PARLEY_IBCM_MESSAGES(X)                                    \
+  X(req, 0x0010, CmReq, PARLEY_IBCM_REQ, "REQ")                    \
+  X(mra, 0x0011, CmMra, PARLEY_IBCM_MRA, "MRA")                    \
+  X(rej, 0x0012, CmRej, PARLEY_IBCM_REJ, "REJ")                    \
+  X(rep, 0x0013, CmRep, PARLEY_IBCM_REP, "REP")                    \
+  X(rtu, 0x0014, CmRtu, PARLEY_IBCM_RTU, "RTU")                    \
+  X(dreq, 0x0015, CmDreq, PARLEY_IBCM_DREQ, "DREQ")                \
+  X(drep, 0x0016, CmDrep, PARLEY_IBCM_DREP, "DREP")                \
+  X(sidr_req, 0x0017, CmSidrReq, PARLEY_IBCM_SIDR_REQ, "SIDR_REQ") \
+  X(sidr_rep, 0x0018, CmSidrRep, PARLEY_IBCM_SIDR_REP, "SIDR_REP") \
+  X(lap, 0x0019, CmLap, PARLEY_IBCM_LAP, "LAP")                    \
+  X(apr, 0x001A, CmApr, PARLEY_IBCM_APR, "APR")
 
 #define PARLEY_IBCM_INFO_LEN 72 /* additional information of REJ, APR and SIDR_REP */
 
 /* X(name, value, text): transport service of a REQ; XRC is type 3 with extended type 1. */
 #define PARLEY_IBCM_SERVICES(X) X(rc, 0, "RC") X(uc, 1, "UC") X(rd, 2, "RD") X(extended, 3, "extended")
+/* X(name, value, text): extended transport type of a REQ (Annex A14). */
+#define PARLEY_IBCM_EXTENDED(X) X(none, 0, "none") X(xrc, PARLEY_IBCM_EXTENDED_XRC, "XRC")
 #define PARLEY_IBCM_EXTENDED_XRC 1
+
+/* X(name, value, text): packet rate of a path (IBA §12.7.11). */
+#define PARLEY_IBCM_RATES(X) X(of_the_port, 0, "the port's own") PARLEY_IB_RATES(X)
 
 /* X(name, value, text): which message an MRA or a REJ is about. */
 #define PARLEY_IBCM_ABOUT(X) X(req, 0, "REQ") X(rep, 1, "REP") X(other, 2, "no message of the set-up")

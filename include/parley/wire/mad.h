@@ -11,6 +11,7 @@
 #ifndef PARLEY_WIRE_MAD_H
 #define PARLEY_WIRE_MAD_H
 
+#include "parley/wire/ib_codes.h"
 #include "parley/wire/ibcm.h"
 #include "parley/wire/mad_cc.h"
 #include "parley/wire/mad_cm.h"
@@ -111,8 +112,8 @@
   X(port_state, PortState, PARLEY_MAD_PORT_STATES)                           \
   X(port_physical_state, PortPhysicalState, PARLEY_MAD_PORT_PHYSICAL_STATES) \
   X(link_down_state, LinkDownState, PARLEY_MAD_LINK_DOWN_STATES)             \
-  X(mtu, Mtu, PARLEY_MAD_MTUS)                                               \
-  X(rate, Rate, PARLEY_MAD_RATES)                                            \
+  X(mtu, Mtu, PARLEY_IB_MTUS)                                                \
+  X(rate, Rate, PARLEY_IB_RATES)                                             \
   X(selector, Selector, PARLEY_MAD_SELECTORS)                                \
   X(vl_cap, VlCap, PARLEY_MAD_VL_CAPS)                                       \
   X(sm_state, SmState, PARLEY_MAD_SM_STATES)                                 \
@@ -123,6 +124,8 @@
   X(mgmt_class, MgmtClass, PARLEY_MAD_CLASS_NAMES)                           \
   X(method, Method, PARLEY_MAD_METHODS)                                      \
   X(cm_service, CmService, PARLEY_IBCM_SERVICES)                             \
+  X(cm_extended, CmExtended, PARLEY_IBCM_EXTENDED)                           \
+  X(cm_rate, CmRate, PARLEY_IBCM_RATES)                                      \
   X(cm_about, CmAbout, PARLEY_IBCM_ABOUT)                                    \
   X(cm_reject, CmReject, PARLEY_IBCM_REJECTS)                                \
   X(cm_ap_status, CmApStatus, PARLEY_IBCM_AP_STATUS)                         \
@@ -152,33 +155,6 @@
   X(link_error_recovery, 6, "link error recovery")                 \
   X(phy_test, 7, "phy test")
 #define PARLEY_MAD_LINK_DOWN_STATES(X) X(no_change, 0, "no change") X(sleep, 1, "sleep") X(polling, 2, "polling")
-#define PARLEY_MAD_MTUS(X) \
-  X(m256, 1, "256") X(m512, 2, "512") X(m1024, 3, "1024") X(m2048, 4, "2048") X(m4096, 5, "4096")
-/* Rates in Gb/s as IBA §15.2.5.16 has them: lanes times the signalling rate, after coding for those of more than 10 a lane. */
-#define PARLEY_MAD_RATES(X) \
-  X(r2_5, 2, "2.5 Gb/s")    \
-  X(r10, 3, "10 Gb/s")      \
-  X(r30, 4, "30 Gb/s")      \
-  X(r5, 5, "5 Gb/s")        \
-  X(r20, 6, "20 Gb/s")      \
-  X(r40, 7, "40 Gb/s")      \
-  X(r60, 8, "60 Gb/s")      \
-  X(r80, 9, "80 Gb/s")      \
-  X(r120, 10, "120 Gb/s")   \
-  X(r14, 11, "14 Gb/s")     \
-  X(r56, 12, "56 Gb/s")     \
-  X(r112, 13, "112 Gb/s")   \
-  X(r168, 14, "168 Gb/s")   \
-  X(r25, 15, "25 Gb/s")     \
-  X(r100, 16, "100 Gb/s")   \
-  X(r200, 17, "200 Gb/s")   \
-  X(r300, 18, "300 Gb/s")   \
-  X(r28, 19, "28 Gb/s")     \
-  X(r50, 20, "50 Gb/s")     \
-  X(r400, 21, "400 Gb/s")   \
-  X(r600, 22, "600 Gb/s")   \
-  X(r800, 23, "800 Gb/s")   \
-  X(r1200, 24, "1200 Gb/s")
 #define PARLEY_MAD_SELECTORS(X)      \
   X(greater_than, 0, "greater than") \
   X(less_than, 1, "less than") X(exactly, 2, "exactly") X(largest, 3, "largest available")

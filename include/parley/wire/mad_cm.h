@@ -18,7 +18,7 @@
   F(flow_label, 36, 0, 20, 1, hex)            \
   R(38, 4, 4)                                 \
   R(39, 0, 2)                                 \
-  F(packet_rate, 39, 2, 6, 1, number)         \
+  F(packet_rate, 39, 2, 6, 1, cm_rate)        \
   F(traffic_class, 40, 0, 8, 1, hex)          \
   F(hop_limit, 41, 0, 8, 1, number)           \
   F(sl, 42, 0, 4, 1, number)                  \
@@ -69,7 +69,7 @@
   F(alternate_traffic_class, 59, 0, 8, 1, hex)          \
   F(alternate_hop_limit, 60, 0, 8, 1, number)           \
   R(61, 0, 2)                                           \
-  F(alternate_packet_rate, 61, 2, 6, 1, number)         \
+  F(alternate_packet_rate, 61, 2, 6, 1, cm_rate)        \
   F(alternate_sl, 62, 0, 4, 1, number)                  \
   F(alternate_subnet_local, 62, 4, 1, 1, flag)          \
   R(62, 5, 3)                                           \
@@ -106,7 +106,7 @@
   F(local_q_key, 8, 0, 32, 1, hex)            \
   F(local_qpn, 12, 0, 24, 1, hex)             \
   F(ece_vendor_high, 15, 0, 8, 1, hex)        \
-  F(local_eecn, 16, 0, 24, 1, number)         \
+  F(local_eecn, 16, 0, 24, 1, hex)            \
   F(ece_vendor_middle, 19, 0, 8, 1, hex)      \
   F(starting_psn, 20, 0, 24, 1, number)       \
   F(ece_vendor_low, 23, 0, 8, 1, hex)         \
@@ -132,9 +132,9 @@
   F(local_q_key, 28, 0, 32, 1, hex)                 \
   F(local_qpn, 32, 0, 24, 1, hex)                   \
   F(responder_resources, 35, 0, 8, 1, number)       \
-  F(local_eecn, 36, 0, 24, 1, number)               \
+  F(local_eecn, 36, 0, 24, 1, hex)                  \
   F(initiator_depth, 39, 0, 8, 1, number)           \
-  F(remote_eecn, 40, 0, 24, 1, number)              \
+  F(remote_eecn, 40, 0, 24, 1, hex)                 \
   F(remote_response_timeout, 43, 0, 5, 1, exponent) \
   F(transport_service, 43, 5, 2, 1, cm_service)     \
   F(flow_control, 43, 7, 1, 1, flag)                \
@@ -147,7 +147,7 @@
   F(rnr_retry_count, 50, 5, 3, 1, number)           \
   F(max_cm_retries, 51, 0, 4, 1, number)            \
   F(srq, 51, 4, 1, 1, flag)                         \
-  F(extended_transport, 51, 5, 3, 1, number)        \
+  F(extended_transport, 51, 5, 3, 1, cm_extended)   \
   S(primary_path, 52, 1, CmPath)                    \
   S(alternate_path, 96, 1, CmPath)                  \
   F(private_data, 140, 0, 8, 92, octets)

@@ -48,14 +48,4 @@
 #define PARLEY_MPA_MARKER_INTERVAL 512 /* RFC 5044 §4.3 */
 #define PARLEY_MPA_MARKER_LEN 4
 
-/* X(name, value, text): MPA error codes carried in a Terminate with layer LLP; RFC 5044 §8, RFC 6581 §8. */
-#define PARLEY_MPA_ERRORS(X)                                  \
-  X(tcp_lost, 1, "TCP connection closed, terminated or lost") \
-  X(crc, 2, "CRC error")                                      \
-  X(marker, 3, "marker and ULPDU_Length do not agree")        \
-  X(startup_frame, 4, "invalid MPA Request or Reply frame")   \
-  X(local_catastrophic, 5, "local catastrophic error")        \
-  X(insufficient_ird, 6, "insufficient IRD resources")        \
-  X(no_matching_rtr, 7, "no matching RTR option")
-
 #endif

@@ -36,6 +36,13 @@
   X(atomic_request, 0xA, 0, PARLEY_DDP_QN_READ, "Atomic Request")                        \
   X(atomic_response, 0xB, 0, PARLEY_DDP_QN_ATOMIC_RESPONSE, "Atomic Response")
 
+/* X(opcode, text). F: RFC 6580 §3.1. */
+#define PARLEY_RDMAP_UNASSIGNED(X) \
+  X(0xC, "unassigned opcode 0xC")  \
+  X(0xD, "unassigned opcode 0xD")  \
+  X(0xE, "unassigned opcode 0xE")  \
+  X(0xF, "experimental opcode 0xF")
+
 #define PARLEY_RDMAP_READ_REQUEST_LEN 28   /* SinkSTag SinkTO(8) RDMARDSZ SrcSTag SrcTO(8) */
 #define PARLEY_RDMAP_IMMEDIATE_LEN 8       /* RFC 7306 §6.1 */
 #define PARLEY_RDMAP_ATOMIC_REQUEST_LEN 52 /* RFC 7306 §5.2.1 */
@@ -48,6 +55,10 @@
 #define PARLEY_RDMAP_TERM_M 0x80
 #define PARLEY_RDMAP_TERM_D 0x40
 #define PARLEY_RDMAP_TERM_R 0x20
+/* Where Linux siw has M, D and R, which lays host bit-fields over the wire. */
+#define PARLEY_RDMAP_TERM_SIW_M 0x01
+#define PARLEY_RDMAP_TERM_SIW_D 0x02
+#define PARLEY_RDMAP_TERM_SIW_R 0x04
 #define PARLEY_RDMAP_LAYER_RDMAP 0
 #define PARLEY_RDMAP_LAYER_DDP 1
 #define PARLEY_RDMAP_LAYER_LLP 2

@@ -87,7 +87,7 @@ TEST(MadStructures, RefuseOctetsThatAreTooFew) {
   EXPECT_TRUE(PortInfo::parse(Bytes(64)));
 }
 
-/// The messages of the CM that the stack uses were held against Linux; the tables find the same in them.
+/// The same members under the names of the CM; its messages were held against Linux.
 TEST(MadStructures, AgreeWithTheCodecOfTheCm) {
   Rng rng(3);
   for (int i = 0; i < 50; ++i) {
@@ -100,7 +100,7 @@ TEST(MadStructures, AgreeWithTheCodecOfTheCm) {
     EXPECT_EQ(ours.get(CmReq::service_id), req.service_id);
     EXPECT_EQ(static_cast<unsigned>(ours.get(CmReq::transport_service)), static_cast<unsigned>(req.service));
     EXPECT_EQ(ours.get(CmReq::srq), req.srq);
-    EXPECT_EQ(ours.get(CmReq::extended_transport), req.extended_service);
+    EXPECT_EQ(static_cast<unsigned>(ours.get(CmReq::extended_transport)), req.extended_service);
     EXPECT_EQ(static_cast<unsigned>(ours.get(CmReq::path_packet_mtu)), req.path_mtu);
     EXPECT_EQ(ours.get(CmReq::alternate_path).get(CmPath::dgid), req.alternate.remote_gid);
     EXPECT_EQ(ours.get(CmReq::alternate_path).get(CmPath::local_ack_timeout), req.alternate.local_ack_timeout);

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Walks over the fields of a CM message with the place of each, as parley/wire/ibcm_fields.h and mad_cm.h have them: what reads,
+// writes or changes messages is a visitor.
+#pragma once
+#include <concepts>
+#include <type_traits>
+
+#include "parley/wire/ibcm_fields.h"
+#include "wire/ib/cm.hpp"
+#include "wire/mad/cm.hpp"
+
+namespace parley::wire::ib {
+
+/// What of a field may point to hosts or people.
+enum class CmRole : std::uint8_t { kept, gid, guid, flow_label, service, q_key };
+
+/// Where a field is: bit 0 is the most significant one of the first octet behind the MAD header.
+template <std::size_t Bit, std::size_t Width, CmRole Role = CmRole::kept>
+struct CmPlace {
+  static constexpr std::size_t octet = Bit / 8;
+  static constexpr unsigned bit = Bit % 8, width = Width;
+  static constexpr CmRole role = Role;
+};
+
+namespace detail {
+
+#define PARLEY_F(member, name, label, role) \
+  v.field(CmPlace<Base + mad::CmPath::member.bit, mad::CmPath::member.width, CmRole::role>{}, path.name);
+template <std::size_t Base, class V, class P>
+void visit_path(V& v, P& path) {
+  PARLEY_IBCM_PATH(PARLEY_F)
+}
+#undef PARLEY_F
+
+#define PARLEY_F(member, name, label, role) \
+  v.field(CmPlace<mad::CmLap::alternate_##member.bit, mad::CmLap::alternate_##member.width, CmRole::role>{}, path.name);
+template <class V, class P>
+void visit_path_of_lap(V& v, P& path) {
+  PARLEY_IBCM_PATH(PARLEY_F)
+}
+#undef PARLEY_F
+
+}  // namespace detail
+
+/// Calls v.field(CmPlace, value), v.part(CmPlace, value, shift) for a number that is in several places, and v.octets(CmPlace, array) for
+/// information and private data, in the order in which they stand.
+#define PARLEY_F(S, member, name, filter, label, role) \
+  v.field(CmPlace<mad::S::member.bit, mad::S::member.width, CmRole::role>{}, m.name);
+#define PARLEY_E(S, member, name, label, shift) \
+  v.part(CmPlace<mad::S::member.bit, mad::S::member.width>{}, m.name, shift);
+#define PARLEY_P(S, member, name, label) detail::visit_path<mad::S::member.bit>(v, m.name);
+#define PARLEY_L(S, name, label) detail::visit_path_of_lap(v, m.name);
+#define PARLEY_D(S, member) v.octets(CmPlace<mad::S::member.bit, 8>{}, m.member);
+#define PARLEY_X(name, attribute, structure, list, text)   \
+  template <class V, class M>                              \
+  requires std::same_as<std::remove_const_t<M>, structure> \
+  void visit_fields(V& v, M& m) { list(structure, PARLEY_F, PARLEY_E, PARLEY_P, PARLEY_L, PARLEY_D) }
+PARLEY_IBCM_MESSAGES(PARLEY_X)
+#undef PARLEY_X
+#undef PARLEY_F
+#undef PARLEY_E
+#undef PARLEY_P
+#undef PARLEY_L
+#undef PARLEY_D
+
+}  // namespace parley::wire::ib
