@@ -84,7 +84,7 @@ def lose_answer(frames, chance):
 
 def impair(frames, chance, times, losses=True):
     for _ in range(chance.choice(times)):
-        how = chance.randrange(7) if losses else chance.choice((1, 5))
+        how = chance.randrange(8) if losses else chance.choice((1, 5, 7))
         if how == 0:
             frames[:] = frames[chance.randrange(len(frames)):]
         elif how == 1 and len(frames) > 1:  # captured twice
@@ -103,6 +103,11 @@ def impair(frames, chance, times, losses=True):
             (t1, p1, k1), (t2, p2, k2) = frames[place:place + 2]
             if t2 - t1 < 500:
                 frames[place:place + 2] = [(t1, p2, k2), (t2, p1, k1)]
+        elif how == 7:  # one of the paths is longer
+            slow = chance.choice([(packet.side, packet.qpn) for _, packet, _ in frames])
+            late = chance.randrange(10_000)
+            frames[:] = sorted(((time + late * ((packet.side, packet.qpn) == slow), packet, keep) for time, packet, keep in frames),
+                               key=lambda frame: frame[0])
         elif how == 6:
             lose_answer(frames, chance)
 

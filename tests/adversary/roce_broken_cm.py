@@ -7,8 +7,8 @@ import struct
 import roce_wire as w
 from roce_talk import INITIATOR, RESPONDER, TIMEOUT
 
-WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "ib.reserved",
-            "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key"}
+WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "cm.transaction", "ib.reserved",
+            "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key", "ib.after-end"}
 ROWS = {}
 RELIABLE, CONNECTED = (w.RC, w.XRC), (w.RC, w.UC, w.XRC)
 
@@ -129,6 +129,45 @@ def _(talk):
     return whole(talk, lambda p: other_id(talk, p, 24), ("RTU", "DREQ", "DREP"))
 
 
+def exchange_ids(packet):
+    packet.payload[24:32] = packet.payload[28:32] + packet.payload[24:28]
+
+
+@row("cm.comm-id:exchanged in a REP")
+def _(talk):
+    talk.send_req()
+    talk.wait(200, 5000)
+    packet = talk.send_rep()
+    exchange_ids(packet)
+    talk.wait(TIMEOUT * 1.1, TIMEOUT * 1.4)
+    talk.send_rep(again=True)
+    talk.message(INITIATOR, "RTU", talk.ids_body(0))
+    talk.outcome = "established"
+    talk.push(0, "send", 10, trouble=False)
+    talk.close()
+    return packet
+
+
+@row("cm.comm-id:exchanged")
+def _(talk):
+    return whole(talk, exchange_ids, ("RTU", "DREQ", "DREP"))
+
+
+@row("cm.transaction")
+def _(talk):
+    return whole(talk, lambda p: p.payload.__setitem__(15, p.payload[15] ^ 1), ("REP", "RTU", "DREP"))
+
+
+@row("cm.transaction:REJ")
+def _(talk):
+    talk.send_req()
+    talk.wait(1000)
+    packet = talk.rej(RESPONDER, 0, 28, local=0)
+    packet.payload[12] ^= 1
+    talk.outcome = "rejected"
+    return packet
+
+
 @row("cm.role:RTU")
 def _(talk):
     talk.set_up()
@@ -151,7 +190,7 @@ def _(talk):
     talk.send_req()
     talk.wait(1000)
     packet = talk.message(INITIATOR, "RTU", talk.ids_body(0))
-    talk.wait(2000)
+    talk.wait(25000)
     talk.send_rep()
     talk.wait(100)
     talk.push(0, "send", 10, trouble=False)
@@ -296,6 +335,18 @@ def _(talk):
 def _(talk):
     talk.send_req()
     talk.wait(2000, TIMEOUT * 0.8)
+    packet = talk.send_req(again=True)
+    talk.wait(1000)
+    talk.rej(RESPONDER, 0, 28, local=0)
+    talk.outcome = "rejected"
+    return packet
+
+
+@row("cm.early:MRA")
+def _(talk):
+    talk.send_req()
+    talk.mra(RESPONDER, 0)  # 8.6 s
+    talk.wait(TIMEOUT * 1.1, TIMEOUT * 1.5)
     packet = talk.send_req(again=True)
     talk.wait(1000)
     talk.rej(RESPONDER, 0, 28, local=0)

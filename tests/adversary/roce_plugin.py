@@ -7,7 +7,7 @@ import said
 from limit import LIMIT
 
 # Rules that need the packets before or behind: the plugin shows a frame before it knows what follows. Check alone tells them.
-CHECK_ALONE = {"cm.req-changed", "cm.rep-changed", "cm.comm-id", "cm.restarted", "cm.rtu-before-rep", "cm.after-rej", "cm.early",
+CHECK_ALONE = {"cm.transaction", "cm.req-changed", "cm.rep-changed", "cm.comm-id", "cm.restarted", "cm.rtu-before-rep", "cm.after-rej", "cm.early",
                "cm.retries", "ib.sequence", "ib.psn-start", "ib.psn-reused", "ib.payload-changed", "ib.read-psn", "ib.msn", "ib.credit-limit",
                "ib.ack-unsent", "ib.read-response", "ib.response-kind", "ib.atomic-response", "ib.early", "ib.after-end"}
 # A known departure is a note of both. Other notes each has by itself.

@@ -145,6 +145,8 @@ bool CmExchange::message(Side from, const CmSeen& m) {
   last_at_ = std::max(last_at_, m.ref.at);
   check_reserved(from, m);
   check_ids(from, m);
+  check_transaction(from, m);
+  check_after_own_end(from, m);
   if (const auto due = sender_of(m.message); due && *due != from &&
                                              !std::holds_alternative<wire::ib::CmRej>(m.message.body) &&
                                              !std::holds_alternative<wire::ib::CmMra>(m.message.body)) {
@@ -164,6 +166,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
     case CmMessageType::rep:
       if (is_of_before(m)) break;
       take_rep(from, m, std::get<CmRep>(m.message.body));
+      check_rep_count(m);
       // A REQ that comes again may be answered again at once.
       if (req_ && sendings_of(CmMessageType::req, other(from)).last.at < before.last.at)
         check_early(from, m, before, req_->local_cm_response_timeout);
@@ -216,6 +219,7 @@ bool CmExchange::may_be_next(const CmSeen& m) const {
 void CmExchange::check_restart(Side from, const CmSeen& m) {
   auto& known = ids_[index_of(Side::responder)];
   const CmIds ids = ids_of(m.message);
+  if (ids_exchanged(from, ids)) return;
   const bool by_rtu = from == Side::initiator && m.message.type() == CmMessageType::rtu;  // the new REP is missing
   const bool next = may_be_next(m);
   if (!next && !by_rtu && (from != Side::responder || sender_of(m.message) != Side::responder)) return;
@@ -238,6 +242,13 @@ void CmExchange::check_restart(Side from, const CmSeen& m) {
   for (auto& sent : sendings_) sent[index_of(Side::responder)] = {};
 }
 
+/// Each of the two stands where the other is due.
+bool CmExchange::ids_exchanged(Side from, const CmIds& ids) const {
+  const auto &mine = ids_[index_of(from)], &theirs = ids_[index_of(other(from))];
+  if (!ids.has_remote || ids.local == ids.remote || ids.remote == 0 || !theirs || ids.local != *theirs) return false;
+  return !mine || ids.remote == *mine;
+}
+
 // IBA §12.6: each side names itself and its peer by the communication IDs that they gave.
 void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (m.message.type() == CmMessageType::sidr_req || m.message.type() == CmMessageType::sidr_rep) {
@@ -252,6 +263,13 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   // IBA §12.6.6: who has no room for a REQ may ask for time before it has an ID for it.
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
   const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
+  if (ids_exchanged(from, ids)) {
+    findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,
+                   fmt::format("'s {} has the communication IDs of its sender and its receiver in each other's place",
+                               to_string(m.message.type())));
+    if (!mine) mine = ids.remote;
+    return;
+  }
   const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
     if (told == 0 && (reject != nullptr || busy)) return;
     const bool responders = &known == &ids_[index_of(Side::responder)];
@@ -286,7 +304,20 @@ void CmExchange::check_reserved(Side from, const CmSeen& m) {
 void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before, std::uint8_t timeout) {
   if (before.count == 0) return;
   const Duration due = least_wait(timeout), since = m.ref.at - before.last.at;
-  if (since < Duration{0} || since >= due) return;
+  if (since < Duration{0}) return;
+  // IBA §12.6.6: from an MRA on its time counts, which is shorter or longer.
+  const Mra& mra = mras_[index_of(from)];
+  const FrameRef& answer = from == Side::initiator ? answer_ : rtu_;
+  if (mra.ref.frame != 0 && mra.ref.at >= before.last.at - same_moment && answer.frame <= mra.ref.frame) {
+    const Duration held = m.ref.at - mra.ref.at;
+    if (held >= Duration{0} && held + same_moment < least_wait(mra.timeout))
+      findings_.tell(IbRule::cm_early, m.ref.frame, from,
+                     fmt::format(" sent its {} again {} after an MRA (frame {}), by which its peer has {} to answer",
+                                 to_string(m.message.type()), duration_text(held), mra.ref.frame,
+                                 duration_text(wire::ib::timeout_of(mra.timeout))));
+    return;
+  }
+  if (since >= (mra.shortest ? std::min(due, *mra.shortest) : due)) return;
   findings_.tell(
       IbRule::cm_early, m.ref.frame, from,
       fmt::format(" sent its {} again after {} (frame {}); its peer has {} to answer", to_string(m.message.type()),
@@ -403,6 +434,11 @@ void CmExchange::check_rep(Side from, const CmSeen& m, const CmRep& rep) {
   if (req_ && !is_usable_qpn(qpn))
     findings_.tell(IbRule::cm_rep_qpn, m.ref.frame, from,
                    fmt::format("'s REP names {} {:#08x}, which no connection can have", xrc ? "TGT QPN" : "QPN", qpn));
+  // IBA §12.6.8: the sender of the REP has no more Reads outstanding than the REQ has room for.
+  if (req_ && seen_.qp != IbQp::uc && rep.initiator_depth > req_->responder_resources)
+    findings_.tell(IbRule::cm_rep_depths, m.ref.frame, from,
+                   fmt::format("'s REP has initiator depth {}; the REQ has responder resources for {}",
+                               rep.initiator_depth, req_->responder_resources));
 }
 
 }  // namespace parley::capture

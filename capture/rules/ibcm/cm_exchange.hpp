@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/rules/roce/rules.hpp"
 #include "wire/ib/cm.hpp"
@@ -82,7 +83,12 @@ class CmExchange {
   bool is_of_before(const CmSeen& rep) const;
   bool may_be_next(const CmSeen& m) const;
   void check_restart(Side from, const CmSeen& m);
+  bool ids_exchanged(Side from, const CmIds& ids) const;
   void check_ids(Side from, const CmSeen& m);
+  void check_transaction(Side from, const CmSeen& m);
+  void check_after_own_end(Side from, const CmSeen& m);
+  void check_rep_count(const CmSeen& m);
+  void tell_unanswered_dreqs();
   void check_reserved(Side from, const CmSeen& m);
   void take_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
   void check_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
@@ -108,7 +114,17 @@ class CmExchange {
   std::unique_ptr<wire::ib::CmSidrReq> sidr_req_;
   std::array<std::array<Sendings, 2>, 11> sendings_{};  // by attribute from REQ on, and side
   FrameRef rep_first_, rtu_, mra_req_;
+  /// The last MRA about the message that the side has sent, and the shortest time that one of them asked for.
+  struct Mra {
+    FrameRef ref;
+    std::uint8_t timeout = 0;
+    std::optional<Duration> shortest;
+  };
+  std::array<Mra, 2> mras_{};
+  std::array<std::vector<std::uint64_t>, 2> dreq_transactions_;  // at most dreq_transactions_max
+  static constexpr std::size_t dreq_transactions_max = 16;
   std::array<FrameRef, 2> drep_{}, left_{};
+  FrameRef rej_of_rep_;  // by the initiator
   FrameRef rej_;             // by the responder, of the REQ
   FrameRef answer_;          // the responder's last message
   bool answered_ = false;    // it has said more than DREPs

@@ -29,7 +29,7 @@ bool only_of_req(CmReject reason) {
 // the initiator said between these two, it said before there was a REP (IBA §12.9).
 void CmExchange::tell_early_rtu(const CmSeen& rep) {
   if (restarted_) return;  // it may be about the answer of before
-  if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < same_moment) return;
+  if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < paths_apart) return;
   findings_.tell(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
                  fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));
 }
@@ -47,6 +47,11 @@ void CmExchange::take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra
   if (due && *due != from && roles_known())
     findings_.tell(IbRule::cm_mra_about, m.ref.frame, from,
                    fmt::format(" sent an MRA about its own {}", to_string(mra.about)));
+  if (mra.about == (from == Side::responder ? CmAbout::req : CmAbout::rep)) {
+    const Duration asked = wire::ib::timeout_of(mra.service_timeout) / 16 * 15;
+    Mra& about = mras_[index_of(other(from))];
+    about = {m.ref, mra.service_timeout, std::min(asked, about.shortest.value_or(asked))};
+  }
   if (mra_req_.frame != 0) return;
   mra_req_ = m.ref;
   findings_.note(m.ref.frame, from,
@@ -85,6 +90,7 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
       findings_.departs(wire::ib::Departure::rejects_service_type, m.ref.frame, from,
                         " rejected a transport service type as its program (28), not as what it is (9)");
   }
+  if (rej.about == CmAbout::rep && from == Side::initiator && rej_of_rep_.frame == 0) rej_of_rep_ = m.ref;
   // What had been established and is over was not rejected, whatever its late REQ is told.
   if (seen_.reject || ended()) return;
   seen_.reject = IbReject{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};
@@ -154,6 +160,7 @@ void CmExchange::take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSid
 }
 
 void CmExchange::finish(bool data_of_initiator) {
+  tell_unanswered_dreqs();
   if (seen_.reject || rtu_.frame != 0 || ended() || data_of_initiator) return;
   const auto unanswered = [&](CmMessageType type, Side from) {
     const std::uint64_t n = sendings_of(type, from).count;

@@ -163,7 +163,7 @@ void RoceConnections::data(const RocePacket& p) {
   RoceConnection& c = *place.connection;
   const auto name = [&](Side side, std::uint32_t qpn) {
     if (c.qpn(side)) return;
-    c.set_qpn(side, qpn);
+    c.guess_qpn(side, qpn);
     news = true;
   };
   name(place.side, p.packet.bth.dest_qpn);
@@ -197,6 +197,7 @@ RoceConnections::Place RoceConnections::find_partner(const RocePacket& p) {
   for (RoceConnection* c : it->second)
     for (const Side side : {Side::initiator, Side::responder}) {
       if (c->gid(side) != to || c->gid(other(side)) != from || c->qpn(side) || c->over() || c->sidr()) continue;
+      if (c->has_cm() && !c->may_have(other(side), p)) continue;
       const bool answers = is_response(p) && c->flow(side).may_answer(p.packet.bth.psn);
       const bool was_set_up = c->has_cm() && (c->exchange().rep() != nullptr || c->exchange().rtu().frame != 0);
       const bool same_path = !c->has_cm() && !is_response(p) && c->udp_port() == p.network.source_port &&

@@ -46,8 +46,10 @@ class RoceConnections {
   };
 
   void gsi(const RocePacket& p);
+  void odd_mad(const RocePacket& p);
   void cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHeader& header);
   Place find_cm(const RocePacket& p, const wire::ib::CmMessage& m);
+  Place find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const;
   Place begin_cm(const RocePacket& p, const wire::ib::CmMessage& m);
   void data(const RocePacket& p);
   Place find_data(const RocePacket& p);

@@ -19,6 +19,7 @@ namespace parley::capture {
   X(cm_req_changed, "cm.req-changed", "IBA §12.6.5", error)           \
   X(cm_rep_changed, "cm.rep-changed", "IBA §12.6.8", error)           \
   X(cm_comm_id, "cm.comm-id", "IBA §12.6", error)                     \
+  X(cm_transaction, "cm.transaction", "IBA §12.6.4", warning)         \
   X(cm_restarted, "cm.restarted", "IBA §12.9", warning)               \
   X(cm_role, "cm.role", "IBA §12.9", error)                           \
   X(cm_rtu_before_rep, "cm.rtu-before-rep", "IBA §12.9", error)       \
@@ -38,6 +39,9 @@ namespace parley::capture {
   X(cm_cma_address, "cm.cma-address", "IBA Annex A11", warning)       \
   X(cm_early, "cm.early", "IBA §12.9", warning)                       \
   X(cm_retries, "cm.retries", "IBA §12.6.5", error)                   \
+  X(cm_rep_depths, "cm.rep-depths", "IBA §12.6.8", error)             \
+  X(cm_after_drep, "cm.after-drep", "IBA §12.9", warning)             \
+  X(cm_mad_packet, "cm.mad-packet", "IBA §13.5.1", error)             \
   X(cm_sidr_service, "cm.sidr-service", "IBA §12.11.2", error)        \
   X(cm_sidr_qpn, "cm.sidr-qpn", "IBA §12.11.2", error)                \
   X(ib_malformed, "ib.malformed", "IBA §9.2", error)                  \
@@ -58,6 +62,13 @@ namespace parley::capture {
   X(ib_read_psn, "ib.read-psn", "IBA §9.7.3", error)                  \
   X(ib_dma_length, "ib.dma-length", "IBA §9.7.4", error)              \
   X(ib_atomic_address, "ib.atomic-address", "IBA §9.4.5", error)      \
+  X(ib_message_size, "ib.message-size", "IBA §9.7.4", error)          \
+  X(ib_outstanding, "ib.outstanding", "IBA §9.7.3", error)            \
+  X(ib_rnr_wait, "ib.rnr-wait", "IBA §9.7.5.2.8", error)              \
+  X(ib_rnr_retries, "ib.rnr-retries", "IBA §9.7.5.2.8", error)        \
+  X(ib_retries, "ib.retries", "IBA §9.9.2.1.2", warning)              \
+  X(ib_nak_ignored, "ib.nak-ignored", "IBA §9.7.5.2.1", error)        \
+  X(ib_ack_form, "ib.ack-form", "IBA §9.7.5.1", error)                \
   X(ib_syndrome, "ib.syndrome", "IBA §9.7.5.1", error)                \
   X(ib_msn, "ib.msn", "IBA §9.7.7.1", error)                          \
   X(ib_credits, "ib.credits", "IBA §9.7.7.2", warning)                \
@@ -67,7 +78,7 @@ namespace parley::capture {
   X(ib_response_kind, "ib.response-kind", "IBA §9.7.5", error)        \
   X(ib_atomic_response, "ib.atomic-response", "IBA §9.7.5", error)    \
   X(ib_early, "ib.early", "IBA §12.9", warning)                       \
-  X(ib_after_end, "ib.after-end", "IBA §12.9", error)
+  X(ib_after_end, "ib.after-end", "IBA §12.9", warning)
 
 enum class IbRule : std::uint8_t {
 #define PARLEY_X(name, key, clause, severity) name,
@@ -96,7 +107,9 @@ struct FrameRef {
 
 /// A capture with several queues may show packets of one moment in another order: what is so near to each other proves
 /// no order.
-inline constexpr Duration same_moment = std::chrono::milliseconds(1);
+inline constexpr Duration same_moment = std::chrono::milliseconds(2);
+/// So it is with packets that go opposite ways, or from different queue pairs, for they may take paths of different length.
+inline constexpr Duration paths_apart = std::chrono::milliseconds(20);
 
 /// Of one connection.
 class IbFindings {
