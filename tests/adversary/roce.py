@@ -19,7 +19,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors")]
-import roce_broken_data  # noqa: E402, F401: it adds to the rows
+import roce_broken_again  # noqa: E402, F401: it adds to the rows, and so does what it imports
 import roce_plugin  # noqa: E402
 import roce_quirks  # noqa: E402
 import roce_wire as w  # noqa: E402

@@ -7,8 +7,8 @@ import struct
 import roce_wire as w
 from roce_talk import INITIATOR, RESPONDER, TIMEOUT
 
-WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "cm.transaction", "ib.reserved",
-            "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key", "ib.after-end"}
+WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "cm.transaction", "cm.after-drep", "ib.reserved",
+            "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key", "ib.after-end", "ib.retries"}
 ROWS = {}
 RELIABLE, CONNECTED = (w.RC, w.XRC), (w.RC, w.UC, w.XRC)
 
@@ -208,6 +208,62 @@ def _(talk):
     return talk.send_rep()
 
 
+@row("cm.after-rej:RTU")
+def _(talk):
+    talk.send_req()
+    talk.send_rep()
+    talk.wait(1000)
+    talk.rej(INITIATOR, 1, 28)
+    talk.wait(3000)
+    talk.outcome = "rejected"
+    return talk.message(INITIATOR, "RTU", talk.ids_body(0))
+
+
+@row("cm.after-drep")
+def _(talk):
+    talk.set_up()
+    talk.push(0, "send", 10, trouble=False)
+    talk.message(RESPONDER, "DREQ", struct.pack(">III", talk.ids[1], talk.ids[0], talk.qpn[0] << 8))
+    talk.message(INITIATOR, "DREP", talk.ids_body(0))
+    talk.wait(3000)
+    return talk.message(INITIATOR, "RTU", talk.ids_body(0))
+
+
+@row("cm.rep-depths", RELIABLE)
+def _(talk):
+    talk.send_req()
+    talk.wait(200, 5000)
+    talk.rep = {**talk.rep_fields(), "ord": talk.req["ird"] + talk.chance.randrange(1, 9)}
+    packet = talk.message(RESPONDER, "REP", w.rep(talk.rep))
+    talk.message(INITIATOR, "RTU", talk.ids_body(0))
+    talk.outcome = "established"
+    talk.push(0, "send", 10, trouble=False)
+    talk.close()
+    return packet
+
+
+@row("cm.mad-packet:short")
+def _(talk):
+    return whole(talk, lambda p: setattr(p, "payload", p.payload[:talk.chance.randrange(40, 252) // 4 * 4]), ("RTU", "DREQ", "DREP"))
+
+
+@row("cm.mad-packet:long")
+def _(talk):
+    return whole(talk, lambda p: setattr(p, "payload", p.payload + bytes(4)), ("RTU", "DREQ", "DREP"))
+
+
+@row("cm.mad-packet:immediate")
+def _(talk):
+    def change(packet):
+        packet.opcode, packet.ext = w.UD | 5, packet.ext + bytes(4)
+    return whole(talk, change, ("RTU", "DREQ", "DREP"))
+
+
+@row("cm.mad-packet:source QP")
+def _(talk):
+    return whole(talk, lambda p: setattr(p, "ext", p.ext[:4] + struct.pack(">I", talk.chance.choice((0, 2, talk.qpn[0])))))
+
+
 @row("cm.rej-about:REQ")
 def _(talk):
     talk.send_req()
@@ -375,6 +431,22 @@ def _(talk):
         talk.wait(TIMEOUT * 1.1, TIMEOUT * 1.3)
         packet = talk.send_req(again=True)
     talk.outcome = "failed"
+    return packet
+
+
+@row("cm.retries:REP")
+def _(talk):
+    talk.max_retries = 2
+    talk.send_req()
+    talk.send_rep()
+    packet = None
+    for _ in range(talk.max_retries + 1):
+        talk.wait(TIMEOUT * 1.1, TIMEOUT * 1.3)
+        packet = talk.send_rep(again=True)
+    talk.message(INITIATOR, "RTU", talk.ids_body(0))
+    talk.outcome = "established"
+    talk.push(0, "send", 10, trouble=False)
+    talk.close()
     return packet
 
 

@@ -141,7 +141,8 @@ bool CmExchange::message(Side from, const CmSeen& m) {
     answer_ = m.ref;
     answered_ = answered_ || m.message.type() != CmMessageType::drep;
   }
-  if (before.count > 0) ++seen_.retries;
+  const auto* const rej = std::get_if<wire::ib::CmRej>(&m.message.body);
+  if (before.count > 0 && (rej == nullptr || is_last_rej(from, *rej))) ++seen_.retries;
   last_at_ = std::max(last_at_, m.ref.at);
   check_reserved(from, m);
   check_ids(from, m);

@@ -99,6 +99,7 @@ class CmExchange {
   void take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra);
   void take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
   void check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
+  bool is_last_rej(Side from, const wire::ib::CmRej& rej) const;
   void take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq);
   void take_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSidrReq& req);
   void take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSidrRep& rep);
@@ -125,6 +126,11 @@ class CmExchange {
   static constexpr std::size_t dreq_transactions_max = 16;
   std::array<FrameRef, 2> drep_{}, left_{};
   FrameRef rej_of_rep_;  // by the initiator
+  struct LastRej {
+    wire::ib::CmAbout about{};
+    wire::ib::CmReject reason{};
+  };
+  std::array<std::optional<LastRej>, 2> last_rejs_{};
   FrameRef rej_;             // by the responder, of the REQ
   FrameRef answer_;          // the responder's last message
   bool answered_ = false;    // it has said more than DREPs

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "capture/read/mad/ulp_reject.hpp"
 #include "capture/rules/ibcm/cm_exchange.hpp"
 
 namespace parley::capture {
@@ -92,15 +93,32 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
   }
   if (rej.about == CmAbout::rep && from == Side::initiator && rej_of_rep_.frame == 0) rej_of_rep_ = m.ref;
   // What had been established and is over was not rejected, whatever its late REQ is told.
-  if (seen_.reject || ended()) return;
-  seen_.reject = IbReject{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};
-  if (rej.about == CmAbout::req && req_ && !rep_)
-    seen_.reply = m.ref.at - sendings_of(CmMessageType::req, Side::initiator).first.at;
+  const bool again = is_last_rej(from, rej);
+  last_rejs_[index_of(from)] = LastRej{rej.about, rej.reason};
+  if (ended() || again) return;
+  IbReject seen{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};
+  if (rej.reason == CmReject::consumer) {
+    const auto end = std::find_if(rej.private_data.rbegin(), rej.private_data.rend(), [](std::uint8_t o) { return o != 0; });
+    seen.private_data.assign(rej.private_data.begin(), end.base());
+    seen.ulp_status = ulp_reject_text(seen_.service_id.value_or(0), rej.private_data);
+  }
   findings_.note(
       m.ref.frame, from,
       fmt::format("the {} rejected {}: {}", to_string(from),
                   rej.about == CmAbout::other ? "the connection" : "the " + std::string(to_string(rej.about)),
-                  to_string(rej.reason)));
+                  seen.details()));
+  if (seen_.reject) return;
+  seen_.reject = std::move(seen);
+  if (rej.about == CmAbout::req && from == Side::responder && req_ && !rep_) {
+    seen_.reply = m.ref.at - sendings_of(CmMessageType::req, Side::initiator).first.at;
+    seen_.reply_rejects = true;
+  }
+}
+
+/// The same as the side's last one.
+bool CmExchange::is_last_rej(Side from, const wire::ib::CmRej& rej) const {
+  const auto& last = last_rejs_[index_of(from)];
+  return last && last->about == rej.about && last->reason == rej.reason;
 }
 
 void CmExchange::take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq) {

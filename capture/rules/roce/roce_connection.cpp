@@ -140,6 +140,49 @@ void RoceConnection::malformed(Side from, std::uint64_t frame, Instant when, std
   findings_.tell(IbRule::ib_malformed, frame, from, fmt::format(" sent a packet that cannot be read: {}", why));
 }
 
+void RoceConnection::tell_icrc(Side from) {
+  for (const auto& [frame, text] : std::exchange(icrcs_[index_of(from)].pending, {}))
+    findings_.tell(IbRule::ib_icrc, frame, from, text);
+}
+
+// IBA §7.8.1: nothing of a packet with a wrong ICRC counts. But where a side has no right one, the packets may be captured before the
+// adapter makes it, or without what checks it: that its peer takes them shows it.
+bool RoceConnection::icrc_counts(Side from, const RocePacket& p, std::string_view name) {
+  Icrc& mine = icrcs_[index_of(from)];
+  Icrc& theirs = icrcs_[index_of(other(from))];
+  const bool of_cm = p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN;
+  const bool answers = of_cm ? name != "REQ" && name != "DREQ" : wire::ib::rule_of(p.packet.bth.opcode).response;
+  if (!theirs.pending.empty() && answers) theirs.answered = true;
+  if (!p.icrc_wrong()) {
+    if (!p.icrc_due) return true;
+    mine.right = true;
+    tell_icrc(from);
+    return true;
+  }
+  ++mine.wrong;
+  if (mine.pending.size() < icrc_pending_max)
+    mine.pending.emplace_back(p.frame, fmt::format("'s {} has the ICRC {}; its octets give {}", name,
+                                                   icrc_text(p.packet.icrc), icrc_text(*p.icrc_due)));
+  if (!mine.right) return true;
+  seen(p.frame, p.at);
+  tell_icrc(from);
+  return false;
+}
+
+void RoceConnection::tell_icrc_unmade() {
+  for (const Side side : {Side::initiator, Side::responder}) {
+    Icrc& those = icrcs_[index_of(side)];
+    if (those.pending.empty()) continue;
+    if (those.answered)
+      findings_.tell(IbRule::ib_icrc_unmade, those.pending.front().first, side,
+                     fmt::format("'s ICRC is wrong in {}, right in none, and its peer answers such packets: it is made "
+                                 "behind the capture, or not made and not checked",
+                                 counted(those.wrong, "packet")));
+    else
+      tell_icrc(side);
+  }
+}
+
 // What one packet shows, whatever came before (IBA §9.2, §9.6).
 void RoceConnection::check_by_itself(Side from, const RocePacket& p) {
   const wire::ib::Bth& b = p.packet.bth;
@@ -267,12 +310,7 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   const auto opcode = [&p] {
     return wire::ib::opcode_text(p.packet.bth.opcode);
   };  // a packet without events needs none
-  if (p.icrc_wrong()) {
-    ++icrc_wrong_;
-    // IBA §7.8.1: nothing of it counts.
-    findings_.tell(IbRule::ib_icrc, p.frame, from,
-                   fmt::format("'s {} has the ICRC {}; its octets give {}", opcode(), icrc_text(p.packet.icrc),
-                               icrc_text(*p.icrc_due)));
+  if (!icrc_counts(from, p, p.icrc_wrong() ? opcode() : std::string())) {
     draw(from, p, LadderEvent::Kind::fpdu, opcode() + ", ICRC wrong", opcode().size());
     return;
   }

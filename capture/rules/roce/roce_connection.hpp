@@ -29,6 +29,8 @@ class RoceConnection {
 
   /// A CM message of that side, whose MAD can be read.
   void cm(Side from, const RocePacket& p, const CmSeen& m);
+  /// By its ICRC: false if nothing of the packet counts. `name`: of what it is.
+  bool icrc_counts(Side from, const RocePacket& p, std::string_view name);
   /// A MAD of CM that no receiver takes.
   void cm_condemned(Side from, const RocePacket& p, IbRule rule, std::string_view text);
   /// A packet to the queue pair of the other side.
@@ -66,6 +68,8 @@ class RoceConnection {
  private:
   static constexpr Duration another_use_after = std::chrono::seconds(1);
 
+  void tell_icrc(Side from);
+  void tell_icrc_unmade();
   void seen(std::uint64_t frame, Instant at);
   void make_flows();
   bool settle_guesses(Side from, const CmSeen& m);
@@ -93,8 +97,17 @@ class RoceConnection {
   std::uint64_t events_dropped_ = 0;
   std::array<DirectionCounts, 2> counts_{};
   std::array<FrameRef, 2> first_data_{};
+  /// Of a side of which no packet so far had the right ICRC.
+  struct Icrc {
+    bool right = false;     // one had
+    bool answered = false;  // the peer took one that had not
+    std::uint64_t wrong = 0;
+    std::vector<std::pair<std::uint64_t, std::string>> pending;  // frame and sentence
+  };
+  static constexpr std::size_t icrc_pending_max = 16;
+  std::array<Icrc, 2> icrcs_{};
   std::array<bool, 2> guessed_{};  // the side's queue pair
-  std::uint64_t first_frame_ = 0, last_frame_ = 0, icrc_wrong_ = 0, cnps_ = 0;
+  std::uint64_t first_frame_ = 0, last_frame_ = 0, cnps_ = 0;
   Instant first_at_{}, last_at_{};
   std::uint16_t udp_port_ = 0;
   bool has_cm_ = false, told_late_ = false;

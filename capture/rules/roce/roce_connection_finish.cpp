@@ -67,6 +67,7 @@ std::string RoceConnection::describe_end() const {
 }
 
 void RoceConnection::tell_facts() {
+  tell_icrc_unmade();
   for (const Side requester : {Side::initiator, Side::responder}) {
     RequestFlow& flow = *flows_[index_of(requester)];
     flow.finish(exchange_.ended());
@@ -146,7 +147,7 @@ ConnectionReport RoceConnection::finish() {
   r.steps.reply = seen_->reply;
   r.outcome = outcome();
   r.end = describe_end();
-  r.findings = findings_.all().list();
+  r.findings = findings_.list();
   if (findings_.all().dropped() > 0)
     r.findings.push_back({last_frame_,
                           Severity::note,

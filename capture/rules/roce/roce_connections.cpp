@@ -139,6 +139,7 @@ void RoceConnections::packet(const wire::PacketView& view, const wire::CapturedP
     case RoceReader::Status::other: return;
     case RoceReader::Status::malformed: return unreadable(captured, p, view);
   }
+  if (no_icrc_) p.icrc_due.reset();
   // IBA §9.2.1: what has an opcode that is not assigned is no datagram, whatever follows.
   const bool datagram = p.service() == Service::ud && wire::ib::rule_of(p.packet.bth.opcode).assigned;
   if (p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN && datagram)

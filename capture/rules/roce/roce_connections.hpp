@@ -15,7 +15,8 @@ namespace parley::capture {
 
 class RoceConnections {
  public:
-  explicit RoceConnections(RoceHost& host) : host_(host) {}
+  /// `no_icrc`: it is not looked at.
+  explicit RoceConnections(RoceHost& host, bool no_icrc = false) : host_(host), no_icrc_(no_icrc) {}
 
   /// A packet of RoCEv1 or RoCEv2.
   void packet(const wire::PacketView& view, const wire::CapturedPacket& captured);
@@ -65,6 +66,7 @@ class RoceConnections {
   void unreadable(const wire::CapturedPacket& captured, RocePacket& p, const wire::PacketView& view);
 
   RoceHost& host_;
+  bool no_icrc_;
   RoceReader reader_;
   RoceBudget budget_;
   std::unordered_map<RoceConnection*, std::unique_ptr<RoceConnection>> live_;

@@ -94,12 +94,7 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   if (place.connection == nullptr) return;
   RoceConnection& c = *place.connection;
   const std::string_view name = to_string(m.message.type());
-  if (p.icrc_wrong()) {
-    c.cm_condemned(place.side, p, IbRule::ib_icrc,
-                   fmt::format("'s {} has the ICRC {}; its octets give {}", name, icrc_text(p.packet.icrc),
-                               icrc_text(*p.icrc_due)));
-    return;
-  }
+  if (!c.icrc_counts(place.side, p, name)) return;
   if (header.base_version != PARLEY_IB_MAD_BASE_VERSION || header.class_version != PARLEY_IB_CLASS_CM_VERSION ||
       header.method != PARLEY_IB_MAD_METHOD_SEND || header.status != 0)
     c.cm_condemned(

@@ -4,6 +4,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "capture/findings.hpp"
 #include "wire/ib/quirks.hpp"
@@ -46,6 +47,7 @@ namespace parley::capture {
   X(cm_sidr_qpn, "cm.sidr-qpn", "IBA §12.11.2", error)                \
   X(ib_malformed, "ib.malformed", "IBA §9.2", error)                  \
   X(ib_icrc, "ib.icrc", "IBA §7.8.1", error)                          \
+  X(ib_icrc_unmade, "ib.icrc-unmade", "IBA §7.8.1", warning)          \
   X(ib_tver, "ib.tver", "IBA §9.2", error)                            \
   X(ib_reserved, "ib.reserved", "IBA §9.2", warning)                  \
   X(ib_opcode, "ib.opcode", "IBA §9.2.1", error)                      \
@@ -117,6 +119,7 @@ class IbFindings {
   /// `text` goes on after "the initiator" or "the responder".
   void tell(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
     const IbRuleFacts facts = facts_of(rule);
+    if (facts.severity == Severity::warning && is_habit(rule, frame, side, text)) return;
     all_.add(frame, side, facts.severity, facts.clause,
              std::string("the ") + std::string(to_string(side)) + std::string(text), FindingId::none, facts.key);
   }
@@ -133,8 +136,37 @@ class IbFindings {
                   std::string(facts.name) + ")");
   }
   const Findings& all() const { return all_; }
+  /// As many lines as are to be read: of what a side does again and again the first, and how often.
+  std::vector<Finding> list() const {
+    std::vector<Finding> out = all_.list();
+    for (const Habit& h : habits_)
+      for (Finding& f : out)
+        if (h.count > 1 && f.frame == h.first && f.key == facts_of(h.rule).key && f.side == h.side)
+          f.text += ", in " + std::to_string(h.count) + " packets, the last of them frame " + std::to_string(h.last);
+    return out;
+  }
 
  private:
+  /// One sentence that several packets have earned.
+  struct Habit {
+    IbRule rule{};
+    Side side{};
+    std::string text;
+    std::uint64_t first = 0, last = 0, count = 1;
+  };
+  static constexpr std::size_t habits_max = 32;
+  /// The sentence was said before.
+  bool is_habit(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
+    for (Habit& h : habits_)
+      if (h.rule == rule && h.side == side && h.text == text) {
+        ++h.count;
+        h.last = frame;
+        return true;
+      }
+    if (habits_.size() < habits_max) habits_.push_back({rule, side, std::string(text), frame, frame, 1});
+    return false;
+  }
+  std::vector<Habit> habits_;
   Findings all_;
   wire::ib::DepartureSet departed_;
 };
