@@ -3,8 +3,8 @@
 import struct
 
 import roce_wire as w
-from roce_broken_cm import RELIABLE, row
-from roce_broken_data import begun, ended
+from roce_broken_cm import RELIABLE, row, whole
+from roce_broken_data import begun, ended, pushed
 
 
 def plain(talk):
@@ -44,6 +44,16 @@ def _(talk):
         packet = talk.sent[-1]
     packet.payload = bytes(talk.chance.choice((1, 4, 16)))
     return ended(talk, packet)
+
+
+@row("ib.eth-reserved:DETH")
+def _(talk):
+    return whole(talk, lambda p: setattr(p, "ext", p.ext[:4] + struct.pack(">I", talk.chance.randrange(1, 256) << 24 | 1)))
+
+
+@row("ib.eth-reserved:XRCETH", (w.XRC,))
+def _(talk):
+    return pushed(talk, lambda p: setattr(p, "ext", bytes([talk.chance.randrange(1, 256)]) + p.ext[1:]))
 
 
 @row("ib.message-size")

@@ -7,7 +7,7 @@ import struct
 import roce_wire as w
 from roce_talk import INITIATOR, RESPONDER, TIMEOUT
 
-WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "cm.transaction", "cm.after-drep", "ib.reserved",
+WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "cm.transaction", "cm.after-drep", "cm.unassigned", "ib.eth-reserved", "ib.reserved",
             "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key", "ib.after-end", "ib.retries"}
 ROWS = {}
 RELIABLE, CONNECTED = (w.RC, w.XRC), (w.RC, w.UC, w.XRC)
@@ -298,6 +298,14 @@ def _(talk):
     return talk.rej(RESPONDER, 0, talk.chance.choice((0, 34, 36, 999)), local=0)
 
 
+@row("cm.unassigned:REJ")
+def _(talk):
+    talk.send_req()
+    talk.wait(1000)
+    talk.outcome = "rejected"
+    return talk.rej(RESPONDER, 3, 28, local=0)
+
+
 @row("cm.rej-info")
 def _(talk):
     talk.send_req()
@@ -457,6 +465,16 @@ def _(talk):
     talk.message(INITIATOR, "SIDR_REQ", struct.pack(">IHHQ", talk.request_id, 0xFFFF, 0, talk.service) + talk.cma_header())
     talk.wait(100)
     return talk.message(RESPONDER, "SIDR_REP", struct.pack(">IIIQI", talk.request_id, 0, talk.qpn[1] << 8, talk.service ^ 1, 7))
+
+
+@row("cm.unassigned:SIDR_REP", (w.UD,))
+def _(talk):
+    talk.choose_service("udp")
+    talk.outcome = "rejected"
+    talk.message(INITIATOR, "SIDR_REQ", struct.pack(">IHHQ", talk.request_id, 0xFFFF, 0, talk.service) + talk.cma_header())
+    talk.wait(100)
+    status = talk.chance.randrange(6, 256)
+    return talk.message(RESPONDER, "SIDR_REP", struct.pack(">IIIQI", talk.request_id, status << 24, 0, talk.service, 0))
 
 
 @row("cm.sidr-qpn", (w.UD,))

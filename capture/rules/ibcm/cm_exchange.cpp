@@ -147,6 +147,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
   check_reserved(from, m);
   check_ids(from, m);
   check_transaction(from, m);
+  check_codes(from, m);
   check_after_own_end(from, m);
   if (const auto due = sender_of(m.message); due && *due != from &&
                                              !std::holds_alternative<wire::ib::CmRej>(m.message.body) &&
@@ -276,7 +277,8 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
     const bool responders = &known == &ids_[index_of(Side::responder)];
     if (restarted_ && responders) return;  // a late message may have the ID of before
     // IBA §12.9: it is of another answer to a repeated REQ, whose REP the capture lacks.
-    const bool another = reject != nullptr && from == Side::responder && responders && known && asked_again(m);
+    const bool another = reject != nullptr && known &&
+                         (!roles_known() || (from == Side::responder && responders && asked_again(m)));
     if (!known) {
       known = told;
     } else if (another) {
@@ -309,9 +311,10 @@ void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before,
   // IBA §12.6.6: from an MRA on its time counts, which is shorter or longer.
   const Mra& mra = mras_[index_of(from)];
   const FrameRef& answer = from == Side::initiator ? answer_ : rtu_;
-  if (mra.ref.frame != 0 && mra.ref.at >= before.last.at - same_moment && answer.frame <= mra.ref.frame) {
+  if (mra.ref.frame != 0 && mra.ref.at >= before.last.at - paths_apart && answer.frame <= mra.ref.frame &&
+      m.ref.at - mra.ref.at >= paths_apart) {
     const Duration held = m.ref.at - mra.ref.at;
-    if (held >= Duration{0} && held + same_moment < least_wait(mra.timeout))
+    if (held + same_moment < least_wait(mra.timeout))
       findings_.tell(IbRule::cm_early, m.ref.frame, from,
                      fmt::format(" sent its {} again {} after an MRA (frame {}), by which its peer has {} to answer",
                                  to_string(m.message.type()), duration_text(held), mra.ref.frame,
@@ -402,6 +405,12 @@ void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
     findings_.tell(
         IbRule::cm_after_rej, m.ref.frame, from,
         fmt::format(" sent a REP after its REJ of the same REQ (frame {}); no REQ is between them", rej_.frame));
+  const bool exchanged = ids_exchanged(from, ids_of(m.message));
+  if (rep_ && std::exchange(rep_exchanged_, false)) {  // of that one nothing counts for the right one
+    *rep_ = rep;
+    return;
+  }
+  if (rep_ && exchanged) return;
   if (rep_) {
     CmRep same = rep;  // the IDs have a rule of their own
     same.local_comm_id = rep_->local_comm_id;
@@ -414,6 +423,7 @@ void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
     return;
   }
   rep_ = std::make_unique<CmRep>(rep);
+  rep_exchanged_ = exchanged;
   rep_first_ = m.ref;
   seen_.rep_frame = m.ref.frame;
   const bool xrc = req_ ? req_->is_xrc() : rep.local_qpn == 0 && rep.local_eecn != 0;

@@ -86,6 +86,7 @@ class CmExchange {
   bool ids_exchanged(Side from, const CmIds& ids) const;
   void check_ids(Side from, const CmSeen& m);
   void check_transaction(Side from, const CmSeen& m);
+  void check_codes(Side from, const CmSeen& m);
   void check_after_own_end(Side from, const CmSeen& m);
   void check_rep_count(const CmSeen& m);
   void tell_unanswered_dreqs();
@@ -138,6 +139,7 @@ class CmExchange {
   std::uint64_t lives_ = 1;  // of it, that have answered
   bool req_since_rej_ = false;
   bool sidr_rep_ = false;
+  bool rep_exchanged_ = false;  // the first REP has its IDs in each other's place
   std::uint32_t q_key_ = 0;
   Instant last_at_{};
 };

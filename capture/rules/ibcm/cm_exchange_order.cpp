@@ -46,6 +46,21 @@ void CmExchange::check_transaction(Side from, const CmSeen& m) {
   }
 }
 
+// Of a REJ the reason has a rule of its own.
+void CmExchange::check_codes(Side from, const CmSeen& m) {
+  const auto tell = [&](std::string_view field, int code) {
+    findings_.tell(IbRule::cm_unassigned, m.ref.frame, from,
+                   fmt::format("'s {} has the {} {}, which is not assigned", to_string(m.message.type()), field, code));
+  };
+  const auto about = [&](CmAbout what) {
+    if (what > CmAbout::other) tell("message number", static_cast<int>(what));
+  };
+  if (const auto* mra = std::get_if<wire::ib::CmMra>(&m.message.body)) about(mra->about);
+  if (const auto* rej = std::get_if<wire::ib::CmRej>(&m.message.body)) about(rej->about);
+  if (const auto* sidr = std::get_if<wire::ib::CmSidrRep>(&m.message.body))
+    if (to_string(sidr->status) == "unassigned status") tell("status", static_cast<int>(sidr->status));
+}
+
 // IBA §12.9: who has rejected the REP, or has said that it is through, does not go on.
 void CmExchange::check_after_own_end(Side from, const CmSeen& m) {
   const CmMessageType type = m.message.type();

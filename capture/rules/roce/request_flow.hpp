@@ -194,6 +194,7 @@ class RequestFlow {
   Rnr rnr_;
   std::uint32_t rnr_times_ = 0;  // a bit for each code
   Retry retry_;
+  Retry newest_;  // the last request that was not sent before
   std::optional<Gap> gap_;
   std::uint64_t answers_ = 0;
   FrameRef first_request_;

@@ -96,7 +96,10 @@ void RequestFlow::count_retries(const RocePacket& p, Place place, bool again, co
                      fmt::format(" goes on behind the NAK of frame {}, and never sends PSN {:#08x} again, which it asked for",
                                  gap_->nak.frame, psn_of(gap_->place)));
   }
-  if (!again) return;
+  if (!again) {
+    newest_ = {place, 0, p.at};
+    return;
+  }
   if (rnr_.pending && rnr_.place == place) return count_rnr_retries(p, terms);
   count_timeouts(p, place, terms);
 }
@@ -122,7 +125,8 @@ void RequestFlow::count_timeouts(const RocePacket& p, Place place, const FlowTer
   if (answers_ == 0) return;  // they may all be missing
   if (retry_.count == 0 || place < retry_.place) retry_ = {place, 0, p.at};
   if (place != retry_.place) return;
-  if (retry_.count > 0 && p.at - retry_.at < least(terms.ack_timeout)) return;  // the capture shows it twice
+  const Instant last = retry_.count > 0 ? retry_.at : newest_.place == place ? newest_.at : Instant{};
+  if (p.at - last < least(terms.ack_timeout)) return;  // the capture shows it twice
   retry_.at = p.at;
   ++retry_.count;
   if (!terms.retries || terms.ack_timeout == Duration{0} || retry_.count != *terms.retries + std::uint64_t{1}) return;

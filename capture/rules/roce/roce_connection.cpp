@@ -191,6 +191,11 @@ void RoceConnection::check_by_itself(Side from, const RocePacket& p) {
                    fmt::format(" sent a packet of transport version {}; there is only 0", b.tver));
   if (b.reserved6 != 0 || b.reserved7 != 0)
     findings_.tell(IbRule::ib_reserved, p.frame, from, "'s BTH has reserved bits set");
+  const auto headers = p.headers_known() ? wire::ib::rule_of(b.opcode).headers : 0;
+  const bool deth = (headers & PARLEY_IB_DETH) != 0 && p.packet.deth.reserved != 0;
+  if (deth || ((headers & PARLEY_IB_XRCETH) != 0 && p.packet.xrceth.reserved != 0))
+    findings_.tell(IbRule::ib_eth_reserved, p.frame, from,
+                   fmt::format("'s {} has reserved bits set", deth ? "DETH" : "XRCETH"));
   check_pad(from, p);
 }
 
@@ -332,7 +337,9 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   if (seen_->qp == IbQp::unknown) seen_->qp = qp_of(p.service());
   if (qp_of(p.service()) != seen_->qp) {
     findings_.tell(IbRule::ib_service, p.frame, from,
-                   fmt::format(" sent {} on a queue pair of {}", with_article(opcode()), to_string(seen_->qp)));
+                   fmt::format(" sent {} on a {}queue pair of {}", with_article(opcode()),
+                               !has_cm_ || flows_[index_of(from)]->is_near(p.packet.bth.psn) ? "" : "live ",
+                               to_string(seen_->qp)));
     draw(from, p, LadderEvent::Kind::fpdu, opcode(), 0);
     return;
   }

@@ -43,6 +43,7 @@ namespace parley::capture {
   X(cm_rep_depths, "cm.rep-depths", "IBA §12.6.8", error)             \
   X(cm_after_drep, "cm.after-drep", "IBA §12.9", warning)             \
   X(cm_mad_packet, "cm.mad-packet", "IBA §13.5.1", error)             \
+  X(cm_unassigned, "cm.unassigned", "IBA §12.6", warning)             \
   X(cm_sidr_service, "cm.sidr-service", "IBA §12.11.2", error)        \
   X(cm_sidr_qpn, "cm.sidr-qpn", "IBA §12.11.2", error)                \
   X(ib_malformed, "ib.malformed", "IBA §9.2", error)                  \
@@ -50,6 +51,7 @@ namespace parley::capture {
   X(ib_icrc_unmade, "ib.icrc-unmade", "IBA §7.8.1", warning)          \
   X(ib_tver, "ib.tver", "IBA §9.2", error)                            \
   X(ib_reserved, "ib.reserved", "IBA §9.2", warning)                  \
+  X(ib_eth_reserved, "ib.eth-reserved", "IBA §9.3", warning)           \
   X(ib_opcode, "ib.opcode", "IBA §9.2.1", error)                      \
   X(ib_service, "ib.service", "IBA §9.6", error)                      \
   X(ib_p_key, "ib.p-key", "IBA §9.6", error)                          \
