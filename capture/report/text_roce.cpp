@@ -35,7 +35,12 @@ std::string agreed_of(const ConnectionReport& c) {
 
 std::string steps_of(const IbSeen& ib) {
   std::string out;
-  if (ib.reply) add_to(out, fmt::format("{} {}", ib.reply_rejects ? "REJ" : ib.sidr ? "SIDR_REP" : "REP", duration_text(*ib.reply)));
+  if (ib.reply)
+    add_to(out, fmt::format("{} {}",
+                            ib.reply_rejects ? "REJ"
+                            : ib.sidr        ? "SIDR_REP"
+                                             : "REP",
+                            duration_text(*ib.reply)));
   if (ib.ready) add_to(out, fmt::format("RTU {}", duration_text(*ib.ready)));
   return out.empty() ? "not seen" : out;
 }

@@ -84,7 +84,7 @@ def lose_answer(frames, chance):
 
 def impair(frames, chance, times, losses=True):
     for _ in range(chance.choice(times)):
-        how = chance.randrange(8) if losses else chance.choice((1, 5, 7))
+        how = chance.randrange(9) if losses else chance.choice((1, 5, 7, 8))
         if how == 0:
             frames[:] = frames[chance.randrange(len(frames)):]
         elif how == 1 and len(frames) > 1:  # captured twice
@@ -108,6 +108,8 @@ def impair(frames, chance, times, losses=True):
             late = chance.randrange(10_000)
             frames[:] = sorted(((time + late * ((packet.side, packet.qpn) == slow), packet, keep) for time, packet, keep in frames),
                                key=lambda frame: frame[0])
+        elif how == 8:  # captured by many queues
+            frames[:] = sorted(((time + chance.randrange(1500), packet, keep) for time, packet, keep in frames), key=lambda frame: frame[0])
         elif how == 6:
             lose_answer(frames, chance)
 

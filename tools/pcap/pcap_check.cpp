@@ -36,9 +36,10 @@ struct CheckArgs {
 
 CaptureVerdict check_with_progress(const std::string& file, const CheckArgs& options, Output& out) {
   std::unique_ptr<Progress> bar;
-  const capture::AnalyzerOptions how{
-      .mpa_ports = options.mpa_ports, .fail_on = options.standing.fail_on, .expect = options.standing.expect,
-      .no_icrc = options.no_icrc};
+  const capture::AnalyzerOptions how{.mpa_ports = options.mpa_ports,
+                                     .fail_on = options.standing.fail_on,
+                                     .expect = options.standing.expect,
+                                     .no_icrc = options.no_icrc};
   const bool digest = !options.no_digest;
   if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get(), digest);
   const auto progress = [&](std::uint64_t octets, std::uint64_t total) {

@@ -83,7 +83,8 @@ class Ladders {
 
   /// A file that can be read twice is, where only the first reading tells what is to be drawn.
   CaptureVerdict read(const std::string& file) const {
-    capture::AnalyzerOptions o{.events = true, .drawn_max = drawn_max(), .mpa_ports = options_.mpa_ports, .no_icrc = options_.no_icrc};
+    capture::AnalyzerOptions o{
+        .events = true, .drawn_max = drawn_max(), .mpa_ports = options_.mpa_ports, .no_icrc = options_.no_icrc};
     if (!options_.html.empty()) {
       o.fields = true;
       o.events_max = page_rows_max;

@@ -277,11 +277,14 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
     const bool responders = &known == &ids_[index_of(Side::responder)];
     if (restarted_ && responders) return;  // a late message may have the ID of before
     // IBA §12.9: it is of another answer to a repeated REQ, whose REP the capture lacks.
-    const bool another = reject != nullptr && known &&
-                         (!roles_known() || (from == Side::responder && responders && asked_again(m)));
+    const bool another =
+        reject != nullptr && known && (!roles_known() || (from == Side::responder && responders && asked_again(m)));
+    // So it is with what the initiator says to a new answer, which is captured behind it or not at all.
+    const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
+    const bool ahead = from == Side::initiator && responders && req.count > 1 && req.last.frame > answer_.frame;
     if (!known) {
       known = told;
-    } else if (another) {
+    } else if (another || ahead) {
       return;
     } else if (*known != told) {
       findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,

@@ -47,6 +47,8 @@ class CmExchange {
 
   /// False: the same packet was captured twice.
   bool message(Side from, const CmSeen& m);
+  /// Nothing shows which side is which: it was taken on trust.
+  bool sides_assumed() const { return !req_ && !rep_ && !sidr_req_ && !sidr_rep_ && rtu_.frame == 0; }
   const std::optional<std::uint32_t>& id(Side side) const { return ids_[index_of(side)]; }
   bool has_req() const { return req_ != nullptr; }
   const wire::ib::CmReq* req() const { return req_.get(); }

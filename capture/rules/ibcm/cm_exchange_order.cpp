@@ -23,7 +23,8 @@ void CmExchange::check_transaction(Side from, const CmSeen& m) {
   };
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
   const auto* const rej = std::get_if<wire::ib::CmRej>(&m.message.body);
-  const bool of_other = (mra != nullptr && mra->about == CmAbout::other) || (rej != nullptr && rej->about == CmAbout::other);
+  const bool of_other =
+      (mra != nullptr && mra->about == CmAbout::other) || (rej != nullptr && rej->about == CmAbout::other);
   switch (m.message.type()) {
     case CmMessageType::rep:
     case CmMessageType::rtu:
@@ -75,9 +76,9 @@ void CmExchange::check_after_own_end(Side from, const CmSeen& m) {
     findings_.tell(IbRule::cm_after_rej, m.ref.frame, from,
                    fmt::format(" sent an RTU after its REJ of the REP (frame {})", rej_of_rep_.frame));
   else if (after(drep_[index_of(from)]))
-    findings_.tell(IbRule::cm_after_drep, m.ref.frame, from,
-                   fmt::format(" sent {} after its DREP (frame {})", rtu ? "an RTU" : "a REP",
-                               drep_[index_of(from)].frame));
+    findings_.tell(
+        IbRule::cm_after_drep, m.ref.frame, from,
+        fmt::format(" sent {} after its DREP (frame {})", rtu ? "an RTU" : "a REP", drep_[index_of(from)].frame));
 }
 
 // IBA §12.6.5: Max CM Retries counts for the REP too; each REQ that comes again may be answered again.
@@ -86,8 +87,9 @@ void CmExchange::check_rep_count(const CmSeen& m) {
   const std::uint64_t asked = std::max<std::uint64_t>(sendings_of(CmMessageType::req, Side::initiator).count, 1);
   const std::uint64_t sent = sendings_of(CmMessageType::rep, Side::responder).count;
   if (sent != req_->max_cm_retries + asked + 1) return;
-  findings_.tell(IbRule::cm_retries, m.ref.frame, Side::responder,
-                 fmt::format(" sent its REP again {} times; the REQ allows {} at most", sent - 1, req_->max_cm_retries));
+  findings_.tell(
+      IbRule::cm_retries, m.ref.frame, Side::responder,
+      fmt::format(" sent its REP again {} times; the REQ allows {} at most", sent - 1, req_->max_cm_retries));
 }
 
 /// Of a side that has asked for the end as often as it may.

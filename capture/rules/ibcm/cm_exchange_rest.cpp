@@ -98,7 +98,8 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
   if (ended() || again) return;
   IbReject seen{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};
   if (rej.reason == CmReject::consumer) {
-    const auto end = std::find_if(rej.private_data.rbegin(), rej.private_data.rend(), [](std::uint8_t o) { return o != 0; });
+    const auto end =
+        std::find_if(rej.private_data.rbegin(), rej.private_data.rend(), [](std::uint8_t o) { return o != 0; });
     seen.private_data.assign(rej.private_data.begin(), end.base());
     seen.ulp_status = ulp_reject_text(seen_.service_id.value_or(0), rej.private_data);
   }

@@ -28,12 +28,12 @@ struct FlowTerms {
   std::optional<std::uint32_t> starting_psn;
   std::uint16_t path_mtu = 0;  ///< 0: not known
   std::optional<std::uint16_t> p_key;
-  bool set_up_seen = false;      ///< both ends are known from CM messages: answers are those of these requests
-  bool flow_control = true;      ///< the side that answers may give credits
-  bool shared_receives = false;  ///< of the side that answers: no credits are counted of them
-  bool obeys_credits = false;    ///< the side that asks has said so
-  Duration ack_timeout{0};       ///< of the side that asks; 0: not known
-  std::optional<std::uint8_t> depth;                 ///< Reads and Atomics that the side that answers has room for
+  bool set_up_seen = false;           ///< both ends are known from CM messages: answers are those of these requests
+  bool flow_control = true;           ///< the side that answers may give credits
+  bool shared_receives = false;       ///< of the side that answers: no credits are counted of them
+  bool obeys_credits = false;         ///< the side that asks has said so
+  Duration ack_timeout{0};            ///< of the side that asks; 0: not known
+  std::optional<std::uint8_t> depth;  ///< Reads and Atomics that the side that answers has room for
   std::optional<std::uint8_t> retries, rnr_retries;  ///< of the side that asks, as its peer wishes
 };
 
@@ -179,7 +179,7 @@ class RequestFlow {
   Requests seen_;
   Requests::node_type spare_;  // of the last one that was forgotten
   bool any_ = false;
-  bool unsized_ = false;  // of a Read among them the path MTU was not known
+  bool unsized_ = false;        // of a Read among them the path MTU was not known
   Place start_ = 0;             // the agreed first one; 0: not known
   Place first_ = 0, high_ = 0;  // the first one seen, and the last one in use
   Place forgotten_ = 0;         // those below are not remembered

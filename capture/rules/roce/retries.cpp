@@ -12,9 +12,9 @@ using wire::ib::Operation;
 
 namespace {
 
-constexpr std::uint8_t endless = 7;                    // IBA §12.6.5: of RNR retries
-constexpr std::uint64_t went_on_min = 3;               // requests behind a NAK, before its PSN counts as never sent again
-constexpr std::uint32_t message_max = 1u << 31;        // IBA §9.7.4
+constexpr std::uint8_t endless = 7;              // IBA §12.6.5: of RNR retries
+constexpr std::uint64_t went_on_min = 3;         // requests behind a NAK, before its PSN counts as never sent again
+constexpr std::uint32_t message_max = 1u << 31;  // IBA §9.7.4
 Duration least(Duration time) { return time / 16 * 15; }  // clocks differ
 
 }  // namespace
@@ -92,9 +92,10 @@ void RequestFlow::count_retries(const RocePacket& p, Place place, bool again, co
   if (gap_ && !again && p.at - gap_->nak.at >= paths_apart) {
     if (gap_->went_on++ == 0) gap_->first = {p.frame, p.at};
     if (gap_->went_on == went_on_min)
-      findings_.tell(IbRule::ib_nak_ignored, gap_->first.frame, requester_,
-                     fmt::format(" goes on behind the NAK of frame {}, and never sends PSN {:#08x} again, which it asked for",
-                                 gap_->nak.frame, psn_of(gap_->place)));
+      findings_.tell(
+          IbRule::ib_nak_ignored, gap_->first.frame, requester_,
+          fmt::format(" goes on behind the NAK of frame {}, and never sends PSN {:#08x} again, which it asked for",
+                      gap_->nak.frame, psn_of(gap_->place)));
   }
   if (!again) {
     newest_ = {place, 0, p.at};
@@ -112,9 +113,10 @@ void RequestFlow::count_rnr_retries(const RocePacket& p, const FlowTerms& terms)
   const Duration due = terms.ack_timeout > Duration{0} ? std::min(rnr_.timer, terms.ack_timeout) : rnr_.timer;
   if (since >= Duration{0} && since + paths_apart < least(due))
     findings_.tell(IbRule::ib_rnr_wait, p.frame, requester_,
-                   fmt::format(" sent PSN {:#08x} again {} after an RNR NAK (frame {}) that asks for {}", p.packet.bth.psn,
-                               duration_text(since), rnr_.ref.frame, duration_text(rnr_.timer)));
-  if (!terms.rnr_retries || *terms.rnr_retries >= endless || rnr_.again != *terms.rnr_retries + std::uint64_t{1}) return;
+                   fmt::format(" sent PSN {:#08x} again {} after an RNR NAK (frame {}) that asks for {}",
+                               p.packet.bth.psn, duration_text(since), rnr_.ref.frame, duration_text(rnr_.timer)));
+  if (!terms.rnr_retries || *terms.rnr_retries >= endless || rnr_.again != *terms.rnr_retries + std::uint64_t{1})
+    return;
   findings_.tell(IbRule::ib_rnr_retries, p.frame, requester_,
                  fmt::format(" sent PSN {:#08x} again {} times after RNR NAKs; its peer's RNR retry count is {}",
                              p.packet.bth.psn, rnr_.again, *terms.rnr_retries));

@@ -23,6 +23,11 @@ bool is_of_cm(const wire::ib::MadHeader& header) {
          to_string(static_cast<CmMessageType>(header.attribute_id)) != "unknown message";
 }
 
+/// Of a connection whose sides are not known.
+bool shows_side(CmMessageType type) {
+  return type == CmMessageType::req || type == CmMessageType::rep || type == CmMessageType::rtu;
+}
+
 /// IBA §13.5.1: a MAD is one packet without immediate data.
 bool is_mad(const RocePacket& p) { return p.operation() == wire::ib::Operation::send_only; }
 
@@ -90,6 +95,9 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   m.message = *std::move(parsed);
   m.mad = readable;
   Place place = find_cm(p, m.message);
+  if (place.connection != nullptr && place.connection->exchange().sides_assumed() && shows_side(m.message.type()) &&
+      sender_of(m.message) != place.side)
+    place = {};  // a DREQ was captured before what shows whose it is
   if (place.connection == nullptr) place = begin_cm(p, m.message);
   if (place.connection == nullptr) return;
   RoceConnection& c = *place.connection;
@@ -107,13 +115,13 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
                    fmt::format("'s {} has Q_Key {:#010x}; that of the GSI is {:#010x}", name, p.packet.deth.q_key,
                                std::uint32_t{PARLEY_IB_GSI_Q_KEY}));
   if (p.packet.deth.source_qpn != PARLEY_IB_GSI_QPN)
-    c.cm_condemned(place.side, p, IbRule::cm_mad_packet,
-                   fmt::format("'s {} comes from QP {:#08x}; those of the CM come from QP 1", name,
-                               p.packet.deth.source_qpn));
+    c.cm_condemned(
+        place.side, p, IbRule::cm_mad_packet,
+        fmt::format("'s {} comes from QP {:#08x}; those of the CM come from QP 1", name, p.packet.deth.source_qpn));
   if (header.class_specific != 0)
-    c.cm_condemned(place.side, p, IbRule::cm_mad_packet,
-                   fmt::format("'s {} has ClassSpecific {:#06x} in the header of its MAD; 0 is due", name,
-                               header.class_specific));
+    c.cm_condemned(
+        place.side, p, IbRule::cm_mad_packet,
+        fmt::format("'s {} has ClassSpecific {:#06x} in the header of its MAD; 0 is due", name, header.class_specific));
   if ((p.packet.bth.p_key & 0x7FFF) == 0)
     c.cm_condemned(place.side, p, IbRule::cm_p_key,
                    fmt::format("'s {} has P_Key {:#06x}, which is none", name, p.packet.bth.p_key));

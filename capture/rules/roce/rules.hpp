@@ -51,7 +51,7 @@ namespace parley::capture {
   X(ib_icrc_unmade, "ib.icrc-unmade", "IBA §7.8.1", warning)          \
   X(ib_tver, "ib.tver", "IBA §9.2", error)                            \
   X(ib_reserved, "ib.reserved", "IBA §9.2", warning)                  \
-  X(ib_eth_reserved, "ib.eth-reserved", "IBA §9.3", warning)           \
+  X(ib_eth_reserved, "ib.eth-reserved", "IBA §9.3", warning)          \
   X(ib_opcode, "ib.opcode", "IBA §9.2.1", error)                      \
   X(ib_service, "ib.service", "IBA §9.6", error)                      \
   X(ib_p_key, "ib.p-key", "IBA §9.6", error)                          \

@@ -7,6 +7,7 @@
 #include "tests/unit/capture/roce_kit.hpp"
 
 namespace parley::capture {
+namespace tunnel_test {
 namespace {
 
 using test::Frames;
@@ -23,7 +24,8 @@ Bytes ethernet(std::uint16_t type, const Bytes& payload) {
   return joined({{2, 0, 0, 0, 9, 1, 2, 0, 0, 0, 9, 2}, be16(type), payload});
 }
 Bytes ipv4(std::uint8_t protocol, const Bytes& payload) {
-  const Bytes head = joined({{0x45, 0}, be16(20 + payload.size()), {0, 1, 0x40, 0, 64, protocol, 0, 0}, {198, 51, 100, 1, 198, 51, 100, 2}});
+  const Bytes head = joined(
+      {{0x45, 0}, be16(20 + payload.size()), {0, 1, 0x40, 0, 64, protocol, 0, 0}, {198, 51, 100, 1, 198, 51, 100, 2}});
   return ethernet(0x0800, joined({head, payload, {0, 0, 0, 0}}));  // and what pads a short frame
 }
 Bytes ipv6(std::uint8_t next, const Bytes& payload) {
@@ -37,7 +39,7 @@ Bytes udp(std::uint16_t port, const Bytes& payload) {
 }
 Bytes gre(std::uint16_t flags, std::uint16_t type, const Bytes& payload) {
   Bytes options;
-  for (const std::uint16_t flag : {0x8000, 0x2000, 0x1000})
+  for (const std::uint16_t flag : {std::uint16_t{0x8000}, std::uint16_t{0x2000}, std::uint16_t{0x1000}})
     if ((flags & flag) != 0) options = joined({options, {0, 0, 0, 7}});
   return joined({be16(flags), be16(type), options, payload});
 }
@@ -75,30 +77,57 @@ const Bytes label{0, 1, 0x01, 64}, other_label{0, 2, 0x00, 64};
 
 INSTANTIATE_TEST_SUITE_P(
     Of, CaptureTunnels,
-    testing::Values(
-        Tunnel{"vxlan", [](const Bytes& f) { return ipv4(17, udp(4789, joined({vxlan_head, f}))); }},
-        Tunnel{"vxlan_of_linux", [](const Bytes& f) { return ipv4(17, udp(8472, joined({vxlan_head, f}))); }},
-        Tunnel{"vxlan_over_ipv6", [](const Bytes& f) { return ipv6(17, udp(4789, joined({vxlan_head, f}))); }},
-        Tunnel{"geneve", [](const Bytes& f) { return ipv4(17, udp(6081, joined({geneve_head, f}))); }},
-        Tunnel{"gre_bridged", [](const Bytes& f) { return ipv4(47, gre(0, 0x6558, f)); }},
-        Tunnel{"gre_with_options", [](const Bytes& f) { return ipv4(47, gre(0xB000, 0x0800, without_ethernet(f))); }},
-        Tunnel{"erspan_1", [](const Bytes& f) { return ipv4(47, gre(0, 0x88BE, f)); }},
-        Tunnel{"erspan_2", [](const Bytes& f) { return ipv4(47, gre(0x1000, 0x88BE, joined({Bytes(8, 0x10), f}))); }},
-        Tunnel{"erspan_3", [](const Bytes& f) { return ipv4(47, gre(0x1000, 0x22EB, joined({Bytes(12, 0x20), f}))); }},
-        Tunnel{"erspan_3_with_subheader",
-               [](const Bytes& f) {
-                 Bytes head(20, 0);
-                 head[11] = 1;
-                 return ipv4(47, gre(0x1000, 0x22EB, joined({head, f})));
-               }},
-        Tunnel{"ip_in_ip", [](const Bytes& f) { return ipv4(4, without_ethernet(f)); }},
-        Tunnel{"mpls", [](const Bytes& f) { return ethernet(0x8847, joined({other_label, label, without_ethernet(f)})); }},
-        Tunnel{"mpls_pseudowire", [](const Bytes& f) { return ethernet(0x8847, joined({label, {0, 0, 0, 0}, f})); }},
-        Tunnel{"mpls_over_udp", [](const Bytes& f) { return ipv4(17, udp(6635, joined({label, without_ethernet(f)}))); }},
-        Tunnel{"vxlan_in_gre",
-               [](const Bytes& f) {
-                 return ipv4(47, gre(0, 0x6558, ipv4(17, udp(4789, joined({vxlan_head, f})))));
-               }}),
+    testing::Values(Tunnel{"vxlan",
+                           [](const Bytes& f) {
+                             return ipv4(17, udp(4789, joined({vxlan_head, f})));
+                           }},
+                    Tunnel{"vxlan_of_linux",
+                           [](const Bytes& f) {
+                             return ipv4(17, udp(8472, joined({vxlan_head, f})));
+                           }},
+                    Tunnel{"vxlan_over_ipv6",
+                           [](const Bytes& f) {
+                             return ipv6(17, udp(4789, joined({vxlan_head, f})));
+                           }},
+                    Tunnel{"geneve",
+                           [](const Bytes& f) {
+                             return ipv4(17, udp(6081, joined({geneve_head, f})));
+                           }},
+                    Tunnel{"gre_bridged", [](const Bytes& f) { return ipv4(47, gre(0, 0x6558, f)); }},
+                    Tunnel{"gre_with_options",
+                           [](const Bytes& f) { return ipv4(47, gre(0xB000, 0x0800, without_ethernet(f))); }},
+                    Tunnel{"erspan_1", [](const Bytes& f) { return ipv4(47, gre(0, 0x88BE, f)); }},
+                    Tunnel{"erspan_2",
+                           [](const Bytes& f) {
+                             return ipv4(47, gre(0x1000, 0x88BE, joined({Bytes(8, 0x10), f})));
+                           }},
+                    Tunnel{"erspan_3",
+                           [](const Bytes& f) {
+                             return ipv4(47, gre(0x1000, 0x22EB, joined({Bytes(12, 0x20), f})));
+                           }},
+                    Tunnel{"erspan_3_with_subheader",
+                           [](const Bytes& f) {
+                             Bytes head(20, 0);
+                             head[11] = 1;
+                             return ipv4(47, gre(0x1000, 0x22EB, joined({head, f})));
+                           }},
+                    Tunnel{"ip_in_ip", [](const Bytes& f) { return ipv4(4, without_ethernet(f)); }},
+                    Tunnel{"mpls",
+                           [](const Bytes& f) {
+                             return ethernet(0x8847, joined({other_label, label, without_ethernet(f)}));
+                           }},
+                    Tunnel{"mpls_pseudowire",
+                           [](const Bytes& f) {
+                             return ethernet(0x8847, joined({label, {0, 0, 0, 0}, f}));
+                           }},
+                    Tunnel{"mpls_over_udp",
+                           [](const Bytes& f) {
+                             return ipv4(17, udp(6635, joined({label, without_ethernet(f)})));
+                           }},
+                    Tunnel{"vxlan_in_gre",
+                           [](const Bytes& f) {
+                             return ipv4(47, gre(0, 0x6558, ipv4(17, udp(4789, joined({vxlan_head, f})))));
+                           }}),
     [](const auto& which) { return which.param.name; });
 
 TEST(CaptureTunnelsOtherwise, NothingIsTakenForOneThatIsNone) {
@@ -106,9 +135,9 @@ TEST(CaptureTunnelsOtherwise, NothingIsTakenForOneThatIsNone) {
   const auto no_network = [](const Bytes& f) { return ipv4(17, udp(4789, joined({Bytes(8, 0), f}))); };
   const auto routed = [](const Bytes& f) { return ipv4(47, gre(0x4000, 0x6558, f)); };
   const auto deep = [&](const Bytes& f) { return vxlan(vxlan(vxlan(vxlan(vxlan(f))))); };
-  for (const std::function<Bytes(const Bytes&)>& wrap : {std::function<Bytes(const Bytes&)>(no_network),
-                                                         std::function<Bytes(const Bytes&)>(routed),
-                                                         std::function<Bytes(const Bytes&)>(deep)})
+  for (const std::function<Bytes(const Bytes&)>& wrap :
+       {std::function<Bytes(const Bytes&)>(no_network), std::function<Bytes(const Bytes&)>(routed),
+        std::function<Bytes(const Bytes&)>(deep)})
     EXPECT_EQ(test::analyse(wrapped(wrap)).connections.size(), 0u);
 }
 
@@ -158,4 +187,5 @@ TEST(CapturePacketIds, OneOfTwoInterfacesIsOnePacket) {
 }
 
 }  // namespace
+}  // namespace tunnel_test
 }  // namespace parley::capture

@@ -7,6 +7,7 @@
 #include "tests/unit/capture/roce_kit.hpp"
 
 namespace parley::capture {
+namespace verdicts_test {
 namespace {
 
 FileReport judged(const std::string& file, const AnalyzerOptions& options = {}) {
@@ -44,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(
     NobodyIsAccused, CaptureVerdicts,
     testing::Values(
         Due{"62_same_ids_again_after_end.pcap", "established passed; established passed; established passed", ""},
-        Due{"63_reboot_same_ids_rej10_then_accepted.pcap", "established passed; rejected passed; established passed", ""},
+        Due{"63_reboot_same_ids_rej10_then_accepted.pcap", "established passed; rejected passed; established passed",
+            ""},
         Due{"false_credit_limit.pcap", "established passed", ""},
         Due{"false_early_parley_obeys_parleys_mra.pcapng", "established passed; established passed", ""},
         Due{"false_hard_after-end.pcap", "established passed", ""},
@@ -60,18 +62,20 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     TheCulpritIsFound, CaptureVerdicts,
-    testing::Values(
-        Due{"cascade_rep_ids_swapped.pcap", "established failed", "error cm.comm-id frame 2 responder"},
-        Due{"miss_rtu_ids_swapped.pcap", "established failed", "error cm.comm-id frame 3 initiator"},
-        Due{"miss_uc_on_rc_queue_pair.pcap", "established failed", "error ib.service frame 6 responder"},
-        Due{"miss_msn_high.pcap", "established failed", "error ib.msn frame 7 responder"},
-        Due{"miss_ack_with_payload.pcap", "established failed", "error ib.ack-form frame 7 responder"},
-        Due{"miss_rep_too_often.pcap", "established failed", "error cm.retries frame 5 responder"},
-        Due{"miss_rnr_retry_exceeded.pcap", "established failed", "error ib.rnr-retries frame 12 initiator"},
-        Due{"miss_rtu_after_own_rej.pcap", "rejected passed", "warning cm.after-rej frame 4 initiator"},
-        Due{"53_read_though_no_responder_resources.pcap", "established failed", "error ib.outstanding frame 4 initiator"},
-        Due{"48_hns_reserved_bit.pcap", "established passed", "warning ib.reserved frame 4 initiator"},
-        Due{"54_icrc_of_one_side_zero_offload.pcap", "established passed", "warning ib.icrc-unmade frame 1 initiator"}));
+    testing::Values(Due{"cascade_rep_ids_swapped.pcap", "established failed", "error cm.comm-id frame 2 responder"},
+                    Due{"miss_rtu_ids_swapped.pcap", "established failed", "error cm.comm-id frame 3 initiator"},
+                    Due{"miss_uc_on_rc_queue_pair.pcap", "established failed", "error ib.service frame 6 responder"},
+                    Due{"miss_msn_high.pcap", "established failed", "error ib.msn frame 7 responder"},
+                    Due{"miss_ack_with_payload.pcap", "established failed", "error ib.ack-form frame 7 responder"},
+                    Due{"miss_rep_too_often.pcap", "established failed", "error cm.retries frame 5 responder"},
+                    Due{"miss_rnr_retry_exceeded.pcap", "established failed",
+                        "error ib.rnr-retries frame 12 initiator"},
+                    Due{"miss_rtu_after_own_rej.pcap", "rejected passed", "warning cm.after-rej frame 4 initiator"},
+                    Due{"53_read_though_no_responder_resources.pcap", "established failed",
+                        "error ib.outstanding frame 4 initiator"},
+                    Due{"48_hns_reserved_bit.pcap", "established passed", "warning ib.reserved frame 4 initiator"},
+                    Due{"54_icrc_of_one_side_zero_offload.pcap", "established passed",
+                        "warning ib.icrc-unmade frame 1 initiator"}));
 
 std::string text_of(const FileReport& r, std::uint64_t frame) {
   std::string out;
@@ -129,4 +133,5 @@ TEST(CaptureVerdictsSay, NothingOfIcrcsThatAreLeftAside) {
 }
 
 }  // namespace
+}  // namespace verdicts_test
 }  // namespace parley::capture
