@@ -8,6 +8,7 @@
 #include "base/fnv1a.hpp"
 #include "base/text.hpp"
 #include "capture/link_type.hpp"
+#include "capture/read/tunnel.hpp"
 #include "capture/report/standing.hpp"
 #include "capture/report/text.hpp"
 
@@ -66,10 +67,14 @@ EventDetail Analyzer::detail_of(std::uint64_t first_frame) const {
 
 bool Analyzer::seen_before(const wire::CapturedPacket& packet) {
   const std::uint64_t id = *packet.packet_id, digest = fnv1a(packet.octets);
-  const auto [it, added] = packet_ids_.try_emplace(id, digest);
+  const auto [it, added] = packet_ids_.try_emplace(id, PacketSeen{digest, packet.interface});
   if (!added) {
+    PacketSeen& before = it->second;
+    // At one interface a packet is seen once: the number tells packets not apart.
+    if (before.interface == packet.interface && before.digest != digest) before.of_many = true;
+    if (before.of_many) return false;
     ++report_.copies;
-    if (it->second != digest) ++altered_copies_;
+    if (before.digest != digest) ++altered_copies_;
     return true;
   }
   if (packet_id_ring_.size() < packet_ids_max) {
@@ -87,10 +92,17 @@ void Analyzer::push(const wire::CapturedPacket& packet) {
   // The same packet at another interface is no retransmission, whatever happened to it on its way.
   if (packet.packet_id && seen_before(packet)) return;
   if (packet.octets.size() < packet.original_length) ++report_.cut_packets;
-  const wire::PacketView v = wire::parse_packet(packet.link_type, packet.octets, packet.original_length);
+  wire::CapturedPacket inner = packet;
+  wire::PacketView v = wire::parse_packet(packet.link_type, packet.octets, packet.original_length);
+  for (std::size_t n = 0; n < tunnels_max; ++n) {
+    const auto carried = open_tunnel(v, inner);
+    if (!carried) break;
+    inner = *carried;
+    v = wire::parse_packet(inner.link_type, inner.octets, inner.original_length);
+  }
   switch (v.kind) {
     case wire::PacketKind::tcp:
-    case wire::PacketKind::other: return dispatch(v, packet);
+    case wire::PacketKind::other: return dispatch(v, inner);
     case wire::PacketKind::fragment: ++report_.fragments; return;
     case wire::PacketKind::unsupported:
       ++report_.unsupported_packets;

@@ -35,6 +35,7 @@ struct AnalyzerOptions {
   RulePolicy policy{};                 ///< which findings are left out, or have another severity
   /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
   std::size_t report_octets_max = 24 << 20;
+  bool no_icrc = false;                   ///< RoCE: the ICRC is not looked at
   Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for this long
 };
 
@@ -151,7 +152,12 @@ class Analyzer : RejectedSetUps, RoceHost {
   std::uint64_t dropped_before_ = 0;  // so many packets were dropped for sure before what comes now
   std::uint64_t altered_copies_ = 0;
   // The last packet_ids_max of them, each with a digest of its octets; packet_id_ring_ tells their order.
-  std::unordered_map<std::uint64_t, std::uint64_t> packet_ids_;
+  struct PacketSeen {
+    std::uint64_t digest = 0;
+    std::uint32_t interface = 0;
+    bool of_many = false;  // several packets have the number
+  };
+  std::unordered_map<std::uint64_t, PacketSeen> packet_ids_;
   std::vector<std::uint64_t> packet_id_ring_;
   std::size_t packet_id_next_ = 0;
   FileReport report_;

@@ -6,7 +6,7 @@
 namespace parley::capture {
 
 Analyzer::Analyzer(const AnalyzerOptions& options)
-    : options_(options), roce_(std::make_unique<RoceConnections>(static_cast<RoceHost&>(*this))) {}
+    : options_(options), roce_(std::make_unique<RoceConnections>(static_cast<RoceHost&>(*this), options.no_icrc)) {}
 Analyzer::~Analyzer() = default;
 
 void Analyzer::finish_roce() {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "wire/ib/cma.hpp"
 
 namespace parley::capture {
@@ -21,6 +22,15 @@ std::string_view to_string(IbQp qp) {
 std::string IbReject::text() const {
   if (sidr) return std::string(to_string(static_cast<wire::ib::SidrStatus>(code)));
   return std::string(to_string(static_cast<wire::ib::CmReject>(code)));
+}
+
+std::string IbReject::details() const {
+  std::string out = text();
+  if (sidr || code != static_cast<std::uint16_t>(wire::ib::CmReject::consumer)) return out;
+  out += fmt::format(" ({})", code);
+  if (!ulp_status.empty()) out += ", " + ulp_status;
+  if (!private_data.empty()) out += fmt::format(", private data {}", hex_text(private_data));
+  return out;
 }
 
 std::string IbSeen::service() const {

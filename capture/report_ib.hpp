@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "parley/bytes.hpp"
 #include "parley/time.hpp"
 #include "wire/ib/cm.hpp"
 #include "wire/ib/packet.hpp"
@@ -27,8 +28,12 @@ struct IbReject {
   std::uint64_t frame = 0;
   bool sidr = false;
   wire::ib::CmAbout about{};
-  std::uint16_t code = 0;  ///< a reason of REJ, or a status of SIDR_REP
+  std::uint16_t code = 0;    ///< a reason of REJ, or a status of SIDR_REP
+  Bytes private_data{};      ///< of a REJ with reason 28, up to its last octet that is not 0
+  std::string ulp_status{};  ///< what it says, of known ULPs: "NVMe: status 6, no resources"
   std::string text() const;
+  /// text(), and of a consumer reject its number and its private data.
+  std::string details() const;
 };
 
 /// A NAK that puts the queue pair into its error state.
@@ -62,6 +67,7 @@ struct IbSeen {
   std::optional<IbNak> nak;
   std::string gave_up;                   ///< why the set-up failed, if it was not rejected: "no answer to 16 REQs"
   std::optional<Duration> reply, ready;  ///< REQ to REP, REJ or SIDR_REP; REP to RTU
+  bool reply_rejects = false;            ///< `reply` is that of the REJ
   std::array<IbDirection, 2> ends{};
 
   /// "tcp:7174", "udp:7174", or the ID in hexadecimal digits; empty when it is not known.

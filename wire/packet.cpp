@@ -322,10 +322,8 @@ PacketView parse_packet(std::uint16_t link_type, ConstBytes frame, std::uint32_t
   if (d.ethertype == ethertype_ipv4) parse_ipv4(d, out);
   if (d.ethertype == ethertype_ipv6) parse_ipv6(d, out);
   if (d.ethertype == ethertype_rocev1) out.cargo = PacketCargo::rocev1;
-  if (out.cargo == PacketCargo::rocev1 || out.cargo == PacketCargo::rocev2) {
-    out.ethertype = d.ethertype;
-    out.network = d.octets;
-  }
+  out.ethertype = d.ethertype;
+  out.network = d.octets;
   return out;
 }
 

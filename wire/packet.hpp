@@ -77,8 +77,8 @@ struct PacketView {
   PacketCargo cargo = PacketCargo::other;  ///< kinds tcp and other
   bool first_fragment = false;             ///< kind tcp: the rest of its payload is in fragments
   TcpSegmentView tcp;                      ///< kind tcp
-  std::uint16_t ethertype = 0;             ///< cargo rocev1 and rocev2: what `network` is
-  ConstBytes network;                      ///< the same: from the GRH or the IP header on, as captured
+  std::uint16_t ethertype = 0;             ///< what `network` is; 0: the link header is cut, or names none
+  ConstBytes network;                      ///< behind the link header (from the GRH or the IP header on), as captured
 };
 
 /// Total: any octets give a kind. `original_length` is the frame's length on the wire.

@@ -120,11 +120,12 @@ struct FrameAnonymizer::RoceNames {
   };
 };
 
-/// A MAD of CM becomes one; of another class nothing is kept.
+/// A MAD of CM becomes one, a short one of as many octets; of another class nothing is kept.
 void FrameAnonymizer::roce_mad(const RoceNames& names, ConstBytes in, MutBytes out) {
   const auto header = wire::ib::MadHeader::parse(in);
-  if (!header || in.size() < PARLEY_IB_MAD_LEN || header->mgmt_class != PARLEY_IB_CLASS_CM) return;
-  Bytes mad(in.begin(), in.begin() + PARLEY_IB_MAD_LEN);
+  if (!header || header->mgmt_class != PARLEY_IB_CLASS_CM) return;
+  Bytes mad(PARLEY_IB_MAD_LEN);
+  Writer(mad).bytes(in.first(std::min(in.size(), mad.size())));
   wire::ib::MadHeader right = *header;
   right.base_version = PARLEY_IB_MAD_BASE_VERSION;
   right.class_version = PARLEY_IB_CLASS_CM_VERSION;
@@ -139,7 +140,7 @@ void FrameAnonymizer::roce_mad(const RoceNames& names, ConstBytes in, MutBytes o
   std::transform(after.begin(), after.end(), reserved.begin(), after.begin(),
                  [](std::uint8_t a, std::uint8_t b) { return static_cast<std::uint8_t>(a ^ b); });
   header->emit(after);
-  Writer(out).bytes(after);
+  Writer(out).bytes(ConstBytes(after).first(std::min(in.size(), after.size())));
 }
 
 // `network`: the headers before the BTH, as they were and as they are now. The packet has `wire_size` octets on the wire.
@@ -176,7 +177,8 @@ void FrameAnonymizer::roce(ConstBytes network, ConstBytes network_after, ConstBy
   Writer(MutBytes(after).subspan(PARLEY_IB_BTH_LEN)).bytes(extended);
   const MutBytes payload = MutBytes(after).subspan(headers, parsed->payload.size());
   const bool gsi = p.bth.dest_qpn == PARLEY_IB_GSI_QPN && wire::ib::service_of(p.bth.opcode) == wire::ib::Service::ud;
-  if (gsi && in.size() >= headers + PARLEY_IB_MAD_LEN) {
+  const std::size_t mad = std::min<std::size_t>(parsed->payload.size(), PARLEY_IB_MAD_LEN);
+  if (gsi && mad >= PARLEY_IB_MAD_HEADER_LEN + sizeof(std::uint32_t) && in.size() >= headers + mad) {
     // Of a message each sending has its own PSN, and the same octets.
     names.keys = names_.stream(source, destination, Reader(parsed->payload.subspan(PARLEY_IB_MAD_HEADER_LEN)).be32());
     roce_mad(names, parsed->payload, payload);

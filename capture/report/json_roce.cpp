@@ -36,7 +36,9 @@ Json reject_json(const IbSeen& seen) {
           {"frame", r.frame},
           {"about", r.sidr ? "SIDR_REQ" : to_string(r.about)},
           {"code", r.code},
-          {"text", r.text()}};
+          {"text", r.text()},
+          {"private_data", r.private_data.empty() ? Json() : json_octets(r.private_data)},
+          {"ulp_status", r.ulp_status.empty() ? Json() : Json(r.ulp_status)}};
 }
 
 }  // namespace

@@ -55,6 +55,9 @@ std::string not_seen_whole(const ConnectionReport& c) {
   std::string why;
   if (c.outcome == Outcome::incomplete) add(why, "the set-up was not completed");
   if (c.outcome == Outcome::not_captured && !c.to_group()) add(why, "the set-up is not in the capture");
+  // A rejection alone does not show what it rejects.
+  if (c.outcome == Outcome::rejected && (c.ib ? c.ib->req_frame == 0 : !c.request))
+    add(why, "the set-up is not in the capture");
   if (c.ib)
     if (const std::uint64_t n = c.ib->ends[0].missing_packets + c.ib->ends[1].missing_packets; n > 0)
       add(why, fmt::format("{} {} not in the capture", counted(n, "packet"), n == 1 ? "is" : "are"));

@@ -35,7 +35,12 @@ std::string agreed_of(const ConnectionReport& c) {
 
 std::string steps_of(const IbSeen& ib) {
   std::string out;
-  if (ib.reply) add_to(out, fmt::format("{} {}", ib.reject ? "REJ" : "REP", duration_text(*ib.reply)));
+  if (ib.reply)
+    add_to(out, fmt::format("{} {}",
+                            ib.reply_rejects ? "REJ"
+                            : ib.sidr        ? "SIDR_REP"
+                                             : "REP",
+                            duration_text(*ib.reply)));
   if (ib.ready) add_to(out, fmt::format("RTU {}", duration_text(*ib.ready)));
   return out.empty() ? "not seen" : out;
 }
@@ -55,7 +60,7 @@ std::string direction_of(const DirectionCounts& c, const IbDirection& end) {
 std::string ib_kind_text(const IbSeen& ib) {
   std::string qp(to_string(ib.qp));
   for (char& c : qp) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  return fmt::format("{} {}{}", ib.v2 ? "RoCEv2" : "RoCEv1", ib.qp == IbQp::unknown ? "" : qp,
+  return fmt::format("{}{}{}", ib.v2 ? "RoCEv2" : "RoCEv1", ib.qp == IbQp::unknown ? "" : " " + qp,
                      ib.sidr ? " (SIDR)" : "");
 }
 
@@ -70,7 +75,7 @@ std::string ib_text(const ConnectionReport& c, const TextOptions& o) {
   if (const std::string service = ib.service(); !service.empty()) row("service", service);
   row("CM", messages_of_cm(ib));
   if (const std::string why = ib.reason(); !why.empty())
-    row(c.outcome == Outcome::rejected ? "rejected" : "failed", why);
+    row(c.outcome == Outcome::rejected ? "rejected" : "failed", ib.reject ? ib.reject->details() : why);
   row("agreed", agreed_of(c));
   if (c.outcome != Outcome::not_captured) row("steps", steps_of(ib));
   for (const auto& [side, counts] :

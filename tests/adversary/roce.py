@@ -19,7 +19,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "dissectors"), str(HERE.parent / "lint")]
-import roce_broken_data  # noqa: E402, F401: it adds to the rows
+import roce_broken_again  # noqa: E402, F401: it adds to the rows, and so does what it imports
 import roce_plugin  # noqa: E402
 import roce_quirks  # noqa: E402
 import roce_wire as w  # noqa: E402
@@ -84,7 +84,7 @@ def lose_answer(frames, chance):
 
 def impair(frames, chance, times, losses=True):
     for _ in range(chance.choice(times)):
-        how = chance.randrange(7) if losses else chance.choice((1, 5))
+        how = chance.randrange(9) if losses else chance.choice((1, 5, 7, 8))
         if how == 0:
             frames[:] = frames[chance.randrange(len(frames)):]
         elif how == 1 and len(frames) > 1:  # captured twice
@@ -103,6 +103,13 @@ def impair(frames, chance, times, losses=True):
             (t1, p1, k1), (t2, p2, k2) = frames[place:place + 2]
             if t2 - t1 < 500:
                 frames[place:place + 2] = [(t1, p2, k2), (t2, p1, k1)]
+        elif how == 7:  # one of the paths is longer
+            slow = chance.choice([(packet.side, packet.qpn) for _, packet, _ in frames])
+            late = chance.randrange(10_000)
+            frames[:] = sorted(((time + late * ((packet.side, packet.qpn) == slow), packet, keep) for time, packet, keep in frames),
+                               key=lambda frame: frame[0])
+        elif how == 8:  # captured by many queues
+            frames[:] = sorted(((time + chance.randrange(1500), packet, keep) for time, packet, keep in frames), key=lambda frame: frame[0])
         elif how == 6:
             lose_answer(frames, chance)
 

@@ -7,8 +7,8 @@ import struct
 import roce_wire as w
 from roce_talk import INITIATOR, RESPONDER, TIMEOUT
 
-WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "ib.reserved",
-            "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key"}
+WARNINGS = {"cm.reserved", "cm.rej-unassigned", "cm.gid", "cm.cma-header", "cm.cma-address", "cm.early", "cm.after-rej", "cm.restarted", "cm.transaction", "cm.after-drep", "cm.unassigned", "ib.eth-reserved", "ib.reserved",
+            "ib.pad-octets", "ib.payload-changed", "ib.credits", "ib.credit-limit", "ib.early", "ib.ud-q-key", "ib.after-end", "ib.retries"}
 ROWS = {}
 RELIABLE, CONNECTED = (w.RC, w.XRC), (w.RC, w.UC, w.XRC)
 
@@ -129,6 +129,45 @@ def _(talk):
     return whole(talk, lambda p: other_id(talk, p, 24), ("RTU", "DREQ", "DREP"))
 
 
+def exchange_ids(packet):
+    packet.payload[24:32] = packet.payload[28:32] + packet.payload[24:28]
+
+
+@row("cm.comm-id:exchanged in a REP")
+def _(talk):
+    talk.send_req()
+    talk.wait(200, 5000)
+    packet = talk.send_rep()
+    exchange_ids(packet)
+    talk.wait(TIMEOUT * 1.1, TIMEOUT * 1.4)
+    talk.send_rep(again=True)
+    talk.message(INITIATOR, "RTU", talk.ids_body(0))
+    talk.outcome = "established"
+    talk.push(0, "send", 10, trouble=False)
+    talk.close()
+    return packet
+
+
+@row("cm.comm-id:exchanged")
+def _(talk):
+    return whole(talk, exchange_ids, ("RTU", "DREQ", "DREP"))
+
+
+@row("cm.transaction")
+def _(talk):
+    return whole(talk, lambda p: p.payload.__setitem__(15, p.payload[15] ^ 1), ("REP", "RTU", "DREP"))
+
+
+@row("cm.transaction:REJ")
+def _(talk):
+    talk.send_req()
+    talk.wait(1000)
+    packet = talk.rej(RESPONDER, 0, 28, local=0)
+    packet.payload[12] ^= 1
+    talk.outcome = "rejected"
+    return packet
+
+
 @row("cm.role:RTU")
 def _(talk):
     talk.set_up()
@@ -151,7 +190,7 @@ def _(talk):
     talk.send_req()
     talk.wait(1000)
     packet = talk.message(INITIATOR, "RTU", talk.ids_body(0))
-    talk.wait(2000)
+    talk.wait(25000)
     talk.send_rep()
     talk.wait(100)
     talk.push(0, "send", 10, trouble=False)
@@ -167,6 +206,62 @@ def _(talk):
     talk.wait(3000)
     talk.outcome = "rejected"
     return talk.send_rep()
+
+
+@row("cm.after-rej:RTU")
+def _(talk):
+    talk.send_req()
+    talk.send_rep()
+    talk.wait(1000)
+    talk.rej(INITIATOR, 1, 28)
+    talk.wait(3000)
+    talk.outcome = "rejected"
+    return talk.message(INITIATOR, "RTU", talk.ids_body(0))
+
+
+@row("cm.after-drep")
+def _(talk):
+    talk.set_up()
+    talk.push(0, "send", 10, trouble=False)
+    talk.message(RESPONDER, "DREQ", struct.pack(">III", talk.ids[1], talk.ids[0], talk.qpn[0] << 8))
+    talk.message(INITIATOR, "DREP", talk.ids_body(0))
+    talk.wait(3000)
+    return talk.message(INITIATOR, "RTU", talk.ids_body(0))
+
+
+@row("cm.rep-depths", RELIABLE)
+def _(talk):
+    talk.send_req()
+    talk.wait(200, 5000)
+    talk.rep = {**talk.rep_fields(), "ord": talk.req["ird"] + talk.chance.randrange(1, 9)}
+    packet = talk.message(RESPONDER, "REP", w.rep(talk.rep))
+    talk.message(INITIATOR, "RTU", talk.ids_body(0))
+    talk.outcome = "established"
+    talk.push(0, "send", 10, trouble=False)
+    talk.close()
+    return packet
+
+
+@row("cm.mad-packet:short")
+def _(talk):
+    return whole(talk, lambda p: setattr(p, "payload", p.payload[:talk.chance.randrange(40, 252) // 4 * 4]), ("RTU", "DREQ", "DREP"))
+
+
+@row("cm.mad-packet:long")
+def _(talk):
+    return whole(talk, lambda p: setattr(p, "payload", p.payload + bytes(4)), ("RTU", "DREQ", "DREP"))
+
+
+@row("cm.mad-packet:immediate")
+def _(talk):
+    def change(packet):
+        packet.opcode, packet.ext = w.UD | 5, packet.ext + bytes(4)
+    return whole(talk, change, ("RTU", "DREQ", "DREP"))
+
+
+@row("cm.mad-packet:source QP")
+def _(talk):
+    return whole(talk, lambda p: setattr(p, "ext", p.ext[:4] + struct.pack(">I", talk.chance.choice((0, 2, talk.qpn[0])))))
 
 
 @row("cm.rej-about:REQ")
@@ -201,6 +296,14 @@ def _(talk):
     talk.wait(1000)
     talk.outcome = "rejected"
     return talk.rej(RESPONDER, 0, talk.chance.choice((0, 34, 36, 999)), local=0)
+
+
+@row("cm.unassigned:REJ")
+def _(talk):
+    talk.send_req()
+    talk.wait(1000)
+    talk.outcome = "rejected"
+    return talk.rej(RESPONDER, 3, 28, local=0)
 
 
 @row("cm.rej-info")
@@ -303,6 +406,18 @@ def _(talk):
     return packet
 
 
+@row("cm.early:MRA")
+def _(talk):
+    talk.send_req()
+    talk.mra(RESPONDER, 0)  # 8.6 s
+    talk.wait(TIMEOUT * 1.1, TIMEOUT * 1.5)
+    packet = talk.send_req(again=True)
+    talk.wait(1000)
+    talk.rej(RESPONDER, 0, 28, local=0)
+    talk.outcome = "rejected"
+    return packet
+
+
 @row("cm.early:REP")
 def _(talk):
     talk.send_req()
@@ -327,6 +442,22 @@ def _(talk):
     return packet
 
 
+@row("cm.retries:REP")
+def _(talk):
+    talk.max_retries = 2
+    talk.send_req()
+    talk.send_rep()
+    packet = None
+    for _ in range(talk.max_retries + 1):
+        talk.wait(TIMEOUT * 1.1, TIMEOUT * 1.3)
+        packet = talk.send_rep(again=True)
+    talk.message(INITIATOR, "RTU", talk.ids_body(0))
+    talk.outcome = "established"
+    talk.push(0, "send", 10, trouble=False)
+    talk.close()
+    return packet
+
+
 @row("cm.sidr-service", (w.UD,))
 def _(talk):
     talk.choose_service("udp")
@@ -334,6 +465,16 @@ def _(talk):
     talk.message(INITIATOR, "SIDR_REQ", struct.pack(">IHHQ", talk.request_id, 0xFFFF, 0, talk.service) + talk.cma_header())
     talk.wait(100)
     return talk.message(RESPONDER, "SIDR_REP", struct.pack(">IIIQI", talk.request_id, 0, talk.qpn[1] << 8, talk.service ^ 1, 7))
+
+
+@row("cm.unassigned:SIDR_REP", (w.UD,))
+def _(talk):
+    talk.choose_service("udp")
+    talk.outcome = "rejected"
+    talk.message(INITIATOR, "SIDR_REQ", struct.pack(">IHHQ", talk.request_id, 0xFFFF, 0, talk.service) + talk.cma_header())
+    talk.wait(100)
+    status = talk.chance.randrange(6, 256)
+    return talk.message(RESPONDER, "SIDR_REP", struct.pack(">IIIQI", talk.request_id, status << 24, 0, talk.service, 0))
 
 
 @row("cm.sidr-qpn", (w.UD,))

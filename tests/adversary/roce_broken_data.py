@@ -231,7 +231,7 @@ def _(talk):
 
 
 def next_soon(talk, packet):
-    talk.wait(2000, 20000)
+    talk.wait(25000, 60000)
     talk.push(0, "send", 10, trouble=False)
     return ended(talk, packet)
 
@@ -294,7 +294,7 @@ def beyond_credits(talk, play):
     packet = play(queue)
     queue.executed(True)
     talk.messages += 1
-    talk.wait(2000, 5000)
+    talk.wait(25000, 40000)
     # What the other says then. A code of 4 or more may stand for a receive more than it says.
     psn, msn = talk.chance.choice([(psn, msn) for psn, msn in executed if limit - 3 <= queue.receives(msn) <= limit])
     talk.answer(1, "ack", psn, struct.pack(">I", limit - queue.receives(msn) << 24 | msn))
@@ -372,7 +372,7 @@ def _(talk):
     talk.send_rep()
     talk.wait(100)
     packet = talk.push(1, "send", 10, trouble=False)[0]
-    talk.wait(2000)
+    talk.wait(25000)
     talk.message(INITIATOR, "RTU", talk.ids_body(0))
     talk.wait(2000)
     talk.outcome = "established"
@@ -383,7 +383,7 @@ def _(talk):
 def _(talk):
     begun(talk)
     talk.message(INITIATOR, "DREQ", struct.pack(">III", talk.ids[0], talk.ids[1], talk.qpn[1] << 8))
-    talk.wait(2000)
+    talk.wait(25000)
     return talk.push(0, "send", 10, trouble=False)[0]
 
 

@@ -7,14 +7,16 @@ import said
 from limit import LIMIT
 
 # Rules that need the packets before or behind: the plugin shows a frame before it knows what follows. Check alone tells them.
-CHECK_ALONE = {"cm.req-changed", "cm.rep-changed", "cm.comm-id", "cm.restarted", "cm.rtu-before-rep", "cm.after-rej", "cm.early",
+CHECK_ALONE = {"cm.transaction", "cm.rep-depths", "cm.after-drep", "cm.mad-packet", "cm.unassigned", "ib.eth-reserved", "ib.message-size", "ib.outstanding", "ib.rnr-wait",
+               "ib.rnr-retries", "ib.retries", "ib.nak-ignored", "ib.ack-form", "cm.req-changed", "cm.rep-changed", "cm.comm-id", "cm.restarted", "cm.rtu-before-rep", "cm.after-rej", "cm.early",
                "cm.retries", "ib.sequence", "ib.psn-start", "ib.psn-reused", "ib.payload-changed", "ib.read-psn", "ib.msn", "ib.credit-limit",
                "ib.ack-unsent", "ib.read-response", "ib.response-kind", "ib.atomic-response", "ib.early", "ib.after-end"}
 # A known departure is a note of both. Other notes each has by itself.
 QUIRK = re.compile(r"\(quirk ([a-z-]+)\)$")
+QUIRKS_OF_CHECK = {"retries-for-ever"}  # what several packets show
 UDP_OF_IPV6 = "Illegal checksum value (0)"  # Wireshark's own: RoCE has none
 # Of a Write of several packets, and of what stands before the first PSN.
-OF_SEVERAL = re.compile(r"'s RDMA WRITE announces .* \(frame \d+\)")
+OF_SEVERAL = re.compile(r"'s RDMA WRITE announces .* \(frame \d+\)|on a live queue pair")
 WRONG = re.compile(r"Wrong ICRC \(IBA §7.8.1\) \[should be 0x([0-9a-f]{8})\]")
 ICRC = re.compile(r"(.*) has the ICRC [0-9a-f]{8}; its octets give ([0-9a-f]{8})")
 
@@ -25,7 +27,7 @@ def by_check(report):
     for connection in report["connections"]:
         for finding in connection["findings"]:
             text = finding["text"]
-            if finding["severity"] == "note" and not QUIRK.search(text):
+            if finding["severity"] == "note" and (not QUIRK.search(text) or QUIRK.search(text)[1] in QUIRKS_OF_CHECK):
                 continue
             if finding.get("key") in CHECK_ALONE or OF_SEVERAL.search(text):
                 continue

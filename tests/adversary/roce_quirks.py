@@ -174,6 +174,21 @@ def _(talk):
     return read_again(talk, over=True)
 
 
+@row("retries-for-ever", RELIABLE)
+def _(talk):
+    talk.retry = 7
+    talk.set_up()
+    talk.push(0, "send", 10, trouble=False)
+    psn = talk.queues[0].take()
+    talk.ask(0, "send_only", psn, payload=b"abcd", ack_req=True)
+    for _ in range(8):
+        talk.wait(2_200_000)
+        packet = talk.ask(0, "send_only", psn, payload=b"abcd", ack_req=True)
+    talk.queues[0].executed(True)
+    talk.answer(1, "ack", psn, talk.aeth(1))
+    return ended(talk, packet), []
+
+
 def judge(case, base, found):
     """What `parley pcap check` says of it wrongly. `base`: the frames before the conversation."""
     packet, quirk, side = case.due

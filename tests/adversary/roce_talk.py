@@ -71,7 +71,7 @@ class Talk:
         self.retries = self.messages = 0
         self.srqn, self.q_key = chance.randrange(1, 2**24), chance.randrange(2**31)
         self.request_id = chance.randrange(2**32)
-        self.reject_text, self.max_retries = "", 15
+        self.reject_text, self.max_retries, self.retry, self.rnr = "", 15, 7, 7
         self.told = None  # the limit in the answer that is about to be sent; -1: nothing limits any more
 
     # --- time and packets
@@ -117,14 +117,14 @@ class Talk:
         head = self.cma_header() if self.with_ip else b""
         return {"id": self.ids[0], "service": self.service, "guid": a.guid, "qpn": self.qpn[0], "ird": 0 if xrc else self.depth,
                 "ord": self.depth, "timeout": 20, "transport": self.transport, "flow_control": int(self.flow_control),
-                "psn": self.queues[1].start, "p_key": 0xFFFF, "mtu": self.mtu_code, "retries": self.max_retries, "gid": a.gid,
+                "psn": self.queues[1].start, "p_key": 0xFFFF, "mtu": self.mtu_code, "retries": self.max_retries, "gid": a.gid, "retry": self.retry, "rnr": self.rnr,
                 "srq": int(self.shared[0]), "peer_gid": b.gid, "ack_timeout": 19, "private": head + self.private(92 - len(head))}
 
     def rep_fields(self):
         xrc = self.transport == w.XRC
         return {"id": self.ids[1], "remote": self.ids[0], "qpn": self.qpn[1], "psn": self.queues[0].start, "ird": self.depth,
                 "ord": 0 if xrc else self.depth, "guid": self.hosts[1].guid, "transport": self.transport,
-                "flow_control": int(self.flow_control), "srq": int(self.shared[1]), "private": self.private(196)}
+                "flow_control": int(self.flow_control), "srq": int(self.shared[1]), "rnr": self.rnr, "private": self.private(196)}
 
     def message(self, side, kind, body, lost=False, again=False):
         if again:
@@ -409,7 +409,7 @@ class Talk:
         self.need_credits(side, count)
         for _ in range(count):
             self.messages += 1
-            if self.reliable() and chance.random() < 0.3:
+            if self.reliable() and len(late) < self.depth and chance.random() < 0.3:
                 queue.executed(False)
                 psn = queue.take()
                 size = chance.randrange(self.mtu + 1)

@@ -109,9 +109,9 @@ def req(f):
     service = {RC: 0, UC: 1, XRC: 3}.get(f["transport"], 0) if "type" not in f else f["type"]
     struct.pack_into(">II", body, 32, f["qpn"] << 8 | f["ird"], f["ord"])
     struct.pack_into(">I", body, 40, f["timeout"] << 3 | service << 1 | f["flow_control"])
-    struct.pack_into(">I", body, 44, f["psn"] << 8 | f["timeout"] << 3 | 7)
+    struct.pack_into(">I", body, 44, f["psn"] << 8 | f["timeout"] << 3 | f.get("retry", 7))
     extended = f.get("extended", 1 if f["transport"] == XRC else 0)
-    struct.pack_into(">HBB", body, 48, f["p_key"], f["mtu"] << 4 | 7, f["retries"] << 4 | f.get("srq", 0) << 3 | extended)
+    struct.pack_into(">HBB", body, 48, f["p_key"], f["mtu"] << 4 | f.get("rnr", 7), f["retries"] << 4 | f.get("srq", 0) << 3 | extended)
     struct.pack_into(">HH16s16sIBBBB", body, 52, 0xFFFF, 0xFFFF, f["gid"], f["peer_gid"], 0xABCDE << 12, 0, 64, 0,
                      f["ack_timeout"] << 3)
     body[140:140 + len(f["private"])] = f["private"]
@@ -122,7 +122,7 @@ def rep(f):
     xrc = f["transport"] == XRC
     body = bytearray(232)
     struct.pack_into(">IIIIIIBBBBQ", body, 0, f["id"], f["remote"], 0, 0 if xrc else f["qpn"] << 8, f["qpn"] << 8 if xrc else 0,
-                     f["psn"] << 8, f["ird"], f["ord"], 15 << 3 | (0 if xrc else f["flow_control"]), 7 << 5 | (0x10 if xrc or f.get("srq") else 0),
+                     f["psn"] << 8, f["ird"], f["ord"], 15 << 3 | (0 if xrc else f["flow_control"]), f.get("rnr", 7) << 5 | (0x10 if xrc or f.get("srq") else 0),
                      f["guid"])
     body[36:36 + len(f["private"])] = f["private"]
     return body

@@ -32,6 +32,8 @@ void register_pcap(Command app, Context& context);
 /// `--filter EXPRESSION`, in libpcap's language; null until it is given.
 using CaptureFilter = std::shared_ptr<pcap_driver::PacketFilter>;
 void add_filter(Command sub, CaptureFilter& filter);
+/// `--no-icrc`.
+void add_no_icrc(Command sub, bool& no_icrc);
 /// `--mpa-port PORT`, as often as wanted.
 void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports);
 void add_pcap_check(Command pcap, Context& context);

@@ -29,6 +29,7 @@ struct CheckArgs {
   bool no_digest = false;
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
+  bool no_icrc = false;
   CaptureFilter filter;
   StandingArgs standing;
 };
@@ -38,7 +39,8 @@ CaptureVerdict check_with_progress(const std::string& file, const CheckArgs& opt
   const capture::AnalyzerOptions how{.mpa_ports = options.mpa_ports,
                                      .fail_on = options.standing.fail_on,
                                      .expect = options.standing.expect,
-                                     .policy = options.standing.policy};
+                                     .policy = options.standing.policy,
+                                     .no_icrc = options.no_icrc};
   const bool digest = !options.no_digest;
   if (!Progress::standard_error_is_terminal()) return check_capture_file(file, how, {}, options.filter.get(), digest);
   const auto progress = [&](std::uint64_t octets, std::uint64_t total) {
@@ -155,6 +157,10 @@ CaptureVerdict check_capture_file(const std::string& path, const capture::Analyz
   return v;
 }
 
+void add_no_icrc(Command sub, bool& no_icrc) {
+  sub.flag("--no-icrc", no_icrc, "RoCE: do not look at the ICRC, which an adapter may make behind the capture");
+}
+
 void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports) {
   sub.option("--mpa-port", ports,
              "Connections of this TCP port carry MPA: where their handshake is not in the capture, take up FPDUs "
@@ -173,6 +179,7 @@ void add_pcap_check(Command pcap, Context& context) {
   add_width_option(sub, options->width, context, "Columns of the text");
   add_color_option(sub, context);
   add_mpa_port(sub, options->mpa_ports);
+  add_no_icrc(sub, options->no_icrc);
   add_filter(sub, options->filter);
   add_standing_options(sub, options->standing);
   sub.flag("--no-digest", options->no_digest,

@@ -29,6 +29,7 @@ struct LadderArgs {
   std::size_t width = 100;
   ConnectionChoice choice;
   std::vector<std::uint16_t> mpa_ports;
+  bool no_icrc = false;
   CaptureFilter filter;
 };
 
@@ -82,7 +83,8 @@ class Ladders {
 
   /// A file that can be read twice is, where only the first reading tells what is to be drawn.
   CaptureVerdict read(const std::string& file) const {
-    capture::AnalyzerOptions o{.events = true, .drawn_max = drawn_max(), .mpa_ports = options_.mpa_ports};
+    capture::AnalyzerOptions o{
+        .events = true, .drawn_max = drawn_max(), .mpa_ports = options_.mpa_ports, .no_icrc = options_.no_icrc};
     if (!options_.html.empty()) {
       o.fields = true;
       o.events_max = page_rows_max;
@@ -90,7 +92,7 @@ class Ladders {
     std::error_code error;
     if (!std::filesystem::is_regular_file(file, error) || error)
       return check_capture_file(file, o, {}, options_.filter.get());
-    const capture::AnalyzerOptions plain{.mpa_ports = options_.mpa_ports};
+    const capture::AnalyzerOptions plain{.mpa_ports = options_.mpa_ports, .no_icrc = options_.no_icrc};
     CaptureVerdict v = check_capture_file(file, options_.choice.all() ? o : plain, {}, options_.filter.get());
     const auto& all = v.report.connections;
     if (std::none_of(all.begin(), all.end(), [](const auto& c) { return c.events.empty(); })) return v;
@@ -217,6 +219,7 @@ void add_pcap_ladder(Command pcap, Context& context) {
   add_width_option(sub, options->width, context, "Columns of the text");
   add_color_option(sub, context);
   add_mpa_port(sub, options->mpa_ports);
+  add_no_icrc(sub, options->no_icrc);
   add_filter(sub, options->filter);
   add_json_flag(sub, context);
   sub.footer(

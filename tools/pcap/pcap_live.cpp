@@ -42,6 +42,7 @@ struct LiveArgs {
   Duration duration{0}, idle = std::chrono::hours(1);
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
+  bool no_icrc = false;
   StandingArgs standing;
   ReportArgs reports;
 };
@@ -63,6 +64,7 @@ class Live {
                    .fail_on = args.standing.fail_on,
                    .expect = args.standing.expect,
                    .policy = args.standing.policy,
+                   .no_icrc = args.no_icrc,
                    .idle = args.idle}),
         junit_(args.interface, args.standing) {}
 
@@ -389,6 +391,7 @@ void add_pcap_live(Command pcap, Context& context) {
   add_width_option(sub, args->width, context, "Columns of the text");
   add_color_option(sub, context);
   add_mpa_port(sub, args->mpa_ports);
+  add_no_icrc(sub, args->no_icrc);
   add_standing_options(sub, args->standing);
   add_json_flag(sub, context);
   sub.footer(

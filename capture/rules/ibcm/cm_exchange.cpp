@@ -141,10 +141,14 @@ bool CmExchange::message(Side from, const CmSeen& m) {
     answer_ = m.ref;
     answered_ = answered_ || m.message.type() != CmMessageType::drep;
   }
-  if (before.count > 0) ++seen_.retries;
+  const auto* const rej = std::get_if<wire::ib::CmRej>(&m.message.body);
+  if (before.count > 0 && (rej == nullptr || is_last_rej(from, *rej))) ++seen_.retries;
   last_at_ = std::max(last_at_, m.ref.at);
   check_reserved(from, m);
   check_ids(from, m);
+  check_transaction(from, m);
+  check_codes(from, m);
+  check_after_own_end(from, m);
   if (const auto due = sender_of(m.message); due && *due != from &&
                                              !std::holds_alternative<wire::ib::CmRej>(m.message.body) &&
                                              !std::holds_alternative<wire::ib::CmMra>(m.message.body)) {
@@ -164,6 +168,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
     case CmMessageType::rep:
       if (is_of_before(m)) break;
       take_rep(from, m, std::get<CmRep>(m.message.body));
+      check_rep_count(m);
       // A REQ that comes again may be answered again at once.
       if (req_ && sendings_of(CmMessageType::req, other(from)).last.at < before.last.at)
         check_early(from, m, before, req_->local_cm_response_timeout);
@@ -216,6 +221,7 @@ bool CmExchange::may_be_next(const CmSeen& m) const {
 void CmExchange::check_restart(Side from, const CmSeen& m) {
   auto& known = ids_[index_of(Side::responder)];
   const CmIds ids = ids_of(m.message);
+  if (ids_exchanged(from, ids)) return;
   const bool by_rtu = from == Side::initiator && m.message.type() == CmMessageType::rtu;  // the new REP is missing
   const bool next = may_be_next(m);
   if (!next && !by_rtu && (from != Side::responder || sender_of(m.message) != Side::responder)) return;
@@ -238,6 +244,13 @@ void CmExchange::check_restart(Side from, const CmSeen& m) {
   for (auto& sent : sendings_) sent[index_of(Side::responder)] = {};
 }
 
+/// Each of the two stands where the other is due.
+bool CmExchange::ids_exchanged(Side from, const CmIds& ids) const {
+  const auto &mine = ids_[index_of(from)], &theirs = ids_[index_of(other(from))];
+  if (!ids.has_remote || ids.local == ids.remote || ids.remote == 0 || !theirs || ids.local != *theirs) return false;
+  return !mine || ids.remote == *mine;
+}
+
 // IBA §12.6: each side names itself and its peer by the communication IDs that they gave.
 void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (m.message.type() == CmMessageType::sidr_req || m.message.type() == CmMessageType::sidr_rep) {
@@ -252,15 +265,26 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   // IBA §12.6.6: who has no room for a REQ may ask for time before it has an ID for it.
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
   const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
+  if (ids_exchanged(from, ids)) {
+    findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,
+                   fmt::format("'s {} has the communication IDs of its sender and its receiver in each other's place",
+                               to_string(m.message.type())));
+    if (!mine) mine = ids.remote;
+    return;
+  }
   const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
     if (told == 0 && (reject != nullptr || busy)) return;
     const bool responders = &known == &ids_[index_of(Side::responder)];
     if (restarted_ && responders) return;  // a late message may have the ID of before
     // IBA §12.9: it is of another answer to a repeated REQ, whose REP the capture lacks.
-    const bool another = reject != nullptr && from == Side::responder && responders && known && asked_again(m);
+    const bool another =
+        reject != nullptr && known && (!roles_known() || (from == Side::responder && responders && asked_again(m)));
+    // So it is with what the initiator says to a new answer, which is captured behind it or not at all.
+    const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
+    const bool ahead = from == Side::initiator && responders && req.count > 1 && req.last.frame > answer_.frame;
     if (!known) {
       known = told;
-    } else if (another) {
+    } else if (another || ahead) {
       return;
     } else if (*known != told) {
       findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,
@@ -286,7 +310,21 @@ void CmExchange::check_reserved(Side from, const CmSeen& m) {
 void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before, std::uint8_t timeout) {
   if (before.count == 0) return;
   const Duration due = least_wait(timeout), since = m.ref.at - before.last.at;
-  if (since < Duration{0} || since >= due) return;
+  if (since < Duration{0}) return;
+  // IBA §12.6.6: from an MRA on its time counts, which is shorter or longer.
+  const Mra& mra = mras_[index_of(from)];
+  const FrameRef& answer = from == Side::initiator ? answer_ : rtu_;
+  if (mra.ref.frame != 0 && mra.ref.at >= before.last.at - paths_apart && answer.frame <= mra.ref.frame &&
+      m.ref.at - mra.ref.at >= paths_apart) {
+    const Duration held = m.ref.at - mra.ref.at;
+    if (held + same_moment < least_wait(mra.timeout))
+      findings_.tell(IbRule::cm_early, m.ref.frame, from,
+                     fmt::format(" sent its {} again {} after an MRA (frame {}), by which its peer has {} to answer",
+                                 to_string(m.message.type()), duration_text(held), mra.ref.frame,
+                                 duration_text(wire::ib::timeout_of(mra.timeout))));
+    return;
+  }
+  if (since >= (mra.shortest ? std::min(due, *mra.shortest) : due)) return;
   findings_.tell(
       IbRule::cm_early, m.ref.frame, from,
       fmt::format(" sent its {} again after {} (frame {}); its peer has {} to answer", to_string(m.message.type()),
@@ -370,6 +408,12 @@ void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
     findings_.tell(
         IbRule::cm_after_rej, m.ref.frame, from,
         fmt::format(" sent a REP after its REJ of the same REQ (frame {}); no REQ is between them", rej_.frame));
+  const bool exchanged = ids_exchanged(from, ids_of(m.message));
+  if (rep_ && std::exchange(rep_exchanged_, false)) {  // of that one nothing counts for the right one
+    *rep_ = rep;
+    return;
+  }
+  if (rep_ && exchanged) return;
   if (rep_) {
     CmRep same = rep;  // the IDs have a rule of their own
     same.local_comm_id = rep_->local_comm_id;
@@ -382,6 +426,7 @@ void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
     return;
   }
   rep_ = std::make_unique<CmRep>(rep);
+  rep_exchanged_ = exchanged;
   rep_first_ = m.ref;
   seen_.rep_frame = m.ref.frame;
   const bool xrc = req_ ? req_->is_xrc() : rep.local_qpn == 0 && rep.local_eecn != 0;
@@ -403,6 +448,11 @@ void CmExchange::check_rep(Side from, const CmSeen& m, const CmRep& rep) {
   if (req_ && !is_usable_qpn(qpn))
     findings_.tell(IbRule::cm_rep_qpn, m.ref.frame, from,
                    fmt::format("'s REP names {} {:#08x}, which no connection can have", xrc ? "TGT QPN" : "QPN", qpn));
+  // IBA §12.6.8: the sender of the REP has no more Reads outstanding than the REQ has room for.
+  if (req_ && seen_.qp != IbQp::uc && rep.initiator_depth > req_->responder_resources)
+    findings_.tell(IbRule::cm_rep_depths, m.ref.frame, from,
+                   fmt::format("'s REP has initiator depth {}; the REQ has responder resources for {}",
+                               rep.initiator_depth, req_->responder_resources));
 }
 
 }  // namespace parley::capture

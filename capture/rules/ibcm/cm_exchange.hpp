@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/rules/roce/rules.hpp"
 #include "wire/ib/cm.hpp"
@@ -46,6 +47,8 @@ class CmExchange {
 
   /// False: the same packet was captured twice.
   bool message(Side from, const CmSeen& m);
+  /// Nothing shows which side is which: it was taken on trust.
+  bool sides_assumed() const { return !req_ && !rep_ && !sidr_req_ && !sidr_rep_ && rtu_.frame == 0; }
   const std::optional<std::uint32_t>& id(Side side) const { return ids_[index_of(side)]; }
   bool has_req() const { return req_ != nullptr; }
   const wire::ib::CmReq* req() const { return req_.get(); }
@@ -82,7 +85,13 @@ class CmExchange {
   bool is_of_before(const CmSeen& rep) const;
   bool may_be_next(const CmSeen& m) const;
   void check_restart(Side from, const CmSeen& m);
+  bool ids_exchanged(Side from, const CmIds& ids) const;
   void check_ids(Side from, const CmSeen& m);
+  void check_transaction(Side from, const CmSeen& m);
+  void check_codes(Side from, const CmSeen& m);
+  void check_after_own_end(Side from, const CmSeen& m);
+  void check_rep_count(const CmSeen& m);
+  void tell_unanswered_dreqs();
   void check_reserved(Side from, const CmSeen& m);
   void take_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
   void check_req(Side from, const CmSeen& m, const wire::ib::CmReq& req);
@@ -93,6 +102,7 @@ class CmExchange {
   void take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra);
   void take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
   void check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej);
+  bool is_last_rej(Side from, const wire::ib::CmRej& rej) const;
   void take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq);
   void take_sidr_req(Side from, const CmSeen& m, const wire::ib::CmSidrReq& req);
   void take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSidrRep& rep);
@@ -108,7 +118,22 @@ class CmExchange {
   std::unique_ptr<wire::ib::CmSidrReq> sidr_req_;
   std::array<std::array<Sendings, 2>, 11> sendings_{};  // by attribute from REQ on, and side
   FrameRef rep_first_, rtu_, mra_req_;
+  /// The last MRA about the message that the side has sent, and the shortest time that one of them asked for.
+  struct Mra {
+    FrameRef ref;
+    std::uint8_t timeout = 0;
+    std::optional<Duration> shortest;
+  };
+  std::array<Mra, 2> mras_{};
+  std::array<std::vector<std::uint64_t>, 2> dreq_transactions_;  // at most dreq_transactions_max
+  static constexpr std::size_t dreq_transactions_max = 16;
   std::array<FrameRef, 2> drep_{}, left_{};
+  FrameRef rej_of_rep_;  // by the initiator
+  struct LastRej {
+    wire::ib::CmAbout about{};
+    wire::ib::CmReject reason{};
+  };
+  std::array<std::optional<LastRej>, 2> last_rejs_{};
   FrameRef rej_;             // by the responder, of the REQ
   FrameRef answer_;          // the responder's last message
   bool answered_ = false;    // it has said more than DREPs
@@ -116,6 +141,7 @@ class CmExchange {
   std::uint64_t lives_ = 1;  // of it, that have answered
   bool req_since_rej_ = false;
   bool sidr_rep_ = false;
+  bool rep_exchanged_ = false;  // the first REP has its IDs in each other's place
   std::uint32_t q_key_ = 0;
   Instant last_at_{};
 };

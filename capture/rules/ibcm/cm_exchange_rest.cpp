@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "capture/read/mad/ulp_reject.hpp"
 #include "capture/rules/ibcm/cm_exchange.hpp"
 
 namespace parley::capture {
@@ -29,7 +30,7 @@ bool only_of_req(CmReject reason) {
 // the initiator said between these two, it said before there was a REP (IBA §12.9).
 void CmExchange::tell_early_rtu(const CmSeen& rep) {
   if (restarted_) return;  // it may be about the answer of before
-  if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < same_moment) return;
+  if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < paths_apart) return;
   findings_.tell(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
                  fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));
 }
@@ -47,6 +48,11 @@ void CmExchange::take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra
   if (due && *due != from && roles_known())
     findings_.tell(IbRule::cm_mra_about, m.ref.frame, from,
                    fmt::format(" sent an MRA about its own {}", to_string(mra.about)));
+  if (mra.about == (from == Side::responder ? CmAbout::req : CmAbout::rep)) {
+    const Duration asked = wire::ib::timeout_of(mra.service_timeout) / 16 * 15;
+    Mra& about = mras_[index_of(other(from))];
+    about = {m.ref, mra.service_timeout, std::min(asked, about.shortest.value_or(asked))};
+  }
   if (mra_req_.frame != 0) return;
   mra_req_ = m.ref;
   findings_.note(m.ref.frame, from,
@@ -85,16 +91,35 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
       findings_.departs(wire::ib::Departure::rejects_service_type, m.ref.frame, from,
                         " rejected a transport service type as its program (28), not as what it is (9)");
   }
+  if (rej.about == CmAbout::rep && from == Side::initiator && rej_of_rep_.frame == 0) rej_of_rep_ = m.ref;
   // What had been established and is over was not rejected, whatever its late REQ is told.
-  if (seen_.reject || ended()) return;
-  seen_.reject = IbReject{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};
-  if (rej.about == CmAbout::req && req_ && !rep_)
-    seen_.reply = m.ref.at - sendings_of(CmMessageType::req, Side::initiator).first.at;
+  const bool again = is_last_rej(from, rej);
+  last_rejs_[index_of(from)] = LastRej{rej.about, rej.reason};
+  if (ended() || again) return;
+  IbReject seen{from, m.ref.frame, false, rej.about, static_cast<std::uint16_t>(rej.reason)};
+  if (rej.reason == CmReject::consumer) {
+    const auto end =
+        std::find_if(rej.private_data.rbegin(), rej.private_data.rend(), [](std::uint8_t o) { return o != 0; });
+    seen.private_data.assign(rej.private_data.begin(), end.base());
+    seen.ulp_status = ulp_reject_text(seen_.service_id.value_or(0), rej.private_data);
+  }
   findings_.note(
       m.ref.frame, from,
       fmt::format("the {} rejected {}: {}", to_string(from),
                   rej.about == CmAbout::other ? "the connection" : "the " + std::string(to_string(rej.about)),
-                  to_string(rej.reason)));
+                  seen.details()));
+  if (seen_.reject) return;
+  seen_.reject = std::move(seen);
+  if (rej.about == CmAbout::req && from == Side::responder && req_ && !rep_) {
+    seen_.reply = m.ref.at - sendings_of(CmMessageType::req, Side::initiator).first.at;
+    seen_.reply_rejects = true;
+  }
+}
+
+/// The same as the side's last one.
+bool CmExchange::is_last_rej(Side from, const wire::ib::CmRej& rej) const {
+  const auto& last = last_rejs_[index_of(from)];
+  return last && last->about == rej.about && last->reason == rej.reason;
 }
 
 void CmExchange::take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& dreq) {
@@ -154,6 +179,7 @@ void CmExchange::take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSid
 }
 
 void CmExchange::finish(bool data_of_initiator) {
+  tell_unanswered_dreqs();
   if (seen_.reject || rtu_.frame != 0 || ended() || data_of_initiator) return;
   const auto unanswered = [&](CmMessageType type, Side from) {
     const std::uint64_t n = sendings_of(type, from).count;

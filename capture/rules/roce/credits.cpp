@@ -64,7 +64,7 @@ void RequestFlow::settle_excess(const RocePacket& p, std::uint32_t receives, boo
   const Excess& e = *excess_;
   const auto next = wire::ib::credits_of((p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_VALUE) + 1);
   const bool beyond = next && is_ahead(e.number, receives + *next);
-  const bool proves = between_messages && p.operation() == Operation::acknowledge && p.at - e.ref.at >= same_moment;
+  const bool proves = between_messages && p.operation() == Operation::acknowledge && p.at - e.ref.at >= paths_apart;
   if (beyond && !proves) return;
   if (beyond) {
     credits_.told = true;

@@ -23,6 +23,11 @@ constexpr std::int64_t psn_half = 1 << 23;
 constexpr std::uint64_t far_away = 1 << 16;
 constexpr std::uint32_t mtu_min = 256;
 
+/// IBA §9.7.3: a Read takes as many PSNs as its responses have packets.
+std::uint32_t span_of(std::uint32_t octets, std::uint16_t mtu) {
+  return std::max<std::uint32_t>(1, octets / mtu + (octets % mtu != 0 ? 1 : 0));
+}
+
 /// What must be the same when a packet is sent again: AckReq and the congestion bits may differ.
 std::uint32_t digest_of_headers(const RocePacket& p) {
   std::array<std::uint8_t, 64> octets{};
@@ -85,10 +90,22 @@ RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& ter
   if (p.whole()) r.octets = wire::ib::crc32(0, p.packet.payload);
   r.span_unknown = terms.path_mtu == 0;
   r.is_short = expects_more(r.operation) && is_send(r.operation) && r.payload < terms.path_mtu;
-  // IBA §9.7.3: a Read takes as many PSNs as its responses have packets.
-  if (r.operation == Operation::read_request && terms.path_mtu != 0)
-    r.span = std::max<std::uint32_t>(1, r.dma_length / terms.path_mtu + (r.dma_length % terms.path_mtu != 0 ? 1 : 0));
+  if (r.operation == Operation::read_request && terms.path_mtu != 0) r.span = span_of(r.dma_length, terms.path_mtu);
   return r;
+}
+
+/// What was set up is known only now, for its REQ was captured behind the data, or its REP was.
+void RequestFlow::apply_mtu(const FlowTerms& terms) {
+  if (!unsized_ || terms.path_mtu == 0) return;
+  unsized_ = false;
+  for (auto& [place, r] : seen_) {
+    r.completed.reset();
+    if (!std::exchange(r.span_unknown, false)) continue;
+    r.is_short = expects_more(r.operation) && is_send(r.operation) && r.payload < terms.path_mtu;
+    if (r.operation == Operation::read_request) r.span = span_of(r.dma_length, terms.path_mtu);
+    high_ = std::max(high_, place + r.span - 1);
+  }
+  if (!seen_.empty()) count_messages(seen_.begin());
 }
 
 /// It may be one of a Read's responses: without the path MTU only the length of the Read says how many there are at most.
@@ -132,6 +149,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
                    fmt::format(" sent PSN {:#08x}, before the starting PSN {:#08x}", p.packet.bth.psn, psn_of(start_)));
     return;
   }
+  apply_mtu(terms);
   const Request r = read(p, terms);
   if (any_ && place < forgotten_) {
     ++retransmissions;
@@ -139,10 +157,13 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
   }
   const auto seen_before = [&] { return any_ && place <= high_; };  // most are not, and need not be looked for
   if (seen_before() && !terms.set_up_seen && is_another_use(place, r)) restart();
-  if (seen_before() && (repeated(p, place, r) || inside_a_read(p, place, r))) return;
+  if (seen_before() && (repeated(p, place, r) || inside_a_read(p, place, r)))
+    return count_retries(p, place, true, terms);
   settle_ahead(place, p, terms);
+  count_retries(p, place, false, terms);
   const auto it = remember(place, r);
   ++budget_.requests;
+  unsized_ = unsized_ || r.span_unknown;
   const bool begins = start_ != 0 && place == start_;
   check_neighbours(it, begins);
   if (ends_message(r.operation)) {
@@ -151,6 +172,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
   }
   count_on(it, terms);
   check_credits(p, it->second, terms);
+  count_outstanding(p, place, it->second, terms);
   trim();
 }
 
@@ -166,8 +188,14 @@ void RequestFlow::restart() {
   any_ = false;
   start_ = forgotten_ = acknowledged_ = read_end_ = 0;
   ahead_.reset();
+  most_.reset();
   credits_ = {};
   excess_.reset();
+  outstanding_.clear();
+  rnr_ = {};
+  retry_ = {};
+  gap_.reset();
+  answers_ = 0;
 }
 
 /// The same PSN as before. True: there is nothing else to it.
@@ -235,6 +263,7 @@ void RequestFlow::check_packet(const RocePacket& p, const FlowTerms& terms) cons
       findings_.tell(
           IbRule::ib_atomic_address, p.frame, requester_,
           fmt::format("'s {} is at {:#x}, which is no multiple of 8", operation_text(operation), p.packet.atomic.va));
+  check_size(p);
   const bool write_only = operation == Operation::write_only || operation == Operation::write_only_imm;
   if (write_only && p.packet.reth.dma_length != payload)
     findings_.tell(IbRule::ib_dma_length, p.frame, requester_,
@@ -346,7 +375,7 @@ void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms
   ahead_.reset();
   const Duration since = p.at - a.ref.at;
   const bool next = place == a.high + 1 && high_ == a.high;
-  if (!next || a.repeated || since < same_moment || terms.ack_timeout == Duration{0} || since > terms.ack_timeout / 2)
+  if (!next || a.repeated || since < paths_apart || terms.ack_timeout == Duration{0} || since > terms.ack_timeout / 2)
     return;
   const Side responder = other(requester_);
   if (a.of_psn)
@@ -354,14 +383,23 @@ void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms
                    fmt::format(" acknowledged PSN {:#08x}; the {} sends PSN {:#08x} only in frame {}", a.psn,
                                to_string(requester_), psn_of(place), p.frame));
   else
-    findings_.tell(IbRule::ib_msn, a.ref.frame, responder,
-                   fmt::format(" gave MSN {} with PSN {:#08x}, more messages than the {} had sent", a.msn, a.psn,
-                               to_string(requester_)));
+    tell_msn(a);
 }
 
-void RequestFlow::finish() {
+void RequestFlow::tell_msn(const Ahead& a) {
+  most_.reset();
+  findings_.tell(IbRule::ib_msn, a.ref.frame, other(requester_),
+                 fmt::format(" gave MSN {} with PSN {:#08x}, more messages than the {} had sent", a.msn, a.psn,
+                             to_string(requester_)));
+}
+
+void RequestFlow::finish(bool ended) {
   const Place known = std::max(high_, read_end_);
   if (acknowledged_ > known && any_) missing += acknowledged_ - known;
+  // Where all was seen and nothing was sent twice, an ACK is of the last message that it counts.
+  if (!most_ || !ended || missing > 0 || retransmissions > 0 || seen_.empty()) return;
+  const Request& last = std::prev(seen_.end())->second;
+  if (last.completed && is_behind(*last.completed, most_->msn)) tell_msn(*most_);
 }
 
 }  // namespace parley::capture

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "capture/read/roce/roce_packet.hpp"
+#include "capture/rules/roce/outstanding.hpp"
 #include "capture/rules/roce/rules.hpp"
 
 namespace parley::capture {
@@ -27,11 +28,13 @@ struct FlowTerms {
   std::optional<std::uint32_t> starting_psn;
   std::uint16_t path_mtu = 0;  ///< 0: not known
   std::optional<std::uint16_t> p_key;
-  bool set_up_seen = false;      ///< both ends are known from CM messages: answers are those of these requests
-  bool flow_control = true;      ///< the side that answers may give credits
-  bool shared_receives = false;  ///< of the side that answers: no credits are counted of them
-  bool obeys_credits = false;    ///< the side that asks has said so
-  Duration ack_timeout{0};       ///< of the side that asks; 0: not known
+  bool set_up_seen = false;           ///< both ends are known from CM messages: answers are those of these requests
+  bool flow_control = true;           ///< the side that answers may give credits
+  bool shared_receives = false;       ///< of the side that answers: no credits are counted of them
+  bool obeys_credits = false;         ///< the side that asks has said so
+  Duration ack_timeout{0};            ///< of the side that asks; 0: not known
+  std::optional<std::uint8_t> depth;  ///< Reads and Atomics that the side that answers has room for
+  std::optional<std::uint8_t> retries, rnr_retries;  ///< of the side that asks, as its peer wishes
 };
 
 class RequestFlow {
@@ -46,7 +49,10 @@ class RequestFlow {
   /// Its packet is whole as far as headers go, and its ICRC is not wrong.
   void request(const RocePacket& p, const FlowTerms& terms);
   void response(const RocePacket& p, const FlowTerms& terms);
-  void finish();
+  /// `ended`: the end of the connection is in the capture.
+  void finish(bool ended);
+  /// Those that RNR NAKs asked for: "655.36 ms".
+  std::string rnr_times() const;
 
   bool empty() const { return !any_; }
   /// Whether this PSN is near what was asked for: its answer may be one of these.
@@ -105,6 +111,27 @@ class RequestFlow {
     Credits credits;
   };
 
+  /// An RNR NAK of the request at `place`, and how often that was sent again after one.
+  struct Rnr {
+    Place place = 0;
+    bool pending = false;
+    FrameRef ref;
+    Duration timer{0};
+    std::uint64_t again = 0;
+  };
+  /// The oldest request that was sent again since the last answer.
+  struct Retry {
+    Place place = 0;
+    std::uint64_t count = 0;
+    Instant at{};
+  };
+  /// A NAK that asks for a PSN again, and the requests behind it since.
+  struct Gap {
+    Place place = 0;
+    FrameRef nak, first;
+    std::uint64_t went_on = 0;
+  };
+
   Place place_of(std::uint32_t psn) const;
   static std::uint32_t psn_of(Place place) { return static_cast<std::uint32_t>(place & 0xFFFFFF); }
   std::uint64_t distance(std::uint32_t psn) const;
@@ -113,6 +140,7 @@ class RequestFlow {
   Requests::iterator remember(Place place, const Request& r);
   bool is_another_use(Place place, const Request& r) const;
   void restart();
+  void apply_mtu(const FlowTerms& terms);
   bool repeated(const RocePacket& p, Place place, const Request& r);
   bool of_a_read(Place place) const;
   bool inside_a_read(const RocePacket& p, Place place, const Request& r);
@@ -123,8 +151,10 @@ class RequestFlow {
   void count_on(Requests::iterator it, const FlowTerms& terms);
   void count_messages(Requests::iterator it);
   void settle_ahead(Place place, const RocePacket& p, const FlowTerms& terms);
+  void tell_msn(const Ahead& a);
   void trim();
   void acknowledge(const RocePacket& p, Place place, const FlowTerms& terms);
+  void check_form(const RocePacket& p) const;
   void tell_departures(const RocePacket& p, Place place);
   void check_msn(const RocePacket& p, Place place, bool nak);
   void read_response(const RocePacket& p, Place place, const FlowTerms& terms);
@@ -133,6 +163,14 @@ class RequestFlow {
   Requests::iterator executed(Place place, std::uint32_t msn);
   void take_credits(const RocePacket& p, Place place);
   void settle_excess(const RocePacket& p, std::uint32_t receives, bool between_messages);
+  void check_size(const RocePacket& p) const;
+  void tell_beyond(const std::optional<Outstanding::One>& one, std::size_t depth);
+  void count_outstanding(const RocePacket& p, Place place, const Request& r, const FlowTerms& terms);
+  void settle_outstanding(const RocePacket& p, Place place, const FlowTerms& terms);
+  void settle_retries(const RocePacket& p, Place place);
+  void count_retries(const RocePacket& p, Place place, bool again, const FlowTerms& terms);
+  void count_rnr_retries(const RocePacket& p, const FlowTerms& terms);
+  void count_timeouts(const RocePacket& p, Place place, const FlowTerms& terms);
   void check_credits(const RocePacket& p, const Request& r, const FlowTerms& terms);
 
   RoceBudget& budget_;
@@ -141,6 +179,7 @@ class RequestFlow {
   Requests seen_;
   Requests::node_type spare_;  // of the last one that was forgotten
   bool any_ = false;
+  bool unsized_ = false;        // of a Read among them the path MTU was not known
   Place start_ = 0;             // the agreed first one; 0: not known
   Place first_ = 0, high_ = 0;  // the first one seen, and the last one in use
   Place forgotten_ = 0;         // those below are not remembered
@@ -149,6 +188,15 @@ class RequestFlow {
   std::optional<Ahead> ahead_;
   Credits credits_;
   std::optional<Excess> excess_;
+  std::optional<Ahead> most_;  // the greatest MSN, if it was more than had been sent
+  Outstanding outstanding_;
+  bool told_depth_ = false;
+  Rnr rnr_;
+  std::uint32_t rnr_times_ = 0;  // a bit for each code
+  Retry retry_;
+  Retry newest_;  // the last request that was not sent before
+  std::optional<Gap> gap_;
+  std::uint64_t answers_ = 0;
   FrameRef first_request_;
 };
 

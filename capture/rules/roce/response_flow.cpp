@@ -55,12 +55,18 @@ void RequestFlow::syndrome(const RocePacket& p, const FlowTerms& terms) {
 void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
   if (has_aeth(p.operation())) syndrome(p, terms);
   if (!any_ && terms.starting_psn) start_ = place_of(*terms.starting_psn);
+  apply_mtu(terms);
   const Place place = place_of(p.packet.bth.psn);
   if (terms.set_up_seen && start_ != 0 && place < start_) {
     findings_.tell(IbRule::ib_ack_unsent, p.frame, other(requester_),
                    fmt::format("'s {} has PSN {:#08x}, before the starting PSN {:#08x}", operation_text(p.operation()),
                                p.packet.bth.psn, psn_of(start_)));
     return;
+  }
+  check_form(p);
+  if (terms.set_up_seen) {
+    settle_outstanding(p, place, terms);
+    settle_retries(p, place);
   }
   if (terms.set_up_seen && has_aeth(p.operation()) && is_ack(p.packet.aeth.syndrome)) take_credits(p, place);
   if (p.operation() == Operation::acknowledge) return acknowledge(p, place, terms);
@@ -75,6 +81,15 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
     return;
   }
   acknowledged_ = std::max(acknowledged_, place);
+}
+
+// IBA §9.7.5.1: an ACK has an AETH, and an answer to an Atomic what was there.
+void RequestFlow::check_form(const RocePacket& p) const {
+  const bool data = is_read_response(p.operation());
+  if (!data && !p.packet.payload.empty())
+    findings_.tell(IbRule::ib_ack_form, p.frame, other(requester_),
+                   fmt::format("'s {} has {}; it has no payload", operation_text(p.operation()),
+                               counted(p.packet.payload.size(), "octet")));
 }
 
 void RequestFlow::acknowledge(const RocePacket& p, Place place, const FlowTerms& terms) {
@@ -133,8 +148,11 @@ void RequestFlow::check_msn(const RocePacket& p, Place place, bool nak) {
                                least == 1 ? std::string("1 message is") : fmt::format("{} messages are", least)));
     return;
   }
-  if (ahead_ || !last->second.completed || last->first + last->second.span - 1 != high_) return;
-  if (is_behind(*last->second.completed, msn)) ahead_ = Ahead{{p.frame, p.at}, p.packet.bth.psn, msn, false, high_};
+  if (!last->second.completed || last->first + last->second.span - 1 != high_) return;
+  if (!is_behind(*last->second.completed, msn)) return;
+  const Ahead a{{p.frame, p.at}, p.packet.bth.psn, msn, false, high_};
+  if (!most_ || is_behind(most_->msn, msn)) most_ = a;
+  if (!ahead_) ahead_ = a;
 }
 
 // IBA §9.7.5: a Read's responses take its PSNs, full but for the last, and are numbered First, Middle, Last. After a loss

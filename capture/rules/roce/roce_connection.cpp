@@ -30,13 +30,46 @@ IbQp qp_of(Service service) {
 
 RoceConnection::RoceConnection(RoceBudget& budget, const Gid& initiator, const Gid& responder, bool v2,
                                EventLimits events)
-    : gids_{initiator, responder},
+    : budget_(budget),
+      gids_{initiator, responder},
       seen_(std::make_shared<IbSeen>()),
       exchange_(findings_, *seen_),
-      flows_{std::make_unique<RequestFlow>(budget, findings_, Side::initiator),
-             std::make_unique<RequestFlow>(budget, findings_, Side::responder)},
       events_(events) {
   seen_->v2 = v2;
+  make_flows();
+}
+
+void RoceConnection::make_flows() {
+  for (const Side side : {Side::initiator, Side::responder})
+    flows_[index_of(side)] = std::make_unique<RequestFlow>(budget_, findings_, side);
+}
+
+void RoceConnection::guess_qpn(Side side, std::uint32_t qpn) {
+  seen_->ends[index_of(side)].qpn = qpn;
+  guessed_[index_of(side)] = has_cm_ && !seen_->sidr;
+}
+
+/// What the exchange makes of the message. Where it names another queue pair than was guessed, what was taken for this
+/// connection's data was another's.
+bool RoceConnection::settle_guesses(Side from, const CmSeen& m) {
+  std::array<std::optional<std::uint32_t>, 2> before;
+  for (std::size_t i = 0; i < 2; ++i)
+    if (guessed_[i]) before[i] = std::exchange(seen_->ends[i].qpn, std::nullopt);
+  const bool fresh = exchange_.message(from, m);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!guessed_[i]) continue;
+    auto& qpn = seen_->ends[i].qpn;
+    guessed_[i] = !qpn;
+    if (!qpn) {
+      qpn = before[i];
+    } else if (*qpn != before[i]) {
+      make_flows();
+      counts_ = {};
+      first_data_ = {};
+      for (IbDirection& end : seen_->ends) end.packets = 0;
+    }
+  }
+  return fresh;
 }
 
 void RoceConnection::seen(std::uint64_t frame, Instant when) {
@@ -85,7 +118,7 @@ void RoceConnection::cm(Side from, const RocePacket& p, const CmSeen& m) {
   seen(p.frame, p.at);
   has_cm_ = true;
   check_by_itself(from, p);
-  const bool fresh = exchange_.message(from, m);
+  const bool fresh = settle_guesses(from, m);
   std::string text = cm_event_text(m.message);
   const std::size_t name = text.find(' ') == std::string::npos ? text.size() : text.find(' ');
   const bool rej = m.message.type() == wire::ib::CmMessageType::rej;
@@ -107,6 +140,49 @@ void RoceConnection::malformed(Side from, std::uint64_t frame, Instant when, std
   findings_.tell(IbRule::ib_malformed, frame, from, fmt::format(" sent a packet that cannot be read: {}", why));
 }
 
+void RoceConnection::tell_icrc(Side from) {
+  for (const auto& [frame, text] : std::exchange(icrcs_[index_of(from)].pending, {}))
+    findings_.tell(IbRule::ib_icrc, frame, from, text);
+}
+
+// IBA §7.8.1: nothing of a packet with a wrong ICRC counts. But where a side has no right one, the packets may be captured before the
+// adapter makes it, or without what checks it: that its peer takes them shows it.
+bool RoceConnection::icrc_counts(Side from, const RocePacket& p, std::string_view name) {
+  Icrc& mine = icrcs_[index_of(from)];
+  Icrc& theirs = icrcs_[index_of(other(from))];
+  const bool of_cm = p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN;
+  const bool answers = of_cm ? name != "REQ" && name != "DREQ" : wire::ib::rule_of(p.packet.bth.opcode).response;
+  if (!theirs.pending.empty() && answers) theirs.answered = true;
+  if (!p.icrc_wrong()) {
+    if (!p.icrc_due) return true;
+    mine.right = true;
+    tell_icrc(from);
+    return true;
+  }
+  ++mine.wrong;
+  if (mine.pending.size() < icrc_pending_max)
+    mine.pending.emplace_back(p.frame, fmt::format("'s {} has the ICRC {}; its octets give {}", name,
+                                                   icrc_text(p.packet.icrc), icrc_text(*p.icrc_due)));
+  if (!mine.right) return true;
+  seen(p.frame, p.at);
+  tell_icrc(from);
+  return false;
+}
+
+void RoceConnection::tell_icrc_unmade() {
+  for (const Side side : {Side::initiator, Side::responder}) {
+    Icrc& those = icrcs_[index_of(side)];
+    if (those.pending.empty()) continue;
+    if (those.answered)
+      findings_.tell(IbRule::ib_icrc_unmade, those.pending.front().first, side,
+                     fmt::format("'s ICRC is wrong in {}, right in none, and its peer answers such packets: it is made "
+                                 "behind the capture, or not made and not checked",
+                                 counted(those.wrong, "packet")));
+    else
+      tell_icrc(side);
+  }
+}
+
 // What one packet shows, whatever came before (IBA §9.2, §9.6).
 void RoceConnection::check_by_itself(Side from, const RocePacket& p) {
   const wire::ib::Bth& b = p.packet.bth;
@@ -115,6 +191,11 @@ void RoceConnection::check_by_itself(Side from, const RocePacket& p) {
                    fmt::format(" sent a packet of transport version {}; there is only 0", b.tver));
   if (b.reserved6 != 0 || b.reserved7 != 0)
     findings_.tell(IbRule::ib_reserved, p.frame, from, "'s BTH has reserved bits set");
+  const auto headers = p.headers_known() ? wire::ib::rule_of(b.opcode).headers : 0;
+  const bool deth = (headers & PARLEY_IB_DETH) != 0 && p.packet.deth.reserved != 0;
+  if (deth || ((headers & PARLEY_IB_XRCETH) != 0 && p.packet.xrceth.reserved != 0))
+    findings_.tell(IbRule::ib_eth_reserved, p.frame, from,
+                   fmt::format("'s {} has reserved bits set", deth ? "DETH" : "XRCETH"));
   check_pad(from, p);
 }
 
@@ -132,6 +213,7 @@ void RoceConnection::check_pad(Side from, const RocePacket& p) {
 
 // What was agreed for the connection.
 void RoceConnection::check_ends(Side from, const RocePacket& p) {
+  if (guessed_[index_of(other(from))]) return;
   const wire::ib::CmReq* const req = exchange_.req();
   if (req != nullptr && !seen_->sidr && (p.packet.bth.p_key & 0x7FFF) != (req->p_key & 0x7FFF))
     findings_.tell(IbRule::ib_p_key, p.frame, from,
@@ -147,6 +229,7 @@ void RoceConnection::check_ends(Side from, const RocePacket& p) {
 FlowTerms RoceConnection::terms_of(Side requester) const {
   FlowTerms t;
   t.qp = seen_->qp;
+  if (guessed_[index_of(other(requester))]) return t;
   // Each answer to the REQ asks for a starting PSN of its own.
   if (requester == Side::responder || !exchange_.answered_anew())
     t.starting_psn = seen_->ends[index_of(requester)].starting_psn;
@@ -157,6 +240,10 @@ FlowTerms RoceConnection::terms_of(Side requester) const {
   if (req != nullptr && rep != nullptr) {
     const bool asks = requester == Side::initiator;
     t.obeys_credits = asks ? req->flow_control : rep->flow_control;
+    if (!exchange_.answered_anew()) t.depth = asks ? rep->responder_resources : req->responder_resources;
+    // IBA §12.6.5, §12.6.8: each says how often its peer is to try again.
+    t.rnr_retries = asks ? rep->rnr_retry_count : req->rnr_retry_count;
+    t.retries = req->retry_count;
   }
   if (requester == Side::initiator) {
     t.flow_control = rep == nullptr || rep->flow_control;
@@ -178,13 +265,32 @@ bool RoceConnection::is_of_another(Side from, const RocePacket& p) const {
   const RequestFlow& flow = *flows_[index_of(from)];
   const IbQp qp = qp_of(p.service());
   const FrameRef left = exchange_.left(from);
-  const bool ended = left.frame != 0 && p.at - left.at >= same_moment;
-  if (seen_->qp != IbQp::unknown && qp != IbQp::unknown && qp != seen_->qp)
-    return !has_cm_ || ended || !flow.is_near(psn);
+  const bool ended = left.frame != 0 && p.at - left.at >= paths_apart;
+  if (seen_->qp != IbQp::unknown && qp != IbQp::unknown && qp != seen_->qp) {
+    const bool live = set_up_seen() && !ended && p.at - last_at_ < another_use_after;
+    return !has_cm_ || (!live && (ended || !flow.is_near(psn)));
+  }
   if (qp == IbQp::ud || wire::ib::rule_of(p.packet.bth.opcode).response) return false;
   if (!has_cm_) return flow.far(psn);
   if (ended) return !flow.goes_on(psn) && (flow.empty() || flow.far(psn));
   return flow.far(psn) && p.at - last_at_ >= another_use_after;
+}
+
+bool RoceConnection::may_have(Side from, const RocePacket& p) const {
+  constexpr std::uint32_t far_away = 1 << 16;
+  if (seen_->qp != IbQp::unknown && qp_of(p.service()) != seen_->qp) return false;
+  const wire::ib::CmReq* const req = exchange_.req();
+  if (req != nullptr && (p.packet.bth.p_key & 0x7FFF) != (req->p_key & 0x7FFF)) return false;
+  const std::size_t payload = p.packet.payload.size();
+  const wire::ib::Operation operation = p.operation();
+  const bool full = expects_more(operation) || operation == wire::ib::Operation::read_response_first ||
+                    operation == wire::ib::Operation::read_response_middle;
+  if (const std::size_t mtu = seen_->path_mtu; mtu != 0 && (payload > mtu || (full && payload != mtu))) return false;
+  if (wire::ib::rule_of(p.packet.bth.opcode).response) return true;
+  const RequestFlow& flow = *flows_[index_of(from)];
+  if (!flow.empty()) return !flow.far(p.packet.bth.psn);
+  const auto start = seen_->ends[index_of(from)].starting_psn;
+  return !start || ((p.packet.bth.psn - *start) & 0xFFFFFF) < far_away;
 }
 
 // IBA §12.9: when a side may send.
@@ -192,7 +298,8 @@ void RoceConnection::check_order(Side from, const RocePacket& p) {
   FrameRef& first = first_data_[index_of(from)];
   if (first.frame == 0) first = {p.frame, p.at};
   const FrameRef left = exchange_.left(from);
-  if (left.frame == 0 || p.at - left.at < same_moment || !flows_[index_of(from)]->goes_on(p.packet.bth.psn) ||
+  // The CM's queue pair and this one may have paths of their own.
+  if (left.frame == 0 || p.at - left.at < paths_apart || !flows_[index_of(from)]->goes_on(p.packet.bth.psn) ||
       !set_up_seen())
     return;
   if (std::exchange(told_late_, true)) return;
@@ -208,12 +315,7 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   const auto opcode = [&p] {
     return wire::ib::opcode_text(p.packet.bth.opcode);
   };  // a packet without events needs none
-  if (p.icrc_wrong()) {
-    ++icrc_wrong_;
-    // IBA §7.8.1: nothing of it counts.
-    findings_.tell(IbRule::ib_icrc, p.frame, from,
-                   fmt::format("'s {} has the ICRC {}; its octets give {}", opcode(), icrc_text(p.packet.icrc),
-                               icrc_text(*p.icrc_due)));
+  if (!icrc_counts(from, p, p.icrc_wrong() ? opcode() : std::string())) {
     draw(from, p, LadderEvent::Kind::fpdu, opcode() + ", ICRC wrong", opcode().size());
     return;
   }
@@ -235,7 +337,9 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   if (seen_->qp == IbQp::unknown) seen_->qp = qp_of(p.service());
   if (qp_of(p.service()) != seen_->qp) {
     findings_.tell(IbRule::ib_service, p.frame, from,
-                   fmt::format(" sent {} on a queue pair of {}", with_article(opcode()), to_string(seen_->qp)));
+                   fmt::format(" sent {} on a {}queue pair of {}", with_article(opcode()),
+                               !has_cm_ || flows_[index_of(from)]->is_near(p.packet.bth.psn) ? "" : "live ",
+                               to_string(seen_->qp)));
     draw(from, p, LadderEvent::Kind::fpdu, opcode(), 0);
     return;
   }

@@ -29,6 +29,8 @@ class RoceConnection {
 
   /// A CM message of that side, whose MAD can be read.
   void cm(Side from, const RocePacket& p, const CmSeen& m);
+  /// By its ICRC: false if nothing of the packet counts. `name`: of what it is.
+  bool icrc_counts(Side from, const RocePacket& p, std::string_view name);
   /// A MAD of CM that no receiver takes.
   void cm_condemned(Side from, const RocePacket& p, IbRule rule, std::string_view text);
   /// A packet to the queue pair of the other side.
@@ -38,7 +40,8 @@ class RoceConnection {
 
   const Gid& gid(Side side) const { return gids_[index_of(side)]; }
   const std::optional<std::uint32_t>& qpn(Side side) const { return seen_->ends[index_of(side)].qpn; }
-  void set_qpn(Side side, std::uint32_t qpn) { seen_->ends[index_of(side)].qpn = qpn; }
+  /// No CM message has named it so far: nothing that depends on it is judged.
+  void guess_qpn(Side side, std::uint32_t qpn);
   CmExchange& exchange() { return exchange_; }
   const RequestFlow& flow(Side requester) const { return *flows_[index_of(requester)]; }
   bool has_cm() const { return has_cm_; }
@@ -47,6 +50,8 @@ class RoceConnection {
   bool set_up_seen() const;
   /// The packet belongs to another use of these queue pairs.
   bool is_of_another(Side from, const RocePacket& p) const;
+  /// Nothing that the REQ or the REP agreed on keeps the packet from being of this connection.
+  bool may_have(Side from, const RocePacket& p) const;
   /// Nothing but late packets is due.
   bool over() const { return exchange_.over() && !(seen_->sidr && !seen_->reject); }
   std::uint64_t first_frame() const { return first_frame_; }
@@ -63,7 +68,11 @@ class RoceConnection {
  private:
   static constexpr Duration another_use_after = std::chrono::seconds(1);
 
+  void tell_icrc(Side from);
+  void tell_icrc_unmade();
   void seen(std::uint64_t frame, Instant at);
+  void make_flows();
+  bool settle_guesses(Side from, const CmSeen& m);
   void check_by_itself(Side from, const RocePacket& p);
   void check_pad(Side from, const RocePacket& p);
   void check_ends(Side from, const RocePacket& p);
@@ -73,9 +82,11 @@ class RoceConnection {
   void draw_data(Side from, const RocePacket& p, bool again);
   Outcome outcome() const;
   std::string describe_end() const;
+  bool groundless(Side requester) const;
   void tell_facts();
   void count_sides(ConnectionReport& r);
 
+  RoceBudget& budget_;
   std::array<Gid, 2> gids_;
   std::shared_ptr<IbSeen> seen_;
   IbFindings findings_;
@@ -86,7 +97,17 @@ class RoceConnection {
   std::uint64_t events_dropped_ = 0;
   std::array<DirectionCounts, 2> counts_{};
   std::array<FrameRef, 2> first_data_{};
-  std::uint64_t first_frame_ = 0, last_frame_ = 0, icrc_wrong_ = 0, cnps_ = 0;
+  /// Of a side of which no packet so far had the right ICRC.
+  struct Icrc {
+    bool right = false;     // one had
+    bool answered = false;  // the peer took one that had not
+    std::uint64_t wrong = 0;
+    std::vector<std::pair<std::uint64_t, std::string>> pending;  // frame and sentence
+  };
+  static constexpr std::size_t icrc_pending_max = 16;
+  std::array<Icrc, 2> icrcs_{};
+  std::array<bool, 2> guessed_{};  // the side's queue pair
+  std::uint64_t first_frame_ = 0, last_frame_ = 0, cnps_ = 0;
   Instant first_at_{}, last_at_{};
   std::uint16_t udp_port_ = 0;
   bool has_cm_ = false, told_late_ = false;

@@ -16,7 +16,21 @@ std::uint8_t lower(std::optional<std::uint8_t> a, std::optional<std::uint8_t> b)
   return std::min(*a, *b);
 }
 
+std::string times_text(const std::string& times) {
+  return times.empty() ? std::string() : fmt::format(", and asks for {}", times);
+}
+
 }  // namespace
+
+/// What it refuses is not the memory, of which the wire shows nothing, and all that was asked is there and right.
+bool RoceConnection::groundless(Side requester) const {
+  const RequestFlow& flow = *flows_[index_of(requester)];
+  if (flow.fatal->code != static_cast<std::uint8_t>(wire::ib::Nak::invalid_request) || !set_up_seen()) return false;
+  const auto& those = findings_.all().kept();
+  return flow.missing == 0 && std::none_of(those.begin(), those.end(), [requester](const Finding& f) {
+           return f.side == requester && f.severity != Severity::note;
+         });
+}
 
 Outcome RoceConnection::outcome() const {
   if (!has_cm_) return Outcome::not_captured;
@@ -53,9 +67,10 @@ std::string RoceConnection::describe_end() const {
 }
 
 void RoceConnection::tell_facts() {
+  tell_icrc_unmade();
   for (const Side requester : {Side::initiator, Side::responder}) {
     RequestFlow& flow = *flows_[index_of(requester)];
-    flow.finish();
+    flow.finish(exchange_.ended());
     const Side responder = other(requester);
     if (flow.retransmissions > 0)
       findings_.note(flow.first_again_frame, requester,
@@ -65,16 +80,17 @@ void RoceConnection::tell_facts() {
                                  to_string(requester)));
     if (flow.rnr_naks > 0)
       findings_.note(flow.first_rnr_frame, responder,
-                     fmt::format("{} by the {}: it had no receive posted", counted(flow.rnr_naks, "RNR NAK"),
-                                 to_string(responder)));
+                     fmt::format("{} by the {}: it had no receive posted{}", counted(flow.rnr_naks, "RNR NAK"),
+                                 to_string(responder), times_text(flow.rnr_times())));
     if (flow.sequence_naks > 0)
       findings_.note(flow.first_sequence_frame, responder,
                      fmt::format("{} by the {}: packets had been lost", counted(flow.sequence_naks, "PSN sequence NAK"),
                                  to_string(responder)));
     if (flow.fatal)
       findings_.note(flow.fatal->frame, responder,
-                     fmt::format("the {} refused a request: {}", to_string(responder),
-                                 to_string(static_cast<wire::ib::Nak>(flow.fatal->code))));
+                     fmt::format("the {} refused a request: {}{}", to_string(responder),
+                                 to_string(static_cast<wire::ib::Nak>(flow.fatal->code)),
+                                 groundless(requester) ? "; nothing that the capture shows gives cause for it" : ""));
     if (flow.missing > 0)
       findings_.note(0, requester,
                      fmt::format("{} of the {} {} not in the capture", counted(flow.missing, "packet"),
@@ -86,8 +102,8 @@ void RoceConnection::tell_facts() {
   // lost RTU is none that was not sent.
   const FrameRef first = first_data_[index_of(Side::responder)], asked = first_data_[index_of(Side::initiator)];
   const FrameRef rtu = exchange_.rtu();
-  if (set_up_seen() && first.frame != 0 && rtu.frame != 0 && rtu.at - first.at >= same_moment &&
-      (asked.frame == 0 || asked.at - first.at >= same_moment) && flows_[index_of(Side::initiator)]->missing == 0)
+  if (set_up_seen() && first.frame != 0 && rtu.frame != 0 && rtu.at - first.at >= paths_apart &&
+      (asked.frame == 0 || asked.at - first.at >= paths_apart) && flows_[index_of(Side::initiator)]->missing == 0)
     findings_.tell(IbRule::ib_early, first.frame, Side::responder,
                    fmt::format(" sent data before the initiator's RTU (frame {}) or data", rtu.frame));
 }
@@ -131,7 +147,7 @@ ConnectionReport RoceConnection::finish() {
   r.steps.reply = seen_->reply;
   r.outcome = outcome();
   r.end = describe_end();
-  r.findings = findings_.all().listed(last_frame_);
+  r.findings = findings_.list(last_frame_);
   r.events = std::move(drawn_);
   r.events_dropped = events_dropped_;
   r.ib = seen_;

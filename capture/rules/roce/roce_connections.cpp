@@ -139,6 +139,7 @@ void RoceConnections::packet(const wire::PacketView& view, const wire::CapturedP
     case RoceReader::Status::other: return;
     case RoceReader::Status::malformed: return unreadable(captured, p, view);
   }
+  if (no_icrc_) p.icrc_due.reset();
   // IBA §9.2.1: what has an opcode that is not assigned is no datagram, whatever follows.
   const bool datagram = p.service() == Service::ud && wire::ib::rule_of(p.packet.bth.opcode).assigned;
   if (p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN && datagram)
@@ -163,7 +164,7 @@ void RoceConnections::data(const RocePacket& p) {
   RoceConnection& c = *place.connection;
   const auto name = [&](Side side, std::uint32_t qpn) {
     if (c.qpn(side)) return;
-    c.set_qpn(side, qpn);
+    c.guess_qpn(side, qpn);
     news = true;
   };
   name(place.side, p.packet.bth.dest_qpn);
@@ -197,6 +198,7 @@ RoceConnections::Place RoceConnections::find_partner(const RocePacket& p) {
   for (RoceConnection* c : it->second)
     for (const Side side : {Side::initiator, Side::responder}) {
       if (c->gid(side) != to || c->gid(other(side)) != from || c->qpn(side) || c->over() || c->sidr()) continue;
+      if (c->has_cm() && !c->may_have(other(side), p)) continue;
       const bool answers = is_response(p) && c->flow(side).may_answer(p.packet.bth.psn);
       const bool was_set_up = c->has_cm() && (c->exchange().rep() != nullptr || c->exchange().rtu().frame != 0);
       const bool same_path = !c->has_cm() && !is_response(p) && c->udp_port() == p.network.source_port &&

@@ -15,7 +15,8 @@ namespace parley::capture {
 
 class RoceConnections {
  public:
-  explicit RoceConnections(RoceHost& host) : host_(host) {}
+  /// `no_icrc`: it is not looked at.
+  explicit RoceConnections(RoceHost& host, bool no_icrc = false) : host_(host), no_icrc_(no_icrc) {}
 
   /// A packet of RoCEv1 or RoCEv2.
   void packet(const wire::PacketView& view, const wire::CapturedPacket& captured);
@@ -46,8 +47,10 @@ class RoceConnections {
   };
 
   void gsi(const RocePacket& p);
+  void odd_mad(const RocePacket& p);
   void cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHeader& header);
   Place find_cm(const RocePacket& p, const wire::ib::CmMessage& m);
+  Place find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const;
   Place begin_cm(const RocePacket& p, const wire::ib::CmMessage& m);
   void data(const RocePacket& p);
   Place find_data(const RocePacket& p);
@@ -63,6 +66,7 @@ class RoceConnections {
   void unreadable(const wire::CapturedPacket& captured, RocePacket& p, const wire::PacketView& view);
 
   RoceHost& host_;
+  bool no_icrc_;
   RoceReader reader_;
   RoceBudget budget_;
   std::unordered_map<RoceConnection*, std::unique_ptr<RoceConnection>> live_;

@@ -20,8 +20,12 @@ bool is_sidr(const CmMessage& m) { return m.type() == CmMessageType::sidr_req ||
 
 bool is_of_cm(const wire::ib::MadHeader& header) {
   return header.mgmt_class == PARLEY_IB_CLASS_CM &&
-         to_string(static_cast<CmMessageType>(header.attribute_id)) != "unknown message" &&
-         (header.method & PARLEY_IB_MAD_RESPONSE) == 0;
+         to_string(static_cast<CmMessageType>(header.attribute_id)) != "unknown message";
+}
+
+/// Of a connection whose sides are not known.
+bool shows_side(CmMessageType type) {
+  return type == CmMessageType::req || type == CmMessageType::rep || type == CmMessageType::rtu;
 }
 
 /// IBA §13.5.1: a MAD is one packet without immediate data.
@@ -38,8 +42,8 @@ void RoceConnections::gsi(const RocePacket& p) {
   if (last.ref.frame != 0 && ((last.psn + 1) & 0xFFFFFF) == m.psn) m.before = last.ref;
   last = {m.ref, m.psn};
   if (gsi_.size() > gsi_max) gsi_.clear();
-  if (!is_mad(p) || p.packet.payload.size() < PARLEY_IB_MAD_LEN) {
-    ++mads_of_others_;
+  if (!is_mad(p) || p.packet.payload.size() != PARLEY_IB_MAD_LEN) {
+    odd_mad(p);
     return;
   }
   if (p.known_payload().size() < PARLEY_IB_MAD_LEN) {
@@ -52,6 +56,28 @@ void RoceConnections::gsi(const RocePacket& p) {
     cm(p, m, header);
   else
     ++mads_of_others_;
+}
+
+/// IBA §13.5.1: a MAD is 256 octets in one packet without immediate data. No receiver takes another one, and nothing of it counts.
+void RoceConnections::odd_mad(const RocePacket& p) {
+  std::array<std::uint8_t, PARLEY_IB_MAD_LEN> octets{};
+  const ConstBytes known = p.known_payload();
+  std::copy_n(known.begin(), std::min(known.size(), octets.size()), octets.begin());
+  const auto header = wire::ib::MadHeader::parse(octets);
+  const std::size_t size = p.packet.payload.size();
+  const bool readable = known.size() >= std::min(size, octets.size()) && header && is_of_cm(*header) && !p.icrc_wrong();
+  const auto m = readable ? CmMessage::parse(octets) : Result<CmMessage>(tl::unexpected(Error(Errc::unsupported)));
+  const Place place = m ? find_cm(p, *m) : Place{};
+  if (place.connection == nullptr) {
+    ++mads_of_others_;
+    return;
+  }
+  const std::string_view name = to_string(m->type());
+  place.connection->cm_condemned(
+      place.side, p, IbRule::cm_mad_packet,
+      is_mad(p) ? fmt::format("'s {} is a MAD of {}; {} are due", name, counted(size, "octet"), PARLEY_IB_MAD_LEN)
+                : fmt::format("'s {} is in {}; a MAD is a UD SEND Only", name,
+                              with_article(wire::ib::opcode_text(p.packet.bth.opcode))));
 }
 
 void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHeader& header) {
@@ -69,16 +95,14 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   m.message = *std::move(parsed);
   m.mad = readable;
   Place place = find_cm(p, m.message);
+  if (place.connection != nullptr && place.connection->exchange().sides_assumed() && shows_side(m.message.type()) &&
+      sender_of(m.message) != place.side)
+    place = {};  // a DREQ was captured before what shows whose it is
   if (place.connection == nullptr) place = begin_cm(p, m.message);
   if (place.connection == nullptr) return;
   RoceConnection& c = *place.connection;
   const std::string_view name = to_string(m.message.type());
-  if (p.icrc_wrong()) {
-    c.cm_condemned(place.side, p, IbRule::ib_icrc,
-                   fmt::format("'s {} has the ICRC {}; its octets give {}", name, icrc_text(p.packet.icrc),
-                               icrc_text(*p.icrc_due)));
-    return;
-  }
+  if (!c.icrc_counts(place.side, p, name)) return;
   if (header.base_version != PARLEY_IB_MAD_BASE_VERSION || header.class_version != PARLEY_IB_CLASS_CM_VERSION ||
       header.method != PARLEY_IB_MAD_METHOD_SEND || header.status != 0)
     c.cm_condemned(
@@ -90,6 +114,14 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
     c.cm_condemned(place.side, p, IbRule::cm_q_key,
                    fmt::format("'s {} has Q_Key {:#010x}; that of the GSI is {:#010x}", name, p.packet.deth.q_key,
                                std::uint32_t{PARLEY_IB_GSI_Q_KEY}));
+  if (p.packet.deth.source_qpn != PARLEY_IB_GSI_QPN)
+    c.cm_condemned(
+        place.side, p, IbRule::cm_mad_packet,
+        fmt::format("'s {} comes from QP {:#08x}; those of the CM come from QP 1", name, p.packet.deth.source_qpn));
+  if (header.class_specific != 0)
+    c.cm_condemned(
+        place.side, p, IbRule::cm_mad_packet,
+        fmt::format("'s {} has ClassSpecific {:#06x} in the header of its MAD; 0 is due", name, header.class_specific));
   if ((p.packet.bth.p_key & 0x7FFF) == 0)
     c.cm_condemned(place.side, p, IbRule::cm_p_key,
                    fmt::format("'s {} has P_Key {:#06x}, which is none", name, p.packet.bth.p_key));
@@ -114,19 +146,36 @@ RoceConnections::Place RoceConnections::find_cm(const RocePacket& p, const CmMes
     const Place place = at({Kind::comm_id, from, to, ids.local});
     if (place.connection == nullptr) return {};
     RoceConnection& c = *place.connection;
+    // IBA §12.9.8.3.1: a REQ that is repeated has its transaction ID, a new one has another.
+    const auto transaction = c.exchange().transaction();
+    if (transaction && *transaction != m.transaction_id) return {};
     const bool same = c.exchange().req() != nullptr && *c.exchange().req() == std::get<wire::ib::CmReq>(m.body);
     const bool another = !same && (c.over() || p.at - c.last_at() >= reuse_after);
     return another ? Place{} : place;
   }
-  if (const Place mine = at({Kind::comm_id, from, to, ids.local}); mine.connection != nullptr && ids.local != 0)
-    return mine;
-  if (const Place theirs = at({Kind::comm_id, to, from, ids.remote}); theirs.connection != nullptr && ids.remote != 0)
-    return {theirs.connection, other(theirs.side)};
+  if (const Place place = find_by_ids(from, to, ids); place.connection != nullptr) return place;
   // A REP repeats the transaction ID of its REQ, whatever communication ID it names.
   if (m.type() != CmMessageType::rep) return {};
   const Place asked = at({Kind::transaction, to, from, m.transaction_id});
   if (asked.connection == nullptr || asked.connection->exchange().rep() != nullptr) return {};
   return {asked.connection, Side::responder};
+}
+
+/// A connection that has both IDs comes before one that has one of them, for IDs are given again.
+RoceConnections::Place RoceConnections::find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const {
+  const Place mine = ids.local != 0 ? at({Kind::comm_id, from, to, ids.local}) : Place{};
+  Place theirs = ids.remote != 0 ? at({Kind::comm_id, to, from, ids.remote}) : Place{};
+  theirs.side = other(theirs.side);
+  const auto has = [](const Place& place, Side side, std::uint32_t id) {
+    return place.connection != nullptr && place.connection->exchange().id(side) == id;
+  };
+  if (has(mine, other(mine.side), ids.remote)) return mine;
+  if (has(theirs, theirs.side, ids.local)) return theirs;
+  if (mine.connection != nullptr) return mine;
+  if (theirs.connection != nullptr) return theirs;
+  // The sender has put them in each other's place.
+  const Place exchanged = ids.remote != 0 ? at({Kind::comm_id, from, to, ids.remote}) : Place{};
+  return has(exchanged, other(exchanged.side), ids.local) ? exchanged : Place{};
 }
 
 RoceConnections::Place RoceConnections::begin_cm(const RocePacket& p, const CmMessage& m) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "capture/findings.hpp"
 #include "wire/ib/quirks.hpp"
@@ -20,13 +21,16 @@ struct FrameRef {
 
 /// A capture with several queues may show packets of one moment in another order: what is so near to each other proves
 /// no order.
-inline constexpr Duration same_moment = std::chrono::milliseconds(1);
+inline constexpr Duration same_moment = std::chrono::milliseconds(2);
+/// So it is with packets that go opposite ways, or from different queue pairs, for they may take paths of different length.
+inline constexpr Duration paths_apart = std::chrono::milliseconds(20);
 
 /// Of one connection.
 class IbFindings {
  public:
   /// `text` goes on after "the initiator" or "the responder".
   void tell(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
+    if (facts_of(rule).severity == Severity::warning && is_habit(rule, frame, side, text)) return;
     all_.add(frame, side, rule, std::string("the ") + std::string(to_string(side)) + std::string(text));
   }
   void note(std::uint64_t frame, std::optional<Side> side, std::string text) {
@@ -42,8 +46,37 @@ class IbFindings {
                        std::string(facts.name) + ")");
   }
   const Findings& all() const { return all_; }
+  /// As many lines as are to be read: of what a side does again and again the first, and how often.
+  std::vector<Finding> list(std::uint64_t last_frame) const {
+    std::vector<Finding> out = all_.listed(last_frame);
+    for (const Habit& h : habits_)
+      for (Finding& f : out)
+        if (h.count > 1 && f.frame == h.first && f.broken == h.rule && f.side == h.side)
+          f.text += ", in " + std::to_string(h.count) + " packets, the last of them frame " + std::to_string(h.last);
+    return out;
+  }
 
  private:
+  /// One sentence that several packets have earned.
+  struct Habit {
+    IbRule rule{};
+    Side side{};
+    std::string text;
+    std::uint64_t first = 0, last = 0, count = 1;
+  };
+  static constexpr std::size_t habits_max = 32;
+  /// The sentence was said before.
+  bool is_habit(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
+    for (Habit& h : habits_)
+      if (h.rule == rule && h.side == side && h.text == text) {
+        ++h.count;
+        h.last = frame;
+        return true;
+      }
+    if (habits_.size() < habits_max) habits_.push_back({rule, side, std::string(text), frame, frame, 1});
+    return false;
+  }
+  std::vector<Habit> habits_;
   Findings all_;
   wire::ib::DepartureSet departed_;
 };

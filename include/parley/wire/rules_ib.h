@@ -15,12 +15,15 @@
   X(cm_rep_changed, "cm.rep-changed", "IBA §12.6.8", error, side, "A REP sent again is the same one.")                 \
   X(cm_comm_id, "cm.comm-id", "IBA §12.6", error, set_up,                                                              \
     "A message has the communication IDs that its sender and receiver chose.")                                         \
+  X(cm_transaction, "cm.transaction", "IBA §12.6.4", warning, both,                                                    \
+    "An answer has the transaction ID of the message that it answers.")                                                \
   X(cm_restarted, "cm.restarted", "IBA §12.9", warning, both,                                                          \
     "A repeated REQ is answered as the first one was; another answer shows a restart, or that the answer was "         \
     "forgotten.")                                                                                                      \
   X(cm_role, "cm.role", "IBA §12.9", error, set_up, "Only the initiator sends an RTU, and only the responder a REP.")  \
   X(cm_rtu_before_rep, "cm.rtu-before-rep", "IBA §12.9", error, both, "An RTU is sent after the REP that it answers.") \
-  X(cm_after_rej, "cm.after-rej", "IBA §12.9", warning, side, "No REP follows a REJ of the same REQ.")                 \
+  X(cm_after_rej, "cm.after-rej", "IBA §12.9", warning, side,                                                          \
+    "No REP follows a REJ of the same REQ, and no RTU a REJ of the REP.")                                              \
   X(cm_rej_about, "cm.rej-about", "IBA §12.6.7", error, set_up, "A side rejects only messages of its peer.")           \
   X(cm_rej_reason, "cm.rej-reason", "IBA §12.6.7.2", error, headers,                                                   \
     "A REJ of a REP has no reason that only a REQ can give (8, 9, 12 to 23, 26, 32, 33).")                             \
@@ -48,7 +51,15 @@
     "The addresses in the header of RDMA IP CM are those that the REQ comes from and goes to.")                        \
   X(cm_early, "cm.early", "IBA §12.9", warning, both,                                                                  \
     "A REQ or REP is sent again only after the time that its peer has to answer (15/16 of it count).")                 \
-  X(cm_retries, "cm.retries", "IBA §12.6.5", error, side, "A REQ is sent again at most as often as it announced.")     \
+  X(cm_retries, "cm.retries", "IBA §12.6.5", error, side,                                                              \
+    "A REQ or REP is sent again at most as often as the REQ announced.")                                               \
+  X(cm_rep_depths, "cm.rep-depths", "IBA §12.6.8", error, set_up,                                                      \
+    "The initiator depth of a REP is at most the responder resources of the REQ.")                                     \
+  X(cm_after_drep, "cm.after-drep", "IBA §12.9", warning, side, "A side sends no REP and no RTU after its DREP.")      \
+  X(cm_mad_packet, "cm.mad-packet", "IBA §13.5.1", error, headers,                                                     \
+    "A MAD of the CM has 256 octets, in a UD SEND Only from QP 1, and ClassSpecific is 0.")                            \
+  X(cm_unassigned, "cm.unassigned", "IBA §12.6", warning, headers,                                                     \
+    "Message numbers and statuses of a CM message are assigned ones.")                                                 \
   X(cm_sidr_service, "cm.sidr-service", "IBA §12.11.2", error, set_up,                                                 \
     "A SIDR_REP is about the service that the SIDR_REQ asked for.")                                                    \
   X(cm_sidr_qpn, "cm.sidr-qpn", "IBA §12.11.2", error, headers,                                                        \
@@ -57,8 +68,12 @@
     "A packet has the headers that its opcode calls for. Where no connection has it, that is a note about the file.")  \
   X(ib_icrc, "ib.icrc", "IBA §7.8.1", error, payload,                                                                  \
     "The ICRC is that of the packet's octets; nothing else of a packet with a wrong one counts.")                      \
+  X(ib_icrc_unmade, "ib.icrc-unmade", "IBA §7.8.1", warning, both,                                                     \
+    "A sender's packets have an ICRC, and its peer answers no packet without the right one; a capture on the sender "  \
+    "may be ahead of its adapter.")                                                                                    \
   X(ib_tver, "ib.tver", "IBA §9.2", error, headers, "The transport version of the BTH is 0.")                          \
   X(ib_reserved, "ib.reserved", "IBA §9.2", warning, headers, "Reserved bits of the BTH are 0.")                       \
+  X(ib_eth_reserved, "ib.eth-reserved", "IBA §9.3", warning, headers, "Reserved bits of a DETH or XRCETH are 0.")      \
   X(ib_opcode, "ib.opcode", "IBA §9.2.1", error, headers, "The opcode of the BTH is an assigned one.")                 \
   X(ib_service, "ib.service", "IBA §9.6", error, set_up,                                                               \
     "The opcode belongs to the transport service of the queue pair (RC, UC, UD, XRC).")                                \
@@ -82,6 +97,18 @@
     "An RDMA Write has as many octets as its RETH announces.")                                                         \
   X(ib_atomic_address, "ib.atomic-address", "IBA §9.4.5", error, headers,                                              \
     "The address of an Atomic is a multiple of 8.")                                                                    \
+  X(ib_message_size, "ib.message-size", "IBA §9.7.4", error, headers, "No message is longer than 2^31 octets.")        \
+  X(ib_outstanding, "ib.outstanding", "IBA §9.7.3", error, set_up,                                                     \
+    "No more Reads and Atomics are outstanding than the peer has responder resources for.")                            \
+  X(ib_rnr_wait, "ib.rnr-wait", "IBA §9.7.5.2.8", error, both,                                                         \
+    "A request is sent again only after the time that an RNR NAK asks for.")                                           \
+  X(ib_rnr_retries, "ib.rnr-retries", "IBA §9.7.5.2.8", error, both,                                                   \
+    "A request is sent again after RNR NAKs at most as often as the peer's RNR retry count says (7: without end).")    \
+  X(ib_retries, "ib.retries", "IBA §9.9.2.1.2", warning, both,                                                         \
+    "A request without an answer is sent again at most as often as the retry count says.")                             \
+  X(ib_nak_ignored, "ib.nak-ignored", "IBA §9.7.5.2.1", error, both,                                                   \
+    "A requester goes back to the PSN that a NAK (PSN sequence error) asks for.")                                      \
+  X(ib_ack_form, "ib.ack-form", "IBA §9.7.5.1", error, headers, "An Acknowledge consists of its BTH and AETH.")        \
   X(ib_syndrome, "ib.syndrome", "IBA §9.7.5.1", error, headers,                                                        \
     "The syndrome of an AETH is an assigned one, and that of a NAK is only in an Acknowledge.")                        \
   X(ib_msn, "ib.msn", "IBA §9.7.7.1", error, both,                                                                     \
@@ -101,6 +128,6 @@
     "A repeated Atomic is answered with the same value.")                                                              \
   X(ib_early, "ib.early", "IBA §12.9", warning, both,                                                                  \
     "The responder sends no data before the initiator's RTU or data.")                                                 \
-  X(ib_after_end, "ib.after-end", "IBA §12.9", error, side, "A side sends no data after its DREQ or DREP.")
+  X(ib_after_end, "ib.after-end", "IBA §12.9", warning, side, "A side sends no data after its DREQ or DREP.")
 
 #endif

@@ -152,9 +152,10 @@ TEST(CaptureEdges, OldIdentifiersOfPacketsAreForgotten) {
   Analyzer analyzer;
   const Bytes octets{1, 2, 3};
   std::uint64_t number = 0;
-  const auto push = [&](std::uint64_t id, const Bytes& in) {
+  const auto push = [&](std::uint64_t id, const Bytes& in, std::uint32_t interface = 0) {
     wire::CapturedPacket p;
     p.frame = ++number;
+    p.interface = interface;
     p.link_type = 1;
     p.octets = in;
     p.original_length = 3;
@@ -163,7 +164,7 @@ TEST(CaptureEdges, OldIdentifiersOfPacketsAreForgotten) {
   };
   for (std::uint64_t id = 0; id < many + 2; ++id) push(id, octets);  // 0 and 1 are forgotten
   push(2, octets);
-  push(many + 1, Bytes{1, 2, 4});
+  push(many + 1, Bytes{1, 2, 4}, 1);
   push(0, octets);  // takes the place of 2
   push(2, octets);
   push(5, octets);

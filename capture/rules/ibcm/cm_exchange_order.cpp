@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// CmExchange: what answers what, and what comes after the end.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "capture/rules/ibcm/cm_exchange.hpp"
+
+namespace parley::capture {
+
+using wire::ib::CmAbout;
+using wire::ib::CmMessageType;
+
+// IBA §12.6.4: an answer has the transaction ID of what it answers.
+void CmExchange::check_transaction(Side from, const CmSeen& m) {
+  const std::uint64_t told = m.message.transaction_id;
+  const auto tell = [&](std::uint64_t due, std::string_view whose) {
+    if (told != due)
+      findings_.tell(IbRule::cm_transaction, m.ref.frame, from,
+                     fmt::format("'s {} has the transaction ID {:#x}; that of the {} is {:#x}",
+                                 to_string(m.message.type()), told, whose, due));
+  };
+  const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
+  const auto* const rej = std::get_if<wire::ib::CmRej>(&m.message.body);
+  const bool of_other =
+      (mra != nullptr && mra->about == CmAbout::other) || (rej != nullptr && rej->about == CmAbout::other);
+  switch (m.message.type()) {
+    case CmMessageType::rep:
+    case CmMessageType::rtu:
+    case CmMessageType::mra:
+    case CmMessageType::rej:
+      if (req_ && transaction_ && !of_other) tell(*transaction_, "REQ");
+      break;
+    case CmMessageType::sidr_rep:
+      if (sidr_req_ && transaction_) tell(*transaction_, "SIDR_REQ");
+      break;
+    case CmMessageType::dreq:
+      if (auto& those = dreq_transactions_[index_of(from)]; those.size() < dreq_transactions_max) those.push_back(told);
+      break;
+    case CmMessageType::drep:
+      if (const auto& those = dreq_transactions_[index_of(other(from))];
+          !those.empty() && std::find(those.begin(), those.end(), told) == those.end())
+        tell(those.back(), "DREQ");
+      break;
+    default: break;
+  }
+}
+
+// Of a REJ the reason has a rule of its own.
+void CmExchange::check_codes(Side from, const CmSeen& m) {
+  const auto tell = [&](std::string_view field, int code) {
+    findings_.tell(IbRule::cm_unassigned, m.ref.frame, from,
+                   fmt::format("'s {} has the {} {}, which is not assigned", to_string(m.message.type()), field, code));
+  };
+  const auto about = [&](CmAbout what) {
+    if (what > CmAbout::other) tell("message number", static_cast<int>(what));
+  };
+  if (const auto* mra = std::get_if<wire::ib::CmMra>(&m.message.body)) about(mra->about);
+  if (const auto* rej = std::get_if<wire::ib::CmRej>(&m.message.body)) about(rej->about);
+  if (const auto* sidr = std::get_if<wire::ib::CmSidrRep>(&m.message.body))
+    if (to_string(sidr->status) == "unassigned status") tell("status", static_cast<int>(sidr->status));
+}
+
+// IBA §12.9: who has rejected the REP, or has said that it is through, does not go on.
+void CmExchange::check_after_own_end(Side from, const CmSeen& m) {
+  const CmMessageType type = m.message.type();
+  const bool rtu = type == CmMessageType::rtu && from == Side::initiator;
+  const bool rep = type == CmMessageType::rep && from == Side::responder;
+  if (restarted_ || (!rtu && !rep)) return;
+  const Sendings& asked = sendings_of(rtu ? CmMessageType::rep : CmMessageType::req, other(from));
+  const auto after = [&](const FrameRef& end) {
+    return end.frame != 0 && m.ref.at - end.at >= same_moment && asked.last.frame < end.frame;
+  };
+  if (rtu && after(rej_of_rep_))
+    findings_.tell(IbRule::cm_after_rej, m.ref.frame, from,
+                   fmt::format(" sent an RTU after its REJ of the REP (frame {})", rej_of_rep_.frame));
+  else if (after(drep_[index_of(from)]))
+    findings_.tell(
+        IbRule::cm_after_drep, m.ref.frame, from,
+        fmt::format(" sent {} after its DREP (frame {})", rtu ? "an RTU" : "a REP", drep_[index_of(from)].frame));
+}
+
+// IBA §12.6.5: Max CM Retries counts for the REP too; each REQ that comes again may be answered again.
+void CmExchange::check_rep_count(const CmSeen& m) {
+  if (!req_) return;
+  const std::uint64_t asked = std::max<std::uint64_t>(sendings_of(CmMessageType::req, Side::initiator).count, 1);
+  const std::uint64_t sent = sendings_of(CmMessageType::rep, Side::responder).count;
+  if (sent != req_->max_cm_retries + asked + 1) return;
+  findings_.tell(
+      IbRule::cm_retries, m.ref.frame, Side::responder,
+      fmt::format(" sent its REP again {} times; the REQ allows {} at most", sent - 1, req_->max_cm_retries));
+}
+
+/// Of a side that has asked for the end as often as it may.
+void CmExchange::tell_unanswered_dreqs() {
+  for (const Side from : {Side::initiator, Side::responder}) {
+    const Sendings& dreq = sendings_of(CmMessageType::dreq, from);
+    const Side peer = other(from);
+    if (!req_ || dreq.count < std::uint64_t{req_->max_cm_retries} + 1 || left_[index_of(peer)].frame != 0) continue;
+    findings_.note(dreq.last.frame, peer,
+                   fmt::format("no answer of the {} to {}", to_string(peer), counted(dreq.count, "DREQ")));
+  }
+}
+
+}  // namespace parley::capture
