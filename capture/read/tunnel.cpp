@@ -38,7 +38,7 @@ Found in_mpls(Reader& r) {
     const std::uint32_t label = r.be32();
     if (!r.ok()) return std::nullopt;
     if ((label & 0x100) == 0) continue;
-    const std::uint8_t version = r.left() > 0 ? r.rest()[0] >> 4 : 0xFF;
+    const std::uint8_t version = Reader(r).u8() >> 4;  // 0 where nothing follows
     if (version == 4 || version == 6) return ip_at(r);
     if (version == 0 && r.left() > label_size) r.skip(label_size);  // the control word
     return ethernet_at(r);

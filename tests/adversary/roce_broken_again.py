@@ -143,7 +143,7 @@ def _(talk):
     return at_last(talk, psn, packet)
 
 
-@row("ib.retries", RELIABLE)
+@row("ib.retries", (w.RC,))
 def _(talk):
     talk.retry = talk.chance.choice((1, 2, 6))
     plain(talk)

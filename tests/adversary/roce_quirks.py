@@ -174,7 +174,7 @@ def _(talk):
     return read_again(talk, over=True)
 
 
-@row("retries-for-ever", RELIABLE)
+@row("retries-for-ever", (w.RC,))
 def _(talk):
     talk.retry = 7
     talk.set_up()

@@ -163,6 +163,9 @@ void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerm
   if (it == seen_.end()) return;
   const Request& r = it->second;
   if (r.operation != Operation::read_request) {
+    const bool goes_on =
+        p.operation() == Operation::read_response_middle || p.operation() == Operation::read_response_last;
+    if (goes_on && covering(place - 1) == seen_.end()) return;  // of a Read that the capture lacks
     findings_.tell(IbRule::ib_response_kind, p.frame, responder,
                    fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", operation_text(r.operation),
                                r.frame, p.packet.bth.psn, with_article(operation_text(p.operation()))));

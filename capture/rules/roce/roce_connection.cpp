@@ -243,7 +243,8 @@ FlowTerms RoceConnection::terms_of(Side requester) const {
     if (!exchange_.answered_anew()) t.depth = asks ? rep->responder_resources : req->responder_resources;
     // IBA §12.6.5, §12.6.8: each says how often its peer is to try again.
     t.rnr_retries = asks ? rep->rnr_retry_count : req->rnr_retry_count;
-    t.retries = req->retry_count;
+    // What a REQ of XRC says of retries is for nobody: its receiver asks for nothing.
+    if (t.qp != IbQp::xrc) t.retries = req->retry_count;
   }
   if (requester == Side::initiator) {
     t.flow_control = rep == nullptr || rep->flow_control;

@@ -39,7 +39,7 @@ RoceTalk begun(Terms terms = {}) {
 }
 
 /// With an ACK that says, long after all that, that its sender has executed so much and has no receive for more than it said.
-std::string with_ack(RoceTalk t, std::uint32_t at, std::uint32_t msn, std::uint8_t syndrome, Duration later = 1ms) {
+std::string with_ack(RoceTalk t, std::uint32_t at, std::uint32_t msn, std::uint8_t syndrome, Duration later = 20ms) {
   t.ack(1, at, msn, syndrome, later);
   return keys_of(test::analyse(t.frames));
 }
@@ -54,9 +54,9 @@ TEST(CaptureRoceCredits, OneMessageMoreThanTheCreditsMayGo) {
   EXPECT_EQ(with_ack(t, psn, 1, 2), "");
   t.data(0, Operation::send_only, psn + 5);
   EXPECT_EQ(with_ack(t, psn, 1, 2), "warning ib.credit-limit frame 10 initiator");
-  t.ack(1, psn + 1, 2, 1, 1ms);
+  t.ack(1, psn + 1, 2, 1, 20ms);
   t.data(0, Operation::send_only, psn + 6);  // that it goes on so is no news
-  t.ack(1, psn + 1, 2, 1, 1ms);
+  t.ack(1, psn + 1, 2, 1, 20ms);
   EXPECT_EQ(keys_of(test::analyse(t.frames)), "warning ib.credit-limit frame 10 initiator");
   EXPECT_THAT(
       to_json("a", test::analyse(t.frames)),
@@ -119,9 +119,9 @@ TEST(CaptureRoceCredits, NothingIsClaimedOfCreditsThatComeAtTheSameMoment) {
   t.data(0, Operation::send_only, psn + 2);
   EXPECT_EQ(with_ack(t, psn, 1, 0), "warning ib.credit-limit frame 7 initiator");
   RoceTalk same = t;
-  same.ack(1, psn, 1, 1, 999us);
+  same.ack(1, psn, 1, 1, 19999us);
   EXPECT_EQ(keys_of(test::analyse(same.frames)), "");
-  EXPECT_EQ(with_ack(t, psn, 1, 0, 999us), "");  // nor of an ACK that may be of before
+  EXPECT_EQ(with_ack(t, psn, 1, 0, 19999us), "");  // nor of an ACK that may be of before
 }
 
 // What gave them leaves no gap where it is missing. Receives do not go away, so an ACK behind it would count them.
@@ -163,7 +163,7 @@ TEST(CaptureRoceCredits, ARepeatedAnswerProvesNothing) {
   t.data(0, Operation::send_only, psn + 2);
   t.data(0, Operation::send_only, psn + 3);
   RoceTalk again = t;
-  again.put(1, answer, 1ms);
+  again.put(1, answer, 20ms);
   EXPECT_EQ(keys_of(test::analyse(again.frames)), "");
   EXPECT_EQ(with_ack(t, psn + 1, 2, 0), "warning ib.credit-limit frame 8 initiator");
 }
@@ -226,10 +226,10 @@ TEST(CaptureRoceCm, TheRtuOfALostRepIsNotEarlyForTheNextOne) {
   t.cm(0, RoceTalk::rtu(), 2ms);
   wire::ib::CmRep again = t.rep();
   RoceTalk same = t;
-  same.cm(1, again, 2ms);
+  same.cm(1, again, 20ms);
   EXPECT_EQ(keys_of(test::analyse(same.frames)), "error cm.rtu-before-rep frame 3 initiator");
   again.local_comm_id = 0xCCCC;
-  t.cm(1, again, 2ms);
+  t.cm(1, again, 20ms);
   EXPECT_EQ(keys_of(test::analyse(t.frames)), "");
 }
 

@@ -94,6 +94,18 @@ const Row rows[] = {
      "1 error"},
 };
 
+TEST(CaptureStanding, ARejectionOfWhatTheCaptureLacksIsPartial) {
+  ConnectionReport c;
+  c.outcome = Outcome::rejected;
+  EXPECT_EQ(judge(c, Severity::error).standing, Standing::partial);
+  c.request.emplace();
+  EXPECT_EQ(judge(c, Severity::error).standing, Standing::passed);
+  c.ib = std::make_shared<IbSeen>();
+  EXPECT_EQ(judge(c, Severity::error).standing, Standing::partial);
+  c.ib->req_frame = 1;
+  EXPECT_EQ(judge(c, Severity::error).standing, Standing::passed);
+}
+
 TEST(CaptureStanding, WhatGoesToAMulticastGroupHasNoSetUpToMiss) {
   ConnectionReport c;
   c.outcome = Outcome::not_captured;
@@ -116,6 +128,7 @@ TEST(Standing, OfAConnectionIsThatOfTheTable) {
   for (const Row& row : rows) {
     ConnectionReport c;
     c.outcome = row.outcome;
+    c.request.emplace();
     for (const Severity s : row.findings) c.findings.push_back({1, s, "", "x"});
     if (row.terminate) c.terminate = TerminateSeen{Side::responder, 7};
     c.from_responder.missing_octets = row.missing;

@@ -6,8 +6,7 @@
 
 #include "tests/unit/capture/roce_kit.hpp"
 
-namespace parley::capture {
-namespace tunnel_test {
+namespace parley::capture::tunnel_test {
 namespace {
 
 using test::Frames;
@@ -187,5 +186,4 @@ TEST(CapturePacketIds, OneOfTwoInterfacesIsOnePacket) {
 }
 
 }  // namespace
-}  // namespace tunnel_test
-}  // namespace parley::capture
+}  // namespace parley::capture::tunnel_test

@@ -6,8 +6,7 @@
 #include "capture/report/text.hpp"
 #include "tests/unit/capture/roce_kit.hpp"
 
-namespace parley::capture {
-namespace verdicts_test {
+namespace parley::capture::verdicts_test {
 namespace {
 
 FileReport judged(const std::string& file, const AnalyzerOptions& options = {}) {
@@ -133,5 +132,4 @@ TEST(CaptureVerdictsSay, NothingOfIcrcsThatAreLeftAside) {
 }
 
 }  // namespace
-}  // namespace verdicts_test
-}  // namespace parley::capture
+}  // namespace parley::capture::verdicts_test
