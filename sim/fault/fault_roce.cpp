@@ -12,11 +12,10 @@
 namespace parley::sim {
 namespace {
 
-namespace mad = wire::mad;
 using wire::ib::CmMessageType;
 
 // Octets of a member of wire/mad: where it begins in its structure, and how many.
-#define PARLEY_PLACE(structure, member) mad::structure::member.bit / 8U, mad::structure::member.width / 8U
+#define PARLEY_PLACE(structure, member) wire::mad::structure::member.bit / 8U, wire::mad::structure::member.width / 8U
 
 /// Octets in a header of the transport, IBA §9.2 and §9.3. `header`: one of PARLEY_IB_HEADERS' masks; 0: the BTH.
 struct HeaderPlace {
@@ -70,7 +69,8 @@ constexpr std::uint32_t udp_checksum_at = 6;
 FrameField private_data_of(CmMessageType message) {
   switch (message) {
 #define PARLEY_X(name, attribute, structure, fields, text) \
-  case CmMessageType::name: return {mad::structure::private_data.bit / 8U, mad::structure::private_data.count};
+  case CmMessageType::name:                                \
+    return {wire::mad::structure::private_data.bit / 8U, wire::mad::structure::private_data.count};
     PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
   }
