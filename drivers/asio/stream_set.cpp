@@ -130,7 +130,7 @@ void StreamSet::watch(std::uint32_t slot) {
     if (!socket.parked) wanted = EPOLLIN;
   } else {
     if (!socket.paused && !socket.fin_in) wanted |= EPOLLIN;
-    if (socket.blocked) wanted |= EPOLLOUT;
+    if (socket.blocked && !socket.finishing) wanted |= EPOLLOUT;
   }
   // Errors and hang-ups are always told; EPOLLET only marks "in the set" while nothing else is wanted, and keeps a
   // hung-up but unread socket from being reported without end.
