@@ -55,6 +55,19 @@ static gboolean captured(tvbuff_t* tvb, const parley_segment* s) {
   return tvb_captured_length_remaining(tvb, (gint)s->head) >= (gint)s->payload;
 }
 
+/* Octets from `to` on do not end within 64 bits. */
+static gboolean wraps(guint64 to, guint32 size) { return size > 0 && to + (size - 1) < to; }
+
+static void check_wrap(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s) {
+  const guint64 sink = tvb_get_ntoh64(tvb, (gint)s->head + 4), source = tvb_get_ntoh64(tvb, (gint)s->head + 20);
+  const guint32 size = tvb_get_ntohl(tvb, (gint)s->head + 12);
+  if (!wraps(sink, size) && !wraps(source, size)) return;
+  parley_find(pdu, PARLEY_FINDING_read_wrap, PARLEY_AT_BODY,
+              "Read Request of %u octets from TO 0x%" PRIx64 " to TO 0x%" PRIx64 " wraps [RFC 5040 §4.8]", size, source,
+              sink);
+  parley_blame(pdu, PARLEY_RDMAP_LAYER_RDMAP, 1, 4, PARLEY_BLAME_NOT);
+}
+
 void parley_fetch_read_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s) {
   parley_track* t = parley_track_of(pdu->conn, pdu->from);
   if (s->payload != PARLEY_RDMAP_READ_REQUEST_LEN) {
@@ -63,7 +76,10 @@ void parley_fetch_read_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segm
     t->fetches_unknown = TRUE; /* how it is answered is open */
     return;
   }
-  if (!captured(tvb, s)) t->fetches_unknown = TRUE;
+  if (captured(tvb, s))
+    check_wrap(pdu, tvb, s);
+  else
+    t->fetches_unknown = TRUE;
   if (!captured(tvb, s) || !room(t)) return;
   parley_fetch* fetch = append(pdu, t);
   fetch->msn = s->msn;

@@ -101,6 +101,7 @@ enum {
   X(segmented, PI_SEQUENCE, PI_ERROR, "Message is cut although it has one segment [RFC 5040 §4.2]")           \
   X(to, PI_SEQUENCE, PI_ERROR, "Tagged message does not go on where it was [RFC 5041 §5.2]")                  \
   X(to_wrap, PI_SEQUENCE, PI_ERROR, "TO wraps [RFC 5041 §7.1]")                                               \
+  X(read_wrap, PI_SEQUENCE, PI_WARN, "Source or sink of a Read wraps [RFC 5040 §4.8]")                        \
   X(body_length, PI_PROTOCOL, PI_ERROR, "Message has a wrong length [RFC 5040 §4, RFC 7306 §5.2, §6.3]")      \
   X(atomic, PI_PROTOCOL, PI_ERROR, "Atomic is not allowed [RFC 7306 §5]")                                     \
   X(reads_over, PI_SEQUENCE, PI_ERROR, "More Reads are outstanding than agreed [RFC 5040 §5.2.1]")            \

@@ -22,6 +22,19 @@ Row("read_request_short", resized_request(read, -1, -4, -27), "rdmap.read-reques
 Row("read_request_long", resized_request(read, 1, 4, 100), "rdmap.read-request-length", ANY)
 
 
+def wrapping_read(offset):
+    """Source or sink run over the end of the 64-bit space: nothing answers."""
+    def make(self, c, side):
+        unit = read(self, c, side)
+        c.peer[1 - side].owed.remove(unit)
+        return put(unit, offset, ">Q", 2**64 - self.draw.randint(1, 19))  # of its 20 octets
+    return make
+
+
+Row("read_sink_wraps", wrapping_read(18 + 4), "rdmap.read-wrap", CLOSED, severity="warning")
+Row("read_source_wraps", wrapping_read(18 + 20), "rdmap.read-wrap", CLOSED, severity="warning")
+
+
 def unasked(self, c, side):
     drained(c, 1 - side)
     return c.stream(side, 2, *c.place(), self.draw.randbytes(self.draw.choice([0, 20])))

@@ -35,6 +35,9 @@ bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f) {
   return false;
 }
 
+/// Octets from `to` on do not end within 64 bits.
+static bool wraps(std::uint64_t to, std::uint32_t size) { return size > 0 && to + (size - 1) < to; }
+
 void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
   if (payload_of(f, h) != PARLEY_RDMAP_READ_REQUEST_LEN) {
@@ -45,6 +48,13 @@ void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHea
   }
   const auto q = f.known < f.ulpdu.size() ? Result<wire::ReadRequest>(fail(Errc::truncated))
                                           : wire::ReadRequest::parse(f.ulpdu.subspan(h.size()));
+  if (q && (wraps(q->source_to, q->size) || wraps(q->sink_to, q->size))) {
+    // The RFC has an error for it, and no MUST of the requester's.
+    findings_.add(f.last.frame, from, Rule::rdmap_read_wrap,
+                  fmt::format("the {} sent a Read Request of {} from TO 0x{:x} to TO 0x{:x}, which wraps",
+                              to_string(from), counted(q->size, "octet"), q->source_to, q->sink_to));
+    complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 1, 4, f.last.frame}, true);
+  }
   if (!q || !room_for_request(from, f)) {
     s.reads_reliable = false;
     return;

@@ -47,6 +47,8 @@
     "Untagged messages other than Sends have one segment.")                                                            \
   X(rdmap_read_request_length, "rdmap.read-request-length", "RFC 5040 §4.4", error, headers,                           \
     "A Read Request has 28 octets.")                                                                                   \
+  X(rdmap_read_wrap, "rdmap.read-wrap", "RFC 5040 §4.8", warning, payload,                                             \
+    "Neither source nor sink of a Read Request wraps: TO and size end within 64 bits.")                                \
   X(rdmap_read_sink, "rdmap.read-sink", "RFC 5040 §4.5", error, both,                                                  \
     "A Read Response goes to the sink of its request, from there on without a gap.")                                   \
   X(rdmap_read_gap, "rdmap.read-gap", "RFC 5040 §4.5", error, both,                                                    \
