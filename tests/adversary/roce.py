@@ -83,6 +83,7 @@ def lose_answer(frames, chance):
 
 
 def impair(frames, chance, times, losses=True):
+    paths_differ = False
     for _ in range(chance.choice(times)):
         how = chance.randrange(9) if losses else chance.choice((1, 5, 7, 8))
         if how == 0:
@@ -103,9 +104,9 @@ def impair(frames, chance, times, losses=True):
             (t1, p1, k1), (t2, p2, k2) = frames[place:place + 2]
             if t2 - t1 < 500:
                 frames[place:place + 2] = [(t1, p2, k2), (t2, p1, k1)]
-        elif how == 7:  # one of the paths is longer
+        elif how == 7 and not paths_differ:  # one of the paths is longer
             slow = chance.choice([(packet.side, packet.qpn) for _, packet, _ in frames])
-            late = chance.randrange(10_000)
+            late, paths_differ = chance.randrange(10_000), True
             frames[:] = sorted(((time + late * ((packet.side, packet.qpn) == slow), packet, keep) for time, packet, keep in frames),
                                key=lambda frame: frame[0])
         elif how == 8:  # captured by many queues

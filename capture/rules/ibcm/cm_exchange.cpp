@@ -279,12 +279,9 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
     // IBA §12.9: it is of another answer to a repeated REQ, whose REP the capture lacks.
     const bool another =
         reject != nullptr && known && (!roles_known() || (from == Side::responder && responders && asked_again(m)));
-    // So it is with what the initiator says to a new answer, which is captured behind it or not at all.
-    const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
-    const bool ahead = from == Side::initiator && responders && req.count > 1 && req.last.frame > answer_.frame;
     if (!known) {
       known = told;
-    } else if (another || ahead) {
+    } else if (another || (responders && may_be_of_next_answer(from, m))) {
       return;
     } else if (*known != told) {
       findings_.tell(IbRule::cm_comm_id, m.ref.frame, from,

@@ -84,6 +84,7 @@ class CmExchange {
   bool asked_again(const CmSeen& m);
   bool is_of_before(const CmSeen& rep) const;
   bool may_be_next(const CmSeen& m) const;
+  bool may_be_of_next_answer(Side from, const CmSeen& m) const;
   void check_restart(Side from, const CmSeen& m);
   bool ids_exchanged(Side from, const CmIds& ids) const;
   void check_ids(Side from, const CmSeen& m);

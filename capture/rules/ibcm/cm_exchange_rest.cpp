@@ -130,7 +130,8 @@ void CmExchange::take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& d
   // IBA §12.6.10: Remote QPN is the receiver's, as it gave it in its REQ or REP.
   const bool told = other(from) == Side::initiator ? req_ != nullptr : rep_ != nullptr;
   // Of a responder that was started again the initiator may end the connection of before.
-  if (told && theirs && *theirs != dreq.remote_qpn && !(restarted_ && from == Side::initiator))
+  if (told && theirs && *theirs != dreq.remote_qpn && !(restarted_ && from == Side::initiator) &&
+      !(ids_of(m.message).remote != ids_[index_of(Side::responder)] && may_be_of_next_answer(from, m)))
     findings_.tell(IbRule::cm_dreq_qpn, m.ref.frame, from,
                    fmt::format("'s DREQ has {:#08x} as its peer's QPN; it is {:#08x}", dreq.remote_qpn, *theirs));
   if (!theirs) theirs = dreq.remote_qpn;

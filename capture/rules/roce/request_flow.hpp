@@ -157,6 +157,7 @@ class RequestFlow {
   void check_form(const RocePacket& p) const;
   void tell_departures(const RocePacket& p, Place place);
   void check_msn(const RocePacket& p, Place place, bool nak);
+  bool is_of_other_read(const RocePacket& p, Requests::iterator it);
   void read_response(const RocePacket& p, Place place, const FlowTerms& terms);
   void atomic_response(const RocePacket& p, Place place);
   void syndrome(const RocePacket& p, const FlowTerms& terms);

@@ -155,6 +155,14 @@ void RequestFlow::check_msn(const RocePacket& p, Place place, bool nak) {
   if (!ahead_) ahead_ = a;
 }
 
+/// Of a Read that the capture lacks, or that has this PSN among those of its responses, which another request took wrongly.
+bool RequestFlow::is_of_other_read(const RocePacket& p, Requests::iterator it) {
+  const Operation operation = p.operation();
+  const bool goes_on = operation == Operation::read_response_middle || operation == Operation::read_response_last;
+  const auto before = covering(it->first - 1);
+  return goes_on && (before == seen_.end() || before->second.operation == Operation::read_request);
+}
+
 // IBA §9.7.5: a Read's responses take its PSNs, full but for the last, and are numbered First, Middle, Last. After a loss
 // they may begin anew in the middle, so that a First there is in order.
 void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerms& terms) {
@@ -163,9 +171,7 @@ void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerm
   if (it == seen_.end()) return;
   const Request& r = it->second;
   if (r.operation != Operation::read_request) {
-    const bool goes_on =
-        p.operation() == Operation::read_response_middle || p.operation() == Operation::read_response_last;
-    if (goes_on && covering(place - 1) == seen_.end()) return;  // of a Read that the capture lacks
+    if (is_of_other_read(p, it)) return;
     findings_.tell(IbRule::ib_response_kind, p.frame, responder,
                    fmt::format(" answered the {} of frame {} (PSN {:#08x}) with {}", operation_text(r.operation),
                                r.frame, p.packet.bth.psn, with_article(operation_text(p.operation()))));
