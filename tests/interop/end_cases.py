@@ -50,10 +50,10 @@ def table():
 def pattern(cell):
     """Of a survivor's output."""
     if cell in NOTHING:
-        return r"\A(?!(.|\n)*\nend )"
+        return r"(?m)\A(?![\s\S]*^end )"
     if found := re.fullmatch(r"(\w+) at `(\w+)`: (.*)", cell):
-        return rf"\nend {found[1]}\|{re.escape(found[3])}\|{found[2]}\|"
-    return rf"\nend disconnected\|{'graceful' if cell == GRACEFUL else re.escape(cell)}\|"
+        return rf"(?m)^end {found[1]}\|{re.escape(found[3])}\|{found[2]}\|"
+    return rf"(?m)^end disconnected\|{'graceful' if cell == GRACEFUL else re.escape(cell)}\|"
 
 
 def case(device, cause, survivor, phase, how, cut, cell):
