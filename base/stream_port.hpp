@@ -41,9 +41,9 @@ struct StreamCommand {
     /// Behind the peer's FIN: send what is queued, then FIN, and keep the stream until the peer has acknowledged all octets. Answered by
     /// handle_end with `delivered`, or with rst or timeout if the stream fails before that.
     finish,
-    close,     ///< send what is queued, then FIN; forget the stream (no more handle_* for it)
-    reset,     ///< RST at once; forget the stream
-    pause,     ///< stop reading (bounded memory); resume undoes it
+    close,  ///< send what is queued, then FIN; forget the stream (no more handle_* for it)
+    reset,  ///< RST at once; forget the stream
+    pause,  ///< stop reading (bounded memory); resume undoes it
     resume,
   };
   Kind kind = Kind::close;

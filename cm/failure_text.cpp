@@ -107,10 +107,11 @@ Failure requests_left(const Step& step, std::size_t left, bool known) {
 }
 
 Failure closed_in_silence(const Address& peer, Duration silent) {
-  return plain_failure(step::data, Errc::peer_closed, {},
-                       "no answer of " + peer.to_string() + " for " + duration_text(silent) +
-                           ", then one to the disconnect (DREP): closed by the peer; whether all was delivered is not known",
-                       "agree on who disconnects, and when");
+  return plain_failure(
+      step::data, Errc::peer_closed, {},
+      "no answer of " + peer.to_string() + " for " + duration_text(silent) +
+          ", then one to the disconnect (DREP): closed by the peer; whether all was delivered is not known",
+      "agree on who disconnects, and when");
 }
 
 Failure out_of_time(const Step& step, Duration timeout) {

@@ -64,7 +64,7 @@ class StreamSet final : public StreamMover {
     bool blocked = false;  // waits until it can be written
     bool paused = false;
     bool fin_in = false, fin_out = false;
-    bool finishing = false;  // StreamCommand::finish: its last octets await their acknowledgement
+    bool finishing = false;     // StreamCommand::finish: its last octets await their acknowledgement
     bool unanswered = false;    // nothing was received since the last write
     std::uint8_t writes = 0;    // counted up to writes_without_nodelay; from there on TCP_NODELAY is set
     int error = 0;              // of a write that failed

@@ -114,7 +114,7 @@ struct Connection {
   Duration keepalive{}, dead_after{};  // 0: never
   std::uint64_t heard = 0;             // Qp::heard() when it rose last
   Instant heard_at{}, probed_at{};
-  Duration silent{};  // breaking: because nothing came for that long
+  Duration silent{};                 // breaking: because nothing came for that long
   std::uint64_t left = 0;            // requests that were not confirmed when it was hung up
   std::optional<Service> service{};  // UD, once it is open
   cm::OwnQueues own;                 // before the queue pair, which uses it

@@ -10,7 +10,7 @@ from nics_case import PARLEY, Case
 TABLE = Path(__file__).resolve().parents[2] / "docs/cm.md"
 BEGIN, END = "<!-- ends: begin -->\n", "<!-- ends: end -->"
 COLUMNS = {"siw": "rdmacm, siw", "rxe": "rdmacm, rxe"}
-NOTHING = "nothing: its system answers for it"
+NOTHING = ("nothing: its system answers for it", "nothing before the decision")
 NOT_TRIED = "-"
 # A graceful end of these devices says that this side's requests were complete, no more: the peer's are not known.
 GRACEFUL = "closed by the peer; whether all was delivered is not known"
@@ -49,11 +49,11 @@ def table():
 
 def pattern(cell):
     """Of a survivor's output."""
-    if cell == NOTHING:
-        return r"\A(?!(.|\n)*\nend )"
+    if cell in NOTHING:
+        return r"(?m)\A(?![\s\S]*^end )"
     if found := re.fullmatch(r"(\w+) at `(\w+)`: (.*)", cell):
-        return rf"\nend {found[1]}\|{re.escape(found[3])}\|{found[2]}\|"
-    return rf"\nend disconnected\|{'graceful' if cell == GRACEFUL else re.escape(cell)}\|"
+        return rf"(?m)^end {found[1]}\|{re.escape(found[3])}\|{found[2]}\|"
+    return rf"(?m)^end disconnected\|{'graceful' if cell == GRACEFUL else re.escape(cell)}\|"
 
 
 def case(device, cause, survivor, phase, how, cut, cell):
@@ -61,11 +61,11 @@ def case(device, cause, survivor, phase, how, cut, cell):
         does = "watch" if role == survivor else how
         run = f"/out/end_peer rdmacm {role} {{address}}:{{port}} {phase} {does} {KEEPALIVE} {DEAD_AFTER}"
         if role == survivor:
-            return f"{WATCHES} {run}" if cell == NOTHING else run
+            return f"{WATCHES} {run}" if cell in NOTHING else run
         if how in ("exit", "kill"):
             return run
         return f"{STOPPED if how in ('stop', 'hold') else VICTIM} {run}"
-    status = 124 if cell == NOTHING else 0
+    status = 124 if cell in NOTHING else 0
     says = [pattern(cell)]
     slug = re.sub(r"\W+", "-", cause.replace("'s", "")).lower()
     return Case(f"ends.{slug}.{survivor}", device, "a", part("server"), part("client"), ready="listening",
@@ -86,6 +86,9 @@ def cases(device):
     if device == "rxe":
         yield keepalive_case()
     cells = {cause: row[COLUMNS[device]] for cause, row in table().items()}
+    unplayed = {cause for cause, cell in cells.items() if cell == NOT_TRIED}
+    if unplayed | CAUSES.keys() | PHASES.keys() != cells.keys():
+        raise ValueError(f"{TABLE}: the table of ends has other rows than this file")
     for cause, (how, cut) in CAUSES.items():
         for survivor in (ONE_SIDE[cause],) if cause in ONE_SIDE else ("client", "server"):
             if cells[cause] != NOT_TRIED:

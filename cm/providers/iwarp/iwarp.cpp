@@ -313,7 +313,8 @@ void Iwarp::destroy(EndpointId endpoint) noexcept {
   }
   Connection* c = known(endpoint);
   if (c == nullptr) return;
-  const bool on_wire = c->wire == Wire::opening || c->wire == Wire::up || c->wire == Wire::shut || c->wire == Wire::finishing;
+  const bool on_wire =
+      c->wire == Wire::opening || c->wire == Wire::up || c->wire == Wire::shut || c->wire == Wire::finishing;
   const bool rejecting = c->phase == Phase::decided && !c->setup->decision->accept;
   if (on_wire && (c->phase == Phase::over || rejecting) && keep_tail(*c)) {
     // The connection has ended for the user; the Reply with R=1, the Terminate or the FIN is still on its way.

@@ -27,7 +27,10 @@ Failure stream_lost(const Step& step, StreamEnd end, const Connection& c) {
 Failure not_acknowledged(std::optional<StreamEnd> end, Duration linger) {
   const bool reset = end == StreamEnd::rst;
   return plain_failure(step::closing, reset ? Errc::peer_reset : Errc::timed_out, "RFC 5044 §7.2",
-                       std::string("FIN, then ") + (reset ? "RST" : end ? "silence" : "nothing for " + limit_text(linger)) +
+                       std::string("FIN, then ") +
+                           (reset ? "RST"
+                            : end ? "silence"
+                                  : "nothing for " + limit_text(linger)) +
                            ", and the last octets of this side were not acknowledged",
                        "let the peer read until it has our FIN");
 }

@@ -83,8 +83,7 @@ void Roce::on_disconnected(Connection& c, ibcm::Disconnected& event) {
   stop_qp(c);
   if (c.phase == Phase::breaking) {
     const Duration silent = c.qp->failure().elapsed;
-    return disconnected(
-        c, event.graceful ? closed_in_silence(c.peer, silent) : failure_of(c, c.qp->failure()), false);
+    return disconnected(c, event.graceful ? closed_in_silence(c.peer, silent) : failure_of(c, c.qp->failure()), false);
   }
   const bool asked = c.phase == Phase::closing;
   if (c.forced)

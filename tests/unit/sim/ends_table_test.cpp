@@ -108,8 +108,7 @@ const Cause causes[] = {
        e.listener = {};
        e.cable.hosts[other]->crash();
      }},
-    {"client gives up, server decides", false, 1,
-     [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
+    {"client gives up, server decides", false, 1, [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
 };
 
 /// The first end that the survivor reports.

@@ -71,9 +71,10 @@ TEST(SimEnds, AHostThatCrashesIsTold) {
 
 /// Host b stops after a second, and goes on at `until`.
 std::string stopped(std::string_view until) {
-  return fmt::format("[[fault]]\naction = \"pause\"\nhost = \"b\"\nat = \"1s\"\n"
-                     "[[fault]]\naction = \"resume\"\nhost = \"b\"\nat = \"{}\"\n",
-                     until);
+  return fmt::format(
+      "[[fault]]\naction = \"pause\"\nhost = \"b\"\nat = \"1s\"\n"
+      "[[fault]]\naction = \"resume\"\nhost = \"b\"\nat = \"{}\"\n",
+      until);
 }
 
 TEST(SimEnds, AHostThatIsStoppedForLessThanDeadAfterGoesOn) {
@@ -95,9 +96,8 @@ TEST(SimEnds, AHostThatIsStoppedForLongerIsDeadAndLearnsThatItsConnectionEnded) 
 
 TEST(SimEnds, AKeepaliveBelowTheRoundTripDoesNoHarm) {
   for (const char* engine : {"iwarp", "roce"}) {
-    const std::string slow = exchanged(
-        idle(engine, "keepalive = \"10ms\"\ndead_after = \"1s\"", "established", ""), "ends = [\"a\", \"b\"]",
-        "ends = [\"a\", \"b\"]\ndelay = \"100ms\"");
+    const std::string slow = exchanged(idle(engine, "keepalive = \"10ms\"\ndead_after = \"1s\"", "established", ""),
+                                       "ends = [\"a\", \"b\"]", "ends = [\"a\", \"b\"]\ndelay = \"100ms\"");
     const RunReport report = run(slow);
     EXPECT_TRUE(report.passed()) << engine << '\n' << words(report);
   }
