@@ -325,6 +325,30 @@ TEST_F(UmadAgents, ALongAnswerGoesInSegments) {
   EXPECT_FALSE(read(file));
 }
 
+TEST_F(UmadAgents, ARequestInSegmentsHasItsTimeFromTheLastAcknowledgement) {
+  constexpr std::uint8_t get_multi = 0x14;
+  ASSERT_TRUE(agents.add(file, of_class(adm, {}, 1)));
+  for (const bool whole : {false, true}) {
+    EXPECT_EQ(agents.write(start, file, header_of(0, 100), table_of(5000, 0x42, get_multi)), 0);
+    mad::rmpp::Receiver peer;
+    for (auto turn = sent(); !turn.empty(); turn = sent()) {
+      for (const ibsim::Data& data : turn) peer.handle(start, data.mad);
+      for (wire::mad::Datagram ack; peer.poll_transmit(ack);) agents.handle(start + 60ms, from_peer(ack));
+      if (!whole) break;
+    }
+    const auto limit = whole ? 160ms : 100ms;
+    agents.handle_deadline(start + limit - 1ms);
+    EXPECT_FALSE(read(file));
+    agents.handle_deadline(start + limit);
+    const auto told = read(file);
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->header.status, static_cast<std::uint32_t>(ETIMEDOUT));
+    agents.close(file);
+    ASSERT_TRUE(agents.add(file, of_class(adm, {}, 1)));
+    sent();
+  }
+}
+
 TEST_F(UmadAgents, ASegmentThatIsLostIsSentAgain) {
   ASSERT_TRUE(agents.add(file, of_class(adm, {}, 1)));
   EXPECT_EQ(agents.write(start, file, header_of(0), table_of(100, 0x42)), 0);
