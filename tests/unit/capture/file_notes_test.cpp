@@ -26,8 +26,9 @@ class File {
  public:
   explicit File(const AnalyzerOptions& options = {}) : analyzer_(options) {}
   File& add(ConstBytes octets, std::uint16_t link_type = 1, std::optional<std::uint64_t> id = {},
-            std::uint32_t original_length = 0) {
+            std::uint32_t original_length = 0, std::uint32_t interface = 0) {
     wire::CapturedPacket p;
+    p.interface = interface;
     p.frame = ++number_;
     p.at = Instant{std::chrono::milliseconds(number_)};
     p.link_type = link_type;
@@ -99,7 +100,7 @@ TEST(CaptureFileNotes, APacketOfAnotherInterfaceIsJudgedOnceAndAnAlteredCopyIsTo
     for (std::size_t i = 0; i < frames.size(); ++i) {
       Bytes copy = frames[i].octets;
       if (i < altered) copy.back() ^= 1;
-      all.add(frames[i].octets, 1, 100 + i).add(copy, 1, 100 + i);
+      all.add(frames[i].octets, 1, 100 + i).add(copy, 1, 100 + i, 0, 1);
     }
     return all.report();
   };
