@@ -242,5 +242,6 @@ def write_parts(offset, form, change):
     return make
 
 
-Row("write_stag_changes", write_parts(2, ">I", lambda old: old ^ 0x100), "ddp.write-place", ANY, **SHORT)
+# A loss before it leaves a hole where the segment of another STag would have been.
+Row("write_stag_changes", write_parts(2, ">I", lambda old: old ^ 0x100), "ddp.write-place", ANY, beside=AHEAD, **SHORT)
 Row("write_to_wraps", field(6, ">Q", 2**64 - 10, say=a_write), "ddp.to-wrap", (0x11, 3))
