@@ -71,8 +71,12 @@ DeviceAttr attr_of(const ibv_context& context, const ibv_device_attr& from) {
   const auto positive = [](int n) { return static_cast<std::uint32_t>(std::max(n, 0)); };
   out.max_pd = positive(from.max_pd);
   out.max_mr = positive(from.max_mr);
-  out.max_cqe = positive(from.max_cqe);
-  out.max_qp_wr = positive(from.max_qp_wr);
+  // Room for probes is left even where a program takes the most that there is.
+  const auto leaving = [iwarp](std::uint32_t all, std::uint32_t probes) {
+    return iwarp ? all : all - std::min(probes, (all + 1) / 2);
+  };
+  out.max_cqe = leaving(positive(from.max_cqe), probes_per_cq);
+  out.max_qp_wr = leaving(positive(from.max_qp_wr), Qp::probes_max);
   out.max_srq_wr = positive(from.max_srq_wr);
   out.max_sge = std::min<std::uint32_t>(positive(from.max_sge), sge_max);
   out.max_sge_rd = std::min<std::uint32_t>(iwarp ? 1 : positive(from.max_sge_rd), sge_max);
@@ -192,9 +196,7 @@ Result<std::unique_ptr<CompletionChannel>> NicDevice::create_comp_channel() { re
 Result<std::shared_ptr<HwCq>> NicDevice::make_hw_cq(nic::Ref<nic::CqRing> ring) {
   if (released()) return removed();
   const auto capacity = static_cast<std::uint32_t>(ring->done.max());
-  const std::uint32_t probes = attr_.transport == Transport::iwarp || capacity > attr_.max_cqe
-                                   ? 0
-                                   : std::min(probes_per_cq, attr_.max_cqe - capacity);
+  const std::uint32_t probes = attr_.transport == Transport::iwarp ? 0 : std::min(probes_per_cq, attr_.max_cqe);
   ibv_cq* cq = ibv_create_cq(context_, static_cast<int>(capacity + probes), nullptr, channel_, 0);
   if (cq == nullptr) return refused(errno, "ibv_create_cq: errno {a}");
   auto hw = std::make_shared<HwCq>(cq, std::move(ring));
@@ -276,7 +278,7 @@ Result<std::unique_ptr<Qp>> NicDevice::make_qp(const QpInit& init) {
   attr.qp_type = to_ibv(init.type);
   attr.sq_sig_all = 1;
   const std::uint32_t sends = std::max(init.max_send_wr, 1U);
-  const bool probes = init.type == QpType::rc && send_cq->probes_max != 0 && sends + Qp::probes_max <= attr_.max_qp_wr;
+  const bool probes = init.type == QpType::rc && send_cq->probes_max != 0 && attr_.max_qp_wr >= Qp::probes_max;
   attr.cap.max_send_wr = sends + (probes ? Qp::probes_max : 0);
   attr.cap.max_recv_wr = srq != nullptr ? 0 : std::max(init.max_recv_wr, 1U);
   attr.cap.max_send_sge = std::max(attr_.max_sge, 1U);

@@ -17,7 +17,8 @@ GRACEFUL = "closed by the peer; whether all was delivered is not known"
 KEEPALIVE, DEAD_AFTER = 1000, 3000  # milliseconds
 VICTIM = "timeout -s KILL 4"        # for those that do not end by themselves, and are not seen to end before
 STOPPED, WATCHES = "timeout -s KILL 14", "timeout -s INT 9"
-CUT = ("echo 1 >/proc/sys/net/ipv6/conf/$NIC/keep_addr_on_down; ip link set $NIC down; sleep 10; ip link set $NIC up; sleep 3")
+CUT = {"siw": "echo 1 >/proc/sys/net/ipv6/conf/$NIC/keep_addr_on_down; ip link set $NIC down; sleep 10; ip link set $NIC up; sleep 3",
+       "rxe": "tc qdisc add dev $NIC root netem loss 100%; sleep 12; tc qdisc del dev $NIC root"}
 # What the other side does: end_peer's word for it, and whether the client's link goes meanwhile.
 CAUSES = {
     "disconnect": ("disconnect", False),
@@ -71,7 +72,7 @@ def case(device, cause, survivor, phase, how, cut, cell):
     return Case(f"ends.{slug}.{survivor}", device, "a", part("server"), part("client"), ready="listening",
                 server_says=says if survivor == "server" else [], client_says=says if survivor == "client" else [],
                 server_exit=status if survivor == "server" else None, client_exit=status if survivor == "client" else None,
-                interrupt=survivor == "client", meanwhile=CUT if cut else "")
+                interrupt=survivor == "client", meanwhile=CUT[device] if cut else "")
 
 
 def keepalive_case():
