@@ -159,7 +159,7 @@ def _(talk):
 def _(talk):
     plain(talk)
     queue = talk.queues[0]
-    talk.ask(0, "send_only", gap := queue.take(), payload=b"abcd", lost=True)
+    talk.ask(0, "send_only", gap := queue.take(), payload=b"abcd")
     send(talk, queue.take())
     talk.answer(1, "ack", gap, talk.aeth(1, 0x60))
     talk.wait(25000)

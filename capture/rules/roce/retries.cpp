@@ -77,7 +77,8 @@ void RequestFlow::settle_retries(const RocePacket& p, Place place) {
     return;
   }
   if (acknowledges && s == (PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(wire::ib::Nak::psn_sequence_error))) {
-    gap_ = Gap{place, {p.frame, p.at}, {}, 0};
+    // What was lost before the capture once may be lost there again.
+    if (covering(place) != seen_.end()) gap_ = Gap{place, {p.frame, p.at}, {}, 0};
     return;
   }
   if (acknowledges && kind != PARLEY_IB_SYNDROME_ACK) return;
@@ -88,8 +89,8 @@ void RequestFlow::settle_retries(const RocePacket& p, Place place) {
 /// A request, of which `before` is the last sending, if it was sent before.
 void RequestFlow::count_retries(const RocePacket& p, Place place, bool again, const FlowTerms& terms) {
   if (!terms.set_up_seen) return;
-  if (gap_ && place <= gap_->place) gap_.reset();
-  if (gap_ && !again && p.at - gap_->nak.at >= paths_apart) {
+  if (gap_ && (again || place <= gap_->place)) gap_.reset();
+  if (gap_ && p.at - gap_->nak.at >= paths_apart) {
     if (gap_->went_on++ == 0) gap_->first = {p.frame, p.at};
     if (gap_->went_on == went_on_min)
       findings_.tell(
