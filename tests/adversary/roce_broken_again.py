@@ -162,7 +162,7 @@ def _(talk):
     talk.ask(0, "send_only", gap := queue.take(), payload=b"abcd")
     send(talk, queue.take())
     talk.answer(1, "ack", gap, talk.aeth(1, 0x60))
-    talk.wait(25000)
+    talk.wait(8_700_000)
     packet = send(talk, queue.take())
     for _ in range(talk.chance.randrange(2, 5)):
         talk.wait(1000)

@@ -90,7 +90,8 @@ void RequestFlow::settle_retries(const RocePacket& p, Place place) {
 void RequestFlow::count_retries(const RocePacket& p, Place place, bool again, const FlowTerms& terms) {
   if (!terms.set_up_seen) return;
   if (gap_ && (again || place <= gap_->place)) gap_.reset();
-  if (gap_ && p.at - gap_->nak.at >= paths_apart) {
+  // The NAK may be lost behind the capture: then it goes back when its time for an answer, up to four times as long, is over.
+  if (gap_ && terms.ack_timeout > Duration{0} && p.at - gap_->nak.at >= paths_apart + 4 * terms.ack_timeout) {
     if (gap_->went_on++ == 0) gap_->first = {p.frame, p.at};
     if (gap_->went_on == went_on_min)
       findings_.tell(
