@@ -23,11 +23,11 @@ class Findings {
   void remark(std::uint64_t frame, std::optional<Side> side, std::string text) {
     keep({frame, Severity::note, "", std::move(text), side, {}});
   }
-  const std::vector<Finding>& kept() const { return list_; }
   /// A note: the peer is known to depart from the standard like that.
   void departure(std::uint64_t frame, Side side, const wire::ib::DepartureFacts& what, std::string text) {
     keep({frame, Severity::note, std::string(what.clause), std::move(text), side, {}});
   }
+  const std::vector<Finding>& kept() const { return list_; }
   /// By frame; the last one says how many are not listed. `last_frame`: of the connection.
   std::vector<Finding> listed(std::uint64_t last_frame) const;
 

@@ -77,6 +77,10 @@ std::string Finding::cited() const {
   return broken ? fmt::format(" [{}, {}]", rule, key()) : fmt::format(" [{}]", rule);
 }
 
+std::string Finding::line() const {
+  return (frame == 0 ? std::string() : fmt::format("frame {}: ", frame)) + text + cited();
+}
+
 std::string ignored_text(const RuleCounts& ignored) {
   std::uint64_t all = 0;
   std::string which;

@@ -34,6 +34,8 @@ struct Finding {
   std::string_view key() const { return broken ? facts_of(*broken).id : std::string_view(); }
   /// What a text ends with: " [RFC 5044 §4.4, mpa.crc]"; empty when no rule is at stake.
   std::string cited() const;
+  /// As texts list it: "frame 7: the initiator ... [RFC 5044 §4.4, mpa.crc]".
+  std::string line() const;
 };
 
 /// What a connection, or a file, is worth. Every report has this word, and the exit code follows it.

@@ -90,12 +90,6 @@ void direction_text(const DirectionCounts& c, Appender out) {
   }
 }
 
-void finding_text(const Finding& f, Appender out) {
-  if (f.frame != 0) out << "frame " << f.frame << ": ";
-  out << f.text;
-  out << f.cited();
-}
-
 constexpr std::size_t words_at = 13;     // where the words of a row begin
 constexpr std::size_t piece = 64 << 10;  // what write_text() hands on at a time
 
@@ -135,7 +129,7 @@ void connection_text(const ConnectionReport& c, const TextOptions& o, std::strin
   begin("end"), words << c.end, end();
   for (const Finding& f : c.findings) {
     if (f.severity == Severity::note && !o.notes) continue;
-    begin(to_string(f.severity)), finding_text(f, words), end();
+    begin(to_string(f.severity)), words << f.line(), end();
   }
 }
 

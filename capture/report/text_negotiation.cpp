@@ -106,8 +106,7 @@ std::string to_text(const NegotiationReport& n, const TextOptions& o) {
   row("end", n.end);
   for (const Finding& f : n.findings) {
     if (f.severity == Severity::note && !o.notes) continue;
-    row(to_string(f.severity),
-        fmt::format("{}{}{}", f.frame == 0 ? "" : fmt::format("frame {}: ", f.frame), f.text, f.cited()));
+    row(to_string(f.severity), f.line());
   }
   return out;
 }

@@ -85,8 +85,7 @@ std::string ib_text(const ConnectionReport& c, const TextOptions& o) {
   row("end", c.end);
   for (const Finding& f : c.findings) {
     if (f.severity == Severity::note && !o.notes) continue;
-    row(to_string(f.severity),
-        fmt::format("{}{}{}", f.frame == 0 ? "" : fmt::format("frame {}: ", f.frame), f.text, f.cited()));
+    row(to_string(f.severity), f.line());
   }
   return out;
 }

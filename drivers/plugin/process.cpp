@@ -127,7 +127,7 @@ void end_with_parent(int life) {
 
 /// The process keeps nothing of its parent's but standard error.
 void leave_the_parent(int channel, int life) {
-  std::signal(SIGINT, SIG_IGN);  // whoever sends it means the parent, which ends this process
+  std::signal(SIGINT, SIG_IGN);  // it is meant for the parent, which ends this process
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGCHLD, SIG_DFL);
   std::signal(SIGALRM, SIG_DFL);

@@ -3,9 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <string_view>
 
 #include "base/bytes_io.hpp"
+#include "parley/wire/nvme_rdma.h"
 #include "wire/ib/cma.hpp"
 
 namespace parley::capture {
@@ -15,23 +16,22 @@ constexpr std::uint16_t port_smb = 445, port_smb_direct = 5445, port_iser = 3260
 constexpr std::uint16_t rtrs_magic = 0x1BBD;
 constexpr std::uint32_t nfs_magic = 0xF6AB0E18;
 
+std::string_view nvme_status(unsigned status) {
+  switch (status) {
+#define PARLEY_X(name, code, text) \
+  case code: return text;
+    PARLEY_NVME_RDMA_STATUSES(PARLEY_X)
+#undef PARLEY_X
+    default: return "which is not assigned";
+  }
+}
+
 // NVMe over RDMA Transport Specification, section "RDMA_CM_REJ private data": a record format and a status.
 std::string nvme_text(ConstBytes octets) {
-  constexpr std::string_view words[] = {"",
-                                        "invalid length of the private data",
-                                        "invalid record format",
-                                        "invalid queue ID",
-                                        "invalid host send queue size",
-                                        "invalid host receive queue size",
-                                        "no resources",
-                                        "invalid IRD",
-                                        "invalid ORD",
-                                        "invalid controller ID"};
   Reader r(octets);
   const std::uint16_t format = r.le16(), status = r.le16();
   if (!r.ok() || format != 0 || status == 0) return {};
-  const bool known = status < std::size(words);
-  return fmt::format("NVMe: status {}, {}", status, known ? words[status] : "which is not assigned");
+  return fmt::format("NVMe: status {}, {}", status, nvme_status(status));
 }
 
 // The header that Linux's RTRS sends in each message of its set-up: magic number, version, errno.

@@ -27,9 +27,6 @@ std::uint16_t octets_of_mtu(std::uint8_t code) {
   return code >= mtu_code_min && code <= mtu_code_max ? static_cast<std::uint16_t>(128U << code) : std::uint16_t{0};
 }
 
-/// Before it, nobody has waited as long as the timeout says. Linux counts 4,096 ms where 4,295 ms are meant, which is tolerated.
-Duration least_wait(std::uint8_t timeout) { return wire::ib::timeout_of(timeout) / 16 * 15; }
-
 template <class M>
 constexpr bool has_local = requires(const M& m) {
   m.local_comm_id;

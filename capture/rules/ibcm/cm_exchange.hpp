@@ -41,6 +41,9 @@ std::optional<Side> sender_of(const wire::ib::CmMessage& message);
 /// "REQ, PSN 0x000017, ..." for the ladder; the name comes first.
 std::string cm_event_text(const wire::ib::CmMessage& message);
 
+/// Of a timeout as CM messages have it, 4.096 us * 2^timeout.
+inline Duration least_wait(std::uint8_t timeout) { return least(wire::ib::timeout_of(timeout)); }
+
 class CmExchange {
  public:
   CmExchange(IbFindings& findings, IbSeen& seen) : findings_(findings), seen_(seen) {}

@@ -52,7 +52,7 @@ bool CmExchange::may_be_of_next_answer(Side from, const CmSeen& m) const {
   if (from != Side::initiator || !req_) return false;
   const Sendings& req = sendings_[0][index_of(Side::initiator)];
   if (req.count > 1 && req.last.frame > answer_.frame) return true;
-  return rtu_.frame == 0 && m.ref.at - answer_.at >= wire::ib::timeout_of(req_->remote_cm_response_timeout) / 16 * 15;
+  return rtu_.frame == 0 && m.ref.at - answer_.at >= least_wait(req_->remote_cm_response_timeout);
 }
 
 // Of a REJ the reason has a rule of its own.

@@ -49,7 +49,7 @@ void CmExchange::take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra
     findings_.tell(IbRule::cm_mra_about, m.ref.frame, from,
                    fmt::format(" sent an MRA about its own {}", to_string(mra.about)));
   if (mra.about == (from == Side::responder ? CmAbout::req : CmAbout::rep)) {
-    const Duration asked = wire::ib::timeout_of(mra.service_timeout) / 16 * 15;
+    const Duration asked = least_wait(mra.service_timeout);
     Mra& about = mras_[index_of(other(from))];
     about = {m.ref, mra.service_timeout, std::min(asked, about.shortest.value_or(asked))};
   }

@@ -15,7 +15,6 @@ namespace {
 constexpr std::uint8_t endless = 7;              // IBA §12.6.5: of RNR retries
 constexpr std::uint64_t went_on_min = 3;         // requests behind a NAK, before its PSN counts as never sent again
 constexpr std::uint32_t message_max = 1u << 31;  // IBA §9.7.4
-Duration least(Duration time) { return time / 16 * 15; }  // clocks differ
 
 }  // namespace
 

@@ -12,6 +12,7 @@
   X(invalid_host_receive_queue, 5, "invalid host receive queue size") \
   X(no_resources, 6, "no resources")                                  \
   X(invalid_ird, 7, "invalid IRD")                                    \
-  X(invalid_ord, 8, "invalid ORD")
+  X(invalid_ord, 8, "invalid ORD")                                    \
+  X(invalid_controller_id, 9, "invalid controller ID")
 
 #endif

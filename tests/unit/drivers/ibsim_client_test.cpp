@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A place at a node of ibsim's subnet: who gets one, what is said to the server, and what is told of a server that is not there, says
-// no, says nothing, or says something else.
+// Attaching to a node of ibsim's subnet: which node a client gets, what it sends to the server, and the error if the server is absent,
+// refuses, does not answer, or answers with something else.
 #include "drivers/ibsim/client.hpp"
 
 #include <gtest/gtest.h>
