@@ -103,9 +103,11 @@ class Udping(CliTest):
                 self.datagram(address(5), to, qpn, b"x" * 100)
                 self.datagram(address(5), to, qpn, b"x" * 100, immediate=0x123456)
                 self.datagram(address(5), to, qpn, b"x" * 1000, immediate=0x777777)
-        # The message that the server still waits for, as if the client had sent it: again, where the strays took all receives.
-        while client.process.poll() is None:
-            self.datagram(address(4), address(6), way["remote_qp_num"], b"x" * 100, way["qp_num"], way["qp_num"])
+        # The messages that each side still waits for, as if the other had sent them: again, where the strays took all receives.
+        ends = ((client, address(4), way["qp_num"]), (server, address(6), way["remote_qp_num"]))
+        while any(side.process.poll() is None for side, _, _ in ends):
+            for (_, source, sender), (_, to, qpn) in (ends, reversed(ends)):
+                self.datagram(source, to, qpn, b"x" * 100, sender, sender)
             time.sleep(0.1)
         self.assertRegex(self.ok(client.finish()).err, "note: [1-9][0-9]* other datagrams? (was|were) dropped")
         done = self.ok(server.finish())
