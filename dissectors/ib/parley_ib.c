@@ -18,7 +18,7 @@
 
 int proto_parley_ib = -1, proto_parley_ibcm = -1;
 
-static gboolean check_icrc = TRUE;
+static parley_bool check_icrc = TRUE;
 static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1;
 
 enum { KEEP_MARK, KEEP_END, KEEP_STRANGER, KEEP_DEPARTURE }; /* a stranger: of another service than the queue pair's */
