@@ -166,7 +166,7 @@ void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   if (protocol_ == Protocol::other) {
     for (Half& each : halves_) each.tcp.forget(budget_);
     events_ = {};
-    if (picked_up_ && tap_ != nullptr) tap_->judged(tcp_first_frame_, frame);
+    if (picked_up() && tap_ != nullptr) tap_->judged(tcp_first_frame_, frame);
   }
 }
 
@@ -191,17 +191,20 @@ void MpaConnection::Half::octets(ConstBytes in, const SegmentRef& ref, bool star
 }
 
 void MpaConnection::Half::read(ConstBytes in, const SegmentRef& ref, bool start) {
-  switch (phase) {
-    case Phase::startup: return owner->startup_octets(*this, in, ref, start);
-    case Phase::after_request:
+  using Act = StreamAct;
+  switch (step_of(phase, StreamInput::octets).act) {
+    case Act::read_startup: return owner->startup_octets(*this, in, ref, start);
+    case Act::keep:
       owner->keep_early(*this, in, 0, ref, false, start);
       return owner->extra_octets(*this, in.size(), ref);
-    case Phase::rtr_or_fpdu: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
-    case Phase::fpdus:
+    case Act::keep_and_look: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
+    case Act::walk:
       if (unagreed && start) owner->look_for_markers(*this, in, read_to - in.size());
       return feed(in, 0, ref, start, read_to - in.size());
-    case Phase::over: return owner->after_rejection(*this, in, ref, start);
-    case Phase::blind: return;
+    case Act::look_for_key: return owner->after_rejection(*this, in, ref, start);
+    case Act::none:
+    case Act::hole_in_startup:
+    case Act::hole_in_fpdus: return;
   }
 }
 
@@ -213,26 +216,27 @@ void MpaConnection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool c
   if (owner->protocol_ == Protocol::mpa && !cut)
     owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap,
                  fmt::format("{} {} not in the capture", counted(n, "octet"), n == 1 ? "is" : "are"));
-  if (phase == Phase::over) lost_behind += n;
+  if (phase == StreamPhase::over) lost_behind += n;
   read_to = tcp.position();
   read_missing(n, ref, cut);
 }
 
 void MpaConnection::Half::read_missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
-  switch (phase) {
-    case Phase::startup: return owner->startup_missing(*this, n, ref, cut);
-    case Phase::after_request: return owner->keep_early(*this, {}, n, ref, cut, false);
-    case Phase::rtr_or_fpdu: owner->keep_early(*this, {}, n, ref, cut, false); return owner->rtr_or_fpdu(*this);
-    case Phase::fpdus:
-      if (walker.markers() == Known::unknown) {  // its first octets would have told
-        phase = Phase::blind;
-        return;
-      }
+  using Act = StreamAct;
+  switch (step_of(phase, StreamInput::hole).act) {
+    case Act::hole_in_startup: return owner->startup_missing(*this, n, ref, cut);
+    case Act::keep: return owner->keep_early(*this, {}, n, ref, cut, false);
+    case Act::keep_and_look: owner->keep_early(*this, {}, n, ref, cut, false); return owner->rtr_or_fpdu(*this);
+    case Act::hole_in_fpdus:
+      // The first octets would have shown whether there are markers.
+      if (walker.markers() == Known::unknown) return move(StreamInput::position_unknown);
       feed({}, n, ref, false, read_to - n);
       if (walker.lost()) owner->rdmap_->lost(owner->side_of(*this));
       return;
-    case Phase::over:
-    case Phase::blind: return;
+    case Act::none:
+    case Act::read_startup:
+    case Act::walk:
+    case Act::look_for_key: return;
   }
 }
 

@@ -2,18 +2,11 @@
 // One TCP connection of a capture: finds out whether it speaks MPA, follows its set-up (RFC 5044 §7.1, RFC 6581, OFA
 // 2007-10 Rtr) and its FPDUs, and makes the verdict. Driven by capture::Analyzer.
 //
-//   state of each direction   octets seen                              next
-//   startup                   not a startup frame                      no MPA connection: forgotten
-//   startup                   whole Request (or what stands for it)    after_request
-//   startup                   whole Reply, R=0                         fpdus (both directions)
-//   startup                   whole Reply, R=1                         over (both directions)
-//   over                      octets that begin like a startup frame   startup (both directions), in another report
-//   after_request             any, before the Reply                    kept until the Reply is known
-//   rtr_or_fpdu               Rtr frame, or the first FPDU             fpdus
-//   any                       octets of a startup frame are missing    blind
+// Its phases, and what moves them: capture/rules/mpa/set_up_phase.hpp (the connection), stream_phase.hpp (each
+// direction); tests/states/capture_mpa.txt.
 //
 // A connection of which only FPDUs are in the capture is picked up at one of them (capture/read/fpdu/pick_up.hpp): both
-// directions are in "fpdus" and look for FPDUs as after a loss, and nothing of the set-up is judged.
+// directions are in fpdus and look for FPDUs as after a loss, and nothing of the set-up is judged.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,7 +17,9 @@
 #include "capture/read/fpdu/pick_up.hpp"
 #include "capture/read/stream_tap.hpp"
 #include "capture/read/tcp/tcp_half.hpp"
+#include "capture/rules/mpa/set_up_phase.hpp"
 #include "capture/rules/mpa/startup_check.hpp"
+#include "capture/rules/mpa/stream_phase.hpp"
 #include "capture/rules/rdmap/rdmap_check.hpp"
 
 namespace parley::capture {
@@ -52,6 +47,7 @@ class RejectedSetUps {
 
 /// One set-up and what follows it; begun anew after a rejection.
 struct SetUpState {
+  SetUpPhase phase_ = SetUpPhase::nothing;
   std::uint64_t first_frame_ = 0;
   Instant earliest_{};              // a capture may hold packets late, or its clock may be set back
   std::uint64_t after_reject_ = 0;  // the frame of the Reply that rejected the set-up before; 0: it is the first
@@ -60,9 +56,6 @@ struct SetUpState {
   bool echo_told_ = false;  // that the S of the Reply may be an echo
   mpa::Rtr rtr_seen_ = mpa::Rtr::none;
   Instant first_fpdu_at_{};
-  bool reply_lost_ = false;            // it is not in the capture, and the connection went on
-  bool operational_ = false;           // established in the sense of Outcome
-  bool setup_failed_ = false;          // a Terminate of the set-up, or a startup frame nobody can accept
   bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up
   Findings findings_;
   std::vector<LadderEvent> events_;
@@ -107,7 +100,6 @@ class MpaConnection : SetUpState {
 
  private:
   enum class Protocol : std::uint8_t { undecided, mpa, other };
-  enum class Phase : std::uint8_t { startup, after_request, rtr_or_fpdu, fpdus, over, blind };
   struct Early {
     Bytes data;
     std::uint64_t missing = 0;
@@ -120,10 +112,15 @@ class MpaConnection : SetUpState {
     std::uint64_t frame = 0;
     Instant at{};  // the latest time, which need not be that of the last packet
   };
+  /// Where a step of the set-up is judged.
+  struct CheckedAt {
+    std::uint64_t frame = 0;
+    mpa::Rtr form = mpa::Rtr::none;  // the FPDU's
+  };
   /// What one direction means to one set-up and to the FPDUs after it; begun anew after a rejection.
   struct HalfState {
     std::uint64_t base = 0;  // where it begins in the stream
-    Phase phase = Phase::startup;
+    StreamPhase phase = StreamPhase::startup;
     Bytes head;  // the startup frame as far as it came; at most 20 + 65535
     SegmentRef head_first, head_last;
     SegmentRef head_header;  // that completed its header
@@ -185,6 +182,7 @@ class MpaConnection : SetUpState {
     /// Octets in order, or what is missing of them, by what is due.
     void read(ConstBytes in, const SegmentRef& ref, bool start);
     void read_missing(std::uint64_t n, const SegmentRef& ref, bool cut);
+    void move(StreamInput input) { phase = step_of(phase, input).next; }
 
     void octets(ConstBytes in, const SegmentRef& ref, bool start) override;
     void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override;
@@ -272,7 +270,23 @@ class MpaConnection : SetUpState {
   void judge_reaction(Side culprit);
   void judge_terminate_without_cause(Side terminator);
   void judge_end_of_terminated(const Half& h);
-  void judge_outcome(ConnectionReport& r);
+  void set_up(SetUpInput input, const CheckedAt& at);
+  void set_up(SetUpInput input) { set_up(input, {}); }
+  void check(SetUpCheck what, const CheckedAt& at);
+  std::optional<SetUpInput> input_of_first(const WalkedFpdu& f, mpa::Rtr form);
+  SetUpInput input_of_agreement() const;
+  std::optional<SetUpInput> input_of_leaving() const;
+  SetUpInput input_of_end() const;
+  SetUpCheck check_of_agreement() const;
+  void check_rtr_frame();
+  static std::string describe_form(mpa::Rtr form);
+  void check_rtr_kind(const CheckedAt& at);
+  void check_rtr_by_itself(const CheckedAt& at);
+  void check_refusal();
+  std::uint64_t no_more_from_initiator() const;
+  void rtr_missing(Rule rule, std::string_view what);
+  Outcome judge_outcome();
+  bool picked_up() const { return phase_ == SetUpPhase::not_captured; }
   std::string describe_end() const;
   std::optional<TerminateSeen> first_terminate() const;
   Steps steps() const;
@@ -288,7 +302,6 @@ class MpaConnection : SetUpState {
   Half halves_[2];
   bool wired_ = false;
   bool flushed_ = false;
-  bool picked_up_ = false;
   Known crc_ = Known::yes;        // picked up: unknown only of ports that are said to carry MPA
   std::uint64_t good_fpdus_ = 0;  // picked up
   std::uint64_t tcp_first_frame_ = 0;

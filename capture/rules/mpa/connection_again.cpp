@@ -23,7 +23,7 @@ constexpr std::string_view request_key = "MPA ID Req Frame";
 // that is known: rejections were lost, or Requests.
 void MpaConnection::find_answered_request(const Half& responder, Half& initiator) {
   const std::uint64_t heard = responder.head_first.peer_received;
-  if (!request_ || initiator.phase != Phase::after_request || heard <= initiator.startup_length) return;
+  if (!request_ || initiator.phase != StreamPhase::after_request || heard <= initiator.startup_length) return;
   if (responder.head_at == responder.base && initiator.counts.missing_octets == 0) return;
   initiator.extra_after_startup = 0;
   while (initiator.startup_length < heard && take_kept_request(initiator, heard)) {
@@ -32,7 +32,8 @@ void MpaConnection::find_answered_request(const Half& responder, Half& initiator
   request_.reset();
   initiator.early.clear();
   initiator.head.clear();
-  initiator.phase = Phase::startup;
+  set_up(SetUpInput::request_replaced);
+  initiator.move(StreamInput::request_replaced);
 }
 
 /// The next octets that were kept may be a Request that ends at `until` or before.

@@ -17,7 +17,7 @@ void MpaConnection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); 
 void MpaConnection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
   MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
-  if (c.picked_up_ || c.rdmap_->faulty(side) || !c.request_ || !c.reply_ || counts.missing_octets > 0) return;
+  if (c.picked_up() || c.rdmap_->faulty(side) || !c.request_ || !c.reply_ || counts.missing_octets > 0) return;
   if (side == Side::initiator && c.rejection_may_be_lost()) return;
   const bool reply = frame.key == wire::MpaKey::rep;
   if (frame.key == wire::MpaKey::rtr || frame.key == wire::MpaKey::rtr_hex)
@@ -97,12 +97,12 @@ void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
   if (h.unagreed && !proven_fpdu(h, f)) return;
   if (!h.unagreed && f.doubtful) return count_doubtful(h, f);
-  const bool unread = peer.phase != Phase::fpdus && f.first.peer_received > peer.startup_length;
+  const bool unread = peer.phase != StreamPhase::fpdus && f.first.peer_received > peer.startup_length;
   if (unread || f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
   if (++h.fpdus == 1) h.first_fpdu_frame = f.last.frame;
   check_frame(h, f);
   if (side == Side::responder) check_fence(h, f);
-  if (side == Side::initiator && h.fpdus == 1 && !picked_up_) {
+  if (side == Side::initiator && h.fpdus == 1 && !picked_up()) {
     check_after_reply(f);
     check_first_fpdu(f);
   }
@@ -114,7 +114,7 @@ void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   }
   rdmap_->segment(side, f);
   remember_fpdu(h, f);
-  if (!picked_up_) check_setup_terminate(h, f);
+  if (!picked_up()) check_setup_terminate(h, f);
 }
 
 void MpaConnection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text) {
@@ -188,50 +188,24 @@ void MpaConnection::check_fence(Half& h, const WalkedFpdu& f) {
                   reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
 }
 
-// OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
-void MpaConnection::suspect_echo(std::uint64_t frame) {
-  if (!agreement_.rtr_frame || rtr_frame_ || invalid_reply(*reply_) || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
-      half_of(Side::initiator).counts.missing_octets > 0 || std::exchange(echo_told_, true))
-    return;
-  findings_.add(frame, Side::responder, Rule::mpa_s_unproven,
-                "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
-                "or echoes reserved bits, as Linux siw does");
-}
-
 void MpaConnection::check_first_fpdu(const WalkedFpdu& f) {
   suspect_echo(f.last.frame);
   if (rtr_seen_ == mpa::Rtr::none) first_fpdu_at_ = f.last.at;
-  if (reply_lost_) operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
   const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;
+  if (const auto input = input_of_first(f, form)) set_up(*input, {f.last.frame, form});
+}
+
+/// None: nothing is known of it.
+std::optional<SetUpInput> MpaConnection::input_of_first(const WalkedFpdu& f, mpa::Rtr form) {
   const auto header = wire::DdpHeader::parse(f.ulpdu);
-  if (header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged) return;
-  const std::string shown = form == mpa::Rtr::none ? "a ULP message" : fmt::format("a zero-length {}", to_string(form));
-  if (half_of(Side::initiator).counts.missing_octets > 0 && !agreement_.rtr.has(form)) {
-    // What the capture lacks may have held the RTR; that this FPDU came first is not proven.
-    operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
-    return;
-  }
-  if (agreement_.peer_to_peer) {
-    operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
-    if (agreement_.rtr.has(form)) {
-      rtr_seen_ = form;
-    } else {
-      if (form != mpa::Rtr::none) rtr_seen_ = form;
-      findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_kind,
-                    fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}", shown,
-                                agreement_.rtr.send ? " [Send]" : "", agreement_.rtr.write ? " [Write]" : "",
-                                agreement_.rtr.read ? " [Read]" : ""));
-    }
-  } else if (agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none) {
-    operational_ = true;
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_frame_omitted,
-                  "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
-  } else if (agreement_.revision <= 1 && form != mpa::Rtr::none && rtr_seen_ == mpa::Rtr::none) {
-    rtr_seen_ = form;
-    findings_.remark(
-        f.last.frame, Side::initiator,
-        fmt::format("the initiator's first FPDU is {}: an RTR by configuration, nothing announced it", shown));
-  }
+  const bool terminate = header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged;
+  // What the capture lacks may have held the RTR; that this FPDU came first is not proven.
+  const bool behind_hole = half_of(Side::initiator).counts.missing_octets > 0 && !agreement_.rtr.has(form);
+  const bool damaged = f.crc == WalkedFpdu::Crc::bad;
+  if (damaged && (terminate || behind_hole)) return {};
+  if (terminate) return SetUpInput::first_is_terminate;
+  if (behind_hole) return SetUpInput::first_fpdu_behind_hole;
+  return damaged ? SetUpInput::first_fpdu_damaged : SetUpInput::first_fpdu;
 }
 
 void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
@@ -248,8 +222,7 @@ void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     const bool all_seen =
         h.counts.missing_octets == 0 && peer.counts.missing_octets == 0 && f.first.peer_received <= peer.tcp.position();
     if (all_seen && h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
-      setup_failed_ = true;
-      operational_ = false;
+      set_up(SetUpInput::set_up_terminate);
       check_setup_code(f, t->code);
       if (t->code == 6 && reply_ && reply_->enhanced &&
           (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
@@ -267,8 +240,7 @@ void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
   // RFC 5040 §4.8: a local catastrophic error is no answer to what came.
   if (t->layer == PARLEY_RDMAP_LAYER_RDMAP && t->etype == 0 && agreement_.rtr_frame) return;
   if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1 && h.counts.missing_octets == 0 && all_read) {
-    setup_failed_ = true;
-    operational_ = false;
+    set_up(SetUpInput::set_up_terminate);
     if (!agreement_.rtr_frame) return;  // it need not know the frame
     findings_.add(
         f.last.frame, Side::responder, Rule::mpa_rtr_frame_as_fpdu,

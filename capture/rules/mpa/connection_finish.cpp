@@ -52,7 +52,7 @@ Steps MpaConnection::steps() const {
   const auto whole = [](const std::optional<StartupSeen>& seen) {
     return seen && seen->pd_length <= PARLEY_MPA_PD_MAX;
   };
-  const bool asked = whole(request_) && i.phase != Phase::startup, answered = whole(reply_);
+  const bool asked = whole(request_) && i.phase != StreamPhase::startup, answered = whole(reply_);
   if (both && asked) s.request = step(second.syn_at, request_->at);
   if (asked && answered) s.reply = step(request_->at, reply_->at);
   if (answered && first_fpdu_at_ != Instant{}) s.first_fpdu = step(reply_->at, first_fpdu_at_);
@@ -62,7 +62,7 @@ Steps MpaConnection::steps() const {
 void MpaConnection::finish_startup() {
   for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
     Half& h = *each;
-    if (h.phase != Phase::startup || h.head.empty()) continue;
+    if (h.phase != StreamPhase::startup || h.head.empty()) continue;
     settle_roles(h);
     const auto v = wire::MpaFrameView::parse(h.head);
     const bool initiator = side_of(h) == Side::initiator;
@@ -92,7 +92,7 @@ void MpaConnection::finish_startup() {
         fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who), h.head.size(), due));
   }
   const Half& r = halves_[1 - initiator_];
-  if (request_ && !reply_ && r.phase == Phase::startup && r.head.empty()) finish_unanswered();
+  if (request_ && !reply_ && r.phase == StreamPhase::startup && r.head.empty()) finish_unanswered();
 }
 
 // A Request, and no Reply.
@@ -100,7 +100,7 @@ void MpaConnection::finish_unanswered() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
   const bool good = request_->key == wire::MpaKey::req && request_->revision >= 1 && request_->revision <= 2 &&
-                    request_->pd_length <= PARLEY_MPA_PD_MAX && i.phase != Phase::startup &&
+                    request_->pd_length <= PARLEY_MPA_PD_MAX && i.phase != StreamPhase::startup &&
                     i.extra_after_startup == 0 && !(request_->s() && request_->revision == 2 && !request_->enhanced);
   if (r.counts.missing_octets > 0) return;
   const std::uint64_t frame = r.rst_frame != 0 ? r.rst_frame : r.fin_frame;
@@ -155,7 +155,7 @@ void MpaConnection::finish_halves() {
           h.biggest_frame, side, Rule::mpa_fpdu_size,
           fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
                       counted(h.big_fpdus, "FPDU"), to_string(side), h.big_fpdus == 1 ? "is" : "are", h.biggest));
-    if (h.phase == Phase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
+    if (h.phase == StreamPhase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
         (h.fin_frame != 0 || h.rst_frame != 0))
       findings_.add(h.data_frame, side, Rule::mpa_cut_fpdu,
                     fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
@@ -191,60 +191,6 @@ void MpaConnection::suspect_lost_wakeup() {
                   decimal_seconds(end - i.data_at + half_a_hundredth, 2)));
 }
 
-void MpaConnection::judge_outcome(ConnectionReport& r) {
-  if (picked_up_) {
-    r.outcome = Outcome::not_captured;
-    findings_.remark(
-        first_frame_, {},
-        "the set-up is not in the capture: what was agreed is not judged, and which end was the initiator is "
-        "not known (the one seen first is called so)");
-    return;
-  }
-  const Half& i = halves_[initiator_];
-  if (reply_ && reply_->r()) {
-    r.outcome = Outcome::rejected;
-    return;
-  }
-  // One of which octets are missing may have gone on.
-  const bool silent = request_ && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
-  const bool refused = initiator_may_refuse_ && silent && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
-  // RFC 6581 §9.2: without an RTR kind in common the initiator gives the set-up up.
-  const bool no_rtr =
-      agreement_.peer_to_peer && agreement_.rtr.empty() && silent && (i.fin_frame != 0 || i.rst_frame != 0);
-  const std::uint64_t refusal = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
-  // A Reply of another revision, or with enhanced data that nobody asked for, is reason enough to close.
-  const bool other_reason =
-      refused && (invalid_reply(*reply_) || request_->revision != reply_->revision || (reply_->s() && !request_->s()));
-  if (refused && !setup_failed_ && reply_->m() && !other_reason)
-    findings_.add(refusal, Side::initiator, Rule::mpa_markers_refused,
-                  "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
-  else if (refused && !setup_failed_)  // which it may, and after an invalid Reply must
-    findings_.add(refusal, Side::initiator, Rule::mpa_reply_refused,
-                  "the initiator closed after a Reply that does not fit its Request");
-  const auto seen = [](const Half& h) { return h.tcp.from_syn() && h.counts.missing_octets == 0; };
-  const bool all_seen = seen(halves_[0]) && seen(halves_[1]);
-  if (setup_failed_ || refused || no_rtr) {
-    r.outcome = Outcome::failed;
-  } else if (operational_) {
-    r.outcome = Outcome::established;
-  } else if (reply_ || reply_lost_ || !closed() || !all_seen) {
-    r.outcome = Outcome::incomplete;
-  } else {
-    r.outcome = Outcome::failed;
-  }
-  // Until the initiator ends, or is cut off, the Rtr frame may come.
-  std::uint64_t no_more = 0;
-  for (const std::uint64_t end : {i.fin_frame, i.rst_frame, halves_[1 - initiator_].rst_frame})
-    if (end != 0 && (no_more == 0 || end < no_more)) no_more = end;
-  if (no_more != 0) suspect_echo(no_more);
-  const bool rtr_due = agreement_.rtr_frame || !agreement_.rtr.empty();
-  if (reply_ && rtr_due && !operational_ && !setup_failed_ && !refused && closed())
-    findings_.add(i.fin_frame != 0 ? i.fin_frame : 0, Side::initiator,
-                  agreement_.rtr_frame ? Rule::mpa_rtr_frame_missing : Rule::mpa_rtr_missing,
-                  fmt::format("the connection ended before the initiator sent the agreed {}",
-                              agreement_.rtr_frame ? "Rtr frame" : "RTR"));
-}
-
 // What never became whole is judged as well, so that whoever listens has to know of it.
 void MpaConnection::tell_tap_the_head(const Half& h) {
   if (tap_ != nullptr && !h.head.empty() && !h.head_told) tap_->startup(tapped(h), h.head_at, h.head);
@@ -253,9 +199,10 @@ void MpaConnection::tell_tap_the_head(const Half& h) {
 void MpaConnection::tell_tap_the_rest() {
   for (const Half& h : halves_) {
     tell_tap_the_head(h);
-    if (h.phase == Phase::rtr_or_fpdu && !h.early.empty())
+    if (h.phase == StreamPhase::rtr_or_fpdu && !h.early.empty())
       tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
-    if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
+    if (h.phase == StreamPhase::fpdus && h.walker.left() > 0)
+      tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
   }
   tap_->judged(tcp_first_frame_, seen_.frame);
 }
@@ -274,8 +221,8 @@ void MpaConnection::tell_unread() {
   if (!rdmap_) return;
   for (const Half& h : halves_) {
     const bool unread =
-        h.phase == Phase::blind || h.counts.missing_octets > 0 || !h.early.empty() || h.early_dropped > 0;
-    if (h.phase != Phase::fpdus && unread) rdmap_->not_all_read(side_of(h));
+        h.phase == StreamPhase::blind || h.counts.missing_octets > 0 || !h.early.empty() || h.early_dropped > 0;
+    if (h.phase != StreamPhase::fpdus && unread) rdmap_->not_all_read(side_of(h));
   }
 }
 
@@ -286,12 +233,12 @@ void MpaConnection::flush_streams() {
   settle_waits_of(halves_, end, budget_);
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
   // Who sent more than its Request had the Reply; if the capture can lack it, it does.
-  if (Half& r = halves_[1 - initiator_]; request_ && !reply_ && !reply_lost_ && r.phase == Phase::startup &&
+  if (Half& r = halves_[1 - initiator_]; phase_ == SetUpPhase::requested && r.phase == StreamPhase::startup &&
                                          r.head.empty() && !halves_[initiator_].early.empty() &&
                                          (!r.tcp.from_syn() || r.counts.missing_octets > 0))
     reply_is_lost(r, halves_[initiator_].data_frame);
   for (Half& h : halves_) {
-    if (h.phase == Phase::fpdus) h.walker.finish(h);
+    if (h.phase == StreamPhase::fpdus) h.walker.finish(h);
   }
 }
 
@@ -306,7 +253,7 @@ ConnectionReport MpaConnection::finish() {
 ConnectionReport MpaConnection::report() {
   finish_startup();
   ConnectionReport r;
-  judge_outcome(r);
+  r.outcome = judge_outcome();
   tell_unread();
   const auto end_of = [&](Side side) { return RdmapCheck::End{half_of(side).fin_frame, half_of(side).rst_frame}; };
   if (rdmap_) rdmap_->finish(seen_.frame, end_of(Side::initiator), end_of(Side::responder));
@@ -326,12 +273,12 @@ ConnectionReport MpaConnection::report() {
   r.revision = request_ || reply_ ? agreement_.revision : std::uint8_t{1};
   r.crc = half_of(Side::initiator).walker.crc() == Known::yes && agreement_.crc != Known::no && agreement_.accepted;
   if (agreement_.crc == Known::yes) r.crc = true;
-  if (picked_up_) r.crc = halves_[0].walker.crc() == Known::yes || halves_[1].walker.crc() == Known::yes;
+  if (picked_up()) r.crc = halves_[0].walker.crc() == Known::yes || halves_[1].walker.crc() == Known::yes;
   r.markers_to_responder = agreement_.markers_to_responder == Known::yes;
   r.markers_to_initiator =
       agreement_.markers_to_initiator == Known::yes ||
       (agreement_.markers_to_initiator == Known::unknown && half_of(Side::responder).walker.markers() == Known::yes);
-  if (picked_up_) {
+  if (picked_up()) {
     r.markers_to_responder = half_of(Side::initiator).walker.markers() == Known::yes;
     r.markers_to_initiator = half_of(Side::responder).walker.markers() == Known::yes;
   }

@@ -29,7 +29,7 @@ bool may_hold_marker(ConstBytes fpdu) {
 }  // namespace
 
 void MpaConnection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
-  picked_up_ = true;
+  set_up(SetUpInput::picked_up);
   roles_known_ = true;  // as far as they can be: see judge_outcome()
   initiator_ = from;
   halves_[1].index = 1;
@@ -38,7 +38,7 @@ void MpaConnection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
   begin_data();
   for (unsigned i = 0; i < 2; ++i) {
     Half& h = halves_[i];
-    h.phase = Phase::fpdus;
+    h.move(StreamInput::picked_up);
     h.unagreed = true;
     h.tcp.never_wait();  // until it is known what this is, nothing is kept
     const bool marked = i == from && fpdu.markers;

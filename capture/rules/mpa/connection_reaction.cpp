@@ -121,14 +121,14 @@ void MpaConnection::finish_set_up() {
                   "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR "
                   "kind asks for");
   if (rtr_frame_ && agreement_.rtr_frame && r.fpdus == 0 && r.rst_frame != 0 && r.rst_frame > rtr_frame_->frame &&
-      !setup_failed_ && r.counts.missing_octets == 0 && i.fpdus == 0)
+      phase_ != SetUpPhase::failed && r.counts.missing_octets == 0 && i.fpdus == 0)
     findings_.add(r.rst_frame, Side::responder, Rule::mpa_rtr_frame_reset,
                   "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
                   "reserved bits");
 }
 
 void MpaConnection::judge_reactions() {
-  if (!rdmap_ || setup_failed_) return;
+  if (!rdmap_ || phase_ == SetUpPhase::failed) return;
   for (const Side side : {Side::initiator, Side::responder}) {
     judge_reaction(side);
     judge_terminate_without_cause(side);

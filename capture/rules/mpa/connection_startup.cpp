@@ -20,7 +20,6 @@ constexpr std::string_view reply_head = "MPA ID Rep";
 bool MpaConnection::identify(Half& h) {
   if (!begins_like(h.head, key_head)) {
     if (protocol_ == Protocol::undecided) protocol_ = Protocol::other;
-    if (protocol_ == Protocol::mpa) h.phase = Phase::blind;
     return false;
   }
   if (h.head.size() >= key_head.size() && protocol_ == Protocol::undecided) {
@@ -53,7 +52,8 @@ void MpaConnection::settle_roles(const Half& h) {
 // been one.
 bool MpaConnection::rejection_may_be_lost() const {
   const Half& responder = halves_[1 - initiator_];
-  return reply_lost_ || responder.head_at > responder.base || halves_[initiator_].counts.missing_octets > 0;
+  return phase_ == SetUpPhase::reply_lost || responder.head_at > responder.base ||
+         halves_[initiator_].counts.missing_octets > 0;
 }
 
 // RFC 5044 §7.1.2 rule 2: the Reply that is lost may have been a rejection, and another Request and Reply have stood
@@ -61,8 +61,8 @@ bool MpaConnection::rejection_may_be_lost() const {
 // have.
 bool MpaConnection::set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const {
   const Half& initiator = halves_[initiator_];
-  const bool not_yet_seen =
-      initiator.phase == Phase::rtr_or_fpdu && initiator.early.empty() && ref.peer_received > initiator.startup_length;
+  const bool not_yet_seen = initiator.phase == StreamPhase::rtr_or_fpdu && initiator.early.empty() &&
+                            ref.peer_received > initiator.startup_length;
   return (initiator.behind_lost || not_yet_seen) &&
          responder.counts.missing_octets >= std::uint64_t{2} * PARLEY_MPA_HEADER_LEN;
 }
@@ -75,10 +75,10 @@ void MpaConnection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& 
     return startup_octets(h, {}, ref, false);
   }
   if (protocol_ == Protocol::undecided && h.head.size() < key_head.size()) return;
-  h.phase = Phase::blind;
+  h.move(StreamInput::no_startup_frame);
   h.blind_octets = n;
   h.blind_frame = ref.frame;
-  if (roles_known_ && side_of(h) == Side::responder && request_ && !reply_ && !reply_lost_) reply_is_lost(h, ref.frame);
+  if (roles_known_ && side_of(h) == Side::responder && phase_ == SetUpPhase::requested) reply_is_lost(h, ref.frame);
 }
 
 void MpaConnection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
@@ -92,16 +92,15 @@ void MpaConnection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref
   if (!in.empty()) h.head_last = ref;
   if (before < PARLEY_MPA_HEADER_LEN && h.head.size() >= PARLEY_MPA_HEADER_LEN) h.head_header = ref;
   if (before < key_head.size() && !identify(h)) {
-    if (h.phase == Phase::blind) no_startup_frame(h, ref, start);
+    if (protocol_ == Protocol::mpa) no_startup_frame(h, ref, start);
     return;
   }
   const auto v = wire::MpaFrameView::parse(h.head);
   if (v && !may_be_startup(h, *v)) {
-    const bool peer_began = peer_of(h).phase != Phase::startup || !peer_of(h).head.empty();
+    const bool peer_began = peer_of(h).phase != StreamPhase::startup || !peer_of(h).head.empty();
     if (!peer_began) protocol_ = Protocol::other;
-    h.phase = Phase::blind;
-    if (peer_began && roles_known_) no_startup_frame(h, ref, start);
-    return;
+    if (peer_began && roles_known_) return no_startup_frame(h, ref, start);
+    return h.move(StreamInput::no_startup_frame);
   }
   if (!v || h.head.size() < v->frame_size()) return;
   const std::size_t size = v->frame_size();
@@ -114,26 +113,14 @@ void MpaConnection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref
     return;
   }
   startup_frame(h, size);
-  if (rest.empty()) return;
   // The rest came in the segment that completed the frame.
-  if (h.phase == Phase::after_request || h.phase == Phase::rtr_or_fpdu) {
-    keep_early(h, rest, 0, ref, false, false);
-    if (h.phase == Phase::after_request)
-      extra_octets(h, rest.size(), ref);
-    else
-      rtr_or_fpdu(h);
-  } else if (h.phase == Phase::over) {
-    after_rejection(h, rest, ref, false);
-  } else if (h.phase == Phase::startup) {  // of the next set-up
-    startup_octets(h, rest, ref, false);
-  } else if (h.phase == Phase::fpdus) {
-    h.feed(rest, 0, ref, false, h.read_to - rest.size());
-  }
+  if (!rest.empty()) h.read(rest, ref, false);
 }
 
 // Octets that are no startup frame where one is due. If octets before them are missing, the frame was among those, and
 // an accepting Reply is likely: the peers go on.
 void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
+  h.move(StreamInput::no_startup_frame);
   if (h.counts.missing_octets == 0 && h.tcp.from_syn()) {
     findings_.add(ref.frame, side_of(h), Rule::mpa_startup_frame,
                   "octets that are not a startup frame where one is due");
@@ -147,22 +134,23 @@ void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start)
   h.startup_length = head_at;
   h.head_told = h.head_told || !request_->m();  // the walker gets it
   // With markers, positions count from the end of the Reply, and how long that was is not known.
-  h.phase = request_->m() ? Phase::blind : Phase::fpdus;
-  if (h.phase == Phase::fpdus) h.feed(h.head, 0, ref, start, head_at);
+  if (request_->m()) return;
+  h.move(StreamInput::reply_not_seen);
+  h.feed(h.head, 0, ref, start, head_at);
 }
 
 // The capture lacks the Reply, or some of it, and the connection went on.
 void MpaConnection::reply_is_lost(Half& responder, std::uint64_t frame) {
   findings_.remark(frame, Side::responder,
                    "the Reply is not in the capture: what was agreed is known from the Request only");
-  reply_lost_ = true;
+  set_up(SetUpInput::reply_not_seen);
   agreement_ = agree(request_, {});
   begin_data();
   Half& initiator = peer_of(responder);
   responder.walker.start_inside(agreement_.crc, false, 0);  // where its FPDUs begin is not known
   rdmap_->lost(Side::responder);
   initiator.walker.start(agreement_.crc, Known::unknown);
-  initiator.phase = Phase::rtr_or_fpdu;  // or a second Request, if the Reply was a rejection
+  initiator.move(StreamInput::answered);  // or a second Request, if the Reply was a rejection
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
@@ -196,8 +184,7 @@ void MpaConnection::startup_frame(Half& h, std::size_t size) {
     // Request and Reply are not in the capture, or only part of the Reply: nothing can be judged.
     if (peer_of(h).head.empty()) protocol_ = Protocol::other;
     settle_roles(h);
-    h.phase = Phase::blind;
-    return;
+    return h.move(StreamInput::no_startup_frame);
   }
   settle_roles(h);
   if (!rdmap_) rdmap_.emplace(findings_);
@@ -213,25 +200,21 @@ void MpaConnection::request_seen(Half& h, StartupSeen seen) {
                               after_reject_));
   check_request(seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::req ? "MPA Request" : "MPA startup frame");
-  h.phase = reply_ ? Phase::fpdus : Phase::after_request;
   request_ = std::move(seen);
-  if (reply_) {  // captured the wrong way round
-    agreement_ = agree(request_, reply_);
-    h.walker.start(agreement_.crc, agreement_.markers_to_responder);
-  }
+  set_up(SetUpInput::request);
+  h.move(StreamInput::request);
 }
 
 void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
   Half& initiator = peer_of(h);
   find_answered_request(h, initiator);
-  const bool lost_request = !request_ && initiator.phase == Phase::startup;
+  const bool lost_request = !request_ && initiator.phase == StreamPhase::startup;
   if (lost_request && !initiator.head.empty())
     check_reply_in_time(initiator, seen, h.head_first);
   else if (lost_request)
     findings_.remark(seen.frame, Side::initiator, "the Request is not in the capture: what it asked for is not known");
   check_reply(request_, seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::rep ? "MPA Reply" : "MPA startup frame");
-  setup_failed_ = seen.key != wire::MpaKey::rep;
   const bool enhanced_refused = request_ && request_->s() && request_->revision >= 2 && !seen.s();
   initiator_may_refuse_ = seen.m() || seen.revision > 2 || seen.pd_length > PARLEY_MPA_PD_MAX || enhanced_refused ||
                           (request_ && seen.revision != request_->revision);
@@ -239,30 +222,31 @@ void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
   if (initiator.extra_after_startup > 0 && initiator.extra.peer_received <= h.head_at) accuse_extra_octets(initiator);
   agreement_ = agree(request_, reply_);
   if (!agreement_.accepted) {
-    h.phase = initiator.phase = Phase::over;
+    set_up(SetUpInput::reply_rejects);
+    for (Half& each : halves_) each.move(StreamInput::rejection);
     tell_tap_the_head(initiator);
     h.head.clear();
     initiator.head.clear();
     if (!request_) initiator.startup_length = std::max(initiator.tcp.position(), h.head_first.peer_received);
     return kept_after_rejection(initiator);
   }
-  operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
+  set_up(reply_->key == wire::MpaKey::rep ? input_of_agreement() : SetUpInput::reply_of_other_key);
   begin_data();
   if (reply_->revision == 0) rdmap_->set_version(0);
-  h.phase = Phase::fpdus;
+  h.move(StreamInput::reply);
   h.walker.start(agreement_.crc, agreement_.markers_to_initiator);
   initiator.walker.start(agreement_.crc, agreement_.markers_to_responder);
   if (!request_) {
     // Where the Request ended is taken from the Reply, and may be wrong.
     initiator.walker.start_inside(agreement_.crc, agreement_.markers_to_responder == Known::yes, 0);
     initiator.startup_length = initiator.tcp.position();
-    if (initiator.tcp.holding() || initiator.counts.missing_octets > 0 || initiator.phase == Phase::blind)
+    if (initiator.tcp.holding() || initiator.counts.missing_octets > 0 || initiator.phase == StreamPhase::blind)
       rdmap_->lost(Side::initiator);
   }
   // The Request may also come late, when the capture has packets out of order.
   const bool startup_may_come = agreement_.revision <= 1 || !request_ || rejection_may_be_lost();
-  initiator.phase = startup_may_come ? Phase::rtr_or_fpdu : Phase::fpdus;
-  if (initiator.phase == Phase::fpdus) return replay(initiator);
+  initiator.move(startup_may_come ? StreamInput::answered : StreamInput::answered_for_good);
+  if (!startup_may_come) return replay(initiator);
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
@@ -286,9 +270,8 @@ void MpaConnection::replay(Half& h) {
     const Early e = std::move(h.early.front());
     h.early.pop_front();
     if (e.missing > 0 && h.walker.markers() == Known::unknown) {
-      h.phase = Phase::blind;
       h.early.clear();
-      return;
+      return h.move(StreamInput::position_unknown);
     }
     if (e.missing > 0) {
       h.feed({}, e.missing, e.ref, false, e.at);
@@ -333,12 +316,13 @@ void MpaConnection::drop_early(Half& h, std::size_t n) {
 // among what the capture lacks.
 void MpaConnection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
   // RFC 5044 §4.3: positions count from the end of the startup frames, and how long those were is not known.
-  const bool rtr_lost = after_hole && (skip > 0 || agreement_.rtr_frame || !request_ || reply_lost_);
+  const bool rtr_lost =
+      after_hole && (skip > 0 || agreement_.rtr_frame || !request_ || phase_ == SetUpPhase::reply_lost);
   const bool request_lost = !request_ && (h.tcp.from_syn() || h.counts.missing_octets > 0);
   const bool unknown_positions = h.walker.markers() != Known::no && (rtr_lost || request_lost);
   drop_early(h, skip);
   if (unknown_positions) h.early.clear(), rdmap_->lost(side_of(h));
-  h.phase = unknown_positions ? Phase::blind : Phase::fpdus;
+  h.move(unknown_positions ? StreamInput::position_unknown : StreamInput::first_fpdu);
   replay(h);
 }
 
@@ -347,9 +331,8 @@ void MpaConnection::request_behind(Half& h, StartupSeen seen) {
   request_seen(h, std::move(seen));
   agreement_ = agree(request_, reply_);
   h.walker.start(agreement_.crc, agreement_.markers_to_responder);
-  if (reply_) operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
+  if (reply_) set_up(input_of_agreement());
   begin_data();
-  h.phase = Phase::rtr_or_fpdu;
   if (!h.early.empty()) rtr_or_fpdu(h);
 }
 
@@ -391,25 +374,13 @@ void MpaConnection::rtr_or_fpdu(Half& h) {
       event(rtr_frame_->frame, rtr_frame_->at, h.index, LadderEvent::Kind::startup,
             rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
   if (e != nullptr && with_fields_) startup_fields(*rtr_frame_, e->fields);
-  if (!rtr_key) {
-    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_second_startup,
-                  "the initiator sent a second startup frame");
-  } else if (request_ && reply_ && !agreement_.rtr_frame) {
-    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_rtr_frame_unasked,
-                  "the initiator sent an Rtr frame that was not agreed (S)");
-  } else {
-    // What a Request that is not in the capture offered is not known.
-    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_rtr_frame,
-                  fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(v->key),
-                              request_ ? "" : "; whether it was agreed is not known without the Request"));
-    operational_ = true;
-  }
+  set_up(rtr_key ? SetUpInput::rtr_frame : SetUpInput::second_startup, {.frame = rtr_frame_->frame});
   rtr_seen_ = mpa::Rtr::frame;
   first_fpdu_at_ = rtr_frame_->at;
   // To a responder that does not know the frame, its octets are an FPDU whose RDMAP version is 0.
   rdmap_->complaint(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, rtr_frame_->frame}, true);
   drop_early(h, v->frame_size());
-  h.phase = Phase::fpdus;
+  h.move(StreamInput::rtr_frame);
   replay(h);
 }
 
