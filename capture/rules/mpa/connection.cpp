@@ -94,7 +94,7 @@ void MpaConnection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint6
 void MpaConnection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   using Kind = LadderEvent::Kind;
   if (c == SegmentClass::retransmission) {
-    if (h.counts.retransmissions++ == 0) h.first_again_frame = frame;
+    if (h.counts.retransmissions++ == 0) h.noted.again_frame = frame;
     tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} again", counted(t.length, "octet")));
   }
   if (c == SegmentClass::out_of_order) {
@@ -102,8 +102,8 @@ void MpaConnection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView
     tcp_event(h, Kind::tcp, t, frame, at,
               fmt::format("{} ahead of {} turn", counted(t.length, "octet"), t.length == 1 ? "its" : "their"));
   }
-  if (h.tcp.differed() && h.first_differing_frame == 0) h.first_differing_frame = frame;
-  if (t.payload.size() < t.length) ++h.cut_segments;
+  if (h.tcp.differed() && h.noted.differing_frame == 0) h.noted.differing_frame = frame;
+  if (t.payload.size() < t.length) ++h.noted.cut_segments;
 }
 
 TappedStream MpaConnection::tapped(const Half& h) const {
@@ -111,7 +111,7 @@ TappedStream MpaConnection::tapped(const Half& h) const {
 }
 
 void MpaConnection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
-  if (!fed) fed_at = at - pick_up_phase;
+  if (!fed) fed_at = at - evidence.phase;
   fed = true;
   if (n > 0) {
     const std::uint64_t begun = fed_at + walker.position();
@@ -199,7 +199,7 @@ void MpaConnection::Half::read(ConstBytes in, const SegmentRef& ref, bool start)
       return owner->extra_octets(*this, in.size(), ref);
     case Act::keep_and_look: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
     case Act::walk:
-      if (unagreed && start) owner->look_for_markers(*this, in, read_to - in.size());
+      if (evidence.needed && start) owner->look_for_markers(*this, in, read_to - in.size());
       return feed(in, 0, ref, start, read_to - in.size());
     case Act::look_for_key: return owner->after_rejection(*this, in, ref, start);
     case Act::none:
@@ -212,7 +212,7 @@ void MpaConnection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool c
   if (owner->protocol_ == Protocol::other) return;
   counts.missing_octets += n;
   request_due -= std::min(request_due, n);
-  if (lost_places++ == 0) first_lost_frame = ref.frame;
+  if (noted.lost_places++ == 0) noted.lost_frame = ref.frame;
   if (owner->protocol_ == Protocol::mpa && !cut)
     owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap,
                  fmt::format("{} {} not in the capture", counted(n, "octet"), n == 1 ? "is" : "are"));

@@ -17,9 +17,9 @@
 #include "capture/read/fpdu/pick_up.hpp"
 #include "capture/read/stream_tap.hpp"
 #include "capture/read/tcp/tcp_half.hpp"
+#include "capture/rules/mpa/half_state.hpp"
+#include "capture/rules/mpa/set_up_facts.hpp"
 #include "capture/rules/mpa/set_up_phase.hpp"
-#include "capture/rules/mpa/startup_check.hpp"
-#include "capture/rules/mpa/stream_phase.hpp"
 #include "capture/rules/rdmap/rdmap_check.hpp"
 
 namespace parley::capture {
@@ -51,12 +51,8 @@ struct SetUpState {
   std::uint64_t first_frame_ = 0;
   Instant earliest_{};              // a capture may hold packets late, or its clock may be set back
   std::uint64_t after_reject_ = 0;  // the frame of the Reply that rejected the set-up before; 0: it is the first
-  std::optional<StartupSeen> request_, reply_, rtr_frame_;
-  Agreement agreement_;
-  bool echo_told_ = false;  // that the S of the Reply may be an echo
-  mpa::Rtr rtr_seen_ = mpa::Rtr::none;
-  Instant first_fpdu_at_{};
-  bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up
+  SetUpFacts facts_;
+  bool s_unproven_reported_ = false;
   Findings findings_;
   std::vector<LadderEvent> events_;
   std::uint64_t events_dropped_ = 0;
@@ -100,14 +96,6 @@ class MpaConnection : SetUpState {
 
  private:
   enum class Protocol : std::uint8_t { undecided, mpa, other };
-  struct Early {
-    Bytes data;
-    std::uint64_t missing = 0;
-    bool cut = false, start = false;
-    SegmentRef ref;
-    std::uint64_t at = 0;  // in the stream
-    bool dropped = false;  // missing because there was no room for more
-  };
   struct LastSeen {
     std::uint64_t frame = 0;
     Instant at{};  // the latest time, which need not be that of the last packet
@@ -116,51 +104,6 @@ class MpaConnection : SetUpState {
   struct CheckedAt {
     std::uint64_t frame = 0;
     mpa::Rtr form = mpa::Rtr::none;  // the FPDU's
-  };
-  /// What one direction means to one set-up and to the FPDUs after it; begun anew after a rejection.
-  struct HalfState {
-    std::uint64_t base = 0;  // where it begins in the stream
-    StreamPhase phase = StreamPhase::startup;
-    Bytes head;  // the startup frame as far as it came; at most 20 + 65535
-    SegmentRef head_first, head_last;
-    SegmentRef head_header;  // that completed its header
-    bool head_split = false;
-    std::size_t head_known = ~std::size_t{0};  // so many octets of it are in the capture, the others read 0
-    std::uint64_t startup_length = 0;
-    std::uint64_t request_due = 0;  // octets of a Request that was answered before they came
-    Fifo<Early> early;              // at most early_max octets
-    std::size_t early_octets = 0;
-    FpduWalker walker;
-    std::uint64_t data_frame = 0;
-    Instant data_at{};
-    std::uint64_t first_differing_frame = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
-    std::uint64_t extra_after_startup = 0;
-    std::size_t extra_octets = 0;  // the first of them, and what carried those
-    SegmentRef extra;
-    bool extra_told = false;
-    std::uint64_t fpdus = 0, first_fpdu_frame = 0;
-    std::uint64_t heard = 0;       // how much of the other stream its FPDUs acknowledged
-    std::uint64_t fault_end = 0;   // stream position behind its first fault; 0: none
-    std::uint64_t term_heard = 0;  // how much of the other stream its Terminate acknowledged
-    std::uint64_t term_end = 0;    // stream position behind its Terminate; 0: none
-    std::uint64_t early_dropped = 0;
-    std::uint64_t first_again_frame = 0;
-    std::uint64_t lost_places = 0, first_lost_frame = 0;
-    std::uint64_t lost_behind = 0;                    // octets behind a rejection that are not in the capture
-    std::uint64_t blind_octets = 0, blind_frame = 0;  // of a startup frame that the capture lacks
-    DirectionCounts counts;
-    std::uint64_t head_at = 0;  // where `head` begins in the stream
-    bool head_told = false;     // to the tap
-    bool behind_lost = false;   // what stood right behind its last startup frame is not in the capture
-    std::uint64_t fed_at = 0;   // stream position of the walker's position 0
-    bool fed = false;
-    bool marker_missed = false;       // its positions mean nothing any more
-    bool unagreed = false;            // picked up, or another set-up may be lost: what was agreed is not known
-    bool met = false;                 // unagreed: an FPDU was found
-    std::uint64_t proven = 0;         // unagreed: octets of good FPDUs in a row
-    bool markers_settled = false;     // unagreed: whether there are markers is known
-    std::uint64_t plausible = 0;      // unagreed, without CRC: FPDUs in a row that have nothing amiss
-    std::uint32_t pick_up_phase = 0;  // picked up: the walker's position of the first octet
   };
   struct Half final : HalfSink, FpduSink, HalfState {
     MpaConnection* owner = nullptr;
@@ -182,7 +125,6 @@ class MpaConnection : SetUpState {
     /// Octets in order, or what is missing of them, by what is due.
     void read(ConstBytes in, const SegmentRef& ref, bool start);
     void read_missing(std::uint64_t n, const SegmentRef& ref, bool cut);
-    void move(StreamInput input) { phase = step_of(phase, input).next; }
 
     void octets(ConstBytes in, const SegmentRef& ref, bool start) override;
     void missing(std::uint64_t n, const SegmentRef& ref, bool cut) override;
@@ -192,8 +134,6 @@ class MpaConnection : SetUpState {
     void markers_differ(bool present, const SegmentRef& ref) override;
     void resynchronised(std::uint64_t octets, const SegmentRef& ref) override;
   };
-  static constexpr std::size_t early_max = 256 << 10;
-
   Half& half_of(Side s) { return halves_[s == Side::initiator ? initiator_ : 1 - initiator_]; }
   Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
   Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
@@ -220,7 +160,6 @@ class MpaConnection : SetUpState {
   void replay(Half& h);
   void rtr_or_fpdu(Half& h);
   void fpdus_from(Half& h, std::size_t skip, bool after_hole);
-  static void drop_early(Half& h, std::size_t n);
   void accuse_extra_octets(Half& h);
   void find_answered_request(const Half& responder, Half& initiator);
   bool take_kept_request(Half& initiator, std::uint64_t until);

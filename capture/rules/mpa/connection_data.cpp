@@ -17,7 +17,8 @@ void MpaConnection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); 
 void MpaConnection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
   MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
-  if (c.picked_up() || c.rdmap_->faulty(side) || !c.request_ || !c.reply_ || counts.missing_octets > 0) return;
+  if (c.picked_up() || c.rdmap_->faulty(side) || !c.facts_.request || !c.facts_.reply || counts.missing_octets > 0)
+    return;
   if (side == Side::initiator && c.rejection_may_be_lost()) return;
   const bool reply = frame.key == wire::MpaKey::rep;
   if (frame.key == wire::MpaKey::rtr || frame.key == wire::MpaKey::rtr_hex)
@@ -71,9 +72,9 @@ void MpaConnection::Half::markers_differ(bool present, const SegmentRef& ref) {
 }
 
 void MpaConnection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
-  proven = plausible = 0;
+  evidence.proven = evidence.plausible = 0;
   owner->rdmap_->lost(owner->side_of(*this));
-  if (unagreed && !std::exchange(met, true)) return;  // it was never lost
+  if (evidence.needed && !std::exchange(evidence.met, true)) return;  // it was never lost
   if (octets == 0) return;
   owner->findings_.add(ref.frame, owner->side_of(*this), Rule::mpa_found_again,
                        fmt::format("the FPDUs of the {} can be followed again, {} after they were lost",
@@ -95,8 +96,8 @@ void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
   Half& peer = peer_of(h);
   if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
-  if (h.unagreed && !proven_fpdu(h, f)) return;
-  if (!h.unagreed && f.doubtful) return count_doubtful(h, f);
+  if (h.evidence.needed && !proven_fpdu(h, f)) return;
+  if (!h.evidence.needed && f.doubtful) return count_doubtful(h, f);
   const bool unread = peer.phase != StreamPhase::fpdus && f.first.peer_received > peer.startup_length;
   if (unread || f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
   if (++h.fpdus == 1) h.first_fpdu_frame = f.last.frame;
@@ -168,9 +169,9 @@ void MpaConnection::check_frame(Half& h, const WalkedFpdu& f) {
   const Half& peer = peer_of(h);
   if (peer.mss == 0) return;
   const std::uint32_t options = h.timestamps && peer.timestamps ? 12 : 0;
-  if (f.wire_octets + options > peer.mss && ++h.big_fpdus > 0 && f.wire_octets > h.biggest) {
-    h.biggest = f.wire_octets;
-    h.biggest_frame = f.last.frame;
+  if (f.wire_octets + options > peer.mss && ++h.noted.big_fpdus > 0 && f.wire_octets > h.noted.biggest) {
+    h.noted.biggest = f.wire_octets;
+    h.noted.biggest_frame = f.last.frame;
   }
 }
 
@@ -180,17 +181,17 @@ void MpaConnection::check_fence(Half& h, const WalkedFpdu& f) {
   // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
   // says what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well.
   const std::uint64_t received = f.first.peer_received;
-  if (!request_ || received == 0 || received > initiator.startup_length) return;
+  if (!facts_.request || received == 0 || received > initiator.startup_length) return;
   findings_.add(
       f.last.frame, Side::responder, Rule::mpa_fence,
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
                   "the Request was acknowledged by then",
-                  reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
+                  facts_.reply && f.first.frame == facts_.reply->frame ? " in the segment of its Reply," : ""));
 }
 
 void MpaConnection::check_first_fpdu(const WalkedFpdu& f) {
   suspect_echo(f.last.frame);
-  if (rtr_seen_ == mpa::Rtr::none) first_fpdu_at_ = f.last.at;
+  if (facts_.rtr_seen == mpa::Rtr::none) facts_.first_fpdu_at = f.last.at;
   const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;
   if (const auto input = input_of_first(f, form)) set_up(*input, {f.last.frame, form});
 }
@@ -200,7 +201,7 @@ std::optional<SetUpInput> MpaConnection::input_of_first(const WalkedFpdu& f, mpa
   const auto header = wire::DdpHeader::parse(f.ulpdu);
   const bool terminate = header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged;
   // What the capture lacks may have held the RTR; that this FPDU came first is not proven.
-  const bool behind_hole = half_of(Side::initiator).counts.missing_octets > 0 && !agreement_.rtr.has(form);
+  const bool behind_hole = half_of(Side::initiator).counts.missing_octets > 0 && !facts_.agreement.rtr.has(form);
   const bool damaged = f.crc == WalkedFpdu::Crc::bad;
   if (damaged && (terminate || behind_hole)) return {};
   if (terminate) return SetUpInput::first_is_terminate;
@@ -224,13 +225,13 @@ void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
     if (all_seen && h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
       set_up(SetUpInput::set_up_terminate);
       check_setup_code(f, t->code);
-      if (t->code == 6 && reply_ && reply_->enhanced &&
-          (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
-           reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
+      if (t->code == 6 && facts_.reply && facts_.reply->enhanced &&
+          (facts_.reply->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
+           facts_.reply->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
         findings_.add(f.last.frame, Side::initiator, Rule::mpa_ird_denied,
                       "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
     }
-    if (reply_ && reply_->key != wire::MpaKey::rep)
+    if (facts_.reply && facts_.reply->key != wire::MpaKey::rep)
       // RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in.
       findings_.add(f.last.frame, Side::initiator, Rule::mpa_invalid_reply_terminate,
                     "the initiator sent a Terminate after an invalid Reply");
@@ -238,10 +239,10 @@ void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
   }
   const bool all_read = f.first.peer_received <= peer.tcp.position() && peer.counts.missing_octets == 0;
   // RFC 5040 §4.8: a local catastrophic error is no answer to what came.
-  if (t->layer == PARLEY_RDMAP_LAYER_RDMAP && t->etype == 0 && agreement_.rtr_frame) return;
-  if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1 && h.counts.missing_octets == 0 && all_read) {
+  if (t->layer == PARLEY_RDMAP_LAYER_RDMAP && t->etype == 0 && facts_.agreement.rtr_frame) return;
+  if (facts_.rtr_frame && peer.fpdus == 0 && h.fpdus == 1 && h.counts.missing_octets == 0 && all_read) {
     set_up(SetUpInput::set_up_terminate);
-    if (!agreement_.rtr_frame) return;  // it need not know the frame
+    if (!facts_.agreement.rtr_frame) return;  // it need not know the frame
     findings_.add(
         f.last.frame, Side::responder, Rule::mpa_rtr_frame_as_fpdu,
         "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");

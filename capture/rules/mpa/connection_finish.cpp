@@ -52,26 +52,26 @@ Steps MpaConnection::steps() const {
   const auto whole = [](const std::optional<StartupSeen>& seen) {
     return seen && seen->pd_length <= PARLEY_MPA_PD_MAX;
   };
-  const bool asked = whole(request_) && i.phase != StreamPhase::startup, answered = whole(reply_);
-  if (both && asked) s.request = step(second.syn_at, request_->at);
-  if (asked && answered) s.reply = step(request_->at, reply_->at);
-  if (answered && first_fpdu_at_ != Instant{}) s.first_fpdu = step(reply_->at, first_fpdu_at_);
+  const bool asked = whole(facts_.request) && i.phase != StreamPhase::startup, answered = whole(facts_.reply);
+  if (both && asked) s.request = step(second.syn_at, facts_.request->at);
+  if (asked && answered) s.reply = step(facts_.request->at, facts_.reply->at);
+  if (answered && facts_.first_fpdu_at != Instant{}) s.first_fpdu = step(facts_.reply->at, facts_.first_fpdu_at);
   return s;
 }
 
 void MpaConnection::finish_startup() {
   for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
     Half& h = *each;
-    if (h.phase != StreamPhase::startup || h.head.empty()) continue;
+    if (h.phase != StreamPhase::startup || h.head.octets.empty()) continue;
     settle_roles(h);
-    const auto v = wire::MpaFrameView::parse(h.head);
+    const auto v = wire::MpaFrameView::parse(h.head.octets);
     const bool initiator = side_of(h) == Side::initiator;
     // Part of a Reply to a Request from before the capture accuses nobody.
     const bool earlier = v && v->key == wire::MpaKey::rep && !h.tcp.from_syn();
     if (v && initiator && !earlier) {
       StartupSeen seen = read_startup(h, *v);
       check_request(seen, findings_);
-      request_ = std::move(seen);
+      facts_.request = std::move(seen);
     }
     const std::size_t due = v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN};
     const Half& peer = peer_of(h);
@@ -79,29 +79,30 @@ void MpaConnection::finish_startup() {
         h.fin_frame != 0 && (peer.fin_frame == 0 || h.fin_frame < peer.fin_frame) && peer.rst_frame == 0;
     const Side who = initiator ? Side::initiator : Side::responder;
     if (v && !initiator && v->pd_length > PARLEY_MPA_PD_MAX)
-      findings_.add(h.head_header.frame, who, Rule::mpa_pd_length,
+      findings_.add(h.head.header.frame, who, Rule::mpa_pd_length,
                     fmt::format("the responder announced {} octets of private data (at most 512)", v->pd_length));
     // RFC 5044 §7.1.1: PD_Length is what follows; nothing does behind a FIN.
     else if (v && v->pd_length <= PARLEY_MPA_PD_MAX && ended_it && h.tcp.from_syn() && h.counts.missing_octets == 0 &&
              h.fin_position == h.tcp.position())
       findings_.add(h.fin_frame, who, Rule::mpa_pd_missing,
                     fmt::format("the {} announced {} of private data and closed after {} of them", to_string(who),
-                                counted(v->pd_length, "octet"), h.head.size() - PARLEY_MPA_HEADER_LEN));
-    findings_.add(
-        h.head_last.frame, who, Rule::mpa_startup_cut,
-        fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who), h.head.size(), due));
+                                counted(v->pd_length, "octet"), h.head.octets.size() - PARLEY_MPA_HEADER_LEN));
+    findings_.add(h.head.last.frame, who, Rule::mpa_startup_cut,
+                  fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who),
+                              h.head.octets.size(), due));
   }
   const Half& r = halves_[1 - initiator_];
-  if (request_ && !reply_ && r.phase == StreamPhase::startup && r.head.empty()) finish_unanswered();
+  if (facts_.request && !facts_.reply && r.phase == StreamPhase::startup && r.head.octets.empty()) finish_unanswered();
 }
 
 // A Request, and no Reply.
 void MpaConnection::finish_unanswered() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
-  const bool good = request_->key == wire::MpaKey::req && request_->revision >= 1 && request_->revision <= 2 &&
-                    request_->pd_length <= PARLEY_MPA_PD_MAX && i.phase != StreamPhase::startup &&
-                    i.extra_after_startup == 0 && !(request_->s() && request_->revision == 2 && !request_->enhanced);
+  const bool good = facts_.request->key == wire::MpaKey::req && facts_.request->revision >= 1 &&
+                    facts_.request->revision <= 2 && facts_.request->pd_length <= PARLEY_MPA_PD_MAX &&
+                    i.phase != StreamPhase::startup && i.extra.octets == 0 &&
+                    !(facts_.request->s() && facts_.request->revision == 2 && !facts_.request->enhanced);
   if (r.counts.missing_octets > 0) return;
   const std::uint64_t frame = r.rst_frame != 0 ? r.rst_frame : r.fin_frame;
   const std::uint64_t given_up = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
@@ -110,13 +111,13 @@ void MpaConnection::finish_unanswered() {
     findings_.add(
         given_up, Side::initiator, Rule::mpa_no_reply,
         fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
-                    i.fin_frame != 0 && i.fin_at >= request_->at
-                        ? decimal_seconds(i.fin_at - request_->at + half_a_hundredth, 2) + " s after its Request"
+                    i.fin_frame != 0 && i.fin_at >= facts_.request->at
+                        ? decimal_seconds(i.fin_at - facts_.request->at + half_a_hundredth, 2) + " s after its Request"
                         : "then"));
     return;
   }
   if (frame == 0 || !good) return;
-  if (request_->revision == 2)
+  if (facts_.request->revision == 2)
     // What one that knows only revision 1 is expected to do.
     findings_.add(frame, Side::responder, Rule::mpa_revision_2_unanswered,
                   fmt::format("the responder {} instead of answering; it may not know revision 2{}",
@@ -124,51 +125,51 @@ void MpaConnection::finish_unanswered() {
                               r.rst_frame != 0 ? "" : " (Linux's initiators try revision 1 only after a reset)"));
   else
     // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
-    findings_.add(
-        frame, Side::responder, Rule::mpa_request_unanswered,
-        fmt::format("the responder closed without a Reply to a valid Request{}{}",
-                    request_->pd_length > 256
-                        ? fmt::format(" with {} octets of private data (up to 512 are allowed)", request_->pd_length)
-                        : "",
-                    i.head_split ? " that came in several segments, as it may" : ""));
+    findings_.add(frame, Side::responder, Rule::mpa_request_unanswered,
+                  fmt::format("the responder closed without a Reply to a valid Request{}{}",
+                              facts_.request->pd_length > 256
+                                  ? fmt::format(" with {} octets of private data (up to 512 are allowed)",
+                                                facts_.request->pd_length)
+                                  : "",
+                              i.head.split ? " that came in several segments, as it may" : ""));
 }
 
 void MpaConnection::finish_halves() {
   for (Half& h : halves_) {
     const Side side = side_of(h);
-    if (h.first_differing_frame != 0)
-      findings_.add(h.first_differing_frame, side, Rule::tcp_changed,
+    if (h.noted.differing_frame != 0)
+      findings_.add(h.noted.differing_frame, side, Rule::tcp_changed,
                     "a TCP retransmission holds other octets than the first copy, which is used");
-    if (h.blind_frame != 0)
-      findings_.remark(h.blind_frame, side,
+    if (h.noted.blind_frame != 0)
+      findings_.remark(h.noted.blind_frame, side,
                        fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
-                                   counted(h.blind_octets, "octet"), h.blind_octets == 1 ? "is" : "are"));
+                                   counted(h.noted.blind_octets, "octet"), h.noted.blind_octets == 1 ? "is" : "are"));
     if (h.counts.missing_octets > 0)
-      findings_.remark(h.first_lost_frame, side,
+      findings_.remark(h.noted.lost_frame, side,
                        fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged",
                                    counted(h.counts.missing_octets, "octet"), to_string(side),
-                                   h.counts.missing_octets == 1 ? "is" : "are", counted(h.lost_places, "place"),
-                                   h.cut_segments > 0 ? ", packets cut by the snap length" : "",
+                                   h.counts.missing_octets == 1 ? "is" : "are", counted(h.noted.lost_places, "place"),
+                                   h.noted.cut_segments > 0 ? ", packets cut by the snap length" : "",
                                    h.counts.missing_octets == 1 ? "it" : "they"));
-    if (h.big_fpdus > 0)
-      findings_.add(
-          h.biggest_frame, side, Rule::mpa_fpdu_size,
-          fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
-                      counted(h.big_fpdus, "FPDU"), to_string(side), h.big_fpdus == 1 ? "is" : "are", h.biggest));
+    if (h.noted.big_fpdus > 0)
+      findings_.add(h.noted.biggest_frame, side, Rule::mpa_fpdu_size,
+                    fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
+                                counted(h.noted.big_fpdus, "FPDU"), to_string(side),
+                                h.noted.big_fpdus == 1 ? "is" : "are", h.noted.biggest));
     if (h.phase == StreamPhase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
         (h.fin_frame != 0 || h.rst_frame != 0))
       findings_.add(h.data_frame, side, Rule::mpa_cut_fpdu,
                     fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
                                 counted(h.walker.left(), "octet")));
-    if (h.early_dropped > 0)
+    if (h.early.dropped() > 0)
       findings_.remark(
           h.data_frame, side,
           fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
                       "are not judged",
-                      h.early_dropped, to_string(side), early_max >> 10));
+                      h.early.dropped(), to_string(side), KeptOctets::max >> 10));
     if (h.counts.retransmissions > 0)
       findings_.remark(
-          h.first_again_frame, side,
+          h.noted.again_frame, side,
           fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
   }
 }
@@ -178,7 +179,7 @@ void MpaConnection::finish_halves() {
 void MpaConnection::suspect_lost_wakeup() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
-  if (!reply_ || i.fpdus == 0 || r.fpdus > 0 || r.rst_frame != 0) return;
+  if (!facts_.reply || i.fpdus == 0 || r.fpdus > 0 || r.rst_frame != 0) return;
   if (i.tcp.acked_position() <= i.startup_length) return;
   Instant end = last_at_;
   if (i.fin_frame != 0) end = std::min(end, i.fin_at);
@@ -193,14 +194,14 @@ void MpaConnection::suspect_lost_wakeup() {
 
 // What never became whole is judged as well, so that whoever listens has to know of it.
 void MpaConnection::tell_tap_the_head(const Half& h) {
-  if (tap_ != nullptr && !h.head.empty() && !h.head_told) tap_->startup(tapped(h), h.head_at, h.head);
+  if (tap_ != nullptr && !h.head.octets.empty() && !h.head.tapped) tap_->startup(tapped(h), h.head.at, h.head.octets);
 }
 
 void MpaConnection::tell_tap_the_rest() {
   for (const Half& h : halves_) {
     tell_tap_the_head(h);
     if (h.phase == StreamPhase::rtr_or_fpdu && !h.early.empty())
-      tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
+      tap_->startup(tapped(h), h.early.at(), h.early.front().data);
     if (h.phase == StreamPhase::fpdus && h.walker.left() > 0)
       tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
   }
@@ -221,7 +222,7 @@ void MpaConnection::tell_unread() {
   if (!rdmap_) return;
   for (const Half& h : halves_) {
     const bool unread =
-        h.phase == StreamPhase::blind || h.counts.missing_octets > 0 || !h.early.empty() || h.early_dropped > 0;
+        h.phase == StreamPhase::blind || h.counts.missing_octets > 0 || !h.early.empty() || h.early.dropped() > 0;
     if (h.phase != StreamPhase::fpdus && unread) rdmap_->not_all_read(side_of(h));
   }
 }
@@ -234,7 +235,7 @@ void MpaConnection::flush_streams() {
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
   // Who sent more than its Request had the Reply; if the capture can lack it, it does.
   if (Half& r = halves_[1 - initiator_]; phase_ == SetUpPhase::requested && r.phase == StreamPhase::startup &&
-                                         r.head.empty() && !halves_[initiator_].early.empty() &&
+                                         r.head.octets.empty() && !halves_[initiator_].early.empty() &&
                                          (!r.tcp.from_syn() || r.counts.missing_octets > 0))
     reply_is_lost(r, halves_[initiator_].data_frame);
   for (Half& h : halves_) {
@@ -265,36 +266,37 @@ ConnectionReport MpaConnection::report() {
   r.last_frame = seen_.frame;
   r.first_at = earliest_;
   r.last_at = seen_.at;
-  widen(r, request_);
-  widen(r, reply_);
+  widen(r, facts_.request);
+  widen(r, facts_.reply);
   r.initiator = halves_[initiator_].address;
   r.responder = halves_[1 - initiator_].address;
-  agreement_ = agree(request_, reply_);
-  r.revision = request_ || reply_ ? agreement_.revision : std::uint8_t{1};
-  r.crc = half_of(Side::initiator).walker.crc() == Known::yes && agreement_.crc != Known::no && agreement_.accepted;
-  if (agreement_.crc == Known::yes) r.crc = true;
+  facts_.agreement = agree(facts_.request, facts_.reply);
+  r.revision = facts_.request || facts_.reply ? facts_.agreement.revision : std::uint8_t{1};
+  r.crc = half_of(Side::initiator).walker.crc() == Known::yes && facts_.agreement.crc != Known::no &&
+          facts_.agreement.accepted;
+  if (facts_.agreement.crc == Known::yes) r.crc = true;
   if (picked_up()) r.crc = halves_[0].walker.crc() == Known::yes || halves_[1].walker.crc() == Known::yes;
-  r.markers_to_responder = agreement_.markers_to_responder == Known::yes;
+  r.markers_to_responder = facts_.agreement.markers_to_responder == Known::yes;
   r.markers_to_initiator =
-      agreement_.markers_to_initiator == Known::yes ||
-      (agreement_.markers_to_initiator == Known::unknown && half_of(Side::responder).walker.markers() == Known::yes);
+      facts_.agreement.markers_to_initiator == Known::yes || (facts_.agreement.markers_to_initiator == Known::unknown &&
+                                                              half_of(Side::responder).walker.markers() == Known::yes);
   if (picked_up()) {
     r.markers_to_responder = half_of(Side::initiator).walker.markers() == Known::yes;
     r.markers_to_initiator = half_of(Side::responder).walker.markers() == Known::yes;
   }
-  r.rtr = rtr_seen_;
-  if (agreement_.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
+  r.rtr = facts_.rtr_seen;
+  if (facts_.agreement.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
   for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
-    if (agreement_.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
-  r.peer_to_peer = agreement_.peer_to_peer;
-  r.rtr_common = agreement_.rtr;
-  r.ird = agreement_.ird;
-  r.ord = agreement_.ord;
-  r.depths_negotiated = agreement_.depths;
+    if (facts_.agreement.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
+  r.peer_to_peer = facts_.agreement.peer_to_peer;
+  r.rtr_common = facts_.agreement.rtr;
+  r.ird = facts_.agreement.ird;
+  r.ord = facts_.agreement.ord;
+  r.depths_negotiated = facts_.agreement.depths;
   r.steps = steps();
-  r.request = std::move(request_);
-  r.reply = std::move(reply_);
-  r.rtr_frame = std::move(rtr_frame_);
+  r.request = std::move(facts_.request);
+  r.reply = std::move(facts_.reply);
+  r.rtr_frame = std::move(facts_.rtr_frame);
   r.end = describe_end();
   r.terminate = first_terminate();
   r.from_initiator = half_of(Side::initiator).counts;

@@ -16,18 +16,18 @@ void MpaConnection::set_up(SetUpInput input, const CheckedAt& at) {
 }
 
 SetUpInput MpaConnection::input_of_agreement() const {
-  if (agreement_.rtr_frame) return SetUpInput::agree_on_rtr_frame;
-  if (!agreement_.peer_to_peer) return SetUpInput::agree_on_no_rtr_frame_or_kind;
-  return agreement_.rtr.empty() ? SetUpInput::agree_on_no_kind : SetUpInput::agree_on_kinds;
+  if (facts_.agreement.rtr_frame) return SetUpInput::agree_on_rtr_frame;
+  if (!facts_.agreement.peer_to_peer) return SetUpInput::agree_on_no_rtr_frame_or_kind;
+  return facts_.agreement.rtr.empty() ? SetUpInput::agree_on_no_kind : SetUpInput::agree_on_kinds;
 }
 
 /// None: the initiator went on, or may have, or did not end.
 std::optional<SetUpInput> MpaConnection::input_of_leaving() const {
   const Half& i = halves_[initiator_];
   // One of which octets are missing may have gone on.
-  const bool silent = request_ && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
+  const bool silent = facts_.request && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
   if (!silent || (i.fin_frame == 0 && i.rst_frame == 0)) return {};
-  return initiator_may_refuse_ ? SetUpInput::refused : SetUpInput::left;
+  return facts_.may_refuse ? SetUpInput::refused : SetUpInput::left;
 }
 
 SetUpInput MpaConnection::input_of_end() const {
@@ -68,19 +68,19 @@ void MpaConnection::check(SetUpCheck what, const CheckedAt& at) {
 }
 
 SetUpCheck MpaConnection::check_of_agreement() const {
-  if (agreement_.peer_to_peer) return SetUpCheck::rtr_kind;
-  return agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none ? SetUpCheck::rtr_frame_omitted
-                                                             : SetUpCheck::rtr_by_itself;
+  if (facts_.agreement.peer_to_peer) return SetUpCheck::rtr_kind;
+  return facts_.agreement.rtr_frame && facts_.rtr_seen == mpa::Rtr::none ? SetUpCheck::rtr_frame_omitted
+                                                                         : SetUpCheck::rtr_by_itself;
 }
 
 void MpaConnection::check_rtr_frame() {
-  if (request_ && reply_ && !agreement_.rtr_frame)
-    return findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_rtr_frame_unasked,
+  if (facts_.request && facts_.reply && !facts_.agreement.rtr_frame)
+    return findings_.add(facts_.rtr_frame->frame, Side::initiator, Rule::mpa_rtr_frame_unasked,
                          "the initiator sent an Rtr frame that was not agreed (S)");
   // What a Request that is not in the capture offered is not known.
-  findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_rtr_frame,
-                fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(rtr_frame_->key),
-                            request_ ? "" : "; whether it was agreed is not known without the Request"));
+  findings_.add(facts_.rtr_frame->frame, Side::initiator, Rule::mpa_rtr_frame,
+                fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(facts_.rtr_frame->key),
+                            facts_.request ? "" : "; whether it was agreed is not known without the Request"));
 }
 
 std::string MpaConnection::describe_form(mpa::Rtr form) {
@@ -88,17 +88,17 @@ std::string MpaConnection::describe_form(mpa::Rtr form) {
 }
 
 void MpaConnection::check_rtr_kind(const CheckedAt& at) {
-  if (at.form != mpa::Rtr::none) rtr_seen_ = at.form;
-  if (agreement_.rtr.has(at.form)) return;
+  if (at.form != mpa::Rtr::none) facts_.rtr_seen = at.form;
+  if (facts_.agreement.rtr.has(at.form)) return;
   findings_.add(at.frame, Side::initiator, Rule::mpa_rtr_kind,
                 fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}",
-                            describe_form(at.form), agreement_.rtr.send ? " [Send]" : "",
-                            agreement_.rtr.write ? " [Write]" : "", agreement_.rtr.read ? " [Read]" : ""));
+                            describe_form(at.form), facts_.agreement.rtr.send ? " [Send]" : "",
+                            facts_.agreement.rtr.write ? " [Write]" : "", facts_.agreement.rtr.read ? " [Read]" : ""));
 }
 
 void MpaConnection::check_rtr_by_itself(const CheckedAt& at) {
-  if (agreement_.revision > 1 || at.form == mpa::Rtr::none || rtr_seen_ != mpa::Rtr::none) return;
-  rtr_seen_ = at.form;
+  if (facts_.agreement.revision > 1 || at.form == mpa::Rtr::none || facts_.rtr_seen != mpa::Rtr::none) return;
+  facts_.rtr_seen = at.form;
   findings_.remark(at.frame, Side::initiator,
                    fmt::format("the initiator's first FPDU is {}: an RTR by configuration, nothing announced it",
                                describe_form(at.form)));
@@ -108,9 +108,9 @@ void MpaConnection::check_refusal() {
   const Half& i = halves_[initiator_];
   const std::uint64_t frame = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
   // A Reply of another revision, or with enhanced data that nobody asked for, is reason enough to close.
-  const bool other_reason =
-      invalid_reply(*reply_) || request_->revision != reply_->revision || (reply_->s() && !request_->s());
-  if (reply_->m() && !other_reason)
+  const bool other_reason = invalid_reply(*facts_.reply) || facts_.request->revision != facts_.reply->revision ||
+                            (facts_.reply->s() && !facts_.request->s());
+  if (facts_.reply->m() && !other_reason)
     findings_.add(frame, Side::initiator, Rule::mpa_markers_refused,
                   "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
   else  // which it may, and after an invalid Reply must
@@ -134,8 +134,9 @@ void MpaConnection::rtr_missing(Rule rule, std::string_view what) {
 
 // OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
 void MpaConnection::suspect_echo(std::uint64_t frame) {
-  if (!agreement_.rtr_frame || rtr_frame_ || invalid_reply(*reply_) || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
-      half_of(Side::initiator).counts.missing_octets > 0 || std::exchange(echo_told_, true))
+  if (!facts_.agreement.rtr_frame || facts_.rtr_frame || invalid_reply(*facts_.reply) ||
+      (facts_.reply->flags & PARLEY_MPA_RES_V2) != 0 || half_of(Side::initiator).counts.missing_octets > 0 ||
+      std::exchange(s_unproven_reported_, true))
     return;
   findings_.add(frame, Side::responder, Rule::mpa_s_unproven,
                 "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
