@@ -147,6 +147,8 @@ class MpaConnection : SetUpState {
   void settle_roles(const Half& h);
   bool rejection_may_be_lost() const;
   bool set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const;
+  void payload_like_startup(Half& h, const SegmentRef& ref, bool start);
+  void whole_startup_frame(Half& h, std::size_t size, const SegmentRef& ref);
   void startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut);
   void reply_is_lost(Half& responder, std::uint64_t frame);
   void no_startup_frame(Half& h, const SegmentRef& ref, bool start);
@@ -156,9 +158,14 @@ class MpaConnection : SetUpState {
   void request_seen(Half& h, StartupSeen seen);
   void request_behind(Half& h, StartupSeen seen);
   void reply_seen(Half& h, StartupSeen seen);
+  void rejected(Half& responder, Half& initiator);
+  void accepted(Half& responder, Half& initiator);
+  void begin_without_request(Half& initiator);
   void keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut, bool start);
   void replay(Half& h);
   void rtr_or_fpdu(Half& h);
+  void startup_behind(Half& h, const wire::MpaFrameView& v, ConstBytes octets);
+  void rtr_frame_seen(const Half& h, StartupSeen seen);
   void fpdus_from(Half& h, std::size_t skip, bool after_hole);
   void accuse_extra_octets(Half& h);
   void find_answered_request(const Half& responder, Half& initiator);

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: startup frames, and where the FPDUs begin behind them.
+// MpaConnection: Request and Reply; connection_behind.cpp reads what stands behind the Request.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
-#include "base/text.hpp"
 #include "capture/rules/mpa/connection.hpp"
-#include "capture/rules/rdmap/fields.hpp"
 
 namespace parley::capture {
 namespace {
@@ -83,28 +81,26 @@ void MpaConnection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& 
 }
 
 void MpaConnection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
-  if (h.head.octets.empty()) h.head.at = h.read_to - in.size();
-  if (h.head.octets.empty())
-    h.head.first = ref;
-  else if (!in.empty())
-    h.head.split = true;
   const std::size_t before = h.head.octets.size();
-  h.head.octets.insert(h.head.octets.end(), in.begin(), in.end());
-  if (!in.empty()) h.head.last = ref;
-  if (before < PARLEY_MPA_HEADER_LEN && h.head.octets.size() >= PARLEY_MPA_HEADER_LEN) h.head.header = ref;
+  if (before == 0) h.head.at = h.read_to - in.size();
+  h.head.add(in, ref);
   if (before < key_head.size() && !identify(h)) {
     if (protocol_ == Protocol::mpa) no_startup_frame(h, ref, start);
     return;
   }
   const auto v = wire::MpaFrameView::parse(h.head.octets);
-  if (v && !may_be_startup(h, *v)) {
-    const bool peer_began = peer_of(h).phase != StreamPhase::startup || !peer_of(h).head.octets.empty();
-    if (!peer_began) protocol_ = Protocol::other;
-    if (peer_began && roles_known_) return no_startup_frame(h, ref, start);
-    return h.move(StreamInput::no_startup_frame);
-  }
-  if (!v || h.head.octets.size() < v->frame_size()) return;
-  const std::size_t size = v->frame_size();
+  if (v && !may_be_startup(h, *v)) return payload_like_startup(h, ref, start);
+  if (v && h.head.octets.size() >= v->frame_size()) whole_startup_frame(h, v->frame_size(), ref);
+}
+
+void MpaConnection::payload_like_startup(Half& h, const SegmentRef& ref, bool start) {
+  const bool peer_began = peer_of(h).phase != StreamPhase::startup || !peer_of(h).head.octets.empty();
+  if (!peer_began) protocol_ = Protocol::other;
+  if (peer_began && roles_known_) return no_startup_frame(h, ref, start);
+  h.move(StreamInput::no_startup_frame);
+}
+
+void MpaConnection::whole_startup_frame(Half& h, std::size_t size, const SegmentRef& ref) {
   const Bytes rest(h.head.octets.begin() + static_cast<std::ptrdiff_t>(size), h.head.octets.end());
   h.startup_length = h.read_to - rest.size();
   h.head.tapped = true;
@@ -217,34 +213,35 @@ void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
     findings_.remark(seen.frame, Side::initiator, "the Request is not in the capture: what it asked for is not known");
   check_reply(facts_.request, seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::rep ? "MPA Reply" : "MPA startup frame");
-  const bool enhanced_refused = facts_.request && facts_.request->s() && facts_.request->revision >= 2 && !seen.s();
-  facts_.may_refuse = seen.m() || seen.revision > 2 || seen.pd_length > PARLEY_MPA_PD_MAX || enhanced_refused ||
-                      (facts_.request && seen.revision != facts_.request->revision);
+  facts_.may_refuse = may_refuse(facts_.request, seen);
   facts_.reply = std::move(seen);
   if (initiator.extra.octets > 0 && initiator.extra.ref.peer_received <= h.head.at) accuse_extra_octets(initiator);
   facts_.agreement = agree(facts_.request, facts_.reply);
-  if (!facts_.agreement.accepted) {
-    set_up(SetUpInput::reply_rejects);
-    for (Half& each : halves_) each.move(StreamInput::rejection);
-    tell_tap_the_head(initiator);
-    h.head.octets.clear();
-    initiator.head.octets.clear();
-    if (!facts_.request) initiator.startup_length = std::max(initiator.tcp.position(), h.head.first.peer_received);
-    return kept_after_rejection(initiator);
-  }
+  if (facts_.agreement.accepted)
+    accepted(h, initiator);
+  else
+    rejected(h, initiator);
+}
+
+void MpaConnection::rejected(Half& responder, Half& initiator) {
+  set_up(SetUpInput::reply_rejects);
+  for (Half& each : halves_) each.move(StreamInput::rejection);
+  tell_tap_the_head(initiator);
+  responder.head.octets.clear();
+  initiator.head.octets.clear();
+  if (!facts_.request)
+    initiator.startup_length = std::max(initiator.tcp.position(), responder.head.first.peer_received);
+  kept_after_rejection(initiator);
+}
+
+void MpaConnection::accepted(Half& responder, Half& initiator) {
   set_up(facts_.reply->key == wire::MpaKey::rep ? input_of_agreement() : SetUpInput::reply_of_other_key);
   begin_data();
   if (facts_.reply->revision == 0) rdmap_->set_version(0);
-  h.move(StreamInput::reply);
-  h.walker.start(facts_.agreement.crc, facts_.agreement.markers_to_initiator);
+  responder.move(StreamInput::reply);
+  responder.walker.start(facts_.agreement.crc, facts_.agreement.markers_to_initiator);
   initiator.walker.start(facts_.agreement.crc, facts_.agreement.markers_to_responder);
-  if (!facts_.request) {
-    // Where the Request ended is taken from the Reply, and may be wrong.
-    initiator.walker.start_inside(facts_.agreement.crc, facts_.agreement.markers_to_responder == Known::yes, 0);
-    initiator.startup_length = initiator.tcp.position();
-    if (initiator.tcp.holding() || initiator.counts.missing_octets > 0 || initiator.phase == StreamPhase::blind)
-      rdmap_->lost(Side::initiator);
-  }
+  if (!facts_.request) begin_without_request(initiator);
   // The Request may also come late, when the capture has packets out of order.
   const bool startup_may_come = facts_.agreement.revision <= 1 || !facts_.request || rejection_may_be_lost();
   initiator.move(startup_may_come ? StreamInput::answered : StreamInput::answered_for_good);
@@ -252,110 +249,12 @@ void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
-void MpaConnection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut,
-                               bool start) {
-  h.early.keep({.data = Bytes(in.begin(), in.end()),
-                .missing = missing,
-                .cut = cut,
-                .start = start,
-                .ref = ref,
-                .at = h.read_to - in.size() - missing});
-}
-
-void MpaConnection::replay(Half& h) {
-  while (const auto piece = h.early.take()) {
-    if (piece->missing > 0 && h.walker.markers() == Known::unknown) {
-      h.early.clear();
-      return h.move(StreamInput::position_unknown);
-    }
-    if (piece->missing > 0) {
-      h.feed({}, piece->missing, piece->ref, false, piece->at);
-      if (h.walker.lost()) rdmap_->lost(side_of(h));
-    } else {
-      h.feed(piece->data, 0, piece->ref, piece->start, piece->at);
-    }
-  }
-}
-
-void MpaConnection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
-  // Had it received some of the Reply, the capture would only lack that.
-  if (ref.peer_received > peer_of(h).base) return;
-  if (h.extra.octets == 0) h.extra.ref = ref, h.extra.first_octets = n;
-  h.extra.octets += n;
-  // Where the capture begins later than the other side's octets, the Reply may stand before.
-  if (peer_of(h).tcp.from_syn()) accuse_extra_octets(h);
-}
-
-void MpaConnection::accuse_extra_octets(Half& h) {
-  // RFC 5044 §7.1.2 rule 3: the initiator receives and validates the Reply before it sends anything more.
-  if (std::exchange(h.extra.reported, true)) return;
-  findings_.add(h.extra.ref.frame, Side::initiator, Rule::mpa_octets_before_reply,
-                fmt::format("the initiator sent {} after its Request before the Reply came",
-                            counted(h.extra.first_octets, "octet")));
-}
-
-// FPDUs stand from here on, behind `skip` octets of an Rtr frame that is not whole. `after_hole`: or there was one
-// among what the capture lacks.
-void MpaConnection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
-  // RFC 5044 §4.3: positions count from the end of the startup frames, and how long those were is not known.
-  const bool rtr_lost =
-      after_hole && (skip > 0 || facts_.agreement.rtr_frame || !facts_.request || phase_ == SetUpPhase::reply_lost);
-  const bool request_lost = !facts_.request && (h.tcp.from_syn() || h.counts.missing_octets > 0);
-  const bool unknown_positions = h.walker.markers() != Known::no && (rtr_lost || request_lost);
-  h.early.drop(skip);
-  if (unknown_positions) h.early.clear(), rdmap_->lost(side_of(h));
-  h.move(unknown_positions ? StreamInput::position_unknown : StreamInput::first_fpdu);
-  replay(h);
-}
-
-// A Request where FPDUs may begin: the capture had the Reply first, or lacks a rejection after which it is the second.
-void MpaConnection::request_behind(Half& h, StartupSeen seen) {
-  request_seen(h, std::move(seen));
-  facts_.agreement = agree(facts_.request, facts_.reply);
-  h.walker.start(facts_.agreement.crc, facts_.agreement.markers_to_responder);
-  if (facts_.reply) set_up(input_of_agreement());
-  begin_data();
-  if (!h.early.empty()) rtr_or_fpdu(h);
-}
-
-// The octets of the initiator that may be an Rtr frame, and whether it is known how they go on.
-void MpaConnection::rtr_or_fpdu(Half& h) {
-  const auto [head, hole] = h.early.head();
-  constexpr std::string_view rtr_head = "MPA ID R";
-  const bool may_be = begins_like(head, rtr_head);
-  const auto v = wire::MpaFrameView::parse(head);
-  const bool whole = may_be && v && head.size() >= v->frame_size();
-  if (may_be && !whole && !hole) return;
-  const bool startup_due = facts_.agreement.rtr_frame || !facts_.request || rejection_may_be_lost();
-  const bool lost_one = may_be && (startup_due || head.size() >= rtr_head.size());
-  h.behind_lost = !whole && may_be;
-  if (lost_one && !whole && tap_ != nullptr) tap_->startup(tapped(h), h.early.at(), head);
-  if (!whole) return fpdus_from(h, lost_one ? head.size() : 0, may_be && hole);
-  // The packet with the last octet of the frame; more may have been kept behind it.
-  const SegmentRef carrier = h.early.carrier(v->frame_size());
-  if (tap_ != nullptr) tap_->startup(tapped(h), h.early.at(), ConstBytes(head).first(v->frame_size()));
-  h.head.last = carrier;
-  h.head.known = ~std::size_t{0};
-  StartupSeen seen = read_startup(h, *v);
-  if (v->key == wire::MpaKey::req && (!facts_.request || rejection_may_be_lost())) {
-    h.startup_length = h.early.at() + v->frame_size();
-    h.early.drop(v->frame_size());
-    return request_behind(h, std::move(seen));
-  }
-  facts_.rtr_frame = std::move(seen);
-  const bool rtr_key = v->key == wire::MpaKey::rtr || v->key == wire::MpaKey::rtr_hex;
-  LadderEvent* e =
-      event(facts_.rtr_frame->frame, facts_.rtr_frame->at, h.index, LadderEvent::Kind::startup,
-            rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
-  if (e != nullptr && with_fields_) startup_fields(*facts_.rtr_frame, e->fields);
-  set_up(rtr_key ? SetUpInput::rtr_frame : SetUpInput::second_startup, {.frame = facts_.rtr_frame->frame});
-  facts_.rtr_seen = mpa::Rtr::frame;
-  facts_.first_fpdu_at = facts_.rtr_frame->at;
-  // To a responder that does not know the frame, its octets are an FPDU whose RDMAP version is 0.
-  rdmap_->complaint(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, facts_.rtr_frame->frame}, true);
-  h.early.drop(v->frame_size());
-  h.move(StreamInput::rtr_frame);
-  replay(h);
+// Where the Request ended is taken from the Reply, and may be wrong.
+void MpaConnection::begin_without_request(Half& initiator) {
+  initiator.walker.start_inside(facts_.agreement.crc, facts_.agreement.markers_to_responder == Known::yes, 0);
+  initiator.startup_length = initiator.tcp.position();
+  if (initiator.tcp.holding() || initiator.counts.missing_octets > 0 || initiator.phase == StreamPhase::blind)
+    rdmap_->lost(Side::initiator);
 }
 
 }  // namespace parley::capture

@@ -17,6 +17,8 @@ struct StartupHead {
   std::size_t known = ~std::size_t{0};  // so many octets of it are in the capture, the others read 0
   std::uint64_t at = 0;                 // stream position
   bool tapped = false;                  // the StreamTap has it
+
+  void add(ConstBytes in, const SegmentRef& ref);
 };
 
 /// Octets of the initiator between its Request and the Reply, where none are allowed (RFC 5044 §7.1.2 rule 3).
