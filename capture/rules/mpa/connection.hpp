@@ -104,6 +104,7 @@ class MpaConnection : SetUpState {
   struct CheckedAt {
     std::uint64_t frame = 0;
     mpa::Rtr form = mpa::Rtr::none;  // the FPDU's
+    std::uint8_t code = 0;           // the Terminate's
   };
   struct Half final : HalfSink, FpduSink, HalfState {
     MpaConnection* owner = nullptr;
@@ -134,6 +135,8 @@ class MpaConnection : SetUpState {
     void markers_differ(bool present, const SegmentRef& ref) override;
     void resynchronised(std::uint64_t octets, const SegmentRef& ref) override;
   };
+  static constexpr Duration half_a_hundredth = std::chrono::milliseconds(5);  // rounds what is cut
+
   Half& half_of(Side s) { return halves_[s == Side::initiator ? initiator_ : 1 - initiator_]; }
   Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
   Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
@@ -189,10 +192,7 @@ class MpaConnection : SetUpState {
   void look_for_markers(Half& h, ConstBytes in, std::uint64_t at);
   void check_frame(Half& h, const WalkedFpdu& f);
   void check_fence(Half& h, const WalkedFpdu& f);
-  void check_first_fpdu(const WalkedFpdu& f);
   void suspect_echo(std::uint64_t frame);
-  void check_setup_terminate(Half& h, const WalkedFpdu& f);
-  void check_setup_code(const WalkedFpdu& f, std::uint8_t code);
   void check_after_reply(const WalkedFpdu& f);
   void check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
   void remember_fpdu(Half& h, const WalkedFpdu& f);
@@ -208,8 +208,17 @@ class MpaConnection : SetUpState {
   void tell_unread();
   void flush_streams();
   void finish_startup();
+  void finish_head(Half& h);
+  void check_cut_length(const Half& h, const wire::MpaFrameView& v);
   void finish_halves();
+  void report_reading(const Half& h);
+  void report_fpdu_sizes(const Half& h);
+  void report_waiting(const Half& h);
   void finish_unanswered();
+  void initiator_gave_up(std::uint64_t frame);
+  void responder_closed(std::uint64_t frame);
+  void report_agreement(ConnectionReport& r);
+  void report_framing(ConnectionReport& r) const;
   void finish_set_up();
   void suspect_lost_wakeup();
   void judge_reactions();
@@ -224,6 +233,16 @@ class MpaConnection : SetUpState {
   std::optional<SetUpInput> input_of_leaving() const;
   SetUpInput input_of_end() const;
   SetUpCheck check_of_agreement() const;
+  void judge_first_fpdu(const WalkedFpdu& f);
+  void judge_terminate(const Half& h, const WalkedFpdu& f);
+  bool speaks_of_set_up(const Half& initiator, const WalkedFpdu& f, const wire::Terminate& t) const;
+  bool answers_rtr_frame(const Half& responder, const WalkedFpdu& f, const wire::Terminate& t) const;
+  void check_terminate_cause(const CheckedAt& at);
+  void check_rtr_match_denied(std::uint64_t frame);
+  void check_ird_denied(const wire::MpaEnhanced* q, const wire::MpaEnhanced& r, std::uint64_t frame);
+  void check_extra_accepted();
+  void check_no_rtr_terminate();
+  void check_rtr_frame_reset();
   void check_rtr_frame();
   static std::string describe_form(mpa::Rtr form);
   void check_rtr_kind(const CheckedAt& at);

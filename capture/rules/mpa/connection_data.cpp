@@ -105,7 +105,7 @@ void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   if (side == Side::responder) check_fence(h, f);
   if (side == Side::initiator && h.fpdus == 1 && !picked_up()) {
     check_after_reply(f);
-    check_first_fpdu(f);
+    judge_first_fpdu(f);
   }
   if (f.crc == WalkedFpdu::Crc::bad) {
     ++h.counts.fpdus;
@@ -115,7 +115,7 @@ void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   }
   rdmap_->segment(side, f);
   remember_fpdu(h, f);
-  if (!picked_up()) check_setup_terminate(h, f);
+  if (!picked_up()) judge_terminate(h, f);
 }
 
 void MpaConnection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text) {
@@ -187,66 +187,6 @@ void MpaConnection::check_fence(Half& h, const WalkedFpdu& f) {
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
                   "the Request was acknowledged by then",
                   facts_.reply && f.first.frame == facts_.reply->frame ? " in the segment of its Reply," : ""));
-}
-
-void MpaConnection::check_first_fpdu(const WalkedFpdu& f) {
-  suspect_echo(f.last.frame);
-  if (facts_.rtr_seen == mpa::Rtr::none) facts_.first_fpdu_at = f.last.at;
-  const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;
-  if (const auto input = input_of_first(f, form)) set_up(*input, {f.last.frame, form});
-}
-
-/// None: nothing is known of it.
-std::optional<SetUpInput> MpaConnection::input_of_first(const WalkedFpdu& f, mpa::Rtr form) {
-  const auto header = wire::DdpHeader::parse(f.ulpdu);
-  const bool terminate = header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged;
-  // What the capture lacks may have held the RTR; that this FPDU came first is not proven.
-  const bool behind_hole = half_of(Side::initiator).counts.missing_octets > 0 && !facts_.agreement.rtr.has(form);
-  const bool damaged = f.crc == WalkedFpdu::Crc::bad;
-  if (damaged && (terminate || behind_hole)) return {};
-  if (terminate) return SetUpInput::first_is_terminate;
-  if (behind_hole) return SetUpInput::first_fpdu_behind_hole;
-  return damaged ? SetUpInput::first_fpdu_damaged : SetUpInput::first_fpdu;
-}
-
-void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
-  const auto header = wire::DdpHeader::parse(f.ulpdu);
-  if (!header || header->opcode != wire::RdmapOpcode::terminate || header->tagged || f.known < header->size() + 4)
-    return;
-  const auto t = wire::Terminate::parse(f.ulpdu.subspan(header->size()));
-  if (!t) return;
-  const Half& peer = peer_of(h);
-  if (side_of(h) == Side::initiator) {
-    // Codes 4 to 7 of the LLP speak of the set-up (RFC 5044 §8, RFC 6581 §8). Nothing came from the responder that
-    // another layer could complain about.
-    const bool llp = t->layer == PARLEY_RDMAP_LAYER_LLP || (t->layer == 0 && t->etype == PARLEY_RDMAP_LAYER_LLP);
-    const bool all_seen =
-        h.counts.missing_octets == 0 && peer.counts.missing_octets == 0 && f.first.peer_received <= peer.tcp.position();
-    if (all_seen && h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
-      set_up(SetUpInput::set_up_terminate);
-      check_setup_code(f, t->code);
-      if (t->code == 6 && facts_.reply && facts_.reply->enhanced &&
-          (facts_.reply->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
-           facts_.reply->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
-        findings_.add(f.last.frame, Side::initiator, Rule::mpa_ird_denied,
-                      "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
-    }
-    if (facts_.reply && facts_.reply->key != wire::MpaKey::rep)
-      // RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in.
-      findings_.add(f.last.frame, Side::initiator, Rule::mpa_invalid_reply_terminate,
-                    "the initiator sent a Terminate after an invalid Reply");
-    return;
-  }
-  const bool all_read = f.first.peer_received <= peer.tcp.position() && peer.counts.missing_octets == 0;
-  // RFC 5040 §4.8: a local catastrophic error is no answer to what came.
-  if (t->layer == PARLEY_RDMAP_LAYER_RDMAP && t->etype == 0 && facts_.agreement.rtr_frame) return;
-  if (facts_.rtr_frame && peer.fpdus == 0 && h.fpdus == 1 && h.counts.missing_octets == 0 && all_read) {
-    set_up(SetUpInput::set_up_terminate);
-    if (!facts_.agreement.rtr_frame) return;  // it need not know the frame
-    findings_.add(
-        f.last.frame, Side::responder, Rule::mpa_rtr_frame_as_fpdu,
-        "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");
-  }
 }
 
 }  // namespace parley::capture

@@ -15,7 +15,6 @@ namespace parley::capture {
 namespace {
 
 constexpr Duration long_silence = std::chrono::seconds(5);
-constexpr Duration half_a_hundredth = std::chrono::milliseconds(5);  // rounds what is cut
 
 /// A set-up holds its startup frames: after a rejection, the next Reply may have been captured before its Request.
 void widen(ConnectionReport& r, const std::optional<StartupSeen>& seen) {
@@ -59,119 +58,58 @@ Steps MpaConnection::steps() const {
   return s;
 }
 
-void MpaConnection::finish_startup() {
-  for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
-    Half& h = *each;
-    if (h.phase != StreamPhase::startup || h.head.octets.empty()) continue;
-    settle_roles(h);
-    const auto v = wire::MpaFrameView::parse(h.head.octets);
-    const bool initiator = side_of(h) == Side::initiator;
-    // Part of a Reply to a Request from before the capture accuses nobody.
-    const bool earlier = v && v->key == wire::MpaKey::rep && !h.tcp.from_syn();
-    if (v && initiator && !earlier) {
-      StartupSeen seen = read_startup(h, *v);
-      check_request(seen, findings_);
-      facts_.request = std::move(seen);
-    }
-    const std::size_t due = v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN};
-    const Half& peer = peer_of(h);
-    const bool ended_it =
-        h.fin_frame != 0 && (peer.fin_frame == 0 || h.fin_frame < peer.fin_frame) && peer.rst_frame == 0;
-    const Side who = initiator ? Side::initiator : Side::responder;
-    if (v && !initiator && v->pd_length > PARLEY_MPA_PD_MAX)
-      findings_.add(h.head.header.frame, who, Rule::mpa_pd_length,
-                    fmt::format("the responder announced {} octets of private data (at most 512)", v->pd_length));
-    // RFC 5044 §7.1.1: PD_Length is what follows; nothing does behind a FIN.
-    else if (v && v->pd_length <= PARLEY_MPA_PD_MAX && ended_it && h.tcp.from_syn() && h.counts.missing_octets == 0 &&
-             h.fin_position == h.tcp.position())
-      findings_.add(h.fin_frame, who, Rule::mpa_pd_missing,
-                    fmt::format("the {} announced {} of private data and closed after {} of them", to_string(who),
-                                counted(v->pd_length, "octet"), h.head.octets.size() - PARLEY_MPA_HEADER_LEN));
-    findings_.add(h.head.last.frame, who, Rule::mpa_startup_cut,
-                  fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who),
-                              h.head.octets.size(), due));
-  }
-  const Half& r = halves_[1 - initiator_];
-  if (facts_.request && !facts_.reply && r.phase == StreamPhase::startup && r.head.octets.empty()) finish_unanswered();
-}
-
-// A Request, and no Reply.
-void MpaConnection::finish_unanswered() {
-  const Half& i = halves_[initiator_];
-  const Half& r = halves_[1 - initiator_];
-  const bool good = facts_.request->key == wire::MpaKey::req && facts_.request->revision >= 1 &&
-                    facts_.request->revision <= 2 && facts_.request->pd_length <= PARLEY_MPA_PD_MAX &&
-                    i.phase != StreamPhase::startup && i.extra.octets == 0 &&
-                    !(facts_.request->s() && facts_.request->revision == 2 && !facts_.request->enhanced);
-  if (r.counts.missing_octets > 0) return;
-  const std::uint64_t frame = r.rst_frame != 0 ? r.rst_frame : r.fin_frame;
-  const std::uint64_t given_up = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
-  if (given_up != 0 && (frame == 0 || given_up < frame)) {
-    // RFC 5044 §7.1.2 rule 10 asks for a timeout and gives no figure.
-    findings_.add(
-        given_up, Side::initiator, Rule::mpa_no_reply,
-        fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
-                    i.fin_frame != 0 && i.fin_at >= facts_.request->at
-                        ? decimal_seconds(i.fin_at - facts_.request->at + half_a_hundredth, 2) + " s after its Request"
-                        : "then"));
-    return;
-  }
-  if (frame == 0 || !good) return;
-  if (facts_.request->revision == 2)
-    // What one that knows only revision 1 is expected to do.
-    findings_.add(frame, Side::responder, Rule::mpa_revision_2_unanswered,
-                  fmt::format("the responder {} instead of answering; it may not know revision 2{}",
-                              r.rst_frame != 0 ? "reset the connection" : "closed the connection",
-                              r.rst_frame != 0 ? "" : " (Linux's initiators try revision 1 only after a reset)"));
-  else
-    // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
-    findings_.add(frame, Side::responder, Rule::mpa_request_unanswered,
-                  fmt::format("the responder closed without a Reply to a valid Request{}{}",
-                              facts_.request->pd_length > 256
-                                  ? fmt::format(" with {} octets of private data (up to 512 are allowed)",
-                                                facts_.request->pd_length)
-                                  : "",
-                              i.head.split ? " that came in several segments, as it may" : ""));
-}
-
 void MpaConnection::finish_halves() {
   for (Half& h : halves_) {
-    const Side side = side_of(h);
-    if (h.noted.differing_frame != 0)
-      findings_.add(h.noted.differing_frame, side, Rule::tcp_changed,
-                    "a TCP retransmission holds other octets than the first copy, which is used");
-    if (h.noted.blind_frame != 0)
-      findings_.remark(h.noted.blind_frame, side,
-                       fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
-                                   counted(h.noted.blind_octets, "octet"), h.noted.blind_octets == 1 ? "is" : "are"));
-    if (h.counts.missing_octets > 0)
-      findings_.remark(h.noted.lost_frame, side,
-                       fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged",
-                                   counted(h.counts.missing_octets, "octet"), to_string(side),
-                                   h.counts.missing_octets == 1 ? "is" : "are", counted(h.noted.lost_places, "place"),
-                                   h.noted.cut_segments > 0 ? ", packets cut by the snap length" : "",
-                                   h.counts.missing_octets == 1 ? "it" : "they"));
-    if (h.noted.big_fpdus > 0)
-      findings_.add(h.noted.biggest_frame, side, Rule::mpa_fpdu_size,
-                    fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
-                                counted(h.noted.big_fpdus, "FPDU"), to_string(side),
-                                h.noted.big_fpdus == 1 ? "is" : "are", h.noted.biggest));
-    if (h.phase == StreamPhase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
-        (h.fin_frame != 0 || h.rst_frame != 0))
-      findings_.add(h.data_frame, side, Rule::mpa_cut_fpdu,
-                    fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
-                                counted(h.walker.left(), "octet")));
-    if (h.early.dropped() > 0)
-      findings_.remark(
-          h.data_frame, side,
-          fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
-                      "are not judged",
-                      h.early.dropped(), to_string(side), KeptOctets::max >> 10));
-    if (h.counts.retransmissions > 0)
-      findings_.remark(
-          h.noted.again_frame, side,
-          fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
+    report_reading(h);
+    report_fpdu_sizes(h);
+    report_waiting(h);
   }
+}
+
+void MpaConnection::report_reading(const Half& h) {
+  const Side side = side_of(h);
+  const HalfNotes& n = h.noted;
+  if (n.differing_frame != 0)
+    findings_.add(n.differing_frame, side, Rule::tcp_changed,
+                  "a TCP retransmission holds other octets than the first copy, which is used");
+  if (n.blind_frame != 0)
+    findings_.remark(n.blind_frame, side,
+                     fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
+                                 counted(n.blind_octets, "octet"), n.blind_octets == 1 ? "is" : "are"));
+  if (const std::uint64_t missing = h.counts.missing_octets; missing > 0)
+    findings_.remark(
+        n.lost_frame, side,
+        fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged", counted(missing, "octet"),
+                    to_string(side), missing == 1 ? "is" : "are", counted(n.lost_places, "place"),
+                    n.cut_segments > 0 ? ", packets cut by the snap length" : "", missing == 1 ? "it" : "they"));
+}
+
+void MpaConnection::report_fpdu_sizes(const Half& h) {
+  const Side side = side_of(h);
+  const HalfNotes& n = h.noted;
+  if (n.big_fpdus > 0)
+    findings_.add(
+        n.biggest_frame, side, Rule::mpa_fpdu_size,
+        fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
+                    counted(n.big_fpdus, "FPDU"), to_string(side), n.big_fpdus == 1 ? "is" : "are", n.biggest));
+  const bool ended = h.fin_frame != 0 || h.rst_frame != 0;
+  if (h.phase == StreamPhase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 && ended)
+    findings_.add(h.data_frame, side, Rule::mpa_cut_fpdu,
+                  fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
+                              counted(h.walker.left(), "octet")));
+}
+
+void MpaConnection::report_waiting(const Half& h) {
+  const Side side = side_of(h);
+  if (h.early.dropped() > 0)
+    findings_.remark(h.data_frame, side,
+                     fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
+                                 "are not judged",
+                                 h.early.dropped(), to_string(side), KeptOctets::max >> 10));
+  if (h.counts.retransmissions > 0)
+    findings_.remark(
+        h.noted.again_frame, side,
+        fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
 }
 
 // Linux siw switches its socket callback only after its Reply is out: an FPDU that arrives in between is acknowledged
@@ -251,6 +189,38 @@ ConnectionReport MpaConnection::finish() {
   return r;
 }
 
+void MpaConnection::report_agreement(ConnectionReport& r) {
+  Agreement& a = facts_.agreement;
+  a = agree(facts_.request, facts_.reply);
+  r.revision = facts_.request || facts_.reply ? a.revision : std::uint8_t{1};
+  report_framing(r);
+  r.rtr = facts_.rtr_seen;
+  if (a.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
+  for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
+    if (a.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
+  r.peer_to_peer = a.peer_to_peer;
+  r.rtr_common = a.rtr;
+  r.ird = a.ird;
+  r.ord = a.ord;
+  r.depths_negotiated = a.depths;
+}
+
+/// CRC and markers: as agreed, or as the FPDUs show where that is not known.
+void MpaConnection::report_framing(ConnectionReport& r) const {
+  const Agreement& a = facts_.agreement;
+  const FpduWalker &i = halves_[initiator_].walker, &responder = halves_[1 - initiator_].walker;
+  if (picked_up()) {
+    r.crc = i.crc() == Known::yes || responder.crc() == Known::yes;
+    r.markers_to_responder = i.markers() == Known::yes;
+    r.markers_to_initiator = responder.markers() == Known::yes;
+    return;
+  }
+  r.crc = a.crc == Known::yes || (a.crc == Known::unknown && a.accepted && i.crc() == Known::yes);
+  r.markers_to_responder = a.markers_to_responder == Known::yes;
+  const Known to_initiator = a.markers_to_initiator == Known::unknown ? responder.markers() : a.markers_to_initiator;
+  r.markers_to_initiator = to_initiator == Known::yes;
+}
+
 ConnectionReport MpaConnection::report() {
   finish_startup();
   ConnectionReport r;
@@ -270,29 +240,7 @@ ConnectionReport MpaConnection::report() {
   widen(r, facts_.reply);
   r.initiator = halves_[initiator_].address;
   r.responder = halves_[1 - initiator_].address;
-  facts_.agreement = agree(facts_.request, facts_.reply);
-  r.revision = facts_.request || facts_.reply ? facts_.agreement.revision : std::uint8_t{1};
-  r.crc = half_of(Side::initiator).walker.crc() == Known::yes && facts_.agreement.crc != Known::no &&
-          facts_.agreement.accepted;
-  if (facts_.agreement.crc == Known::yes) r.crc = true;
-  if (picked_up()) r.crc = halves_[0].walker.crc() == Known::yes || halves_[1].walker.crc() == Known::yes;
-  r.markers_to_responder = facts_.agreement.markers_to_responder == Known::yes;
-  r.markers_to_initiator =
-      facts_.agreement.markers_to_initiator == Known::yes || (facts_.agreement.markers_to_initiator == Known::unknown &&
-                                                              half_of(Side::responder).walker.markers() == Known::yes);
-  if (picked_up()) {
-    r.markers_to_responder = half_of(Side::initiator).walker.markers() == Known::yes;
-    r.markers_to_initiator = half_of(Side::responder).walker.markers() == Known::yes;
-  }
-  r.rtr = facts_.rtr_seen;
-  if (facts_.agreement.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
-  for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
-    if (facts_.agreement.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
-  r.peer_to_peer = facts_.agreement.peer_to_peer;
-  r.rtr_common = facts_.agreement.rtr;
-  r.ird = facts_.agreement.ird;
-  r.ord = facts_.agreement.ord;
-  r.depths_negotiated = facts_.agreement.depths;
+  report_agreement(r);
   r.steps = steps();
   r.request = std::move(facts_.request);
   r.reply = std::move(facts_.reply);

@@ -83,53 +83,6 @@ void MpaConnection::check_reply_in_time(Half& initiator, const StartupSeen& repl
   rdmap_->lost(Side::initiator);
 }
 
-// The initiator gave up the set-up with a Terminate: was there cause?
-void MpaConnection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
-  if (!facts_.request || !facts_.reply || invalid_reply(*facts_.reply)) return;
-  const auto* q = facts_.request->enhanced ? &*facts_.request->enhanced : nullptr;
-  const auto* r = facts_.reply->enhanced ? &*facts_.reply->enhanced : nullptr;
-  if (code == 7 && q != nullptr && r != nullptr && q->a && r->a &&
-      (facts_.agreement.rtr.send || facts_.agreement.rtr.write || facts_.agreement.rtr.read))
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_match_denied,
-                  fmt::format("the initiator found no matching RTR although Request and Reply have{}{}{} in common",
-                              facts_.agreement.rtr.send ? " Send" : "", facts_.agreement.rtr.write ? " Write" : "",
-                              facts_.agreement.rtr.read ? " Read" : ""));
-  const bool unnegotiated = r != nullptr && (r->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
-                                             r->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED);  // told elsewhere
-  if (code == 6 && q != nullptr && r != nullptr && !unnegotiated && depths_fit(*q, *r))
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_ird_denied,
-                  fmt::format("the initiator terminates for lack of IRD, yet the Reply (IRD {}, ORD {}) asks for no "
-                              "more than its Request (IRD {}, ORD {}) offers",
-                              r->ird, r->ord, q->ird, q->ord));
-  if (code == 4)
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_reply_called_invalid,
-                  "the initiator calls the Reply invalid, and nothing in the capture shows why");
-}
-
-void MpaConnection::finish_set_up() {
-  const Half& i = halves_[initiator_];
-  const Half& r = halves_[1 - initiator_];
-  const std::uint64_t reply_heard = r.head.last.peer_received;
-  // RFC 5044 §7.1.2 rule 3: no octets are due between Request and Reply; whoever reads them has no use for them.
-  if (facts_.reply && !facts_.reply->r() && i.extra.octets > 0 && i.startup_length > 0 &&
-      reply_heard >= i.startup_length + i.extra.octets)
-    findings_.add(facts_.reply->frame, Side::responder, Rule::mpa_extra_accepted,
-                  fmt::format("the responder accepted although {} had followed the Request by then",
-                              counted(i.extra.octets, "octet")));
-  if (facts_.agreement.peer_to_peer && !facts_.agreement.rtr.send && !facts_.agreement.rtr.write &&
-      !facts_.agreement.rtr.read && i.fpdus == 0 && i.counts.missing_octets == 0 &&
-      (i.fin_frame != 0 || i.rst_frame != 0))
-    findings_.add(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, Side::initiator, Rule::mpa_no_rtr_terminate,
-                  "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR "
-                  "kind asks for");
-  if (facts_.rtr_frame && facts_.agreement.rtr_frame && r.fpdus == 0 && r.rst_frame != 0 &&
-      r.rst_frame > facts_.rtr_frame->frame && phase_ != SetUpPhase::failed && r.counts.missing_octets == 0 &&
-      i.fpdus == 0)
-    findings_.add(r.rst_frame, Side::responder, Rule::mpa_rtr_frame_reset,
-                  "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
-                  "reserved bits");
-}
-
 void MpaConnection::judge_reactions() {
   if (!rdmap_ || phase_ == SetUpPhase::failed) return;
   for (const Side side : {Side::initiator, Side::responder}) {

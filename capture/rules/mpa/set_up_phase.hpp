@@ -47,7 +47,10 @@ enum class SetUpInput : std::uint8_t {
   first_fpdu_damaged,      // its CRC is wrong
   first_fpdu_behind_hole,  // the capture lacks octets before it, and it is no RTR of an agreed kind
   first_is_terminate,
-  set_up_terminate,  // a Terminate that speaks of the set-up: no FPDU but this one, and what went before, was sent
+  first_is_terminate_damaged,
+  // A first FPDU, too.
+  terminate_of_set_up,  // the initiator's, of layer LLP and code 4 to 7, before the responder sent an FPDU
+  terminate_on_frame,   // the responder's, when the Rtr frame was all that the initiator had sent
   // The end of the streams.
   refused,          // the initiator ended having sent nothing behind its Request; the Reply gave a reason
   left,             // the same, and the Reply gave none but the lack of a common kind
@@ -56,7 +59,7 @@ enum class SetUpInput : std::uint8_t {
   closed_all_seen,  // and the capture lacks nothing
   end_of_capture,
 };
-inline constexpr std::size_t set_up_inputs = 23;
+inline constexpr std::size_t set_up_inputs = 25;
 
 /// What is judged with a step: named by the rule that it may find broken, or by what it remarks.
 enum class SetUpCheck : std::uint8_t {
@@ -68,6 +71,8 @@ enum class SetUpCheck : std::uint8_t {
   rtr_frame_omitted,  // mpa.rtr-frame-omitted
   rtr_by_itself,      // remarks an RTR form that nothing announced
   as_agreed,          // the one of the three before that an invalid Reply would have called for
+  terminate_cause,    // mpa.rtr-match-denied, mpa.ird-denied, mpa.reply-called-invalid
+  rtr_frame_as_fpdu,  // mpa.rtr-frame-as-fpdu
   refusal,            // mpa.markers-refused, mpa.reply-refused
   s_unproven,         // mpa.s-unproven
   rtr_frame_missing,  // mpa.rtr-frame-missing

@@ -249,6 +249,12 @@ void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& r
   check_peer_to_peer(*q->enhanced, *r.enhanced, r.frame, f);
 }
 
+bool proper_request(const StartupSeen& q) {
+  const bool known_revision = q.revision == 1 || q.revision == 2;
+  const bool enhanced_lost = q.s() && q.revision == 2 && !q.enhanced;
+  return q.key == wire::MpaKey::req && known_revision && q.pd_length <= PARLEY_MPA_PD_MAX && !enhanced_lost;
+}
+
 bool invalid_reply(const StartupSeen& r) {
   return r.key != wire::MpaKey::rep || r.pd_length > PARLEY_MPA_PD_MAX || r.revision > 2 ||
          (r.revision == 2 && r.s() && r.pd_length < PARLEY_MPA_ENH_LEN);

@@ -33,6 +33,8 @@ void check_request(const StartupSeen& request, Findings& findings);
 /// `request` may be unknown.
 void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& reply, Findings& findings);
 
+/// A responder that knows its revision has to answer it (RFC 5044 §7.1.2 rule 2).
+bool proper_request(const StartupSeen& request);
 /// No initiator may go on after this Reply (RFC 5044 §7.1.2 rules 3, 5, 9, RFC 6581 §6).
 bool invalid_reply(const StartupSeen& reply);
 /// The Reply holds something that makes initiators close: M, a revision that was not asked for or is unknown, too much
