@@ -127,33 +127,15 @@ void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   if (protocol_ == Protocol::other) return;
   Half& h = halves_[from];
   Half& peer = halves_[1 - from];
-  if (!wired_) {
-    wired_ = true;
-    first_frame_ = tcp_first_frame_ = frame;
-    earliest_ = seen_.at = at;
-    // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
-    initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
-    for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
-    h.address = t.source;
-    peer.address = t.destination;
-  }
+  if (!wired_) begin(from, t, frame, at);
   before_packet_ = seen_;
   seen_ = {frame, std::max(seen_.at, at)};
   last_at_ = at;
   earliest_ = std::min(earliest_, at);
+  const bool repeated_fin = t.fin() && h.fin_frame != 0;
   if (t.syn() && h.syn_frame == 0) h.tcp.syn(t.seq, peer.tcp.position() > 0 || peer.tcp.holding());
   tcp_flags(h, t, frame, at);
-  SegmentRef ref{frame, at, 0};
-  if (t.has_ack()) {
-    peer.tcp.acked(t.ack);
-    ref.peer_received = peer.tcp.position_of(t.ack).value_or(0);
-  }
-  if (h.fin_frame == frame || (h.fin_frame == 0 && h.rst_frame == frame)) h.end_heard = peer.tcp.acked_position();
-  if (t.length > 0) {
-    h.data_frame = frame;
-    h.data_at = at;
-  }
-  const bool repeated_fin = t.fin() && h.fin_frame != frame;
+  const SegmentRef ref = acknowledged(h, peer, t, {frame, at, 0});
   if (tap_ != nullptr) note_sequence(h, t);
   h.tcp.heard(peer.tcp.position());
   const SegmentClass c = h.tcp.segment(t, ref, budget_, h);
@@ -163,11 +145,41 @@ void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   if (t.fin())
     tcp_event(h, repeated_fin ? LadderEvent::Kind::repeated : LadderEvent::Kind::tcp, t, frame, at,
               repeated_fin ? "FIN again" : "FIN");
-  if (protocol_ == Protocol::other) {
-    for (Half& each : halves_) each.tcp.forget(budget_);
-    events_ = {};
-    if (picked_up() && tap_ != nullptr) tap_->judged(tcp_first_frame_, frame);
+  if (protocol_ == Protocol::other) forget(frame);
+}
+
+/// The first packet.
+void MpaConnection::begin(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+  wired_ = true;
+  first_frame_ = tcp_first_frame_ = frame;
+  earliest_ = seen_.at = at;
+  // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
+  initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
+  for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
+  halves_[from].address = t.source;
+  halves_[1 - from].address = t.destination;
+}
+
+/// What a packet of `h` acknowledges.
+SegmentRef MpaConnection::acknowledged(Half& h, Half& peer, const wire::TcpSegmentView& t, SegmentRef ref) {
+  if (t.has_ack()) {
+    peer.tcp.acked(t.ack);
+    ref.peer_received = peer.tcp.position_of(t.ack).value_or(0);
   }
+  const bool ends = h.fin_frame == ref.frame || (h.fin_frame == 0 && h.rst_frame == ref.frame);
+  if (ends) h.end_heard = peer.tcp.acked_position();
+  if (t.length > 0) {
+    h.data_frame = ref.frame;
+    h.data_at = ref.at;
+  }
+  return ref;
+}
+
+/// It carries something else than MPA.
+void MpaConnection::forget(std::uint64_t frame) {
+  for (Half& each : halves_) each.tcp.forget(budget_);
+  events_ = {};
+  if (picked_up() && tap_ != nullptr) tap_->judged(tcp_first_frame_, frame);
 }
 
 void MpaConnection::go_on(const SegmentRef& ref) {

@@ -141,6 +141,9 @@ class MpaConnection : SetUpState {
   Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
   Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
 
+  void begin(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  static SegmentRef acknowledged(Half& h, Half& peer, const wire::TcpSegmentView& t, SegmentRef ref);
+  void forget(std::uint64_t frame);
   void tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   void go_on(const SegmentRef& ref);
   void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
@@ -176,6 +179,7 @@ class MpaConnection : SetUpState {
   void kept_after_rejection(Half& initiator);
   void after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   static std::uint64_t octets_behind(const Half& h);
+  void check_second_reply(const Half& h, const SegmentRef& ref);
   bool may_begin_again(const Half& h, const SegmentRef& ref) const;
   void begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   void collect(const EventLimits& events);
@@ -223,6 +227,8 @@ class MpaConnection : SetUpState {
   void suspect_lost_wakeup();
   void judge_reactions();
   void judge_reaction(Side culprit);
+  void judge_answer(Side culprit, std::uint64_t fault_end);
+  void judge_silence(Side culprit, std::uint64_t fault_end);
   void judge_terminate_without_cause(Side terminator);
   void judge_end_of_terminated(const Half& h);
   void set_up(SetUpInput input, const CheckedAt& at);

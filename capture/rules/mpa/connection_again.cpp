@@ -96,10 +96,14 @@ void MpaConnection::after_rejection(Half& h, ConstBytes in, const SegmentRef& re
   if (whole && may_begin_again(h, ref)) return begin_again(h, in, ref, start);
   h.head.octets = std::move(head);
   h.head.last = ref;
-  const Half& peer = peer_of(h);
-  if (whole && side_of(h) == Side::responder && facts_.request && peer.counts.missing_octets == 0 &&
-      h.counts.missing_octets == 0 && ref.peer_received == peer.startup_length)
-    // Nothing of the initiator stands between the two, so that this answers no second Request.
+  if (whole) check_second_reply(h, ref);
+}
+
+void MpaConnection::check_second_reply(const Half& h, const SegmentRef& ref) {
+  const Half& initiator = halves_[1 - h.index];
+  const bool all_seen = initiator.counts.missing_octets == 0 && h.counts.missing_octets == 0;
+  // Nothing of the initiator stands between the two, so that this answers no second Request.
+  if (side_of(h) == Side::responder && facts_.request && all_seen && ref.peer_received == initiator.startup_length)
     findings_.add(ref.frame, Side::responder, Rule::mpa_second_reply,
                   fmt::format("the responder sent a second Reply after that of frame {}", facts_.reply->frame));
 }

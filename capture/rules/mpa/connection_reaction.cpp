@@ -36,6 +36,12 @@ constexpr std::array<Complaint, 10> visible{
     Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 4},   Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 6},
     Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 5}, Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 6}};
 
+bool checkable(const Complaint& said) {
+  return std::any_of(visible.begin(), visible.end(), [&](const Complaint& c) {
+    return c.layer == said.layer && c.code == said.code && (c.etype == said.etype || c.layer == PARLEY_RDMAP_LAYER_LLP);
+  });
+}
+
 }  // namespace
 
 void MpaConnection::remember_fpdu(Half& h, const WalkedFpdu& f) {
@@ -104,16 +110,27 @@ void MpaConnection::judge_reaction(Side culprit) {
   if ((!others.empty() && others.front().frame <= first.frame) || good.counts.missing_octets > 0 ||
       rdmap_->lossy(other(culprit)))
     return;
-  const std::string_view who = to_string(other(culprit));
-  if (const auto& said = rdmap_->terminate_of(other(culprit))) {
-    const bool fits = std::any_of(faults.begin(), faults.end(), [&](const Complaint& c) { return answers(*said, c); });
-    if (fits || good.received.by_terminate < fault_end) return;
-    findings_.add(said->frame, other(culprit), Rule::rdmap_other_terminate,
-                  fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}", who,
-                              first.frame, describe_terminate(said->layer, said->etype, said->code), deserved(first)));
-    return;
-  }
-  // Until it ends a Terminate may still come. Who ended before the fault came, or after the other side had, owes none.
+  if (rdmap_->terminate_of(other(culprit)))
+    judge_answer(culprit, fault_end);
+  else
+    judge_silence(culprit, fault_end);
+}
+
+void MpaConnection::judge_answer(Side culprit, std::uint64_t fault_end) {
+  const auto& faults = rdmap_->faults(culprit);
+  const Complaint& said = *rdmap_->terminate_of(other(culprit));
+  const bool fits = std::any_of(faults.begin(), faults.end(), [&](const Complaint& c) { return answers(said, c); });
+  if (fits || half_of(other(culprit)).received.by_terminate < fault_end) return;
+  findings_.add(said.frame, other(culprit), Rule::rdmap_other_terminate,
+                fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}",
+                            to_string(other(culprit)), faults.front().frame,
+                            describe_terminate(said.layer, said.etype, said.code), deserved(faults.front())));
+}
+
+// Until it ends a Terminate may still come. Who ended before the fault came, or after the other side had, owes none.
+void MpaConnection::judge_silence(Side culprit, std::uint64_t fault_end) {
+  const Complaint& first = rdmap_->faults(culprit).front();
+  const Half &bad = half_of(culprit), &good = half_of(other(culprit));
   const std::uint64_t ended = good.fin_frame != 0 ? good.fin_frame : good.rst_frame;
   const auto before_end = [&](std::uint64_t frame) { return frame != 0 && frame < ended; };
   if (ended == 0 || good.end_heard < fault_end || rdmap_->terminated(other(culprit)) ||
@@ -123,8 +140,8 @@ void MpaConnection::judge_reaction(Side culprit) {
                                : good.fin_frame != 0               ? "closed"
                                                                    : "reset the connection";
   findings_.add(ended, other(culprit), Rule::rdmap_no_terminate,
-                fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}", who, first.frame,
-                            did, deserved(first)));
+                fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}",
+                            to_string(other(culprit)), first.frame, did, deserved(first)));
 }
 
 void MpaConnection::judge_terminate_without_cause(Side terminator) {
@@ -135,11 +152,7 @@ void MpaConnection::judge_terminate_without_cause(Side terminator) {
   if (weak && answers(*said, *weak)) return;
   // Nothing is known of octets that the capture lacks.
   if (peer.counts.missing_octets > 0 || peer.noted.cut_segments > 0 || rdmap_->lossy(other(terminator))) return;
-  const bool checkable = std::any_of(visible.begin(), visible.end(), [&](const Complaint& c) {
-    return c.layer == said->layer && c.code == said->code &&
-           (c.etype == said->etype || c.layer == PARLEY_RDMAP_LAYER_LLP);
-  });
-  if (!checkable) return;
+  if (!checkable(*said)) return;
   const bool of_crc = said->layer == PARLEY_RDMAP_LAYER_LLP && said->code == 2;
   if (of_crc && facts_.request && facts_.reply && facts_.agreement.crc == Known::no) {
     // RFC 5044 §4.4: without C on either side the field holds anything and is not checked.
