@@ -83,6 +83,10 @@ class MpaConnection : SetUpState {
   bool settled() const;
   /// Seen from SYN to both FINs, and all that was acknowledged between: it lacks nothing, whatever the capture lost.
   bool whole() const;
+  SetUpPhase set_up_phase() const { return phase_; }
+  StreamPhase stream_phase(Side side) const {
+    return halves_[side == Side::initiator ? initiator_ : 1 - initiator_].phase;
+  }
   std::uint64_t first_frame() const { return first_frame_; }
   Instant last_at() const { return last_at_; }
   /// Whether this SYN begins another connection on the same addresses and ports.

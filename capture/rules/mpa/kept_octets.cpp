@@ -25,8 +25,9 @@ void KeptOctets::keep(KeptPiece piece) {
 KeptOctets::Head KeptOctets::head(std::size_t limit) const {
   Head out;
   for (const KeptPiece& piece : pieces_) {
+    if (out.octets.size() == limit) break;
     out.hole = piece.missing > 0;
-    if (out.hole || out.octets.size() == limit) break;
+    if (out.hole) break;
     const ConstBytes part = ConstBytes(piece.data).first(std::min(piece.data.size(), limit - out.octets.size()));
     out.octets.insert(out.octets.end(), part.begin(), part.end());
   }
