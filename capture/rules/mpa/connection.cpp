@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// TCP side; connection_startup.cpp reads the startup frames, connection_again.cpp begins again after a rejection,
-// connection_data.cpp follows the FPDUs, connection_finish.cpp makes the verdict.
+// TCP side. connection_startup.cpp reads Request and Reply, connection_behind.cpp what follows the Request,
+// connection_again.cpp begins again after a rejection, connection_data.cpp follows the FPDUs. connection_set_up.cpp runs
+// the set-up's table; connection_unanswered.cpp, connection_reaction.cpp and connection_finish.cpp make the verdict.
 #include "capture/rules/mpa/connection.hpp"
 
 #include <fmt/format.h>

@@ -256,7 +256,7 @@ class MpaConnection : SetUpState {
   void check_rtr_frame();
   static std::string describe_form(mpa::Rtr form);
   void check_rtr_kind(const CheckedAt& at);
-  void check_rtr_by_itself(const CheckedAt& at);
+  void check_unannounced_rtr(const CheckedAt& at);
   void check_refusal();
   std::uint64_t no_more_from_initiator() const;
   void rtr_missing(Rule rule, std::string_view what);

@@ -9,6 +9,17 @@
 #include "capture/rules/mpa/connection.hpp"
 
 namespace parley::capture {
+namespace {
+
+/// RFC 5040 §4.8, RFC 6581 §8: a local catastrophic error is no answer to what came. 2/0/05 is not meant here: Linux siw
+/// writes 0/2/05 so, "invalid RDMAP version". No layer is numbered 3, so that 2/3/05 has no other reading.
+bool is_local_error(const wire::Terminate& t) {
+  constexpr std::uint8_t hardware_type = 3, local = 5;
+  return (t.layer == PARLEY_RDMAP_LAYER_RDMAP && t.etype == 0) ||
+         (t.layer == PARLEY_RDMAP_LAYER_LLP && t.etype == hardware_type && t.code == local);
+}
+
+}  // namespace
 
 void MpaConnection::set_up(SetUpInput input, const CheckedAt& at) {
   const SetUpStep step = step_of(phase_, input);
@@ -18,7 +29,7 @@ void MpaConnection::set_up(SetUpInput input, const CheckedAt& at) {
 
 SetUpInput MpaConnection::input_of_agreement() const {
   if (facts_.agreement.rtr_frame) return SetUpInput::agree_on_rtr_frame;
-  if (!facts_.agreement.peer_to_peer) return SetUpInput::agree_on_no_rtr_frame_or_kind;
+  if (!facts_.agreement.peer_to_peer) return SetUpInput::agree_on_nothing;
   return facts_.agreement.rtr.empty() ? SetUpInput::agree_on_no_kind : SetUpInput::agree_on_kinds;
 }
 
@@ -59,7 +70,7 @@ void MpaConnection::check(SetUpCheck what, const CheckedAt& at) {
     case SetUpCheck::rtr_frame_omitted:
       return findings_.add(at.frame, Side::initiator, Rule::mpa_rtr_frame_omitted,
                            "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
-    case SetUpCheck::rtr_by_itself: return check_rtr_by_itself(at);
+    case SetUpCheck::unannounced_rtr: return check_unannounced_rtr(at);
     case SetUpCheck::as_agreed: return check(check_of_agreement(), at);
     case SetUpCheck::terminate_cause: return check_terminate_cause(at);
     case SetUpCheck::rtr_frame_as_fpdu:
@@ -77,7 +88,7 @@ void MpaConnection::check(SetUpCheck what, const CheckedAt& at) {
 SetUpCheck MpaConnection::check_of_agreement() const {
   if (facts_.agreement.peer_to_peer) return SetUpCheck::rtr_kind;
   return facts_.agreement.rtr_frame && facts_.rtr_seen == mpa::Rtr::none ? SetUpCheck::rtr_frame_omitted
-                                                                         : SetUpCheck::rtr_by_itself;
+                                                                         : SetUpCheck::unannounced_rtr;
 }
 
 void MpaConnection::check_rtr_frame() {
@@ -103,7 +114,7 @@ void MpaConnection::check_rtr_kind(const CheckedAt& at) {
                             facts_.agreement.rtr.write ? " [Write]" : "", facts_.agreement.rtr.read ? " [Read]" : ""));
 }
 
-void MpaConnection::check_rtr_by_itself(const CheckedAt& at) {
+void MpaConnection::check_unannounced_rtr(const CheckedAt& at) {
   if (facts_.agreement.revision > 1 || at.form == mpa::Rtr::none || facts_.rtr_seen != mpa::Rtr::none) return;
   facts_.rtr_seen = at.form;
   findings_.remark(at.frame, Side::initiator,
@@ -187,8 +198,7 @@ bool MpaConnection::speaks_of_set_up(const Half& initiator, const WalkedFpdu& f,
 
 /// The Rtr frame is all that the responder can mean.
 bool MpaConnection::answers_rtr_frame(const Half& responder, const WalkedFpdu& f, const wire::Terminate& t) const {
-  // RFC 5040 §4.8: a local catastrophic error is no answer to what came.
-  if (t.layer == PARLEY_RDMAP_LAYER_RDMAP && t.etype == 0 && facts_.agreement.rtr_frame) return false;
+  if (facts_.agreement.rtr_frame && is_local_error(t)) return false;
   const Half& initiator = halves_[1 - responder.index];
   const bool all_read = f.first.peer_received <= initiator.tcp.position() && initiator.counts.missing_octets == 0;
   return facts_.rtr_frame && initiator.fpdus == 0 && responder.fpdus == 1 && responder.counts.missing_octets == 0 &&

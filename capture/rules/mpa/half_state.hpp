@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one direction of an MPA connection keeps beside its phase: facts and counts, of one set-up and the FPDUs after it.
+// State of one direction of an MPA connection in addition to its phase: facts and counts of one set-up and its FPDUs.
 #pragma once
 #include "capture/read/fpdu/fpdu_walker.hpp"
 #include "capture/report.hpp"
@@ -29,7 +29,7 @@ struct ExtraOctets {
   bool reported = false;
 };
 
-/// What FPDUs prove of themselves where it is not known what was agreed (picked up, or a set-up may be lost).
+/// How far FPDUs prove themselves where the agreed parameters are not known (picked up, or a set-up may be lost).
 struct FpduEvidence {
   bool needed = false;
   bool met = false;              // an FPDU was found
@@ -57,7 +57,7 @@ struct HalfNotes {
   std::uint64_t big_fpdus = 0, biggest = 0, biggest_frame = 0;
 };
 
-/// What one direction means to one set-up and to the FPDUs after it; begun anew after a rejection.
+/// Reset when another set-up begins after a rejection.
 struct HalfState {
   StreamPhase phase = StreamPhase::startup;
   void move(StreamInput input) { phase = step_of(phase, input).next; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Octets of one direction, and holes among them, that are kept until it is known how to read them. Bounded: what does
-// not fit is one hole.
+// Octets of one direction, and holes among them, that are kept until their meaning is known. Bounded: octets that do not
+// fit become one hole.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -42,11 +42,11 @@ class KeptOctets {
   /// The oldest piece; none: empty.
   std::optional<KeptPiece> take();
   void clear();
-  /// Octets that did not fit, now or earlier.
+  /// Octets that did not fit, in total.
   std::uint64_t dropped() const { return dropped_; }
 
  private:
-  static constexpr std::size_t per_piece = 64;  // what a piece takes beside its octets
+  static constexpr std::size_t per_piece = 64;  // memory of a piece without its octets
 
   Fifo<KeptPiece> pieces_;
   std::size_t used_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the peers said in one MPA set-up and agreed on; how far it is, set_up_phase.hpp says.
+// What the peers sent and agreed on in one MPA set-up. Its phase: set_up_phase.hpp.
 #pragma once
 #include <optional>
 
@@ -13,7 +13,7 @@ struct SetUpFacts {
   Agreement agreement;
   mpa::Rtr rtr_seen = mpa::Rtr::none;
   Instant first_fpdu_at{};
-  bool may_refuse = false;  // the Reply holds something that makes initiators give up
+  bool may_refuse = false;  // the Reply gave the initiator a reason to close
 };
 
 }  // namespace parley::capture

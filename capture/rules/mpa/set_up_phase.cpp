@@ -17,6 +17,7 @@ struct Row {
   SetUpStep step;
 };
 
+static_assert(set_up_phases <= 16);
 constexpr std::uint16_t bit(P phase) { return static_cast<std::uint16_t>(1U << static_cast<unsigned>(phase)); }
 constexpr std::uint16_t any_of(std::initializer_list<P> phases) {
   std::uint16_t all = 0;
@@ -37,7 +38,7 @@ constexpr Row rows[] = {
     {unanswered, I::reply_rejects, {P::rejected}},
     {unanswered, I::reply_of_other_key, {P::failed}},
     // A Request that was captured behind its Reply changes what was agreed.
-    {unanswered | accepted, I::agree_on_no_rtr_frame_or_kind, {P::operational}},
+    {unanswered | accepted, I::agree_on_nothing, {P::operational}},
     {unanswered | accepted, I::agree_on_kinds, {P::rtr_due}},
     {unanswered | accepted, I::agree_on_no_kind, {P::no_common_rtr}},
     {unanswered | accepted, I::agree_on_rtr_frame, {P::rtr_frame_due}},
@@ -53,16 +54,16 @@ constexpr Row rows[] = {
     {bit(P::operational), I::second_startup, {P::operational, {C::second_startup}}},
     {bit(P::failed), I::second_startup, {P::failed, {C::second_startup}}},
     // RFC 6581 §9.2: the RTR is the first FPDU.
-    {bit(P::reply_lost), I::first_fpdu, {P::operational, {C::rtr_by_itself}}},
+    {bit(P::reply_lost), I::first_fpdu, {P::operational, {C::unannounced_rtr}}},
     {any_of({P::no_common_rtr, P::rtr_due}), I::first_fpdu, {P::operational, {C::rtr_kind}}},
     {bit(P::rtr_frame_due), I::first_fpdu, {P::operational, {C::s_unproven, C::rtr_frame_omitted}}},
-    {bit(P::operational), I::first_fpdu, {P::operational, {C::rtr_by_itself}}},
+    {bit(P::operational), I::first_fpdu, {P::operational, {C::unannounced_rtr}}},
     {bit(P::failed), I::first_fpdu, {P::failed, {C::as_agreed}}},
-    {bit(P::reply_lost), I::first_fpdu_damaged, {P::reply_lost, {C::rtr_by_itself}}},
+    {bit(P::reply_lost), I::first_fpdu_damaged, {P::reply_lost, {C::unannounced_rtr}}},
     {bit(P::no_common_rtr), I::first_fpdu_damaged, {P::no_common_rtr, {C::rtr_kind}}},
     {bit(P::rtr_due), I::first_fpdu_damaged, {P::rtr_due, {C::rtr_kind}}},
     {bit(P::rtr_frame_due), I::first_fpdu_damaged, {P::operational, {C::s_unproven, C::rtr_frame_omitted}}},
-    {bit(P::operational), I::first_fpdu_damaged, {P::operational, {C::rtr_by_itself}}},
+    {bit(P::operational), I::first_fpdu_damaged, {P::operational, {C::unannounced_rtr}}},
     {bit(P::failed), I::first_fpdu_damaged, {P::failed, {C::as_agreed}}},
     {waiting, I::first_fpdu_behind_hole, {P::operational}},
     {bit(P::reply_lost), I::first_is_terminate, {P::operational}},
@@ -126,10 +127,10 @@ constexpr std::array<PhaseFacts, set_up_phases> phases{{{"nothing", Outcome::inc
 constexpr std::array<std::string_view, set_up_inputs> inputs{"picked up among FPDUs",
                                                              "Request",
                                                              "Reply to a later Request",
-                                                             "went on, Reply not seen",
+                                                             "continued without Reply",
                                                              "Reply R=1",
                                                              "Reply of another key",
-                                                             "accepted, no RTR agreed",
+                                                             "accepted, nothing else agreed",
                                                              "accepted, kinds of RTR agreed",
                                                              "accepted, no kind in common",
                                                              "accepted, Rtr frame agreed",
@@ -142,11 +143,11 @@ constexpr std::array<std::string_view, set_up_inputs> inputs{"picked up among FP
                                                              "first FPDU, a damaged Terminate",
                                                              "Terminate 2/x/04 to 07",
                                                              "Terminate on the Rtr frame",
-                                                             "initiator ends, Reply unfit",
-                                                             "initiator ends, no kind",
-                                                             "initiator ends or is cut off",
+                                                             "initiator ends, reason to refuse",
+                                                             "initiator ends, no reason",
+                                                             "FIN of the initiator",
                                                              "closed",
-                                                             "closed, all of it seen",
+                                                             "closed, nothing missing",
                                                              "end of the capture"};
 constexpr std::array<std::string_view, 14> checks{"",
                                                   "a remark",

@@ -33,7 +33,8 @@ void check_request(const StartupSeen& request, Findings& findings);
 /// `request` may be unknown.
 void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& reply, Findings& findings);
 
-/// A responder that knows its revision has to answer it (RFC 5044 §7.1.2 rule 2).
+/// A responder has to answer it, if only with R=1 (RFC 5044 §7.1.2 rule 2). Not one of revision 0: a receiver that cannot
+/// interoperate with a revision closes the connection (§7.1.1).
 bool proper_request(const StartupSeen& request);
 /// No initiator may go on after this Reply (RFC 5044 §7.1.2 rules 3, 5, 9, RFC 6581 §6).
 bool invalid_reply(const StartupSeen& reply);

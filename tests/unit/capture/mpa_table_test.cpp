@@ -31,9 +31,9 @@ std::string phase_table(Phase phase, std::size_t inputs, Judged judged) {
     const std::string what = judged(step);
     if (step.next == phase && what.empty()) continue;
     const std::string next = step.next != phase ? fmt::format("-> {}", to_string(step.next)) : "";
-    out += trimmed(fmt::format("  {:<31} {:<18} {}", to_string(input), next, what));
+    out += trimmed(fmt::format("  {:<32} {:<18} {}", to_string(input), next, what));
   }
-  return out + "  any other                       -\n";
+  return out + "  any other                        -\n";
 }
 
 std::string set_up_table() {
