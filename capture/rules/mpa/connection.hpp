@@ -145,12 +145,21 @@ class MpaConnection : SetUpState {
   Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
   Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
 
+  // connection.cpp: TCP, ladders
   void begin(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   static SegmentRef acknowledged(Half& h, Half& peer, const wire::TcpSegmentView& t, SegmentRef ref);
   void forget(std::uint64_t frame);
   void tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   void go_on(const SegmentRef& ref);
   void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  void collect(const EventLimits& events);
+  LadderEvent* event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
+  void tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at,
+                 std::string text);
+  void startup_event(const Half& h, const StartupSeen& seen, std::string_view name);
+  TappedStream tapped(const Half& h) const;
+
+  // connection_startup.cpp: Request and Reply
   void startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   bool identify(Half& h);
   static bool may_be_startup(const Half& h, const wire::MpaFrameView& v);
@@ -166,11 +175,13 @@ class MpaConnection : SetUpState {
   void startup_frame(Half& h, std::size_t size);
   StartupSeen read_startup(const Half& h, const wire::MpaFrameView& v) const;
   void request_seen(Half& h, StartupSeen seen);
-  void request_behind(Half& h, StartupSeen seen);
   void reply_seen(Half& h, StartupSeen seen);
   void rejected(Half& responder, Half& initiator);
   void accepted(Half& responder, Half& initiator);
   void begin_without_request(Half& initiator);
+
+  // connection_behind.cpp: what the initiator sends behind its Request
+  void request_behind(Half& h, StartupSeen seen);
   void keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut, bool start);
   void replay(Half& h);
   void rtr_or_fpdu(Half& h);
@@ -178,6 +189,9 @@ class MpaConnection : SetUpState {
   void rtr_frame_seen(const Half& h, StartupSeen seen);
   void fpdus_from(Half& h, std::size_t skip, bool after_hole);
   void accuse_extra_octets(Half& h);
+  void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
+
+  // connection_again.cpp: another set-up after a rejection
   void find_answered_request(const Half& responder, Half& initiator);
   bool take_kept_request(Half& initiator, std::uint64_t until);
   void kept_after_rejection(Half& initiator);
@@ -186,11 +200,14 @@ class MpaConnection : SetUpState {
   void check_second_reply(const Half& h, const SegmentRef& ref);
   bool may_begin_again(const Half& h, const SegmentRef& ref) const;
   void begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
-  void collect(const EventLimits& events);
-  ConnectionReport report();
   ConnectionReport rejected_report(std::uint64_t next);
-  void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
+
+  // connection_data.cpp, connection_pick_up.cpp: FPDUs
   void on_fpdu(Half& h, const WalkedFpdu& f);
+  static mpa::Rtr rtr_form(const WalkedFpdu& f);
+  void fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text);
+  void check_frame(Half& h, const WalkedFpdu& f);
+  void check_fence(Half& h, const WalkedFpdu& f);
   bool proven_fpdu(Half& h, const WalkedFpdu& f);
   void count_doubtful(Half& h, const WalkedFpdu& f);
   bool trusted(const Half& h) const;
@@ -198,51 +215,18 @@ class MpaConnection : SetUpState {
   void believe(Half& h, const WalkedFpdu& f);
   void count_unjudged(Half& h, const WalkedFpdu& f);
   void look_for_markers(Half& h, ConstBytes in, std::uint64_t at);
-  void check_frame(Half& h, const WalkedFpdu& f);
-  void check_fence(Half& h, const WalkedFpdu& f);
-  void suspect_echo(std::uint64_t frame);
-  void check_after_reply(const WalkedFpdu& f);
-  void check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
-  void remember_fpdu(Half& h, const WalkedFpdu& f);
-  static mpa::Rtr rtr_form(const WalkedFpdu& f);
-  LadderEvent* event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
-  void tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at,
-                 std::string text);
-  void fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text);
-  void startup_event(const Half& h, const StartupSeen& seen, std::string_view name);
-  TappedStream tapped(const Half& h) const;
-  void tell_tap_the_head(const Half& h);
-  void tell_tap_the_rest();
-  void tell_unread();
-  void flush_streams();
-  void finish_startup();
-  void finish_head(Half& h);
-  void check_cut_length(const Half& h, const wire::MpaFrameView& v);
-  void finish_halves();
-  void report_reading(const Half& h);
-  void report_fpdu_sizes(const Half& h);
-  void report_waiting(const Half& h);
-  void finish_unanswered();
-  void initiator_gave_up(std::uint64_t frame);
-  void responder_closed(std::uint64_t frame);
-  void report_agreement(ConnectionReport& r);
-  void report_framing(ConnectionReport& r) const;
-  void finish_set_up();
-  void suspect_lost_wakeup();
-  void judge_reactions();
-  void judge_reaction(Side culprit);
-  void judge_answer(Side culprit, std::uint64_t fault_end);
-  void judge_silence(Side culprit, std::uint64_t fault_end);
-  void judge_terminate_without_cause(Side terminator);
-  void judge_end_of_terminated(const Half& h);
+
+  // connection_set_up.cpp: runs the set-up's table
   void set_up(SetUpInput input, const CheckedAt& at);
   void set_up(SetUpInput input) { set_up(input, {}); }
+  bool picked_up() const { return phase_ == SetUpPhase::not_captured; }
   void check(SetUpCheck what, const CheckedAt& at);
-  std::optional<SetUpInput> input_of_first(const WalkedFpdu& f, mpa::Rtr form);
   SetUpInput input_of_agreement() const;
+  std::optional<SetUpInput> input_of_first(const WalkedFpdu& f, mpa::Rtr form);
   std::optional<SetUpInput> input_of_leaving() const;
   SetUpInput input_of_end() const;
   SetUpCheck check_of_agreement() const;
+  Outcome judge_outcome();
   void judge_first_fpdu(const WalkedFpdu& f);
   void judge_terminate(const Half& h, const WalkedFpdu& f);
   bool speaks_of_set_up(const Half& initiator, const WalkedFpdu& f, const wire::Terminate& t) const;
@@ -250,18 +234,51 @@ class MpaConnection : SetUpState {
   void check_terminate_cause(const CheckedAt& at);
   void check_rtr_match_denied(std::uint64_t frame);
   void check_ird_denied(const wire::MpaEnhanced* q, const wire::MpaEnhanced& r, std::uint64_t frame);
-  void check_extra_accepted();
-  void check_no_rtr_terminate();
-  void check_rtr_frame_reset();
   void check_rtr_frame();
   static std::string describe_form(mpa::Rtr form);
   void check_rtr_kind(const CheckedAt& at);
   void check_unannounced_rtr(const CheckedAt& at);
   void check_refusal();
+  void suspect_echo(std::uint64_t frame);
   std::uint64_t no_more_from_initiator() const;
   void rtr_missing(Rule rule, std::string_view what);
-  Outcome judge_outcome();
-  bool picked_up() const { return phase_ == SetUpPhase::not_captured; }
+  void finish_set_up();
+  void check_extra_accepted();
+  void check_no_rtr_terminate();
+  void check_rtr_frame_reset();
+
+  // connection_unanswered.cpp: no whole startup frame, or no Reply
+  void finish_startup();
+  void finish_head(Half& h);
+  void check_cut_length(const Half& h, const wire::MpaFrameView& v);
+  void finish_unanswered();
+  void initiator_gave_up(std::uint64_t frame);
+  void responder_closed(std::uint64_t frame);
+
+  // connection_reaction.cpp: how each side took the other's faults
+  void remember_fpdu(Half& h, const WalkedFpdu& f);
+  void check_after_reply(const WalkedFpdu& f);
+  void check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
+  void judge_reactions();
+  void judge_reaction(Side culprit);
+  void judge_answer(Side culprit, std::uint64_t fault_end);
+  void judge_silence(Side culprit, std::uint64_t fault_end);
+  void judge_terminate_without_cause(Side terminator);
+  void judge_end_of_terminated(const Half& h);
+
+  // connection_finish.cpp: the report
+  void flush_streams();
+  void tell_tap_the_head(const Half& h);
+  void tell_tap_the_rest();
+  void tell_unread();
+  ConnectionReport report();
+  void report_agreement(ConnectionReport& r);
+  void report_framing(ConnectionReport& r) const;
+  void suspect_lost_wakeup();
+  void finish_halves();
+  void report_reading(const Half& h);
+  void report_fpdu_sizes(const Half& h);
+  void report_waiting(const Half& h);
   std::string describe_end() const;
   std::optional<TerminateSeen> first_terminate() const;
   Steps steps() const;
