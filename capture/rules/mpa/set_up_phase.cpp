@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "capture/rules/mpa/set_up_phase.hpp"
 
-#include <initializer_list>
+#include <array>
+
+#include "capture/rules/mpa/phase_table.hpp"
 
 namespace parley::capture {
 namespace set_up_table {
@@ -11,29 +13,17 @@ using P = SetUpPhase;
 using I = SetUpInput;
 using C = SetUpCheck;
 
-struct Row {
-  std::uint16_t from = 0;  // a bit of each phase
-  I on = I::picked_up;
-  SetUpStep step;
-};
-
-static_assert(set_up_phases <= 16);
-constexpr std::uint16_t bit(P phase) { return static_cast<std::uint16_t>(1U << static_cast<unsigned>(phase)); }
-constexpr std::uint16_t any_of(std::initializer_list<P> phases) {
-  std::uint16_t all = 0;
-  for (const P phase : phases) all |= bit(phase);
-  return all;
-}
-constexpr std::uint16_t unanswered = any_of({P::nothing, P::requested});
-constexpr std::uint16_t accepted = any_of({P::no_common_rtr, P::rtr_due, P::rtr_frame_due, P::operational});
-constexpr std::uint16_t waiting =
-    any_of({P::reply_lost, P::no_common_rtr, P::rtr_due, P::rtr_frame_due, P::rtr_frame_wrong});
+using Row = PhaseRow<P, I, SetUpStep>;
+constexpr std::uint32_t unanswered = phase_bits(P::nothing, P::requested);
+constexpr std::uint32_t accepted = phase_bits(P::no_common_rtr, P::rtr_due, P::rtr_frame_due, P::operational);
+constexpr std::uint32_t waiting =
+    phase_bits(P::reply_lost, P::no_common_rtr, P::rtr_due, P::rtr_frame_due, P::rtr_frame_wrong);
 
 constexpr Row rows[] = {
-    {bit(P::nothing), I::picked_up, {P::not_captured}},
-    {bit(P::nothing), I::request, {P::requested}},
-    {bit(P::requested), I::request_replaced, {P::nothing}},
-    {bit(P::requested), I::reply_not_seen, {P::reply_lost}},
+    {phase_bits(P::nothing), I::picked_up, {P::not_captured}},
+    {phase_bits(P::nothing), I::request, {P::requested}},
+    {phase_bits(P::requested), I::request_replaced, {P::nothing}},
+    {phase_bits(P::requested), I::reply_not_seen, {P::reply_lost}},
     // RFC 5044 §7.1.2 rules 2, 3, 8.
     {unanswered, I::reply_rejects, {P::rejected}},
     {unanswered, I::reply_of_other_key, {P::failed}},
@@ -43,70 +33,54 @@ constexpr Row rows[] = {
     {unanswered | accepted, I::agree_on_no_kind, {P::no_common_rtr}},
     {unanswered | accepted, I::agree_on_rtr_frame, {P::rtr_frame_due}},
     // OFA 2007-10 Rtr §1.
-    {any_of({P::reply_lost, P::rtr_frame_due, P::operational}), I::rtr_frame, {P::operational, {C::rtr_frame}}},
-    {bit(P::no_common_rtr), I::rtr_frame, {P::no_common_rtr, {C::rtr_frame}}},
-    {bit(P::rtr_due), I::rtr_frame, {P::rtr_due, {C::rtr_frame}}},
-    {bit(P::failed), I::rtr_frame, {P::failed, {C::rtr_frame}}},
-    {bit(P::rtr_frame_due), I::second_startup, {P::rtr_frame_wrong, {C::second_startup}}},
-    {bit(P::reply_lost), I::second_startup, {P::reply_lost, {C::second_startup}}},
-    {bit(P::no_common_rtr), I::second_startup, {P::no_common_rtr, {C::second_startup}}},
-    {bit(P::rtr_due), I::second_startup, {P::rtr_due, {C::second_startup}}},
-    {bit(P::operational), I::second_startup, {P::operational, {C::second_startup}}},
-    {bit(P::failed), I::second_startup, {P::failed, {C::second_startup}}},
+    {phase_bits(P::reply_lost, P::rtr_frame_due, P::operational), I::rtr_frame, {P::operational, {C::rtr_frame}}},
+    {phase_bits(P::no_common_rtr), I::rtr_frame, {P::no_common_rtr, {C::rtr_frame}}},
+    {phase_bits(P::rtr_due), I::rtr_frame, {P::rtr_due, {C::rtr_frame}}},
+    {phase_bits(P::failed), I::rtr_frame, {P::failed, {C::rtr_frame}}},
+    {phase_bits(P::rtr_frame_due), I::second_startup, {P::rtr_frame_wrong, {C::second_startup}}},
+    {phase_bits(P::reply_lost), I::second_startup, {P::reply_lost, {C::second_startup}}},
+    {phase_bits(P::no_common_rtr), I::second_startup, {P::no_common_rtr, {C::second_startup}}},
+    {phase_bits(P::rtr_due), I::second_startup, {P::rtr_due, {C::second_startup}}},
+    {phase_bits(P::operational), I::second_startup, {P::operational, {C::second_startup}}},
+    {phase_bits(P::failed), I::second_startup, {P::failed, {C::second_startup}}},
     // RFC 6581 §9.2: the RTR is the first FPDU.
-    {bit(P::reply_lost), I::first_fpdu, {P::operational, {C::unannounced_rtr}}},
-    {any_of({P::no_common_rtr, P::rtr_due}), I::first_fpdu, {P::operational, {C::rtr_kind}}},
-    {bit(P::rtr_frame_due), I::first_fpdu, {P::operational, {C::s_unproven, C::rtr_frame_omitted}}},
-    {bit(P::operational), I::first_fpdu, {P::operational, {C::unannounced_rtr}}},
-    {bit(P::failed), I::first_fpdu, {P::failed, {C::as_agreed}}},
-    {bit(P::reply_lost), I::first_fpdu_damaged, {P::reply_lost, {C::unannounced_rtr}}},
-    {bit(P::no_common_rtr), I::first_fpdu_damaged, {P::no_common_rtr, {C::rtr_kind}}},
-    {bit(P::rtr_due), I::first_fpdu_damaged, {P::rtr_due, {C::rtr_kind}}},
-    {bit(P::rtr_frame_due), I::first_fpdu_damaged, {P::operational, {C::s_unproven, C::rtr_frame_omitted}}},
-    {bit(P::operational), I::first_fpdu_damaged, {P::operational, {C::unannounced_rtr}}},
-    {bit(P::failed), I::first_fpdu_damaged, {P::failed, {C::as_agreed}}},
+    {phase_bits(P::reply_lost), I::first_fpdu, {P::operational, {C::unannounced_rtr}}},
+    {phase_bits(P::no_common_rtr, P::rtr_due), I::first_fpdu, {P::operational, {C::rtr_kind}}},
+    {phase_bits(P::rtr_frame_due), I::first_fpdu, {P::operational, {C::s_unproven, C::rtr_frame_omitted}}},
+    {phase_bits(P::operational), I::first_fpdu, {P::operational, {C::unannounced_rtr}}},
+    {phase_bits(P::failed), I::first_fpdu, {P::failed, {C::as_agreed}}},
+    {phase_bits(P::reply_lost), I::first_fpdu_damaged, {P::reply_lost, {C::unannounced_rtr}}},
+    {phase_bits(P::no_common_rtr), I::first_fpdu_damaged, {P::no_common_rtr, {C::rtr_kind}}},
+    {phase_bits(P::rtr_due), I::first_fpdu_damaged, {P::rtr_due, {C::rtr_kind}}},
+    {phase_bits(P::rtr_frame_due), I::first_fpdu_damaged, {P::operational, {C::s_unproven, C::rtr_frame_omitted}}},
+    {phase_bits(P::operational), I::first_fpdu_damaged, {P::operational, {C::unannounced_rtr}}},
+    {phase_bits(P::failed), I::first_fpdu_damaged, {P::failed, {C::as_agreed}}},
     {waiting, I::first_fpdu_behind_hole, {P::operational}},
-    {bit(P::reply_lost), I::first_is_terminate, {P::operational}},
-    {bit(P::rtr_frame_due), I::first_is_terminate, {P::rtr_frame_due, {C::s_unproven}}},
-    {bit(P::rtr_frame_due), I::first_is_terminate_damaged, {P::rtr_frame_due, {C::s_unproven}}},
+    {phase_bits(P::reply_lost), I::first_is_terminate, {P::operational}},
+    {phase_bits(P::rtr_frame_due), I::first_is_terminate, {P::rtr_frame_due, {C::s_unproven}}},
+    {phase_bits(P::rtr_frame_due), I::first_is_terminate_damaged, {P::rtr_frame_due, {C::s_unproven}}},
     // RFC 5044 §8, RFC 6581 §8.
-    {waiting | any_of({P::operational, P::failed}), I::terminate_of_set_up, {P::failed, {C::terminate_cause}}},
-    {waiting | any_of({P::operational, P::failed}), I::terminate_on_frame, {P::failed, {C::rtr_frame_as_fpdu}}},
+    {waiting | phase_bits(P::operational, P::failed), I::terminate_of_set_up, {P::failed, {C::terminate_cause}}},
+    {waiting | phase_bits(P::operational, P::failed), I::terminate_on_frame, {P::failed, {C::rtr_frame_as_fpdu}}},
     // Until its stream ends, the initiator may still send what is due.
-    {any_of({P::no_common_rtr, P::rtr_due, P::operational}), I::refused, {P::given_up, {C::refusal}}},
-    {bit(P::rtr_frame_due), I::refused, {P::given_up, {C::refusal, C::s_unproven}}},
-    {bit(P::no_common_rtr), I::left, {P::given_up}},
-    {bit(P::rtr_frame_due), I::initiator_ended, {P::rtr_frame_due, {C::s_unproven}}},
-    {bit(P::rtr_due), I::closed, {P::rtr_due, {C::rtr_missing}}},
-    {bit(P::rtr_due), I::closed_all_seen, {P::rtr_due, {C::rtr_missing}}},
-    {bit(P::rtr_frame_due), I::closed, {P::rtr_frame_due, {C::s_unproven, C::rtr_frame_missing}}},
-    {bit(P::rtr_frame_due), I::closed_all_seen, {P::rtr_frame_due, {C::s_unproven, C::rtr_frame_missing}}},
-    {bit(P::rtr_frame_wrong), I::closed, {P::rtr_frame_wrong, {C::rtr_frame_missing}}},
-    {bit(P::rtr_frame_wrong), I::closed_all_seen, {P::rtr_frame_wrong, {C::rtr_frame_missing}}},
+    {phase_bits(P::no_common_rtr, P::rtr_due, P::operational), I::refused, {P::given_up, {C::refusal}}},
+    {phase_bits(P::rtr_frame_due), I::refused, {P::given_up, {C::refusal, C::s_unproven}}},
+    {phase_bits(P::no_common_rtr), I::left, {P::given_up}},
+    {phase_bits(P::rtr_frame_due), I::initiator_ended, {P::rtr_frame_due, {C::s_unproven}}},
+    {phase_bits(P::rtr_due), I::closed, {P::rtr_due, {C::rtr_missing}}},
+    {phase_bits(P::rtr_due), I::closed_all_seen, {P::rtr_due, {C::rtr_missing}}},
+    {phase_bits(P::rtr_frame_due), I::closed, {P::rtr_frame_due, {C::s_unproven, C::rtr_frame_missing}}},
+    {phase_bits(P::rtr_frame_due), I::closed_all_seen, {P::rtr_frame_due, {C::s_unproven, C::rtr_frame_missing}}},
+    {phase_bits(P::rtr_frame_wrong), I::closed, {P::rtr_frame_wrong, {C::rtr_frame_missing}}},
+    {phase_bits(P::rtr_frame_wrong), I::closed_all_seen, {P::rtr_frame_wrong, {C::rtr_frame_missing}}},
     {unanswered, I::closed_all_seen, {P::failed}},
-    {bit(P::not_captured), I::initiator_ended, {P::not_captured, {C::not_captured}}},
-    {bit(P::not_captured), I::closed, {P::not_captured, {C::not_captured}}},
-    {bit(P::not_captured), I::closed_all_seen, {P::not_captured, {C::not_captured}}},
-    {bit(P::not_captured), I::end_of_capture, {P::not_captured, {C::not_captured}}},
+    {phase_bits(P::not_captured), I::initiator_ended, {P::not_captured, {C::not_captured}}},
+    {phase_bits(P::not_captured), I::closed, {P::not_captured, {C::not_captured}}},
+    {phase_bits(P::not_captured), I::closed_all_seen, {P::not_captured, {C::not_captured}}},
+    {phase_bits(P::not_captured), I::end_of_capture, {P::not_captured, {C::not_captured}}},
 };
 
-/// A row for a cell that has one already does not compile.
-consteval auto filled() {
-  std::array<std::array<SetUpStep, set_up_inputs>, set_up_phases> cells{};
-  std::array<std::array<bool, set_up_inputs>, set_up_phases> set{};
-  for (std::size_t p = 0; p < set_up_phases; ++p)
-    for (SetUpStep& cell : cells[p]) cell.next = static_cast<P>(p);
-  for (const Row& row : rows)
-    for (std::size_t p = 0; p < set_up_phases; ++p) {
-      if ((row.from & bit(static_cast<P>(p))) == 0) continue;
-      const auto i = static_cast<std::size_t>(row.on);
-      if (set[p][i]) throw "two rows for one cell";
-      set[p][i] = true;
-      cells[p][i] = row.step;
-    }
-  return cells;
-}
-constexpr auto table = filled();
+constexpr PhaseTable<SetUpStep, set_up_phases, set_up_inputs> table(rows);
 
 struct PhaseFacts {
   std::string_view name;
@@ -167,9 +141,7 @@ constexpr std::array<std::string_view, 14> checks{"",
 }  // namespace
 }  // namespace set_up_table
 
-SetUpStep step_of(SetUpPhase phase, SetUpInput input) {
-  return set_up_table::table[static_cast<std::size_t>(phase)][static_cast<std::size_t>(input)];
-}
+SetUpStep step_of(SetUpPhase phase, SetUpInput input) { return set_up_table::table.at(phase, input); }
 
 Outcome outcome_of(SetUpPhase phase) { return set_up_table::phases[static_cast<std::size_t>(phase)].outcome; }
 std::string_view to_string(SetUpPhase phase) { return set_up_table::phases[static_cast<std::size_t>(phase)].name; }
