@@ -48,6 +48,12 @@ TEST(CaptureSetUpEnds, ATerminateOfWhatTheRtrFrameIsAsAnFpduShowsThatItWasTakenF
   }
 }
 
+TEST(CaptureSetUpEnds, AnInvalidRdmapVersionBehindTheRtrFrameIsReadAsItWasSent) {
+  // RFC 5040 §4.8: 0x0205. The frame gives cause for it, so that it is not siw's order of 2/0/05; 0x2005 is that of 0/2/05.
+  EXPECT_FALSE(keys(terminated(0x02, 5)).contains("rdmap.terminate-order"));
+  EXPECT_TRUE(keys(terminated(0x20, 5)).contains("rdmap.terminate-order"));
+}
+
 TEST(CaptureSetUpEnds, AResponderMayCloseWithoutAReplyToRevision0) {
   // RFC 5044 §7.1.1: a receiver that cannot interoperate with the revision closes the connection.
   for (const std::uint8_t revision : {std::uint8_t{0}, std::uint8_t{1}}) {
