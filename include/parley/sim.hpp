@@ -74,7 +74,7 @@ class App {
   virtual ~App() = default;
   /// At the first step, and after each restart: listen, connect, register memory. The Manager is new.
   virtual void on_start(Host& host) = 0;
-  /// The host has crashed: every cm::Id, QueuePair, CompletionQueue and MemoryRegion of it must be dropped now, while
+  /// The host has crashed, or its program has ended: every cm::Id, QueuePair, CompletionQueue and MemoryRegion of it must be dropped now, while
   /// the device still exists. Nothing may be sent to peers.
   virtual void on_crash(Host& host) = 0;
   /// Something happened in the NIC: drain cm().poll_event() and completion queues.
@@ -167,6 +167,15 @@ class Host {
   virtual void restart() = 0;                     ///< a new incarnation; crashes first if up
   virtual void pause() = 0;                       ///< frames wait in the ring, timers come late
   virtual void resume() = 0;
+  /// Its program ends, by exit or SIGKILL, while its system runs on: connections of TCP are reset, ports are closed, and datagrams to
+  /// them are answered by ICMP. App::on_crash is called, and no other function of the App until restart(). Does nothing with a machine
+  /// that was given to set_machine().
+  virtual void end_process() = 0;
+  /// Its program stops (SIGSTOP), while its system runs on: it acknowledges octets of TCP up to the receive buffer, and keeps
+  /// HostOptions::ring packets of RoCE.
+  virtual void stop_process() = 0;
+  virtual void continue_process() = 0;
+  virtual bool process_stopped() const = 0;
   virtual HostCounters counters() const = 0;
 };
 
@@ -361,6 +370,9 @@ enum class NoteKind : std::uint8_t {
   restarted,
   paused,
   resumed,
+  process_ended,
+  process_stopped,
+  process_continued,
   restless,  ///< machine and App of a host keep asking for more without time passing
   rate,      ///< of a link
 };

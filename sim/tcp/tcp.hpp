@@ -85,6 +85,7 @@ class Tcp {
   /// retries.
   void close(Instant now);
   void abort(Instant now);   ///< RST at once
+  bool paused() const { return paused_; }
   void pause();              ///< the owner stops reading: the window closes when the buffer is full
   void resume(Instant now);  ///< poll_received gives what waited, then the window opens again
 
