@@ -127,8 +127,7 @@ struct HostCounters {
   std::uint64_t tcp_retransmits = 0, tcp_timeouts = 0, tcp_out_of_order = 0, resets_sent = 0;
   std::uint64_t neighbour_failures = 0;
   std::uint64_t cnp_sent = 0,
-                cnp_held =
-                    0;  ///< RoCE: CNPs sent for CE marks, and CNPs suppressed because the last one was too recent
+                cnp_held = 0;  ///< RoCE: CE marks answered with a CNP, and CE marks too soon after one
   std::uint64_t cnp_received = 0;
   std::uint64_t cm_resent = 0;  ///< RoCE: CM messages retransmitted after a timeout
   std::size_t streams = 0, streams_peak = 0;
