@@ -115,7 +115,8 @@ class Id {
   bool operator==(const Id&) const = default;
   std::uint64_t number() const { return number_; }
 
-  /// Creates the queue pair before accept, so that receives can be posted while the peer still waits.
+  /// Creates the queue pair before accept, so that receives can be posted while the peer still waits. Errors: wrong_state (not
+  /// a request that waits for accept(), or it has one already), those of Device::create_qp().
   Result<QueuePair*> create_qp(const QpInit& init);
   /// The queue pair, owned by the id; null for listeners, and before create_qp or accept.
   QueuePair* qp() const;
@@ -127,9 +128,12 @@ class Id {
   /// Connects to the resolved address over the route that was found; allowed once, after Resolved. Events and bounds as for
   /// Manager::connect(), but `options.local` is already determined. Errors: those of Manager::connect(), wrong_state.
   Result<void> connect(const ConnectOptions& options = {});
+  /// Accepts a ConnectRequest. Completes with Established or ConnectFailed. Errors: wrong_state (not a request that waits for
+  /// it), invalid_argument (private data that does not fit, contradictory options), unsupported (another transport's options).
   Result<void> accept(const AcceptOptions& options = {});
+  /// Rejects a ConnectRequest. Errors: wrong_state, invalid_argument (private data that does not fit).
   Result<void> reject(ConstBytes private_data = {});
-  /// Graceful: sends all posted requests, then FIN. Ends with Disconnected.
+  /// Graceful: sends all posted requests, then FIN. Ends with Disconnected. Errors: wrong_state (not established).
   Result<void> disconnect();
   /// Moves the id to `to`, a Manager of the same host: its events (pending ones included) and all further calls. Like
   /// rdma_migrate_id. Allowed in every state, and for a listener too, whose new connections then arrive at `to`. Queue pair,
