@@ -322,7 +322,7 @@ struct parley_connect_opts {
   uint32_t reserved2;        /* must be 0 */
   /* Detection of a dead peer. After keepalive_ms of silence, this side sends a keepalive. A peer that answers nothing for
    * dead_after_ms is dead: PARLEY_EVENT_DISCONNECTED with PARLEY_E_TIMED_OUT. 0: 5 s and 12 s (in a world: never);
-   * PARLEY_NEVER: never. keepalive_ms must be less than dead_after_ms. docs/c.md, How connections end. */
+   * PARLEY_NEVER: never. keepalive_ms must be less than dead_after_ms. docs/cm.md, How connections end. */
   uint32_t keepalive_ms, dead_after_ms;
 };
 #define PARLEY_CONNECT_OPTS_INIT \
