@@ -22,17 +22,17 @@ std::string ordinal(std::uint32_t n);
 std::string duration_text(Duration d);
 /// As measured: "850 us", "1.25 ms", "3.20 s".
 std::string measured_duration_text(Duration d);
-/// Cut, not rounded, without trailing zeros: "3 s", "1.25 s", "800 us". Negative times are 0.
+/// Truncated, not rounded, without trailing zeros: "3 s", "1.25 s", "800 us". Negative times are 0.
 std::string brief_duration_text(Duration d);
 /// Exact, in the largest unit that divides it: "3 s", "1500 us", "7 ns".
 std::string exact_duration_text(Duration d);
 /// For a time limit, truncated to milliseconds: "5 s", "1500 ms".
 std::string limit_text(Duration d);
-/// Cut: "340 ms".
+/// Truncated: "340 ms".
 std::string milliseconds_text(Duration d);
-/// Cut to three decimals: "12.345 us", "1.250 s". Not for negative times.
+/// Truncated to three decimals: "12.345 us", "1.250 s". Not for negative times.
 std::string precise_duration_text(Duration d);
-/// Seconds cut to `digits` (at most 9) decimals, without the unit: "12.000345".
+/// Seconds truncated to `digits` (at most 9) decimals, without the unit: "12.000345".
 std::string decimal_seconds(Duration d, unsigned digits);
 /// "10 Gb/s", "1500 kb/s": in the largest unit that needs no fraction.
 std::string bit_rate_text(std::uint64_t bits_per_second);

@@ -31,15 +31,14 @@ struct Connection {
   std::uint32_t local_qpn = 0, remote_qpn = 0;
   std::uint64_t remote_guid = 0;
   std::uint64_t service_id = 0;
-  std::uint64_t tid = 0;      // of the exchange
-  std::uint64_t lap_tid = 0;  // of the last LAP
-  std::uint32_t request_psn =
-      0;       // of the peer's REQ: with tid and remote_qpn it distinguishes a duplicate from another REQ
-  MadTo to{};  // the path to the peer
-  Admission::Ticket ticket{};                      // passive: in its listener's admission
-  std::uint64_t place = 0;                         // active, queued: its place in the window
-  bool in_window = false;                          // active: counts as outstanding
-  bool is_remembered = false;                      // in the list of ended connections,
+  std::uint64_t tid = 0;          // of the exchange
+  std::uint64_t lap_tid = 0;      // of the last LAP
+  std::uint32_t request_psn = 0;  // of the peer's REQ: distinguishes duplicates (with tid and remote_qpn)
+  MadTo to{};                     // the path to the peer
+  Admission::Ticket ticket{};     // passive: in its listener's admission
+  std::uint64_t place = 0;        // active, queued: its place in the window
+  bool in_window = false;         // active: counts as outstanding
+  bool is_remembered = false;     // in the list of ended connections,
   std::list<ConnectionId>::iterator remembered{};  // at this position
   std::optional<EndNote> peer_end;                 // from a DREQ that crossed this side's
   std::unique_ptr<Failure> why;                    // for the Disconnected that must follow; none: graceful

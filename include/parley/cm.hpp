@@ -29,12 +29,12 @@ class Manager;
 class MigrantBody;
 class Provider;
 
-/// What only one transport has. std::monostate: that transport's defaults. A provider refuses another transport's
+/// Options specific to one transport. std::monostate: that transport's defaults. A provider refuses another transport's
 /// options with Errc::unsupported.
 using TransportOptions = std::variant<std::monostate, mpa::Options, ib::Options>;
 /// How a connection ended, in the terms of its transport. std::monostate: `why` says everything.
 using TransportEnd = std::variant<std::monostate, parley::iwarp::TerminateInfo>;
-/// What was negotiated, or offered, in the terms of the connection's transport.
+/// The negotiated or offered parameters, in the terms of the connection's transport.
 using TransportParameters = std::variant<std::monostate, mpa::Parameters, ib::Parameters>;
 
 /// When to retry a set-up that failed for a temporary reason: no listener, no route, no answer in time, a reset or FIN

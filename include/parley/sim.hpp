@@ -270,7 +270,7 @@ enum class FaultAction : std::uint8_t {
   cut_stream,   ///< cuts the TCP payload to `octets` of the matched message with correct checksums; FIN follows
   reset,        ///< the frame passes, then both ends get a RST with a correct sequence number
   set_rate,     ///< changes the link's rate to `rate_bps` at `from`, and back to its initial rate at `until`
-  crash,        ///< of `host`: when the frame passes (or at `from` with match any and no way), after `delay`
+  crash,        ///< crashes `host` when the frame passes (or at `from` with match any and no way), after `delay`
   restart,
   pause,
   resume,
