@@ -322,7 +322,7 @@ struct parley_connect_opts {
   uint32_t reserved2;              /* 0 */
   /* How a peer is noticed that went without a word: after keepalive_ms of silence it is asked whether it is there, and one that
    * answers nothing for dead_after_ms is dead: PARLEY_EVENT_DISCONNECTED with PARLEY_E_TIMED_OUT. 0: 5 s and 12 s (in a world: never);
-   * PARLEY_NEVER: never. keepalive_ms is the smaller one. docs/c.md, How connections end. */
+   * PARLEY_NEVER: never. keepalive_ms is the smaller one. docs/cm.md, How connections end. */
   uint32_t keepalive_ms, dead_after_ms;
 };
 #define PARLEY_CONNECT_OPTS_INIT \
