@@ -258,7 +258,7 @@ void SimHost::crash() {
   kick_pending_ = stirred_ = false;
 }
 
-/// The program's part of the host goes. The App first: its queue pairs and memory regions belong to the device.
+/// Destroys the process's part of the host. The App first: its queue pairs and memory regions belong to the device.
 void SimHost::drop_process() {
   in_turn_ = true;
   if (app_ != nullptr && started_ && !ended_) app_->on_crash(*this);
@@ -326,10 +326,7 @@ void SimHost::on_event(std::uint32_t kind, std::uint64_t argument) {
         late_.push_back(argument);
         return;
       }
-      in_turn_ = true;
-      if (app_ != nullptr) app_->on_timer(*this, argument);
-      in_turn_ = false;
-      turn();
+      app_timer(argument);
       return;
     case event_kick:
       kick_pending_ = false;

@@ -120,12 +120,13 @@ class SimHost final : public HostNode, private PacketGroups {
   void tick();
   void kick();
 
-  // host_process.cpp: the program, apart from the system below it
+  // host_process.cpp: the process, apart from its kernel
   void reset_sockets();
   void hold(TcpConnection& c);
   void release_held();
   void run_late_timers();
-  static bool is_of_the_program(const FrameIn& in);
+  void app_timer(std::uint64_t cookie);
+  static bool is_for_the_process(const FrameIn& in);
   bool keeps(std::uint16_t port, const Frame& frame);
 
   // host_receive.cpp: frames in
@@ -207,7 +208,7 @@ class SimHost final : public HostNode, private PacketGroups {
   PacketMachine* given_packets_ = nullptr;  // instead of the HCA
   PacketMachine* packets_ = nullptr;        // whichever it is; null while down, or with machine_
   bool up_ = true, paused_ = false, started_ = false;
-  bool ended_ = false, stopped_ = false;  // the program
+  bool ended_ = false, stopped_ = false;  // the process
   bool in_turn_ = false;
   bool stirred_ = false;  // the machine was given something since the App last looked
   std::uint32_t incarnation_ = 1;
@@ -238,7 +239,7 @@ class SimHost final : public HostNode, private PacketGroups {
   StreamId serial_ = 0;               // even numbers are the driver's; not reused after a crash either
   std::uint16_t ip_id_ = 0;
   std::deque<RingFrame> ring_;       // while paused; at most options_.ring
-  std::deque<RingFrame> socket_;     // of RoCE, while the program is stopped; at most options_.ring
+  std::deque<RingFrame> socket_;     // of RoCE, while the process is stopped; at most options_.ring
   std::vector<std::uint64_t> late_;  // cookies of timers that came while paused or stopped
   std::vector<Instant> ticks_;       // pending tick events, each earlier than the one before it
   Instant resting_until_{};          // machine and App kept each other busy

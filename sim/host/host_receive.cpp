@@ -54,8 +54,8 @@ std::string_view SimHost::would_discard(std::uint16_t port, const Frame& frame, 
                         : "no such NIC";
   if (why != nullptr) return why;
   reason = DropReason::ring_full;
-  if (stopped_ && is_of_the_program(in) && socket_.size() >= options_.ring)
-    return "the program is stopped and its socket is full";
+  if (stopped_ && is_for_the_process(in) && socket_.size() >= options_.ring)
+    return "the process is stopped and its socket buffer is full";
   reason = DropReason::none;
   return {};
 }

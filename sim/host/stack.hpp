@@ -44,7 +44,7 @@ struct TcpConnection {
   std::uint32_t generation = 0;
   ConnectionPhase phase = ConnectionPhase::free;
   bool blocked = false;    ///< the send buffer was full
-  bool held = false;       ///< the program is stopped: what arrives waits in the receive buffer
+  bool held = false;       ///< the process is stopped: received octets wait in the receive buffer
   bool finishing = false;  ///< StreamCommand::finish: its last octets await their acknowledgement
   bool dirty = false;      ///< is in the host's list of those to be flushed
   bool time_wait = false;  ///< is in the table's list of those that may be evicted
