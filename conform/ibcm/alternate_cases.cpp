@@ -65,11 +65,11 @@ Task<Observation> apr_unasked(Tester& b) {
 
 constexpr Case table[] = {
     row("122", "lap-is-answered", "IBA §12.8.2", must, "LAP with the primary path as the alternate one",
-        "APR of any status with its TransactionID; the connection stands", answered_lap),
-    row("123", "lap-for-nobody", "IBA §12.8.2", must, "LAP for a communication ID that is not there",
+        "APR of any status with its TransactionID; the connection stays up", answered_lap),
+    row("123", "lap-for-nobody", "IBA §12.8.2", must, "LAP for an unknown communication ID",
         "APR with status 1 (invalid communication ID)", lap_for_nobody),
-    row("124", "apr-without-lap", "IBA §12.8", must, "APR on a connection that stands",
-        "silence; the connection stands", apr_unasked),
+    row("124", "apr-without-lap", "IBA §12.8", must, "APR on an established connection",
+        "silence; the connection stays up", apr_unasked),
 };
 
 }  // namespace
