@@ -80,13 +80,14 @@ Data data_of(const sim::subnet::Packet& packet) {
 
 Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet, const std::string& name,
                                                      Output& out) {
-  if (name.empty() || name.size() > 64) return complain(Exit::usage, "a name of sockets has 1 to 64 octets");
+  if (name.empty() || name.size() > 64) return complain(Exit::usage, "--name: 1 to 64 octets");
   const int control = bound_socket(ibsim::control_name(name), true);
   if (control < 0)
     return complain(
         Exit::environment,
         errno == EADDRINUSE
-            ? fmt::format("another simulator serves '{}'; --name or IBSIM_SOCKNAME names ours", printable(name, false))
+            ? fmt::format("another simulator serves '{}'; choose another name with --name or IBSIM_SOCKNAME",
+                          printable(name, false))
             : fmt::format("no socket: {}", std::strerror(errno)));
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   std::unique_ptr<FabricServer> server(new FabricServer(subnet, name, out, epoll, control));
@@ -187,8 +188,8 @@ void FabricServer::drain() {
     if (client->waiting.size() - client->sent >= queue_max) {
       ++statistics_.dropped;
       if (client->dropped++ == 0)
-        out_.note(fmt::format("client {} at {} does not read: {} datagrams wait for it, more are lost", delivery.to,
-                              client->node, queue_max));
+        out_.note(fmt::format("client {} at {} does not read: {} datagrams are queued, further ones are dropped",
+                              delivery.to, client->node, queue_max));
       continue;
     }
     client->waiting.push_back(data_of(delivery.packet));
@@ -223,9 +224,8 @@ void FabricServer::flush(ClientId id) {
 void FabricServer::end(ClientId id, bool died) {
   if (died) ++statistics_.died;
   const Client& client = *clients_[id];
-  out_.text(fmt::format(
-      "client {} at {} {}{}", id, client.node, died ? "is gone" : "left",
-      client.dropped == 0 ? "" : fmt::format(", {} lost on the way to it", counted(client.dropped, "datagram"))));
+  out_.text(fmt::format("client {} at {} {}{}", id, client.node, died ? "is gone" : "left",
+                        client.dropped == 0 ? "" : fmt::format(", {} dropped", counted(client.dropped, "datagram"))));
   out_.object({{"event", "client"},
                {"client", id},
                {"node", client.node},
@@ -289,7 +289,7 @@ bool FabricServer::connect(Control& control, const Sender& sender) {
     if (clients_[id] != nullptr && clients_[id]->id == asked.id) end(static_cast<ClientId>(id), true);
   const auto refuse = [&](const std::string& why) {
     ++statistics_.refused;
-    out_.note(fmt::format("process {} is refused: {}", asked.id, why));
+    out_.note(fmt::format("process {} refused: {}", asked.id, why));
     return false;
   };
   const auto id = subnet_.attach(now(), {.node = node, .is_sm = asked.is_sm != 0, .qp = asked.qp});

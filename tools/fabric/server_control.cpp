@@ -59,7 +59,7 @@ bool FabricServer::command(ibsim::Control& control) {
   if (text == "check-routes") {
     const RouteReport report = check_routes(subnet_.state());
     good = report.good();
-    answer = fmt::format("{} of {} ways, at most {} links", report.reached + report.switches_reached,
+    answer = fmt::format("{} of {} routes, at most {} links", report.reached + report.switches_reached,
                          report.pairs + report.switches, report.hops_max);
     for (const std::string& wrong : report.wrong) out_.note(wrong);
   } else if (const auto done = subnet_.add_fault(now(), text); !done) {

@@ -52,7 +52,7 @@ FoundAt found_at(const CapturedMad& mad, Duration at, std::uint32_t segments) {
     out.members += fmt::format("damage={}\n", mad.damage);
   }
   if (segments != 0) {
-    out.heading += fmt::format("put together from {} segments\n", segments);
+    out.heading += fmt::format("reassembled from {} segments\n", segments);
     out.members += fmt::format("segments={}\n", segments);
     out.keys["segments"] = segments;
   }
@@ -67,7 +67,7 @@ class Decoder {
     const FeedResult fed = feed_capture(options_.capture, [this](const wire::CapturedPacket& packet) { take(packet); });
     if (unreadable_ > told_max) note(fmt::format("{} more cannot be read", counted(unreadable_ - told_max, "frame")));
     if (segments_.not_whole() > 0)
-      note(fmt::format("of {} not all segments are there in order", counted(segments_.not_whole(), "table")));
+      note(fmt::format("{} without all segments in order", counted(segments_.not_whole(), "table")));
     if (unsupported_ > 0 && unsupported_ < fed.packets)
       note(fmt::format("{} left out: {}", counted(unsupported_, "packet"), link_type_text()));
     out_.object({{"event", "decoded"},

@@ -76,7 +76,7 @@ class Pings {
   }
   int tell(const mad::Port& port) const {
     const std::uint64_t resent = port.counters().resent;
-    out_.text(fmt::format("{} sent, {} answered, {} sent again", sent_, answered_, resent));
+    out_.text(fmt::format("{} sent, {} answered, {} retransmitted", sent_, answered_, resent));
     out_.object({{"event", "summary"}, {"sent", sent_}, {"answered", answered_}, {"resent", resent}});
     return code(sent_ > 0 && answered_ == sent_ ? Exit::ok : Exit::failed);
   }
@@ -93,7 +93,7 @@ class Pings {
     const ConstBytes data = ConstBytes(reply.mad).subspan(std::min(header_octets, reply.mad.size()));
     const bool by_size = args_.size > 0;
     if (by_size && !std::ranges::equal(data, pattern(args_.size)))
-      return out_.note(fmt::format("answer {}: {} that were not asked for", sent_, counted(data.size(), "octet")));
+      return out_.note(fmt::format("answer {}: {} with wrong content", sent_, counted(data.size(), "octet")));
     ++answered_;
     out_.text(fmt::format("{}: {} in {}", by_size ? "answered" : text_in(data), counted(data.size(), "octet"),
                           measured_duration_text(took)));
@@ -184,11 +184,11 @@ int run_ping(const PingArgs& args, Output& out) {
 }
 
 std::string understand(PingArgs& args) {
-  if (args.serve) return args.to.empty() ? "" : "--serve answers whoever asks, and asks nobody";
-  if (args.to.empty()) return "say whom: a LID, a GID or IBPath(...); or --serve";
+  if (args.serve) return args.to.empty() ? "" : "--serve and a path exclude each other";
+  if (args.to.empty()) return "the destination is missing: a LID, a GID or IBPath(...); or --serve";
   auto path = mad::parse_path(args.to);
   if (!path) return path.error();
-  if (path->path.route) return "only subnet management goes by directed routes";
+  if (path->path.route) return "only subnet management can use directed routes";
   args.path = std::move(*path);
   return {};
 }
@@ -197,12 +197,12 @@ std::string understand(PingArgs& args) {
 
 void register_mad_ping(Command mad, Context& context) {
   auto args = std::make_shared<PingArgs>();
-  Command sub = mad.subcommand("ping", "Ask another port for a sign of life, as ibping does, or answer whoever asks");
-  sub.option("path", args->to, "Whom: a LID, a port's GID, or IBPath(DGID=...,dqpn=17)").type("PATH");
-  sub.flag("--serve", args->serve, "Answer instead of asking");
-  sub.option("--count", args->count, "Requests, then end; 0: until Ctrl-C").shows_default();
-  add_duration(sub, "--interval", args->interval, "Between two requests");
-  sub.option("--size", args->size, "Octets that the answer is to have, by RMPP; the other side is a Parley")
+  Command sub = mad.subcommand("ping", "Ping another port as ibping does, or answer pings");
+  sub.option("path", args->to, "Destination: a LID, a port's GID, or IBPath(DGID=...,dqpn=17)").type("PATH");
+  sub.flag("--serve", args->serve, "Answer pings");
+  sub.option("--count", args->count, "End after this many requests; 0: at Ctrl-C").shows_default();
+  add_duration(sub, "--interval", args->interval, "Time between two requests");
+  sub.option("--size", args->size, "Octets of the answer, by RMPP; the peer must be Parley")
       .range(0U, unsigned{ping_octets_max});
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);

@@ -78,7 +78,7 @@ class Top {
       const auto ran = session_.run(each_extended(session_, places_, topology_, tally_, take), hooks);
       if (!ran) return out_.error(ran.error().exit, ran.error().text);
       if (tally_.cut) return interrupted(round > 0 ? round - 1 : 0);
-      if (tally_.read == 0) return out_.error(Exit::failed, "no port gives its PortCountersExtended");
+      if (tally_.read == 0) return out_.error(Exit::failed, "no port answers for PortCountersExtended");
       if (round > 0) show(round, at - read_at_);
       read_at_ = at;
       if (round == args_.count && args_.count != 0) break;
@@ -95,7 +95,7 @@ class Top {
   /// Ctrl-C is how a run without --count ends, once it has shown something.
   int interrupted(std::uint64_t shown) {
     if (args_.count == 0 && shown > 0) return code(Exit::ok);
-    out_.note(fmt::format("parley {}: partial: interrupted after {}", out_.command, counted(shown, "showing")));
+    out_.note(fmt::format("parley {}: partial: interrupted after {}", out_.command, counted(shown, "report")));
     return code(Exit::failed);
   }
 
@@ -167,7 +167,7 @@ int run_top(const TopArgs& args, Output& out) {
   std::vector<CounterPlace> places = ports_with_counters(subnet.found.topology);
   if (places.empty())
     return out.error(Exit::environment,
-                     "no linked port has a LID, and counters are asked for by LID: no subnet manager has run");
+                     "no linked port has a LID, which reading counters needs: no subnet manager has run");
   const bool good = tell_doubts(subnet, out);
   int status = Top(args, **session, subnet.found.topology, std::move(places), out).run();
   if (status == code(Exit::ok) && !good) status = code(Exit::failed);
@@ -179,10 +179,10 @@ int run_top(const TopArgs& args, Output& out) {
 
 void register_mad_top(Command mad, Context& context) {
   auto args = std::make_shared<TopArgs>();
-  Command sub = mad.subcommand("top", "Show the busiest ports and new errors, again and again");
-  add_duration(sub, "--interval", args->interval, "Between two readings");
-  sub.option("--count", args->count, "Showings, then end; 0: until Ctrl-C").shows_default();
-  sub.option("--lines", args->lines, "Ports in each").range(1U, 100000U).shows_default();
+  Command sub = mad.subcommand("top", "Show the busiest ports and new errors repeatedly");
+  add_duration(sub, "--interval", args->interval, "Time between two readings");
+  sub.option("--count", args->count, "End after this many reports; 0: at Ctrl-C").shows_default();
+  sub.option("--lines", args->lines, "Ports in each report").range(1U, 100000U).shows_default();
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);
   sub.footer("Examples:\n  parley mad top\n  parley mad top --interval 10s --count 6 --json");

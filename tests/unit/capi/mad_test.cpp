@@ -294,7 +294,7 @@ TEST_F(MadInC, WhatIsNoRequestIsRefusedWithASentence) {
   refused(request("SubnGet", "NodeInfo", nullptr), "path is null");
   refused(request("SubnGet", "NodeInfo", "0,300"), "300");
   refused(request("SubnGet", "NodeInfo", "fe80::1%mlx5_0"), "parley_mad_open()");
-  refused(request("PerformanceGet", "PortCounters", "0,1"), "only subnet management goes by directed routes");
+  refused(request("PerformanceGet", "PortCounters", "0,1"), "only subnet management can use directed routes");
   refused(request(nullptr, nullptr, "5"), "mgmt_class is 0x00");
   parley_mad_request ask = request("SubnGet", "NodeInfo", "0,");
   const char octets[64] = "";
