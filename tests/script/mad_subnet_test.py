@@ -251,7 +251,7 @@ class Lost(CliTest):
         net.processes[0].kill()
         err = process.communicate(timeout=LIMIT)[1]
         self.assertEqual(process.returncode, 3, err)
-        self.assertRegex(err, r"^parley mad top: ibsim '\S+': .*ibsim is gone: nobody reads its socket any more\n$")
+        self.assertRegex(err, r"^parley mad top: ibsim '\S+': .*ibsim is gone: its socket has no reader any more\n$")
 
 
 if __name__ == "__main__":

@@ -378,7 +378,7 @@ TEST(MadInCOpen, SaysWhyThereIsNothing) {
   parley_mad* none = nullptr;
   EXPECT_EQ(parley_mad_open(nullptr, "ibsim", nullptr), -PARLEY_E_INVALID_ARGUMENT);
   EXPECT_EQ(parley_mad_open(&none, "tcp:192.0.2.1", nullptr), -PARLEY_E_INVALID_ARGUMENT);
-  EXPECT_THAT(parley_last_error(), HasSubstr("is none of ibsim"));
+  EXPECT_THAT(parley_last_error(), HasSubstr("is not one of ibsim"));
   EXPECT_EQ(parley_mad_open(&none, "umad:mlx5_0/999", nullptr), -PARLEY_E_INVALID_ARGUMENT);
   EXPECT_EQ(parley_mad_open(&none, "ibsim:parley-nobody", nullptr), -PARLEY_E_UNREACHABLE);
   EXPECT_THAT(parley_last_error(), HasSubstr("no ibsim runs with that socket name"));
