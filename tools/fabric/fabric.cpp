@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley fabric`: a simulated InfiniBand subnet for the programs of this machine.
+// `parley fabric`: serves a simulated InfiniBand subnet to the programs on this machine.
 #include <fstream>
 #include <iostream>
 #include <memory>

@@ -31,7 +31,7 @@ Json finding_json(const mad::Topology& topology, const mad::TopologyFinding& fin
           {"text", finding.text}};
 }
 
-/// Findings of counters, after those of links.
+/// Appends the findings of counters to those of links.
 void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
                    std::vector<mad::TopologyFinding>& findings, CounterTally& tally, Output& out) {
   const mad::Topology& topology = subnet.found.topology;

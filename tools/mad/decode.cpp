@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad decode`: management datagrams that are given as hexadecimal digits, or are in a capture.
+// `parley mad decode`: management datagrams given as hexadecimal digits, or read from a capture.
 #include "tools/mad/decode.hpp"
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace parley::tools {
 
 namespace {
 
-constexpr std::size_t octets_max = 16 << 20;  // of one datagram: a table put together from segments
+constexpr std::size_t octets_max = 16 << 20;  // of one datagram: a table reassembled from segments
 
 int decode_lines(const DecodeOptions& options, Output& out) {
   std::size_t number = 0, line_number = 0;
@@ -31,7 +31,7 @@ int decode_lines(const DecodeOptions& options, Output& out) {
   return code(Exit::ok);
 }
 
-/// Digits were expected.
+/// Hexadecimal digits were expected.
 std::string advice_for(const std::string& word) {
   std::error_code error;
   return std::filesystem::is_regular_file(word, error) ? "; a capture is read with --read " + word : std::string();

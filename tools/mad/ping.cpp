@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad ping`: does the other side answer management datagrams, and how fast. The class and its answer, the host's name, are those
-// of ibping; --size asks a Parley on the other side for that much data, by RMPP.
+// `parley mad ping`: whether the peer answers management datagrams, and how fast. The class and its answer, the host's name, are those
+// of ibping; --size requests that many octets by RMPP, which only Parley answers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 using wire::mad::Method;
 using wire::mad::MgmtClass;
 
-// Those of ibping.
+// As in ibping.
 constexpr std::uint8_t ping_class = 0x32;
 constexpr std::uint32_t ping_oui = 0x001405;
 constexpr std::size_t header_octets = mad::rmpp::header_octets_of(ping_class);
@@ -47,7 +47,7 @@ Bytes pattern(std::uint32_t octets) {
   return out;
 }
 
-/// What an answer's data says: a text up to its first zero.
+/// The text in an answer's data, up to the first zero.
 std::string text_in(ConstBytes data) {
   const auto end = std::find(data.begin(), data.end(), std::uint8_t{0});
   return printable(std::string(data.begin(), end), false);
@@ -116,7 +116,7 @@ std::string host_name() {
   return out.data();
 }
 
-/// The answer to a request: of another class or method, and where more is wanted than there may be, an error.
+/// Answers a request. Another class or method, or a size above the maximum, gets an error reply.
 Result<void> answer(mad::Port& port, const mad::Incoming& request) {
   const auto parsed = mad::parse_request(request.mad);
   const auto post = [&](const std::optional<mad::Datagram>& reply) {
@@ -139,7 +139,7 @@ mad::Task<> serve_pings(mad::Port& port, std::uint64_t count, std::uint64_t& ans
   while (const std::optional<mad::Incoming> request = co_await port.next_request()) {
     if (answer(port, *request)) ++answered;
     if (answered == count && count != 0) {
-      co_await port.sleep(std::chrono::milliseconds(500));  // for what is asked again
+      co_await port.sleep(std::chrono::milliseconds(500));  // for retransmitted requests
       break;
     }
   }

@@ -53,7 +53,7 @@ std::string understand(QueryArgs& args) {
   return {};
 }
 
-/// Records of a table as lines of a table: only members that differ from record to record would say too little, so all are there.
+/// Prints all members of each record, also those that are the same in all records.
 void show_reply(const mad::RawReply& reply, const QueryArgs& args, Output& out) {
   const auto decoded = wire::mad::decode(reply.mad);
   if (!decoded) return;
@@ -93,9 +93,10 @@ int run_query(const QueryArgs& args, Output& out) {
   if (!*reply) {
     const mad::MadError& error = reply->error();
     if (error.fault() == mad::Fault::cut) {
-      // The transport has no RMPP, or the peer none: what came is shown, and that it is not all.
+      // The transport or the peer has no RMPP: show what arrived, then the error.
       Bytes first(error.reply().begin(), error.reply().end());
-      if (first.size() > rmpp_flags_at) first[rmpp_flags_at] &= 0xFE;  // no longer a segment: all of it counts
+      // Without the flag it is not a segment, and all of its records are decoded.
+      if (first.size() > rmpp_flags_at) first[rmpp_flags_at] &= 0xFE;
       show_reply({std::move(first), {}}, args, out);
     }
     return tell_error(error, out);

@@ -82,7 +82,7 @@ std::string take_lines(std::istream& in, std::vector<Pair>& pairs) {
   return {};
 }
 
-/// LIDs of all channel adapters' ports that are linked.
+/// LIDs of all linked ports of channel adapters.
 std::vector<std::uint16_t> adapter_lids(const mad::Topology& topology) {
   std::vector<std::uint16_t> out;
   for (std::uint32_t i = 0; i < topology.nodes().size(); ++i) {
@@ -94,7 +94,7 @@ std::vector<std::uint16_t> adapter_lids(const mad::Topology& topology) {
   return out;
 }
 
-/// What is wrong, or nothing.
+/// Returns an error, or nothing.
 std::string add_pairs(const std::vector<std::uint16_t>& lids, SaArgs& args) {
   const std::uint64_t all = lids.size() < 2 ? 0 : std::uint64_t{lids.size()} * (lids.size() - 1);
   const auto pair = [&](std::uint64_t n) {
@@ -122,7 +122,7 @@ class Queries {
     const mad::ScopeOptions limits{.on_error = mad::OnError::keep, .limit = std::size_t{args_.mad.window} * 2};
     static_cast<void>(co_await mad::run_each(port, limits, next));
   }
-  /// What is done, in order, up to the first that is not.
+  /// Prints the results in order, up to the first that is not done.
   void show() {
     for (; shown_ < results_.size() && results_[shown_]; ++shown_) {
       show_one(args_.pairs[shown_], *results_[shown_]);

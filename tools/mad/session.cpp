@@ -14,7 +14,7 @@ namespace parley::tools {
 namespace {
 
 struct Opened : mad_driver::Opened {
-  std::unique_ptr<sim::subnet::VirtualSubnet> net = {};  // the transport's, if it is simulated
+  std::unique_ptr<sim::subnet::VirtualSubnet> net = {};  // of a simulated transport
 };
 
 Or<Opened> open_simulation(const MadOptions& options) {
@@ -41,7 +41,7 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
   return Opened{std::move(*opened)};
 }
 
-/// The last three say nothing without the first.
+/// The last three options need --sim.
 void add_sim_options(Command sub, MadOptions& options, Option transport) {
   auto& sim = options.sim;
   Option subnet =
@@ -106,7 +106,7 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   }
   const mad::Transport& transport = *session->transport_;
   const std::size_t window = std::min<std::size_t>(options.window, transport.facts().window_max);
-  // One destination may be overrun. The port narrows less: stock tools keep their window whatever is lost.
+  // One destination can be overrun. The port's window narrows less: stock tools keep their window despite losses.
   const mad::WindowOptions windows{.start = window, .least = std::max<std::size_t>(1, window / 2), .most = window};
   const mad::WindowOptions each{.start = window, .least = std::min<std::size_t>(window, 4), .most = window};
   const std::uint64_t seed = session->net_ ? options.sim.seed : std::random_device()() | std::uint64_t{1} << 32;

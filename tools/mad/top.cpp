@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad top`: the busiest ports of a subnet and new errors, again and again.
+// `parley mad top`: the busiest ports of a subnet and new errors, repeatedly.
 #include <algorithm>
 #include <map>
 
@@ -27,7 +27,7 @@ struct TopArgs {
   TopArgs() { mad.window = 32; }
 };
 
-/// What a port has counted so far. Data in octets.
+/// Counters of a port. Data in octets.
 struct Reading {
   std::uint64_t sent = 0, received = 0, sent_packets = 0, received_packets = 0, waits = 0, errors = 0;
 };
@@ -45,7 +45,7 @@ Reading reading_of(const PortCountersExtended& c) {
               c.get(P::vl15_dropped)};
 }
 
-/// Counters may have been cleared by somebody: then they began again.
+/// If a counter was cleared meanwhile, it restarted at 0.
 std::uint64_t since(std::uint64_t before, std::uint64_t now) { return now >= before ? now - before : now; }
 
 struct LastReading {
@@ -92,14 +92,14 @@ class Top {
  private:
   mad::Task<bool> rest(mad::Port& port) { co_return co_await port.sleep(args_.interval); }
 
-  /// Ctrl-C is how a run without --count ends, once it has shown something.
+  /// Ctrl-C is the normal end of a run without --count, after the first report.
   int interrupted(std::uint64_t shown) {
     if (args_.count == 0 && shown > 0) return code(Exit::ok);
     out_.note(fmt::format("parley {}: partial: interrupted after {}", out_.command, counted(shown, "report")));
     return code(Exit::failed);
   }
 
-  /// A port that was not read in the round before has nothing to be compared with.
+  /// A port that was not read in the previous round is skipped: there is nothing to compare with.
   void add(const CounterPlace& place, std::uint64_t round, const Reading& now) {
     const auto [last, is_new] = last_.try_emplace({place.node, place.port});
     const Reading& before = last->second.reading;
