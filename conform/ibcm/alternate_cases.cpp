@@ -37,7 +37,8 @@ Task<Observation> answered_lap(Tester& b) {
   if (apr == nullptr) co_return failed(heard.words());
   if (apr->local_comm_id != link.peer_id()) co_return failed("APR with a communication ID that is not its own");
   if (heard.message->transaction_id != link.transaction_id) co_return failed("APR with another TransactionID");
-  co_return wrong.empty() ? pass("APR, and the connection stands") : failed("then a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("APR, and the connection stays up")
+                          : failed("then a request was answered by " + wrong);
 }
 
 Task<Observation> lap_for_nobody(Tester& b) {
@@ -59,7 +60,7 @@ Task<Observation> apr_unasked(Tester& b) {
   const Heard heard = co_await response(b, link, b.settings().quiet);
   if (!heard.silence) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("silence, and the connection stands")
+  co_return wrong.empty() ? pass("silence, and the connection stays up")
                           : failed("then a request was answered by " + wrong);
 }
 

@@ -105,7 +105,7 @@ Task<Observation> req_retries(Tester& b) {
   if (again > link->asked.max_cm_retries)
     co_return failed(
         fmt::format("the REQ {} times again, though Max CM Retries is {}", again, link->asked.max_cm_retries));
-  if (again == 0 && link->asked.max_cm_retries > 0) co_return failed("the REQ does not come again");
+  if (again == 0 && link->asked.max_cm_retries > 0) co_return failed("the REQ is not retransmitted");
   co_return pass("no more often than it says");
 }
 
@@ -118,7 +118,7 @@ Task<Observation> silent_before_rep(Tester& b) {
     heard = co_await b.hear(*link, std::max(limit - b.peer().now(), Duration{}));
   const bool up = co_await accept(b, *link);
   if (!heard.silence) co_return failed(heard.words());
-  co_return up ? pass("nothing but REQs") : b.trouble();
+  co_return up ? pass("only REQs") : b.trouble();
 }
 
 // ---- the RTU ----------------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ Task<Observation> rtu_transaction(Tester& b) {
   const Heard heard = co_await message(b, *link, b.settings().reply);
   if (heard.as<CmRtu>() == nullptr) co_return unclear(heard.words());
   co_return heard.message->transaction_id == link->transaction_id ? pass("the REQ's TransactionID")
-                                                                  : failed("another TransactionID than the REQ's");
+                                                                  : failed("not the REQ's TransactionID");
 }
 Task<Observation> rep_full(Tester& b) {
   return rtu_to(b, [](CmRep& rep) { rep.private_data.fill(0xFF); });
@@ -201,7 +201,7 @@ Task<Observation> rep_many(Tester& b) {
   const Heard heard = co_await message(b, *link, b.settings().reply);
   if (heard.as<CmRtu>() == nullptr) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(b, *link);
-  co_return wrong.empty() ? pass("RTU, and the connection stands") : failed("a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("RTU, and the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> first_psn(Tester& b) {
@@ -212,9 +212,9 @@ Task<Observation> first_psn(Tester& b) {
     const Heard heard = co_await b.hear(*link, b.settings().quiet);
     if (heard.silence) break;
     if (!heard.is_request()) continue;
-    if (heard.bth.psn != link->reply.starting_psn) co_return failed("another PSN than the REP asked for");
-    if ((heard.bth.p_key & 0x7FFF) != (link->asked.p_key & 0x7FFF)) co_return failed("another P_Key than the REQ's");
-    co_return pass("the PSN that the REP asked for");
+    if (heard.bth.psn != link->reply.starting_psn) co_return failed("not the PSN requested in the REP");
+    if ((heard.bth.p_key & 0x7FFF) != (link->asked.p_key & 0x7FFF)) co_return failed("not the REQ's P_Key");
+    co_return pass("the PSN requested in the REP");
   }
   co_return unclear("its program sends nothing by itself (--ulp rping)");
 }

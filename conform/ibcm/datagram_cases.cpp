@@ -52,7 +52,7 @@ Task<Observation> other_method(Tester& b) {
   if (heard.message) co_return failed(heard.words());
   const bool up = co_await b.set_up(link);
   if (!up) co_return b.trouble();
-  co_return pass(heard.silence ? "silence, and a sound REQ is answered" : heard.words());
+  co_return pass(heard.silence ? "silence, and a valid REQ is answered" : heard.words());
 }
 
 /// A REQ of another length.

@@ -31,7 +31,7 @@ Task<Observation> drep_transaction(Tester& b) {
   b.send_dreq(*link);
   const Heard heard = co_await response(b, *link, b.settings().reply);
   if (heard.as<CmDrep>() == nullptr) co_return unclear(heard.words());
-  if (heard.message->transaction_id != link->transaction_id) co_return failed("another TransactionID than the DREQ's");
+  if (heard.message->transaction_id != link->transaction_id) co_return failed("not the DREQ's TransactionID");
   co_return pass("the DREQ's TransactionID");
 }
 
@@ -56,7 +56,7 @@ Task<Observation> not_this_one(Tester& b, CmDreq (*spoilt)(const Link& link), bo
   link->ended = false;
   const std::string wrong = co_await still_serves(b, *link);
   if (!wrong.empty()) co_return failed("then a request was answered by " + wrong);
-  co_return pass(heard.words() + ", and the connection stands");
+  co_return pass(heard.words() + ", and the connection stays up");
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ Task<Observation> drep_for_standing(Tester& b) {
   const Heard heard = co_await response(b, *link, b.settings().quiet);
   if (!heard.silence) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(b, *link);
-  co_return wrong.empty() ? pass("silence, and the connection stands")
+  co_return wrong.empty() ? pass("silence, and the connection stays up")
                           : failed("then a request was answered by " + wrong);
 }
 
@@ -91,7 +91,7 @@ Task<Observation> request_after_end(Tester& b) {
   const Request request = nothing(link->next_psn());
   b.send_request(*link, request);
   const Heard heard = co_await response(b, *link, b.settings().quiet);
-  co_return heard.is_ack() ? failed("it is acknowledged") : pass("not acknowledged");
+  co_return heard.is_ack() ? failed("it was acknowledged") : pass("not acknowledged");
 }
 
 // ---- of a listener -------------------------------------------------------------------------------------------------------

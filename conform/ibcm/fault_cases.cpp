@@ -45,8 +45,8 @@ Task<Observation> unassigned(Tester& b) {
   if (invalid(heard)) co_return pass(heard.words());
   if (!heard.silence) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(b, link);
-  if (!wrong.empty()) co_return failed("silence, and then a sound request was answered by " + wrong);
-  co_return pass("silence, and a sound request is acknowledged");
+  if (!wrong.empty()) co_return failed("silence, and then a valid request was answered by " + wrong);
+  co_return pass("silence, and a valid request is acknowledged");
 }
 
 Task<Observation> write_bad_key(Tester& b) { return answered(b, request_at(Operation::write_only, 16, 16), no_access); }

@@ -46,7 +46,7 @@ Task<Observation> rej_of_standing(Tester& b) {
   const Request request = nothing(link->next_psn());
   b.send_request(*link, request);
   const Heard heard = co_await response(b, *link, b.settings().quiet);
-  co_return heard.is_ack() ? failed("the connection stands") : pass("the connection is over");
+  co_return heard.is_ack() ? failed("the connection stays up") : pass("the connection is over");
 }
 
 // ---- its own requests ------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ Task<Observation> rnr_waits(Tester& b) {
   }
   const Heard again = co_await response_of_peer(b, *first.link, b.settings().reply);
   settle(b, first);
-  co_return again.is_request() ? pass("the request again, not before its time") : failed(again.words());
+  co_return again.is_request() ? pass("the request again, after the RNR timer") : failed(again.words());
 }
 
 /// After a NAK that is final no further request, and the connection is ended by its owner or not.
@@ -169,7 +169,7 @@ Task<Observation> lost_drep(Tester& b) {
   answer_dreq(b, first);
   const auto *asked = first.heard.as<CmDreq>(), *dreq = again.as<CmDreq>();
   if (dreq == nullptr) co_return failed(again.words());
-  if (asked->remote_qpn != first.link->qpn()) co_return failed("its DREQ names another queue pair than the tester's");
+  if (asked->remote_qpn != first.link->qpn()) co_return failed("its DREQ has a queue pair that is not the tester's");
   co_return *dreq == *asked ? pass("the same DREQ") : failed("a DREQ that differs from the first");
 }
 

@@ -184,7 +184,7 @@ Task<Observation> without_receive(Tester& b) {
       continue;
     }
     if (!heard.is_rnr()) co_return unclear(heard.words());
-    co_return heard.bth.psn == request.psn ? pass("an RNR NAK of the Send that found none")
+    co_return heard.bth.psn == request.psn ? pass("an RNR NAK for the Send without a receive")
                                            : failed("an RNR NAK of another PSN");
   }
   co_return unclear("the peer has a receive for each of 32 Sends");
@@ -201,7 +201,7 @@ Task<Observation> read_nothing(Tester& b) {
   const Heard heard = co_await response(b, link, b.settings().reply);
   if (!heard.is(Operation::read_response_only)) co_return failed(heard.words());
   if (heard.bth.psn != request.psn) co_return failed("a response with another PSN");
-  co_return heard.payload.empty() ? pass("a response of no octets") : failed("a response with octets");
+  co_return heard.payload.empty() ? pass("a zero-length response") : failed("a response with octets");
 }
 
 Task<Observation> read_again(Tester& b) {
@@ -253,7 +253,7 @@ Task<Observation> first_psn(Tester& b) {
     const Region region = rping_region(request.payload);
     const bool as_asked =
         heard.reth.va == region.to && heard.reth.r_key == region.stag && heard.reth.dma_length == region.length;
-    co_return as_asked ? pass("a Read with that PSN, of the memory that was named") : failed("a Read of other memory");
+    co_return as_asked ? pass("a Read with that PSN, of the advertised memory") : failed("a Read of other memory");
   }
   co_return unclear("no request of the peer");
 }

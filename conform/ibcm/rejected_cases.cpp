@@ -84,12 +84,12 @@ Task<Observation> rep_after_rej(Tester& b) {
   co_return rej->reason == CmReject::invalid_comm_id ? pass(heard.words()) : failed(heard.words());
 }
 
-/// Nothing answers a message that is not for the peer, and the REP is taken after it.
+/// Nothing answers a message that is not for the peer, and the REP is accepted after it.
 Task<Observation> then_taken(Tester& b, Link& link) {
   const Heard heard = co_await message(b, link, b.settings().quiet);
   if (!heard.silence && heard.as<CmReq>() == nullptr) co_return failed(heard.words());
   const bool up = co_await accept(b, link);
-  co_return up ? pass("silence, and the REP is taken") : failed("then " + b.trouble().observed);
+  co_return up ? pass("silence, and the REP is accepted") : failed("then " + b.trouble().observed);
 }
 
 Task<Observation> rej_of_another(Tester& b) {
@@ -144,7 +144,7 @@ Task<Observation> mra(Tester& b) {
   const Heard heard = co_await b.hear(*link, b.settings().quiet);
   if (!heard.silence) co_return failed(heard.words() + " within the time that the MRA asked for");
   const bool up = co_await accept(b, *link);
-  co_return up ? pass("silence, and the REP is taken") : failed("then " + b.trouble().observed);
+  co_return up ? pass("silence, and the REP is accepted") : failed("then " + b.trouble().observed);
 }
 
 Task<Observation> rej_after_mra(Tester& b) {

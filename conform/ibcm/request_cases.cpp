@@ -32,7 +32,7 @@ Task<Observation> rej_fields(Tester& b) {
   const auto* rej = heard.as<CmRej>();
   if (rej == nullptr) co_return unclear(heard.words());
   if (rej->info_length > PARLEY_IBCM_INFO_LEN) co_return failed(fmt::format("Reject Info Length {}", rej->info_length));
-  if (heard.message->transaction_id != link.transaction_id) co_return failed("another TransactionID than the REQ's");
+  if (heard.message->transaction_id != link.transaction_id) co_return failed("not the REQ's TransactionID");
   co_return pass("as it should be");
 }
 

@@ -30,7 +30,7 @@ Task<Observation> request(Tester& b) {
   if ((req.p_key & 0x7FFF) == 0) co_return failed("its P_Key is none");
   const auto service = wire::ib::cma_service_of(req.service_id);
   if (!service || service->space != wire::ib::PortSpace::udp)
-    co_return failed("its service ID is none of rdma_cm's UDP ports");
+    co_return failed("its service ID is not a UDP port of rdma_cm");
   const auto header = wire::ib::CmaHeader::parse(req.private_data);
   if (!header) co_return failed(header.error().sentence());
   co_return pass("as it should be");

@@ -131,9 +131,9 @@ Task<Observation> rep_retries(Tester& b) {
   if (!asked) co_return b.trouble();
   const Repeats found = co_await repeats(b, link, 10 * b.settings().quiet);
   if (found.fault == "DREQ") co_return pass("it ends by itself");
-  if (found.count > 2 && found.fault.empty()) co_return failed("the REP comes more than twice again");
-  if (found.count == 0) co_return failed("the REP does not come again");
-  co_return found.fault.empty() || found.count > 1 ? pass("no more than asked for") : failed(found.fault);
+  if (found.count > 2 && found.fault.empty()) co_return failed("the REP is retransmitted more than twice");
+  if (found.count == 0) co_return failed("the REP is not retransmitted");
+  co_return found.fault.empty() || found.count > 1 ? pass("no more often than requested") : failed(found.fault);
 }
 
 Task<Observation> rtu_stops_rep(Tester& b) {
@@ -152,7 +152,7 @@ Task<Observation> late_rtu(Tester& b) {
   if (again.as<CmRep>() == nullptr) co_return unclear(again.words() + " where the REP is due again");
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("the connection stands") : failed("a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> duplicate_rtu(Tester& b) {
@@ -185,7 +185,7 @@ Task<Observation> rtu_before_rep(Tester& b) {
   if (heard.as<CmRep>() == nullptr) co_return failed(heard.words());
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("REP, and the connection stands") : failed("a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("REP, and the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> mra_to_rep(Tester& b) {
@@ -202,7 +202,7 @@ Task<Observation> mra_to_rep(Tester& b) {
   if (found.count > 0) co_return failed(found.fault.empty() ? "the REP comes again" : found.fault);
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("silence, and the connection stands") : failed("a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("silence, and the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> rej_to_rep(Tester& b) {
