@@ -26,7 +26,7 @@ Errc errc_of(int number) {
     return Errc::peer_closed;
   return number == EACCES || number == EPERM ? Errc::not_permitted : Errc::io;
 }
-constexpr std::string_view gone = "ibsim is gone: nobody reads its socket any more";
+constexpr std::string_view gone = "ibsim is gone: its socket has no reader any more";
 
 tl::unexpected<Error> failed(int number) {
   const Errc errc = errc_of(number);
@@ -57,7 +57,7 @@ OrText<wire::mad::Datagram> Ibsim::ask_self(const wire::mad::Datagram& smp) {
   constexpr int tries = 10;
   const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience / tries).count();
   for (int i = 0; i < tries; ++i) {
-    if (const auto sent = send({.qpn = 0}, smp); !sent || !*sent) return without("nothing can be sent");
+    if (const auto sent = send({.qpn = 0}, smp); !sent || !*sent) return without("cannot send");
     pollfd wait{fd(), POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(patience)) <= 0) continue;
     const auto came = receive();
@@ -75,7 +75,7 @@ OrText<void> Ibsim::read_local() {
   constexpr std::size_t body = 64;
   const std::array<std::uint8_t, 1> here{0};
   auto smp = wire::mad::request<MgmtClass::subn_directed, Method::get>(NodeInfo{}, {.transaction_id = 1});
-  if (!wire::mad::set_route(smp, {.path = here})) return tl::unexpected(std::string("no route to the node itself"));
+  if (!wire::mad::set_route(smp, {.path = here})) return tl::unexpected(std::string("no route to the local node"));
   const auto node = ask_self(smp);
   const auto port = client_->ask(ibsim::ControlType::port_info);
   if (!node || !port) return tl::unexpected(node ? port.error() : node.error());
@@ -113,7 +113,7 @@ bool Ibsim::poll_changed() {
 Result<bool> Ibsim::send(const mad::Address& to, ConstBytes mad) {
   ibsim::Data packet{};
   if (mad.size() > packet.mad.size() || mad.size() < 2)
-    return fail(Errc::invalid_argument, "ibsim carries management datagrams of at most 256 octets, not of {a}",
+    return fail(Errc::invalid_argument, "ibsim carries management datagrams of at most 256 octets, not {a}",
                 static_cast<std::int64_t>(mad.size()));
   const bool smp = wire::mad::is_smp(mad[1]), directed = mad[1] == static_cast<std::uint8_t>(MgmtClass::subn_directed);
   write_bits(packet.dlid, 0, 16, to.lid);

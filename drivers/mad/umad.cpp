@@ -107,7 +107,7 @@ tl::unexpected<Error> gone(std::string_view sentence, int why) {
 
 std::string what_there_is() {
   const auto ports = umad_ports();
-  return ports.empty() ? std::string("no InfiniBand device is there (/sys/class/infiniband_mad has none)")
+  return ports.empty() ? std::string("no InfiniBand device (none in /sys/class/infiniband_mad)")
                        : fmt::format("there are: {}", fmt::join(ports, ", "));
 }
 
@@ -233,8 +233,8 @@ Result<int> Umad::agent_for(const Agent& of, std::span<const wire::mad::Method> 
                                    : umad_register(port_id_, of[0], of[1], kernel_rmpp(of[0]) ? 1 : 0, mask.data());
   // It returns -EPERM whatever went wrong; errno says what did.
   if (agent < 0 && errno == EINVAL && !methods.empty())
-    return fail(Errc::not_permitted, "another program answers requests of class {a} here", of[0]);
-  if (agent < 0) return fail(Errc::not_permitted, "umad registers no agent for class {a}: errno {b}", of[0], errno);
+    return fail(Errc::not_permitted, "another program already answers requests of class {a} here", of[0]);
+  if (agent < 0) return fail(Errc::not_permitted, "umad refused an agent for class {a}: errno {b}", of[0], errno);
   agents_[of] = agent;
   return agent;
 }
@@ -254,7 +254,7 @@ Result<void> Umad::serve(const mad::Served& what) {
 
 Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   if (mad.size() < 24 || mad.size() > long_mad_max || (mad.size() > mad_size && !facts_.rmpp))
-    return fail(Errc::invalid_argument, "umad carries no management datagram of {a} octets here",
+    return fail(Errc::invalid_argument, "umad cannot carry a management datagram of {a} octets here",
                 static_cast<std::int64_t>(mad.size()));
   wants_to_send_ = refused_.size() >= refused_max;
   if (wants_to_send_) return false;
@@ -290,7 +290,7 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   wants_to_send_ = why == EAGAIN || why == ENOBUFS;
   if (wants_to_send_) return false;
   if (why == EINVAL) return refuse(to, mad);  // the driver does not carry it so
-  if (why != 0) return gone("umad does not send: errno {a}", why);
+  if (why != 0) return gone("sending through umad failed: errno {a}", why);
   if (request) outstanding_.insert(key_of(mad));
   return true;
 }
@@ -306,7 +306,7 @@ Result<bool> Umad::read_one(Bytes& buffer) {
       return true;
     }
     if (agent == -EAGAIN || agent == -EINTR || agent == -ETIMEDOUT) return false;
-    if (agent != -ENOSPC) return gone("umad does not receive: errno {a}", -agent);
+    if (agent != -ENOSPC) return gone("receiving through umad failed: errno {a}", -agent);
     if (length <= 0) return fail(Errc::no_space, "umad has a message of {a} octets", length);
     buffer.resize(umad_size() + static_cast<std::size_t>(length));
   }
@@ -397,13 +397,13 @@ OrText<std::unique_ptr<mad::Transport>> open_umad(const UmadOptions& options) {
   if (port < 0) {
     const int why = errno != 0 ? errno : -port;
     const std::string advice =
-        why == EACCES || why == EPERM ? "; /dev/infiniband/umad* is root's: be root, or have a udev rule" : "";
+        why == EACCES || why == EPERM ? "; only root may open /dev/infiniband/umad*, unless a udev rule allows it" : "";
     return tl::unexpected(fmt::format("{}/{} cannot be opened: {}{}", choice->device, choice->port,
                                       std::generic_category().message(why), advice));
   }
   auto out = std::make_unique<Umad>(port, *choice, options);
   if (!out->read_local())
-    return tl::unexpected(fmt::format("{}/{}: its attributes cannot be read", choice->device, choice->port));
+    return tl::unexpected(fmt::format("{}/{}: cannot read its attributes", choice->device, choice->port));
   return std::unique_ptr<mad::Transport>(std::move(out));
 }
 

@@ -35,7 +35,7 @@ class Ways {
       if (links_[node] != unknown) {
         links = links_[node];
         if (links == on_the_way) {
-          complain(fmt::format("goes in circles at {}", name_of(node)));
+          complain(fmt::format("loops at {}", name_of(node)));
           links = no_way;
         }
         break;
@@ -61,7 +61,7 @@ class Ways {
  private:
   const std::string& name_of(std::uint32_t node) const { return state_.nodes()[node].plan->name; }
   void complain(const std::string& what) {
-    note(report_, fmt::format("the way to {} (LID {}) {}", name_of(state_.port(target_).node), lid_, what));
+    note(report_, fmt::format("the route to {} (LID {}) {}", name_of(state_.port(target_).node), lid_, what));
   }
   /// `next`: the switch that follows. Without one the way ends here: the links that are left, or no_way.
   std::uint16_t step(std::uint32_t index, std::uint32_t& next) {
@@ -70,7 +70,7 @@ class Ways {
     const unsigned number = node.out_port(lid_);
     const std::uint32_t port = number == 0 ? nowhere : state_.port_of(index, number);
     if (port == nowhere) {
-      complain(fmt::format("ends at {}, which has port {} for it", name_of(index), number));
+      complain(fmt::format("ends at {}, whose forwarding table has port {} for it", name_of(index), number));
       return no_way;
     }
     if (!state_.carries(port, true)) {
@@ -80,7 +80,7 @@ class Ways {
     const std::uint32_t peer = state_.port(port).peer;
     if (peer == target_) return 1;
     if (!state_.node_of(state_.port(peer)).is_switch()) {
-      complain(fmt::format("ends at {}, which is somebody else", name_of(state_.port(peer).node)));
+      complain(fmt::format("ends at {}, which is another node", name_of(state_.port(peer).node)));
       return no_way;
     }
     next = state_.port(peer).node;
@@ -123,7 +123,7 @@ RouteReport check_routes(const State& state) {
   std::map<std::uint32_t, std::uint64_t> leaves;  // switches, and how many hosts get to them
   for (const std::uint32_t host : hosts)
     if (const std::uint32_t leaf = leaf_of(state, host); leaf != nowhere) ++leaves[leaf];
-  if (hosts.empty()) note(report, "no host has a link: there is no way to look at");
+  if (hosts.empty()) note(report, "no host has a link: there is no route to check");
   Ways ways(state, report);
   for (const std::uint32_t target : targets) {
     const bool to_host = state.port(target).number != 0;

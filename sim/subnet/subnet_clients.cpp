@@ -46,10 +46,10 @@ Said<ClientId> Subnet::attach(Instant now, const ClientOptions& options) {
   if (options.is_sm)
     for (const Client& client : clients_)
       if (client.attached && client.is_sm && state_.end_port(client.port) == end)
-        return tl::unexpected<std::string>("a subnet manager is at that port already");
+        return tl::unexpected<std::string>("that port already has a subnet manager");
   std::size_t id = 0;
   while (id < clients_.size() && clients_[id].attached) ++id;
-  if (id >= clients_max) return tl::unexpected(fmt::format("there are {} clients already", clients_max));
+  if (id >= clients_max) return tl::unexpected(fmt::format("all {} places for clients are taken", clients_max));
   if (id == clients_.size()) clients_.emplace_back();
   clients_[id] = {
       .attached = true, .own_timers = options.own_timers, .port = *place, .qp = options.qp, .number = ++clients_seen_};

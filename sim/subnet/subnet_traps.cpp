@@ -191,7 +191,7 @@ Said<void> Subnet::add_fault(Instant now, std::string_view text) {
     obey(now, std::move(*rule));
     return {};
   }
-  if (faults_.rules().size() >= fault_rules_max) return tl::unexpected<std::string>("there are too many faults");
+  if (faults_.rules().size() >= fault_rules_max) return tl::unexpected<std::string>("too many faults are pending");
   faults_.add(std::move(*rule));
   if (at) timed_.emplace(started_ + *at, faults_.rules().size() - 1);
   return {};

@@ -52,7 +52,7 @@ bool SubnetTransport::poll_changed() {
 Result<bool> SubnetTransport::send(const mad::Address& to, ConstBytes mad) {
   Packet packet;
   if (mad.size() != packet.mad.size())
-    return fail(Errc::invalid_argument, "a simulated subnet carries management datagrams of 256 octets, not of {a}",
+    return fail(Errc::invalid_argument, "a simulated subnet carries management datagrams of 256 octets, not {a}",
                 static_cast<std::int64_t>(mad.size()));
   const bool smp = wire::mad::is_smp(mad[1]);
   packet.dlid = to.lid;

@@ -116,8 +116,8 @@ TEST(IbsimClient, AServerThatSaysNothingOrSomethingElse) {
     return answer ? std::to_string((*answer)[0]) : answer.error();
   };
   EXPECT_NE(says(Answers::none, 20ms).find("does not answer"), std::string::npos);
-  EXPECT_NE(says(Answers::short_, hang_limit).find("answer that is none"), std::string::npos);
-  EXPECT_NE(says(Answers::foreign, hang_limit).find("answer that is none"), std::string::npos);
+  EXPECT_NE(says(Answers::short_, hang_limit).find("sent an invalid answer"), std::string::npos);
+  EXPECT_NE(says(Answers::foreign, hang_limit).find("sent an invalid answer"), std::string::npos);
   EXPECT_EQ(says(Answers::behind_a_late_one, hang_limit), "7");
   EXPECT_EQ(says(Answers::right, hang_limit), "7");
   server.set_answers(Answers::none);
