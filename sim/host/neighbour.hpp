@@ -28,7 +28,7 @@
 
 namespace parley::sim {
 
-/// Names an entry; a stale one is detected.
+/// Identifies an entry; a stale one is detected.
 struct NeighbourRef {
   std::uint32_t slot = SlotIndex::none;
   std::uint32_t generation = 0;
@@ -60,21 +60,21 @@ class NeighbourTable {
   const wire::Mac* resolve(Instant now, NeighbourRef ref);
   /// Keeps a frame whose destination MAC address is not filled in yet.
   void wait(NeighbourRef ref, FramePtr frame);
-  /// A valid segment came from there: RFC 4861 §7.3.1, the upper layer's confirmation.
+  /// A valid segment came from this neighbour: RFC 4861 §7.3.1, the upper layer's confirmation.
   void confirm(Instant now, NeighbourRef ref) {
     if (!valid(ref)) return;
     const State state = entries_[ref.slot].state;
     if (state != State::incomplete && state != State::free) confirm_slot(now, ref.slot);
   }
 
-  /// `mac` was given as the address of a neighbour. `answer`: because we asked. `may_make`: it may create an entry.
-  /// `overrides`: a MAC address other than the known one is believed (RFC 4861 §7.2.5).
+  /// `mac` was announced as the address of a neighbour. `answer`: in reply to our solicitation. `may_make`: it may
+  /// create an entry. `overrides`: a MAC address other than the known one is accepted (RFC 4861 §7.2.5).
   void heard(Instant now, std::uint16_t port, const Address& address, const wire::Mac& mac, bool answer, bool overrides,
              bool may_make);
 
-  /// One of the next three may give something.
+  /// One of the next three may return something.
   bool has_work() const { return !asks_.empty() || !outgoing_.empty() || !failures_.empty(); }
-  // What there is to do now; drain each until it returns nothing.
+  // Pending output; drain each until it returns nothing.
   bool poll_ask(NeighbourAsk& out);
   /// Frames of neighbours that were found, with their destination MAC address filled in.
   FramePtr poll_frame(std::uint16_t& port);
@@ -125,7 +125,8 @@ class NeighbourTable {
   std::vector<std::uint32_t> free_;
   std::uint32_t oldest_ = SlotIndex::none, newest_ = SlotIndex::none;
   SlotIndex index_;
-  std::uint32_t last_ = SlotIndex::none;       // was found the last time; the next packet is likely to be its as well
+  std::uint32_t last_ = SlotIndex::none;       // result of the last lookup; the next packet probably has the same
+                                               // neighbour
   std::vector<std::vector<FramePtr>> queues_;  // of unresolved neighbours; reused
   std::vector<std::uint32_t> free_queues_;
   DeadlineQueue deadlines_;
