@@ -14,7 +14,8 @@ struct Route {
   std::vector<std::uint16_t> backup_ports{};  ///< of the responder
 };
 
-/// Of each link, the first link of its segment: links joined by switches are one. A name that no host has joins nothing.
+/// For each link, the first link of its segment: links joined by switches are one segment. A name that no host has
+/// joins nothing.
 using Segments = std::vector<std::size_t>;
 Segments link_segments(const Scenario& scenario);
 

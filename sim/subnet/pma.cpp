@@ -102,7 +102,7 @@ void put_extended(MutBytes data, const Counts& counts) {
   put(data, out);
 }
 
-/// A request with PortSelect: one port, or all of a switch's together.
+/// A request with PortSelect: one port, or the sum of all ports of a switch.
 std::uint16_t answer_counters(State& state, const AgentRequest& request, bool extended, MutBytes data) {
   const Port& entry = state.port(request.port);
   const Node& node = state.node_of(entry);
