@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// All TCP sockets of a host in one epoll set: the Port that carries a StreamMachine.
+// All TCP sockets of a host in one epoll set: the Port that drives a StreamMachine.
 //
-// To Asio the whole set is a single descriptor that becomes readable. A wait per socket through Asio costs one
-// epoll_ctl each time a message is awaited; one set, level-triggered, costs none, and reads and writes are tried before
-// anything is waited for. docs/cm.md has the figures.
+// For Asio the whole set is a single descriptor that becomes readable. A wait per socket through Asio costs one epoll_ctl
+// each time a message is awaited; a single level-triggered set costs none, and reads and writes are tried before waiting.
+// docs/cm.md has the figures.
 #pragma once
 #include <sys/epoll.h>
 #include <sys/uio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Transports by the names that users give them: "ibsim", "ibsim:NAME/NODE", "umad", "umad:DEVICE/PORT", "roce:ADDRESS", "roce:ADDRESS/qp",
+// Opens transports by name: "ibsim", "ibsim:NAME/NODE", "umad", "umad:DEVICE/PORT", "roce:ADDRESS", "roce:ADDRESS/qp",
 // "verbs", "verbs:DEVICE/GID".
 #pragma once
 #include "drivers/mad/ibsim.hpp"

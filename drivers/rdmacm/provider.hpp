@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The provider for real NICs: librdmacm's ids and events below, the Manager above. The queue pair is never handed to
-// librdmacm (rdma_cm_id's qp stays null): its states are driven here with the attributes that rdma_init_qp_attr gives, so
-// that a set-up that is tried again keeps the queue pair and the receives that were posted to it.
+// The provider for real NICs: librdmacm's ids and events below, the Manager above. The queue pair is never passed to
+// librdmacm (rdma_cm_id's qp stays null). Its states are changed here, with the attributes from rdma_init_qp_attr, so that
+// a retried set-up keeps the queue pair and its posted receives.
 //
 // Phase      | input                            | next       | what happens
 // -----------|----------------------------------|------------|---------------------------------------------------------
 // noted      | the driver's turn                | addr       | rdma_resolve_addr, in its turn (cm/resolver.hpp)
 // addr       | ADDR_RESOLVED                    | route      | the device is known: queue pair; rdma_resolve_route
 // route      | ROUTE_RESOLVED                   | connecting | rdma_connect
-//            | the same, of Manager::resolve()  | resolved   | Resolved
+//            | the same, for Manager::resolve() | resolved   | Resolved
 // resolved   | connect()                        | noted      | queued for the driver's turn: rdma_connect
-//            | UNREACHABLE: the neighbour moved | resolved   | connect() will search anew
+//            | UNREACHABLE: the neighbour moved | resolved   | connect() will search again
 // addr..     | errors, UNREACHABLE, time-out    | waiting    | Retrying, if cm/retries.hpp knows an address
 // connecting |                                  | over       | ConnectFailed
 // waiting    | the wait is over                 | addr       | a new rdma_cm_id
 // connecting | CONNECT_RESPONSE (InfiniBand CM) | open       | RTR, RTS, RTU; Established
 // connecting | ESTABLISHED (iWARP)              | open       | Established
-// connecting | REJECTED                         | over       | Rejected; ConnectFailed if nobody listens
+// connecting | REJECTED                         | over       | Rejected; ConnectFailed if there is no listener
 // (listener) | CONNECT_REQUEST                  | deciding   | ConnectRequest
 // deciding   | accept()                         | decided    | queued for the driver's turn
 // decided    | the driver's turn                | accepting  | RTR, RTS, rdma_accept
@@ -25,19 +25,19 @@
 // deciding.. | reject()                         | over       | rdma_reject; no event
 // open       | disconnect()                     | closing    | posted requests complete first, or linger ends
 // open       | DISCONNECTED                     | over       | rdma_disconnect; Disconnected
-// open       | keepalive is over, and idle      | open       | a probe (Qp::probe)
-//            | it was not answered              | over       | rdma_disconnect; Disconnected
-// open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which says more
+// open       | keepalive expired, and idle      | open       | a probe (Qp::probe)
+//            | the probe was not answered       | over       | rdma_disconnect; Disconnected
+// open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which is more specific
 // closing    | DISCONNECTED                     | over       | Disconnected
-// over       | TIMEWAIT_EXIT (InfiniBand CM)    | over       | TimewaitExit, behind Disconnected
-// waiting..  | ConnectOptions::timeout          | over       | ConnectFailed; not behind connecting
+// over       | TIMEWAIT_EXIT (InfiniBand CM)    | over       | TimewaitExit, after Disconnected
+// waiting..  | ConnectOptions::timeout          | over       | ConnectFailed; not after connecting
 // any        | DEVICE_REMOVAL                   | over       | ConnectFailed or Disconnected
 //
-// With UD, where no connection is made (SIDR, IBA §12.11):
+// UD, where there is no connection (SIDR, IBA §12.11):
 // connecting | ESTABLISHED                      | open       | RTR, RTS; Established
-// connecting | UNREACHABLE with a SIDR status   | over       | Rejected if the peer's program said no; else as REJECTED
+// connecting | UNREACHABLE with a SIDR status   | over       | Rejected if the peer's program refused; else as REJECTED
 // decided    | the driver's turn                | open       | RTR, RTS, rdma_accept; Established
-// closing    | posted requests are complete     | over       | Disconnected; the peer hears nothing
+// closing    | posted requests are complete     | over       | Disconnected; the peer is not notified
 #pragma once
 #include <rdma/rdma_cma.h>
 
@@ -253,7 +253,7 @@ class Rdmacm final : public cm::Provider {
   void on_refused(Connection& c, Instant now, CmEvent& event);
   void peer_gave_up(Connection& c, Instant now);
 
-  // events.cpp: what the system says, and how connections end
+  // events.cpp: the system's events, and how connections end
   bool poll_channel();
   void handle(CmEvent& event, Instant now);
   void handle_end(Connection& c, Instant now, CmEvent& event);

@@ -112,7 +112,7 @@ std::string command_of(std::uint32_t pid) {
   return name;
 }
 
-// ---- the file beside the socket ----------------------------------------------------------------------------------
+// ---- the file next to the socket ---------------------------------------------------------------------------------
 
 Result<Tenure> Tenure::take(const std::string& socket) {
   const std::string path = socket + ".lock";

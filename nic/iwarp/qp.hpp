@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The iWARP queue pair: DDP (RFC 5041), RDMAP (RFC 5040), Atomics and Immediate Data (RFC 7306) between posted work
-// and the octets of a TCP stream. Driven by the connection provider through StreamQp and by the user through QueuePair,
-// whose modify() is in the table by the state that it asks for.
+// and the octets of a TCP stream. Driven by the connection provider through StreamQp and by the user through QueuePair.
+// The table names a modify() by its target state.
 //
 //   state      event                              next       what happens
-//   idle       attach                             rts        posted sends may go out, unless fenced
+//   idle       attach                             rts        posted sends may be sent, unless fenced
 //   idle       begin_close, flush, end, ERR       error      everything posted completes as flushed
-//   idle       RESET, INIT                        same       RESET drops everything posted; nothing is posted in it
-//   rts        SQD                                same       no request is begun until RTS, begin_close or FIN; refused after FIN
-//   rts        begin_close                        closing    no more posts; what is owed so far is still sent
+//   idle       RESET, INIT                        same       RESET drops everything posted; no posts in RESET
+//   rts        SQD                                same       no request begins until RTS, begin_close or FIN; refused after FIN
+//   rts        begin_close                        closing    no more posts; outstanding answers are still sent
 //   rts, clos. peer's error, send_terminate       terminate  flush; a Terminate is the last message (RFC 5040 §5.4)
 //   rts, clos. Terminate received                 terminate  flush; nothing more is sent (RFC 5040 §6.2.1)
-//   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends go on
+//   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends continue
 //   rts, clos. reset, flush, ERR                  error      flush; unsent octets are dropped
 //   terminate  flush, reset                       error      the Terminate is dropped if still unsent
 //   error      RESET, if never attached           idle       as if new

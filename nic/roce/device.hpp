@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The software HCA: InfiniBand's transport (IBA vol. 1 §9) between verbs objects on one side and packets from the BTH to the
-// pad on the other. Who drives it puts Ethernet, IP and UDP around packets, makes and checks the ICRC, and gives the time:
+// The software HCA: InfiniBand's transport (IBA vol. 1 §9) between verbs objects on one side and packets from the BTH to
+// the pad on the other. Its driver adds and removes Ethernet, IP and UDP headers, computes and checks the ICRC, and
+// supplies the time:
 //
 //   on a packet with a good ICRC    handle_packet(now, from, packet)
-//   when next_deadline() is past    handle_deadline(now)
-//   after either, and after the user had a turn (a request was posted, a queue pair modified):
+//   when next_deadline() has passed handle_deadline(now)
+//   after either, and after calls of the user (a request was posted, a queue pair modified):
 //     while (poll_transmit(now, to, buffer)) append the ICRC, send
-//     while (poll_mad(in)) give it to the CM's agent, which answers with send_mad; poll_notice() likewise
+//     while (poll_mad(in)) pass it to the CM's agent, which answers with send_mad; poll_notice() likewise
 //
-// It is a machine as base/machine.hpp has it: pure, and one thread's. Users see parley/verbs.hpp and parley/roce.hpp.
+// It is a machine in the sense of base/machine.hpp: pure, and used by one thread. Users see parley/verbs.hpp and
+// parley/roce.hpp.
 #pragma once
 #include <array>
 #include <memory>

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The RoCE queue pair: verbs' states around its two halves. Which attributes each transition needs is in
-// nic/common/qp_modify.hpp; every state against every event in tests/states/roce_qp.txt.
+// The RoCE queue pair: verbs' states around its two halves. nic/common/qp_modify.hpp has the attributes of each
+// transition; tests/states/roce_qp.txt has every state with every event.
 //
 //   state       requests posted     packets of the peer         sends
 //   RESET       refused             dropped                     nothing
 //   INIT        receives            dropped                     nothing
 //   RTR         receives            requests are executed       answers
 //   RTS         all                 all                         all
-//   SQD         all, none begun     all                         what was begun, answers
+//   SQD         all, none begun     all                         begun requests, answers
 //   SQE         sends are flushed   requests (UC, UD)           nothing
-//   ERR         all are flushed     dropped                     answers that waited, and the NAK that led here
+//   ERR         all are flushed     dropped                     waiting answers, and the NAK that caused ERR
 //
-//   A failure of its own takes it from RTS or SQD to ERR, and UC and UD to SQE (IBA §10.3.1); an error in what the peer
-//   asks for takes RC and XRC_TGT to ERR behind a NAK.
+//   A failure of its own request moves it from RTS or SQD to ERR, and UC and UD to SQE (IBA §10.3.1); an error in a
+//   request of the peer moves RC and XRC_TGT to ERR after a NAK.
 #pragma once
 #include "nic/roce/requester.hpp"
 #include "nic/roce/responder.hpp"

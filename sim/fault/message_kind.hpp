@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What frames in one direction of a link mean: follows the TCP connections that pass (a one-sided view: only this
-// direction, so that each can be judged alone), and knows where MPA startup frames and FPDUs begin, with markers.
-// Bounded memory: 65,536 connections, 1 Mi messages remembered for retransmissions, 16 MiB of octets ahead of holes.
+// The meaning of frames in one direction of a link: follows the TCP connections on it (only this direction, so that each
+// direction can be evaluated alone), and finds the beginnings of MPA startup frames and FPDUs, with markers. Bounded
+// memory: 65,536 connections, 1 Mi messages remembered for retransmissions, 16 MiB of octets ahead of holes.
 //
-// Limits of the view. Connections are numbered by their SYNs in this direction (a SYN ACK begins one), so if SYNs were
-// lost the two directions may number differently. Octets ahead of a hole have no parts when they pass: nobody can
-// tell yet where an FPDU begins in them. Neither has a retransmission of a message that is no longer remembered.
+// Limits: Connections are numbered by their SYNs in this direction (a SYN ACK begins one), so if SYNs were lost the two
+// directions may number differently. Octets ahead of a hole have no parts when they pass, because the beginnings of FPDUs
+// in them are still unknown. A retransmission of a message that is no longer remembered has no parts either.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The neighbours of a host, as a machine: which MAC address belongs to an IPv4 or IPv6 address on one of its ports, by
-// ARP (RFC 826) and neighbour discovery with its states (RFC 4861 §7.3.2); ARP entries go through the same states.
+// The neighbours of a host, as a machine: resolves IPv4 and IPv6 addresses on its ports to MAC addresses, by ARP (RFC 826)
+// and neighbour discovery with its states (RFC 4861 §7.3.2). ARP entries have the same states.
 //
 // State      | input                                  | next       | what happens
 // -----------|----------------------------------------|------------|---------------------------------------------------
 // (none)     | resolve                                | incomplete | a solicitation to all, or to the group
-// (none)     | a request from it to us                | stale      | its address is known without asking
-// incomplete | answer                                 | reachable  | what waited is sent
-// incomplete | 1 s without, 3 times                   | (none)     | what waited is dropped; failed
+// (none)     | a request from it to us                | stale      | its address is known without a solicitation
+// incomplete | answer                                 | reachable  | the waiting frames are sent
+// incomplete | 1 s without, 3 times                   | (none)     | the waiting frames are dropped; failed
 // reachable  | 30 s without a sign of life            | stale      | (noticed when it is next used)
-// stale      | resolve                                | delay      | the frame is sent all the same
-// delay      | 5 s without a sign of life             | probe      | a solicitation to it alone
+// stale      | resolve                                | delay      | the frame is sent anyway
+// delay      | 5 s without a sign of life             | probe      | a solicitation only to it
 // probe      | 1 s without, 3 times                   | (none)     | failed
 // any known  | answer, or valid TCP from it           | reachable  |
 // any known  | another MAC address by request, advert | stale      | the new address is used
@@ -34,7 +34,7 @@ struct NeighbourRef {
   std::uint32_t generation = 0;
 };
 
-/// A solicitation to be sent: to the group or to all if `mac` is empty, else to the neighbour alone.
+/// A solicitation to send: to the group or to all if `mac` is empty, else only to the neighbour.
 struct NeighbourAsk {
   std::uint16_t port = 0;
   Address address;

@@ -97,7 +97,7 @@ struct ScenarioConnect {
   std::uint32_t octets = 64;          ///< per message
   bool both_ways = true;              ///< the responder sends too
   std::uint32_t srq = 0;              ///< XRC: the process, from 1, whose queue gets the messages; 0: each in turn
-  Closer closer = Closer::initiator;  ///< UD, where the peer does not notice: each end, unless nobody
+  Closer closer = Closer::initiator;  ///< UD, where the peer does not notice: each end, unless `nobody`
   Duration close_after{};             ///< after the last transfer
   Expect expect = Expect::established;
   Duration established_within{};  ///< with `established`: longest time from start to established, at either end; 0: any

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What goes wrong in a simulated subnet, said by meaning:
+// The faults of a simulated subnet, selected by the meaning of MADs:
 //
 //   lose 3rd SubnGetResp(PortInfo) of S0007        at 2s reset S0007
 //   lose 5% of SubnGet(*)                          at 500ms down S0007:3

@@ -105,7 +105,8 @@ std::uint16_t answer_sl_to_vl(State& state, const AgentRequest& request, MutByte
 }
 
 std::uint16_t answer_vl_arbitration(State& state, const AgentRequest& request, MutBytes data) {
-  // IBA §14.2.5.9: blocks 1 and 2 of the low table, 3 and 4 of the high one; each table has eight entries here, so one block.
+  // IBA §14.2.5.9: blocks 1 and 2 belong to the low table, 3 and 4 to the high one; each table has eight entries here, so
+  // one block.
   const std::uint32_t block = request.modifier >> 16;
   const std::uint32_t port = named_port(state, request, request.modifier & 0xFFFF);
   if (port == nowhere || (block != 1 && block != 3)) return status_invalid;

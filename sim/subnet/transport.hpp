@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A simulated subnet and its virtual time in one program, and ports of it as transports of management datagrams:
+// A simulated subnet with virtual time in one program, and its ports as transports of management datagrams:
 //
 //   VirtualSubnet net(*make_plan(FatTree{2, 8, 4, 4}), {.seed = 7});
 //   auto transport = net.attach({.node = "H00000"});
 //   mad::Port port((*transport)->facts(), (*transport)->local());
 //   const Result<Reply<NodeInfo>> info = net.run(port, **transport, port.subn_get<NodeInfo>(mad::Path::to_self()));
 //
-// Time stands while anything moves, and jumps to what is due next: the same subnet, seed and calls give the same every time.
+// Time stands still while any MAD moves, and then jumps to the next deadline: the same subnet, seed and calls always give
+// the same result.
 #pragma once
 #include <deque>
 #include <memory>

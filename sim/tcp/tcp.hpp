@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // One end of a TCP connection, as a machine: segments, octets and a time in; segments, octets and a deadline out.
-// Modelled (RFC 9293 unless said): the handshake, simultaneous open included, with MSS, window scale, SACK-permitted
+// Modelled (RFC 9293 unless stated): the handshake, including simultaneous open, with MSS, window scale, SACK-permitted
 // and timestamps (RFC 7323, RFC 2018), cumulative and delayed ACK, reassembly with SACK blocks in the ACKs, sliding
 // window with zero-window probes, silly-window avoidance on both sides, RTO with back-off and Karn's rule (RFC 6298),
 // fast retransmit and recovery by NewReno (RFC 6582) with slow start from 10 segments (RFC 6928), PAWS, FIN in every
-// order, half-close, RST and SYN with the checks of RFC 5961 §3.2 and §4.2, TIME-WAIT, retry limits, keep-alive (RFC 9293
-// §3.8.4) with a user timeout (RFC 5482). Not modelled:
-// selective retransmission, ECN, urgent data, fast open, path-MTU discovery, Nagle (TCP_NODELAY is always
-// on), data on SYN, growth of buffers with the path, congestion-control fidelity of any kind.
+// order, half-close, RST and SYN with the checks of RFC 5961 §3.2 and §4.2, TIME-WAIT, retry limits, keepalive (RFC 9293
+// §3.8.4) with a user timeout (RFC 5482). Not modelled: selective retransmission, ECN, urgent data, fast open, path-MTU
+// discovery, Nagle (TCP_NODELAY is always on), data on SYN, growth of buffers with the path, exact congestion control.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one end of a connection transfers: its own memory, receives, messages with a pattern, and the few small messages
-// by which both ends agree on regions, batches and credit. It uses the queue pair only as any user of the verbs does.
+// The transfers of one end of a connection: its own memory, receives, messages with a pattern, and the few small messages
+// by which both ends agree on regions, batches and credit. It uses the queue pair like any user of the verbs.
 //
 //   send   every message is a Send of `octets`; the receiver grants credit as it consumes
 //   write  the responder announces its region, the initiator writes batches of at most `window` messages, each batch
-//          followed by a Send (a Write alone says nothing to the responder, RFC 5040 §5.5); the responder answers it
-//   read   the responder announces its region, the initiator reads from it and says when it has everything
+//          followed by a Send (a Write alone does not notify the responder, RFC 5040 §5.5); the responder answers it
+//   read   the responder announces its region, the initiator reads from it and reports when it has everything
 //
 // Small messages are 24 octets (32 if the data messages have 24): kind, a number, STag and tagged offset. The initiator
-// always speaks first if no RTR was agreed (RFC 5044 §7.1.2 rule 4); what the responder posts earlier waits behind
-// the fence, which tests the fence. Over RoCE each end posts its sends when it is up.
+// always sends first if no RTR was agreed (RFC 5044 §7.1.2 rule 4). Earlier posts of the responder wait behind the fence,
+// which tests the fence. Over RoCE each end posts its sends once it is established.
 #pragma once
 #include <deque>
 
