@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the packets of one path have in common, cached between packets.
+// State that the packets of one path share, cached between packets.
 #pragma once
 #include <array>
 #include <cstdint>

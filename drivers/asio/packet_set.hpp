@@ -141,7 +141,7 @@ class PacketSet final : public PacketGroups {
   int epoll_, wake_;
   Instant now_{};
   std::vector<Bound> bound_;         // at most addresses_max
-  std::map<BindId, Address> users_;  // of a bound address
+  std::map<BindId, Address> users_;  // address of each binding
   std::map<Sender, int> senders_;    // at most senders_max
   Bytes out_;                        // packets waiting to be sent, one after the other
   std::vector<Piece> pieces_;        // at most sent_at_once, each with at least one packet
@@ -151,8 +151,8 @@ class PacketSet final : public PacketGroups {
   std::unique_ptr<PacketInbox> inbox_;
   PacketFlow* last_flow_ = nullptr;
   std::uint64_t last_way_ = 0;
-  PacketFlows ways_;     // of sent packets
-  PacketFlows sources_;  // of received packets
+  PacketFlows ways_;     // flows of sent packets
+  PacketFlows sources_;  // flows of received packets
   PacketFlow* last_source_ = nullptr;
   SockAddr last_from_;  // address of the last sender
   bool blocked_ = false;

@@ -28,7 +28,7 @@ bool with_address(const std::string& name, const Call& call) {
 /// The socket of an exchange, and information about the other side.
 struct Exchange {
   int fd, server = -1;
-  std::uint32_t pid = 0;  // of the sender, if the socket requests it
+  std::uint32_t pid = 0;  // process ID of the sender, if the socket requests it
 };
 
 /// False: errno is ETIMEDOUT, ECONNREFUSED if the server has ended, or poll's error.

@@ -35,7 +35,7 @@ using wire::mad::has_oui;
 using wire::mad::MgmtClass;
 
 constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;  // for sending
-constexpr std::size_t kept_octets_max = 1 << 20;                // of a buffer that is reused for the next message
+constexpr std::size_t kept_octets_max = 1 << 20;                // largest buffer that is kept for the next message
 constexpr std::size_t refused_max = 1024;
 constexpr int first_unreal_fd = 1024;  // ibsim's preloaded library: not a descriptor of the system
 

@@ -105,7 +105,7 @@ struct Connection {
   cm::Depths offered{};  // responder: the peer's offer
   bool forced = false;   // linger expired
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
-  Bytes private_data;  // of the Request, or of the decision
+  Bytes private_data;  // for the Request, or for the decision
   Duration resolve_timeout{}, reply_timeout{};
   Instant start{};
   cm::Steps steps;

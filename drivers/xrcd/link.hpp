@@ -54,7 +54,7 @@ class Link {
  private:
   using Held = std::unordered_map<std::uint64_t, std::size_t>;
   Held held_;              // by generation
-  Held::node_type spare_;  // of the last released one: the next one needs no memory
+  Held::node_type spare_;  // node of the last released one: the next one needs no memory
 };
 
 /// The view of a TGT queue pair in an answer.

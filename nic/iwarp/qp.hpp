@@ -123,9 +123,9 @@ class Qp final : public StreamQp {
   /// A received segment: its header, parsed and as on the wire, and a cursor at its payload.
   struct Segment {
     wire::DdpHeader header;
-    ConstBytes octets;  // of the header
+    ConstBytes octets;  // the header's octets
     Cursor payload;
-    std::size_t length = 0;  // of the payload
+    std::size_t length = 0;  // octets of payload
     std::size_t ulpdu = 0;
     std::uint64_t position = 0;
   };

@@ -60,7 +60,7 @@ class Addresses {
   RoceDevice& device_;
   std::vector<Place> places_;           // by index; at most `most`
   std::map<Key, std::uint8_t> by_key_;  // the index of each place
-  // Of the last packet in each direction: the next one probably takes the same path.
+  // The last packet in each direction: the next one probably takes the same path.
   struct {
     std::uint64_t way = 0;  // PacketPath::way
     PacketFrom path{};

@@ -358,7 +358,7 @@ PacketRun SoftDevice::poll_run(Instant now, std::size_t most, PacketTo& to, MutB
   }
   while (Qp* qp = nic_->first_dirty) {
     nic_->unlink_dirty(*qp);
-    // It is queued again at the end if it has more: if others wait, they alternate packet by packet.
+    // If it has more to send, it is queued again at the end; if others wait, it sends one packet per turn.
     const PacketRun run = qp->transmit(now, nic_->first_dirty == nullptr ? most : 1, to, out);
     if (run.count != 0) return run;
     if (qp->ready()) nic_->mark_dirty(*qp);

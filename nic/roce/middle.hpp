@@ -19,9 +19,9 @@ constexpr bool is_middle(std::uint8_t opcode) {
 /// may ask for an ACK.
 struct Middles {
   wire::ib::Operation operation{};
-  std::uint32_t psn = 0;  // of the first
+  std::uint32_t psn = 0;  // PSN of the first
   std::size_t count = 0;
-  std::size_t size = 0;  // of each, from the BTH to the ICRC
+  std::size_t size = 0;  // size of each, from the BTH to the ICRC
   ConstBytes packets;
 
   ConstBytes payload(std::size_t which) const {

@@ -118,14 +118,14 @@ class Requester {
   QpContext& qp_;
   GrowRing<SendWqe> sends_;        // at most max_send_wr
   std::uint64_t at_ = 0;           // cursor: the request whose packet is next
-  std::uint32_t at_packet_ = 0;    // and its next packet
+  std::uint32_t at_packet_ = 0;    // the next packet of that request
   Psn una_ = 0;                    // all earlier PSNs are acknowledged
   Psn next_ = 0;                   // for the next request that begins
   Psn sent_end_ = 0;               // one past the last PSN that expects an answer
   std::uint32_t fetches_out_ = 0;  // at most max_rd_atomic
   std::uint32_t since_ack_req_ = 0;
   std::uint8_t retries_left_ = 0, rnr_left_ = 0;
-  bool went_back_ = false;       // and nothing was acknowledged since
+  bool went_back_ = false;       // it went back, and nothing was acknowledged since
   std::uint8_t keepalives_ = 0;  // in sends_, in addition to max_send_wr; at most one
   Instant waits_since_{};
   Instant ack_deadline_ = never, rnr_until_ = never;

@@ -138,7 +138,7 @@ class Responder {
   Arriving arriving_;
   Psn expected_ = 0;
   std::uint32_t msn_ = 0;              // IBA §9.7.7.1: completed messages, 24 bits
-  bool nak_sent_ = false;              // and the expected PSN has not arrived since
+  bool nak_sent_ = false;              // a NAK was sent, and the expected PSN has not arrived since
   bool dropping_ = false;              // UC: until the next message begins
   GrowRing<Reply> replies_;            // at most twice max_dest_rd_atomic plus 4
   std::uint32_t held_ = 0;             // messages acknowledged by the delayed ACK, which is then the only reply

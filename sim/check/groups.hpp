@@ -21,7 +21,7 @@ struct GroupSource {
   std::uint32_t send = 0;  ///< index in Scenario::sends
   std::string host;
   Address group{};
-  std::uint32_t first = 0;              ///< which message of the send its first datagram is
+  std::uint32_t first = 0;              ///< number of its first datagram among the messages of the send
   std::vector<Instant> posted{};        ///< by PSN
   std::vector<Instant> left{};          ///< by PSN: when it was put on the host's link; never: not yet
   Instant touched_at = Instant::min();  ///< when its host last crashed, paused or restarted

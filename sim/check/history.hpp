@@ -34,7 +34,7 @@ struct End {
   std::uint32_t incarnation = 0;
   Address local{}, peer{};
   std::vector<ToldEvent> told;
-  mpa::Parameters parameters{};        ///< of Established; of RoCE only the depths
+  mpa::Parameters parameters{};        ///< from Established; RoCE: only the depths
   std::optional<ib::Parameters> ib{};  ///< RoCE only
   Bytes private_data_given, private_data_got;
   bool accepted = false, refused = false;  ///< responder: what its user decided

@@ -54,7 +54,7 @@ class WireCheck {
 
   WireOptions options_;
   std::map<std::string, Capture> captures_;                             // by host
-  std::map<std::string, std::vector<capture::FileReport>> finished_;    // of each life of a host, in order
+  std::map<std::string, std::vector<capture::FileReport>> finished_;    // one for each life of a host, in order
   std::set<std::pair<std::string, std::pair<Address, Address>>> torn_;  // by a crash of this host
   std::set<std::pair<Address, Address>> corrupted_;
   std::set<std::pair<Address, Address>> forged_;  // without ports

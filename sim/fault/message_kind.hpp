@@ -27,7 +27,7 @@ struct Part {
   std::uint32_t offset = 0;                ///< offset of its first octet present in the Ethernet frame
   std::uint32_t size = 0;                  ///< its octets in this frame
   std::uint32_t whole = 0;  ///< octets of the whole message on the wire (with pad, CRC and markers); 0: not known yet
-  std::uint64_t position = 0;  ///< of its first octet in the stream
+  std::uint64_t position = 0;  ///< stream position of its first octet
 };
 
 struct FrameContent {
@@ -35,10 +35,11 @@ struct FrameContent {
   KindSet kinds;                        ///< each such kind that holds: a FIN may carry data
   std::uint32_t connection = 0;         ///< n-th connection seen in this direction, from 1; 0: none
   bool repeated = false;                ///< all octets were seen before
-  std::optional<std::uint32_t> psn;     ///< of a RoCE packet
+  std::optional<std::uint32_t> psn;     ///< RoCE packets only
   std::uint32_t payload_offset = 0, payload_size = 0;
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
-  std::uint64_t position = nowhere;  ///< of the first octet of payload in the stream; nowhere: before it, or none
+  std::uint64_t position = nowhere;  ///< stream position of the first payload octet; nowhere: it is before the stream,
+                                     ///< or there is no payload
   std::vector<Part> parts;
   bool has(MessageKind message, std::uint32_t fpdu = 0) const {
     return message == MessageKind::any || find(message, fpdu) != 0;

@@ -36,7 +36,7 @@ struct NumberHash {
 
 struct Connection {
   RoceConnections::Ends ends;
-  std::uint64_t transaction = 0;  // of its REQ
+  std::uint64_t transaction = 0;  // transaction ID of its REQ
   std::vector<ChosenNumber> keys;
 };
 

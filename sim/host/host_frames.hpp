@@ -25,7 +25,7 @@ enum class LocalKind : std::uint8_t { v4, v6, link_local };
 constexpr std::size_t ip_size(LocalKind kind) { return kind == LocalKind::v4 ? ipv4_size : ipv6_size; }
 
 struct PortAddresses {
-  std::uint16_t port = 0;  ///< of its host, from 0
+  std::uint16_t port = 0;  ///< number at its host, from 0
   wire::Mac mac{};
   Address v4{}, v6{}, link_local{};  ///< without a port; link_local with its scope
   const Address& of(LocalKind kind) const {

@@ -224,7 +224,7 @@ class SimHost final : public HostNode, private PacketGroups {
   Instant packets_from_{};           // a link is busy until then; in the past if none is busy
   Instant refusals_from_{};          // when the next ICMP error may be sent
   RoceFlows flows_out_;
-  // Of the last packet in each direction: the next one probably takes the same path.
+  // The last packet in each direction: the next one probably takes the same path.
   struct {
     std::uint64_t way = 0;  // PacketPath::way
     Route route;
@@ -254,7 +254,7 @@ class SimHost final : public HostNode, private PacketGroups {
   FrameIn in_;  // the frame being handled
   std::array<ConstBytes, pieces_max> pieces_;
   HostCounters counters_;
-  std::uint64_t retransmits_gone_ = 0;  // of connections that no longer exist
+  std::uint64_t retransmits_gone_ = 0;  // total of connections that no longer exist
   std::uint64_t out_of_order_gone_ = 0;
 };
 

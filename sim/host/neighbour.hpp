@@ -96,7 +96,7 @@ class NeighbourTable {
     wire::Mac mac{};
     std::uint32_t generation = 0;
     std::uint32_t older = SlotIndex::none, newer = SlotIndex::none;  // in order of creation
-    std::uint32_t queue = SlotIndex::none;                           // of frames that wait
+    std::uint32_t queue = SlotIndex::none;                           // queue of waiting frames
     Instant until{};                                                 // reachable: then it becomes stale
   };
   struct Outgoing {
@@ -127,7 +127,7 @@ class NeighbourTable {
   SlotIndex index_;
   std::uint32_t last_ = SlotIndex::none;       // result of the last lookup; the next packet probably has the same
                                                // neighbour
-  std::vector<std::vector<FramePtr>> queues_;  // of unresolved neighbours; reused
+  std::vector<std::vector<FramePtr>> queues_;  // queues of unresolved neighbours; reused
   std::vector<std::uint32_t> free_queues_;
   DeadlineQueue deadlines_;
   std::vector<NeighbourAsk> asks_;  // at most one per entry and call

@@ -60,13 +60,13 @@ struct Listener {
   Address local;  ///< with the port; any() for its whole family
   int backlog = 0;
   int half_open = 0;                   ///< at most backlog
-  Duration keepalive{}, dead_after{};  ///< of its connections
+  Duration keepalive{}, dead_after{};  ///< for its connections
 };
 
 class Stack {
  public:
   static constexpr std::size_t connections_max = 131072;                           // includes TIME-WAIT
-  static constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;  // as Linux
+  static constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;  // the same range as Linux
   static constexpr std::uint32_t ephemeral_ports = ephemeral_last - ephemeral_first + 1;
 
   explicit Stack(Rng& rng);

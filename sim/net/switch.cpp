@@ -9,7 +9,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint64_t group_bit = 1ull << 40;  // of the first octet (IEEE 802 §8.2)
+constexpr std::uint64_t group_bit = 1ull << 40;  // in the first octet (IEEE 802 §8.2)
 
 struct Macs {
   std::uint64_t destination = 0, source = 0;

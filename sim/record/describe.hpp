@@ -29,7 +29,7 @@ class Describer {
     Bytes head;  ///< the frame's first octets, at most head_max; for a CM message all of them
     std::uint32_t size = 0;
     std::optional<Address> from, to;           ///< `to` is empty for broadcasts. Ports are 0
-    std::uint16_t from_port = 0, to_port = 0;  ///< of TCP
+    std::uint16_t from_port = 0, to_port = 0;  ///< TCP only
     bool repeated = false;                     ///< the sender sent all of it before
     std::uint32_t stream = no_stream, opposite = no_stream;
     std::uint64_t begin = 0, end = 0;   ///< position of its payload in the stream

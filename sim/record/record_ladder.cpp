@@ -95,7 +95,7 @@ struct LadderTap::Impl {
     Describer::Seen seen;
     std::uint64_t id = 0;
     std::uint64_t order = 0;     // sequence number, orders rows of the same time
-    std::uint64_t digest = 0;    // of the octets as sent
+    std::uint64_t digest = 0;    // digest of the octets as sent
     std::uint32_t to = nowhere;  // the column of its destination; nowhere: everyone
     bool arrived = false;
     bool copy = false;  // a copy made by a fault, of a frame that already has a row

@@ -69,11 +69,11 @@ struct PcapngTap::Impl {
   Sink sink;
   Bytes out;
   std::optional<wire::PcapngWriter> writer;
-  std::vector<std::uint32_t> first_interface;  // of each link
+  std::vector<std::uint32_t> first_interface;  // by link
   std::deque<Held> held;                       // at most held_octets_max octets, but always one frame
   std::size_t held_octets = 0;
   std::vector<std::string> pending;                          // for the next frame
-  std::vector<std::array<NodeId, 2>> ends;                   // of each link
+  std::vector<std::array<NodeId, 2>> ends;                   // by link
   std::vector<std::string> nodes;                            // names, by NodeId
   std::map<NodeId, std::vector<std::string>> pending_trace;  // for the next frame that the host sends; bounded by
                                                              // pending_max

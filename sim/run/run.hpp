@@ -75,7 +75,7 @@ struct RunReport {
   std::uint64_t faults_hit = 0;  ///< frames and hosts touched by a fault
   Instant finished_at{};
   WorldCounters counters{};
-  std::uint64_t cnp_sent = 0, cnp_held = 0, cnp_received = 0;  ///< of all hosts (HostCounters)
+  std::uint64_t cnp_sent = 0, cnp_held = 0, cnp_received = 0;  ///< totals of all hosts (HostCounters)
   bool passed() const { return violations.empty() && end == RunEnd::settled; }
 };
 
@@ -110,8 +110,8 @@ struct StormOptions {
   std::uint32_t ppn = 1;  ///< processes per node, each with its own connections
   StormPattern pattern = StormPattern::alltoall;
   NicEngine engine = NicEngine::iwarp;
-  mpa::StartupOptions mpa{};      ///< of iWARP
-  cm::RoceProviderOptions hca{};  ///< of RoCE
+  mpa::StartupOptions mpa{};      ///< iWARP only
+  cm::RoceProviderOptions hca{};  ///< RoCE only
   std::uint32_t in_setup = 8;     ///< connections that one process sets up concurrently
   Ratio loss{0, 1};
   LinkOptions link{};

@@ -50,7 +50,7 @@ std::string words(const Agreed& agreed, bool roce) {
 /// One connection that is being set up or open.
 struct Pair {
   std::uint32_t process = 0, target = 0;
-  std::uint32_t serial = 0;  // of the slot: detects a Request of an earlier use
+  std::uint32_t serial = 0;  // counts uses of the slot: detects a Request of an earlier use
   std::uint8_t tries = 0;
   bool used = false;
   bool initiator_up = false, responder_up = false;

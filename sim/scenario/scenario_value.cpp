@@ -34,7 +34,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 struct Decimal {
   std::uint64_t digits = 0;
   std::uint64_t scale = 1;
-  std::string_view rest;  ///< what follows the number
+  std::string_view rest;  ///< the text after the number
 };
 
 std::optional<Decimal> read_decimal(std::string_view text) {
@@ -211,7 +211,7 @@ std::optional<Ratio> parse_ratio(std::string_view text) {
 
 std::string ratio_text(Ratio ratio) {
   const std::uint64_t in = ratio.in == 0 ? 1 : ratio.in;
-  const std::uint64_t thousandths = std::uint64_t{ratio.of} * 100'000;  // of a percent
+  const std::uint64_t thousandths = std::uint64_t{ratio.of} * 100'000;  // thousandths of a percent
   // A ratio that is not in lowest terms would be read back reduced; it is still the same probability.
   if (thousandths % in != 0) return fmt::format("{}/{}", ratio.of, in);
   const std::uint64_t value = thousandths / in;

@@ -22,11 +22,11 @@ struct DocEntry;
 struct DocValue {
   enum class Kind : std::uint8_t { text, integer, boolean, real, date, array, table };
   Kind kind = Kind::table;
-  std::string text;  ///< of a text; otherwise as written in the file, if known
+  std::string text;  ///< text: its value; others: as written in the file, if known
   std::int64_t integer = 0;
   bool boolean = false;
-  std::vector<DocValue> items;    ///< of an array
-  std::vector<DocEntry> entries;  ///< of a table, in file order
+  std::vector<DocValue> items;    ///< array: its elements
+  std::vector<DocEntry> entries;  ///< table: its entries, in file order
   int line = 0, column = 0;
 
   const DocEntry* find(std::string_view key) const;

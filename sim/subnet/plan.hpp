@@ -16,7 +16,7 @@ using wire::mad::NodeType;
 
 inline constexpr std::uint32_t nowhere = 0xFFFFFFFF;
 inline constexpr std::size_t nodes_max = 65535;
-inline constexpr std::size_t ports_max = 254;  ///< of a node; IBA §14.2.5.3
+inline constexpr std::size_t ports_max = 254;  ///< per node; IBA §14.2.5.3
 inline constexpr std::size_t name_max = 64;    ///< octets
 
 struct PlanPort {

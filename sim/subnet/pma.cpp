@@ -11,7 +11,7 @@ using namespace wire::mad;
 constexpr std::uint8_t all_ports = 0xFF;
 
 struct Counts {
-  std::array<std::uint64_t, 4> traffic{};  ///< as in Baseline
+  std::array<std::uint64_t, 4> traffic{};  ///< in the order of Baseline
   std::uint64_t xmit_discards = 0, rcv_errors = 0, relay_errors = 0, vl15_dropped = 0, link_downed = 0,
                 link_recovered = 0, link_integrity = 0, overruns = 0;
 };

@@ -166,7 +166,7 @@ class Subnet {
   std::map<std::pair<ClientId, std::uint64_t>, Open> open_;  // by receiver and transaction ID; at most open_max
   std::map<std::uint64_t, Trap> traps_;                      // by transaction ID; at most traps_max
   std::multimap<Instant, std::size_t> timed_;                // rules with a time
-  std::map<std::uint32_t, Instant> leases_;                  // of M_Keys, by end port
+  std::map<std::uint32_t, Instant> leases_;                  // M_Key leases, by end port
   std::map<std::uint32_t, Instant> quiet_;                   // end port: no other trap 256 until then
   std::map<std::uint32_t, Instant> occupied_;                // until when an SMP occupies the node (vl15); by node
   Statistics statistics_;

@@ -18,7 +18,7 @@ struct TransferPlan {
   std::uint32_t messages = 1;
   std::uint32_t octets = 64;
   bool both_ways = true;
-  std::uint32_t number = 0;  ///< of the attempt, for the pattern
+  std::uint32_t number = 0;  ///< number of the attempt, for the pattern
   mpa::Role role = mpa::Role::initiator;
   std::uint16_t ird = 0;  ///< responder: the initiator's limit of outstanding Reads
   /// InfiniBand's queue pairs: sends are posted from Established on (IBA §10.3.1), and neither side must speak first.

@@ -78,7 +78,7 @@ class TransferEnd final : public Traffic {
   check::Ledger sent_{"send"}, received_{"receive"};
   QueuePair* qp_ = nullptr;
   std::uint32_t window_ = 1;
-  std::size_t slot_octets_ = 0;                   // of a data slot
+  std::size_t slot_octets_ = 0;                   // size of a data slot
   std::size_t control_base_ = 0, data_base_ = 0;  // in memory_
   Bytes memory_;
   MemoryRegion local_{}, remote_{};  // local_: receives and small messages; remote_: the data area, if the peer needs

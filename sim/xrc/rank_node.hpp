@@ -17,7 +17,7 @@ namespace parley::sim {
 
 struct RankOptions {
   std::uint32_t node = 0;          ///< its index in `addresses`
-  std::vector<Address> addresses;  ///< of all nodes, with the port
+  std::vector<Address> addresses;  ///< addresses of all nodes, with the port
   std::uint32_t processes = 32;    ///< per node
   bool rc = false;                 ///< over RC instead of XRC
   std::uint32_t octets = 64;       ///< per message; at least 4
