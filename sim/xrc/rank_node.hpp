@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A node of an all-to-all exchange as in MPI: its processes send one message to each process of each other node, over XRC
-// or over RC. It only uses a connection manager and a device, so that simulated hosts and hosts with sockets run the same
-// code.
+// A node of an all-to-all exchange as in MPI: its processes send one message to each process of each other node, over
+// XRC or over RC. It only uses a connection manager and a device, so that simulated hosts and hosts with sockets run the
+// same code.
 //
 //   XRC  each process has a queue pair (INI) for each other node and a shared receive queue; a service creates the TGT
 //        queue pairs, registers all processes of the node with them, and reports the numbers of their queues (SIDR)
