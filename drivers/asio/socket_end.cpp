@@ -16,8 +16,8 @@ namespace parley::asio_driver {
 namespace {
 
 constexpr std::int64_t seconds_most = 32767;  // Linux: MAX_TCP_KEEPIDLE
-constexpr int probe_interval = 1;             // seconds between keepalives that are not answered
-constexpr int probes_most = 127;              // Linux: MAX_TCP_KEEPCNT; TCP_USER_TIMEOUT ends it before
+constexpr int probe_interval = 1;             // seconds between unanswered keepalives
+constexpr int probes_most = 127;              // Linux: MAX_TCP_KEEPCNT; TCP_USER_TIMEOUT ends it earlier
 
 }  // namespace
 
@@ -28,7 +28,8 @@ void reset_when_closed(int fd, bool reset) noexcept {
 
 void watch_peer(int fd, Duration keepalive, Duration dead_after) noexcept {
   if (dead_after > Duration{}) {
-    // Linux checks an idle connection only when a keepalive timer expires, and measures unacknowledged data from its first retransmission.
+    // Linux checks an idle connection only when a keepalive timer expires, and measures unacknowledged data from its first
+    // retransmission.
     const Duration least = std::max<Duration>(dead_after - std::chrono::seconds(probe_interval), dead_after / 2);
     const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(least).count();
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(milliseconds, INT32_MAX)));
@@ -47,7 +48,7 @@ bool all_acknowledged(int fd, bool fin_queued) noexcept {
   return ::ioctl(fd, SIOCOUTQ, &queued) != 0 || queued <= (fin_queued ? 1 : 0);
 }
 
-// What the network says of a peer is kept until the stream's own time is over, and is then told instead of ETIMEDOUT.
+// ICMP errors about a peer are stored until the stream's own timeout, and then reported instead of ETIMEDOUT.
 bool means_silence(int error) noexcept {
   return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN || error == ENETDOWN;
 }

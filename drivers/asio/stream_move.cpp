@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Sockets that change from one set to another. What was read is the machine's, so that a socket brings nothing with it but
-// what the system still holds for it.
+// Moves sockets from one set to another. Octets that were read already belong to the machine, so the moved socket has
+// only the octets that the system still buffers.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ std::unique_ptr<LooseStream> StreamSet::detach(StreamId id) {
   loose->unanswered = socket.unanswered;
   loose->local = socket.local;
   loose->peer = socket.peer;
-  // Now, and not at the next turn: by then the number may name another socket, or none.
+  // Now, and not in the next turn: by then the number may belong to another socket, or to none.
   if (socket.watched != 0) (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket.fd, nullptr);
   loose->fd = std::exchange(socket.fd, -1);
   forget(slot);
@@ -69,7 +69,7 @@ Result<StreamId> StreamSet::attach(std::unique_ptr<LooseStream>& stream) {
   socket.local = loose->local;
   socket.peer = loose->peer;
   stream.reset();
-  watch(slot);  // what has come meanwhile is reported at once: the set is level-triggered
+  watch(slot);  // octets received meanwhile are reported at once: the set is level-triggered
   return id;
 }
 

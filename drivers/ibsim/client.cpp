@@ -54,7 +54,7 @@ Client::OrText<std::unique_ptr<Client>> Client::open(const ClientOptions& option
   return out;
 }
 
-/// The server knows a client by a number that it takes for a process ID. A process may have several attachments.
+/// The server identifies a client by a number that it treats as a process ID. A process may have several attachments.
 Client::OrText<std::uint32_t> Client::bind_both() {
   const auto pid = static_cast<std::uint32_t>(::getpid());
   for (std::uint32_t i = 0; i < 64; ++i) {
@@ -99,7 +99,7 @@ Client::~Client() {
   if (attached_) static_cast<void>(ask(ControlType::disconnect));
 }
 
-/// By what errno says of an exchange.
+/// Translates the errno of an exchange.
 tl::unexpected<std::string> Client::failed() const {
   if (errno == ETIMEDOUT)
     return tl::unexpected(

@@ -35,7 +35,7 @@ Result<bool> GsiTransport::send(const mad::Address& to, ConstBytes mad) {
   std::copy(mad.begin(), mad.end(), out.octets.begin());
   const Result<void> sent = device_.send_mad(out);
   if (sent) return true;
-  if (sent.error().code() == Errc::no_space) return false;  // the next packets that leave make room
+  if (sent.error().code() == Errc::no_space) return false;  // sending the next packets makes room
   return tl::unexpected(sent.error());
 }
 

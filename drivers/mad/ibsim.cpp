@@ -42,14 +42,14 @@ OrText<std::unique_ptr<Ibsim>> Ibsim::open(const IbsimOptions& options) {
   auto client = ibsim::Client::open(options);
   if (!client) return tl::unexpected(client.error());
   std::unique_ptr<Ibsim> out(new Ibsim(options, std::move(*client)));
-  // A Port has timers: `parley fabric` need not send back what it loses. ibsim does so all the same.
+  // A Port has timers, so `parley fabric` need not return lost datagrams. ibsim always does.
   static_cast<void>(out->client_->ask(ibsim::ControlType::receive, ibsim::data_with(out->wanted_)));
   if (const auto read = out->read_local(); !read) return tl::unexpected(read.error());
   return out;
 }
 
-/// What control messages say of the node is not what its port says: they have one port GUID for all. The subnet may lose datagrams,
-/// so that it is asked several times.
+/// Control messages describe the node, not the port: they have one port GUID for all ports. The subnet may lose
+/// datagrams, so the request is repeated.
 OrText<wire::mad::Datagram> Ibsim::ask_self(const wire::mad::Datagram& smp) {
   const auto without = [&](const char* what) {
     return tl::unexpected(fmt::format("ibsim '{}': {}", options_.name, what));
@@ -90,7 +90,7 @@ OrText<void> Ibsim::read_local() {
   return {};
 }
 
-/// What a subnet manager gives a port.
+/// Takes the values that a subnet manager assigns to a port.
 void Ibsim::take(const ibsim::ControlData& port_info, mad::LocalPort& into) {
   const auto p = *PortInfo::parse(port_info);
   into.lid = p.get(PortInfo::lid);
@@ -142,7 +142,7 @@ mad::Transport::Received Ibsim::received(std::size_t index) const {
   out.lost = read_bits(packet.status, 0, 32) == ibsim::status_undeliverable;
   const auto own = static_cast<std::uint16_t>(read_bits(packet.dlid, 0, 16));
   if (local_.lmc != 0 && !out.lost && mad::is_unicast_lid(own)) out.from.source_lid = own;
-  // What comes back is as it was sent: the other side is where it was to go.
+  // A returned datagram is as it was sent: the other side is its destination.
   out.from.lid = static_cast<std::uint16_t>(read_bits(out.lost ? packet.dlid : packet.slid, 0, 16));
   out.from.qpn = static_cast<std::uint32_t>(read_bits(out.lost ? packet.dqp : packet.sqp, 0, 32));
   return out;
@@ -164,7 +164,9 @@ Result<std::optional<mad::Transport::Received>> Ibsim::receive() {
     in_next_ = in_count_ = 0;
     in_whole_ = static_cast<std::size_t>(n) < batch;
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-      if (headers[i].msg_len != sizeof(ibsim::Data)) continue;  // of somebody else who knows the name: not a packet
+      if (headers[i].msg_len != sizeof(ibsim::Data))
+        continue;  // from another process that knows the name: not a
+                   // packet
       if (i != in_count_) in_[in_count_] = in_[i];
       ++in_count_;
     }

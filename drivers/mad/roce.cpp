@@ -39,7 +39,7 @@ class Sockets final : public RoceTransport {
     return {};
   }
 
-  int fd() const override { return loop_->fd(); }  // which tells of room to send, too
+  int fd() const override { return loop_->fd(); }  // also reports room to send
   std::uint32_t qp_num() const override { return qp_num_; }
 
  private:

@@ -11,7 +11,7 @@ namespace parley::mad_driver {
 
 namespace {
 
-constexpr std::size_t network_octets = PARLEY_ROCE_GRH_LEN;  // in front of each datagram that came (IBA §11.4)
+constexpr std::size_t network_octets = PARLEY_ROCE_GRH_LEN;  // before each received datagram (IBA §11.4)
 constexpr std::size_t slot_octets = network_octets + PARLEY_IB_MAD_LEN;
 
 mad::Grh sender_in(ConstBytes network) {
@@ -78,7 +78,7 @@ Result<void> UdTransport::post_receive(std::uint32_t index) {
   return qp_->post_recv({.wr_id = index, .sges = {&piece, 1}});
 }
 
-/// Slots whose datagrams have left.
+/// Reclaims the slots of datagrams that were sent.
 Result<void> UdTransport::take_sent() {
   WorkCompletion done;
   while (send_cq_->poll({&done, 1}) == 1) {
@@ -160,7 +160,7 @@ Result<std::optional<mad::Transport::Received>> UdTransport::receive() {
   out.from.lid = 0;
   out.from.qpn = done.src_qp;
   out.from.qkey = options_.qkey;
-  // IBA §A16, §A17: on RoCE it is always there; Linux's rxe does not say so in the completion.
+  // IBA §A16, §A17: always present on RoCE, although Linux's rxe does not set the flag in the completion.
   out.from.grh = sender_in(octets.first(network_octets));
   return std::optional(out);
 }

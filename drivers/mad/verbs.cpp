@@ -60,7 +60,7 @@ class Verbs final : public RoceTransport {
     if (nic_->gone()) return fail(Errc::peer_closed, "the device is gone");
     nic_->collect();
     nic_->arm();
-    static_cast<void>(nic_->take_broken());  // completions say as much
+    static_cast<void>(nic_->take_broken());  // completions report the same
     return {};
   }
 

@@ -21,7 +21,7 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-/// "ibsim:sim/H00001" is a kind, a name and what stands behind the slash.
+/// "ibsim:sim/H00001" consists of a kind, a name and the part after the slash.
 struct Parts {
   std::string_view kind, all, name;
   std::optional<std::string_view> rest;
@@ -57,7 +57,7 @@ OrText<Opened> open_device(const Parts& parts) {
 }
 
 OrText<Opened> open_roce(const Parts& parts) {
-  auto local = parley::Address::parse(parts.name);  // brackets too; then names
+  auto local = parley::Address::parse(parts.name);  // also accepts brackets; then names
   if (!local)
     if (const auto named = Host::resolve(std::string(parts.name), 0); named && !named->empty()) local = named->front();
   if (!local) return tl::unexpected(fmt::format("cannot resolve {}: no such host or address", mad::quoted(parts.name)));

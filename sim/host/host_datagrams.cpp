@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors that answer datagrams to a closed port.
+// RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors sent for datagrams to a closed port.
 #include <algorithm>
 #include <optional>
 
@@ -16,13 +16,14 @@ constexpr std::size_t udp_size = 8, udp_checksum_at = 6, icmp_size = 8, icmp_che
 constexpr std::uint8_t icmp_unreachable = 3, icmp_port_closed = 3;    // RFC 792
 constexpr std::uint8_t icmp6_unreachable = 1, icmp6_port_closed = 4;  // RFC 4443 §3.1
 constexpr std::uint8_t error_hop_limit = 64;
-constexpr std::size_t icmp6_packet_max = 1280;  // RFC 4443 §3.1: as much as fits into the least MTU
+constexpr std::size_t icmp6_packet_max = 1280;  // RFC 4443 §3.1: as much as fits into the minimum MTU
 
 void put_sum(MutBytes octets, std::size_t at, std::uint16_t checksum) {
   std::memcpy(octets.subspan(at, sizeof checksum).data(), &checksum, sizeof checksum);
 }
 
-/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: of the pseudo header, which is the addresses, the protocol and the length of the message.
+/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: the sum over the pseudo header: addresses, protocol and length of the
+/// message.
 InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, std::size_t length) {
   InternetSum sum;
   sum.add(addresses);
@@ -31,7 +32,7 @@ InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, std::size_t leng
   return sum;
 }
 
-/// The message too.
+/// The same, including the message.
 InternetSum sum_over(ConstBytes addresses, std::uint8_t protocol, ConstBytes message) {
   InternetSum sum = sum_of(addresses, protocol, message.size());
   sum.add(message);
@@ -46,18 +47,18 @@ ConstBytes address_octets(const std::array<std::uint8_t, 16>& octets, LocalKind 
   return ConstBytes(octets).first(kind == LocalKind::v4 ? 4 : 16);
 }
 
-/// The addresses of a packet of ours, from its IP header on.
+/// The addresses of an outgoing packet, which starts at its IP header.
 ConstBytes addresses_in(ConstBytes packet, LocalKind kind) {
   return kind == LocalKind::v4 ? packet.subspan(12, 8) : packet.subspan(8, 32);
 }
 
-/// What an error says of the datagram that it answers: only ours to the port of RoCE matter.
+/// The datagram quoted in an ICMP error: only ours to the RoCE port matter.
 const char* read_refused(ConstBytes datagram, FrameIn& out) {
   const bool v4 = out.local == LocalKind::v4;
   Reader r(datagram);
   r.skip(v4 ? 9 : 6);
   const std::uint8_t protocol = r.u8();
-  r.skip(v4 ? 6 : 17);  // on to the destination
+  r.skip(v4 ? 6 : 17);  // skip to the destination
   const ConstBytes to = r.bytes(v4 ? 4 : 16);
   r.skip(2);
   const std::uint16_t port = r.be16();
@@ -77,7 +78,7 @@ bool same_at(const std::uint8_t* a, const std::uint8_t* b, std::size_t at) {
   return x == y;
 }
 
-/// Whether IPv4 and UDP headers differ in nothing but lengths, identification and checksums.
+/// Whether IPv4 and UDP headers differ only in lengths, identification and checksums.
 bool same_ipv4_flow(const std::uint8_t* a, const std::uint8_t* b) {
   using Two = std::uint16_t;
   using Four = std::uint32_t;
@@ -87,7 +88,7 @@ bool same_ipv4_flow(const std::uint8_t* a, const std::uint8_t* b) {
 
 LocalKind kind_of(const RoceFlow& flow) { return flow.header.is_ipv4() ? LocalKind::v4 : LocalKind::v6; }
 
-/// What all packets of `size` octets, ICRC included, have in front of them.
+/// The headers of all packets of `size` octets, including the ICRC.
 void write_head(RoceFlow& flow, const wire::Mac& from, std::size_t size) {
   const LocalKind kind = kind_of(flow);
   flow.head_for = size;
@@ -109,7 +110,8 @@ struct RoceIn {
   std::uint16_t identification;
   ConstBytes octets;
 };
-/// `packet` is from the IP header on, `length` UDP's. Of nearly all the headers are those of the packet before, which were read.
+/// `packet` starts at the IP header; `length` is UDP's. For most packets the headers equal those of the previous
+/// packet, which are already parsed.
 std::optional<RoceIn> read_roce(ConstBytes packet, const FrameIn& in, std::size_t length, RoceFlows& flows) {
   const bool v4 = in.local == LocalKind::v4;
   RoceFlow* const last = flows.last(in.port);
@@ -131,7 +133,7 @@ FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std:
                     ConstBytes rest) {
   const std::size_t size = front.size() + rest.size() + icrc_size;
   if (flow.head_for != size) write_head(flow, from, size);
-  // First the ICRC: to read what has just been written means to wait until it is.
+  // The ICRC comes first: reading octets that were just written would stall.
   const std::uint32_t icrc = flow.sealer.icrc(ip_id, front, rest);
   const LocalKind kind = kind_of(flow);
   const std::size_t head = ethernet_size + ip_size(kind) + udp_size;
@@ -152,7 +154,7 @@ FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std:
   sum.copy(packet.data() + front.size(), rest);
   sum.add(trailer);
   const std::uint16_t checksum = sum.checksum();
-  // RFC 768: 0: there is none.
+  // RFC 768: 0 means that there is no checksum.
   put_sum(network, ip_size(kind) + udp_checksum_at, checksum == 0 ? std::uint16_t{0xFFFF} : checksum);
   return frame;
 }
@@ -163,7 +165,7 @@ const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, R
   const std::uint16_t port = r.be16(), length = r.be16(), checksum = r.be16();
   if (!r.ok()) return "UDP header is cut";
   if (length < udp_size || length > body.size()) return "UDP length does not fit the packet";
-  // 0: there is none, which RoCEv2 allows over IPv6 too (IBA Annex A17).
+  // 0: no checksum, which RoCEv2 also allows over IPv6 (IBA Annex A17).
   if (checksum != 0 && !sum_over(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
   if (port != PARLEY_ROCE_UDP_PORT) return "UDP port is not that of RoCE";
   const auto roce = read_roce(packet, out, length, flows);

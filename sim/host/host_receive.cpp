@@ -211,8 +211,8 @@ void SimHost::ask(const NeighbourAsk& question) {
                                           source_for(own, question.address).octets, to, solicit));
 }
 
-// RFC 4861 §7.2.2: the waiting packets are returned as unreachable. An established connection is not told: it
-// retransmits, and that asks again.
+// RFC 4861 §7.2.2: the waiting packets are returned as unreachable. An established connection is not notified: it
+// retransmits, which starts another resolution.
 void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
   if (packets_ != nullptr) {

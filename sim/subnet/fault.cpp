@@ -123,7 +123,7 @@ Said<std::uint32_t> port_named(Words text, const State& state) {
   return port;
 }
 
-/// What befalls a port, whatever goes on.
+/// Actions on a port, independent of traffic.
 constexpr std::pair<Words, FaultAction> port_operations[] = {{"down", FaultAction::down},
                                                              {"up", FaultAction::up},
                                                              {"integrity", FaultAction::integrity},
@@ -153,7 +153,8 @@ Said<void> parse_operation(Words word, Words& text, const State& state, FaultRul
   return {};
 }
 
-/// Faults that agents' answers alone can have, or that no trap of the subnet's own has: else the rule would count hits and do nothing.
+/// Faults that only apply to agents' answers, or that no trap of the subnet itself can have: otherwise the rule would
+/// count hits without effect.
 Said<void> check_meant(const FaultRule& rule) {
   using wire::mad::MgmtClass, wire::mad::Method;
   if (!rule.match.method) return {};
@@ -167,7 +168,7 @@ Said<void> check_meant(const FaultRule& rule) {
   return {};
 }
 
-/// Whether it begins as the MADs of a rule do, and not with the name of a node.
+/// Whether the text begins like the MADs of a rule, and not with the name of a node.
 bool names_mads(Words text) {
   const Words word = take_word(text);
   return word == "*" || word == "every" || word.ends_with('%') || word.find('(') != word.npos || ordinal_number(word);

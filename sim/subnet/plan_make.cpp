@@ -9,7 +9,7 @@ namespace parley::sim::subnet {
 
 namespace {
 
-/// Takes switches and hosts, and links their next free ports. GUIDs are those that a file without any gets.
+/// Adds switches and hosts, and links their next free ports. GUIDs are assigned as for a file without any.
 class PlanMaker {
  public:
   std::uint32_t add_switch(unsigned ports) {
@@ -42,7 +42,8 @@ class PlanMaker {
     taken_.push_back(0);
     return static_cast<std::uint32_t>(plan_.nodes.size() - 1);
   }
-  /// All speeds that it supports are enabled, as a subnet manager has it: a link that trained with less would be found slow.
+  /// All supported speeds are enabled, as a subnet manager configures it: a link that trained with less would be
+  /// reported as slow.
   PlanPort& take_port(std::uint32_t node) {
     PARLEY_ASSERT(taken_[node] < plan_.nodes[node].ports.size());
     PlanPort& port = plan_.nodes[node].ports[taken_[node]++];

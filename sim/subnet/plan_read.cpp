@@ -22,7 +22,7 @@ void skip_blanks(Words& text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
 }
 
-/// Decimal, or hexadecimal behind 0x or where `base` says so.
+/// Decimal, or hexadecimal after 0x or if `base` is 16.
 bool take_number(Words& text, std::uint64_t& value, int base = 10) {
   if (text.starts_with("0x") || text.starts_with("0X")) {
     text.remove_prefix(2);
@@ -45,7 +45,7 @@ bool take_quoted(Words& text, std::string& value) {
   return true;
 }
 
-/// The number behind the first `word` of a comment that is not in quotes: "lid 5".
+/// The number after the first unquoted `word` of a comment: "lid 5".
 bool find_number(Words comment, Words word, std::uint64_t& value) {
   bool quoted = false;
   for (std::size_t i = 0; i < comment.size(); ++i) {
@@ -120,7 +120,7 @@ class PlanReader {
   std::uint64_t next_guid_[4] = {0, 0x100000, 0x200000, 0x300000};
   std::uint64_t system_guid_ = 0;
   std::uint32_t vendor_ = 0, device_ = 0;
-  PlanPort fresh_;  ///< what ports of the nodes to come are like
+  PlanPort fresh_;  ///< template for ports of the following nodes
   bool in_node_ = false;
   std::size_t line_ = 0;
 };
@@ -314,7 +314,7 @@ Taken PlanReader::link(const Reference& reference) {
   PlanPort& other = peer.ports[reference.peer_port - 1U];
   if (&other == &port)
     return wrong(fmt::format("port {} of '{}' is linked to itself", reference.port, printable(node.name, false)));
-  if (port.peer == found->second && port.peer_port == reference.peer_port) return {};  // the other end gave it
+  if (port.peer == found->second && port.peer_port == reference.peer_port) return {};  // set by the other end
   const auto twice = [&](const PlanNode& of, std::size_t number, const PlanPort& linked) {
     return wrong(fmt::format("port {} of '{}' is already linked to port {} of '{}'", number, printable(of.name, false),
                              linked.peer_port, printable(plan_.nodes[linked.peer].name, false)));

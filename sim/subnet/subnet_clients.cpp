@@ -12,7 +12,7 @@ namespace {
 
 namespace capability = wire::mad::port_capability;
 
-/// The port that a client of the node is at if it names none: 0 of a switch, else the first one with a link.
+/// The default port of a client at the node: 0 for a switch, else the first one with a link.
 std::uint32_t usual_port(const State& state, std::uint32_t node) {
   const Node& at = state.nodes()[node];
   if (at.is_switch()) return at.first_port;
@@ -66,7 +66,7 @@ void Subnet::detach(Instant now, ClientId client) {
   close(now, client);
 }
 
-/// What it will not answer any more goes back to those who asked and would wait for ever.
+/// Requests that it can no longer answer go back to requesters that would wait for ever.
 void Subnet::close(Instant now, ClientId receiver) {
   const auto first = open_.lower_bound({receiver, 0});
   auto last = first;

@@ -101,11 +101,11 @@ void VirtualSubnet::distribute() {
   }
 }
 
-/// Who is asked has nothing to do before `deadline`: the others have their turns, and if they have nothing either, time goes on.
+/// The waiting port has no work before `deadline`: the others run, and if they have none either, time advances.
 void VirtualSubnet::wait(Instant deadline) {
   bool moved = false;
   for (const Member& member : joined_) {
-    // It sends datagrams of 256 octets alone, which have no errors here.
+    // It only sends datagrams of 256 octets, which cannot fail here.
     moved = mad::pump(*member.port, *member.transport, now_).value_or(false) || moved;
     deadline = std::min(deadline, member.port->next_deadline());
   }
