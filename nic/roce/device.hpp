@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/gid.hpp"
@@ -129,7 +130,7 @@ struct QpFailure {
 /// (IBA §9.4.3; C9-88: its R_Key is not looked at). cm::Liveness; 0: never.
 struct QpWatch {
   Duration keepalive{}, dead_after{};
-  /// QpNotice::silent is reported this long before `dead_after` is over; 0: never. Only to the manager of a connection (RoceQp::owner).
+  /// PeerSilent is reported this long before `dead_after` is over; 0: never. Only to the manager of a connection (RoceQp::owner).
   Duration warning{};
   bool on() const { return keepalive > Duration{} || dead_after > Duration{}; }
 };
@@ -148,12 +149,13 @@ class RoceQp : public parley::roce::QueuePair {
   virtual const QpFailure& failure() const = 0;
 };
 
-/// What the manager of connections must know of a queue pair. The user gets the same as an AsyncEvent.
+/// The peer is silent, and dead when QpWatch::warning is over as well.
+struct PeerSilent {};
+
+/// What the manager of connections must know of a queue pair. The user gets the same as an AsyncEvent, but for PeerSilent.
 struct QpNotice {
-  QueuePairEvent::Kind kind = QueuePairEvent::Kind::qp_fatal;
+  std::variant<QueuePairEvent::Kind, PeerSilent> what;
   RoceQp* qp = nullptr;
-  bool silent =
-      false;  ///< no event (`kind` says nothing): the peer is silent, and dead when QpWatch::warning is over as well
 };
 
 // X(name, text)

@@ -94,6 +94,7 @@ class Qp final : public Told {
   void peer_is_dead(QpFailure::Cause cause, Duration elapsed);
   Instant dead_at() const;
   Instant warning_at() const;
+  Instant ask_at() const;
   Instant next_check(Instant now) const;
 
   // qp.cpp
@@ -117,7 +118,7 @@ class Qp final : public Told {
   Instant ack_at_ = never;              // what the responder holds leaves
   Instant heard_at_{};                  // the peer's last packet
   Instant check_at_ = never;            // qp_.watch: is the peer silent, or dead
-  Instant warned_at_ = Instant::min();  // QpNotice::silent was reported last
+  Instant warned_at_ = Instant::min();  // PeerSilent was reported last
   Instant refused_at_{};                // ICMP said so first; of interest while it is behind heard_at_
   bool cnp_due_ = false;
   Instant next_cnp_ = Instant::min();
