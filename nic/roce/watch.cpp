@@ -75,7 +75,8 @@ Instant Qp::ask_at() const {
   const Duration keepalive = qp_.watch.keepalive;
   if (qp_.nic->slots.size() < Nic::many) return heard_at_ + keepalive;
   const bool second = std::tie(qp_.path.source, qp_.number) > std::tie(qp_.path.destination, qp_.dest_qpn);
-  return qp_.nic->keepalives.round_up(heard_at_ + keepalive + (second ? keepalive / 16 : Duration{}));
+  const Duration left = qp_.watch.dead_after > keepalive ? qp_.watch.dead_after - keepalive : keepalive;
+  return qp_.nic->keepalives.round_up(heard_at_ + keepalive + (second ? std::min(keepalive, left) / 16 : Duration{}));
 }
 
 /// Not before anything can be due, and not behind what may be due by then. What is asked now is answered, or not, from here on.
