@@ -27,6 +27,7 @@ struct LooseSocket final : LooseStream {
   int fd = -1;
   std::uint8_t writes = 0;
   bool unanswered = false;
+  Duration keepalive{};
   Address local{}, peer{};
 };
 
@@ -41,6 +42,7 @@ std::unique_ptr<LooseStream> StreamSet::detach(StreamId id) {
   auto loose = std::make_unique<LooseSocket>();
   loose->writes = socket.writes;
   loose->unanswered = socket.unanswered;
+  loose->keepalive = socket.keepalive;
   loose->local = socket.local;
   loose->peer = socket.peer;
   // Now, and not in the next turn: by then the number may belong to another socket, or to none.
@@ -66,6 +68,8 @@ Result<StreamId> StreamSet::attach(std::unique_ptr<LooseStream>& stream) {
   Socket& socket = sockets_[slot];
   socket.writes = loose->writes;
   socket.unanswered = loose->unanswered;
+  socket.keepalive = loose->keepalive;
+  pace_.watch(now_, slot, in_whole_seconds(socket.keepalive));
   socket.local = loose->local;
   socket.peer = loose->peer;
   stream.reset();

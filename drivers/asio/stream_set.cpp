@@ -115,6 +115,7 @@ void StreamSet::forget(std::uint32_t slot) {
   by_id_.erase(socket.id);
   if (socket.kind != Kind::listener) --streams_;
   if (socket.parked) std::erase(parked_, slot);
+  pace_.forget(slot);
   ++socket.generation;
   socket.kind = Kind::free;
   socket.fd = -1;
@@ -149,6 +150,7 @@ bool StreamSet::serve(bool polling) {
     unpark();
     any = true;
   }
+  if (now_ >= pace_.next_deadline()) keep_alive();
   if (std::uint32_t slot = 0; guess(slot)) {
     if (read_guessed(slot)) return true;
     // A caller that polls for the next octets of one busy socket finds them fastest by reading it.
@@ -193,6 +195,16 @@ void StreamSet::serve_event(const epoll_event& event) {
       }
       if (same(slot, generation) && (what & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read(slot);
       break;
+  }
+}
+
+void StreamSet::keep_alive() {
+  while (const auto step = pace_.poll(now_)) {
+    const Socket& socket = sockets_[step->slot];
+    if (step->kind == KeepalivePace::Step::Kind::ask)
+      ask_peer(socket.fd);
+    else
+      let_rest(socket.fd, socket.keepalive);
   }
 }
 
@@ -277,6 +289,7 @@ void StreamSet::listen(const StreamCommand& command) {
     return;
   }
   const std::uint32_t slot = add(fd, Kind::listener, command.id);
+  sockets_[slot].keepalive = command.keepalive;
   sockets_[slot].local = local_of(fd);
   watch(slot);
   machine_.handle_listening(now_, command.id, sockets_[slot].local);
@@ -335,7 +348,8 @@ void StreamSet::connected(std::uint32_t slot, std::uint16_t emss) {
   Socket& socket = sockets_[slot];
   socket.kind = Kind::stream;
   reset_when_closed(socket.fd, true);
-  watch_peer(socket.fd, socket.keepalive, socket.dead_after);  // not earlier: an attempt has transport_timeout
+  watch_peer(socket.fd, socket.keepalive, socket.dead_after);  // not before: an attempt has transport_timeout
+  pace_.watch(now_, slot, in_whole_seconds(socket.keepalive));
   socket.local = local_of(socket.fd);
   if (tap_) tap(socket, TapRecord::Kind::connected);
   watch(slot);
@@ -383,6 +397,8 @@ void StreamSet::take_in(std::uint32_t listener, int fd, const Address& peer) {
   const StreamId from = sockets_[listener].id;
   const std::uint32_t slot = add(fd, Kind::stream, id);
   Socket& socket = sockets_[slot];
+  socket.keepalive = sockets_[listener].keepalive;
+  pace_.watch(now_, slot, in_whole_seconds(socket.keepalive));
   const Address& bound = sockets_[listener].local;
   socket.writes = writes_without_nodelay;  // inherited from the listener
   socket.local = bound.is_any() || bound.is_link_local() ? local_of(fd) : bound;
@@ -429,6 +445,7 @@ bool StreamSet::read(std::uint32_t slot) {
     if (n > 0) {
       const ConstBytes in(buffer_.data(), static_cast<std::size_t>(n));
       socket.unanswered = false;
+      pace_.heard(now_, slot);
       if (tap_) tap(socket, TapRecord::Kind::received, in);
       machine_.handle_bytes(now_, socket.id, in);
       pump(machine_, *this);

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/stream_port.hpp"
+#include "drivers/asio/keepalive_pace.hpp"
 #include "parley/tcp_host.hpp"
 
 namespace parley::asio_driver {
@@ -41,8 +43,8 @@ class StreamSet final : public StreamMover {
   bool serve_partner();
   void set_tap(Tap tap) { tap_ = std::move(tap); }
 
-  /// When serve() must be called even if no socket is ready: a listener waits for file descriptors.
-  Instant next_deadline() const { return rearm_at_; }
+  /// When serve() must be called although no socket is ready: a listener waits for file descriptors, or a keepalive is to go.
+  Instant next_deadline() const { return std::min(rearm_at_, pace_.next_deadline()); }
 
   // StreamMover (stream_move.cpp): moves the socket itself from one set to the other.
   std::unique_ptr<LooseStream> detach(StreamId id) override;
@@ -75,7 +77,7 @@ class StreamSet final : public StreamMover {
     std::uint32_t follower = 0, follower_generation = 0;  // the socket that was ready after this one
     StreamId id = 0;
     Address local{}, peer{};
-    Duration keepalive{}, dead_after{};  // connecting: for the stream
+    Duration keepalive{}, dead_after{};  // connecting, listener: for the stream that it becomes, or gives
   };
 
   Socket* find(StreamId id);
@@ -95,6 +97,7 @@ class StreamSet final : public StreamMover {
   void take_in(std::uint32_t listener, int fd, const Address& peer);
   void park(std::uint32_t listener);
   void unpark();
+  void keep_alive();
   void finish_connect(std::uint32_t slot);
   void connected(std::uint32_t slot, std::uint16_t emss);
   bool read(std::uint32_t slot);
@@ -120,9 +123,10 @@ class StreamSet final : public StreamMover {
   std::unordered_map<StreamId, std::uint32_t> by_id_;
   std::size_t streams_ = 0;
   std::vector<std::uint32_t> parked_;
-  StreamId serial_ = 0;  // even numbers belong to the driver
-  // If sockets become ready one at a time and in a repeating order, as in a ping-pong, the next one is read without
-  // calling epoll: the one that followed the last one before. For a few turns at a time.
+  KeepalivePace pace_;
+  StreamId serial_ = 0;  // even numbers are the driver's
+  // Sockets that are ready one at a time and in an order that repeats, as in a ping-pong, are read without asking who
+  // is ready: the one that followed the last one before. A few turns long.
   std::uint32_t last_ = 0, last_generation_ = 0;
   int guesses_left_ = 0, looks_left_ = 0;
   Instant now_{};

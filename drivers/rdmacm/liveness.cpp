@@ -49,7 +49,7 @@ void Rdmacm::watch(Connection& c, Instant now) {
 void Rdmacm::silent_end(Connection& c, bool answered) {
   disconnected(c,
                answered ? cm::closed_in_silence(c.peer, c.silent)
-                        : cm::no_answer(cm::step::data, {}, c.peer, duration_text(c.silent)),
+                        : cm::no_answer(cm::step::data, {}, c.peer, " for " + duration_text(c.silent)),
                false);
 }
 

@@ -254,7 +254,7 @@ DeviceAttr SoftDevice::query() const {
 std::optional<AsyncEvent> SoftDevice::poll_async_event() {
   if (const SrqRing* srq = tables()->srq_events.take()) return SrqLimitReached{srq->owner};
   if (const auto notice = nic_->take(nic_->events, &Told::waiting_events))
-    return QueuePairEvent{.kind = notice->kind, .qp = notice->qp};
+    return QueuePairEvent{.kind = std::get<QueuePairEvent::Kind>(notice->what), .qp = notice->qp};
   return std::nullopt;
 }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/gid.hpp"
@@ -132,8 +133,7 @@ struct QpFailure {
 /// nor a completion (IBA §9.4.3; C9-88: its R_Key is not checked). cm::Liveness; 0: never.
 struct QpWatch {
   Duration keepalive{}, dead_after{};
-  /// QpNotice::silent is reported this long before `dead_after` expires; 0: never. Only to the manager of a connection
-  /// (RoceQp::owner).
+  /// PeerSilent is reported this long before `dead_after` is over; 0: never. Only to the manager of a connection (RoceQp::owner).
   Duration warning{};
   bool on() const { return keepalive > Duration{} || dead_after > Duration{}; }
 };
@@ -155,13 +155,13 @@ class RoceQp : public parley::roce::QueuePair {
   virtual const QpFailure& failure() const = 0;
 };
 
-/// Events of a queue pair for the connection manager. The user gets the same as an AsyncEvent.
+/// The peer is silent, and counts as dead when QpWatch::warning has passed too.
+struct PeerSilent {};
+
+/// Events of a queue pair for the connection manager. The user gets the same as an AsyncEvent, except PeerSilent.
 struct QpNotice {
-  QueuePairEvent::Kind kind = QueuePairEvent::Kind::qp_fatal;
+  std::variant<QueuePairEvent::Kind, PeerSilent> what;
   RoceQp* qp = nullptr;
-  bool silent =
-      false;  ///< not an event (`kind` is unused): the peer is silent, and counts as dead when QpWatch::warning has
-              ///< passed too
 };
 
 // X(name, text)

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::uint32_t silent_bit = 1;  // in Told::waiting_notices; no QueuePairEvent::Kind is 0
 
+constexpr std::uint32_t bit_of(QueuePairEvent::Kind kind) { return 1U << static_cast<unsigned>(kind); }
+
 }  // namespace
 
 Nic::Nic(const DeviceOptions& given) : options(given), port_mtu(octets_of(given.port_mtu)), tables(new Tables) {
@@ -138,19 +140,19 @@ void Nic::notify(Qp& qp, QueuePairEvent::Kind kind) {
 }
 
 void Nic::tell(Told& told, QueuePairEvent::Kind kind) {
-  const std::uint32_t bit = 1U << static_cast<unsigned>(kind);
-  if ((told.waiting_notices & bit) == 0) notices.push_back({.kind = kind, .qp = &told});
+  const std::uint32_t bit = bit_of(kind);
+  if ((told.waiting_notices & bit) == 0) notices.push_back({.what = kind, .qp = &told});
   told.waiting_notices |= bit;
   // A connection manager reports by its own events that a connection is established or has failed.
   const bool managers = kind == QueuePairEvent::Kind::comm_est || kind == QueuePairEvent::Kind::qp_fatal;
   if (told.owner != 0 && managers) return;
-  if ((told.waiting_events & bit) == 0) events.push_back({.kind = kind, .qp = &told});
+  if ((told.waiting_events & bit) == 0) events.push_back({.what = kind, .qp = &told});
   told.waiting_events |= bit;
 }
 
 void Nic::warn(Qp& qp) {
   if (qp.owner == 0 || (qp.waiting_notices & silent_bit) != 0) return;
-  notices.push_back({.qp = &qp, .silent = true});
+  notices.push_back({.what = PeerSilent{}, .qp = &qp});
   qp.waiting_notices |= silent_bit;
 }
 
@@ -158,7 +160,8 @@ std::optional<QpNotice> Nic::take(std::deque<QpNotice>& list, std::uint32_t Told
   if (list.empty()) return std::nullopt;
   const QpNotice notice = list.front();
   list.pop_front();
-  static_cast<Told*>(notice.qp)->*waiting &= ~(notice.silent ? silent_bit : 1U << static_cast<unsigned>(notice.kind));
+  const auto* kind = std::get_if<QueuePairEvent::Kind>(&notice.what);
+  static_cast<Told*>(notice.qp)->*waiting &= ~(kind != nullptr ? bit_of(*kind) : silent_bit);
   return notice;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/deadline_queue.hpp"
 #include "base/flat_map.hpp"
+#include "base/tick_budget.hpp"
 #include "nic/common/objects.hpp"
 #include "nic/roce/device.hpp"
 #include "nic/roce/mtu.hpp"
@@ -64,7 +65,7 @@ struct Nic : Counted {
   void leave(const Gid& group) const noexcept;
 
   void notify(Qp& qp, QueuePairEvent::Kind kind);
-  /// Reports QpNotice::silent to a manager.
+  /// PeerSilent, to a manager.
   void warn(Qp& qp);
   std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting);
   /// Drops its pending events.
@@ -85,12 +86,16 @@ struct Nic : Counted {
   std::vector<Qp*> slots;  // indices of `timers`
   std::vector<std::uint32_t> free_slots;
   DeadlineQueue timers;
+  /// Keepalives that go at once: more do not fit in the receive buffer of a UDP socket (Linux: 277 of such packets) and would be lost, and
+  /// lost again when they are repeated together.
+  TickBudget keepalives{std::chrono::milliseconds(20), 128};
+  static constexpr std::size_t many = 256;  // queue pairs, from which on Qp::ask_at() goes by ticks
   Qp* first_dirty = nullptr;
   Qp* last_dirty = nullptr;
   std::map<Gid, std::vector<Qp*>> groups;
   PacketGroups* joins = nullptr;  // from RoceDevice::set_groups(), after its first call
   bool asks_to_join = false;
-  std::deque<QpNotice> notices, events;  // at most one of each kind per queue pair, including QpNotice::silent
+  std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair, PeerSilent included
   std::map<const AddressHandle*, Path> handles;
   std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;
 

@@ -94,6 +94,7 @@ class Qp final : public Told {
   void peer_is_dead(QpFailure::Cause cause, Duration elapsed);
   Instant dead_at() const;
   Instant warning_at() const;
+  Instant ask_at() const;
   Instant next_check(Instant now) const;
 
   // qp.cpp
@@ -116,9 +117,9 @@ class Qp final : public Told {
   bool drain_told_ = true;              // SQD: reported that nothing is in flight
   Instant ack_at_ = never;              // when the delayed ACK is sent
   Instant heard_at_{};                  // the peer's last packet
-  Instant check_at_ = never;            // next check (qp_.watch) whether the peer is silent, or dead
-  Instant warned_at_ = Instant::min();  // when QpNotice::silent was last reported
-  Instant refused_at_{};                // when ICMP first reported it; relevant while it is later than heard_at_
+  Instant check_at_ = never;            // qp_.watch: is the peer silent, or dead
+  Instant warned_at_ = Instant::min();  // PeerSilent was reported last
+  Instant refused_at_{};                // ICMP said so first; of interest while it is behind heard_at_
   bool cnp_due_ = false;
   Instant next_cnp_ = Instant::min();
   Path cnp_path_;

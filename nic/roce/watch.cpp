@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // How a queue pair detects that its peer is gone (cm::Liveness): silence, and ICMP.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "nic/roce/qp.hpp"
@@ -28,8 +29,11 @@ void Qp::watch(Instant now, const QpWatch& watch) {
 Instant Qp::dead_at() const {
   const Instant since = requester_.waits_since();
   if (since == never || qp_.watch.dead_after <= Duration{}) return never;
-  // The keepalive was sent after a period of silence, which counts; also if a request of the program was sent instead.
-  return std::max(heard_at_, since - qp_.watch.keepalive) + qp_.watch.dead_after;
+  // A keepalive goes because of a silence, which counts; so it does where a request of the program went in its stead. Many keepalives wait
+  // for one another: then half of the time that is left counts as well.
+  Duration silence = qp_.watch.keepalive;
+  if (silence > Duration{}) silence += (qp_.watch.dead_after - silence) / 2;
+  return std::max(heard_at_, since - silence) + qp_.watch.dead_after;
 }
 
 /// When to report the silence to the manager: once per period of silence.
@@ -54,14 +58,29 @@ void Qp::check_peer(Instant now) {
     check_at_ = now + own_delay_max;
     return;
   }
-  const bool due = qp_.watch.keepalive > Duration{} && now - heard_at_ >= qp_.watch.keepalive && requester_.idle();
+  const bool due = qp_.watch.keepalive > Duration{} && ask_at() <= now && requester_.idle();
   const bool refused = refused_at_ > heard_at_ && now - refused_at_ >= second_word;
-  if (qp_.state == QpState::rts && qp_.type == QpType::rc && (due || refused)) requester_.ask(now);
+  if (qp_.state == QpState::rts && qp_.type == QpType::rc && (due || refused)) {
+    if (!qp_.nic->keepalives.take(now)) {
+      check_at_ = qp_.nic->keepalives.next();
+      return;
+    }
+    requester_.ask(now);
+  }
   check_at_ = next_check(now);
 }
 
-/// Not before the earliest possible event, and not after any event that may be due then. A request sent now has its
-/// full time for an answer.
+/// When an idle peer is asked. Where many are, those that are due together are asked together, so that this side wakes once. And the two
+/// ends of a connection do not ask at the same time: the question of one shows the other that it is there.
+Instant Qp::ask_at() const {
+  const Duration keepalive = qp_.watch.keepalive;
+  if (qp_.nic->slots.size() < Nic::many) return heard_at_ + keepalive;
+  const bool second = std::tie(qp_.path.source, qp_.number) > std::tie(qp_.path.destination, qp_.dest_qpn);
+  const Duration left = qp_.watch.dead_after > keepalive ? qp_.watch.dead_after - keepalive : keepalive;
+  return qp_.nic->keepalives.round_up(heard_at_ + keepalive + (second ? std::min(keepalive, left) / 16 : Duration{}));
+}
+
+/// Not before anything can be due, and not behind what may be due by then. What is asked now is answered, or not, from here on.
 Instant Qp::next_check(Instant now) const {
   const QpWatch& watch = qp_.watch;
   Instant at = std::min(dead_at(), warning_at());
@@ -71,8 +90,7 @@ Instant Qp::next_check(Instant now) const {
       if (then > now) at = std::min(at, then);
   }
   if (watch.keepalive > Duration{})
-    at = std::min(
-        at, requester_.idle() ? std::max(heard_at_, now - watch.keepalive) + watch.keepalive : now + watch.keepalive);
+    at = std::min(at, requester_.idle() && ask_at() > now ? ask_at() : now + watch.keepalive);
   return at;
 }
 

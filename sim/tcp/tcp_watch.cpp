@@ -19,7 +19,9 @@ void Tcp::watch_peer(Duration keepalive, Duration dead_after) {
 /// never: no answer is awaited.
 Instant Tcp::dead_at() const {
   if (watch_->dead_after <= Duration{}) return never;
-  if (snd_una_ != snd_max_) return std::max(watch_->heard_at, watch_->waits_since) + watch_->dead_after;
+  // Answers to probes of a shut window do not count: Linux measures TCP_USER_TIMEOUT from the first of them.
+  if (snd_una_ != snd_max_)
+    return (snd_wnd_ == 0 ? watch_->waits_since : std::max(watch_->heard_at, watch_->waits_since)) + watch_->dead_after;
   return watch_->asked_at > watch_->heard_at ? watch_->heard_at + watch_->dead_after : never;
 }
 
