@@ -118,6 +118,7 @@ Result<std::shared_ptr<Link>> BrokerLink::open(const DomainOptions& given, bool 
                              .shared = file != -1,
                              .create = options.create,
                              .exclusive = options.exclusive,
+                             .carrier = options.carrier,
                              .device = options.device,
                              .patience = options.patience};
   std::shared_ptr<BrokerLink> link(new BrokerLink(options, client));

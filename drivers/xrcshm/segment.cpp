@@ -24,8 +24,8 @@ namespace parley::xrc {
 namespace {
 
 constexpr std::array<char, 8> magic{'P', 'A', 'R', 'L', 'E', 'Y', 'X', 'S'};
-constexpr std::uint32_t version = 1;
-// Two builds of one version may differ in this, and must not share a block.
+constexpr std::uint32_t version = 2;
+// Two builds of one version may differ in this, and must not use one block.
 constexpr std::uint32_t layout = sizeof(SharedRegistry) << 16 ^ sizeof(Arena) << 8 ^ sizeof(pthread_mutex_t);
 constexpr off_t first_octet = off_t{1} << 40;  // offset of the locks; far beyond the end of the file
 

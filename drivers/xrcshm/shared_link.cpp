@@ -59,6 +59,7 @@ Result<void> SharedLink::join() {
   OpenParameters p{.device = options_.device,
                    .create = options_.create,
                    .exclusive = options_.exclusive,
+                   .carrier = options_.carrier,
                    .process = {pid, ::geteuid(), start_of(pid), command_of(pid)}};
   if (file_ >= 0) {
     const auto facts = facts_of(file_);

@@ -3,9 +3,9 @@
 // RNIC or another StreamMachine. The host drives that machine in virtual time, as drivers/asio does in real time.
 //
 // Addresses: NIC p of host n (both from 0) has 02:00:00:p:h:l, 10.N.h.l, 2001:db8:N::n+1 and fe80::p:n+1%p+1, where h:l
-// is n+1 and N its network. NicOptions::interface_id replaces the lower half of the last one. Hosts of one network
-// reach each other; there is no routing. Not modelled: IP options and extension headers, fragments, ICMP errors,
-// duplicate address detection (RFC 4862 §5.4), router discovery, multicast listener reports.
+// is n+1 and N its network; NicOptions::interface_id is another lower half of the last. Hosts of one network reach each
+// other, nothing is routed. Not modelled: IP options and extension headers, fragments, ICMP errors except destination
+// unreachable, duplicate address detection (RFC 4862 §5.4), router discovery, multicast listener reports.
 #pragma once
 #include <functional>
 #include <memory>

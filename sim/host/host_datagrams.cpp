@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors sent for datagrams to a closed port.
+// RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors that answer packets that cannot be delivered.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "sim/host/host_frames.hpp"
@@ -13,8 +14,7 @@ namespace {
 
 constexpr std::size_t icrc_size = PARLEY_IB_ICRC_LEN, ipv4_id_at = 4;
 constexpr std::size_t udp_size = 8, udp_checksum_at = 6, icmp_size = 8, icmp_checksum_at = 2;
-constexpr std::uint8_t icmp_unreachable = 3, icmp_port_closed = 3;    // RFC 792
-constexpr std::uint8_t icmp6_unreachable = 1, icmp6_port_closed = 4;  // RFC 4443 §3.1
+constexpr std::uint8_t icmp_unreachable = 3, icmp6_unreachable = 1;  // RFC 792; RFC 4443 §3.1
 constexpr std::uint8_t error_hop_limit = 64;
 constexpr std::size_t icmp6_packet_max = 1280;  // RFC 4443 §3.1: as much as fits into the minimum MTU
 
@@ -52,21 +52,37 @@ ConstBytes addresses_in(ConstBytes packet, LocalKind kind) {
   return kind == LocalKind::v4 ? packet.subspan(12, 8) : packet.subspan(8, 32);
 }
 
-/// The datagram quoted in an ICMP error: only ours to the RoCE port matter.
-const char* read_refused(ConstBytes datagram, FrameIn& out) {
+/// A code of ICMP (RFC 792, RFC 1812 §5.2.7.1) or ICMPv6 (RFC 4443 §3.1), and the error that Linux reports for it.
+struct IcmpCode {
+  std::uint8_t v4, v6;
+  Unreachable why;
+  std::errc v4_error, v6_error;
+};
+constexpr IcmpCode icmp_codes[] = {
+    {3, 4, Unreachable::port, std::errc::connection_refused, std::errc::connection_refused},
+    {1, 3, Unreachable::host, std::errc::host_unreachable, std::errc::host_unreachable},
+    {13, 1, Unreachable::prohibited, std::errc::host_unreachable, std::errc::permission_denied},
+};
+
+/// The packet that an error answers: TCP segments, and datagrams to the port of RoCE.
+const char* read_undelivered(ConstBytes datagram, FrameIn& out) {
   const bool v4 = out.local == LocalKind::v4;
   Reader r(datagram);
   r.skip(v4 ? 9 : 6);
   const std::uint8_t protocol = r.u8();
   r.skip(v4 ? 6 : 17);  // skip to the destination
   const ConstBytes to = r.bytes(v4 ? 4 : 16);
-  r.skip(2);
-  const std::uint16_t port = r.be16();
+  FrameIn::Undelivered& sent = out.undelivered;
+  sent.from_port = r.be16();
+  sent.to_port = r.be16();
+  sent.seq = r.be32();
   if (!r.ok()) return "ICMP error is cut";
-  if (protocol != protocol_udp || port != PARLEY_ROCE_UDP_PORT) return "ICMP error of nothing that was sent";
-  out.refused = {};
-  std::copy(to.begin(), to.end(), out.refused.begin());
-  out.kind = FrameIn::Kind::port_closed;
+  sent.tcp = protocol == wire::protocol_tcp;
+  if (!sent.tcp && (protocol != protocol_udp || sent.to_port != PARLEY_ROCE_UDP_PORT))
+    return "ICMP error of nothing that was sent";
+  sent.to = {};
+  std::copy(to.begin(), to.end(), sent.to.begin());
+  out.kind = FrameIn::Kind::unreachable;
   return nullptr;
 }
 
@@ -183,8 +199,9 @@ const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, R
   return nullptr;
 }
 
-FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKind kind,
-                           const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id) {
+FramePtr write_unreachable(FramePool& pool, const PortAddresses& local, LocalKind kind,
+                           const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id,
+                           Unreachable why) {
   const bool v4 = kind == LocalKind::v4;
   // RFC 792: the header and 64 bits.
   const ConstBytes said =
@@ -202,7 +219,9 @@ FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKin
   const MutBytes message = frame->octets().subspan(ethernet_size + ip_size(kind));
   Writer m(message);
   m.u8(v4 ? icmp_unreachable : icmp6_unreachable);
-  m.u8(v4 ? icmp_port_closed : icmp6_port_closed);
+  const auto code =
+      std::find_if(std::begin(icmp_codes), std::end(icmp_codes), [why](const IcmpCode& c) { return c.why == why; });
+  m.u8(v4 ? code->v4 : code->v6);
   m.be16(0);
   m.be32(0);
   m.bytes(said);
@@ -229,8 +248,13 @@ const char* read_icmp(ConstBytes body, ConstBytes addresses, FrameIn& out) {
   else
     sum = sum_over(addresses, wire::protocol_icmp6, body);
   if (!sum.right()) return v4 ? "bad ICMP checksum" : "bad ICMPv6 checksum";
-  const bool closed = v4 ? type == icmp_unreachable && code == icmp_port_closed : code == icmp6_port_closed;
-  return closed ? read_refused(body.subspan(icmp_size), out) : "ICMP type is not spoken";
+  if (v4 && type != icmp_unreachable) return "ICMP type is not spoken";
+  for (const IcmpCode& known : icmp_codes) {
+    if (code != (v4 ? known.v4 : known.v6)) continue;
+    out.undelivered.why = v4 ? known.v4_error : known.v6_error;
+    return read_undelivered(body.subspan(icmp_size), out);
+  }
+  return "ICMP code is not spoken";
 }
 
 }  // namespace parley::sim

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Reading and writing of frames: Ethernet with ARP (RFC 826), IPv4 (RFC 791), IPv6 (RFC 8200), ICMPv6 neighbour
-// messages (RFC 4861), TCP (RFC 9293 §3.1), RoCEv2 over UDP (IBA Annex A17) and ICMP's report that a UDP port is closed
+// Frames as a host writes and reads them: Ethernet with ARP (RFC 826), IPv4 (RFC 791), IPv6 (RFC 8200), ICMPv6
+// neighbour messages (RFC 4861), TCP (RFC 9293 §3.1), RoCEv2 over UDP (IBA Annex A17) and ICMP's destination unreachable
 // (RFC 792, RFC 4443). Every length and checksum, and the ICRC, is computed on transmission and checked on reception.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <span>
+#include <system_error>
 
 #include "base/bytes_io.hpp"
 #include "parley/address.hpp"
@@ -56,30 +57,41 @@ struct RocePath {
 /// pad. `ip_id`: IPv4. The destination's MAC address is filled in later, here and below.
 FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std::uint16_t ip_id, ConstBytes front,
                     ConstBytes rest = {});
-/// Answers a datagram to a closed port; `packet` is that datagram, starting at the IP header.
-FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKind kind,
-                           const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id);
+/// Why a packet was not delivered: nothing has its port, no way leads to its host, or a filter refuses it.
+enum class Unreachable : std::uint8_t { port, host, prohibited };
+/// ICMP destination unreachable from `local` to `peer`, the sender of `packet`, which is from the IP header on.
+FramePtr write_unreachable(FramePool& pool, const PortAddresses& local, LocalKind kind,
+                           const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id,
+                           Unreachable why);
 FramePtr write_arp(FramePool& pool, const wire::Mac& destination, const wire::ArpPacket& packet);
 FramePtr write_neighbour(FramePool& pool, const wire::Mac& from, const wire::Mac& to, const wire::Ip6& source,
                          const wire::Ip6& destination, const wire::NeighbourMessage& message);
 
 /// The content of a frame; only the fields of its kind are set.
 struct FrameIn {
-  enum class Kind : std::uint8_t { arp, neighbour, segment, roce, port_closed };
+  enum class Kind : std::uint8_t { arp, neighbour, segment, roce, unreachable };
   Kind kind = Kind::segment;
   std::uint16_t port = 0;                      ///< PortAddresses::port
-  LocalKind local = LocalKind::v4;             ///< segment, roce, port_closed
-  std::array<std::uint8_t, 16> source{};       ///< IP addresses; IPv4 uses the first four octets, the others are 0
+  LocalKind local = LocalKind::v4;             ///< segment, roce, unreachable
+  std::array<std::uint8_t, 16> source{};       ///< of IP; IPv4 uses the first four, the others are 0
   std::array<std::uint8_t, 16> destination{};  ///< neighbour
   wire::ArpPacket arp;
   wire::NeighbourMessage neighbour;
   wire::TcpHeader header;
-  ConstBytes payload;                      ///< segment; roce: from the BTH to the ICRC, which is right
-  RocePath path;                           ///< roce
-  std::uint64_t way = 0;                   ///< roce: PacketPath::way
-  ConstBytes network;                      ///< roce: starts at the IP header
-  std::optional<Address> group;            ///< roce: the destination group; `local` is the address kind of the source
-  std::array<std::uint8_t, 16> refused{};  ///< port_closed: destination of the quoted datagram
+  ConstBytes payload;            ///< segment; roce: from the BTH to the ICRC, which is right
+  RocePath path;                 ///< roce
+  std::uint64_t way = 0;         ///< roce: PacketPath::way
+  ConstBytes network;            ///< roce: from the IP header on
+  std::optional<Address> group;  ///< roce: it went there; `local` is the kind of its source
+  /// unreachable: of the packet that ICMP quotes, which this host sent.
+  struct Undelivered {
+    std::array<std::uint8_t, 16> to{};
+    bool tcp = false;  ///< else UDP, to RoCE's port
+    std::uint16_t from_port = 0, to_port = 0;
+    std::uint32_t seq = 0;  ///< TCP's
+    std::errc why{};        ///< the error that Linux reports for the ICMP code
+  };
+  Undelivered undelivered;
 };
 // Shared by host_frames.cpp and host_datagrams.cpp. `packet` starts at the IP header, `body` is its payload,
 // `addresses` starts the pseudo header.

@@ -162,7 +162,8 @@ class SimHost final : public HostNode, private PacketGroups {
   std::size_t packets_until_waiting() const;
   bool find_way(std::uint16_t port);
   void handle_roce(std::uint16_t port);
-  void handle_port_closed(std::uint16_t port);
+  void handle_unreachable(std::uint16_t port);
+  void handle_segment_undelivered(std::uint16_t port);
   void refuse_datagram(std::uint16_t port);
 
   // host_stream.cpp: between the machine and the connections

@@ -214,16 +214,34 @@ void SimHost::refuse_datagram(std::uint16_t port) {
   refusals_from_ = now() + refusals_every;
   const std::uint16_t id = in_.local == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
   send_to(port, peer_of({.peer = in_.source, .port = port, .kind = in_.local}),
-          write_port_closed(engine_.frames, nics_[port].addresses, in_.local, in_.source, in_.network, id));
+          write_unreachable(engine_.frames, nics_[port].addresses, in_.local, in_.source, in_.network, id,
+                            Unreachable::port));
 }
 
-void SimHost::handle_port_closed(std::uint16_t port) {
+void SimHost::handle_unreachable(std::uint16_t port) {
+  const FrameIn::Undelivered& sent = in_.undelivered;
+  if (sent.tcp) return handle_segment_undelivered(port);
   if (packets_ == nullptr) return;
   PacketPath path;
   path.local = nics_[port].addresses.of(in_.local);
-  path.peer = peer_of({.peer = in_.refused, .port = port, .kind = in_.local});
-  packets_->handle_unreachable(now(), path, std::make_error_code(std::errc::connection_refused));
+  path.peer = peer_of({.peer = sent.to, .port = port, .kind = in_.local});
+  packets_->handle_unreachable(now(), path, std::make_error_code(sent.why));
   stirred_ = true;
+}
+
+// RFC 1122 §4.2.3.9, RFC 5927 §4: only advice for a connection that is up, which goes on; an open that its SYN began fails, as on Linux.
+void SimHost::handle_segment_undelivered(std::uint16_t port) {
+  const FrameIn::Undelivered& sent = in_.undelivered;
+  const std::uint32_t slot = stack_->find(
+      {.peer = sent.to, .local_port = sent.from_port, .peer_port = sent.to_port, .port = port, .kind = in_.local});
+  if (slot == SlotIndex::none) return;
+  const TcpConnection& c = stack_->at(slot);
+  if (c.phase != ConnectionPhase::opening || !c.tcp->awaits_ack_of(sent.seq)) return;
+  const StreamId stream = c.stream;
+  free_connection(slot);
+  machine_->handle_connect_failed(now(), stream, std::make_error_code(sent.why));
+  stirred_ = true;
+  pump_machine();
 }
 
 }  // namespace parley::sim

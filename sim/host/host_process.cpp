@@ -93,7 +93,7 @@ void SimHost::app_timer(std::uint64_t cookie) {
 
 /// RoCE packets, and ICMP errors about them; the kernel handles all other frames itself.
 bool SimHost::is_for_the_process(const FrameIn& in) {
-  return in.kind == FrameIn::Kind::roce || in.kind == FrameIn::Kind::port_closed;
+  return in.kind == FrameIn::Kind::roce || (in.kind == FrameIn::Kind::unreachable && !in.undelivered.tcp);
 }
 
 bool SimHost::keeps(std::uint16_t port, const Frame& frame) {

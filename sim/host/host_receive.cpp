@@ -72,7 +72,7 @@ void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
     case FrameIn::Kind::neighbour: handle_neighbour(port); return;
     case FrameIn::Kind::segment: handle_segment(port); return;
     case FrameIn::Kind::roce: handle_roce(port); return;
-    case FrameIn::Kind::port_closed: handle_port_closed(port); return;
+    case FrameIn::Kind::unreachable: handle_unreachable(port); return;
   }
 }
 

@@ -94,7 +94,9 @@ class Tcp {
   void handle_deadline(Instant now);
 
   TcpState state() const { return state_; }
-  std::uint16_t emss() const { return emss_; }  ///< octets of payload per segment, without options
+  /// `seq` was sent and is not acknowledged, so that an ICMP error about it is believed (RFC 5927 §4.1).
+  bool awaits_ack_of(std::uint32_t seq) const { return seq - snd_una_ < snd_max_ - snd_una_; }
+  std::uint16_t emss() const { return emss_; }  ///< octets of payload per segment, options taken off
   std::uint64_t retransmits() const { return retransmits_; }
   std::uint64_t out_of_order() const { return out_of_order_; }  ///< segments that arrived after a gap
   std::size_t send_queue() const;                               ///< octets not acknowledged; at most the send buffer
