@@ -67,7 +67,7 @@ TEST(MadPathText, SpecsNameMembers) {
   EXPECT_THAT(why("IBPath(DLID=2,XL=2)"), HasSubstr("a path has no member 'XL'; there are: DGID"));
   EXPECT_THAT(why("IBPath(DLID=2,drSLID=2)"), HasSubstr("no member 'drSLID'"));
   EXPECT_THAT(why("IBPath(DLID)"), HasSubstr("NAME=VALUE"));
-  EXPECT_THAT(why("IBPath(DLID=2"), HasSubstr("has no ')'"));
+  EXPECT_THAT(why("IBPath(DLID=2"), HasSubstr("does not end in ')'"));
   EXPECT_THAT(why("IBPath()"), HasSubstr("has no DLID"));
   EXPECT_THAT(why("IBPath(DLID=2,hop_limit=3)"), HasSubstr("DGID must come before it"));
 }
