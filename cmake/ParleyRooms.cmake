@@ -9,7 +9,7 @@ pkg_check_modules(ISAL IMPORTED_TARGET libisal)
 add_library(parley_flags INTERFACE)
 target_include_directories(parley_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
 target_compile_options(parley_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -fno-strict-aliasing)
-# Compiled as one, a variable of one file may have the name of a function of the next. Each is compiled alone somewhere.
+# Compiled as one, a variable of one file may have the name of a function of the next. ./dev stress compiles each alone.
 target_compile_options(parley_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(parley_flags INTERFACE -Wno-missing-field-initializers)
@@ -102,8 +102,6 @@ function(parley_rooms)
     endif()
   endforeach()
   set(PARLEY_PURE_ROOMS ${pure} PARENT_SCOPE)
-  list(TRANSFORM pure PREPEND parley_ OUTPUT_VARIABLE libraries)
-  add_custom_target(parley_pure_rooms DEPENDS ${libraries})
 endfunction()
 
 # parley_room(<name> <rooms it may use>...)
