@@ -144,7 +144,8 @@ function(parley_room name)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/mpa/crc32c_sse42.cpp PROPERTIES
       COMPILE_OPTIONS "-msse4.2;-mpclmul" SKIP_PRECOMPILE_HEADERS ON)
     # Behind a precompiled header g++ 12 takes the intrinsics' functions at -O0, which only -O1 and more can compile.
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/mpa/crc32c_vpclmul.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/mpa/crc32c_vpclmul.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+      SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 
