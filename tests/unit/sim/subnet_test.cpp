@@ -720,7 +720,8 @@ TEST(Subnet, SaysWhatItDoesNotUnderstandOfFaults) {
     const auto added = kit.subnet.add_fault(kit.now, text);
     EXPECT_TRUE(added.has_value()) << text << ": " << added.error();
   }
-  EXPECT_NE(kit.subnet.add_fault(kit.now, "reset every *").error().find("'every' must be followed by a number"), std::string::npos);
+  EXPECT_NE(kit.subnet.add_fault(kit.now, "reset every *").error().find("'every' must be followed by a number"),
+            std::string::npos);
 }
 
 TEST(Subnet, DuplicatesRequestsAndAnswers) {
