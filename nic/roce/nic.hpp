@@ -65,7 +65,7 @@ struct Nic : Counted {
   void leave(const Gid& group) const noexcept;
 
   void notify(Qp& qp, QueuePairEvent::Kind kind);
-  /// PeerSilent, to a manager.
+  /// Reports PeerSilent to a manager.
   void warn(Qp& qp);
   std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting);
   /// Drops its pending events.
