@@ -18,8 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr double cpu_percent_max = 1;
-constexpr int idle_keepalives =
-    12;  // how long the connections rest: five times as long as it takes to find a peer dead
+constexpr int idle_keepalives = 12;  // the rest lasts as long: five times what it takes to find a peer dead
 
 /// Established connections between two hosts on this thread, none of them with anything to do.
 template <class AnyHost>
@@ -41,9 +40,9 @@ class IdleHosts {
     std::thread other([&] {
       while (!stop) server_->run_once(100ms);
     });
-    const double begun = wall_now(), cpu = thread_cpu();
+    const double begun = wall_now(), cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     while (wall_now() - begun < seconds) client_->run_once(100ms);
-    const double share = (thread_cpu() - cpu) / (wall_now() - begun);
+    const double share = (seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu) / (wall_now() - begun);
     stop = true;
     other.join();
     turn();  // throws if a connection ended
@@ -56,11 +55,6 @@ class IdleHosts {
     out.local = client_address_;
     if constexpr (std::is_same_v<AnyHost, TcpHost>) out.transport = mpa::Options{.rtr = mpa::Rtr::read};
     return out;
-  }
-  static double thread_cpu() {
-    timespec now{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
   }
   void turn() {
     for (AnyHost* host : {server_.get(), client_.get()}) {

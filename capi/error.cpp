@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/errc_text.hpp"
 #include "parley/xrc.hpp"
 
 namespace parley::capi {
@@ -29,18 +30,6 @@ constexpr std::string_view no_context =
 constexpr std::string_view no_id =
     "the context has no such listener or connection: it was never given out, or destroyed";
 constexpr std::string_view foreign_id = "the listener or connection belongs to another context";
-
-/// What the C++ library says of the same code.
-constexpr const char* text_of(Errc code) {
-  switch (code) {
-    case Errc::ok: break;
-#define PARLEY_X(name, text) \
-  case Errc::name: return text;
-      PARLEY_ERRC(PARLEY_X)
-#undef PARLEY_X
-  }
-  return "";
-}
 
 struct Row {
   parley_error code;
