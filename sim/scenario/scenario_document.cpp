@@ -116,7 +116,7 @@ bool is_toml(std::string_view text) { return !beyond_ascii(text) && toml::parse(
 /// The header of an inner table, such as `[connect.mpa`; empty if nothing more is known of it.
 std::string inner_table(std::string_view name) {
   name = name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."));
-  return name.back() == '.' ? std::string() : fmt::format("[{}]", name);
+  return name.empty() || name.back() == '.' ? std::string() : fmt::format("[{}]", name);
 }
 
 /// Replaces an invalid line by one that keeps the following lines valid: the same key with a number that no scenario

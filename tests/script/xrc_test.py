@@ -13,6 +13,7 @@ import cli
 from xrc_member import SHARED, CREATE, Member, Raw, start_of
 
 GRACE = 0.4  # seconds; what waits for it waits so long
+LONG_GRACE = 600  # seconds: longer than any test
 
 
 class Demo(cli.CliTest):
@@ -53,20 +54,20 @@ class XrcTest(cli.CliTest):
         self.addCleanup(lambda: [member.kill() for member in self.members])
         self.start_registry()
 
-    def start_registry(self, *options):
+    def start_registry(self, *options, grace=GRACE):
         """Rules beyond these are for who makes it: a broker, or the file."""
-        grace = ("--grace", f"{int(GRACE * 1000)}ms")
+        grace = ("--grace", f"{int(grace * 1000)}ms")
         if self.shared:
             return self.ok(cli.run("xrc", "segment", "--segment", self.segment, *grace, *options, "--json")).event("segment")
         self.broker = self.start("xrcd", "--socket", self.socket, *grace, "--recovery", "700ms", *options)
         return self.broker.wait_for("listening")
 
-    def start_anew(self, *options):
+    def start_anew(self, *options, **rules):
         if self.shared:
             os.unlink(self.segment)
         else:
             self.stop_broker()
-        return self.start_registry(*options)
+        return self.start_registry(*options, **rules)
 
     def stop_broker(self, number=signal.SIGKILL):
         self.broker.process.send_signal(number)
@@ -222,6 +223,7 @@ class Sharing:
         self.assertNotIn(tgt, self.overview())
 
     def test_the_process_that_carries_the_device_is_killed(self):
+        self.start_anew(grace=LONG_GRACE)
         nic, p1, p2 = self.member(None, "--carrier"), self.member(), self.member()
         tgt, own = p1.receiver(5), p2.receiver(6)
         self.assertEqual(p2.said(f"register {tgt}"), "ok")
