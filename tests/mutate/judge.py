@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """Runs the tests that reach a mutant, the cheapest first, until one fails."""
 import concurrent.futures
+import os
+import pathlib
 import re
+import signal
 import subprocess
+import tempfile
 import time
 
 import mutants as m
@@ -15,6 +19,8 @@ TRACE_SECONDS = 600
 FILTER_MAX = 100_000  # octets of a command line
 NUMBERS = (1 << 16) - 1  # of parley_mutant_reached in trace.cpp
 TIME_LIMIT = "time limit"
+PROCESS_LIMIT = "process limit"
+PROCESSES_MAX = 100  # of one test program with those that it starts
 ALL_TESTS = [(30, "*")]  # of a program that was not traced
 
 
@@ -56,6 +62,50 @@ def cheap_and_dear(tests):
     return [part for part in (tests[:at], tests[at:]) if part]
 
 
+class Unbounded(Exception):
+    """A mutant that had to be stopped; the text says why."""
+
+
+def processes_of(group):
+    """How many there are in a process group."""
+    count = 0
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        count += int(fields[2]) == group
+    return count
+
+
+def run_bounded(command, environ, limit):
+    """Exit status and output. A mutant may run for ever, and where it is about fork(), each process may make others."""
+    with tempfile.TemporaryFile() as output:
+        # pylint: disable-next=consider-using-with
+        process = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
+        end = time.monotonic() + limit
+        try:
+            while True:
+                try:
+                    process.wait(timeout=0.3)
+                    break
+                except subprocess.TimeoutExpired:
+                    pass
+                if time.monotonic() > end:
+                    raise Unbounded(TIME_LIMIT)
+                if processes_of(process.pid) > PROCESSES_MAX:
+                    raise Unbounded(PROCESS_LIMIT)
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # what it has left behind, too
+            except ProcessLookupError:
+                pass
+            process.wait()
+        output.seek(0)
+        return process.returncode, output.read().decode(errors="replace")
+
+
 def run_some(program, tests, number):
     names = ":".join(name for _, name in tests)
     limit = max(SECONDS_MIN, SLOWER * sum(seconds for seconds, _ in tests))
@@ -63,14 +113,13 @@ def run_some(program, tests, number):
     if len(names) <= FILTER_MAX:
         command.append(f"--gtest_filter={names}")
     try:
-        done = subprocess.run(command, env=environment(PARLEY_MUTANT=str(number)), stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return TIME_LIMIT
-    if done.returncode == 0:
+        status, output = run_bounded(command, environment(PARLEY_MUTANT=str(number)), limit)
+    except Unbounded as e:
+        return str(e)
+    if status == 0:
         return None
-    failed = re.search(r"^\[  FAILED  \] (\S+?)(?:,| \()", done.stdout.decode(errors="replace"), re.M)
-    return failed[1] if failed else f"exit status {done.returncode}"
+    failed = re.search(r"^\[  FAILED  \] (\S+?)(?:,| \()", output, re.M)
+    return failed[1] if failed else f"exit status {status}"
 
 
 def without_errors(file, found, errors):

@@ -57,6 +57,28 @@ class SampleBuild:
         return out
 
 
+class Bounds(unittest.TestCase):
+    def run_script(self, script, limit=60):
+        return judge.run_bounded(["sh", "-c", script], {"PATH": os.environ["PATH"]}, limit)
+
+    def test_status_and_output_of_what_ends(self):
+        self.assertEqual(self.run_script("echo said; exit 3"), (3, "said\n"))
+
+    def test_what_runs_for_ever_is_stopped_with_all_that_it_started(self):
+        with tempfile.TemporaryDirectory() as folder:
+            group = pathlib.Path(folder) / "group"
+            with self.assertRaisesRegex(judge.Unbounded, judge.TIME_LIMIT):
+                self.run_script(f"echo $$ > {group}; sleep 1000 & sleep 1000", limit=1)
+            self.assertEqual(judge.processes_of(int(group.read_text())), 0)
+
+    def test_what_starts_too_many_processes_is_stopped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            group = pathlib.Path(folder) / "group"
+            with self.assertRaisesRegex(judge.Unbounded, judge.PROCESS_LIMIT):
+                self.run_script(f"echo $$ > {group}; for i in $(seq {judge.PROCESSES_MAX + 1}); do sleep 1000 & done; wait")
+            self.assertEqual(judge.processes_of(int(group.read_text())), 0)
+
+
 class Sample(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
