@@ -284,6 +284,11 @@ void Analyzer::retire_closed(Instant now) {
 void Analyzer::list(ConnectionReport&& r) {
   options_.policy.apply(r.findings, report_.ignored);
   r.judgement = judge(r, options_.fail_on);
+  if (options_.on_connection) {
+    report_.taken.add(r);
+    options_.on_connection(std::move(r));
+    return;
+  }
   const std::size_t octets = octets_of(r);
   const std::size_t errors = r.count(Severity::error), warnings = r.count(Severity::warning);
   const std::size_t all = options_.events ? ladder_octets_max : options_.report_octets_max;

@@ -35,7 +35,10 @@ struct AnalyzerOptions {
   RulePolicy policy{};                 ///< which findings are left out, or have another severity
   /// What the listed verdicts may take in memory without their ladders; a quarter is kept for those with findings.
   std::size_t report_octets_max = 24 << 20;
-  bool no_icrc = false;                   ///< RoCE: the ICRC is not looked at
+  bool no_icrc = false;  ///< RoCE: the ICRC is not looked at
+  /// Takes each connection when it has ended and is judged, in about the order of their ends. The report then lists none
+  /// and counts all, so that no bound on its size leaves connections out.
+  std::function<void(ConnectionReport&&)> on_connection{};
   Duration idle = std::chrono::hours(1);  ///< take_ended() hands out a connection that was silent for this long
 };
 

@@ -28,21 +28,10 @@ std::string_view unquote(std::string_view s) {
   return s.size() >= 2 && s.front() == '"' && s.back() == '"' ? s.substr(1, s.size() - 2) : s;
 }
 
-/// The address without its port, as it is printed.
-std::string host_of(Address a) {
-  a.port = 0;
-  const std::string text = a.to_string();
-  if (a.family == Address::Family::v4) return text.substr(0, text.rfind(':'));
-  const std::size_t end = text.rfind(']');
-  return end == std::string::npos ? text : text.substr(1, end - 1);
-}
-
-std::string counts_of(const Matrix& m, const Matrix::Cell& cell) {
-  std::array<std::size_t, 3> n{};
-  for (const std::size_t i : cell) ++n[static_cast<std::size_t>(m.entries[i].report.judgement.standing)];
+std::string counts_of(const Matrix::Cell& cell) {
   std::string out;
   for (const Standing v : {Standing::failed, Standing::partial, Standing::passed})
-    if (const std::size_t k = n[static_cast<std::size_t>(v)]; k > 0)
+    if (const std::uint64_t k = cell.counts[v]; k > 0)
       out += fmt::format("{}{} {}", out.empty() ? "" : ", ", k, to_string(v));
   return out;
 }
@@ -54,7 +43,7 @@ std::string pad(std::string text, std::size_t width) {
 }
 
 /// The first finding of the gravest severity above a note; null: there is none.
-const Finding* gravest(const ConnectionReport& c) {
+const Finding* gravest(const MatrixEntry& c) {
   const Finding* found = nullptr;
   for (const Finding& f : c.findings)
     if (f.severity != Severity::note && (found == nullptr || f.severity > found->severity)) found = &f;
@@ -64,22 +53,32 @@ const Finding* gravest(const ConnectionReport& c) {
 /// Each connection that failed, and why.
 std::string failures_text(const Matrix& m, std::size_t width) {
   std::string out;
-  std::size_t listed = 0, more = 0;
+  std::size_t listed = 0;
   for (const MatrixEntry& e : m.entries) {
-    const Judgement& judged = e.report.judgement;
-    if (judged.standing != Standing::failed) continue;
-    if (++listed > listed_max) {
-      ++more;
-      continue;
-    }
-    std::string line = fmt::format("{}: {} -> {}: {}", e.file, e.initiator, e.responder, judged.why);
-    if (const Finding* f = gravest(e.report))
+    if (e.judgement.standing != Standing::failed) continue;
+    if (++listed > listed_max) break;
+    std::string line = fmt::format("{}: {} -> {}: {}", e.file, e.initiator, e.responder, e.judgement.why);
+    if (const Finding* f = gravest(e))
       line += fmt::format("; frame {}: {}{}", f->frame, f->text, f->rule.empty() ? "" : fmt::format(" [{}]", f->rule));
     else
-      line += fmt::format("; {}", e.report.end);
+      line += fmt::format("; {}", e.end);
     out += (listed == 1 ? "\nfailed " : "failed ") + wrap(printable(line, false), width, 7) + "\n";
   }
-  if (more > 0) out += fmt::format("failed and {} more\n", more);
+  if (const std::uint64_t all = m.counts[Standing::failed]; all > listed_max)
+    out += fmt::format("failed and {} more\n", all - listed_max);
+  return out;
+}
+
+/// A line for the connections of a cell that have this standing and no line of their own.
+std::string not_listed_csv(const Matrix& m, const Matrix::Pair& pair, const std::string& form, const Matrix::Cell& cell,
+                           const std::string& end) {
+  StandingCounts listed;
+  for (const std::size_t i : cell.entries) listed.add(m.entries[i].judgement.standing);
+  std::string out;
+  for (const Standing v : {Standing::passed, Standing::partial, Standing::failed})
+    if (const std::uint64_t more = cell.counts[v] - listed[v]; more > 0)
+      out += fmt::format(",{},{},{},{},,,,,,,,,{}{}", csv_quote(pair.first), csv_quote(pair.second), csv_quote(form),
+                         to_string(v), csv_quote(counted(more, "more connection") + " counted and not listed"), end);
   return out;
 }
 
@@ -107,27 +106,76 @@ std::string form_of(const ConnectionReport& c) {
   return out;
 }
 
-std::map<std::pair<std::string, std::string>, std::map<std::string, Matrix::Cell>> Matrix::cells() const {
-  std::map<std::pair<std::string, std::string>, std::map<std::string, Cell>> out;
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    out[{entries[i].initiator, entries[i].responder}][entries[i].form].push_back(i);
-  return out;
+std::size_t MatrixEntry::count(Severity severity) const {
+  return static_cast<std::size_t>(
+      std::count_if(findings.begin(), findings.end(), [severity](const Finding& f) { return f.severity == severity; }));
+}
+
+MatrixEntry matrix_entry(ConnectionReport&& c) {
+  MatrixEntry e;
+  e.form = form_of(c);
+  e.roce = c.ib != nullptr;
+  e.ends = {c.end_text(Side::initiator), c.end_text(Side::responder)};
+  e.first_frame = c.first_frame;
+  e.last_frame = c.last_frame;
+  e.outcome = c.outcome;
+  e.end = std::move(c.end);
+  e.judgement = std::move(c.judgement);
+  e.findings = std::move(c.findings);
+  return e;
+}
+
+Standing StandingCounts::worst() const {
+  for (const Standing v : {Standing::failed, Standing::partial})
+    if ((*this)[v] > 0) return v;
+  return Standing::passed;
+}
+
+Matrix::Cell* Matrix::cell(const Pair& pair, const std::string& form, bool roce) {
+  if (const auto row = cells.find(pair); row != cells.end())
+    if (const auto found = row->second.find(form); found != row->second.end()) return &found->second;
+  if (cell_count >= cells_max) return nullptr;
+  ++cell_count;
+  Cell& made = cells[pair][form];
+  made.roce = roce;
+  return &made;
+}
+
+void Matrix::add(MatrixEntry entry) {
+  const Standing standing = entry.judgement.standing;
+  counts.add(standing);
+  Cell* const in = cell({entry.initiator, entry.responder}, entry.form, entry.roce);
+  if (in != nullptr) {
+    in->counts.add(standing);
+    in->entries.push_back(entries.size());
+  } else {
+    ++not_in_a_cell;
+  }
+  entries.push_back(std::move(entry));
+}
+
+void Matrix::add(const Pair& pair, const std::string& form, bool roce, const StandingCounts& more) {
+  Cell* const in = cell(pair, form, roce);
+  if (in == nullptr) return add_outside(more);
+  counts.add(more);
+  in->counts.add(more);
+}
+
+void Matrix::add_outside(const StandingCounts& more) {
+  counts.add(more);
+  not_in_a_cell += more.all();
 }
 
 std::vector<std::string> Matrix::forms() const {
-  std::map<std::string, std::size_t> counts;
-  for (const MatrixEntry& e : entries) ++counts[e.form];
+  std::map<std::string, std::uint64_t> of_form;
+  for (const auto& [pair, row] : cells)
+    for (const auto& [form, cell] : row) of_form[form] += cell.counts.all();
   std::vector<std::string> out;
-  for (const auto& [form, n] : counts) out.push_back(form);
+  for (const auto& [form, n] : of_form) out.push_back(form);
   // The usual forms first, so that a narrow screen shows them.
   std::stable_sort(out.begin(), out.end(),
-                   [&counts](const std::string& a, const std::string& b) { return counts[a] > counts[b]; });
+                   [&of_form](const std::string& a, const std::string& b) { return of_form.at(a) > of_form.at(b); });
   return out;
-}
-
-std::size_t Matrix::count(Standing v) const {
-  return static_cast<std::size_t>(std::count_if(
-      entries.begin(), entries.end(), [v](const MatrixEntry& e) { return e.report.judgement.standing == v; }));
 }
 
 Standing Matrix::standing() const {
@@ -137,10 +185,12 @@ Standing Matrix::standing() const {
   return out;
 }
 
-Standing worst(const Matrix& m, const Matrix::Cell& cell) {
-  Standing out = Standing::passed;
-  for (const std::size_t i : cell) out = std::max(out, m.entries[i].report.judgement.standing);
-  return out;
+std::string host_of(Address a) {
+  a.port = 0;
+  const std::string text = a.to_string();
+  if (a.family == Address::Family::v4) return text.substr(0, text.rfind(':'));
+  const std::size_t end = text.rfind(']');
+  return end == std::string::npos ? text : text.substr(1, end - 1);
 }
 
 std::string PeerNames::read(std::string_view text) {
@@ -161,8 +211,7 @@ std::string PeerNames::read(std::string_view text) {
   return {};
 }
 
-std::string PeerNames::name(const Address& address) const {
-  const std::string host = host_of(address);
+std::string PeerNames::name_of_host(const std::string& host) const {
   const auto it = names_.find(host);
   return it == names_.end() ? host : it->second;
 }
@@ -187,27 +236,26 @@ bool names_in_path(std::string_view path, std::string& initiator, std::string& r
 }
 
 std::string to_text(const Matrix& m, std::size_t width) {
-  const auto cells = m.cells();
   const auto forms = m.forms();
   std::string out;
   for (std::size_t f = 0; f < forms.size(); ++f) out += fmt::format("{:>3}  {}\n", f + 1, forms[f]);
   if (!forms.empty()) out += "\n";
   std::vector<std::size_t> widths(forms.size());  // each has a cell that is wider than its number
   std::size_t first = 0;
-  for (const auto& [pair, row] : cells) {
+  for (const auto& [pair, row] : m.cells) {
     first = std::max(first, columns(printable(pair.first + " -> " + pair.second, false)));
     for (std::size_t f = 0; f < forms.size(); ++f)
       if (const auto it = row.find(forms[f]); it != row.end())
-        widths[f] = std::max(widths[f], counts_of(m, it->second).size());
+        widths[f] = std::max(widths[f], counts_of(it->second).size());
   }
   if (!forms.empty()) out += std::string(first, ' ');
   for (std::size_t f = 0; f < forms.size(); ++f) out += "  " + pad(fmt::format("{}", f + 1), widths[f]);
   if (!forms.empty()) out += "\n";
-  for (const auto& [pair, row] : cells) {
+  for (const auto& [pair, row] : m.cells) {
     out += pad(printable(pair.first + " -> " + pair.second, false), first);
     for (std::size_t f = 0; f < forms.size(); ++f) {
       const auto it = row.find(forms[f]);
-      out += "  " + pad(it == row.end() ? "-" : counts_of(m, it->second), widths[f]);
+      out += "  " + pad(it == row.end() ? "-" : counts_of(it->second), widths[f]);
     }
     out += "\n";
   }
@@ -219,9 +267,11 @@ std::string to_text(const Matrix& m, std::size_t width) {
   for (const MatrixFile& f : m.files)
     if (!f.error.empty()) out += fmt::format("{}cannot be read: {}: {}\n", unread++ == 0 ? "\n" : "", f.file, f.error);
   out += fmt::format("\n{}, {}: {} passed, {} partial, {} failed\n", counted(m.files.size(), "file"),
-                     counted(m.entries.size(), "connection"), m.count(Standing::passed), m.count(Standing::partial),
-                     m.count(Standing::failed));
-  if (m.not_kept > 0) out += fmt::format("{} more connections are not in the table\n", m.not_kept);
+                     counted(m.counts.all(), "connection"), m.counts[Standing::passed], m.counts[Standing::partial],
+                     m.counts[Standing::failed]);
+  if (m.not_in_a_cell > 0)
+    out += fmt::format("{} of them are not in the table: it has {} cells at most\n",
+                       counted(m.not_in_a_cell, "connection"), Matrix::cells_max);
   return out;
 }
 
@@ -235,16 +285,17 @@ std::string to_csv(const Matrix& m, const draw::Provenance* provenance) {
   if (provenance != nullptr) out += draw::csv_report_names();
   out += "\n";
   for (const MatrixEntry& e : m.entries) {
-    const ConnectionReport& c = e.report;
-    const Finding* found = gravest(c);
+    const Finding* found = gravest(e);
     out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}", csv_quote(e.file), csv_quote(e.initiator),
-                       csv_quote(e.responder), csv_quote(e.form), to_string(c.judgement.standing),
-                       json_word(to_string(c.outcome)), c.first_frame, c.last_frame, c.count(Severity::error),
-                       c.count(Severity::warning), found == nullptr ? "" : fmt::format("{}", found->frame),
+                       csv_quote(e.responder), csv_quote(e.form), to_string(e.judgement.standing),
+                       json_word(to_string(e.outcome)), e.first_frame, e.last_frame, e.count(Severity::error),
+                       e.count(Severity::warning), found == nullptr ? "" : fmt::format("{}", found->frame),
                        found == nullptr ? "" : csv_quote(found->rule), found == nullptr ? "" : csv_quote(found->text),
-                       csv_quote(c.judgement.why));
+                       csv_quote(e.judgement.why));
     out += end(e.file);
   }
+  for (const auto& [pair, row] : m.cells)
+    for (const auto& [form, cell] : row) out += not_listed_csv(m, pair, form, cell, end(""));
   for (const MatrixFile& f : m.files)
     if (!f.shortfall.empty())
       out +=

@@ -2,6 +2,7 @@
 // Many captures in one table: who with whom (rows), set up how (columns), and whether it worked. Plain data, filled
 // file by file; written as text, CSV and one self-contained HTML page.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -16,13 +17,25 @@ namespace parley::capture {
 /// How a connection was set up: the column. "rev 2, RTR read, CRC, markers to the responder".
 std::string form_of(const ConnectionReport& connection);
 
+/// A connection in the table. Names are those of its ends as the table shows them.
 struct MatrixEntry {
   std::string file;
   std::string initiator, responder;  ///< names
   std::string form;
-  ConnectionReport report;  ///< judged, and without its events
-  std::string ladder;       ///< as text; empty when there is none
+  bool roce = false;
+  std::array<std::string, 2> ends;  ///< addresses and ports, initiator first
+  std::uint64_t first_frame = 0, last_frame = 0;
+  Outcome outcome = Outcome::incomplete;
+  std::string end;
+  Judgement judgement;
+  std::vector<Finding> findings;  ///< by frame
+  std::string ladder;             ///< as text; empty when there is none
+
+  std::size_t count(Severity severity) const;
 };
+/// All but the file, the names and the ladder.
+MatrixEntry matrix_entry(ConnectionReport&& connection);
+
 struct MatrixFile {
   std::string file;
   std::uint64_t packets = 0, connections = 0;
@@ -31,22 +44,63 @@ struct MatrixFile {
   Judgement judgement;
 };
 
+/// How many connections have each standing.
+struct StandingCounts {
+  std::array<std::uint64_t, 3> of{};  ///< by Standing
+
+  void add(Standing standing, std::uint64_t n = 1) { of[static_cast<std::size_t>(standing)] += n; }
+  void add(const StandingCounts& more) {
+    for (std::size_t i = 0; i < of.size(); ++i) of[i] += more.of[i];
+  }
+  std::uint64_t operator[](Standing standing) const { return of[static_cast<std::size_t>(standing)]; }
+  std::uint64_t all() const { return of[0] + of[1] + of[2]; }
+  /// The worst one decides: a cell has failed when one connection in it has.
+  Standing worst() const;
+};
+
 struct Matrix {
+  /// Connections of one pair that were set up alike: all are counted, `entries` has those that are listed.
+  struct Cell {
+    StandingCounts counts;
+    bool roce = false;
+    std::vector<std::size_t> entries;
+    std::uint64_t not_listed() const { return counts.all() - entries.size(); }
+  };
+  using Pair = std::pair<std::string, std::string>;  ///< names of initiator and responder
+  using Row = std::map<std::string, Cell>;           ///< by form
+
   std::vector<MatrixEntry> entries;
   std::vector<MatrixFile> files;
-  std::uint64_t not_kept = 0;  ///< connections beyond entries_max, counted here only
+  std::map<Pair, Row> cells;
+  StandingCounts counts;
+  std::uint64_t not_in_a_cell = 0;  ///< connections beyond cells_max cells, counted here and in `counts` only
+  std::size_t cell_count = 0;
   static constexpr std::size_t entries_max = 100'000;
+  static constexpr std::size_t passed_entries_max = entries_max / 4 * 3;  // the rest is for those that did not pass
+  static constexpr std::size_t cells_max = 100'000;
 
-  /// Rows (pairs "A -> B") and columns (forms) in their order, and which entries stand in each cell.
-  using Cell = std::vector<std::size_t>;
-  std::map<std::pair<std::string, std::string>, std::map<std::string, Cell>> cells() const;
+  /// Counts a connection and lists it.
+  void add(MatrixEntry entry);
+  /// Counts connections that are not listed one by one.
+  void add(const Pair& pair, const std::string& form, bool roce, const StandingCounts& more);
+  /// Counts connections that no cell has room for.
+  void add_outside(const StandingCounts& more);
+  /// Those that are counted and not listed.
+  std::uint64_t not_listed() const { return counts.all() - entries.size(); }
   std::vector<std::string> forms() const;
-  std::size_t count(Standing standing) const;
   /// Of all files; a matrix without any has looked at nothing, and failed.
   Standing standing() const;
+
+ private:
+  Cell* cell(const Pair& pair, const std::string& form, bool roce);
 };
-/// The worst one decides: a cell has failed when one connection in it has.
-Standing worst(const Matrix& matrix, const Matrix::Cell& cell);
+/// Whether one more of this standing is listed where so many are.
+constexpr bool is_listed(std::size_t entries, Standing standing) {
+  return entries < (standing == Standing::passed ? Matrix::passed_entries_max : Matrix::entries_max);
+}
+
+/// The address without its port, as it is printed.
+std::string host_of(Address address);
 
 /// Names for addresses, one per line: `192.0.2.1 alpha` or, as TOML has it, `"192.0.2.1" = "alpha"`. '#' begins a
 /// comment.
@@ -55,7 +109,8 @@ class PeerNames {
   /// Empty, or "line 3: ..." .
   std::string read(std::string_view text);
   /// The name for an address, whatever its port; else the address.
-  std::string name(const Address& address) const;
+  std::string name(const Address& address) const { return name_of_host(host_of(address)); }
+  std::string name_of_host(const std::string& host) const;
 
  private:
   std::map<std::string, std::string> names_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The matrix as one page without script: a cell is a link to its connections, which stand below and show when they are
-// the target. Dark and light follow the system; on a phone the table scrolls sideways under its first column.
+// The matrix as one page without script. A cell links to its connections, which are below the table and are displayed
+// when they are the target. Radio buttons hide the cells and connections of other verdicts. Dark and light follow the
+// system; on a phone the table scrolls sideways under its first column.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,6 +48,13 @@ summary{cursor:pointer;padding:8px 0}
 pre{overflow-x:auto;margin:0;padding:10px 12px;background:var(--raise);border-radius:8px;
 font:12px/1.4 ui-monospace,"DejaVu Sans Mono","Liberation Mono",monospace}
 .back{display:inline-block;padding:10px 0}
+fieldset{border:0;margin:14px 0 0;padding:0;display:flex;flex-wrap:wrap;gap:4px 18px}legend{float:left;padding:10px 0;color:var(--dim)}
+fieldset label{padding:10px 0;cursor:pointer}
+body:has(#only-failed:checked) :is(tbody tr:not(.has-failed),article:not(.failed)),
+body:has(#only-partial:checked) :is(tbody tr:not(.has-partial),article:not(.partial)),
+body:has(#only-passed:checked) :is(tbody tr:not(.has-passed),article:not(.passed)){display:none}
+body:has(#only-failed:checked) td:not(.has-failed) a,body:has(#only-partial:checked) td:not(.has-partial) a,
+body:has(#only-passed:checked) td:not(.has-passed) a{visibility:hidden}
 @media(max-width:640px){body{padding:14px 12px 40px}.scroll{margin:14px -12px 0;padding:0 12px 8px}
 tbody th{max-width:118px;font-size:13px}thead th{min-width:92px}}
 @media print{section.cell{display:block}.back{display:none}}
@@ -63,13 +71,12 @@ std::string html_lines(std::string_view text) {
   return out;
 }
 
-std::string article(const MatrixEntry& e) {
-  const ConnectionReport& c = e.report;
+std::string article(const MatrixEntry& c) {
   std::string out = fmt::format("<article class=\"{0}\"><h3><b>{0}</b> {1}, frames {2} to {3}</h3>\n",
-                                to_string(c.judgement.standing), html_text(e.file), c.first_frame, c.last_frame);
+                                to_string(c.judgement.standing), html_text(c.file), c.first_frame, c.last_frame);
   if (!c.judgement.why.empty()) out += fmt::format("<p>{}</p>\n", html_text(c.judgement.why));
-  out += fmt::format("<p>{} &rarr; {}, {}; {}</p>\n", html_text(c.end_text(Side::initiator)),
-                     html_text(c.end_text(Side::responder)), to_string(c.outcome), html_text(c.end));
+  out += fmt::format("<p>{} &rarr; {}, {}; {}</p>\n", html_text(c.ends[0]), html_text(c.ends[1]), to_string(c.outcome),
+                     html_text(c.end));
   if (!c.findings.empty()) out += "<ul>\n";
   for (const Finding& f : c.findings) {
     const std::string where =
@@ -78,15 +85,77 @@ std::string article(const MatrixEntry& e) {
                        f.rule.empty() ? "" : fmt::format(" <i>{}</i>", html_text(f.cited().substr(1))));
   }
   if (!c.findings.empty()) out += "</ul>\n";
-  if (!e.ladder.empty())
-    out += fmt::format("<details><summary>ladder</summary><pre>{}</pre></details>\n", html_lines(e.ladder));
+  if (!c.ladder.empty())
+    out += fmt::format("<details><summary>ladder</summary><pre>{}</pre></details>\n", html_lines(c.ladder));
   return out + "</article>\n";
+}
+
+constexpr std::size_t passed_articles_max = 200;  // of one cell; the CSV lists the others
+
+/// " has-failed has-passed": what the filter looks for.
+std::string filter_classes(const StandingCounts& counts) {
+  std::string out;
+  for (const Standing v : {Standing::failed, Standing::partial, Standing::passed})
+    if (counts[v] > 0) out += fmt::format(" has-{}", to_string(v));
+  return out;
+}
+
+std::string filter(const StandingCounts& counts) {
+  std::string out =
+      "<fieldset><legend>show</legend><label><input type=\"radio\" name=\"only\" id=\"only-all\" checked> all</label>";
+  for (const Standing v : {Standing::failed, Standing::partial, Standing::passed})
+    out += fmt::format("<label><input type=\"radio\" name=\"only\" id=\"only-{0}\"{2}> {0} ({1})</label>", to_string(v),
+                       counts[v], counts[v] == 0 ? " disabled" : "");
+  return out + "</fieldset>\n";
+}
+
+/// The connections of a cell: what failed first, then what is partial.
+std::string articles(const Matrix& m, const Matrix::Cell& cell) {
+  std::string out;
+  std::uint64_t shown = 0, passed = 0;
+  for (const Standing v : {Standing::failed, Standing::partial, Standing::passed})
+    for (const std::size_t i : cell.entries) {
+      const MatrixEntry& e = m.entries[i];
+      if (e.judgement.standing != v || (v == Standing::passed && ++passed > passed_articles_max)) continue;
+      out += article(e);
+      ++shown;
+    }
+  if (const std::uint64_t more = cell.counts.all() - shown; more > 0)
+    out += fmt::format("<p class=\"sub\">{} of this cell {} counted and not shown here.</p>\n",
+                       counted(more, "more connection"), more == 1 ? "is" : "are");
+  return out;
+}
+
+std::string cell_html(const Matrix::Cell& cell, std::size_t number) {
+  const std::string_view verdict = to_string(cell.counts.worst());
+  std::string counts;
+  for (const Standing v : {Standing::failed, Standing::partial, Standing::passed})
+    if (const std::uint64_t k = cell.counts[v]; k > 0 && k < cell.counts.all())
+      counts += fmt::format("<small>{} {}</small>", k, to_string(v));
+  return fmt::format("<td class=\"{0}{4}\"><a href=\"#c{1}\"><b>{0}</b><small>{2}</small>{3}</a></td>", verdict, number,
+                     counted(cell.counts.all(), "connection"), counts, filter_classes(cell.counts));
+}
+
+StandingCounts row_counts(const Matrix::Row& row) {
+  StandingCounts out;
+  for (const auto& [form, cell] : row) out.add(cell.counts);
+  return out;
+}
+
+/// Rows in their order, those with a failure first, then those with something partial.
+std::vector<const std::pair<const Matrix::Pair, Matrix::Row>*> rows_by_verdict(const Matrix& m) {
+  std::vector<const std::pair<const Matrix::Pair, Matrix::Row>*> out;
+  out.reserve(m.cells.size());
+  for (const auto& row : m.cells) out.push_back(&row);
+  std::stable_sort(out.begin(), out.end(), [](const auto* a, const auto* b) {
+    return row_counts(a->second).worst() > row_counts(b->second).worst();
+  });
+  return out;
 }
 
 }  // namespace
 
 std::string to_html(const Matrix& m, std::string_view title, const draw::Provenance* provenance) {
-  const auto cells = m.cells();
   const auto forms = m.forms();
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -96,49 +165,39 @@ std::string to_html(const Matrix& m, std::string_view title, const draw::Provena
   out += fmt::format(
       "<p class=\"sub\">{}, {}: {} passed, {} partial, {} failed. A row is who began with whom, a column "
       "how they set up; choose a cell to see its connections.</p>\n",
-      counted(m.files.size(), "file"), counted(m.entries.size(), "connection"), m.count(Standing::passed),
-      m.count(Standing::partial), m.count(Standing::failed));
-  if (m.not_kept > 0) out += fmt::format("<p class=\"sub\">{} more connections are not listed.</p>\n", m.not_kept);
+      counted(m.files.size(), "file"), counted(m.counts.all(), "connection"), m.counts[Standing::passed],
+      m.counts[Standing::partial], m.counts[Standing::failed]);
+  if (m.not_in_a_cell > 0)
+    out += fmt::format("<p class=\"sub\">{} of them are not in the table: it has {} cells at most.</p>\n",
+                       counted(m.not_in_a_cell, "connection"), Matrix::cells_max);
+  out += filter(m.counts);
   out += "<div class=\"scroll\" id=\"matrix\"><table>\n<thead><tr><th>initiator &rarr; responder</th>";
   for (const std::string& f : forms) out += fmt::format("<th scope=\"col\">{}</th>", html_text(f));
   out += "</tr></thead>\n<tbody>\n";
   std::string sections;
   std::size_t number = 0;
-  for (const auto& [pair, row] : cells) {
-    out += fmt::format("<tr><th scope=\"row\">{}<span>&rarr; {}</span></th>", html_text(pair.first),
-                       html_text(pair.second));
+  for (const auto* of_row : rows_by_verdict(m)) {
+    const auto& [pair, row] = *of_row;
+    out += fmt::format("<tr class=\"{}\"><th scope=\"row\">{}<span>&rarr; {}</span></th>",
+                       filter_classes(row_counts(row)).substr(1), html_text(pair.first), html_text(pair.second));
     for (const std::string& f : forms) {
       const auto it = row.find(f);
       if (it == row.end()) {
         out += "<td class=\"none\" aria-label=\"not seen\">&middot;</td>";
         continue;
       }
-      ++number;
-      const std::string_view verdict = to_string(worst(m, it->second));
-      std::array<std::size_t, 3> n{};
-      for (const std::size_t i : it->second) ++n[static_cast<std::size_t>(m.entries[i].report.judgement.standing)];
-      std::string counts;
-      for (const Standing v : {Standing::passed, Standing::partial, Standing::failed})
-        if (const std::size_t k = n[static_cast<std::size_t>(v)]; k > 0 && k < it->second.size())
-          counts += fmt::format("<small>{} {}</small>", k, to_string(v));
-      out += fmt::format("<td class=\"{0}\"><a href=\"#c{1}\"><b>{0}</b><small>{2}</small>{3}</a></td>", verdict,
-                         number, counted(it->second.size(), "connection"), counts);
+      out += cell_html(it->second, ++number);
       sections += fmt::format("<section class=\"cell\" id=\"c{}\"><h2>{} &rarr; {}: {}</h2>\n", number,
                               html_text(pair.first), html_text(pair.second), html_text(f));
-      // What failed comes first.
-      Matrix::Cell order = it->second;
-      std::stable_sort(order.begin(), order.end(), [&m](std::size_t a, std::size_t b) {
-        return m.entries[a].report.judgement.standing > m.entries[b].report.judgement.standing;
-      });
-      for (const std::size_t i : order) sections += article(m.entries[i]);
-      sections += "<a class=\"back\" href=\"#matrix\">back to the matrix</a></section>\n";
+      sections += articles(m, it->second) + "<a class=\"back\" href=\"#matrix\">back to the matrix</a></section>\n";
     }
     out += "</tr>\n";
   }
   for (const MatrixFile& f : m.files)
     if (!f.shortfall.empty())
       out += fmt::format(
-          "<tr><th scope=\"row\">{}</th><td class=\"whole failed\" colspan=\"{}\"><b>failed</b> {}</td></tr>\n",
+          "<tr class=\"has-failed\"><th scope=\"row\">{}</th><td class=\"whole failed\" colspan=\"{}\"><b>failed</b> "
+          "{}</td></tr>\n",
           html_text(f.file), std::max<std::size_t>(forms.size(), 1), html_text(f.shortfall));
   out += "</tbody></table></div>\n" + sections;
   std::string unread;

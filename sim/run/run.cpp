@@ -212,18 +212,28 @@ class Run {
     }
   }
 
+  /// A connection has the outcome of its last attempt.
+  void count(const check::Attempt& attempt) {
+    if (!workload_.is_last(attempt)) {
+      ++report_.retries;
+      return;
+    }
+    const check::End& i = attempt.initiator;
+    if (i.established())
+      ++report_.established;
+    else if (i.find(check::Told::rejected) != nullptr)
+      ++report_.rejected;
+    else if (i.over())
+      ++report_.failed;
+  }
+
   void summarise() {
     report_.groups = group_outcomes(scenario_, workload_.groups());
     report_.xrc = workload_.xrc_outcomes();
     for (const check::Attempt& attempt : workload_.attempts()) {
-      const check::End& i = attempt.initiator;
-      if (i.established())
-        ++report_.established;
-      else if (i.find(check::Told::rejected) != nullptr)
-        ++report_.rejected;
-      else if (i.over())
-        ++report_.failed;
+      count(attempt);
       if (report_.outcomes.size() >= outcomes_max) continue;
+      const check::End& i = attempt.initiator;
       const check::End* r = attempt.responder();
       report_.outcomes.push_back({.label = attempt.label,
                                   .initiator = check::outcome_text(&i),
@@ -234,6 +244,7 @@ class Run {
     report_.streams = workload_.stream_attempts();
     std::erase_if(report_.streams, [this](const auto& stream) { return stream.second >= report_.outcomes.size(); });
     report_.faults_hit = watch_ ? watch_->faults() : 0;
+    report_.queue_drops = watch_ ? watch_->queue_drops() : 0;
     report_.counters = world_.counters();
     for (std::size_t i = 0; i < world_.host_count(); ++i) {
       const HostCounters host = std::as_const(world_).host(i).counters();

@@ -71,8 +71,10 @@ struct RunReport {
   std::vector<GroupOutcome> groups;           ///< members, then sends, in file order
   std::vector<XrcOutcome> xrc;                ///< in file order
   std::map<StreamName, std::size_t> streams;  ///< the outcome of a TCP stream: that of the last attempt that used it
-  std::uint64_t established = 0, rejected = 0, failed = 0;
-  std::uint64_t faults_hit = 0;  ///< frames and hosts touched by a fault
+  std::uint64_t established = 0, rejected = 0, failed = 0;  ///< connections, by the outcome of the last attempt
+  std::uint64_t retries = 0;                                ///< attempts to connect beyond the first of each
+  std::uint64_t faults_hit = 0;                             ///< frames and hosts touched by a fault
+  std::uint64_t queue_drops = 0;                            ///< frames that found a queue full
   Instant finished_at{};
   WorldCounters counters{};
   std::uint64_t cnp_sent = 0, cnp_held = 0, cnp_received = 0;  ///< totals of all hosts (HostCounters)

@@ -42,7 +42,10 @@ void RunWatch::on_frame(const TapFrame& frame) {
 void RunWatch::touched(const TapFrame& frame) {
   convergence_.fault_seen(frame.at);
   workload_.fault_seen(frame.at);
-  ++faults_;
+  if (frame.drop == DropReason::queue_full)
+    ++queue_drops_;
+  else if (frame.drop != DropReason::too_big)  // counted with all dropped frames
+    ++faults_;
   const auto view = wire::parse_packet(static_cast<std::uint16_t>(wire::LinkType::ethernet), frame.octets,
                                        static_cast<std::uint32_t>(frame.octets.size()));
   if (view.cargo == wire::PacketCargo::rocev2)

@@ -173,6 +173,11 @@ bool Workload::wants_retry(const Wanted& wanted) const {
   return !(end.established() && end.transfers_done && end.graceful());
 }
 
+bool Workload::is_last(const check::Attempt& attempt) const {
+  const std::uint32_t index = attempt_wanted_[attempt.number];
+  return index == no_wanted || wanted_[index].attempt == &attempt;
+}
+
 void Workload::attempt_over(check::Attempt& attempt) {
   const std::uint32_t index = attempt_wanted_[attempt.number];
   if (attempt.initiator.local.port == 0 && last_fault_ >= attempt.started && last_fault_ != Instant{})

@@ -59,6 +59,8 @@ class Workload {
   const std::deque<check::Attempt>& attempts() const { return attempts_; }
   std::deque<check::Attempt>& attempts() { return attempts_; }
   const Wanted& wanted(std::size_t index) const { return wanted_[index]; }
+  /// Whether no later attempt belongs to the same connection.
+  bool is_last(const check::Attempt& attempt) const;
   /// How many endpoints a host should still have: its listeners, and connections that neither side closes.
   std::size_t endpoints_expected(const std::string& host) const;
   std::size_t resting(const std::string& host) const;

@@ -74,7 +74,7 @@ def processes_of(group):
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
         except OSError:  # it has ended
             continue
-        count += int(fields[2]) == group
+        count += int(fields[2]) == group and fields[0] != "Z"  # ended
     return count
 
 

@@ -12,7 +12,7 @@
 
 #include "base/json_text.hpp"
 #include "capture/report/json.hpp"
-#include "capture/report/matrix.hpp"
+#include "capture/report/matrix_collect.hpp"
 #include "capture/report/standing.hpp"
 #include "capture/report/text_ladder.hpp"
 #include "tools/pcap/pcap.hpp"
@@ -32,6 +32,7 @@ struct MatrixArgs {
   std::size_t width = 100;
   std::vector<std::uint16_t> mpa_ports;
   CaptureFilter filter;
+  bool no_icrc = false;
   StandingArgs standing;
 };
 
@@ -129,53 +130,31 @@ class MatrixRun {
   }
 
   void one(const std::string& file) {
+    capture::MatrixCollector collector(matrix_, file, names_);
     const capture::AnalyzerOptions how{.events = !args_.html.empty(),
                                        .mpa_ports = args_.mpa_ports,
                                        .fail_on = args_.standing.fail_on,
                                        .expect = args_.standing.expect,
-                                       .policy = args_.standing.policy};
-    CaptureVerdict v = check_capture_file(file, how, {}, args_.filter.get());
+                                       .policy = args_.standing.policy,
+                                       .no_icrc = args_.no_icrc,
+                                       .on_connection = [&](capture::ConnectionReport&& c) {
+                                         std::string drawn = ladder(c);
+                                         collector.add(std::move(c), std::move(drawn));
+                                       }};
+    const CaptureVerdict v = check_capture_file(file, how, {}, args_.filter.get());
+    collector.finish();
     report_.inputs.push_back(v.input);
     std::string lacking = v.readable ? capture::lack_of_mpa(v.report, args_.standing.expect) : "";
     capture::Judgement judged = v.report.judgement;
     if (!lacking.empty()) judged.standing = capture::Standing::failed;  // a table without it is no pass
     for (const auto& [rule, count] : v.report.ignored) ignored_[rule] += count;
-    matrix_.files.push_back({file, v.report.packets, v.report.connections.size(), v.error, std::move(lacking), judged});
+    matrix_.files.push_back({file, v.report.packets, v.report.all_connections(), v.error, std::move(lacking), judged});
     if (!v.error.empty()) ++unread_;
-    std::string first, second;
-    const bool named = capture::names_in_path(file, first, second);
-    // The path names the ends of the first connection; the same hosts have the same names in the others.
-    std::string first_host, second_host;
-    const capture::PeerNames plain;
-    for (auto& c : v.report.connections) {
-      if (matrix_.entries.size() >= capture::Matrix::entries_max) {
-        ++matrix_.not_kept;
-        continue;
-      }
-      if (named && first_host.empty()) {
-        first_host = plain.name(c.initiator);
-        second_host = plain.name(c.responder);
-      }
-      const auto name = [&](const Address& a, bool initiator) {
-        const std::string host = plain.name(a), given = names_.name(a);
-        if (given != host || !named) return given;
-        if (first_host == second_host && host == first_host) return initiator ? first : second;
-        return host == first_host ? first : host == second_host ? second : given;
-      };
-      capture::MatrixEntry e;
-      e.file = file;
-      e.initiator = name(c.initiator, true);
-      e.responder = name(c.responder, false);
-      e.form = capture::form_of(c);
-      if (c.judgement.standing != capture::Standing::passed) e.ladder = ladder(c);
-      c.events = {};
-      e.report = std::move(c);
-      matrix_.entries.push_back(std::move(e));
-    }
   }
 
   std::string ladder(const capture::ConnectionReport& c) {
-    if (c.events.empty() || ladder_octets_ > ladders_octets_max) return {};
+    if (c.judgement.standing == capture::Standing::passed || c.events.empty() || ladder_octets_ > ladders_octets_max)
+      return {};
     capture::ConnectionReport shown = c;
     if (shown.events.size() > ladder_lines_max) {
       shown.events_dropped += shown.events.size() - ladder_lines_max;
@@ -192,29 +171,31 @@ class MatrixRun {
     if (!ignored_.empty()) out_.text(capture::ignored_text(ignored_));
     if (!out_.json) return;
     Json rows = Json::array(), unread = Json::array(), short_of = Json::array();
-    for (const auto& [pair, row] : matrix_.cells())
+    for (const auto& [pair, row] : matrix_.cells)
       for (const auto& [form, cell] : row) {
         Json connections = Json::array();
-        for (const std::size_t i : cell) {
+        for (const std::size_t i : cell.entries) {
           const auto& e = matrix_.entries[i];
           Json findings = Json::array();
-          for (const auto& f : e.report.findings)
+          for (const auto& f : e.findings)
             if (f.severity != capture::Severity::note) findings.push_back(capture::json(f));
           connections.push_back({{"file", e.file},
-                                 {"verdict", std::string(capture::to_string(e.report.judgement.standing))},
-                                 {"reason", e.report.judgement.why},
-                                 {"outcome", json_word(capture::to_string(e.report.outcome))},
-                                 {"first_frame", e.report.first_frame},
-                                 {"last_frame", e.report.last_frame},
+                                 {"verdict", std::string(capture::to_string(e.judgement.standing))},
+                                 {"reason", e.judgement.why},
+                                 {"outcome", json_word(capture::to_string(e.outcome))},
+                                 {"first_frame", e.first_frame},
+                                 {"last_frame", e.last_frame},
                                  {"findings", std::move(findings)}});
         }
-        const bool roce = matrix_.entries[cell.front()].report.ib != nullptr;  // the form tells
         rows.push_back({{"initiator", pair.first},
                         {"responder", pair.second},
-                        {"transport", roce ? "roce" : "iwarp"},
-                        {"protocol", roce ? "ibcm" : "mpa"},
+                        {"transport", cell.roce ? "roce" : "iwarp"},
+                        {"protocol", cell.roce ? "ibcm" : "mpa"},
                         {"form", form},
-                        {"verdict", std::string(capture::to_string(worst(matrix_, cell)))},
+                        {"verdict", std::string(capture::to_string(cell.counts.worst()))},
+                        {"passed", cell.counts[capture::Standing::passed]},
+                        {"partial", cell.counts[capture::Standing::partial]},
+                        {"failed", cell.counts[capture::Standing::failed]},
                         {"connections", std::move(connections)}});
       }
     for (const auto& f : matrix_.files)
@@ -222,11 +203,12 @@ class MatrixRun {
     for (const auto& f : matrix_.files)
       if (!f.shortfall.empty()) short_of.push_back({{"file", f.file}, {"verdict", "failed"}, {"reason", f.shortfall}});
     Json report{{"files", matrix_.files.size()},
-                {"connection_count", matrix_.entries.size()},
+                {"connection_count", matrix_.counts.all()},
+                {"not_listed", matrix_.not_listed()},
                 {"verdict", std::string(capture::to_string(matrix_.standing()))},
-                {"passed", matrix_.count(capture::Standing::passed)},
-                {"partial", matrix_.count(capture::Standing::partial)},
-                {"failed", matrix_.count(capture::Standing::failed)},
+                {"passed", matrix_.counts[capture::Standing::passed]},
+                {"partial", matrix_.counts[capture::Standing::partial]},
+                {"failed", matrix_.counts[capture::Standing::failed]},
                 {"cells", std::move(rows)},
                 {"lacking", std::move(short_of)},
                 {"unread", std::move(unread)},
@@ -258,6 +240,7 @@ void add_pcap_matrix(Command pcap, Context& context) {
   add_width_option(sub, args->width, context, "Columns of the text");
   add_mpa_port(sub, args->mpa_ports);
   add_filter(sub, args->filter);
+  add_no_icrc(sub, args->no_icrc);
   add_standing_options(sub, args->standing);
   add_json_flag(sub, context);
   sub.footer(

@@ -120,7 +120,10 @@ std::string_view verdict_word(const SimResult& result) {
 
 std::string outcome_text(const sim::RunReport& report) {
   const std::string text = sim::connections_text(report);
-  return text.empty() ? "no connection" : text;
+  if (text.empty()) return "no connection";
+  return report.retries == 0
+             ? text
+             : fmt::format("{}, {} {}", text, report.retries, report.retries == 1 ? "retry" : "retries");
 }
 
 std::string violation_text(const sim::Violation& violation) {
@@ -139,8 +142,9 @@ std::string first_trouble(const sim::RunReport& report) {
 std::string run_text(const SimResult& result) {
   const sim::RunReport& report = result.report;
   std::string text =
-      fmt::format("{:<6} {:<32} seed {:<8} {}, {}, {}", result.passed() ? "ok" : "FAILED", result.run.file->shown,
+      fmt::format("{:<6} {:<32} seed {:<8} {}, {}{}, {}", result.passed() ? "ok" : "FAILED", result.run.file->shown,
                   seed_text(result.run.seed), outcome_text(report), counted(report.faults_hit, "fault"),
+                  report.queue_drops == 0 ? "" : ", " + counted(report.queue_drops, "queue drop"),
                   precise_duration_text(report.finished_at.time_since_epoch()));
   if (report.counters.ecn_marked != 0)
     text +=
@@ -165,7 +169,9 @@ Json run_json(const SimResult& result, bool connections) {
               {"established", r.established},
               {"rejected", r.rejected},
               {"failed", r.failed},
+              {"retries", r.retries},
               {"faults_hit", r.faults_hit},
+              {"queue_drops", r.queue_drops},
               {"events", r.counters.events},
               {"packet_hops", r.counters.packet_hops},
               {"frames_dropped", r.counters.dropped}};

@@ -19,23 +19,24 @@ MatrixEntry entry(std::string a, std::string b, std::string form, Standing stand
   e.initiator = std::move(a);
   e.responder = std::move(b);
   e.form = std::move(form);
-  e.report.judgement = {standing, std::move(why)};
-  e.report.end = "open at the end of the capture";
-  e.report.initiator = Address::v4(192, 0, 2, 1, 1);
-  e.report.responder = Address::v4(192, 0, 2, 2, 2);
+  e.judgement = {standing, std::move(why)};
+  e.end = "open at the end of the capture";
+  e.ends = {"192.0.2.1:1", "192.0.2.2:2"};
   return e;
 }
 
 TEST(MatrixTable, ColumnsAreAsWideAsTheirWidestCellAndTheUsualFormComesFirst) {
   Matrix m;
-  m.entries = {entry("a", "b", "rare", Standing::passed), entry("a", "b", "usual", Standing::failed, "1 error"),
-               entry("a", "b", "usual", Standing::passed), entry("a", "long name", "usual", Standing::partial)};
-  m.entries[1].report.first_frame = 6;
-  m.entries[1].report.last_frame = 11;
-  m.entries[1].report.findings = {{7, Severity::note, "", "a note"},
-                                  {8, Severity::warning, "", "a warning"},
-                                  {9, Severity::error, "RFC 1 §2", "an error"},
-                                  {10, Severity::error, "RFC 1 §3", "another"}};
+  for (MatrixEntry& e :
+       std::vector{entry("a", "b", "rare", Standing::passed), entry("a", "b", "usual", Standing::failed, "1 error"),
+                   entry("a", "b", "usual", Standing::passed), entry("a", "long name", "usual", Standing::partial)})
+    m.add(std::move(e));
+  m.entries[1].first_frame = 6;
+  m.entries[1].last_frame = 11;
+  m.entries[1].findings = {{7, Severity::note, "", "a note"},
+                           {8, Severity::warning, "", "a warning"},
+                           {9, Severity::error, "RFC 1 §2", "an error"},
+                           {10, Severity::error, "RFC 1 §3", "another"}};
   m.files = {{"x.pcap", 3, 4, "", "", {Standing::failed, ""}}};
   EXPECT_EQ(to_text(m, 100),
             "  1  usual\n"
@@ -60,17 +61,20 @@ TEST(MatrixTable, ColumnsAreAsWideAsTheirWidestCellAndTheUsualFormComesFirst) {
 
 TEST(MatrixTable, AFailureWithoutAFindingTellsHowTheConnectionEnded) {
   Matrix m;
-  m.entries = {entry("a", "b", "f", Standing::failed, "the set-up failed")};
+  m.add(entry("a", "b", "f", Standing::failed, "the set-up failed"));
   EXPECT_THAT(to_text(m, 100),
               HasSubstr("\nfailed x.pcap: a -> b: the set-up failed; open at the end of the capture\n"));
-  m.not_kept = 3;
-  EXPECT_THAT(to_text(m, 100), HasSubstr("3 more connections are not in the table\n"));
+  StandingCounts more;
+  more.add(Standing::failed, 3);
+  m.add_outside(more);
+  EXPECT_THAT(to_text(m, 100), HasSubstr("0 files, 4 connections: 0 passed, 0 partial, 4 failed\n"
+                                         "3 connections of them are not in the table: it has 100000 cells at most\n"));
 }
 
 TEST(MatrixTable, FortyFailuresAreListedAndTheOthersCounted) {
   for (const std::size_t n : {40u, 41u, 45u}) {
     Matrix m;
-    for (std::size_t i = 0; i < n; ++i) m.entries.push_back(entry("a", "b", "f", Standing::failed, "why"));
+    for (std::size_t i = 0; i < n; ++i) m.add(entry("a", "b", "f", Standing::failed, "why"));
     const std::string text = to_text(m, 100);
     std::size_t listed = 0;
     for (std::size_t at = 0; (at = text.find("failed x.pcap", at)) != std::string::npos; ++at) ++listed;
@@ -83,8 +87,7 @@ TEST(MatrixTable, FortyFailuresAreListedAndTheOthersCounted) {
 TEST(MatrixTable, ARowOfAFileWithoutAConnectionGoesOverAllForms) {
   for (const std::size_t forms : {0u, 1u, 2u, 3u}) {
     Matrix m;
-    for (std::size_t f = 0; f < forms; ++f)
-      m.entries.push_back(entry("a", "b", "form " + std::to_string(f), Standing::passed));
+    for (std::size_t f = 0; f < forms; ++f) m.add(entry("a", "b", "form " + std::to_string(f), Standing::passed));
     m.files = {{"y.pcap", 3, 0, "", "no connection", {Standing::failed, ""}}};
     EXPECT_THAT(to_html(m, "t"), HasSubstr("<td class=\"whole failed\" colspan=\"" +
                                            std::to_string(std::max<std::size_t>(forms, 1)) + "\"><b>failed</b> no "));
@@ -94,16 +97,18 @@ TEST(MatrixTable, ARowOfAFileWithoutAConnectionGoesOverAllForms) {
 TEST(MatrixTable, ACellOfThePageCountsItsConnectionsAndThoseThatDifferFromEachOther) {
   const auto page = [](std::vector<Standing> of) {
     Matrix m;
-    for (const Standing s : of) m.entries.push_back(entry("a", "b", "f", s));
+    for (const Standing s : of) m.add(entry("a", "b", "f", s));
     return to_html(m, "t");
   };
-  EXPECT_THAT(page({Standing::passed}), HasSubstr("<td class=\"passed\"><a href=\"#c1\"><b>passed</b><small>1 "
-                                                  "connection</small></a></td>"));
-  EXPECT_THAT(page({Standing::passed, Standing::passed}),
-              HasSubstr("<td class=\"passed\"><a href=\"#c1\"><b>passed</b><small>2 connections</small></a></td>"));
+  EXPECT_THAT(page({Standing::passed}),
+              HasSubstr("<td class=\"passed has-passed\"><a href=\"#c1\"><b>passed</b><small>1 "
+                        "connection</small></a></td>"));
+  EXPECT_THAT(
+      page({Standing::passed, Standing::passed}),
+      HasSubstr("<td class=\"passed has-passed\"><a href=\"#c1\"><b>passed</b><small>2 connections</small></a></td>"));
   EXPECT_THAT(page({Standing::passed, Standing::failed, Standing::partial, Standing::passed}),
-              HasSubstr("<b>failed</b><small>4 connections</small><small>2 passed</small><small>1 partial</small>"
-                        "<small>1 failed</small></a></td>"));
+              HasSubstr("<b>failed</b><small>4 connections</small><small>1 failed</small><small>1 partial</small>"
+                        "<small>2 passed</small></a></td>"));
   const std::string order = page({Standing::passed, Standing::partial, Standing::failed});
   EXPECT_LT(order.find("<article class=\"failed\">"), order.find("<article class=\"partial\">"));
   EXPECT_LT(order.find("<article class=\"partial\">"), order.find("<article class=\"passed\">"));

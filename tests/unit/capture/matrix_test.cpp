@@ -2,10 +2,12 @@
 // The matrix of captures: which cell a connection stands in, what it is worth, and how peers get their names.
 #include "capture/report/matrix.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "capture/report/matrix_collect.hpp"
 #include "tests/unit/capture/exchange.hpp"
 
 namespace parley::capture::matrix_test {
@@ -31,14 +33,20 @@ ConnectionReport unfinished() {
   return only(x.open().send(0, test::startup(wire::MpaKey::req, PARLEY_MPA_FLAG_C, 1)));
 }
 
-MatrixEntry entry(const std::string& a, const std::string& b, const ConnectionReport& c) {
-  return {a + "--" + b + ".pcap", a, b, form_of(c), c, "frame  <ladder>\n"};
+MatrixEntry entry(const std::string& a, const std::string& b, ConnectionReport c) {
+  MatrixEntry e = matrix_entry(std::move(c));
+  e.file = a + "--" + b + ".pcap";
+  e.initiator = a;
+  e.responder = b;
+  e.ladder = "frame  <ladder>\n";
+  return e;
 }
 
 Matrix sample() {
   Matrix m;
-  m.entries = {entry("alpha", "beta", clean()), entry("alpha", "beta", broken()), entry("beta", "alpha", unfinished()),
-               entry("<b>alpha", "\"beta\"", clean())};
+  for (MatrixEntry& e : std::vector{entry("alpha", "beta", clean()), entry("alpha", "beta", broken()),
+                                    entry("beta", "alpha", unfinished()), entry("<b>alpha", "\"beta\"", clean())})
+    m.add(std::move(e));
   m.files = {{"one.pcap", 10, 4, "", "", {Standing::failed, "1 connection failed"}},
              {"two.pcap", 0, 0, "offset 0: not a pcap file"},
              {"roce, <1>.pcap", 9, 0, "", "no connection of a known protocol", {Standing::failed, "as said"}}};
@@ -59,7 +67,8 @@ TEST(Matrix, AFileWithoutAConnectionIsARowOfItsOwn) {
   const std::string row = "roce, <1>.pcap  failed: no connection of a known protocol";
   EXPECT_NE(to_text(sample(), 100).find(row), std::string::npos) << to_text(sample(), 100);
   const std::string page = to_html(sample(), "x");
-  EXPECT_NE(page.find("<tr><th scope=\"row\">roce, &lt;1&gt;.pcap</th><td class=\"whole failed\" colspan=\"2\">"
+  EXPECT_NE(page.find("<tr class=\"has-failed\"><th scope=\"row\">roce, &lt;1&gt;.pcap</th><td class=\"whole failed\" "
+                      "colspan=\"2\">"
                       "<b>failed</b> no connection of a known protocol</td></tr>"),
             std::string::npos);
   EXPECT_NE(to_csv(sample()).find("\"roce, <1>.pcap\",,,,failed,,,,,,,,,no connection of a known protocol\n"),
@@ -76,12 +85,11 @@ TEST(Matrix, AColumnIsTheFormOfTheSetUp) {
 
 TEST(Matrix, TheWorstConnectionDecidesItsCell) {
   const Matrix m = sample();
-  const auto cells = m.cells();
-  ASSERT_EQ(cells.size(), 3u);
-  const auto& cell = cells.at({"alpha", "beta"}).at("rev 1, no RTR, CRC");
-  EXPECT_EQ(cell.size(), 2u);
-  EXPECT_EQ(worst(m, cell), Standing::failed);
-  EXPECT_EQ(worst(m, cells.at({"beta", "alpha"}).begin()->second), Standing::partial);
+  ASSERT_EQ(m.cells.size(), 3u);
+  const Matrix::Cell& cell = m.cells.at({"alpha", "beta"}).at("rev 1, no RTR, CRC");
+  EXPECT_EQ(cell.entries, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(cell.counts.worst(), Standing::failed);
+  EXPECT_EQ(m.cells.at({"beta", "alpha"}).begin()->second.counts.worst(), Standing::partial);
 }
 
 TEST(Matrix, TextShowsCountsFailuresAndUnreadFiles) {
@@ -122,12 +130,12 @@ TEST(Matrix, PageListsTheConnectionsOfACellWorstFirstAndElseInTheirOrder) {
   for (std::size_t i = 0; i < given.size(); ++i) {
     MatrixEntry e = entry("alpha", "beta", clean());
     e.file = std::to_string(i) + ".pcap";
-    e.report.judgement = {given[i], "why & why not"};
-    e.report.end = "all < said";
-    e.report.first_frame = 10 + i;
-    e.report.last_frame = 20 + i;
+    e.judgement = {given[i], "why & why not"};
+    e.end = "all < said";
+    e.first_frame = 10 + i;
+    e.last_frame = 20 + i;
     e.ladder = "<" + std::to_string(i);
-    m.entries.push_back(e);
+    m.add(e);
   }
   for (const Standing standing : {Standing::failed, Standing::partial, Standing::passed})
     for (std::size_t i = 0; i < given.size(); ++i) {
@@ -144,14 +152,68 @@ TEST(Matrix, PageListsTheConnectionsOfACellWorstFirstAndElseInTheirOrder) {
   ASSERT_LT(begin, end);
   EXPECT_EQ(page.substr(begin, end - begin), want);
   EXPECT_NE(
-      page.find("<td class=\"failed\"><a href=\"#c1\"><b>failed</b><small>8 connections</small><small>3 passed</small>"
-                "<small>2 partial</small><small>3 failed</small></a></td>"),
+      page.find(
+          "<td class=\"failed has-failed has-partial has-passed\"><a href=\"#c1\"><b>failed</b><small>8 connections"
+          "</small><small>3 failed</small><small>2 partial</small><small>3 passed</small></a></td>"),
       std::string::npos);
 }
 
 TEST(Matrix, AnEmptyMatrixIsStillAPage) {
   EXPECT_NE(to_text({}, 80).find("0 files, 0 connections"), std::string::npos);
   EXPECT_NE(to_html({}, "x").find("</html>"), std::string::npos);
+}
+
+// One file, with more connections than are listed: of those that passed a part, of the others all.
+TEST(MatrixCollector, CountsWhatItDoesNotListAndListsWhatFailed) {
+  Matrix m;
+  const PeerNames names;
+  MatrixCollector collector(m, "alpha--beta.pcap", names);
+  ConnectionReport c = clean();
+  const auto add = [&](Standing standing, std::uint64_t first_frame) {
+    ConnectionReport one = c;
+    one.first_frame = first_frame;
+    one.judgement = {standing, ""};
+    collector.add(std::move(one), "");
+  };
+  const std::uint64_t passed = Matrix::passed_entries_max + 20;
+  for (std::uint64_t i = 0; i < passed; ++i) add(Standing::passed, 100 + passed - i);
+  for (std::uint64_t i = 0; i < 3; ++i) add(Standing::failed, 20 - i);
+  collector.finish();
+
+  EXPECT_EQ(m.counts.of, (std::array<std::uint64_t, 3>{passed, 0, 3}));
+  EXPECT_EQ(m.not_listed(), 20u);
+  ASSERT_EQ(m.cells.size(), 1u);
+  const Matrix::Cell& cell = m.cells.at({"alpha", "beta"}).begin()->second;
+  EXPECT_EQ(cell.counts.of, m.counts.of);
+  EXPECT_EQ(cell.not_listed(), 20u);
+  ASSERT_GE(m.entries.size(), 3u);
+  EXPECT_EQ(m.entries[0].first_frame, 18u);
+  EXPECT_EQ(m.entries[2].judgement.standing, Standing::failed);
+  EXPECT_NE(to_text(m, 100).find(fmt::format("{} connections: {} passed, 0 partial, 3 failed", passed + 3, passed)),
+            std::string::npos);
+  const std::string csv = to_csv(m);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), static_cast<std::ptrdiff_t>(1 + m.entries.size() + 1));
+  EXPECT_NE(csv.find(",passed,,,,,,,,,20 more connections counted and not listed\n"), std::string::npos);
+  const std::string page = to_html(m, "x");
+  std::size_t articles = 0;
+  for (std::size_t at = 0; (at = page.find("<article", at)) != std::string::npos; ++at) ++articles;
+  EXPECT_EQ(articles, 203u);
+  EXPECT_NE(page.find(fmt::format(">{} more connections of this cell are counted and not shown here.", passed - 200)),
+            std::string::npos);
+}
+
+TEST(Matrix, CellsAreBoundedAndWhatTheyDoNotHoldIsCounted) {
+  Matrix m;
+  StandingCounts one;
+  one.add(Standing::passed);
+  for (std::size_t i = 0; i < Matrix::cells_max; ++i) m.add({std::to_string(i), "b"}, "f", false, one);
+  one.add(Standing::failed);
+  m.add({"last", "b"}, "f", false, one);
+  m.add({"0", "b"}, "f", false, one);
+  EXPECT_EQ(m.cell_count, Matrix::cells_max);
+  EXPECT_EQ(m.not_in_a_cell, 2u);
+  EXPECT_EQ(m.counts.of, (std::array<std::uint64_t, 3>{Matrix::cells_max + 2, 0, 2}));
+  EXPECT_EQ(m.cells.at({"0", "b"}).at("f").counts.of, (std::array<std::uint64_t, 3>{2, 0, 1}));
 }
 
 TEST(PeerNames, AreReadFromLinesAndFromToml) {

@@ -110,9 +110,11 @@ inline std::string run_line(const Recorded& run, Legend& legend) {
   const RunReport& r = run.report;
   const WorldCounters& w = r.counters;
   std::string out = fmt::format(
-      "{} seed {}: {} at {}; {}; faults {}; events {} hops {} dropped {} pending {} in flight {} peak {};", r.scenario,
-      r.seed, ends[static_cast<std::size_t>(r.end)], seconds(r.finished_at.time_since_epoch()), connections_text(r),
-      r.faults_hit, w.events, w.packet_hops, w.dropped, w.events_pending, w.frames_in_flight, w.frames_peak);
+      "{} seed {}: {} at {}; {}; retries {} faults {} queue drops {}; events {} hops {} dropped {} pending {} in "
+      "flight {} peak {};",
+      r.scenario, r.seed, ends[static_cast<std::size_t>(r.end)], seconds(r.finished_at.time_since_epoch()),
+      connections_text(r), r.retries, r.faults_hit, r.queue_drops, w.events, w.packet_hops, w.dropped, w.events_pending,
+      w.frames_in_flight, w.frames_peak);
   for (const Violation& v : r.violations)
     out += fmt::format(" ! {} {} {} [{}];", v.checker, seconds(v.at.time_since_epoch()), v.connection,
                        legend.letter_of_form(v.text + " (" + std::string(v.rule) + ")"));
@@ -156,8 +158,9 @@ inline std::string run_line(const Recorded& run, Legend& legend) {
 inline void add_run(Tally& tally, const Recorded& run) {
   const RunReport& r = run.report;
   const auto n = [](auto of) { return static_cast<std::int64_t>(of); };
-  tally.add("runs", {n(r.established), n(r.rejected), n(r.failed), n(r.faults_hit), n(r.counters.events),
-                     n(r.counters.packet_hops), n(r.counters.dropped), n(r.counters.frames_peak)});
+  tally.add("runs",
+            {n(r.established), n(r.rejected), n(r.failed), n(r.retries), n(r.faults_hit), n(r.queue_drops),
+             n(r.counters.events), n(r.counters.packet_hops), n(r.counters.dropped), n(r.counters.frames_peak)});
   tally.add(fmt::format("runs that ended by {}", static_cast<int>(r.end)),
             {n(r.finished_at.time_since_epoch().count())});
   for (const Violation& v : r.violations) tally.add(fmt::format("violations of {}", v.checker));

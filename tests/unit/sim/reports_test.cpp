@@ -65,7 +65,9 @@ TEST(SimReports, SeedsThatWereReportedStillRunAsTheyDid) {
       sum.established += run.report.established;
       sum.rejected += run.report.rejected;
       sum.failed += run.report.failed;
+      sum.retries += run.report.retries;
       sum.faults_hit += run.report.faults_hit;
+      sum.queue_drops += run.report.queue_drops;
       sum.groups.insert(sum.groups.end(), run.report.groups.begin(), run.report.groups.end());
       sum.counters.packet_hops += run.report.counters.packet_hops;
       sum.counters.events += run.report.counters.events;
@@ -75,9 +77,10 @@ TEST(SimReports, SeedsThatWereReportedStillRunAsTheyDid) {
       pcapng += run.pcapng, ladder += run.ladder, records += run.trace_records, trace += run.trace;
       for (const std::string& one : drawn) parameters += one.size();
     }
-    out += fmt::format("{} from {}: {}; {} {} {} {} {} {} {} {} {} {} {} {}\n", pad(scenario.name, 36), first,
-                       connections_text(sum), sum.faults_hit, sum.counters.packet_hops, sum.counters.events, frames,
-                       again, time.count(), octets, pcapng, ladder, records, trace, parameters);
+    out += fmt::format("{} from {}: {}; {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", pad(scenario.name, 36), first,
+                       connections_text(sum), sum.retries, sum.faults_hit, sum.queue_drops, sum.counters.packet_hops,
+                       sum.counters.events, frames, again, time.count(), octets, pcapng, ladder, records, trace,
+                       parameters);
     first += seeds;
   }
   expect_as_reviewed("sim_seeds.txt", out);

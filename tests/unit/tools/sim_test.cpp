@@ -132,11 +132,11 @@ TEST(ToolsSimReport, JsonKeysKeepTheirOrder) {
   std::vector<std::string> keys;
   const auto object = nlohmann::ordered_json::parse(run_json(made.result, true).dump(real_text));
   for (const auto& [key, value] : object.items()) keys.push_back(key);
-  EXPECT_EQ(keys,
-            (std::vector<std::string>{
-                "event",          "file",        "scenario",   "seed",    "swarm",       "verdict",      "end",
-                "virtual_us",     "established", "rejected",   "failed",  "faults_hit",  "events",       "packet_hops",
-                "frames_dropped", "drawn",       "violations", "pending", "connections", "pcapng_fnv1a", "reproduce"}));
+  EXPECT_EQ(keys, (std::vector<std::string>{
+                      "event",      "file",        "scenario",    "seed",         "swarm",          "verdict",
+                      "end",        "virtual_us",  "established", "rejected",     "failed",         "retries",
+                      "faults_hit", "queue_drops", "events",      "packet_hops",  "frames_dropped", "drawn",
+                      "violations", "pending",     "connections", "pcapng_fnv1a", "reproduce"}));
   EXPECT_EQ(object["seed"], "0x51ab");
   EXPECT_EQ(object["pcapng_fnv1a"], "0x000000000000002a");
 }
