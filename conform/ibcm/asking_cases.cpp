@@ -41,7 +41,8 @@ Task<Observation> req_fields(Tester& b) {
     if (req.local_comm_id == 0) return "its communication ID is 0";
     if (req.local_qpn < 2 || req.local_qpn > 0xFFFFFE) return fmt::format("it names queue pair {}", req.local_qpn);
     if (req.local_ca_guid == 0) return "its CA GUID is 0";
-    if (req.path_mtu < 1 || req.path_mtu > 5) return fmt::format("its path MTU is {}", req.path_mtu);
+    if (req.path_mtu < PARLEY_IB_MTU_CODE_MIN || req.path_mtu > PARLEY_IB_MTU_CODE_MAX)
+      return fmt::format("its path MTU is {}", req.path_mtu);
     if ((req.p_key & 0x7FFF) == 0) return "its P_Key is none";
     if (req.service != wire::ib::CmService::rc) return "it asks for another service than RC";
     if (req.primary.local_gid != gid_of(link.first.from)) return "its local GID is not where it comes from";

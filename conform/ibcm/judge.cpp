@@ -32,6 +32,10 @@ Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any
   const auto* rej = heard.as<wire::ib::CmRej>();
   if (rej == nullptr) co_return failed(heard.words());
   if (rej->about != CmAbout::req) co_return failed(heard.words() + ": the REQ is what it rejects");
+  // IBA §12.6.7.2: the largest MTU that it takes.
+  const std::uint8_t mtu = rej->info_length >= 1 ? rej->info[0] : 0;
+  if (rej->reason == CmReject::invalid_path_mtu && (mtu < PARLEY_IB_MTU_CODE_MIN || mtu > PARLEY_IB_MTU_CODE_MAX))
+    co_return failed(heard.words() + " that names no MTU");
   co_return rej->reason == reason || any ? pass(heard.words()) : failed(heard.words());
 }
 
@@ -183,6 +187,7 @@ std::string wrong_datagram(const Heard& heard) {
   if (heard.deth.q_key != PARLEY_IB_GSI_Q_KEY) return fmt::format("its Q_Key is {:08x}", heard.deth.q_key);
   if (heard.deth.source_qpn != PARLEY_IB_GSI_QPN) return "it does not come from queue pair 1";
   if (heard.bth.tver != 0 || heard.bth.pad_count != 0) return "its BTH has a version or a pad";
+  if (heard.bth.ack_req) return "it asks for an acknowledgment";
   return {};
 }
 
@@ -190,6 +195,20 @@ std::string wrong_mad_header(const Heard& heard) {
   const auto header = wire::ib::MadHeader::parse(heard.payload);
   if (!header || heard.payload.size() != PARLEY_IB_MAD_LEN) return "it has not 256 octets";
   if (header->status != 0 || header->class_specific != 0) return fmt::format("its status is {:04x}", header->status);
+  if (header->attribute_modifier != 0)
+    return fmt::format("its attribute modifier is {:08x} (IBA §12.6.1)", header->attribute_modifier);
+  if (header->reserved != 0) return fmt::format("its reserved field is {:04x}", header->reserved);
+  return wrong_reserved_bits(heard);
+}
+
+std::string wrong_reserved_bits(const Heard& heard) {
+  if (!heard.message || heard.payload.size() != PARLEY_IB_MAD_LEN) return {};
+  std::array<std::uint8_t, PARLEY_IB_MAD_LEN> without{};
+  heard.message->emit(without);
+  for (std::size_t at = PARLEY_IB_MAD_HEADER_LEN; at < without.size(); ++at)
+    if (const unsigned bits = heard.payload[at] & ~unsigned{without[at]}; bits != 0)
+      return fmt::format("reserved bits {:02x} of octet {} of its {} are set (IBA §12.6)", bits & 0xFF,
+                         at - PARLEY_IB_MAD_HEADER_LEN, to_string(heard.message->type()));
   return {};
 }
 

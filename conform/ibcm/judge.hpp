@@ -30,6 +30,8 @@ Task<Link*> ended(Tester& tester);
 /// nothing.
 std::string wrong_datagram(const Heard& heard);
 std::string wrong_mad_header(const Heard& heard);
+/// Reserved bits that are set in a message of the CM (IBA §12.6); empty: none.
+std::string wrong_reserved_bits(const Heard& heard);
 
 // Where the peer is the initiator.
 

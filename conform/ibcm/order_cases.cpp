@@ -24,6 +24,11 @@ Task<Observation> ack_form(Tester& b) {
   if (heard.bth.p_key != PARLEY_IB_P_KEY_DEFAULT) co_return failed(fmt::format("P_Key {:04x}", heard.bth.p_key));
   if (heard.bth.solicited || heard.bth.tver != 0 || heard.bth.pad_count != 0 || !heard.payload.empty())
     co_return failed("it has a pad, a payload or SE");
+  if (heard.bth.ack_req) co_return failed("it asks for an acknowledgment itself");
+  const bool credits = link.req.flow_control && link.rep->flow_control;  // IBA §9.7.7.2: where both sides want them
+  const unsigned granted = heard.aeth.syndrome & PARLEY_IB_CREDITS_NONE;
+  if (!credits && granted != PARLEY_IB_CREDITS_NONE)
+    co_return failed(fmt::format("it has credits (code {}) where none were agreed on", granted));
   co_return pass("as it should be");
 }
 
@@ -262,7 +267,7 @@ constexpr Case table[] = {
     row("83", "write-acknowledged", "IBA §9.7.5.1.2", must, "a zero-length Write with AckReq", "ACK with its PSN",
         acknowledged),
     row("84", "ack-form", "IBA §9.7.5.1", must, "a zero-length Write with AckReq",
-        "ACK with P_Key FFFF, without SE, pad and payload", ack_form),
+        "ACK with P_Key FFFF, without SE, AckReq, pad and payload, and without credits", ack_form),
     row("85", "msn-counts", "IBA §9.7.7.1", must, "three zero-length Writes", "MSN 1, 2 and 3", msn),
     row("86", "ack-of-several", "IBA §9.7.5.1.2", must, "eight Writes, AckReq on the last",
         "ACK of the last with MSN 8", coalesced),

@@ -56,6 +56,9 @@ Task<Result> Run::one(const Case& what) {
   running_ = &what;
   const std::uint64_t before = tester_.heard();
   result.finding = co_await what.ask(tester_);
+  // A message that the peer spoiled is no lack of an answer (IBA §12.6.1, §13.4.2).
+  if (result.finding.verdict == Verdict::inconclusive && !tester_.unreadable().empty())
+    result.finding = failed(tester_.unreadable());
   result.took = peer_.now() - result.began;
   result.exchanges = tester_.exchanges();
   // A request of the peer's that had come before the case took it is a sign of the peer as well.
@@ -78,7 +81,7 @@ Task<> Run::probe(const Case& what) {
   co_await begin(what);
   const Link* link = co_await standing(tester_);
   if (link == nullptr) {
-    (tester_.heard() == 0 ? unreachable_ : refused_) = true;
+    if (tester_.unreadable().empty()) (tester_.heard() == 0 ? unreachable_ : refused_) = true;
     why_ = tester_.trouble().observed;
   }
   (void)co_await end();

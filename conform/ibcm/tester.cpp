@@ -38,6 +38,7 @@ std::string Heard::words() const {
   if (const auto* rep = as<ib::CmSidrRep>())
     return fmt::format("SIDR_REP with status {} ({})", static_cast<int>(rep->status), to_string(rep->status));
   if (message) return std::string(to_string(message->type()));
+  if (!unreadable.empty()) return "a MAD that is no message of the CM: " + unreadable;
   if (bth.dest_qpn == PARLEY_IB_GSI_QPN) return "a MAD that is no message of the CM";
   if (is(Operation::acknowledge)) return ib::syndrome_text(aeth.syndrome);
   return ib::opcode_text(bth.opcode);
@@ -294,6 +295,18 @@ void Tester::take(Link& link, Heard heard, ConstBytes octets) {
   if (link.heard.size() < exchanges_max) link.heard.push_back(std::move(heard));
 }
 
+void Tester::read_message(Heard& heard) {
+  auto message = CmMessage::parse(heard.payload);
+  if (message) {
+    heard.message = std::move(*message);
+    return;
+  }
+  const auto header = ib::MadHeader::parse(heard.payload);
+  if (!header || header->mgmt_class != PARLEY_IB_CLASS_CM) return;
+  heard.unreadable = message.error().sentence();
+  if (unreadable_.empty()) unreadable_ = heard.words();
+}
+
 void Tester::drain() {
   while (peer_.has_packet()) {
     const tester::ReceivedPacket in = peer_.take();
@@ -311,8 +324,7 @@ void Tester::drain() {
     heard.aeth = packet->aeth;
     heard.reth = packet->reth;
     heard.payload.assign(packet->payload.begin(), packet->payload.end());
-    if (packet->bth.dest_qpn == PARLEY_IB_GSI_QPN)
-      if (auto message = CmMessage::parse(packet->payload)) heard.message = std::move(*message);
+    if (packet->bth.dest_qpn == PARLEY_IB_GSI_QPN) read_message(heard);
     Link* link = owner_of(heard);
     if (link != nullptr)
       take(*link, std::move(heard), in.octets);
@@ -509,6 +521,7 @@ void Tester::clear() {
   links_.clear();
   exchanges_.clear();
   trouble_ = {};
+  unreadable_.clear();
 }
 
 }  // namespace parley::conform::ibcm

@@ -51,6 +51,7 @@ struct Heard {
   wire::ib::Reth reth;
   Bytes payload;
   std::optional<CmMessage> message;  ///< of the CM
+  std::string unreadable;            ///< it is of the CM's class, and no message of the CM: why
   std::string unreachable;           ///< silence: what the system said of the way
 
   template <class M>
@@ -187,6 +188,8 @@ class Tester {
   Observation trouble() const { return trouble_; }
   void set_trouble(std::string observed) { trouble_ = {Verdict::inconclusive, std::move(observed)}; }
   bool accepted() const { return accepted_; }
+  /// What came in this case that is of the CM's class and no message of it; empty: nothing.
+  const std::string& unreadable() const { return unreadable_; }
   bool nobody_resolves() const { return nobody_resolves_; }
   void note_accepted() { accepted_ = true; }
   /// Packets that came from the peer, of any kind.
@@ -205,6 +208,7 @@ class Tester {
   void note(const Link& link, bool by_tester, std::string words, ConstBytes octets);
   void put(ConstBytes packet, const Faults& faults);
   void drain();
+  void read_message(Heard& heard);
   Link* owner_of(const Heard& heard);
   void take_unowned(Heard heard);
   void refuse_again(Link& forgotten, const Heard& heard);
@@ -225,7 +229,7 @@ class Tester {
   Observation trouble_;
   bool accepted_ = false, nobody_resolves_ = false;
   std::uint64_t heard_ = 0;
-  std::string why_;
+  std::string why_, unreadable_;
 };
 
 }  // namespace parley::conform::ibcm

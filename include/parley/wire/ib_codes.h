@@ -6,6 +6,8 @@
 /* X(name, code, octets as text): IBA §12.6.5, §15.2.5.16. The octets are 128 << code. */
 #define PARLEY_IB_MTUS(X) \
   X(m256, 1, "256") X(m512, 2, "512") X(m1024, 3, "1024") X(m2048, 4, "2048") X(m4096, 5, "4096")
+#define PARLEY_IB_MTU_CODE_MIN 1
+#define PARLEY_IB_MTU_CODE_MAX 5
 
 /* X(name, code, text): rates in Gb/s as in IBA §15.2.5.16: lanes times the signalling rate. Rates above 10 Gb/s per lane are
  * those after coding. */

@@ -355,18 +355,72 @@ TEST(ConformIbcmBroken, EachCaseFailsForAPeerThatBreaksIt) {
   for (const Case* c : cases()) EXPECT_TRUE(failed.contains(c->what.name)) << c->what.name << " never fails";
 }
 
-/// What a case finds of a peer whose answers on the queue pair are changed, octet by octet.
-std::string finding_of(std::string_view name, std::function<void(Bytes&)> how) {
+/// What a case finds of a peer whose packets that `which` chooses are changed, octet by octet.
+std::string finding_of(std::string_view name, bool (*which)(const Seen& seen), std::function<void(Bytes&)> how) {
   Stage stage;
-  stage.out = [how = std::move(how)](Stage&, const PacketPath&, Bytes& octets) {
-    const Seen seen = look(octets);
-    if (!seen.cm() && wire::ib::rule_of(seen.packet.bth.opcode).response) how(octets);
+  stage.settings.connect = stage.settings.reply = 1s;
+  stage.out = [which, how = std::move(how)](Stage&, const PacketPath&, Bytes& octets) {
+    if (which(look(octets))) how(octets);
     return true;
   };
   const auto results = stage.run([name](const Case& c) { return c.what.name == name; });
   EXPECT_EQ(results.size(), 1U);
   if (results.empty()) return {};
   return fmt::format("{}: {}", to_string(results[0].finding.verdict), results[0].finding.observed);
+}
+
+/// Of its answers on the queue pair.
+std::string finding_of(std::string_view name, std::function<void(Bytes&)> how) {
+  return finding_of(
+      name, [](const Seen& seen) { return !seen.cm() && wire::ib::rule_of(seen.packet.bth.opcode).response; },
+      std::move(how));
+}
+/// Of its messages of the kind M; `how` is given the MAD.
+template <class M>
+std::string finding_of_mad(std::string_view name, std::function<void(MutBytes)> how) {
+  return finding_of(
+      name, [](const Seen& seen) { return seen.message && std::get_if<M>(&seen.message->body) != nullptr; },
+      [how = std::move(how)](Bytes& octets) { how(MutBytes(octets).last(PARLEY_IB_MAD_LEN)); });
+}
+
+// IBA §13.4.2, §12.6.8. The message begins behind the MAD header.
+TEST(ConformIbcmBroken, EachPartOfARepIsLookedAt) {
+  const auto with = [](std::size_t at, std::uint8_t bits) {
+    return finding_of_mad<CmRep>("rep-mad-header",
+                                 [=](MutBytes mad) { mad[at] = static_cast<std::uint8_t>(mad[at] | bits); });
+  };
+  EXPECT_EQ(with(0, 0), "pass: as it should be");
+  EXPECT_EQ(with(23, 1), "fail: its attribute modifier is 00000001 (IBA §12.6.1)");
+  EXPECT_EQ(with(18, 0x80), "fail: its reserved field is 8000");
+  EXPECT_EQ(with(24 + 15, 0x40), "fail: reserved bits 40 of octet 15 of its REP are set (IBA §12.6)");
+}
+
+// A REP that cannot be read is a fault of the peer's, and no lack of an answer.
+TEST(ConformIbcmBroken, ARepOfAnotherVersionOrMethodFails) {
+  EXPECT_EQ(finding_of_mad<CmRep>("plain-set-up", [](MutBytes mad) { mad[2] = 3; }),
+            "fail: a MAD that is no message of the CM: the MAD has base version 1 and class version 3, not 1 and 2");
+  EXPECT_EQ(finding_of_mad<CmRep>("plain-set-up", [](MutBytes mad) { mad[3] = 1; }),
+            "fail: a MAD that is no message of the CM: a message of the CM has method 3 (Send), not 1");
+}
+
+// IBA §12.6.7.2, reason 26: the additional information is the largest MTU.
+TEST(ConformIbcmBroken, ARejectionOfTheMtuNamesOne) {
+  const auto with = [](std::uint8_t length, std::uint8_t code) {
+    const std::function<void(CmRej&, CmMessage&)> names = [=](CmRej& m, CmMessage&) {
+      m.info_length = length;
+      m.info[0] = code;
+    };
+    Stage stage;
+    stage.out = changes<CmRej>(names);
+    const auto results = stage.run([](const Case& c) { return c.what.name == "path-mtu-0"; });
+    EXPECT_EQ(results.size(), 1U);
+    return results.empty() ? std::string() : results[0].finding.observed;
+  };
+  const std::string rejected = with(1, 3);
+  EXPECT_NE(rejected.find("REJ 26"), std::string::npos) << rejected;
+  EXPECT_EQ(with(0, 3), rejected + " that names no MTU");
+  EXPECT_EQ(with(1, 0), rejected + " that names no MTU");
+  EXPECT_EQ(with(1, 6), rejected + " that names no MTU");
 }
 
 // IBA §9.2: SE, PadCnt and TVer share the BTH's second octet.
@@ -376,6 +430,9 @@ TEST(ConformIbcmBroken, EachPartOfAnAckIsLookedAt) {
   EXPECT_EQ(finding_of("ack-form", [](Bytes& ack) { ack[1] |= 0x80; }), wrong) << "SE";
   EXPECT_EQ(finding_of("ack-form", [](Bytes& ack) { ack[1] |= 0x01; }), wrong) << "TVer";
   EXPECT_EQ(finding_of("ack-form", [](Bytes& ack) { ack.resize(ack.size() + 4); }), wrong) << "a payload";
+  EXPECT_EQ(finding_of("ack-form", [](Bytes& ack) { ack[8] |= 0x80; }), "fail: it asks for an acknowledgment itself");
+  EXPECT_EQ(finding_of("ack-form", [](Bytes& ack) { ack[12] = 5; }),
+            "fail: it has credits (code 5) where none were agreed on");
   EXPECT_EQ(finding_of("ack-form",
                        [](Bytes& ack) {
                          ack[1] |= 3U << 4;
