@@ -30,7 +30,7 @@ class Pace : public testing::Test {
   void SetUp() override {
     ASSERT_GE(in_.fd, 0);
     pace_ = SocketPace::open();
-    if (!pace_) GTEST_SKIP() << "the system has no sock_diag(7)";
+    ASSERT_NE(pace_, nullptr);
   }
   void send() const {
     Address to = at_;
