@@ -272,7 +272,8 @@ function(parley_verbs_preload)
     return()  # the programs are not built for those; the unit tests are
   endif()
   add_library(parley_verbs MODULE $<TARGET_OBJECTS:parley_preload> ${calls})
-  set_source_files_properties(${calls} PROPERTIES COMPILE_OPTIONS "-O2;-fno-delete-null-pointer-checks")
+  set_source_files_properties(${calls} PROPERTIES
+    COMPILE_OPTIONS "-O2;-foptimize-sibling-calls;-fno-delete-null-pointer-checks")
   target_link_libraries(parley_verbs PRIVATE parley_flags parley_drivers Threads::Threads ${CMAKE_DL_LIBS})
   target_link_options(parley_verbs PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/preload/libibverbs.map)

@@ -10,7 +10,7 @@
 
 namespace {
 
-using Dlopen = void*(const char*, int);
+using Dlopen = void*(const char*, int) noexcept;  // or else the call would need a frame
 constinit Dlopen* real_dlopen = nullptr;
 
 Dlopen* find_dlopen() {
