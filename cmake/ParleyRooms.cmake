@@ -260,6 +260,10 @@ function(parley_verbs_preload)
   if(NOT sources OR NOT RDMA_FOUND)
     return()
   endif()
+  # What stands in front of the C library is for programs alone, not for the unit tests.
+  set(calls ${sources})
+  list(FILTER calls INCLUDE REGEX "_calls\\.cpp$")
+  list(REMOVE_ITEM sources ${calls})
   add_library(parley_preload STATIC ${sources})
   parley_seldom_run(parley_preload)
   parley_shared(parley_preload)
@@ -267,9 +271,13 @@ function(parley_verbs_preload)
   if(PARLEY_SANITIZE OR PARLEY_TSAN OR PARLEY_FUZZ)
     return()  # the programs are not built for those; the unit tests are
   endif()
-  add_library(parley_verbs MODULE $<TARGET_OBJECTS:parley_preload>)
-  target_link_libraries(parley_verbs PRIVATE parley_flags parley_drivers Threads::Threads)
-  target_link_options(parley_verbs PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL)
+  add_library(parley_verbs MODULE $<TARGET_OBJECTS:parley_preload> ${calls})
+  set_source_files_properties(${calls} PROPERTIES
+    COMPILE_OPTIONS "-O2;-foptimize-sibling-calls;-fno-delete-null-pointer-checks")
+  target_link_libraries(parley_verbs PRIVATE parley_flags parley_drivers Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_options(parley_verbs PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/preload/libibverbs.map)
+  set_property(TARGET parley_verbs APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/preload/libibverbs.map)
   set_target_properties(parley_verbs PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
 endfunction()
 

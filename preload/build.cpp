@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "nic/roce/device.hpp"
 #include "preload/objects.hpp"
 
 namespace parley::preload {
@@ -58,7 +59,7 @@ void wr_set_xrc_srqn(ibv_qp_ex* qp, std::uint32_t srqn) { last(qp).wr.qp_type.xr
 
 void wr_set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) {
   Built& built = last(qp);
-  if (count > sge_max) of(qp).wrong = EINVAL;
+  if (count > of(qp).cap.max_send_sge) of(qp).wrong = EINVAL;
   built.wr.num_sge = static_cast<int>(std::min(count, sge_max));
   std::copy_n(list, built.wr.num_sge, built.sges);
 }
@@ -84,6 +85,21 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, std::size_t length) {
   wr_set_inline_data_list(qp, 1, &one);
 }
 
+/// All requests, or none.
+int post_built(const char* call, Qp& qp) {
+  qp.requests.assign(qp.building, {});
+  for (std::size_t i = 0; i < qp.building; ++i) {
+    Built& one = qp.built[i];
+    one.wr.sg_list = one.sges;
+    if ((one.wr.send_flags & IBV_SEND_INLINE) != 0)
+      one.sges[0].addr = reinterpret_cast<std::uintptr_t>(one.carried.data());
+    if (const int number = to_request(call, qp, one.wr, i, one.pieces, qp.requests[i]); number != 0) return number;
+  }
+  const auto done = static_cast<nic::roce::RoceQp&>(*qp.inner).post_sends(qp.requests);
+  if (done) qp.inlined.posted += qp.building;
+  return outcome(call, done);
+}
+
 void wr_start(ibv_qp_ex* base) {
   of(base).builds.lock();
   of(base).building = 0;
@@ -94,17 +110,11 @@ void wr_abort(ibv_qp_ex* base) { of(base).builds.unlock(); }
 int wr_complete(ibv_qp_ex* base) {
   Qp& qp = of(base);
   const std::unique_lock hold(qp.builds, std::adopt_lock);
-  if (qp.wrong != 0) return refused("ibv_wr_complete", qp.wrong, "more pieces than max_sge");
+  constexpr const char* call = "ibv_wr_complete";
+  if (!is_own(base->qp_base.context)) return refused(call, EPERM, Engine::not_own);
+  if (qp.wrong != 0) return refused(call, qp.wrong, "more pieces than max_send_sge");
   if (qp.building == 0) return 0;
-  for (std::size_t i = 0; i < qp.building; ++i) {
-    Built& one = qp.built[i];
-    one.wr.sg_list = one.sges;
-    one.wr.next = i + 1 < qp.building ? &qp.built[i + 1].wr : nullptr;
-    if ((one.wr.send_flags & IBV_SEND_INLINE) != 0)
-      one.sges[0].addr = reinterpret_cast<std::uintptr_t>(one.carried.data());
-  }
-  ibv_send_wr* bad = nullptr;
-  return post_send(&base->qp_base, &qp.built[0].wr, &bad);
+  return with(base->qp_base.context, [&](Device&) { return post_built(call, qp); });
 }
 
 }  // namespace

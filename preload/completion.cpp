@@ -122,36 +122,55 @@ PARLEY_VERB int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   return 0;
 }
 
-PARLEY_VERB ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user, ibv_comp_channel* channel, int vector) {
-  if (vector != 0) return none<ibv_cq>("ibv_create_cq", EINVAL, "there is one completion vector, which is 0");
+Cq* parley::preload::make_cq(const char* call, ibv_context* context, std::uint32_t cqe, void* user,
+                             ibv_comp_channel* channel, std::uint32_t vector) {
+  if (vector >= static_cast<std::uint32_t>(context->num_comp_vectors))
+    return none<Cq>(call, EINVAL, "the context has no such completion vector");
   if (channel != nullptr && channel->context != context)
-    return none<ibv_cq>("ibv_create_cq", EINVAL, "the channel is another context's");
-  if (cqe < 1) return none<ibv_cq>("ibv_create_cq", EINVAL, "cqe has to be more than 0");
+    return none<Cq>(call, EINVAL, "the channel is another context's");
+  if (cqe < 1) return none<Cq>(call, EINVAL, "cqe has to be more than 0");
   // Parley's queues reserve room for each posted request; programs count on room for those alone that make a completion. Memory is
   // taken as it is needed.
   auto made = with(context, [&](Device& device) -> parley::Result<std::unique_ptr<parley::CompletionQueue>> {
     const std::size_t most = device.query().max_cqe;
-    if (static_cast<std::size_t>(cqe) > most)
-      return parley::fail(parley::Errc::invalid_argument, "cqe is more than max_cqe");
+    if (cqe > most) return parley::fail(parley::Errc::invalid_argument, "cqe is more than max_cqe");
     return device.create_cq(
         CqInit{.capacity = most, .channel = channel == nullptr ? nullptr : of(channel).inner.get()});
   });
-  if (!made) return none<ibv_cq>("ibv_create_cq", made.error());
+  if (!made) return none<Cq>(call, made.error());
   auto* const cq = new Cq{};
   cq->context = context;
   cq->channel = channel;
   cq->cq_context = user;
-  cq->cqe = cqe;
+  cq->cqe = static_cast<int>(cqe);
   cq->inner = std::move(*made);
   of(context).engine->with_nic([&](auto&) {
     if (channel != nullptr) ++channel->refcnt;
-    of(context).cqs.emplace(cq->inner.get(), cq);
+    of(context).cqs.emplace(cq->inner.get(), ibv_cq_ex_to_cq(cq));
   });
   return cq;
 }
 
-PARLEY_VERB int ibv_resize_cq(ibv_cq*, int) {
-  return refused("ibv_resize_cq", EOPNOTSUPP, "make another completion queue");
+PARLEY_VERB ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user, ibv_comp_channel* channel, int vector) {
+  if (cqe < 1 || vector < 0)
+    return none<ibv_cq>("ibv_create_cq", EINVAL, "cqe has to be more than 0, and the completion vector not negative");
+  Cq* const cq = make_cq("ibv_create_cq", context, static_cast<std::uint32_t>(cqe), user, channel,
+                         static_cast<std::uint32_t>(vector));
+  return cq == nullptr ? nullptr : ibv_cq_ex_to_cq(cq);
+}
+
+// The queue has the room of the largest one from the start: only what the program is told changes.
+PARLEY_VERB int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  constexpr const char* call = "ibv_resize_cq";
+  if (!is_own(cq->context)) return refused(call, EPERM, Engine::not_own);
+  return with(cq->context, [&](Device& device) {
+    if (cqe < 1 || static_cast<std::uint32_t>(cqe) > device.query().max_cqe)
+      return refused(call, EINVAL, "cqe is 1 to max_cqe");
+    if (static_cast<std::size_t>(cqe) < of(cq).inner->size())
+      return refused(call, EINVAL, "more completions than that wait in the queue");
+    cq->cqe = cqe;
+    return 0;
+  });
 }
 
 PARLEY_VERB int ibv_destroy_cq(ibv_cq* cq) {

@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include "base/fnv1a.hpp"
 #include "base/gid.hpp"
 #include "drivers/clock.hpp"
 #include "drivers/secure_env.hpp"
@@ -26,6 +25,9 @@ namespace parley::preload {
 namespace {
 
 constexpr char device_name[] = "parley0";
+// Locally administered, as an OUI: nobody else's (IEEE 802 §8.2).
+constexpr std::uint32_t vendor_id = 0x025041, vendor_part_id = 1;
+constexpr int comp_vectors = 8;
 constexpr Duration child_patience = std::chrono::seconds(1);  // a busy machine's child takes so long to run at all
 
 void put(char* to, std::size_t room, std::string_view text) {
@@ -129,13 +131,6 @@ Result<std::shared_ptr<Engine>> engine() {
   return shared;
 }
 
-/// Of the first address, so that it is the same each time. Locally administered (RFC 4291 §2.5.1).
-std::uint64_t guid() {
-  const auto addresses = places();
-  const Gid gid = addresses ? gid_of(addresses->front()) : Gid{};
-  return fnv1a(gid) & ~(std::uint64_t{3} << 56);
-}
-
 bool has_gid(ibv_context* context, std::uint32_t port, std::uint32_t index) {
   return port == 1 && index < of(context).engine->gids();
 }
@@ -150,7 +145,10 @@ ibv_mtu mtu_of(std::uint32_t octets) {
 
 void fill(const DeviceAttr& of, ibv_device_attr& to) {
   put(to.fw_ver, sizeof to.fw_ver, "parley");
-  to.node_guid = to.sys_image_guid = htobe64(guid());
+  to.node_guid = to.sys_image_guid = htobe64(device_guid());
+  to.vendor_id = vendor_id;
+  to.vendor_part_id = vendor_part_id;
+  to.hw_ver = 1;
   to.max_mr_size = ~std::uint64_t{0};
   to.page_size_cap = 0xFFFFF000;
   to.max_qp = to.max_srq = to.max_ah = 1 << 16;
@@ -190,10 +188,12 @@ Context::Context() : verbs_context{} {
   create_qp_ex = preload::create_qp_ex;
   set_data_path(*this);
   set_xrc(*this);
+  set_domains(*this);
+  set_extended_cq(*this);
   context.device = &the_device();
   context.cmd_fd = -1;
   context.async_fd = bell.fd();
-  context.num_comp_vectors = 1;
+  context.num_comp_vectors = comp_vectors;  // no interrupts are behind them, so that all are the same
   ::pthread_mutex_init(&context.mutex, nullptr);
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
@@ -233,6 +233,9 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   ibv_device_attr_ex attr{};
   fill(with(context, [](Device& device) { return device.query(); }), attr.orig_attr);
   attr.phys_port_cnt_ex = 1;
+  attr.completion_timestamp_mask = ~std::uint64_t{0};
+  attr.hca_core_clock = 1000000;  // kHz: nanoseconds
+  attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
   give(attr, out, size);
   return 0;
 }
@@ -249,7 +252,7 @@ PARLEY_VERB ibv_device** ibv_get_device_list(int* count) {
 
 PARLEY_VERB void ibv_free_device_list(ibv_device** list) { delete[] list; }
 PARLEY_VERB const char* ibv_get_device_name(ibv_device* device) { return device->name; }
-PARLEY_VERB __be64 ibv_get_device_guid(ibv_device*) { return htobe64(guid()); }
+PARLEY_VERB __be64 ibv_get_device_guid(ibv_device*) { return htobe64(device_guid()); }
 PARLEY_VERB int ibv_get_device_index(ibv_device*) { return 0; }
 
 PARLEY_VERB ibv_context* ibv_open_device(ibv_device*) {

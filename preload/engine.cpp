@@ -46,6 +46,8 @@ Result<void> Engine::start(const std::vector<Address>& addresses) {
     return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
   if (recorder_) loop_->set_tap([this](const PacketTapRecord& record) { recorder_->add(record); });
   nic_.device().set_groups(&loop_->groups());
+  pace_ = asio_driver::SocketPace::open();
+  nic_.device().set_pace(pace_.get());
   for (const Address& address : addresses)
     if (const auto bound = bind(address); !bound) return bound;
   // The program's signals are for the program's threads.
@@ -74,6 +76,7 @@ Engine::~Engine() {
   ask_to_stop();
   if (thread_.joinable()) thread_.join();
   nic_.device().set_groups(nullptr);
+  nic_.device().set_pace(nullptr);
 }
 
 void Engine::ask_to_stop() noexcept {

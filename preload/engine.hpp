@@ -14,6 +14,7 @@
 #include "cm/neg/roce_nic.hpp"
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_loop.hpp"
+#include "drivers/asio/packet_pace.hpp"
 #include "drivers/xrcd/own_process.hpp"
 #include "parley/verbs.hpp"
 #include "preload/recorder.hpp"
@@ -122,6 +123,7 @@ class Engine {
   std::unique_ptr<Recorder> recorder_;  // null: nobody asked for one
   neg::RoceNic nic_;
   std::unique_ptr<asio_driver::PacketLoop> loop_;
+  std::unique_ptr<asio_driver::SocketPace> pace_;  // null: the system tells nothing
   asio_driver::Descriptor wake_;
   std::mutex lock_;
   std::vector<Listener*> listeners_;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Protection domains and memory regions.
+// Protection domains, thread domains, and memory regions.
 #include <cerrno>
 
 #include "drivers/own_memory.hpp"
+#include "nic/roce/device.hpp"
 #include "preload/objects.hpp"
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
-using parley::Access;
-using parley::Device;
+namespace parley::preload {
 
 namespace {
 
@@ -17,16 +16,14 @@ constexpr unsigned int harmless = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_
 ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned int access) {
   if ((access & ~(rights | harmless)) != 0)
     return none<ibv_mr>(call, EOPNOTSUPP, "of access flags, local and remote rights alone are known");
-  if (iova != reinterpret_cast<std::uintptr_t>(addr))
-    return none<ibv_mr>(call, EOPNOTSUPP, "a region's addresses are those of its memory: iova has to be addr");
   constexpr unsigned int written = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if ((access & written) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     return none<ibv_mr>(call, EINVAL, "remote rights to write need the local one");
-  if (!parley::is_there(addr, length, (access & written) != 0, parley::Pages::populated))
+  if (!is_there(addr, length, (access & written) != 0, Pages::populated))
     return none<ibv_mr>(call, EFAULT, "the memory is not there, or may not be written");
-  const parley::MutBytes memory(static_cast<std::uint8_t*>(addr), length);
-  const auto made = with(pd->context, [&](Device& device) {
-    return device.reg_mr(of(pd).number, memory, static_cast<Access>(access & rights));
+  const MutBytes memory(static_cast<std::uint8_t*>(addr), length);
+  const auto made = with(pd->context, [&](nic::roce::RoceDevice& device) {
+    return device.reg_mr_iova(of(pd).number, memory, iova, static_cast<Access>(access & rights));
   });
   if (!made) return none<ibv_mr>(call, made.error());
   auto* const mr = new Mr{};
@@ -39,7 +36,54 @@ ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::u
   return mr;
 }
 
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init) {
+  if (init->comp_mask != 0) return none<ibv_td>("ibv_alloc_td", EINVAL, "comp_mask asks for what this device lacks");
+  auto* const td = new Td{};
+  td->context = context;
+  return td;
+}
+
+int dealloc_td(ibv_td* td) {
+  if (of(td).users > 0) return refused("ibv_dealloc_td", EBUSY, "parent domains have it");
+  delete &of(td);
+  return 0;
+}
+
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* init) {
+  constexpr const char* call = "ibv_alloc_parent_domain";
+  if (init->pd == nullptr) return none<ibv_pd>(call, EINVAL, "the protection domain is missing");
+  if (init->comp_mask != 0)
+    return none<ibv_pd>(call, EOPNOTSUPP, "the program's allocators would have nothing to allocate");
+  auto* const made = new Pd{};
+  made->context = context;
+  made->handle = init->pd->handle;
+  made->number = of(init->pd).number;
+  made->parent = init->pd;
+  made->thread = init->td;
+  ++of(init->pd).users;
+  if (init->td != nullptr) ++of(init->td).users;
+  return made;
+}
+
+int end_parent_domain(Pd& pd) {
+  --of(pd.parent).users;
+  if (pd.thread != nullptr) --of(pd.thread).users;
+  delete &pd;
+  return 0;
+}
+
 }  // namespace
+
+void set_domains(verbs_context& to) {
+  to.alloc_td = alloc_td;
+  to.dealloc_td = dealloc_td;
+  to.alloc_parent_domain = alloc_parent_domain;
+}
+
+}  // namespace parley::preload
+
+using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using parley::Device;
 
 PARLEY_VERB ibv_pd* ibv_alloc_pd(ibv_context* context) {
   const auto made = with(context, [](Device& device) { return device.alloc_pd(); });
@@ -51,6 +95,8 @@ PARLEY_VERB ibv_pd* ibv_alloc_pd(ibv_context* context) {
 }
 
 PARLEY_VERB int ibv_dealloc_pd(ibv_pd* pd) {
+  if (of(pd).users > 0) return refused("ibv_dealloc_pd", EBUSY, "parent domains have it");
+  if (of(pd).parent != nullptr) return end_parent_domain(of(pd));
   const auto done = with(pd->context, [&](Device& device) { return device.dealloc_pd(of(pd).number); });
   if (!done && done.error().code() == parley::Errc::wrong_state)
     return refused("ibv_dealloc_pd", EBUSY, "regions, queues or address handles of it are left");

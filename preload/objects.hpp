@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <array>
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
@@ -56,6 +58,14 @@ struct Context final : verbs_context, Listener {
 
 struct Pd final : ibv_pd {
   PdHandle number = 0;
+  ibv_pd* parent = nullptr;  // of a parent domain, which is another handle of this one: whose memory and queues it has
+  ibv_td* thread = nullptr;  // of a parent domain
+  std::atomic<std::uint32_t> users{0};  // parent domains
+};
+
+/// A thread domain changes nothing: one lock is for all calls.
+struct Td final : ibv_td {
+  std::atomic<std::uint32_t> users{0};  // parent domains
 };
 
 struct Mr final : ibv_mr {};
@@ -86,7 +96,11 @@ class Acknowledged {
   std::uint32_t got_ = 0;
 };
 
-struct Cq final : ibv_cq {
+/// Also what ibv_create_cq() gives: the structures begin alike.
+struct Cq final : ibv_cq_ex {
+  std::mutex polls;  // from ibv_start_poll() on: one thread at a time
+  ibv_wc polled{};   // by ibv_start_poll() and ibv_next_poll()
+  Instant polled_at{};
   std::atomic<std::uint32_t> users{0};  // queue pairs and XRC shared receive queues
   std::unique_ptr<CompletionQueue> inner;
   Acknowledged events{mutex, cond, comp_events_completed};
@@ -96,6 +110,7 @@ struct Srq final : ibv_srq {
   std::unique_ptr<SharedReceiveQueue> inner;
   Acknowledged events{mutex, cond, events_completed};
   std::atomic<std::uint32_t> users{0};
+  std::uint32_t max_sge = 0;
   ibv_cq* cq = nullptr;  // of XRC
   ibv_xrcd* xrcd = nullptr;
 };
@@ -118,11 +133,17 @@ struct InlineRing {
   std::uint64_t posted = 0;
 };
 
+/// Room for the pieces of a request; those that it has not are never touched.
+struct Pieces {
+  alignas(Sge) std::array<std::byte, sizeof(Sge) * sge_max> room;
+};
+
 /// A request that is being built by the functions of ibv_qp_ex.
 struct Built {
   ibv_send_wr wr{};
   ibv_sge sges[sge_max]{};
   std::vector<std::uint8_t> carried;
+  Pieces pieces;  // of what is posted
 };
 
 struct Qp final : ibv_qp_ex {
@@ -132,8 +153,9 @@ struct Qp final : ibv_qp_ex {
   ibv_xrcd* xrcd = nullptr;  // of XRC_RECV
   bool all_signaled = false;
   InlineRing inlined;
-  std::mutex builds;         // from ibv_wr_start() on: one thread at a time
-  std::vector<Built> built;  // as many as were ever built at once
+  std::mutex builds;             // from ibv_wr_start() on: one thread at a time
+  std::vector<Built> built;      // as many as were ever built at once
+  std::vector<SendWr> requests;  // what is posted of them
   std::size_t building = 0;
   int wrong = 0;  // errno of what was built
 };
@@ -141,8 +163,10 @@ struct Qp final : ibv_qp_ex {
 inline Context& of(ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
 inline Pd& of(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
 inline Channel& of(ibv_comp_channel* channel) { return *static_cast<Channel*>(channel); }
-inline Cq& of(ibv_cq* cq) { return *static_cast<Cq*>(cq); }
+inline Cq& of(ibv_cq_ex* cq) { return *static_cast<Cq*>(cq); }
+inline Cq& of(ibv_cq* cq) { return of(reinterpret_cast<ibv_cq_ex*>(cq)); }
 inline Srq& of(ibv_srq* srq) { return *static_cast<Srq*>(srq); }
+inline Td& of(ibv_td* td) { return *static_cast<Td*>(td); }
 inline Ah& of(ibv_ah* ah) { return *static_cast<Ah*>(ah); }
 inline Xrcd& of(ibv_xrcd* xrcd) { return *static_cast<Xrcd*>(xrcd); }
 inline Qp& of(ibv_qp_ex* qp) { return *static_cast<Qp*>(qp); }
@@ -179,9 +203,11 @@ T* none(const char* call, int number, const char* why) {
 }
 
 /// What ibv_context's and verbs_context's tables of functions hold, by the file that has them.
-void set_data_path(verbs_context& to);  // post.cpp
-void set_xrc(verbs_context& to);        // srq.cpp
-void set_extended_qp(ibv_qp_ex& to);    // build.cpp
+void set_data_path(verbs_context& to);    // post.cpp
+void set_xrc(verbs_context& to);          // srq.cpp
+void set_domains(verbs_context& to);      // memory.cpp
+void set_extended_cq(verbs_context& to);  // cq_ex.cpp
+void set_extended_qp(ibv_qp_ex& to);      // build.cpp
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std::size_t size);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* out,
                     std::size_t size);
@@ -189,7 +215,14 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
 AhAttr address_of(const ibv_ah_attr& attr);
 /// ibv_attach_mcast and ibv_detach_mcast.
 int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach);
-int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+/// What ibv_create_cq() does; null: refused.
+Cq* make_cq(const char* call, ibv_context* context, std::uint32_t cqe, void* user, ibv_comp_channel* channel,
+            std::uint32_t vector);
+/// As ibv_poll_cq() has it.
+ibv_wc told(const WorkCompletion& from);
+/// What `from` asks for, in Parley's words; its pieces are in `pieces`. `ahead`: requests of the same call before it, which are not posted
+/// yet. Otherwise the errno, after refused().
+int to_request(const char* call, Qp& qp, const ibv_send_wr& from, std::size_t ahead, Pieces& pieces, SendWr& to);
 /// A queue pair that was made or opened, from now on the program's.
 ibv_qp* hand_over(ibv_context* context, Qp* qp);  // qp.cpp
 

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/fnv1a.hpp"
+#include "base/gid.hpp"
 #include "drivers/asio/descriptor.hpp"
 #include "drivers/asio/packet_socket.hpp"
 #include "drivers/secure_env.hpp"
@@ -45,6 +47,12 @@ Result<std::vector<Address>> places() {
   if (out.empty()) out = std::move(looped);
   if (out.empty()) return fail(Errc::bad_address, "no interface of this machine that is up has an address");
   return out;
+}
+
+std::uint64_t device_guid() {
+  const auto addresses = places();
+  const Gid gid = addresses ? gid_of(addresses->front()) : Gid{};
+  return fnv1a(gid) & ~(std::uint64_t{3} << 56);
 }
 
 std::uint32_t interface_index(const Address& address) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <span>
 
 #include "nic/roce/device.hpp"
@@ -15,15 +16,17 @@ namespace parley::preload {
 
 namespace {
 
-using Pieces = std::array<Sge, sge_max>;
-
-/// False: more pieces than a request may have.
-bool take(const ibv_sge* from, int count, Pieces& to, std::span<const Sge>& out) {
-  if (count < 0 || static_cast<std::size_t>(count) > to.size()) return false;
-  for (int i = 0; i < count; ++i) to[static_cast<std::size_t>(i)] = {from[i].addr, from[i].length, from[i].lkey};
-  out = std::span(to).first(static_cast<std::size_t>(count));
+/// False: more pieces than the queue's requests may have.
+bool take(const ibv_sge* from, int count, std::uint32_t most, Pieces& to, std::span<const Sge>& out) {
+  if (count < 0 || static_cast<std::uint32_t>(count) > most) return false;
+  auto* const pieces = reinterpret_cast<Sge*>(to.room.data());
+  for (int i = 0; i < count; ++i) std::construct_at(pieces + i, Sge{from[i].addr, from[i].length, from[i].lkey});
+  out = std::span(pieces, static_cast<std::size_t>(count));
   return true;
 }
+
+// What mlx5 has in wc.sl of a datagram over RoCE: the kind of its network header. UCX looks for the GIDs where that says.
+constexpr std::uint8_t network_ipv6 = 1, network_ipv4 = 2;
 
 bool carries_solicited(ibv_wr_opcode opcode) {
   return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
@@ -56,50 +59,36 @@ bool translate(const ibv_qp& qp, const ibv_send_wr& from, SendWr& to) {
 }
 
 /// The octets of the request as one piece of the ring's. False: more than a slot holds.
-bool carry(InlineRing& ring, std::uint32_t slots, std::span<const ibv_sge> from, Pieces& to,
-           std::span<const Sge>& out) {
-  const std::size_t begin = ring.posted % slots * ring.size;
+bool carry(InlineRing& ring, std::uint64_t slot, std::span<const ibv_sge> from, Pieces& to, std::span<const Sge>& out) {
+  const std::size_t begin = slot * ring.size;
   std::size_t used = 0;
   for (const ibv_sge& piece : from) {
     if (piece.length > ring.size - used) return false;
     std::memcpy(ring.octets.data() + begin + used, reinterpret_cast<const void*>(piece.addr), piece.length);
     used += piece.length;
   }
-  to[0] = {reinterpret_cast<std::uintptr_t>(ring.octets.data() + begin), static_cast<std::uint32_t>(used), ring.lkey};
-  out = std::span(to).first(used > 0 ? 1 : 0);
-  return true;
+  const ibv_sge all{.addr = reinterpret_cast<std::uintptr_t>(ring.octets.data() + begin),
+                    .length = static_cast<std::uint32_t>(used),
+                    .lkey = ring.lkey};
+  return take(&all, used > 0 ? 1 : 0, 1, to, out);
 }
 
-int post_one(ibv_qp& base, const ibv_send_wr& from) {
+int post_one(Qp& qp, const ibv_send_wr& from) {
   constexpr const char* call = "ibv_post_send";
-  Qp& qp = of(&base);
-  SendWr wr{.wr_id = from.wr_id};
+  SendWr wr;
   Pieces pieces;
-  if (!translate(base, from, wr)) return refused(call, EOPNOTSUPP, "the opcode is none that this device has");
-  wr.signaled = qp.all_signaled || (from.send_flags & IBV_SEND_SIGNALED) != 0;
-  wr.solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0 && carries_solicited(from.opcode);
-  wr.fence = (from.send_flags & IBV_SEND_FENCE) != 0;
-  if ((from.send_flags & IBV_SEND_INLINE) != 0) {
-    auto& inner = static_cast<nic::roce::RoceQp&>(*qp.inner);
-    if (inner.sends_open() >= qp.cap.max_send_wr) return refused(call, ENOMEM, "the send queue is full");
-    const std::span all(from.sg_list, from.num_sge > 0 ? static_cast<std::size_t>(from.num_sge) : 0);
-    if (!carry(qp.inlined, qp.cap.max_send_wr, all, pieces, wr.sges))
-      return refused(call, EINVAL, "more inline octets than max_inline_data");
-  } else if (!take(from.sg_list, from.num_sge, pieces, wr.sges)) {
-    return refused(call, EINVAL, "more pieces than max_sge");
-  }
+  if (const int number = to_request(call, qp, from, 0, pieces, wr); number != 0) return number;
   const auto done = qp.inner->post_send(wr);
   if (done) ++qp.inlined.posted;
   return outcome(call, done);
 }
-
-int post_recv_list(ibv_recv_wr* wr, ibv_recv_wr** bad, const char* call, auto& queue) {
+int post_recv_list(ibv_recv_wr* wr, ibv_recv_wr** bad, const char* call, std::uint32_t most, auto& queue) {
   for (; wr != nullptr; wr = wr->next) {
     Pieces pieces;
     RecvWr asked{.wr_id = wr->wr_id};
-    const int number = take(wr->sg_list, wr->num_sge, pieces, asked.sges)
+    const int number = take(wr->sg_list, wr->num_sge, most, pieces, asked.sges)
                            ? outcome(call, queue.post_recv(asked))
-                           : refused(call, EINVAL, "more pieces than max_sge");
+                           : refused(call, EINVAL, "more pieces than the queue's max_sge");
     if (number == 0) continue;
     *bad = wr;
     return number;
@@ -110,34 +99,15 @@ int post_recv_list(ibv_recv_wr* wr, ibv_recv_wr** bad, const char* call, auto& q
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   if (!is_own(qp->context)) return *bad = wr, refused("ibv_post_recv", EPERM, Engine::not_own);
   return of(qp->context).engine->with_nic([&](auto&) {
-    return post_recv_list(wr, bad, "ibv_post_recv", *of(qp).inner);
+    return post_recv_list(wr, bad, "ibv_post_recv", of(qp).cap.max_recv_sge, *of(qp).inner);
   });
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   if (!is_own(srq->context)) return *bad = wr, refused("ibv_post_srq_recv", EPERM, Engine::not_own);
   return of(srq->context).engine->with_nic([&](auto&) {
-    return post_recv_list(wr, bad, "ibv_post_srq_recv", *of(srq).inner);
+    return post_recv_list(wr, bad, "ibv_post_srq_recv", of(srq).max_sge, *of(srq).inner);
   });
-}
-
-ibv_wc told(const WorkCompletion& from) {
-  ibv_wc to{};
-  to.wr_id = from.wr_id;
-  to.status = static_cast<ibv_wc_status>(from.status);
-  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
-  to.byte_len = from.byte_len;
-  to.qp_num = from.qp_num;
-  to.src_qp = from.src_qp;
-  if (from.with_grh) to.wc_flags |= IBV_WC_GRH;
-  if (from.with_imm) {
-    to.wc_flags |= IBV_WC_WITH_IMM;
-    to.imm_data = htonl(from.imm_data);
-  } else if (from.with_inv) {
-    to.wc_flags |= IBV_WC_WITH_INV;
-    to.invalidated_rkey = from.invalidated_rkey;
-  }
-  return to;
 }
 
 int take_completions(CompletionQueue& queue, int most, ibv_wc* out) {
@@ -168,19 +138,59 @@ ibv_mw* alloc_mw(ibv_pd*, ibv_mw_type) {
   return none<ibv_mw>("ibv_alloc_mw", EOPNOTSUPP, "there are no memory windows");
 }
 
-}  // namespace
-
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   if (!is_own(qp->context)) return *bad = wr, refused("ibv_post_send", EPERM, Engine::not_own);
   return with(qp->context, [&](Device&) {
     for (; wr != nullptr; wr = wr->next) {
-      const int number = post_one(*qp, *wr);
+      const int number = post_one(of(qp), *wr);
       if (number == 0) continue;
       *bad = wr;
       return number;
     }
     return 0;
   });
+}
+
+}  // namespace
+
+ibv_wc told(const WorkCompletion& from) {
+  ibv_wc to{};
+  to.wr_id = from.wr_id;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+  to.byte_len = from.byte_len;
+  to.qp_num = from.qp_num;
+  to.src_qp = from.src_qp;
+  if (from.with_grh) {
+    to.wc_flags |= IBV_WC_GRH;
+    to.sl = from.over_ipv4 ? network_ipv4 : network_ipv6;
+  }
+  if (from.with_imm) {
+    to.wc_flags |= IBV_WC_WITH_IMM;
+    to.imm_data = htonl(from.imm_data);
+  } else if (from.with_inv) {
+    to.wc_flags |= IBV_WC_WITH_INV;
+    to.invalidated_rkey = from.invalidated_rkey;
+  }
+  return to;
+}
+
+int to_request(const char* call, Qp& qp, const ibv_send_wr& from, std::size_t ahead, Pieces& pieces, SendWr& to) {
+  to = {.wr_id = from.wr_id};
+  if (!translate(qp.qp_base, from, to)) return refused(call, EOPNOTSUPP, "the opcode is none that this device has");
+  to.signaled = qp.all_signaled || (from.send_flags & IBV_SEND_SIGNALED) != 0;
+  to.solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0 && carries_solicited(from.opcode);
+  to.fence = (from.send_flags & IBV_SEND_FENCE) != 0;
+  if ((from.send_flags & IBV_SEND_INLINE) == 0) {
+    if (take(from.sg_list, from.num_sge, qp.cap.max_send_sge, pieces, to.sges)) return 0;
+    return refused(call, EINVAL, "more pieces than the queue pair's max_send_sge");
+  }
+  const auto& inner = static_cast<const nic::roce::RoceQp&>(*qp.inner);
+  if (inner.sends_open() + ahead >= qp.cap.max_send_wr) return refused(call, ENOMEM, "the send queue is full");
+  const std::span all(from.sg_list, from.num_sge > 0 ? static_cast<std::size_t>(from.num_sge) : 0);
+  const std::uint64_t slot = (qp.inlined.posted + ahead) % qp.cap.max_send_wr;
+  if (carry(qp.inlined, slot, all, pieces, to.sges)) return 0;
+  return refused(call, EINVAL, "more inline octets than max_inline_data");
 }
 
 void set_data_path(verbs_context& to) {

@@ -27,6 +27,7 @@ const char* wrong_with(const ibv_qp_init_attr_ex& init) {
                                        IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
                                        IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
                                        IBV_QP_EX_WITH_SEND_WITH_INV;
+  if (init.qp_type == IBV_QPT_RAW_PACKET) return "there are no raw packets: the device has no Ethernet below it";
   if ((init.comp_mask & ~known) != 0) return "comp_mask asks for what this device lacks";
   if ((init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 && (init.send_ops_flags & ~operations) != 0)
     return "send_ops_flags asks for an operation that this device lacks";
@@ -70,6 +71,15 @@ void fill(ibv_qp& to, ibv_context* context, const ibv_qp_init_attr_ex& init) {
   to.state = IBV_QPS_RESET;
 }
 
+/// Attributes that Linux takes out of the mask before it asks the device: programs name them as they do for RC.
+int ignored(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_XRC_SEND: return IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    case IBV_QPT_XRC_RECV: return IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+    default: return 0;
+  }
+}
+
 /// What `attr` and `mask` ask for, in Parley's words.
 Result<QpAttr> attributes(const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_ALT_PATH) != 0) return fail(Errc::unsupported, "there are no alternate paths");
@@ -101,6 +111,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   constexpr const char* call = "ibv_create_qp";
   if (const char* const why = wrong_with(*init)) return none<ibv_qp>(call, EOPNOTSUPP, why);
   if (init->cap.max_inline_data > inline_most) return none<ibv_qp>(call, EINVAL, "max_inline_data is more than 1024");
+  if (init->cap.max_send_sge > sge_max || init->cap.max_recv_sge > sge_max)
+    return none<ibv_qp>(call, EINVAL, "max_send_sge or max_recv_sge is more than the device's max_sge");
   auto* const qp = new Qp{};
   fill(qp->qp_base, context, *init);
   if (init->qp_type == IBV_QPT_XRC_RECV && (init->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0) qp->xrcd = init->xrcd;
@@ -108,6 +120,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   // A queue of no requests is none that anybody posts to, and Parley's have at least one.
   qp->cap.max_send_wr = std::max(init->cap.max_send_wr, 1U);
   qp->cap.max_recv_wr = std::max(init->cap.max_recv_wr, 1U);
+  qp->cap.max_send_sge = std::max(init->cap.max_send_sge, 1U);
+  qp->cap.max_recv_sge = std::max(init->cap.max_recv_sge, 1U);
   qp->all_signaled = init->sq_sig_all != 0;
   const auto made = with(context, [&](Device& device) { return make_inner(device, *qp, *init); });
   if (!made) {
@@ -156,7 +170,7 @@ PARLEY_VERB ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
 PARLEY_VERB ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp).wr_start == nullptr ? nullptr : &of(qp); }
 
 PARLEY_VERB int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
-  const auto asked = attributes(*attr, mask);
+  const auto asked = attributes(*attr, mask & ~ignored(qp->qp_type));
   if (!asked) return refused("ibv_modify_qp", asked.error());
   const auto done = with(qp->context, [&](Device&) {
     const auto result = of(qp).inner->modify(*asked);

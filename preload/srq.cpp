@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "preload/objects.hpp"
@@ -17,6 +18,7 @@ ibv_srq* create(const char* call, ibv_context* context, const ibv_srq_init_attr_
     return none<ibv_srq>(call, EOPNOTSUPP, "there is no tag matching");
   if ((init.comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0)
     return none<ibv_srq>(call, EINVAL, "the protection domain is missing");
+  if (init.attr.max_sge > sge_max) return none<ibv_srq>(call, EINVAL, "max_sge is more than the device's");
   SrqInit asked{.pd = of(init.pd).number, .capacity = init.attr.max_wr};
   if (xrc && (init.xrcd == nullptr || init.cq == nullptr)) return none<ibv_srq>(call, EINVAL, "XRC needs xrcd and cq");
   if (xrc) asked.xrcd = of(init.xrcd).inner.get();
@@ -28,6 +30,7 @@ ibv_srq* create(const char* call, ibv_context* context, const ibv_srq_init_attr_
   srq->srq_context = init.srq_context;
   srq->pd = init.pd;
   srq->inner = std::move(*made);
+  srq->max_sge = std::max(init.attr.max_sge, 1U);
   srq->cq = xrc ? init.cq : nullptr;
   srq->xrcd = xrc ? init.xrcd : nullptr;
   if (srq->cq != nullptr) ++of(srq->cq).users;
@@ -134,7 +137,7 @@ PARLEY_VERB int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
 
 PARLEY_VERB int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
   const SrqAttr now = with(srq->context, [&](Device&) { return of(srq).inner->query(); });
-  *out = {.max_wr = now.max_wr.value_or(0), .max_sge = parley::sge_max, .srq_limit = now.srq_limit.value_or(0)};
+  *out = {.max_wr = now.max_wr.value_or(0), .max_sge = of(srq).max_sge, .srq_limit = now.srq_limit.value_or(0)};
   return 0;
 }
 

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "drivers/umad_preload/sysfs.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include <fmt/format.h>
 
 #include "wire/mad/smp.hpp"
@@ -74,64 +65,14 @@ bool Sysfs::is_ours(std::string_view path) {
 
 std::optional<std::string> Sysfs::place_of(std::string_view path) const {
   if (!is_ours(path)) return std::nullopt;
-  return folder_ + std::string(path);
+  return folder_->path() + std::string(path);
 }
-
-namespace {
-
-constexpr std::string_view folder_name = "parley-umad-", lock_name = "/lock";
-
-/// A descriptor that holds the folder's lock; -1: there is no lock file, or another process holds it.
-int lock_folder(const std::string& folder, int flags) {
-  const int fd = ::open((folder + std::string(lock_name)).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600);
-  if (fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  if (fd >= 0) ::close(fd);
-  return -1;
-}
-
-/// Removes folders of processes that were killed. Only this user's folders, because others could have any content.
-void sweep(const std::string& above) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(above, error), end; !error && at != end; at.increment(error)) {
-    struct stat is {};
-    const std::string path = at->path().string();
-    if (!at->path().filename().string().starts_with(folder_name) || ::lstat(path.c_str(), &is) != 0 ||
-        !S_ISDIR(is.st_mode) || is.st_uid != ::geteuid())
-      continue;
-    const int lock = lock_folder(path, 0);
-    if (lock < 0) continue;
-    std::error_code left;
-    std::filesystem::remove_all(path, left);
-    ::close(lock);
-  }
-}
-
-}  // namespace
 
 std::unique_ptr<Sysfs> Sysfs::create(const ibsim::Client& client) {
-  std::error_code error;
-  const std::string above = std::filesystem::temp_directory_path(error).string();
-  if (error) return nullptr;
-  sweep(above);
-  std::string folder = fmt::format("{}/{}XXXXXX", above, folder_name);
-  if (::mkdtemp(folder.data()) == nullptr) return nullptr;
-  std::unique_ptr<Sysfs> out(new Sysfs(folder, lock_folder(folder, O_CREAT)));
-  return out->lock_ >= 0 && out->fill(client) ? std::move(out) : nullptr;
-}
-
-Sysfs::~Sysfs() {
-  std::error_code error;
-  std::filesystem::remove_all(folder_, error);
-  if (lock_ >= 0) ::close(lock_);
-}
-
-void Sysfs::put(const std::string& path, const std::string& text) const {
-  const std::filesystem::path file = folder_ + path;
-  std::error_code error;
-  std::filesystem::create_directories(file.parent_path(), error);
-  const std::filesystem::path fresh = folder_ + "/fresh";  // others may be reading the old one
-  std::ofstream(fresh, std::ios::binary) << text << '\n';
-  std::filesystem::rename(fresh, file, error);
+  auto folder = PrivateFolder::create("parley-umad-");
+  if (!folder) return nullptr;
+  std::unique_ptr<Sysfs> out(new Sysfs(std::move(folder)));
+  return out->fill(client) ? std::move(out) : nullptr;
 }
 
 bool Sysfs::fill(const ibsim::Client& client) {
@@ -143,20 +84,21 @@ bool Sysfs::fill(const ibsim::Client& client) {
   port_ = fmt::format("{}ports/{}/", of_device, number);
   constexpr const char* types[] = {"<unknown>", "CA", "SWITCH", "ROUTER"};
   const auto type = static_cast<unsigned>(node.get(NodeInfo::node_type));
-  put(of_device + "node_type", fmt::format("{}: {}", type, types[type < std::size(types) ? type : 0]));
-  put(of_device + "fw_ver", "1");
-  put(of_device + "hw_rev", fmt::format("{:x}", node.get(NodeInfo::revision)));
-  put(of_device + "hca_type", "simulator");
-  put(of_device + "node_guid", grouped(ConstBytes(*info).subspan(12, 8)));
-  put(of_device + "sys_image_guid", grouped(ConstBytes(*info).subspan(4, 8)));
+  folder_->put(of_device + "node_type", fmt::format("{}: {}", type, types[type < std::size(types) ? type : 0]));
+  folder_->put(of_device + "fw_ver", "1");
+  folder_->put(of_device + "hw_rev", fmt::format("{:x}", node.get(NodeInfo::revision)));
+  folder_->put(of_device + "hca_type", "simulator");
+  folder_->put(of_device + "node_guid", grouped(ConstBytes(*info).subspan(12, 8)));
+  folder_->put(of_device + "sys_image_guid", grouped(ConstBytes(*info).subspan(4, 8)));
   for (std::size_t i = 0; i < keys->size() / 2; ++i)
-    put(fmt::format("{}pkeys/{}", port_, i), fmt::format("0x{:02x}{:02x}", (*keys)[2 * i], (*keys)[2 * i + 1]));
-  put(port_ + "link_layer", "InfiniBand");
+    folder_->put(fmt::format("{}pkeys/{}", port_, i),
+                 fmt::format("0x{:02x}{:02x}", (*keys)[2 * i], (*keys)[2 * i + 1]));
+  folder_->put(port_ + "link_layer", "InfiniBand");
   const std::string of_mads(mads);
-  put(of_mads + "/abi_version", "5");
+  folder_->put(of_mads + "/abi_version", "5");
   for (const char* const kind : {"umad0", "issm0"}) {
-    put(fmt::format("{}/{}/ibdev", of_mads, kind), device);
-    put(fmt::format("{}/{}/port", of_mads, kind), fmt::format("{}", number));
+    folder_->put(fmt::format("{}/{}/ibdev", of_mads, kind), device);
+    folder_->put(fmt::format("{}/{}/port", of_mads, kind), fmt::format("{}", number));
   }
   refresh(client);
   return true;
@@ -166,15 +108,15 @@ void Sysfs::refresh(const ibsim::Client& client) const {
   const auto data = client.ask(ibsim::ControlType::port_info), gid = client.ask(ibsim::ControlType::gid);
   if (!data || !gid) return;
   const PortInfo info = *PortInfo::parse(*data);
-  put(port_ + "lid", fmt::format("{:#x}", info.get(PortInfo::lid)));
-  put(port_ + "lid_mask_count", fmt::format("{}", info.get(PortInfo::lmc)));
-  put(port_ + "sm_lid", fmt::format("{:#x}", info.get(PortInfo::master_sm_lid)));
-  put(port_ + "sm_sl", fmt::format("{}", info.get(PortInfo::master_sm_sl)));
-  put(port_ + "state", state_text(info));
-  put(port_ + "phys_state", physical_text(info));
-  put(port_ + "rate", rate_text(info));
-  put(port_ + "cap_mask", fmt::format("{:#010x}", info.get(PortInfo::capability_mask)));
-  put(port_ + "gids/0", grouped(ConstBytes(*gid).subspan(0, 16)));
+  folder_->put(port_ + "lid", fmt::format("{:#x}", info.get(PortInfo::lid)));
+  folder_->put(port_ + "lid_mask_count", fmt::format("{}", info.get(PortInfo::lmc)));
+  folder_->put(port_ + "sm_lid", fmt::format("{:#x}", info.get(PortInfo::master_sm_lid)));
+  folder_->put(port_ + "sm_sl", fmt::format("{}", info.get(PortInfo::master_sm_sl)));
+  folder_->put(port_ + "state", state_text(info));
+  folder_->put(port_ + "phys_state", physical_text(info));
+  folder_->put(port_ + "rate", rate_text(info));
+  folder_->put(port_ + "cap_mask", fmt::format("{:#010x}", info.get(PortInfo::capability_mask)));
+  folder_->put(port_ + "gids/0", grouped(ConstBytes(*gid).subspan(0, 16)));
 }
 
 }  // namespace parley::umad

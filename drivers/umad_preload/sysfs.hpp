@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "drivers/ibsim/client.hpp"
+#include "drivers/private_folder.hpp"
 
 namespace parley::umad {
 
@@ -14,9 +15,6 @@ class Sysfs {
  public:
   /// Queries the port from the server. Null: no answer, or the folder cannot be created.
   static std::unique_ptr<Sysfs> create(const ibsim::Client& client);
-  ~Sysfs();
-  Sysfs(const Sysfs&) = delete;
-  Sysfs& operator=(const Sysfs&) = delete;
 
   /// The path to use instead; none if the path is not one of these.
   std::optional<std::string> place_of(std::string_view path) const;
@@ -25,12 +23,11 @@ class Sysfs {
   void refresh(const ibsim::Client& client) const;
 
  private:
-  Sysfs(std::string folder, int lock) : folder_(std::move(folder)), lock_(lock) {}
+  explicit Sysfs(std::unique_ptr<PrivateFolder> folder) : folder_(std::move(folder)) {}
   bool fill(const ibsim::Client& client);
-  void put(const std::string& path, const std::string& text) const;
 
-  std::string folder_, port_;
-  int lock_;  // a descriptor; the lock ends with the process, even if it is killed
+  std::unique_ptr<PrivateFolder> folder_;
+  std::string port_;
 };
 
 }  // namespace parley::umad

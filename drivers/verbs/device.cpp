@@ -17,7 +17,8 @@
 namespace parley::verbs {
 namespace {
 
-constexpr std::uint32_t probes_per_cq = 64;  // at the same time, for the queue pairs that share a completion queue
+constexpr std::uint32_t sges_of_hardware = 4;  // more make each entry of a NIC's queues longer
+constexpr std::uint32_t probes_per_cq = 64;    // at the same time, for the queue pairs that share a completion queue
 
 bool set_nonblocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
@@ -78,8 +79,8 @@ DeviceAttr attr_of(const ibv_context& context, const ibv_device_attr& from) {
   out.max_cqe = leaving(positive(from.max_cqe), probes_per_cq);
   out.max_qp_wr = leaving(positive(from.max_qp_wr), Qp::probes_max);
   out.max_srq_wr = positive(from.max_srq_wr);
-  out.max_sge = std::min<std::uint32_t>(positive(from.max_sge), sge_max);
-  out.max_sge_rd = std::min<std::uint32_t>(iwarp ? 1 : positive(from.max_sge_rd), sge_max);
+  out.max_sge = std::min(positive(from.max_sge), sges_of_hardware);
+  out.max_sge_rd = std::min(iwarp ? 1 : positive(from.max_sge_rd), sges_of_hardware);
   out.max_qp_rd_atom = positive(from.max_qp_rd_atom);
   out.max_qp_init_rd_atom = positive(from.max_qp_init_rd_atom);
   return out;

@@ -91,6 +91,7 @@ class Cq final : public CompletionQueue {
     hw_->ring->owner = this;
   }
   std::size_t poll(std::span<WorkCompletion> out) override { return ring_->poll(out); }
+  std::size_t size() const override { return ring_->size(); }
   std::size_t capacity() const override { return ring_->capacity(); }
   Result<void> req_notify(Notify which) override { return ring_->req_notify(which); }
 

@@ -60,6 +60,8 @@ class CompletionQueue {
   virtual ~CompletionQueue() = default;
   /// Takes up to out.size() completions in order; returns the number taken.
   virtual std::size_t poll(std::span<WorkCompletion> out) = 0;
+  /// Completions that poll() would return.
+  virtual std::size_t size() const = 0;
   virtual std::size_t capacity() const = 0;
   /// Arms the queue for one event in its channel, for the next completion that is added from now on. Completions that are
   /// already queued cause no event, so poll once more after arming. An armed next_comp stays until it fires; a later call

@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "parley/time.hpp"
+
 namespace parley {
 
 class AddressHandle;
@@ -16,7 +18,8 @@ struct Sge {
   std::uint32_t length = 0;  ///< bytes; 0: addr and lkey are ignored
   std::uint32_t lkey = 0;    ///< MemoryRegion::lkey
 };
-inline constexpr std::size_t sge_max = 4;
+/// Most elements of a request on any device; DeviceAttr::max_sge is the device's own limit.
+inline constexpr std::size_t sge_max = 32;
 
 /// A request for the send queue: ibv_send_wr. The opcode selects the fields that are used. imm_data, invalidate_rkey and
 /// solicited are refused if the opcode does not carry them, and so are the fields of UD and XRC on other queue pairs. Other
@@ -123,6 +126,8 @@ struct WorkCompletion {
   std::uint64_t transport_data = 0;    ///< iwarp_recv_immediate: see iwarp::immediate_data
   std::uint32_t src_qp = 0;            ///< receive on UD: the sender's queue pair, 24 bits
   bool with_grh = false;               ///< receive on UD: the first 40 bytes are the network header
+  bool over_ipv4 = false;  ///< receive on UD over RoCE: that header is IPv4's, in the last 20 of the 40 bytes
+  Instant completed_at{};  ///< on a software RoCE device: its clock's time; the caller may poll much later
 };
 
 }  // namespace parley

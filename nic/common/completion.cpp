@@ -50,6 +50,7 @@ class Cq final : public CompletionQueue {
     }
     return n;
   }
+  std::size_t size() const override { return ring_->done.size(); }
   std::size_t capacity() const override { return ring_->done.max(); }
 
   Result<void> req_notify(Notify which) override {

@@ -64,12 +64,14 @@ const PdTable::Slot* PdTable::find(PdHandle pd) const {
   return slot.live && slot.key == (pd & 0xFF) ? &slot : nullptr;
 }
 
-Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access) {
+Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access, std::optional<std::uint64_t> at) {
   if (memory.empty()) return fail(Errc::invalid_argument, "memory has 0 octets; a region has at least 1");
   if (free_.empty() && slots_.size() > mr_max)
     return fail(Errc::no_space, "a device has at most {a} memory regions", mr_max);
-  std::uint64_t to = address_of(memory);
-  if (next_offset_ != 0) {
+  std::uint64_t to = at.value_or(address_of(memory));
+  if (at && memory.size() - 1 > ~std::uint64_t{0} - to)
+    return fail(Errc::invalid_argument, "the addresses of the region run over the end of the 64-bit space");
+  if (next_offset_ != 0 && !at) {
     to = next_offset_;
     // RFC 5041 §7.1: no tagged offset of a region wraps. After 2^64 octets of registrations the device accepts no more.
     if (memory.size() + 2 * offset_gap > ~std::uint64_t{0} - to)
@@ -106,7 +108,7 @@ bool MrTable::invalidate_by_peer(std::uint32_t stag, PdHandle pd) {
 
 Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out) {
   out.count = out.length = 0;
-  if (sges.size() > sge_max) return Errc::invalid_argument;
+  if (sges.size() > regions.sge_limit()) return Errc::invalid_argument;
   std::uint64_t total = 0;
   for (const Sge& sge : sges) {
     if (sge.length == 0) continue;
@@ -125,8 +127,9 @@ Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access ne
 
 // Repeats the checks, only for the error message: posting does not pay for it.
 Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, Errc fault) {
-  if (sges.size() > sge_max)
-    return {fault, "sges has {a} pieces; at most {b}", static_cast<std::int64_t>(sges.size()), sge_max};
+  if (sges.size() > regions.sge_limit())
+    return {fault, "sges has {a} pieces; at most {b}", static_cast<std::int64_t>(sges.size()),
+            static_cast<std::int64_t>(regions.sge_limit())};
   for (std::size_t i = 0; i < sges.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     const Sge& sge = sges[i];

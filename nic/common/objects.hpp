@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -62,7 +63,11 @@ class MrTable {
  public:
   /// Not 0: regions get consecutive tagged offsets starting there, whatever their addresses.
   void set_offset_base(std::uint64_t base) { next_offset_ = base; }
-  Result<MemoryRegion> add(PdHandle pd, MutBytes memory, Access access);
+  /// Most pieces of a request, at most sge_max: DeviceAttr::max_sge.
+  void set_sge_limit(std::size_t limit) { sge_limit_ = limit; }
+  std::size_t sge_limit() const { return sge_limit_; }
+  /// `at`: the address of the first octet; none: the memory's own, or the next one from set_offset_base().
+  Result<MemoryRegion> add(PdHandle pd, MutBytes memory, Access access, std::optional<std::uint64_t> at = {});
   /// Returns the PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned).
   Result<PdHandle> remove(std::uint32_t stag);
 
@@ -107,6 +112,7 @@ class MrTable {
     return slot.live && slot.key == (stag & 0xFF) ? &slot : nullptr;
   }
 
+  std::size_t sge_limit_ = sge_max;
   std::uint64_t next_offset_ = 0;  // 0: tagged offsets are addresses
   std::vector<Slot> slots_{1};     // slot 0 is never used
   std::vector<std::uint32_t> free_;
@@ -114,15 +120,26 @@ class MrTable {
 
 /// Local memory of one work request, resolved and pinned at post time.
 struct WrMemory {
-  std::array<MutBytes, sge_max> pieces;
-  std::array<std::uint32_t, sge_max> slots;
+  WrMemory() = default;
+  /// Copies the pieces that there are: most requests have one.
+  WrMemory(const WrMemory& other) { *this = other; }
+  WrMemory& operator=(const WrMemory& other) {
+    count = other.count;
+    length = other.length;
+    std::copy_n(other.slots.begin(), count, slots.begin());
+    std::copy_n(other.pieces.begin(), count, pieces.begin());
+    return *this;
+  }
+
   std::uint32_t count = 0;
   std::uint32_t length = 0;  // sum of all pieces
+  std::array<std::uint32_t, sge_max> slots;
+  std::array<MutBytes, sge_max> pieces;
 
   std::span<const MutBytes> view() const { return {pieces.data(), count}; }
 };
-/// Resolves and pins; on an error nothing is pinned. Returns ok, invalid_argument (more than sge_max, 2^32 octets or
-/// more), protection.
+/// Resolves and pins; on an error nothing is pinned. Returns ok, invalid_argument (more than sge_limit(), 2^32 octets
+/// or more), protection.
 Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out);
 /// The error of resolve, with a sentence about the piece at fault.
 Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, Errc fault);

@@ -29,6 +29,7 @@ class SoftDevice final : public IwarpDevice {
   // g++ 12 leaks memory if a `new` in a member's default initialiser throws inside, hence this constructor.
   explicit SoftDevice(std::uint64_t tagged_offset_base) : tables_(new Tables) {
     tables_->regions.set_offset_base(tagged_offset_base);
+    tables_->regions.set_sge_limit(sge_limit);
   }
 
   Result<PdHandle> alloc_pd() override { return tables_->pds.add(); }
@@ -94,7 +95,7 @@ DeviceAttr SoftDevice::query() const {
           .max_cqe = static_cast<std::uint32_t>(cq_capacity_max),
           .max_qp_wr = wr_max,
           .max_srq_wr = static_cast<std::uint32_t>(srq_capacity_max),
-          .max_sge = static_cast<std::uint32_t>(sge_max),
+          .max_sge = static_cast<std::uint32_t>(sge_limit),
           .max_sge_rd = 1,  // RFC 5040 §4.4: a Read Request names one sink buffer
           .max_qp_rd_atom = mpa::depth_max,
           .max_qp_init_rd_atom = mpa::depth_max};

@@ -16,6 +16,8 @@ struct DirtyList : Counted {
   std::uint32_t next_qp_num = 1;
 };
 
+inline constexpr std::size_t sge_limit = 4;  // pieces of a request; Output::add() frames as many
+
 /// The objects that a queue pair keeps alive.
 struct QpParts {
   Ref<Tables> tables;

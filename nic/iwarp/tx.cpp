@@ -13,7 +13,7 @@ constexpr std::size_t untagged_len = PARLEY_DDP_UNTAGGED_LEN, tagged_len = PARLE
 
 /// The pieces of [offset, offset + length) of the memory.
 std::size_t slice(std::span<const MutBytes> memory, std::size_t offset, std::size_t length,
-                  std::array<ConstBytes, sge_max>& out) {
+                  std::array<ConstBytes, sge_limit>& out) {
   std::size_t n = 0;
   for (const MutBytes piece : memory) {
     if (offset >= piece.size()) {
@@ -166,7 +166,7 @@ bool Qp::frame_send_like(SendWqe& wqe) {
   }
   const std::size_t left = wqe.memory.length - wqe.offset;
   const std::size_t length = std::min(left, output_.mulpdu() - untagged_len);
-  std::array<ConstBytes, sge_max> payload;
+  std::array<ConstBytes, sge_limit> payload;
   const std::size_t pieces = slice(wqe.memory.view(), wqe.offset, length, payload);
   header.stag = wqe.invalidate;  // RFC 5040 §4.1, §4.7: every segment carries the STag to invalidate
   header.mo = wqe.offset;
@@ -184,7 +184,7 @@ bool Qp::frame_write(SendWqe& wqe) {
   std::array<std::uint8_t, tagged_len> octets;
   const std::size_t left = wqe.memory.length - wqe.offset;
   const std::size_t length = std::min(left, output_.mulpdu() - tagged_len);
-  std::array<ConstBytes, sge_max> payload;
+  std::array<ConstBytes, sge_limit> payload;
   const std::size_t pieces = slice(wqe.memory.view(), wqe.offset, length, payload);
   wire::DdpHeader header;
   header.tagged = true;

@@ -50,10 +50,10 @@ class SoftDevice final : public RoceDevice {
   Result<PdHandle> alloc_pd() override { return tables()->pds.add(); }
   Result<void> dealloc_pd(PdHandle pd) override { return tables()->pds.remove(pd); }
   Result<MemoryRegion> reg_mr(PdHandle pd, MutBytes memory, Access access) override {
-    if (auto known = check_pd(pd); !known) return tl::unexpected(known.error());
-    auto region = tables()->regions.add(pd, memory, access);
-    if (region) tables()->pds.use(pd);
-    return region;
+    return add_mr(pd, memory, access, {});
+  }
+  Result<MemoryRegion> reg_mr_iova(PdHandle pd, MutBytes memory, std::uint64_t iova, Access access) override {
+    return add_mr(pd, memory, access, iova);
   }
   Result<void> dereg_mr(std::uint32_t lkey) override {
     auto pd = tables()->regions.remove(lkey);
@@ -99,6 +99,7 @@ class SoftDevice final : public RoceDevice {
   }
   Gid gid(std::uint8_t index) const override { return nic_->gid(index); }
   std::optional<std::uint8_t> find_gid(const Gid& gid) const override { return nic_->find_gid(gid); }
+  void set_pace(PacketPace* pace) noexcept override { nic_->pace = pace; }
   void set_groups(PacketGroups* groups) noexcept override {
     nic_->joins = groups;
     nic_->asks_to_join = true;
@@ -121,6 +122,12 @@ class SoftDevice final : public RoceDevice {
   const Counters& counters() const override { return nic_->counters; }
 
  private:
+  Result<MemoryRegion> add_mr(PdHandle pd, MutBytes memory, Access access, std::optional<std::uint64_t> at) {
+    if (auto known = check_pd(pd); !known) return tl::unexpected(known.error());
+    auto region = tables()->regions.add(pd, memory, access, at);
+    if (region) tables()->pds.use(pd);
+    return region;
+  }
   const Ref<Tables>& tables() const { return nic_->tables; }
   Result<void> check_pd(PdHandle pd) const {
     if (tables()->pds.known(pd)) return {};
@@ -290,12 +297,14 @@ PacketPlace SoftDevice::place_of(const PacketFrom& from, std::size_t size, Const
 }
 
 void SoftDevice::handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) {
+  nic_->now = now;
   wire::ib::Bth bth;
   Qp* qp = receiver_of_middles(size, packets, bth);
   if (qp != nullptr) nic_->counters.packets_received += qp->take_middles(now, from, bth, size, packets, true);
 }
 
 void SoftDevice::handle_packet(Instant now, const PacketFrom& from, ConstBytes octets) {
+  nic_->now = now;
   Counters& counters = nic_->counters;
   ++counters.packets_received;
   wire::ib::Bth bth;
@@ -352,6 +361,7 @@ bool SoftDevice::poll_transmit(Instant now, PacketTo& to, MutBytes out) {
 
 PacketRun SoftDevice::poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   PARLEY_ASSERT(out.size() >= packet_max);
+  nic_->now = now;
   if (gsi_.ready()) {
     gsi_.transmit(to, out);
     return {.size = to.size, .count = 1};
@@ -359,6 +369,7 @@ PacketRun SoftDevice::poll_run(Instant now, std::size_t most, PacketTo& to, MutB
   while (Qp* qp = nic_->first_dirty) {
     nic_->unlink_dirty(*qp);
     // If it has more to send, it is queued again at the end; if others wait, it sends one packet per turn.
+    if (qp->is_held(now)) continue;
     const PacketRun run = qp->transmit(now, nic_->first_dirty == nullptr ? most : 1, to, out);
     if (run.count != 0) return run;
     if (qp->ready()) nic_->mark_dirty(*qp);
@@ -367,6 +378,7 @@ PacketRun SoftDevice::poll_run(Instant now, std::size_t most, PacketTo& to, MutB
 }
 
 void SoftDevice::handle_deadline(Instant now) {
+  nic_->now = now;
   while (const auto slot = nic_->timers.pop_due(now)) {
     Qp* qp = nic_->slots[*slot];
     qp->wakes = never;

@@ -21,6 +21,7 @@
 
 #include "base/gid.hpp"
 #include "base/packet_groups.hpp"
+#include "base/packet_pace.hpp"
 #include "base/packet_port.hpp"
 #include "parley/roce.hpp"
 #include "parley/time.hpp"
@@ -144,6 +145,8 @@ class RoceQp : public parley::roce::QueuePair {
   /// For the manager, to find the queue pair's connection. If it is not 0, comm_est and qp_fatal are reported only to
   /// the manager.
   std::uint64_t owner = 0;
+  /// post_send() for each of them, in order; if one is refused, none is posted. Errors: those of post_send().
+  virtual Result<void> post_sends(std::span<const SendWr> all) = 0;
   /// Posted send requests that are not complete.
   virtual std::size_t sends_open() const = 0;
   /// Applies from now on, in RTS. Only RC sends keepalives; without acknowledgments (UC, UD) there is nothing to wait
@@ -212,6 +215,9 @@ class RoceDevice : public Device {
   /// A GID of zeros empties the place. Queue pairs and address handles keep the GID that they were set up with. Errors:
   /// invalid_argument (index above 255).
   virtual Result<void> set_gid(std::uint8_t index, const Gid& gid) = 0;
+  /// reg_mr() with `iova` as the address of the first octet, for both keys: ibv_reg_mr_iova. Errors: those of reg_mr(), and
+  /// invalid_argument (the addresses run over the end of the 64-bit space).
+  virtual Result<MemoryRegion> reg_mr_iova(PdHandle pd, MutBytes memory, std::uint64_t iova, Access access) = 0;
   /// dereg_mr() for programs that do not wait for their requests. Posted receives that use the region lose their
   /// buffers, so that the next message fails. A queue pair that sends from the region, or is receiving a message into
   /// it, fails at once. Errors: invalid_argument.
@@ -223,6 +229,8 @@ class RoceDevice : public Device {
   /// Sets the object that joins the groups of queue pairs from now on; not owned. Null: none, and attach_multicast() is
   /// refused. Before the first call no object is needed: the driver is assumed to deliver the packets of all groups.
   virtual void set_groups(PacketGroups* groups) noexcept = 0;
+  /// Who is asked before packets of UC and UD are sent; not owned. Null, as at first: they are sent at once.
+  virtual void set_pace(PacketPace* pace) noexcept = 0;
 
   /// `packet` is from the BTH to the ICRC, which the caller has checked (wire::ib::icrc) or ignores.
   virtual void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) = 0;

@@ -95,6 +95,8 @@ struct Nic : Counted {
   std::map<Gid, std::vector<Qp*>> groups;
   PacketGroups* joins = nullptr;  // from RoceDevice::set_groups(), after its first call
   bool asks_to_join = false;
+  Instant now{};                         // of the driver's last call
+  PacketPace* pace = nullptr;            // RoceDevice::set_pace()
   std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair, PeerSilent included
   std::map<const AddressHandle*, Path> handles;
   std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;

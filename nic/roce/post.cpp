@@ -138,9 +138,8 @@ Result<void> Qp::fill(SendWqe& wqe, const SendWr& wr) const {
   return {};
 }
 
-Result<void> Qp::post_send(const SendWr& wr) {
-  if (!qp_.sends()) return fail(Errc::unsupported, "an XRC_TGT queue pair has no send queue (IBA §A14)");
-  if (auto posting = check_posting_send(); !posting) return posting;
+/// Puts the request into the send queue.
+Result<void> Qp::accept(const SendWr& wr) {
   if (auto shape = check_shape(wr); !shape) return shape;
   const Result<SendWqe*> place = requester_.push();
   if (!place) return tl::unexpected(place.error());
@@ -157,6 +156,18 @@ Result<void> Qp::post_send(const SendWr& wr) {
     unpin(regions, wqe.memory);
     requester_.cancel();
     return filled;
+  }
+  return {};
+}
+
+Result<void> Qp::post_sends(std::span<const SendWr> all) {
+  if (!qp_.sends()) return fail(Errc::unsupported, "an XRC_TGT queue pair has no send queue (IBA §A14)");
+  if (auto posting = check_posting_send(); !posting) return posting;
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    auto accepted = accept(all[n]);
+    if (accepted) continue;
+    while (n-- > 0) requester_.take_back();
+    return accepted;
   }
   // IBA §10.3.1: accepted, and flushed at once.
   if (qp_.state == QpState::sqe || qp_.state == QpState::err) requester_.flush();

@@ -130,6 +130,14 @@ void Qp::write_cnp(PacketTo& to, MutBytes out) {
   ++qp_.device().cnp_sent;
 }
 
+bool Qp::is_held(Instant now) {
+  if (qp_.nic->pace == nullptr || qp_.reliable() || !requester_.ready()) return false;
+  const Instant at = qp_.nic->pace->may_send(now, requester_.path().destination);
+  if (at <= now) return false;
+  qp_.nic->wake(*this, at);
+  return true;
+}
+
 PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   PacketRun run;
   const bool answers = responder_.has_reply(), asks = qp_.sends() && requester_.ready();
@@ -146,8 +154,10 @@ PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out
     }
   } else if (asks) {
     requester_had_turn_ = true;
-    run = requester_.transmit(now, most, to, out);
+    PacketPace* const pace = qp_.reliable() ? nullptr : qp_.nic->pace;
+    run = requester_.transmit(now, pace == nullptr ? most : std::min(most, PacketPace::run_max), to, out);
     if (run.count == 0) own_failure();
+    if (pace != nullptr) pace->sent(to.destination, run.count, run.size);
   } else {
     return run;
   }

@@ -37,7 +37,8 @@ class Qp final : public Told {
   QpState state() const override { return qp_.state; }
   Result<void> modify(const QpAttr& attr) override;
   QpAttr query() const override;
-  Result<void> post_send(const SendWr& wr) override;
+  Result<void> post_send(const SendWr& wr) override { return post_sends({&wr, 1}); }
+  Result<void> post_sends(std::span<const SendWr> all) override;
   Result<void> post_recv(const RecvWr& wr) override;
   Result<void> attach_multicast(const Gid& group) override;
   Result<void> detach_multicast(const Gid& group) override;
@@ -62,6 +63,8 @@ class Qp final : public Told {
   /// none even if ready().
   PacketRun transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out);
   void handle_deadline(Instant now);
+  /// RoceDevice::set_pace() has no room for its packets: it has a deadline for the next try.
+  bool is_held(Instant now);
   /// The region is removed: RoceDevice::withdraw_mr().
   void withdraw(std::uint32_t region);
   Nic& nic() const { return *qp_.nic; }
@@ -87,6 +90,7 @@ class Qp final : public Told {
   Result<void> check_posting_send() const;
   Result<void> check_shape(const SendWr& wr) const;
   Result<void> check_target(const SendWr& wr) const;
+  Result<void> accept(const SendWr& wr);
   Result<void> fill(SendWqe& wqe, const SendWr& wr) const;
 
   // watch.cpp
@@ -144,6 +148,7 @@ class Target final : public Told {
   Result<void> modify(const QpAttr& attr) override { return qp_->modify(attr); }
   QpAttr query() const override { return qp_->query(); }
   Result<void> post_send(const SendWr& wr) override { return qp_->post_send(wr); }
+  Result<void> post_sends(std::span<const SendWr> all) override { return qp_->post_sends(all); }
   Result<void> post_recv(const RecvWr& wr) override { return qp_->post_recv(wr); }
   Result<void> attach_multicast(const Gid& group) override { return qp_->attach_multicast(group); }
   Result<void> detach_multicast(const Gid& group) override { return qp_->detach_multicast(group); }

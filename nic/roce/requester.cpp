@@ -59,6 +59,11 @@ void Requester::cancel() {
   qp_.send_cq->release();
 }
 
+void Requester::take_back() {
+  unpin(qp_.tables().regions, sends_[sends_.tail() - 1].memory);
+  cancel();
+}
+
 void Requester::complete(SendWqe& wqe, WcStatus status) {
   if (wqe.keepalive) {
     --keepalives_;
@@ -67,6 +72,7 @@ void Requester::complete(SendWqe& wqe, WcStatus status) {
   unpin(qp_.tables().regions, wqe.memory);
   if (!wqe.signaled && status == WcStatus::success) return qp_.send_cq->release();
   WorkCompletion& done = qp_.send_cq->push(wqe.wr_id, qp_.number, completion_opcode(wqe.kind), status);
+  done.completed_at = qp_.nic->now;
   if (status == WcStatus::success && wqe.fetches()) done.byte_len = wqe.memory.length;
 }
 
@@ -150,7 +156,7 @@ void Requester::begin(SendWqe& wqe) {
 
 PacketRun Requester::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   SendWqe& wqe = sends_[at_];
-  const Path& path = qp_.type == QpType::ud ? wqe.path : qp_.path;
+  const Path& path = this->path();
   // The port has lost the packet's source address. Reliable queue pairs detect it by their retries.
   if (!qp_.reliable() && !qp_.nic->can_send(path)) {
     (void)fail(WcStatus::loc_qp_op_err);

@@ -48,9 +48,13 @@ class Requester {
   /// cancel().
   Result<SendWqe*> push();
   void cancel();
+  /// Undoes the last push() whose place was assigned, with its pinned memory; nothing of the request was sent.
+  void take_back();
 
   /// A packet can be sent now.
   bool ready() const;
+  /// If ready(): the way of that packet.
+  const Path& path() const { return qp_.type == QpType::ud ? sends_[at_].path : qp_.path; }
   /// The next packet, if ready(), and up to `most` in the middle of a message. None: the oldest request failed instead,
   /// and the queue pair with it.
   PacketRun transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out);

@@ -72,6 +72,7 @@ WorkCompletion& Responder::complete(WcOpcode opcode, WcStatus status, bool solic
   RecvWqe& wqe = receive();
   unpin(qp_.tables().regions, wqe.memory);
   WorkCompletion& done = arriving_.receiver.cq->push(wqe.wr_id, qp_.number, opcode, status, solicited);
+  done.completed_at = qp_.nic->now;
   if (!arriving_.receiver.srq) receives_.pop();
   arriving_.taken = false;
   return done;
@@ -88,7 +89,8 @@ void Responder::flush() {
   if (arriving_.taken) complete(WcOpcode::recv, WcStatus::wr_flush_err);
   for (; !receives_.empty(); receives_.pop()) {
     unpin(qp_.tables().regions, receives_.front().memory);
-    qp_.recv_cq->push(receives_.front().wr_id, qp_.number, WcOpcode::recv, WcStatus::wr_flush_err);
+    qp_.recv_cq->push(receives_.front().wr_id, qp_.number, WcOpcode::recv, WcStatus::wr_flush_err).completed_at =
+        qp_.nic->now;
   }
 }
 
@@ -242,6 +244,7 @@ void Responder::handle_datagram(const PacketFrom& from, const Packet& packet) {
   done.byte_len = static_cast<std::uint32_t>(length);
   done.src_qp = packet.deth.source_qpn;
   done.with_grh = true;
+  done.over_ipv4 = from.network.size() == 20 || (from.network.empty() && is_v4_gid(from.destination));
   done.with_imm = wire::ib::operation_of(packet.bth.opcode) == Operation::send_only_imm;
   done.imm_data = done.with_imm ? imm_of(packet) : 0;
 }

@@ -6,10 +6,40 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import time
 
 from cli import LIMIT, PARLEY, CliTest, main, run
 
+# ctypes calls dlopen() and dlsym(); the last function is the real library's.
+DLOPEN = '''
+import ctypes
+lib, c = ctypes.CDLL("libibverbs.so.1"), ctypes.CDLL(None)
+for function in (lib.ibv_get_device_list, c.dlvsym):
+    function.restype = ctypes.c_void_p
+lib.ibv_get_device_name.restype = lib.ibv_port_state_str.restype = ctypes.c_char_p
+n = ctypes.c_int()
+devices = lib.ibv_get_device_list(ctypes.byref(n))
+first = ctypes.cast(devices, ctypes.POINTER(ctypes.c_void_p))[0]
+print(n.value, lib.ibv_get_device_name(ctypes.c_void_p(first)).decode())
+found = c.dlvsym(ctypes.c_void_p(lib._handle), b"ibv_get_device_list", b"IBVERBS_1.1")
+print(found == ctypes.cast(lib.ibv_get_device_list, ctypes.c_void_p).value)
+print(lib.ibv_port_state_str(4).decode())
+'''
+FILES = '''
+ls /sys/class/infiniband
+stat -c %F /dev/infiniband/uverbs0
+ls /dev/infiniband
+cd /sys/class/infiniband/parley0/ports/1
+cat state gid_attrs/types/0 gid_attrs/ndevs/0 gids/0
+'''
+READERS = '''
+import os, stat
+device = "/sys/class/infiniband/parley0"
+print(os.listdir("/sys/class/infiniband"), stat.S_ISCHR(os.stat("/dev/infiniband/uverbs0").st_mode),
+      os.access(device + "/node_guid", os.R_OK), "/infiniband/" in os.path.realpath(device),
+      open("/sys/class/infiniband_verbs/uverbs0/ibdev").read().strip())
+'''
 SIZES = {"send": 8192, "write": 8192, "read": 8192, "atomic": None}
 
 
@@ -23,6 +53,12 @@ def free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
+
+
+def groups(text):
+    """Of an IPv4 address, as the last two of an IPv6 address."""
+    octets = [int(part) for part in text.split(".")]
+    return f"{octets[0] << 8 | octets[1]:04x}:{octets[2] << 8 | octets[3]:04x}"
 
 
 class Verbs(CliTest):
@@ -109,6 +145,23 @@ class Verbs(CliTest):
                         ("ib_send_bw", "-r", 32, "--use-srq"), ("ib_write_lat", "--use_old_post_send")):
             with self.subTest(program=program):
                 self.pair(*program, "-F", "-x", 0, "-n", 500)
+
+    def test_unreliable_services_lose_nothing_on_one_host(self):
+        for program in (("ib_send_bw", "-c", "UC"), ("ib_send_bw", "-c", "UC", "-s", 4096), ("ib_send_bw", "-c", "UD")):
+            with self.subTest(program=program):
+                for said in self.pair(*program, "-F", "-x", 0, "-n", 2000):
+                    self.assertRegex(said, r"(?m)^ \d+ +2000 ")
+
+    def test_programs_that_load_libibverbs_by_themselves(self):
+        said = self.finish(self.begin(1, sys.executable, "-B", "-c", DLOPEN))
+        self.assertEqual(said, "1 parley0\nTrue\nactive\n")
+
+    def test_the_files_of_the_device(self):
+        said = self.finish(self.begin(1, "sh", "-c", FILES))
+        self.assertEqual(said.splitlines(), ["parley0", "character special file", "uverbs0", "4: ACTIVE", "RoCE v2", "lo",
+                                             f"0000:0000:0000:0000:0000:ffff:{groups(address(1))}"])
+        said = self.finish(self.begin(1, sys.executable, "-B", "-c", READERS))
+        self.assertEqual(said, "['parley0'] True True True parley0\n")
 
     def refused_open(self, *options, says):
         done = subprocess.run([PARLEY, "verbs", *options, "ibv_devinfo"], capture_output=True, text=True, timeout=LIMIT, check=False)

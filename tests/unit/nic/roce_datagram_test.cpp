@@ -43,7 +43,7 @@ TEST(NicRoceDatagram, ArrivesBehindTheNetworkHeader) {
     ASSERT_EQ(statuses(done), "3 success") << size;
     EXPECT_EQ(done[0].byte_len, size + 40);
     EXPECT_EQ(done[0].src_qp, w.a.qp->qp_num());
-    EXPECT_TRUE(done[0].with_grh);
+    EXPECT_TRUE(done[0].with_grh && done[0].over_ipv4);
     EXPECT_EQ(done[0].with_imm, size == 255);
     EXPECT_EQ(done[0].imm_data, size == 255 ? 0xAABBCCDDU : 0U);
     EXPECT_TRUE(std::equal(w.from.memory.begin(), w.from.memory.begin() + static_cast<std::ptrdiff_t>(size),
@@ -75,7 +75,10 @@ TEST(NicRoceDatagram, TheHeaderThatTheDriverSawIsGivenAsItIs) {
   w.b.device->handle_packet(
       {}, {.source = gid_v4(9), .destination = gid_v4(2), .network = ConstBytes(network).first(20)}, octets);
   EXPECT_EQ(Bytes(w.to.memory.begin() + 120, w.to.memory.begin() + 140), Bytes(network.begin(), network.begin() + 20));
-  EXPECT_EQ(statuses(w.b.recvs()), "3 success, 4 success");
+  const auto done = w.b.recvs();
+  ASSERT_EQ(statuses(done), "3 success, 4 success");
+  EXPECT_FALSE(done[0].over_ipv4);
+  EXPECT_TRUE(done[1].over_ipv4);
 }
 
 TEST(NicRoceDatagram, QKeysDecide) {

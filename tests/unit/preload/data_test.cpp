@@ -175,6 +175,7 @@ TEST_F(Verbs, ADatagramIsAnsweredByItsHeader) {
   EXPECT_EQ(came.byte_len, 48U);
   EXPECT_EQ(came.src_qp, a->qp_num);
   EXPECT_NE(came.wc_flags & IBV_WC_GRH, 0U);
+  EXPECT_EQ(came.sl, 2);  // the network header is IPv4's, as mlx5 says it
   EXPECT_EQ(text(1040, 8), "question");
   ibv_grh grh{};
   std::memcpy(&grh, memory_.data() + 1000, sizeof grh);

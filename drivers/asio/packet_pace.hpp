@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The room in the receive buffers of RoCEv2 sockets of this host, also those of other processes: the system tells it (sock_diag(7), which
+// needs no rights). What a full buffer cannot take is lost without a word to its sender. Peers on other hosts, and in other network
+// namespaces, have no such socket here: packets to them are never held.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/packet_pace.hpp"
+#include "drivers/asio/descriptor.hpp"
+
+namespace parley::asio_driver {
+
+/// A receive buffer, in octets of the system's memory; a packet takes more than its own.
+struct SocketRoom {
+  std::size_t size = 0, used = 0;
+};
+
+class SocketPace final : public PacketPace {
+ public:
+  static constexpr std::size_t peers_max = 1024;  // remembered
+  /// How often a full receiver is asked again.
+  static constexpr Duration interval = std::chrono::microseconds(50);
+  /// A receiver that takes nothing for so long does not stop its senders any more, until it has room again.
+  static constexpr Duration patience = std::chrono::seconds(1);
+
+  /// Null: the system does not tell.
+  static std::unique_ptr<SocketPace> open();
+
+  Instant may_send(Instant now, const Gid& peer) override;
+  void sent(const Gid& peer, std::size_t count, std::size_t size) noexcept override;
+
+  /// Of the socket that receives at the address, on UDP port 4791. None: there is none here, or not of this address alone.
+  std::optional<SocketRoom> room_at(const Gid& address);
+
+ private:
+  struct Peer {
+    std::ptrdiff_t credit = 0;  // may still be sent, by cost_of()
+    Instant ask_at = Instant::min();
+    std::optional<Instant> full_since{};
+    std::size_t used = 0;  // when it was asked last
+  };
+  explicit SocketPace(int fd) : socket_(fd) {}
+  static std::ptrdiff_t cost_of(std::size_t count, std::size_t size);
+
+  Descriptor socket_;
+  std::map<Gid, Peer> peers_;
+};
+
+}  // namespace parley::asio_driver

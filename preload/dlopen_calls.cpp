@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Programs that load libibverbs by themselves get this library in its place: it has the functions under the same names and versions
+// (libibverbs.map), and dlsym() finds what it lacks in the real one, on which it depends.
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "drivers/secure_env.hpp"
+#include "preload/objects.hpp"
+
+namespace {
+
+using Dlopen = void*(const char*, int) noexcept;  // or else the call would need a frame
+constinit Dlopen* real_dlopen = nullptr;
+
+Dlopen* find_dlopen() {
+  if (real_dlopen == nullptr) real_dlopen = reinterpret_cast<Dlopen*>(::dlsym(RTLD_NEXT, "dlopen"));
+  return real_dlopen;
+}
+
+/// `file`, or where this library is if it names libibverbs.
+const char* in_place_of(const char* file) {
+  if (file == nullptr || parley::has_more_rights()) return file;
+  const char* const slash = std::strrchr(file, '/');
+  const char* const name = slash == nullptr ? file : slash + 1;
+  if (std::strcmp(name, "libibverbs.so.1") != 0 && std::strcmp(name, "libibverbs.so") != 0) return file;
+  Dl_info here{};
+  return ::dladdr(reinterpret_cast<const void*>(&in_place_of), &here) != 0 ? here.dli_fname : file;
+}
+
+}  // namespace
+
+// The real one looks at its caller, for where that has its libraries (RUNPATH): this has to be a jump, for which the file is
+// compiled with optimisation.
+PARLEY_VERB void* dlopen(const char* file, int mode) noexcept {
+  Dlopen* const really = find_dlopen();
+  return really(in_place_of(file), mode);
+}
