@@ -112,13 +112,14 @@ void Client::greeted(const Answer& answer) {
   if (options_.exclusive && !was_member_) flags |= Request::exclusive;
   if (options_.shared) flags |= Request::shared;
   if (options_.carrier) flags |= Request::carrier;
-  send({.ask = Ask::open, .flags = flags, .value = options_.device});
+  send({.ask = Ask::open, .flags = flags, .reason = carriers_, .value = options_.device});
   phase_ = Phase::opening;
 }
 
 void Client::opened(const Answer& answer) {
   if (answer.refusal != Refusal::none) return refuse(answer.refusal);
   was_member_ = true;
+  carriers_ = answer.reason;
   declare();
   phase_ = restoring_.empty() ? Phase::up : Phase::restoring;
 }
@@ -172,6 +173,7 @@ void Client::on(Instant now, const Answer& answer) {
     const bool full = answer.refusal == Refusal::share_of_connections || answer.refusal == Refusal::no_memory;
     if (was_member_ && full) return;
     if (answer.refusal != Refusal::none) return refuse(answer.refusal);
+    if (answer.about == Ask::open) carriers_ = answer.reason;
     if (registrations_.contains(answer.tgt.generation)) remember(answer);
     return;
   }
@@ -288,6 +290,7 @@ void Client::take(const Request& asked, const Answer& answer) {
         events_.clear();
         lost_ = false;
         was_member_ = false;
+        carriers_ = 0;
       }
       break;
     default: break;
@@ -319,6 +322,7 @@ std::map<std::uint64_t, Client::Registration>::iterator Client::registration_of(
 void Client::forget(TgtId id) { registrations_.erase(id.generation); }
 
 void Client::on(const Event& event) {
+  if (event.kind == EventKind::device_removed && event.tgt.generation == 0) carriers_ = 0;
   if (const auto known = registrations_.find(event.tgt.generation); known != registrations_.end()) {
     Registration& r = known->second;
     r.events = std::max(r.events, event.sequence);

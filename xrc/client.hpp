@@ -112,6 +112,7 @@ class Client {
   std::uint32_t epoch_ = 0;
   std::uint64_t last_number_ = 0;
   bool was_member_ = false;
+  std::uint32_t carriers_ = 0;                           // R11: of the domain, as the broker last said
   std::map<std::uint64_t, Pending> pending_;             // by number; requests_max
   std::map<std::uint64_t, Registration> registrations_;  // by generation; as many as the broker allows
   std::set<std::uint32_t> srqs_, others_;                // likewise

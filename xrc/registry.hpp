@@ -59,6 +59,7 @@ struct OpenParameters {
   bool create = true;              ///< a domain that nobody has open is made
   bool exclusive = false;          ///< one that somebody has open is refused
   bool carrier = false;            ///< R11: the domain's queue pairs are in this process, and end with it
+  std::uint32_t carriers = 0;      ///< R11: what carriers() of an earlier registry last gave for this member
   Process process{};
 };
 
@@ -176,6 +177,9 @@ class BasicRegistry {
   bool is_member(MemberId member) const { return member.epoch == options_.epoch && members_.contains(member.number); }
   bool is_registered(MemberId member, TgtId id) const;
   std::uint64_t device_of(MemberId member) const;  ///< of its domain; 0 for no member
+  /// R11: carriers of the member's domain, including those that may still return to a new registry. poll_waiting() returns its
+  /// members after a change. 0 for no member.
+  std::uint32_t carriers(MemberId member) const;
   std::vector<DomainView> domains(Instant now) const;
   /// Of all domains: who they are, and nothing else of them.
   std::vector<MemberView> members() const;
@@ -221,11 +225,14 @@ class BasicRegistry {
     Set<std::uint32_t> srqs{}, others{};
     Deque<Event> events{};  // events_max
     bool lost = false, announced = false, carrier = false;
+    std::uint32_t carriers = 0;  // OpenParameters::carriers
   };
   struct Domain {
     std::optional<DomainKey> key{};
     std::uint64_t device = 0;
-    std::uint32_t uid = 0;                 // of its maker
+    std::uint32_t uid = 0;               // of its maker
+    std::uint32_t carriers = 0;          // members that carry the device
+    std::uint32_t carriers_awaited = 0;  // until recovery is over: how many its members declared, less those that left
     Set<std::uint64_t> members{}, tgts{};  // numbers, generations
     Map<Peer, std::uint64_t> peers{};      // of those that may be registered with
   };
@@ -269,6 +276,11 @@ class BasicRegistry {
   void go_back(Tgt& tgt);
   void set_deadline(Tgt& tgt, Instant at);
   void remove_device(Instant now, std::uint64_t domain, std::uint32_t reason);
+  void drain_all(Instant now, std::uint64_t domain, std::uint32_t reason);
+  void add_carriers(Instant now, std::uint64_t number, const OpenParameters& parameters);
+  void drop_carrier(std::uint64_t domain);
+  void await_no_carriers(Instant now);
+  void announce_all(std::uint64_t domain);
   Result<void> step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason);
   void merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& declared);
   void compare_events(std::uint64_t number, Tgt& tgt, std::uint64_t heard);
@@ -310,6 +322,7 @@ class BasicRegistry {
   Deque<TgtId> ended_;                                      // tgts_max: create() waits for whoever takes them
   Counters counters_;
   std::size_t lingering_ = 0, registrations_ = 0;
+  bool awaits_carriers_ = false;  // Domain::carriers_awaited of any
   std::uint64_t last_generation_, last_member_ = 0, last_domain_ = 0;
   std::uint32_t qpn_next_;
   RegistryOptions options_;  // last, as it stays what it is, with recovery_until_

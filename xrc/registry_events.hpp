@@ -163,8 +163,71 @@ template <class S>
 void BasicRegistry<S>::remove_device(Instant now, std::uint64_t number, std::uint32_t reason) {
   const Domain& domain = std::as_const(domains_).at(number);
   for (const std::uint64_t member : domain.members) give(member, {.kind = EventKind::device_removed, .reason = reason});
-  for (const std::uint64_t generation : listed(domain.tgts))
+  drain_all(now, number, reason);
+}
+
+template <class S>
+void BasicRegistry<S>::drain_all(Instant now, std::uint64_t number, std::uint32_t reason) {
+  for (const std::uint64_t generation : listed(std::as_const(domains_).at(number).tgts))
     (void)step(now, tgts_.at(generation), EventKind::device_removed, reason);
+}
+
+// ---- R11: members that carry the device --------------------------------------------------------------------------
+
+template <class S>
+std::uint32_t BasicRegistry<S>::carriers(MemberId member) const {
+  if (!check(member)) return 0;
+  const Domain& domain = domains_.at(members_.at(member.number).domain);
+  return std::max(domain.carriers, domain.carriers_awaited);
+}
+
+template <class S>
+void BasicRegistry<S>::announce_all(std::uint64_t domain) {
+  for (const std::uint64_t member : std::as_const(domains_).at(domain).members) announce(member, members_.at(member));
+}
+
+/// A member of an earlier registry says how many carriers the domain had. They have until the end of recovery to return.
+template <class S>
+void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const OpenParameters& parameters) {
+  Member& member = members_.at(number);
+  member.carrier = parameters.carrier;
+  member.carriers = parameters.carriers;
+  if (!parameters.carrier && parameters.carriers == 0) return;
+  Domain& domain = domains_.at(member.domain);
+  if (parameters.carrier) ++domain.carriers;
+  if (recovering(now)) {
+    domain.carriers_awaited = std::max(domain.carriers_awaited, parameters.carriers);
+    awaits_carriers_ = awaits_carriers_ || domain.carriers_awaited > 0;
+  } else if (parameters.carriers > domain.carriers) {
+    give(number, {.kind = EventKind::device_removed});
+  }
+  announce_all(member.domain);
+}
+
+template <class S>
+void BasicRegistry<S>::drop_carrier(std::uint64_t number) {
+  Domain& domain = domains_.at(number);
+  --domain.carriers;
+  if (domain.carriers_awaited > 0) --domain.carriers_awaited;
+  announce_all(number);
+}
+
+/// Recovery is over: a carrier that has not returned died with the earlier registry, or has not run since.
+template <class S>
+void BasicRegistry<S>::await_no_carriers(Instant now) {
+  awaits_carriers_ = false;
+  std::vector<std::uint64_t> awaiting;
+  for (const auto& [number, domain] : std::as_const(domains_))
+    if (domain.carriers_awaited > 0) awaiting.push_back(number);
+  for (const std::uint64_t number : awaiting) {
+    Domain& domain = domains_.at(number);
+    if (std::exchange(domain.carriers_awaited, 0) <= domain.carriers) continue;
+    for (const std::uint64_t member : std::as_const(domain).members)
+      if (std::as_const(members_).at(member).carriers > domain.carriers)
+        give(member, {.kind = EventKind::device_removed});
+    drain_all(now, number, 0);
+    announce_all(number);
+  }
 }
 
 // ---- outputs -----------------------------------------------------------------------------------------------------
@@ -201,8 +264,8 @@ std::optional<TgtId> BasicRegistry<S>::poll_ended() {
 
 template <class S>
 Instant BasicRegistry<S>::next_deadline() const {
-  return std::min(deadlines_.empty() ? never : deadlines_.begin()->first,
-                  rests_.empty() ? never : rests_.front().first);
+  return std::min({deadlines_.empty() ? never : deadlines_.begin()->first,
+                   rests_.empty() ? never : rests_.front().first, awaits_carriers_ ? recovery_until_ : never});
 }
 
 template <class S>
@@ -222,6 +285,7 @@ void BasicRegistry<S>::handle_deadline(Instant now) {
     resting_.erase(rests_.front().second);
     rests_.pop_front();
   }
+  if (awaits_carriers_ && !recovering(now)) await_no_carriers(now);
 }
 
 }  // namespace parley::xrc

@@ -104,8 +104,14 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
     note.epoch = registry_.options().epoch;
     return emit(note);
   }
-  if (c.member)
+  if (c.member) {
     if (const auto event = registry_.poll_event(*c.member)) return emit(*event);
+    // R11: behind the event that a carrier died, so that the next broker hears of one or the other.
+    if (const std::uint32_t carriers = registry_.carriers(*c.member); carriers != c.carriers) {
+      c.carriers = carriers;
+      return emit(Answer{.about = Ask::open, .reason = carriers, .epoch = registry_.options().epoch});
+    }
+  }
   if (!c.list) return std::nullopt;
   if (const auto item = next_item(*c.list)) return emit(*item);
   const Answer done{.number = c.list->number, .about = Ask::list, .epoch = registry_.options().epoch};
@@ -176,6 +182,7 @@ Answer Server::open(Instant now, Connection& c, ConnectionNumber number, const R
                    .create = (r.flags & Request::create) != 0,
                    .exclusive = (r.flags & Request::exclusive) != 0,
                    .carrier = (r.flags & Request::carrier) != 0,
+                   .carriers = r.reason,
                    .process = c.process};
   if ((r.flags & Request::shared) != 0) {
     if (!file) return no(Refusal::bad_descriptor);
@@ -187,7 +194,8 @@ Answer Server::open(Instant now, Connection& c, ConnectionNumber number, const R
   c.member = *member;
   c.domain = p.key;
   by_member_[member->number] = number;
-  return {.value = member->number};
+  c.carriers = registry_.carriers(*member);
+  return {.reason = c.carriers, .value = member->number};
 }
 
 Answer Server::kill(Instant now, const Connection& c, const Request& r) {

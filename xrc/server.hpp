@@ -80,6 +80,7 @@ class Server {
     std::optional<DomainKey> domain{};  // none: a private one
     bool greeted = false, over = false, waiting = false;
     std::optional<MemberId> member{};
+    std::uint32_t carriers = 0;    // R11: how many its member was last informed of
     std::deque<Answer> answers{};  // answers_max, and one for each message under way when it is full
     std::set<TgtId> changed{};  // what others have modified and it was not told of; at most what it is registered with
     std::optional<Listing> list{};

@@ -71,20 +71,29 @@ int hand_over(int fd, PacketOutbox& out, std::size_t n) {
 
 }  // namespace
 
+/// The UDP source port that the path's packets get: its own only if that port has a socket or may still get one. All
+/// other paths to a peer share the receiving socket's port, so that packets of different queue pairs can be sent in one message.
+std::uint16_t PacketSet::port_of(const PacketPath& path) {
+  if (path.source_port == 0) return PARLEY_ROCE_UDP_PORT;
+  if (senders_.size() < senders_max) return path.source_port;
+  const Bound* bound = covering(path.local);
+  const bool has_socket = bound != nullptr && senders_.contains({bound->local, path.source_port});
+  return has_socket ? path.source_port : PARLEY_ROCE_UDP_PORT;
+}
+
 /// The socket that sends from the path's UDP source port. If that port is not available, the receiving socket sends:
 /// the port only affects the packets' route.
 int PacketSet::sender_for(const PacketPath& path, std::uint16_t& port) {
-  Bound* bound = covering(path.local);
+  const Bound* bound = covering(path.local);
   if (bound == nullptr) return -1;
   const auto main_socket = [&] {
     port = PARLEY_ROCE_UDP_PORT;
     return bound->fd;
   };
-  if (path.source_port == 0 || path.source_port == PARLEY_ROCE_UDP_PORT) return main_socket();
+  if (path.source_port == PARLEY_ROCE_UDP_PORT) return main_socket();
   port = path.source_port;
   const Sender sender{bound->local, port};
   if (const auto at = senders_.find(sender); at != senders_.end()) return at->second;
-  if (senders_.size() >= senders_max) return main_socket();
   std::error_code why;
   RoceHostOptions options = options_;
   options.offload = false;  // it only sends
@@ -119,7 +128,9 @@ bool PacketSet::fill(bool& left) {
 
 PacketFlow& PacketSet::way_of(const PacketPath& path) {
   if (path.way != 0 && path.way == last_way_) return *last_flow_;
-  PacketFlow& flow = ways_.of(path, [this](PacketFlow& made) {
+  PacketPath sent_on = path;
+  sent_on.source_port = port_of(path);
+  PacketFlow& flow = ways_.of(sent_on, [this](PacketFlow& made) {
     made.fd = sender_for(made.path, made.port);
     wire::ib::RoceHeader header;
     header.source = gid_of(made.path.local);

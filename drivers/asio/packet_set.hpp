@@ -105,6 +105,7 @@ class PacketSet final : public PacketGroups {
   bool has_all(Address::Family family) const;
 
   // packet_send.cpp
+  std::uint16_t port_of(const PacketPath& path);
   int sender_for(const PacketPath& path, std::uint16_t& port);
   PacketFlow& way_of(const PacketPath& path);
   void forget_ways() {

@@ -57,6 +57,15 @@ echo $peer $router
 exec cat
 """
 
+# IPv6 on the same links, and no packet is forwarded in the end: icmp_reject.py answers.
+DUAL = ROUTED.replace("echo $peer", """ip address add 2001:db8:1::1/64 dev v nodad
+$between ip address add 2001:db8:1::fe/64 dev near nodad; $between ip address add 2001:db8:2::fe/64 dev far nodad
+$there ip address add 2001:db8:2::2/64 dev w nodad
+ip route add default via 2001:db8:1::fe; $there ip route add default via 2001:db8:2::fe
+$between sysctl -qw net.ipv6.conf.all.forwarding=1
+for side in near far; do $between ip -6 rule add iif $side lookup 100; done
+echo $peer""")
+
 # cause: what the ending side does, and which end of the link goes instead
 CAUSES = {
     "disconnect": ("disconnect", None),
@@ -149,6 +158,41 @@ class Watched:
         except queue.Empty:
             return "nothing", "", "", ""
         return "nothing", f"the {role} ended without a word", "", ""
+
+
+class Prohibited(unittest.TestCase):
+    """ICMP's ways to say "administratively prohibited", in the set-up over RoCE: while the server decides and the client waits for it."""
+
+    # code: the end in both roles. Linux makes ENETUNREACH of code 9, EHOSTUNREACH of 10 and 13, and EACCES of those of ICMPv6.
+    ENDS = {("4", "9"): "the peer cannot be reached", ("4", "10"): "the peer cannot be reached",
+            ("4", "13"): "the peer cannot be reached", ("6", "1"): "the system does not permit the operation",
+            ("6", "5"): "the system does not permit the operation", ("6", "6"): "the system does not permit the operation"}
+    SERVER = {"4": "198.51.100.2:7471", "6": "[2001:db8:2::2]:7471"}
+    KEEPALIVE_MS, NO_LIMIT = "200", str(1000 * LIMIT)
+
+    @unittest.skipIf(netns.WHY_NOT, netns.WHY_NOT)
+    def test_it_ends_a_set_up_in_both_roles(self):
+        link = netns.made_by(self, DUAL)
+        peer, router = (netns.inside(pid) for pid in link.line().split())
+        between = (*router, "ip")
+        for (version, code), end in self.ENDS.items():
+            with self.subTest(version=version, code=code):
+                start = lambda host, role, at=self.SERVER[version]: netns.Process(
+                    self, *host, END_PEER, "roce", role, at, "request", "watch", self.KEEPALIVE_MS, self.NO_LIMIT)
+                server = start(peer, "server")
+                server.says("listening")
+                client = start(netns.inside(link.process.pid), "client")
+                server.says("request")
+                # First nothing is forwarded, then it is answered: a REJ of the one that ends first would end the other.
+                subprocess.run([*between, f"-{version}", "route", "add", "blackhole", "default", "table", "100"], check=True)
+                family = ["-6"] if version == "6" else []
+                firewall = netns.Process(self, *router, sys.executable, "-B", REJECT, *family, code, "near", "far")
+                firewall.says("rejecting")
+                for part, stage in ((client, "reply"), (server, "decision")):
+                    self.assertEqual(ROW.match(part.line()).groups()[:3], ("connect_failed", end, stage))
+                subprocess.run([*between, f"-{version}", "route", "flush", "table", "100"], check=True)
+                for part in (firewall, client, server):
+                    part.end()
 
 
 def cell(told):

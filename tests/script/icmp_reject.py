@@ -1,52 +1,74 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""A firewall's REJECT: answers each IPv4 packet that reaches an interface with an ICMP destination unreachable (RFC 792).
+"""A firewall's REJECT: answers each packet that reaches an interface with an ICMP destination unreachable (RFC 792, RFC 4443 §3.1).
 
 icmp_reject.py CODE INTERFACE[...]
+icmp_reject.py -6 CODE INTERFACE[...]
 
-CODE is that of the message (1 host, 3 port, 13 administratively prohibited). Packets still have to be dropped elsewhere (a blackhole
-route, tc): the program only answers. Prints "rejecting" once it does, and runs until it is ended."""
+CODE is that of the message (ICMP: 1 host, 3 port, 13 administratively prohibited; with -6, ICMPv6: 1 administratively prohibited). Packets
+still have to be dropped elsewhere (a blackhole route, tc): the program only answers. Prints "rejecting" once it does, and runs until it is ended."""
 import select
 import socket
 import struct
 import sys
 
-ETH_P_IP = 0x0800
-UNREACHABLE, TIME_TO_LIVE, QUOTED = 3, 64, 8
+QUOTED = 8  # octets of the packet behind its IP header
 ANSWERED = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 
 
-def checksum(octets):
-    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+class V4:
+    ethertype, family, protocol, unreachable = 0x0800, socket.AF_INET, socket.IPPROTO_ICMP, 3
+    protocol_at, source = 9, slice(12, 16)
+
+    @staticmethod
+    def header(packet):
+        return (packet[0] & 0xF) * 4
+
+    @staticmethod
+    def checksum(octets):
+        total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        return ~total & 0xFFFF
 
 
-def answer(packet, code):
+class V6:
+    ethertype, family, protocol, unreachable = 0x86DD, socket.AF_INET6, socket.IPPROTO_ICMPV6, 1
+    protocol_at, source = 6, slice(8, 24)
+
+    @staticmethod
+    def header(_):
+        return 40
+
+    @staticmethod
+    def checksum(_):
+        return 0  # the kernel writes it
+
+
+def answer(version, packet, code):
     """The ICMP message that quotes the packet's header and 8 octets behind it; None: no answer is due."""
-    header = (packet[0] & 0xF) * 4
-    quote = packet[:header + QUOTED]
-    if len(quote) < header + QUOTED or packet[9] not in ANSWERED:
+    end = version.header(packet) + QUOTED
+    if len(packet) < end or packet[version.protocol_at] not in ANSWERED:
         return None
-    message = struct.pack("!BBHI", UNREACHABLE, code, 0, 0) + quote
-    return message[:2] + struct.pack("!H", checksum(message)) + message[4:]
+    message = struct.pack("!BBHI", version.unreachable, code, 0, 0) + packet[:end]
+    return message[:2] + struct.pack("!H", version.checksum(message)) + message[4:]
 
 
 def main():
-    code, interfaces = int(sys.argv[1]), sys.argv[2:]
+    version, words = (V6, sys.argv[2:]) if sys.argv[1] == "-6" else (V4, sys.argv[1:])
+    code, interfaces = int(words[0]), words[1:]
     taps = []
     for interface in interfaces:
-        tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
-        tap.bind((interface, ETH_P_IP))
+        tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(version.ethertype))
+        tap.bind((interface, version.ethertype))
         taps.append(tap)
-    out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    out = socket.socket(version.family, socket.SOCK_RAW, version.protocol)
     print("rejecting", flush=True)
     while True:
         for tap in select.select(taps, [], [])[0]:
             packet, (_, _, kind, *_) = tap.recvfrom(65535)
-            message = answer(packet, code) if kind == socket.PACKET_HOST else None
+            message = answer(version, packet, code) if kind == socket.PACKET_HOST else None
             if message:
-                out.sendto(message, (socket.inet_ntoa(packet[12:16]), 0))
+                out.sendto(message, (socket.inet_ntop(version.family, packet[version.source]), 0))
 
 
 main()

@@ -248,9 +248,10 @@ class Sharing:
         good, deaf = self.member(), self.member()
         tgt = good.receiver(5)
         self.assertEqual(deaf.said(f"register {tgt}"), "ok")
-        self.assertEqual(good.said(f"report {tgt} peer_gone"), "ok")
-        self.assertEqual(good.kinds(1), ["peer_gone"])
-        self.assertEqual(good.said(f"unregister {tgt}"), "ok")
+        # In one go, so that both are done long before the grace is over.
+        good.post(f"report {tgt} peer_gone\nunregister {tgt}")
+        self.assertEqual([good.next()["said"], good.next()["said"]], ["ok", "ok"])
+        self.assertEqual(deaf.kinds(1), ["peer_gone"])
         self.gone(tgt)
         self.assertEqual(deaf.said(f"unregister {tgt}"), "gone")
         self.assertEqual(self.stats()["reaped"], 1)
@@ -352,6 +353,7 @@ class Sharing:
         self.assertEqual(p2.said(f"register {tgt}"), "ok")
 
     def test_kill_and_watch(self):
+        self.start_anew(grace=LONG_GRACE)  # `watch` sees a state only if it looks meanwhile
         p1, p2 = self.member(), self.member()
         tgt = p1.receiver()
         watch = self.start("xrc", "watch", *self.place, "--interval", "20ms")
@@ -362,6 +364,7 @@ class Sharing:
         self.ok(self.xrc("kill", tgt, "--json"))
         self.assertEqual(watch.wait_for("state")["state"], "drain")
         self.assertEqual([p1.kinds(1), p2.kinds(1)], [["killed"], ["killed"]])
+        self.assertEqual([p.said(f"unregister {tgt}") for p in (p1, p2)], ["ok", "ok"])
         watch.wait_for("ended")
         self.ok(watch.finish(stop=True))
         self.refused(self.xrc("kill", tgt), 1, "gone")
@@ -545,6 +548,20 @@ class TheBroker(XrcTest):
         self.assertEqual(p1.kinds(2), ["device_removed", "device_removed"])
         self.assertEqual(p1.told[1]["tgt"], tgt)
 
+    def test_the_next_one_misses_a_carrier_that_died_with_it(self):
+        p1, nic, p2 = self.member(), self.member(None, "--carrier"), self.member()
+        tgt, own = p1.receiver(5), p2.receiver(6)
+        self.assertEqual(p2.said(f"register {tgt}"), "ok")
+        self.stop_broker()
+        nic.kill()
+        self.start_registry(grace=LONG_GRACE)
+        for member, wanted in ((p1, [tgt]), (p2, [tgt, own])):
+            self.assertEqual(member.kinds(1 + len(wanted)), ["device_removed"] * (1 + len(wanted)))
+            self.assertEqual({self.overview()[name]["state"] for name in wanted}, {"drain"})
+        for member, name in ((p1, tgt), (p2, tgt), (p2, own)):
+            self.assertEqual(member.said(f"unregister {name}"), "ok")
+        self.gone(tgt), self.gone(own)
+
     @staticmethod
     def answers(member):
         """All that it still has to be answered."""
@@ -626,11 +643,11 @@ FORKS = COMMON + """
 heir = os.fork()
 if heir:
     print(heir, name, flush=True)
-time.sleep(60)
+time.sleep(1000)  # longer than the test
 """
 EXECS = COMMON + """
 print(name, flush=True)
-os.execvp("sleep", ["sleep", "60"])
+os.execvp("sleep", ["sleep", "1000"])
 """
 STRANGER = """
 import os, sys

@@ -12,6 +12,14 @@ namespace {
 constexpr int rounds_max = 64;  // of what device and agent have for each other, in one turn
 constexpr Duration unreachable_pause = std::chrono::milliseconds(20);
 
+/// What Linux makes of ICMP's destination unreachable (RFC 792, RFC 1812 §5.2.7.1; RFC 4443 §3.1) except "port":
+/// permission_denied is ICMPv6's "administratively prohibited" (codes 1, 5 and 6), which in IPv4 (codes 9, 10 and 13) is one of
+/// the others.
+bool is_unreachable(std::error_code why) {
+  return why == std::errc::host_unreachable || why == std::errc::network_unreachable ||
+         why == std::errc::permission_denied;
+}
+
 }  // namespace
 
 BindId Roce::bind(EndpointId owner, const Address& local, const Address& peer) {
@@ -187,12 +195,12 @@ bool Roce::settle_once(Instant now) {
   return any;
 }
 
-// Advice, as TCP's RST is: a set-up believes it, and a queue pair the second time. One look at all connections is enough for the
-// errors that a burst of packets brings back, unless a set-up has begun since.
+// ICMP is only a hint: a set-up accepts it in both roles, a queue pair only "port unreachable", the second time. One search of all
+// connections is enough for the errors that a burst of packets brings back, unless a set-up has begun since.
 void Roce::handle_unreachable(Instant now, const PacketPath& path, std::error_code why) {
   now_ = now;
   const bool refused = why == std::errc::connection_refused;
-  if (!refused && why != std::errc::host_unreachable && why != std::errc::network_unreachable) return;
+  if (!refused && !is_unreachable(why)) return;
   const Address peer = without_port(path.peer);
   if (peer == unreachable_ && now - unreachable_at_ < unreachable_pause) return;
   unreachable_ = peer;
@@ -202,7 +210,7 @@ void Roce::handle_unreachable(Instant now, const PacketPath& path, std::error_co
     if (c == nullptr || without_port(c->peer) != peer) continue;
     if (c->live() && refused && c->qp) {
       c->qp->handle_unreachable(now);
-    } else if (c->phase == Phase::requesting || (refused && !c->initiator && c->in_set_up())) {
+    } else if (c->phase == Phase::requesting || (!c->initiator && c->in_set_up())) {
       Failure failure = system_failure(step_of(*c), why, c->peer);
       if (refused && !c->initiator) {
         failure =

@@ -208,6 +208,59 @@ TEST(RoceEnds, AProcessThatIsKilledIsToldWithinASecondOfTheNextKeepalive) {
       }
 }
 
+/// Errors of Linux's sockets for ICMP's and ICMPv6's "administratively prohibited" and for an unreachable host.
+constexpr std::pair<std::errc, Errc> icmp_errors[] = {{std::errc::host_unreachable, Errc::unreachable},
+                                                      {std::errc::network_unreachable, Errc::unreachable},
+                                                      {std::errc::permission_denied, Errc::not_permitted}};
+
+void tell_unreachable(Ends& e, Host& host, std::errc why) {
+  const Address& peer = &host == &e.client ? e.server.ip : e.client.ip;
+  host.provider->handle_unreachable(e.net.now, {.local = host.ip, .peer = peer}, std::make_error_code(why));
+  e.net.run_for(1ms);
+}
+
+TEST(RoceEnds, IcmpEndsASetUpInBothRoles) {
+  for (const auto& [system, code] : icmp_errors)
+    for (const bool of_client : {true, false})
+      for (const bool accepted : {false, true}) {
+        if (of_client && accepted) continue;  // it would be established
+        Ends e(false);
+        if (accepted) {
+          e.cut();  // no RTU
+          e.accept();
+          e.net.run_for(1ms);
+        }
+        Host& host = of_client ? e.client : e.server;
+        tell_unreachable(e, host, system);
+        const auto* failed = host.last<cm::ConnectFailed>();
+        ASSERT_TRUE(failed) << static_cast<int>(system) << of_client << accepted;
+        EXPECT_EQ(failed->why.code, code);
+        EXPECT_EQ(failed->why.stage(), of_client  ? cm::Stage::reply
+                                       : accepted ? cm::Stage::ready
+                                                  : cm::Stage::decision);
+      }
+}
+
+TEST(RoceEnds, IcmpThatIsNoUnreachableEndsNoSetUp) {
+  for (const bool of_client : {true, false}) {
+    Ends e(false);
+    tell_unreachable(e, of_client ? e.client : e.server, std::errc::message_size);
+    e.accept();
+    EXPECT_TRUE(e.net.run_until([&] { return e.server.last<cm::Established>() && e.client.last<cm::Established>(); }));
+  }
+}
+
+TEST(RoceEnds, IcmpOfAnythingButAPortEndsNoConnection) {
+  for (const auto& [system, code] : icmp_errors) {
+    Ends e;
+    for (int i = 0; i < 5; ++i) {
+      tell_unreachable(e, e.client, system);
+      e.net.run_for(300ms);
+    }
+    EXPECT_FALSE(e.client.last<cm::Disconnected>());
+  }
+}
+
 TEST(RoceEnds, APeerThatIsBackWithinDeadAfterGoesOn) {
   Ends e;
   const Instant heal = e.net.now + 11'400ms;  // it is asked each half a second

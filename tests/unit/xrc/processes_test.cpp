@@ -735,6 +735,37 @@ TEST(XrcBroker, ManyDeathsAtAnyTimeConverge) {
       lasting());
 }
 
+// R11. Also where the next broker dies before the carrier could return.
+TEST(XrcBroker, TheNextOneMissesACarrierThatDiedWithIt) {
+  for (const bool carrier_died : {true, false})
+    play(
+        [carrier_died](World& w) {
+          const auto next_broker = [&w] {
+            w.crash_broker();
+            w.start_broker();
+            w.settle();
+          };
+          Node& p1 = w.process(1);
+          w.wait(2s);
+          const TgtId id = w.receiver(p1, peer);
+          Node &nic = w.process(2, {.st_dev = 8, .st_ino = 100}, false, true, true), &idle = w.process(3);
+          w.settle();
+          if (carrier_died) w.kill(nic);
+          next_broker();
+          next_broker();
+          EXPECT_EQ(World::names(p1), "");
+          w.wait(3s);
+          EXPECT_EQ(World::names(p1), carrier_died ? "device_removed device_removed" : "");
+          EXPECT_EQ(w.state(id), carrier_died ? "drain" : "rtr");
+          w.kill(nic);
+          next_broker();
+          w.wait(3s);
+          EXPECT_EQ(World::names(p1), "device_removed device_removed");
+          EXPECT_EQ(World::names(idle), "device_removed");
+        },
+        lasting());
+}
+
 TEST(XrcBroker, AProcessThatStoodStillThroughItAllIsToldWhatEnded) {
   play(
       [](World& w) {

@@ -228,6 +228,57 @@ TEST(XrcRestore, WhatIsDeclaredCountsAgainstTheUsersShare) {
   EXPECT_EQ(refusal_of(b.registry.restore(b.now, *member, second)), "share_of_tgts");
 }
 
+MemberId carrier_of(Bench& b) { return *b.registry.open(b.now, {.key = shared, .carrier = true, .carriers = 1}); }
+/// One that an earlier registry informed of a carrier.
+MemberId who_knows(Bench& b) { return *b.registry.open(b.now, {.key = shared, .carriers = 1}); }
+
+TEST(XrcRestore, ACarrierThatDoesNotReturnHasDied) {
+  for (const bool returns : {false, true}) {
+    Bench b(second_epoch());
+    const MemberId knows = who_knows(b), newcomer = b.join(2), far = b.join(3, other);
+    EXPECT_EQ(refusal_of(b.registry.restore(b.now, knows, declared())), "ok");
+    const TgtId elsewhere = b.receiver(far);
+    if (returns) carrier_of(b);
+    EXPECT_EQ(b.registry.carriers(newcomer), 1U);
+    EXPECT_EQ(b.registry.carriers(far), 0U);
+    b.wait(2999ms);
+    EXPECT_EQ(b.event_names(knows), "");
+    b.wait(1ms);
+    EXPECT_EQ(b.event_names(knows), returns ? "" : "device_removed device_removed");
+    EXPECT_EQ(b.event_names(newcomer), "") << "the device was gone before it came";
+    EXPECT_EQ(b.state(old), returns ? "rtr" : "drain");
+    EXPECT_EQ(b.state(elsewhere), "rtr");
+    EXPECT_EQ(b.registry.carriers(knows), returns ? 1U : 0U);
+  }
+}
+
+TEST(XrcRestore, ACarrierThatReturnsAndLeavesIsNotMissedLater) {
+  for (const bool dies : {false, true}) {
+    Bench b(second_epoch());
+    const MemberId knows = who_knows(b), carrier = carrier_of(b);
+    EXPECT_EQ(refusal_of(b.registry.restore(b.now, knows, declared())), "ok");
+    if (dies)
+      b.registry.dead(b.now, carrier);
+    else
+      EXPECT_EQ(refusal_of(b.registry.close(b.now, carrier, true)), "ok");
+    EXPECT_EQ(b.event_names(knows), dies ? "device_removed device_removed" : "");
+    b.wait(3s);
+    EXPECT_EQ(b.event_names(knows), "");
+    EXPECT_EQ(b.registry.carriers(knows), 0U);
+  }
+}
+
+TEST(XrcRestore, AMemberThatStoodStillIsToldThatTheCarrierIsGone) {
+  for (const bool returned : {false, true}) {
+    Bench b(second_epoch());
+    const MemberId other_one = b.join(1);
+    if (returned) carrier_of(b);
+    b.wait(3s);
+    EXPECT_EQ(b.event_names(who_knows(b)), returned ? "" : "device_removed");
+    EXPECT_EQ(b.event_names(other_one), "");
+  }
+}
+
 TEST(XrcRestore, OutsideOfARecoveryItIsRegistering) {
   Bench b;
   const MemberId p1 = b.join(1), p2 = b.join(2);

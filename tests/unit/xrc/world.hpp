@@ -39,11 +39,12 @@ class World {
 
   /// A process with the domain of a file open.
   Node& process(std::uint32_t pid, FileFacts file = {.st_dev = 8, .st_ino = 100}, bool exclusive = false,
-                bool create = true) {
+                bool create = true, bool carrier = false) {
     const ClientOptions o{.process = {.pid = pid, .start = pid * 10, .command = "p" + std::to_string(pid)},
                           .shared = file.st_ino != 0,
                           .create = create,
                           .exclusive = exclusive,
+                          .carrier = carrier,
                           .device = 1,
                           .patience = 60s};
     if (file.uid == 0) file.uid = 1000;  // everybody's here
