@@ -83,7 +83,7 @@ static gboolean native_in(tvbuff_t* tvb, parley_ib_packet* p) {
   if (tvb_captured_length(tvb) < LRH_LEN) return FALSE;
   const guint8 next = tvb_get_guint8(tvb, 1) & 0x03;
   if (next < LOCAL) return FALSE;
-  p->carriage = PARLEY_IB_NATIVE;
+  p->carriage = PARLEY_ENGINE_LINK;
   p->below = 0;
   p->plain = TRUE;
   p->bth = LRH_LEN;
@@ -112,7 +112,7 @@ static gboolean v1_in(tvbuff_t* tvb, const packet_info* pinfo, parley_ib_packet*
     if (type != 0x8100 && type != 0x88A8 && type != 0x9100) break; /* IEEE 802.1Q, 802.1ad */
   }
   if (at + 2 + PARLEY_ROCE_GRH_LEN > captured || tvb_get_ntohs(tvb, at) != PARLEY_ROCE_ETHERTYPE) return FALSE;
-  p->carriage = PARLEY_IB_ROCE_V1;
+  p->carriage = PARLEY_ENGINE_ROCE_V1;
   p->below = p->grh = at + 2;
   p->plain = tvb_get_guint8(tvb, p->grh + 6) == PARLEY_ROCE_GRH_NEXT_HEADER;
   p->bth = p->grh + PARLEY_ROCE_GRH_LEN;
@@ -128,10 +128,11 @@ static gboolean v2_in(tvbuff_t* tvb, const packet_info* pinfo, parley_ib_packet*
   if (tvb_captured_length_remaining(tvb, ip.payload) < UDP_LEN) return FALSE;
   const guint length = tvb_get_ntohs(tvb, ip.payload + 4);
   if (length < UDP_LEN || length > ip.length) return FALSE;
-  p->carriage = ip.version == 4 ? PARLEY_IB_ROCE_V2_IPV4 : PARLEY_IB_ROCE_V2_IPV6;
+  p->carriage = ip.version == 4 ? PARLEY_ENGINE_ROCE_V2_IPV4 : PARLEY_ENGINE_ROCE_V2_IPV6;
   p->below = ip.ip;
   p->plain = ip.payload - ip.ip == (ip.version == 4 ? IPV4_LEN : IPV6_LEN);
   p->bth = ip.payload + UDP_LEN;
+  p->source_port = tvb_get_ntohs(tvb, ip.payload);
   p->end = ip.payload + (gint)length;
   if (ip.version == 4) {
     gid_of_ipv4(tvb, ip.ip + 12, &p->source);

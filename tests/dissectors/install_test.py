@@ -56,7 +56,7 @@ class Install(unittest.TestCase):
         self.drop = []
         # What the command needs of the project, where any user can read it.
         clone = self.folder / "clone"
-        for part in "dissectors", "include":
+        for part in "dissectors", "include", "cmake", "base", "wire", "draw", "mpa", "capture":
             shutil.copytree(harness.SOURCE / part, clone / part)
         for part in "dev", "CMakeLists.txt":
             shutil.copy(harness.SOURCE / part, clone)

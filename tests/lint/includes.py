@@ -19,8 +19,8 @@ OPTIONAL = {"include/parley/asio.hpp": re.compile(r"^(boost/asio/[\w/]+\.hpp|fcn
             "include/parley/xrc_attr.h": re.compile(r"^(errno|string)\.h$"), "include/parley/xrc_verbs.h": re.compile(r"^stdlib\.h$")}
 FORMATTING = {"base": {"cstdio"}}  # snprintf, and the last words of PARLEY_ASSERT; lint.purity sees what is really called
 CRC_KERNELS = re.compile(r"^(isa-l\.h|isa-l/.*\.h|immintrin\.h|nmmintrin\.h|wmmintrin\.h|x86intrin\.h|cpuid\.h|arm_acle\.h)$")
-# The Wireshark plugin is C under another licence: of the project it knows the facts of the wire alone.
-PLUGIN = re.compile(r'"(parley(_\w+)?|parley/wire/\w+)\.h"|<((epan|wsutil|wiretap)/[\w/-]+|ws_version|config|glib|std\w+|string)\.h>')
+# The Wireshark plugin is C under another licence: of the project it knows the facts of the wire, and the engine by its C interface.
+PLUGIN = re.compile(r'"(parley(_\w+)?|parley/wire/\w+|capture/engine/parley_engine)\.h"|<((epan|wsutil|wiretap)/[\w/-]+|ws_version|config|glib|std\w+|string)\.h>')
 # Its folders: each uses those before it, not those behind, neither by an include nor by a declaration of its own.
 PLUGIN_FOLDERS = ("common", "neg", "mad", "ib", "rdmap", "mpa", "plugin")
 PLUGIN_NAMES = re.compile(r"^(?:extern )?[a-z][\w *]*?\b((?:proto_)?parley\w*)(\([^;{}]*\)\s*[;{G]|;| = )", re.MULTILINE)
