@@ -9,6 +9,7 @@
  * build a tree for every frame of any capture. So a postdissector looks at each frame that it had. */
 #include "parley_ib.h"
 
+#include <epan/conversation.h>
 #include <string.h>
 
 #include "parley_mad.h"
@@ -32,6 +33,29 @@ static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
     }
   }
   return found;
+}
+
+/* UDP asks who has the lower port first, and a RoCEv2 packet may come from any: from 69, TFTP takes it. The conversation is then
+ * InfiniBand's, which counts before ports; the packet that shows it is handed on from here in the first pass. */
+static gboolean hand_over(packet_info* pinfo, proto_tree* top) {
+  parley_ib_packet p;
+  if (pinfo->ptype != PT_UDP || pinfo->destport != PARLEY_ROCE_UDP_PORT || pinfo->srcport >= pinfo->destport)
+    return FALSE;
+  for (wmem_list_frame_t* layer = wmem_list_head(pinfo->layers); layer != NULL; layer = wmem_list_frame_next(layer)) {
+    const int id = GPOINTER_TO_INT(wmem_list_frame_data(layer));
+    if (id == icmp || id == icmpv6) return FALSE;
+  }
+  const dissector_handle_t handle = dissector_get_uint_handle(find_dissector_table("udp.port"),
+                                                              PARLEY_ROCE_UDP_PORT); /* Decode As may have changed it */
+  if (handle == NULL || dissector_handle_get_protocol_index(handle) != stock) return FALSE;
+  if (!parley_ib_find(pinfo, &p) || p.operation == NULL || p.payload_length < 0) return FALSE;
+  if ((tvb_get_guint8(p.tvb, p.bth + 1) & PARLEY_IB_BTH_TVER) != 0) return FALSE;
+  conversation_set_dissector(find_or_create_conversation(pinfo), handle);
+  col_clear_fence(pinfo->cinfo, COL_INFO);
+  col_clear(pinfo->cinfo, COL_INFO);
+  const gint captured = MIN(p.end, (gint)tvb_captured_length(p.tvb)) - p.bth;
+  return call_dissector_only(handle, tvb_new_subset_length_caplen(p.tvb, p.bth, captured, p.end - p.bth), pinfo, top,
+                             NULL) > 0;
 }
 
 /* Wireshark's dissector makes the LID of a REQ the source of the packet, on RoCE too, where it says nothing. */
@@ -98,7 +122,8 @@ static void show_mad(const parley_ib_packet* p, packet_info* pinfo, proto_tree* 
 static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, void* data _U_) {
   gboolean rest = FALSE;
   parley_ib_packet p;
-  if (!is_infiniband(pinfo, &rest) || !parley_ib_find(pinfo, &p)) return 0;
+  if (!is_infiniband(pinfo, &rest) && !(hand_over(pinfo, top) && is_infiniband(pinfo, &rest))) return 0;
+  if (!parley_ib_find(pinfo, &p)) return 0;
   const gboolean cm = parley_ibcm_is(&p);
   parley_ib_view view;
   parley_ib_place_of(pinfo, &p, &view);
@@ -107,6 +132,7 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
   if (view.connection != NULL && view.message == NULL) parley_ib_show_end(pinfo, p.tvb, tree, &view);
   if (!parley_ib_show_findings(pinfo, proto_tree_get_parent(tree), &view)) parley_ib_show_nak(&p, pinfo);
   restore_source(pinfo, &p);
+  parley_ib_tap(pinfo, &view);
   if (cm) {
     col_set_str(pinfo->cinfo, COL_PROTOCOL, "IBCM");
     col_clear(pinfo->cinfo, COL_INFO);
@@ -125,6 +151,7 @@ void parley_ib_register(void) {
   parley_ib_show_register();
   parley_ibcm_show_register();
   parley_mad_register();
+  parley_ib_stat_register();
   register_postdissector(create_dissector_handle(dissect_post, proto_parley_ib));
 }
 

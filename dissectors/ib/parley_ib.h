@@ -115,6 +115,7 @@ typedef struct parley_ibcm_message {
 /* What the engine makes of a packet. */
 typedef struct parley_ib_view {
   const parley_engine_connection* connection; /* NULL: it is of none that messages of the CM made known */
+  const parley_engine_connection* flow;       /* the same, or one of queue pairs that no message named */
   guint8 from;                                /* PARLEY_INITIATOR or PARLEY_RESPONDER */
   gboolean named;                             /* the name of its service was known by then */
   const parley_engine_place* message;         /* of a message of the CM: what it belongs to; else NULL */
@@ -158,8 +159,6 @@ const char* parley_ib_transport_words(guint8 transport);
 void parley_ib_place_of(packet_info* pinfo, const parley_ib_packet* p, parley_ib_view* out);
 /* What was found in this frame, as far as it is known by now; TRUE: a known departure is among it. */
 gboolean parley_ib_show_findings(packet_info* pinfo, proto_item* item, const parley_ib_view* view);
-/* NULL: none. */
-const parley_engine* parley_ib_engine(void);
 void parley_ib_judge_register(expert_module_t* module);
 
 /* ------------------------------------------------------------------ parley_ib_show.c, parley_ibcm_show.c */
@@ -198,6 +197,11 @@ guint64 parley_ibcm_number(const parley_ib_packet* p, const parley_mad_field* fi
 gint parley_ibcm_at(const parley_ib_packet* p, const parley_mad_field* field);
 #define CM_AT(p, structure, member) parley_ibcm_at(p, PARLEY_MAD_FIELD(structure, member))
 void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, const parley_ib_view* view);
+
+/* ------------------------------------------------------------------ parley_ib_stat.c */
+
+void parley_ib_tap(packet_info* pinfo, const parley_ib_view* view);
+void parley_ib_stat_register(void);
 
 /* parley_ib.c */
 extern int proto_parley_ib, proto_parley_ibcm;

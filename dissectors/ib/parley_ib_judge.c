@@ -48,8 +48,6 @@ static void finish(void) {
   has_findings = TRUE;
 }
 
-const parley_engine* parley_ib_engine(void) { return engine; }
-
 /* ------------------------------------------------------------------ one packet */
 
 static parley_engine_packet packet_of(const packet_info* pinfo, const parley_ib_packet* p) {
@@ -76,7 +74,7 @@ static void keep(packet_info* pinfo, guint32 as, const void* what) {
 /* Who sent it goes into the lowest bit of the address, and whether the service is known into the next: what is known later is not shown
  * in earlier frames. */
 static void keep_place(packet_info* pinfo, const parley_engine_place* place) {
-  if (place->connection == NULL || place->connection->number == 0) return;
+  if (place->connection == NULL) return;
   if (place->message) {
     parley_engine_place* const kept = (parley_engine_place*)wmem_memdup(wmem_file_scope(), place, sizeof *place);
     kept->late = NULL;
@@ -108,13 +106,14 @@ void parley_ib_place_of(packet_info* pinfo, const parley_ib_packet* p, parley_ib
   }
   out->message = (const parley_engine_place*)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_MESSAGE);
   if (out->message != NULL) {
-    out->connection = out->message->connection;
+    out->connection = out->flow = out->message->connection;
     out->from = out->message->from;
     out->named = out->message->named;
     return;
   }
   const guintptr end = (guintptr)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_END);
-  out->connection = (const parley_engine_connection*)(end & ~(guintptr)3);
+  out->flow = (const parley_engine_connection*)(end & ~(guintptr)3);
+  if (out->flow != NULL && out->flow->number != 0) out->connection = out->flow;
   out->named = (end & 2) != 0;
   out->from = (guint8)(end & 1);
 }

@@ -11,7 +11,7 @@ MAY["tests"] |= {"bench"}  # they test the benches' parts as well
 STANDARD = set("""algorithm any array bit bitset cassert cctype charconv chrono cinttypes climits compare concepts coroutine
     cstddef cstdint cstdlib cstring deque exception functional initializer_list iterator limits list map memory
     new numeric optional queue ratio set span stack stdexcept string string_view system_error tuple type_traits
-    typeindex unordered_map unordered_set utility variant vector stddef.h stdint.h""".split())
+    typeindex unordered_map unordered_set utility variant vector stdbool.h stddef.h stdint.h""".split())
 LIBRARIES = re.compile(r"^(tl/expected\.hpp|fmt/(core|format|ranges)\.h)$")
 TOML = re.compile(r"^toml\+\+/toml\.h$")  # sim reads scenarios that are given to it as text
 # A public header that its users may leave alone, for those who have the library that it is about.
