@@ -93,7 +93,7 @@ static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parl
   const char* const left = col_get_text(pinfo->cinfo, COL_INFO);
   const gboolean cleared = left == NULL || left[0] == '\0';
   parley_ib_info(p, pinfo, view);
-  if (cleared) col_append_str(pinfo->cinfo, COL_INFO, words);
+  if (cleared && words[0] != '\0') col_append_str(pinfo->cinfo, COL_INFO, words);
 }
 
 /* IBA §13.5.1: what goes to QP0 and QP1, or comes from there, is a MAD, as for capture/read/mad. So is what another queue
@@ -129,8 +129,8 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
   parley_ib_place_of(pinfo, &p, &view);
   proto_tree* const tree = parley_ib_show(&p, pinfo, top);
   const gboolean good = parley_ib_show_icrc(&p, pinfo, tree, &view);
-  if (view.connection != NULL && view.message == NULL) parley_ib_show_end(pinfo, p.tvb, tree, &view);
-  if (!parley_ib_show_findings(pinfo, proto_tree_get_parent(tree), &view)) parley_ib_show_nak(&p, pinfo);
+  if (tree != NULL && view.connection != NULL && view.message == NULL) parley_ib_show_end(pinfo, p.tvb, tree, &view);
+  if (!parley_ib_show_findings(pinfo, p.tvb, tree, &view)) parley_ib_show_nak(&p, pinfo);
   restore_source(pinfo, &p);
   parley_ib_tap(pinfo, &view);
   if (cm) {

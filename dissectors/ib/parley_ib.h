@@ -158,7 +158,7 @@ const char* parley_ib_transport_words(guint8 transport);
 /* In the first pass the engine reads the packet. */
 void parley_ib_place_of(packet_info* pinfo, const parley_ib_packet* p, parley_ib_view* out);
 /* What was found in this frame, as far as it is known by now; TRUE: a known departure is among it. */
-gboolean parley_ib_show_findings(packet_info* pinfo, proto_item* item, const parley_ib_view* view);
+gboolean parley_ib_show_findings(packet_info* pinfo, tvbuff_t* tvb, proto_tree* tree, const parley_ib_view* view);
 void parley_ib_judge_register(expert_module_t* module);
 
 /* ------------------------------------------------------------------ parley_ib_show.c, parley_ibcm_show.c */

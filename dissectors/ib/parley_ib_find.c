@@ -25,7 +25,7 @@ static const struct {
 #undef PARLEY_X
 };
 
-const parley_ib_operation* parley_ib_operation_of(guint8 opcode) {
+static const parley_ib_operation* look_up(guint8 opcode) {
   guint8 on = 0;
   switch (opcode & PARLEY_IB_SERVICE_MASK) {
     case PARLEY_IB_SERVICE_rc: on = PARLEY_IB_ON_RC; break;
@@ -38,6 +38,14 @@ const parley_ib_operation* parley_ib_operation_of(guint8 opcode) {
     if (operations[i].value == (opcode & PARLEY_IB_OPERATION_MASK))
       return (operations[i].services & on) != 0 ? &operations[i] : NULL;
   return NULL;
+}
+
+const parley_ib_operation* parley_ib_operation_of(guint8 opcode) {
+  static const parley_ib_operation* all[256];
+  static gboolean known;
+  for (guint i = 0; !known && i < G_N_ELEMENTS(all); i++) all[i] = look_up((guint8)i);
+  known = TRUE;
+  return all[opcode];
 }
 
 gboolean parley_ib_has(const parley_ib_packet* p, gint at, gint length) {

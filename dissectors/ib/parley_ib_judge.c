@@ -22,6 +22,9 @@ static const char* const quirks[] = {
 };
 static expert_field rule_items[G_N_ELEMENTS(rules)], quirk_items[G_N_ELEMENTS(quirks)], no_memory = EI_INIT;
 
+static int hf_rule = -1, hf_severity = -1;
+static gint ett_rule = -1;
+
 static parley_engine* engine;
 static gboolean check_icrc = TRUE, has_findings, gave_up;
 static guint32 gave_up_in; /* the frame that says so */
@@ -133,29 +136,40 @@ static gboolean is_shown(const parley_engine_finding* f) {
   return f->text != NULL && (f->rule == NULL || strcmp(f->rule, "ib.icrc") != 0);
 }
 
-static void show(packet_info* pinfo, proto_item* item, const parley_engine_finding* f) {
+/* By which a filter finds any of them. */
+static void show_rule(tvbuff_t* tvb, proto_tree* tree, const parley_engine_finding* f) {
+  if (f->rule == NULL) return;
+  proto_item* const item = proto_tree_add_string(tree, hf_rule, tvb, 0, 0, f->rule);
+  proto_item_set_generated(item);
+  proto_item_set_generated(
+      proto_tree_add_uint(proto_item_add_subtree(item, ett_rule), hf_severity, tvb, 0, 0, (guint32)f->severity));
+}
+
+static void show(packet_info* pinfo, tvbuff_t* tvb, proto_tree* tree, const parley_engine_finding* f) {
+  proto_item* const item = proto_tree_get_parent(tree);
   expert_field* const as = item_of(f);
   if (!is_shown(f) || as == NULL) return;
   /* Wireshark cuts what is longer than its labels: the clause is to stay. */
   const char* const where =
       f->frame == pinfo->num ? "" : wmem_strdup_printf(pinfo->pool, "frame %" G_GUINT64_FORMAT ": ", f->frame);
   const gsize room = ITEM_LABEL_LENGTH - 1 - strlen(where) - strlen(" [...]") - strlen(f->clause);
+  show_rule(tvb, tree, f);
   const gboolean whole = strlen(f->text) <= room + strlen("...");
   const char* const text = whole ? f->text : wmem_strndup(pinfo->pool, f->text, room);
   expert_add_info_format(pinfo, item, as, "%s%s%s [%s]", where, text, whole ? "" : "...", f->clause);
 }
 
-gboolean parley_ib_show_findings(packet_info* pinfo, proto_item* item, const parley_ib_view* view) {
+gboolean parley_ib_show_findings(packet_info* pinfo, tvbuff_t* tvb, proto_tree* tree, const parley_ib_view* view) {
   gboolean departs = FALSE;
   if (gave_up_in == pinfo->num)
-    expert_add_info_format(pinfo, item, &no_memory,
+    expert_add_info_format(pinfo, proto_tree_get_parent(tree), &no_memory,
                            "There is no memory left to judge packets: from here on only headers are shown");
   if (!has_findings || engine == NULL) return FALSE;
   for (const parley_engine_finding* f = parley_engine_findings(engine, pinfo->num); f != NULL; f = f->next) {
     departs = departs || f->quirk != NULL;
-    show(pinfo, item, f);
+    show(pinfo, tvb, tree, f);
   }
-  for (size_t i = 0; i < view->late_count; i++) show(pinfo, item, view->late[i]);
+  for (size_t i = 0; i < view->late_count; i++) show(pinfo, tvb, tree, view->late[i]);
   return departs;
 }
 
@@ -199,6 +213,15 @@ void parley_ib_judge_register(expert_module_t* module) {
       "A packet whose invariant CRC is wrong is marked and not followed. Off: for captures of "
       "adapters that leave the field empty",
       &check_icrc);
+  static const value_string severity_texts[] = {
+      {PARLEY_ENGINE_NOTE, "Note"}, {PARLEY_ENGINE_WARNING, "Warning"}, {PARLEY_ENGINE_ERROR, "Error"}, {0, NULL}};
+  static hf_register_info hf[] = {
+      {&hf_rule, {"Rule", "parley.rule", FT_STRING, BASE_NONE, NULL, 0, "As parley pcap rules has it", HFILL}},
+      {&hf_severity, {"Severity", "parley.rule.severity", FT_UINT8, BASE_DEC, VALS(severity_texts), 0, NULL, HFILL}},
+  };
+  static gint* ett[] = {&ett_rule};
+  proto_register_field_array(proto_parley_ib, hf, array_length(hf));
+  proto_register_subtree_array(ett, array_length(ett));
   register_init_routine(open_engine);
   register_cleanup_routine(close_engine);
   register_postseq_cleanup_routine(finish);

@@ -85,6 +85,7 @@ class Install(unittest.TestCase):
         self.assertTrue(file.exists(), done.stdout)
         self.assertIn(f"installed {file}", done.stdout)
         self.assertIn("tshark loads it", done.stdout)
+        self.the_profile_colours(done.stdout)
         extcap = self.folder / "home/.local/lib/wireshark/extcap"
         self.assertIn(f"start Wireshark with WIRESHARK_EXTCAP_DIR={extcap}\n", done.stdout)
         self.assertEqual((extcap / "parley-extcap").read_text(), self.command.read_text())
@@ -92,9 +93,32 @@ class Install(unittest.TestCase):
         listed = subprocess.run([*self.drop, "tshark", "-D"], env=env, capture_output=True, text=True, timeout=harness.LIMIT, check=False)
         self.assertIn(". parley-of-the-test (stands there)\n", listed.stdout)
 
+    def the_profile_colours(self, said):
+        profile = self.folder / "home/.config/wireshark/profiles/Parley"
+        self.assertIn(f"installed {profile}: ", said)
+        env = dict(os.environ, HOME=str(self.folder / "home"), XDG_CONFIG_HOME=str(self.folder / "home/.config"), LC_ALL="C.UTF-8")
+        for capture, due in (("captures/bad_crc.pcap", {"RDMA: set-up and end", "RDMA: a MUST is broken", "RDMA: data"}),
+                             ("../captures/roce/rxe61_sidr_stale_abort.pcap", {"RDMA: set-up and end", "RDMA: refused or ended"})):
+            file = self.folder / "shown.pcap"
+            file.write_bytes((harness.HERE / capture).read_bytes())
+            file.chmod(0o644)
+            shown = subprocess.run([*self.drop, "tshark", "-n", "-C", "Parley", "-r", file, "--color", "-T", "fields", "-e", "frame.coloring_rule.name"],
+                                   env=env, capture_output=True, text=True, timeout=harness.LIMIT, check=False)
+            self.assertNotIn("Could not compile", shown.stderr)  # a rule whose filter is none
+            self.assertLessEqual(due, set(shown.stdout.splitlines()), shown.stderr)
+
     def test_without_the_command_there_are_no_interfaces(self):
+        """A profile that is there stays as it is."""
+        profile = self.folder / "home/.config/wireshark/profiles/Parley"
+        profile.mkdir(parents=True)
+        (profile / "colorfilters").write_text("# mine\n")
+        if self.drop:
+            for path in (self.folder / "home", *(self.folder / "home").rglob("*")):
+                shutil.chown(path, harness.USER)
         self.command.unlink()
         done = self.dev()
+        self.assertEqual((profile / "colorfilters").read_text(), "# mine\n")
+        self.assertIn(f"the profile {profile} is there and stays as it is", done.stdout)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         self.assertIn(f"no interfaces of Parley's in Wireshark: {self.command} is not there", done.stdout)
         self.assertFalse((self.folder / "home/.local/lib/wireshark/extcap").exists())
