@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.hpp"
 
 namespace parley::cm {
@@ -106,11 +108,15 @@ Failure requests_left(const Step& step, std::size_t left, bool known) {
                        "agree on who disconnects, and when");
 }
 
+Duration last_word(Duration keepalive, Duration dead_after) {
+  return std::max(std::min(dead_after / 6, (dead_after - keepalive) / 2), Duration{});
+}
+
 Failure closed_in_silence(const Address& peer, Duration silent) {
   return plain_failure(
       step::data, Errc::peer_closed, {},
       "no answer of " + peer.to_string() + " for " + duration_text(silent) +
-          ", then one to the disconnect (DREP): closed by the peer; whether all was delivered is not known",
+          ", but its connection manager answers: closed by the peer; whether all was delivered is not known",
       "agree on who disconnects, and when");
 }
 

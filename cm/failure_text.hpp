@@ -25,10 +25,10 @@ inline constexpr const char* silent_peer_advice =
 Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& silent);
 /// An end while `left` requests of this side were not complete. `known`: this side asked for it, or the peer said how it ended for it.
 Failure requests_left(const Step& step, std::size_t left, bool known);
-/// A queue pair that got no answer for dead_after has its peer's connection manager asked, by a DREQ, for this part of dead_after (2 s of
-/// 12 s) before the peer counts as dead.
-inline constexpr int last_word_part = 6;
-/// It answered: the peer's host is up, and has no such connection any more.
+/// How long before the end of dead_after a silent peer's connection manager is asked whether its host is up: a sixth of dead_after (2 s
+/// of 12 s), and at most half of what keepalive leaves of it.
+Duration last_word(Duration keepalive, Duration dead_after);
+/// Its connection manager answered: the peer's host is up, and its queue pair answers nothing any more.
 Failure closed_in_silence(const Address& peer, Duration silent);
 /// ConnectOptions::timeout is over.
 Failure out_of_time(const Step& step, Duration timeout);

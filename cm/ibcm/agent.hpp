@@ -71,9 +71,12 @@ class Agent {
   Result<void> reject(Instant now, ConnectionId id, const RejectParameters& parameters);
   /// Asks the peer to wait 4.096 us * 2^service_timeout for the REP, the RTU or the APR that this side owes.
   Result<void> send_mra(Instant now, ConnectionId id, std::uint8_t service_timeout, ConstBytes private_data = {});
-  /// Passive, while the user decides: an MRA, or the last one again, by which the network can tell that nobody receives there any more.
-  /// Without AgentOptions::mra_timeout nothing.
-  void remind(Instant now, ConnectionId id);
+  /// Passive: MRAs that answer duplicates of this REQ ask for at most this time (0 to 31, timeout_of()), and for less where
+  /// AgentOptions::mra_timeout is less.
+  void limit_mra(ConnectionId id, std::uint8_t service_timeout);
+  /// Passive, while the user decides and no MRA has gone: sends one with this service timeout (0 to 31), after which the peer repeats its
+  /// REQ. No-op in other states and without AgentOptions::mra_timeout.
+  void remind(Instant now, ConnectionId id, std::uint8_t service_timeout);
   /// When the peer's REQ came last, the first time or again; Instant::min() of an id that is not known.
   Instant requested_at(ConnectionId id) const;
   /// Passive, in rep_sent: data came before the RTU (IBA §12.9; rdma_notify(COMM_EST)).

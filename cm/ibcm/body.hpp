@@ -44,7 +44,8 @@ class Agent::Body {
   Result<void> accept(Instant now, ConnectionId id, const AcceptParameters& p);
   Result<void> ready(Instant now, ConnectionId id, ConstBytes private_data);
   Result<void> reject(Instant now, ConnectionId id, const RejectParameters& p);
-  void remind(Instant now, ConnectionId id);
+  void limit_mra(ConnectionId id, std::uint8_t service_timeout);
+  void remind(ConnectionId id, std::uint8_t service_timeout);
   Instant requested_at(ConnectionId id);
   Result<void> send_mra(Instant now, ConnectionId id, std::uint8_t service_timeout, ConstBytes private_data);
   Result<void> communication_established(ConnectionId id);

@@ -47,11 +47,12 @@ struct Connection {
   std::unique_ptr<Octets> unanswered, answer;
   wire::ib::CmMessageType unanswered_type{}, answer_type{};
   Timers timers{};
-  std::uint32_t retries = 0;  // how often a message is sent again, at most
-  std::uint32_t sends = 0;    // of `unanswered`
-  std::uint32_t waits = 0;    // that the peer has asked for
-  Duration interval{};        // under Timers::Kind::spec
-  Duration back_off{};        // the next one
+  std::uint32_t retries = 0;     // how often a message is sent again, at most
+  std::uint32_t sends = 0;       // of `unanswered`
+  std::uint32_t waits = 0;       // that the peer has asked for
+  std::uint8_t mra_timeout = 0;  // passive: of MRAs that answer duplicates of the REQ
+  Duration interval{};           // under Timers::Kind::spec
+  Duration back_off{};           // the next one
   Duration timewait{};
   Instant begun{}, give_up = never;
   Instant requested_at = Instant::min();  // passive: the REQ, the first time or again

@@ -29,6 +29,8 @@ struct Timers {
   Duration cap = std::chrono::seconds(1);          ///< at least `first`
   /// Under `back_off`: when to give up. 0: when `spec` would.
   Duration total{};
+  /// Under `back_off`: give up if nothing comes from the peer for this time, even if its MRA asked for more. 0: MRAs decide.
+  Duration silence{};
 };
 
 struct AgentOptions {

@@ -127,7 +127,7 @@ void Agent::Body::duplicate_req(Connection& c, const MadFrom& from, const Head& 
     case State::req_rcvd:
       ++counters.duplicates;
       // As the RDMA CM of Linux: whoever repeats its REQ is told to wait for the user.
-      if (options_.mra_timeout) (void)send_mra({}, c.id, *options_.mra_timeout, {});
+      if (options_.mra_timeout) (void)send_mra({}, c.id, c.mra_timeout, {});
       return;
     case State::mra_req_sent: return answer_again(c);
     case State::rep_sent:
@@ -174,6 +174,7 @@ void Agent::Body::new_req(Instant now, const MadFrom& from, const Head& head, co
   c.interval = peer_timeout(m.local_cm_response_timeout);
   c.retries = m.max_cm_retries;
   c.timewait = timewait_of(m.primary.local_ack_timeout);
+  c.mra_timeout = options_.mra_timeout.value_or(0);
   if (!admit(now, c, listener)) {
     c.state = State::closed;
     release(c);
@@ -330,13 +331,23 @@ Result<void> Agent::Body::send_mra(Instant, ConnectionId id, std::uint8_t servic
   return {};
 }
 
-void Agent::Body::remind(Instant now, ConnectionId id) {
+void Agent::Body::limit_mra(ConnectionId id, std::uint8_t service_timeout) {
+  if (Connection* c = get(id)) c->mra_timeout = std::min(c->mra_timeout, service_timeout);
+}
+
+/// Only this one has the given time: what is kept for duplicates has its own.
+void Agent::Body::remind(ConnectionId id, std::uint8_t service_timeout) {
   Connection* c = get(id);
-  if (c == nullptr || c->orphan || !options_.mra_timeout) return;
-  if (c->state == State::mra_req_sent && c->answer != nullptr)
-    send_again(c->to, *c->answer);
-  else if (c->state == State::req_rcvd)
-    (void)send_mra(now, id, *options_.mra_timeout, {});
+  if (c == nullptr || c->orphan || !options_.mra_timeout || c->state != State::req_rcvd) return;
+  CmMra m{.local_comm_id = c->local_id,
+          .remote_comm_id = c->remote_id,
+          .about = CmAbout::req,
+          .service_timeout = c->mra_timeout};
+  keep(c->answer, octets_of(c->tid, m));
+  c->answer_type = CmMessageType::mra;
+  c->state = State::mra_req_sent;
+  m.service_timeout = std::min(service_timeout, c->mra_timeout);
+  send_once(c->to, c->tid, m);
 }
 
 Instant Agent::Body::requested_at(ConnectionId id) {

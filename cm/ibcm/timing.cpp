@@ -25,6 +25,8 @@ Result<void> check(const Timers& timers) {
                 timers.cap.count(), timers.first.count());
   if (timers.total < Duration{})
     return fail(Errc::invalid_argument, "Timers::total is {a} ns; it is at least 0", timers.total.count());
+  if (timers.silence < Duration{})
+    return fail(Errc::invalid_argument, "Timers::silence is {a} ns; it is at least 0", timers.silence.count());
   return {};
 }
 
@@ -134,9 +136,17 @@ void Agent::Body::wait_longer(Instant now, Connection& c, Duration wait, Waiting
     return;
   }
   c.back_off = c.timers.first;
+  const bool spec = c.timers.kind == Timers::Kind::spec;
+  const Duration silence = event.busy || spec ? Duration{} : c.timers.silence;
+  if (const Duration most = 2 * silence / 3;
+      silence > Duration{} && wait > most) {  // the rest is for answers that are lost
+    wait = most;
+    c.sends = 1;  // the peer lives, and did not ask for the copies that go before its time is over
+  }
   event.until = after(now, wait);
   // Who was told that there is no room keeps to its own time; who was asked for patience has it.
-  if (c.give_up != never && !event.busy) c.give_up = std::max(c.give_up, after(event.until, c.interval));
+  if (c.give_up != never && !event.busy)
+    c.give_up = silence > Duration{} ? after(now, silence) : std::max(c.give_up, after(event.until, c.interval));
   set_deadline(c, event.until);
   tell(c, std::move(event));
 }

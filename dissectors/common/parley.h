@@ -44,10 +44,9 @@
 #ifndef PARLEY_DISSECTOR_H
 #define PARLEY_DISSECTOR_H
 
-#include <epan/packet.h>
-
 #include "parley/wire/mpa.h"
 #include "parley/wire/rdmap.h"
+#include "parley_compat.h"
 
 enum { PARLEY_INITIATOR = 0, PARLEY_RESPONDER = 1 };
 enum { PARLEY_RTR_NONE, PARLEY_RTR_FRAME, PARLEY_RTR_SEND, PARLEY_RTR_WRITE, PARLEY_RTR_READ };

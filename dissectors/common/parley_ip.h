@@ -3,7 +3,7 @@
 #ifndef PARLEY_IP_H
 #define PARLEY_IP_H
 
-#include <epan/packet.h>
+#include "parley_compat.h"
 
 typedef struct parley_ip_packet {
   gint ip;        /* offset of the header */

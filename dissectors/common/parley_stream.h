@@ -6,7 +6,7 @@
 #ifndef PARLEY_STREAM_H
 #define PARLEY_STREAM_H
 
-#include <epan/packet.h>
+#include "parley_compat.h"
 
 /* Bounds: of what waits behind a hole, in each direction. */
 #define PARLEY_HELD_OCTETS_MAX (2u << 20)

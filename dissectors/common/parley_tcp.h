@@ -5,7 +5,8 @@
 #define PARLEY_TCP_H
 
 #include <epan/dissectors/packet-tcp.h>
-#include <epan/packet.h>
+
+#include "parley_compat.h"
 
 /* RFC 9293 §3.1. */
 enum { PARLEY_TCP_FIN = 0x01, PARLEY_TCP_SYN = 0x02, PARLEY_TCP_RST = 0x04, PARLEY_TCP_ACK = 0x10 };

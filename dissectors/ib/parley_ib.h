@@ -6,12 +6,12 @@
 #define PARLEY_IB_DISSECTOR_H
 
 #include <epan/expert.h>
-#include <epan/packet.h>
 
 #include "capture/engine/parley_engine.h"
 #include "parley.h"
 #include "parley/wire/ib.h"
 #include "parley/wire/ibcm.h"
+#include "parley_compat.h"
 #include "parley_mad.h"
 
 enum { PARLEY_GID_LEN = 16, PARLEY_IBCM_FIRST = 0x0010, PARLEY_IBCM_KINDS = 11 };

@@ -26,7 +26,8 @@ static int hf_rule = -1, hf_severity = -1;
 static gint ett_rule = -1;
 
 static parley_engine* engine;
-static gboolean check_icrc = TRUE, has_findings, gave_up;
+static parley_bool check_icrc = TRUE;
+static gboolean has_findings, gave_up;
 static guint32 gave_up_in; /* the frame that says so */
 
 enum { KEEP_END, KEEP_MESSAGE };

@@ -4,11 +4,11 @@
 #ifndef PARLEY_MAD_DISSECTOR_H
 #define PARLEY_MAD_DISSECTOR_H
 
-#include <epan/packet.h>
 #include <stddef.h>
 
 #include "parley/wire/ib.h"
 #include "parley/wire/mad.h"
+#include "parley_compat.h"
 
 typedef enum {
 #define PARLEY_X(name, octets, attribute, section, list) PARLEY_MAD_ID_##name,

@@ -311,7 +311,7 @@ enum {
 enum { PARLEY_CRC_AUTO, PARLEY_CRC_ON, PARLEY_CRC_NONE };
 typedef struct parley_preferences {
   gint role, markers, crc;
-  gboolean heuristic_fpdu;
+  parley_bool heuristic_fpdu;
 } parley_preferences;
 extern parley_preferences parley_prefs;
 

@@ -291,7 +291,7 @@ static void listing_finish(void* data) {
   g_free(list);
 }
 
-static void listing_init(const char* argument, void* user_data _U_) {
+static parley_tap_init listing_init(const char* argument, void* user_data _U_) {
   static const char prefix[] = "parley,conn,";
   const char* filter = strncmp(argument, prefix, sizeof prefix - 1) == 0 ? argument + sizeof prefix - 1 : NULL;
   listing* list = g_new0(listing, 1);
@@ -299,12 +299,13 @@ static void listing_init(const char* argument, void* user_data _U_) {
   list->known = g_hash_table_new(NULL, NULL);
   GString* error =
       register_tap_listener("parley", list, filter, 0, listing_reset, listing_packet, listing_draw, listing_finish);
-  if (error == NULL) return;
+  if (error == NULL) PARLEY_TAP_INIT(TRUE);
   report_failure("-z parley,conn: the filter \"%s\" is not one: %s", filter != NULL ? filter : "", error->str);
   g_string_free(error, TRUE);
   listing_finish(list);
   /* tshark would go on and print nothing of what it was asked for. */
   if (g_strcmp0(g_get_prgname(), "tshark") == 0) exit(1);
+  PARLEY_TAP_INIT(FALSE);
 }
 
 /* ------------------------------------------------------------------ Wireshark's Statistics menu */

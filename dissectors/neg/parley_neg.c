@@ -80,7 +80,7 @@ static int dissect_known(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree _U_
   return (int)tvb_captured_length(tvb);
 }
 
-static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree _U_, void* data) {
+static parley_bool dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree _U_, void* data) {
   parley_tcp_header h;
   gboolean midway = FALSE;
   if (data == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < PARLEY_NEG_HEADER_LEN) return FALSE;

@@ -5,9 +5,8 @@
 #ifndef PARLEY_NEG_DISSECTOR_H
 #define PARLEY_NEG_DISSECTOR_H
 
-#include <epan/packet.h>
-
 #include "parley/wire/neg.h"
+#include "parley_compat.h"
 #include "parley_stream.h"
 
 enum {

@@ -144,7 +144,7 @@ static void show_turn(proto_tree* tree, tvbuff_t* tvb, gint at, const parley_neg
 static const char* text_of_item(wmem_allocator_t* scope, const guint8* body, guint32 length, guint16 type) {
   guint16 octets = 0;
   const guint8* const value = parley_neg_find_item(body, length, type, &octets);
-  return value == NULL || octets == 0 ? NULL : format_text(scope, value, octets);
+  return value == NULL || octets == 0 ? NULL : format_text(scope, (const parley_char*)value, octets);
 }
 
 /* What an Abort says of the error. */

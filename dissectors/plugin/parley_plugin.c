@@ -36,6 +36,10 @@ WS_DLL_PUBLIC_DEF const gchar plugin_version[] = PARLEY_PLUGIN_VERSION;
 WS_DLL_PUBLIC_DEF const int plugin_want_major = WIRESHARK_VERSION_MAJOR;
 WS_DLL_PUBLIC_DEF const int plugin_want_minor = WIRESHARK_VERSION_MINOR;
 WS_DLL_PUBLIC void plugin_register(void);
+#if PARLEY_WIRESHARK_SINCE(4, 4)
+WS_DLL_PUBLIC uint32_t plugin_describe(void);
+uint32_t plugin_describe(void) { return WS_PLUGIN_DESC_DISSECTOR; }
+#endif
 
 static dissector_handle_t parley_handle;
 static int parley_tap; /* gets a parley_conn whenever something of it was seen, first pass included */
@@ -217,7 +221,7 @@ static int dissect_parley(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, v
   return dissect_known(tcp, tvb, pinfo, tree, &h);
 }
 
-static gboolean dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* data) {
+static parley_bool dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* data) {
   const struct tcpinfo* const info = (const struct tcpinfo*)data;
   if (info == NULL || pinfo->flags.in_error_pkt || tvb_captured_length(tvb) < PARLEY_BEGIN_TELLS) return FALSE;
   parley_beginning how = parley_tvb_begins(tvb);

@@ -260,5 +260,5 @@ const char* parley_fault_due(const parley_fault* fault);
 gboolean parley_blameless(const parley_conn* conn, int side, const parley_fault* first);
 
 /* Preferences. */
-extern gboolean parley_reassemble;
+extern parley_bool parley_reassemble;
 #endif

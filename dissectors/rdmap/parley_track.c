@@ -8,7 +8,7 @@
 /* A message that is longer than this is followed but not put together. */
 enum { message_max = 16 * 1024 * 1024 };
 
-gboolean parley_reassemble = TRUE;
+parley_bool parley_reassemble = TRUE;
 
 typedef struct finding_kind {
   expert_field field;

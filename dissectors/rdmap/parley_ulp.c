@@ -13,7 +13,7 @@
 /* RPC-over-RDMA's fixed header; that of SMB Direct is longer. */
 enum { shortest_message = 16 };
 
-static gboolean try_stock = TRUE;
+static parley_bool try_stock = TRUE;
 static heur_dissector_list_t ulps;
 static int hf_gave_up;
 

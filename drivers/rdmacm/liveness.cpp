@@ -30,16 +30,17 @@ void Rdmacm::watch(Connection& c, Instant now) {
     return set_deadline(c, std::max(after(c.heard_at, c.keepalive), after(now, c.keepalive / 2)));
   if (c.dead_after == Duration{}) return set_deadline(c, after(now, c.keepalive));
   // Not from heard_at on: this process may have been stopped meanwhile.
-  const Duration patience = std::max(c.dead_after - c.keepalive, Duration(verbs::Qp::probes_max));
+  const Duration last = cm::last_word(c.keepalive, c.dead_after);
+  const Duration patience = std::max(c.dead_after - c.keepalive - last, Duration(verbs::Qp::probes_max));
   const Instant dead_at = after(c.probed_at, patience);
   if (now < dead_at) return set_deadline(c, std::min(dead_at, after(now, patience / verbs::Qp::probes_max)));
   // In SQD a queue pair sends nothing.
   if (c.qp->state() != QpState::rts) return set_deadline(c, after(now, c.keepalive));
   // A queue pair that its owner has closed answers nothing either, and the DREQ that says so may be lost: Linux repeats it after 6.1 s.
   hang_up(c);
-  c.silent = now - c.heard_at;
+  c.silent = now + last - c.heard_at;  // if nothing comes in that time either
   enter(c, Phase::breaking);
-  set_deadline(c, after(now, c.dead_after / cm::last_word_part));
+  set_deadline(c, after(now, last));
 }
 
 void Rdmacm::silent_end(Connection& c, bool answered) {

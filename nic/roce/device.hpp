@@ -129,6 +129,8 @@ struct QpFailure {
 /// (IBA §9.4.3; C9-88: its R_Key is not looked at). cm::Liveness; 0: never.
 struct QpWatch {
   Duration keepalive{}, dead_after{};
+  /// QpNotice::silent is reported this long before `dead_after` is over; 0: never. Only to the manager of a connection (RoceQp::owner).
+  Duration warning{};
   bool on() const { return keepalive > Duration{} || dead_after > Duration{}; }
 };
 
@@ -150,6 +152,8 @@ class RoceQp : public parley::roce::QueuePair {
 struct QpNotice {
   QueuePairEvent::Kind kind = QueuePairEvent::Kind::qp_fatal;
   RoceQp* qp = nullptr;
+  bool silent =
+      false;  ///< no event (`kind` says nothing): the peer is silent, and dead when QpWatch::warning is over as well
 };
 
 // X(name, text)

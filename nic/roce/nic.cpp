@@ -9,6 +9,11 @@
 #include "nic/roce/qp.hpp"
 
 namespace parley::nic::roce {
+namespace {
+
+constexpr std::uint32_t silent_bit = 1;  // of Told::waiting_notices; no QueuePairEvent::Kind is 0
+
+}  // namespace
 
 Nic::Nic(const DeviceOptions& given) : options(given), port_mtu(octets_of(given.port_mtu)), tables(new Tables) {
   tables->regions.set_offset_base(options.address_base);
@@ -143,11 +148,17 @@ void Nic::tell(Told& told, QueuePairEvent::Kind kind) {
   told.waiting_events |= bit;
 }
 
+void Nic::warn(Qp& qp) {
+  if (qp.owner == 0 || (qp.waiting_notices & silent_bit) != 0) return;
+  notices.push_back({.qp = &qp, .silent = true});
+  qp.waiting_notices |= silent_bit;
+}
+
 std::optional<QpNotice> Nic::take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting) {
   if (list.empty()) return std::nullopt;
   const QpNotice notice = list.front();
   list.pop_front();
-  static_cast<Told*>(notice.qp)->*waiting &= ~(1U << static_cast<unsigned>(notice.kind));
+  static_cast<Told*>(notice.qp)->*waiting &= ~(notice.silent ? silent_bit : 1U << static_cast<unsigned>(notice.kind));
   return notice;
 }
 

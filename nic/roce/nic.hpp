@@ -64,6 +64,8 @@ struct Nic : Counted {
   void leave(const Gid& group) const noexcept;
 
   void notify(Qp& qp, QueuePairEvent::Kind kind);
+  /// QpNotice::silent, to a manager.
+  void warn(Qp& qp);
   std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting);
   /// Nothing is told to it any more.
   void forget(Told& told);
@@ -87,7 +89,7 @@ struct Nic : Counted {
   std::map<Gid, std::vector<Qp*>> groups;
   PacketGroups* joins = nullptr;  // RoceDevice::set_groups(), once it has been called
   bool asks_to_join = false;
-  std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair
+  std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair, QpNotice::silent included
   std::map<const AddressHandle*, Path> handles;
   std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;
 

@@ -93,6 +93,7 @@ class Qp final : public Told {
   void check_peer(Instant now);
   void peer_is_dead(QpFailure::Cause cause, Duration elapsed);
   Instant dead_at() const;
+  Instant warning_at() const;
   Instant next_check(Instant now) const;
 
   // qp.cpp
@@ -111,12 +112,13 @@ class Qp final : public Told {
   Requester requester_;
   Responder responder_;
   bool requester_had_turn_ = false;
-  bool established_ = false;  // told, or past RTR
-  bool drain_told_ = true;    // SQD: that nothing is under way any more
-  Instant ack_at_ = never;    // what the responder holds leaves
-  Instant heard_at_{};        // the peer's last packet
-  Instant check_at_ = never;  // qp_.watch: is the peer silent, or dead
-  Instant refused_at_{};      // ICMP said so first; of interest while it is behind heard_at_
+  bool established_ = false;            // told, or past RTR
+  bool drain_told_ = true;              // SQD: that nothing is under way any more
+  Instant ack_at_ = never;              // what the responder holds leaves
+  Instant heard_at_{};                  // the peer's last packet
+  Instant check_at_ = never;            // qp_.watch: is the peer silent, or dead
+  Instant warned_at_ = Instant::min();  // QpNotice::silent was reported last
+  Instant refused_at_{};                // ICMP said so first; of interest while it is behind heard_at_
   bool cnp_due_ = false;
   Instant next_cnp_ = Instant::min();
   Path cnp_path_;

@@ -27,15 +27,25 @@ void Qp::watch(Instant now, const QpWatch& watch) {
 Instant Qp::dead_at() const {
   const Instant since = requester_.waits_since();
   if (since == never || qp_.watch.dead_after <= Duration{}) return never;
-  // A keepalive goes because of a silence, which counts.
-  const Duration before = requester_.only_keepalive() ? qp_.watch.keepalive : Duration{};
-  return std::max(heard_at_, since - before) + qp_.watch.dead_after;
+  // A keepalive goes because of a silence, which counts; so it does where a request of the program went in its stead.
+  return std::max(heard_at_, since - qp_.watch.keepalive) + qp_.watch.dead_after;
+}
+
+/// When the manager learns of the silence: once in each.
+Instant Qp::warning_at() const {
+  const Instant dead = dead_at();
+  if (dead == never || qp_.watch.warning <= Duration{} || warned_at_ > dead - qp_.watch.dead_after) return never;
+  return dead - qp_.watch.warning;
 }
 
 // Only looked at when the time comes, so that packets do not move a timer.
 void Qp::check_peer(Instant now) {
   const Duration late = now - std::exchange(check_at_, never);
   if (!qp_.watch.on() || (qp_.state != QpState::rts && qp_.state != QpState::sqd)) return;
+  if (warning_at() <= now) {
+    warned_at_ = now;
+    qp_.nic->warn(*this);
+  }
   if (dead_at() <= now) {
     if (late < own_delay_max) return peer_is_dead(QpFailure::Cause::silence, now - heard_at_);
     // This side has slept, and what came meanwhile may still have to be read.
@@ -49,12 +59,18 @@ void Qp::check_peer(Instant now) {
   check_at_ = next_check(now);
 }
 
-/// Not before anything can be due, and not behind what may be due by then.
+/// Not before anything can be due, and not behind what may be due by then. What is asked now is answered, or not, from here on.
 Instant Qp::next_check(Instant now) const {
-  Instant at = std::min(dead_at(), qp_.watch.dead_after > Duration{} ? now + qp_.watch.dead_after : never);
-  if (qp_.watch.keepalive > Duration{})
-    at = std::min(at, requester_.idle() ? std::max(heard_at_, now - qp_.watch.keepalive) + qp_.watch.keepalive
-                                        : now + qp_.watch.keepalive);
+  const QpWatch& watch = qp_.watch;
+  Instant at = std::min(dead_at(), warning_at());
+  if (watch.dead_after > Duration{}) {
+    at = std::min(at, now + watch.dead_after);
+    for (const Instant then : {heard_at_ + watch.dead_after - watch.warning, heard_at_ + watch.dead_after})
+      if (then > now) at = std::min(at, then);
+  }
+  if (watch.keepalive > Duration{})
+    at = std::min(
+        at, requester_.idle() ? std::max(heard_at_, now - watch.keepalive) + watch.keepalive : now + watch.keepalive);
   return at;
 }
 

@@ -29,6 +29,11 @@ CRASH = re.compile(r"Dissector bug|DISSECTOR_ASSERT|GLib[^ ]*-(CRITICAL|WARNING|
                    r"runtime error:|Assertion|Segmentation|assertion '", re.I)
 
 
+# The formats of gui.column.format.
+COLUMNS = {"frame.number": "%m", "_ws.col.Protocol": "%p", "_ws.col.Info": "%i", "_ws.col.Source": "%s"}
+FLAGS = {"True": "1", "False": "0"}  # 4.2 and later print flags as words
+
+
 class Tshark:
     """A home with or without the plugin; a context manager. Tests that run as root run tshark as nobody."""
 
@@ -79,17 +84,32 @@ class Tshark:
 
     def fields(self, capture, fields, options=()):
         """{frame number: {field: [values]}} of the frames that have one of the fields."""
-        arguments = [part for field in fields for part in ("-e", field)]
+        columns = [] if API == "4.0" else [field for field in fields if field in COLUMNS]
+        arguments = [part for field in fields if field not in columns for part in ("-e", field)]
         done = self.run("-n", "-r", capture, *options, "-T", "json", "-e", "frame.number", *arguments)
         if done.returncode or done.stderr.strip():
             raise AssertionError(f"tshark said {done.returncode}: {done.stderr}")
+        shown = self.columns(capture, columns, options) if columns else {}
         frames = {}
         for packet in json.loads(done.stdout):
-            layers = packet["_source"]["layers"]
+            layers = {name: [FLAGS.get(value, value) for value in values] for name, values in packet["_source"]["layers"].items()}
             number = layers.pop("frame.number")[0]
+            layers.update(shown.get(number, {}))
             if layers:
                 frames[number] = layers
         return frames
+
+    def columns(self, capture, columns, options):
+        """{frame number: {column: [text]}} of all frames, as in the packet list.
+
+        From Wireshark 4.2 on, the fields _ws.col.* have what was there before the postdissectors. A segment that fills a hole is
+        a retransmission to 4.6, and out of order to those before it."""
+        formats = ",".join(f'"{name}","{COLUMNS[name]}"' for name in ("frame.number", *columns))
+        done = self.run("-n", "-r", capture, *options, "-T", "tabs", "-o", f"gui.column.format:{formats}")
+        if done.returncode or done.stderr.strip():
+            raise AssertionError(f"tshark said {done.returncode}: {done.stderr}")
+        rows = (line.replace("[TCP Retransmission]", "[TCP Out-Of-Order]").split("\t") for line in done.stdout.split("\n") if line)
+        return {number.strip(): {name: [text.strip()] for name, text in zip(columns, texts) if text.strip()} for number, *texts in rows}
 
 
 def captures():

@@ -30,6 +30,10 @@ def for_another_minor_version(octets):
     raise AssertionError("plugin_want_minor is in no segment")
 
 
+VERSIONS = harness.SOURCE / "dissectors/versions.txt"
+KNOWN = [line.split()[0] for line in VERSIONS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+
+
 class AnotherVersion(unittest.TestCase):
     def test_wireshark_says_so_in_a_line_and_goes_on(self):
         capture = (harness.HERE / "captures/reads.pcap").read_bytes()
@@ -134,13 +138,20 @@ class Install(unittest.TestCase):
         self.program("tshark", "TShark (Wireshark) 4.2.2 (Git v4.2.2 packaged as 4.2.2-1)")
         done = self.dev()
         self.assertEqual(done.returncode, 3, done.stdout)
-        self.assertIn(f"the plugin is for Wireshark {harness.API}; {self.folder}/bin/tshark is 4.2.2", done.stderr)
+        self.assertIn(f"the headers are of Wireshark {harness.API}; {self.folder}/bin/tshark is 4.2.2", done.stderr)
 
     def test_other_headers_are_refused(self):
-        self.program("pkg-config", "4.4.18")
+        self.program("pkg-config", "4.2.18")
         done = self.dev()
         self.assertEqual(done.returncode, 3, done.stdout)
-        self.assertIn(f"the plugin is for Wireshark {harness.API}; the headers here are of 4.4.18", done.stderr)
+        self.assertIn(f"the plugin is for Wireshark {', '.join(KNOWN)}; the headers here are of 4.2.18", done.stderr)
+
+    def test_cmake_leaves_the_plugin_out_where_other_headers_are(self):
+        self.program("pkg-config", "4.2.18")
+        done = subprocess.run(["cmake", "-S", harness.SOURCE / "dissectors", "-B", self.folder / "cmake",
+                               f"-DPKG_CONFIG_EXECUTABLE={self.folder}/bin/pkg-config"], capture_output=True, text=True, check=True)
+        line = f"it is for Wireshark {', '.join(KNOWN)} and the development files are of 4.2.18"
+        self.assertIn(f"-- Wireshark plugin: not built, {line}\n", done.stdout)
 
     def test_an_unknown_option_is_refused(self):
         done = self.dev("--everywhere")

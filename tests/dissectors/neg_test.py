@@ -200,8 +200,9 @@ class Neg(unittest.TestCase):
         a = capture.connect(ports=(40001, 7177)).handshake()
         a.send(INITIATOR, hello(b"\x1b[2J", more=item(4, b"a\nb\x07")))
         a.send(RESPONDER, abort(0x0302, b"no\x1b]0;x\x07\n", b"try\r\n"))
-        done = self.tshark.run("-n", "-r", self.tshark.file("escape.pcap", capture.octets()), "-V")
-        summary = self.tshark.run("-n", "-r", self.tshark.folder / "escape.pcap", "-T", "fields", "-e", "_ws.col.Info").stdout
+        path = self.tshark.file("escape.pcap", capture.octets())
+        done = self.tshark.run("-n", "-r", path, "-V")
+        summary = self.tshark.run("-n", "-r", path, "-T", "tabs", "-o", 'gui.column.format:"Info","%i"').stdout
         for text in done.stdout, summary:
             self.assertFalse(set(text) & {"\x1b", "\x07", "\r"})
         self.assertIn(r"\033[2J", summary)

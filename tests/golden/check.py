@@ -24,6 +24,14 @@ def run(parley, *args):
     return done.returncode, done.stdout, done.stderr
 
 
+def by_ids(verdict):
+    """Without the sentences and clauses of findings, which the goldens leave to the table of rules."""
+    for connection in verdict["connections"] + verdict.get("negotiations", []):
+        for finding in connection["findings"]:
+            del finding["text"], finding["rule"]
+    return verdict
+
+
 def golden(parley, tests, problems):
     captures = sorted((tests / "captures" / "iwarp").glob("*.pcap"))
     status, out, err = run(parley, "--json", *captures)
@@ -36,7 +44,7 @@ def golden(parley, tests, problems):
         verdict.pop("total", None)  # of the last one: totals() looks at it
         verdict.pop("report")  # provenance() looks at it
         expected = json.loads((tests / "golden" / "iwarp" / f"{capture.stem}.json").read_text(encoding="utf-8"))
-        if verdict != expected:
+        if by_ids(verdict) != expected:
             problems.append(f"{capture.name}: the verdict is not the reviewed one")
         alone, _, _ = run(parley, capture)
         if alone != (0 if expected["verdict"] == "passed" else 1):
@@ -57,7 +65,7 @@ def negotiations(parley, tests, problems):
         problems.append(f"negotiations: exit code {status}, {err!r}, {out[-300:]!r}")
     for capture, verdict, suite in zip(captures, verdicts, suites):
         expected = json.loads((tests / "golden" / "neg" / f"{capture.stem}.json").read_text(encoding="utf-8"))
-        if verdict["negotiations"] != expected["negotiations"]:
+        if by_ids(verdict)["negotiations"] != expected["negotiations"]:
             problems.append(f"{capture.name}: the verdict is not the reviewed one")
         if len(suite.findall("testcase")) != 2 + 5 or suite.find("testcase/failure") is not None:
             problems.append(f"{capture.name}: {len(suite.findall('testcase'))} JUnit cases, none of which should fail")
@@ -88,7 +96,7 @@ def unreadable(parley, tests, problems):
 def reports(parley, tests, problems):
     """--junit and --csv say what the verdicts say."""
     captures = sorted((tests / "captures" / "iwarp").glob("*.pcap"))
-    verdicts = [json.loads((tests / "golden" / "iwarp" / f"{c.stem}.json").read_text(encoding="utf-8")) for c in captures]
+    verdicts = [json.loads(line) for line in run(parley, "--json", *captures)[1].splitlines()]
     with tempfile.TemporaryDirectory() as folder:
         junit, table = pathlib.Path(folder) / "junit.xml", pathlib.Path(folder) / "table.csv"
         status, out, err = run(parley, "--junit", junit, "--csv", table, *captures)

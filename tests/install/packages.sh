@@ -14,13 +14,10 @@ lacks() {
   exit 3
 }
 
-# Runs a command in there. The mounts are gone with the namespace that they were made in.
-inside() { # command...
-  # shellcheck disable=SC2016 # the inner shell expands it
-  unshare --mount --fork -- sh -c 'mount -t proc proc "$0/proc" && mount --bind "$1" "$0/var/cache/apt/archives" &&
-    root=$0 && shift && exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-      http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" DEBIAN_FRONTEND=noninteractive "$@"' "$root" "$archives" "$@"
-}
+# shellcheck disable=SC1091
+. "$source_dir/tests/install/bare.sh"
+inside() { bare_run "$root" "$@"; }
+apt_install() { bare_install "$root" "$@"; }
 
 check() { # what a user wants, command...
   local what=$1 begin=$SECONDS
@@ -35,18 +32,7 @@ check() { # what a user wants, command...
   fi
 }
 
-make_bare() {
-  if [ -e "$bare/done" ]; then return; fi
-  rm -rf "$bare"
-  # The mirror is debootstrap's own choice, or the one named.
-  timeout 300 debootstrap --variant=minbase bookworm "$bare" ${PARLEY_DEBIAN_MIRROR:+"$PARLEY_DEBIAN_MIRROR"} >"$log" 2>&1 ||
-    { tail -n 5 "$log" >&2; lacks "no bare Debian could be made; is a mirror in reach?"; }
-  touch "$bare/done"
-}
-
 deb() { (cd "$root" && printf '/%s' tmp/"$1"_*.deb); } # a package's file, as seen inside
-apt_install() { inside timeout 300 apt-get install -y -q --no-install-recommends -o APT::Keep-Downloaded-Packages=true \
-  -o Dpkg::Options::=--force-unsafe-io "$@"; }
 # shellcheck disable=SC2016 # dpkg-query's own variables
 ours() { inside dpkg-query -W -f '${Package} ${db:Status-Status}\n' '*parley*' 2>/dev/null; }
 # Whatever has our name and is neither package nor example, and of what our packages held, what belongs to no other now.
@@ -93,11 +79,10 @@ remove_all() {
   [ -z "$left" ]
 }
 
-[ "$(id -u)" = 0 ] || lacks "only root can make a Debian to install on"
-command -v debootstrap >/dev/null || lacks "no debootstrap"
-unshare --mount --fork true 2>/dev/null || lacks "no mounts of our own are allowed here"
-mkdir -p "$work" "$archives/partial"
-make_bare
+bare_needs
+mkdir -p "$work"
+bare_use "$archives"
+bare_make bookworm "$bare" "$log"
 rm -rf "$root"
 cp -a "$bare" "$root"
 cp "$packages"/*.deb "$root/tmp/"

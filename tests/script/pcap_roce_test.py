@@ -30,7 +30,10 @@ class Roce(CliTest):
             expected = golden(path)
             done = run("pcap", "check", "--json", path)
             self.assertEqual(done.code, 0 if expected["verdict"] == "passed" else 1, path)
-            self.assertEqual(done.events[0]["connections"], expected["connections"], path)
+            connections = done.events[0]["connections"]
+            for finding in (f for c in connections for f in c["findings"]):
+                del finding["text"], finding["rule"]
+            self.assertEqual(connections, expected["connections"], path)
 
     def test_text_has_reasons_in_words(self):
         text = self.ok(run("pcap", "check", CM)).out

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// TCP side; connection_startup.cpp reads the startup frames, connection_again.cpp begins again after a rejection,
-// connection_data.cpp follows the FPDUs, connection_finish.cpp makes the verdict.
+// TCP side. connection_startup.cpp reads Request and Reply, connection_behind.cpp what follows the Request,
+// connection_again.cpp begins again after a rejection, connection_data.cpp follows the FPDUs. connection_set_up.cpp runs
+// the set-up's table; connection_unanswered.cpp, connection_reaction.cpp and connection_finish.cpp make the verdict.
 #include "capture/rules/mpa/connection.hpp"
 
 #include <fmt/format.h>
@@ -94,7 +95,7 @@ void MpaConnection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint6
 void MpaConnection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   using Kind = LadderEvent::Kind;
   if (c == SegmentClass::retransmission) {
-    if (h.counts.retransmissions++ == 0) h.first_again_frame = frame;
+    if (h.counts.retransmissions++ == 0) h.noted.again_frame = frame;
     tcp_event(h, Kind::repeated, t, frame, at, fmt::format("{} again", counted(t.length, "octet")));
   }
   if (c == SegmentClass::out_of_order) {
@@ -102,8 +103,8 @@ void MpaConnection::classify(Half& h, SegmentClass c, const wire::TcpSegmentView
     tcp_event(h, Kind::tcp, t, frame, at,
               fmt::format("{} ahead of {} turn", counted(t.length, "octet"), t.length == 1 ? "its" : "their"));
   }
-  if (h.tcp.differed() && h.first_differing_frame == 0) h.first_differing_frame = frame;
-  if (t.payload.size() < t.length) ++h.cut_segments;
+  if (h.tcp.differed() && h.noted.differing_frame == 0) h.noted.differing_frame = frame;
+  if (t.payload.size() < t.length) ++h.noted.cut_segments;
 }
 
 TappedStream MpaConnection::tapped(const Half& h) const {
@@ -111,7 +112,7 @@ TappedStream MpaConnection::tapped(const Half& h) const {
 }
 
 void MpaConnection::Half::feed(ConstBytes in, std::uint64_t n, const SegmentRef& ref, bool start, std::uint64_t at) {
-  if (!fed) fed_at = at - pick_up_phase;
+  if (!fed) fed_at = at - evidence.phase;
   fed = true;
   if (n > 0) {
     const std::uint64_t begun = fed_at + walker.position();
@@ -127,33 +128,15 @@ void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   if (protocol_ == Protocol::other) return;
   Half& h = halves_[from];
   Half& peer = halves_[1 - from];
-  if (!wired_) {
-    wired_ = true;
-    first_frame_ = tcp_first_frame_ = frame;
-    earliest_ = seen_.at = at;
-    // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
-    initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
-    for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
-    h.address = t.source;
-    peer.address = t.destination;
-  }
+  if (!wired_) begin(from, t, frame, at);
   before_packet_ = seen_;
   seen_ = {frame, std::max(seen_.at, at)};
   last_at_ = at;
   earliest_ = std::min(earliest_, at);
+  const bool repeated_fin = t.fin() && h.fin_frame != 0;
   if (t.syn() && h.syn_frame == 0) h.tcp.syn(t.seq, peer.tcp.position() > 0 || peer.tcp.holding());
   tcp_flags(h, t, frame, at);
-  SegmentRef ref{frame, at, 0};
-  if (t.has_ack()) {
-    peer.tcp.acked(t.ack);
-    ref.peer_received = peer.tcp.position_of(t.ack).value_or(0);
-  }
-  if (h.fin_frame == frame || (h.fin_frame == 0 && h.rst_frame == frame)) h.end_heard = peer.tcp.acked_position();
-  if (t.length > 0) {
-    h.data_frame = frame;
-    h.data_at = at;
-  }
-  const bool repeated_fin = t.fin() && h.fin_frame != frame;
+  const SegmentRef ref = acknowledged(h, peer, t, {frame, at, 0});
   if (tap_ != nullptr) note_sequence(h, t);
   h.tcp.heard(peer.tcp.position());
   const SegmentClass c = h.tcp.segment(t, ref, budget_, h);
@@ -163,11 +146,41 @@ void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   if (t.fin())
     tcp_event(h, repeated_fin ? LadderEvent::Kind::repeated : LadderEvent::Kind::tcp, t, frame, at,
               repeated_fin ? "FIN again" : "FIN");
-  if (protocol_ == Protocol::other) {
-    for (Half& each : halves_) each.tcp.forget(budget_);
-    events_ = {};
-    if (picked_up_ && tap_ != nullptr) tap_->judged(tcp_first_frame_, frame);
+  if (protocol_ == Protocol::other) forget(frame);
+}
+
+/// The first packet.
+void MpaConnection::begin(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
+  wired_ = true;
+  first_frame_ = tcp_first_frame_ = frame;
+  earliest_ = seen_.at = at;
+  // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
+  initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
+  for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
+  halves_[from].address = t.source;
+  halves_[1 - from].address = t.destination;
+}
+
+/// What a packet of `h` acknowledges.
+SegmentRef MpaConnection::acknowledged(Half& h, Half& peer, const wire::TcpSegmentView& t, SegmentRef ref) {
+  if (t.has_ack()) {
+    peer.tcp.acked(t.ack);
+    ref.peer_received = peer.tcp.position_of(t.ack).value_or(0);
   }
+  const bool ends = h.fin_frame == ref.frame || (h.fin_frame == 0 && h.rst_frame == ref.frame);
+  if (ends) h.end_heard = peer.tcp.acked_position();
+  if (t.length > 0) {
+    h.data_frame = ref.frame;
+    h.data_at = ref.at;
+  }
+  return ref;
+}
+
+/// It carries something else than MPA.
+void MpaConnection::forget(std::uint64_t frame) {
+  for (Half& each : halves_) each.tcp.forget(budget_);
+  events_ = {};
+  if (picked_up() && tap_ != nullptr) tap_->judged(tcp_first_frame_, frame);
 }
 
 void MpaConnection::go_on(const SegmentRef& ref) {
@@ -191,17 +204,20 @@ void MpaConnection::Half::octets(ConstBytes in, const SegmentRef& ref, bool star
 }
 
 void MpaConnection::Half::read(ConstBytes in, const SegmentRef& ref, bool start) {
-  switch (phase) {
-    case Phase::startup: return owner->startup_octets(*this, in, ref, start);
-    case Phase::after_request:
+  using Act = StreamAct;
+  switch (step_of(phase, StreamInput::octets).act) {
+    case Act::read_startup: return owner->startup_octets(*this, in, ref, start);
+    case Act::keep:
       owner->keep_early(*this, in, 0, ref, false, start);
       return owner->extra_octets(*this, in.size(), ref);
-    case Phase::rtr_or_fpdu: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
-    case Phase::fpdus:
-      if (unagreed && start) owner->look_for_markers(*this, in, read_to - in.size());
+    case Act::keep_and_look: owner->keep_early(*this, in, 0, ref, false, start); return owner->rtr_or_fpdu(*this);
+    case Act::walk:
+      if (evidence.needed && start) owner->look_for_markers(*this, in, read_to - in.size());
       return feed(in, 0, ref, start, read_to - in.size());
-    case Phase::over: return owner->after_rejection(*this, in, ref, start);
-    case Phase::blind: return;
+    case Act::look_for_key: return owner->after_rejection(*this, in, ref, start);
+    case Act::none:
+    case Act::hole_in_startup:
+    case Act::hole_in_fpdus: return;
   }
 }
 
@@ -209,30 +225,31 @@ void MpaConnection::Half::missing(std::uint64_t n, const SegmentRef& ref, bool c
   if (owner->protocol_ == Protocol::other) return;
   counts.missing_octets += n;
   request_due -= std::min(request_due, n);
-  if (lost_places++ == 0) first_lost_frame = ref.frame;
+  if (noted.lost_places++ == 0) noted.lost_frame = ref.frame;
   if (owner->protocol_ == Protocol::mpa && !cut)
     owner->event(ref.frame, ref.at, index, LadderEvent::Kind::gap,
                  fmt::format("{} {} not in the capture", counted(n, "octet"), n == 1 ? "is" : "are"));
-  if (phase == Phase::over) lost_behind += n;
+  if (phase == StreamPhase::over) lost_behind += n;
   read_to = tcp.position();
   read_missing(n, ref, cut);
 }
 
 void MpaConnection::Half::read_missing(std::uint64_t n, const SegmentRef& ref, bool cut) {
-  switch (phase) {
-    case Phase::startup: return owner->startup_missing(*this, n, ref, cut);
-    case Phase::after_request: return owner->keep_early(*this, {}, n, ref, cut, false);
-    case Phase::rtr_or_fpdu: owner->keep_early(*this, {}, n, ref, cut, false); return owner->rtr_or_fpdu(*this);
-    case Phase::fpdus:
-      if (walker.markers() == Known::unknown) {  // its first octets would have told
-        phase = Phase::blind;
-        return;
-      }
+  using Act = StreamAct;
+  switch (step_of(phase, StreamInput::hole).act) {
+    case Act::hole_in_startup: return owner->startup_missing(*this, n, ref, cut);
+    case Act::keep: return owner->keep_early(*this, {}, n, ref, cut, false);
+    case Act::keep_and_look: owner->keep_early(*this, {}, n, ref, cut, false); return owner->rtr_or_fpdu(*this);
+    case Act::hole_in_fpdus:
+      // The first octets would have shown whether there are markers.
+      if (walker.markers() == Known::unknown) return move(StreamInput::position_unknown);
       feed({}, n, ref, false, read_to - n);
       if (walker.lost()) owner->rdmap_->lost(owner->side_of(*this));
       return;
-    case Phase::over:
-    case Phase::blind: return;
+    case Act::none:
+    case Act::read_startup:
+    case Act::walk:
+    case Act::look_for_key: return;
   }
 }
 

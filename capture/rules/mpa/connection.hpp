@@ -2,18 +2,11 @@
 // One TCP connection of a capture: finds out whether it speaks MPA, follows its set-up (RFC 5044 §7.1, RFC 6581, OFA
 // 2007-10 Rtr) and its FPDUs, and makes the verdict. Driven by capture::Analyzer.
 //
-//   state of each direction   octets seen                              next
-//   startup                   not a startup frame                      no MPA connection: forgotten
-//   startup                   whole Request (or what stands for it)    after_request
-//   startup                   whole Reply, R=0                         fpdus (both directions)
-//   startup                   whole Reply, R=1                         over (both directions)
-//   over                      octets that begin like a startup frame   startup (both directions), in another report
-//   after_request             any, before the Reply                    kept until the Reply is known
-//   rtr_or_fpdu               Rtr frame, or the first FPDU             fpdus
-//   any                       octets of a startup frame are missing    blind
+// Its phases, and what moves them: capture/rules/mpa/set_up_phase.hpp (the connection), stream_phase.hpp (each
+// direction); tests/states/capture_mpa.txt.
 //
 // A connection of which only FPDUs are in the capture is picked up at one of them (capture/read/fpdu/pick_up.hpp): both
-// directions are in "fpdus" and look for FPDUs as after a loss, and nothing of the set-up is judged.
+// directions are in fpdus and look for FPDUs as after a loss, and nothing of the set-up is judged.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,7 +17,9 @@
 #include "capture/read/fpdu/pick_up.hpp"
 #include "capture/read/stream_tap.hpp"
 #include "capture/read/tcp/tcp_half.hpp"
-#include "capture/rules/mpa/startup_check.hpp"
+#include "capture/rules/mpa/half_state.hpp"
+#include "capture/rules/mpa/set_up_facts.hpp"
+#include "capture/rules/mpa/set_up_phase.hpp"
 #include "capture/rules/rdmap/rdmap_check.hpp"
 
 namespace parley::capture {
@@ -52,18 +47,12 @@ class RejectedSetUps {
 
 /// One set-up and what follows it; begun anew after a rejection.
 struct SetUpState {
+  SetUpPhase phase_ = SetUpPhase::nothing;
   std::uint64_t first_frame_ = 0;
   Instant earliest_{};              // a capture may hold packets late, or its clock may be set back
   std::uint64_t after_reject_ = 0;  // the frame of the Reply that rejected the set-up before; 0: it is the first
-  std::optional<StartupSeen> request_, reply_, rtr_frame_;
-  Agreement agreement_;
-  bool echo_told_ = false;  // that the S of the Reply may be an echo
-  mpa::Rtr rtr_seen_ = mpa::Rtr::none;
-  Instant first_fpdu_at_{};
-  bool reply_lost_ = false;            // it is not in the capture, and the connection went on
-  bool operational_ = false;           // established in the sense of Outcome
-  bool setup_failed_ = false;          // a Terminate of the set-up, or a startup frame nobody can accept
-  bool initiator_may_refuse_ = false;  // the Reply holds something that makes initiators give up
+  SetUpFacts facts_;
+  bool s_unproven_reported_ = false;
   Findings findings_;
   std::vector<LadderEvent> events_;
   std::uint64_t events_dropped_ = 0;
@@ -94,6 +83,10 @@ class MpaConnection : SetUpState {
   bool settled() const;
   /// Seen from SYN to both FINs, and all that was acknowledged between: it lacks nothing, whatever the capture lost.
   bool whole() const;
+  SetUpPhase set_up_phase() const { return phase_; }
+  StreamPhase stream_phase(Side side) const {
+    return halves_[side == Side::initiator ? initiator_ : 1 - initiator_].phase;
+  }
   std::uint64_t first_frame() const { return first_frame_; }
   Instant last_at() const { return last_at_; }
   /// Whether this SYN begins another connection on the same addresses and ports.
@@ -107,63 +100,15 @@ class MpaConnection : SetUpState {
 
  private:
   enum class Protocol : std::uint8_t { undecided, mpa, other };
-  enum class Phase : std::uint8_t { startup, after_request, rtr_or_fpdu, fpdus, over, blind };
-  struct Early {
-    Bytes data;
-    std::uint64_t missing = 0;
-    bool cut = false, start = false;
-    SegmentRef ref;
-    std::uint64_t at = 0;  // in the stream
-    bool dropped = false;  // missing because there was no room for more
-  };
   struct LastSeen {
     std::uint64_t frame = 0;
     Instant at{};  // the latest time, which need not be that of the last packet
   };
-  /// What one direction means to one set-up and to the FPDUs after it; begun anew after a rejection.
-  struct HalfState {
-    std::uint64_t base = 0;  // where it begins in the stream
-    Phase phase = Phase::startup;
-    Bytes head;  // the startup frame as far as it came; at most 20 + 65535
-    SegmentRef head_first, head_last;
-    SegmentRef head_header;  // that completed its header
-    bool head_split = false;
-    std::size_t head_known = ~std::size_t{0};  // so many octets of it are in the capture, the others read 0
-    std::uint64_t startup_length = 0;
-    std::uint64_t request_due = 0;  // octets of a Request that was answered before they came
-    Fifo<Early> early;              // at most early_max octets
-    std::size_t early_octets = 0;
-    FpduWalker walker;
-    std::uint64_t data_frame = 0;
-    Instant data_at{};
-    std::uint64_t first_differing_frame = 0, cut_segments = 0, big_fpdus = 0, biggest = 0, biggest_frame = 0;
-    std::uint64_t extra_after_startup = 0;
-    std::size_t extra_octets = 0;  // the first of them, and what carried those
-    SegmentRef extra;
-    bool extra_told = false;
-    std::uint64_t fpdus = 0, first_fpdu_frame = 0;
-    std::uint64_t heard = 0;       // how much of the other stream its FPDUs acknowledged
-    std::uint64_t fault_end = 0;   // stream position behind its first fault; 0: none
-    std::uint64_t term_heard = 0;  // how much of the other stream its Terminate acknowledged
-    std::uint64_t term_end = 0;    // stream position behind its Terminate; 0: none
-    std::uint64_t early_dropped = 0;
-    std::uint64_t first_again_frame = 0;
-    std::uint64_t lost_places = 0, first_lost_frame = 0;
-    std::uint64_t lost_behind = 0;                    // octets behind a rejection that are not in the capture
-    std::uint64_t blind_octets = 0, blind_frame = 0;  // of a startup frame that the capture lacks
-    DirectionCounts counts;
-    std::uint64_t head_at = 0;  // where `head` begins in the stream
-    bool head_told = false;     // to the tap
-    bool behind_lost = false;   // what stood right behind its last startup frame is not in the capture
-    std::uint64_t fed_at = 0;   // stream position of the walker's position 0
-    bool fed = false;
-    bool marker_missed = false;       // its positions mean nothing any more
-    bool unagreed = false;            // picked up, or another set-up may be lost: what was agreed is not known
-    bool met = false;                 // unagreed: an FPDU was found
-    std::uint64_t proven = 0;         // unagreed: octets of good FPDUs in a row
-    bool markers_settled = false;     // unagreed: whether there are markers is known
-    std::uint64_t plausible = 0;      // unagreed, without CRC: FPDUs in a row that have nothing amiss
-    std::uint32_t pick_up_phase = 0;  // picked up: the walker's position of the first octet
+  /// Where a step of the set-up is judged.
+  struct CheckedAt {
+    std::uint64_t frame = 0;
+    mpa::Rtr form = mpa::Rtr::none;  // the FPDU's
+    std::uint8_t code = 0;           // the Terminate's
   };
   struct Half final : HalfSink, FpduSink, HalfState {
     MpaConnection* owner = nullptr;
@@ -194,21 +139,35 @@ class MpaConnection : SetUpState {
     void markers_differ(bool present, const SegmentRef& ref) override;
     void resynchronised(std::uint64_t octets, const SegmentRef& ref) override;
   };
-  static constexpr std::size_t early_max = 256 << 10;
+  static constexpr Duration half_a_hundredth = std::chrono::milliseconds(5);  // rounds what is cut
 
   Half& half_of(Side s) { return halves_[s == Side::initiator ? initiator_ : 1 - initiator_]; }
   Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
   Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
 
+  // connection.cpp: TCP, ladders
+  void begin(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  static SegmentRef acknowledged(Half& h, Half& peer, const wire::TcpSegmentView& t, SegmentRef ref);
+  void forget(std::uint64_t frame);
   void tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
   void go_on(const SegmentRef& ref);
   void classify(Half& h, SegmentClass c, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
+  void collect(const EventLimits& events);
+  LadderEvent* event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
+  void tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at,
+                 std::string text);
+  void startup_event(const Half& h, const StartupSeen& seen, std::string_view name);
+  TappedStream tapped(const Half& h) const;
+
+  // connection_startup.cpp: Request and Reply
   void startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   bool identify(Half& h);
   static bool may_be_startup(const Half& h, const wire::MpaFrameView& v);
   void settle_roles(const Half& h);
   bool rejection_may_be_lost() const;
   bool set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const;
+  void payload_like_startup(Half& h, const SegmentRef& ref, bool start);
+  void whole_startup_frame(Half& h, std::size_t size, const SegmentRef& ref);
   void startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut);
   void reply_is_lost(Half& responder, std::uint64_t frame);
   void no_startup_frame(Half& h, const SegmentRef& ref, bool start);
@@ -216,26 +175,39 @@ class MpaConnection : SetUpState {
   void startup_frame(Half& h, std::size_t size);
   StartupSeen read_startup(const Half& h, const wire::MpaFrameView& v) const;
   void request_seen(Half& h, StartupSeen seen);
-  void request_behind(Half& h, StartupSeen seen);
   void reply_seen(Half& h, StartupSeen seen);
+  void rejected(Half& responder, Half& initiator);
+  void accepted(Half& responder, Half& initiator);
+  void begin_without_request(Half& initiator);
+
+  // connection_behind.cpp: what the initiator sends behind its Request
+  void request_behind(Half& h, StartupSeen seen);
   void keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut, bool start);
   void replay(Half& h);
   void rtr_or_fpdu(Half& h);
+  void startup_behind(Half& h, const wire::MpaFrameView& v, ConstBytes octets);
+  void rtr_frame_seen(const Half& h, StartupSeen seen);
   void fpdus_from(Half& h, std::size_t skip, bool after_hole);
-  static void drop_early(Half& h, std::size_t n);
   void accuse_extra_octets(Half& h);
+  void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
+
+  // connection_again.cpp: another set-up after a rejection
   void find_answered_request(const Half& responder, Half& initiator);
   bool take_kept_request(Half& initiator, std::uint64_t until);
   void kept_after_rejection(Half& initiator);
   void after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
   static std::uint64_t octets_behind(const Half& h);
+  void check_second_reply(const Half& h, const SegmentRef& ref);
   bool may_begin_again(const Half& h, const SegmentRef& ref) const;
   void begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start);
-  void collect(const EventLimits& events);
-  ConnectionReport report();
   ConnectionReport rejected_report(std::uint64_t next);
-  void extra_octets(Half& h, std::size_t n, const SegmentRef& ref);
+
+  // connection_data.cpp, connection_pick_up.cpp: FPDUs
   void on_fpdu(Half& h, const WalkedFpdu& f);
+  static mpa::Rtr rtr_form(const WalkedFpdu& f);
+  void fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text);
+  void check_frame(Half& h, const WalkedFpdu& f);
+  void check_fence(Half& h, const WalkedFpdu& f);
   bool proven_fpdu(Half& h, const WalkedFpdu& f);
   void count_doubtful(Half& h, const WalkedFpdu& f);
   bool trusted(const Half& h) const;
@@ -243,36 +215,70 @@ class MpaConnection : SetUpState {
   void believe(Half& h, const WalkedFpdu& f);
   void count_unjudged(Half& h, const WalkedFpdu& f);
   void look_for_markers(Half& h, ConstBytes in, std::uint64_t at);
-  void check_frame(Half& h, const WalkedFpdu& f);
-  void check_fence(Half& h, const WalkedFpdu& f);
-  void check_first_fpdu(const WalkedFpdu& f);
+
+  // connection_set_up.cpp: runs the set-up's table
+  void set_up(SetUpInput input, const CheckedAt& at);
+  void set_up(SetUpInput input) { set_up(input, {}); }
+  bool picked_up() const { return phase_ == SetUpPhase::not_captured; }
+  void check(SetUpCheck what, const CheckedAt& at);
+  SetUpInput input_of_agreement() const;
+  std::optional<SetUpInput> input_of_first(const WalkedFpdu& f, mpa::Rtr form);
+  std::optional<SetUpInput> input_of_leaving() const;
+  SetUpInput input_of_end() const;
+  SetUpCheck check_of_agreement() const;
+  Outcome judge_outcome();
+  void judge_first_fpdu(const WalkedFpdu& f);
+  void judge_terminate(const Half& h, const WalkedFpdu& f);
+  bool speaks_of_set_up(const Half& initiator, const WalkedFpdu& f, const wire::Terminate& t) const;
+  bool answers_rtr_frame(const Half& responder, const WalkedFpdu& f, const wire::Terminate& t) const;
+  void check_terminate_cause(const CheckedAt& at);
+  void check_rtr_match_denied(std::uint64_t frame);
+  void check_ird_denied(const wire::MpaEnhanced* q, const wire::MpaEnhanced& r, std::uint64_t frame);
+  void check_rtr_frame();
+  static std::string describe_form(mpa::Rtr form);
+  void check_rtr_kind(const CheckedAt& at);
+  void check_unannounced_rtr(const CheckedAt& at);
+  void check_refusal();
   void suspect_echo(std::uint64_t frame);
-  void check_setup_terminate(Half& h, const WalkedFpdu& f);
-  void check_setup_code(const WalkedFpdu& f, std::uint8_t code);
+  std::uint64_t no_more_from_initiator() const;
+  void rtr_missing(Rule rule, std::string_view what);
+  void finish_set_up();
+  void check_extra_accepted();
+  void check_no_rtr_terminate();
+  void check_rtr_frame_reset();
+
+  // connection_unanswered.cpp: no whole startup frame, or no Reply
+  void finish_startup();
+  void finish_head(Half& h);
+  void check_cut_length(const Half& h, const wire::MpaFrameView& v);
+  void finish_unanswered();
+  void initiator_gave_up(std::uint64_t frame);
+  void responder_closed(std::uint64_t frame);
+
+  // connection_reaction.cpp: how each side took the other's faults
+  void remember_fpdu(Half& h, const WalkedFpdu& f);
   void check_after_reply(const WalkedFpdu& f);
   void check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
-  void remember_fpdu(Half& h, const WalkedFpdu& f);
-  static mpa::Rtr rtr_form(const WalkedFpdu& f);
-  LadderEvent* event(std::uint64_t frame, Instant at, unsigned from, LadderEvent::Kind kind, std::string text);
-  void tcp_event(Half& h, LadderEvent::Kind kind, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at,
-                 std::string text);
-  void fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text);
-  void startup_event(const Half& h, const StartupSeen& seen, std::string_view name);
-  TappedStream tapped(const Half& h) const;
+  void judge_reactions();
+  void judge_reaction(Side culprit);
+  void judge_answer(Side culprit, std::uint64_t fault_end);
+  void judge_silence(Side culprit, std::uint64_t fault_end);
+  void judge_terminate_without_cause(Side terminator);
+  void judge_end_of_terminated(const Half& h);
+
+  // connection_finish.cpp: the report
+  void flush_streams();
   void tell_tap_the_head(const Half& h);
   void tell_tap_the_rest();
   void tell_unread();
-  void flush_streams();
-  void finish_startup();
-  void finish_halves();
-  void finish_unanswered();
-  void finish_set_up();
+  ConnectionReport report();
+  void report_agreement(ConnectionReport& r);
+  void report_framing(ConnectionReport& r) const;
   void suspect_lost_wakeup();
-  void judge_reactions();
-  void judge_reaction(Side culprit);
-  void judge_terminate_without_cause(Side terminator);
-  void judge_end_of_terminated(const Half& h);
-  void judge_outcome(ConnectionReport& r);
+  void finish_halves();
+  void report_reading(const Half& h);
+  void report_fpdu_sizes(const Half& h);
+  void report_waiting(const Half& h);
   std::string describe_end() const;
   std::optional<TerminateSeen> first_terminate() const;
   Steps steps() const;
@@ -288,7 +294,6 @@ class MpaConnection : SetUpState {
   Half halves_[2];
   bool wired_ = false;
   bool flushed_ = false;
-  bool picked_up_ = false;
   Known crc_ = Known::yes;        // picked up: unknown only of ports that are said to carry MPA
   std::uint64_t good_fpdus_ = 0;  // picked up
   std::uint64_t tcp_first_frame_ = 0;

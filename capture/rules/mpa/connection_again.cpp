@@ -22,90 +22,90 @@ constexpr std::string_view request_key = "MPA ID Req Frame";
 // A Reply acknowledges the Request that it answers. Where the capture lacks octets, that may be a later one than the one
 // that is known: rejections were lost, or Requests.
 void MpaConnection::find_answered_request(const Half& responder, Half& initiator) {
-  const std::uint64_t heard = responder.head_first.peer_received;
-  if (!request_ || initiator.phase != Phase::after_request || heard <= initiator.startup_length) return;
-  if (responder.head_at == responder.base && initiator.counts.missing_octets == 0) return;
-  initiator.extra_after_startup = 0;
+  const std::uint64_t heard = responder.head.first.peer_received;
+  if (!facts_.request || initiator.phase != StreamPhase::after_request || heard <= initiator.startup_length) return;
+  if (responder.head.at == responder.base && initiator.counts.missing_octets == 0) return;
+  initiator.extra.octets = 0;
   while (initiator.startup_length < heard && take_kept_request(initiator, heard)) {
   }
   if (initiator.startup_length == heard) return;
-  request_.reset();
+  facts_.request.reset();
   initiator.early.clear();
-  initiator.head.clear();
-  initiator.phase = Phase::startup;
+  initiator.head.octets.clear();
+  set_up(SetUpInput::request_replaced);
+  initiator.move(StreamInput::request_replaced);
 }
 
 /// The next octets that were kept may be a Request that ends at `until` or before.
 bool MpaConnection::take_kept_request(Half& initiator, std::uint64_t until) {
   constexpr std::size_t longest = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX;
-  Bytes head;
-  for (const Early& e : initiator.early) {
-    if (e.missing > 0 || head.size() == longest) break;
-    const ConstBytes part = ConstBytes(e.data).first(std::min(e.data.size(), longest - head.size()));
-    head.insert(head.end(), part.begin(), part.end());
-  }
+  const Bytes head = initiator.early.head(longest).octets;
   const auto v = wire::MpaFrameView::parse(head);
   if (!v || v->key != wire::MpaKey::req || head.size() < v->frame_size()) return false;
-  const std::uint64_t at = initiator.early.front().at, end = at + v->frame_size();
+  const std::uint64_t at = initiator.early.at(), end = at + v->frame_size();
   if (at != initiator.startup_length || end > until) return false;
   if (tap_ != nullptr) tap_->startup(tapped(initiator), at, ConstBytes(head).first(v->frame_size()));
-  initiator.head_last = initiator.early.front().ref;
-  initiator.head_known = ~std::size_t{0};
+  initiator.head.last = initiator.early.front().ref;
+  initiator.head.known = ~std::size_t{0};
   request_seen(initiator, read_startup(initiator, *v));
   initiator.startup_length = end;
-  drop_early(initiator, v->frame_size());
+  initiator.early.drop(v->frame_size());
   return true;
 }
 
 // What stood behind the Request before its rejection was read goes on as if it came now.
 void MpaConnection::kept_after_rejection(Half& initiator) {
-  Fifo<Early> kept = std::exchange(initiator.early, {});
-  initiator.early_octets = 0;
-  left_mpa_ = initiator.early_dropped > 0;
-  for (const Early& e : kept) initiator.lost_behind += e.missing;
+  std::vector<KeptPiece> kept;
+  while (auto piece = initiator.early.take()) kept.push_back(std::move(*piece));
+  left_mpa_ = initiator.early.dropped() > 0;
+  for (const KeptPiece& piece : kept) initiator.lost_behind += piece.missing;
   const std::uint64_t read_to = initiator.read_to;
-  for (const Early& e : kept) {
-    initiator.read_to = e.at + e.data.size() + e.missing;
-    if (e.missing > 0)
-      initiator.read_missing(e.missing, e.ref, e.cut);
+  for (const KeptPiece& piece : kept) {
+    initiator.read_to = piece.at + piece.data.size() + piece.missing;
+    if (piece.missing > 0)
+      initiator.read_missing(piece.missing, piece.ref, piece.cut);
     else
-      initiator.read(e.data, e.ref, e.start);
+      initiator.read(piece.data, piece.ref, piece.start);
   }
   initiator.read_to = read_to;
 }
 
 void MpaConnection::after_rejection(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
-  const bool next_octet = request_ && h.lost_behind == 0;
+  const bool next_octet = facts_.request && h.lost_behind == 0;
   const std::string_view key = next_octet || h.index != initiator_ ? key_head : request_key;
-  if (left_mpa_ || h.head.size() >= key.size()) return;
+  if (left_mpa_ || h.head.octets.size() >= key.size()) return;
   if (h.index == initiator_ && h.read_to - in.size() < h.startup_length) {  // some of the Request itself, captured late
     const std::uint64_t late = h.startup_length - (h.read_to - in.size());
     in = in.subspan(std::min<std::uint64_t>(in.size(), late));
     start = false;
   }
   if (in.empty()) return;
-  if (h.head.empty()) {
-    h.head_first = ref;
-    h.head_at = h.read_to - in.size();
+  if (h.head.octets.empty()) {
+    h.head.first = ref;
+    h.head.at = h.read_to - in.size();
     before_again_ = before_packet_;
   }
-  Bytes head = h.head;
+  Bytes head = h.head.octets;
   head.insert(head.end(), in.begin(), in.end());
   if (!begins_like(head, key)) {
-    h.head.clear();
+    h.head.octets.clear();
     left_mpa_ = h.lost_behind == 0;  // the ULP may use TCP for what it likes
     return;
   }
   const bool whole = head.size() >= key.size();
   if (whole && may_begin_again(h, ref)) return begin_again(h, in, ref, start);
-  h.head = std::move(head);
-  h.head_last = ref;
-  const Half& peer = peer_of(h);
-  if (whole && side_of(h) == Side::responder && request_ && peer.counts.missing_octets == 0 &&
-      h.counts.missing_octets == 0 && ref.peer_received == peer.startup_length)
-    // Nothing of the initiator stands between the two, so that this answers no second Request.
+  h.head.octets = std::move(head);
+  h.head.last = ref;
+  if (whole) check_second_reply(h, ref);
+}
+
+void MpaConnection::check_second_reply(const Half& h, const SegmentRef& ref) {
+  const Half& initiator = halves_[1 - h.index];
+  const bool all_seen = initiator.counts.missing_octets == 0 && h.counts.missing_octets == 0;
+  // Nothing of the initiator stands between the two, so that this answers no second Request.
+  if (side_of(h) == Side::responder && facts_.request && all_seen && ref.peer_received == initiator.startup_length)
     findings_.add(ref.frame, Side::responder, Rule::mpa_second_reply,
-                  fmt::format("the responder sent a second Reply after that of frame {}", reply_->frame));
+                  fmt::format("the responder sent a second Reply after that of frame {}", facts_.reply->frame));
 }
 
 /// A startup frame of the initiator; or one of the responder, if of what it answers only part came, or the capture lacks
@@ -113,7 +113,7 @@ void MpaConnection::after_rejection(Half& h, ConstBytes in, const SegmentRef& re
 bool MpaConnection::may_begin_again(const Half& h, const SegmentRef& ref) const {
   const Half &initiator = halves_[initiator_], &responder = halves_[1 - initiator_];
   if (h.index == initiator_) return octets_behind(responder) == 0;
-  return (initiator.lost_behind > 0 || !initiator.head.empty()) && ref.peer_received > initiator.startup_length;
+  return (initiator.lost_behind > 0 || !initiator.head.octets.empty()) && ref.peer_received > initiator.startup_length;
 }
 
 /// What came of the stream behind the startup frame of the set-up that was rejected.
@@ -137,24 +137,24 @@ ConnectionReport MpaConnection::rejected_report(std::uint64_t next) {
 /// `in` is the last of the octets that begin a startup frame of `h`; those before are in its head.
 void MpaConnection::begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
   const Half& peer = peer_of(h);
-  const SegmentRef first = peer.head.empty() ? h.head_first : peer.head_first;
-  const std::uint64_t rejected = reply_->frame;
+  const SegmentRef first = peer.head.octets.empty() ? h.head.first : peer.head.first;
+  const std::uint64_t rejected = facts_.reply->frame;
   HalfState next[2];
   for (const Half& each : halves_) {
     HalfState& s = next[each.index];
     s.base = each.startup_length;
     s.counts.octets = octets_behind(each);
     s.counts.missing_octets = each.lost_behind;
-    s.head = each.head;
-    s.head_at = each.head_at;
-    s.head_first = each.head_first;
-    s.head_last = each.head_last;
-    if (each.lost_behind > 0) s.lost_places = 1, s.first_lost_frame = ref.frame;
+    s.head.octets = each.head.octets;
+    s.head.at = each.head.at;
+    s.head.first = each.head.first;
+    s.head.last = each.head.last;
+    if (each.lost_behind > 0) s.noted.lost_places = 1, s.noted.lost_frame = ref.frame;
     s.data_frame = seen_.frame;
     s.data_at = last_at_;
   }
   const LastSeen now = seen_;
-  seen_ = {std::max(before_again_.frame, rejected), std::max(before_again_.at, reply_->at)};
+  seen_ = {std::max(before_again_.frame, rejected), std::max(before_again_.at, facts_.reply->at)};
   ConnectionReport report = rejected_report(first.frame);
   const bool whole = std::all_of(std::begin(halves_), std::end(halves_), [](const Half& each) {
     return each.tcp.from_syn() && each.counts.missing_octets == 0;

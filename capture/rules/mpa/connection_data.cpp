@@ -17,7 +17,8 @@ void MpaConnection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); 
 void MpaConnection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
   MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
-  if (c.picked_up_ || c.rdmap_->faulty(side) || !c.request_ || !c.reply_ || counts.missing_octets > 0) return;
+  if (c.picked_up() || c.rdmap_->faulty(side) || !c.facts_.request || !c.facts_.reply || counts.missing_octets > 0)
+    return;
   if (side == Side::initiator && c.rejection_may_be_lost()) return;
   const bool reply = frame.key == wire::MpaKey::rep;
   if (frame.key == wire::MpaKey::rtr || frame.key == wire::MpaKey::rtr_hex)
@@ -71,9 +72,9 @@ void MpaConnection::Half::markers_differ(bool present, const SegmentRef& ref) {
 }
 
 void MpaConnection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
-  proven = plausible = 0;
+  evidence.proven = evidence.plausible = 0;
   owner->rdmap_->lost(owner->side_of(*this));
-  if (unagreed && !std::exchange(met, true)) return;  // it was never lost
+  if (evidence.needed && !std::exchange(evidence.met, true)) return;  // it was never lost
   if (octets == 0) return;
   owner->findings_.add(ref.frame, owner->side_of(*this), Rule::mpa_found_again,
                        fmt::format("the FPDUs of the {} can be followed again, {} after they were lost",
@@ -95,16 +96,16 @@ void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
   Half& peer = peer_of(h);
   if (tap_ != nullptr) tap_->fpdu(tapped(h), f);
-  if (h.unagreed && !proven_fpdu(h, f)) return;
-  if (!h.unagreed && f.doubtful) return count_doubtful(h, f);
-  const bool unread = peer.phase != Phase::fpdus && f.first.peer_received > peer.startup_length;
+  if (h.evidence.needed && !proven_fpdu(h, f)) return;
+  if (!h.evidence.needed && f.doubtful) return count_doubtful(h, f);
+  const bool unread = peer.phase != StreamPhase::fpdus && f.first.peer_received > peer.startup_length;
   if (unread || f.first.peer_received > peer.tcp.position()) rdmap_->behind(other(side));
   if (++h.fpdus == 1) h.first_fpdu_frame = f.last.frame;
   check_frame(h, f);
   if (side == Side::responder) check_fence(h, f);
-  if (side == Side::initiator && h.fpdus == 1 && !picked_up_) {
+  if (side == Side::initiator && h.fpdus == 1 && !picked_up()) {
     check_after_reply(f);
-    check_first_fpdu(f);
+    judge_first_fpdu(f);
   }
   if (f.crc == WalkedFpdu::Crc::bad) {
     ++h.counts.fpdus;
@@ -114,7 +115,7 @@ void MpaConnection::on_fpdu(Half& h, const WalkedFpdu& f) {
   }
   rdmap_->segment(side, f);
   remember_fpdu(h, f);
-  if (!picked_up_) check_setup_terminate(h, f);
+  if (!picked_up()) judge_terminate(h, f);
 }
 
 void MpaConnection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::Kind kind, std::string text) {
@@ -168,9 +169,9 @@ void MpaConnection::check_frame(Half& h, const WalkedFpdu& f) {
   const Half& peer = peer_of(h);
   if (peer.mss == 0) return;
   const std::uint32_t options = h.timestamps && peer.timestamps ? 12 : 0;
-  if (f.wire_octets + options > peer.mss && ++h.big_fpdus > 0 && f.wire_octets > h.biggest) {
-    h.biggest = f.wire_octets;
-    h.biggest_frame = f.last.frame;
+  if (f.wire_octets + options > peer.mss && ++h.noted.big_fpdus > 0 && f.wire_octets > h.noted.biggest) {
+    h.noted.biggest = f.wire_octets;
+    h.noted.biggest_frame = f.last.frame;
   }
 }
 
@@ -180,100 +181,12 @@ void MpaConnection::check_fence(Half& h, const WalkedFpdu& f) {
   // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
   // says what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well.
   const std::uint64_t received = f.first.peer_received;
-  if (!request_ || received == 0 || received > initiator.startup_length) return;
+  if (!facts_.request || received == 0 || received > initiator.startup_length) return;
   findings_.add(
       f.last.frame, Side::responder, Rule::mpa_fence,
       fmt::format("the responder sent an FPDU{} before it had received one (rule 4): nothing of the initiator's after "
                   "the Request was acknowledged by then",
-                  reply_ && f.first.frame == reply_->frame ? " in the segment of its Reply," : ""));
-}
-
-// OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
-void MpaConnection::suspect_echo(std::uint64_t frame) {
-  if (!agreement_.rtr_frame || rtr_frame_ || invalid_reply(*reply_) || (reply_->flags & PARLEY_MPA_RES_V2) != 0 ||
-      half_of(Side::initiator).counts.missing_octets > 0 || std::exchange(echo_told_, true))
-    return;
-  findings_.add(frame, Side::responder, Rule::mpa_s_unproven,
-                "the responder answered S with S under revision 1, and nothing shows whether it knows the Rtr frame "
-                "or echoes reserved bits, as Linux siw does");
-}
-
-void MpaConnection::check_first_fpdu(const WalkedFpdu& f) {
-  suspect_echo(f.last.frame);
-  if (rtr_seen_ == mpa::Rtr::none) first_fpdu_at_ = f.last.at;
-  if (reply_lost_) operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
-  const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;
-  const auto header = wire::DdpHeader::parse(f.ulpdu);
-  if (header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged) return;
-  const std::string shown = form == mpa::Rtr::none ? "a ULP message" : fmt::format("a zero-length {}", to_string(form));
-  if (half_of(Side::initiator).counts.missing_octets > 0 && !agreement_.rtr.has(form)) {
-    // What the capture lacks may have held the RTR; that this FPDU came first is not proven.
-    operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
-    return;
-  }
-  if (agreement_.peer_to_peer) {
-    operational_ = operational_ || f.crc != WalkedFpdu::Crc::bad;
-    if (agreement_.rtr.has(form)) {
-      rtr_seen_ = form;
-    } else {
-      if (form != mpa::Rtr::none) rtr_seen_ = form;
-      findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_kind,
-                    fmt::format("the initiator's first FPDU is {}, not an RTR of an agreed kind{}{}{}", shown,
-                                agreement_.rtr.send ? " [Send]" : "", agreement_.rtr.write ? " [Write]" : "",
-                                agreement_.rtr.read ? " [Read]" : ""));
-    }
-  } else if (agreement_.rtr_frame && rtr_seen_ == mpa::Rtr::none) {
-    operational_ = true;
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_frame_omitted,
-                  "the initiator sent an FPDU first although the Rtr frame was agreed (S on both sides)");
-  } else if (agreement_.revision <= 1 && form != mpa::Rtr::none && rtr_seen_ == mpa::Rtr::none) {
-    rtr_seen_ = form;
-    findings_.remark(
-        f.last.frame, Side::initiator,
-        fmt::format("the initiator's first FPDU is {}: an RTR by configuration, nothing announced it", shown));
-  }
-}
-
-void MpaConnection::check_setup_terminate(Half& h, const WalkedFpdu& f) {
-  const auto header = wire::DdpHeader::parse(f.ulpdu);
-  if (!header || header->opcode != wire::RdmapOpcode::terminate || header->tagged || f.known < header->size() + 4)
-    return;
-  const auto t = wire::Terminate::parse(f.ulpdu.subspan(header->size()));
-  if (!t) return;
-  const Half& peer = peer_of(h);
-  if (side_of(h) == Side::initiator) {
-    // Codes 4 to 7 of the LLP speak of the set-up (RFC 5044 §8, RFC 6581 §8). Nothing came from the responder that
-    // another layer could complain about.
-    const bool llp = t->layer == PARLEY_RDMAP_LAYER_LLP || (t->layer == 0 && t->etype == PARLEY_RDMAP_LAYER_LLP);
-    const bool all_seen =
-        h.counts.missing_octets == 0 && peer.counts.missing_octets == 0 && f.first.peer_received <= peer.tcp.position();
-    if (all_seen && h.fpdus == 1 && peer.fpdus == 0 && llp && t->code >= 4 && t->code <= 7) {
-      setup_failed_ = true;
-      operational_ = false;
-      check_setup_code(f, t->code);
-      if (t->code == 6 && reply_ && reply_->enhanced &&
-          (reply_->enhanced->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
-           reply_->enhanced->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED))
-        findings_.add(f.last.frame, Side::initiator, Rule::mpa_ird_denied,
-                      "the initiator terminates for lack of IRD although the Reply asks not to negotiate (0x3fff)");
-    }
-    if (reply_ && reply_->key != wire::MpaKey::rep)
-      // RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in.
-      findings_.add(f.last.frame, Side::initiator, Rule::mpa_invalid_reply_terminate,
-                    "the initiator sent a Terminate after an invalid Reply");
-    return;
-  }
-  const bool all_read = f.first.peer_received <= peer.tcp.position() && peer.counts.missing_octets == 0;
-  // RFC 5040 §4.8: a local catastrophic error is no answer to what came.
-  if (t->layer == PARLEY_RDMAP_LAYER_RDMAP && t->etype == 0 && agreement_.rtr_frame) return;
-  if (rtr_frame_ && peer.fpdus == 0 && h.fpdus == 1 && h.counts.missing_octets == 0 && all_read) {
-    setup_failed_ = true;
-    operational_ = false;
-    if (!agreement_.rtr_frame) return;  // it need not know the frame
-    findings_.add(
-        f.last.frame, Side::responder, Rule::mpa_rtr_frame_as_fpdu,
-        "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");
-  }
+                  facts_.reply && f.first.frame == facts_.reply->frame ? " in the segment of its Reply," : ""));
 }
 
 }  // namespace parley::capture

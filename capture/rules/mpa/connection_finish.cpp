@@ -15,7 +15,6 @@ namespace parley::capture {
 namespace {
 
 constexpr Duration long_silence = std::chrono::seconds(5);
-constexpr Duration half_a_hundredth = std::chrono::milliseconds(5);  // rounds what is cut
 
 /// A set-up holds its startup frames: after a rejection, the next Reply may have been captured before its Request.
 void widen(ConnectionReport& r, const std::optional<StartupSeen>& seen) {
@@ -52,125 +51,65 @@ Steps MpaConnection::steps() const {
   const auto whole = [](const std::optional<StartupSeen>& seen) {
     return seen && seen->pd_length <= PARLEY_MPA_PD_MAX;
   };
-  const bool asked = whole(request_) && i.phase != Phase::startup, answered = whole(reply_);
-  if (both && asked) s.request = step(second.syn_at, request_->at);
-  if (asked && answered) s.reply = step(request_->at, reply_->at);
-  if (answered && first_fpdu_at_ != Instant{}) s.first_fpdu = step(reply_->at, first_fpdu_at_);
+  const bool asked = whole(facts_.request) && i.phase != StreamPhase::startup, answered = whole(facts_.reply);
+  if (both && asked) s.request = step(second.syn_at, facts_.request->at);
+  if (asked && answered) s.reply = step(facts_.request->at, facts_.reply->at);
+  if (answered && facts_.first_fpdu_at != Instant{}) s.first_fpdu = step(facts_.reply->at, facts_.first_fpdu_at);
   return s;
-}
-
-void MpaConnection::finish_startup() {
-  for (Half* each : {&halves_[initiator_], &halves_[1 - initiator_]}) {
-    Half& h = *each;
-    if (h.phase != Phase::startup || h.head.empty()) continue;
-    settle_roles(h);
-    const auto v = wire::MpaFrameView::parse(h.head);
-    const bool initiator = side_of(h) == Side::initiator;
-    // Part of a Reply to a Request from before the capture accuses nobody.
-    const bool earlier = v && v->key == wire::MpaKey::rep && !h.tcp.from_syn();
-    if (v && initiator && !earlier) {
-      StartupSeen seen = read_startup(h, *v);
-      check_request(seen, findings_);
-      request_ = std::move(seen);
-    }
-    const std::size_t due = v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN};
-    const Half& peer = peer_of(h);
-    const bool ended_it =
-        h.fin_frame != 0 && (peer.fin_frame == 0 || h.fin_frame < peer.fin_frame) && peer.rst_frame == 0;
-    const Side who = initiator ? Side::initiator : Side::responder;
-    if (v && !initiator && v->pd_length > PARLEY_MPA_PD_MAX)
-      findings_.add(h.head_header.frame, who, Rule::mpa_pd_length,
-                    fmt::format("the responder announced {} octets of private data (at most 512)", v->pd_length));
-    // RFC 5044 §7.1.1: PD_Length is what follows; nothing does behind a FIN.
-    else if (v && v->pd_length <= PARLEY_MPA_PD_MAX && ended_it && h.tcp.from_syn() && h.counts.missing_octets == 0 &&
-             h.fin_position == h.tcp.position())
-      findings_.add(h.fin_frame, who, Rule::mpa_pd_missing,
-                    fmt::format("the {} announced {} of private data and closed after {} of them", to_string(who),
-                                counted(v->pd_length, "octet"), h.head.size() - PARLEY_MPA_HEADER_LEN));
-    findings_.add(
-        h.head_last.frame, who, Rule::mpa_startup_cut,
-        fmt::format("the {}'s startup frame is not whole: {} of {} octets came", to_string(who), h.head.size(), due));
-  }
-  const Half& r = halves_[1 - initiator_];
-  if (request_ && !reply_ && r.phase == Phase::startup && r.head.empty()) finish_unanswered();
-}
-
-// A Request, and no Reply.
-void MpaConnection::finish_unanswered() {
-  const Half& i = halves_[initiator_];
-  const Half& r = halves_[1 - initiator_];
-  const bool good = request_->key == wire::MpaKey::req && request_->revision >= 1 && request_->revision <= 2 &&
-                    request_->pd_length <= PARLEY_MPA_PD_MAX && i.phase != Phase::startup &&
-                    i.extra_after_startup == 0 && !(request_->s() && request_->revision == 2 && !request_->enhanced);
-  if (r.counts.missing_octets > 0) return;
-  const std::uint64_t frame = r.rst_frame != 0 ? r.rst_frame : r.fin_frame;
-  const std::uint64_t given_up = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
-  if (given_up != 0 && (frame == 0 || given_up < frame)) {
-    // RFC 5044 §7.1.2 rule 10 asks for a timeout and gives no figure.
-    findings_.add(
-        given_up, Side::initiator, Rule::mpa_no_reply,
-        fmt::format("no Reply came; the initiator {} {}", i.fin_frame != 0 ? "closed" : "reset the connection",
-                    i.fin_frame != 0 && i.fin_at >= request_->at
-                        ? decimal_seconds(i.fin_at - request_->at + half_a_hundredth, 2) + " s after its Request"
-                        : "then"));
-    return;
-  }
-  if (frame == 0 || !good) return;
-  if (request_->revision == 2)
-    // What one that knows only revision 1 is expected to do.
-    findings_.add(frame, Side::responder, Rule::mpa_revision_2_unanswered,
-                  fmt::format("the responder {} instead of answering; it may not know revision 2{}",
-                              r.rst_frame != 0 ? "reset the connection" : "closed the connection",
-                              r.rst_frame != 0 ? "" : " (Linux's initiators try revision 1 only after a reset)"));
-  else
-    // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
-    findings_.add(
-        frame, Side::responder, Rule::mpa_request_unanswered,
-        fmt::format("the responder closed without a Reply to a valid Request{}{}",
-                    request_->pd_length > 256
-                        ? fmt::format(" with {} octets of private data (up to 512 are allowed)", request_->pd_length)
-                        : "",
-                    i.head_split ? " that came in several segments, as it may" : ""));
 }
 
 void MpaConnection::finish_halves() {
   for (Half& h : halves_) {
-    const Side side = side_of(h);
-    if (h.first_differing_frame != 0)
-      findings_.add(h.first_differing_frame, side, Rule::tcp_changed,
-                    "a TCP retransmission holds other octets than the first copy, which is used");
-    if (h.blind_frame != 0)
-      findings_.remark(h.blind_frame, side,
-                       fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
-                                   counted(h.blind_octets, "octet"), h.blind_octets == 1 ? "is" : "are"));
-    if (h.counts.missing_octets > 0)
-      findings_.remark(h.first_lost_frame, side,
-                       fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged",
-                                   counted(h.counts.missing_octets, "octet"), to_string(side),
-                                   h.counts.missing_octets == 1 ? "is" : "are", counted(h.lost_places, "place"),
-                                   h.cut_segments > 0 ? ", packets cut by the snap length" : "",
-                                   h.counts.missing_octets == 1 ? "it" : "they"));
-    if (h.big_fpdus > 0)
-      findings_.add(
-          h.biggest_frame, side, Rule::mpa_fpdu_size,
-          fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
-                      counted(h.big_fpdus, "FPDU"), to_string(side), h.big_fpdus == 1 ? "is" : "are", h.biggest));
-    if (h.phase == Phase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 &&
-        (h.fin_frame != 0 || h.rst_frame != 0))
-      findings_.add(h.data_frame, side, Rule::mpa_cut_fpdu,
-                    fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
-                                counted(h.walker.left(), "octet")));
-    if (h.early_dropped > 0)
-      findings_.remark(
-          h.data_frame, side,
-          fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
-                      "are not judged",
-                      h.early_dropped, to_string(side), early_max >> 10));
-    if (h.counts.retransmissions > 0)
-      findings_.remark(
-          h.first_again_frame, side,
-          fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
+    report_reading(h);
+    report_fpdu_sizes(h);
+    report_waiting(h);
   }
+}
+
+void MpaConnection::report_reading(const Half& h) {
+  const Side side = side_of(h);
+  const HalfNotes& n = h.noted;
+  if (n.differing_frame != 0)
+    findings_.add(n.differing_frame, side, Rule::tcp_changed,
+                  "a TCP retransmission holds other octets than the first copy, which is used");
+  if (n.blind_frame != 0)
+    findings_.remark(n.blind_frame, side,
+                     fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
+                                 counted(n.blind_octets, "octet"), n.blind_octets == 1 ? "is" : "are"));
+  if (const std::uint64_t missing = h.counts.missing_octets; missing > 0)
+    findings_.remark(
+        n.lost_frame, side,
+        fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged", counted(missing, "octet"),
+                    to_string(side), missing == 1 ? "is" : "are", counted(n.lost_places, "place"),
+                    n.cut_segments > 0 ? ", packets cut by the snap length" : "", missing == 1 ? "it" : "they"));
+}
+
+void MpaConnection::report_fpdu_sizes(const Half& h) {
+  const Side side = side_of(h);
+  const HalfNotes& n = h.noted;
+  if (n.big_fpdus > 0)
+    findings_.add(
+        n.biggest_frame, side, Rule::mpa_fpdu_size,
+        fmt::format("{} of the {} {} longer than a TCP segment of this connection (up to {} octets)",
+                    counted(n.big_fpdus, "FPDU"), to_string(side), n.big_fpdus == 1 ? "is" : "are", n.biggest));
+  const bool ended = h.fin_frame != 0 || h.rst_frame != 0;
+  if (h.phase == StreamPhase::fpdus && h.walker.left() > 0 && h.counts.missing_octets == 0 && ended)
+    findings_.add(h.data_frame, side, Rule::mpa_cut_fpdu,
+                  fmt::format("the stream of the {} ends inside an FPDU ({} of it came)", to_string(side),
+                              counted(h.walker.left(), "octet")));
+}
+
+void MpaConnection::report_waiting(const Half& h) {
+  const Side side = side_of(h);
+  if (h.early.dropped() > 0)
+    findings_.remark(h.data_frame, side,
+                     fmt::format("{} octets of the {} waited for a Reply longer than they could be kept ({} KiB): they "
+                                 "are not judged",
+                                 h.early.dropped(), to_string(side), KeptOctets::max >> 10));
+  if (h.counts.retransmissions > 0)
+    findings_.remark(
+        h.noted.again_frame, side,
+        fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
 }
 
 // Linux siw switches its socket callback only after its Reply is out: an FPDU that arrives in between is acknowledged
@@ -178,7 +117,7 @@ void MpaConnection::finish_halves() {
 void MpaConnection::suspect_lost_wakeup() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
-  if (!reply_ || i.fpdus == 0 || r.fpdus > 0 || r.rst_frame != 0) return;
+  if (!facts_.reply || i.fpdus == 0 || r.fpdus > 0 || r.rst_frame != 0) return;
   if (i.tcp.acked_position() <= i.startup_length) return;
   Instant end = last_at_;
   if (i.fin_frame != 0) end = std::min(end, i.fin_at);
@@ -191,71 +130,18 @@ void MpaConnection::suspect_lost_wakeup() {
                   decimal_seconds(end - i.data_at + half_a_hundredth, 2)));
 }
 
-void MpaConnection::judge_outcome(ConnectionReport& r) {
-  if (picked_up_) {
-    r.outcome = Outcome::not_captured;
-    findings_.remark(
-        first_frame_, {},
-        "the set-up is not in the capture: what was agreed is not judged, and which end was the initiator is "
-        "not known (the one seen first is called so)");
-    return;
-  }
-  const Half& i = halves_[initiator_];
-  if (reply_ && reply_->r()) {
-    r.outcome = Outcome::rejected;
-    return;
-  }
-  // One of which octets are missing may have gone on.
-  const bool silent = request_ && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
-  const bool refused = initiator_may_refuse_ && silent && !rtr_frame_ && (i.fin_frame != 0 || i.rst_frame != 0);
-  // RFC 6581 §9.2: without an RTR kind in common the initiator gives the set-up up.
-  const bool no_rtr =
-      agreement_.peer_to_peer && agreement_.rtr.empty() && silent && (i.fin_frame != 0 || i.rst_frame != 0);
-  const std::uint64_t refusal = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
-  // A Reply of another revision, or with enhanced data that nobody asked for, is reason enough to close.
-  const bool other_reason =
-      refused && (invalid_reply(*reply_) || request_->revision != reply_->revision || (reply_->s() && !request_->s()));
-  if (refused && !setup_failed_ && reply_->m() && !other_reason)
-    findings_.add(refusal, Side::initiator, Rule::mpa_markers_refused,
-                  "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
-  else if (refused && !setup_failed_)  // which it may, and after an invalid Reply must
-    findings_.add(refusal, Side::initiator, Rule::mpa_reply_refused,
-                  "the initiator closed after a Reply that does not fit its Request");
-  const auto seen = [](const Half& h) { return h.tcp.from_syn() && h.counts.missing_octets == 0; };
-  const bool all_seen = seen(halves_[0]) && seen(halves_[1]);
-  if (setup_failed_ || refused || no_rtr) {
-    r.outcome = Outcome::failed;
-  } else if (operational_) {
-    r.outcome = Outcome::established;
-  } else if (reply_ || reply_lost_ || !closed() || !all_seen) {
-    r.outcome = Outcome::incomplete;
-  } else {
-    r.outcome = Outcome::failed;
-  }
-  // Until the initiator ends, or is cut off, the Rtr frame may come.
-  std::uint64_t no_more = 0;
-  for (const std::uint64_t end : {i.fin_frame, i.rst_frame, halves_[1 - initiator_].rst_frame})
-    if (end != 0 && (no_more == 0 || end < no_more)) no_more = end;
-  if (no_more != 0) suspect_echo(no_more);
-  const bool rtr_due = agreement_.rtr_frame || !agreement_.rtr.empty();
-  if (reply_ && rtr_due && !operational_ && !setup_failed_ && !refused && closed())
-    findings_.add(i.fin_frame != 0 ? i.fin_frame : 0, Side::initiator,
-                  agreement_.rtr_frame ? Rule::mpa_rtr_frame_missing : Rule::mpa_rtr_missing,
-                  fmt::format("the connection ended before the initiator sent the agreed {}",
-                              agreement_.rtr_frame ? "Rtr frame" : "RTR"));
-}
-
 // What never became whole is judged as well, so that whoever listens has to know of it.
 void MpaConnection::tell_tap_the_head(const Half& h) {
-  if (tap_ != nullptr && !h.head.empty() && !h.head_told) tap_->startup(tapped(h), h.head_at, h.head);
+  if (tap_ != nullptr && !h.head.octets.empty() && !h.head.tapped) tap_->startup(tapped(h), h.head.at, h.head.octets);
 }
 
 void MpaConnection::tell_tap_the_rest() {
   for (const Half& h : halves_) {
     tell_tap_the_head(h);
-    if (h.phase == Phase::rtr_or_fpdu && !h.early.empty())
-      tap_->startup(tapped(h), h.early.front().at, h.early.front().data);
-    if (h.phase == Phase::fpdus && h.walker.left() > 0) tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
+    if (h.phase == StreamPhase::rtr_or_fpdu && !h.early.empty())
+      tap_->startup(tapped(h), h.early.at(), h.early.front().data);
+    if (h.phase == StreamPhase::fpdus && h.walker.left() > 0)
+      tap_->lone_length(tapped(h), h.fed_at + h.walker.position());
   }
   tap_->judged(tcp_first_frame_, seen_.frame);
 }
@@ -274,8 +160,8 @@ void MpaConnection::tell_unread() {
   if (!rdmap_) return;
   for (const Half& h : halves_) {
     const bool unread =
-        h.phase == Phase::blind || h.counts.missing_octets > 0 || !h.early.empty() || h.early_dropped > 0;
-    if (h.phase != Phase::fpdus && unread) rdmap_->not_all_read(side_of(h));
+        h.phase == StreamPhase::blind || h.counts.missing_octets > 0 || !h.early.empty() || h.early.dropped() > 0;
+    if (h.phase != StreamPhase::fpdus && unread) rdmap_->not_all_read(side_of(h));
   }
 }
 
@@ -286,12 +172,12 @@ void MpaConnection::flush_streams() {
   settle_waits_of(halves_, end, budget_);
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
   // Who sent more than its Request had the Reply; if the capture can lack it, it does.
-  if (Half& r = halves_[1 - initiator_]; request_ && !reply_ && !reply_lost_ && r.phase == Phase::startup &&
-                                         r.head.empty() && !halves_[initiator_].early.empty() &&
+  if (Half& r = halves_[1 - initiator_]; phase_ == SetUpPhase::requested && r.phase == StreamPhase::startup &&
+                                         r.head.octets.empty() && !halves_[initiator_].early.empty() &&
                                          (!r.tcp.from_syn() || r.counts.missing_octets > 0))
     reply_is_lost(r, halves_[initiator_].data_frame);
   for (Half& h : halves_) {
-    if (h.phase == Phase::fpdus) h.walker.finish(h);
+    if (h.phase == StreamPhase::fpdus) h.walker.finish(h);
   }
 }
 
@@ -303,10 +189,42 @@ ConnectionReport MpaConnection::finish() {
   return r;
 }
 
+void MpaConnection::report_agreement(ConnectionReport& r) {
+  Agreement& a = facts_.agreement;
+  a = agree(facts_.request, facts_.reply);
+  r.revision = facts_.request || facts_.reply ? a.revision : std::uint8_t{1};
+  report_framing(r);
+  r.rtr = facts_.rtr_seen;
+  if (a.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
+  for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
+    if (a.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
+  r.peer_to_peer = a.peer_to_peer;
+  r.rtr_common = a.rtr;
+  r.ird = a.ird;
+  r.ord = a.ord;
+  r.depths_negotiated = a.depths;
+}
+
+/// CRC and markers: as agreed, or as the FPDUs show where that is not known.
+void MpaConnection::report_framing(ConnectionReport& r) const {
+  const Agreement& a = facts_.agreement;
+  const FpduWalker &i = halves_[initiator_].walker, &responder = halves_[1 - initiator_].walker;
+  if (picked_up()) {
+    r.crc = i.crc() == Known::yes || responder.crc() == Known::yes;
+    r.markers_to_responder = i.markers() == Known::yes;
+    r.markers_to_initiator = responder.markers() == Known::yes;
+    return;
+  }
+  r.crc = a.crc == Known::yes || (a.crc == Known::unknown && a.accepted && i.crc() == Known::yes);
+  r.markers_to_responder = a.markers_to_responder == Known::yes;
+  const Known to_initiator = a.markers_to_initiator == Known::unknown ? responder.markers() : a.markers_to_initiator;
+  r.markers_to_initiator = to_initiator == Known::yes;
+}
+
 ConnectionReport MpaConnection::report() {
   finish_startup();
   ConnectionReport r;
-  judge_outcome(r);
+  r.outcome = judge_outcome();
   tell_unread();
   const auto end_of = [&](Side side) { return RdmapCheck::End{half_of(side).fin_frame, half_of(side).rst_frame}; };
   if (rdmap_) rdmap_->finish(seen_.frame, end_of(Side::initiator), end_of(Side::responder));
@@ -318,36 +236,15 @@ ConnectionReport MpaConnection::report() {
   r.last_frame = seen_.frame;
   r.first_at = earliest_;
   r.last_at = seen_.at;
-  widen(r, request_);
-  widen(r, reply_);
+  widen(r, facts_.request);
+  widen(r, facts_.reply);
   r.initiator = halves_[initiator_].address;
   r.responder = halves_[1 - initiator_].address;
-  agreement_ = agree(request_, reply_);
-  r.revision = request_ || reply_ ? agreement_.revision : std::uint8_t{1};
-  r.crc = half_of(Side::initiator).walker.crc() == Known::yes && agreement_.crc != Known::no && agreement_.accepted;
-  if (agreement_.crc == Known::yes) r.crc = true;
-  if (picked_up_) r.crc = halves_[0].walker.crc() == Known::yes || halves_[1].walker.crc() == Known::yes;
-  r.markers_to_responder = agreement_.markers_to_responder == Known::yes;
-  r.markers_to_initiator =
-      agreement_.markers_to_initiator == Known::yes ||
-      (agreement_.markers_to_initiator == Known::unknown && half_of(Side::responder).walker.markers() == Known::yes);
-  if (picked_up_) {
-    r.markers_to_responder = half_of(Side::initiator).walker.markers() == Known::yes;
-    r.markers_to_initiator = half_of(Side::responder).walker.markers() == Known::yes;
-  }
-  r.rtr = rtr_seen_;
-  if (agreement_.rtr_frame) r.rtr_agreed = mpa::Rtr::frame;
-  for (const auto kind : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read})
-    if (agreement_.rtr == mpa::RtrSet::of(kind)) r.rtr_agreed = kind;
-  r.peer_to_peer = agreement_.peer_to_peer;
-  r.rtr_common = agreement_.rtr;
-  r.ird = agreement_.ird;
-  r.ord = agreement_.ord;
-  r.depths_negotiated = agreement_.depths;
+  report_agreement(r);
   r.steps = steps();
-  r.request = std::move(request_);
-  r.reply = std::move(reply_);
-  r.rtr_frame = std::move(rtr_frame_);
+  r.request = std::move(facts_.request);
+  r.reply = std::move(facts_.reply);
+  r.rtr_frame = std::move(facts_.rtr_frame);
   r.end = describe_end();
   r.terminate = first_terminate();
   r.from_initiator = half_of(Side::initiator).counts;

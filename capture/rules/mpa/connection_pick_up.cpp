@@ -29,7 +29,7 @@ bool may_hold_marker(ConstBytes fpdu) {
 }  // namespace
 
 void MpaConnection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
-  picked_up_ = true;
+  set_up(SetUpInput::picked_up);
   roles_known_ = true;  // as far as they can be: see judge_outcome()
   initiator_ = from;
   halves_[1].index = 1;
@@ -38,13 +38,13 @@ void MpaConnection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
   begin_data();
   for (unsigned i = 0; i < 2; ++i) {
     Half& h = halves_[i];
-    h.phase = Phase::fpdus;
-    h.unagreed = true;
+    h.move(StreamInput::picked_up);
+    h.evidence.needed = true;
     h.tcp.never_wait();  // until it is known what this is, nothing is kept
     const bool marked = i == from && fpdu.markers;
-    h.markers_settled = marked;
-    h.pick_up_phase = marked ? fpdu.phase : 0;
-    h.walker.start_inside(crc_, marked, h.pick_up_phase);
+    h.evidence.markers_settled = marked;
+    h.evidence.phase = marked ? fpdu.phase : 0;
+    h.walker.start_inside(crc_, marked, h.evidence.phase);
     h.walker.never_doubt();
   }
   // Numbers go on from those of the first FPDU that is seen; what the other side asked for before is not known.
@@ -60,11 +60,11 @@ bool MpaConnection::may_lack_set_up() const {
 
 /// Beside the FPDUs' own order: a stream whose first FPDUs were too short to hold a marker may have them.
 void MpaConnection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
-  if (h.markers_settled) return;
+  if (h.evidence.markers_settled) return;
   const FpduProof proof = prove_fpdu(in);
   if (proof.is != FpduProof::Is::proven || !proof.fpdu.markers) return;
   crc_ = Known::yes;
-  h.markers_settled = true;
+  h.evidence.markers_settled = true;
   h.walker.start_inside(crc_, true, proof.fpdu.phase);
   h.walker.never_doubt();
   h.fed = true;
@@ -74,14 +74,14 @@ void MpaConnection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
 
 /// Whether what stands where an FPDU is due is one, and is read as it is meant, whatever it holds.
 bool MpaConnection::trusted(const Half& h) const {
-  return h.markers_settled && (h.walker.crc() == Known::yes || h.plausible >= believed_after);
+  return h.evidence.markers_settled && (h.walker.crc() == Known::yes || h.evidence.plausible >= believed_after);
 }
 
 /// Something that is no FPDU stands where one is due, and may be due to a wrong reading.
 bool MpaConnection::doubted(Half& h) {
-  if (!h.unagreed || (protocol_ == Protocol::mpa && trusted(h))) return false;
+  if (!h.evidence.needed || (protocol_ == Protocol::mpa && trusted(h))) return false;
   if (protocol_ != Protocol::mpa) protocol_ = Protocol::other;
-  h.proven = h.plausible = 0;
+  h.evidence.proven = h.evidence.plausible = 0;
   rdmap_->lost(side_of(h));
   return true;
 }
@@ -91,14 +91,14 @@ bool MpaConnection::doubted(Half& h) {
 void MpaConnection::believe(Half& h, const WalkedFpdu& f) {
   if (trusted(h)) return;
   const bool fits = f.whole && plausible_fpdu(f.wire) && !f.pad_not_zero;
-  if (!fits || (!h.markers_settled && may_hold_marker(f.wire))) {
-    h.proven = h.plausible = 0;
+  if (!fits || (!h.evidence.markers_settled && may_hold_marker(f.wire))) {
+    h.evidence.proven = h.evidence.plausible = 0;
     return;
   }
   // The first ones may be payload that looks like some.
-  if (++h.plausible < believed_after || h.markers_settled) return;
-  h.proven += f.wire_octets;
-  if (h.proven >= unmarked_min) h.markers_settled = true;
+  if (++h.evidence.plausible < believed_after || h.evidence.markers_settled) return;
+  h.evidence.proven += f.wire_octets;
+  if (h.evidence.proven >= unmarked_min) h.evidence.markers_settled = true;
 }
 
 /// Found after a loss by its header alone: it is only counted, and what follows it is no more certain.
@@ -130,12 +130,12 @@ void MpaConnection::count_unjudged(Half& h, const WalkedFpdu& f) {
 bool MpaConnection::proven_fpdu(Half& h, const WalkedFpdu& f) {
   using Crc = WalkedFpdu::Crc;
   if (protocol_ == Protocol::other || (f.crc == Crc::bad && doubted(h))) return false;
-  if (f.crc == Crc::not_seen) h.proven = 0;
+  if (f.crc == Crc::not_seen) h.evidence.proven = 0;
   if (f.crc == Crc::off) believe(h, f);
   if (f.crc == Crc::good) {
     ++good_fpdus_;
-    h.proven += f.wire_octets;
-    if (h.proven >= unmarked_min) h.markers_settled = true;
+    h.evidence.proven += f.wire_octets;
+    if (h.evidence.proven >= unmarked_min) h.evidence.markers_settled = true;
   }
   if (protocol_ == Protocol::undecided && (good_fpdus_ >= 2 || f.crc == Crc::off)) {
     protocol_ = Protocol::mpa;

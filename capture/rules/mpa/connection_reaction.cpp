@@ -36,26 +36,33 @@ constexpr std::array<Complaint, 10> visible{
     Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 4},   Complaint{PARLEY_RDMAP_LAYER_DDP, 2, 6},
     Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 5}, Complaint{PARLEY_RDMAP_LAYER_RDMAP, 2, 6}};
 
+bool checkable(const Complaint& said) {
+  return std::any_of(visible.begin(), visible.end(), [&](const Complaint& c) {
+    return c.layer == said.layer && c.code == said.code && (c.etype == said.etype || c.layer == PARLEY_RDMAP_LAYER_LLP);
+  });
+}
+
 }  // namespace
 
 void MpaConnection::remember_fpdu(Half& h, const WalkedFpdu& f) {
   const std::uint64_t stream_end = h.fed_at + f.position + f.wire_octets;
-  h.heard = std::max(h.heard, f.last.peer_received);
-  if (h.fault_end == 0 && !rdmap_->faults(side_of(h)).empty()) h.fault_end = stream_end;
-  if (h.term_end == 0 && rdmap_->terminated(side_of(h))) {  // by this very FPDU
-    h.term_heard = f.first.peer_received;
-    h.term_end = stream_end;
+  h.received.by_fpdus = std::max(h.received.by_fpdus, f.last.peer_received);
+  if (h.received.fault_end == 0 && !rdmap_->faults(side_of(h)).empty()) h.received.fault_end = stream_end;
+  if (h.received.terminate_end == 0 && rdmap_->terminated(side_of(h))) {  // by this very FPDU
+    h.received.by_terminate = f.first.peer_received;
+    h.received.terminate_end = stream_end;
   }
 }
 
 // RFC 5044 §7.1.2 rules 3, 5 and 9: the initiator closes after a Reply that is none.
 void MpaConnection::check_after_reply(const WalkedFpdu& f) {
-  if (!reply_ || is_terminate(f)) return;
-  if (invalid_reply(*reply_))
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_after_invalid_reply,
-                  fmt::format("the initiator went on with FPDUs after the invalid Reply of frame {}", reply_->frame));
-  const auto* q = request_ && request_->enhanced ? &*request_->enhanced : nullptr;
-  const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
+  if (!facts_.reply || is_terminate(f)) return;
+  if (invalid_reply(*facts_.reply))
+    findings_.add(
+        f.last.frame, Side::initiator, Rule::mpa_after_invalid_reply,
+        fmt::format("the initiator went on with FPDUs after the invalid Reply of frame {}", facts_.reply->frame));
+  const auto* q = facts_.request && facts_.request->enhanced ? &*facts_.request->enhanced : nullptr;
+  const auto* r = facts_.reply->enhanced ? &*facts_.reply->enhanced : nullptr;
   if (q != nullptr && r != nullptr && q->a && !r->a)
     findings_.add(f.last.frame, Side::initiator, Rule::mpa_went_on_without_a,
                   "the initiator, which asked for A=1, went on although the Reply has A=0: no RTR was agreed, and it "
@@ -64,7 +71,7 @@ void MpaConnection::check_after_reply(const WalkedFpdu& f) {
 
 // A Reply while the Request is only known in part.
 void MpaConnection::check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier) {
-  const auto v = wire::MpaFrameView::parse(initiator.head);
+  const auto v = wire::MpaFrameView::parse(initiator.head.octets);
   const bool all_seen = initiator.tcp.from_syn() && initiator.counts.missing_octets == 0 && !initiator.tcp.holding() &&
                         carrier.peer_received <= initiator.tcp.position();
   if (!all_seen) {
@@ -76,59 +83,14 @@ void MpaConnection::check_reply_in_time(Half& initiator, const StartupSeen& repl
   // RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came.
   findings_.add(reply.frame, Side::responder, Rule::mpa_reply_early,
                 fmt::format("the responder answered a Request when only {} of {} octets had arrived",
-                            initiator.head.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
+                            initiator.head.octets.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
   // The rest of it is no FPDU. Where it ends, or whether it comes at all, its own words do not prove.
-  if (v) initiator.request_due = v->frame_size() - initiator.head.size();
+  if (v) initiator.request_due = v->frame_size() - initiator.head.octets.size();
   rdmap_->lost(Side::initiator);
 }
 
-// The initiator gave up the set-up with a Terminate: was there cause?
-void MpaConnection::check_setup_code(const WalkedFpdu& f, std::uint8_t code) {
-  if (!request_ || !reply_ || invalid_reply(*reply_)) return;
-  const auto* q = request_->enhanced ? &*request_->enhanced : nullptr;
-  const auto* r = reply_->enhanced ? &*reply_->enhanced : nullptr;
-  if (code == 7 && q != nullptr && r != nullptr && q->a && r->a &&
-      (agreement_.rtr.send || agreement_.rtr.write || agreement_.rtr.read))
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_rtr_match_denied,
-                  fmt::format("the initiator found no matching RTR although Request and Reply have{}{}{} in common",
-                              agreement_.rtr.send ? " Send" : "", agreement_.rtr.write ? " Write" : "",
-                              agreement_.rtr.read ? " Read" : ""));
-  const bool unnegotiated = r != nullptr && (r->ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ||
-                                             r->ord == PARLEY_MPA_ENH_NOT_NEGOTIATED);  // told elsewhere
-  if (code == 6 && q != nullptr && r != nullptr && !unnegotiated && depths_fit(*q, *r))
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_ird_denied,
-                  fmt::format("the initiator terminates for lack of IRD, yet the Reply (IRD {}, ORD {}) asks for no "
-                              "more than its Request (IRD {}, ORD {}) offers",
-                              r->ird, r->ord, q->ird, q->ord));
-  if (code == 4)
-    findings_.add(f.last.frame, Side::initiator, Rule::mpa_reply_called_invalid,
-                  "the initiator calls the Reply invalid, and nothing in the capture shows why");
-}
-
-void MpaConnection::finish_set_up() {
-  const Half& i = halves_[initiator_];
-  const Half& r = halves_[1 - initiator_];
-  const std::uint64_t reply_heard = r.head_last.peer_received;
-  // RFC 5044 §7.1.2 rule 3: no octets are due between Request and Reply; whoever reads them has no use for them.
-  if (reply_ && !reply_->r() && i.extra_after_startup > 0 && i.startup_length > 0 &&
-      reply_heard >= i.startup_length + i.extra_after_startup)
-    findings_.add(reply_->frame, Side::responder, Rule::mpa_extra_accepted,
-                  fmt::format("the responder accepted although {} had followed the Request by then",
-                              counted(i.extra_after_startup, "octet")));
-  if (agreement_.peer_to_peer && !agreement_.rtr.send && !agreement_.rtr.write && !agreement_.rtr.read &&
-      i.fpdus == 0 && i.counts.missing_octets == 0 && (i.fin_frame != 0 || i.rst_frame != 0))
-    findings_.add(i.fin_frame != 0 ? i.fin_frame : i.rst_frame, Side::initiator, Rule::mpa_no_rtr_terminate,
-                  "the initiator closed without the Terminate (layer 2, code 7) that a Reply without a common RTR "
-                  "kind asks for");
-  if (rtr_frame_ && agreement_.rtr_frame && r.fpdus == 0 && r.rst_frame != 0 && r.rst_frame > rtr_frame_->frame &&
-      !setup_failed_ && r.counts.missing_octets == 0 && i.fpdus == 0)
-    findings_.add(r.rst_frame, Side::responder, Rule::mpa_rtr_frame_reset,
-                  "the responder reset the connection on the agreed Rtr frame: the S of its Reply may be an echo of "
-                  "reserved bits");
-}
-
 void MpaConnection::judge_reactions() {
-  if (!rdmap_ || setup_failed_) return;
+  if (!rdmap_ || phase_ == SetUpPhase::failed) return;
   for (const Side side : {Side::initiator, Side::responder}) {
     judge_reaction(side);
     judge_terminate_without_cause(side);
@@ -141,34 +103,45 @@ void MpaConnection::judge_reaction(Side culprit) {
   const Half &bad = half_of(culprit), &good = half_of(other(culprit));
   if (faults.empty()) return;
   const Complaint& first = faults.front();
-  const std::uint64_t fault_end = first.end != 0 ? bad.fed_at + first.end : bad.fault_end;
+  const std::uint64_t fault_end = first.end != 0 ? bad.fed_at + first.end : bad.received.fault_end;
   if (fault_end == 0) return;
   const auto& others = rdmap_->faults(other(culprit));
   // Whose own stream is broken, incomplete or ended cannot be blamed for silence.
   if ((!others.empty() && others.front().frame <= first.frame) || good.counts.missing_octets > 0 ||
       rdmap_->lossy(other(culprit)))
     return;
-  const std::string_view who = to_string(other(culprit));
-  if (const auto& said = rdmap_->terminate_of(other(culprit))) {
-    const bool fits = std::any_of(faults.begin(), faults.end(), [&](const Complaint& c) { return answers(*said, c); });
-    if (fits || good.term_heard < fault_end) return;
-    findings_.add(said->frame, other(culprit), Rule::rdmap_other_terminate,
-                  fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}", who,
-                              first.frame, describe_terminate(said->layer, said->etype, said->code), deserved(first)));
-    return;
-  }
-  // Until it ends a Terminate may still come. Who ended before the fault came, or after the other side had, owes none.
+  if (rdmap_->terminate_of(other(culprit)))
+    judge_answer(culprit, fault_end);
+  else
+    judge_silence(culprit, fault_end);
+}
+
+void MpaConnection::judge_answer(Side culprit, std::uint64_t fault_end) {
+  const auto& faults = rdmap_->faults(culprit);
+  const Complaint& said = *rdmap_->terminate_of(other(culprit));
+  const bool fits = std::any_of(faults.begin(), faults.end(), [&](const Complaint& c) { return answers(said, c); });
+  if (fits || half_of(other(culprit)).received.by_terminate < fault_end) return;
+  findings_.add(said.frame, other(culprit), Rule::rdmap_other_terminate,
+                fmt::format("the {} answered the fault of frame {} with a Terminate that says {}; {}",
+                            to_string(other(culprit)), faults.front().frame,
+                            describe_terminate(said.layer, said.etype, said.code), deserved(faults.front())));
+}
+
+// Until it ends a Terminate may still come. Who ended before the fault came, or after the other side had, owes none.
+void MpaConnection::judge_silence(Side culprit, std::uint64_t fault_end) {
+  const Complaint& first = rdmap_->faults(culprit).front();
+  const Half &bad = half_of(culprit), &good = half_of(other(culprit));
   const std::uint64_t ended = good.fin_frame != 0 ? good.fin_frame : good.rst_frame;
   const auto before_end = [&](std::uint64_t frame) { return frame != 0 && frame < ended; };
   if (ended == 0 || good.end_heard < fault_end || rdmap_->terminated(other(culprit)) ||
       before_end(rdmap_->terminate_frame(culprit)) || before_end(bad.rst_frame))
     return;
-  const std::string_view did = good.heard >= fault_end ? "went on"
-                               : good.fin_frame != 0   ? "closed"
-                                                       : "reset the connection";
+  const std::string_view did = good.received.by_fpdus >= fault_end ? "went on"
+                               : good.fin_frame != 0               ? "closed"
+                                                                   : "reset the connection";
   findings_.add(ended, other(culprit), Rule::rdmap_no_terminate,
-                fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}", who, first.frame,
-                            did, deserved(first)));
+                fmt::format("the {} received the fault of frame {} and {} without a Terminate; {}",
+                            to_string(other(culprit)), first.frame, did, deserved(first)));
 }
 
 void MpaConnection::judge_terminate_without_cause(Side terminator) {
@@ -178,14 +151,10 @@ void MpaConnection::judge_terminate_without_cause(Side terminator) {
   const auto& weak = rdmap_->cause(other(terminator));
   if (weak && answers(*said, *weak)) return;
   // Nothing is known of octets that the capture lacks.
-  if (peer.counts.missing_octets > 0 || peer.cut_segments > 0 || rdmap_->lossy(other(terminator))) return;
-  const bool checkable = std::any_of(visible.begin(), visible.end(), [&](const Complaint& c) {
-    return c.layer == said->layer && c.code == said->code &&
-           (c.etype == said->etype || c.layer == PARLEY_RDMAP_LAYER_LLP);
-  });
-  if (!checkable) return;
+  if (peer.counts.missing_octets > 0 || peer.noted.cut_segments > 0 || rdmap_->lossy(other(terminator))) return;
+  if (!checkable(*said)) return;
   const bool of_crc = said->layer == PARLEY_RDMAP_LAYER_LLP && said->code == 2;
-  if (of_crc && request_ && reply_ && agreement_.crc == Known::no) {
+  if (of_crc && facts_.request && facts_.reply && facts_.agreement.crc == Known::no) {
     // RFC 5044 §4.4: without C on either side the field holds anything and is not checked.
     findings_.add(said->frame, terminator, Rule::mpa_crc_complaint,
                   fmt::format("the {} complains of a CRC although neither side asked for CRCs", to_string(terminator)));
@@ -198,7 +167,7 @@ void MpaConnection::judge_terminate_without_cause(Side terminator) {
 
 // RFC 5040 §6.2.1: the stream is closed so that the Terminate arrives.
 void MpaConnection::judge_end_of_terminated(const Half& h) {
-  if (h.term_end == 0 || h.rst_frame == 0 || h.tcp.acked_position() >= h.term_end) return;
+  if (h.received.terminate_end == 0 || h.rst_frame == 0 || h.tcp.acked_position() >= h.received.terminate_end) return;
   const Half& peer = halves_[1 - h.index];
   if (peer.rst_frame != 0 && peer.rst_frame < h.rst_frame) return;
   findings_.add(h.rst_frame, side_of(h), Rule::rdmap_reset_early,

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: startup frames, and where the FPDUs begin behind them.
+// MpaConnection: Request and Reply; connection_behind.cpp reads what stands behind the Request.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
-#include "base/text.hpp"
 #include "capture/rules/mpa/connection.hpp"
-#include "capture/rules/rdmap/fields.hpp"
 
 namespace parley::capture {
 namespace {
@@ -18,12 +16,11 @@ constexpr std::string_view reply_head = "MPA ID Rep";
 }  // namespace
 
 bool MpaConnection::identify(Half& h) {
-  if (!begins_like(h.head, key_head)) {
+  if (!begins_like(h.head.octets, key_head)) {
     if (protocol_ == Protocol::undecided) protocol_ = Protocol::other;
-    if (protocol_ == Protocol::mpa) h.phase = Phase::blind;
     return false;
   }
-  if (h.head.size() >= key_head.size() && protocol_ == Protocol::undecided) {
+  if (h.head.octets.size() >= key_head.size() && protocol_ == Protocol::undecided) {
     protocol_ = Protocol::mpa;
     for (Half& each : halves_) each.tcp.keep_history();
   }
@@ -44,8 +41,9 @@ void MpaConnection::settle_roles(const Half& h) {
   if (std::exchange(roles_known_, true)) return;
   const Half& peer = peer_of(h);
   const bool peer_silent =
-      h.tcp.from_syn() && peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head_last.peer_received == 0;
-  const bool is_reply = h.head.size() >= reply_head.size() && begins_like(h.head, reply_head) && !peer_silent;
+      h.tcp.from_syn() && peer.tcp.from_syn() && peer.tcp.position() == 0 && h.head.last.peer_received == 0;
+  const bool is_reply =
+      h.head.octets.size() >= reply_head.size() && begins_like(h.head.octets, reply_head) && !peer_silent;
   initiator_ = is_reply ? 1 - h.index : h.index;
 }
 
@@ -53,7 +51,8 @@ void MpaConnection::settle_roles(const Half& h) {
 // been one.
 bool MpaConnection::rejection_may_be_lost() const {
   const Half& responder = halves_[1 - initiator_];
-  return reply_lost_ || responder.head_at > responder.base || halves_[initiator_].counts.missing_octets > 0;
+  return phase_ == SetUpPhase::reply_lost || responder.head.at > responder.base ||
+         halves_[initiator_].counts.missing_octets > 0;
 }
 
 // RFC 5044 §7.1.2 rule 2: the Reply that is lost may have been a rejection, and another Request and Reply have stood
@@ -61,116 +60,103 @@ bool MpaConnection::rejection_may_be_lost() const {
 // have.
 bool MpaConnection::set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const {
   const Half& initiator = halves_[initiator_];
-  const bool not_yet_seen =
-      initiator.phase == Phase::rtr_or_fpdu && initiator.early.empty() && ref.peer_received > initiator.startup_length;
+  const bool not_yet_seen = initiator.phase == StreamPhase::rtr_or_fpdu && initiator.early.empty() &&
+                            ref.peer_received > initiator.startup_length;
   return (initiator.behind_lost || not_yet_seen) &&
          responder.counts.missing_octets >= std::uint64_t{2} * PARLEY_MPA_HEADER_LEN;
 }
 
 void MpaConnection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut) {
-  if (h.head.empty()) return;                           // perhaps the whole startup frame; what follows will show
-  if (cut && h.head.size() >= PARLEY_MPA_HEADER_LEN) {  // only private data is cut
-    h.head_known = std::min(h.head_known, h.head.size());
-    h.head.resize(h.head.size() + n);
+  if (h.head.octets.empty()) return;  // perhaps the whole startup frame; what follows will show
+  if (cut && h.head.octets.size() >= PARLEY_MPA_HEADER_LEN) {  // only private data is cut
+    h.head.known = std::min(h.head.known, h.head.octets.size());
+    h.head.octets.resize(h.head.octets.size() + n);
     return startup_octets(h, {}, ref, false);
   }
-  if (protocol_ == Protocol::undecided && h.head.size() < key_head.size()) return;
-  h.phase = Phase::blind;
-  h.blind_octets = n;
-  h.blind_frame = ref.frame;
-  if (roles_known_ && side_of(h) == Side::responder && request_ && !reply_ && !reply_lost_) reply_is_lost(h, ref.frame);
+  if (protocol_ == Protocol::undecided && h.head.octets.size() < key_head.size()) return;
+  h.move(StreamInput::no_startup_frame);
+  h.noted.blind_octets = n;
+  h.noted.blind_frame = ref.frame;
+  if (roles_known_ && side_of(h) == Side::responder && phase_ == SetUpPhase::requested) reply_is_lost(h, ref.frame);
 }
 
 void MpaConnection::startup_octets(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
-  if (h.head.empty()) h.head_at = h.read_to - in.size();
-  if (h.head.empty())
-    h.head_first = ref;
-  else if (!in.empty())
-    h.head_split = true;
-  const std::size_t before = h.head.size();
-  h.head.insert(h.head.end(), in.begin(), in.end());
-  if (!in.empty()) h.head_last = ref;
-  if (before < PARLEY_MPA_HEADER_LEN && h.head.size() >= PARLEY_MPA_HEADER_LEN) h.head_header = ref;
+  const std::size_t before = h.head.octets.size();
+  if (before == 0) h.head.at = h.read_to - in.size();
+  h.head.add(in, ref);
   if (before < key_head.size() && !identify(h)) {
-    if (h.phase == Phase::blind) no_startup_frame(h, ref, start);
+    if (protocol_ == Protocol::mpa) no_startup_frame(h, ref, start);
     return;
   }
-  const auto v = wire::MpaFrameView::parse(h.head);
-  if (v && !may_be_startup(h, *v)) {
-    const bool peer_began = peer_of(h).phase != Phase::startup || !peer_of(h).head.empty();
-    if (!peer_began) protocol_ = Protocol::other;
-    h.phase = Phase::blind;
-    if (peer_began && roles_known_) no_startup_frame(h, ref, start);
-    return;
-  }
-  if (!v || h.head.size() < v->frame_size()) return;
-  const std::size_t size = v->frame_size();
-  const Bytes rest(h.head.begin() + static_cast<std::ptrdiff_t>(size), h.head.end());
+  const auto v = wire::MpaFrameView::parse(h.head.octets);
+  if (v && !may_be_startup(h, *v)) return payload_like_startup(h, ref, start);
+  if (v && h.head.octets.size() >= v->frame_size()) whole_startup_frame(h, v->frame_size(), ref);
+}
+
+void MpaConnection::payload_like_startup(Half& h, const SegmentRef& ref, bool start) {
+  const bool peer_began = peer_of(h).phase != StreamPhase::startup || !peer_of(h).head.octets.empty();
+  if (!peer_began) protocol_ = Protocol::other;
+  if (peer_began && roles_known_) return no_startup_frame(h, ref, start);
+  h.move(StreamInput::no_startup_frame);
+}
+
+void MpaConnection::whole_startup_frame(Half& h, std::size_t size, const SegmentRef& ref) {
+  const Bytes rest(h.head.octets.begin() + static_cast<std::ptrdiff_t>(size), h.head.octets.end());
   h.startup_length = h.read_to - rest.size();
-  h.head_told = true;
-  if (tap_ != nullptr) tap_->startup(tapped(h), h.head_at, ConstBytes(h.head).first(size));
+  h.head.tapped = true;
+  if (tap_ != nullptr) tap_->startup(tapped(h), h.head.at, ConstBytes(h.head.octets).first(size));
   if (!roles_known_ && !h.tcp.from_syn() && !rest.empty()) {
     protocol_ = Protocol::other;  // payload of a connection that began earlier can read so
     return;
   }
   startup_frame(h, size);
-  if (rest.empty()) return;
   // The rest came in the segment that completed the frame.
-  if (h.phase == Phase::after_request || h.phase == Phase::rtr_or_fpdu) {
-    keep_early(h, rest, 0, ref, false, false);
-    if (h.phase == Phase::after_request)
-      extra_octets(h, rest.size(), ref);
-    else
-      rtr_or_fpdu(h);
-  } else if (h.phase == Phase::over) {
-    after_rejection(h, rest, ref, false);
-  } else if (h.phase == Phase::startup) {  // of the next set-up
-    startup_octets(h, rest, ref, false);
-  } else if (h.phase == Phase::fpdus) {
-    h.feed(rest, 0, ref, false, h.read_to - rest.size());
-  }
+  if (!rest.empty()) h.read(rest, ref, false);
 }
 
 // Octets that are no startup frame where one is due. If octets before them are missing, the frame was among those, and
 // an accepting Reply is likely: the peers go on.
 void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
+  h.move(StreamInput::no_startup_frame);
   if (h.counts.missing_octets == 0 && h.tcp.from_syn()) {
     findings_.add(ref.frame, side_of(h), Rule::mpa_startup_frame,
                   "octets that are not a startup frame where one is due");
     return;
   }
-  if (!request_ || reply_ || side_of(h) == Side::initiator) return;
+  if (!facts_.request || facts_.reply || side_of(h) == Side::initiator) return;
   reply_is_lost(h, ref.frame);
-  h.unagreed = set_up_may_be_lost(h, ref);
-  if (h.unagreed) h.walker.never_doubt();
-  const std::uint64_t head_at = h.read_to - h.head.size();
+  h.evidence.needed = set_up_may_be_lost(h, ref);
+  if (h.evidence.needed) h.walker.never_doubt();
+  const std::uint64_t head_at = h.read_to - h.head.octets.size();
   h.startup_length = head_at;
-  h.head_told = h.head_told || !request_->m();  // the walker gets it
+  h.head.tapped = h.head.tapped || !facts_.request->m();  // the walker gets it
   // With markers, positions count from the end of the Reply, and how long that was is not known.
-  h.phase = request_->m() ? Phase::blind : Phase::fpdus;
-  if (h.phase == Phase::fpdus) h.feed(h.head, 0, ref, start, head_at);
+  if (facts_.request->m()) return;
+  h.move(StreamInput::reply_not_seen);
+  h.feed(h.head.octets, 0, ref, start, head_at);
 }
 
 // The capture lacks the Reply, or some of it, and the connection went on.
 void MpaConnection::reply_is_lost(Half& responder, std::uint64_t frame) {
   findings_.remark(frame, Side::responder,
                    "the Reply is not in the capture: what was agreed is known from the Request only");
-  reply_lost_ = true;
-  agreement_ = agree(request_, {});
+  set_up(SetUpInput::reply_not_seen);
+  facts_.agreement = agree(facts_.request, {});
   begin_data();
   Half& initiator = peer_of(responder);
-  responder.walker.start_inside(agreement_.crc, false, 0);  // where its FPDUs begin is not known
+  responder.walker.start_inside(facts_.agreement.crc, false, 0);  // where its FPDUs begin is not known
   rdmap_->lost(Side::responder);
-  initiator.walker.start(agreement_.crc, Known::unknown);
-  initiator.phase = Phase::rtr_or_fpdu;  // or a second Request, if the Reply was a rejection
+  initiator.walker.start(facts_.agreement.crc, Known::unknown);
+  initiator.move(StreamInput::answered);  // or a second Request, if the Reply was a rejection
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
 void MpaConnection::begin_data() {
-  if (request_ && reply_) rdmap_->set_up_known();
+  if (facts_.request && facts_.reply) rdmap_->set_up_known();
   rdmap_->count_into(half_of(Side::initiator).counts, half_of(Side::responder).counts);
-  rdmap_->set_read_limit(Side::initiator, agreement_.initiator_reads, agreement_.peer_to_peer && agreement_.rtr.read);
-  rdmap_->set_read_limit(Side::responder, agreement_.responder_reads);
+  rdmap_->set_read_limit(Side::initiator, facts_.agreement.initiator_reads,
+                         facts_.agreement.peer_to_peer && facts_.agreement.rtr.read);
+  rdmap_->set_read_limit(Side::responder, facts_.agreement.responder_reads);
   if (with_events_)
     rdmap_->set_events([this](const WalkedFpdu& f, Side side, LadderEvent::Kind kind, std::string text) {
       fpdu_event(half_of(side), f, kind, std::move(text));
@@ -178,10 +164,10 @@ void MpaConnection::begin_data() {
 }
 
 StartupSeen MpaConnection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
-  const std::size_t known = std::min(h.head_known, v.frame_size());
+  const std::size_t known = std::min(h.head.known, v.frame_size());
   StartupSeen s = capture::read_startup(v, known - std::min<std::size_t>(known, PARLEY_MPA_HEADER_LEN));
   // RFC 5044 §7.1.1: a frame that announces more than 512 octets is wrong whatever follows its header.
-  const SegmentRef& ref = v.pd_length > PARLEY_MPA_PD_MAX ? h.head_header : h.head_last;
+  const SegmentRef& ref = v.pd_length > PARLEY_MPA_PD_MAX ? h.head.header : h.head.last;
   s.frame = ref.frame;
   s.at = ref.at;
   s.private_data_whole = s.private_data_whole && h.counts.missing_octets == 0;
@@ -189,15 +175,14 @@ StartupSeen MpaConnection::read_startup(const Half& h, const wire::MpaFrameView&
 }
 
 void MpaConnection::startup_frame(Half& h, std::size_t size) {
-  const auto v = wire::MpaFrameView::parse(ConstBytes(h.head).first(size));
+  const auto v = wire::MpaFrameView::parse(ConstBytes(h.head.octets).first(size));
   StartupSeen seen = read_startup(h, *v);
   const bool rtr = seen.key == wire::MpaKey::rtr || seen.key == wire::MpaKey::rtr_hex;
   if (rtr && !roles_known_ && (!h.tcp.from_syn() || h.counts.missing_octets > 0)) {
     // Request and Reply are not in the capture, or only part of the Reply: nothing can be judged.
-    if (peer_of(h).head.empty()) protocol_ = Protocol::other;
+    if (peer_of(h).head.octets.empty()) protocol_ = Protocol::other;
     settle_roles(h);
-    h.phase = Phase::blind;
-    return;
+    return h.move(StreamInput::no_startup_frame);
   }
   settle_roles(h);
   if (!rdmap_) rdmap_.emplace(findings_);
@@ -206,211 +191,70 @@ void MpaConnection::startup_frame(Half& h, std::size_t size) {
 }
 
 void MpaConnection::request_seen(Half& h, StartupSeen seen) {
-  if (after_reject_ != 0 && !reply_)
+  if (after_reject_ != 0 && !facts_.reply)
     findings_.add(seen.frame, Side::initiator, Rule::mpa_request_again,
                   fmt::format("another Request on this TCP connection, after the reject of frame {}: what was agreed "
                               "before is void",
                               after_reject_));
   check_request(seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::req ? "MPA Request" : "MPA startup frame");
-  h.phase = reply_ ? Phase::fpdus : Phase::after_request;
-  request_ = std::move(seen);
-  if (reply_) {  // captured the wrong way round
-    agreement_ = agree(request_, reply_);
-    h.walker.start(agreement_.crc, agreement_.markers_to_responder);
-  }
+  facts_.request = std::move(seen);
+  set_up(SetUpInput::request);
+  h.move(StreamInput::request);
 }
 
 void MpaConnection::reply_seen(Half& h, StartupSeen seen) {
   Half& initiator = peer_of(h);
   find_answered_request(h, initiator);
-  const bool lost_request = !request_ && initiator.phase == Phase::startup;
-  if (lost_request && !initiator.head.empty())
-    check_reply_in_time(initiator, seen, h.head_first);
+  const bool lost_request = !facts_.request && initiator.phase == StreamPhase::startup;
+  if (lost_request && !initiator.head.octets.empty())
+    check_reply_in_time(initiator, seen, h.head.first);
   else if (lost_request)
     findings_.remark(seen.frame, Side::initiator, "the Request is not in the capture: what it asked for is not known");
-  check_reply(request_, seen, findings_);
+  check_reply(facts_.request, seen, findings_);
   startup_event(h, seen, seen.key == wire::MpaKey::rep ? "MPA Reply" : "MPA startup frame");
-  setup_failed_ = seen.key != wire::MpaKey::rep;
-  const bool enhanced_refused = request_ && request_->s() && request_->revision >= 2 && !seen.s();
-  initiator_may_refuse_ = seen.m() || seen.revision > 2 || seen.pd_length > PARLEY_MPA_PD_MAX || enhanced_refused ||
-                          (request_ && seen.revision != request_->revision);
-  reply_ = std::move(seen);
-  if (initiator.extra_after_startup > 0 && initiator.extra.peer_received <= h.head_at) accuse_extra_octets(initiator);
-  agreement_ = agree(request_, reply_);
-  if (!agreement_.accepted) {
-    h.phase = initiator.phase = Phase::over;
-    tell_tap_the_head(initiator);
-    h.head.clear();
-    initiator.head.clear();
-    if (!request_) initiator.startup_length = std::max(initiator.tcp.position(), h.head_first.peer_received);
-    return kept_after_rejection(initiator);
-  }
-  operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
+  facts_.may_refuse = may_refuse(facts_.request, seen);
+  facts_.reply = std::move(seen);
+  if (initiator.extra.octets > 0 && initiator.extra.ref.peer_received <= h.head.at) accuse_extra_octets(initiator);
+  facts_.agreement = agree(facts_.request, facts_.reply);
+  if (facts_.agreement.accepted)
+    accepted(h, initiator);
+  else
+    rejected(h, initiator);
+}
+
+void MpaConnection::rejected(Half& responder, Half& initiator) {
+  set_up(SetUpInput::reply_rejects);
+  for (Half& each : halves_) each.move(StreamInput::rejection);
+  tell_tap_the_head(initiator);
+  responder.head.octets.clear();
+  initiator.head.octets.clear();
+  if (!facts_.request)
+    initiator.startup_length = std::max(initiator.tcp.position(), responder.head.first.peer_received);
+  kept_after_rejection(initiator);
+}
+
+void MpaConnection::accepted(Half& responder, Half& initiator) {
+  set_up(facts_.reply->key == wire::MpaKey::rep ? input_of_agreement() : SetUpInput::reply_of_other_key);
   begin_data();
-  if (reply_->revision == 0) rdmap_->set_version(0);
-  h.phase = Phase::fpdus;
-  h.walker.start(agreement_.crc, agreement_.markers_to_initiator);
-  initiator.walker.start(agreement_.crc, agreement_.markers_to_responder);
-  if (!request_) {
-    // Where the Request ended is taken from the Reply, and may be wrong.
-    initiator.walker.start_inside(agreement_.crc, agreement_.markers_to_responder == Known::yes, 0);
-    initiator.startup_length = initiator.tcp.position();
-    if (initiator.tcp.holding() || initiator.counts.missing_octets > 0 || initiator.phase == Phase::blind)
-      rdmap_->lost(Side::initiator);
-  }
+  if (facts_.reply->revision == 0) rdmap_->set_version(0);
+  responder.move(StreamInput::reply);
+  responder.walker.start(facts_.agreement.crc, facts_.agreement.markers_to_initiator);
+  initiator.walker.start(facts_.agreement.crc, facts_.agreement.markers_to_responder);
+  if (!facts_.request) begin_without_request(initiator);
   // The Request may also come late, when the capture has packets out of order.
-  const bool startup_may_come = agreement_.revision <= 1 || !request_ || rejection_may_be_lost();
-  initiator.phase = startup_may_come ? Phase::rtr_or_fpdu : Phase::fpdus;
-  if (initiator.phase == Phase::fpdus) return replay(initiator);
+  const bool startup_may_come = facts_.agreement.revision <= 1 || !facts_.request || rejection_may_be_lost();
+  initiator.move(startup_may_come ? StreamInput::answered : StreamInput::answered_for_good);
+  if (!startup_may_come) return replay(initiator);
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
-void MpaConnection::keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut,
-                               bool start) {
-  // Once there is no room, all that follows is one gap: what stands behind it is judged as behind a loss.
-  const bool dropping = !h.early.empty() && h.early.back().dropped;
-  if (dropping || h.early_octets + in.size() > early_max) {
-    const std::uint64_t n = in.size() + missing;
-    if (!dropping) h.early.push_back({{}, 0, false, false, ref, h.read_to - n, true});
-    h.early.back().missing += n;
-    h.early_dropped += n;
-    return;
-  }
-  h.early_octets += in.size() + 64;
-  h.early.push_back({Bytes(in.begin(), in.end()), missing, cut, start, ref, h.read_to - in.size() - missing});
-}
-
-void MpaConnection::replay(Half& h) {
-  while (!h.early.empty()) {
-    const Early e = std::move(h.early.front());
-    h.early.pop_front();
-    if (e.missing > 0 && h.walker.markers() == Known::unknown) {
-      h.phase = Phase::blind;
-      h.early.clear();
-      return;
-    }
-    if (e.missing > 0) {
-      h.feed({}, e.missing, e.ref, false, e.at);
-      if (h.walker.lost()) rdmap_->lost(side_of(h));
-    } else {
-      h.feed(e.data, 0, e.ref, e.start, e.at);
-    }
-  }
-  h.early_octets = 0;
-}
-
-void MpaConnection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
-  // Had it received some of the Reply, the capture would only lack that.
-  if (ref.peer_received > peer_of(h).base) return;
-  if (h.extra_after_startup == 0) h.extra = ref, h.extra_octets = n;
-  h.extra_after_startup += n;
-  // Where the capture begins later than the other side's octets, the Reply may stand before.
-  if (peer_of(h).tcp.from_syn()) accuse_extra_octets(h);
-}
-
-void MpaConnection::accuse_extra_octets(Half& h) {
-  // RFC 5044 §7.1.2 rule 3: the initiator receives and validates the Reply before it sends anything more.
-  if (std::exchange(h.extra_told, true)) return;
-  findings_.add(
-      h.extra.frame, Side::initiator, Rule::mpa_octets_before_reply,
-      fmt::format("the initiator sent {} after its Request before the Reply came", counted(h.extra_octets, "octet")));
-}
-
-void MpaConnection::drop_early(Half& h, std::size_t n) {
-  while (n > 0 && !h.early.empty()) {
-    Early& e = h.early.front();
-    const std::size_t skip = std::min(n, e.data.size());
-    e.data.erase(e.data.begin(), e.data.begin() + static_cast<std::ptrdiff_t>(skip));
-    e.start = false;
-    e.at += skip;
-    n -= skip;
-    if (e.data.empty()) h.early.pop_front();
-  }
-}
-
-// FPDUs stand from here on, behind `skip` octets of an Rtr frame that is not whole. `after_hole`: or there was one
-// among what the capture lacks.
-void MpaConnection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
-  // RFC 5044 §4.3: positions count from the end of the startup frames, and how long those were is not known.
-  const bool rtr_lost = after_hole && (skip > 0 || agreement_.rtr_frame || !request_ || reply_lost_);
-  const bool request_lost = !request_ && (h.tcp.from_syn() || h.counts.missing_octets > 0);
-  const bool unknown_positions = h.walker.markers() != Known::no && (rtr_lost || request_lost);
-  drop_early(h, skip);
-  if (unknown_positions) h.early.clear(), rdmap_->lost(side_of(h));
-  h.phase = unknown_positions ? Phase::blind : Phase::fpdus;
-  replay(h);
-}
-
-// A Request where FPDUs may begin: the capture had the Reply first, or lacks a rejection after which it is the second.
-void MpaConnection::request_behind(Half& h, StartupSeen seen) {
-  request_seen(h, std::move(seen));
-  agreement_ = agree(request_, reply_);
-  h.walker.start(agreement_.crc, agreement_.markers_to_responder);
-  if (reply_) operational_ = !agreement_.peer_to_peer && !agreement_.rtr_frame && !setup_failed_;
-  begin_data();
-  h.phase = Phase::rtr_or_fpdu;
-  if (!h.early.empty()) rtr_or_fpdu(h);
-}
-
-// The octets of the initiator that may be an Rtr frame, and whether it is known how they go on.
-void MpaConnection::rtr_or_fpdu(Half& h) {
-  Bytes head;
-  bool hole = false;
-  for (const Early& e : h.early) {
-    hole = hole || e.missing > 0;
-    if (hole) break;
-    head.insert(head.end(), e.data.begin(), e.data.end());
-  }
-  constexpr std::string_view rtr_head = "MPA ID R";
-  const bool may_be = begins_like(head, rtr_head);
-  const auto v = wire::MpaFrameView::parse(head);
-  const bool whole = may_be && v && head.size() >= v->frame_size();
-  if (may_be && !whole && !hole) return;
-  const bool startup_due = agreement_.rtr_frame || !request_ || rejection_may_be_lost();
-  const bool lost_one = may_be && (startup_due || head.size() >= rtr_head.size());
-  h.behind_lost = !whole && may_be;
-  if (lost_one && !whole && tap_ != nullptr) tap_->startup(tapped(h), h.early.front().at, head);
-  if (!whole) return fpdus_from(h, lost_one ? head.size() : 0, may_be && hole);
-  // The packet with the last octet of the frame; more may have been kept behind it.
-  auto last = h.early.begin();
-  for (std::size_t n = last->data.size(); n < v->frame_size(); n += last->data.size()) ++last;
-  const SegmentRef carrier = last->ref;
-  if (tap_ != nullptr) tap_->startup(tapped(h), h.early.front().at, ConstBytes(head).first(v->frame_size()));
-  h.head_last = carrier;
-  h.head_known = ~std::size_t{0};
-  StartupSeen seen = read_startup(h, *v);
-  if (v->key == wire::MpaKey::req && (!request_ || rejection_may_be_lost())) {
-    h.startup_length = h.early.front().at + v->frame_size();
-    drop_early(h, v->frame_size());
-    return request_behind(h, std::move(seen));
-  }
-  rtr_frame_ = std::move(seen);
-  const bool rtr_key = v->key == wire::MpaKey::rtr || v->key == wire::MpaKey::rtr_hex;
-  LadderEvent* e =
-      event(rtr_frame_->frame, rtr_frame_->at, h.index, LadderEvent::Kind::startup,
-            rtr_key ? fmt::format("MPA Rtr frame ({})", to_string(v->key).substr(7, 3)) : "a second startup frame");
-  if (e != nullptr && with_fields_) startup_fields(*rtr_frame_, e->fields);
-  if (!rtr_key) {
-    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_second_startup,
-                  "the initiator sent a second startup frame");
-  } else if (request_ && reply_ && !agreement_.rtr_frame) {
-    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_rtr_frame_unasked,
-                  "the initiator sent an Rtr frame that was not agreed (S)");
-  } else {
-    // What a Request that is not in the capture offered is not known.
-    findings_.add(rtr_frame_->frame, Side::initiator, Rule::mpa_rtr_frame,
-                  fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(v->key),
-                              request_ ? "" : "; whether it was agreed is not known without the Request"));
-    operational_ = true;
-  }
-  rtr_seen_ = mpa::Rtr::frame;
-  first_fpdu_at_ = rtr_frame_->at;
-  // To a responder that does not know the frame, its octets are an FPDU whose RDMAP version is 0.
-  rdmap_->complaint(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, rtr_frame_->frame}, true);
-  drop_early(h, v->frame_size());
-  h.phase = Phase::fpdus;
-  replay(h);
+// Where the Request ended is taken from the Reply, and may be wrong.
+void MpaConnection::begin_without_request(Half& initiator) {
+  initiator.walker.start_inside(facts_.agreement.crc, facts_.agreement.markers_to_responder == Known::yes, 0);
+  initiator.startup_length = initiator.tcp.position();
+  if (initiator.tcp.holding() || initiator.counts.missing_octets > 0 || initiator.phase == StreamPhase::blind)
+    rdmap_->lost(Side::initiator);
 }
 
 }  // namespace parley::capture

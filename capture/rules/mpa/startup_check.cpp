@@ -151,6 +151,49 @@ void check_peer_to_peer(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r, 
           "the responder agreed to a Read as RTR but did not raise its IRD from 0 to 1");
 }
 
+Known known(bool value) { return value ? Known::yes : Known::no; }
+
+// One of them alone settles what it can: CRC, if it asks for one.
+void agree_on_request(const StartupSeen& request, Agreement& a) {
+  a.revision = request.revision;
+  a.crc = request.c() ? Known::yes : Known::unknown;
+  a.markers_to_initiator = known(request.m());
+  if (!request.enhanced) return;
+  a.ird = request.enhanced->ird;
+  a.ord = request.enhanced->ord;
+}
+
+void agree_on_reply(const StartupSeen& reply, Agreement& a) {
+  a.revision = reply.revision;
+  a.accepted = !reply.r();
+  if (reply.c()) a.crc = Known::yes;
+  a.markers_to_responder = known(reply.m());
+}
+
+void agree_on_both(const StartupSeen& request, const StartupSeen& reply, Agreement& a) {
+  a.revision = std::min(request.revision, reply.revision);
+  a.crc = known(request.c() || reply.c());
+  a.rtr_frame = request.revision <= 1 && reply.revision <= 1 && request.s() && reply.s();
+}
+
+void agree_on_enhanced(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r, Agreement& a) {
+  a.peer_to_peer = q.a && r.a;
+  if (a.peer_to_peer) {
+    const auto o = kinds(q), t = kinds(r);
+    a.rtr = {.send = o.send && t.send, .write = o.write && t.write, .read = o.read && t.read};
+  }
+  a.depths = true;
+  // RFC 6581 §9.1: the initiator takes ORD at most the responder's IRD and IRD at least the responder's ORD.
+  if (q.ord != unnegotiated && r.ird != unnegotiated) {
+    a.ord = std::min(q.ord, r.ird);
+    a.initiator_reads = r.ird;
+  }
+  if (q.ird != unnegotiated && r.ord != unnegotiated) {
+    a.ird = std::max(q.ird, r.ord);
+    a.responder_reads = r.ord;
+  }
+}
+
 }  // namespace
 
 bool begins_like(ConstBytes head, std::string_view text) {
@@ -206,6 +249,12 @@ void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& r
   check_peer_to_peer(*q->enhanced, *r.enhanced, r.frame, f);
 }
 
+bool proper_request(const StartupSeen& q) {
+  const bool known_revision = q.revision == 1 || q.revision == 2;
+  const bool enhanced_lost = q.s() && q.revision == 2 && !q.enhanced;
+  return q.key == wire::MpaKey::req && known_revision && q.pd_length <= PARLEY_MPA_PD_MAX && !enhanced_lost;
+}
+
 bool invalid_reply(const StartupSeen& r) {
   return r.key != wire::MpaKey::rep || r.pd_length > PARLEY_MPA_PD_MAX || r.revision > 2 ||
          (r.revision == 2 && r.s() && r.pd_length < PARLEY_MPA_ENH_LEN);
@@ -219,38 +268,19 @@ bool depths_fit(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r) {
   return within(r.ord, q.ird) && within(q.ord, r.ird) && !(read_rtr && r.ird == 0);
 }
 
+bool may_refuse(const std::optional<StartupSeen>& q, const StartupSeen& r) {
+  if (r.m() || r.revision > 2 || r.pd_length > PARLEY_MPA_PD_MAX) return true;
+  if (!q) return false;
+  return r.revision != q->revision || (q->s() && q->revision >= 2 && !r.s());
+}
+
 Agreement agree(const std::optional<StartupSeen>& request, const std::optional<StartupSeen>& reply) {
   Agreement a;
-  const auto known = [](bool v) { return v ? Known::yes : Known::no; };
-  if (request) a.revision = request->revision;
-  if (reply) a.revision = request ? std::min(request->revision, reply->revision) : reply->revision;
-  a.accepted = reply && !reply->r();
-  const bool c = (request && request->c()) || (reply && reply->c());
-  a.crc = c ? Known::yes : request && reply ? Known::no : Known::unknown;
-  a.markers_to_responder = reply ? known(reply->m()) : Known::unknown;
-  a.markers_to_initiator = request ? known(request->m()) : Known::unknown;
-  a.rtr_frame = request && reply && request->revision <= 1 && reply->revision <= 1 && request->s() && reply->s();
-  if (request && request->enhanced) {
-    a.ird = request->enhanced->ird;
-    a.ord = request->enhanced->ord;
-  }
-  if (!request || !reply || !request->enhanced || !reply->enhanced || reply->r()) return a;
-  const auto &q = *request->enhanced, &r = *reply->enhanced;
-  a.peer_to_peer = q.a && r.a;
-  if (a.peer_to_peer) {
-    const auto o = kinds(q), t = kinds(r);
-    a.rtr = {.send = o.send && t.send, .write = o.write && t.write, .read = o.read && t.read};
-  }
-  a.depths = true;
-  // RFC 6581 §9.1: the initiator takes ORD at most the responder's IRD and IRD at least the responder's ORD.
-  if (q.ord != unnegotiated && r.ird != unnegotiated) {
-    a.ord = std::min(q.ord, r.ird);
-    a.initiator_reads = r.ird;
-  }
-  if (q.ird != unnegotiated && r.ord != unnegotiated) {
-    a.ird = std::max(q.ird, r.ord);
-    a.responder_reads = r.ord;
-  }
+  if (request) agree_on_request(*request, a);
+  if (reply) agree_on_reply(*reply, a);
+  if (!request || !reply) return a;
+  agree_on_both(*request, *reply, a);
+  if (request->enhanced && reply->enhanced && !reply->r()) agree_on_enhanced(*request->enhanced, *reply->enhanced, a);
   return a;
 }
 

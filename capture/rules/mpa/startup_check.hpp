@@ -17,8 +17,8 @@ bool begins_like(ConstBytes head, std::string_view text);
 struct Agreement {
   std::uint8_t revision = 1;
   bool accepted = false;
-  Known crc = Known::no;
-  Known markers_to_responder = Known::no, markers_to_initiator = Known::no;
+  Known crc = Known::unknown;
+  Known markers_to_responder = Known::unknown, markers_to_initiator = Known::unknown;
   bool peer_to_peer = false;                                      ///< A on both sides (RFC 6581 §9.2)
   mpa::RtrSet rtr;                                                ///< kinds common to both, with peer_to_peer
   bool rtr_frame = false;                                         ///< S on both sides under revision 1
@@ -33,8 +33,14 @@ void check_request(const StartupSeen& request, Findings& findings);
 /// `request` may be unknown.
 void check_reply(const std::optional<StartupSeen>& request, const StartupSeen& reply, Findings& findings);
 
+/// A responder has to answer it, if only with R=1 (RFC 5044 §7.1.2 rule 2). Not one of revision 0: a receiver that cannot
+/// interoperate with a revision closes the connection (§7.1.1).
+bool proper_request(const StartupSeen& request);
 /// No initiator may go on after this Reply (RFC 5044 §7.1.2 rules 3, 5, 9, RFC 6581 §6).
 bool invalid_reply(const StartupSeen& reply);
+/// The Reply holds something that makes initiators close: M, a revision that was not asked for or is unknown, too much
+/// private data, no enhanced data in return. `request` may be unknown.
+bool may_refuse(const std::optional<StartupSeen>& request, const StartupSeen& reply);
 /// Neither side has to raise anything (RFC 6581 §9.1): no cause for a Terminate for lack of IRD.
 bool depths_fit(const wire::MpaEnhanced& request, const wire::MpaEnhanced& reply);
 

@@ -298,7 +298,6 @@ Result<void> Roce::reject(EndpointId endpoint, ConstBytes private_data) {
 Result<void> Roce::disconnect(EndpointId endpoint) {
   Connection* c = find(endpoint);
   if (c == nullptr) return stale();
-  if (c->phase == Phase::breaking) return {};  // its end is on its way
   if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
   enter(*c, Phase::closing);
   return {};

@@ -8,11 +8,6 @@
 #include "cm/providers/roce/roce_impl.hpp"
 
 namespace parley::cm::roce {
-namespace {
-
-constexpr Duration asker_patience = std::chrono::milliseconds(9600);  // twice the time of an MRA (4.3 s), and 1 s
-
-}  // namespace
 
 void Roce::on_event(Instant now, ibcm::Event& event) {
   if (auto* request = std::get_if<ibcm::RequestReceived>(&event)) return on_request(now, *request);
@@ -25,7 +20,7 @@ void Roce::on_event(Instant now, ibcm::Event& event) {
       return 0;
   };
   Connection* c = by_cm(std::visit(id_in, event));
-  if (c == nullptr) return;
+  if (c == nullptr) return on_host_answer(now, event);
   if (auto* reply = std::get_if<ibcm::ReplyReceived>(&event)) {
     if (c->phase == Phase::requesting) on_reply(*c, now, *reply);
   } else if (auto* answer = std::get_if<ibcm::SidrReplied>(&event)) {
@@ -43,6 +38,8 @@ void Roce::on_event(Instant now, ibcm::Event& event) {
     on_disconnect_requested(*c, now, *asked);
   } else if (auto* over = std::get_if<ibcm::Disconnected>(&event)) {
     on_disconnected(*c, *over);
+  } else if (std::holds_alternative<ibcm::Waiting>(event)) {
+    if (c->phase == Phase::requesting) watch_decider(*c, now);
   } else if (std::holds_alternative<ibcm::TimewaitExit>(event)) {
     if (c->told_end) tell(*c, TimewaitExit{id_of(*c)});
     leave_agent(*c);
@@ -55,16 +52,16 @@ void Roce::on_event(Instant now, ibcm::Event& event) {
 void Roce::on_notice(Instant now, const nic::roce::QpNotice& notice) {
   Connection* c = notice.qp == nullptr ? nullptr : find(notice.qp->owner);
   if (c == nullptr) return;
+  if (notice.silent) return ask_host(*c, now);
   using Kind = QueuePairEvent::Kind;
   if (notice.kind == Kind::comm_est && c->phase == Phase::accepting) {
     (void)agent_.communication_established(now, c->cm);  // IBA §12.9.7.2
   } else if (notice.kind == Kind::qp_fatal && c->live()) {
     hang_up(*c, now);
-    if (c->qp->failure().cause != nic::roce::QpFailure::Cause::silence)
-      return disconnected(*c, failure_of(*c, c->qp->failure()), false);
+    const nic::roce::QpFailure& why = c->qp->failure();
     // A queue pair that its owner has closed answers nothing either, and the DREQ that says so may be lost.
-    enter(*c, Phase::breaking);
-    set_deadline(*c, after(now, c->watch.dead_after / last_word_part));
+    const bool closed = why.cause == nic::roce::QpFailure::Cause::silence && host_answered(*c, now);
+    disconnected(*c, closed ? closed_in_silence(c->peer, why.elapsed) : failure_of(*c, why), false);
   }
 }
 
@@ -81,10 +78,6 @@ void Roce::on_disconnect_requested(Connection& c, Instant now, const ibcm::Disco
 void Roce::on_disconnected(Connection& c, ibcm::Disconnected& event) {
   if (!c.live()) return;
   stop_qp(c);
-  if (c.phase == Phase::breaking) {
-    const Duration silent = c.qp->failure().elapsed;
-    return disconnected(c, event.graceful ? closed_in_silence(c.peer, silent) : failure_of(c, c.qp->failure()), false);
-  }
   const bool asked = c.phase == Phase::closing;
   if (c.forced)
     return disconnected(
@@ -100,11 +93,9 @@ void Roce::on_disconnected(Connection& c, ibcm::Disconnected& event) {
 
 void Roce::on_deadline(Connection& c, Instant now) {
   if (c.phase == Phase::deciding || c.phase == Phase::decided) return check_asker(c, now);
-  record(c, trace::TimerExpired{c.phase == Phase::waiting    ? std::string_view("back_off")
-                                : c.phase == Phase::breaking ? "settle"
-                                                             : "linger"});
+  if (c.phase == Phase::requesting) return ask_decider(c, now);
+  record(c, trace::TimerExpired{c.phase == Phase::waiting ? "back_off" : "linger"});
   if (c.phase == Phase::waiting) return start_attempt(c, now);
-  if (c.phase == Phase::breaking) return disconnected(c, failure_of(c, c.qp->failure()), false);
   if (c.phase != Phase::closing) return;
   if (c.datagrams())
     return disconnected(
@@ -122,34 +113,6 @@ void Roce::on_deadline(Connection& c, Instant now) {
                              "check that the peer is up"),
                false);
   leave_agent(c);
-}
-
-// While the program decides, the peer repeats its REQ: at the latest behind the time that an MRA gave it, and as much again for the way
-// and for peers that add their own timeout to it (Linux: cm_mra_handler). One that does not is gone.
-void Roce::check_asker(Connection& c, Instant now) {
-  const Instant asked = agent_.requested_at(c.cm);
-  const Instant reminded = std::max(asked, c.reminded);
-  const Instant dead = std::max(after(asked, c.watch.dead_after), after(reminded, asker_patience));
-  if (c.watch.dead_after > Duration{} && now >= dead)
-    return fail_setup(c, now,
-                      plain_failure(ib::step::ulp_decision, Errc::timed_out, {},
-                                    fmt::format("no REQ of {} for {}", c.peer.to_string(), duration_text(now - asked)),
-                                    "decide sooner, or check that the peer is up"));
-  if (c.watch.keepalive > Duration{} && c.reminded <= asked && now >= after(asked, c.watch.keepalive)) {
-    c.reminded = now;
-    agent_.remind(now, c.cm);
-  }
-  watch_asker(c, now);
-}
-
-void Roce::watch_asker(Connection& c, Instant now) {
-  const Instant asked = agent_.requested_at(c.cm);
-  Instant next = never;
-  if (c.watch.keepalive > Duration{} && c.reminded <= asked) next = after(asked, c.watch.keepalive);
-  if (c.watch.dead_after > Duration{})
-    next =
-        std::min(next, std::max(after(asked, c.watch.dead_after), after(std::max(asked, c.reminded), asker_patience)));
-  set_deadline(c, next == never ? never : std::max(next, now + std::chrono::milliseconds(1)));
 }
 
 // The time for all attempts is over.

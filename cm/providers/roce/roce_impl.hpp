@@ -21,8 +21,8 @@
 // open       | disconnect()                   | closing    | posted requests complete first, or linger ends; then DREQ
 // open       | DREQ                           | over       | DREP; Disconnected
 // open       | the queue pair failed          | over       | DREQ; Disconnected
-// open       | the peer does not answer       | breaking   | DREQ: does its connection manager answer?
-// breaking   | DREP, DREQ, a sixth of dead_after | over    | Disconnected
+// open       | the peer is silent             | open       | SIDR_REQ: does its connection manager answer? (roce_silence.cpp)
+// open       | dead_after is over             | over       | DREQ; Disconnected
 // closing    | DREP, DREQ, linger             | over       | Disconnected
 // over       | time-wait is over              | over       | TimewaitExit, behind Disconnected
 // waiting..  | ConnectOptions::timeout        | over       | ConnectFailed; not behind requesting
@@ -63,7 +63,6 @@ enum class Phase : std::uint8_t {
   decided,
   accepting,
   open,
-  breaking,
   closing,
   over
 };
@@ -99,7 +98,8 @@ struct Connection {
   std::size_t left = 0;                   // requests that were not complete at the end
   std::optional<ibcm::EndNote> peer_end;  // of the peer's DREQ
   nic::roce::QpWatch watch;
-  Instant reminded{};  // responder, deciding: the last MRA that the peer did not ask for
+  Instant reminded{};  // responder, deciding: the MRA that the peer did not ask for
+  Instant pinged{};    // deciding: its host was asked last, or `reminded`
   Instant start{};
   Steps steps;
   OwnQueues own;  // before the queue pair, which uses it
@@ -109,7 +109,7 @@ struct Connection {
   bool datagrams() const { return options.qp_type == QpType::ud; }
   bool unreliable() const { return options.qp_type == QpType::uc; }
   /// The program has had Established, and no end.
-  bool live() const { return phase == Phase::open || phase == Phase::breaking || phase == Phase::closing; }
+  bool live() const { return phase == Phase::open || phase == Phase::closing; }
   bool in_set_up() const { return phase < Phase::open; }
 };
 
@@ -128,6 +128,16 @@ struct Leaving {
   Instant until;
   Address local;
   BindId bind = 0;
+};
+
+/// A peer's host that is asked whether it is up, for all connections to it.
+struct AskedHost {
+  Address peer{};                 // without port
+  ibcm::Path path{};              // of the connection that asked last
+  ibcm::ConnectionId asking = 0;  // the SIDR_REQ; 0: none is under way
+  Duration interval{};            // between copies of it
+  Instant until{};                // some connection wants to know until then
+  Instant answered = Instant::min();
 };
 
 /// At most one of the two.
@@ -264,8 +274,6 @@ class Roce final : public RoceProvider {
   void on_event(Instant now, ibcm::Event& event);
   void on_notice(Instant now, const nic::roce::QpNotice& notice);
   void on_deadline(Connection& c, Instant now);
-  void check_asker(Connection& c, Instant now);
-  void watch_asker(Connection& c, Instant now);
   void out_of_time(Connection& c, Instant now);
   void check_closing(Connection& c, Instant now);
   void hang_up(Connection& c, Instant now);
@@ -274,6 +282,22 @@ class Roce final : public RoceProvider {
   void on_disconnected(Connection& c, ibcm::Disconnected& event);
   void disconnected(Connection& c, Failure why, bool graceful);
   void end(Connection& c);
+
+  // roce_silence.cpp: peers that say nothing, in the set-up and afterwards
+  nic::roce::QpWatch watch_of(const Connection& c) const;
+  Instant asker_dead_at(const Connection& c) const;
+  void check_asker(Connection& c, Instant now);
+  void watch_asker(Connection& c, Instant now);
+  Instant next_ping(const Connection& c) const;
+  void limit_patience(const Connection& c);
+  void watch_decider(Connection& c, Instant now);
+  void ask_decider(Connection& c, Instant now);
+  void ping_host(const Connection& c, Instant now);
+  void ask_host(const Connection& c, Instant now);
+  void ask_host_for(const Connection& c, Instant now, Duration time);
+  void ask_host(AskedHost& host, Instant now);
+  void on_host_answer(Instant now, const ibcm::Event& event);
+  bool host_answered(const Connection& c, Instant now) const;
 
   // roce_trace.cpp
   void begin_trace(Connection& c);
@@ -310,6 +334,7 @@ class Roce final : public RoceProvider {
   Instant unreachable_at_ = Instant::min();
   std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
   std::vector<EndpointId> closing_;                            // wait for their requests to complete
+  std::vector<AskedHost> asked_hosts_;                         // those of the last few seconds
   std::vector<Leaving> leaving_;                               // by time, at most one of each local address
   Fifo<PacketCommand> commands_;                               // at most two per endpoint
   nic::roce::MadIn mad_in_;  // the one under way: to make room for each anew costs more than to fill it
@@ -331,6 +356,11 @@ const Step& step_of(const Connection& c);
 
 inline std::uint64_t service_of(QpType type, std::uint16_t port) {
   return wire::ib::service_id_of(type == QpType::ud ? wire::ib::PortSpace::udp : wire::ib::PortSpace::tcp, port);
+}
+
+inline Address without_port(Address address) {
+  address.port = 0;
+  return address;
 }
 
 Failure local_failure(const Step& step, const Error& error);

@@ -12,11 +12,6 @@ namespace {
 constexpr int rounds_max = 64;  // of what device and agent have for each other, in one turn
 constexpr Duration unreachable_pause = std::chrono::milliseconds(20);
 
-Address without_port(Address address) {
-  address.port = 0;
-  return address;
-}
-
 }  // namespace
 
 BindId Roce::bind(EndpointId owner, const Address& local, const Address& peer) {

@@ -170,7 +170,8 @@ ibcm::Timers Roce::timers_of(const Connection& c) const {
   return {.kind = options_.spec_timers ? Kind::spec : Kind::back_off,
           .first = options_.resend_first,
           .cap = options_.resend_cap,
-          .total = c.reply_timeout};
+          .total = c.reply_timeout,
+          .silence = c.options.reply_timeout > Duration{} ? Duration{} : c.watch.dead_after};
 }
 
 /// Of the request, with what IBA Annex A11 puts first.
@@ -276,7 +277,10 @@ void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> mad
   slot_for(id).connection = std::move(made);
   core_->ids.find(id)->announced = true;
   core_->pending.our_turn(id);
-  if (!c.datagrams()) watch_asker(c, now);
+  if (!c.datagrams()) {
+    limit_patience(c);
+    watch_asker(c, now);
+  }
   begin_trace(c);
   trace::record(c.trace.get(), trace::Admitted{});
   tell(c, ConnectRequest{.listener = core_->id(l.id),
@@ -316,6 +320,7 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
 
 void Roce::decide(Connection& c, Instant now) {
   set_deadline(c, never);
+  const Instant dead = c.datagrams() ? never : asker_dead_at(c);
   c.steps.decision = now - c.start;
   record(c, trace::Decided{c.accept});
   if (!c.accept) {
@@ -338,6 +343,8 @@ void Roce::decide(Connection& c, Instant now) {
   p.rnr_retry_count = c.options.rnr_retry_count;
   p.private_data = c.private_data;
   p.timers = timers_of(c);
+  // The peer's silence did not begin with the REP.
+  if (p.timers->silence > Duration{}) p.timers->total = std::min(p.timers->total, std::max(dead - now, Duration(1)));
   if (auto accepted = agent_.accept(now, c.cm, p); !accepted)
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, accepted.error()));
   enter(c, Phase::accepting);
@@ -481,7 +488,7 @@ void Roce::established(Connection& c, Instant now, Bytes private_data) {
   enter(c, Phase::open);
   core_->pending.leave(c.id);
   core_->retries.forget(c.id);
-  c.qp->watch(now, c.watch);
+  c.qp->watch(now, watch_of(c));
   tell(c, Established{.id = id_of(c),
                       .parameters = parameters_of(c),
                       .private_data = std::move(private_data),

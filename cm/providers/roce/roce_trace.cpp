@@ -15,7 +15,6 @@ std::string_view word_of(Phase phase) {
     case Phase::decided: return "decided";
     case Phase::accepting: return "accepting";
     case Phase::open: return "open";
-    case Phase::breaking: return "breaking";
     case Phase::closing: return "closing";
     case Phase::over: return "over";
   }

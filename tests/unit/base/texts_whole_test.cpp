@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Every octet and many texts through what makes them safe to show, and every shape of an address
+// Every octet and many texts through what makes them safe to show ("=" is the text as it was), and every shape of an address
 // (tests/states/base_texts.txt, base_addresses.txt).
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "parley/address.hpp"
 #include "tests/unit/reviewed.hpp"
+#include "tests/unit/runs.hpp"
 
 namespace parley {
 namespace {
@@ -70,16 +71,17 @@ TEST(TextsWhole, EveryOctetAndManyTexts) {
                                  "\x7F\xC2\xA0\xFF"};
   std::string out;
   const auto row = [&](std::string_view t) {
-    return fmt::format("  printable {} | ASCII {} | HTML {} | XML {} | CSV {} | shell {}\n",
-                       in_ascii(printable(t, false)), in_ascii(printable(t, true)), in_ascii(html_text(t)),
-                       in_ascii(xml_escape(t)), in_ascii(csv_quote(t)), in_ascii(shell_word(t)));
+    const auto made = [t](std::string_view name, const std::string& of) {
+      return fmt::format(" | {} {}", name, of == t ? "=" : in_ascii(of));
+    };
+    return made("printable", printable(t, false)) + made("ASCII", printable(t, true)) + made("HTML", html_text(t)) +
+           made("XML", xml_escape(t)) + made("CSV", csv_quote(t)) + made("shell", shell_word(t));
   };
-  for (const std::string& t : texts) out += in_ascii(t) + "\n" + row(t);
-  for (unsigned octet = 0; octet < 256; ++octet) {
-    const std::string t(1, static_cast<char>(octet));
-    out += fmt::format("octet {:02x}\n", octet) + row(t);
-  }
-  expect_as_reviewed("base_texts.txt", out);
+  for (const std::string& t : texts) out += in_ascii(t) + row(t) + "\n";
+  Runs runs;
+  for (unsigned octet = 0; octet < 256; ++octet)
+    runs.add(fmt::format("{:02x}", octet), row(std::string(1, static_cast<char>(octet))));
+  expect_as_reviewed("base_texts.txt", out + runs.text());
 }
 
 /// Apart by blanks.

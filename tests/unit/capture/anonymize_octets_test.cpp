@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Every header that is understood, with each of its octets altered in turn: what becomes of each octet of the frame, and
 // what is counted (tests/states/capture_anonymized_octets.txt). "=" are octets that stay, "0" those that become 0, "x"
-// those that get another value.
+// those that get another value. Cut off anywhere, a frame keeps no octet that it does not keep whole.
 #include <gtest/gtest.h>
 
 #include "tests/unit/capture/anonymize_fields.hpp"
@@ -76,41 +76,64 @@ std::string kinds_of_octets(const WholeFrame& w) {
   return out;
 }
 
-std::string becomes(const WholeFrame& w, std::uint32_t original_length = 0) {
+struct Became {
+  std::string kinds, counts;
+};
+Became becomes(const WholeFrame& w, std::uint32_t original_length = 0) {
   const auto done = test::anonymize(test::to_pcap({{w.octets, {}, original_length}}, w.link_type));
-  std::string out = done.refusal.empty() ? "" : "    " + done.refusal + "\n";
-  (void)wire::read_capture(
-      done.file, [&](const wire::CapturedPacket& p) { out += "    " + kinds_of_octets(w.octets, p.octets) + "\n"; });
+  Became out{done.refusal, {}};
+  (void)wire::read_capture(done.file,
+                           [&](const wire::CapturedPacket& p) { out.kinds += kinds_of_octets(w.octets, p.octets); });
   const FrameCounts& n = done.frames;
-  return out + fmt::format(
-                   "    {} TCP, {} UDP, {} ICMP, {} ARP, {} other; {} addresses, {} ports, {} options; checksums "
-                   "{} right, {} wrong\n",
-                   n.tcp, n.udp, n.icmp, n.arp, n.other, n.addresses, n.ports, n.options_dropped, n.checksums_right,
-                   n.checksums_wrong);
+  for (const auto& [times, what] : {std::pair(n.tcp, "TCP"),
+                                    {n.udp, "UDP"},
+                                    {n.icmp, "ICMP"},
+                                    {n.arp, "ARP"},
+                                    {n.other, "other"},
+                                    {n.addresses, "addresses"},
+                                    {n.ports, "ports"},
+                                    {n.options_dropped, "options"},
+                                    {n.checksums_right, "checksums right"},
+                                    {n.checksums_wrong, "wrong"}})
+    if (times > 0) out.counts += fmt::format("{}{} {}", out.counts.empty() ? "" : ", ", times, what);
+  return out;
+}
+
+/// Of the octets that are left none is kept that the whole frame does not keep.
+void expect_no_more_kept(const std::string& cut, const std::string& whole, const Bytes& was, const std::string& what) {
+  ASSERT_LE(cut.size(), whole.size()) << what;
+  for (std::size_t i = 0; i < cut.size(); ++i) {
+    const bool zeroed = cut[i] == '0' || was[i - i / 5] == 0;
+    EXPECT_TRUE(cut[i] == whole[i] || zeroed) << what << ", octet " << i - i / 5 << ": " << cut;
+  }
 }
 
 TEST(AnonymizeOctets, OfEveryHeaderEachAlteredOrCutOff) {
   std::string out;
   for (const WholeFrame& w : frames_of_each_kind()) {
-    const std::string usual = becomes(w);
-    out += "== " + w.name + " ==\n" + usual;
-    Runs runs(usual, false);
+    const Became usual = becomes(w);
+    out += fmt::format("== {} ==\n{} | {}\n", w.name, usual.kinds, usual.counts);
+    Runs runs(usual.kinds + "\n" + usual.counts, false);
+    Runs cuts;
     const std::string kinds = kinds_of_octets(w);
     for (std::size_t at = 0; at < w.octets.size(); ++at) {
       if (kinds[at + at / 4] == 'x') continue;  // a name: another one has another name
       for (const unsigned bits : {0x01u, 0x04u, 0x10u, 0xFFu}) {
         WholeFrame altered = w;
         altered.octets[at] ^= static_cast<std::uint8_t>(bits);
-        runs.add(fmt::format("octet {} by {:02x}", at, bits), becomes(altered));
+        const Became now = becomes(altered);
+        runs.add(fmt::format("{}^{:02x}", at, bits), now.kinds + "\n" + now.counts);
       }
     }
     const auto size = static_cast<std::uint32_t>(w.octets.size());
     for (std::size_t n = 1; n < size; ++n) {
       WholeFrame cut = w;
       cut.octets.resize(n);
-      runs.add(fmt::format("cut to {}", n), becomes(cut, size));
+      const Became now = becomes(cut, size);
+      expect_no_more_kept(now.kinds, usual.kinds, w.octets, fmt::format("{} cut to {}", w.name, n));
+      cuts.add(std::to_string(n), now.counts);
     }
-    out += runs.text();
+    out += runs.text() + "cut to\n" + cuts.text();
   }
   expect_as_reviewed("capture_anonymized_octets.txt", out);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What becomes of every octet of a stream: a line for each packet, dots for octets that are kept, 00 and others for what
-// they become (tests/states/capture_anonymized.txt). Payload, STags and private data must not show; lengths, numbers and
-// what a rule looks at must.
+// What becomes of every octet of a stream (tests/states/capture_anonymized_*.txt): of set-ups a line for each packet, dots for
+// octets that are kept, 00 and others for what they become; of messages how many are kept (=), become 0 or another value (x).
+// Payload, STags and private data must not show; lengths, numbers and what a rule looks at must.
 #include <gtest/gtest.h>
 
 #include "tests/unit/capture/anonymize_kit.hpp"
@@ -35,8 +35,20 @@ std::vector<Bytes> packets_of(ConstBytes file) {
                            [&](const wire::CapturedPacket& p) { out.emplace_back(p.octets.begin(), p.octets.end()); });
   return out;
 }
+/// "6= 2x 10=": octets that are kept, become 0 (0), or get another value (x).
+std::string kinds_that_change(ConstBytes was, ConstBytes is) {
+  std::string out;
+  for (std::size_t i = 0; i < was.size();) {
+    const auto kind = [&](std::size_t k) { return was[k] == is[k] ? '=' : is[k] == 0 ? '0' : 'x'; };
+    std::size_t end = i + 1;
+    while (end < was.size() && kind(end) == kind(i)) ++end;
+    out += fmt::format("{}{}{}", i == 0 ? "" : " ", end - i, kind(i));
+    i = end;
+  }
+  return out;
+}
 /// The payload of each packet of which some changes; headers are looked at elsewhere.
-std::string shown(const Frames& frames, AnonymizeOptions options = {}) {
+std::string shown(const Frames& frames, AnonymizeOptions options = {}, bool octets = false) {
   const test::Anonymized a = test::anonymize(test::to_pcap(frames), options);
   const std::vector<Bytes> now = packets_of(a.file);
   if (!a.refusal.empty() || now.size() != frames.size()) return "  " + a.refusal + "\n";
@@ -45,7 +57,9 @@ std::string shown(const Frames& frames, AnonymizeOptions options = {}) {
   for (std::size_t i = 0; i < frames.size(); ++i) {
     const ConstBytes was = frames[i].octets, is = now[i];
     if (was.size() > headers && !std::equal(was.begin() + headers, was.end(), is.begin() + headers, is.end()))
-      out += fmt::format("  {}: {}\n", i + 1, octets_that_change(was.subspan(headers), is.subspan(headers)));
+      out += fmt::format("  {}: {}\n", i + 1,
+                         octets ? octets_that_change(was.subspan(headers), is.subspan(headers))
+                                : kinds_that_change(was.subspan(headers), is.subspan(headers)));
   }
   out += fmt::format("  {} FPDUs, {} CRCs right, {} wrong, {} startup frames, {} octets of private data\n",
                      a.streams.fpdus, a.streams.crc_right, a.streams.crc_wrong, a.streams.startup_frames,
@@ -55,7 +69,7 @@ std::string shown(const Frames& frames, AnonymizeOptions options = {}) {
 
 TEST(AnonymizeWhole, SetUps) {
   std::string out;
-  for (const test::Story& s : test::set_ups()) out += "== " + s.name + " ==\n" + shown(test::told(s).frames);
+  for (const test::Story& s : test::set_ups()) out += "== " + s.name + " ==\n" + shown(test::told(s).frames, {}, true);
   // Startup frames that are none, or not whole.
   const Bytes request = startup(MpaKey::req, C | S, 2, wire::MpaEnhanced{.ird = 1, .ord = 1}, Bytes{1, 2, 3});
   for (const std::size_t n : {8u, 12u, 16u, 18u, 20u, 22u, 24u, 26u})
@@ -87,32 +101,32 @@ Exchange talk(const Message& m, bool markers = false, bool crc = true, std::size
 }
 
 TEST(AnonymizeWhole, Messages) {
-  std::string out;
+  Runs runs;
   for (const Message& m : test::messages()) {
-    out += "== " + m.name + " ==\n" + shown(talk(m).frames);
+    runs.add(m.name, shown(talk(m).frames));
     if ((m.ulpdus[m.looked_at].second[1] & 0xF) != 3)
-      out += "-- STags kept --\n" + shown(talk(m).frames, {.keep_stags = true});
+      runs.add(m.name + ", STags kept", shown(talk(m).frames, {.keep_stags = true}));
     Message cut = m;
     Bytes& ulpdu = cut.ulpdus[m.looked_at].second;
     ulpdu.resize(ulpdu.size() - std::min<std::size_t>(ulpdu.size(), 5));
-    out += "-- five octets shorter --\n" + shown(talk(cut).frames);
+    runs.add(m.name + ", five octets shorter", shown(talk(cut).frames));
     Frames bad = talk(m).frames;
     bad[5 + m.looked_at].octets.back() ^= 1;
-    out += "-- CRC wrong --\n" + shown(bad);
+    runs.add(m.name + ", CRC wrong", shown(bad));
     Frames lacking = talk(m).frames;
     Bytes& packet = lacking[5 + m.looked_at].octets;
     lacking[5 + m.looked_at].original_length = static_cast<std::uint32_t>(packet.size());
     packet.resize(packet.size() - 7);
-    out += "-- cut by the snap length --\n" + shown(lacking);
+    runs.add(m.name + ", cut by the snap length", shown(lacking));
   }
-  expect_as_reviewed("capture_anonymized_messages.txt", out);
+  expect_as_reviewed("capture_anonymized_messages.txt", runs.text());
 }
 
 /// The one packet that is looked at.
 std::string looked_at(const Message& m, const Frames& frames) {
   const std::string all = shown(frames), head = fmt::format("  {}: ", 6 + m.looked_at);
   const std::size_t at = all.find(head);
-  return at == std::string::npos ? "  kept\n" : all.substr(at, all.find('\n', at) + 1 - at);
+  return at == std::string::npos ? "kept" : all.substr(at + head.size(), all.find('\n', at) - at - head.size());
 }
 
 TEST(AnonymizeWhole, MessagesOfEachLengthAndCutAtEach) {
@@ -120,44 +134,45 @@ TEST(AnonymizeWhole, MessagesOfEachLengthAndCutAtEach) {
   for (const Message& m : test::messages()) {
     const std::size_t size = m.ulpdus[m.looked_at].second.size();
     if (size < 22 || m.name.starts_with("RDMA") || m.name.starts_with("Send")) continue;
-    out += "== " + m.name + " ==\n";
+    Runs runs;
     for (std::size_t n = 17; n < size; ++n) {
       Message other = m;
       other.ulpdus[m.looked_at].second.resize(n);
-      out += fmt::format("of {}:{}", n, looked_at(m, talk(other).frames));
+      runs.add(fmt::format("of {}", n), looked_at(m, talk(other).frames));
       Frames lacking = talk(m).frames;
       Bytes& packet = lacking[5 + m.looked_at].octets;
       lacking[5 + m.looked_at].original_length = static_cast<std::uint32_t>(packet.size());
       packet.resize(54 + 2 + n);
-      out += fmt::format("cut at {}:{}", n, looked_at(m, lacking));
+      runs.add(fmt::format("cut at {}", n), looked_at(m, lacking));
     }
+    out += "== " + m.name + " ==\n" + runs.text();
   }
   expect_as_reviewed("capture_anonymized_lengths.txt", out);
 }
 
 TEST(AnonymizeWhole, WrongOctets) {
-  std::string out;
+  Runs runs;
   Message two{"two Sends", {{0, test::send_segment(1, 3)}, {0, test::send_segment(2, 9)}}, 0};
   for (const bool crc : {true, false})
     for (const std::size_t at : {0u, 1u, 2u, 3u, 8u, 20u, 23u, 25u}) {
       Frames f = talk(two, false, crc).frames;
       f[5].octets[54 + at] ^= 0x41;
-      out += fmt::format("== octet {} altered{} ==\n", at, crc ? "" : ", no CRC") + shown(f);
+      runs.add(fmt::format("octet {} altered{}", at, crc ? "" : ", no CRC"), shown(f));
     }
   Message three{"", {}, 0};
   for (std::uint32_t msn = 1; msn < 5; ++msn) three.ulpdus.emplace_back(0, test::send_segment(msn, 230));
-  out += "== markers ==\n" + shown(talk(three, true, true, 300).frames);
+  runs.add("markers", shown(talk(three, true, true, 300).frames));
   for (const std::size_t lost : {5u, 6u, 7u}) {
     Frames f = talk(three, true, true, 300).frames;
     f.erase(f.begin() + static_cast<std::ptrdiff_t>(lost));
-    out += fmt::format("== markers, packet {} lost ==\n", lost + 1) + shown(f);
+    runs.add(fmt::format("markers, packet {} lost", lost + 1), shown(f));
   }
   for (const std::size_t at : {2u, 3u, 5u, 7u}) {
     Frames f = talk(three, true, false, 300).frames;
     f[5].octets[54 + at] ^= 0x40;
-    out += fmt::format("== markers, no CRC, octet {} altered ==\n", at) + shown(f);
+    runs.add(fmt::format("markers, no CRC, octet {} altered", at), shown(f));
   }
-  expect_as_reviewed("capture_anonymized_wrong.txt", out);
+  expect_as_reviewed("capture_anonymized_wrong.txt", runs.text());
 }
 
 /// One packet cut at each length, as by a snap length of its own, or lost: the verdict is that of the original.

@@ -14,6 +14,7 @@ namespace {
 
 using test::brief;
 using test::Exchange;
+using test::expect_ids_as_reviewed;
 using test::fpdu;
 using test::send_segment;
 using test::startup;
@@ -33,7 +34,7 @@ TEST(CaptureCorners, TerminatesOfTheSetUpByTheirError) {
     if (before == 2) x.send(1, fpdu(send_segment(1, 0)));
     return brief(x.send(0, fpdu(test::terminate(kind, code, 0))).fin(0).fin(1).frames);
   };
-  std::string out = terminated(0x20, 3, 0, r);
+  std::string out = terminated(0x20, 3, 0, r) + "\n";
   for (const unsigned before : {0u, 1u, 2u}) {
     out += std::string("== ") + (before == 0 ? "first" : before == 1 ? "behind an RTR" : "behind an answer") + " ==\n";
     test::Runs runs(terminated(0x20, 3, before, r), false);
@@ -44,8 +45,8 @@ TEST(CaptureCorners, TerminatesOfTheSetUpByTheirError) {
                    terminated(static_cast<std::uint8_t>(layer << 4 | type), code, before, r));
     out += runs.text();
   }
-  out += "== 0x3fff as IRD ==\n" + terminated(0x20, 6, 0, none);
-  expect_as_reviewed("capture_corners_terminates.txt", out);
+  out += "== 0x3fff as IRD ==\n" + terminated(0x20, 6, 0, none) + "\n";
+  expect_ids_as_reviewed("capture_corners_terminates.txt", out);
 }
 
 // OFA 2007-10 Rtr §2: the responder's first FPDU may show that it took the Rtr frame for one.
@@ -71,7 +72,7 @@ TEST(CaptureCorners, TerminatesBehindTheRtrFrame) {
                                        : "behind another FPDU") +
              runs.text();
     }
-  expect_as_reviewed("capture_corners_rtr.txt", out);
+  expect_ids_as_reviewed("capture_corners_rtr.txt", out);
 }
 
 /// An FPDU with something wrong, behind a good one and before another.
@@ -152,7 +153,7 @@ TEST(CaptureCorners, FaultsOfFpdusInOneOrTwoPacketsAndWhatTheOtherSideDoes) {
         }
       out += fmt::format("== {} of the {} ==\n", fault.name, from == 0 ? "initiator" : "responder") + runs.text();
     }
-  expect_as_reviewed("capture_corners_faults.txt", out);
+  expect_ids_as_reviewed("capture_corners_faults.txt", out);
 }
 
 // RFC 5044 §7.1.1: PD_Length is what follows; a FIN may stand in the packet of the last octets.
@@ -175,7 +176,7 @@ TEST(CaptureCorners, FinsInThePacketOfAStartupFrame) {
       }
     out += fmt::format("== {} ==\n", from == 0 ? "Request" : "Reply") + runs.text();
   }
-  expect_as_reviewed("capture_corners_fins.txt", out);
+  expect_ids_as_reviewed("capture_corners_fins.txt", out);
 }
 
 // An old SYN ACK that was captured late moves nothing once octets have come (RFC 9293 §3.4).
@@ -216,9 +217,9 @@ TEST(CaptureCorners, AFewOctetsBehindTheRequest) {
       Exchange x;
       x.open().send(0, startup(MpaKey::req, C, 1)).send(0, Bytes(n, 'x')).send(1, startup(MpaKey::rep, C, 1)).close();
       x.frames.erase(x.frames.begin(), x.frames.begin() + static_cast<std::ptrdiff_t>(gone));
-      out += fmt::format("{} octets, without the first {} packets\n{}", n, gone, brief(x.frames));
+      out += fmt::format("{} octets, without the first {} packets: {}\n", n, gone, brief(x.frames));
     }
-  expect_as_reviewed("capture_corners_extra.txt", out);
+  expect_ids_as_reviewed("capture_corners_extra.txt", out);
 }
 
 // RFC 5040 §5.2: an answer fits a Read by its STag, where it begins and how long it is. Behind a loss that is all there is
@@ -285,7 +286,7 @@ TEST(CaptureCorners, TwoRejectionsOfWhichAPacketIsLostOrLate) {
     x.send(0, startup(MpaKey::req, C, 1)).send(1, startup(MpaKey::rep, C, 1, {}, some('3')));
     x.send(0, fpdu(send_segment(1, 8))).send(1, fpdu(send_segment(1, 8))).close();
     const std::string usual = brief(x.frames);
-    out += fmt::format("== {} private data ==\n{}", words ? "with" : "without", usual);
+    out += fmt::format("== {} private data ==\n{}\n", words ? "with" : "without", usual);
     test::Runs runs(usual);
     for (std::size_t i = 0; i < x.frames.size(); ++i) {
       test::Frames lost = x.frames;
@@ -305,7 +306,7 @@ TEST(CaptureCorners, TwoRejectionsOfWhichAPacketIsLostOrLate) {
     }
     out += runs.text();
   }
-  expect_as_reviewed("capture_corners_rejections.txt", out);
+  expect_ids_as_reviewed("capture_corners_rejections.txt", out);
 }
 
 // OFA 2007-10 Rtr §2: the Rtr frame is there with the packet of its last octet.

@@ -16,28 +16,56 @@ namespace {
 
 TEST(CaptureDrawnReports, LinesOfTheCsv) {
   std::string out = csv_header();
-  for (std::uint64_t seed = 4001; seed <= 4240; ++seed)
+  for (std::uint64_t seed = 4001; seed <= 4040; ++seed)
     out += to_csv(std::to_string(seed), test::analyse(test::DrawnConnection(seed).draw()));
   expect_as_reviewed("capture_drawn_csv.txt", out);
 }
 
-TEST(CaptureDrawnReports, EventsOfLadders) {
+/// An event by its values; the words of each kind are in capture_report_ladders.txt.
+std::string event_line(const LadderEvent& e) {
   constexpr std::string_view kinds[] = {"tcp", "startup", "fpdu", "terminate", "repeated", "gap"};
+  std::string out = fmt::format("{}{} {} \"{}\"", e.frame, to_string(e.from)[0],
+                                kinds[static_cast<std::size_t>(e.kind)], e.text.substr(0, e.name));
+  for (const auto& [name, value] : e.fields) out += fmt::format(" {}: {}", name, value);
+  return out;
+}
+
+TEST(CaptureDrawnReports, EventsOfLadders) {
   std::string out;
   for (std::uint64_t seed = 4301; seed <= 4340; ++seed) {
-    const bool fields = seed % 8 == 0;
-    const auto options = AnalyzerOptions{.events = true, .fields = fields, .events_max = seed % 10 == 0 ? 9u : 60u};
-    for (const ConnectionReport& c : test::analyse(test::DrawnConnection(seed).draw(), options).connections) {
-      out += fmt::format("== {}: {} ==\n", seed, c.end);
-      for (const LadderEvent& e : c.events) {
-        out += fmt::format("{} {} {} \"{}\" {}\n", e.frame, to_string(e.from), kinds[static_cast<std::size_t>(e.kind)],
-                           e.text.substr(0, e.name), e.text.substr(e.name));
-        for (const auto& [name, value] : e.fields) out += fmt::format("    {}: {}\n", name, value);
-      }
-      if (c.events_dropped > 0) out += fmt::format("{} more\n", c.events_dropped);
-    }
+    out += fmt::format("{}:", seed);
+    for (const ConnectionReport& c : test::analyse(test::DrawnConnection(seed).draw(), {.events = true}).connections)
+      for (const LadderEvent& e : c.events) out += " " + event_line(e) + ";";
+    out += "\n";
   }
   expect_as_reviewed("capture_drawn_ladders.txt", out);
+}
+
+// Fields add no event and take none away; of more events than there is room for, the others are counted.
+TEST(CaptureDrawnReports, EventsWithFieldsAndWithLittleRoom) {
+  for (std::uint64_t seed = 4301; seed <= 4400; ++seed) {
+    const test::Frames frames = test::DrawnConnection(seed).draw();
+    const FileReport all = test::analyse(frames, {.events = true, .fields = true, .events_max = 1000});
+    for (const std::size_t room : {std::size_t{1}, std::size_t{9}, std::size_t{1000}}) {
+      const FileReport some = test::analyse(frames, {.events = true, .events_max = room});
+      ASSERT_EQ(some.connections.size(), all.connections.size()) << seed;
+      for (std::size_t i = 0; i < all.connections.size(); ++i) {
+        const auto &whole = all.connections[i].events, &kept = some.connections[i].events;
+        ASSERT_EQ(kept.size(), std::min(room, whole.size())) << seed;
+        EXPECT_EQ(some.connections[i].events_dropped, whole.size() - kept.size()) << seed;
+        const auto of = [](const LadderEvent& e) { return std::tie(e.frame, e.from, e.kind, e.text); };
+        auto next = whole.begin();
+        for (const LadderEvent& e : kept) {
+          EXPECT_TRUE(e.fields.empty());
+          next = std::find_if(next, whole.end(), [&](const LadderEvent& w) { return of(w) == of(e); });
+          ASSERT_NE(next, whole.end()) << seed << " " << e.text;
+          const bool of_packet = e.kind == LadderEvent::Kind::tcp || e.kind == LadderEvent::Kind::startup;
+          EXPECT_TRUE(!next->fields.empty() || !of_packet) << seed << " " << e.text;
+          ++next;
+        }
+      }
+    }
+  }
 }
 
 /// Writes down what it hears, and holds each octet to those of the packets by their sequence numbers.
@@ -54,27 +82,27 @@ class Listener final : public StreamTap {
   std::string said;
 
   void startup(const TappedStream& s, std::uint64_t at, ConstBytes octets) override {
-    said += fmt::format("  {}: startup frame, {} at {}\n", name(s), octets.size(), at);
+    said += fmt::format(" {}: startup frame, {} at {};", name(s), octets.size(), at);
     hold(s, at, octets);
   }
   void fpdu(const TappedStream& s, const WalkedFpdu& f) override {
-    said += fmt::format("  {}: FPDU, {} at {} + {}{}\n", name(s), f.wire_octets, s.fpdus_at, f.position,
+    said += fmt::format(" {}: FPDU, {} at {} + {}{};", name(s), f.wire_octets, s.fpdus_at, f.position,
                         s.markers == Known::yes  ? ", markers"
                         : s.markers == Known::no ? ""
                                                  : ", not known");
     hold(s, s.fpdus_at + f.position, f.wire);
   }
   void negotiation(const TappedStream& s, std::uint64_t at, ConstBytes octets, bool) override {
-    said += fmt::format("  {}: message, {} at {}\n", name(s), octets.size(), at);
+    said += fmt::format(" {}: message, {} at {};", name(s), octets.size(), at);
     hold(s, at, octets);
   }
   void lone_length(const TappedStream& s, std::uint64_t at) override {
-    said += fmt::format("  {}: length at {}\n", name(s), at);
+    said += fmt::format(" {}: length at {};", name(s), at);
     const auto first = captured_.find({s.source, s.first_seq + static_cast<std::uint32_t>(at)});
     EXPECT_NE(first, captured_.end()) << "its first octet is there";
   }
   void judged(std::uint64_t connection, std::uint64_t last_frame) override {
-    said += fmt::format("  the connection of frame {} is over with {}\n", connection, last_frame);
+    said += fmt::format(" the connection of frame {} is over with {};", connection, last_frame);
   }
 
  private:
@@ -104,7 +132,7 @@ TEST(CaptureDrawnReports, WhatATapHears) {
     AnalyzerOptions options{.tap = &tap};
     if (seed % 10 == 0) options.mpa_ports = {9001};
     test::analyse(frames, options);
-    if (seed <= 4500) out += fmt::format("== {} ==\n{}", seed, tap.said);
+    if (seed <= 4500) out += fmt::format("{}:{}\n", seed, tap.said);
     if (HasFatalFailure()) return;
   }
   expect_as_reviewed("capture_drawn_tap.txt", out);

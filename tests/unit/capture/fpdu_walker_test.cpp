@@ -99,7 +99,7 @@ std::string walked(const Stream& s, const std::vector<Piece>& pieces, Known crc,
     p.missing > 0 ? w.missing(p.missing, ref, t) : w.octets(p.octets, ref, true, t);
   }
   w.finish(t);
-  return fmt::format("  {} | left {}{}{}\n", t.said, w.left(), w.lost() ? fmt::format(", lost at {}", w.lost_at()) : "",
+  return fmt::format("{} | left {}{}{}", t.said, w.left(), w.lost() ? fmt::format(", lost at {}", w.lost_at()) : "",
                      w.doubtful() ? ", doubtful" : "");
 }
 std::vector<Piece> cut(ConstBytes in, std::size_t step) {
@@ -133,7 +133,7 @@ TEST(FpduWalkerWhole, AnySegmentsGiveTheFpdusOfTheStream) {
     const bool otherwise = (r.markers == Known::yes && !r.has_markers) || (r.markers == Known::no && r.has_markers);
     const Stream s({0, 1, 2, 3, 460, 470, 472, 480, 500, 1100, 4}, r.has_markers, r.has_crc);
     for (std::size_t step = 1; step < s.octets.size() + 100; step += step < 40 ? 1 : step / 3) {
-      std::string want = " ";
+      std::string want;
       const bool has_crc = r.crc != Known::no && r.has_crc;
       for (std::size_t i = 0; i < s.begins.size(); ++i) {
         const std::size_t end = i + 1 < s.begins.size() ? s.begins[i + 1] : s.octets.size();
@@ -142,7 +142,7 @@ TEST(FpduWalkerWhole, AnySegmentsGiveTheFpdusOfTheStream) {
         want += fmt::format(" {}@{}{} ({}{}{});", static_cast<char>('a' + i), s.begins[i], has_crc ? "" : " off", first,
                             first == last ? "" : fmt::format("-{}", last), s.begins[i] % step == 0 ? "" : "+");
       }
-      EXPECT_EQ(walked(s, cut(s.octets, step), r.crc, r.markers), " " + want + " | left 0\n") << r.name << ", " << step;
+      EXPECT_EQ(walked(s, cut(s.octets, step), r.crc, r.markers), want + " | left 0") << r.name << ", " << step;
     }
   }
 }
@@ -293,9 +293,8 @@ TEST(FpduWalkerWhole, DrawnStreams) {
     const std::size_t whole = s.octets.size();
     const std::vector<Piece> pieces = drawn_pieces(s, rng);
     const bool inside = r.markers != Known::unknown && rng.below(8) == 0;
-    out += fmt::format("{}: {}, {} of {} octets in {} segments{}\n", seed, r.name, s.octets.size(), whole,
-                       pieces.size(), inside ? ", begun inside" : "");
-    out += walked(s, pieces, r.crc, r.markers, inside);
+    out += fmt::format("{}: {}, {} of {} octets in {} segments{}:{}\n", seed, r.name, s.octets.size(), whole,
+                       pieces.size(), inside ? ", begun inside" : "", walked(s, pieces, r.crc, r.markers, inside));
   }
   expect_as_reviewed("capture_walker_drawn.txt", out);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Every octet of a startup frame and of an FPDU altered, every place of a stream lost, every packet cut at every length:
-// what the report says then, whole (tests/states/capture_octets_*.txt).
+// what is found then, by ids (tests/states/capture_octets_*.txt).
 #include <gtest/gtest.h>
 
 #include "tests/unit/capture/runs.hpp"
@@ -12,6 +12,7 @@ namespace {
 
 using test::brief;
 using test::Exchange;
+using test::expect_ids_as_reviewed;
 using test::fpdu;
 using test::Frames;
 using test::Message;
@@ -32,7 +33,7 @@ TEST(CaptureOctets, OfStartupFramesEachBitTurned) {
   std::string out;
   for (const Story& s : set_ups()) {
     const std::string usual = brief(told(s).frames);
-    out += "== " + s.name + " ==\n" + usual;
+    out += "== " + s.name + " ==\n" + usual + "\n";
     for (std::size_t i = 0; i < s.said.size() && s.said[i].octets[0] == 'M'; ++i) {
       Runs runs(usual);
       const std::size_t end =
@@ -51,7 +52,7 @@ TEST(CaptureOctets, OfStartupFramesEachBitTurned) {
       out += runs.text();
     }
   }
-  expect_as_reviewed("capture_octets_startup.txt", out);
+  expect_ids_as_reviewed("capture_octets_startup.txt", out);
 }
 
 /// The octets from `at` on are in a packet of their own, which the capture lacks.
@@ -93,7 +94,7 @@ TEST(CaptureOctets, EachPlaceOfAStreamLost) {
                                     {{'A', octets_of(s, s.said[i].from) - n}, {'N', n}, {'L', size - at}}));
     out += "== " + s.name + " ==\n" + runs.text();
   }
-  expect_as_reviewed("capture_octets_lost.txt", out);
+  expect_ids_as_reviewed("capture_octets_lost.txt", out);
 }
 
 // N octets of payload are cut off, S are left of it, A of all that the side sent.
@@ -118,7 +119,7 @@ TEST(CaptureOctets, EachPacketCutAtEachLength) {
     }
     out += "== " + s.name + " ==\n" + runs.text();
   }
-  expect_as_reviewed("capture_octets_cut.txt", out);
+  expect_ids_as_reviewed("capture_octets_cut.txt", out);
 }
 
 std::string found_with(const Message& m) {
@@ -145,7 +146,7 @@ TEST(CaptureOctets, OfMessagesEachBitTurned) {
   std::string out;
   for (const Message& m : messages()) {
     const std::string usual = found_with(m);
-    out += "== " + m.name + " ==\n" + usual;
+    out += "== " + m.name + " ==\n" + usual + "\n";
     Runs runs(usual);
     for (std::size_t at = 0; at < m.ulpdus[m.looked_at].second.size(); ++at)
       for (const unsigned bit : turned_in(at, m)) {
@@ -155,7 +156,7 @@ TEST(CaptureOctets, OfMessagesEachBitTurned) {
       }
     out += runs.text();
   }
-  expect_as_reviewed("capture_octets_messages.txt", out);
+  expect_ids_as_reviewed("capture_octets_messages.txt", out);
 }
 
 // N octets of ULPDU; A in all from its side.
@@ -177,7 +178,7 @@ TEST(CaptureOctets, OfMessagesEachLength) {
     }
     out += runs.text();
   }
-  expect_as_reviewed("capture_octets_lengths.txt", out);
+  expect_ids_as_reviewed("capture_octets_lengths.txt", out);
 }
 
 }  // namespace

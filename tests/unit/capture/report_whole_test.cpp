@@ -14,6 +14,7 @@
 #include "capture/report/total.hpp"
 #include "tests/unit/capture/stories.hpp"
 #include "tests/unit/reviewed.hpp"
+#include "tests/unit/runs.hpp"
 
 namespace parley::capture {
 namespace {
@@ -51,12 +52,11 @@ std::string facts_of(const ConnectionReport& c) {
 }
 
 TEST(ReportWhole, WhatWasAgreed) {
-  std::string out;
-  const auto add = [&](std::string_view name, const ConnectionReport& c) {
-    out += fmt::format("== {} ==\n{}{}", name, to_text(c), facts_of(c));
-  };
   ConnectionReport c = full();
-  add("plain", c);
+  const auto whole = [](const ConnectionReport& of) { return to_text(of) + facts_of(of); };
+  std::string out = whole(c);  // of the others the lines that differ
+  Runs runs(out);
+  const auto add = [&](const std::string& name, const ConnectionReport& of) { runs.add(name, whole(of)); };
   for (const unsigned m : {1u, 2u, 3u}) {
     c.markers_to_initiator = (m & 1) != 0;
     c.markers_to_responder = (m & 2) != 0;
@@ -117,7 +117,7 @@ TEST(ReportWhole, WhatWasAgreed) {
                 {7, Severity::warning, "RFC 5044 §4.4", "the responder's", Side::responder},
                 {9, Severity::error, "RFC 5041 §4.1", "of neither", {}}};
   add("counts and findings", c);
-  out += to_text(c, {.width = 40}) + to_text(c, {.width = 100, .notes = false});
+  out += runs.text() + to_text(c, {.width = 40}) + to_text(c, {.width = 100, .notes = false});
   expect_as_reviewed("capture_report_agreed.txt", out);
 }
 
@@ -129,7 +129,9 @@ std::string ladder_rows(const ConnectionReport& c, const CaptureLadderOptions& o
     out += fmt::format("{} at {} frame {} from {} to {} {}{}: {} | {} | {}\n", static_cast<int>(r.kind),
                        r.at.time_since_epoch().count(), r.frame, r.from, r.to, r.layer, r.repeated ? ", repeated" : "",
                        r.text, r.detail, r.why);
-    for (const auto& [name, value] : r.fields) out += fmt::format("    {}: {}\n", name, value);
+    for (const auto& [name, value] : r.fields)
+      out += fmt::format("{}{}: {}", &name == &r.fields.front().first ? "    " : "; ", name, value);
+    if (!r.fields.empty()) out += "\n";
   }
   return out;
 }

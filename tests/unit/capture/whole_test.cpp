@@ -7,8 +7,8 @@
 
 #include "capture/report/text.hpp"
 #include "capture/report/text_ladder.hpp"
-#include "tests/unit/capture/exchange.hpp"
-#include "tests/unit/reviewed.hpp"
+#include "tests/unit/capture/ids.hpp"
+#include "tests/unit/runs.hpp"
 
 namespace parley::capture {
 namespace {
@@ -22,19 +22,14 @@ using wire::RdmapOpcode;
 
 constexpr std::uint8_t flag_c = PARLEY_MPA_FLAG_C, flag_r = PARLEY_MPA_FLAG_R, flag_s = PARLEY_MPA_FLAG_S;
 
-/// Result and findings of each connection, a line each.
+/// Result and findings of each connection, by ids.
 std::string found_in(const test::Frames& frames) {
-  const FileReport r = test::analyse(frames);
   std::string out;
-  for (const ConnectionReport& c : r.connections) {
-    out += fmt::format("  {}, {}, {}; FPDUs {} {}, lost {} {}; {}\n", result_text(c), to_string(c.outcome), rtr_text(c),
-                       c.from_initiator.fpdus, c.from_responder.fpdus, c.from_initiator.missing_octets,
-                       c.from_responder.missing_octets, c.end);
-    for (const Finding& f : c.findings)
-      out += fmt::format("    {} of {}, frame {}: {} [{}]\n", to_string(f.severity),
-                         f.side ? to_string(*f.side) : "neither", f.frame, f.text, f.rule);
-  }
-  return r.connections.empty() ? "  no MPA connection\n" : out;
+  for (const ConnectionReport& c : test::analyse(frames).connections)
+    out += fmt::format("{}{} {}, {}, {}/{} FPDUs, {}/{} lost, {}{}", out.empty() ? "" : " || ", to_string(c.outcome),
+                       to_string(c.judgement.standing), rtr_text(c), c.from_initiator.fpdus, c.from_responder.fpdus,
+                       c.from_initiator.missing_octets, c.from_responder.missing_octets, c.end, test::found(c));
+  return out.empty() ? "no MPA connection" : out;
 }
 
 Bytes terminate_segment() {
@@ -103,7 +98,7 @@ TEST(CaptureWhole, ReportsAndLadders) {
 TEST(CaptureWhole, RepliesByWhatTheyAcknowledge) {
   const Bytes request = startup(MpaKey::req, flag_c, 1), reply = startup(MpaKey::rep, flag_c, 1);
   const auto early = [](std::uint32_t msn) { return fpdu(send_segment(msn, 8)); };
-  std::string out;
+  Runs runs;
   for (const bool syn_ack : {true, false})
     for (const std::size_t lost : {0u, 1u, 2u, 3u, 4u})  // 4: octets of the responder before its Reply
       for (const std::size_t heard : {0u, 10u, 20u, 52u, 84u, 116u}) {
@@ -126,14 +121,14 @@ TEST(CaptureWhole, RepliesByWhatTheyAcknowledge) {
         x.send(1, early(1)).close();
         if (lost > 0 && lost < 4) x.frames.erase(x.frames.begin() + static_cast<std::ptrdiff_t>(4 + lost));
         if (!syn_ack) x.frames.erase(x.frames.begin() + 1);
-        out += fmt::format("{}{} the Reply acknowledges {} octets\n", syn_ack ? "" : "SYN-ACK lost, ",
-                           lost == 0   ? "nothing lost,"
-                           : lost == 4 ? "octets before the Reply lost,"
-                                       : fmt::format("FPDU {} lost,", lost),
-                           heard);
-        out += found_in(x.frames);
+        runs.add(fmt::format("{}{} acknowledged {}", syn_ack ? "" : "SYN-ACK lost, ",
+                             lost == 0   ? "nothing lost,"
+                             : lost == 4 ? "octets before the Reply lost,"
+                                         : fmt::format("FPDU {} lost,", lost),
+                             heard),
+                 found_in(x.frames));
       }
-  expect_as_reviewed("capture_replies.txt", out);
+  test::expect_ids_as_reviewed("capture_replies.txt", runs.text());
 }
 
 struct SetUpForm {
@@ -167,40 +162,40 @@ Exchange exchange_of(const SetUpForm& form) {
 }
 
 TEST(CaptureWhole, SetUpsWhosePacketsAreLateOrLost) {
-  std::string out;
+  Runs runs;
   for (const SetUpForm& form : set_up_forms()) {
     const Exchange x = exchange_of(form);
     for (std::size_t begin = 0; begin <= 7; ++begin)  // the capture begins with a later frame
-      out += fmt::format("{}, from frame {} on\n{}", form.name, begin + 1,
-                         found_in({x.frames.begin() + static_cast<std::ptrdiff_t>(begin), x.frames.end()}));
+      runs.add(fmt::format("{}, from frame {} on", form.name, begin + 1),
+               found_in({x.frames.begin() + static_cast<std::ptrdiff_t>(begin), x.frames.end()}));
     for (std::size_t i = 1; i + 1 < x.frames.size(); ++i) {
       test::Frames lost = x.frames;
       lost.erase(lost.begin() + static_cast<std::ptrdiff_t>(i));
-      out += fmt::format("{}, without frame {}\n{}", form.name, i + 1, found_in(lost));
+      runs.add(fmt::format("{}, without frame {}", form.name, i + 1), found_in(lost));
       for (const std::size_t by : {1u, 2u}) {
         if (i + by >= x.frames.size()) continue;
         test::Frames late = x.frames;
         const auto at = late.begin() + static_cast<std::ptrdiff_t>(i);
         std::rotate(at, at + 1, at + 1 + static_cast<std::ptrdiff_t>(by));
-        out += fmt::format("{}, frame {} late by {}\n{}", form.name, i + 1, by, found_in(late));
+        runs.add(fmt::format("{}, frame {} late by {}", form.name, i + 1, by), found_in(late));
       }
     }
   }
-  expect_as_reviewed("capture_set_ups.txt", out);
+  test::expect_ids_as_reviewed("capture_set_ups.txt", runs.text());
 }
 
 // RFC 5044 §7.1.2 rule 3: nothing follows the Request before the Reply, not even what the Reply would ask for.
 TEST(CaptureWhole, SetUpsWhoseInitiatorDoesNotWaitForTheReply) {
-  std::string out;
+  Runs runs;
   for (const SetUpForm& form : set_up_forms())
     for (const std::size_t mss : {1460u, 7u}) {
       Exchange x;
       x.open().send(0, form.request).send(0, form.first, mss);
       x.send(0, fpdu(send_segment(form.name == "revision 1" || form.name == "revision 2" ? 2 : 1, 8)), mss);
       x.send(1, form.reply).send(1, fpdu(send_segment(1, 8))).close();
-      out += fmt::format("{}, segments of {}\n{}", form.name, mss, found_in(x.frames));
+      runs.add(fmt::format("{}, segments of {}", form.name, mss), found_in(x.frames));
     }
-  expect_as_reviewed("capture_early.txt", out);
+  test::expect_ids_as_reviewed("capture_early.txt", runs.text());
 }
 
 // RFC 5041 §5.2, §5.3: octets that a message lacks are left out for certain only where its sender closed and was told of
@@ -221,14 +216,14 @@ TEST(CaptureWhole, MessagesThatLackOctetsByHowTheirConnectionEnds) {
     }
     return x.send(0, fpdu(send_segment(1, 8, 0, false))).send(0, fpdu(send_segment(1, 8, 16)));
   };
-  std::string out;
+  Runs runs;
   for (const bool write : {false, true}) {
     const std::string name = write ? "RDMA Write" : "Send";
-    out += name + ", open\n" + found_in(begun(write).frames);
+    runs.add(name + ", open", found_in(begun(write).frames));
     for (const Step& first : steps) {
       Exchange x = begun(write);
       first.second(x);
-      out += fmt::format("{}, {}\n{}", name, first.first, found_in(x.frames));
+      runs.add(fmt::format("{}, {}", name, first.first), found_in(x.frames));
       for (const Step& then : steps) {
         // Nothing follows an RST, and nothing but an RST one's own FIN.
         const bool closed = (first.first == "FIN" && then.first == "Terminate") ||
@@ -236,11 +231,11 @@ TEST(CaptureWhole, MessagesThatLackOctetsByHowTheirConnectionEnds) {
         if (&then == &first || first.first == "RST" || closed) continue;
         Exchange y = x;
         then.second(y);
-        out += fmt::format("{}, {}, {}\n{}", name, first.first, then.first, found_in(y.frames));
+        runs.add(fmt::format("{}, {}, {}", name, first.first, then.first), found_in(y.frames));
       }
     }
   }
-  expect_as_reviewed("capture_ends.txt", out);
+  test::expect_ids_as_reviewed("capture_ends.txt", runs.text());
 }
 
 }  // namespace

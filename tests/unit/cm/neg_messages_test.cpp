@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the variants of queue pairs write, and what they read of messages of which one octet, item or character is
-// another, beside tests/states/cm_neg_messages.txt.
+// What the variants of queue pairs write, and what they read of messages of which one octet, item or character is another,
+// beside tests/states/cm_neg_messages.txt. "as written": what was read gives the same octets when it is written again.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -32,18 +32,19 @@ QpAttributes full_attributes() {
 
 std::string attributes_text(const QpAttributes& a) {
   return fmt::format(
-      "    qpn {:x} psn {:x} lid {:x} gid {} mtu {} ird {} ord {}\n"
-      "    qkey {:x} srqn {:x} ini {:x} rkey {:x} vaddr {:x} length {:x}\n",
+      "qpn {:x} psn {:x} lid {:x} gid {} mtu {} ird {} ord {} "
+      "qkey {:x} srqn {:x} ini {:x} rkey {:x} vaddr {:x} length {:x}",
       a.qpn, a.psn, a.lid, hex_digits(a.gid), a.mtu, a.ird, a.ord, a.qkey, a.srqn, a.ini_qpn, a.rkey, a.vaddr,
       a.length);
 }
 
-std::string failure_text(const Failure& why) { return fmt::format("    {}\n", why.text); }
+std::string failure_text(const Failure& why) { return why.text; }
 
-/// The words of `now` that `usual` does not have; of a refusal its words outside of quotes.
-std::string differences_of(const std::string& usual, const std::string& now) {
-  if (now == usual) return {};
-  std::string out;
+/// Whether what was read of `in` is `in` when it is written again (`written`); else the words of `now` that `usual` does not
+/// have; of a refusal its words outside of quotes.
+std::string differences_of(const std::string& usual, const std::string& now, ConstBytes in, const Bytes& written) {
+  if (now == usual) return "as usual";
+  if (!written.empty() && std::equal(in.begin(), in.end(), written.begin(), written.end())) return "as written";
   std::vector<std::string> words{""}, before{""};
   const auto cut = [](const std::string& text, std::vector<std::string>& into) {
     for (const char c : text) {
@@ -55,21 +56,25 @@ std::string differences_of(const std::string& usual, const std::string& now) {
   };
   cut(now, words);
   cut(usual, before);
-  const bool read = now.find(" psn ") != now.npos && now.find("qkey ") != now.npos;
-  if (!read) {
+  if (written.empty()) {
     const std::size_t quoted = now.rfind('\'');
-    return "    refused: " + now.substr(quoted == now.npos ? now.find_first_not_of(' ') : quoted + 2);
+    return "refused: " + now.substr(quoted == now.npos ? now.find_first_not_of(' ') : quoted + 2);
   }
+  std::string out;
   for (std::size_t i = 0; i < words.size(); ++i)
     if (i >= before.size() || words[i] != before[i])
-      out += (out.empty() ? "    " : " ") + (i > 0 ? words[i - 1] + " " : "") + words[i];
-  return out + "\n";
+      out += (out.empty() ? "" : " ") + (i > 0 ? words[i - 1] + " " : "") + words[i];
+  return out;
 }
 
 std::string info_read(Transport transport, ConstBytes in) {
   const auto read = read_qp_info(transport, in);
   if (!read) return failure_text(read.error());
-  return attributes_text(read->attributes) + fmt::format("    tests {}\n", read->tests);
+  return attributes_text(read->attributes) + fmt::format(" tests {}", read->tests);
+}
+Bytes info_again(Transport transport, ConstBytes in) {
+  const auto read = read_qp_info(transport, in);
+  return read ? write_qp_info(transport, read->attributes, read->tests) : Bytes{};
 }
 
 std::string address_read(ConstBytes in) {
@@ -102,8 +107,7 @@ std::string told_of_infos() {
   std::string out;
   for (const Transport transport : every_transport) {
     const Bytes full = write_qp_info(transport, full_attributes(), true);
-    out += fmt::format("\n{}: {}\n", to_string(transport), hex_digits(full));
-    out += info_read(transport, full);
+    out += fmt::format("\n{}: {}\n  {}\n", to_string(transport), hex_digits(full), info_read(transport, full));
     QpAttributes least;
     out += fmt::format("  least: {}\n", hex_digits(write_qp_info(transport, least, false)));
     least.rkey = 1;
@@ -114,20 +118,20 @@ std::string told_of_infos() {
     const std::string usual = info_read(transport, full);
     Runs runs;
     const auto look = [&](const std::string& name, ConstBytes in) {
-      runs.add(name, differences_of(usual, info_read(transport, in)));
+      runs.add(name, differences_of(usual, info_read(transport, in), in, info_again(transport, in)));
     };
     for (std::size_t i = 0; i < items_of(full).size(); ++i) {
       const std::string item = hex_digits(ConstBytes(items_of(full)[i]).first(2));
-      look("  without " + item, without_item(full, i));
-      look("  twice " + item, without_item(full, i, true));
+      look("without " + item, without_item(full, i));
+      look("twice " + item, without_item(full, i, true));
     }
     for (std::size_t size = 0; size < full.size(); ++size)
-      look(fmt::format("  the first {} octets", size), ConstBytes(full).first(size));
+      look(fmt::format("{} octets", size), ConstBytes(full).first(size));
     for (std::size_t i = 0; i < full.size(); ++i)
       for (const auto by : {std::uint8_t{0x01}, std::uint8_t{0x80}}) {
         Bytes altered = full;
         altered[i] ^= by;
-        look(fmt::format("  octet {} with {:02x} turned", i, by), altered);
+        look(fmt::format("{}^{:02x}", i, by), altered);
       }
     out += runs.text();
   }
@@ -136,24 +140,34 @@ std::string told_of_infos() {
 
 std::string told_of_addresses() {
   const Bytes good = write_pingpong_address(full_attributes());
-  std::string out = fmt::format("\npingpong: {}\n", hex_digits(good)) + address_read(good);
+  std::string out = fmt::format("\npingpong: {}\n  {}\n", hex_digits(good), address_read(good));
+  // Digits of both cases are read; small ones are written.
+  const auto small = [](Bytes in) {
+    for (std::uint8_t& c : in)
+      if (c >= 'A' && c <= 'F') c = static_cast<std::uint8_t>(c + ('a' - 'A'));
+    return in;
+  };
+  const auto said = [&](const std::string& usual, const Bytes& in) {
+    const auto read = read_pingpong_address(in);
+    return differences_of(usual, address_read(in), small(in), read ? write_pingpong_address(*read) : Bytes{});
+  };
   const std::string usual = address_read(good);
   Runs runs;
   for (std::size_t size = 0; size <= good.size() + 1; ++size) {
     Bytes part = good;
     part.resize(size);
-    runs.add(fmt::format("  {} octets", size), differences_of(usual, address_read(part)));
+    runs.add(fmt::format("{} octets", size), said(usual, part));
   }
   for (std::size_t i = 0; i < good.size(); ++i)
     for (const char c : std::string_view("09afAF:/@G`g")) {
       Bytes altered = good;
       altered[i] = static_cast<std::uint8_t>(c);
-      runs.add(fmt::format("  octet {} is {}", i, c), differences_of(usual, address_read(altered)));
+      runs.add(fmt::format("octet {} is {}", i, c), said(usual, altered));
     }
   return out + runs.text();
 }
 
-/// Who begins to speak otherwise is told so at the first wrong character.
+/// A peer that begins otherwise is refused at the first wrong character.
 std::string told_of_beginnings() {
   Framework framework;
   EXPECT_TRUE(framework.add(make_builtin_plugin()));
@@ -164,19 +178,20 @@ std::string told_of_beginnings() {
   Runs runs;
   const auto look = [&](const std::string& name, Stage stage, ConstBytes begun) {
     const auto length = (*variant)->message_length(stage, begun);
-    runs.add(name, !length ? failure_text(length.error())
-                           : fmt::format("    {}\n", *length ? std::to_string(**length) : std::string("no message")));
+    runs.add(name, !length   ? failure_text(length.error())
+                   : *length ? std::to_string(**length)
+                             : std::string("no message"));
   };
   for (std::size_t size = 0; size <= 6; ++size)
-    look(fmt::format("  {} octets", size), Stage::info, ConstBytes(good).first(size));
+    look(fmt::format("{} octets", size), Stage::info, ConstBytes(good).first(size));
   for (std::size_t i = 0; i < 6; ++i)
     for (unsigned value = 0; value < 256; ++value) {
       Bytes begun(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(i));
       begun.push_back(static_cast<std::uint8_t>(value));
       const auto length = (*variant)->message_length(Stage::info, begun);
-      runs.add(fmt::format("  octet {} is {:02x}", i, value), length ? "    goes on\n" : "    is refused\n");
+      runs.add(fmt::format("octet {} is {:02x}", i, value), length ? "goes on" : "is refused");
     }
-  look("  in ready", Stage::ready, Bytes{0x78});
+  look("in ready", Stage::ready, Bytes{0x78});
   return out + runs.text();
 }
 
@@ -190,19 +205,23 @@ std::string told_of_keys() {
         const auto read = read_perftest_keys(in, format);
         return read ? attributes_text(*read) : failure_text(read.error());
       };
-      out += fmt::format("\nperftest: {}\n", hex_digits(good)) + told(good);
+      const auto said = [&](const std::string& usual, const Bytes& in) {
+        const auto read = read_perftest_keys(in, format);
+        return differences_of(usual, told(in), in, read ? write_perftest_keys(*read, format) : Bytes{});
+      };
+      out += fmt::format("\nperftest: {}\n  {}\n", hex_digits(good), told(good));
       const std::string usual = told(good);
       Runs runs;
       for (const std::size_t size : {std::size_t{0}, good.size() - 2, good.size() - 1, good.size(), good.size() + 1}) {
         Bytes part = good;
         part.resize(size);
-        runs.add(fmt::format("  {} octets", size), differences_of(usual, told(part)));
+        runs.add(fmt::format("{} octets", size), said(usual, part));
       }
       for (std::size_t i = 0; i < good.size(); ++i)
         for (const char c : std::string_view("7:G")) {
           Bytes altered = good;
           altered[i] = static_cast<std::uint8_t>(c);
-          runs.add(fmt::format("  octet {} is {}", i, c), differences_of(usual, told(altered)));
+          runs.add(fmt::format("octet {} is {}", i, c), said(usual, altered));
         }
       out += runs.text();
     }

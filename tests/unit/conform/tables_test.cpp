@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Tables for a reviewer, in tests/states: what each case sends, octet by octet, and how it judges each answer.
+// Tables for a reviewer, in tests/states: what each case sends, and how it judges each answer. Sentences by letters.
 #include <fmt/format.h>
 
 #include <array>
 
 #include "base/rng.hpp"
-#include "base/text.hpp"
-#include "mpa/crc32c.hpp"
 #include "played.hpp"
 #include "tests/unit/reviewed.hpp"
+#include "tests/unit/runs.hpp"
 
 namespace parley::conform {
 namespace {
@@ -42,58 +41,61 @@ std::vector<Result> results_of(Iut iut, const Script& script, const CaseNames& n
   return table.run->results();
 }
 
-/// All octets if they are few; of many the first ones, how many there are, and their CRC32c.
-std::string octets_text(ConstBytes octets) {
-  constexpr std::size_t shown = 72;
-  if (octets.size() <= shown) return hex_text(octets, shown);
-  return fmt::format("{}: {} octets, CRC32c {:08x}", hex_text(octets.first(32), 32), octets.size(),
-                     mpa::crc32c(octets));
-}
+/// How many octets the tester sent, and their sum.
+struct Sent {
+  std::size_t octets = 0, sum = 0;
+  explicit Sent(const Result& r) {
+    for (const Exchange& e : r.exchanges)
+      if (e.by_tester) {
+        octets += e.octets.size();
+        for (const std::uint8_t octet : e.octets) sum += octet;
+      }
+  }
+  std::string text() const { return fmt::format("{} octets, sum {}", octets, sum); }
+};
 
-/// What went over the wire: of many FPDUs the first, and a CRC32c of all that the tester sent.
+/// What went over the wire, of many FPDUs the first; a line for each case.
 std::string sent_by_tester(Iut iut, const Script& script) {
   constexpr std::size_t shown = 14;
   std::string out;
+  Legend legend;
   for (const Result& r : results_of(iut, script, runnable(iut))) {
-    out += fmt::format("{} ({} ms): {}: {}\n", r.what->name, r.took / 1ms, to_string(r.finding.verdict),
-                       r.finding.observed);
-    Bytes all;
-    for (std::size_t i = 0; i < r.exchanges.size(); ++i) {
+    out += fmt::format("{} ({} ms): {} [{}]", r.what->name, r.took / 1ms, to_string(r.finding.verdict),
+                       legend.letter_of_form(r.finding.observed));
+    for (std::size_t i = 0; i < std::min(shown, r.exchanges.size()); ++i) {
       const Exchange& e = r.exchanges[i];
-      if (e.by_tester) all.insert(all.end(), e.octets.begin(), e.octets.end());
-      if (i >= shown) continue;
-      out +=
-          fmt::format("  {:>6} ms {} {} {}\n", (e.at - r.began) / 1ms, e.connection, e.by_tester ? ">" : "<", e.words);
-      if (e.by_tester && !e.octets.empty()) out += "              " + octets_text(e.octets) + "\n";
+      out += fmt::format("; {} ms {}{} {}", (e.at - r.began) / 1ms, e.connection, e.by_tester ? ">" : "<", e.words);
     }
-    if (r.exchanges.size() > shown)
-      out += fmt::format("  {} in all, those of the tester of CRC32c {:08x}\n", r.exchanges.size(), mpa::crc32c(all));
+    out += fmt::format("; {} in all, {}\n", r.exchanges.size(), Sent(r).text());
   }
-  return out;
+  return out + legend.text();
 }
 
-/// Of each case, what was observed of each peer; those of which the same was observed share a line, and the peers like
+/// Of each case, what was observed of each peer; those of which the same was observed stand together, and the peers like
 /// the first are "the others".
 std::string verdicts(Iut iut, const std::vector<Played>& peers) {
   const CaseNames names = runnable(iut);
   std::vector<std::vector<Result>> all;
   for (const Played& p : peers) all.push_back(results_of(iut, p.script, names));
   std::string out;
+  Legend legend;
   for (std::size_t c = 0; c < names.size(); ++c) {
     std::vector<std::pair<std::string, std::string>> lines;
     for (std::size_t p = 0; p < peers.size(); ++p) {
       const Result& r = all[p][c];
-      const std::string words = fmt::format("{}: {}", verdict_text(r, false), r.finding.observed);
+      const std::string words =
+          fmt::format("{} [{}]", verdict_text(r, false), legend.letter_of_form(r.finding.observed));
       const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == words; });
       if (same == lines.end())
         lines.emplace_back(words, p == 0 ? "the others" : peers[p].name);
       else if (same != lines.begin())
-        same->second += "; " + std::string(peers[p].name);
+        same->second += ", " + std::string(peers[p].name);
     }
-    out += fmt::format("{}\n", names[c]);
-    for (const auto& [words, who] : lines) out += fmt::format("  {}: {}\n", who, words);
+    out += fmt::format("{}:", names[c]);
+    for (const auto& [words, who] : lines) out += fmt::format(" {}: {};", words, who);
+    out.back() = '\n';
   }
-  return out;
+  return out + legend.text();
 }
 
 using MakeScript = std::function<Script(TermCode, Form)>;
@@ -115,7 +117,7 @@ constexpr std::pair<Form, std::string_view> forms[] = {{Form::full, "full"},
 
 /// One right Terminate of each case, in each form.
 std::string forms_judged(Iut iut, const MakeScript& make, const std::map<std::string_view, TermCode>& right,
-                         std::span<const std::pair<Form, std::string_view>> of = forms) {
+                         Legend& legend, std::span<const std::pair<Form, std::string_view>> of = forms) {
   std::map<std::string_view, std::vector<std::string>> lines;
   for (const TermCode& code : codes) {
     CaseNames names;
@@ -124,13 +126,15 @@ std::string forms_judged(Iut iut, const MakeScript& make, const std::map<std::st
     if (names.empty()) continue;
     for (const auto& [form, called] : of)
       for (const Result& r : results_of(iut, make(code, form), names))
-        lines[r.what->name].push_back(fmt::format("{}: {}", to_string(r.finding.verdict), r.finding.observed));
+        lines[r.what->name].push_back(
+            fmt::format("{} [{}]", to_string(r.finding.verdict), legend.letter_of_form(r.finding.observed)));
   }
   std::string out;
   for (const auto& [name, text] : lines) {
     if (std::equal(text.begin() + 1, text.end() - 1, text.begin())) continue;
-    out += fmt::format("{}\n", name);
-    for (std::size_t i = 0; i < text.size(); ++i) out += fmt::format("  {}: {}\n", of[i].second, text[i]);
+    out += fmt::format("{}:", name);
+    for (std::size_t i = 0; i < text.size(); ++i) out += fmt::format(" {}: {};", of[i].second, text[i]);
+    out.back() = '\n';
   }
   return out;
 }
@@ -142,6 +146,7 @@ std::string terminates_judged(Iut iut, const MakeScript& make) {
   for (const TermCode& code : codes) all.push_back(results_of(iut, make(code, Form::full), names));
   std::map<std::string_view, TermCode> right;
   std::string out;
+  Legend legend;
   for (std::size_t c = 0; c < names.size(); ++c) {
     std::string passed, open, failed;
     std::set<std::string> words;
@@ -155,17 +160,19 @@ std::string terminates_judged(Iut iut, const MakeScript& make) {
       words.insert(f.observed);
     }
     if (words.size() == 1) continue;  // the Terminate plays no part in it
-    out += fmt::format("{}\n", names[c]);
-    if (!passed.empty()) out += fmt::format("  pass:{}\n", passed);
-    if (!open.empty()) out += fmt::format("  inconclusive:{}\n", open);
-    if (!failed.empty()) out += fmt::format("  fail: {}\n", failed);
+    out += fmt::format("{}:", names[c]);
+    if (!passed.empty()) out += fmt::format(" pass{};", passed);
+    if (!open.empty()) out += fmt::format(" inconclusive{};", open);
+    if (!failed.empty()) out += fmt::format(" fail [{}];", legend.letter_of_form(failed));
+    out.back() = '\n';
   }
-  out += "\n" + forms_judged(iut, make, right);
+  out += "\n" + forms_judged(iut, make, right, legend);
   // A code that is right nowhere, in the forms in which its octets may be misread.
   const std::span<const std::pair<Form, std::string_view>> misread(std::begin(forms) + 5, 3);
   std::map<std::string_view, TermCode> wrong;
   for (const auto& [name, code] : right) wrong.emplace(name, TermCode{0, 2, 9});
-  return out + "\n02 09\n" + forms_judged(iut, make, wrong, misread);
+  out += "\n02 09\n" + forms_judged(iut, make, wrong, legend, misread);
+  return out + "\n" + legend.text();
 }
 
 /// What the tester sends in each case; peers to which it sends the same share a line.
@@ -173,15 +180,11 @@ std::string sent_to_each(Iut iut, const std::vector<Played>& peers, const CaseNa
   std::vector<std::pair<std::string, std::string>> lines;
   for (const Played& p : peers)
     for (const Result& r : results_of(iut, p.script, names)) {
-      std::string words = fmt::format("{} ({} ms)\n", r.what->name, r.took / 1ms);
-      Bytes all;
+      std::string words = fmt::format("{} ({} ms)", r.what->name, r.took / 1ms);
       std::size_t n = 0;
-      for (const Exchange& e : r.exchanges) {
-        if (!e.by_tester) continue;
-        all.insert(all.end(), e.octets.begin(), e.octets.end());
-        if (++n <= 4) words += fmt::format("  {} {}\n", e.connection, e.words);
-      }
-      words += fmt::format("  {} in all, CRC32c {:08x}\n", n, mpa::crc32c(all));
+      for (const Exchange& e : r.exchanges)
+        if (e.by_tester && ++n <= 4) words += fmt::format("; {} {}", e.connection, e.words);
+      words += fmt::format("; {} in all, {}", n, Sent(r).text());
       const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto& l) { return l.first == words; });
       if (same == lines.end())
         lines.emplace_back(words, p.name);
@@ -189,7 +192,7 @@ std::string sent_to_each(Iut iut, const std::vector<Played>& peers, const CaseNa
         same->second += "; " + std::string(p.name);
     }
   std::string out;
-  for (const auto& [words, who] : lines) out += words + "  to: " + who + "\n";
+  for (const auto& [words, who] : lines) out += words + "  <- " + who + "\n";
   return out;
 }
 
@@ -363,40 +366,43 @@ constexpr OtherSettings other_settings[] = {
 std::string judged_by_settings(Iut iut, const std::vector<Played>& peers) {
   const CaseNames names = runnable(iut);
   std::string out;
+  Legend legend;
   for (const Played& peer : peers) {
     std::vector<std::vector<std::pair<std::string, std::string>>> lines(names.size());
     for (const OtherSettings& other : other_settings) {
       const auto results = results_of(iut, peer.script, names, other.change);
       for (std::size_t c = 0; c < results.size(); ++c) {
-        Bytes sent;
-        for (const Exchange& e : results[c].exchanges)
-          if (e.by_tester) sent.insert(sent.end(), e.octets.begin(), e.octets.end());
         const std::string words =
-            fmt::format("{} ms, {} octets, CRC32c {:08x}: {}: {}", results[c].took / 1ms, sent.size(),
-                        mpa::crc32c(sent), verdict_text(results[c], false), results[c].finding.observed);
+            fmt::format("{} ms, {}, {} [{}]", results[c].took / 1ms, Sent(results[c]).text(),
+                        verdict_text(results[c], false), legend.letter_of_form(results[c].finding.observed));
         const auto same =
             std::find_if(lines[c].begin(), lines[c].end(), [&](const auto& l) { return l.first == words; });
         if (same == lines[c].end())
           lines[c].emplace_back(words, other.name);
         else if (same != lines[c].begin())
-          same->second += "; " + std::string(other.name);
+          same->second += ", " + std::string(other.name);
       }
     }
     out += fmt::format("==== {}\n", peer.name);
     for (std::size_t c = 0; c < names.size(); ++c) {
       if (lines[c].size() < 2) continue;  // no setting plays a part in it
-      out += fmt::format("{}\n", names[c]);
-      for (const auto& [words, who] : lines[c]) out += fmt::format("  {}: {}\n", who, words);
+      out += fmt::format("{}:", names[c]);
+      for (const auto& [words, who] : lines[c]) out += fmt::format(" {}: {};", words, who);
+      out.back() = '\n';
     }
   }
-  return out;
+  return out + legend.text();
 }
 
-/// Peers that answer the fitting Reply with drawn changes and go on in one of the ways above: by case, a CRC32c of all
-/// that was observed and how long it took.
+/// Peers that answer the fitting Reply with drawn changes and go on in one of the ways above: by case the verdicts, how long it
+/// took, and how much the tester sent and observed.
 std::string judged_of_drawn(Iut iut, std::uint64_t seeds) {
   const CaseNames names = runnable(iut);
-  std::vector<std::string> all(names.size());
+  struct Sums {
+    std::int64_t took = 0, at = 0;
+    std::size_t exchanges = 0, words = 0, sent = 0, sum = 0;
+  };
+  std::vector<Sums> all(names.size());
   std::vector<std::array<unsigned, 4>> counts(names.size());
   const After afters[] = {takes_everything,
                           takes_everything,
@@ -430,14 +436,20 @@ std::string judged_of_drawn(Iut iut, std::uint64_t seeds) {
     for (std::size_t c = 0; c < results.size(); ++c) {
       const Result& r = results[c];
       ++counts[c][static_cast<std::size_t>(r.finding.verdict) % 4];
-      all[c] += fmt::format("{} {} {}\n", to_string(r.finding.verdict), r.finding.observed, r.took.count());
-      for (const Exchange& e : r.exchanges) all[c] += fmt::format("{} {}\n", e.words, e.at.time_since_epoch().count());
+      Sums& of = all[c];
+      of.took += r.took.count();
+      of.words += r.finding.observed.size();
+      of.exchanges += r.exchanges.size();
+      for (const Exchange& e : r.exchanges) of.words += e.words.size(), of.at += (e.at - r.began).count();
+      of.sent += Sent(r).octets, of.sum += Sent(r).sum;
     }
   }
   std::string out;
-  for (std::size_t c = 0; c < names.size(); ++c)
-    out += fmt::format("  {}{} CRC32c {:08x}\n", pad(names[c], 40), fmt::join(counts[c], " "),
-                       mpa::crc32c(ConstBytes(reinterpret_cast<const std::uint8_t*>(all[c].data()), all[c].size())));
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    const Sums& of = all[c];
+    out += fmt::format("  {}{}; {} {} {} {} {} {}\n", pad(names[c], 40), fmt::join(counts[c], " "), of.took, of.at,
+                       of.exchanges, of.words, of.sent, of.sum);
+  }
   return out;
 }
 
@@ -453,10 +465,11 @@ TEST(ConformTables, WhatDependsOnTheSettings) {
                                               {"an initiator that terminates", initiator(terminates({0, 2, 6}), v2)}}));
 }
 TEST(ConformTables, HowDrawnPeersAreJudged) {
-  expect_as_reviewed(
-      "conform_drawn.txt",
-      "# 60 drawn peers each: verdicts in their order, and a CRC32c of all that was seen.\nresponders\n" +
-          judged_of_drawn(Iut::responder, 60) + "initiators\n" + judged_of_drawn(Iut::initiator, 60));
+  expect_as_reviewed("conform_drawn.txt",
+                     "# 60 drawn peers each: verdicts in their order; sums of ns taken, of when things were seen, of "
+                     "how many, of the octets of\n"
+                     "# all words, of octets sent and their values.\nresponders\n" +
+                         judged_of_drawn(Iut::responder, 60) + "initiators\n" + judged_of_drawn(Iut::initiator, 60));
 }
 
 TEST(ConformTables, WhatEachCaseSendsToAResponder) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Every decision of a set-up with all its reasons, for all kinds of options and peers (tests/states/mpa_negotiate_*.txt).
+// Every decision of a set-up for all kinds of options and peers (tests/states/mpa_negotiate_*.txt): what is agreed, and a letter
+// for each reason.
 #include "tests/unit/mpa/startup_kit.hpp"
 #include "tests/unit/reviewed.hpp"
+#include "tests/unit/runs.hpp"
 
 namespace parley::mpa {
 namespace {
@@ -14,19 +16,18 @@ std::string of(const wire::MpaEnhanced& e) {
   return std::string(e.a ? "A" : "") + (e.b ? "B" : "") + (e.c ? "C" : "") + (e.d ? "D" : "") + " IRD " +
          std::to_string(e.ird) + " ORD " + std::to_string(e.ord);
 }
-std::string of(const Parameters& p) {
-  std::string out = "  IRD " + std::to_string(p.ird) + " ORD " + std::to_string(p.ord) +
-                    (p.depths_negotiated ? " negotiated" : "") + ", RTR " + std::string(to_string(p.rtr)) +
-                    (p.peer_to_peer ? ", peer to peer" : "") + (p.announced ? ", announced" : "") + ", offered " +
-                    kinds(p.offered) + ", answered " + kinds(p.answered) + ", peer's IRD " +
-                    std::to_string(p.peer_ird) + " ORD " + std::to_string(p.peer_ord) + "\n";
-  for (const std::string& reason : p.reasons.texts()) out += "    " + reason + "\n";
+std::string of(const Parameters& p, Legend& legend) {
+  std::string out = std::to_string(p.ird) + "/" + std::to_string(p.ord) + (p.depths_negotiated ? " negotiated" : "") +
+                    ", RTR " + std::string(to_string(p.rtr)) + (p.peer_to_peer ? ", peer to peer" : "") +
+                    (p.announced ? ", announced" : "") + ", offered " + kinds(p.offered) + ", answered " +
+                    kinds(p.answered) + ", peer's " + std::to_string(p.peer_ird) + "/" + std::to_string(p.peer_ord);
+  for (const std::string& reason : p.reasons.texts()) out += " [" + legend.letter(reason) + "]";
   return out;
 }
-std::string of(const Refusal& r) {
+std::string of(const Refusal& r, Legend& legend) {
   if (r.terminate_code == 0 && r.code == Errc::ok) return "";
-  return "    refused with " + std::to_string(r.terminate_code) + ": " + r.received + " [" + std::string(r.rule) +
-         "]; " + r.advice + "\n";
+  return " refused with " + std::to_string(r.terminate_code) + " [" +
+         legend.letter(r.received + " [" + std::string(r.rule) + "]; " + r.advice) + "]";
 }
 
 std::vector<const Quirk*> peers() {
@@ -60,7 +61,8 @@ std::string name_of(const StartupOptions& o) {
 }
 
 TEST(MpaNegotiateWhole, Requests) {
-  std::string out;
+  Runs runs;
+  Legend legend;
   for (const std::uint8_t revision : {std::uint8_t{1}, std::uint8_t{2}})
     for (const StartupOptions& o : initiators(revision))
       for (const Quirk* q : peers())
@@ -69,18 +71,19 @@ TEST(MpaNegotiateWhole, Requests) {
           const Quirk& none = **find_quirk("");
           const RequestPlan plan = plan_request(o, play ? none : *q, play ? *q : none, p);
           const RequestPlan plain = plan_request(o, none, none, usual);
-          if (!q->name.empty() && of(p) == of(usual) && plan.flags == plain.flags && plan.enhanced == plain.enhanced &&
-              plan.revision == plain.revision)
+          if (!q->name.empty() && of(p, legend) == of(usual, legend) && plan.flags == plain.flags &&
+              plan.enhanced == plain.enhanced && plan.revision == plain.revision)
             continue;
           if (q->name.empty() && play) continue;
-          out += "revision " + std::to_string(revision) + ", " + name_of(o) +
-                 (q->name.empty() ? ""
-                  : play          ? ", playing "
-                                  : ", peer ") +
-                 std::string(q->name) + ": revision " + std::to_string(plan.revision) + ", flags " +
-                 std::to_string(plan.flags) + (plan.enhanced ? ", " + of(*plan.enhanced) : "") + "\n" + of(p);
+          runs.add("revision " + std::to_string(revision) + ", " + name_of(o) +
+                       (q->name.empty() ? ""
+                        : play          ? ", playing "
+                                        : ", peer ") +
+                       std::string(q->name),
+                   "revision " + std::to_string(plan.revision) + ", flags " + std::to_string(plan.flags) +
+                       (plan.enhanced ? ", " + of(*plan.enhanced) : "") + ": " + of(p, legend));
         }
-  expect_as_reviewed("mpa_negotiate_requests.txt", out);
+  expect_as_reviewed("mpa_negotiate_requests.txt", runs.text() + legend.text());
 }
 
 std::vector<wire::MpaEnhanced> frames() {
@@ -97,7 +100,8 @@ std::vector<wire::MpaEnhanced> frames() {
 }
 
 TEST(MpaNegotiateWhole, EnhancedReplies) {
-  std::string out;
+  Runs runs;
+  Legend legend;
   for (const StartupOptions& options : initiators(2))
     for (const wire::MpaEnhanced& reply : frames())
       for (const Quirk* q : peers())
@@ -107,15 +111,16 @@ TEST(MpaNegotiateWhole, EnhancedReplies) {
             Parameters p;
             (void)plan_request(options, peer, played, p);
             const Refusal r = judge_enhanced_reply(options, peer, played, reply, p);
-            return of(p) + of(r);
+            return of(p, legend) + of(r, legend);
           };
           const std::string now = judged(play ? none : *q, play ? *q : none);
           if (q->name.empty() ? play : now == judged(none, none) || options.rtr != Rtr::write) continue;
-          out += name_of(options) +
-                 (q->name.empty() ? ""
-                  : play          ? ", playing "
-                                  : ", peer ") +
-                 std::string(q->name) + ", Reply " + of(reply) + "\n" + now;
+          runs.add(name_of(options) +
+                       (q->name.empty() ? ""
+                        : play          ? ", playing "
+                                        : ", peer ") +
+                       std::string(q->name) + ", Reply " + of(reply),
+                   now);
         }
   for (const auto& [ird, ord] : depths)
     for (const wire::MpaEnhanced& reply : frames()) {
@@ -126,14 +131,15 @@ TEST(MpaNegotiateWhole, EnhancedReplies) {
       (void)plan_request(o, none, none, p);
       const Refusal r = judge_enhanced_reply(o, none, none, reply, p);
       if (reply.a && !reply.d) continue;
-      out +=
-          "IRD " + std::to_string(ird) + " ORD " + std::to_string(ord) + ", Reply " + of(reply) + "\n" + of(p) + of(r);
+      runs.add("IRD " + std::to_string(ird) + " ORD " + std::to_string(ord) + ", Reply " + of(reply),
+               of(p, legend) + of(r, legend));
     }
-  expect_as_reviewed("mpa_negotiate_replies.txt", out);
+  expect_as_reviewed("mpa_negotiate_replies.txt", runs.text() + legend.text());
 }
 
 TEST(MpaNegotiateWhole, PlainRepliesAndAnswers) {
-  std::string out;
+  Runs runs;
+  Legend legend;
   const Quirk& none = **find_quirk("");
   for (const StartupOptions& o : initiators(1))
     for (const bool s : {false, true})
@@ -142,8 +148,9 @@ TEST(MpaNegotiateWhole, PlainRepliesAndAnswers) {
         Parameters p;
         const RequestPlan plan = plan_request(o, *q, none, p);
         judge_plain_reply(o, (plan.flags & PARLEY_MPA_FLAG_S) != 0, s, p);
-        out += name_of(o) + (q->name.empty() ? "" : ", peer " + std::string(q->name)) + ", S=" + (s ? "1" : "0") +
-               " in the Reply\n" + of(p);
+        runs.add(
+            name_of(o) + (q->name.empty() ? "" : ", peer " + std::string(q->name)) + ", Reply S=" + (s ? "1" : "0"),
+            of(p, legend));
       }
   for (const Rtr expected : {Rtr::none, Rtr::send, Rtr::read})
     for (const std::uint8_t revision : {std::uint8_t{1}, std::uint8_t{2}})
@@ -160,39 +167,42 @@ TEST(MpaNegotiateWhole, PlainRepliesAndAnswers) {
               o.ird = 0, o.ord = 7;
               Parameters p;
               const bool answer = answer_plain(o, play ? none : *q, play ? *q : none, revision, s, p);
-              out += "expects " + std::string(to_string(expected)) + ", revision " + std::to_string(revision) +
-                     (s ? ", S" : "") + (accept ? ", takes the frame" : "") +
-                     (q->name.empty() ? ""
-                      : play          ? ", playing "
-                                      : ", peer ") +
-                     std::string(q->name) + ": S=" + (answer ? "1" : "0") + "\n" + of(p);
+              runs.add("expects " + std::string(to_string(expected)) + ", revision " + std::to_string(revision) +
+                           (s ? ", S" : "") + (accept ? ", takes the frame" : "") +
+                           (q->name.empty() ? ""
+                            : play          ? ", playing "
+                                            : ", peer ") +
+                           std::string(q->name),
+                       std::string("S=") + (answer ? "1" : "0") + ": " + of(p, legend));
             }
   for (const bool own_c : {false, true})
     for (const bool own_m : {false, true})
       for (const auto flags : std::array<std::uint8_t, 4>{0x00, 0x40, 0x80, 0xC0}) {
         Parameters p;
         settle_flags(own_c, own_m, flags, p);
-        out += std::string("own ") + (own_c ? "C" : "") + (own_m ? "M" : "") + ", peer " + std::to_string(flags) +
-               ": CRC " + (p.crc ? "on" : "off") + (p.rx_markers ? ", expects markers" : "") +
-               (p.tx_markers ? ", inserts markers" : "") + "\n";
-        for (const std::string& reason : p.reasons.texts()) out += "    " + reason + "\n";
+        std::string settled = std::string("CRC ") + (p.crc ? "on" : "off") + (p.rx_markers ? ", expects markers" : "") +
+                              (p.tx_markers ? ", inserts markers" : "");
+        for (const std::string& reason : p.reasons.texts()) settled += " [" + legend.letter(reason) + "]";
+        runs.add(std::string("own ") + (own_c ? "C" : "") + (own_m ? "M" : "") + ", peer " + std::to_string(flags),
+                 settled);
       }
-  expect_as_reviewed("mpa_negotiate_plain.txt", out);
+  expect_as_reviewed("mpa_negotiate_plain.txt", runs.text() + legend.text());
 }
 
 TEST(MpaNegotiateWhole, EnhancedAnswers) {
-  std::string out;
+  Runs runs;
+  Legend legend;
   const Quirk& none = **find_quirk("");
   const auto add = [&](std::string name, const StartupOptions& o, const Quirk& play, const wire::MpaEnhanced& request) {
     Parameters p;
     const wire::MpaEnhanced e = answer_enhanced(o, play, request, p);
-    const std::string now = ": " + of(e) + "\n" + of(p);
+    const std::string now = of(e) + ": " + of(p, legend);
     if (!play.name.empty()) {
       Parameters u;
       const wire::MpaEnhanced usual = answer_enhanced(o, none, request, u);
-      if (": " + of(usual) + "\n" + of(u) == now) return;
+      if (of(usual) + ": " + of(u, legend) == now) return;
     }
-    out += std::move(name) + ", Request " + of(request) + now;
+    runs.add(std::move(name) + ", Request " + of(request), now);
   };
   for (const RtrSet& accept :
        {RtrSet{true, true, true}, RtrSet{.send = true}, RtrSet{.write = true, .read = true}, RtrSet{.read = true}})
@@ -216,7 +226,7 @@ TEST(MpaNegotiateWhole, EnhancedAnswers) {
       o.ird = ird, o.ord = ord, o.ird_max = ird == 0 ? 0 : 6;
       add("IRD " + std::to_string(ird) + " ORD " + std::to_string(ord), o, none, request);
     }
-  expect_as_reviewed("mpa_negotiate_answers.txt", out);
+  expect_as_reviewed("mpa_negotiate_answers.txt", runs.text() + legend.text());
 }
 
 TEST(MpaNegotiateWhole, OptionsThatAreRefused) {

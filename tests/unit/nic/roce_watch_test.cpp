@@ -161,6 +161,44 @@ TEST(RoceWatch, ARequestBehindALostKeepaliveFailsWithItsOwnStatus) {
   EXPECT_EQ(done[0].status, WcStatus::retry_exc_err);
 }
 
+// Their retries would take 34 s.
+TEST(RoceWatch, ARequestOfASilentPeerDoesNotPutOffTheVerdict) {
+  for (const Duration posted : {4900ms, 8000ms, 11900ms}) {
+    Watched w(watch, {.timeout = 20});
+    w.dead = true;
+    w.pass(posted);
+    Buffer memory(*w.a.device, w.a.pd, 64);
+    ASSERT_TRUE(w.a.send(1, {memory.all()}));
+    w.pass(11990ms - posted);
+    EXPECT_EQ(w.a.qp->state(), QpState::rts);
+    w.pass(20ms);
+    EXPECT_EQ(w.cause(), QpFailure::Cause::silence);
+    EXPECT_EQ(w.a.sends().size(), 1U);
+  }
+}
+
+TEST(RoceWatch, TheManagerIsWarnedOnceOfEachSilence) {
+  Watched w({.keepalive = 5s, .dead_after = 12s, .warning = 2s});
+  w.a.qp->owner = 1;
+  const auto warnings = [&w] {
+    std::size_t n = 0;
+    while (const auto notice = w.a.device->poll_notice()) n += notice->silent;
+    return n;
+  };
+  w.pass(31s);  // asked at 30 s
+  EXPECT_EQ(warnings(), 0U);
+  for (int i = 0; i < 2; ++i) {
+    w.dead = true;
+    w.pass(8900ms);
+    EXPECT_EQ(warnings(), 0U);
+    w.pass(1200ms);
+    EXPECT_EQ(warnings(), 1U);
+    w.dead = false;
+    w.pass(600ms);  // it is asked, and answers
+    EXPECT_EQ(warnings(), 0U);
+  }
+}
+
 TEST(RoceWatch, OneWordOfIcmpIsNotBelieved) {
   Watched w;
   w.pass(1s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Recordings with drawn faults (frames that are lost, doubled, moved, cut or changed) against a sound peer, beside
-// tests/states/replay_drawn.txt: of some all that is told, of the others the numbers and a CRC32c.
+// tests/states/replay_drawn.txt: of some what is recorded and played, of all what they come to.
 #include <gtest/gtest.h>
 
 #include "atomics.hpp"
@@ -211,53 +211,82 @@ class DrawnTalk {
 };
 
 /// The recording itself, item by item, with what is known to be missing.
-std::string recording_text(const Recording& r) {
-  std::string out = fmt::format("  connection {} of {}{}\n", r.connection, r.connections, r.closed ? ", closed" : "");
-  for (const std::string& note : r.notes) out += fmt::format("  note: {}\n", note);
-  for (const std::string& what : r.lacks) out += fmt::format("  lacks {}\n", what);
+std::string recording_line(const Recording& r, Legend& legend) {
+  std::string out = fmt::format("connection {} of {}{}", r.connection, r.connections, r.closed ? ", closed" : "");
+  for (const std::string& note : r.notes) out += fmt::format(" note [{}]", legend.letter_of_form(note));
+  for (const std::string& what : r.lacks) out += fmt::format(" lacks [{}]", legend.letter_of_form(what));
   for (const SideRecord& side : r.sides) {
-    out += fmt::format("  {}:{}{}{} startup of {} octets, {} steps\n", side.address.to_string(),
-                       side.seen ? " seen" : "", side.from_syn ? " from its SYN" : "", side.whole ? " whole" : "",
-                       side.startup_length, side.steps.size());
+    out += fmt::format("\n  {}:{}{}{} startup {}, steps {};", side.address.to_string(), side.seen ? " seen" : "",
+                       side.from_syn ? " from its SYN" : "", side.whole ? " whole" : "", side.startup_length,
+                       side.steps.size());
     for (const Item& i : side.items) {
-      out += fmt::format("    frames {} to {}, up to {}, steps {} to {}: {};", i.first.frame, i.last.frame, i.end,
-                         i.first_step, i.last_step, describe(i));
-      for (const auto& [flag, word] :
-           {std::pair(!i.whole, "not whole"), std::pair(i.cut, "cut"), std::pair(i.headless, "headless"),
-            std::pair(i.after_gap, "after a gap"), std::pair(i.marker_fault, "marker"), std::pair(i.pad_fault, "pad")})
-        if (flag) out += fmt::format(" {}", word);
+      out += fmt::format(" {}-{} to {} steps {}-{} {}", i.first.frame, i.last.frame, i.end, i.first_step, i.last_step,
+                         describe(i));
       for (const auto& [begin, end] : i.unknown) out += fmt::format(" lacks {}..{}", begin, end);
-      out += fmt::format(" {} known, lost {}, CRC32c {:08x} {:08x}\n", i.octets_known, i.lost, mpa::crc32c(i.octets),
-                         mpa::crc32c(i.payload));
+      out += fmt::format(" {} known, lost {};", i.octets_known, i.lost);
     }
   }
   return out;
 }
 
+/// The same of many recordings: items by their form and flags, with frames, places, steps and octets.
+void add_recording(Tally& tally, const Recording& r) {
+  const auto n = [](auto of) { return static_cast<std::int64_t>(of); };
+  tally.add(r.closed ? "recordings, closed" : "recordings", {n(r.connection), n(r.connections)});
+  for (const std::string& note : r.notes) tally.add("recording: " + without_numbers(note));
+  for (const std::string& what : r.lacks) tally.add("lacks " + without_numbers(what));
+  for (const SideRecord& side : r.sides) {
+    tally.add(fmt::format("sides{}{}{}", side.seen ? " seen" : "", side.from_syn ? " from their SYN" : "",
+                          side.whole ? " whole" : ""),
+              {n(side.startup_length), n(side.steps.size())});
+    for (const Item& i : side.items) {
+      std::string flags;
+      for (const auto& [flag, word] :
+           {std::pair(!i.whole, "not whole"), std::pair(i.cut, "cut"), std::pair(i.headless, "headless"),
+            std::pair(i.after_gap, "after a gap"), std::pair(i.marker_fault, "marker"), std::pair(i.pad_fault, "pad")})
+        if (flag) flags += fmt::format(" {}", word);
+      tally.add("item" + flags, {n(i.first.frame), n(i.last.frame), n(i.end), n(i.first_step), n(i.last_step),
+                                 n(i.octets_known), n(i.lost), n(i.octets.size()), n(i.payload.size())});
+      tally.add("item: " + without_numbers(describe(i)));
+      for (const auto& [begin, end] : i.unknown) tally.add("item lacks", {n(begin), n(end)});
+    }
+  }
+}
+
 /// What is told of both sides of the recording, each against the other side of the whole one.
-std::string told_of(const Frames& frames, const Recording& full, const PlayOptions& options) {
+std::string told_of(const Frames& frames, const Recording& full, const PlayOptions& options, Legend& legend,
+                    Tally& tally) {
   const auto r = read_recording(file_of(frames), 0);
-  if (!r) return "  " + r.error() + "\n";
-  std::string out = recording_text(*r);
+  if (!r) {
+    tally.add(without_numbers(r.error()));
+    return fmt::format("[{}]\n", legend.letter_of_form(r.error()));
+  }
+  std::string out = recording_line(*r, legend);
+  add_recording(tally, *r);
   for (const Side side : {Side::initiator, Side::responder}) {
-    out += fmt::format(" {}\n", capture::to_string(side));
+    out += fmt::format("\n  {}:", capture::to_string(side));
     if (const std::string why = why_not_playable(*r, side); !why.empty()) {
-      out += "  " + why + "\n";
+      out += fmt::format(" [{}]", legend.letter_of_form(why));
+      tally.add(without_numbers(why));
       continue;
     }
     const bool first = side == Side::initiator;
     Player a(first ? *r : full, Side::initiator, options), b(first ? full : *r, Side::responder, options);
     Duel duel(a, b);
-    if (!duel.run()) out += "  it never ended\n";
+    if (!duel.run()) out += " it never ended;", tally.add("it never ended");
     for (const Player* p : {&a, &b}) {
-      out += told(p->result()) + lines_of(p->result());
-      out += fmt::format("  ignored {}: {}\n", p->result().ignored, fmt::join(p->result().ignored_words, "; "));
+      out += " " + in_short(p->result(), legend) + ";";
+      add_result(tally, p->result());
     }
-    out += fmt::format("  said {} and {} octets, CRC32c {:08x} {:08x}, until {} us\n", duel.said[0].size(),
-                       duel.said[1].size(), mpa::crc32c(duel.said[0]), mpa::crc32c(duel.said[1]),
-                       duel.now().time_since_epoch() / 1us);
+    std::int64_t sums[2] = {};  // of what is said: names of memory are other ones than recorded
+    for (const int who : {0, 1})
+      for (const std::uint8_t octet : duel.said[who]) sums[who] += octet;
+    const auto until = duel.now().time_since_epoch() / 1us;
+    out += fmt::format(" said {} and {} until {} us", duel.said[0].size(), duel.said[1].size(), until);
+    tally.add("said", {static_cast<std::int64_t>(duel.said[0].size()), static_cast<std::int64_t>(duel.said[1].size()),
+                       sums[0], sums[1], until});
   }
-  return out;
+  return out + "\n";
 }
 
 PlayOptions drawn_options(Rng& rng) {
@@ -272,13 +301,11 @@ PlayOptions drawn_options(Rng& rng) {
   return o;
 }
 
-std::uint32_t crc_of(const std::string& text) {
-  return mpa::crc32c(ConstBytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
-}
-
 TEST(ReplayDrawn, ConversationsArePlayedToPeersThatNameTheirMemoryOtherwiseAsReviewed) {
-  std::string out = "# Drawn conversations, against the same with other names of memory. The first in full.\n";
-  std::string all;
+  std::string out =
+      "# Drawn conversations, against the same with other names of memory: the first ones, and what 500 come to.\n";
+  Legend legend;
+  Tally tally;
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     const Exchange x = DrawnTalk(seed, 0).draw(), other = DrawnTalk(seed, 0x50000).draw();
     const auto live = read_recording(file_of(other.frames), 0);
@@ -288,59 +315,53 @@ TEST(ReplayDrawn, ConversationsArePlayedToPeersThatNameTheirMemoryOtherwiseAsRev
     }
     Rng rng(seed);
     const Frames frames = seed % 3 == 0 ? drawn_frames(x.frames, rng) : x.frames;
-    const std::string text = told_of(frames, *live, seed % 2 == 0 ? going_on() : drawn_options(rng));
-    if (seed <= 12) out += fmt::format("\nseed {}\n{}", seed, text);
-    all += text;
-    if (seed % 50 != 0) continue;
-    out += fmt::format("seeds to {}: {} lines, CRC32c {:08x}\n", seed, std::count(all.begin(), all.end(), '\n'),
-                       crc_of(all));
-    all.clear();
+    const std::string text = told_of(frames, *live, seed % 2 == 0 ? going_on() : drawn_options(rng), legend, tally);
+    if (seed <= 12) out += fmt::format("seed {}: {}", seed, text);
+    if (seed == 12) out += std::exchange(legend, {}).text();
   }
-  expect_as_reviewed("replay_talks.txt", out);
+  expect_as_reviewed("replay_talks.txt", out + tally.text());
 }
 
 // Of either side: what the recording has, and what the live side says.
 TEST(ReplayDrawn, ConversationsArePlayedToPeersThatSaySomethingElseAsReviewed) {
-  std::string out = "# Drawn conversations, against others with some messages otherwise. The first in full.\n";
-  std::string all;
+  std::string out =
+      "# Drawn conversations, against others with some messages otherwise: the first ones, and what 400 come to.\n";
+  Legend legend;
+  Tally tally;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     const Exchange x = DrawnTalk(seed, 0, seed % 2 == 0 ? 0 : seed).draw();
     const Exchange other = DrawnTalk(seed, 0x50000, seed % 4 == 1 ? 0 : seed + (seed % 8 < 4 ? 1000 : 0)).draw();
     const auto live = read_recording(file_of(other.frames), 0);
-    std::string text = live ? "" : "  " + live.error() + "\n";
+    std::string text;
     Rng rng(seed);
-    if (live) text = told_of(x.frames, *live, seed % 3 == 0 ? going_on() : drawn_options(rng));
-    if (seed <= 8) out += fmt::format("\nseed {}\n{}", seed, text);
-    all += text;
-    if (seed % 50 != 0) continue;
-    out += fmt::format("seeds to {}: {} lines, CRC32c {:08x}\n", seed, std::count(all.begin(), all.end(), '\n'),
-                       crc_of(all));
-    all.clear();
+    if (live)
+      text = told_of(x.frames, *live, seed % 3 == 0 ? going_on() : drawn_options(rng), legend, tally);
+    else
+      text = live.error() + "\n", tally.add(without_numbers(live.error()));
+    if (seed <= 8) out += fmt::format("seed {}: {}", seed, text);
+    if (seed == 8) out += std::exchange(legend, {}).text();
   }
-  expect_as_reviewed("replay_talks_otherwise.txt", out);
+  expect_as_reviewed("replay_talks_otherwise.txt", out + tally.text());
 }
 
 TEST(ReplayDrawn, FaultyRecordingsArePlayedAsReviewed) {
-  std::string out = "# Drawn faults of recordings. The first of each kind in full.\n";
+  std::string out = "# Drawn faults of recordings: the first ones of each kind, and what 120 of each come to.\n";
+  Tally tally;
   for (const auto& [name, x] :
        {std::pair("a medley", medley()), std::pair("many answers", many_answers()),
         std::pair("cut by TCP", cut_by_tcp()), std::pair("Atomics", atomics(0x1111, 0x10000, 1, 100)),
         std::pair("a conversation", capture::test::conversation())}) {
     const Recording full = record(x);
-    std::string all;
+    Legend legend;
     for (std::uint64_t seed = 1; seed <= 120; ++seed) {
       Rng rng(seed);
       const Frames frames = drawn_frames(x.frames, rng);
-      const std::string text = told_of(frames, full, drawn_options(rng));
-      if (seed <= 4) out += fmt::format("\n{}, seed {}\n{}", name, seed, text);
-      all += text;
-      if (seed % 20 != 0) continue;
-      out += fmt::format("{}, seeds to {}: {} lines, CRC32c {:08x}\n", name, seed,
-                         std::count(all.begin(), all.end(), '\n'), crc_of(all));
-      all.clear();
+      const std::string text = told_of(frames, full, drawn_options(rng), legend, tally);
+      if (seed <= 4) out += fmt::format("{}, seed {}: {}", name, seed, text);
+      if (seed == 4) out += std::exchange(legend, {}).text();
     }
   }
-  expect_as_reviewed("replay_drawn.txt", out);
+  expect_as_reviewed("replay_drawn.txt", out + tally.text());
 }
 
 }  // namespace

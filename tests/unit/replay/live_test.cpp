@@ -41,13 +41,12 @@ Played against(const Recording& r, Side side, const std::vector<Act>& acts, cons
     for (;;) {
       const std::size_t n = p.output().size();
       if (n > 0) {
-        out += fmt::format("  {}: writes {} octets\n", ms(now), n);
+        out += fmt::format(" {} writes {};", ms(now), n);
         p.written(now, n);
       }
       const Player::Close close = p.take_close();
       constexpr std::array<std::string_view, 4> names{"", "FIN", "closes", "RST"};
-      if (close != Player::Close::none)
-        out += fmt::format("  {}: {}\n", ms(now), names[static_cast<std::size_t>(close)]);
+      if (close != Player::Close::none) out += fmt::format(" {} {};", ms(now), names[static_cast<std::size_t>(close)]);
       if (n == 0 && close == Player::Close::none) return;
     }
   };
@@ -74,21 +73,22 @@ Played against(const Recording& r, Side side, const std::vector<Act>& acts, cons
     take();
   }
   const PlayResult& result = p.result();
-  out += fmt::format("  {} at {}: {} of {} steps played, {} of {} compared, {} not in the recording, {} differences\n",
+  out += fmt::format(" {} at {}: {}/{} played, {}/{} compared, {} more, {} differences;",
                      p.done() ? "over" : "waits for ever", ms(now), result.steps_played, result.steps, result.compared,
                      result.expected, result.not_compared, result.differences);
-  for (const std::string& n : result.notes) out += "  " + n + "\n";
+  for (const std::string& n : result.notes) out += " " + n + ";";
   if (result.difference) {
     const Difference& d = *result.difference;
-    out += fmt::format("  DIFFERENCE: {} [{}]\n", d.what, d.rule);
+    out += fmt::format(" DIFFERENCE: {} [{}];", d.what, d.rule);
     if (d.recorded)
-      out += fmt::format("    recorded: frame {} at {} ms: {}\n", d.recorded->frame, d.recorded->at / 1ms,
-                         d.recorded->words);
+      out +=
+          fmt::format(" recorded: frame {} at {} ms: {};", d.recorded->frame, d.recorded->at / 1ms, d.recorded->words);
     if (d.live)
-      out += fmt::format("    live: at {} ms: {}, {} octets\n", d.live->at / 1ms, d.live->words, d.live->octets.size());
+      out += fmt::format(" live: at {} ms: {}, {} octets;", d.live->at / 1ms, d.live->words, d.live->octets.size());
   }
   for (const LogLine& l : result.log)
-    if (!l.played) out += fmt::format("    {} ms, frame {}: {}\n", l.at / 1ms, l.frame, l.text);
+    if (!l.played) out += fmt::format(" {} ms {} {};", l.at / 1ms, l.frame, l.text.substr(l.text.rfind(": ") + 2));
+  out.back() = '\n';
   return {out, result};
 }
 
@@ -183,9 +183,9 @@ TEST(ReplayLive, WhatEachResponderIsToldAndHowLongItIsWaitedFor) {
   const Recording whole = record(short_talk()), open = record(short_talk(false));
   std::string out;
   for (const Live& l : responders()) {
-    out += l.name + "\n" + against(whole, Side::initiator, l.acts).text;
+    out += l.name + ":" + against(whole, Side::initiator, l.acts).text;
     const std::string of_open = against(open, Side::initiator, l.acts).text;
-    out += " the recording stops before the end\n" + of_open;
+    out += "  the recording stops before the end:" + of_open;
   }
   expect_as_reviewed("replay_live.txt", out);
 }
@@ -196,7 +196,7 @@ TEST(ReplayLive, AfterADifferenceTheRestIsPlayedIfAskedTo) {
   on.keep_going = true;
   on.speed_of = 0;
   std::string out;
-  for (const Live& l : responders()) out += l.name + "\n" + against(whole, Side::initiator, l.acts, on).text;
+  for (const Live& l : responders()) out += l.name + ":" + against(whole, Side::initiator, l.acts, on).text;
   expect_as_reviewed("replay_live_on.txt", out);
 }
 
@@ -223,7 +223,7 @@ TEST(ReplayLive, APeerThatTheRecordingDoesNotShowIsWaitedForByItsOctets) {
         {"octets late", {{.octets = frame}, {.wait = 900ms, .octets = little}, {.wait = 900ms, .octets = much}}},
         {"RST", {{.octets = frame}, {.end = StreamEnd::rst}}}};
     for (const Live& l : peers)
-      out += fmt::format("the {} alone: {}\n", capture::to_string(side), l.name) + against(r, side, l.acts).text;
+      out += fmt::format("the {} alone, {}:", capture::to_string(side), l.name) + against(r, side, l.acts).text;
   }
   // What the recording has of the played side is cut by the snap length as well, or is an enhanced Reply.
   for (const Side side : {Side::initiator, Side::responder})
@@ -240,11 +240,12 @@ TEST(ReplayLive, APeerThatTheRecordingDoesNotShowIsWaitedForByItsOctets) {
       const Bytes frame = startup(side == Side::initiator ? MpaKey::rep : MpaKey::req,
                                   PARLEY_MPA_FLAG_C | PARLEY_MPA_FLAG_S, 2, wire::MpaEnhanced{.ird = 9, .ord = 7});
       out +=
-          fmt::format("the {} of a medley alone, {} octets of each frame: nothing\n", capture::to_string(side), snap) +
+          fmt::format("the {} of a medley alone, {} octets of each frame, nothing:", capture::to_string(side), snap) +
           against(r, side, {}).text;
-      out += fmt::format("the {} of a medley alone, {} octets of each frame: a startup frame\n",
-                         capture::to_string(side), snap) +
-             against(r, side, {{.octets = frame}}).text;
+      out +=
+          fmt::format("the {} of a medley alone, {} octets of each frame, a startup frame:", capture::to_string(side),
+                      snap) +
+          against(r, side, {{.octets = frame}}).text;
     }
   expect_as_reviewed("replay_unseen.txt", out);
 }

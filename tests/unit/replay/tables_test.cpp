@@ -16,19 +16,31 @@ using capture::test::segment;
 using capture::test::startup;
 
 /// One side of `lossy` against the other side of `live`.
-std::string one_side(const Recording& lossy, const Recording& live, Side side, bool recorded_only = false) {
-  if (const std::string why = why_not_playable(lossy, side); !why.empty()) return "  " + why + "\n";
+std::string one_side(const Recording& lossy, const Recording& live, Side side, Legend& legend) {
+  if (const std::string why = why_not_playable(lossy, side); !why.empty())
+    return fmt::format("[{}]", legend.letter_of_form(why));
   const bool first = side == Side::initiator;
   if (!why_not_playable(live, capture::other(side)).empty()) return "";
-  Player a(first ? lossy : live, Side::initiator, going_on(recorded_only && first));
-  Player b(first ? live : lossy, Side::responder, going_on(recorded_only && !first));
+  Player a(first ? lossy : live, Side::initiator, going_on());
+  Player b(first ? live : lossy, Side::responder, going_on());
   Duel duel(a, b);
-  if (!duel.run()) return "  it never ended\n";
+  if (!duel.run()) return "it never ended";
   const PlayResult &played = first ? a.result() : b.result(), &other = first ? b.result() : a.result();
-  std::string out = told(played);
-  if (other.differences > 0) out += fmt::format("  the live side: {}\n", other.difference->what);
-  if (played.steps_played < played.steps) out += items_text(duel.said[first ? 0 : 1]);
+  std::string out = in_short(played, legend) + fmt::format(", {} octets said", duel.said[first ? 0 : 1].size());
+  if (other.differences > 0)
+    out += fmt::format(", live: {} [{}]", other.differences, legend.letter_of_form(other.difference->what));
   return out;
+}
+
+/// What a recording lacks, and what is played of either side against the whole one.
+std::string both_sides(const Frames& frames, const Recording& full, Legend& legend) {
+  const auto r = read_recording(file_of(frames), 0);
+  if (!r) return fmt::format(" [{}]\n", legend.letter_of_form(r.error()));
+  std::string out;
+  for (const std::string& what : r->lacks) out += fmt::format(" lacks [{}]", legend.letter(what));
+  for (const Side side : {Side::initiator, Side::responder})
+    out += fmt::format("\n  {}: {}", capture::to_string(side), one_side(*r, full, side, legend));
+  return out + "\n";
 }
 
 /// Without that frame, counted from 0.
@@ -60,27 +72,21 @@ TEST(ReplayTables, WhatIsSaidAndComparedOfAWholeRecording) {
 
 TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutOneFrame) {
   std::string out;
+  Legend legend;
   for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("many answers", many_answers()),
                                 std::pair("cut by TCP", cut_by_tcp())}) {
     const Recording full = record(x);
-    for (std::size_t lost = 3; lost < x.frames.size(); ++lost) {
-      const auto r = read_recording(file_of(without(x.frames, lost)), 0);
-      out += fmt::format("{} without frame {}, the {}\n", name, lost + 1, frame_words(x.frames[lost]));
-      if (!r) {
-        out += "  " + r.error() + "\n";
-        continue;
-      }
-      for (const std::string& what : r->lacks) out += fmt::format("  lacks {}\n", what);
-      for (const Side side : {Side::initiator, Side::responder})
-        out += fmt::format(" {}\n", capture::to_string(side)) + one_side(*r, full, side);
-    }
+    for (std::size_t lost = 3; lost < x.frames.size(); ++lost)
+      out += fmt::format("{} without frame {}, the {}:", name, lost + 1, frame_words(x.frames[lost])) +
+             both_sides(without(x.frames, lost), full, legend);
   }
-  expect_as_reviewed("replay_losses.txt", out);
+  expect_as_reviewed("replay_losses.txt", out + legend.text());
 }
 
 // Both are the same recording: a program that is given the lossy one to say, as in `parley replay --sim`.
 TEST(ReplayTables, WhatIsPlayedToAPeerThatSaysWhatIsRecordedAlone) {
   std::string out;
+  Legend legend;
   for (const auto& [name, x] :
        {std::pair("a medley", medley()), std::pair("Atomics", atomics(0x1111, 0x10000, 1, 100)),
         std::pair("many answers", many_answers()), std::pair("a conversation", conversation())}) {
@@ -89,73 +95,50 @@ TEST(ReplayTables, WhatIsPlayedToAPeerThatSaysWhatIsRecordedAlone) {
       const auto r = read_recording(file_of(without(x.frames, lost)), 0);
       if (!r || !why_not_playable(*r, Side::initiator).empty() || !why_not_playable(*r, Side::responder).empty())
         continue;
-      out += fmt::format("{} without frame {}, the {}\n", name, lost + 1, frame_words(x.frames[lost]));
+      out += fmt::format("{} without frame {}, the {}:", name, lost + 1, frame_words(x.frames[lost]));
       Player a(*r, Side::initiator, going_on(true)), b(*r, Side::responder, going_on(true));
       Duel duel(a, b);
       EXPECT_TRUE(duel.run());
-      for (const Player* p : {&a, &b}) {
-        out += "  " + numbers(p->result());
-        if (p->result().difference) out += "    " + p->result().difference->what + "\n";
-      }
-      out += fmt::format("  said CRC32c {:08x}, {:08x}\n", mpa::crc32c(duel.said[0]), mpa::crc32c(duel.said[1]));
+      for (const Player* p : {&a, &b})
+        out += fmt::format(" {}, {} octets said;", in_short(p->result(), legend), duel.said[p == &a ? 0 : 1].size());
+      out.back() = '\n';
     }
   }
-  expect_as_reviewed("replay_recorded_alone.txt", out);
+  expect_as_reviewed("replay_recorded_alone.txt", out + legend.text());
 }
 
 TEST(ReplayTables, WhatIsPlayedOfARecordingThatTheSnapLengthCut) {
   const Exchange x = medley();
   const Recording full = record(x);
   std::string out;
+  Legend legend;
   for (const std::size_t snap : {58U, 74U, 78U, 80U, 86U, 90U, 94U, 98U, 102U, 110U, 130U}) {
     Frames cut = x.frames;
     for (auto& f : cut) {
       f.original_length = static_cast<std::uint32_t>(f.octets.size());
       if (f.octets.size() > snap) f.octets.resize(snap);
     }
-    out += fmt::format("{} octets of each frame\n", snap);
-    const auto r = read_recording(file_of(cut), 0);
-    if (!r) {
-      out += "  " + r.error() + "\n";
-      continue;
-    }
-    for (const std::string& what : r->lacks) out += fmt::format("  lacks {}\n", what);
-    for (const Side side : {Side::initiator, Side::responder})
-      out += fmt::format(" {}\n", capture::to_string(side)) + one_side(*r, full, side);
+    out += fmt::format("{} octets of each frame:", snap) + both_sides(cut, full, legend);
   }
-  expect_as_reviewed("replay_cut.txt", out);
-}
-
-/// The recording against the whole one, both sides, in a few words.
-std::string in_short(const std::string& name, const Frames& frames, const Recording& full) {
-  const auto r = read_recording(file_of(frames), 0);
-  if (!r) return name + ": " + r.error() + "\n";
-  std::string out = name + "\n";
-  for (const std::string& what : r->lacks) out += "  lacks " + what + "\n";
-  for (const Side side : {Side::initiator, Side::responder}) {
-    out += fmt::format(" {}\n", capture::to_string(side));
-    const std::string text = one_side(*r, full, side);
-    out += text.substr(0, text.find("\n    "));
-    if (out.back() != '\n') out += '\n';
-  }
-  return out;
+  expect_as_reviewed("replay_cut.txt", out + legend.text());
 }
 
 TEST(ReplayTables, WhatIsPlayedOfARecordingThatStopsOrBeginsLate) {
   std::string out;
+  Legend legend;
   for (const auto& [name, x] : {std::pair("a medley", medley()), std::pair("many answers", many_answers()),
                                 std::pair("cut by TCP", cut_by_tcp())}) {
     const Recording full = record(x);
     for (std::size_t end = 5; end < x.frames.size(); end += 2) {
       const Frames head(x.frames.begin(), x.frames.begin() + static_cast<std::ptrdiff_t>(end));
-      out += in_short(fmt::format("{}, {} frames", name, end), head, full);
+      out += fmt::format("{}, {} frames:", name, end) + both_sides(head, full, legend);
       if (end > 7)
-        out += in_short(fmt::format("{}, {} frames without the one before the last", name, end), without(head, end - 2),
-                        full);
+        out += fmt::format("{}, {} frames without the one before the last:", name, end) +
+               both_sides(without(head, end - 2), full, legend);
     }
     for (std::size_t begin = 1; begin < 6; ++begin)
-      out += in_short(fmt::format("{} from frame {} on", name, begin + 1),
-                      Frames(x.frames.begin() + static_cast<std::ptrdiff_t>(begin), x.frames.end()), full);
+      out += fmt::format("{} from frame {} on:", name, begin + 1) +
+             both_sides(Frames(x.frames.begin() + static_cast<std::ptrdiff_t>(begin), x.frames.end()), full, legend);
   }
   Exchange half;
   half.set_up().send(0, fpdu(capture::test::send_segment(1, 4)));
@@ -163,15 +146,16 @@ TEST(ReplayTables, WhatIsPlayedOfARecordingThatStopsOrBeginsLate) {
   half.send(0, Bytes(next.begin(), next.begin() + 30));
   Exchange whole;
   whole.set_up().send(0, fpdu(capture::test::send_segment(1, 4))).send(0, next).close();
-  out += in_short("half an FPDU at the end", half.frames, record(whole));
-  expect_as_reviewed("replay_stops.txt", out);
+  out += "half an FPDU at the end:" + both_sides(half.frames, record(whole), legend);
+  expect_as_reviewed("replay_stops.txt", out + legend.text());
 }
 
-// Any two frames at once: a line for each side, and the CRC32c of what it said and of all that it told.
+// Any two frames at once: a line for what becomes of a side, with the pairs of frames; and what was told in all.
 TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutTwoFrames) {
   const Exchange x = many_answers();
   const Recording full = record(x);
-  std::string out;
+  Runs runs[2];
+  Tally tally;
   for (std::size_t one = 5; one < x.frames.size(); ++one)
     for (std::size_t two = one + 1; two < x.frames.size(); ++two) {
       const auto r = read_recording(file_of(without(without(x.frames, two), one)), 0);
@@ -182,14 +166,13 @@ TEST(ReplayTables, WhatIsPlayedOfARecordingWithoutTwoFrames) {
         Duel duel(a, b);
         EXPECT_TRUE(duel.run());
         const PlayResult& played = first ? a.result() : b.result();
-        const std::string all = told(played) + lines_of(played);
-        out += fmt::format("without {} and {}, {}: {}", one + 1, two + 1, capture::to_string(side), numbers(played));
-        out.back() = ';';
-        out += fmt::format(" {:08x} {:08x}\n", mpa::crc32c(duel.said[first ? 0 : 1]),
-                           mpa::crc32c(ConstBytes(reinterpret_cast<const std::uint8_t*>(all.data()), all.size())));
+        runs[first ? 0 : 1].add(fmt::format("{}+{}", one + 1, two + 1),
+                                numbers(played) + fmt::format("{} octets said", duel.said[first ? 0 : 1].size()));
+        add_result(tally, played);
       }
     }
-  expect_as_reviewed("replay_two_losses.txt", out);
+  expect_as_reviewed("replay_two_losses.txt",
+                     "initiator\n" + runs[0].text() + "responder\n" + runs[1].text() + tally.text());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "sim/host/host_frames.hpp"
 #include "sim/record/describe.hpp"
 #include "tests/unit/reviewed.hpp"
+#include "tests/unit/runs.hpp"
 
 namespace parley::sim::test {
 namespace {
@@ -41,9 +42,10 @@ class Told {
       const auto end = [](const std::optional<Address>& a, std::uint16_t port) {
         return a ? fmt::format("{} port {}", a->to_string(), port) : std::string("everyone");
       };
-      out += fmt::format("{}\n  {} > {}\n", heads[i], end(seen.from, seen.from_port), end(seen.to, seen.to_port));
+      out += fmt::format("{}\n  {} > {}", heads[i], end(seen.from, seen.from_port), end(seen.to, seen.to_port));
       for (const auto& [name, value] : describer_.words(seen).fields)
-        out += value.empty() ? fmt::format("  [{}]\n", name) : fmt::format("  {}: {}\n", name, value);
+        out += value.empty() ? fmt::format("\n  [{}]", name) : fmt::format(" {}: {};", name, value);
+      out += "\n";
     }
     return out;
   }
@@ -273,17 +275,18 @@ TEST(SimDescribe, StartupFramesInEveryOrderAreToldAsReviewed) {
                               {"Rtr", vt::startup(MpaKey::rtr, 0, 1)},
                               {"odd key", odd},
                               {"Send", vt::fpdu(vt::send_segment(1, 0))}};
-  std::string out;
+  Runs runs;
   for (const Message& first : messages)
     for (const Message& second : messages)
       for (const Message& third : messages) {
-        out += fmt::format("{}, {}, {}\n", first.name, second.name, third.name);
+        std::string outcome;
         for (const bool together : {false, true}) {
           const auto lines = told_of_three({&first.octets, &second.octets, &third.octets}, together);
-          out += fmt::format("  {}\n", fmt::join(lines, "; "));
+          outcome += fmt::format("{}{}", together ? " || " : "", fmt::join(lines, "; "));
         }
+        runs.add(fmt::format("{} {} {}", first.name, second.name, third.name), outcome);
       }
-  expect_as_reviewed("sim_startup_frames.txt", out);
+  expect_as_reviewed("sim_startup_frames.txt", runs.text());
 }
 
 TEST(SimDescribe, MessagesOfAFrameAreCountedAndTheirNumbersTold) {
@@ -314,9 +317,9 @@ TEST(SimDescribe, MessagesOfAFrameAreCountedAndTheirNumbersTold) {
   EXPECT_EQ(lines[8], "rdmap 8x Send | FPDUs 9 to 16");
   EXPECT_EQ(lines[9], "rdmap 9x Send | FPDUs 17 to 25");
   const std::string full = told.in_full();
-  EXPECT_THAT(full, testing::HasSubstr("  [FPDU 16]\n"));
-  EXPECT_THAT(full, testing::HasSubstr("  [FPDU 24]\n"));
-  EXPECT_THAT(full, testing::Not(testing::HasSubstr("  [FPDU 25]\n")));
+  EXPECT_THAT(full, testing::HasSubstr("\n  [FPDU 16] "));
+  EXPECT_THAT(full, testing::HasSubstr("\n  [FPDU 24] "));
+  EXPECT_THAT(full, testing::Not(testing::HasSubstr("[FPDU 25]")));
   EXPECT_THAT(full, testing::HasSubstr("  [1 more messages in this frame]\n"));
 }
 

@@ -7,6 +7,7 @@
 
 #include "fault_kit.hpp"
 #include "tests/unit/reviewed.hpp"
+#include "tests/unit/runs.hpp"
 
 namespace parley::sim::test {
 namespace {
@@ -64,16 +65,15 @@ constexpr std::pair<MessageField, std::string_view> all_fields[] = {
     {MessageField::payload, "payload"},  {MessageField::marker, "marker"},   {MessageField::crc, "crc"}};
 
 /// The fields of a message: where each begins and ends in its stream.
-std::string fields_of(const MessageStream& s, std::uint64_t start) {
+void add_fields(Tally& tally, const MessageStream& s, std::uint64_t start) {
   const std::optional<StreamMessage> m = s.at(start);
-  if (!m) return "";
-  std::string out;
+  if (!m) return;
   for (const auto& [field, name] : all_fields) {
     const std::uint32_t size = s.field_size(*m, field);
     if (size > 0)
-      out += fmt::format(" {} {}-{}", name, s.field_octet(*m, field, 0), s.field_octet(*m, field, size - 1));
+      tally.add(fmt::format("field {}", name), {static_cast<std::int64_t>(s.field_octet(*m, field, 0)),
+                                                static_cast<std::int64_t>(s.field_octet(*m, field, size - 1))});
   }
-  return out;
 }
 
 /// A stream of startup frames and FPDUs, of which a few octets may be wrong.
@@ -93,7 +93,9 @@ Bytes drawn_stream(Rng& rng, bool initiator) {
 }
 
 TEST(SimMessageForms, FramesOfDrawnConnections) {
-  std::string out;
+  std::string out =
+      "# The first seeds frame by frame; then of 160 how often each message was seen, and sums of its numbers.\n";
+  Tally tally;
   for (std::uint64_t seed = 1; seed <= 160; ++seed) {
     Rng rng(seed);
     MessageTracker t(rng.below(5) == 0 ? StreamDepth::startup : StreamDepth::fpdus);
@@ -112,23 +114,30 @@ TEST(SimMessageForms, FramesOfDrawnConnections) {
       at += n;
     }
     for (std::uint64_t n = rng.below(3); n > 0; --n) std::swap(frames[rng.below(frames.size())], frames.back());
-    out += fmt::format("== {}: {} octets{} ==\n", seed, all.size(), s.active ? "" : ", of the responder");
+    std::string line;
     for (const Bytes& frame : frames) {
       const FrameContent m = t.look(frame);
       const bool placed = m.position != FrameContent::nowhere;
-      out +=
-          fmt::format("{} of {}{}{}:", to_string(m.kind), m.connection,
-                      placed ? fmt::format(", {}+{}", m.position, m.payload_size) : "", m.repeated ? ", repeated" : "");
+      const std::string kind = fmt::format("{}{}", to_string(m.kind),
+                                           m.repeated ? ", repeated"
+                                           : placed   ? ""
+                                                      : ", nowhere");
+      tally.add(kind, {m.connection, placed ? static_cast<std::int64_t>(m.position) : 0, m.payload_size});
+      line += fmt::format(" / {}{}", kind, placed ? fmt::format(" {}+{}", m.position, m.payload_size) : "");
       for (const Part& p : m.parts) {
-        out += fmt::format(" {} {} at {}, {} of {} octets from {};", to_string(p.message), p.fpdu,
-                           p.offset - m.payload_offset, p.size, p.whole, p.position);
-        if (p.fpdu == 1 && p.message == MessageKind::fpdu) out += fields_of(*t.stream(m.connection), p.position) + ";";
+        const auto at = static_cast<std::int64_t>(p.offset - m.payload_offset);
+        tally.add(fmt::format("{} {} in {}", to_string(p.message), p.fpdu, kind),
+                  {at, p.size, p.whole, static_cast<std::int64_t>(p.position)});
+        line +=
+            fmt::format(" {} {} at {}, {}/{} from {}", to_string(p.message), p.fpdu, at, p.size, p.whole, p.position);
+        if (p.fpdu == 1 && p.message == MessageKind::fpdu) add_fields(tally, *t.stream(m.connection), p.position);
       }
-      out += "\n";
     }
-    if (const MessageStream* stream = t.stream(1)) out += "first:" + fields_of(*stream, 0) + "\n";
+    if (const MessageStream* stream = t.stream(1)) add_fields(tally, *stream, 0);
+    if (seed <= 40)
+      out += fmt::format("{}: {} octets{}{}\n", seed, all.size(), s.active ? "" : " of the responder", line);
   }
-  expect_as_reviewed("sim_messages_drawn.txt", out);
+  expect_as_reviewed("sim_messages_drawn.txt", out + tally.text());
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 // the others run, beside tests/states/sim_networks.txt.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "base/rng.hpp"
 #include "reports_kit.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -161,12 +159,15 @@ std::optional<Scenario> mended(Scenario s) {
   return std::nullopt;
 }
 
-/// All errors; and how it ran without them, as drawn and as a swarm. What is too small for the work may fail it: then its
+/// What of a drawn network can run, as it was drawn and as a swarm. What is too small for the work may fail it: then its
 /// violations are in the report.
-std::string drawn_network(std::uint64_t seed) {
+struct DrawnRuns {
+  std::vector<ScenarioError> errors;
+  std::optional<Recorded> plain, swarm;
+};
+DrawnRuns drawn_network(std::uint64_t seed) {
   const Scenario drawn = DrawnNetwork(seed).draw();
-  std::string out;
-  for (const ScenarioError& error : check_scenario(drawn)) out += fmt::format("  {}\n", error.to_string());
+  DrawnRuns out{.errors = check_scenario(drawn)};
   const auto right = mended(drawn);
   if (!right) return out;
   auto s = parse_scenario(to_toml(*right), "drawn.toml");
@@ -174,29 +175,39 @@ std::string drawn_network(std::uint64_t seed) {
     for (ScenarioFault& fault : s->faults) fault.may_miss = true;  // drawn, whatever else was
   if (!s) ADD_FAILURE() << s.error().front().to_string() << '\n' << to_toml(*right);
   if (!s) return out;
-  const Recorded run = record_run(*s, seed);
-  out += report_text(run.report, 100) + run.hosts +
-         fmt::format("  pcapng {:016x} ladder {:016x} trace {:016x}\n", run.pcapng, run.ladder, run.trace);
+  out.plain = record_run(*s, seed);
   const Scenario swarm = draw_swarm(*s, seed);
   for (const ScenarioError& error : check_scenario(swarm))
     ADD_FAILURE() << "swarm " << seed << ": " << error.to_string();
-  const Recorded again = record_run(swarm, seed);
-  return out + fmt::format("  swarm: {}; faults {} hops {} hash {:016x}\n", connections_text(again.report),
-                           again.report.faults_hit, again.report.counters.packet_hops,
-                           hash_of(report_text(again.report, 100) + again.hosts, again.pcapng + again.ladder));
+  out.swarm = record_run(swarm, seed);
+  return out;
 }
 
 TEST(SimNetworks, DrawnOnesAreJudgedAndRunAsReviewed) {
-  std::string out = "# Drawn networks. Of the first seeds all that is said, of the others a hash.\n";
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) out += fmt::format("\nseed {}\n{}", seed, drawn_network(seed));
-  out += "\n";
-  for (std::uint64_t first = 41; first <= 640; first += 50) {
-    std::string all;
-    for (std::uint64_t seed = first; seed < first + 50; ++seed) all += drawn_network(seed);
-    out += fmt::format("seeds {} to {}: {} lines, {:016x}\n", first, first + 49,
-                       std::count(all.begin(), all.end(), '\n'), hash_of(all));
+  std::string out =
+      "# Drawn networks: line, key and a letter for each error, and the run without them. The first seeds line by\n"
+      "# line, the others by what they come to.\n";
+  Legend legend;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const DrawnRuns runs = drawn_network(seed);
+    out += fmt::format("{}:", seed);
+    for (const ScenarioError& e : runs.errors)
+      out += fmt::format(" {} {} [{}];", e.line, e.key, legend.letter_of_form(e.text));
+    out += runs.plain ? " " + run_line(*runs.plain, legend) : " nothing to run\n";
+    if (runs.swarm)
+      out += fmt::format("  swarm: {}; faults {} hops {} pcapng {}\n", connections_text(runs.swarm->report),
+                         runs.swarm->report.faults_hit, runs.swarm->report.counters.packet_hops, runs.swarm->pcapng);
   }
-  expect_as_reviewed("sim_networks.txt", out);
+  out += legend.text();
+  Tally tally;
+  for (std::uint64_t seed = 41; seed <= 640; ++seed) {
+    const DrawnRuns runs = drawn_network(seed);
+    for (const ScenarioError& e : runs.errors)
+      tally.add(fmt::format("{}: {}", e.key, without_numbers(e.text)), {e.line});
+    if (runs.plain) add_run(tally, *runs.plain);
+    if (runs.swarm) add_run(tally, *runs.swarm);
+  }
+  expect_as_reviewed("sim_networks.txt", out + tally.text());
 }
 
 }  // namespace

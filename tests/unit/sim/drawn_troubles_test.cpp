@@ -4,8 +4,6 @@
 // whatever a checker has to say of it is in the table as well.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "base/rng.hpp"
 #include "reports_kit.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -169,25 +167,24 @@ std::optional<Scenario> mended_trouble(std::string toml) {
   return std::nullopt;
 }
 
-std::string trouble(std::uint64_t seed) {
+std::optional<Recorded> trouble(std::uint64_t seed) {
   const auto s = mended_trouble(DrawnTrouble(seed).toml());
-  if (!s) return "  nothing to run\n";
-  const Recorded run = record_run(*s, s->seed);
-  return report_text(run.report, 100) + run.hosts +
-         fmt::format("  pcapng {:016x} ladder {:016x} trace {:016x}\n", run.pcapng, run.ladder, run.trace);
+  if (!s) return std::nullopt;
+  return record_run(*s, s->seed);
 }
 
 TEST(SimTroubles, DrawnOnesEndAsReviewed) {
-  std::string out = "# Drawn troubles. Of the first seeds all that is said, of the others a hash.\n";
-  for (std::uint64_t seed = 1; seed <= 25; ++seed) out += fmt::format("\nseed {}\n{}", seed, trouble(seed));
-  out += "\n";
-  for (std::uint64_t first = 26; first <= 185; first += 20) {
-    std::string all;
-    for (std::uint64_t seed = first; seed < first + 20; ++seed) all += trouble(seed);
-    out += fmt::format("seeds {} to {}: {} lines, {:016x}\n", first, first + 19,
-                       std::count(all.begin(), all.end(), '\n'), hash_of(all));
+  std::string out = "# Drawn troubles: the first seeds line by line, the others by what they come to.\n";
+  Legend legend;
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+    const auto run = trouble(seed);
+    out += run ? run_line(*run, legend) : "nothing to run\n";
   }
-  expect_as_reviewed("sim_troubles.txt", out);
+  out += legend.text();
+  Tally tally;
+  for (std::uint64_t seed = 26; seed <= 185; ++seed)
+    if (const auto run = trouble(seed)) add_run(tally, *run);
+  expect_as_reviewed("sim_troubles.txt", out + tally.text());
 }
 
 }  // namespace

@@ -25,11 +25,16 @@ struct Party {
   bool up = false, asked = false;
 };
 
+/// The table has the words of the C library, which differ from those of C++ for one code.
+std::string words_of(const std::error_code& code) {
+  return code == Errc::malformed ? "the peer broke a rule of the protocol" : code.message();
+}
+
 std::string text_of(const cm::Event& event) {
   const auto failed = [](std::string_view name, const cm::Failure& why) {
-    return fmt::format("{} at `{}`: {}", name, cm::to_string(why.stage()), why.code.message());
+    return fmt::format("{} at `{}`: {}", name, cm::to_string(why.stage()), words_of(why.code));
   };
-  if (const auto* e = std::get_if<cm::Disconnected>(&event)) return e->graceful ? "graceful" : e->why.code.message();
+  if (const auto* e = std::get_if<cm::Disconnected>(&event)) return e->graceful ? "graceful" : words_of(e->why.code);
   if (const auto* e = std::get_if<cm::ConnectFailed>(&event)) return failed("connect_failed", e->why);
   if (const auto* e = std::get_if<cm::Retrying>(&event)) return failed("retrying", e->why);
   return {};
@@ -92,6 +97,15 @@ const Cause causes[] = {
     {"disconnect", true, -1, [](Ends& e, std::size_t other) { EXPECT_TRUE(e.parties[other].id.disconnect()); }},
     {"close, nothing under way", true, -1,
      [](Ends& e, std::size_t other) {
+       if (other == 1) e.listener = {};
+       e.parties[other].id = {};
+       e.parties[other].manager.reset();
+     }},
+    {"close, a Send not delivered", true, -1,
+     [](Ends& e, std::size_t other) {
+       EXPECT_TRUE(e.parties[other].id.qp()->post_send({}));      // of no octets; the survivor has no receive for it
+       e.cable.hosts[other]->set_timer(e.cable.engine.now(), 0);  // its turn
+       e.cable.run_for(1ms);
        if (other == 1) e.listener = {};
        e.parties[other].id = {};
        e.parties[other].manager.reset();

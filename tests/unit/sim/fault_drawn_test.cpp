@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Rules of every action and match on connections cut into segments of many sizes, sent in and out of order and again,
-// beside tests/states/sim_fault_frames.txt: what became of each frame, in the words of its note.
+// Rules of every action and match on connections cut into segments of many sizes, sent in and out of order and again: what
+// became of the frames, by action and message (tests/states/sim_fault_frames.txt).
 #include <gtest/gtest.h>
 
 #include "fault_kit.hpp"
@@ -13,25 +13,26 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string decision_text(const FaultDecision& d, const Frame& frame, const Bytes& before) {
+/// What becomes of a frame: how often, time added, copies, octets now, octets that differ and the sum of their places.
+void add_decision(Tally& tally, const FaultDecision& d, const Frame& frame, const Bytes& before) {
   std::string out;
   if (d.drop != DropReason::none) out += fmt::format(" {}", to_string(d.drop));
-  if (d.extra.count() != 0) out += fmt::format(" +{}", d.extra.count());
+  if (d.extra.count() != 0) out += " later";
   if (d.overtakable) out += " overtakable";
-  if (d.copies != 0) out += fmt::format(" x{}", d.copies);
+  if (d.copies != 0) out += " copied";
   if (d.reset) out += " reset";
   if (d.fin) out += " fin";
   if (d.changes_stream) out += " changes";
   for (const FaultRule* rule : d.hosts) out += fmt::format(" {} {}", to_string(rule->action), rule->host);
   const Bytes after = octets_of(frame);
-  if (after != before) {
-    out += fmt::format(" {} > {} octets, differ at", before.size(), after.size());
-    int shown = 0;
-    for (std::size_t i = 0; i < std::min(after.size(), before.size()); ++i)
-      if (after[i] != before[i] && shown++ < 8) out += fmt::format(" {}:{:02x}", i, after[i] ^ before[i]);
-  }
-  if (!d.note.empty()) out += fmt::format(" \"{}\"", d.note);
-  return out.empty() ? " ." : out;
+  std::int64_t differing = 0, places = 0;
+  for (std::size_t i = 0; i < std::min(after.size(), before.size()); ++i)
+    if (after[i] != before[i]) ++differing, places += static_cast<std::int64_t>(i) * (after[i] ^ before[i]);
+  if (after.size() != before.size()) out += " shorter";
+  if (differing > 0) out += " altered";
+  if (!d.note.empty()) tally.add("note: " + without_numbers(d.note.substr(0, d.note.find(" ("))));
+  tally.add(out.empty() ? "nothing" : out.substr(1), {d.extra.count(), static_cast<std::int64_t>(d.copies),
+                                                      static_cast<std::int64_t>(after.size()), differing, places});
 }
 
 /// A connection from one end: startup frames, FPDUs, and what a peer's segments repeat.
@@ -119,14 +120,13 @@ FaultRule drawn_rule(Rng& rng) {
 }
 
 /// A few rules on the frames of up to three connections, one way of a link.
-std::string drawn_faults(std::uint64_t seed) {
+void draw_faults(std::uint64_t seed, Tally& tally) {
   Rng rng(seed);
   FaultInjector injector{Rng(seed + 1000)};
-  std::string out;
   const std::uint64_t count = rng.between(1, 5);
   for (std::uint64_t i = 0; i < count; ++i) {
     const FaultRule r = drawn_rule(rng);
-    out += fmt::format("  {}. {}\n", i + 1, r.to_string());
+    tally.add(fmt::format("rule: {}", to_string(r.action)), {static_cast<std::int64_t>(r.to_string().size())});
     EXPECT_TRUE(injector.add(r));
   }
   const bool initiator = rng.below(2) != 0;
@@ -142,26 +142,27 @@ std::string drawn_faults(std::uint64_t seed) {
     const FramePtr frame = frame_of(pool, frames[i]);
     if (rng.below(25) == 0) frame->altered = true;
     const FaultDecision d = injector.apply(at_time(Duration(static_cast<std::int64_t>(i))), *frame, true);
-    out += fmt::format("  {} {}\n", i, decision_text(d, *frame, frames[i]));
+    add_decision(tally, d, *frame, frames[i]);
     if (!d.reset) continue;
     const auto resets = FaultInjector::make_resets(pool, *frame);
-    for (const FramePtr* reset : {&resets.first, &resets.second})
-      if (*reset) out += fmt::format("    {:02x}\n", fmt::join(octets_of(**reset), ""));
+    for (const FramePtr* reset : {&resets.first, &resets.second}) {
+      if (!*reset) continue;
+      std::int64_t sum = 0;
+      for (const std::uint8_t octet : octets_of(**reset)) sum += octet;
+      tally.add(reset == &resets.first ? "reset onward" : "reset back",
+                {static_cast<std::int64_t>(octets_of(**reset).size()), sum});
+    }
   }
-  return out;
 }
 
 TEST(SimFaultDrawn, RulesDoWhatTheyDid) {
-  std::string out = "# Drawn rules and connections. Of the first seeds every frame, of the others a hash.\n";
-  for (std::uint64_t seed = 1; seed <= 16; ++seed) out += fmt::format("\nseed {}\n{}", seed, drawn_faults(seed));
-  out += "\n";
-  for (std::uint64_t first = 17; first <= 1500; first += 100) {
-    std::string all;
-    for (std::uint64_t seed = first; seed < first + 100; ++seed) all += drawn_faults(seed);
-    out += fmt::format("seeds {} to {}: {} lines, {:016x}\n", first, first + 99,
-                       std::count(all.begin(), all.end(), '\n'), hash_of(all));
-  }
-  expect_as_reviewed("sim_fault_frames.txt", out);
+  Tally tally;
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) draw_faults(seed, tally);
+  expect_as_reviewed("sim_fault_frames.txt",
+                     "# What became of the frames of 1500 drawn connections under drawn rules: how often, ns added, "
+                     "copies, octets now,\n"
+                     "# octets that differ, and the sum of places and bits.\n" +
+                         tally.text());
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What is said of a scenario in which one line is missing, comes twice, is misspelt or has another value, beside
-// tests/states/sim_scenario_errors.txt: the place, the words, and nothing besides.
+// tests/states/sim_scenario_errors.txt: line, column and key of each error, with a letter for its sentence, and nothing besides.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
 #include "scenario_kit.hpp"
 #include "tests/unit/reviewed.hpp"
+#include "tests/unit/runs.hpp"
 
 namespace parley::sim {
 namespace {
@@ -129,9 +130,9 @@ class Mangler {
   explicit Mangler(std::string_view text) : lines_(lines_of(text)) {}
 
   std::string said_of_all() {
+    std::string out;
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       const std::string line = lines_[i];
-      out_ += fmt::format("{}: {}\n", i + 1, line);
       judge(i, "without it", "");
       judge(i, "twice", line + "\n" + line);
       const std::size_t equals = line.find(" = ");
@@ -139,8 +140,9 @@ class Mangler {
         headers(i, line);
       else
         keys(i, line.substr(0, equals), line.substr(equals + 3));
+      out += fmt::format("{}: {} -> {}\n", i + 1, line, std::exchange(said_, {}));
     }
-    return out_;
+    return out + legend_.text();
   }
 
  private:
@@ -169,30 +171,41 @@ class Mangler {
     if (value.front() == '"')
       judge(i, "one letter more", fmt::format("{} = \"{}x\"", key, value.substr(1, value.size() - 2)));
   }
-  /// Changes that are answered alike share a line.
+  /// "12:1 rate [c]" for each error; changes that are answered alike stand side by side.
   void judge(std::size_t i, const std::string& change, std::string_view now) {
     std::string text;
     for (std::size_t at = 0; at < lines_.size(); ++at)
       if (const std::string_view line = at == i ? now : lines_[at]; !line.empty() || at != i)
         text += fmt::format("{}\n", line);
-    std::string said = " taken\n";
+    std::string said = "taken";
     if (const auto read = parse_scenario(text, "x"); !read) {
-      said = read.error().size() == 1 ? " " : "\n    ";
-      for (const ScenarioError& error : read.error()) said += fmt::format("{}\n    ", told(error));
-      said.resize(said.size() - 4);
+      said.clear();
+      for (const ScenarioError& e : read.error())
+        said += fmt::format("{}{}:{} {} [{}]", said.empty() ? "" : ", ", e.line, e.column, e.key, letter_of(e, change));
     }
-    if (said == last_said_ && i == last_line_) {
-      out_.insert(out_.size() - last_said_.size() - 1, " | " + change);
-      return;
-    }
-    out_ += fmt::format("  {}:{}", change, said);
+    if (said == last_said_ && !said_.empty())
+      said_.insert(said_.size() - said.size() - 2, " | " + change);
+    else
+      said_ += fmt::format("{}{}: {}", said_.empty() ? "" : "; ", change, said);
     last_said_ = said;
-    last_line_ = i;
+  }
+  /// Of the sentence with its key and the value left out.
+  std::string letter_of(const ScenarioError& e, const std::string& change) {
+    std::string text = e.text.substr(0, e.text.find("Error while "));
+    for (const auto& [part, name] : {std::pair(e.key, "KEY"), {change, "VALUE"}})
+      if (part.size() > 1)
+        for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 5))
+          text.replace(at, part.size(), name);
+    // What the value is, and what is due in its place.
+    for (const std::string_view due : {" is not ", " lacks its unit"})
+      if (const std::size_t at = text.find(due); at != text.npos)
+        return legend_.letter_of_form(text.substr(0, at)) + " " + legend_.letter_of_form(text.substr(at));
+    return legend_.letter_of_form(text);
   }
 
   std::vector<std::string> lines_;
-  std::string out_, last_said_;
-  std::size_t last_line_ = 0;
+  std::string said_, last_said_;
+  Legend legend_;
 };
 
 TEST(SimScenarioMangled, EachChangeOfALineIsToldAsReviewed) {

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+# versions.sh WORK [SUITE...]: builds the Wireshark plugin in the Debian of each suite (those of dissectors/versions.txt), with
+# that Debian's compiler and Wireshark, and runs the plugin's tests there. The Debians are kept in WORK for the next time.
+# Exit status 3: this machine lacks something.
+set -uo pipefail
+source_dir=$(dirname -- "$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")")
+work=$(realpath -m -- "$1")
+shift
+passed=0 failed=0
+# What reads no more than the plugin and tshark.
+tests=(gaps judgement messages neg ib ib_captures ib_conn robust)
+
+lacks() {
+  echo "wireshark: $*" >&2
+  exit 3
+}
+# shellcheck disable=SC1091
+. "$source_dir/tests/install/bare.sh"
+
+check() { # what, log, command...
+  local what=$1 log=$2 begin=$SECONDS
+  shift 2
+  if "$@" >"$log" 2>&1; then
+    echo "ok      $what ($((SECONDS - begin)) s)"
+    ((++passed))
+  else
+    echo "FAILED  $what: $*"
+    tail -n 40 "$log"
+    ((++failed))
+  fi
+}
+
+# An unstable suite's mirror may be older than its Release file allows, and it is only read from here.
+make_root() { # suite
+  bare_make "$1" "$root" "$work/$1.log"
+  if [ -e "$root/has-wireshark" ]; then return; fi
+  { bare_run "$root" timeout 120 apt-get -o Acquire::Check-Valid-Until=false update -qq &&
+    bare_install "$root" wireshark-dev tshark cmake ninja-build pkg-config g++ libexpected-dev libfmt-dev libisal-dev python3; } >"$work/$1.log" 2>&1 ||
+    { tail -n 5 "$work/$1.log" >&2; lacks "Wireshark could not be installed in the bare Debian ($1)"; }
+  touch "$root/has-wireshark"
+}
+
+try() { # version, suite
+  local root=$work/$2 test
+  make_root "$2"
+  # As another user than root tshark wants to read the tests' captures.
+  check "$1: the plugin builds without a warning" "$work/$2.log" \
+    bare_run "$root" sh -c 'cmake -S /src/dissectors -B /tmp/plugin -G Ninja && ninja -C /tmp/plugin'
+  [ "$failed" = 0 ] || return
+  for test in "${tests[@]}"; do
+    check "$1: $test" "$work/$2.$test.log" bare_run "$root" env PARLEY_PLUGIN=/tmp/plugin/dissectors/parley.so \
+      PARLEY_TSHARK=/usr/bin/tshark PARLEY_PLUGIN_API="$1" PARLEY_THIN=9 python3 -B "/src/tests/dissectors/${test}_test.py"
+  done
+}
+
+bare_needs
+bare_use "$work/archives" "$source_dir"
+while read -r version suite; do
+  if [ $# = 0 ] || [[ " $* " == *" $suite "* ]]; then try "$version" "$suite"; fi
+done < <(grep -v '^#' "$source_dir/dissectors/versions.txt")
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" != 0 ]

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What a socket is told about silent peers.
+#include "drivers/asio/socket_end.hpp"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace parley::asio_driver {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Socket {
+  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  Socket() = default;
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  ~Socket() { ::close(fd); }
+  int option(int level, int name) const {
+    int value = -1;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(::getsockopt(fd, level, name, &value, &size), 0);
+    return value;
+  }
+};
+
+// The system looks once a second: the verdict has to lie within dead_after all the same.
+TEST(SocketEnd, TheSystemIsGivenASecondLessThanDeadAfter) {
+  struct Case {
+    Duration keepalive, dead_after;
+    int user_timeout, idle;  // ms, s
+  };
+  for (const Case& c :
+       {Case{5s, 12s, 11000, 5}, Case{1s, 3s, 2000, 1}, Case{1s, 1500ms, 750, 1}, Case{100ms, 300ms, 150, 1}}) {
+    const Socket s;
+    watch_peer(s.fd, c.keepalive, c.dead_after);
+    EXPECT_EQ(s.option(IPPROTO_TCP, TCP_USER_TIMEOUT), c.user_timeout);
+    EXPECT_EQ(s.option(IPPROTO_TCP, TCP_KEEPIDLE), c.idle);
+    EXPECT_EQ(s.option(IPPROTO_TCP, TCP_KEEPINTVL), 1);
+    EXPECT_EQ(s.option(SOL_SOCKET, SO_KEEPALIVE), 1);
+  }
+}
+
+TEST(SocketEnd, ZeroIsNever) {
+  const Socket s;
+  watch_peer(s.fd, 0s, 0s);
+  EXPECT_EQ(s.option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+  EXPECT_EQ(s.option(SOL_SOCKET, SO_KEEPALIVE), 0);
+}
+
+}  // namespace
+}  // namespace parley::asio_driver
