@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// An address as text where there is room for it already.
+// An address as text, written into a buffer of the caller.
 #pragma once
 #include <cstddef>
 
@@ -7,10 +7,10 @@
 
 namespace parley {
 
-/// "[" 39 characters, "%" and ten digits, "]:" and five, is the longest.
+/// The longest text: "[", 39 characters, "%" and ten digits, "]:" and five digits.
 inline constexpr std::size_t address_text_max = 58;
 
-/// As Address::to_string(); returns the end. There is room for address_text_max, and nothing is behind it: no 0 either.
+/// Like Address::to_string(). `at` has room for address_text_max characters. Returns the end; adds no terminating 0.
 char* write_address(const Address& address, char* at);
 
 }  // namespace parley

@@ -5,9 +5,9 @@
 
 namespace parley {
 
-/// Never, where `wait` leads beyond the clock's end.
+/// now + wait, or never if that is beyond the clock's range.
 constexpr Instant after(Instant now, Duration wait) { return wait > never - now ? never : now + wait; }
-/// As after(), of a time limit: zero or less is none.
+/// Like after() for a time limit: zero or less means no limit.
 constexpr Instant limited(Instant now, Duration limit) { return limit <= Duration{} ? never : after(now, limit); }
 
 }  // namespace parley

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// PARLEY_ASSERT guards Parley's own invariants, in release builds too. A peer's bad octets never reach one.
+// PARLEY_ASSERT checks Parley's own invariants, in release builds too. Invalid octets of a peer never trigger one.
 #pragma once
 #include <cstdio>
 #include <cstdlib>

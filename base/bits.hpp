@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Numbers at any bit of big-endian octets, as headers of InfiniBand have them. Bit 0 is the most significant one of the first octet.
-// Beside Reader and Writer the only place that indexes raw octets.
+// Numbers at any bit position of big-endian octets, as in InfiniBand headers. Bit 0 is the most significant bit of the first
+// octet. Besides Reader and Writer, this is the only code that indexes raw octets.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace parley {
 
-/// What read_bits and write_bits can do: at most 64 bits, in at most 8 octets.
+/// The limits of read_bits and write_bits: at most 64 bits, in at most 8 octets.
 constexpr bool bits_fit(std::size_t bit, std::size_t width) {
   return width >= 1 && width <= 64 && bit % 8 + width <= 64;
 }
 
-/// `width` bits from `bit`. All of them are within `in`, and bits_fit().
+/// Reads `width` bits from `bit`. They must be within `in` and satisfy bits_fit().
 inline std::uint64_t read_bits(ConstBytes in, std::size_t bit, std::size_t width) {
   const std::size_t end = bit + width, last = (end + 7) / 8;
   PARLEY_ASSERT(bits_fit(bit, width) && last <= in.size());
@@ -27,11 +27,12 @@ inline std::uint64_t read_bits(ConstBytes in, std::size_t bit, std::size_t width
   return width == 64 ? value : value & ((std::uint64_t{1} << width) - 1);
 }
 
-/// Writes the `width` lowest bits of `value` at `bit` and leaves those around them. All of them are within `out`, and bits_fit().
+/// Writes the `width` lowest bits of `value` at `bit`; other bits are unchanged. They must be within `out` and satisfy
+/// bits_fit().
 inline void write_bits(MutBytes out, std::size_t bit, std::size_t width, std::uint64_t value) {
   const std::size_t end = bit + width, last = (end + 7) / 8;
   PARLEY_ASSERT(bits_fit(bit, width) && last <= out.size());
-  if (bit % 8 == 0) {  // most fields are numbers in octets of their own
+  if (bit % 8 == 0) {  // most fields are whole octets
     std::uint8_t* const at = out.data() + bit / 8;
     switch (width) {
       case 8: return store(at, static_cast<std::uint8_t>(value), std::endian::big);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Reader and Writer: cursors over a span with sticky failure, the only place that indexes raw octets.
-// After an overrun, ok() stays false, reads give zero and writes do nothing.
+// Reader and Writer: cursors over a span with a sticky error, the only code that indexes raw octets. After an overrun, ok()
+// stays false, reads return zero and writes do nothing.
 #pragma once
 #include <bit>
 #include <concepts>
@@ -11,7 +11,7 @@
 
 namespace parley {
 
-/// The number whose octets stand the other way round.
+/// The number with its octets in reverse order.
 template <std::unsigned_integral T>
 constexpr T swapped_octets(T v) {
   if constexpr (sizeof(T) == 1)
@@ -24,7 +24,7 @@ constexpr T swapped_octets(T v) {
     return __builtin_bswap64(v);
 }
 
-/// The number at `at`, all of whose octets are there.
+/// Reads the number at `at`; all its octets must be readable.
 template <std::unsigned_integral T>
 T load(const std::uint8_t* at, std::endian order) {
   T v;

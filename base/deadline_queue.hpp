@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Deadlines of many small keys, one each, in O(log n): an indexed binary heap. Ties go to the smaller key, so that a
-// run depends on nothing but its input.
+// Deadlines of many small keys, one per key, in O(log n): an indexed binary heap. Ties go to the smaller key, so that a run
+// depends on its input only.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace parley {
 
-/// Keys are dense small numbers (slot indices); memory is four octets per key ever seen and one entry per set deadline.
+/// Keys are dense small numbers (slot indices). Memory: four octets per key ever used, and one entry per set deadline.
 class DeadlineQueue {
  public:
   using Key = std::uint32_t;
@@ -38,7 +38,7 @@ class DeadlineQueue {
 
   Instant next() const { return heap_.empty() ? never : heap_.front().at; }
 
-  /// Takes the first key whose deadline has passed; its deadline is then cleared.
+  /// Removes and returns the key with the earliest deadline if that has passed.
   std::optional<Key> pop_due(Instant now) {
     if (heap_.empty() || heap_.front().at > now) return std::nullopt;
     const Key key = heap_.front().key;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A hash table in one block of memory: nothing is allocated for an entry, and an entry is found with one miss of the cache. For
-// tables that are looked into at each set-up or packet; it cannot be walked through, so nothing depends on its order.
+// A hash table in one block of memory: an entry needs no allocation, and a lookup costs one cache miss. For tables with a
+// lookup per set-up or packet. It has no iteration, so nothing can depend on its order.
 //
-// Linear probing with at most three quarters of the places in use; what is erased leaves no mark. Memory grows with the most entries there
-// have been, and stays.
+// Linear probing with at most three quarters of the places in use; erasing leaves no tombstone. Memory grows with the largest
+// number of entries so far, and is not returned.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace parley {
 
-/// For keys that a peer may choose: with a seed that it does not know it cannot make them meet.
+/// For keys that a peer may choose: without knowing the seed, it cannot cause collisions.
 struct SeededHash {
   std::uint64_t seed = 0;
-  /// splitmix64's last steps.
+  /// The final steps of splitmix64.
   static std::uint64_t mix(std::uint64_t z) {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
@@ -29,8 +29,8 @@ struct SeededHash {
   }
 };
 
-/// For numbers that this side counts up: four that come one after the other stand one beside the other. More would be a row in
-/// which each search goes to the end.
+/// For numbers that this side counts up: four consecutive numbers are adjacent. Longer sequences would form a run that each
+/// search must walk to its end.
 struct CountedHash {
   std::uint64_t operator()(std::uint64_t key) const { return SeededHash::mix(key >> 2) << 2 | (key & 3); }
 };
@@ -41,14 +41,14 @@ class FlatMap {
   explicit FlatMap(Hash hash) : hash_(hash) {}
 
   std::size_t size() const { return size_; }
-  /// Null: there is none. Valid until the next change of the table.
+  /// Null: not found. Valid until the next change of the table.
   const Value* find(const Key& key) const {
     if (size_ == 0) return nullptr;
     const std::size_t at = place_of(key);
     return places_[at] ? &places_[at]->second : nullptr;
   }
   bool contains(const Key& key) const { return find(key) != nullptr; }
-  /// False: the key is there already, and stays as it is.
+  /// False: the key already exists, and its value is unchanged.
   bool insert(const Key& key, const Value& value) {
     if (4 * (size_ + 1) > 3 * places_.size()) grow();
     const std::size_t at = place_of(key);
@@ -62,7 +62,7 @@ class FlatMap {
     std::size_t gap = place_of(key);
     if (!places_[gap]) return false;
     --size_;
-    // What was pushed beyond the gap by others moves up, so that no search ends before it.
+    // Entries that were displaced beyond the gap move up, so that no search ends too early.
     for (std::size_t at = next(gap); places_[at]; at = next(at)) {
       const std::size_t wanted = first_of(places_[at]->first);
       if (((at - wanted) & mask()) < ((at - gap) & mask())) continue;
@@ -79,7 +79,7 @@ class FlatMap {
   std::size_t mask() const { return places_.size() - 1; }
   std::size_t next(std::size_t at) const { return (at + 1) & mask(); }
   std::size_t first_of(const Key& key) const { return static_cast<std::size_t>(hash_(key)) & mask(); }
-  /// Where the key is, or would be.
+  /// The key's place, or the free place where it would go.
   std::size_t place_of(const Key& key) const {
     std::size_t at = first_of(key);
     while (places_[at] && places_[at]->first != key) at = next(at);
@@ -94,7 +94,7 @@ class FlatMap {
 
   Hash hash_;
   std::size_t size_ = 0;
-  std::vector<Place> places_;  // a power of two, or none
+  std::vector<Place> places_;  // size: a power of two, or zero
 };
 
 }  // namespace parley

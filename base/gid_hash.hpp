@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// For tables that are looked up by GIDs with each packet.
+// For tables with a lookup by GID per packet.
 #pragma once
 #include <cstdint>
 

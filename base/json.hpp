@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A JSON value to be written. Nothing in Parley reads JSON. Objects print their keys in the order in which they were
-// set.
+// A JSON value for output. Nothing in Parley reads JSON. Objects print their keys in the order of insertion.
 //
 //   Json object{{"event", "summary"}, {"good", 3}};
 //   object["times"].push_back(12.5);
 //
-// The header is cheap on purpose: all but the shortest members are in json.cpp.
+// The header is kept cheap to include: all but the shortest members are in json.cpp.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -51,16 +50,15 @@ class Json {
   Json& operator=(Json&& other) noexcept;
   ~Json();
 
-  /// The member of that name, which is made if there is none. Null becomes an object.
+  /// The member of that name; it is created if it does not exist. Null becomes an object.
   Json& operator[](std::string_view key);
   /// Null becomes an array.
   void push_back(Json value);
-  /// Sets each member of that object in this one.
+  /// Sets each member of `object` in this one.
   void update(Json object);
   void erase(std::string_view key);
 
-  /// On one line if `indent` is 0. `real` turns a number with a fraction into text. Octets that are not UTF-8 become
-  /// U+FFFD.
+  /// On one line if `indent` is 0. `real` formats numbers with a fraction. Octets that are not UTF-8 become U+FFFD.
   std::string dump(std::string (*real)(double), int indent = 0) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a driver of RoCEv2 does so that datagrams to a multicast group come here (IBA Annex A17: a multicast GID is the group's IP
-// address). Beside PacketMachine and the other way round: who asks is told at once whether it can be.
+// Multicast groups of a RoCEv2 driver (IBA Annex A17: a multicast GID is the group's IP address). The machine calls the driver
+// through this interface, in the reverse direction of PacketMachine, and gets the result at once.
 #pragma once
 #include "parley/address.hpp"
 #include "parley/result.hpp"
@@ -13,8 +13,8 @@ class PacketGroups {
   PacketGroups(const PacketGroups&) = delete;
   PacketGroups& operator=(const PacketGroups&) = delete;
 
-  /// From now on what is sent to the group comes as PacketMachine::handle_packet() with the group as PacketPath::local. Asked for once
-  /// until leave(). Errors: with a sentence.
+  /// Receives datagrams to the group until leave(): PacketMachine::handle_packet() gets them with the group as
+  /// PacketPath::local. Must not be called twice for a group before leave(). Errors: with a sentence.
   virtual Result<void> join(const Address& group) = 0;
   virtual void leave(const Address& group) noexcept = 0;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Randomness that is the same everywhere: an integer generator of our own (xoshiro256**, seeded by splitmix64) and
-// probability as two integers. No std distribution and no floating point: their results differ between libraries.
+// Random numbers that are the same on every machine: our own integer generator (xoshiro256**, seeded by splitmix64), and
+// probabilities as two integers. No std distribution and no floating point, whose results differ between libraries.
 #pragma once
 #include <array>
 #include <bit>
@@ -34,7 +34,7 @@ class Rng {
     return result;
   }
 
-  /// Uniform in [0, n); 0 if n is 0. The high half of the product: the bias is below n / 2^64.
+  /// Uniform in [0, n); 0 if n is 0. It is the high half of a product: the bias is below n / 2^64.
   std::uint64_t below(std::uint64_t n) {
     return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64);
   }
@@ -43,7 +43,7 @@ class Rng {
     return low + (high - low == ~0ULL ? next() : below(high - low + 1));
   }
   bool chance(Ratio ratio) { return ratio.of != 0 && below(ratio.in) < ratio.of; }
-  /// A separate generator for one part of a world, so that parts do not disturb each other's draws.
+  /// A separate generator for one part of a world, so that the draws of one part do not change those of another.
   Rng split() { return Rng(next()); }
 
  private:

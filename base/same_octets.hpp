@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Equality of two addresses as they stand in memory, for paths that every packet takes: g++ 12 calls memcmp for std::array's.
+// Equality of two addresses in memory, for code that runs per packet: g++ 12 calls memcmp for std::array's operator.
 #pragma once
 #include <array>
 #include <cstdint>

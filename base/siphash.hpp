@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// SipHash-2-4: a pseudo-random function of short inputs. Without the key nobody can guess its value.
+// SipHash-2-4: a pseudo-random function of short inputs. Its value cannot be guessed without the key.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -12,7 +12,7 @@ struct SipKey {
   std::uint64_t a = 0, b = 0;
 };
 
-/// SipHash-2-4 of whole 64-bit words; the caller adds the last one, which has the length.
+/// SipHash-2-4 of whole 64-bit words; the caller adds the last word, which contains the length.
 class SipHash {
  public:
   explicit SipHash(const SipKey& k)
@@ -48,7 +48,7 @@ class SipHash {
   std::uint64_t v0_, v1_, v2_, v3_;
 };
 
-/// SipHash-2-4 of any octets.
+/// SipHash-2-4 of arbitrary octets.
 inline std::uint64_t siphash(const SipKey& key, ConstBytes in) {
   SipHash sip(key);
   Reader r(in);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How machines record trace events (parley/trace.hpp), and the events as JSON.
+// Recording of trace events by machines (parley/trace.hpp), and the events as JSON.
 #pragma once
 #include <utility>
 
@@ -8,14 +8,14 @@
 
 namespace parley::trace {
 
-/// What a machine is given to record events of one connection: it adds whose they are, and when. The time is the one
-/// that the machine's owner was last given.
+/// Records the events of one connection for a machine; adds the connection and the time, which is the last one passed to the
+/// machine's owner.
 struct Scope {
   Sink& sink;
   const Instant& now;
   std::uint64_t connection = 0;
   Address local{}, peer{};
-  Instant armed = never;  ///< the deadline that was last told
+  Instant armed = never;  ///< the last reported deadline
 
   template <class E>
   bool wants() const {
@@ -29,7 +29,7 @@ struct Scope {
   }
 };
 
-/// Nothing without a scope. Where making the event takes time, look at the scope first.
+/// Does nothing without a scope. If creating the event is expensive, check the scope first.
 template <class E>
 inline void record(const Scope* scope, const E& event) {
   if (scope != nullptr) [[unlikely]]

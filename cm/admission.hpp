@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Who may be pending at a listener, and who is evicted when there is no room: the oldest half-open connection of the
-// busiest address. Pure bookkeeping that knows no protocol; docs/cm.md explains the rules.
+// Which connections may be pending at a listener, and which one is evicted if there is no room: the oldest half-open connection
+// of the busiest address. Pure bookkeeping without a protocol; docs/cm.md explains the rules.
 //
-// A pending connection is half-open while its peer owes the next step, and held while this side does (the user has not
-// decided yet). Only half-open ones are evicted. Addresses are counted twice: by network (an IPv4 address, or a /64 of
-// IPv6, which is what one subscriber holds) and, within it, by address.
+// A pending connection is half-open while it waits for its peer, and held while it waits for this side (for the user's
+// decision). Only half-open connections are evicted. Addresses are counted twice: by network (an IPv4 address, or a /64 of
+// IPv6, the usual allocation of one subscriber), and within a network by address.
 //
 // A newcomer         | room                                      | no room
 // -------------------|-------------------------------------------|-------------------------------------------------
@@ -12,9 +12,9 @@
 // network has others | fewer than `max` - `share` are pending    | of the busiest network is evicted; if there is
 //                    |                                           | none, the newcomer is refused
 //
-// Busiest is whoever has the most half-open ones, the newcomer included; on a tie it is not the newcomer's own but the
-// one whose oldest has waited longest. Each call is O(log n). Memory: at most `max` connections, and no more addresses
-// than connections.
+// The busiest is the one with the most half-open connections, including the newcomer. On a tie it is not the newcomer's, but
+// the one whose oldest connection has waited longest. Each call is O(log n). Memory: at most `max` connections, and no more
+// addresses than connections.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +27,7 @@
 
 namespace parley::cm {
 
-/// Things ranked by a count, highest first, and on a tie by the smallest age. Only the call that ranks a thing anew
-/// allocates.
+/// Objects ranked by a count, highest first; on a tie by the smallest age. Only the call that adds an object allocates.
 template <class T>
 class Ranking {
  public:
@@ -47,27 +46,27 @@ class Ranking {
     }
     thing.ranked = to;
   }
-  /// The first; null if there is none.
+  /// The first object; null: none.
   T* first() const { return ranks_.empty() ? nullptr : ranks_.begin()->thing; }
 
   struct Rank {
     std::uint32_t count = 0;
-    std::uint64_t age = 0;  // different for each
+    std::uint64_t age = 0;  // unique
     T* thing = nullptr;
     bool operator<(const Rank& other) const { return count != other.count ? count > other.count : age < other.age; }
   };
 
  private:
   std::set<Rank> ranks_;
-  typename std::set<Rank>::node_type spare_;  // of one that was removed: who is alone comes and goes
+  typename std::set<Rank>::node_type spare_;  // a removed rank, reused by set()
 };
 
 class Admission {
  public:
-  /// The caller's name for a connection, never 0.
+  /// The caller's number for a connection, never 0.
   using Owner = std::uint64_t;
 
-  /// Names a connection in here. A stale one, or one that was never issued, is ignored.
+  /// Identifies a connection in this object. A stale or unknown ticket is ignored.
   struct Ticket {
     std::uint32_t entry = 0;
     std::uint32_t generation = 0;  // 0: none
@@ -76,21 +75,21 @@ class Admission {
 
   struct Answer {
     Ticket ticket{};     ///< none: refused
-    Owner gave_way = 0;  ///< not 0: this one was evicted and must be ended
+    Owner gave_way = 0;  ///< not 0: this connection was evicted, and the caller must end it
   };
 
-  /// `share` of the `max` places are reserved for networks that have none; it is less than `max`.
+  /// `share` of the `max` places are reserved for networks without pending connections; less than `max`.
   Admission(std::uint32_t max, std::uint32_t share);
   Admission(Admission&&) = delete;
 
   /// A new half-open connection.
   Answer arrive(const Address& peer, Owner owner);
-  /// This side owes the next step.
+  /// The connection waits for this side.
   void hold(Ticket ticket);
-  /// The peer owes the next step; it is waiting from now on.
+  /// The connection waits for the peer from now on.
   void release(Ticket ticket);
   void leave(Ticket ticket);
-  /// Room is needed for another reason: removes and returns the one to evict. 0: there is none.
+  /// Room is needed for another reason: removes and returns the connection to evict. 0: none.
   Owner give_way();
   std::size_t size() const { return size_; }
   std::size_t half_open() const { return half_open_; }
@@ -98,7 +97,7 @@ class Admission {
  private:
   struct Network;
   static constexpr std::uint32_t nobody = 0xFFFFFFFF;
-  /// Its half-open connections are in a list, the longest waiting first.
+  /// An address. Its half-open connections are in a list, the longest waiting first.
   struct Source {
     Address address;
     Network* network = nullptr;
@@ -132,7 +131,7 @@ class Admission {
 
   std::uint32_t max_, share_;
   std::size_t size_ = 0, half_open_ = 0;
-  std::uint64_t clock_ = 0;  // counts additions: a smaller number has waited longer
+  std::uint64_t clock_ = 0;  // counts additions: a smaller number means a longer wait
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
   std::map<Address, Network> networks_;

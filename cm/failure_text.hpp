@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Failures as text that every transport over the system's sockets shares. The driver gives the system's own error code;
-// here it becomes an Errc and a piece of advice.
+// Texts of failures shared by all transports over the system's sockets. The driver supplies the system's error code; these
+// functions convert it to an Errc and a suggestion.
 #pragma once
 #include <string>
 #include <system_error>
@@ -16,26 +16,26 @@ namespace parley::cm {
 Failure plain_failure(const Step& step, Errc code, std::string rule, std::string received, std::string advice);
 Failure system_failure(const Step& step, std::error_code why, const Address& address);
 Failure listen_failure(const Step& step, std::error_code why, const Address& address);
-/// Every local port towards `address` is in use.
+/// All local ports towards `address` are in use.
 Failure ports_exhausted(const Step& step, const Address& address);
-/// Behind "no answer", on every transport.
+/// The suggestion after "no answer", on every transport.
 inline constexpr const char* silent_peer_advice =
     "check that the peer's host is up and the path to it, then connect again";
-/// `silent`: for how long, as text; empty if that is not known.
+/// `silent`: for how long, as text; empty if unknown.
 Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& silent);
-/// An end while `left` requests of this side were not complete. `known`: this side asked for it, or the peer said how it ended for it.
+/// A connection ended while `left` requests of this side were incomplete. `known`: this side requested the end, or the peer
+/// reported it.
 Failure requests_left(const Step& step, std::size_t left, bool known);
-/// How long before the end of dead_after a silent peer's connection manager is asked whether its host is up: a sixth of dead_after (2 s
-/// of 12 s), and at most half of what keepalive leaves of it.
+/// How long before the end of dead_after the connection manager of a silent peer is asked whether its host is up: a sixth of
+/// dead_after (2 s of 12 s), and at most half of the time between keepalive and dead_after.
 Duration last_word(Duration keepalive, Duration dead_after);
-/// Its connection manager answered: the peer's host is up, and its queue pair answers nothing any more.
+/// The peer's connection manager answered, so its host is up, but its queue pair no longer answers.
 Failure closed_in_silence(const Address& peer, Duration silent);
-/// ConnectOptions::timeout is over.
+/// ConnectOptions::timeout has passed.
 Failure out_of_time(const Step& step, Duration timeout);
-/// Provider::detach(): only a request that nobody has decided on, and that has no queue pair, moves. `there`: the id is a
-/// connection.
+/// Provider::detach(): only a request that is undecided and has no queue pair can move. `there`: the id is a connection.
 Result<void> check_detach(bool there, bool deciding, bool has_queue_pair);
-/// `limit`: what `scarce` allows; not used for streams, which the driver counts.
+/// `limit`: the value of the limit `scarce`; not used for streams, which the driver counts.
 Failure no_room(const Step& step, Scarce scarce, std::uint32_t limit, std::string received);
 
 }  // namespace parley::cm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A queue in one block of memory, so that room can be made beforehand: for what must be said where no memory may be
-// asked for.
+// A queue in one block of memory that can be reserved in advance, for events that must be queued where no memory may be
+// allocated.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -10,28 +10,28 @@
 
 namespace parley::cm {
 
-/// Its user bounds it.
+/// The code that uses it bounds it.
 template <class T>
 class Fifo {
  public:
-  /// What a T can be made of is made in its place.
+  /// Constructs a T in place.
   template <class U = T>
   void push(U&& item) {
     items_.emplace_back(std::forward<U>(item));
   }
-  /// The next `more` of push() need no memory.
+  /// Reserves memory for the next `more` calls of push().
   void make_room(std::size_t more) {
     const std::size_t needed = items_.size() + more;
     if (needed > items_.capacity()) items_.reserve(std::max(needed, 2 * items_.capacity()));
   }
   bool empty() const { return at_ == items_.size(); }
   std::size_t size() const { return items_.size() - at_; }
-  /// The oldest, where there is one.
+  /// The oldest item; there must be one.
   T& front() { return items_[at_]; }
-  /// What waits, in order.
+  /// The waiting items, in order.
   auto begin() { return items_.begin() + static_cast<std::ptrdiff_t>(at_); }
   auto end() { return items_.end(); }
-  /// Those that `is` holds of go over, in their order; nothing has changed if memory is short.
+  /// Moves the items for which `is` returns true to `to`, in order; nothing changes if memory is short.
   template <class Is>
   void move_to(Fifo& to, Is&& is) {
     to.make_room(static_cast<std::size_t>(std::count_if(begin(), end(), is)));
@@ -50,10 +50,10 @@ class Fifo {
     drop();
     return item;
   }
-  /// The oldest goes.
+  /// Removes the oldest item.
   void drop() {
     ++at_;
-    // What was read is erased all at once, or half at a time if the reader never catches up.
+    // Items that were read are erased all at once, or half at a time if the reader never catches up.
     if (empty() || at_ >= std::max(kept, items_.size() / 2)) {
       items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(at_));
       at_ = 0;

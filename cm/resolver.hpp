@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The policy of searches for the way to a peer, whoever carries them out: how many are under way at once, who waits for whom,
-// and what is known without a search. No protocol, no system, no clock.
+// The policy of path searches, independent of how they are done: how many are in progress at once, which ids wait for the same
+// answer, and which answers are known without a search. No protocol, no system, no clock.
 #pragma once
 #include <deque>
 #include <list>
@@ -15,21 +15,21 @@
 
 namespace parley::cm {
 
-/// A way as it was found.
+/// A path that was found.
 struct Found {
-  /// Null, or without a reason: that somebody is there is all that is known.
+  /// Null, or without a reason: it is only known that the peer exists.
   Device* device = nullptr;
   Address local{};
   TransportParameters parameters{};
   std::string reason{};
 };
 
-/// Why there was none.
+/// Why no path was found.
 struct NotFound {
   Step step{};
   std::error_code code{};
   std::string advice{};
-  /// The same of another that asked for the way: what was found out `age` ago.
+  /// The same failure for another id that asked for this path, `age` after it was found.
   Failure of(const Address& peer, Duration age) const;
 };
 
@@ -37,38 +37,37 @@ class Resolver {
  public:
   explicit Resolver(const ResolvePolicy& policy) : policy_(policy) {}
 
-  /// A way leads to an address, from an address; ports do not matter.
+  /// A path connects two addresses; ports do not matter.
   struct Key {
     Key(const Address& to, const std::optional<Address>& from);
     Address peer;
     std::optional<Address> local;
     auto operator<=>(const Key&) const = default;
   };
-  /// A search may begin, or need not: its answer is known since `at`.
+  /// A search may start; or is not needed, because its failure is known since `at`.
   struct Turn {
     EndpointId id = 0;
     std::optional<NotFound> failed{};
     Instant at{};
   };
 
-  /// An id wants to search; next() names it in its turn. `anew`: of a later attempt, which takes no older answer for an answer.
+  /// An id needs a path; next() returns it when it is its turn. `anew`: a later attempt, which does not accept known answers.
   void ask(EndpointId id, const Key& key, bool anew, Instant now);
-  /// Who is due: its search is under way from here on, unless it has failed by what is known.
+  /// The next id. Its search is in progress from now on, unless it fails because of a known answer.
   std::optional<Turn> next(Instant now);
   bool has_turn() const { return !answered_.empty() || (!queue_.empty() && under_way_ < policy_.searches_max); }
-  /// A way that was found so short a time ago that it is not searched anew. Null: there is none. Valid until the next call.
+  /// A path that was found recently enough to be used without a search. Null: none. Valid until the next call.
   const Found* known(const Key& key, Instant now) const;
-  /// When that was.
+  /// When that path was found.
   Instant known_since(const Key& key) const;
 
-  /// How the search of an id under way ended; who waited for this one answer goes on.
+  /// The search of an id ended; ids that wait for the same answer continue.
   void found(EndpointId id, Found way, Instant now);
   void not_found(EndpointId id, const Failure& why, Instant now);
-  /// The id wants nothing any more, or gave its search up; its place is free.
-  /// Needs no memory.
+  /// The id no longer needs an answer, or gave up its search; its slot is free. Needs no memory.
   void leave(EndpointId id) noexcept;
 
-  /// What is known of the address, or of ways through the device, may no longer hold.
+  /// Known answers for the address, or for paths through the device, may be out of date.
   void forget(const Address& peer);
   void forget(const Device& device);
 
@@ -81,15 +80,15 @@ class Resolver {
   struct Peer {
     std::variant<std::monostate, Found, NotFound> known;
     Instant since{}, until{};
-    std::size_t askers = 0;  // of asked_
+    std::size_t askers = 0;  // number in asked_
     std::uint32_t under_way = 0;
-    Ids followers;  // wait for the answer of the one that is under way
+    Ids followers;  // wait for the answer of the search in progress
   };
   enum class Where : std::uint8_t { queue, follows, answered, under_way };
   struct Asked {
     std::map<Key, Peer>::iterator peer;
     bool anew = false;
-    bool alone = false;  // waits for nobody's answer any more: somebody was there
+    bool alone = false;  // waits for no other id's answer any more: the peer exists
     Where where = Where::queue;
     Ids::iterator place{};  // in queue_, or among the followers
   };
@@ -105,11 +104,11 @@ class Resolver {
   void forget_if(Of of);
 
   ResolvePolicy policy_;
-  Peers peers_;                        // with someone who asks: at most one per id; known besides: known_max
-  std::map<EndpointId, Asked> asked_;  // each id once
-  Ids queue_;                          // of asked_
-  std::deque<Turn> answered_;          // of asked_
-  std::size_t known_ = 0;              // of peers_
+  Peers peers_;                        // with ids that ask: at most one per id; only known: at most known_max
+  std::map<EndpointId, Asked> asked_;  // one entry per id
+  Ids queue_;                          // ids in asked_
+  std::deque<Turn> answered_;          // ids in asked_
+  std::size_t known_ = 0;              // number in peers_ with a known answer
   std::uint32_t under_way_ = 0;        // at most searches_max
 };
 

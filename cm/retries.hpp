@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// When and where a failed set-up is tried again: the backup addresses in turn and at once, then all of them again after
-// a wait that doubles and is spread at random, so that many peers of one listener do not come back at the same time. And
-// when the time for all of it is over.
+// When and where to retry a failed set-up: at the backup addresses in turn without a wait, then at all addresses again after a
+// wait. The wait doubles each time and is randomized, so that the peers of one listener do not return at the same time. Also
+// ConnectOptions::timeout, the limit for the whole set-up.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -23,38 +23,38 @@ class Retries {
  public:
   struct Again {
     Address peer;
-    Duration wait{};  ///< half of the back-off up to all of it
+    Duration wait{};  ///< random, between half of the back-off and all of it
   };
 
   explicit Retries(std::uint64_t seed) : rng_(seed) {}
 
   /// Errors: invalid_argument, bad_address; with the option's name.
   static Result<void> check(const ConnectOptions& options);
-  /// Remembers nothing if there is one attempt only, and any time for it.
+  /// Stores nothing if there is a single attempt without a time limit.
   void plan(EndpointId id, const Address& peer, const ConnectOptions& options);
-  /// The first attempt begins; the time for all of them runs from now.
+  /// The first attempt starts; the time limit for all attempts runs from now.
   void begin(EndpointId id, Instant now);
-  /// What to try after `why`; none: it is final.
+  /// The next attempt after the failure `why`; none: the failure is final.
   std::optional<Again> next(EndpointId id, const Failure& why, Instant now);
-  /// Of that plan, those that next() named included.
+  /// Attempts of that plan, including those that next() returned.
   std::uint32_t attempts(EndpointId id) const;
   bool has_plan(EndpointId id) const { return plans_.contains(id); }
-  /// When the set-up is over.
+  /// The set-up is over.
   void forget(EndpointId id);
   std::size_t size() const { return plans_.size(); }
 
   Instant next_deadline() const { return ends_.empty() ? never : ends_.begin()->first; }
-  /// One whose time is over: nothing more is tried after it.
+  /// An id whose time limit has passed: nothing more is tried.
   std::optional<EndpointId> pop_late(Instant now);
-  /// ConnectOptions::timeout of it; zero: none.
+  /// The id's ConnectOptions::timeout; zero: none.
   Duration timeout(EndpointId id) const;
-  /// That time is over.
+  /// That time limit has passed.
   bool is_late(EndpointId id, Instant now) const;
 
  private:
   struct Plan {
     std::vector<Address> peers;
-    std::size_t at = 0;       // of peers
+    std::size_t at = 0;       // index in peers
     std::uint32_t round = 1;  // of retry.rounds
     Retry retry;
     Duration back_off{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What those that went leave to those that come, which then need no memory of their own.
+// Objects of ended connections that new connections reuse without allocating memory.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -15,14 +15,14 @@ class Spares {
 
   Spares() { kept_.reserve(most); }
   bool full() const { return kept_.size() == most; }
-  /// One as it was left; an empty T: there is none.
+  /// An object as it was kept; an empty T: none is kept.
   T take() {
     if (kept_.empty()) return {};
     T out = std::move(kept_.back());
     kept_.pop_back();
     return out;
   }
-  /// Where there is no room it ends here.
+  /// Destroys the object if there is no room for it.
   void keep(T thing) noexcept {
     if (!full()) kept_.push_back(std::move(thing));
   }
@@ -31,7 +31,7 @@ class Spares {
   std::vector<T> kept_;
 };
 
-/// As std::make_unique, where a spare one is if there is one.
+/// Like std::make_unique, but reuses a kept object if there is one.
 template <class T>
 std::unique_ptr<T> make_from(Spares<std::unique_ptr<T>>& spares) {
   std::unique_ptr<T> out = spares.take();

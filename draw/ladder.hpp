@@ -27,7 +27,7 @@ struct LadderRow {
   bool repeated = false;  ///< a retransmission
   bool altered = false;
   /// The colour. Frames: "arp", "nd", "tcp", "ack", "mpa", "rdmap", "terminate", "other"; notes: "crash", "restart",
-  /// "pause", "resume", "note".
+  /// "pause", "resume", "process", "note".
   std::string layer;
   std::string text;    ///< "MPA Reply"
   std::string detail;  ///< shown if there is room: "rev=2 C S A ird=32 ord=32 pd=16"

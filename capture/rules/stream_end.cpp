@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace parley::capture {
 
 void add_ends(std::vector<StreamEnd>& to, std::uint64_t fin_frame, std::uint64_t rst_frame, Side side) {
@@ -18,6 +20,16 @@ std::string end_text(std::vector<StreamEnd> ends) {
   for (const StreamEnd& e : ends)
     out += fmt::format("{}{} by the {} (frame {})", out.empty() ? "" : ", ", e.what, to_string(e.side), e.frame);
   return out.empty() ? "open at the end of the capture" : out;
+}
+
+std::string missing_text(Side side, std::uint64_t octets, std::uint64_t places, bool cut) {
+  return fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged", counted(octets, "octet"),
+                     to_string(side), octets == 1 ? "is" : "are", counted(places, "place"),
+                     cut ? ", packets cut by the snap length" : "", octets == 1 ? "it" : "they");
+}
+
+std::string retransmissions_text(Side side, std::uint64_t count) {
+  return fmt::format("{} by the {}", counted(count, "TCP retransmission"), to_string(side));
 }
 
 }  // namespace parley::capture

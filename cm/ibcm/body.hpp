@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Inside the Agent: its tables and its machines. For cm/ibcm alone.
+// The Agent's tables and state machines. For cm/ibcm only.
 #pragma once
 #include <list>
 #include <map>
@@ -37,7 +37,7 @@ class Agent::Body {
   bool has_work() const { return !events_.empty() || has_transmit(); }
   const Connection* find(ConnectionId id) const;
 
-  // Commands; agent.hpp has what they are.
+  // Commands; see agent.hpp.
   Result<void> listen(std::uint64_t service_id, const ListenOptions& options);
   void unlisten(std::uint64_t service_id);
   Result<ConnectionId> connect(Instant now, const ConnectParameters& p);
@@ -70,9 +70,9 @@ class Agent::Body {
     Listener(std::uint64_t service_id, const ListenOptions& o);
     std::uint64_t service_id;
     ListenOptions options;
-    Admission admission;  // at most pending_max and an eighth
+    Admission admission;  // at most pending_max plus an eighth
     TurnedAway turned{};
-    bool told = false;  // `turned` stands in the queue of events
+    bool told = false;  // `turned` is in the queue of events
   };
   using PeerKey = std::pair<std::uint64_t, std::uint32_t>;       // CA GUID, and communication ID or QPN
   using SidrKey = std::tuple<Gid, std::uint8_t, std::uint32_t>;  // GID and MadTo::sgid_index, request ID
@@ -85,7 +85,7 @@ class Agent::Body {
     const ConnectionId* id = table.find(key);
     return id == nullptr ? nullptr : get(*id);
   }
-  /// Of a message that names both IDs, from the peer's GID; counts what is not found.
+  /// For a message with both IDs, from the peer's GID; counts messages without a connection.
   Connection* by_both(const MadFrom& from, std::uint32_t local_id, std::uint32_t remote_id);
   static bool same_peer(const MadTo& a, const MadTo& b);
   bool from_peer(const Connection& c, const MadFrom& from);
@@ -140,7 +140,7 @@ class Agent::Body {
   }
   void leave_set_up(Connection& c);
   void close(Instant now, Connection& c, bool remember);
-  /// `drep`: the peer's, if one came.
+  /// `drep`: the peer's, if one arrived.
   void enter_timewait(Instant now, Connection& c, const wire::ib::CmDrep* drep = nullptr);
   void leave_timewait(Connection& c, bool early);
   void remember(Instant now, Connection& c);
@@ -185,7 +185,7 @@ class Agent::Body {
   void duplicate_req(Connection& c, const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
   void stale(Instant now, Connection& old, const MadTo& peer);
   void new_req(Instant now, const MadFrom& from, const Head& head, const wire::ib::CmReq& m, Listener& listener);
-  /// False: there was no room.
+  /// False: no room.
   bool admit(Instant now, Connection& c, Listener& listener);
   void evict(Instant now, Connection& c);
   void turn_away(Listener& listener, const MadFrom& from, const Head& head, const wire::ib::CmReq& m);
@@ -197,7 +197,7 @@ class Agent::Body {
 
   AgentOptions options_;
   Rng rng_;
-  std::uint32_t operand_;      // communication IDs are a counter and this
+  std::uint32_t operand_;      // communication IDs are a counter combined with this
   std::uint32_t incarnation_;  // upper half of transaction IDs
   std::uint32_t counter_ = 0;
   EndpointTable ids_;                                        // at most connections_max
@@ -205,16 +205,16 @@ class Agent::Body {
   FlatMap<std::uint32_t, ConnectionId, CountedHash> local_;  // at most one per connection
   FlatMap<PeerKey, ConnectionId> by_peer_id_, by_peer_qpn_;  // at most one per connection
   std::map<SidrKey, ConnectionId> sidr_;                     // at most one per connection
-  std::list<ConnectionId> remembered_[2];                    // those never established; those established. Oldest first
+  std::list<ConnectionId> remembered_[2];                    // [0] never established, [1] established. Oldest first
   Spares<std::unique_ptr<Connection>> spare_connections_;
   Spares<std::unique_ptr<Octets>> spare_octets_;
-  std::list<ConnectionId> spare_places_;                          // of remembered_; at most Spares::most, too
+  std::list<ConnectionId> spare_places_;  // nodes of remembered_ for reuse; at most Spares::most
   std::map<std::uint64_t, std::unique_ptr<Listener>> listeners_;  // by service ID; at most listeners_max
   Window window_;
   DeadlineQueue deadlines_;  // by slot
   Fifo<Message> transmit_;   // at most transmit_max
-  // At most a dozen per connection and its `waits_max` of Waiting; those of destroyed ones are passed over. One TurnedAway for
-  // each listener.
+  // At most a dozen per connection plus its `waits_max` of Waiting; those of destroyed connections are skipped. One TurnedAway per
+  // listener.
   Fifo<Event> events_;
 };
 
@@ -226,20 +226,20 @@ bool fill(std::array<std::uint8_t, N>& field, ConstBytes octets) {
   return true;
 }
 
-/// For a command whose private data or information does not fit its field.
+/// For a command whose private data or information is too long for its field.
 tl::unexpected<Error> too_long(std::size_t size, std::size_t room);
 
 Result<void> check(const Timers& timers);
 
-/// Of one of this side's own messages.
+/// The type of one of this side's own messages.
 inline wire::ib::CmMessageType type_in(const Octets& octets) {
   return static_cast<wire::ib::CmMessageType>(wire::ib::MadHeader::parse(octets)->attribute_id);
 }
 
-/// A queue pair number that a connection can have.
+/// Whether a connection can have this queue pair number.
 constexpr bool can_connect(std::uint32_t qpn) { return qpn > PARLEY_IB_GSI_QPN && qpn < PARLEY_IB_QPN_MULTICAST; }
 
-/// The way back.
+/// The return path.
 MadTo reply_to(const MadFrom& from);
 MadTo way_of(const Path& path);
 

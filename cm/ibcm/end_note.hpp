@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a DREQ says of its sender's end (wire/ib/cm_marker.hpp, kind 3). InfiniBand's CM has no word for it: a DREQ of a user who is done and one
-// of a user who gave up look the same (IBA §12.6.10).
+// A DREQ's note on how its sender ended (wire/ib/cm_marker.hpp, kind 3). InfiniBand's CM has no field for it: a DREQ looks the same
+// whether its user has finished or gave up (IBA §12.6.10).
 //
-//   octet 6  0 delivered   the user disconnected, and all that it had posted was acknowledged
+//   octet 6  0 delivered   the user disconnected, and all posted requests were acknowledged
 //            1 incomplete  the user disconnected, and requests were not acknowledged in time
 //            2 abandoned   the user closed or destroyed the connection without a disconnect
 //            3 failed      the queue pair failed
-//            others        a receiver takes them for abandoned
-//   octet 7  requests that were not acknowledged; 255: as many, or more
+//            others        a receiver treats them as abandoned
+//   octet 7  number of requests that were not acknowledged; 255: 255 or more
 #pragma once
 #include "wire/ib/cm_marker.hpp"
 
@@ -24,7 +24,7 @@ struct EndNote {
 
 EndNote end_note(EndNote::How how, std::size_t left);
 void put_end_note(MutBytes private_data, const EndNote& note);
-/// None: the sender is no Parley, or one that said nothing.
+/// None: the sender is not Parley, or sent no note.
 std::optional<EndNote> end_note_of(ConstBytes private_data);
 
 }  // namespace parley::cm::ibcm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What an ibcm::Agent tells: MADs to send with where they go, events, counters.
+// Output of an ibcm::Agent: MADs to send with their destination, events, counters.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace parley::cm::ibcm {
 
-/// Where a MAD came from; `destination` is a GID of ours.
+/// The origin of a MAD; `destination` is a GID of this side.
 struct MadFrom {
   Gid source{}, destination{};
-  std::uint8_t sgid_index = 0;  ///< where it is in the port's table: which link a link-local `source` is on
+  std::uint8_t sgid_index = 0;  ///< of `destination` in the port's table: identifies the link of a link-local `source`
   std::uint32_t source_qpn = PARLEY_IB_GSI_QPN;
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
   bool operator==(const MadFrom&) const = default;
 };
 
-/// Where a MAD goes; `source` is a GID of ours.
+/// The destination of a MAD; `source` is a GID of this side.
 struct MadTo {
   Gid source{}, destination{};
-  std::uint8_t sgid_index = 0;  ///< as MadFrom's
+  std::uint8_t sgid_index = 0;  ///< as in MadFrom
   std::uint32_t destination_qpn = PARLEY_IB_GSI_QPN;
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
-  std::uint32_t flow_label = 0;  ///< 20 bits; RoCE makes the UDP source port of it
+  std::uint32_t flow_label = 0;  ///< 20 bits; RoCE derives the UDP source port from it
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   bool operator==(const MadTo&) const = default;
@@ -61,88 +61,88 @@ enum class State : std::uint8_t {
 std::string_view to_string(State state);  ///< the enumerator's name
 std::string_view text_of(State state);    ///< for people
 
-/// Of the alternate path of an established connection (IBA §12.8).
+/// State of the alternate path of an established connection (IBA §12.8).
 enum class AlternateState : std::uint8_t { idle, lap_sent, mra_lap_rcvd, lap_rcvd, mra_lap_sent };
 std::string_view to_string(AlternateState state);
 
 // Events. `id` stays valid until destroy(id).
 
-/// Passive: accept(), reject(), or send_mra() first.
+/// Passive: answer with accept() or reject(); send_mra() may come first.
 struct RequestReceived {
   ConnectionId id = 0;
   QpType qp_type = QpType::rc;
-  wire::ib::CmReq request;        ///< all of it; a CMA header is still in the private data
+  wire::ib::CmReq request;        ///< the whole message; a CMA header is still in the private data
   std::uint32_t ece_options = 0;  ///< attribute modifier of the MAD
   MadFrom from;
 };
-/// Active: bring the queue pair to RTS, then ready(); or reject().
+/// Active: move the queue pair to RTS, then call ready(); or reject().
 struct ReplyReceived {
   ConnectionId id = 0;
   wire::ib::CmRep reply;
-  std::uint32_t remote_qpn = 0;  ///< XRC: of the TGT queue pair
+  std::uint32_t remote_qpn = 0;  ///< XRC: the TGT queue pair
   std::uint32_t ece_options = 0;
 };
-/// Passive: the RTU came, or communication_established() was called.
+/// Passive: the RTU arrived, or communication_established() was called.
 struct Ready {
   ConnectionId id = 0;
-  bool by_data = false;                       ///< no RTU so far
+  bool by_data = false;                       ///< no RTU yet
   wire::ib::PrivateData<224> private_data{};  ///< of the RTU
 };
-/// The set-up is over by a REJ of the peer.
+/// The peer ended the set-up with a REJ.
 struct Rejected {
   ConnectionId id = 0;
-  wire::ib::CmRej reject;  ///< reason, about, info and private data as they came
+  wire::ib::CmRej reject;  ///< reason, about, info and private data as received
   bool timewait = false;   ///< TimewaitExit follows: keep the queue pair until then
   Failure why;
 };
-/// The set-up is over: nothing came, it was evicted, or the user of the other side vanished.
+/// The set-up ended: no answer, evicted, or the peer's user disappeared.
 struct Failed {
   ConnectionId id = 0;
   bool timewait = false;
   Failure why;
 };
-/// Established, and the peer asks for the end: disconnect() answers it.
+/// Established, and the peer requests the end: answer with disconnect().
 struct DisconnectRequested {
   ConnectionId id = 0;
-  std::optional<EndNote> end{};  ///< none: the peer's DREQ does not say how it ends there
+  std::optional<EndNote> end{};  ///< none: the peer's DREQ has no note
   wire::ib::PrivateData<220> private_data{};
 };
-/// Disconnected::why.received where a request of the peer showed that it has forgotten the connection (REJ 10).
+/// Disconnected::why.received if a request of the peer shows that it has lost the connection (REJ 10).
 inline constexpr std::string_view stale_words = "a request of the same peer with the same queue pair or ID";
 
-/// An established connection has ended, in whatever way; TimewaitExit follows.
+/// An established connection has ended, for any reason; TimewaitExit follows.
 struct Disconnected {
   ConnectionId id = 0;
   bool graceful = false;                      ///< DREQ and DREP
   Failure why;                                ///< code is zero when graceful
-  std::optional<EndNote> end{};               ///< of a DREQ of the peer that crossed this side's
-  wire::ib::PrivateData<224> private_data{};  ///< of the DREP, if one came
+  std::optional<EndNote> end{};               ///< from a DREQ of the peer that crossed this side's
+  wire::ib::PrivateData<224> private_data{};  ///< of the DREP, if one arrived
 };
-/// The queue pair may be used again.
+/// The queue pair may be reused.
 struct TimewaitExit {
   ConnectionId id = 0;
   bool early = false;  ///< remembered_max was reached
 };
-/// The peer asked for time: an MRA, or a busy answer with a retry-after.
+/// The peer requested more time: an MRA, or a busy answer with a retry-after.
 struct Waiting {
   ConnectionId id = 0;
   wire::ib::CmAbout about = wire::ib::CmAbout::req;
-  bool busy = false;  ///< a retry-after: the REQ is sent again then
+  bool busy = false;  ///< a retry-after: the REQ is retransmitted at `until`
   Instant until{};
   wire::ib::PrivateData<222> private_data{};  ///< of the MRA
 };
 /// Passive: answer_alternate().
 struct AlternateRequested {
   ConnectionId id = 0;
-  wire::ib::CmLap request;  ///< as the peer sees the path
+  wire::ib::CmLap request;  ///< with the path from the peer's view
 };
 /// Active.
 struct AlternateAnswered {
   ConnectionId id = 0;
-  wire::ib::CmApr answer;  ///< as it came; unless `why` has a code
-  Failure why;             ///< nothing came: the connection stays as it is
+  wire::ib::CmApr answer;  ///< as received; valid unless `why` has a code
+  Failure why;             ///< no answer: the connection is unchanged
 };
-/// sidr_reply() answers it.
+/// Answer with sidr_reply().
 struct SidrRequested {
   ConnectionId id = 0;
   wire::ib::CmSidrReq request;
@@ -153,13 +153,13 @@ struct SidrReplied {
   wire::ib::CmSidrRep reply;  ///< any status
   Failure why;                ///< code is zero if the status is valid
 };
-/// Requests found no room at a listener: one event for all since it was last polled.
+/// There was no room for requests at a listener: one event for all since the last one was polled.
 struct TurnedAway {
   std::uint64_t service_id = 0;
-  std::uint64_t gave_way = 0;  ///< half-open set-ups that were ended for newcomers
-  std::uint64_t busy = 0;      ///< newcomers that were told to come again
-  std::uint64_t dropped = 0;   ///< newcomers that were told nothing
-  Gid peer{};                  ///< the last of them
+  std::uint64_t gave_way = 0;  ///< half-open set-ups ended to make room for newcomers
+  std::uint64_t busy = 0;      ///< newcomers that were asked to retry later
+  std::uint64_t dropped = 0;   ///< newcomers that got no answer
+  Gid peer{};                  ///< of the last one
 };
 using Event =
     std::variant<RequestReceived, ReplyReceived, Ready, Rejected, Failed, DisconnectRequested, Disconnected,
@@ -182,15 +182,15 @@ using Event =
   X(dropped_requests, "requests for which there was no room and no answer")        \
   X(dropped_transmit, "MADs for which the transmit queue had no room")             \
   X(forgotten, "ended connections forgotten early for lack of room")
-/// Messages of one kind.
+/// Counters of one type of message.
 struct MessageCounts {
   std::uint64_t received = 0;
-  std::uint64_t sent = 0;    ///< those sent again included
-  std::uint64_t resent = 0;  ///< because nothing came, or for a duplicate
+  std::uint64_t sent = 0;    ///< includes retransmissions
+  std::uint64_t resent = 0;  ///< retransmitted after a timeout, or in response to a duplicate
 };
 struct RejectCounts {
   std::uint64_t received = 0;
-  std::uint64_t sent = 0;  ///< those sent again included
+  std::uint64_t sent = 0;  ///< includes retransmissions
 };
 struct Counters {
 #define PARLEY_X(name, text) std::uint64_t name = 0;
@@ -207,12 +207,12 @@ struct Counters {
         PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
       }
-      return req;  // not reached: only messages that there are get here
+      return req;  // not reached: there are no other messages
     }
   } messages{};
-  /// REJs by the number of their reason (IBA §12.6.7.2); 0: of one that is not assigned.
+  /// REJs by the number of their reason (IBA §12.6.7.2); 0: unassigned reasons.
   std::array<RejectCounts, 36> rejects{};
-  RejectCounts retry_after{};  ///< of reason 28, but of no program: with a time (cm/ibcm/busy.hpp)
+  RejectCounts retry_after{};  ///< reason 28 with a retry-after (cm/ibcm/busy.hpp), not from a program
   RejectCounts& rejects_of(const wire::ib::CmRej& rej);
 };
 

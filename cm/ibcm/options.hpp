@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What an ibcm::Agent is told: its limits, its timers, and the parameters of each command. docs/ibcm.md explains the timers.
+// Input of an ibcm::Agent: its limits, its timers, and the parameters of each command. docs/ibcm.md explains the timers.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,77 +17,76 @@ using ConnectionId = std::uint64_t;
 enum class QpType : std::uint8_t { rc, uc, xrc };
 std::string_view to_string(QpType type);  ///< "RC"
 
-/// When a message that stays unanswered is sent again, and when that ends.
+/// When an unanswered message is retransmitted, and when the retransmissions end.
 struct Timers {
   enum class Kind : std::uint8_t {
     spec,      ///< always after the response timeouts in the REQ, as Linux does
-    back_off,  ///< after `first`, then twice as long each time up to `cap`; each wait is cut by up to half at random
+    back_off,  ///< after `first`, then doubled each time up to `cap`; each wait is shortened by a random part of up to half
   };
   Kind kind = Kind::spec;
-  std::uint8_t retries = 15;                       ///< how often it is sent again; Max CM Retries of the REQ; 0 to 15
+  std::uint8_t retries = 15;                       ///< retransmissions; Max CM Retries of the REQ; 0 to 15
   Duration first = std::chrono::milliseconds(10);  ///< at least 1 us
   Duration cap = std::chrono::seconds(1);          ///< at least `first`
-  /// Under `back_off`: when to give up. 0: when `spec` would.
+  /// With `back_off`: when to give up. 0: when `spec` would.
   Duration total{};
-  /// Under `back_off`: give up if nothing comes from the peer for this time, even if its MRA asked for more. 0: MRAs decide.
+  /// With `back_off`: give up after this silence of the peer, even if its MRA requested more time. 0: MRAs decide.
   Duration silence{};
 };
 
 struct AgentOptions {
   std::uint64_t ca_guid = 0;
   std::uint16_t p_key =
-      PARLEY_IB_P_KEY_DEFAULT;  ///< the only one in the port's table; requests for others are rejected
-  std::uint64_t seed = 0;       ///< of communication IDs, transaction IDs and the spread of back-offs
+      PARLEY_IB_P_KEY_DEFAULT;  ///< the only one in the port's table; requests with another one are rejected
+  std::uint64_t seed = 0;       ///< for communication IDs, transaction IDs and the random part of back-offs
   Timers timers{};
-  /// 0 to 31, timeout_of(): put into MRAs that the Agent sends by itself when a duplicate shows that the peer grows impatient
-  /// while the user has not decided. None: it sends none.
+  /// 0 to 31, timeout_of(): service timeout of MRAs that the Agent sends by itself, when a duplicate arrives while the user has not
+  /// decided. None: it sends no MRAs.
   std::optional<std::uint8_t> mra_timeout = 24;
-  /// How long ended connections are remembered at least and at most (IBA §12.9); in between it is the local ACK timeout of
-  /// the REQ.
+  /// Minimum and maximum time for which ended connections are remembered (IBA §12.9); in between it is the local ACK timeout of the
+  /// REQ.
   Duration timewait_min = std::chrono::milliseconds(100);
   Duration timewait_max = std::chrono::seconds(60);
-  /// A longer wait than this is asked of us by no peer, whatever its timeouts say.
+  /// Upper bound of any wait that a peer's timeouts can request.
   Duration peer_timeout_max = std::chrono::seconds(69);
-  /// A message for a connection counts only if it comes from the GID to which this side sends.
+  /// Accept a message for a connection only from the GID to which this side sends.
   bool check_source_gid = true;
-  /// Departures of another CM that this one plays; for tests.
+  /// Deviations of another CM that this one imitates; for tests.
   wire::ib::DepartureSet play{};
 
-  // Bounds. What is beyond is refused with no_space, or counted and dropped.
-  std::uint32_t connections_max = 65536;  ///< ids alive: set-ups, connections, and the ended ones that are remembered
+  // Bounds. Anything beyond is refused with no_space, or counted and dropped.
+  std::uint32_t connections_max = 65536;  ///< ids alive: set-ups, connections, and ended ones that are remembered
   std::uint32_t remembered_max =
-      16384;  ///< ended ones; half for those that were established, half for others. Oldest first
+      16384;  ///< ended ones; half for those that were established, half for others. The oldest are dropped first
   std::uint32_t listeners_max = 1024;
-  std::uint32_t transmit_max = 4096;  ///< MADs that wait for poll_transmit(); what is beyond is lost as on a wire
-  std::uint32_t outstanding_max =
-      1024;  ///< requests of this side that are unanswered, in all; others wait for their turn
-  std::uint32_t outstanding_per_peer = 128;  ///< of those, to one GID
-  std::uint32_t waiting_max = 65536;         ///< requests that wait for their turn
+  std::uint32_t transmit_max = 4096;         ///< MADs that wait for poll_transmit(); further ones are lost as on a wire
+  std::uint32_t outstanding_max = 1024;      ///< unanswered requests of this side, in total; others are queued
+  std::uint32_t outstanding_per_peer = 128;  ///< of these, to one GID
+  std::uint32_t waiting_max = 65536;         ///< queued requests
 };
 
-/// What a listener does with requests for which `pending_max` leaves no room.
+/// How a listener answers requests that exceed `pending_max`.
 enum class WhenFull : std::uint8_t {
-  drop,    ///< says nothing, as Linux does
-  mra,     ///< an MRA: the peer sends its REQ again after its service timeout
-  reject,  ///< REJ 28 with a retry-after for peers that said they understand it (busy.hpp), an MRA for others
+  drop,    ///< no answer, as Linux does
+  mra,     ///< an MRA: the peer retransmits its REQ after the service timeout
+  reject,  ///< REJ 28 with a retry-after for peers that announced support for it (busy.hpp), an MRA for others
 };
 
 struct ListenOptions {
-  bool connected = true;  ///< REQs are taken
-  bool sidr = true;       ///< SIDR_REQs are taken
-  /// Set-ups that wait for the user or for the peer's RTU. One of the busiest address gives way to a newcomer from elsewhere
-  /// (cm/admission.hpp); with an eighth more for networks that have none.
+  bool connected = true;  ///< accepts REQs
+  bool sidr = true;       ///< accepts SIDR_REQs
+  /// Set-ups that wait for the user or for the peer's RTU, plus an eighth for networks that have none. Beyond this, one of the
+  /// busiest address is ended for a newcomer from elsewhere (cm/admission.hpp).
   std::uint32_t pending_max = 1024;
   WhenFull when_full = WhenFull::mra;
-  std::uint8_t busy_timeout = 17;                         ///< 0 to 31, timeout_of(): of that MRA
-  Duration retry_after = std::chrono::milliseconds(250);  ///< of that REJ; 1 ms to 65 s
+  std::uint8_t busy_timeout = 17;                         ///< 0 to 31, timeout_of(): for that MRA
+  Duration retry_after = std::chrono::milliseconds(250);  ///< for that REJ; 1 ms to 65 s
 };
 
-/// Where a request goes. Both GIDs are of this side's view.
+/// The path of a request. Both GIDs are from this side's view.
 struct Path {
   wire::ib::CmPath primary{};
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
-  std::uint8_t sgid_index = 0;  ///< where the local GID is in the port's table
+  std::uint8_t sgid_index = 0;  ///< of the local GID in the port's table
   /// As Linux sends it over RoCEv2: permissive LIDs, hop limit 64, ACK timeout 19.
   static Path roce(const Gid& local, const Gid& remote);
 };
@@ -97,8 +96,8 @@ struct ConnectParameters {
   Path path{};
   std::optional<wire::ib::CmPath> alternate{};
   QpType qp_type = QpType::rc;
-  std::uint32_t qpn = 0;           ///< 24 bits; XRC: of the INI queue pair
-  std::uint32_t starting_psn = 0;  ///< 24 bits: what the peer has to begin with
+  std::uint32_t qpn = 0;           ///< 24 bits; XRC: the INI queue pair
+  std::uint32_t starting_psn = 0;  ///< 24 bits: the peer's first PSN
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t retry_count = 7, rnr_retry_count = 7;                       ///< 0 to 7; for the peer's queue pair
   std::uint8_t path_mtu = 3;                                               ///< 1 to 5: 256 to 4096 octets
@@ -107,18 +106,18 @@ struct ConnectParameters {
   std::uint32_t ece_vendor = 0, ece_options = 0;
   ConstBytes private_data{};       ///< copied; at most 92 octets
   std::optional<Timers> timers{};  ///< none: the Agent's
-  /// Says in the last 8 octets of the private data, which must be free, that this side understands a retry-after (busy.hpp).
+  /// Announce in the last 8 octets of the private data, which must be free, that this side supports a retry-after (busy.hpp).
   bool offer_retry_after = false;
 };
 
 struct AcceptParameters {
-  std::uint32_t qpn = 0;           ///< 24 bits; XRC: of the TGT queue pair
+  std::uint32_t qpn = 0;           ///< 24 bits; XRC: the TGT queue pair
   std::uint32_t starting_psn = 0;  ///< 24 bits
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t rnr_retry_count = 7;    ///< 0 to 7
   std::uint8_t target_ack_delay = 15;  ///< 0 to 31, timeout_of()
   bool flow_control = false, srq = false;
-  /// 0: accepted, 1: failover not supported, 2: alternate path rejected; looked at only if the REQ has an alternate path.
+  /// 0: accepted, 1: failover not supported, 2: alternate path rejected; only used if the REQ has an alternate path.
   std::uint8_t failover = 1;
   std::uint32_t ece_vendor = 0, ece_options = 0;
   ConstBytes private_data{};       ///< copied; at most 196 octets

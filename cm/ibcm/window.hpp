@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How many requests of this side may be unanswered at once, in all and to one peer. The others wait: peers take turns, and
-// each one's requests keep their order. Each call is O(log n).
+// Limits how many requests of this side may be unanswered at once, in total and per peer. The others are queued: peers take turns,
+// and the requests of each peer keep their order. Each call is O(log n).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,13 +18,13 @@ class Window {
   Window(std::uint32_t outstanding_max, std::uint32_t per_peer, std::uint32_t waiting_max)
       : outstanding_max_(outstanding_max), per_peer_(per_peer), waiting_max_(waiting_max) {}
 
-  /// 0: begins at once. Otherwise it waits, and this is its place: ask next() then. None: waiting_max wait already.
+  /// 0: starts at once. Otherwise it is queued at this place; call next() later. None: waiting_max are queued already.
   std::optional<std::uint64_t> enter(const Gid& peer, ConnectionId id);
-  /// One that had begun is answered or over.
+  /// A request that had started is answered or over.
   void leave(const Gid& peer);
-  /// One that waits does so no more.
+  /// Removes a queued request.
   void withdraw(const Gid& peer, std::uint64_t place);
-  /// The next that may begin, and has begun by that.
+  /// Starts and returns the next request.
   std::optional<ConnectionId> next();
 
   std::size_t outstanding() const { return outstanding_; }
@@ -33,7 +33,7 @@ class Window {
  private:
   struct Peer {
     std::uint32_t outstanding = 0;
-    bool has_turn = false;                          // is in turns_
+    bool has_turn = false;                          // in turns_
     std::map<std::uint64_t, ConnectionId> waiting;  // by place
   };
   using At = std::map<Gid, Peer>::iterator;
@@ -43,7 +43,7 @@ class Window {
   std::size_t outstanding_ = 0, waiting_ = 0;
   std::uint64_t places_ = 0;
   std::map<Gid, Peer> peers_;  // those with a request, at most outstanding_max_ + waiting_max_
-  std::deque<Gid> turns_;      // peers with requests that wait and room for them; some may have lost that since
+  std::deque<Gid> turns_;      // peers with queued requests and room for them; some may have lost the room since
 };
 
 }  // namespace parley::cm::ibcm

@@ -13,7 +13,7 @@ namespace parley::neg {
 class CmMessages {
  public:
   static constexpr std::size_t message_max = 256;  // octets
-  static constexpr std::size_t depth = 8;          // messages of each direction under way
+  static constexpr std::size_t depth = 8;          // messages in flight, per direction
 
   /// Errors: resource_exhaustion, vendor_library_error.
   static Outcome<std::unique_ptr<CmMessages>> create(Device& device);
@@ -21,13 +21,13 @@ class CmMessages {
   CmMessages(const CmMessages&) = delete;
   CmMessages& operator=(const CmMessages&) = delete;
 
-  /// What the connection's queue pair is to be made with.
+  /// The QpInit for the connection's queue pair.
   QpInit init() const;
-  /// Receives are posted. The queue pair goes before this.
+  /// Posts the receives. Destroy the queue pair before this object.
   Outcome<void> attach(QueuePair& qp);
-  /// Those that wait for an earlier one leave with take(). Errors: those of the queue pair.
+  /// A message that must wait for an earlier one is sent by take(). Errors: those of the queue pair.
   Outcome<void> send(ConstBytes message);
-  /// The next that has come; none: nothing now. Errors: a request failed.
+  /// The next received message; none: nothing yet. Errors: a request failed.
   Outcome<std::optional<Bytes>> take();
 
  private:
@@ -38,12 +38,12 @@ class CmMessages {
   Sge slot_of(std::uint64_t slot, std::size_t length) const;
 
   Device& device_;
-  Bytes memory_;  // of receives, and behind them of sends
+  Bytes memory_;  // of receives, followed by sends
   PdHandle pd_ = 0;
   std::optional<MemoryRegion> region_;
   std::unique_ptr<CompletionQueue> cq_;
   QueuePair* qp_ = nullptr;
-  std::deque<Bytes> waiting_;  // at most what a session says without an answer
+  std::deque<Bytes> waiting_;  // at most the messages that a session sends without an answer
   std::uint64_t sent_ = 0, done_ = 0;
 };
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The inside of neg::CmNegotiation: the connection that carries messages, and the one that is the test's queue pair.
+// Implementation of neg::CmNegotiation: the connection for messages, and the connection that is the test's queue pair.
 //
 // initiator | responder        | input                            | what happens
 // ----------+------------------+----------------------------------+----------------------------------------------------
-// idle      |                  | open()                           | the way to the server is looked for
-// finding   |                  | Resolved                         | the first connection is asked for
-// calling   | idle             | Established; ConnectRequest      | receives are posted; accepted
+// idle      |                  | open()                           | resolve the path to the server
+// finding   |                  | Resolved                         | request the first connection
+// calling   | idle             | Established; ConnectRequest      | post receives; accept
 // talking   | talking          | Established                      | the session begins
-//           |                  | the stage info is over           | the initiator asks for the second connection, which the
+//           |                  | the stage info is over           | the initiator requests the second connection, which the
 //           |                  |                                  | responder accepts from the same address
-//           |                  | the session is over              | Ended; both connections are hung up
-// leaving   | leaving          | Disconnected of both, or a limit | all of it goes; a responder is idle again
+//           |                  | the session is over              | Ended; both connections are disconnected
+// leaving   | leaving          | Disconnected of both, or a limit | everything is released; a responder is idle again
 #pragma once
 #include <deque>
 
@@ -20,7 +20,7 @@
 
 namespace parley::neg {
 
-/// The second connection, between the driver of its queue pair and the manager's events.
+/// The second connection, between its queue pair's driver and the manager's events.
 struct TestLink {
   cm::Manager& manager;
   Role role;
@@ -29,16 +29,16 @@ struct TestLink {
   Instant now{};
   Config config{};
   cm::Id id{};
-  bool wanted = false;  // the session has come as far
+  bool wanted = false;  // the session needs it now
   bool up = false;
   std::optional<Failure> failure{};
   std::unique_ptr<QpDriver> qp{};
   QpAttributes own{};
   Address local{};
 
-  /// The driver wants it. What there is to do at first is done.
+  /// Called by the driver. Does the first steps if they have not been done.
   Outcome<std::optional<QpConnected>> connect();
-  /// Makes the queue pair, and asks for the connection or accepts it.
+  /// Creates the queue pair, and requests or accepts the connection.
   void make();
   void established();
   void fail(const cm::Failure& why);
@@ -72,7 +72,7 @@ class CmTalks final : public CmNegotiation {
   cm::Manager& manager_;
   CmNegotiationOptions options_;
   Framework framework_;
-  std::shared_ptr<TestLink> link_;  // of the negotiation that is under way
+  std::shared_ptr<TestLink> link_;  // of the current negotiation
   cm::Id listener_, control_;
   Phase phase_ = Phase::idle;
   bool control_up_ = false;
@@ -80,7 +80,7 @@ class CmTalks final : public CmNegotiation {
   Instant since_{}, leave_by_ = never;
   std::unique_ptr<CmMessages> messages_;
   std::optional<Session> session_;
-  std::deque<Event> events_;  // at most two for each negotiation
+  std::deque<Event> events_;  // at most two per negotiation
 };
 
 }  // namespace parley::neg

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Calls into plug-ins, and failures in short.
+// Guarded calls into plug-ins, and short forms of failures.
 #pragma once
 #include <exception>
 #include <string>
@@ -15,10 +15,10 @@ inline tl::unexpected<Failure> failed(Problem problem, std::string text, std::st
   return tl::unexpected(Failure{.problem = problem, .text = std::move(text), .advice = std::move(advice)});
 }
 
-inline constexpr std::size_t plugin_text_max = 1024;  // octets of a plug-in's words that are kept
+inline constexpr std::size_t plugin_text_max = 1024;  // octets of a plug-in's text that are kept
 
-/// A Failure as a plug-in may tell it: words that a terminal and a log can show, a problem that is not the transport's, and
-/// nothing about the peer, stages and rounds, which the session knows better.
+/// Sanitizes a plug-in's Failure: printable text, a problem outside the transport, and no statement about the peer, stages and
+/// rounds, which the session sets.
 inline void make_sound(Failure& why) {
   why.text = printable(std::string_view(why.text).substr(0, plugin_text_max), false);
   why.advice = printable(std::string_view(why.advice).substr(0, plugin_text_max), false);
@@ -35,7 +35,7 @@ inline tl::unexpected<Failure> thrown(const char* words) {
   return tl::unexpected(std::move(why));
 }
 
-/// A call into a plug-in: what it throws becomes a Failure, and what it says fails is made sound.
+/// A call into a plug-in: an exception becomes a Failure, and a reported Failure is sanitized.
 template <class F>
 auto guarded(F&& call) -> decltype(call()) {
   try {

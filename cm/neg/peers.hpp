@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Negotiations over streams: listens for peers, dials others, tries again and elsewhere, and tells how each one ended. A
-// StreamMachine, so that it runs over sockets, in the simulator and in tests.
+// Negotiations over streams: listens for peers, dials others, retries and uses backup addresses, and reports how each ended. A
+// StreamMachine, so it runs over sockets, in the simulator and in tests.
 //
 // dialling | input                          | becomes  | what happens
 // ---------+--------------------------------+----------+---------------------------------------------------------------
-// opening  | connected                      | talking  | a variant is made; its Hello leaves
+// opening  | connected                      | talking  | a variant is created; its Hello is sent
 // opening  | refused, time limit            | waiting  | the next backup at once, or all again after the back-off
 // talking  | the session fails in transport | waiting  | as above, unless the stage info was over: then it is final
 // talking  | the session ends otherwise     | over     | Ended
 // waiting  | the wait is over               | opening  |
 //
-// A stream outlives its session by what is still to be sent, and until the peer has closed its half, or `linger` is over:
-// an Abort must not be lost to the RST of a socket that is closed over unread octets.
+// A stream outlives its session until its remaining octets are sent and the peer has closed its half, or until `linger` has passed:
+// an Abort must not be lost to the RST of a socket that is closed with unread octets.
 #pragma once
 #include <deque>
 #include <map>
@@ -41,23 +41,23 @@ class Peers final : public StreamMachine {
   using Ended = neg::Ended;
   using Event = neg::Event;
 
-  /// `framework` stays the caller's and outlives this.
+  /// `framework` is not owned and must outlive this object.
   Peers(const Framework& framework, const PeersOptions& options);
   ~Peers() override;
 
-  /// Answered by Listening or ListenFailed. One address at a time. No offer: every variant that is not raw, as it is
-  /// without configuration. Errors: those of Framework::find(); configuration_error (a second listener; a raw variant
-  /// beside others: nothing tells which of them a peer means).
+  /// Completes with Listening or ListenFailed. One address at a time. Without offers: every variant that is not raw, with default
+  /// parameters. Errors: those of Framework::find(); configuration_error (a second listener; a raw variant together with others,
+  /// because a peer cannot name one).
   Outcome<void> listen(const Address& local, std::vector<Offer> offers = {});
   void stop_listening();
-  /// Answered by exactly one Ended. Errors: those of Framework::make(); configuration_error (address, backups, retry, time
+  /// Completes with exactly one Ended. Errors: those of Framework::make(); configuration_error (address, backups, retry, time
   /// limits).
   Outcome<DialId> dial(Instant now, Dial dial);
   std::optional<Event> poll_event();
   bool has_events() const { return !events_.empty(); }
-  /// Sessions of either side that are not over, and dials that wait.
+  /// Number of sessions, of both sides, that are not over, and of dials that wait.
   std::size_t busy() const { return dialling_.size() + accepted_; }
-  /// Streams that there are, those that linger included.
+  /// Number of open streams, including those that linger.
   std::size_t streams() const { return talks_.size(); }
 
   void handle_listening(Instant now, StreamId listener, const Address& local) override;
@@ -78,7 +78,7 @@ class Peers final : public StreamMachine {
  private:
   struct Talk;
   struct Dialling;
-  /// When who is due. A dial's key is below `first_stream`, a stream's not.
+  /// Deadlines with their keys: a dial's key is below `first_stream`, a stream's is not.
   using Deadlines = std::set<std::pair<Instant, std::uint64_t>>;
 
   static Config toward(const Framework::Entry& entry, Config config, const Address& peer);
@@ -106,12 +106,12 @@ class Peers final : public StreamMachine {
   cm::Retries retries_;
   cm::Admission admission_;
   std::vector<Offer> offers_;
-  std::map<StreamId, Talk> talks_;       // at most sessions_max, one per dial, and those that linger
+  std::map<StreamId, Talk> talks_;       // at most sessions_max, plus one per dial, plus those that linger
   std::map<DialId, Dialling> dialling_;  // one per dial
   std::map<StreamId, DialId> openings_;  // one per dial
   Deadlines dial_deadlines_, talk_deadlines_;
   std::deque<StreamCommand> commands_;  // at most two per stream
-  std::deque<StreamId> ready_;          // each stream once
+  std::deque<StreamId> ready_;          // each stream at most once
   std::deque<Event> events_;            // one Ended per session; a Retrying per attempt
   Address listen_address_{};
   StreamId next_stream_ = 1, listener_ = 0;

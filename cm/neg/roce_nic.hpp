@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Parley's RoCE engine for negotiated queue pairs and for management datagrams: the device of nic/roce over the packet seam, without a connection
-// manager. An address is bound while a queue pair uses it.
+// Parley's RoCE engine for negotiated queue pairs and for management datagrams: the device of nic/roce over the packet interface,
+// without a connection manager. An address is bound while a queue pair uses it.
 #pragma once
 #include <deque>
 #include <functional>
@@ -16,7 +16,7 @@ namespace parley::neg {
 
 class RoceNic final : public PacketMachine {
  public:
-  /// What the caller polls by itself; nobody wants the rest.
+  /// The output that the caller polls itself; the rest is discarded.
   enum class Takes : std::uint8_t {
     nothing,
     mads,    ///< of QP1
@@ -24,17 +24,17 @@ class RoceNic final : public PacketMachine {
   };
   explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device, Takes takes = Takes::nothing)
       : device_(std::move(device)), addresses_(*device_), takes_(takes) {
-    device_->set_groups(nullptr);  // nobody joins them
+    device_->set_groups(nullptr);  // no driver joins groups
   }
 
   nic::roce::RoceDevice& device() { return *device_; }
   nic::roce::Addresses& addresses() { return addresses_; }
-  /// Asks the driver for an address, as PacketCommand has it; its next turn answers.
+  /// Requests an address from the driver, like PacketCommand; the driver's next turn answers.
   BindId bind(const Address& local, const Address& peer);
-  /// None: not answered.
+  /// None: no answer yet.
   std::optional<Result<Address>> answer(BindId id) const;
   void release(BindId id);
-  /// A turn of the driver is due.
+  /// The driver should take a turn.
   bool has_work() const { return !commands_.empty() || device_->has_transmit(); }
 
   // PacketMachine
@@ -45,7 +45,7 @@ class RoceNic final : public PacketMachine {
     return addresses_.place_of(from, size, packets);
   }
   void handle_placed(Instant now, const PacketPath& from, std::size_t size, ConstBytes packets) override;
-  void handle_unreachable(Instant, const PacketPath&, std::error_code) override {}  // the requester's timer says so
+  void handle_unreachable(Instant, const PacketPath&, std::error_code) override {}  // the requester's timer reports it
   void handle_deadline(Instant now) override;
   bool poll_command(PacketCommand& out) override;
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out) override;
@@ -56,23 +56,23 @@ class RoceNic final : public PacketMachine {
   void forget_events();
   std::unique_ptr<nic::roce::RoceDevice> device_;
   nic::roce::Addresses addresses_;
-  std::deque<PacketCommand> commands_;                      // at most two for each queue pair
-  std::map<BindId, std::optional<Result<Address>>> binds_;  // one for each queue pair
+  std::deque<PacketCommand> commands_;                      // at most two per queue pair
+  std::map<BindId, std::optional<Result<Address>>> binds_;  // one per queue pair
   BindId last_ = 0;
   Takes takes_;
 };
 
-/// What drives a RoceNic, as its queue pairs need it while a call of theirs runs.
+/// Drives a RoceNic for its queue pairs while one of their calls runs.
 struct RoceDriving {
-  /// A turn of the driver, which waits for something to happen for at most so long.
+  /// A turn of the driver, which waits at most `wait` for something to happen.
   std::function<void(Duration wait)> turn;
   std::function<Instant()> now;
 };
 
-/// The device's queue pairs may have any path MTU of 256 to 4096 octets; how much a network takes is the configuration's business.
+/// The device's queue pairs may have any path MTU of 256 to 4096 octets; the configuration must match the network.
 nic::roce::DeviceOptions negotiated_device(std::uint64_t seed, std::uint64_t address_base);
-/// Drivers "roce": `gid` of the configuration is this side's address, or the one that leads to `toward`. Those who make or
-/// hold a queue pair keep `nic` alive.
+/// Drivers "roce": `gid` of the configuration is this side's address; without it, the address that reaches `toward`. The drivers and
+/// their queue pairs keep `nic` alive.
 QpDrivers roce_qp_drivers(std::shared_ptr<RoceNic> nic, RoceDriving driving, std::uint64_t seed);
 
 }  // namespace parley::neg

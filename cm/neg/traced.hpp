@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Trace events of a negotiation: a session records without knowing whose it is, and this adds it.
+// Trace events of a negotiation: adds the session's number and addresses, which the session itself does not know.
 #pragma once
 #include <utility>
 
@@ -8,7 +8,7 @@
 
 namespace parley::neg {
 
-/// To a sink, if there is one that wants it.
+/// Records an event if there is a sink for its level.
 template <class E>
 void record(trace::Sink* sink, Instant now, const E& event) {
   if (sink == nullptr || E::level > sink->up_to) [[likely]]
@@ -17,7 +17,7 @@ void record(trace::Sink* sink, Instant now, const E& event) {
   sink->record({now, 0, {}, {}, any});
 }
 
-/// One session's, with its number and addresses.
+/// The sink of one session, with its number and addresses.
 class Traced final : public trace::Sink {
  public:
   Traced(trace::Sink& to, std::uint64_t connection, const Address& of_local, const Address& of_peer)

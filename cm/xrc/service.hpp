@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Sets up TGT queue pairs in band: an XRC REQ of a peer makes one, its DREQ lets it drain, and a SIDR_REQ is told the number of a
-// process's shared receive queue. The service is registered with each like any process, for as long as its peer is there, and so
-// they outlive every other.
+// Sets up TGT queue pairs in band: an XRC REQ of a peer creates one, its DREQ makes it drain, and a SIDR_REQ asks for the number of
+// a process's shared receive queue. The service registers with each TGT queue pair like any process, as long as the peer exists, so
+// that it outlives all other registrations.
 #pragma once
 #include <functional>
 #include <map>
@@ -12,17 +12,17 @@
 namespace parley::xrc {
 
 struct ServiceOptions {
-  Address local{};  ///< with the port, of TCP's port space for REQs and of UDP's for SIDR_REQs
+  Address local{};  ///< with the port: TCP's port space for REQs, UDP's for SIDR_REQs
   cm::ListenOptions listen{};
-  /// The queue of which process: none, and the peer is told that there is no such.
+  /// The queue of process `which`; none: the peer is informed that there is none.
   std::function<std::optional<std::uint32_t>(std::uint32_t which)> srqn{};
-  /// A new one receives: whoever wants it attaches itself.
+  /// A new queue pair receives: processes may now attach to it.
   std::function<void(TgtId, const Peer&)> on_up{};
 };
 
 class Service {
  public:
-  /// Both outlive it; the attachment is the service's own.
+  /// Both must outlive it; the attachment is used by the service only.
   Service(cm::Manager& manager, Attachment& attachment, ServiceOptions options)
       : manager_(manager), attachment_(attachment), options_(std::move(options)) {}
   ~Service();
@@ -31,12 +31,12 @@ class Service {
 
   /// Errors: those of cm::Manager::listen.
   Result<void> start();
-  /// False: the event is about nothing of the service's, or is the program's to know: that its listeners fail (ConnectFailed), or
-  /// have turned somebody away (TurnedAway).
+  /// False: the event does not belong to the service, or the program must handle it: a failed listener (ConnectFailed), or peers
+  /// turned away (TurnedAway).
   bool handle(const cm::Event& event);
-  /// Its process was killed: what it held is let go by whoever notices that, and it does nothing more.
+  /// The process was killed: its registrations are released by whatever detects that, and the service does nothing more.
   void abandon();
-  /// TGT queue pairs that it holds.
+  /// TGT queue pairs with a registration of the service.
   std::size_t held() const { return held_.size(); }
 
  private:
@@ -55,8 +55,8 @@ class Service {
   Attachment& attachment_;
   ServiceOptions options_;
   cm::Id requests_, questions_;
-  std::map<std::uint64_t, Held> held_;  // by the id's number; as many as the listener's bound and the registry allow
-  std::map<std::uint64_t, cm::Id> answering_;  // SIDR; the listener's bound
+  std::map<std::uint64_t, Held> held_;         // by the id's number; bounded by the listener and the registry
+  std::map<std::uint64_t, cm::Id> answering_;  // SIDR; bounded by the listener
 };
 
 }  // namespace parley::xrc

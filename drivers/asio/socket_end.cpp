@@ -28,7 +28,7 @@ void reset_when_closed(int fd, bool reset) noexcept {
 
 void watch_peer(int fd, Duration keepalive, Duration dead_after) noexcept {
   if (dead_after > Duration{}) {
-    // Linux looks at an idle connection only when a keepalive is due, and counts the time of a request from its first repetition on.
+    // Linux checks an idle connection only when a keepalive timer expires, and measures unacknowledged data from its first retransmission.
     const Duration least = std::max<Duration>(dead_after - std::chrono::seconds(probe_interval), dead_after / 2);
     const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(least).count();
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(milliseconds, INT32_MAX)));

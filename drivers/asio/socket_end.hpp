@@ -9,8 +9,8 @@ namespace parley::asio_driver {
 void reset_when_closed(int fd, bool reset) noexcept;
 
 /// StreamCommand::keepalive and dead_after: SO_KEEPALIVE and TCP_USER_TIMEOUT (RFC 5482). A listener's are those of its streams. Linux
-/// counts keepalives in whole seconds: less is taken for 1 s. It looks once a second, so that TCP_USER_TIMEOUT is 1 s less than dead_after,
-/// at most by half: the verdict comes in the last second of it.
+/// takes keepalives in whole seconds, at least 1 s, and checks once a second. TCP_USER_TIMEOUT is therefore 1 s less than dead_after, but at
+/// least half of it: the connection fails in the last second of dead_after.
 void watch_peer(int fd, Duration keepalive, Duration dead_after) noexcept;
 
 /// Whether the peer has acknowledged all octets of a stream that is up or has ended without an error (Linux: SIOCOUTQ, which counts this

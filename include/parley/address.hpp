@@ -30,8 +30,8 @@ struct Address {
   /// "192.0.2.1:7471", "[2001:db8::1]:7471", "[fe80::1%3]:7471" (RFC 5952 §4, §6).
   std::string to_string() const;
 
-  /// Parses what to_string prints, an address without a port (port then 0), and a numeric scope.
-  /// Names are not resolved: that needs the system. Errors: Errc::bad_address.
+  /// Parses the output of to_string(), an address without a port (port is then 0), and a numeric scope. Does not resolve
+  /// names: see Host::resolve(). Errors: Errc::bad_address.
   static Result<Address> parse(std::string_view text);
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A TcpHost in an io_context of the user's. Optional: only who includes this needs Boost.Asio (1.74 or later).
+// Runs a TcpHost in the program's io_context. Optional: only a program that includes this header needs Boost.Asio (1.74 or
+// later).
 #pragma once
 #include <utility>  // before Asio: Boost 1.74 uses std::exchange without including it, which g++ 12 notices
 
@@ -22,12 +23,12 @@
 
 namespace parley {
 
-/// Waits for a host and drives it. One thread, or one strand, runs it and makes all calls to the host but wake(). The
-/// host outlives it and every wait. A wait that is under way does not notice commands and posted work that come from
-/// elsewhere in the program: host.wake() makes it look.
+/// Waits for a host and drives it. One thread, or one strand, runs it and makes all calls to the host except wake(). The
+/// host must outlive this object and every wait. A wait in progress does not notice commands and posted work from other
+/// parts of the program: call host.wake() after them.
 class AsioHost {
  public:
-  /// Throws std::system_error when the system gives no descriptor.
+  /// Throws std::system_error if the system has no descriptor left.
   template <class Executor>
   AsioHost(const Executor& executor, TcpHost& host) : state_(std::make_shared<State>(executor, host)) {}
   AsioHost(boost::asio::io_context& context, TcpHost& host) : AsioHost(context.get_executor(), host) {}
@@ -37,8 +38,8 @@ class AsioHost {
 
   TcpHost& host() const { return state_->host; }
 
-  /// void(boost::system::error_code): a turn in which something happened (TcpHost::run_once); events and completions may
-  /// wait now. Errors: operation_aborted, and already_started where another wait of this object is under way.
+  /// void(boost::system::error_code): a turn in which something happened (Host::run_once); events and completions may be
+  /// pending now. Errors: operation_aborted, and already_started if another wait of this object is in progress.
   template <class Token>
   auto async_turn(Token&& token) {
     return boost::asio::async_compose<Token, void(boost::system::error_code)>(Wait<false>{state_}, token,
@@ -50,7 +51,7 @@ class AsioHost {
     return boost::asio::async_compose<Token, void(boost::system::error_code, cm::Event)>(Wait<true>{state_}, token,
                                                                                          state_->ready);
   }
-  /// Ends the wait that is under way with operation_aborted.
+  /// Ends the wait in progress with operation_aborted.
   void cancel() {
     if (!state_->waiting) return;
     state_->cancelled = true;
@@ -61,7 +62,7 @@ class AsioHost {
   struct State {
     template <class Executor>
     State(const Executor& executor, TcpHost& with) : host(with), ready(executor), timer(executor) {
-      // Asio closes what it is given, so it gets a name of its own for the host's descriptor.
+      // Asio closes the descriptors that it is given, so it gets a duplicate of the host's descriptor.
       const int fd = ::fcntl(with.fd(), F_DUPFD_CLOEXEC, 0);
       if (fd < 0) throw std::system_error(errno, std::generic_category(), "AsioHost");
       ready.assign(fd);
@@ -72,7 +73,7 @@ class AsioHost {
     bool waiting = false, cancelled = false, expired = false;
   };
 
-  /// The timer cannot end a wait for the descriptor but by cancelling it, hence `expired`.
+  /// The timer can end a wait for the descriptor only by cancelling it, hence `expired`.
   template <bool for_event>
   struct Wait {
     enum class At { start, refused, waiting, done };
@@ -107,20 +108,20 @@ class AsioHost {
         case At::done: state->waiting = false; [[fallthrough]];
         case At::refused: return complete(self, result);
       }
-      // Posted, so that it is never from within the call that began the wait, and the program's other work has its turn
-      // where there is no end of octets.
+      // Posted, so that it never runs within the call that started the wait, and the program's other handlers run between
+      // turns even if octets never stop arriving.
       if (turn()) return post(self);
       wait(self);
     }
 
-    /// True if there is no need to wait.
+    /// True if no wait is needed.
     bool turn() {
       TcpHost& host = state->host;
       if constexpr (for_event) {
         event = host.cm().poll_event();
         if (event) at = At::done;
         if (event) return true;
-        // Completions that wait for somebody else are no reason to turn on.
+        // Completions that other code polls are no reason for another turn.
         host.run_once(Duration{});
         return host.cm().has_events() || host.next_turn() <= host.now();
       } else {

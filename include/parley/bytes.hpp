@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Octet spans. A span given to a call is borrowed for that call only, unless its name says view.
+// Octet spans. A call borrows a span only until it returns, unless the name says view.
 #pragma once
 #include <cstddef>
 #include <cstdint>

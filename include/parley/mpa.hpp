@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What users pass to MPA connection set-up and what they get back: options and outcome.
+// Options and outcome of an MPA connection set-up.
 // RFC 5044 (MPA), RFC 6581 (enhanced set-up), OFA 2007-10 Rtr (the Rtr proposal of October 2007).
 #pragma once
 #include <cstdint>
@@ -20,13 +20,13 @@ using namespace std::chrono_literals;
 
 enum class Role : std::uint8_t { initiator, responder };
 
-/// Octets of private data that a startup frame of the revision holds: 512 (RFC 5044 §7.1.1), of which revision 2 takes four
-/// for IRD and ORD (RFC 6581 §6). A peer with a quirk may take less.
+/// Capacity for private data of a startup frame of the revision, in octets: 512 (RFC 5044 §7.1.1). Revision 2 uses four of
+/// them for IRD and ORD (RFC 6581 §6). A peer with a quirk may accept less.
 constexpr std::uint16_t private_data_room(std::uint8_t revision) {
   return revision < 2 ? PARLEY_MPA_PD_MAX : PARLEY_MPA_ENH_PD_MAX;
 }
 
-/// The ready-to-receive indication with which an initiator speaks first.
+/// The ready-to-receive indication: the initiator's first message.
 enum class Rtr : std::uint8_t {
   none,   ///< classic: the initiator's first ULP message releases the responder (RFC 5044 §7.1.2 rule 4)
   frame,  ///< the 20-octet Rtr startup frame (OFA 2007-10 Rtr §1); revision 1 only
@@ -54,54 +54,55 @@ struct RtrSet {
 /// The two spellings of the Rtr key: the proposal's text ("Rtr") contradicts its octets ("RtR").
 enum class RtrSpelling : std::uint8_t { text, hex };
 
-/// IRD or ORD value of cm::ConnectOptions and its likes that says "do not negotiate, the ULP handles it" (RFC 6581 §9.1).
+/// Value of IRD or ORD in cm::ConnectOptions and similar: not negotiated, the ULP handles it (RFC 6581 §9.1).
 inline constexpr std::uint16_t depth_not_negotiated = 0x3FFF;
-inline constexpr std::uint16_t depth_max = 0x3FFE;  ///< the greatest depth that MPA can express
+inline constexpr std::uint16_t depth_max = 0x3FFE;  ///< the largest depth that MPA can express
 
 struct Timeouts {
-  Duration request = 5s;     ///< responder: TCP up to a whole Request (RFC 5044 §7.1.2 rule 10)
-  Duration reply = 30s;      ///< initiator: Request sent to a whole Reply; includes the peer ULP's thinking
-  Duration rtr = 10s;        ///< responder: Reply sent to the agreed RTR
-  Duration first_fpdu = 0s;  ///< responder without RTR: Reply sent to the first FPDU; 0 waits for ever (ULP's business)
+  Duration request = 5s;  ///< responder: from TCP established to a complete Request (RFC 5044 §7.1.2 rule 10)
+  Duration reply = 30s;   ///< initiator: from sending the Request to a complete Reply; includes the peer ULP's decision
+  Duration rtr = 10s;     ///< responder: from sending the Reply to the agreed RTR
+  Duration first_fpdu =
+      0s;  ///< responder without RTR: from sending the Reply to the first FPDU; 0: no limit, the ULP decides
 };
 
-/// How this side sets up connections. The defaults suit a modern client/server over any Linux stack.
+/// Set-up options of this side. The defaults suit a client/server application with any Linux stack as peer.
 struct Options {
-  std::uint8_t revision = 2;    ///< initiator: what to send; responder: the highest accepted (1 or 2)
+  std::uint8_t revision = 2;    ///< initiator: the revision to send; responder: the highest revision accepted (1 or 2)
   bool fall_back_to_v1 = true;  ///< initiator: retry with revision 1 on RST or FIN (RFC 6581 §10)
   bool crc = true;              ///< C flag (RFC 5044 §4.4: the default MUST be on)
   bool markers = false;         ///< M flag: this side requires markers in what it receives (RFC 5044 §4.3)
 
   /// Initiator: the RTR to use. none = client/server (A=0 under revision 2).
   Rtr rtr = Rtr::none;
-  /// Initiator, revision 2: every kind it can generate; `rtr` is always offered too, and preferred.
+  /// Initiator, revision 2: all kinds that it can send. `rtr` is always offered too, and preferred.
   RtrSet rtr_offer{};
-  /// Initiator, revision 1: announce `rtr` with the S flag (always done for frame); false: used by configuration.
+  /// Initiator, revision 1: announce `rtr` with the S flag (always done for frame). false: both sides are configured for it.
   bool rtr_by_s = false;
-  /// Initiator, revision 1: what to use when the Reply does not confirm S.
+  /// Initiator, revision 1: the RTR to use if the Reply does not confirm S.
   Rtr rtr_fallback = Rtr::none;
-  /// The spelling sent; both are accepted.
+  /// The spelling to send; both are accepted.
   RtrSpelling rtr_spelling = RtrSpelling::text;
 
   /// Responder: supports the Rtr frame of 2007 (answers a Request with S on revision 1 with S).
   bool accept_rtr_frame = true;
-  /// Responder: kinds it takes under revision 2 (B, C, D of the Reply); at least one (RFC 6581 §9.2).
+  /// Responder: kinds that it accepts under revision 2 (B, C, D of the Reply); at least one (RFC 6581 §9.2).
   RtrSet rtr_accept{.send = true, .write = true, .read = true};
-  /// Responder, revision 1: the configured RTR it waits for although nothing announced it (cxgb4's practice).
+  /// Responder, revision 1: the configured RTR that it waits for without an announcement (as cxgb4 does).
   Rtr rtr_expected = Rtr::none;
 
-  std::uint16_t ird_max = 128;           ///< how far ird may be raised to meet the peer's ORD
-  std::uint16_t private_data_max = 512;  ///< longest private data taken from a peer, 0..512
+  std::uint16_t ird_max = 128;           ///< limit to which ird may be raised to match the peer's ORD
+  std::uint16_t private_data_max = 512;  ///< longest private data accepted from a peer, 0..512
 
   Timeouts timeouts{};
-  /// Name of the peer's known departures (mpa/quirks), which are then tolerated. Empty: none assumed.
+  /// Name of a known peer implementation (mpa/quirks) whose deviations are tolerated. Empty: none.
   std::string peer_quirk{};
-  /// Name of a quirk table entry that this side plays itself; for tests. Empty: follow the RFCs.
+  /// Name of a quirk that this side itself plays; for tests. Empty: follow the RFCs.
   std::string play_quirk{};
 };
 
-/// Why one thing was decided as it was. The text is made only when somebody asks for it, so a connection that nobody
-/// inspects pays nothing.
+/// The reason of one decision. The text is formatted only on request, so that a connection whose reasons are never read has
+/// no cost.
 struct Reason {
   /// Both `text` and `word` have static lifetime. Placeholders: {a} to {c} numbers, {r} the RTR's name, {x} and {y}
   /// sets of kinds, {w} the word.
@@ -113,7 +114,7 @@ struct Reason {
   std::string to_string() const;
 };
 
-/// A list of sentences, each made when it is read.
+/// A list of sentences, each formatted when it is read.
 class Reasons {
  public:
   class Iterator {
@@ -146,7 +147,7 @@ class Reasons {
   std::vector<Reason> list_;
 };
 
-/// What both sides agreed, and why. Valid from ConnectRequest (peer's half) and Established (all) on.
+/// What both sides agreed, and why. Valid from ConnectRequest on (the peer's half), complete from Established on.
 struct Parameters {
   std::uint8_t revision = 1;
   bool crc = true;
@@ -157,13 +158,13 @@ struct Parameters {
   bool announced = false;     ///< responder, revision 1: S on both sides promises an RTR (OFA 2007-10 Rtr §2)
   std::uint16_t ird = 0;      ///< this side's, after negotiation
   std::uint16_t ord = 0;
-  bool depths_negotiated = false;  ///< false: revision 1, S=0 or 0x3FFF; the ULP must agree on IRD/ORD itself
-  std::uint16_t peer_ird = 0;      ///< raw from the peer's frame; 0 when it carried none
+  bool depths_negotiated = false;  ///< false: revision 1, S=0 or 0x3FFF; the ULP must agree on IRD and ORD itself
+  std::uint16_t peer_ird = 0;      ///< as in the peer's frame; 0 if the frame had none
   std::uint16_t peer_ord = 0;
   std::uint8_t peer_flags = 0;  ///< octet 16 of the peer's frame, as received
   RtrSet offered{};             ///< kinds in the Request
   RtrSet answered{};            ///< kinds in the Reply
-  Reasons reasons;              ///< one sentence per decision, with its RFC section; bounded by 16
+  Reasons reasons;              ///< one sentence per decision, with its RFC section; at most 16
 };
 
 /// The steps of an MPA set-up, for cm::Failure.

@@ -4,23 +4,24 @@
 //
 // state      | input                         | becomes   | what happens
 // -----------+-------------------------------+-----------+-----------------------------------------------------------
-// hello      | Hello (responder)             | talking   | the variant is made; Welcome leaves
-// hello      | Welcome (initiator)           | talking   | the first Turn of info is on its way already
-// talking    | Turn of the stage             | talking   | the variant's turn; its answer leaves
+// hello      | Hello (responder)             | talking   | the variant is created; Welcome is sent
+// hello      | Welcome (initiator)           | talking   | the first Turn of info has already been sent
+// talking    | Turn of the stage             | talking   | the variant's turn; its answer is sent
 // talking    | Turn, both sides' last        | talking   | the next stage; the initiator speaks first
-// talking    | a stage ends                  | working   | the variant works until it is through; then the next stage
-// talking    | the last stage ends           | over      | completed, when the variant is through
+// talking    | a stage ends                  | working   | the variant works until it is done; then the next stage
+// talking    | the last stage ends           | over      | completed, once the variant is done
 // any        | Abort, FIN, RST, time limit   | over      | failed
-// any        | what breaks the protocol      | over      | Abort leaves; failed
+// any        | a protocol violation          | over      | Abort is sent; failed
 //
-// In a stage the sides take turns, the initiator first. A Turn has the flag `last` when its sender has said all; from then
-// on its Turns are empty. The stage is over when both have sent theirs, so each side knows it at the last Turn of the two.
+// In a stage the sides take turns, the initiator first. The flag `last` marks a side's last message of the stage; after it
+// the side's Turns are empty. The stage is over when both sides have sent their last Turn, so each side knows it at the
+// later of the two.
 //
-// A raw session (Framing::raw) has no Hello, no header and no Abort: it begins in `talking`, the variant says where a
-// message of the peer ends, and a stage is over for each side when its own variant has completed it.
+// A raw session (Framing::raw) has no Hello, no headers and no Abort. It starts in `talking`, the variant determines where
+// a message of the peer ends, and a stage is over for each side when its own variant has completed it.
 //
-// "working" is no state of its own to a user. What comes meanwhile is kept until the next stage, but for an Abort, which
-// counts at once; an end of the stream counts then, and not at all where no stage follows.
+// "working" is not a State of its own. Input during it is kept until the next stage. An Abort takes effect at once. An end
+// of the stream takes effect at the next stage, and is ignored if no stage follows.
 #pragma once
 #include <deque>
 #include <functional>
@@ -40,7 +41,7 @@ enum class NegType : std::uint8_t;
 
 namespace parley::neg {
 
-/// What an initiator asks for.
+/// The variant that an initiator requests.
 struct Request {
   std::string plugin, variant;
   std::string label{};  ///< for the responder's log; at most 255 octets
@@ -49,26 +50,26 @@ struct Request {
 class Session {
  public:
   enum class State : std::uint8_t { hello, talking, over };
-  /// Makes the responder's variant once it is known which is asked for.
+  /// Creates the responder's variant once the Hello names it.
   using Chooser = std::function<Outcome<std::unique_ptr<Variant>>(const Request& request)>;
 
-  /// Hello and the first Turn of info wait in poll_transmit(). If the variant fails before its first Turn, the session is over,
-  /// and Hello and Abort wait there. Errors: configuration_error.
+  /// Hello and the first Turn of info are then in poll_transmit(). If the variant fails before its first Turn, the session is
+  /// over, and poll_transmit() has Hello and Abort. Errors: configuration_error.
   static Outcome<Session> initiate(const Request& request, std::unique_ptr<Variant> variant,
                                    const SessionOptions& options, Instant now);
   /// Errors: configuration_error.
   static Outcome<Session> respond(Chooser chooser, const SessionOptions& options, Instant now);
 
-  /// Framing::raw, where each side has its variant from the start. Errors: configuration_error; what the variant says.
+  /// Framing::raw: each side has its variant from the start. Errors: configuration_error, errors of the variant.
   static Outcome<Session> raw(Role role, const Request& request, std::unique_ptr<Variant> variant,
                               const SessionOptions& options, Instant now);
 
-  /// Of the peer's stream, in order. What comes after the end is left out.
+  /// The peer's stream, in order. Octets after the session's end are ignored.
   void handle_bytes(Instant now, ConstBytes in);
-  /// The peer's stream has ended, or can no longer be used; `how` is told if the session was not over.
+  /// The peer's stream has ended or is unusable; `how` goes into the failure unless the session was over.
   void handle_end(Instant now, std::string_view how);
   void handle_deadline(Instant now);
-  /// Gives up: Abort leaves.
+  /// Gives up and sends an Abort.
   void abort(Instant now, Failure why);
 
   Bytes poll_transmit() { return std::exchange(out_, {}); }
@@ -76,17 +77,17 @@ class Session {
 
   State state() const { return state_; }
   Stage stage() const { return stage_; }
-  /// A whole message of the peer has come.
+  /// At least one complete message of the peer has arrived.
   bool heard() const { return heard_; }
   bool completed() const { return state_ == State::over && !failure_; }
   /// Null unless it has failed.
   const Failure* failure() const { return failure_ ? &*failure_ : nullptr; }
-  /// What was asked for; the responder's is empty before the Hello.
+  /// The request; the responder's is empty before the Hello.
   const Request& request() const { return request_; }
   Variant* variant() { return variant_.get(); }
-  /// What Variant::agreed() says; none without a variant. Errors: unexpected_exception.
+  /// The result of Variant::agreed(); empty without a variant. Errors: unexpected_exception.
   Outcome<std::vector<QpPair>> agreed() const;
-  /// Once it is over.
+  /// Only after the session is over.
   std::unique_ptr<Variant> take_variant() { return std::move(variant_); }
   const std::deque<Exchange>& history() const { return history_; }
   std::uint64_t history_dropped() const { return history_dropped_; }
@@ -124,11 +125,11 @@ class Session {
   Stage stage_ = Stage::none;
   Framing framing_ = Framing::parley;
   bool done_stage_ = false, welcome_ = false, heard_ = false;
-  bool said_last_ = false, heard_last_ = false;  // of the stage
-  bool working_ = false;                         // the stage is over, and its variant not through
-  bool peer_works_ = false;                      // of the stage: Variant::peer_works()
-  Instant work_at_ = never;                      // when it is called again
-  std::optional<std::string> ended_;             // how the stream has ended while it worked
+  bool said_last_ = false, heard_last_ = false;  // in the stage
+  bool working_ = false;                         // the stage is over, and its variant is not done
+  bool peer_works_ = false;                      // in the stage: Variant::peer_works()
+  Instant work_at_ = never;                      // when the variant is called again
+  std::optional<std::string> ended_;             // how the stream ended during the work
   std::uint16_t sent_rounds_ = 0, heard_rounds_ = 0;
   Instant now_{}, session_deadline_ = never, answer_deadline_ = never;
   Bytes in_, out_;
@@ -139,8 +140,8 @@ class Session {
 
 std::string_view to_string(Session::State state);
 
-/// A session's messages in the private data of a connection's set-up, without the zeros behind them: the InfiniBand CM
-/// fills it up to 56, 196 or 148 octets. Whatever else it holds is left for Session::handle_bytes() to judge.
+/// A session's messages in the private data of a connection's set-up, without trailing zeros: the InfiniBand CM pads private
+/// data to 56, 196 or 148 octets. The messages are not validated; Session::handle_bytes() does that.
 ConstBytes messages_in(ConstBytes private_data);
 
 }  // namespace parley::neg

@@ -6,8 +6,8 @@
 
 namespace parley::neg {
 
-/// For make_builtin_plugin(). Devices are opened when the first queue pair is made, and closed with the last. Without
-/// libibverbs: nothing, and the driver "manual" is the only one.
+/// For make_builtin_plugin(). Devices are opened with the first queue pair and closed with the last. Without libibverbs the
+/// result is empty, and "manual" is the only driver.
 QpDrivers verbs_drivers();
 
 }  // namespace parley::neg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Kinds, states and attributes of queue pairs: ibv_qp_type, ibv_qp_state, ibv_qp_attr. A field of QpAttr that is set
-// stands for its bit in verbs' mask. docs/verbs.md has the transitions, and what each transport can change.
+// Types, states and attributes of queue pairs: ibv_qp_type, ibv_qp_state, ibv_qp_attr. A field of QpAttr that has a value
+// corresponds to its bit in verbs' mask. docs/verbs.md lists the transitions, and what each transport can change.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,9 +23,9 @@ constexpr bool has(Access set, Access bit) {
   return (static_cast<std::uint32_t>(set) & static_cast<std::uint32_t>(bit)) != 0;
 }
 
-/// ibv_qp_type, with its numbers. An iWARP device has rc only; create_qp refuses the others.
+/// ibv_qp_type, with the same values. An iWARP device supports rc only; create_qp refuses the others.
 enum class QpType : std::uint8_t {
-  rc = 2,       ///< reliable connected; the only kind that iWARP has
+  rc = 2,       ///< reliable connected; the only type of iWARP
   uc,           ///< unreliable connected
   ud,           ///< unreliable datagram: each request names an AddressHandle
   xrc_ini = 9,  ///< extended reliable connected, the sending end (IBV_QPT_XRC_SEND)
@@ -33,7 +33,7 @@ enum class QpType : std::uint8_t {
 };
 std::string_view to_string(QpType type);  ///< "RC", "UC", "UD", "XRC_INI", "XRC_TGT"
 
-/// The states of ibv_qp_state, with its numbers.
+/// ibv_qp_state, with the same values.
 enum class QpState : std::uint8_t { reset, init, rtr, rts, sqd, sqe, err };
 std::string_view to_string(QpState state);  ///< "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
 
@@ -47,7 +47,7 @@ enum class MigState : std::uint8_t { migrated, rearm, armed };
 struct GlobalRoute {
   std::array<std::uint8_t, 16> dgid{};  ///< the destination; an IPv4 address as ::ffff:a.b.c.d
   std::uint32_t flow_label = 0;         ///< 20 bits
-  std::uint8_t sgid_index = 0;          ///< the source, in the port's table
+  std::uint8_t sgid_index = 0;          ///< the source, as an index into the port's GID table
   std::uint8_t hop_limit = 64;
   std::uint8_t traffic_class = 0;
 };
@@ -58,11 +58,11 @@ struct AhAttr {
   std::uint16_t dlid = 0;          ///< InfiniBand: the destination's local identifier
   std::uint8_t sl = 0;             ///< service level, 4 bits
   std::uint8_t src_path_bits = 0;  ///< 7 bits
-  std::uint8_t static_rate = 0;    ///< 0: that of the port
+  std::uint8_t static_rate = 0;    ///< 0: the port's rate
   std::uint8_t port_num = 1;
 };
 
-/// The path that automatic path migration changes to: ibv_qp_attr's alt_ fields.
+/// The alternate path of automatic path migration: ibv_qp_attr's alt_ fields.
 struct AltPath {
   AhAttr ah{};
   std::uint16_t pkey_index = 0;
@@ -70,29 +70,29 @@ struct AltPath {
   std::uint8_t timeout = 0;  ///< as QpAttr::timeout
 };
 
-/// ibv_qp_attr. To modify: what is set is changed. From query: what the transport has.
+/// ibv_qp_attr. To modify: fields with a value are changed. From query: the attributes of the transport have values.
 struct QpAttr {
-  std::optional<QpState> state{};             ///< the state to go to; none: stay
-  std::optional<QpState> cur_state{};         ///< refused unless this is the state now
-  std::optional<bool> en_sqd_async_notify{};  ///< tell when a queue pair in SQD has drained
+  std::optional<QpState> state{};             ///< the target state; none: no transition
+  std::optional<QpState> cur_state{};         ///< refused unless this is the current state
+  std::optional<bool> en_sqd_async_notify{};  ///< report when a queue pair in SQD has drained
   std::optional<Access> access{};             ///< remote rights; a peer needs them here and in the region
-  std::optional<std::uint16_t> pkey_index{};  ///< in the port's table of partition keys
+  std::optional<std::uint16_t> pkey_index{};  ///< in the port's P_Key table
   std::optional<std::uint8_t> port_num{};     ///< 1 and up
-  std::optional<std::uint32_t> qkey{};        ///< datagrams with another are dropped
+  std::optional<std::uint32_t> qkey{};        ///< datagrams with another Q_Key are dropped
   std::optional<AhAttr> ah{};                 ///< the path to the peer
   std::optional<Mtu> path_mtu{};
-  std::optional<std::uint8_t> timeout{};         ///< 0: none; n: 4.096 us times 2^n, n up to 31
+  std::optional<std::uint8_t> timeout{};         ///< 0: none; n: 4.096 us * 2^n, n up to 31
   std::optional<std::uint8_t> retry_cnt{};       ///< after timeouts and sequence errors; 0 to 7
-  std::optional<std::uint8_t> rnr_retry{};       ///< after "receiver not ready"; 0 to 6, 7: without end
+  std::optional<std::uint8_t> rnr_retry{};       ///< after RNR NAKs; 0 to 6, 7: unlimited
   std::optional<std::uint32_t> rq_psn{};         ///< 24 bits
-  std::optional<std::uint16_t> max_rd_atomic{};  ///< Reads and Atomics outstanding at most; iWARP: ORD
+  std::optional<std::uint16_t> max_rd_atomic{};  ///< most outstanding Reads and Atomics; iWARP: ORD
   std::optional<AltPath> alt_path{};
-  std::optional<std::uint8_t> min_rnr_timer{};        ///< IBA's code of the time that a sender shall wait, 5 bits
+  std::optional<std::uint8_t> min_rnr_timer{};        ///< IBA's code of the delay that an RNR NAK requests, 5 bits
   std::optional<std::uint32_t> sq_psn{};              ///< 24 bits
-  std::optional<std::uint16_t> max_dest_rd_atomic{};  ///< Reads and Atomics of the peer answered at once; iWARP: IRD
+  std::optional<std::uint16_t> max_dest_rd_atomic{};  ///< most Reads and Atomics of the peer at once; iWARP: IRD
   std::optional<MigState> path_mig_state{};
   std::optional<std::uint32_t> dest_qp_num{};  ///< the peer's, 24 bits
-  bool sq_draining = false;                    ///< query: SQD, and a request that was begun is not complete yet
+  bool sq_draining = false;                    ///< query: SQD, and a request that was started is not complete yet
 };
 
 }  // namespace parley

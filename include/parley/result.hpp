@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One error type for the library: a code of category "parley" and, where one argument or limit is the cause, a sentence
-// about it; carried by tl::expected.
+// The library's error type: a code of category "parley" and, if one argument or limit is the cause, a sentence about it.
+// tl::expected carries it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace parley {
 
-// X(name, text). The text is a sentence that needs no context.
+// X(name, text). The text is a complete sentence.
 #define PARLEY_ERRC(X)                                                                      \
   X(invalid_argument, "an argument is out of its documented range")                         \
   X(wrong_state, "the operation is not allowed in this state")                              \
@@ -56,24 +56,24 @@ struct std::is_error_code_enum<parley::Errc> : std::true_type {};
 
 namespace parley {
 
-/// The category "parley". One object per process; it holds no state.
+/// The category "parley": one stateless object per process.
 const std::error_category& error_category() noexcept;
 inline std::error_code make_error_code(Errc e) noexcept { return {static_cast<int>(e), error_category()}; }
 
-/// What a failed call returns. It compares and converts as its code does. The sentence is put together only when
-/// somebody asks for it: making, copying and returning an Error allocates nothing.
+/// The error of a failed call. It compares and converts like its code. The sentence is formatted only on request: creating,
+/// copying and returning an Error allocates no memory.
 class Error {
  public:
   Error(std::error_code code) : code_(code) {}        // NOLINT(google-explicit-constructor): a code is an Error
   Error(Errc code) : Error(make_error_code(code)) {}  // NOLINT(google-explicit-constructor)
-  /// `sentence` has static lifetime, names the argument and its valid range, and has {a} and {b} where the numbers go.
+  /// `sentence` has static lifetime, names the argument and its valid range, and has {a} and {b} as places for numbers.
   Error(Errc code, std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0)
       : code_(make_error_code(code)), sentence_(sentence), a_(a), b_(b) {}
 
   const std::error_code& code() const { return code_; }
   operator const std::error_code&() const { return code_; }  // NOLINT(google-explicit-constructor)
   explicit operator bool() const { return static_cast<bool>(code_); }
-  /// "ListenOptions::backlog is 0; it is at least 1"; empty where the code says it all.
+  /// "ListenOptions::backlog is 0; it is at least 1"; empty if the code alone describes the error.
   std::string sentence() const;
   /// The code's text and the sentence: "an argument is out of its documented range: ListenOptions::backlog is 0; ...".
   std::string message() const;

@@ -15,57 +15,62 @@ class Sink;
 
 namespace parley::cm {
 
-/// What a listener answers to a REQ for which ListenOptions::pending_max, or ManagerOptions::endpoints_max, leaves no room.
+/// A listener's answer to a REQ that exceeds ListenOptions::pending_max or ManagerOptions::endpoints_max.
 enum class RoceWhenFull : std::uint8_t {
-  /// An MRA, for which nothing is kept: any peer sends the same REQ again after its service timeout of 0.54 s and the way.
+  /// An MRA, without keeping any state: every peer retransmits the same REQ after the MRA's service timeout of 0.54 s plus
+  /// the packet lifetime.
   mra,
-  /// REJ 28 with a retry-after to peers that offered to heed it (offer_retry_after), an MRA to others. Takes the offer out of
-  /// the private data of ConnectRequest.
+  /// REJ 28 with a retry-after to peers that announced support for it (offer_retry_after), an MRA to others. Removes the
+  /// announcement from the private data of ConnectRequest.
   retry_after,
-  refuse,  ///< REJ 3, no resources: the peer's set-up fails at once, or goes to its next address
-  drop,    ///< nothing, as Linux
+  refuse,  ///< REJ 3, no resources: the peer's set-up fails at once, or continues at its next address
+  drop,    ///< no answer, as Linux does
 };
 std::string_view to_string(RoceWhenFull answer);  ///< "retry_after"
 
 struct RoceProviderOptions {
-  /// Largest payload of a packet. A path whose network has a smaller MTU needs less: 1024 fits Ethernet's 1500.
+  /// Largest payload of a packet. Choose a smaller one for a path with a smaller MTU: 1024 fits Ethernet's 1500.
   Mtu mtu = Mtu::octets_1024;
-  /// Local ACK timeout of the queue pairs on both sides: 4.096 us times 2^n; 1 to 31. 16: 268 ms. Linux asks for 19.
+  /// Local ACK timeout of the queue pairs on both sides: 4.096 us * 2^n, n from 1 to 31. 16 is 268 ms. Linux requests 19.
   std::uint8_t ack_timeout = 16;
-  /// How long the ACK of a short message waits for further ones, so that one packet acknowledges up to 16; at most 10 ms. It is a
-  /// packet less for each message of programs that answer a Send with a Send, and a send completes that much later. 0: at once.
+  /// How long the ACK of a short message is delayed so that one packet can acknowledge up to 16 messages; at most 10 ms. It
+  /// saves one packet per message if programs answer a Send with a Send, but delays the completion of each Send. 0: no delay.
   Duration ack_delay{};
-  /// Longest wait for the peer's answer to a REQ or REP, retransmissions included; ib::Options::reply_timeout goes before it.
-  /// An MRA, by which the peer asks for time, extends it; a retry-after does not. More than 0.
+  /// Longest wait for the peer's answer to a REQ or REP, retransmissions included; ib::Options::reply_timeout overrides it.
+  /// An MRA, with which the peer requests more time, extends it; a retry-after does not. More than 0.
   Duration reply_timeout = std::chrono::seconds(30);
-  /// When a message of the connection manager is sent again: first after this, then twice as long each time, up to resend_cap,
-  /// each wait cut by up to half at random. Linux waits 6 s each time. More than 0.
+  /// Retransmission of connection manager messages: first after resend_first, then after twice the previous wait, up to
+  /// resend_cap. Each wait is shortened by a random part of up to half. Linux waits 6 s each time. More than 0.
   Duration resend_first = std::chrono::milliseconds(50);
   Duration resend_cap = std::chrono::seconds(2);
-  /// As IBA §12.9 has it: messages of the connection manager are sent again after the response timeout that the REQ announces
-  /// (4.3 s; Linux adds twice the packet lifetime, 6.4 s in all), 15 times at most. reply_timeout and resend_* do not count then.
+  /// Timers of IBA §12.9: connection manager messages are retransmitted after the response timeout announced in the REQ
+  /// (4.3 s; Linux adds twice the packet lifetime, 6.4 s in total), at most 15 times. reply_timeout and resend_* are then
+  /// ignored.
   bool spec_timers = false;
-  /// Of RC, UC and XRC; a UD peer is told that there is no queue pair for it (SIDR status 3), which Retry takes for passing.
+  /// For RC, UC and XRC. A UD peer gets SIDR status 3 (no queue pair available), which Retry treats as temporary.
   RoceWhenFull when_full = RoceWhenFull::mra;
-  Duration retry_after = std::chrono::milliseconds(250);  ///< of RoceWhenFull::retry_after; 1 ms to 65535 ms
-  /// REQs of this side say in the last 8 octets of their private data that it understands a retry-after, which leaves the
-  /// program 48: a listener that says so has the REQ again after that time, and up to half as much at random, within
-  /// reply_timeout. Its program sees the 8 octets if its when_full is another, or if it is not Parley.
+  Duration retry_after = std::chrono::milliseconds(250);  ///< for RoceWhenFull::retry_after; 1 ms to 65535 ms
+  /// REQs of this side announce in the last 8 octets of their private data that it supports a retry-after; 48 octets are
+  /// left for the program. A listener that replies with a retry-after gets the REQ again after that time plus a random part
+  /// of up to half, within reply_timeout. If the listener's when_full is another value, or it is not Parley, its program
+  /// sees the 8 octets.
   bool offer_retry_after = false;
-  /// Of the packets of connections that this side asks for, in both directions: DSCP in the upper six bits, ECN in the lower two.
-  /// 106 (DSCP 26, ECT(0)) is usual where switches mark congestion; as Linux's default_roce_tos sets it. 0: none can be marked.
+  /// Traffic class of both directions of connections that this side initiates: DSCP in the upper six bits, ECN in the lower
+  /// two. 106 (DSCP 26, ECT(0)) is usual for networks whose switches mark congestion, like Linux's default_roce_tos. 0:
+  /// packets cannot be marked.
   std::uint8_t traffic_class = 0;
-  /// disconnect(): how long posted requests may take to complete, and then how long the peer's answer. More than 0.
+  /// disconnect(): how long posted requests may take to complete, and then the longest wait for the peer's answer. More
+  /// than 0.
   Duration linger = std::chrono::seconds(5);
-  /// Names this host to its peers (IBA §12.6.5, Local CA GUID) and seeds its numbers. 0: the driver draws them.
+  /// Identifies this host to its peers (IBA §12.6.5, Local CA GUID), and seeds its numbers. 0: the driver draws them.
   std::uint64_t ca_guid = 0, seed = 0;
-  /// If not 0: the address of the first registered region. Regions follow one another from there, so that what goes over the
-  /// wire does not depend on where memory lies. 0: addresses are those of the memory, as in verbs.
+  /// If not 0: the address of the first registered region; later regions follow it. The octets on the wire then do not
+  /// depend on memory addresses. 0: addresses are memory addresses, as in verbs.
   std::uint64_t address_base = 0;
-  /// A peer of `parley quirks` whose known departures and timers this side plays, for tests: "ib_cm", "rxe". Empty: the specification
-  /// alone. spec_timers and ack_timeout are then that peer's.
+  /// Name of a peer implementation (`parley quirks`) whose deviations and timers this side plays, for tests: "ib_cm", "rxe".
+  /// It then determines spec_timers and ack_timeout. Empty: follow the specification.
   std::string play_quirk{};
-  /// Gets what the connections do, step by step (parley/trace.hpp); not owned, and must outlive the provider. Null: nobody.
+  /// Receives a trace of the connections (parley/trace.hpp). Not owned; must outlive the provider. Null: no trace.
   trace::Sink* trace = nullptr;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A network in virtual time: hosts with a software RNIC or RoCE HCA, switches, full-duplex links, faults, and a tap at every link
-// end. A run is a pure function of (commit, topology, calls, seed): no clock, socket, thread or global is involved, and
-// two worlds in one process do not touch. What is modelled and what is not: docs/simulator.md.
+// A network in virtual time: hosts with a software RNIC or RoCE HCA, switches, full-duplex links, faults, and a tap at every
+// link end. A run is a pure function of (commit, topology, calls, seed): it uses no clock, socket, thread or global, and two
+// worlds in one process are independent. docs/simulator.md lists what is modelled and what is not.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -28,7 +28,7 @@ class IwarpProvider;
 
 namespace parley::sim {
 
-/// A value, or a sentence that says what is wrong and where.
+/// A value, or a sentence that describes the error and its position.
 template <class T>
 using Checked = tl::expected<T, std::string>;
 
@@ -36,19 +36,19 @@ using NodeId = std::uint32_t;  ///< host or switch, in order of creation from 0
 using LinkId = std::uint32_t;  ///< in order of creation from 0
 
 struct LinkOptions {
-  std::uint64_t rate_bps = 100'000'000'000;  ///< of each direction; not 0
+  std::uint64_t rate_bps = 100'000'000'000;  ///< per direction; not 0
   Duration delay = std::chrono::microseconds(1);
-  std::uint32_t queue_octets = 1 << 20;  ///< waiting to be serialised, per direction; more is dropped at the tail
-  std::uint16_t mtu = 1500;              ///< octets of IP packet; 576..9000
+  std::uint32_t queue_octets =
+      1 << 20;               ///< limit of the transmit queue, per direction; frames beyond it are dropped (tail drop)
+  std::uint16_t mtu = 1500;  ///< octets of an IP packet; 576..9000
 };
 
 struct SwitchOptions {
-  /// While more octets than this wait for a link, packets to it whose sender can take it get the mark of congestion (CE,
-  /// RFC 3168 §5). 0: none does.
+  /// While more octets than this are queued for a link, ECN-capable packets to it are marked (CE, RFC 3168 §5). 0: never.
   std::uint32_t ecn_threshold = 0;
 };
 
-/// Which direction of a link; forward is from the end named first in add_link.
+/// Direction of a link; forward is away from the end named first in add_link.
 enum class Way : std::uint8_t { forward, backward, both };
 
 struct TcpOptions {
@@ -60,78 +60,78 @@ struct TcpOptions {
   Duration rto_initial = std::chrono::seconds(1);     ///< RFC 6298 §2.1
   Duration rto_min = std::chrono::milliseconds(200);  ///< as Linux, below RFC 6298 §2.4
   Duration rto_max = std::chrono::seconds(60);
-  Duration delayed_ack = std::chrono::milliseconds(40);  ///< at the latest; every second full segment at once
+  Duration delayed_ack =
+      std::chrono::milliseconds(40);  ///< upper bound; every second full segment is acknowledged at once
   std::uint8_t syn_retries = 6;
-  std::uint8_t retries = 15;  ///< of data; then the connection ends with timeout
+  std::uint8_t retries = 15;  ///< retransmissions of data before the connection ends with timeout
   Duration time_wait = std::chrono::seconds(60);
 };
 
-/// Makes a host do something. Calls come from inside World::step; an App may call everything of Host except
-/// crash and restart.
+/// The program on a host. Calls come from within World::step; an App may call all of Host except crash and restart.
 class Host;
 class App {
  public:
   virtual ~App() = default;
-  /// At the first step, and after each restart: listen, connect, register memory. The Manager is new.
+  /// At the first step and after each restart: listen, connect, register memory. The Manager is new.
   virtual void on_start(Host& host) = 0;
-  /// The host has crashed: every cm::Id, QueuePair, CompletionQueue and MemoryRegion of it must be dropped now, while
-  /// the device still exists. Nothing may be sent to peers.
+  /// The host has crashed, or its process has ended: drop all its cm::Id, QueuePair, CompletionQueue and MemoryRegion objects now,
+  /// while the device still exists. Nothing may be sent to peers.
   virtual void on_crash(Host& host) = 0;
-  /// Something happened in the NIC: drain cm().poll_event() and completion queues.
+  /// Something happened in the NIC: poll cm().poll_event() and the completion queues until they are empty.
   virtual void on_turn(Host& host) = 0;
-  /// A timer set with Host::set_timer.
+  /// A timer of Host::set_timer expired.
   virtual void on_timer(Host& host, std::uint64_t cookie) = 0;
 };
 
-/// What speaks RDMA behind a NIC.
+/// The RDMA engine of a NIC.
 enum class NicEngine : std::uint8_t {
   iwarp,  ///< the host's software RNIC uses it
-  roce,   ///< the host's software HCA does: RoCEv2
-  none,   ///< plain Ethernet: no connection uses it, and a SYN that comes in is reset
+  roce,   ///< the host's software HCA uses it: RoCEv2
+  none,   ///< plain Ethernet: no connection uses it; an incoming SYN is reset
 };
 std::string_view to_string(NicEngine engine);
 
-/// One network interface of a host: it has a port to a link, and addresses of its own.
+/// A network interface of a host: a port to one link, with its own addresses.
 struct NicOptions {
   std::string name{};     ///< letters, digits, '.', '_' and '-'; links, captures and reports call it "host/name"
-  std::uint16_t mtu = 0;  ///< octets of IP packet, 576..9000; 0: the link's. The lower of the two holds
+  std::uint16_t mtu = 0;  ///< octets of an IP packet, 576..9000; 0: the link's. The lower of the two applies
   NicEngine engine = NicEngine::iwarp;
-  /// The lower half of its link-local address (RFC 4291 §2.5.6), another than those of its link; on other links it may be there again.
-  /// 0: made of its MAC address.
+  /// The lower half of its link-local address (RFC 4291 §2.5.6). It must be unique on the link, but may repeat on other
+  /// links. 0: derived from the MAC address.
   std::uint64_t interface_id = 0;
   bool operator==(const NicOptions&) const = default;
 };
 
-/// A host is an IP stack with a list of NICs, of which all that speak RDMA have one engine.
+/// A host is an IP stack with a list of NICs. All NICs with RDMA use the same engine.
 struct HostOptions {
   TcpOptions tcp{};
   cm::IwarpProviderOptions rnic{};
-  /// Of a host with a RoCE engine; the host draws ca_guid and seed.
+  /// For a host with a RoCE engine; the host draws ca_guid and seed.
   cm::RoceProviderOptions hca{};
-  /// Of the NICs that links make; those of `nics` have their own.
+  /// For the NICs that links create; those of `nics` have their own setting.
   NicEngine engine = NicEngine::iwarp;
-  /// Silent peers are asked only where somebody says so: a run ends when nothing is left to happen.
+  /// By default no keepalives are sent: a run ends when no event is left.
   cm::ManagerOptions manager{.endpoints_max = cm::endpoints_default, .liveness = {Duration{}, Duration{}}};
   bool ipv6 = true;
-  /// Neighbours are learnt from announcements too (arp_accept of Linux, RFC 9131), so that a host on a large segment
-  /// need not ask for each of them.
+  /// Neighbours are also learnt from announcements (Linux's arp_accept, RFC 9131), so that a host on a large segment need
+  /// not solicit each of them.
   bool learn_announcements = false;
-  std::uint32_t ring = 1024;  ///< frames kept while paused; more are dropped
-  /// At most 200. Empty: each link makes a NIC of its own, p1, p2, ... in the order of links.
+  std::uint32_t ring = 1024;  ///< frames kept while paused; further frames are dropped
+  /// At most 200. Empty: each link creates a NIC, p1, p2, ... in the order of links.
   std::vector<NicOptions> nics{};
 };
 
 struct HostCounters {
   std::uint64_t frames_in = 0, frames_out = 0;
-  std::uint64_t discarded = 0;  ///< bad checksum, length, not for us
+  std::uint64_t discarded = 0;  ///< wrong checksum or length, or not addressed to this host
   std::uint64_t tcp_retransmits = 0, tcp_timeouts = 0, tcp_out_of_order = 0, resets_sent = 0;
   std::uint64_t neighbour_failures = 0;
   std::uint64_t cnp_sent = 0,
-                cnp_held = 0;  ///< RoCE: CE marks answered at once, and those so soon after that they were not
+                cnp_held = 0;  ///< RoCE: CE marks answered with a CNP, and CE marks too soon after one
   std::uint64_t cnp_received = 0;
-  std::uint64_t cm_resent = 0;  ///< RoCE: messages of the CM that were sent again because nothing came
+  std::uint64_t cm_resent = 0;  ///< RoCE: CM messages retransmitted after a timeout
   std::size_t streams = 0, streams_peak = 0;
-  std::size_t send_queue_peak = 0, reassembly_peak = 0;  ///< octets of one connection
+  std::size_t send_queue_peak = 0, reassembly_peak = 0;  ///< octets, in one connection
 };
 
 class Host {
@@ -146,16 +146,16 @@ class Host {
   virtual Address address(Address::Family family = Address::Family::v4, std::uint16_t nic = 0) const = 0;
   virtual Address link_local(std::uint16_t nic = 0) const = 0;
 
-  /// The software RNIC or HCA of the present incarnation. Not to be used while the host is down.
+  /// The software RNIC or HCA of the current incarnation. Not to be used while the host is down.
   virtual cm::Manager& cm() = 0;
   virtual Device& device() = 0;
-  virtual cm::IwarpProvider& provider() = 0;  ///< not of a host with RoCE
-  /// Endpoints that hold memory now.
+  virtual cm::IwarpProvider& provider() = 0;  ///< not for a host with RoCE
+  /// Endpoints that hold memory at present.
   virtual std::size_t endpoint_count() const = 0;
-  /// Another machine in place of the RNIC (a raw peer, a plain TCP program). Before the first step; not owned. Then
-  /// cm() and device() may not be used.
+  /// Replaces the RNIC by another machine (a raw peer, a plain TCP program). Call before the first step; not owned. cm()
+  /// and device() may not be used then.
   virtual void set_machine(StreamMachine* machine) = 0;
-  /// The same in place of the HCA: a peer that speaks RoCEv2.
+  /// Replaces the HCA by a peer that speaks RoCEv2; otherwise the same.
   virtual void set_machine(PacketMachine* machine) = 0;
   virtual void set_app(App* app) = 0;  ///< not owned
   virtual void set_timer(Instant at, std::uint64_t cookie) = 0;
@@ -163,17 +163,26 @@ class Host {
   virtual bool up() const = 0;
   virtual bool paused() const = 0;
   virtual std::uint32_t incarnation() const = 0;  ///< 1 for the first
-  virtual void crash() = 0;                       ///< nothing is sent; TCP and NIC state is gone
+  virtual void crash() = 0;                       ///< nothing is sent; the state of TCP and NIC is lost
   virtual void restart() = 0;                     ///< a new incarnation; crashes first if up
-  virtual void pause() = 0;                       ///< frames wait in the ring, timers come late
+  virtual void pause() = 0;                       ///< frames wait in the ring, timers fire late
   virtual void resume() = 0;
+  /// Its process ends, by exit or SIGKILL, while its kernel runs on: the kernel resets TCP connections, closes ports, and answers
+  /// datagrams to a closed port by ICMP. App::on_crash is called, and no other function of the App until restart(). No-op with a machine
+  /// that was passed to set_machine().
+  virtual void end_process() = 0;
+  /// Its process stops (SIGSTOP), while its kernel runs on: TCP acknowledges what fits into the receive buffer, and
+  /// HostOptions::ring RoCE packets wait in the socket.
+  virtual void stop_process() = 0;
+  virtual void continue_process() = 0;
+  virtual bool process_stopped() const = 0;
   virtual HostCounters counters() const = 0;
 };
 
 // ---- faults ------------------------------------------------------------------------------------------------------
 
-/// The protocols whose messages faults and masks can name, from the lowest up. Each has a table of its kinds and how
-/// they are found (sim/fault/layer.hpp).
+/// The protocols whose messages faults and masks can name, from the lowest layer up. Each has a table of its message kinds
+/// and how to find them (sim/fault/layer.hpp).
 enum class Layer : std::uint8_t {
   any,
   arp,
@@ -181,16 +190,16 @@ enum class Layer : std::uint8_t {
   tcp,
   mpa,
   rdmap,
-  roce,  ///< the packets of RoCEv2
-  cm,    ///< the InfiniBand CM, in such packets to QP 1
+  roce,  ///< packets of RoCEv2
+  cm,    ///< the InfiniBand CM, in RoCEv2 packets to QP 1
 };
 std::string_view to_string(Layer layer);  ///< "mpa"
 std::optional<Layer> parse_layer(std::string_view text);
 
-/// What a frame carries, by protocol meaning: a layer, and one of its kinds. A frame may carry several.
+/// What a frame carries in terms of a protocol: a layer and one of its message kinds. A frame may carry several.
 struct MessageKind {
   Layer layer = Layer::any;
-  std::uint8_t kind = 0;  ///< its place in the table of the layer
+  std::uint8_t kind = 0;  ///< index in the layer's table
   constexpr auto operator<=>(const MessageKind&) const = default;
 
   static const MessageKind any;
@@ -200,18 +209,18 @@ struct MessageKind {
   static const MessageKind tcp_ack;  ///< no payload, no SYN, FIN or RST
   static const MessageKind tcp_fin, tcp_rst;
   static const MessageKind tcp_data;                ///< any payload
-  static const MessageKind mpa_request, mpa_reply;  ///< first octet of it is in the frame
-  static const MessageKind mpa_rtr;      ///< the Rtr startup frame, or the initiator's first FPDU when it is empty
-  static const MessageKind fpdu;         ///< first octet of FPDU number `fpdu` (1: the first of its direction); 0: any
-  static const MessageKind terminate;    ///< an FPDU that is an RDMAP Terminate
-  static const MessageKind roce_packet;  ///< any
-  static const MessageKind roce_send;    ///< each packet of a Send on RC, UC or XRC
-  static const MessageKind roce_datagram;                          ///< a Send on UD, but to QP 1
+  static const MessageKind mpa_request, mpa_reply;  ///< the frame contains its first octet
+  static const MessageKind mpa_rtr;  ///< the Rtr startup frame, or the initiator's first FPDU if it is empty
+  static const MessageKind fpdu;     ///< the first octet of FPDU number `fpdu` (1: the first of its direction); 0: any
+  static const MessageKind terminate;                              ///< an FPDU that is an RDMAP Terminate
+  static const MessageKind roce_packet;                            ///< any
+  static const MessageKind roce_send;                              ///< each packet of a Send on RC, UC or XRC
+  static const MessageKind roce_datagram;                          ///< a Send on UD, except to QP 1
   static const MessageKind roce_write, roce_read_request;          ///< each packet of an RDMA Write; RDMA Read Request
-  static const MessageKind roce_read_response;                     ///< each packet of it
-  static const MessageKind roce_atomic, roce_atomic_ack;           ///< compare and swap, fetch and add; the answer
-  static const MessageKind roce_ack;                               ///< an Acknowledge that is no NAK
-  static const MessageKind roce_nak;                               ///< any NAK, RNR NAKs too
+  static const MessageKind roce_read_response;                     ///< each packet of a response
+  static const MessageKind roce_atomic, roce_atomic_ack;           ///< compare and swap, fetch and add; the response
+  static const MessageKind roce_ack;                               ///< an Acknowledge that is not a NAK
+  static const MessageKind roce_nak;                               ///< any NAK, including RNR NAKs
   static const MessageKind roce_nak_sequence, roce_nak_request;    ///< PSN sequence error; invalid request
   static const MessageKind roce_nak_access, roce_nak_operational;  ///< remote access error, remote operational error
   static const MessageKind roce_nak_rnr, roce_cnp;                 ///< receiver not ready; Congestion Notification
@@ -242,44 +251,44 @@ inline constexpr MessageKind MessageKind::cm_message{Layer::cm, 0}, MessageKind:
     MessageKind::cm_sidr_req{Layer::cm, 8}, MessageKind::cm_sidr_rep{Layer::cm, 9}, MessageKind::cm_lap{Layer::cm, 10},
     MessageKind::cm_apr{Layer::cm, 11};
 
-/// As scenarios write it: "mpa_request", "fpdu", "terminate".
+/// As in scenarios: "mpa_request", "fpdu", "terminate".
 std::string_view to_string(MessageKind message);
-/// Takes that word, and "mpa.request", "mpa.fpdu": the layer and its kind.
+/// Parses that form, and "mpa.request", "mpa.fpdu": the layer and its kind.
 std::optional<MessageKind> parse_message_kind(std::string_view text);
 
 struct Match {
   MessageKind message = MessageKind::any;
   std::uint32_t fpdu = 0;  ///< MessageKind::fpdu
-  /// Only the n-th TCP connection over this link, in the order of their SYNs, or with a `message` of RoCE the n-th RoCE
-  /// connection, in the order of their REQs in either direction; 0: each.
+  /// Only the n-th TCP connection over this link, in the order of the SYNs. With a `message` of RoCE: the n-th RoCE
+  /// connection, in the order of the REQs in either direction. 0: all.
   std::uint32_t connection = 0;
-  /// The n-th frame that matches (a retransmission counts), and `times` frames from there on; times 0: all of them.
+  /// The first matching frame that is affected (retransmissions count), and how many from there on; times 0: all of them.
   std::uint32_t nth = 1;
   std::uint32_t times = 0;
-  std::optional<std::uint32_t> psn{};  ///< only packets of RoCE with this PSN (24 bits), as it is on the wire
+  std::optional<std::uint32_t> psn{};  ///< only RoCE packets with this PSN (24 bits), as on the wire
   bool operator==(const Match&) const = default;
 };
 
 enum class FaultAction : std::uint8_t {
   drop,
-  duplicate,    ///< `count` more copies
-  delay,        ///< `delay` plus up to `jitter` more; later frames may overtake only if `reorder`
-  corrupt,      ///< flips bits of the finished frame: the receiver's checksums see it
-  corrupt_mpa,  ///< flips a bit of the matched message (`field`) and repairs the checksums: it reaches MPA
-  truncate,     ///< the frame is cut to `octets`
-  cut_stream,   ///< TCP payload is cut to `octets` of the matched message with right checksums, and FIN follows
-  reset,        ///< the frame passes, then both ends get a RST with a right sequence number
-  set_rate,     ///< the link's rate becomes `rate_bps`, at `from`; at `until` it is what it was made with
-  crash,        ///< host `host`: when the frame passes (or at `from` with match any and no way), after `delay`
+  duplicate,    ///< `count` additional copies
+  delay,        ///< by `delay` plus up to `jitter`; later frames may overtake only with `reorder`
+  corrupt,      ///< flips bits of the finished frame: the receiver's checksums detect it
+  corrupt_mpa,  ///< flips a bit of the matched message (`field`) and corrects the checksums: the damage reaches MPA
+  truncate,     ///< cuts the frame to `octets`
+  cut_stream,   ///< cuts the TCP payload to `octets` of the matched message with correct checksums; FIN follows
+  reset,        ///< the frame passes, then both ends get a RST with a correct sequence number
+  set_rate,     ///< changes the link's rate to `rate_bps` at `from`, and back to its initial rate at `until`
+  crash,        ///< crashes `host` when the frame passes (or at `from` with match any and no way), after `delay`
   restart,
   pause,
   resume,
-  corrupt_roce,  ///< damages or sets a `field` of a RoCE packet; the ICRC is made right, unless it is what is damaged
+  corrupt_roce,  ///< damages or sets a `field` of a RoCE packet; the ICRC is corrected, unless it is the field
 };
 std::string_view to_string(FaultAction action);
 std::optional<FaultAction> parse_fault_action(std::string_view text);
 
-/// What corrupt_mpa and corrupt_roce damage. From `opcode` on they are of RoCE alone, from `attribute` on of the CM's messages.
+/// The field that corrupt_mpa and corrupt_roce damage. From `opcode` on: RoCE only; from `attribute` on: CM messages only.
 enum class MessageField : std::uint8_t {
   key,
   flags,
@@ -301,7 +310,7 @@ enum class MessageField : std::uint8_t {
   msn,
   attribute,
   transaction,
-  local_id,  ///< communication ID of the sender; of SIDR the request ID
+  local_id,  ///< communication ID of the sender; SIDR: the request ID
   remote_id,
   service_id,
   queue_pair,  ///< the QPN that the message names
@@ -312,16 +321,16 @@ enum class MessageField : std::uint8_t {
 std::string_view to_string(MessageField field);
 std::optional<MessageField> parse_message_field(std::string_view text);
 
-/// One rule: when, which frames, how likely, what. Rules of a link are tried in order, and nothing further is done to a frame that
-/// one of them dropped; but each rule counts every frame that was put on the link, whatever others do to it.
+/// One rule: when, which frames, how likely, what. The rules of a link are tried in order. Once a rule has dropped a frame,
+/// later rules do not act on it, but each rule still counts every frame that was put on the link.
 struct FaultRule {
-  std::string name{};        ///< shown in captures and reports; empty: made from the rest
-  std::uint32_t number = 0;  ///< shown too; 0: counted for each way of a link
+  std::string name{};        ///< shown in captures and reports; empty: derived from the rest
+  std::uint32_t number = 0;  ///< shown too; 0: assigned per direction of a link
   Instant from{};
   Instant until = never;
   Match match{};
   Ratio chance{1, 1};
-  /// Instead of chance: bit i set means that the i-th frame that matches (from 0) is hit; bits above 63 never.
+  /// Instead of chance: bit i set means that the i-th matching frame (from 0) is hit; bits above 63 are 0.
   std::optional<std::uint64_t> mask{};
   FaultAction action = FaultAction::drop;
   Duration delay{}, jitter{};
@@ -330,9 +339,9 @@ struct FaultRule {
   std::uint32_t octets = 0;  ///< truncate, cut_stream
   std::uint64_t rate_bps = 0;
   MessageField field = MessageField::crc;
-  std::optional<std::uint64_t> value{};  ///< corrupt_roce: what the field is set to; none: one of its bits is flipped
+  std::optional<std::uint64_t> value{};  ///< corrupt_roce: the field's new value; none: one of its bits is flipped
   NodeId host = 0;
-  std::string host_name{};  ///< for texts; the world fills it in
+  std::string host_name{};  ///< for messages; the world sets it
   std::string to_string() const;
 };
 
@@ -342,65 +351,68 @@ std::string_view to_string(DropReason reason);
 
 // ---- observing ---------------------------------------------------------------------------------------------------
 
-/// A frame at one end of a link. A sent frame is shown before the faults, a received one after them.
+/// A frame at one end of a link. A sent frame is reported before the faults, a received one after them.
 struct TapFrame {
   Instant at{};
   LinkId link = 0;
   std::uint8_t end = 0;        ///< 0: the end named first
   bool outbound = true;        ///< sent by this end
-  std::uint64_t frame_id = 0;  ///< the same at both ends and for copies; joins them
-  ConstBytes octets;           ///< whole Ethernet frame without FCS; borrowed for the call
+  std::uint64_t frame_id = 0;  ///< the same at both ends and for copies
+  ConstBytes octets;           ///< the whole Ethernet frame without FCS; borrowed for the call
   DropReason drop = DropReason::none;
-  /// Because of a fault on this frame, TCP may deliver other octets than were sent.
+  /// A fault on this frame may make TCP deliver octets other than those sent.
   bool changes_stream = false;
   std::string_view note{};  ///< what was done to it and why: "dropped by rule 2 (loss)", "bad TCP checksum"; or empty
 };
-/// What a note of Tap::on_note is about.
+/// The subject of a Tap::on_note.
 enum class NoteKind : std::uint8_t {
   crashed,
   restarted,
   paused,
   resumed,
-  restless,  ///< machine and App of a host keep asking for more without time passing
+  process_ended,
+  process_stopped,
+  process_continued,
+  restless,  ///< a host's machine and App keep requesting turns while no time passes
   rate,      ///< of a link
 };
 class Tap {
  public:
   virtual ~Tap() = default;
   virtual void on_frame(const TapFrame& frame) = 0;
-  /// Something other than a frame: "host b crashed", "rate of a-b is 1 Gb/s".
+  /// An event other than a frame: "host b crashed", "rate of a-b is 1 Gb/s".
   virtual void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) = 0;
 };
 
-/// Names for what a tap sees.
+/// Names for a tap.
 struct LinkEndInfo {
   NodeId node = 0;
   std::string name;  ///< "a/p1": a switch and its port, counted from 1, or a host and its NIC
 };
 
-/// Where a link ends: at a node, and if that is a host, at a NIC of it.
+/// An end of a link: a node, and for a host one of its NICs.
 struct LinkEnd {
   LinkEnd(NodeId of) : node(of) {}
   LinkEnd(NodeId of, std::string_view at) : node(of), nic(at) {}
   NodeId node;
-  std::string_view nic{};  ///< empty: the first that has no link yet
+  std::string_view nic{};  ///< empty: the first NIC without a link
 };
 
-/// What came of the rules of one number, on all links and both ways.
+/// Statistics of the rules with one number, over all links and both directions.
 struct FaultTally {
   std::uint64_t matched = 0;  ///< frames that `match` fits, between `from` and `until`
-  std::uint64_t aimed = 0;    ///< of these, what nth, times, chance or mask chose
-  std::uint64_t spared = 0;   ///< what chance, and nothing else, let pass
-  std::uint64_t hit = 0;      ///< frames and hosts that became others by it
+  std::uint64_t aimed = 0;    ///< those of them that nth, times, chance or mask selected
+  std::uint64_t spared = 0;   ///< those that only chance let pass
+  std::uint64_t hit = 0;      ///< frames and hosts that it changed
 };
 
 struct WorldCounters {
   std::uint64_t events = 0;
   std::uint64_t packet_hops = 0;  ///< frames that started across a link
   std::uint64_t dropped = 0;
-  std::uint64_t ecn_marked = 0;  ///< packets that a switch gave the mark of congestion
+  std::uint64_t ecn_marked = 0;  ///< packets that a switch marked CE
   std::size_t events_pending = 0, frames_in_flight = 0, frames_peak = 0;
-  bool exhausted = false;  ///< 2^24 events are pending, or 2^40 have been: no world keeps more, so it takes no step
+  bool exhausted = false;  ///< 2^24 events are pending, or 2^40 have been executed: the world takes no further step
 };
 
 class World {
@@ -409,17 +421,17 @@ class World {
   ~World();
   World(World&&) noexcept;
 
-  // Topology, before the first step. Errors: a name taken, an unknown node, a loop, a zero rate, too much of anything.
+  // Topology, before the first step. Errors: a name that is taken, an unknown node, a loop, a zero rate, a bound exceeded.
   Checked<Host*> add_host(std::string_view name, const HostOptions& options = {});
   Checked<NodeId> add_switch(std::string_view name, const SwitchOptions& options = {});
   Checked<LinkId> add_link(LinkEnd a, LinkEnd b, const LinkOptions& options = {});
-  /// Faults for one way of a link, or for both (matches are then counted separately for each way).
+  /// Adds a fault for one direction of a link, or for both (matches are then counted separately for each direction).
   Checked<void> add_fault(LinkId link, Way way, const FaultRule& rule);
   /// crash, restart, pause, resume at rule.from; set_rate needs a link.
   Checked<void> add_fault(const FaultRule& host_rule);
   void set_tap(Tap* tap);  ///< not owned
-  /// Bit i drops the i-th frame with a message of this layer (from 0) that a host, not a switch, sends from now on. All
-  /// others pass. Frames without such a message are not counted: by default ARP and neighbour discovery.
+  /// Bit i drops the i-th frame (from 0) with a message of this layer that a host, not a switch, sends from now on. All
+  /// other frames pass. Frames without such a message are not counted, which by default are ARP and neighbour discovery.
   void set_drop_mask(std::uint64_t mask, Layer layer = Layer::tcp);
 
   Host* find_host(std::string_view name);
@@ -434,7 +446,7 @@ class World {
   bool is_switch(NodeId node) const;
 
   Instant now() const;
-  /// Carries out the next event if it is due by `limit`; false if there is none (now() is then unchanged).
+  /// Executes the next event if it is due by `limit`. Returns false if there is none; now() is then unchanged.
   bool step(Instant limit = never);
   /// Runs until the condition holds (true), or until no event is left or `limit` of virtual time has passed (false).
   template <class Condition>
@@ -444,10 +456,10 @@ class World {
       if (!step(end)) return condition();
     return true;
   }
-  /// Lets `time` pass.
+  /// Advances the virtual time by `time`.
   void run_for(Duration time);
   WorldCounters counters() const;
-  /// By FaultRule::number, from 0; rules without a number are not in it.
+  /// Indexed by FaultRule::number, from 0; rules without a number are not included.
   std::vector<FaultTally> fault_tallies() const;
   Rng& rng();  ///< for workloads; the network has its own
 

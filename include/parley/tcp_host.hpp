@@ -13,17 +13,18 @@
 
 namespace parley {
 
-/// What holds for all connections of a host. What each may have of its own: cm::ConnectOptions, cm::ListenOptions
-/// (backlog, pending_max), mpa::Options (timeouts).
+/// Settings for all connections of a host. Settings per connection: cm::ConnectOptions, cm::ListenOptions (backlog,
+/// pending_max), mpa::Options (timeouts).
 struct TcpHostOptions {
-  std::string congestion;                  ///< TCP_CONGESTION of every socket; empty: the system's default
-  std::size_t receive_buffer = 256 << 10;  ///< octets read at once, shared by all streams; 1 to 1 GiB, 2048 are taken
-  std::size_t streams_max = 65536;         ///< TCP connections at once; at least 1
-  cm::ManagerOptions manager{};            ///< ids alive at once, seed of the waits between attempts
-  cm::IwarpProviderOptions iwarp{};        ///< how connections close, tagged offsets
+  std::string congestion;  ///< TCP_CONGESTION of every socket; empty: the system's default
+  std::size_t receive_buffer =
+      256 << 10;                     ///< bytes read at once, shared by all streams; 1 to 1 GiB, at least 2048 are used
+  std::size_t streams_max = 65536;   ///< TCP connections at once; at least 1
+  cm::ManagerOptions manager{};      ///< ids alive at once, seed of the waits between attempts
+  cm::IwarpProviderOptions iwarp{};  ///< closing of connections, tagged offsets
 };
 
-/// One step of a stream as it went over the socket, for ladders and pcapng writers.
+/// One step of a stream as seen at the socket, for ladder diagrams and pcapng writers.
 struct TapRecord {
   Instant at;
   Address local, peer;
@@ -46,7 +47,7 @@ class TcpHost : public Host {
  public:
   /// Errors: invalid_argument, unsupported (congestion control unknown to the system), no_space (no descriptors).
   static Result<std::unique_ptr<TcpHost>> open(const TcpHostOptions& options = {});
-  /// Sees every octet; costs nothing when not set.
+  /// `tap` is called with each step and all octets; no cost if not set.
   virtual void set_tap(Tap tap) = 0;
 };
 

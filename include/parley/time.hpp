@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Time as Parley's pure code sees it: int64 nanoseconds of a clock that it cannot read.
+// Time in Parley's pure code: int64 nanoseconds of a clock that this code cannot read.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Clock {
 using Duration = Clock::duration;
 using Instant = Clock::time_point;
 
-/// The deadline of a machine that waits for nothing.
+/// The deadline of an object that waits for no time.
 inline constexpr Instant never = Instant::max();
 
 }  // namespace parley

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a connection does, step by step, as typed events. A sink that is handed in (cm::IwarpProviderOptions::trace,
-// RdmaHostOptions::trace, neg::PeersOptions::trace) gets each of them as it happens; without one they cost a comparison with null. The lines of -v, the transcripts of tests
-// and the comments in captures are all made from these. docs/trace.md says how to read them, and how to add one.
+// What a connection does, step by step, as typed events. A sink (cm::IwarpProviderOptions::trace,
+// cm::RoceProviderOptions::trace, RdmaHostOptions::trace, neg::PeersOptions::trace) receives each event as it happens.
+// Without a sink an event costs one comparison with null. The lines of -v, the transcripts of tests and the comments in
+// captures are made from these events. docs/trace.md explains how to read them, and how to add one.
 //
-// An event has a static level and name, and fields(f), which calls f(key, value) for each field in the order in which
-// people read them, and f.word(key, value) for one whose value says enough without its key. Values are text, numbers,
-// booleans, Duration and Address. Texts are borrowed for the call.
+// An event has a static level, a static name, and fields(f). fields(f) calls f(key, value) for each field in reading order,
+// and f.word(key, value) for a field whose value is clear without its key. Values are text, numbers, booleans, Duration and
+// Address. Texts are borrowed for the call.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,10 +21,10 @@
 namespace parley::trace {
 
 enum class Level : std::uint8_t {
-  error,  ///< this side cannot go on
-  warn,   ///< a connection failed, or was lost
-  info,   ///< what happens to a connection as a whole
-  debug,  ///< each message of the set-up, each decision and change of state
+  error,  ///< this side cannot continue
+  warn,   ///< a connection failed or was lost
+  info,   ///< events of a connection as a whole
+  debug,  ///< each message of the set-up, each decision and state change
   trace,  ///< each FPDU, each timer
 };
 std::string_view to_string(Level level);
@@ -41,7 +42,7 @@ struct Listening {
     f("local", local);
   }
 };
-/// A phase of the connection.
+/// The connection's state changed.
 struct CmState {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "cm.state";
@@ -51,24 +52,24 @@ struct CmState {
     f("from", from), f("to", to);
   }
 };
-/// A peer's TCP connection was taken; it is half-open until its Request has come.
+/// A peer's TCP connection was accepted; it is half-open until its Request arrives.
 struct Admitted {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "cm.admitted";
   template <class F>
   void fields(F&) const {}
 };
-/// A newcomer found no room, and nobody could be evicted for it.
+/// A newcomer was reset: the limit is reached, and no other connection could be evicted.
 struct Refused {
   static constexpr Level level = Level::warn;
   static constexpr std::string_view name = "cm.refused";
-  std::string_view limit;  ///< what ran out: "pending_max"
+  std::string_view limit;  ///< the limit that is reached: "pending_max"
   template <class F>
   void fields(F& f) const {
     f("limit", limit);
   }
 };
-/// A half-open connection had to make room for a newcomer.
+/// A half-open connection was reset to make room for a newcomer.
 struct Evicted {
   static constexpr Level level = Level::warn;
   static constexpr std::string_view name = "cm.evicted";
@@ -91,20 +92,20 @@ struct Requested {
     if (!device.empty()) f("device", device);
   }
 };
-/// NICs: the kernel has found the way to the peer.
+/// NICs: the kernel found the path to the peer.
 struct Resolved {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "cm.resolved";
   Address local{};
   std::string_view device;
-  std::string_view gid;  ///< of this side, as an IPv6 address; empty: iWARP
+  std::string_view gid;  ///< this side's, as an IPv6 address; empty: iWARP
   template <class F>
   void fields(F& f) const {
     f("local", local), f("device", device);
     if (!gid.empty()) f("gid", gid);
   }
 };
-/// The peer's half of the TCP connection is over, or all of it.
+/// The peer closed its half of the TCP connection, or the whole connection ended.
 struct TcpEnded {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "tcp.ended";
@@ -126,13 +127,13 @@ struct Decided {
 struct Established {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "cm.established";
-  /// Agreed in MPA's terms. None: a NIC's, of which the kernel does not tell.
+  /// What MPA agreed on. None: a NIC's connection, for which the kernel does not report it.
   struct Mpa {
     std::uint8_t revision = 0;
     std::string_view rtr;
     bool crc = false, markers_sent = false, markers_received = false;
   };
-  /// What a NIC's queue pair has. `gid` and what stands behind it: RoCE and InfiniBand.
+  /// Attributes of a NIC's queue pair. `gid` and the fields after it: RoCE and InfiniBand.
   struct Nic {
     std::string_view device;
     Address local{};
@@ -157,14 +158,14 @@ struct Established {
     f("qp_num", nic->qp_num), f("peer_qp_num", nic->peer_qp_num), f("path_mtu", nic->path_mtu);
   }
 };
-/// Why something went wrong: the fields of cm::Failure.
+/// Why a step failed: the fields of cm::Failure.
 template <class F>
 void failure_fields(F& f, const cm::Failure& why, const std::string& cause) {
   f("step", why.step.name), f("cause", std::string_view(cause));
   if (!why.received.empty()) f("received", std::string_view(why.received));
   if (!why.rule.empty()) f("rule", std::string_view(why.rule));
 }
-/// The peer said no.
+/// The peer rejected the connection.
 struct Rejected {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "cm.rejected";
@@ -183,7 +184,7 @@ struct Failed {
     failure_fields(f, why, why.code.message());
   }
 };
-/// Set-up goes on at `next`, after `wait`: at a backup address, with another revision, or the same again.
+/// Set-up continues at `next` after `wait`: at a backup address, with another revision, or unchanged.
 struct Retrying {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "cm.retrying";
@@ -203,7 +204,7 @@ struct Disconnected {
   template <class F>
   void fields(F&) const {}
 };
-/// Ended, and not gracefully.
+/// Ended, but not gracefully.
 struct Lost {
   static constexpr Level level = Level::warn;
   static constexpr std::string_view name = "cm.lost";
@@ -213,7 +214,7 @@ struct Lost {
     failure_fields(f, why, why.code.message());
   }
 };
-/// NICs: the local address, or the peer's neighbour, has changed. No end.
+/// NICs: the local address, or the peer's neighbour address, changed. The connection stays open.
 struct AddressChanged {
   static constexpr Level level = Level::warn;
   static constexpr std::string_view name = "cm.address_changed";
@@ -223,7 +224,7 @@ struct AddressChanged {
     failure_fields(f, why, why.code.message());
   }
 };
-/// NICs: the device under the connection is being removed; its end follows.
+/// NICs: the device under the connection is being removed; the connection's end follows.
 struct DeviceRemoved {
   static constexpr Level level = Level::warn;
   static constexpr std::string_view name = "cm.device_removed";
@@ -233,7 +234,7 @@ struct DeviceRemoved {
     f("device", device);
   }
 };
-/// NICs: no packet of an ended connection can be under way any more.
+/// NICs: no packet of an ended connection can be in flight any more.
 struct TimewaitExit {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "cm.timewait_exit";
@@ -241,7 +242,7 @@ struct TimewaitExit {
   void fields(F&) const {}
 };
 
-/// A deadline was set: `timer` says for what.
+/// A deadline was set; `timer` names it.
 struct TimerArmed {
   static constexpr Level level = Level::trace;
   static constexpr std::string_view name = "timer.armed";
@@ -264,7 +265,7 @@ struct TimerExpired {
 
 // ---- the kernel's connection manager, below a NIC ----------------------------------------------------------------
 
-/// An event of librdmacm. All that a program learns of what the kernel does.
+/// An event of librdmacm: the only source of information about the kernel's steps.
 struct KernelEvent {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "kernel.event";
@@ -276,14 +277,14 @@ struct KernelEvent {
     if (status != 0) f("status", status);
   }
 };
-/// A message that the kernel has sent or received, as an event or a call that succeeded implies; nobody here has seen its
-/// octets, and what the kernel sent or received twice is not told.
+/// A message that the kernel sent or received, as implied by an event or a successful call. Parley has not seen its octets;
+/// retransmissions and duplicates are not visible.
 struct KernelMessage {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "kernel.message";
   bool sent = false;
   std::string_view kind;      ///< InfiniBand's CM: "REQ", "REP", "RTU", "REJ", "DREQ", "DREP"; MPA: "Request", "Reply"
-  std::string_view implied;   ///< by what: "CONNECT_RESPONSE", "rdma_accept"
+  std::string_view implied;   ///< the event or call that implies it: "CONNECT_RESPONSE", "rdma_accept"
   std::string_view reason{};  ///< of a REJ: "consumer_reject"
   template <class F>
   void fields(F& f) const {
@@ -299,11 +300,11 @@ struct MpaFrame {
   static constexpr std::string_view name = "mpa.frame";
   bool sent = false;
   std::string_view kind;   ///< "Request", "Reply", "Rtr"
-  std::string_view flags;  ///< those that are set, of "M,C,R,S"
+  std::string_view flags;  ///< the flags that are set, of "M,C,R,S"
   std::uint8_t revision = 0;
-  bool enhanced = false;  ///< the three fields below are there
+  bool enhanced = false;  ///< the next three fields are present
   std::uint16_t ird = 0, ord = 0;
-  std::string_view control;  ///< those that are set, of "A,B,C,D"
+  std::string_view control;  ///< the flags that are set, of "A,B,C,D"
   std::uint16_t private_data = 0;
   template <class F>
   void fields(F& f) const {
@@ -313,7 +314,7 @@ struct MpaFrame {
     f("private_data_length", private_data);
   }
 };
-/// An FPDU that serves as ready-to-receive.
+/// An FPDU that serves as the ready-to-receive indication.
 struct Rtr {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "mpa.rtr";
@@ -324,7 +325,7 @@ struct Rtr {
     f.word("direction", direction(sent)), f.word("form", form);
   }
 };
-/// Why one thing was agreed as it was: a sentence of mpa::Parameters::reasons.
+/// The reason of one MPA decision: a sentence of mpa::Parameters::reasons.
 struct MpaReason {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "mpa.reason";
@@ -337,19 +338,19 @@ struct MpaReason {
 
 // ---- negotiation of queue pairs (parley/neg.hpp) -----------------------------------------------------------------
 
-/// A dial, or a peer that has connected. A dial's attempts are one session here.
+/// A dial started, or a peer connected. All attempts of a dial are one session here.
 struct NegStarted {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "neg.started";
   std::string_view role;                 ///< "initiator", "responder"
-  std::string_view plugin{}, variant{};  ///< of an initiator
+  std::string_view plugin{}, variant{};  ///< initiator only
   template <class F>
   void fields(F& f) const {
     f("role", role);
     if (!plugin.empty()) f("plugin", plugin), f("variant", variant);
   }
 };
-/// What a peer's Hello asks for.
+/// What a peer's Hello requests.
 struct NegRequested {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "neg.requested";
@@ -360,7 +361,7 @@ struct NegRequested {
     if (!label.empty()) f("label", label);
   }
 };
-/// The variant is not offered, or could not be made.
+/// The variant is not offered, or could not be created.
 struct NegRefused {
   static constexpr Level level = Level::warn;
   static constexpr std::string_view name = "neg.refused";
@@ -374,10 +375,10 @@ struct NegMessage {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "neg.message";
   bool sent = false;
-  std::string_view kind;   ///< "Hello", "Welcome", "Turn", "Abort"; "raw" of a variant without headers
-  std::string_view stage;  ///< "none": Hello, Welcome, Abort
+  std::string_view kind;   ///< "Hello", "Welcome", "Turn", "Abort"; "raw" for a variant without headers
+  std::string_view stage;  ///< "none" for Hello, Welcome and Abort
   std::uint16_t round = 0;
-  bool last = false;  ///< its sender's part of the stage is over with it
+  bool last = false;  ///< the sender's last message of the stage
   std::uint64_t octets = 0;
   template <class F>
   void fields(F& f) const {
@@ -386,8 +387,8 @@ struct NegMessage {
     f("octets", octets);
   }
 };
-/// What a session is at: "none", "opening" (a dial's TCP connection), "waiting" (a dial's back-off), "info", "ready",
-/// "done"; "over" when the last stage is.
+/// The stage of a session: "none", "opening" (a dial's TCP connection), "waiting" (a dial's back-off), "info", "ready",
+/// "done"; "over" after the last stage.
 struct NegStage {
   static constexpr Level level = Level::debug;
   static constexpr std::string_view name = "neg.stage";
@@ -401,8 +402,8 @@ struct NegAgreed {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "neg.agreed";
   std::string_view plugin, variant;
-  std::uint64_t qps = 0;       ///< queue pairs that the variant names
-  std::uint32_t attempts = 1;  ///< of a dial
+  std::uint64_t qps = 0;       ///< negotiated queue pairs
+  std::uint32_t attempts = 1;  ///< attempts of a dial
   template <class F>
   void fields(F& f) const {
     f("plugin", plugin), f("variant", variant), f("qps", qps), f("attempts", attempts);
@@ -432,12 +433,12 @@ struct NegFailed {
     why.fields(f);
   }
 };
-/// A dial goes on at `next`, after `wait`.
+/// A dial continues at `next` after `wait`.
 struct NegRetrying {
   static constexpr Level level = Level::info;
   static constexpr std::string_view name = "neg.retrying";
   Address next{};
-  bool backup = false;  ///< another address than the one that failed
+  bool backup = false;  ///< `next` is not the address that failed
   Duration wait{};
   NegWhy why;
   template <class F>
@@ -473,7 +474,7 @@ struct Terminate {
     f("meaning", meaning);
   }
 };
-/// RFC 5044 §4.1, RFC 5041 §4. A received one has a right CRC; one that was sent has been framed.
+/// RFC 5044 §4.1, RFC 5041 §4. A received FPDU has a correct CRC; a sent one has been framed.
 struct Fpdu {
   static constexpr Level level = Level::trace;
   static constexpr std::string_view name = "qp.fpdu";
@@ -483,7 +484,7 @@ struct Fpdu {
   std::uint32_t stag = 0;
   std::uint64_t to = 0;
   std::uint32_t queue = 0, msn = 0, mo = 0;
-  std::uint64_t octets = 0;  ///< behind the DDP header
+  std::uint64_t octets = 0;  ///< payload after the DDP header
   template <class F>
   void fields(F& f) const {
     f.word("direction", direction(sent)), f.word("opcode", opcode);
@@ -503,31 +504,30 @@ using Event =
 
 struct Record {
   Instant at{};
-  std::uint64_t connection = 0;  ///< numbered from 1 in the order of their first events; 0: none yet
-  Address local{}, peer{};       ///< of the connection; port 0 as long as it is not known
+  std::uint64_t connection = 0;  ///< numbered from 1 in the order of first events; 0: none yet
+  Address local{}, peer{};       ///< of the connection; port 0 while unknown
   const Event& event;            ///< borrowed for the call
 };
 
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// Must not call into what is being traced.
+  /// Must not call into the traced object.
   virtual void record(const Record& record) = 0;
-  Level up_to = Level::debug;  ///< what is finer is not recorded
+  Level up_to = Level::debug;  ///< finer levels are not recorded
 };
 
 Level level_of(const Event& event);
 std::string_view name_of(const Event& event);
-/// Whether the event is of something that this side sends. It comes before the octets leave; others come after those
-/// that caused them.
+/// Whether the event describes something that this side sends. Such an event precedes its octets; other events follow the
+/// octets that caused them.
 bool is_of_sending(const Event& event);
 
 /// An event as text: "mpa.frame sent Request revision=2 flags=C,S control=A,D ird=32 ord=32 private_data_length=0"
 std::string to_text(const Event& event);
-/// Behind the connection: "#1 192.0.2.1:7471 mpa.frame ...".
+/// With the connection in front: "#1 192.0.2.1:7471 mpa.frame ...".
 std::string to_text(const Record& record);
-/// Behind the time since `start`, the level, and the connection: "0.000042 debug #1 192.0.2.1:7471 mpa.frame
-/// ...".
+/// With the time since `start`, the level and the connection in front: "0.000042 debug #1 192.0.2.1:7471 mpa.frame ...".
 std::string to_text(const Record& record, Instant start);
 
 }  // namespace parley::trace

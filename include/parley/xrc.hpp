@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// XRC domains and their TGT queue pairs, which many processes use and the last one ends: names, states, events, errors.
-// docs/xrc.md has the rules.
+// XRC domains and their TGT queue pairs, which many processes share and whose last user ends them: names, states, events,
+// errors. docs/xrc.md has the rules.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace parley::xrc {
 
-// X(name, errno, text): why something about a domain or a TGT queue pair was refused. Each compares equal to its
-// std::errc, which is what programs written for OFED's or upstream's verbs expect.
+// X(name, errno, text): why a call about a domain or a TGT queue pair was refused. Each value compares equal to its
+// std::errc, which programs written for OFED's or upstream's verbs expect.
 #define PARLEY_XRC_REFUSALS(X)                                                                                       \
   X(not_found, invalid_argument, "there has never been such a TGT queue pair")                                       \
   X(gone, invalid_argument, "the TGT queue pair has ended, or is about to")                                          \
@@ -65,7 +65,7 @@ enum class Refusal : std::uint8_t {
 #undef PARLEY_X
 };
 
-/// The category "parley-xrc". One object per process; it holds no state.
+/// The category "parley-xrc": one stateless object per process.
 const std::error_category& refusal_category() noexcept;
 inline std::error_code make_error_code(Refusal r) noexcept { return {static_cast<int>(r), refusal_category()}; }
 std::string_view to_string(Refusal refusal);  ///< "not_registered"
@@ -77,16 +77,16 @@ struct std::is_error_code_enum<parley::xrc::Refusal> : std::true_type {};
 
 namespace parley::xrc {
 
-/// The name of a TGT queue pair. Its number may be used again, its generation never.
+/// Identifies a TGT queue pair. Numbers are reused, generations are not.
 struct TgtId {
   std::uint32_t qpn = 0;         ///< 24 bits
   std::uint64_t generation = 0;  ///< 0 is none
   friend auto operator<=>(const TgtId&, const TgtId&) = default;
 };
 
-/// "8388608@1795641000.1": number, epoch, and which of the epoch.
+/// "8388608@1795641000.1": number, epoch, and index in the epoch.
 std::string to_string(const TgtId& id);
-/// The same read; or a number alone, with generation 0.
+/// Parses that form; or a number alone, with generation 0.
 std::optional<TgtId> parse_tgt(std::string_view text);
 
 /// The INI queue pair at the other end.
@@ -96,16 +96,16 @@ struct Peer {
   friend auto operator<=>(const Peer&, const Peer&) = default;
 };
 
-/// What ibv_open_xrcd() knows a shared domain by: a device and an inode.
+/// Identifies a shared domain for ibv_open_xrcd(): a device and an inode.
 struct DomainKey {
-  std::uint64_t device = 0;  ///< which NIC
+  std::uint64_t device = 0;  ///< the NIC
   std::uint64_t st_dev = 0, st_ino = 0;
   friend auto operator<=>(const DomainKey&, const DomainKey&) = default;
 };
 
 struct Process {
   std::uint32_t pid = 0, uid = 0;
-  std::uint64_t start = 0;  ///< when it began, in the system's ticks: tells it from another of the same pid
+  std::uint64_t start = 0;  ///< start time in ticks of the system; distinguishes processes with the same pid
   std::string command{};
 };
 
@@ -152,34 +152,34 @@ enum class EventKind : std::uint8_t {
 };
 std::string_view to_string(EventKind kind);  ///< "peer_gone"
 std::string_view text_of(EventKind kind);
-/// Where the event takes a TGT queue pair: error, drain, or nowhere.
+/// The state to which an event moves a TGT queue pair: error, drain, or none.
 std::optional<State> leads_to(EventKind kind);
 
 struct Event {
-  TgtId tgt{};  ///< none: of the device, or of the member's queue
+  TgtId tgt{};  ///< none: an event of the device, or of the member's queue
   EventKind kind = EventKind::none;
-  std::uint32_t reason = 0;    ///< of whoever reported it: a CM reject reason, a vendor's error
-  std::uint64_t sequence = 0;  ///< of the TGT queue pair's events, from 1
-  std::uint32_t merged = 0;    ///< earlier ones of this kind that were not taken and are told by this one
-  bool sticky = false;         ///< what had happened before the member joined
+  std::uint32_t reason = 0;    ///< from the reporter: a CM reject reason, a vendor's error
+  std::uint64_t sequence = 0;  ///< number among the TGT queue pair's events, from 1
+  std::uint32_t merged = 0;    ///< earlier events of this kind that were not taken and are merged into this one
+  bool sticky = false;         ///< it happened before the member registered
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-/// Attributes that a TGT queue pair was given on its way to INIT, RTR and RTS; a digest of each, 0 for none.
+/// Digests of the attributes that a TGT queue pair got on its way to INIT, RTR and RTS; 0: none.
 using AttributeDigests = std::array<std::uint64_t, 3>;
 
-// ---- what is there, for people and programs ----------------------------------------------------------------------
+// ---- the registry's contents, for people and programs --------------------------------------------------------------
 
 struct TgtView {
   TgtId id{};
   State state = State::reset;
   std::optional<Peer> peer{};
-  EventKind why = EventKind::none;  ///< of error and drain
+  EventKind why = EventKind::none;  ///< for error and drain
   std::uint32_t reason = 0;
   Duration age{};
-  std::uint64_t events = 0;  ///< the last one's sequence number
+  std::uint64_t events = 0;  ///< sequence number of the last event
   AttributeDigests attributes{};
-  std::vector<std::uint64_t> registrants{};  ///< numbers of members
+  std::vector<std::uint64_t> registrants{};  ///< member numbers
 };
 struct MemberView {
   std::uint64_t number = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* What parley/xrc_ofed.h and parley/xrc_verbs.h have in common: the attributes of a queue pair, and the events of the verbs. All
- * of it is in headers over parley/xrc.h; libparley.so knows nothing of it.
+/* Common parts of parley/xrc_ofed.h and parley/xrc_verbs.h: the attributes of a queue pair, and the events of the verbs. They
+ * are headers only, on top of parley/xrc.h; libparley.so has no part in them.
  *
  * If <infiniband/verbs.h> was included before, the attributes are those of its struct ibv_qp_attr. */
 #ifndef PARLEY_XRC_ATTR_H
@@ -15,7 +15,7 @@ typedef struct ibv_qp_attr parley_ibv_qp_attr;
 typedef struct ibv_ah_attr parley_ibv_ah_attr;
 typedef enum ibv_qp_state parley_ibv_qp_state;
 #else
-/* As in libibverbs, as far as a TGT queue pair has them. */
+/* As in libibverbs, reduced to the attributes of a TGT queue pair. */
 struct parley_ibv_global_route {
   union {
     uint8_t raw[16];
@@ -41,7 +41,7 @@ typedef struct parley_ibv_ah_attr parley_ibv_ah_attr;
 typedef int parley_ibv_qp_state;
 #endif
 
-/* ibv_qp_attr_mask, ibv_qp_state and ibv_event_type, with their numbers. */
+/* ibv_qp_attr_mask, ibv_qp_state and ibv_event_type, with the same values. */
 #define PARLEY_IBV_QP_STATE (1 << 0)
 #define PARLEY_IBV_QP_ACCESS_FLAGS (1 << 3)
 #define PARLEY_IBV_QP_PKEY_INDEX (1 << 4)
@@ -64,11 +64,11 @@ typedef int parley_ibv_qp_state;
 #define PARLEY_IBV_EVENT_QP_ACCESS_ERR 3
 #define PARLEY_IBV_EVENT_COMM_EST 4
 #define PARLEY_IBV_EVENT_DEVICE_FATAL 8
-/* No verb's event: some were lost, ask for the state of what you use. */
+/* Not an event of verbs: events were lost; query the queue pairs in use. */
 #define PARLEY_IBV_EVENT_EVENTS_LOST 0x40000000
 
 #if (defined(PARLEY_XRC_OFED_NAMES) || defined(PARLEY_XRC_VERBS_NAMES)) && !defined(INFINIBAND_VERBS_H)
-#define ibv_context parley_xrc_opts /* instead of a device; null is as good */
+#define ibv_context parley_xrc_opts /* replaces a device; may be null */
 #define ibv_qp_attr parley_ibv_qp_attr
 #define ibv_ah_attr parley_ibv_ah_attr
 #define ibv_global_route parley_ibv_global_route
@@ -119,7 +119,7 @@ static inline uint64_t parley_ibv_mix_path(uint64_t d, const parley_ibv_ah_attr*
   return parley_ibv_mix(d, ah->port_num);
 }
 
-/* A number for the attributes of a step: equal for equal ones. What a TGT queue pair has no use for does not count. */
+/* A digest of the attributes of a transition. Attributes that a TGT queue pair does not use are ignored. */
 static inline uint64_t parley_ibv_attr_digest(const parley_ibv_qp_attr* a, int mask) {
   uint64_t d = 0xCBF29CE484222325ULL;
   if (mask & PARLEY_IBV_QP_ACCESS_FLAGS) d = parley_ibv_mix(parley_ibv_mix(d, 3), a->qp_access_flags);
@@ -136,20 +136,20 @@ static inline uint64_t parley_ibv_attr_digest(const parley_ibv_qp_attr* a, int m
   return d;
 }
 
-/* 0, or an errno. Of the attributes their digest is recorded; whether a step has all it needs is the NIC's to judge. A change that
- * is no step (without IBV_QP_STATE) is refused: there is nothing to record. */
+/* 0, or an errno. Only the digest of the attributes is recorded; the NIC checks whether a transition has all that it needs. A
+ * change without a transition (without IBV_QP_STATE) is refused: there is nothing to record. */
 static inline int parley_ibv_modify_tgt(parley_xrcd* domain, uint32_t qpn, uint64_t generation,
                                         const parley_ibv_qp_attr* attr, int mask) {
   static const uint32_t states[] = {PARLEY_XRC_RESET, PARLEY_XRC_INIT, PARLEY_XRC_RTR,  PARLEY_XRC_RTS,
                                     PARLEY_XRC_GONE,  PARLEY_XRC_GONE, PARLEY_XRC_ERROR};
   int rc;
   if (attr == NULL || !(mask & PARLEY_IBV_QP_STATE) || (unsigned)attr->qp_state > PARLEY_IBV_QPS_ERR) return EINVAL;
-  if (states[attr->qp_state] == PARLEY_XRC_GONE) return EINVAL; /* SQD, SQE: it sends nothing */
+  if (states[attr->qp_state] == PARLEY_XRC_GONE) return EINVAL; /* SQD, SQE: a TGT queue pair sends nothing */
   rc = parley_xrc_modify(domain, qpn, generation, states[attr->qp_state], parley_ibv_attr_digest(attr, mask));
   return rc < 0 ? parley_errno(rc) : 0;
 }
 
-/* ibv_qp_state of enum parley_xrc_state. */
+/* ibv_qp_state for enum parley_xrc_state. */
 static inline parley_ibv_qp_state parley_ibv_state_of(uint32_t state) {
   int out = PARLEY_IBV_QPS_ERR;
   if (state <= PARLEY_XRC_RESET) out = PARLEY_IBV_QPS_RESET;
@@ -159,7 +159,7 @@ static inline parley_ibv_qp_state parley_ibv_state_of(uint32_t state) {
   return (parley_ibv_qp_state)out;
 }
 
-/* ibv_event_type of enum parley_xrc_event_kind: whatever ends a queue pair is fatal to it, which is what makes programs let go. */
+/* ibv_event_type for enum parley_xrc_event_kind. Every end of a queue pair is fatal, which makes programs release it. */
 static inline int parley_ibv_event_of(uint32_t kind) {
   switch (kind) {
     case PARLEY_XRC_EVENT_ESTABLISHED: return PARLEY_IBV_EVENT_COMM_EST;

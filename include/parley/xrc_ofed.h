@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* XRC as OFED 1.3 to 1.5 had it: reg, unreg, create, modify and query of XRC receive queue pairs by (domain, number), over
- * parley/xrc.h. With PARLEY_XRC_OFED_NAMES defined before it is included, the calls have their historic names too.
+/* XRC as in OFED 1.3 to 1.5: reg, unreg, create, modify and query of XRC receive queue pairs by (domain, number), on top of
+ * parley/xrc.h. If PARLEY_XRC_OFED_NAMES is defined before the inclusion, the calls also have their historic names.
  *
  *   OFED                                Here
  *   ibv_open_xrc_domain(context, ...)   parley_ofed_open_xrc_domain(); the context is a parley_xrc_opts or null
@@ -9,13 +9,13 @@
  *   ibv_modify_xrc_rcv_qp(), ibv_query_xrc_rcv_qp(), ibv_reg_xrc_rcv_qp(), ibv_unreg_xrc_rcv_qp(): likewise
  *   ibv_get_async_event(context, ...)   parley_ofed_get_async_event(domain, ...), and parley_ofed_async_fd(domain)
  *
- * Results are 0 or an errno, as OFED's: EINVAL (unknown, ended, another domain's, not registered, not in this state), EBUSY
- * (close with registrations), EAGAIN (no O_CREAT, and nobody has the domain open), EBADF (no file), ENOMEM; open returns null and sets errno. What
- * EINVAL means in each case parley_last_error() says.
+ * Results are 0 or an errno, as in OFED: EINVAL (unknown, ended, another domain's, not registered, wrong state), EBUSY
+ * (close with registrations), EAGAIN (no O_CREAT, and no process has the domain open), EBADF (not a file), ENOMEM; open
+ * returns null and sets errno. parley_last_error() returns the cause of each EINVAL.
  *
- * Different from OFED: what is registered is counted for each domain that was opened, not for each context, so that its fault
- * of a number registered over two domains cannot be; modify needs a registration; a number at rest is refused and never another
- * queue pair's; after unreg returns, no event of that queue pair comes. Threads: as parley/xrc.h. */
+ * Differences from OFED: registrations are counted per opened domain instead of per context, so OFED's bug with a number
+ * registered over two domains cannot occur; modify requires a registration; a number in quarantine is refused, and never
+ * refers to another queue pair; after unreg returns, no event of that queue pair arrives. Threads: as parley/xrc.h. */
 #ifndef PARLEY_XRC_OFED_H
 #define PARLEY_XRC_OFED_H
 
@@ -27,7 +27,7 @@ extern "C" {
 
 #define PARLEY_OFED_XRC_QP_EVENT_FLAG 0x80000000U
 
-/* Its address is a handle of parley/xrc.h: it is never read through. */
+/* Its address is a handle of parley/xrc.h, and is never dereferenced. */
 struct parley_ofed_xrc_domain;
 
 struct parley_ofed_qp_init_attr {
@@ -37,7 +37,7 @@ struct parley_ofed_qp_init_attr {
 
 struct parley_ofed_async_event {
   union {
-    uint32_t xrc_qp_num; /* of those with the flag */
+    uint32_t xrc_qp_num; /* of events with the flag */
   } element;
   unsigned int event_type; /* enum ibv_event_type | PARLEY_OFED_XRC_QP_EVENT_FLAG */
 };
@@ -72,7 +72,7 @@ static inline int parley_ofed_modify_xrc_rcv_qp(struct parley_ofed_xrc_domain* d
   return parley_ibv_modify_tgt(parley_ofed_handle(domain), xrc_qp_num, 0, attr, attr_mask);
 }
 
-/* Of the attributes the state alone is known here; `init_attr` may be null. */
+/* The state is the only known attribute here; `init_attr` may be null. */
 static inline int parley_ofed_query_xrc_rcv_qp(struct parley_ofed_xrc_domain* domain, uint32_t xrc_qp_num,
                                                parley_ibv_qp_attr* attr, int attr_mask,
                                                struct parley_ofed_qp_init_attr* init_attr) {
@@ -98,14 +98,14 @@ static inline int parley_ofed_unreg_xrc_rcv_qp(struct parley_ofed_xrc_domain* do
   return parley_ofed_result(parley_xrc_unregister(parley_ofed_handle(domain), xrc_qp_num, 0));
 }
 
-/* For poll(2), as ibv_context's async_fd; below 0: errno is set. */
+/* For poll(2), like ibv_context's async_fd; below 0: errno is set. */
 static inline int parley_ofed_async_fd(struct parley_ofed_xrc_domain* domain) {
   const int fd = parley_xrc_fd(parley_ofed_handle(domain));
   if (fd < 0) errno = parley_errno(fd);
   return fd < 0 ? -1 : fd;
 }
 
-/* 0, or -1 with errno set: EAGAIN, there is none. Nothing is to be acknowledged. */
+/* 0, or -1 with errno set; EAGAIN: no event is pending. Events need no acknowledgement. */
 static inline int parley_ofed_get_async_event(struct parley_ofed_xrc_domain* domain,
                                               struct parley_ofed_async_event* event) {
   struct parley_xrc_event told = PARLEY_XRC_EVENT_INIT;
@@ -130,7 +130,7 @@ static inline int parley_ofed_get_async_event(struct parley_ofed_xrc_domain* dom
 #define ibv_reg_xrc_rcv_qp parley_ofed_reg_xrc_rcv_qp
 #define ibv_unreg_xrc_rcv_qp parley_ofed_unreg_xrc_rcv_qp
 #define IBV_XRC_QP_EVENT_FLAG PARLEY_OFED_XRC_QP_EVENT_FLAG
-#ifndef INFINIBAND_VERBS_H /* which has other ones of these names */
+#ifndef INFINIBAND_VERBS_H /* which has others with these names */
 #define ibv_qp_init_attr parley_ofed_qp_init_attr
 #define ibv_async_event parley_ofed_async_event
 #define ibv_get_async_event parley_ofed_get_async_event

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* XRC as libibverbs has it since 1.2: open_xrcd, create_qp_ex, open_qp, destroy_qp, close_xrcd, over parley/xrc.h. With
- * PARLEY_XRC_VERBS_NAMES defined before it is included, the calls have their names there too; not in a file that includes
- * <infiniband/verbs.h>, whose calls those are.
+/* XRC as in libibverbs since 1.2: open_xrcd, create_qp_ex, open_qp, destroy_qp, close_xrcd, on top of parley/xrc.h. If
+ * PARLEY_XRC_VERBS_NAMES is defined before the inclusion, the calls also have their names in libibverbs; not in a file that
+ * includes <infiniband/verbs.h>, which declares these calls.
  *
  *   libibverbs                          Here
  *   ibv_open_xrcd(context, attr)        parley_ibv_open_xrcd(); the context is a parley_xrc_opts or null
  *   ibv_close_xrcd()                    parley_ibv_close_xrcd()
- *   ibv_create_qp_ex(context, attr)     parley_ibv_create_qp_ex(): XRC_RECV alone
+ *   ibv_create_qp_ex(context, attr)     parley_ibv_create_qp_ex(): XRC_RECV only
  *   ibv_open_qp(context, attr)          parley_ibv_open_qp()
  *   ibv_modify_qp(), ibv_query_qp(), ibv_destroy_qp(): likewise
  *   ibv_get_async_event(context, ...)   parley_ibv_get_async_event(xrcd, ...), and parley_ibv_async_fd(xrcd)
  *
- * Calls that return an object return null and set errno, the others return 0 or an errno (parley/xrc_ofed.h lists them). A reference is
- * an object, as in libibverbs: a process may open one TGT queue pair several times, each event comes once for each, and the
- * last one to be destroyed ends the registration. `generation` of parley_ibv_qp_open_attr, which libibverbs has not, says
- * which queue pair of that number is meant; 0: whichever has it.
+ * Calls that return an object return null and set errno; the others return 0 or an errno (parley/xrc_ofed.h lists them). A
+ * reference is an object, as in libibverbs: a process may open one TGT queue pair several times. Each event is reported once
+ * per object, and destroying the last object ends the registration. `generation` of parley_ibv_qp_open_attr, which libibverbs
+ * does not have, selects a queue pair with that number; 0: the current one.
  *
- * The objects are the caller's memory: one that was destroyed is not to be used, and an xrcd is used by one thread at a time. */
+ * The objects are the caller's memory: do not use one after it is destroyed. One thread at a time may use an xrcd. */
 #ifndef PARLEY_XRC_VERBS_H
 #define PARLEY_XRC_VERBS_H
 
@@ -41,14 +41,14 @@ extern "C" {
 #define PARLEY_IBV_QPT_XRC_RECV 10
 
 struct parley_ibv_xrcd_init_attr {
-  uint32_t comp_mask; /* both of PARLEY_IBV_XRCD_INIT_ATTR_... */
-  int fd;             /* -1: a private one */
+  uint32_t comp_mask; /* both values of PARLEY_IBV_XRCD_INIT_ATTR_... */
+  int fd;             /* -1: a private domain */
   int oflags;
 };
 
 struct parley_ibv_qp {
   struct parley_ibv_xrcd* xrcd;
-  struct parley_ibv_qp* next; /* of the xrcd's */
+  struct parley_ibv_qp* next; /* in the xrcd's list */
   void* qp_context;
   uint64_t generation;
   uint32_t qp_num;
@@ -57,8 +57,8 @@ struct parley_ibv_qp {
 struct parley_ibv_xrcd {
   parley_xrcd* domain;
   struct parley_ibv_qp* qps;
-  struct parley_xrc_event event;   /* that is being told */
-  struct parley_ibv_qp* next_told; /* and to whom next; null: to nobody */
+  struct parley_xrc_event event;   /* the event being reported */
+  struct parley_ibv_qp* next_told; /* the next queue pair to report it to; null: none */
 };
 
 struct parley_ibv_qp_init_attr_ex {
@@ -79,7 +79,7 @@ struct parley_ibv_qp_open_attr {
 
 struct parley_ibv_async_event {
   union {
-    struct parley_ibv_qp* qp; /* null: of the device, or EVENTS_LOST */
+    struct parley_ibv_qp* qp; /* null: an event of the device, or EVENTS_LOST */
   } element;
   int event_type; /* enum ibv_event_type */
 };
@@ -105,7 +105,7 @@ static inline int parley_ibv_close_xrcd(struct parley_ibv_xrcd* xrcd) {
   return parley_errno(rc);
 }
 
-/* Takes the xrcd's registration into an object, which is null if that cannot be. */
+/* Moves the xrcd's registration into a new object; null if that fails. */
 static inline struct parley_ibv_qp* parley_ibv_add_qp(struct parley_ibv_xrcd* xrcd, void* context, int rc,
                                                       struct parley_ibv_qp* qp, const struct parley_xrc_tgt* tgt) {
   if (rc < 0) {
@@ -158,7 +158,7 @@ static inline int parley_ibv_modify_qp(struct parley_ibv_qp* qp, const parley_ib
   return parley_ibv_modify_tgt(qp->xrcd->domain, qp->qp_num, qp->generation, attr, attr_mask);
 }
 
-/* Of the attributes the state alone is known here; `init_attr` may be null. */
+/* The state is the only known attribute here; `init_attr` may be null. */
 static inline int parley_ibv_query_qp(struct parley_ibv_qp* qp, parley_ibv_qp_attr* attr, int attr_mask,
                                       struct parley_ibv_qp_init_attr_ex* init_attr) {
   struct parley_xrc_tgt tgt = PARLEY_XRC_TGT_INIT;
@@ -177,7 +177,7 @@ static inline int parley_ibv_query_qp(struct parley_ibv_qp* qp, parley_ibv_qp_at
   return 0;
 }
 
-/* The first of a list that stands for the queue pair. */
+/* The first object in the list for the same queue pair. */
 static inline struct parley_ibv_qp* parley_ibv_find_qp(struct parley_ibv_qp* list, uint64_t generation) {
   while (list != NULL && list->generation != generation) list = list->next;
   return list;
@@ -190,7 +190,7 @@ static inline int parley_ibv_destroy_qp(struct parley_ibv_qp* qp) {
   int rc = 0;
   if (first == qp && parley_ibv_find_qp(qp->next, qp->generation) == NULL)
     rc = parley_xrc_unregister(xrcd->domain, qp->qp_num, qp->generation);
-  /* Of one that has ended already there is nothing left to end. */
+  /* A queue pair that has already ended needs no further call. */
   if (rc < 0 && rc != -PARLEY_E_XRC_GONE && rc != -PARLEY_E_XRC_NOT_REGISTERED) return parley_errno(rc);
   if (xrcd->next_told == qp) xrcd->next_told = parley_ibv_find_qp(qp->next, qp->generation);
   while (*at != qp) at = &(*at)->next;
@@ -199,15 +199,15 @@ static inline int parley_ibv_destroy_qp(struct parley_ibv_qp* qp) {
   return 0;
 }
 
-/* For poll(2), as ibv_context's async_fd; below 0: errno is set. When it is readable, call parley_ibv_get_async_event() until
- * that has none. */
+/* For poll(2), like ibv_context's async_fd; below 0: errno is set. When it is readable, call parley_ibv_get_async_event()
+ * until no event is pending. */
 static inline int parley_ibv_async_fd(struct parley_ibv_xrcd* xrcd) {
   const int fd = parley_xrc_fd(xrcd->domain);
   if (fd < 0) errno = parley_errno(fd);
   return fd < 0 ? -1 : fd;
 }
 
-/* 0, or -1 with errno set: EAGAIN, there is none; EINVAL, event is null. Nothing is to be acknowledged. */
+/* 0, or -1 with errno set; EAGAIN: no event is pending; EINVAL: event is null. Events need no acknowledgement. */
 static inline int parley_ibv_get_async_event(struct parley_ibv_xrcd* xrcd, struct parley_ibv_async_event* event) {
   if (event == NULL) {
     errno = EINVAL;

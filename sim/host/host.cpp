@@ -67,6 +67,11 @@ void SimHost::power_up() {
   forget_ways();
   stack_ = std::make_unique<Stack>(rng_);
   ip_id_ = static_cast<std::uint16_t>(rng_.next() >> 48);
+  ended_ = stopped_ = false;
+  start_process();
+}
+
+void SimHost::start_process() {
   if (given_packets_ != nullptr) {
     packets_ = given_packets_;
   } else if (given_ == nullptr && engine() == NicEngine::roce) {
@@ -236,35 +241,41 @@ void SimHost::crash() {
     return;
   }
   note(NoteKind::crashed, "host " + name_ + " crashed");
-  // The App first: its queue pairs and memory regions belong to the device.
-  in_turn_ = true;
-  if (app_ != nullptr && started_) app_->on_crash(*this);
-  in_turn_ = false;
+  drop_process();
   const HostCounters last = counters();
-  counters_.cnp_sent = last.cnp_sent;
-  counters_.cnp_held = last.cnp_held;
-  counters_.cnp_received = last.cnp_received;
-  counters_.cm_resent = last.cm_resent;
   retransmits_gone_ = last.tcp_retransmits;
   out_of_order_gone_ = last.tcp_out_of_order;
   counters_.streams = 0;
-  up_ = paused_ = false;
-  machine_ = nullptr;
-  manager_.reset();
-  provider_.reset();
-  drop_hca();
-  packets_ = nullptr;
-  bound_.clear();
+  up_ = paused_ = stopped_ = false;
   packets_from_ = refusals_from_ = Instant{};
   stack_.reset();
   neighbours_ = NeighbourTable();
   deadlines_ = DeadlineQueue();
   dirty_.clear();
   ring_.clear();
-  late_.clear();
   ticks_.clear();
   resting_until_ = Instant{};
   kick_pending_ = stirred_ = false;
+}
+
+/// Destroys the process's part of the host. The App first: its queue pairs and memory regions belong to the device.
+void SimHost::drop_process() {
+  in_turn_ = true;
+  if (app_ != nullptr && started_ && !ended_) app_->on_crash(*this);
+  in_turn_ = false;
+  const HostCounters last = counters();
+  counters_.cnp_sent = last.cnp_sent;
+  counters_.cnp_held = last.cnp_held;
+  counters_.cnp_received = last.cnp_received;
+  counters_.cm_resent = last.cm_resent;
+  machine_ = nullptr;
+  manager_.reset();
+  provider_.reset();
+  drop_hca();
+  packets_ = nullptr;
+  bound_.clear();
+  socket_.clear();
+  late_.clear();
 }
 
 void SimHost::restart() {
@@ -299,12 +310,7 @@ void SimHost::resume() {
     handle_frame(next.port, *next.frame);
     turn();
   }
-  for (const std::uint64_t cookie : std::exchange(late_, {})) {
-    in_turn_ = true;
-    if (app_ != nullptr) app_->on_timer(*this, cookie);
-    in_turn_ = false;
-    turn();
-  }
+  run_late_timers();
   tick();
 }
 
@@ -316,14 +322,11 @@ void SimHost::on_event(std::uint32_t kind, std::uint64_t argument) {
       if (!paused_) tick();
       return;
     case event_timer:
-      if (paused_) {
+      if (paused_ || stopped_) {
         late_.push_back(argument);
         return;
       }
-      in_turn_ = true;
-      if (app_ != nullptr) app_->on_timer(*this, argument);
-      in_turn_ = false;
-      turn();
+      app_timer(argument);
       return;
     case event_kick:
       kick_pending_ = false;
@@ -331,6 +334,7 @@ void SimHost::on_event(std::uint32_t kind, std::uint64_t argument) {
       return;
     case event_crash: crash(); return;
     case event_restart: restart(); return;
+    case event_end_process: end_process(); return;
     default: return;
   }
 }
@@ -369,6 +373,7 @@ bool SimHost::has_events() const {
 }
 
 Instant SimHost::machine_deadline() const {
+  if (stopped_) return never;
   if (packets_ == nullptr) return machine_->next_deadline();
   const Instant at = packets_->next_deadline();
   return packets_from_ > now() ? std::min(at, packets_from_) : at;
@@ -389,6 +394,7 @@ void SimHost::machine_timer() {
 
 // One round: what is due, what the machine asks for, what the App makes of it. True if there was anything.
 bool SimHost::work(int& rounds) {
+  if (stopped_) return false;
   if (!hca_is_quiet()) {
     machine_timer();
     pump_machine();
@@ -397,7 +403,7 @@ bool SimHost::work(int& rounds) {
   if (!stirred_ && !told) return false;
   stirred_ = false;
   ++rounds;
-  if (app_ != nullptr) app_->on_turn(*this);
+  if (app_ != nullptr && !ended_) app_->on_turn(*this);
   return true;
 }
 
@@ -410,7 +416,7 @@ void SimHost::turn() {
     }
     flush();
     drain_neighbours();
-  } while (rounds < rounds_max && (stirred_ || !dirty_.empty()));
+  } while (rounds < rounds_max && ((stirred_ && !stopped_) || !dirty_.empty()));
   in_turn_ = false;
   if (rounds >= rounds_max) {
     resting_until_ = now() + rest;

@@ -49,6 +49,10 @@ class SimHost final : public HostNode, private PacketGroups {
   void restart() override;
   void pause() override;
   void resume() override;
+  void end_process() override;
+  void stop_process() override;
+  void continue_process() override;
+  bool process_stopped() const override { return stopped_; }
   HostCounters counters() const override;
 
   // HostNode
@@ -79,7 +83,7 @@ class SimHost final : public HostNode, private PacketGroups {
   static constexpr std::size_t groups_max = 1024;
   static constexpr Duration refusals_every = std::chrono::milliseconds(1);  // RFC 4443 §2.4 (f): ICMP errors are few
 
-  enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart };
+  enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart, event_end_process };
 
   struct Nic {
     NicOptions options;
@@ -100,6 +104,8 @@ class SimHost final : public HostNode, private PacketGroups {
   void add_nic(const NicOptions& options);
   NicEngine engine() const;
   void power_up();
+  void start_process();
+  void drop_process();
   void without_nic();
   void drop_hca();
   bool has_events() const;
@@ -113,6 +119,15 @@ class SimHost final : public HostNode, private PacketGroups {
   void arm();
   void tick();
   void kick();
+
+  // host_process.cpp: the process, apart from its kernel
+  void reset_sockets();
+  void hold(TcpConnection& c);
+  void release_held();
+  void run_late_timers();
+  void app_timer(std::uint64_t cookie);
+  static bool is_for_the_process(const FrameIn& in);
+  bool keeps(std::uint16_t port, const Frame& frame);
 
   // host_receive.cpp: frames in
   void handle_frame(std::uint16_t port, const Frame& frame);
@@ -193,6 +208,7 @@ class SimHost final : public HostNode, private PacketGroups {
   PacketMachine* given_packets_ = nullptr;  // instead of the HCA
   PacketMachine* packets_ = nullptr;        // whichever it is; null while down, or with machine_
   bool up_ = true, paused_ = false, started_ = false;
+  bool ended_ = false, stopped_ = false;  // the process
   bool in_turn_ = false;
   bool stirred_ = false;  // the machine was given something since the App last looked
   std::uint32_t incarnation_ = 1;
@@ -223,7 +239,8 @@ class SimHost final : public HostNode, private PacketGroups {
   StreamId serial_ = 0;               // even numbers are the driver's; not reused after a crash either
   std::uint16_t ip_id_ = 0;
   std::deque<RingFrame> ring_;       // while paused; at most options_.ring
-  std::vector<std::uint64_t> late_;  // cookies of timers that came while paused
+  std::deque<RingFrame> socket_;     // of RoCE, while the process is stopped; at most options_.ring
+  std::vector<std::uint64_t> late_;  // cookies of timers that came while paused or stopped
   std::vector<Instant> ticks_;       // pending tick events, each earlier than the one before it
   Instant resting_until_{};          // machine and App kept each other busy
   Instant kicked_at_ = never;

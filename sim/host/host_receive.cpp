@@ -53,6 +53,9 @@ std::string_view SimHost::would_discard(std::uint16_t port, const Frame& frame, 
                         ? read_frame(frame.octets(), nics_[port].addresses, options_.ipv6, flows_in_, in, groups_)
                         : "no such NIC";
   if (why != nullptr) return why;
+  reason = DropReason::ring_full;
+  if (stopped_ && is_for_the_process(in) && socket_.size() >= options_.ring)
+    return "the process is stopped and its socket buffer is full";
   reason = DropReason::none;
   return {};
 }
@@ -63,6 +66,7 @@ void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
     ++counters_.discarded;
     return;
   }
+  if (keeps(port, frame)) return;
   switch (in_.kind) {
     case FrameIn::Kind::arp: handle_arp(port); return;
     case FrameIn::Kind::neighbour: handle_neighbour(port); return;
@@ -175,6 +179,7 @@ void SimHost::accept(const ConnectionKey& key, Listener& listener) {
   ++listener.half_open;
   c.tcp->watch_peer(listener.keepalive, listener.dead_after);
   c.tcp->accept(now(), in_.header);
+  if (stopped_) hold(c);
   mark_dirty(slot);
 }
 

@@ -182,7 +182,7 @@ void SimHost::write(StreamId stream) {
   const std::uint32_t slot = stack_->find_stream(stream);
   if (slot == SlotIndex::none) return;
   TcpConnection& c = stack_->at(slot);
-  if (c.phase != ConnectionPhase::up || c.blocked) return;
+  if (c.phase != ConnectionPhase::up || c.blocked || stopped_) return;
   for (;;) {
     const std::size_t count = machine_->gather(stream, pieces_);
     if (count == 0) return;
@@ -206,6 +206,7 @@ void SimHost::write(StreamId stream) {
 }
 
 void SimHost::pump_machine() {
+  if (stopped_) return;
   if (packets_ != nullptr)
     stirred_ = pump_packets() || stirred_;
   else
@@ -214,6 +215,7 @@ void SimHost::pump_machine() {
 
 // What a connection has for the machine, in order: that it is up, octets, its end. `in` points into a frame.
 void SimHost::digest(ConnectionRef ref, ConstBytes in) {
+  if (stopped_) return;
   bool delivered = false;
   for (;;) {
     TcpConnection* c = stack_->get(ref);

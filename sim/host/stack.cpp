@@ -138,6 +138,12 @@ bool Stack::unlisten(StreamId id) {
   return true;
 }
 
+std::vector<StreamId> Stack::listeners() const {
+  std::vector<StreamId> ids;
+  for (const auto& [id, port] : listener_ports_) ids.push_back(id);
+  return ids;
+}
+
 Listener* Stack::find_listener(const Address& local) {
   const auto at = listeners_.find(local.port);
   if (at == listeners_.end()) return nullptr;

@@ -44,6 +44,7 @@ struct TcpConnection {
   std::uint32_t generation = 0;
   ConnectionPhase phase = ConnectionPhase::free;
   bool blocked = false;    ///< the send buffer was full
+  bool held = false;       ///< the process is stopped: received octets wait in the receive buffer
   bool finishing = false;  ///< StreamCommand::finish: its last octets await their acknowledgement
   bool dirty = false;      ///< is in the host's list of those to be flushed
   bool time_wait = false;  ///< is in the table's list of those that may be evicted
@@ -94,6 +95,7 @@ class Stack {
   /// Errors: address_in_use. Port 0 is filled in.
   std::optional<std::errc> listen(StreamId id, Address& local, int backlog);
   bool unlisten(StreamId id);
+  std::vector<StreamId> listeners() const;
   Listener* find_listener(const Address& local);
   Listener* find_listener(StreamId id);
   bool listens_on(Address::Family family, std::uint16_t port) const;

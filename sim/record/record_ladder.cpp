@@ -24,6 +24,9 @@ std::string_view layer_of_note(NoteKind kind) {
     case NoteKind::restarted: return "restart";
     case NoteKind::paused: return "pause";
     case NoteKind::resumed: return "resume";
+    case NoteKind::process_ended:
+    case NoteKind::process_stopped:
+    case NoteKind::process_continued: return "process";
     case NoteKind::restless:
     case NoteKind::rate: break;
   }

@@ -84,7 +84,8 @@ class Tcp {
   /// (RFC 9293 §3.6.1), the peer has TcpOptions::time_wait to send its FIN, and a window that stays closed uses up the
   /// retries.
   void close(Instant now);
-  void abort(Instant now);   ///< RST at once
+  void abort(Instant now);  ///< RST at once
+  bool paused() const { return paused_; }
   void pause();              ///< the owner stops reading: the window closes when the buffer is full
   void resume(Instant now);  ///< poll_received gives what waited, then the window opens again
 

@@ -137,7 +137,7 @@ def of_the_plugin(frames):
         shows = layers["_ws.col.Protocol"] == "iWARP"
         words = {name: value for name, value in layers.items() if value != "" and (shows or name.startswith("parley."))}
         if "_ws.col.Info" in words:
-            words["_ws.col.Info"] = words["_ws.col.Info"].replace("[TCP Retransmission]", "[TCP Out-Of-Order]")
+            words["_ws.col.Info"] = harness.as_before_4_6(words["_ws.col.Info"])
         found[number] = words
     return found
 

@@ -102,14 +102,18 @@ class Tshark:
     def columns(self, capture, columns, options):
         """{frame number: {column: [text]}} of all frames, as in the packet list.
 
-        From Wireshark 4.2 on, the fields _ws.col.* have what was there before the postdissectors. A segment that fills a hole is
-        a retransmission to 4.6, and out of order to those before it."""
+        From Wireshark 4.2 on, the fields _ws.col.* have what was there before the postdissectors."""
         formats = ",".join(f'"{name}","{COLUMNS[name]}"' for name in ("frame.number", *columns))
         done = self.run("-n", "-r", capture, *options, "-T", "tabs", "-o", f"gui.column.format:{formats}")
         if done.returncode or done.stderr.strip():
             raise AssertionError(f"tshark said {done.returncode}: {done.stderr}")
-        rows = (line.replace("[TCP Retransmission]", "[TCP Out-Of-Order]").split("\t") for line in done.stdout.split("\n") if line)
+        rows = (as_before_4_6(line).split("\t") for line in done.stdout.split("\n") if line)
         return {number.strip(): {name: [text.strip()] for name, text in zip(columns, texts) if text.strip()} for number, *texts in rows}
+
+
+def as_before_4_6(info):
+    """4.6 calls a segment that fills a hole a retransmission, earlier versions call it out of order."""
+    return info.replace("[TCP Retransmission]", "[TCP Out-Of-Order]")
 
 
 def captures():

@@ -7,7 +7,6 @@ set -uo pipefail
 source_dir=$(dirname -- "$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")")
 work=$(realpath -m -- "$1")
 shift
-passed=0 failed=0
 # What reads no more than the plugin and tshark.
 tests=(gaps judgement messages neg ib ib_captures ib_conn robust)
 
@@ -16,20 +15,9 @@ lacks() {
   exit 3
 }
 # shellcheck disable=SC1091
+. "$source_dir/tests/install/check.sh"
+# shellcheck disable=SC1091
 . "$source_dir/tests/install/bare.sh"
-
-check() { # what, log, command...
-  local what=$1 log=$2 begin=$SECONDS
-  shift 2
-  if "$@" >"$log" 2>&1; then
-    echo "ok      $what ($((SECONDS - begin)) s)"
-    ((++passed))
-  else
-    echo "FAILED  $what: $*"
-    tail -n 40 "$log"
-    ((++failed))
-  fi
-}
 
 # An unstable suite's mirror may be older than its Release file allows, and it is only read from here.
 make_root() { # suite
@@ -44,12 +32,12 @@ make_root() { # suite
 try() { # version, suite
   local root=$work/$2 test
   make_root "$2"
-  # As another user than root tshark wants to read the tests' captures.
-  check "$1: the plugin builds without a warning" "$work/$2.log" \
-    bare_run "$root" sh -c 'cmake -S /src/dissectors -B /tmp/plugin -G Ninja && ninja -C /tmp/plugin'
-  [ "$failed" = 0 ] || return
+  check_into "$work/$2.log"
+  check "$1: the plugin builds without a warning" \
+    bare_run "$root" sh -c 'cmake -S /src/dissectors -B /tmp/plugin -G Ninja && ninja -C /tmp/plugin' || return
   for test in "${tests[@]}"; do
-    check "$1: $test" "$work/$2.$test.log" bare_run "$root" env PARLEY_PLUGIN=/tmp/plugin/dissectors/parley.so \
+    check_into "$work/$2.$test.log"
+    check "$1: $test" bare_run "$root" env PARLEY_PLUGIN=/tmp/plugin/dissectors/parley.so \
       PARLEY_TSHARK=/usr/bin/tshark PARLEY_PLUGIN_API="$1" PARLEY_THIN=9 python3 -B "/src/tests/dissectors/${test}_test.py"
   done
 }
@@ -59,5 +47,4 @@ bare_use "$work/archives" "$source_dir"
 while read -r version suite; do
   if [ $# = 0 ] || [[ " $* " == *" $suite "* ]]; then try "$version" "$suite"; fi
 done < <(grep -v '^#' "$source_dir/dissectors/versions.txt")
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ] && [ "$passed" != 0 ]
+checks_end

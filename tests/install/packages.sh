@@ -7,7 +7,6 @@ set -uo pipefail
 source_dir=$(dirname -- "$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")")
 packages=$(realpath -- "$1") work=$(realpath -m -- "$2")
 bare=$work/bare root=$work/root archives=$work/archives log=$work/log
-passed=0 failed=0
 
 lacks() {
   echo "packages: $*" >&2
@@ -15,22 +14,12 @@ lacks() {
 }
 
 # shellcheck disable=SC1091
+. "$source_dir/tests/install/check.sh"
+# shellcheck disable=SC1091
 . "$source_dir/tests/install/bare.sh"
+check_into "$log"
 inside() { bare_run "$root" "$@"; }
 apt_install() { bare_install "$root" "$@"; }
-
-check() { # what a user wants, command...
-  local what=$1 begin=$SECONDS
-  shift
-  if "$@" >"$log" 2>&1; then
-    echo "ok      $what ($((SECONDS - begin)) s)"
-    ((++passed))
-  else
-    echo "FAILED  $what: $*"
-    tail -n 40 "$log"
-    ((++failed))
-  fi
-}
 
 deb() { (cd "$root" && printf '/%s' tmp/"$1"_*.deb); } # a package's file, as seen inside
 # shellcheck disable=SC2016 # dpkg-query's own variables
@@ -101,5 +90,4 @@ check "libparley-dev installs" apt_install "$(deb libparley1)" "$(deb libparley-
 check "the examples build there and run" examples_work
 check "all are removed, and nothing is left" remove_all
 rm -rf "$root"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+checks_end

@@ -5,21 +5,10 @@
 set -uo pipefail
 source_dir=$(dirname -- "$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")")
 build=$(realpath -- "$1") work=$(realpath -m -- "$2")
-prefix=$work/moved/prefix log=$work/log
-passed=0 failed=0
-
-check() { # what a user wants, command...
-  local what=$1
-  shift
-  if "$@" >"$log" 2>&1; then
-    echo "ok      $what"
-    ((++passed))
-  else
-    echo "FAILED  $what: $*"
-    cat "$log"
-    ((++failed))
-  fi
-}
+prefix=$work/moved/prefix
+# shellcheck disable=SC1091
+. "$source_dir/tests/install/check.sh"
+check_into "$work/log"
 
 # A prefix may be moved after the installation: nothing in it names its place.
 install_and_move() {
@@ -259,5 +248,4 @@ check "a run of ranks that fails leaves nothing behind" ranks_leave_nothing
 check "programs of OFED's and of libibverbs' XRC share queue pairs" xrc_of_ofed_and_upstream_meet
 check "libparley.so exports what its headers declare" exports_are_declared
 check "each function has a manual page that reads well" function_manuals_read_well
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+checks_end

@@ -77,11 +77,7 @@ void MpaConnection::report_reading(const Half& h) {
                      fmt::format("{} of a startup frame {} not in the capture: this direction cannot be followed",
                                  counted(n.blind_octets, "octet"), n.blind_octets == 1 ? "is" : "are"));
   if (const std::uint64_t missing = h.counts.missing_octets; missing > 0)
-    findings_.remark(
-        n.lost_frame, side,
-        fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged", counted(missing, "octet"),
-                    to_string(side), missing == 1 ? "is" : "are", counted(n.lost_places, "place"),
-                    n.cut_segments > 0 ? ", packets cut by the snap length" : "", missing == 1 ? "it" : "they"));
+    findings_.remark(n.lost_frame, side, missing_text(side, missing, n.lost_places, n.cut_segments > 0));
 }
 
 void MpaConnection::report_fpdu_sizes(const Half& h) {
@@ -107,9 +103,7 @@ void MpaConnection::report_waiting(const Half& h) {
                                  "are not judged",
                                  h.early.dropped(), to_string(side), KeptOctets::max >> 10));
   if (h.counts.retransmissions > 0)
-    findings_.remark(
-        h.noted.again_frame, side,
-        fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
+    findings_.remark(h.noted.again_frame, side, retransmissions_text(side, h.counts.retransmissions));
 }
 
 // Linux siw switches its socket callback only after its Reply is out: an FPDU that arrives in between is acknowledged

@@ -244,7 +244,7 @@ void MpaConnection::finish_set_up() {
   check_rtr_frame_reset();
 }
 
-// RFC 5044 §7.1.2 rule 3: no octets are due between Request and Reply; whoever reads them has no use for them.
+// RFC 5044 §7.1.2 rule 3: the initiator sends nothing between Request and Reply, so a responder must not accept after such octets.
 void MpaConnection::check_extra_accepted() {
   const Half &i = halves_[initiator_], &r = halves_[1 - initiator_];
   const std::uint64_t reply_heard = r.head.last.peer_received;

@@ -61,15 +61,9 @@ void NegConnection::finish_half(const Half& h) {
                   fmt::format("{} after {} of a message", h.fin_frame != 0 ? "FIN" : "RST",
                               counted(h.tcp.position() - h.pending_at, "octet")));
   if (const std::uint64_t n = h.counts.missing_octets; n > 0)
-    findings_.remark(
-        h.first_lost_frame, place,
-        fmt::format("{} of the {} {} not in the capture ({}{}); what {} held is not judged", counted(n, "octet"),
-                    to_string(side), n == 1 ? "is" : "are", counted(h.lost_places, "place"),
-                    h.cut_segments > 0 ? ", packets cut by the snap length" : "", n == 1 ? "it" : "they"));
+    findings_.remark(h.first_lost_frame, place, missing_text(side, n, h.lost_places, h.cut_segments > 0));
   if (h.counts.retransmissions > 0)
-    findings_.remark(
-        h.first_again_frame, place,
-        fmt::format("{} by the {}", counted(h.counts.retransmissions, "TCP retransmission"), to_string(side)));
+    findings_.remark(h.first_again_frame, place, retransmissions_text(side, h.counts.retransmissions));
 }
 
 void NegConnection::tell_aborts() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Text of hexadecimal fields of fixed width between colons, as verbs programs exchange it.
+// Hexadecimal fields of fixed width, separated by colons, as verbs programs exchange them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace parley::neg {
 
-/// Takes fields one by one; sticky failure.
+/// Reads fields one by one, with a sticky error.
 class HexFields {
  public:
   explicit HexFields(std::string_view text) : text_(text) {}
-  /// `digits` hexadecimal digits; and, unless it is the last field, a colon.
+  /// Reads `digits` hexadecimal digits and, unless it is the last field, a colon.
   std::uint64_t next(std::size_t digits, bool last = false) {
     std::uint64_t out = 0;
     for (std::size_t i = 0; i < digits; ++i) {

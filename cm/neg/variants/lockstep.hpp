@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Raw exchanges of programs that write and read in turn: in each step the initiator says something of a known length, and
-// the responder answers with as much.
+// Raw exchanges of programs that write and read in turn: in each step the initiator sends a message of known length, and the
+// responder answers with one of the same length.
 #pragma once
 #include <functional>
 #include <vector>
@@ -17,12 +17,12 @@ class Lockstep : public Variant {
 
  protected:
   struct Step {
-    std::size_t length = 0;  ///< octets that each says
+    std::size_t length = 0;  ///< octets of each message
     std::function<Bytes()> say;
     std::function<Outcome<void>(ConstBytes)> take;
-    bool answered = true;  ///< false, for the last step of a stage only: the initiator says it and that is all
+    bool answered = true;  ///< false, only for the last step of a stage: the responder does not answer
   };
-  /// Asked for when the stage begins.
+  /// Called at the start of the stage.
   virtual std::vector<Step> steps(Stage stage) = 0;
   Role role() const { return role_; }
 

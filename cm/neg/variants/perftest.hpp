@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The exchange of perftest (ib_write_bw and its like) as versions from 5.33 on have it: text over TCP; with -R the same in
-// messages over an RDMA connection.
+// The exchange of perftest (ib_write_bw and similar) in versions from 5.33 on: text over TCP; with -R the same in messages over
+// an RDMA connection.
 //
-// stage | each side says, the client first, the server in answer
+// stage | each side sends, the client first, the server in answer
 // ------+-----------------------------------------------------------------------------------------------------------------
 // info  | version, 16 octets; page size and cache line size, 4 octets each; path MTU as a digit, 2 octets; keys for each
 //       | queue pair (of write_lat and read_lat the first one's twice); then RTR and RTS
 // ready | keys again, as barriers: for each queue pair and once more; of send_bw and send_lat once more before them
 // done  | keys once the test is over, as a barrier; of write_bw and read_bw before that keys and a report of 5 numbers
 //
-// Keys are text: LID, reads at once, queue pair number, PSN, R_Key, virtual address, with --data_validation a second
-// address, with a GID its octets, and the number of the shared receive queue; so there are four formats.
+// Keys are text: LID, number of outstanding reads, queue pair number, PSN, R_Key, virtual address; with --data_validation a second
+// address; with a GID its octets, and the number of the shared receive queue. So there are four formats.
 //
-// With -R (a driver that connects) keys are a structure of 56 octets. The last thing in info are keys of zeros, as a barrier;
-// then the queue pair is connected; and the first things in ready are such keys again, and then the keys of info.
+// With -R (a driver that connects) keys are a structure of 56 octets. Info ends with keys of zeros, as a barrier. Then the queue
+// pair is connected. Ready starts with such keys again, followed by the keys of info.
 #pragma once
 #include <utility>
 
@@ -25,7 +25,7 @@ namespace parley::neg {
 struct PerftestFormat {
   bool gid = true;
   bool validation = false;  ///< --data_validation: a second address
-  bool binary = false;      ///< -R: all of that in a structure, and no second address
+  bool binary = false;      ///< -R: everything in a structure, without a second address
   std::size_t length() const { return binary ? 56 : 59 + (gid ? 49U : 0U) + (validation ? 17U : 0U); }
 };
 Bytes write_perftest_keys(const QpAttributes& a, PerftestFormat format);
@@ -38,12 +38,12 @@ struct PerftestOptions {
   std::uint32_t page = 4096, cache_line = 64;
   bool validation = false, done_stage = false;
 };
-/// Of what "test" may be.
+/// Values of "test".
 std::vector<std::string> perftest_tests();
 
 class PerftestVariant final : public Lockstep {
  public:
-  /// `player`: plays the test between the stages ready and done; none: nothing passes.
+  /// `player` runs the test between the stages ready and done; none: no data is transferred.
   PerftestVariant(Role role, QpSet set, PerftestOptions options, std::optional<Player> player = {})
       : Lockstep(role),
         set_(std::move(set)),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The exchange of the example programs of libibverbs: ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong (one queue pair)
-// and ibv_srq_pingpong (as many as its -q says, 16 if it does not).
+// The exchange of libibverbs' example programs: ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong (one queue pair) and
+// ibv_srq_pingpong (the number of its -q, by default 16).
 //
-// The client sends an address of 52 octets for each queue pair, the server answers with its own when its queue pairs are in
-// RTS, and the client ends with "done". ibv_srq_pingpong sends 256 addresses, of which the first ones count. An address is
-// LID, queue pair number, PSN and GID, in hexadecimal digits between colons, and a NUL.
+// The client sends an address of 52 octets for each queue pair. The server answers with its own when its queue pairs are in RTS, and
+// the client ends with "done". ibv_srq_pingpong sends 256 addresses, of which only the first ones are used. An address is LID, queue
+// pair number, PSN and GID, in hexadecimal digits separated by colons, and a NUL.
 #pragma once
 #include <utility>
 
@@ -20,7 +20,7 @@ Outcome<QpAttributes> read_pingpong_address(ConstBytes in);
 
 class PingpongVariant final : public Lockstep {
  public:
-  /// `player`: plays the test once the words are said; none: nothing follows. `srq`: as ibv_srq_pingpong.
+  /// `player` runs the test after the exchange; none: nothing follows. `srq`: like ibv_srq_pingpong.
   PingpongVariant(Role role, Transport transport, QpSet set, std::optional<Player> player = {}, bool srq = false)
       : Lockstep(role),
         transport_(transport),
@@ -39,7 +39,7 @@ class PingpongVariant final : public Lockstep {
   Transport transport_;
   QpSet set_;
   std::optional<Player> player_;
-  std::size_t addresses_;  // that each side says
+  std::size_t addresses_;  // sent by each side
 };
 
 }  // namespace parley::neg

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Plays a program's test over queue pairs that were negotiated, as its peer expects it: so many messages of one size. Knows
-// queue pairs by neg::DataPath alone, and time by what it is told.
+// Runs a program's test over negotiated queue pairs, as its peer expects it: a number of messages of one size. It uses queue pairs
+// only through neg::DataPath, and gets the time as an argument.
 //
 // kind      | the client                                   | the server
 // ----------+----------------------------------------------+--------------------------------------------------------------
-// ping-pong | sends, awaits the answer and its send, again | awaits a message, sends it back
+// ping-pong | sends, waits for the answer, and repeats     | waits for a message and sends it back
 // stream    | sends, as many at once as its queue holds    | receives
-// write     | writes, likewise                             | nothing: its memory is written
-// read      | reads, likewise; of read_lat one at a time   | nothing: its memory is read
+// write     | writes, likewise                             | nothing: the client writes its memory
+// read      | reads, likewise; read_lat: one at a time     | nothing: the client reads its memory
 #pragma once
 #include "cm/neg/variants/qp_set.hpp"
 
@@ -17,27 +17,27 @@ struct PlayOptions {
   std::string test = "pingpong";  ///< or one of perftest's, without ib_
   Role role = Role::initiator;
   Transport transport = Transport::rc;
-  std::uint32_t size = 0;        ///< octets of a message; 0: as the program has it
-  std::uint64_t iterations = 0;  ///< messages each way; 0: as the program has it
-  bool check = false;            ///< ping-pong: look at what comes
+  std::uint32_t size = 0;        ///< octets of a message; 0: the program's default
+  std::uint64_t iterations = 0;  ///< messages in each direction; 0: the program's default
+  bool check = false;            ///< ping-pong: verify the received octets
 };
 
 class Player {
  public:
-  /// With what the program has where `options` has 0.
+  /// Replaces zeros in `options` by the program's defaults.
   explicit Player(PlayOptions options);
-  /// A test that this can play.
+  /// Whether this class can run the test.
   static bool knows(std::string_view test);
-  /// Of the memory that each queue pair needs.
+  /// Octets of memory that each queue pair needs.
   std::size_t memory() const;
-  /// What the peer has to do with the memory: "none", "write" or "read".
+  /// The peer's access to the memory: "none", "write" or "read".
   std::string_view peer_access() const;
-  /// The peer does all of it, and this side hears of it when it is over.
+  /// The peer does all the work; this side only sees the end.
   bool peer_works() const;
-  /// Posts receives, before the peer is told of the queue pairs. Errors: configuration_error; those of the driver.
+  /// Posts receives, before the peer gets the queue pairs' attributes. Errors: configuration_error; those of the driver.
   Outcome<void> prepare(QpSet& set);
-  /// None: it is over. Errors: vendor_library_error (a request failed, nothing comes any more), invalid_peer_data (other
-  /// octets than were sent, or not as many as are due).
+  /// None: the test is over. Errors: vendor_library_error (a request failed, or no more messages arrive), invalid_peer_data
+  /// (octets other than those sent, or a wrong number of them).
   Outcome<std::optional<Work>> work(QpSet& set, Instant now);
   Played result() const;
   const PlayOptions& options() const { return options_; }
@@ -47,7 +47,7 @@ class Player {
   struct Program;
   struct Line {  // of one queue pair
     bool sending = false, awaiting = false;
-    std::size_t open = 0;  // requests of this side's that are not complete
+    std::size_t open = 0;  // incomplete requests of this side
   };
   static const Program* program_of(std::string_view test);
   bool sends() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The queue pairs of one negotiation: what both sides have said of them, checked, and taken to RTR and RTS together.
+// The queue pairs of one negotiation: the attributes of both sides, checked, and the transitions to RTR and RTS.
 #pragma once
 #include <utility>
 
@@ -9,25 +9,25 @@ namespace parley::neg {
 
 class QpSet {
  public:
-  /// Opens a driver for each. `drivers` is used only here. Errors: those of the driver.
+  /// Opens a driver for each queue pair. `drivers` is only used during the call. Errors: those of the driver.
   static Outcome<QpSet> open(const QpDrivers& drivers, Transport transport, std::uint32_t count, const Config& config);
 
   std::size_t size() const { return pairs_.size(); }
   const QpAttributes& local(std::size_t i) const { return pairs_[i].local; }
-  /// Judges what the peer says of its queue pair i, and agrees on what depends on both. Errors: invalid_peer_data.
+  /// Checks the peer's attributes of queue pair i, and sets what depends on both sides. Errors: invalid_peer_data.
   Outcome<void> take_peer(std::size_t i, const QpAttributes& peer);
   Outcome<void> to_rtr();
   Outcome<void> to_rts();
-  /// Of drivers that connect. True: all are connected.
+  /// For drivers that connect. True: all are connected.
   Outcome<bool> connect();
-  /// What the connection manager knows of the peer's queue pair i; zeros: nothing.
+  /// The GID of the peer's queue pair i according to the connection manager; zeros: unknown.
   const std::array<std::uint8_t, 16>& peer_gid(std::size_t i) const { return pairs_[i].peer.gid; }
   QpDriver& driver(std::size_t i) { return *drivers_[i]; }
   void set_tested() {
     for (QpPair& pair : pairs_) pair.tested = true;
   }
   void set_played(Played played) { pairs_.front().played = std::move(played); }
-  /// Empty until the peer's are there.
+  /// Empty until the peer's attributes have arrived.
   std::vector<QpPair> agreed() const { return heard_ == pairs_.size() ? pairs_ : std::vector<QpPair>(); }
 
  private:
@@ -36,9 +36,9 @@ class QpSet {
   std::size_t heard_ = 0;
 };
 
-/// The driver "manual" is meant: it is named, or values are given, or there is no other.
+/// Whether the driver "manual" is selected: by name, by given values, or because there is no other.
 bool means_manual(const QpDrivers& drivers, const Config& config);
-/// "driver" and what the drivers take.
+/// "driver" and the parameters of the drivers.
 std::vector<Parameter> driver_parameters(const QpDrivers& drivers);
 
 }  // namespace parley::neg

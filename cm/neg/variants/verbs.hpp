@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Parley's own variants: verbs-rc, verbs-uc, verbs-ud, verbs-xrc and manual. One queue pair of each side, whose attributes
-// are items, so that later versions can add some.
+// Parley's own variants: verbs-rc, verbs-uc, verbs-ud, verbs-xrc and manual. One queue pair on each side, whose attributes are
+// items, so that later versions can add some.
 //
-// stage | who        | says                            | does
+// stage | who        | sends                           | does
 // ------+------------+---------------------------------+---------------------------------------------------------------
-// info  | both       | the attributes                  | hears the peer's: RTR
+// info  | both       | the attributes                  | receives the peer's: RTR
 // ready | initiator  | ready                           | RTS
-//       | responder  | ready                           | RTS; its test message leaves
-//       | both       | seen, or waiting and asks again | the initiator's test message leaves before its first look
+//       | responder  | ready                           | RTS; sends its test message
+//       | both       | seen, or waiting and asks again | the initiator sends its test message before its first check
 // done  | both       | nothing                         |
 //
-// Where one side cannot test, ready is one round.
+// If one side cannot test, ready is one round.
 #pragma once
 #include <utility>
 
@@ -19,7 +19,7 @@
 
 namespace parley::neg {
 
-/// What goes over the wire in the stage info. `tests`: this side can send and receive a test message.
+/// The message of the stage info. `tests`: this side can send and receive a test message.
 Bytes write_qp_info(Transport transport, const QpAttributes& a, bool tests);
 struct QpInfo {
   QpAttributes attributes;
@@ -50,7 +50,7 @@ class VerbsVariant final : public Variant {
   bool done_stage_;
   bool expects_ = false, tests_ = false, rts_ = false, seen_ = false, peer_seen_ = false;
   int looks_ = 0;
-  std::uint64_t strangers_ = 0;  // datagrams of others
+  std::uint64_t strangers_ = 0;  // datagrams of other senders
 };
 
 }  // namespace parley::neg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The iWARP provider: MPA startup and software queue pairs over any StreamPort driver. Pure.
-// How a connection goes through it, and what each setting below is for: docs/cm.md.
+// The iWARP provider: MPA startup and software queue pairs over any StreamPort driver. Pure code. docs/cm.md describes how a
+// connection passes through it, and the purpose of each setting below.
 #pragma once
 #include <memory>
 
@@ -10,20 +10,20 @@
 
 namespace parley::cm {
 
-/// Both seams in one object: Provider upwards, StreamMachine downwards.
+/// Implements both interfaces: Provider towards the Manager, StreamMachine towards the driver.
 class IwarpProvider : public Provider, public StreamMachine {
  public:
   /// Commands or posted work wait for the driver's next turn.
   virtual bool has_work() const = 0;
-  /// Endpoints that hold memory now, including those that only finish sending after their id was destroyed.
+  /// Endpoints that hold memory, including those that still send after their id was destroyed.
   virtual std::size_t endpoint_count() const = 0;
-  /// The driver's; it outlives every other call. Without one requests cannot change their Manager.
+  /// Sets the driver's mover, which must outlive every other call. Without one, requests cannot move to another Manager.
   virtual void set_mover(StreamMover* mover) = 0;
 };
 
 /// Errors: invalid_argument, with the option's name.
 Result<void> check_options(const IwarpProviderOptions& options);
-/// `options` have passed check_options.
+/// `options` must have passed check_options.
 std::unique_ptr<IwarpProvider> make_iwarp_provider(const IwarpProviderOptions& options = {});
 
 }  // namespace parley::cm

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The inside of the iWARP provider: one Connection per endpoint, driven by the stream seam from below and by commands
-// from above. RFC 5044 §7, RFC 6581 §9-10, OFA 2007-10 Rtr.
+// Implementation of the iWARP provider: one Connection per endpoint, driven by the streams from below and by commands from
+// above. RFC 5044 §7, RFC 6581 §9-10, OFA 2007-10 Rtr.
 //
 // Phase       | input                          | next      | what happens
 // ------------|--------------------------------|-----------|-----------------------------------------------------------
 // noted       | the driver's turn              | opening   | open the stream
-// opening     | connected                      | startup   | mpa::Startup made, Request sent
-// opening     | connect failed, time-out       | opening   | Retrying, at the next address, if cm/retries.hpp knows one
+// opening     | connected                      | startup   | mpa::Startup created, Request sent
+// opening     | connect failed, time-out       | opening   | Retrying, at the next address, if cm/retries.hpp has one
 //             |                                | waiting   | Retrying, after a wait
 //             |                                | over      | ConnectFailed
 // waiting     | the wait is over               | opening   | a new stream
-// (accepted)  | the driver accepts             | startup   | mpa::Startup made, waits for the Request
+// (accepted)  | the driver accepts             | startup   | mpa::Startup created, waits for the Request
 // startup     | request                        | deciding  | ConnectRequest
 // startup     | retry_v1, echo found           | opening   | Retrying; a new stream
-// startup     | failed, may pass               | as opening| before the queue pair is attached
-// startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected, after a Terminate if one is due
-// waiting..   | ConnectOptions::timeout        | over      | ConnectFailed; not behind startup
+// startup     | failed, temporary              | as opening| before the queue pair is attached
+// startup     | terminate, failed, rejected    | over      | ConnectFailed or Rejected, after a Terminate if required
+// waiting..   | ConnectOptions::timeout        | over      | ConnectFailed; not after startup
 // startup     | established                    | open      | queue pair attached, or its fence lifted; Established
 // startup     | established, peer unknown/slow | holding   | echo watch, first FPDU delay: attached afterwards
 // deciding    | accept() or reject()           | decided   | queued for the driver's turn
 // deciding    | peer ends, stray octets        | over      | ConnectFailed
 // deciding    | detach()                       | moved     | id and stream are free; the rest is in the Migrant
 // (moved)     | adopt(), of another provider   | deciding  | a new id and stream with the same set-up
-// decided     | the driver's turn, accept      | startup   | queue pair attached and fenced, then the Reply leaves
-// decided     | the driver's turn, reject      | over      | the Reply with R=1 leaves, then FIN
+// decided     | the driver's turn, accept      | startup   | queue pair attached and fenced, then the Reply is sent
+// decided     | the driver's turn, reject      | over      | the Reply with R=1 is sent, then FIN
 // holding     | deadline, good octets, FIN     | open      | queue pair attached; Established
 // holding     | echo found                     | opening   | Retrying; a new stream. over, if ConnectOptions::timeout is past
 // open        | disconnect()                   | closing   | posted work is finished
-// open        | peer's FIN                     | open      | our half goes on, then FIN as in closing (RFC 5044 §7.2)
+// open        | peer's FIN                     | open      | our half continues, then FIN as in closing (RFC 5044 §7.2)
 // open,closing| Terminate, error, reset        | over      | Disconnected with the reason
 // closing     | all sent, FIN both ways        | over      | Disconnected, graceful
-// over        | destroy()                      | gone      | octets still owed and FINs pass without the id
+// over        | destroy()                      | gone      | remaining octets and FINs are sent without the id
 #pragma once
 #include <algorithm>
 #include <array>
@@ -54,13 +54,13 @@ namespace parley::cm::iwarp {
 
 enum class Phase : std::uint8_t { noted, waiting, opening, startup, deciding, decided, holding, open, closing, over };
 
-/// Our view of the byte stream. `shut`: our FIN is out and the peer's is awaited.
+/// Our view of the byte stream. `shut`: our FIN is sent, and the peer's has not arrived.
 enum class Wire : std::uint8_t {
   none,
   opening,
   up,
   shut,       // our FIN is queued or sent
-  finishing,  // both FINs, and our octets await their acknowledgement
+  finishing,  // both FINs; our octets are not acknowledged yet
   gone
 };
 
@@ -70,22 +70,22 @@ struct Decision {
   Bytes private_data;
 };
 
-/// What only set-up needs; freed when it is over, so that an idle connection stays small. Rarely used parts are
-/// allocated on their own: from 1008 octets on, glibc's malloc takes a slow path.
+/// Data of the set-up only; freed after it, so that an idle connection stays small. Rarely used parts are allocated separately:
+/// for 1008 octets and more, glibc's malloc takes a slow path.
 struct Setup {
   mpa::StartupOptions options;
-  std::unique_ptr<mpa::StartupOptions> asked;  // if another address may be tried: what to begin with there
-  Bytes private_data;                          // initiator: of the Request
+  std::unique_ptr<mpa::StartupOptions> asked;  // if another address may be tried: the options to start with there
+  Bytes private_data;                          // initiator: for the Request
   Address local{};
   bool bind_local = false;
   Duration transport_timeout{};
   Duration keepalive{};
   std::optional<mpa::Startup> startup;
   std::optional<Decision> decision;
-  std::unique_ptr<mpa::StartupEvent> reply;  // holding: what Established will say
+  std::unique_ptr<mpa::StartupEvent> reply;  // holding: the contents of Established
   Bytes early;                               // holding: the peer's first octets; at most early_max
   Instant start{};
-  bool watching = false;       // holding: for a Terminate that exposes an echoing peer
+  bool watching = false;       // holding: waiting for a Terminate that exposes an echoing peer
   bool request_timed = false;  // times.request is set
   bool retried_v1 = false;
   Steps times;
@@ -100,24 +100,25 @@ struct Connection {
   Phase phase = Phase::noted;
   Wire wire = Wire::none;
   bool peer_fin = false;
-  bool want_fin = false;  // FIN as soon as nothing is left to send
+  bool want_fin = false;  // send FIN as soon as nothing is left to send
   bool in_ready = false;
-  bool attached = false;  // the queue pair owns the stream's octets
+  bool attached = false;  // the queue pair processes the stream's octets
   bool grace = false;     // open, after the peer's FIN: `deadline` is the end of half_close_grace
   std::uint16_t emss = 1460;
   std::uint32_t tx_at = 0;
   StreamId stream = 0;
-  Duration dead_after{};     // for the text; TCP counts it
+  Duration dead_after{};     // for messages; TCP enforces it
   Instant deadline = never;  // phases without a Startup: TCP, holding, half close, linger
   Address local{};
   Address peer{};
-  Bytes tx;  // startup frames, at most two; of an orphan the queue pair's last octets, at most tail_max
+  Bytes tx;  // startup frames, at most two; for an orphan the queue pair's last octets, at most tail_max
   std::unique_ptr<Setup> setup;
-  std::unique_ptr<trace::Scope> trace;  // null: nobody listens. Before the queue pair, which records too
+  std::unique_ptr<trace::Scope> trace;  // null: no trace. Before the queue pair, which uses it too
   std::unique_ptr<nic::iwarp::StreamQp> qp;
 };
 inline constexpr std::uint32_t slot_bits = 24;
-inline constexpr std::size_t tail_max = 288 << 10;  // what a queue pair frames ahead, one FPDU more and a Terminate
+inline constexpr std::size_t tail_max =
+    288 << 10;  // octets that a queue pair frames in advance, one more FPDU and a Terminate
 
 struct Listener {
   EndpointId id = 0;
@@ -135,7 +136,7 @@ struct Slot {
   std::unique_ptr<Listener> listener;
 };
 
-/// What is known about peers that were sent an Rtr frame: by address and port, at most `max` of them.
+/// Results for peers that were sent an Rtr frame, by address and port, at most `max` of them.
 class EchoMemory {
  public:
   enum class Trait : std::uint8_t { unknown, honest, echoes };
@@ -145,7 +146,7 @@ class EchoMemory {
     return at == known_.end() ? Trait::unknown : at->second;
   }
   void note(const Address& peer, Trait trait) {
-    // Forgetting everything costs each peer one more watch; keeping them ordered by age would cost more than that.
+    // Clearing the table costs each peer one more watch; ordering the entries by age would cost more than that.
     if (known_.size() >= max && !known_.contains(peer)) known_.clear();
     known_[peer] = trait;
   }
@@ -219,10 +220,10 @@ class Iwarp final : public IwarpProvider {
   bool keep_tail(Connection& c) noexcept;
   Id id_of(const Connection& c) const { return core_->id(c.id); }
   EndpointId listener_of(const Connection& c) const { return core_->ids.find(c.id)->listener; }
-  // The id was destroyed; the connection exists only for octets still owed.
+  // The id was destroyed; the connection exists only until its remaining octets are sent.
   bool orphan(const Connection& c) const { return core_->ids.find(c.id)->orphan; }
   void end(Connection& c);
-  // This side's streams are odd and carry their slot, so that only the driver's need a map.
+  // Numbers of this side's streams are odd and contain the slot, so that only the driver's streams need a map.
   StreamId next_stream(std::uint32_t slot) { return (++stream_serial_ << slot_bits | slot) << 1 | 1; }
   void unmap_stream(StreamId stream) {
     if ((stream & 1) == 0) accepted_.erase(stream);
@@ -232,7 +233,7 @@ class Iwarp final : public IwarpProvider {
   void command(StreamCommand::Kind kind, StreamId stream);
   void last_command(StreamCommand::Kind kind, StreamId stream) noexcept;
 
-  // iwarp_admission.cpp: who may be pending, and who is evicted
+  // iwarp_admission.cpp: pending connections and eviction
   bool admit(Connection& c, Instant now);
   void turn_away(EndpointId listener, Scarce scarce, const Address& peer);
   bool make_room(Instant now, Scarce scarce);
@@ -262,7 +263,7 @@ class Iwarp final : public IwarpProvider {
   void trace_refused(EndpointId listener, Scarce scarce, const Address& peer) const;
   void trace_evicted(const Connection& c, Scarce scarce, Duration waited) const;
 
-  // iwarp_setup.cpp: from nothing to Established or to a failure
+  // iwarp_setup.cpp: from the start to Established or a failure
   void carry_out(Connection& c, Instant now);
   void carry_out(Listener& l);
   void open_stream(Connection& c, Instant now);
@@ -304,14 +305,14 @@ class Iwarp final : public IwarpProvider {
   Core* core_ = nullptr;
   StreamMover* mover_ = nullptr;
   std::vector<Slot> slots_;             // by EndpointTable::slot
-  std::vector<std::uint32_t> retired_;  // freed at the next input: callers up the stack still use them
+  std::vector<std::uint32_t> retired_;  // freed at the next input, because callers on the stack still use them
   std::unordered_map<StreamId, std::uint32_t> accepted_;  // the driver's streams; at most one per endpoint
-  // The last look-up: one message asks several times. The caller compares the stream's name, so it may be stale.
+  // Cache of the last look-up: one message needs several. May be stale; the caller compares the stream's number.
   mutable StreamId last_found_ = 0;
   mutable std::uint32_t last_found_slot_ = 0xFFFFFFFF;
   StreamId stream_serial_ = 0;
-  Fifo<StreamCommand> commands_;  // at most two per stream, and there is always room for one more of each endpoint
-  std::deque<StreamId> ready_;    // each stream once
+  Fifo<StreamCommand> commands_;  // at most two per stream, and always room for one more per endpoint
+  std::deque<StreamId> ready_;    // each stream at most once
   DeadlineQueue deadlines_;
   EchoMemory echoes_;
   Instant now_{};
@@ -320,7 +321,7 @@ class Iwarp final : public IwarpProvider {
 
 // iwarp_text.cpp: failures as text
 Failure stream_lost(const Step& step, StreamEnd end, const Connection& c);
-/// The stream failed, or linger ended (no `end`), behind both FINs and before the peer had acknowledged all octets.
+/// After both FINs, before the peer acknowledged all octets: the stream failed, or linger ended (no `end`).
 Failure not_acknowledged(std::optional<StreamEnd> end, Duration linger);
 std::string terminate_text(const parley::iwarp::TerminateInfo& info);
 

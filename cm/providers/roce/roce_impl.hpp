@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The inside of the RoCE provider: one Connection per endpoint, driven by the connection manager's agent and the queue
-// pairs' device from below and by commands from above. IBA vol. 1 §12, Annexes A11 and A17.
+// Implementation of the RoCE provider: one Connection per endpoint, driven by the connection manager's agent and the queue pairs'
+// device from below, and by commands from above. IBA vol. 1 §12, Annexes A11 and A17.
 //
 // Phase      | input                          | next       | what happens
 // -----------|--------------------------------|------------|-----------------------------------------------------------
-// noted      | the driver's turn              | binding    | an address of this host towards the peer is asked for
+// noted      | the driver's turn              | binding    | request an address of this host towards the peer
 // binding    | bound                          | requesting | REQ
-// binding..  | refused, REJ, time-out, ICMP   | waiting    | Retrying, if cm/retries.hpp knows an address
+// binding..  | refused, REJ, time-out, ICMP   | waiting    | Retrying, if cm/retries.hpp has an address
 // requesting |                                | over       | ConnectFailed
 // waiting    | the wait is over               | binding    | a new REQ
 // requesting | REP                            | open       | RTR, RTS, RTU; Established
-// requesting | REJ that names a path MTU      | requesting | a new REQ with that one; once
+// requesting | REJ that names a path MTU      | requesting | a new REQ with that MTU; once
 // requesting | REJ by the peer's program      | over       | Rejected
 // (listener) | REQ                            | deciding   | ConnectRequest
 // deciding   | accept()                       | decided    | queued for the driver's turn
@@ -22,16 +22,16 @@
 // open       | DREQ                           | over       | DREP; Disconnected
 // open       | the queue pair failed          | over       | DREQ; Disconnected
 // open       | the peer is silent             | open       | SIDR_REQ: does its connection manager answer? (roce_silence.cpp)
-// open       | dead_after is over             | over       | DREQ; Disconnected
+// open       | dead_after has passed          | over       | DREQ; Disconnected
 // closing    | DREP, DREQ, linger             | over       | Disconnected
-// over       | time-wait is over              | over       | TimewaitExit, behind Disconnected
-// waiting..  | ConnectOptions::timeout        | over       | ConnectFailed; not behind requesting
+// over       | time-wait is over              | over       | TimewaitExit, after Disconnected
+// waiting..  | ConnectOptions::timeout        | over       | ConnectFailed; not after requesting
 //
-// With UD, where no connection is made (IBA vol. 1 §12.11), SIDR_REQ and SIDR_REP stand for REQ and REP, and:
+// UD makes no connection (IBA vol. 1 §12.11): SIDR_REQ and SIDR_REP replace REQ and REP, and:
 // requesting | SIDR_REP, valid                | open       | RTR, RTS; Established
-// requesting | SIDR_REP, another status       | over       | Rejected if the peer's program said no; else as a REJ
+// requesting | SIDR_REP, another status       | over       | Rejected if the peer's program rejected it; else as for a REJ
 // decided    | the driver's turn              | open       | RTR, RTS, SIDR_REP; Established
-// open       | disconnect()                   | closing    | the peer hears nothing
+// open       | disconnect()                   | closing    | nothing is sent to the peer
 // closing    | posted requests are complete   | over       | Disconnected
 #pragma once
 #include <map>
@@ -72,43 +72,43 @@ struct Connection {
   Phase phase = Phase::noted;
   bool initiator = true;
   bool accept = false;        // decided
-  bool asked = false;         // closing: the DREQ is out
-  bool forced = false;        // linger ended it
+  bool asked = false;         // closing: the DREQ was sent
+  bool forced = false;        // ended by linger
   bool told_end = false;      // Disconnected was its last event
-  ibcm::ConnectionId cm = 0;  // 0: none, or none any more
+  ibcm::ConnectionId cm = 0;  // 0: none, or no longer
   BindId bind = 0;
   Address local{}, peer{};
   std::optional<Address> asked_local{};
-  Depths depths{};   // asked, then in force
-  Depths offered{};  // responder: by the peer
+  Depths depths{};   // requested, then negotiated
+  Depths offered{};  // responder: the peer's
   ib::Options options;
   Duration reply_timeout{};
-  Bytes private_data;            // of the REQ, or of the decision
-  std::uint32_t psn = 0;         // what the peer begins with
-  std::uint32_t remote_psn = 0;  // what this side begins with
+  Bytes private_data;            // for the REQ, or for the decision
+  std::uint32_t psn = 0;         // the peer's first PSN
+  std::uint32_t remote_psn = 0;  // this side's first PSN
   std::uint32_t remote_qpn = 0;
   std::uint32_t remote_qkey = 0;  // UD
   std::uint64_t remote_ca_guid = 0;
   std::optional<AhAttr> ah;  // UD, once it is open
   std::uint8_t ack_timeout = 0;
-  std::uint8_t rnr_retry = 7;  // what the peer asks of this side
+  std::uint8_t rnr_retry = 7;  // requested by the peer
   Mtu mtu = Mtu::octets_1024;
-  std::optional<Mtu> mtu_named{};         // initiator: by a peer that cannot use this side's
+  std::optional<Mtu> mtu_named{};         // initiator: from a peer that does not support this side's
   wire::ib::CmPath path;                  // from this side's view
-  std::size_t left = 0;                   // requests that were not complete at the end
-  std::optional<ibcm::EndNote> peer_end;  // of the peer's DREQ
+  std::size_t left = 0;                   // requests that were incomplete at the end
+  std::optional<ibcm::EndNote> peer_end;  // from the peer's DREQ
   nic::roce::QpWatch watch;
-  Instant reminded{};  // responder, deciding: the MRA that the peer did not ask for
-  Instant pinged{};    // deciding: its host was asked last, or `reminded`
+  Instant reminded{};  // responder, deciding: when an unsolicited MRA was sent
+  Instant pinged{};    // deciding: when its host was last asked, or `reminded`
   Instant start{};
   Steps steps;
   OwnQueues own;  // before the queue pair, which uses it
   std::unique_ptr<nic::roce::RoceQp> qp;
-  std::unique_ptr<trace::Scope> trace;  // null: nobody listens
-  /// UD: no connection, but a service and who asks for it.
+  std::unique_ptr<trace::Scope> trace;  // null: no trace
+  /// UD: no connection, but a service or a request for one.
   bool datagrams() const { return options.qp_type == QpType::ud; }
   bool unreliable() const { return options.qp_type == QpType::uc; }
-  /// The program has had Established, and no end.
+  /// The program has received Established, and no end.
   bool live() const { return phase == Phase::open || phase == Phase::closing; }
   bool in_set_up() const { return phase < Phase::open; }
 };
@@ -123,20 +123,20 @@ struct Listener {
   nic::roce::QpWatch watch;
 };
 
-/// The address of destroyed connections, whose peers may still be told something.
+/// The address of destroyed connections, whose peers may still be sent messages.
 struct Leaving {
   Instant until;
   Address local;
   BindId bind = 0;
 };
 
-/// A peer's host that is asked whether it is up, for all connections to it.
+/// A peer's host whose connection manager is asked whether it is up, for all connections to it.
 struct AskedHost {
   Address peer{};                 // without port
-  ibcm::Path path{};              // of the connection that asked last
-  ibcm::ConnectionId asking = 0;  // the SIDR_REQ; 0: none is under way
-  Duration interval{};            // between copies of it
-  Instant until{};                // some connection wants to know until then
+  ibcm::Path path{};              // of the last connection that asked
+  ibcm::ConnectionId asking = 0;  // the SIDR_REQ; 0: none in progress
+  Duration interval{};            // between retransmissions
+  Instant until{};                // a connection needs the answer until then
   Instant answered = Instant::min();
 };
 
@@ -229,7 +229,7 @@ class Roce final : public RoceProvider {
   void settle(Instant now);
   bool settle_once(Instant now);
 
-  // roce_setup.cpp: from nothing to Established or to a failure
+  // roce_setup.cpp: from the start to Established or a failure
   void carry_out(EndpointId id, Instant now);
   void start_listening(Listener& l, const Address& local);
   ibcm::WhenFull when_full() const;
@@ -237,7 +237,7 @@ class Roce final : public RoceProvider {
   void request(Connection& c, Instant now);
   ibcm::Path path_to_peer(const Connection& c) const;
   ibcm::Timers timers_of(const Connection& c) const;
-  using RequestData = std::array<std::uint8_t, 216>;  // of a SIDR_REQ; a REQ has less (IBA §12.6.5, §12.11.1)
+  using RequestData = std::array<std::uint8_t, 216>;  // size of a SIDR_REQ's; a REQ has less (IBA §12.6.5, §12.11.1)
   Duration reply_timeout_of(const ib::Options& options, const nic::roce::QpWatch& watch) const;
   static ConstBytes private_data_of(const Connection& c, RequestData& room);
   Listener* listener_for(std::uint64_t service, const Address& local) const;
@@ -283,7 +283,7 @@ class Roce final : public RoceProvider {
   void disconnected(Connection& c, Failure why, bool graceful);
   void end(Connection& c);
 
-  // roce_silence.cpp: peers that say nothing, in the set-up and afterwards
+  // roce_silence.cpp: silent peers, during set-up and afterwards
   nic::roce::QpWatch watch_of(const Connection& c) const;
   Instant asker_dead_at(const Connection& c) const;
   void check_asker(Connection& c, Instant now);
@@ -321,7 +321,7 @@ class Roce final : public RoceProvider {
   wire::ib::DepartureSet play_;
   Rng rng_;
   ibcm::Agent agent_;
-  std::unique_ptr<nic::roce::RoceDevice> device_;  // before slots_: queue pairs go first
+  std::unique_ptr<nic::roce::RoceDevice> device_;  // before slots_: queue pairs are destroyed first
   nic::roce::Addresses addresses_;
   DeviceAttr attr_;
   Device* shown_ = nullptr;
@@ -330,14 +330,14 @@ class Roce final : public RoceProvider {
   Spares<std::unique_ptr<Connection>> spare_connections_;
   Spares<OwnQueues> spare_queues_;
   std::vector<EndpointId> by_cm_;  // by EndpointTable::slot of the agent's id
-  Address unreachable_{};          // of the last ICMP error that was looked at, and when
+  Address unreachable_{};          // of the last ICMP error that was handled, and its time
   Instant unreachable_at_ = Instant::min();
-  std::map<std::uint64_t, std::vector<EndpointId>> services_;  // listeners that are up, by service ID
-  std::vector<EndpointId> closing_;                            // wait for their requests to complete
+  std::map<std::uint64_t, std::vector<EndpointId>> services_;  // active listeners, by service ID
+  std::vector<EndpointId> closing_;                            // waiting for their requests to complete
   std::vector<AskedHost> asked_hosts_;                         // those of the last few seconds
-  std::vector<Leaving> leaving_;                               // by time, at most one of each local address
+  std::vector<Leaving> leaving_;                               // ordered by time, at most one per local address
   Fifo<PacketCommand> commands_;                               // at most two per endpoint
-  nic::roce::MadIn mad_in_;  // the one under way: to make room for each anew costs more than to fill it
+  nic::roce::MadIn mad_in_;  // kept, because creating it for each message costs more than filling it
   nic::roce::MadOut mad_out_;
   DeadlineQueue deadlines_;
   std::uint64_t binds_ = 0;  // so far
@@ -347,11 +347,11 @@ class Roce final : public RoceProvider {
 };
 
 // roce_text.cpp: ends as text
-/// Of a queue pair that went to ERR by itself.
+/// For a queue pair that went to ERR on its own.
 Failure failure_of(const Connection& c, const nic::roce::QpFailure& why);
-/// None: this side had delivered all, and the peer says nothing else of its own.
+/// None: this side had delivered everything, and the peer reports nothing else about its end.
 std::optional<Failure> not_all_delivered(const Connection& c, const Step& step);
-/// What a set-up waits for, by the names that connections over a NIC have.
+/// The current step of a set-up, with the names of connections on a NIC.
 const Step& step_of(const Connection& c);
 
 inline std::uint64_t service_of(QpType type, std::uint16_t port) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* The InfiniBand transport as RoCE carries it (IBA vol. 1 §9, Annexes A16 and A17): wire facts. All fields big-endian, but
- * for the ICRC. */
+/* The InfiniBand transport as carried by RoCE (IBA vol. 1 §9, Annexes A16 and A17): wire facts. All fields are big-endian,
+ * except the ICRC. */
 #ifndef PARLEY_WIRE_IB_H
 #define PARLEY_WIRE_IB_H
 
@@ -43,7 +43,7 @@
 #define PARLEY_IB_OPCODE_CNP 0x81 /* IBA A17.9.3; it has 16 reserved octets of payload */
 #define PARLEY_IB_CNP_PAYLOAD_LEN 16
 
-/* X(name, mask, length): headers after the BTH, in the order in which they stand (IBA §9.3). */
+/* X(name, mask, length): headers after the BTH, in their order in a packet (IBA §9.3). */
 #define PARLEY_IB_HEADERS(X)  \
   X(deth, 0x001, 8)           \
   X(xrceth, 0x002, 4)         \
@@ -62,7 +62,7 @@
 #define PARLEY_IB_IMM 0x040
 #define PARLEY_IB_IETH 0x080
 
-/* Which services have an operation. */
+/* The services that support an operation. */
 #define PARLEY_IB_ON_RC 1
 #define PARLEY_IB_ON_UC 2
 #define PARLEY_IB_ON_UD 4
@@ -71,8 +71,8 @@
 #define PARLEY_IB_ON_CONNECTED (PARLEY_IB_ON_RELIABLE | PARLEY_IB_ON_UC)
 #define PARLEY_IB_ON_ALL (PARLEY_IB_ON_CONNECTED | PARLEY_IB_ON_UD)
 
-/* X(name, value, services, headers, response, text): bits 4 to 0 of the opcode, IBA §9.2.1. Requests on XRC have an XRCETH
- * and those on UD a DETH besides; responses have neither. */
+/* X(name, value, services, headers, response, text): bits 4 to 0 of the opcode, IBA §9.2.1. Requests on XRC also have an
+ * XRCETH, and those on UD a DETH; responses have neither. */
 #define PARLEY_IB_OPERATIONS(X)                                                                                        \
   X(send_first, 0x00, PARLEY_IB_ON_CONNECTED, 0, 0, "SEND First")                                                      \
   X(send_middle, 0x01, PARLEY_IB_ON_CONNECTED, 0, 0, "SEND Middle")                                                    \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* Messages of the InfiniBand Communication Manager (IBA vol. 1 §12) and of the RDMA IP CM service upon it (Annex A11): wire
- * facts. */
+/* Messages of the InfiniBand Communication Manager (IBA vol. 1 §12), and of the RDMA IP CM service on top of it (Annex A11):
+ * wire facts. */
 #ifndef PARLEY_WIRE_IBCM_H
 #define PARLEY_WIRE_IBCM_H
 
 #include "parley/wire/ib_codes.h"
 
-#define PARLEY_IBCM_LEN 232 /* what follows the MAD header */
+#define PARLEY_IBCM_LEN 232 /* octets after the MAD header */
 
 /* X(name, attribute, structure in mad_cm.h, fields in ibcm_fields.h, text). */
 #define PARLEY_IBCM_MESSAGES(X)                                    \
@@ -33,7 +33,7 @@
 /* X(name, value, text): packet rate of a path (IBA §12.7.11). */
 #define PARLEY_IBCM_RATES(X) X(of_the_port, 0, "the port's own") PARLEY_IB_RATES(X)
 
-/* X(name, value, text): which message an MRA or a REJ is about. */
+/* X(name, value, text): the message that an MRA or a REJ refers to. */
 #define PARLEY_IBCM_ABOUT(X) X(req, 0, "REQ") X(rep, 1, "REP") X(other, 2, "no message of the set-up")
 
 /* X(name, code, text): IBA §12.6.7.2. */
@@ -99,8 +99,8 @@
   X(packet_rate, 12, "invalid packet rate")          \
   X(sl, 13, "invalid SL")
 
-/* RDMA IP CM service, Annex A11: service ID 0x0000000001PPNNNN, PP the IP protocol, NNNN the port. Its REQ and SIDR_REQ begin
- * their private data with version(1) IP version(high half of 1) source port(2) source(16) destination(16). */
+/* RDMA IP CM service, Annex A11: service ID 0x0000000001PPNNNN, PP is the IP protocol, NNNN the port. The private data of its
+ * REQ and SIDR_REQ starts with version(1) IP version(high half of 1) source port(2) source(16) destination(16). */
 #define PARLEY_CMA_SERVICE_PREFIX 0x0000000001000000
 #define PARLEY_CMA_SERVICE_MASK 0xFFFFFFFFFF000000
 #define PARLEY_CMA_HEADER_LEN 36

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* The fields of the CM's messages as the CM uses them. Where each stands, how wide it is and what its value means is in
- * mad_cm.h. A message of PARLEY_IBCM_MESSAGES is a list of rows, of which `S` is its structure there:
+/* The fields of the CM's messages as the CM uses them. mad_cm.h has their positions, widths and value names. Each message of
+ * PARLEY_IBCM_MESSAGES is a list of rows; `S` is its structure there:
  *   F(S, member, name, filter, label, role)   a number, flag, code or GID
- *   E(S, member, name, label, shift)          part of a number, which has it `shift` bits from its lowest
+ *   E(S, member, name, label, shift)          part of a number, at `shift` bits above its lowest bit
  *   P(S, member, name, label)                 a path: PARLEY_IBCM_PATH in a structure CmPath
  *   L(S, name, label)                         a path whose members are those of the message, alternate_*
  *   D(S, member)                              octets
- * `name` is that of wire/ib/cm.hpp, "parley.ibcm." and `filter` that of the Wireshark plugin. The role says what of a field may
- * point to hosts or people, for the sake of anonymous captures: kept (nothing), gid, guid, flow_label, service (a service ID,
- * which holds a port), q_key. Bits that no row has are reserved. */
+ * `name` is the name in wire/ib/cm.hpp; "parley.ibcm." and `filter` form the Wireshark plugin's field name. The role says
+ * what the field may reveal about hosts or people, for anonymous captures: kept (nothing), gid, guid, flow_label, service (a
+ * service ID, which contains a port), q_key. Bits without a row are reserved. */
 #ifndef PARLEY_WIRE_IBCM_FIELDS_H
 #define PARLEY_WIRE_IBCM_FIELDS_H
 
-/* F(member of CmPath, name, label, role); in a LAP the member has alternate_ before it. */
+/* F(member of CmPath, name, label, role); in a LAP the member has the prefix alternate_. */
 #define PARLEY_IBCM_PATH(F)                              \
   F(slid, local_lid, "Local LID", kept)                  \
   F(dlid, remote_lid, "Remote LID", kept)                \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* Management datagrams (IBA vol. 1 §13): classes, methods, what a member's value means, and which methods an attribute has.
- * The structures are beside this file, in mad_common.h, mad_smp.h, mad_sa.h, mad_cm.h, mad_pm.h, mad_cc.h, mad_gs.h and
- * mad_transport.h. All fields are big-endian.
+/* Management datagrams (IBA vol. 1 §13): classes, methods, names of values, and the methods of each attribute. The structures
+ * are in mad_common.h, mad_smp.h, mad_sa.h, mad_cm.h, mad_pm.h, mad_cc.h, mad_gs.h and mad_transport.h. All fields are
+ * big-endian.
  *
- * PARLEY_MAD_<STRUCTURE>(F, S, R) lists the members of a structure in the order in which they stand, without gaps:
+ * PARLEY_MAD_<STRUCTURE>(F, S, R) lists the members of a structure in order, without gaps:
  *   F(name, octet, bit, width, count, kind)   a number, or an array of `count`; bit 0 is the most significant of its octet
  *   S(name, octet, count, structure)          a structure in the structure, or an array of them
  *   R(octet, bit, width)                      reserved bits
@@ -32,7 +32,7 @@
   PARLEY_MAD_GS_STRUCTURES(T)     \
   PARLEY_MAD_TRANSPORT_STRUCTURES(T)
 
-/* X(name, value, text): IBA §13.4.5 and §15.2.2. A response has bit 7 besides: PARLEY_IB_MAD_RESPONSE. */
+/* X(name, value, text): IBA §13.4.5 and §15.2.2. A response also has bit 7: PARLEY_IB_MAD_RESPONSE. */
 #define PARLEY_MAD_METHODS(X)               \
   X(get, 0x01, "Get")                       \
   X(set, 0x02, "Set")                       \
@@ -63,7 +63,7 @@
 #define PARLEY_MAD_GET_MULTI (1U << 0x14)
 #define PARLEY_MAD_DELETE (1U << 0x15)
 
-/* X(name, class, class version, format, octets before the attribute, prefix of its methods' names): IBA §13.4.4. */
+/* X(name, class, class version, format, octets before the attribute, prefix of its method names): IBA §13.4.4. */
 #define PARLEY_MAD_CLASSES(X)                                         \
   X(subn, 0x01, 1, SmpFormat, 64, "Subn")                             \
   X(subn_directed, 0x81, 1, DirectedSmpFormat, 64, "Subn")            \
@@ -78,13 +78,13 @@
   X(vendor_oui, 0x30, 1, VendorOuiFormat, 40, "Vend") /* to 0x4F */
 #define PARLEY_MAD_VENDOR_LAST 0x0F
 #define PARLEY_MAD_VENDOR_OUI_LAST 0x4F
-#define PARLEY_MAD_PATH_MAX 64 /* octets of a directed route, its unused first one included: IBA §14.2.1.2 */
+#define PARLEY_MAD_PATH_MAX 64 /* octets of a directed route, including its unused first one: IBA §14.2.1.2 */
 #define PARLEY_MAD_PERMISSIVE_LID 0xFFFF
 
 /* Status of a response, IBA §13.4.7. */
 #define PARLEY_MAD_STATUS_BUSY 0x0001
 #define PARLEY_MAD_STATUS_REDIRECT 0x0002
-#define PARLEY_MAD_STATUS_CODE 0x001C /* X(name, the three bits as they stand, text) */
+#define PARLEY_MAD_STATUS_CODE 0x001C /* X(name, the three bits in place, text) */
 #define PARLEY_MAD_STATUSES(X)                                        \
   X(bad_version, 0x04, "class or base version not supported")         \
   X(unsupported_method, 0x08, "method not supported")                 \
@@ -100,7 +100,7 @@
   X(insufficient_components, 6, "insufficient components") \
   X(denied, 7, "request denied")
 
-/* X(kind, text of its unit, factor): kinds of a member that are numbers in a unit. The factor is what one is worth. */
+/* X(kind, text of its unit, factor): kinds of members that are numbers with a unit. The factor is the value of 1. */
 #define PARLEY_MAD_UNITS(X) \
   X(seconds, "s", 1)        \
   X(milliseconds, "ms", 1)  \
@@ -131,7 +131,7 @@
   X(cm_ap_status, CmApStatus, PARLEY_IBCM_AP_STATUS)                         \
   X(cm_sidr_status, CmSidrStatus, PARLEY_IBCM_SIDR_STATUS)
 
-/* X(kind, list): kinds of which each bit has a name, each list X(name, bit's value, text). */
+/* X(kind, list): kinds whose bits have names, each list X(name, value of the bit, text). */
 #define PARLEY_MAD_MASKS(X)                        \
   X(link_width, PARLEY_MAD_LINK_WIDTHS)            \
   X(link_speed, PARLEY_MAD_LINK_SPEEDS)            \
@@ -238,7 +238,7 @@
   X(full, 1, "full")              \
   X(non_member, 2, "non-member") X(send_only, 4, "send-only non-member") X(send_only_full, 8, "send-only full member")
 
-/* L(structure, class, methods): the RPCs that there are. What has a directed route has the same as by LID. */
+/* L(structure, class, methods): the existing RPCs. The directed route class has the same ones as the class by LID. */
 #define PARLEY_MAD_LEGAL(L)                                                                               \
   L(ClassPortInfo, comm_mgt, PARLEY_MAD_GET | PARLEY_MAD_SET)                                             \
   L(ClassPortInfo, perf, PARLEY_MAD_GET)                                                                  \

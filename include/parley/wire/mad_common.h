@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* Structures of management datagrams: the headers that all classes share, and what several carry (IBA vol. 1 §13).
- * mad.h says how to read the lists. */
+/* Structures of management datagrams: headers shared by all classes, and structures used by several (IBA vol. 1 §13).
+ * mad.h explains the lists. */
 #ifndef PARLEY_WIRE_MAD_COMMON_H
 #define PARLEY_WIRE_MAD_COMMON_H
 
@@ -181,7 +181,7 @@
   F(port_num, 50, 0, 8, 1, number)          \
   R(51, 0, 24)
 
-/* X(first trap, last trap, structure): what a notice of subnet management has as details, IBA §14.2.5.1. */
+/* X(first trap, last trap, structure): the details of a subnet management notice, IBA §14.2.5.1. */
 #define PARLEY_MAD_TRAP_DETAILS(X) \
   X(64, 67, Trap64Details)         \
   X(128, 128, Trap128Details)      \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
 /* Structures of management datagrams: baseboard and device management, SNMP tunneling, vendors (IBA vol. 1 §16.2 to §16.5).
- * mad.h says how to read the lists. */
+ * mad.h explains the lists. */
 #ifndef PARLEY_WIRE_MAD_GS_H
 #define PARLEY_WIRE_MAD_GS_H
 
@@ -117,7 +117,7 @@
   F(b_key_violations, 12, 0, 16, 1, number)    \
   R(14, 0, 16)
 
-/* of its vendor. */
+/* Vendor-specific. */
 #define PARLEY_MAD_MLX_GENERAL_INFO(F, S, R)    \
   R(0, 0, 64)                                   \
   F(hw_revision, 8, 0, 16, 1, hex)              \
@@ -142,15 +142,15 @@
   F(sw_sub_minor, 79, 0, 8, 1, number)          \
   R(80, 0, 224)
 
-/* of its vendor. */
+/* Vendor-specific. */
 #define PARLEY_MAD_OFA_SYS_STAT_PING(F, S, R) \
   F(cookie, 0, 0, 64, 1, hex)                 \
   R(8, 0, 448)
 
-/* of its vendor. */
+/* Vendor-specific. */
 #define PARLEY_MAD_OFA_SYS_STAT_HOST_INFO(F, S, R) F(data_string, 0, 0, 8, 216, text)
 
-/* of its vendor. */
+/* Vendor-specific. */
 #define PARLEY_MAD_OFA_SYS_STAT_CPU_INFO(F, S, R) F(data_string, 0, 0, 8, 216, text)
 
 /* T(name, octets, attribute or 0, section, list). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
 /* Structures of management datagrams: subnet administration (IBA vol. 1 §15).
- * mad.h says how to read the lists. */
+ * mad.h explains the lists. */
 #ifndef PARLEY_WIRE_MAD_SA_H
 #define PARLEY_WIRE_MAD_SA_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
 /* Structures of management datagrams: subnet management, by LID and by directed route (IBA vol. 1 §14).
- * mad.h says how to read the lists. */
+ * mad.h explains the lists. */
 #ifndef PARLEY_WIRE_MAD_SMP_H
 #define PARLEY_WIRE_MAD_SMP_H
 

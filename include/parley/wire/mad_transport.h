@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* Structures of management datagrams: the headers of packets, as structures of the same kind (IBA vol. 1 §7 to §9).
- * mad.h says how to read the lists. */
+/* Structures of management datagrams: packet headers, described in the same way (IBA vol. 1 §7 to §9).
+ * mad.h explains the lists. */
 #ifndef PARLEY_WIRE_MAD_TRANSPORT_H
 #define PARLEY_WIRE_MAD_TRANSPORT_H
 

@@ -8,8 +8,8 @@
 #define PARLEY_MPA_KEY_LEN 16
 #define PARLEY_MPA_KEY_REQ "MPA ID Req Frame"
 #define PARLEY_MPA_KEY_REP "MPA ID Rep Frame"
-#define PARLEY_MPA_KEY_RTR "MPA ID Rtr Frame"     /* OFA 2007-10 Rtr §1, the spelling of its text */
-#define PARLEY_MPA_KEY_RTR_HEX "MPA ID RtR Frame" /* the spelling of its octets, 74 52 */
+#define PARLEY_MPA_KEY_RTR "MPA ID Rtr Frame"     /* OFA 2007-10 Rtr §1, the spelling in its text */
+#define PARLEY_MPA_KEY_RTR_HEX "MPA ID RtR Frame" /* the spelling in its octets, 74 52 */
 #define PARLEY_MPA_FLAGS_OFF 16
 #define PARLEY_MPA_REV_OFF 17
 #define PARLEY_MPA_PD_LENGTH_OFF 18
@@ -30,7 +30,7 @@
 #define PARLEY_MPA_RES_V1 0x1F /* reserved bits under revision 1 */
 #define PARLEY_MPA_RES_V2 0x0F /* reserved bits under revision 2 */
 
-/* Enhanced data, RFC 6581 §6: two 16-bit words at the head of the private data. */
+/* Enhanced data, RFC 6581 §6: two 16-bit words at the start of the private data. */
 #define PARLEY_MPA_ENH_LEN 4
 #define PARLEY_MPA_ENH_A 0x8000 /* IRD word: peer-to-peer model */
 #define PARLEY_MPA_ENH_B 0x4000 /* IRD word: zero-length Send as RTR */
@@ -40,7 +40,7 @@
 #define PARLEY_MPA_ENH_NOT_NEGOTIATED 0x3FFF /* RFC 6581 §9.1 */
 #define PARLEY_MPA_ENH_PD_MAX (PARLEY_MPA_PD_MAX - PARLEY_MPA_ENH_LEN)
 
-/* FPDU, RFC 5044 §4.1. The CRC goes out least significant octet first (§4.4). */
+/* FPDU, RFC 5044 §4.1. The CRC is sent least significant octet first (§4.4). */
 #define PARLEY_MPA_LEN_LEN 2
 #define PARLEY_MPA_CRC_LEN 4
 #define PARLEY_MPA_ULPDU_MAX 64768 /* RFC 5044 §3 */

@@ -9,7 +9,7 @@
 #define PARLEY_NEG_MAGIC "QPng"
 #define PARLEY_NEG_MAGIC_LEN 4
 #define PARLEY_NEG_VERSION 1
-#define PARLEY_NEG_LENGTH_MAX 0x100000 /* of the octets behind a header; a session may allow less */
+#define PARLEY_NEG_LENGTH_MAX 0x100000 /* of the octets after a header; a session may allow less */
 
 /* X(name, value, text) */
 #define PARLEY_NEG_TYPES(X)                          \
@@ -69,7 +69,7 @@
   X(ready, 1, "the queue pair is in RTS")        \
   X(seen, 2, "the peer's test message has come") \
   X(waiting, 3, "the peer's test message has not come yet")
-/* The test message: magic(4) qpn(4) psn(4), of the sender's attributes. */
+/* The test message: magic(4) qpn(4) psn(4), from the sender's attributes. */
 #define PARLEY_NEG_TEST_MAGIC "QPtm"
 #define PARLEY_NEG_TEST_LEN 12
 

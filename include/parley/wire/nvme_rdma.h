@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* NVMe over RDMA: what stands in the private data of its set-ups. Little-endian. */
+/* NVMe over RDMA: the private data of its connection set-up. Little-endian. */
 #ifndef PARLEY_WIRE_NVME_RDMA_H
 #define PARLEY_WIRE_NVME_RDMA_H
 

@@ -55,7 +55,7 @@
 #define PARLEY_RDMAP_TERM_M 0x80
 #define PARLEY_RDMAP_TERM_D 0x40
 #define PARLEY_RDMAP_TERM_R 0x20
-/* Where Linux siw has M, D and R, which lays host bit-fields over the wire. */
+/* M, D and R as Linux siw encodes them: it puts host bit-fields on the wire. */
 #define PARLEY_RDMAP_TERM_SIW_M 0x01
 #define PARLEY_RDMAP_TERM_SIW_D 0x02
 #define PARLEY_RDMAP_TERM_SIW_R 0x04

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later */
-/* The rules that captures are judged by: the one table of them. `parley pcap check` and whatever judges with it take clause and
- * severity of a finding from its row; docs/pcap-check.md and `parley pcap rules` list it. Plain C11 so that the C++ code and
- * the Wireshark plugin share it.
+/* The rules for captures, in one table. `parley pcap check` and all other checks take the clause and severity of a finding
+ * from its row; docs/pcap-check.md and `parley pcap rules` list the rules. Plain C11 so that the C++ code and the Wireshark
+ * plugin share it.
  *
  * X(name, id, clause, severity, needs, sentence)
  *   name      C name: the id with _ for . and -
- *   id        what findings, --ignore and --severity call the rule; never changed once released
- *   clause    the document and section that demand it
- *   severity  error, warning or note, as in docs/pcap-check.md; a rule that is graver in one situation than in another is two
- *   needs     what a capture must hold to prove a breach: one of PARLEY_RULE_NEEDS
- *   sentence  what the rule demands, or what a note says
+ *   id        the rule's name in findings, --ignore and --severity; never changed once released
+ *   clause    the document and section that require it
+ *   severity  error, warning or note, as in docs/pcap-check.md; a rule with a severity per situation is split in two
+ *   needs     what a capture must contain to prove a violation: one of PARLEY_RULE_NEEDS
+ *   sentence  the requirement, or the text of a note
  *
  * To add one: docs/pcap-check.md, "How to add a rule". */
 #ifndef PARLEY_WIRE_RULES_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One sentence of each form in which a finding is told, under the id of its rule (tests/states/capture_sentences.txt): all
+// One sentence of each form of a finding, under the id of its rule (tests/states/capture_sentences.txt): all
 // other tables and goldens compare ids.
 #include <gtest/gtest.h>
 

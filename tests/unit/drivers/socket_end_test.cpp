@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a socket is told about silent peers.
+// Socket options that detect silent peers.
 #include "drivers/asio/socket_end.hpp"
 
 #include <gtest/gtest.h>

@@ -465,15 +465,18 @@ TEST(VerbsDevice, OpensInAForkedChildWhenItsParentHasClosedIt) {
   ibv_device** const list = ibv_get_device_list(nullptr);
   ibv_context* context = ibv_open_device(list[0]);
   ASSERT_NE(context, nullptr);
-  int ends[2];
+  int ends[2], begun[2];
   ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::pipe(begun), 0);
+  char one = 0;
   const pid_t lives = ::fork();  // holds copies of the sockets, if nothing closes them there
   if (lives == 0) {
-    char one = 0;
     ::close(ends[1]);
+    (void)!::write(begun[1], &one, 1);  // fork() has returned here: its handlers have run
     (void)!::read(ends[0], &one, 1);
     ::_exit(0);
   }
+  ASSERT_EQ(::read(begun[0], &one, 1), 1);
   ASSERT_EQ(ibv_close_device(context), 0);
   EXPECT_EQ(in_child([&] { return ibv_open_device(list[0]) == nullptr ? 1 : 0; }), 0);
   context = ibv_open_device(list[0]);

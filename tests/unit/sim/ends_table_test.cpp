@@ -87,6 +87,11 @@ struct Ends {
   cm::Id listener;
 };
 
+void end_process(Ends& e, std::size_t which) {
+  if (which == 1) e.listener = {};
+  e.cable.hosts[which]->end_process();
+}
+
 struct Cause {
   std::string_view row;
   bool decides;
@@ -111,6 +116,11 @@ const Cause causes[] = {
        e.parties[other].manager.reset();
      }},
     {"destroy", true, -1, [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
+    {"exit", true, -1, end_process},
+    {"SIGKILL", true, -1, end_process},
+    {"SIGSTOP", true, -1, [](Ends& e, std::size_t other) { e.cable.hosts[other]->stop_process(); }},
+    {"server killed, client waits for the decision", false, 0, end_process},
+    {"client killed, server decides", false, 1, end_process},
     {"host gone", true, -1,
      [](Ends& e, std::size_t other) {
        if (other == 1) e.listener = {};
@@ -130,7 +140,7 @@ std::string outcome(NicEngine engine, const Cause& cause, std::size_t survivor) 
   Ends e(engine, cause.decides);
   cause.act(e, 1 - survivor);
   Party& party = e.parties[survivor];
-  if (!e.cable.run_until([&] { return !party.told.empty(); }, 60s)) return "nothing";
+  if (!e.cable.run_until([&] { return !party.told.empty(); }, 60s)) return "nothing: its system answers for it";
   return party.told.front();
 }
 
@@ -196,6 +206,18 @@ TEST(SimEndsTable, BothEnginesEndAsProcessesOnSocketsDo) {
     return;
   }
   EXPECT_EQ(text.substr(begin, end - begin), wanted);
+}
+
+TEST(SimEndsTable, AProgramThatStopsForLessThanDeadAfterKeepsItsConnections) {
+  for (const NicEngine engine : {NicEngine::iwarp, NicEngine::roce})
+    for (const std::size_t which : {0U, 1U}) {
+      Ends e(engine, true);
+      e.cable.hosts[which]->stop_process();
+      e.cable.run_for(2s);
+      e.cable.hosts[which]->continue_process();
+      e.cable.run_for(30s);
+      EXPECT_TRUE(e.client().told.empty() && e.server().told.empty()) << to_string(engine) << ' ' << which;
+    }
 }
 
 }  // namespace

@@ -84,22 +84,28 @@ TEST(LadderFacts, ConnectionsThatBrokeARuleComeFirst) {
 }
 
 TEST(LadderFacts, NotesAreOfTheKindThatHappened) {
-  constexpr std::pair<NoteKind, std::string_view> kinds[] = {
-      {NoteKind::crashed, "crash"},  {NoteKind::restarted, "restart"}, {NoteKind::paused, "pause"},
-      {NoteKind::resumed, "resume"}, {NoteKind::restless, "note"},     {NoteKind::rate, "note"}};
+  constexpr std::pair<NoteKind, std::string_view> kinds[] = {{NoteKind::crashed, "crash"},
+                                                             {NoteKind::restarted, "restart"},
+                                                             {NoteKind::paused, "pause"},
+                                                             {NoteKind::resumed, "resume"},
+                                                             {NoteKind::restless, "note"},
+                                                             {NoteKind::rate, "note"},
+                                                             {NoteKind::process_ended, "process"},
+                                                             {NoteKind::process_stopped, "process"},
+                                                             {NoteKind::process_continued, "process"}};
   LadderTap tap;
   tap.begin(two_hosts());
   for (const auto& [kind, layer] : kinds) tap.on_note(at(1ms), 1, kind, "what");
   tap.on_note(at(1ms), 77, NoteKind::rate, "of no host");
   const draw::Ladder p = tap.finish(nullptr);
-  ASSERT_EQ(p.rows.size(), 7U);
-  for (std::size_t i = 0; i < 6; ++i) {
+  ASSERT_EQ(p.rows.size(), std::size(kinds) + 1);
+  for (std::size_t i = 0; i < std::size(kinds); ++i) {
     EXPECT_EQ(p.rows[i].layer, kinds[i].second);
     EXPECT_EQ(p.rows[i].from, 1U);
     EXPECT_EQ(p.rows[i].to, 1U);
     EXPECT_EQ(p.rows[i].kind, LadderRow::Kind::note);
   }
-  EXPECT_EQ(p.rows[6].from, 0U);
+  EXPECT_EQ(p.rows.back().from, 0U);
 }
 
 TEST(LadderFacts, NotesAreBounded) {

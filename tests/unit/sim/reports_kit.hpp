@@ -9,16 +9,11 @@
 
 #include <fmt/format.h>
 
-#include "base/fnv1a.hpp"
 #include "sim/record/record.hpp"
 #include "sim/run/run.hpp"
 #include "tests/unit/runs.hpp"
 
 namespace parley::sim::test {
-
-inline std::uint64_t hash_of(std::string_view text, std::uint64_t hash = fnv1a_start) {
-  return fnv1a({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, hash);
-}
 
 inline std::string seconds(Duration time) {
   const auto ns = time.count();
