@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "base/errc_text.hpp"
 #include "parley/result.hpp"
 
 namespace parley {
@@ -7,13 +8,7 @@ namespace {
 struct Category final : std::error_category {
   const char* name() const noexcept override { return "parley"; }
   std::string message(int value) const override {
-    switch (static_cast<Errc>(value)) {
-      case Errc::ok: return "no error";
-#define PARLEY_X(name, text) \
-  case Errc::name: return text;
-        PARLEY_ERRC(PARLEY_X)
-#undef PARLEY_X
-    }
+    if (const char* text = text_of(static_cast<Errc>(value)); text != nullptr) return text;
     return "unknown parley error " + std::to_string(value);
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // What the layer of the connection manager costs: CPU time of one connection without a socket, a negotiation of three
-// stages beside its round trips, and the memory of a connection that is up and idle.
+// stages beside its round trips, the memory of a connection that is up and idle, and what its keepalives cost.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/keepalive_cost.hpp"
 #include "bench/memory_net.hpp"
 #include "bench/parley_peer.hpp"
 #include "bench/raw_socket.hpp"
@@ -238,7 +239,7 @@ void idle(const Settings& settings, Report& report, long most) {
 int run(int argc, char** argv) {
   const auto settings = parse_settings(argc, argv,
                                        "cm_bench: what the connection manager's layer costs\n"
-                                       "groups: own cost, negotiation, idle");
+                                       "groups: own cost, negotiation, idle, keepalive");
   if (!settings) return 2;
   pin_to_cpu(0);
   const long most = (static_cast<long>(raise_open_files()) - 64) / 2;
@@ -246,6 +247,7 @@ int run(int argc, char** argv) {
   own_cost(*settings, report);
   negotiation(*settings, report);
   idle(*settings, report, most);
+  keepalive_cost(*settings, report, most);
   return report.finish();
 }
 

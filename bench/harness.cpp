@@ -20,12 +20,6 @@
 namespace parley::bench {
 namespace {
 
-double seconds_of(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
 std::string file_text(const char* path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -75,6 +69,12 @@ bool number(const char* text, T& out) {
 }
 
 }  // namespace
+
+double seconds_of(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
 
 double wall_now() { return seconds_of(CLOCK_MONOTONIC); }
 

@@ -5,6 +5,7 @@
 // when it cannot run.
 #pragma once
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ class Stopwatch {
   double wall_ = 0, cpu_ = 0;
 };
 
+double seconds_of(clockid_t clock);  ///< its time now
 double wall_now();
 
 struct Contender {

@@ -43,20 +43,15 @@ using wire::mad::PathRecord;
 unsigned requests = 100'000;
 const std::array<std::uint8_t, 1> one_hop{1};
 
-double seconds(clockid_t clock) {
-  timespec t{};
-  ::clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
-}
-
 struct Figures {
   double cpu_us, per_second;
 };
 template <class Work>
 Figures measured(const Work& work) {
-  const double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
+  const double cpu = bench::seconds_of(CLOCK_PROCESS_CPUTIME_ID), wall = bench::seconds_of(CLOCK_MONOTONIC);
   work();
-  return {(seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6 / requests, requests / (seconds(CLOCK_MONOTONIC) - wall)};
+  return {(bench::seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu) * 1e6 / requests,
+          requests / (bench::seconds_of(CLOCK_MONOTONIC) - wall)};
 }
 
 /// A program that says nothing, in a folder of its own if it is to have one; -1: it did not start.
@@ -111,7 +106,7 @@ class Server {
   /// CPU seconds that it has used.
   double used() const {
     clockid_t clock = 0;
-    return ::clock_getcpuclockid(pid_, &clock) == 0 ? seconds(clock) : 0;
+    return ::clock_getcpuclockid(pid_, &clock) == 0 ? bench::seconds_of(clock) : 0;
   }
 
   std::string name;

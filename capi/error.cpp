@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/errc_text.hpp"
 #include "parley/xrc.hpp"
 
 namespace parley::capi {
@@ -36,27 +37,27 @@ struct Row {
   const char* text;
 };
 constexpr Row rows[] = {
-    {PARLEY_E_INVALID_ARGUMENT, EINVAL, "an argument is out of its documented range"},
+    {PARLEY_E_INVALID_ARGUMENT, EINVAL, text_of(Errc::invalid_argument)},
     {PARLEY_E_BAD_HANDLE, EINVAL, "there is no such object"},
-    {PARLEY_E_WRONG_STATE, EINVAL, "the operation is not allowed in this state"},
-    {PARLEY_E_NO_SPACE, ENOMEM, "a bounded queue or buffer is full"},
+    {PARLEY_E_WRONG_STATE, EINVAL, text_of(Errc::wrong_state)},
+    {PARLEY_E_NO_SPACE, ENOMEM, text_of(Errc::no_space)},
     {PARLEY_E_NO_MEMORY, ENOMEM, "memory has run out"},
-    {PARLEY_E_UNSUPPORTED, ENOSYS, "not supported by this provider or peer"},
-    {PARLEY_E_NOT_PERMITTED, EACCES, "the system does not permit the operation"},
-    {PARLEY_E_IO, EIO, "the operating system reported an input/output error"},
-    {PARLEY_E_BAD_ADDRESS, EINVAL, "the address cannot be parsed or resolved, or is not one of this machine"},
-    {PARLEY_E_ADDRESS_IN_USE, EADDRINUSE, "the address is in use"},
-    {PARLEY_E_REFUSED, ECONNREFUSED, "nobody listens at that address"},
-    {PARLEY_E_UNREACHABLE, EHOSTUNREACH, "the peer cannot be reached"},
-    {PARLEY_E_TIMED_OUT, ETIMEDOUT, "the deadline passed"},
-    {PARLEY_E_REJECTED, ECONNREFUSED, "the peer rejected the connection"},
-    {PARLEY_E_PEER_CLOSED, EPIPE, "the peer closed the connection"},
-    {PARLEY_E_PEER_RESET, ECONNRESET, "the peer reset the connection"},
-    {PARLEY_E_PROTOCOL, EPROTO, "the peer broke a rule of the protocol"},
-    {PARLEY_E_TERMINATED, ECONNABORTED, "the stream was terminated"},
-    {PARLEY_E_PROTECTION, EFAULT, "the memory access is not allowed"},
+    {PARLEY_E_UNSUPPORTED, ENOSYS, text_of(Errc::unsupported)},
+    {PARLEY_E_NOT_PERMITTED, EACCES, text_of(Errc::not_permitted)},
+    {PARLEY_E_IO, EIO, text_of(Errc::io)},
+    {PARLEY_E_BAD_ADDRESS, EINVAL, text_of(Errc::bad_address)},
+    {PARLEY_E_ADDRESS_IN_USE, EADDRINUSE, text_of(Errc::address_in_use)},
+    {PARLEY_E_REFUSED, ECONNREFUSED, text_of(Errc::refused)},
+    {PARLEY_E_UNREACHABLE, EHOSTUNREACH, text_of(Errc::unreachable)},
+    {PARLEY_E_TIMED_OUT, ETIMEDOUT, text_of(Errc::timed_out)},
+    {PARLEY_E_REJECTED, ECONNREFUSED, text_of(Errc::rejected)},
+    {PARLEY_E_PEER_CLOSED, EPIPE, text_of(Errc::peer_closed)},
+    {PARLEY_E_PEER_RESET, ECONNRESET, text_of(Errc::peer_reset)},
+    {PARLEY_E_PROTOCOL, EPROTO, text_of(Errc::malformed)},
+    {PARLEY_E_TERMINATED, ECONNABORTED, text_of(Errc::terminated)},
+    {PARLEY_E_PROTECTION, EFAULT, text_of(Errc::protection)},
     {PARLEY_E_NO_COMMON_TERMS, EOPNOTSUPP, "RTR, IRD or ORD of the two sides cannot be reconciled"},
-    {PARLEY_E_CANCELLED, ECANCELED, "the operation was cancelled"},
+    {PARLEY_E_CANCELLED, ECANCELED, text_of(Errc::cancelled)},
     {PARLEY_E_MAD_STATUS, EIO, "the answer's status is an error"},
     {PARLEY_E_MAD_NO_RECORDS, ENOENT, "subnet administration has no record to that question"},
     {PARLEY_E_MAD_CUT, EMSGSIZE, "the table is longer than one datagram, and the rest was not sent"},

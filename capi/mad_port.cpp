@@ -76,12 +76,11 @@ int MadPort::open(const parley_mad_request& given, bool is_call, MadRequest*& ou
   const mad::Ask& ask = request->ask;
   const bool has_lids = port_.facts().lids;
   if (!has_lids && ask.to && !ask.to->gid && !ask.to->path.address.grh)
-    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "RoCE has no LIDs: path is to be a GID, such as ::ffff:192.0.2.1");
+    return capi::fail(PARLEY_E_INVALID_ARGUMENT, "RoCE has no LIDs: path must be a GID, such as ::ffff:192.0.2.1");
   if (!has_lids && !ask.to) return capi::fail(PARLEY_E_WRONG_STATE, "RoCE has no subnet administration");
   if (has_lids && port_.local().sm_lid == 0 && (!ask.to || ask.to->gid))
     return capi::fail(PARLEY_E_WRONG_STATE,
-                      "this port knows no subnet manager, and so no subnet administration: its PortInfo has no LID of "
-                      "one");
+                      "no subnet manager, and so no subnet administration: PortInfo of this port has no SM LID");
   if (requests_.size() >= PARLEY_MAD_REQUESTS_MAX)
     return capi::fail(PARLEY_E_NO_SPACE, "{a} requests are open; take replies by parley_mad_poll() first",
                       PARLEY_MAD_REQUESTS_MAX);

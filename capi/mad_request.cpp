@@ -85,7 +85,7 @@ int read_path(const parley_mad_request& q, mad::Ask& out) {
   if (!path) return wrong(std::move(path.error()));
   if (!path->device.empty()) return wrong("the path names a device: parley_mad_open() has the port to leave by");
   if (path->path.route && out.rpc.mgmt_class != MgmtClass::subn)
-    return wrong("only subnet management goes by directed routes");
+    return wrong("only subnet management can use directed routes");
   out.to = std::move(*path);
   return 0;
 }

@@ -94,9 +94,8 @@ Failure listen_failure(const Step& step, std::error_code why, const Address& add
   return failure;
 }
 
-Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& silent) {
-  return plain_failure(step, Errc::timed_out, std::move(rule),
-                       "no answer of " + peer.to_string() + (silent.empty() ? "" : " for " + silent),
+Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& how_long) {
+  return plain_failure(step, Errc::timed_out, std::move(rule), "no answer of " + peer.to_string() + how_long,
                        silent_peer_advice);
 }
 

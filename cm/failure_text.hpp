@@ -21,8 +21,8 @@ Failure ports_exhausted(const Step& step, const Address& address);
 /// The suggestion after "no answer", on every transport.
 inline constexpr const char* silent_peer_advice =
     "check that the peer's host is up and the path to it, then connect again";
-/// `silent`: for how long, as text; empty if unknown.
-Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& silent);
+/// `how_long` follows the peer's address, as " for 12 s"; empty if unknown.
+Failure no_answer(const Step& step, std::string rule, const Address& peer, const std::string& how_long);
 /// A connection ended while `left` requests of this side were incomplete. `known`: this side requested the end, or the peer
 /// reported it.
 Failure requests_left(const Step& step, std::size_t left, bool known);

@@ -10,7 +10,7 @@ pkg_check_modules(ISAL IMPORTED_TARGET libisal)
 add_library(parley_flags INTERFACE)
 target_include_directories(parley_flags INTERFACE ${PARLEY_SOURCE}/include ${PARLEY_SOURCE})
 target_compile_options(parley_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -fno-strict-aliasing)
-# Compiled as one, a variable of one file may have the name of a function of the next. Each is compiled alone somewhere.
+# Compiled as one, a variable of one file may have the name of a function of the next. ./dev stress compiles each alone.
 target_compile_options(parley_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(parley_flags INTERFACE -Wno-missing-field-initializers)
@@ -28,6 +28,10 @@ if(PARLEY_SANITIZE)
     # With its sanitizers on, gcc takes parts of its own standard library for uninitialised. The plain build checks this.
     target_compile_options(parley_flags INTERFACE -Wno-maybe-uninitialized)
   else()
+    # Most of this sanitizer's checks would be in templates of the standard library, which take a fifth of the compile time.
+    # The library checks its own preconditions in their place.
+    target_compile_options(parley_flags INTERFACE -fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitize-ignore.txt
+      -D_GLIBCXX_ASSERTIONS)
     # clang 14 writes what this check reads before each function, and cannot before the parts of a coroutine: "Cannot
     # represent a difference across sections".
     target_compile_options(parley_flags INTERFACE -fno-sanitize=function)
@@ -57,11 +61,8 @@ endfunction()
 
 # Several files of a room are compiled as one, which takes half the time. Not those of conform: each file there has its
 # table of cases and its own words for them.
-set(PARLEY_UNITY OFF CACHE STRING "Compile several files of a room at once: ON, OFF, or ROOMS for those of the pure rooms and of tests/unit alone")
-function(parley_unity target) # ROOM, if it is a pure one, or its tests
-  if(PARLEY_UNITY STREQUAL "ROOMS" AND NOT ARGV1 STREQUAL "ROOM")
-    return()
-  endif()
+option(PARLEY_UNITY "Compile several files of a room at once" OFF)
+function(parley_unity target)
   if(PARLEY_UNITY AND NOT target STREQUAL "parley_conform")
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -105,8 +106,6 @@ function(parley_rooms) # NAME...
     endif()
   endforeach()
   set(PARLEY_PURE_ROOMS ${pure} PARENT_SCOPE)
-  list(TRANSFORM pure PREPEND parley_ OUTPUT_VARIABLE libraries)
-  add_custom_target(parley_pure_rooms DEPENDS ${libraries})
 endfunction()
 
 # parley_room(<name> <rooms it may use>...)
@@ -117,7 +116,7 @@ function(parley_room name)
   endif()
   add_library(parley_${name} STATIC ${sources})
   parley_shared(parley_${name})
-  parley_unity(parley_${name} ROOM)
+  parley_unity(parley_${name})
   target_link_libraries(parley_${name} PUBLIC parley_flags fmt::fmt)
   if(PARLEY_FUZZ)
     target_compile_options(parley_${name} PRIVATE -fsanitize=fuzzer-no-link)  # the fuzzers watch the rooms, not the tests
@@ -149,7 +148,8 @@ function(parley_room name)
     set_source_files_properties(${PARLEY_SOURCE}/mpa/crc32c_sse42.cpp PROPERTIES
       COMPILE_OPTIONS "-msse4.2;-mpclmul" SKIP_PRECOMPILE_HEADERS ON)
     # Behind a precompiled header g++ 12 takes the intrinsics' functions at -O0, which only -O1 and more can compile.
-    set_source_files_properties(${PARLEY_SOURCE}/mpa/crc32c_vpclmul.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    set_source_files_properties(${PARLEY_SOURCE}/mpa/crc32c_vpclmul.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+      SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 

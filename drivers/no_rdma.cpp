@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// In place of drivers/rdmacm and drivers/verbs where their libraries were missing when Parley was built.
+// Replaces drivers/rdmacm and drivers/verbs if their libraries were missing when Parley was built.
 #include "parley/neg_verbs.hpp"
 #include "parley/rdma_host.hpp"
 

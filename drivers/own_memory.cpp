@@ -11,10 +11,10 @@
 namespace parley {
 namespace {
 
-/// Octets: to populate so little costs less than to read the list of mappings.
+/// Octets: populating less than this costs less than reading the list of mappings.
 constexpr std::size_t populated_anyway = 1U << 20;
 
-/// By the list of the process's mappings, which is in the order of addresses.
+/// Reads the process's list of mappings, which is in address order.
 bool is_mapped(std::uintptr_t begin, std::uintptr_t end, bool written) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "re");
   if (maps == nullptr) return true;  // no /proc
@@ -42,7 +42,7 @@ bool is_there(const void* addr, std::size_t length, bool written, Pages pages) {
   const int advice = written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   const int failed = ::madvise(reinterpret_cast<void*>(begin), first + length - begin, advice) == 0 ? 0 : errno;
   errno = saved;
-  // EINVAL: a kernel before 5.14, a mapping of a device's, or one without that right.
+  // EINVAL: a kernel before 5.14, a device mapping, or one without that permission.
   return failed == 0 || (failed == EINVAL && is_mapped(begin, first + length, written));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One descriptor that stands for others and for a deadline, so that who waits for it needs to know of neither.
+// One descriptor that represents several others and a deadline, so that a waiting caller needs only this one.
 #pragma once
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -15,7 +15,7 @@ namespace parley {
 
 class ReadySet {
  public:
-  /// Null: no descriptor is left.
+  /// Null: no descriptor is available.
   static std::unique_ptr<ReadySet> make() {
     std::unique_ptr<ReadySet> set(new ReadySet);
     return set->fd() >= 0 && set->timer_.fd >= 0 && set->watch(set->timer_.fd, EPOLLIN, EPOLL_CTL_ADD) ? std::move(set)
@@ -25,9 +25,9 @@ class ReadySet {
   /// Until it is removed, or closed by all processes that have it. False: the system refuses.
   bool add(int fd) { return watch(fd, EPOLLIN, EPOLL_CTL_ADD); }
   bool remove(int fd) { return watch(fd, 0, EPOLL_CTL_DEL); }
-  /// What it is waited for from now on: EPOLLIN, EPOLLOUT.
+  /// Changes the events to wait for: EPOLLIN, EPOLLOUT.
   bool change(int fd, std::uint32_t events) { return watch(fd, events, EPOLL_CTL_MOD); }
-  /// It is readable from then on, until this is called with a later time.
+  /// It becomes readable at that time, until this is called with a later time.
   void arm(Instant now, Instant at) {
     if (at == armed_ || (at <= now && armed_ <= now)) return;
     armed_ = at;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The environment, as far as a library may trust it. A program that has more rights than its user (AT_SECURE: setuid, setgid or
-// file capabilities) takes no file, socket, program or plug-in from that user's variables.
+// The environment, as far as a library may trust it. A program that has more rights than its user (AT_SECURE: setuid,
+// setgid or file capabilities) uses no file, socket, program or plug-in from that user's variables.
 #pragma once
 #include <sys/auxv.h>
 

@@ -16,21 +16,21 @@ namespace parley::mad {
 using wire::mad::Datagram;
 
 // X(name, text).
-#define PARLEY_MAD_FAULTS(X)                                                       \
-  X(timeout, "no answer")                                                          \
-  X(busy, "the other side stayed busy")                                            \
-  X(status, "the answer's status is an error")                                     \
-  X(class_status, "the answer's status of its class is an error")                  \
-  X(malformed, "the answer is not what was asked for")                             \
-  X(cut, "the answer was longer than one datagram, and the rest was not sent")     \
-  X(rmpp, "the transfer of an answer or request of several segments was given up") \
-  X(refused, "the datagram could not be sent")                                     \
-  X(redirect, "redirected to where it cannot be followed")                         \
-  X(redirect_loop, "redirected too often")                                         \
-  X(cancelled, "cancelled")                                                        \
-  X(deadline, "the task's deadline passed")                                        \
-  X(no_space, "there is no room")                                                  \
-  X(invalid, "the request is not one that can be sent")
+#define PARLEY_MAD_FAULTS(X)                                                   \
+  X(timeout, "no answer")                                                      \
+  X(busy, "the destination stayed busy")                                       \
+  X(status, "the answer's status is an error")                                 \
+  X(class_status, "the answer's class-specific status is an error")            \
+  X(malformed, "the answer does not match the request")                        \
+  X(cut, "the answer was longer than one datagram, and the rest was not sent") \
+  X(rmpp, "the RMPP transfer of the request or answer was aborted")            \
+  X(refused, "the datagram could not be sent")                                 \
+  X(redirect, "the redirection cannot be followed")                            \
+  X(redirect_loop, "redirected too often")                                     \
+  X(cancelled, "cancelled")                                                    \
+  X(deadline, "the task's deadline passed")                                    \
+  X(no_space, "no space")                                                      \
+  X(invalid, "the request is invalid")
 
 enum class Fault : std::uint8_t {
 #define PARLEY_X(name, text) name,

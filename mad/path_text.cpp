@@ -46,7 +46,7 @@ Or<Gid> parse_gid(std::string_view text) {
   if (const auto guid = port_guid(text)) return gid_of_guid(*guid);
   const auto address = parley::Address::parse(text);
   if (!address || address->family != parley::Address::Family::v6 || text.find_first_of("[%") != std::string_view::npos)
-    return wrong(fmt::format("{} is no GID (as an IPv6 address is written) and no GUID (four groups of four digits)",
+    return wrong(fmt::format("{} is neither a GID (written as an IPv6 address) nor a GUID (four groups of four digits)",
                              quoted(text)));
   return address->octets;
 }
@@ -55,11 +55,11 @@ Or<Gid> parse_gid(std::string_view text) {
 std::string take_device(std::string_view text, PathText& out) {
   const std::size_t slash = text.find('/');
   out.device = text.substr(0, slash);
-  if (out.device.empty()) return "behind '%' comes a device: mlx5_0 or mlx5_0/1";
+  if (out.device.empty()) return "'%' must be followed by a device: mlx5_0 or mlx5_0/1";
   if (slash == std::string_view::npos) return {};
   const auto port = port_in(text.substr(slash + 1));
   if (!port)
-    return fmt::format("the port of device {} is a number from 1 to 254, not {}", quoted(out.device),
+    return fmt::format("the port of device {} must be a number from 1 to 254, not {}", quoted(out.device),
                        quoted(text.substr(slash + 1)));
   out.port = *port;
   return {};
@@ -87,13 +87,13 @@ Or<Route> parse_route(std::string_view text, char between) {
     if (word.empty() && at > text.size() && hop > 0) break;  // "0,1,": a last comma is no hop
     if (hop == 0) {
       if (number_in(word) != 0)
-        return wrong(fmt::format("a directed route begins with 0, for this port, not with {}", quoted(word)));
+        return wrong(fmt::format("a directed route starts with 0, for this port, not with {}", quoted(word)));
       continue;
     }
     if (hop >= PARLEY_MAD_PATH_MAX) return wrong("a directed route has at most 63 hops");  // IBA §14.2.2
     const auto port = port_in(word);
     if (!port)
-      return wrong(fmt::format("hop {} of the directed route is a port from 1 to 254, not {}", hop, quoted(word)));
+      return wrong(fmt::format("hop {} of the directed route must be a port from 1 to 254, not {}", hop, quoted(word)));
     out.octets[hop] = *port;
     out.hops = static_cast<std::uint8_t>(hop);
   }
@@ -104,10 +104,10 @@ Or<PathText> by_lid(std::string_view text) {
   const auto lid = number_in(text);
   if (!lid)
     return wrong(fmt::format(
-        "{} is no LID (5, 0x5), directed route (0,1,3), GID, port GUID (0002:c903:0000:1491) or IBPath(...)",
+        "{} is not a LID (5, 0x5), directed route (0,1,3), GID, port GUID (0002:c903:0000:1491) or IBPath(...)",
         quoted(text)));
   if (*lid == 0 || *lid > 0xFFFF || !is_unicast_lid(static_cast<std::uint32_t>(*lid)))
-    return wrong(fmt::format("LID {} is not one of a port: those are 1 to 49151 (0xBFFF)", quoted(text)));
+    return wrong(fmt::format("LID {} is not a port's LID: those are 1 to 49151 (0xBFFF)", quoted(text)));
   PathText out;
   out.path = Path::by_lid(static_cast<std::uint16_t>(*lid));
   return out;
@@ -178,15 +178,15 @@ std::string set_member(Path& path, std::string_view name, std::string_view value
   const auto given = number_in(value);
   if (name == "timeout_us") {
     if (!given || *given > 3600'000'000ULL)
-      return fmt::format("timeout_us is a number of microseconds up to an hour, not {}", quoted(value));
+      return fmt::format("timeout_us must be a number of microseconds up to an hour, not {}", quoted(value));
     path.timeout = std::chrono::microseconds(*given);
     return {};
   }
   for (const Row& row : rows) {
     if (row.name != name || (row.directed && !path.route)) continue;
-    if (row.grh && !path.address.grh) return fmt::format("{} is part of a GRH: DGID comes before it", name);
+    if (row.grh && !path.address.grh) return fmt::format("{} is part of a GRH: DGID must come before it", name);
     if (!given || *given > row.max)
-      return fmt::format("{} is a number from 0 to {}, not {}", name, row.max, quoted(value));
+      return fmt::format("{} must be a number from 0 to {}, not {}", name, row.max, quoted(value));
     row.set(path, *given);
     return {};
   }
@@ -202,7 +202,7 @@ Or<PathText> by_spec(std::string_view text) {
   PathText out;
   out.path = fresh(directed);
   out.spelt_out = true;
-  if (!text.ends_with(')')) return wrong(fmt::format("{} has no ')' at its end", quoted(text)));
+  if (!text.ends_with(')')) return wrong(fmt::format("{} does not end in ')'", quoted(text)));
   const std::size_t begin = text.find('(') + 1;
   const std::string_view members = text.substr(begin, text.size() - 1 - begin);
   for (std::size_t at = 0; at < members.size();) {

@@ -15,7 +15,7 @@ Task<Reply<Path>> resolve_path(Port& port, Path administration, Destination dest
   if (destination.gid) query.set(PathRecord::dgid, *destination.gid);
   if (destination.lid) query.set(PathRecord::dlid, *destination.lid);
   const Reply<PathRecord> record = co_await port.sa_get(administration, query);
-  if (!record) co_return tl::unexpected(MadError(record.error()).about("looking for the way to a port"));
+  if (!record) co_return tl::unexpected(MadError(record.error()).about("resolving the path to a port"));
   const std::uint16_t lid = record->get(PathRecord::dlid);
   if (!is_unicast_lid(lid)) co_return tl::unexpected(MadError(Fault::malformed, "the PathRecord has no unicast LID"));
   Path out = Path::by_lid(lid, record->get(PathRecord::sl));

@@ -91,7 +91,7 @@ std::string find_place(const Layout& layout, std::string_view name, MemberPlace&
   out.field = out.outer;
   if (dot == std::string_view::npos) {
     if (out.outer->nested != nullptr)
-      return fmt::format("{} is a structure: name a member of it, as in {}.{}", out.outer->name, out.outer->name,
+      return fmt::format("{} is a structure: name one of its members, as in {}.{}", out.outer->name, out.outer->name,
                          out.outer->nested->fields.front().name);
     out.index = out.outer_index;
     out.indexed = outer_indexed;
@@ -129,7 +129,7 @@ std::string put_named(const Field& field, std::string_view text, MutBytes octets
   }
   std::vector<std::string_view> names;
   for (const Name& name : facts_of(field.kind).names) names.push_back(name.text);
-  return fmt::format("{} is a number from 0 to {}{}, not {}", field.name, most,
+  return fmt::format("{} must be a number from 0 to {}{}, not {}", field.name, most,
                      names.empty() ? std::string() : fmt::format(" or one of: {}", fmt::join(names, ", ")),
                      quoted(text));
 }
@@ -137,11 +137,11 @@ std::string put_named(const Field& field, std::string_view text, MutBytes octets
 std::string put_octets(const Field& field, std::string_view text, MutBytes octets) {
   const MutBytes place = octets.subspan(field.octet(), field.count);
   if (text.size() % 2 != 0 || text.size() / 2 > place.size())
-    return fmt::format("{} is at most {} octets as pairs of hexadecimal digits", field.name, place.size());
+    return fmt::format("{} must be at most {} octets as pairs of hexadecimal digits", field.name, place.size());
   std::fill(place.begin() + static_cast<std::ptrdiff_t>(text.size() / 2), place.end(), std::uint8_t{0});
   for (std::size_t i = 0; i < text.size() / 2; ++i) {
     const auto octet = number_in("0x" + std::string(text.substr(2 * i, 2)));
-    if (!octet) return fmt::format("{} is hexadecimal digits, not {}", field.name, quoted(text));
+    if (!octet) return fmt::format("{} must be hexadecimal digits, not {}", field.name, quoted(text));
     place[i] = static_cast<std::uint8_t>(*octet);
   }
   return {};
@@ -152,7 +152,7 @@ std::string put_value(const Field& field, std::size_t index, std::string_view te
     case Kind::gid: {
       const auto given = parse_path(text);
       if (!given || !given->gid)
-        return fmt::format("{} is a GID (fe80::2:c903:0:1491) or a port's GUID, not {}", field.name, quoted(text));
+        return fmt::format("{} must be a GID (fe80::2:c903:0:1491) or a port's GUID, not {}", field.name, quoted(text));
       const MutBytes place = octets.subspan(field.octet() + index * 16, 16);
       std::copy(given->gid->begin(), given->gid->end(), place.begin());
       return {};
@@ -183,7 +183,8 @@ std::string set_own(Rpc& rpc, std::string_view name, std::string_view value, boo
   const auto given = number_in(value);
   const auto take = [&](auto& member, std::uint64_t most) -> std::string {
     mine = true;
-    if (!given || *given > most) return fmt::format("{} is a number from 0 to {}, not {}", name, most, quoted(value));
+    if (!given || *given > most)
+      return fmt::format("{} must be a number from 0 to {}, not {}", name, most, quoted(value));
     member = static_cast<std::remove_reference_t<decltype(member)>>(*given);
     return {};
   };

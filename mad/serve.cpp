@@ -53,21 +53,20 @@ tl::expected<ParsedRequest, RequestFault> parse_request(ConstBytes mad) {
     return tl::unexpected(RequestFault{status, why});
   };
   const auto header = MadHeader::parse(mad);
-  if (!header) return refuse(0, "it is shorter than a header");
+  if (!header) return refuse(0, "shorter than a header");
   const Method method = header->get(MadHeader::method);
-  if (!response_to(method)) return refuse(0, "it is no request");
+  if (!response_to(method)) return refuse(0, "not a request");
   if (header->get(MadHeader::base_version) != PARLEY_IB_MAD_BASE_VERSION)
-    return refuse(bad_version, "its base version is not 1");
+    return refuse(bad_version, "the base version is not 1");
   const auto* facts = wire::mad::facts_of_class(static_cast<std::uint32_t>(header->get(MadHeader::mgmt_class)));
-  if (facts == nullptr) return refuse(unsupported_method, "its class is not known");
-  if (header->get(MadHeader::class_version) != facts->version)
-    return refuse(bad_version, "its class has another version");
-  if (mad.size() != PARLEY_IB_MAD_LEN && !rmpp::is_rmpp(mad)) return refuse(0, "it has not 256 octets");
+  if (facts == nullptr) return refuse(unsupported_method, "unknown class");
+  if (header->get(MadHeader::class_version) != facts->version) return refuse(bad_version, "unsupported class version");
+  if (mad.size() != PARLEY_IB_MAD_LEN && !rmpp::is_rmpp(mad)) return refuse(0, "not 256 octets");
   const std::uint16_t attribute = header->get(MadHeader::attribute_id);
   const bool vendor = facts->prefix == "Vend";  // whose attributes are not all known
   const Legality legal = legality_of(facts->mgmt_class, method, attribute);
-  if (!vendor && !legal.method) return refuse(unsupported_method, "its class has no such method");
-  if (!vendor && !legal.both) return refuse(unsupported_combination, "its attribute has no such method");
+  if (!vendor && !legal.method) return refuse(unsupported_method, "the class has no such method");
+  if (!vendor && !legal.both) return refuse(unsupported_combination, "the attribute has no such method");
   return ParsedRequest{facts, method, attribute, header->get(MadHeader::attribute_modifier), mad.subspan(facts->data)};
 }
 

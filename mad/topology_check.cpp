@@ -71,7 +71,7 @@ class Check {
   std::vector<TopologyFinding> run() {
     for (std::uint32_t i = 0; i < topology_.nodes().size(); ++i) {
       const TopologyNode& node = topology_.nodes()[i];
-      if (node.lost) add(i, 0, TopologyFault::lost, "not everything that this node was asked was answered");
+      if (node.lost) add(i, 0, TopologyFault::lost, "some queries to this node were not answered");
       for (unsigned p = 0; p <= node.ports; ++p) check_port(i, static_cast<std::uint8_t>(p));
     }
     check_lids();
@@ -86,16 +86,16 @@ class Check {
   void check_port(std::uint32_t node, std::uint8_t number) {
     const TopologyPort& port = topology_.port(node, number);
     const bool is_switch = topology_.nodes()[node].type == wire::mad::NodeType::switch_;
-    if (port.lost) add(node, number, TopologyFault::lost, "its PortInfo did not come");
+    if (port.lost) add(node, number, TopologyFault::lost, "no answer for its PortInfo");
     if (port.peer == no_node && port.peer_lost)
-      add(node, number, TopologyFault::lost, "whoever is behind it did not answer");
+      add(node, number, TopologyFault::lost, "the node behind it did not answer");
     const bool has_lid = is_switch ? number == 0 : number != 0;
     if (port.known && has_lid && port.lid == 0 && (is_switch || port.link_up()))
-      add(node, number, TopologyFault::no_lid, "it has no LID");
+      add(node, number, TopologyFault::no_lid, "no LID");
     if (number == 0 || port.peer == no_node || !port.known) return;
     if (port.state != static_cast<std::uint8_t>(PortState::active))
       add(node, number, TopologyFault::state,
-          fmt::format("the link is up, and the port's state is {}",
+          fmt::format("the link is up, but the port's state is {}",
                       wire::mad::name_of(wire::mad::Kind::port_state, port.state)));
     if (topology_.is_first_end(node, number)) check_link(node, number);
   }
@@ -107,11 +107,11 @@ class Check {
     const std::string other = port_text(topology_, a.peer, a.peer_port);
     if (lanes(a.width_active) < lanes(a.width_enabled & b.width_enabled))
       add(node, number, TopologyFault::width,
-          fmt::format("the link to {} is {}x, and both ends have {}x enabled", other, lanes(a.width_active),
+          fmt::format("the link to {} is {}x, but both ends have {}x enabled", other, lanes(a.width_active),
                       lanes(a.width_enabled & b.width_enabled)));
     if (std::bit_width(active(a)) < std::bit_width(enabled(a) & enabled(b)))
       add(node, number, TopologyFault::speed,
-          fmt::format("the link to {} is {}, and both ends have {} enabled", other, speed_name(active(a)),
+          fmt::format("the link to {} is {}, but both ends have {} enabled", other, speed_name(active(a)),
                       speed_name(enabled(a) & enabled(b))));
   }
 
@@ -127,7 +127,7 @@ class Check {
           const auto [first, is_new] = seen.emplace(static_cast<std::uint16_t>(lid), std::pair(i, number));
           if (is_new) continue;
           add(i, number, TopologyFault::double_lid,
-              fmt::format("LID {} is also that of {}", lid,
+              fmt::format("LID {} also belongs to {}", lid,
                           port_text(topology_, first->second.first, first->second.second)));
           break;
         }

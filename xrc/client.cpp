@@ -111,6 +111,7 @@ void Client::greeted(const Answer& answer) {
   if (options_.create || was_member_) flags |= Request::create;
   if (options_.exclusive && !was_member_) flags |= Request::exclusive;
   if (options_.shared) flags |= Request::shared;
+  if (options_.carrier) flags |= Request::carrier;
   send({.ask = Ask::open, .flags = flags, .value = options_.device});
   phase_ = Phase::opening;
 }

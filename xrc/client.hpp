@@ -17,6 +17,7 @@ struct ClientOptions {
   bool member = true;   ///< false: it only lists and kills
   bool shared = false;  ///< the domain of a file, which the driver sends with `open`; otherwise a private one
   bool create = true, exclusive = false;  ///< the first time; a domain that it was in may always be made anew
+  bool carrier = false;                   ///< OpenParameters::carrier
   std::uint64_t device = 0;
   Duration patience = std::chrono::seconds(5);     ///< for an answer, over all brokers
   Duration retry = std::chrono::milliseconds(20);  ///< between attempts while something is about to be made

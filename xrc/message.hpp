@@ -44,7 +44,15 @@ enum class Ask : std::uint8_t {
 std::string_view to_string(Ask ask);  ///< "enlist"
 
 struct Request {
-  enum Flag : std::uint16_t { create = 1, exclusive = 2, shared = 4, force = 8, has_peer = 16, reserve = 32 };
+  enum Flag : std::uint16_t {
+    create = 1,
+    exclusive = 2,
+    shared = 4,
+    force = 8,
+    has_peer = 16,
+    reserve = 32,
+    carrier = 64
+  };
   Ask ask = Ask::hello;
   std::uint64_t number = 0;  ///< comes back with the answer
   std::uint16_t flags = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Who uses which TGT queue pair, and when one ends: with its last registrant, or a bounded time after its peer went away.
-// A machine in the sense of base/machine.hpp, and a value: a copy goes its own way. docs/xrc.md has its rules; R1 to R10
+// A machine in the sense of base/machine.hpp, and a value: a copy goes its own way. docs/xrc.md has its rules; R1 to R11
 // and E1 to E7 are named there and beside the code that keeps them.
 #pragma once
 #include <cstddef>
@@ -58,6 +58,7 @@ struct OpenParameters {
   std::uint64_t device = 0;        ///< of a private one; otherwise the key has it
   bool create = true;              ///< a domain that nobody has open is made
   bool exclusive = false;          ///< one that somebody has open is refused
+  bool carrier = false;            ///< R11: the domain's queue pairs are in this process, and end with it
   Process process{};
 };
 
@@ -219,7 +220,7 @@ class BasicRegistry {
     Set<std::uint64_t> registrations{};  // generations
     Set<std::uint32_t> srqs{}, others{};
     Deque<Event> events{};  // events_max
-    bool lost = false, announced = false;
+    bool lost = false, announced = false, carrier = false;
   };
   struct Domain {
     std::optional<DomainKey> key{};
@@ -267,6 +268,7 @@ class BasicRegistry {
   void add_registrant(std::uint64_t number, Tgt& tgt);
   void go_back(Tgt& tgt);
   void set_deadline(Tgt& tgt, Instant at);
+  void remove_device(Instant now, std::uint64_t domain, std::uint32_t reason);
   Result<void> step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason);
   void merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& declared);
   void compare_events(std::uint64_t number, Tgt& tgt, std::uint64_t heard);

@@ -151,10 +151,20 @@ template <class S>
 void BasicRegistry<S>::report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason) {
   for (const auto& [number, domain] : domains_) {
     if (domain.device != device) continue;
-    for (const std::uint64_t member : domain.members) give(member, {.kind = kind, .reason = reason});
-    if (kind != EventKind::device_removed) continue;
-    for (const std::uint64_t generation : listed(domain.tgts)) (void)step(now, tgts_.at(generation), kind, reason);
+    if (kind == EventKind::device_removed)
+      remove_device(now, number, reason);
+    else
+      for (const std::uint64_t member : domain.members) give(member, {.kind = kind, .reason = reason});
   }
+}
+
+/// Done once more, it only repeats the event of the device.
+template <class S>
+void BasicRegistry<S>::remove_device(Instant now, std::uint64_t number, std::uint32_t reason) {
+  const Domain& domain = std::as_const(domains_).at(number);
+  for (const std::uint64_t member : domain.members) give(member, {.kind = EventKind::device_removed, .reason = reason});
+  for (const std::uint64_t generation : listed(domain.tgts))
+    (void)step(now, tgts_.at(generation), EventKind::device_removed, reason);
 }
 
 // ---- outputs -----------------------------------------------------------------------------------------------------

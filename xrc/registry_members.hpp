@@ -68,6 +68,7 @@ Result<MemberId> BasicRegistry<S>::open(Instant now, const OpenParameters& param
   Member& made = members_[number];
   made.domain = *domain;
   made.process = parameters.process;
+  made.carrier = parameters.carrier;
   domains_.at(*domain).members.insert(number);
   ++counters_.opened;
   return MemberId{options_.epoch, number};
@@ -92,6 +93,8 @@ void BasicRegistry<S>::dead(Instant now, MemberId member) {
 /// bit, each of which is whole: who takes over from a process that dies in between does the rest.
 template <class S>
 void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
+  if (died && std::as_const(members_).at(number).carrier)
+    remove_device(now, std::as_const(members_).at(number).domain, 0);
   for (const std::uint64_t generation : listed(std::as_const(members_).at(number).registrations)) {
     leave_tgt(now, number, tgts_.at(generation), died);
     S::checkpoint(this);

@@ -175,6 +175,7 @@ Answer Server::open(Instant now, Connection& c, ConnectionNumber number, const R
   OpenParameters p{.device = r.value,
                    .create = (r.flags & Request::create) != 0,
                    .exclusive = (r.flags & Request::exclusive) != 0,
+                   .carrier = (r.flags & Request::carrier) != 0,
                    .process = c.process};
   if ((r.flags & Request::shared) != 0) {
     if (!file) return no(Refusal::bad_descriptor);

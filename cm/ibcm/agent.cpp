@@ -70,7 +70,7 @@ Result<void> Agent::disconnect(Instant now, ConnectionId id, ConstBytes data, co
   return body_->disconnect(now, id, data, end);
 }
 void Agent::limit_mra(ConnectionId id, std::uint8_t service_timeout) { body_->limit_mra(id, service_timeout); }
-void Agent::remind(Instant, ConnectionId id, std::uint8_t service_timeout) { body_->remind(id, service_timeout); }
+void Agent::remind(ConnectionId id, std::uint8_t service_timeout) { body_->remind(id, service_timeout); }
 Instant Agent::requested_at(ConnectionId id) const { return body_->requested_at(id); }
 void Agent::destroy(Instant now, ConnectionId id, const std::optional<EndNote>& end) { body_->destroy(now, id, end); }
 void Agent::turn_away(Instant now, ConnectionId id) { body_->turn_away(now, id); }

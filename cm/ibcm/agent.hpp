@@ -76,7 +76,7 @@ class Agent {
   void limit_mra(ConnectionId id, std::uint8_t service_timeout);
   /// Passive, while the user decides and no MRA was sent: sends one with this service timeout (0 to 31), after which the peer
   /// retransmits its REQ. No-op in other states and without AgentOptions::mra_timeout.
-  void remind(Instant now, ConnectionId id, std::uint8_t service_timeout);
+  void remind(ConnectionId id, std::uint8_t service_timeout);
   /// When the peer's REQ last arrived, duplicates included; Instant::min() for an unknown id.
   Instant requested_at(ConnectionId id) const;
   /// Passive, in rep_sent: data arrived before the RTU (IBA §12.9; rdma_notify(COMM_EST)).

@@ -37,7 +37,8 @@ Task<Observation> answered_lap(Tester& b) {
   if (apr == nullptr) co_return failed(heard.words());
   if (apr->local_comm_id != link.peer_id()) co_return failed("APR with a communication ID that is not its own");
   if (heard.message->transaction_id != link.transaction_id) co_return failed("APR with another TransactionID");
-  co_return wrong.empty() ? pass("APR, and the connection stands") : failed("then a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("APR, and the connection stays up")
+                          : failed("then a request was answered by " + wrong);
 }
 
 Task<Observation> lap_for_nobody(Tester& b) {
@@ -59,17 +60,17 @@ Task<Observation> apr_unasked(Tester& b) {
   const Heard heard = co_await response(b, link, b.settings().quiet);
   if (!heard.silence) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("silence, and the connection stands")
+  co_return wrong.empty() ? pass("silence, and the connection stays up")
                           : failed("then a request was answered by " + wrong);
 }
 
 constexpr Case table[] = {
     row("122", "lap-is-answered", "IBA §12.8.2", must, "LAP with the primary path as the alternate one",
-        "APR of any status with its TransactionID; the connection stands", answered_lap),
-    row("123", "lap-for-nobody", "IBA §12.8.2", must, "LAP for a communication ID that is not there",
+        "APR of any status with its TransactionID; the connection stays up", answered_lap),
+    row("123", "lap-for-nobody", "IBA §12.8.2", must, "LAP for an unknown communication ID",
         "APR with status 1 (invalid communication ID)", lap_for_nobody),
-    row("124", "apr-without-lap", "IBA §12.8", must, "APR on a connection that stands",
-        "silence; the connection stands", apr_unasked),
+    row("124", "apr-without-lap", "IBA §12.8", must, "APR on an established connection",
+        "silence; the connection stays up", apr_unasked),
 };
 
 }  // namespace

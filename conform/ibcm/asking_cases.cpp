@@ -105,7 +105,7 @@ Task<Observation> req_retries(Tester& b) {
   if (again > link->asked.max_cm_retries)
     co_return failed(
         fmt::format("the REQ {} times again, though Max CM Retries is {}", again, link->asked.max_cm_retries));
-  if (again == 0 && link->asked.max_cm_retries > 0) co_return failed("the REQ does not come again");
+  if (again == 0 && link->asked.max_cm_retries > 0) co_return failed("the REQ is not retransmitted");
   co_return pass("no more often than it says");
 }
 
@@ -118,7 +118,7 @@ Task<Observation> silent_before_rep(Tester& b) {
     heard = co_await b.hear(*link, std::max(limit - b.peer().now(), Duration{}));
   const bool up = co_await accept(b, *link);
   if (!heard.silence) co_return failed(heard.words());
-  co_return up ? pass("nothing but REQs") : b.trouble();
+  co_return up ? pass("only REQs") : b.trouble();
 }
 
 // ---- the RTU ----------------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ Task<Observation> rtu_transaction(Tester& b) {
   const Heard heard = co_await message(b, *link, b.settings().reply);
   if (heard.as<CmRtu>() == nullptr) co_return unclear(heard.words());
   co_return heard.message->transaction_id == link->transaction_id ? pass("the REQ's TransactionID")
-                                                                  : failed("another TransactionID than the REQ's");
+                                                                  : failed("not the REQ's TransactionID");
 }
 Task<Observation> rep_full(Tester& b) {
   return rtu_to(b, [](CmRep& rep) { rep.private_data.fill(0xFF); });
@@ -201,7 +201,7 @@ Task<Observation> rep_many(Tester& b) {
   const Heard heard = co_await message(b, *link, b.settings().reply);
   if (heard.as<CmRtu>() == nullptr) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(b, *link);
-  co_return wrong.empty() ? pass("RTU, and the connection stands") : failed("a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("RTU, and the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> first_psn(Tester& b) {
@@ -212,9 +212,9 @@ Task<Observation> first_psn(Tester& b) {
     const Heard heard = co_await b.hear(*link, b.settings().quiet);
     if (heard.silence) break;
     if (!heard.is_request()) continue;
-    if (heard.bth.psn != link->reply.starting_psn) co_return failed("another PSN than the REP asked for");
-    if ((heard.bth.p_key & 0x7FFF) != (link->asked.p_key & 0x7FFF)) co_return failed("another P_Key than the REQ's");
-    co_return pass("the PSN that the REP asked for");
+    if (heard.bth.psn != link->reply.starting_psn) co_return failed("not the PSN requested in the REP");
+    if ((heard.bth.p_key & 0x7FFF) != (link->asked.p_key & 0x7FFF)) co_return failed("not the REQ's P_Key");
+    co_return pass("the PSN requested in the REP");
   }
   co_return unclear("its program sends nothing by itself (--ulp rping)");
 }
@@ -226,17 +226,17 @@ constexpr Case table[] = {
          "the REQ has IDs, a queue pair, a P_Key, a path MTU of 1 to 5, and the GIDs of its packet", req_fields),
     asks("3", "req-cma-header", "IBA §A11", must, "nothing",
          "the REQ has the header of RDMA IP CM with the addresses of its packet", req_header),
-    asks("4", "req-comes-again", "IBA §12.9", must, "no answer", "the same REQ again; the REP to it is taken",
-         req_again),
+    asks("4", "req-comes-again", "IBA §12.9", must, "no answer",
+         "the same REQ is retransmitted; the REP to it is accepted", req_again),
     asks("5", "req-retries-are-counted", "IBA §12.6.5", should, "no answer",
-         "the REQ as often again as its Max CM Retries, at most", req_retries),
+         "the REQ is retransmitted at most Max CM Retries times", req_retries),
     asks("6", "silent-before-the-rep", "IBA §12.9", must, "no answer for a while, then the REP",
-         "nothing but REQs before the REP", silent_before_rep),
+         "only REQs before the REP", silent_before_rep),
     asks("7", "plain-set-up", "IBA §12.9", must, "REP", "one RTU with both communication IDs", plain),
     asks("8", "rtu-transaction-id", "IBA §12.6.4", should, "REP", "the RTU has the REQ's TransactionID",
          rtu_transaction),
     asks("9", "rep-private-data-196", "IBA §12.6.8", must, "REP whose private data is full", "RTU", rep_full),
-    asks("10", "rep-depths-of-none", "IBA §12.6.8", must, "REP that grants no Reads either way", "RTU",
+    asks("10", "rep-depths-of-none", "IBA §12.6.8", must, "REP that grants no Reads in either direction", "RTU",
          rep_depths_none),
     asks("11", "rep-starting-psn-ffffff", "IBA §12.6.8", must, "REP with Starting PSN FFFFFF", "RTU", rep_psn_last),
     asks("12", "rep-rnr-retry-count-0", "IBA §12.6.8", must, "REP with RNR Retry Count 0", "RTU", rep_retries_none),
@@ -245,9 +245,9 @@ constexpr Case table[] = {
     asks("14", "rep-reserved-bits-ignored", "IBA §12.6.8", must, "REP with reserved bits set", "RTU", rep_reserved),
     asks("15", "rep-again", "IBA §12.9", must, "the REP again, as if the RTU had been lost", "the RTU again",
          rep_again),
-    asks("16", "rep-three-times", "IBA §12.9", must, "the REP three times at once", "RTU; the connection stands",
+    asks("16", "rep-three-times", "IBA §12.9", must, "the REP three times at once", "RTU; the connection stays up",
          rep_many),
-    asks("17", "first-psn", "IBA §9.7.3", must, "REP", "the peer's first request has the PSN that the REP asked for",
+    asks("17", "first-psn", "IBA §9.7.3", must, "REP", "the peer's first request has the PSN requested in the REP",
          first_psn),
 };
 

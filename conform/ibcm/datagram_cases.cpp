@@ -52,7 +52,7 @@ Task<Observation> other_method(Tester& b) {
   if (heard.message) co_return failed(heard.words());
   const bool up = co_await b.set_up(link);
   if (!up) co_return b.trouble();
-  co_return pass(heard.silence ? "silence, and a sound REQ is answered" : heard.words());
+  co_return pass(heard.silence ? "silence, and a valid REQ is answered" : heard.words());
 }
 
 /// A REQ of another length.
@@ -141,7 +141,7 @@ Task<Observation> rep_for_nobody(Tester& b) {
 
 constexpr Case table[] = {
     row("40", "base-version-2", "IBA §13.4.2", must, "REQ with MAD base version 2", "dropped", base_version),
-    row("41", "class-of-another", "IBA §13.4.2", must, "a MAD of a vendor's class", "dropped", other_class),
+    row("41", "class-of-another", "IBA §13.4.2", must, "a MAD of a vendor class", "dropped", other_class),
     row("42", "unknown-attribute", "IBA §12.6", must, "a MAD of the CM with attribute 0030", "dropped",
         unknown_attribute),
     row("43", "response-bit", "IBA §13.4.2", must, "REQ with the R bit", "dropped", response_bit),
@@ -157,18 +157,14 @@ constexpr Case table[] = {
         "REP", reserved_bth),
     row("53", "gsi-queue-pair-0", "IBA §A17.9.1", must, "REQ to queue pair 0", "dropped", to_qp_0),
     row("54", "gsi-opcode-of-rc", "IBA §9.6.1.3", must, "REQ in an RC SEND Only", "dropped", rc_opcode),
-    row("55", "gsi-unassigned-opcode", "IBA §9.6.1.3", must, "REQ under opcode 7F", "dropped", unassigned_opcode),
+    row("55", "gsi-unassigned-opcode", "IBA §9.6.1.3", must, "REQ with opcode 7F", "dropped", unassigned_opcode),
     row("56", "gsi-pad", "IBA §9.2", must, "REQ with PadCnt 3, which leaves 253 octets", "dropped", pad),
-    row("57", "rep-for-nobody", "IBA §12.6.7.2", must, "REP to a communication ID that is not there",
+    row("57", "rep-for-nobody", "IBA §12.6.7.2", must, "REP to an unknown communication ID",
         "REJ 6 (invalid communication ID) of the REP", rep_for_nobody),
-    row("58", "rtu-for-nobody", "IBA §12.9", must, "RTU to a communication ID that is not there", "silence",
-        rtu_for_nobody),
-    row("59", "rej-for-nobody", "IBA §12.9", must, "REJ to a communication ID that is not there", "silence",
-        rej_for_nobody),
-    row("60", "mra-for-nobody", "IBA §12.9", must, "MRA to a communication ID that is not there", "silence",
-        mra_for_nobody),
-    row("61", "drep-for-nobody", "IBA §12.9", must, "DREP to a communication ID that is not there", "silence",
-        drep_for_nobody),
+    row("58", "rtu-for-nobody", "IBA §12.9", must, "RTU to an unknown communication ID", "silence", rtu_for_nobody),
+    row("59", "rej-for-nobody", "IBA §12.9", must, "REJ to an unknown communication ID", "silence", rej_for_nobody),
+    row("60", "mra-for-nobody", "IBA §12.9", must, "MRA to an unknown communication ID", "silence", mra_for_nobody),
+    row("61", "drep-for-nobody", "IBA §12.9", must, "DREP to an unknown communication ID", "silence", drep_for_nobody),
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ Task<Observation> drep_transaction(Tester& b) {
   b.send_dreq(*link);
   const Heard heard = co_await response(b, *link, b.settings().reply);
   if (heard.as<CmDrep>() == nullptr) co_return unclear(heard.words());
-  if (heard.message->transaction_id != link->transaction_id) co_return failed("another TransactionID than the DREQ's");
+  if (heard.message->transaction_id != link->transaction_id) co_return failed("not the DREQ's TransactionID");
   co_return pass("the DREQ's TransactionID");
 }
 
@@ -56,7 +56,7 @@ Task<Observation> not_this_one(Tester& b, CmDreq (*spoilt)(const Link& link), bo
   link->ended = false;
   const std::string wrong = co_await still_serves(b, *link);
   if (!wrong.empty()) co_return failed("then a request was answered by " + wrong);
-  co_return pass(heard.words() + ", and the connection stands");
+  co_return pass(heard.words() + ", and the connection stays up");
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ Task<Observation> drep_for_standing(Tester& b) {
   const Heard heard = co_await response(b, *link, b.settings().quiet);
   if (!heard.silence) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(b, *link);
-  co_return wrong.empty() ? pass("silence, and the connection stands")
+  co_return wrong.empty() ? pass("silence, and the connection stays up")
                           : failed("then a request was answered by " + wrong);
 }
 
@@ -91,7 +91,7 @@ Task<Observation> request_after_end(Tester& b) {
   const Request request = nothing(link->next_psn());
   b.send_request(*link, request);
   const Heard heard = co_await response(b, *link, b.settings().quiet);
-  co_return heard.is_ack() ? failed("it is acknowledged") : pass("not acknowledged");
+  co_return heard.is_ack() ? failed("it was acknowledged") : pass("not acknowledged");
 }
 
 // ---- of a listener -------------------------------------------------------------------------------------------------------
@@ -228,28 +228,27 @@ constexpr Case table[] = {
     row("62", "disconnect", "IBA §12.6.11", must, "DREQ", "DREP with both communication IDs", disconnect),
     row("63", "drep-transaction-id", "IBA §12.6.4", should, "DREQ", "the DREP has its TransactionID", drep_transaction),
     row("64", "dreq-again", "IBA §12.9", must, "the DREQ again after the DREP", "DREP again", dreq_again),
-    row("65", "dreq-for-nobody", "IBA §12.9", must, "DREQ to a communication ID that is not there", "DREP",
-        dreq_for_nobody),
+    row("65", "dreq-for-nobody", "IBA §12.9", must, "DREQ to an unknown communication ID", "DREP", dreq_for_nobody),
     row("66", "dreq-before-rtu", "IBA §12.9", must, "DREQ to the REP", "DREP", dreq_before_rtu),
     row("67", "dreq-of-another-queue-pair", "IBA §12.6.10", must, "DREQ with a Remote QPN that is not the peer's",
-        "silence; the connection stands", dreq_of_another_qp),
+        "silence; the connection stays up", dreq_of_another_qp),
     row("68", "dreq-to-another-id", "IBA §12.6.10", must, "DREQ with another Remote Communication ID",
-        "silence or DREP; the connection stands", dreq_of_another_id),
+        "silence or DREP; the connection stays up", dreq_of_another_id),
     row("69", "dreq-from-another-id", "IBA §12.6.10", must, "DREQ with another Local Communication ID",
-        "silence or DREP; the connection stands", dreq_from_another_id),
-    row("70", "drep-without-dreq", "IBA §12.9", must, "DREP on a connection that stands",
-        "silence; the connection stands", drep_for_standing),
+        "silence or DREP; the connection stays up", dreq_from_another_id),
+    row("70", "drep-without-dreq", "IBA §12.9", must, "DREP on an established connection",
+        "silence; the connection stays up", drep_for_standing),
     row("71", "rtu-after-the-end", "IBA §12.9", must, "RTU after the DREP", "silence", rtu_after_end),
     row("72", "request-after-the-end", "IBA §12.9", must, "a request on the queue pair after the DREP", "no ACK",
         request_after_end),
-    row("73", "stale-connection", "IBA §12.9", must, "REQ with the queue pair of a connection that stands",
+    row("73", "stale-connection", "IBA §12.9", must, "REQ with the queue pair of an established connection",
         "REJ 10 (stale connection)", stale),
-    row("74", "stale-connection-is-ended", "IBA §12.9", must, "REQ with the queue pair of a connection that stands",
-        "DREQ for the old one", stale_ends_old),
+    row("74", "stale-connection-is-ended", "IBA §12.9", must, "REQ with the queue pair of an established connection",
+        "DREQ for the old connection", stale_ends_old),
     row("75", "late-req-in-timewait", "IBA §12.9", must, "the old REQ again after the DREP",
         "REJ 10 (stale connection) or silence", timewait_duplicate),
-    row("76", "req-after-rej", "IBA §12.9", must, "REQ that is rejected, then one with the same IDs that is not", "REP",
-        after_reject),
+    row("76", "req-after-rej", "IBA §12.9", must, "a REQ that is rejected, then an acceptable one with the same IDs",
+        "REP", after_reject),
     row("77", "numbers-rest-in-timewait", "IBA §12.9", must, "REQ right after the DREP of another connection",
         "REP with another communication ID and queue pair", new_ids_after_end),
 };

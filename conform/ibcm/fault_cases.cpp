@@ -45,8 +45,8 @@ Task<Observation> unassigned(Tester& b) {
   if (invalid(heard)) co_return pass(heard.words());
   if (!heard.silence) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(b, link);
-  if (!wrong.empty()) co_return failed("silence, and then a sound request was answered by " + wrong);
-  co_return pass("silence, and a sound request is acknowledged");
+  if (!wrong.empty()) co_return failed("silence, and then a valid request was answered by " + wrong);
+  co_return pass("silence, and a valid request is acknowledged");
 }
 
 Task<Observation> write_bad_key(Tester& b) { return answered(b, request_at(Operation::write_only, 16, 16), no_access); }
@@ -138,32 +138,32 @@ Task<Observation> reserved(Tester& b) {
 }
 
 constexpr Case table[] = {
-    row("100", "send-middle-without-first", "IBA §9.7.4.1", must, "a SEND Middle first of all", "NAK invalid request",
-        send_middle),
-    row("101", "send-last-without-first", "IBA §9.7.4.1", must, "a SEND Last first of all", "NAK invalid request",
-        send_last),
-    row("102", "write-middle-without-first", "IBA §9.7.4.1", must, "a WRITE Middle first of all", "NAK invalid request",
-        write_middle),
-    row("103", "write-last-without-first", "IBA §9.7.4.1", must, "a WRITE Last first of all", "NAK invalid request",
-        write_last),
+    row("100", "send-middle-without-first", "IBA §9.7.4.1", must, "a SEND Middle as the first packet",
+        "NAK invalid request", send_middle),
+    row("101", "send-last-without-first", "IBA §9.7.4.1", must, "a SEND Last as the first packet",
+        "NAK invalid request", send_last),
+    row("102", "write-middle-without-first", "IBA §9.7.4.1", must, "a WRITE Middle as the first packet",
+        "NAK invalid request", write_middle),
+    row("103", "write-last-without-first", "IBA §9.7.4.1", must, "a WRITE Last as the first packet",
+        "NAK invalid request", write_last),
     row("104", "first-without-last", "IBA §9.7.4.1", must, "a SEND First, then a WRITE Only", "NAK invalid request",
         first_alone),
     row("105", "first-shorter-than-mtu", "IBA §9.7.4.1", must, "a SEND First of 8 octets", "NAK invalid request",
         short_first),
-    row("106", "only-longer-than-mtu", "IBA §9.7.4.1", must, "a SEND Only of 1028 octets where the path MTU is 1024",
-        "NAK invalid request, or remote operational error where the receive is too short", beyond_mtu),
+    row("106", "only-longer-than-mtu", "IBA §9.7.4.1", must, "a SEND Only of 1028 octets with a path MTU of 1024",
+        "NAK invalid request, or remote operational error if the receive is too short", beyond_mtu),
     row("107", "unassigned-opcode", "IBA §9.7.4.1", must, "opcode 1F", "NAK invalid request", unassigned),
-    row("108", "write-bad-key", "IBA §9.7.4.1", must, "a Write of 16 octets under a key that is not there",
+    row("108", "write-bad-key", "IBA §9.7.4.1", must, "a Write of 16 octets with an unknown key",
         "NAK remote access error", write_bad_key),
-    row("109", "write-key-0", "IBA §9.7.4.1", must, "a Write of 16 octets under R_Key 0", "NAK remote access error",
+    row("109", "write-key-0", "IBA §9.7.4.1", must, "a Write of 16 octets with R_Key 0", "NAK remote access error",
         write_key_0),
     // Linux 6.1's rxe copies to the memory region that it did not look up.
     destructive(row("110", "write-longer-than-it-says", "IBA §9.7.4.1", must, "a Write with 16 octets and DMA Length 0",
                     "NAK invalid request", write_longer)),
-    row("111", "read-bad-key", "IBA §9.7.4.1", must, "a Read of 16 octets under a key that is not there",
+    row("111", "read-bad-key", "IBA §9.7.4.1", must, "a Read of 16 octets with an unknown key",
         "NAK remote access error", read_bad_key),
-    row("112", "atomic-bad-key", "IBA §9.7.4.1", must, "a FetchAdd under a key that is not there",
-        "NAK remote access error, or invalid request where atomics are not allowed", atomic_bad_key),
+    row("112", "atomic-bad-key", "IBA §9.7.4.1", must, "a FetchAdd with an unknown key",
+        "NAK remote access error, or invalid request if atomics are not allowed", atomic_bad_key),
     row("113", "atomic-not-aligned", "IBA §9.4.5", must, "a FetchAdd at an odd address",
         "NAK invalid request or remote access error", atomic_askew),
     row("114", "nothing-after-a-nak", "IBA §9.7.4.1", must, "requests after a NAK remote access error", "no ACK",
@@ -171,8 +171,7 @@ constexpr Case table[] = {
     row("115", "p-key-of-another", "IBA §9.6.1.4", must, "a Write with P_Key 9234", "dropped", p_key),
     row("116", "transport-version-1", "IBA §9.2.4", must, "a Write with TVer 1", "dropped", tver),
     row("117", "bad-icrc", "IBA §7.8.1", must, "a Write with a wrong ICRC", "dropped", icrc),
-    row("118", "unknown-queue-pair", "IBA §9.6.1", must, "a Write to a queue pair that is not there", "dropped",
-        unknown_qp),
+    row("118", "unknown-queue-pair", "IBA §9.6.1", must, "a Write to an unknown queue pair", "dropped", unknown_qp),
     row("119", "opcode-of-uc", "IBA §9.6.1.3", must, "a UC SEND Only", "dropped", opcode_of_uc),
     row("120", "opcode-of-ud", "IBA §9.6.1.3", must, "a UD SEND Only", "dropped", opcode_of_ud),
     row("121", "reserved-bits-of-the-bth", "IBA §9.2", must, "a Write with MigReq, FECN, BECN and all reserved bits",

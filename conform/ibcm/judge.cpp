@@ -41,7 +41,7 @@ Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad
   if (!heard.silence) co_return failed(heard.words());
   const bool asked = co_await tester.set_up(link);
   if (!asked) co_return tester.trouble();
-  co_return pass("silence, and a sound REQ is answered");
+  co_return pass("silence, and a valid REQ is answered");
 }
 
 namespace {
@@ -215,8 +215,8 @@ Task<Observation> request_dropped(Tester& tester, Request request, Faults faults
   const Heard heard = co_await response(tester, link, tester.settings().quiet);
   if (!heard.silence) co_return failed(heard.words());
   const std::string wrong = co_await still_serves(tester, link);
-  if (!wrong.empty()) co_return failed("silence, and then a sound request was answered by " + wrong);
-  co_return pass("silence, and a sound request is acknowledged");
+  if (!wrong.empty()) co_return failed("silence, and then a valid request was answered by " + wrong);
+  co_return pass("silence, and a valid request is acknowledged");
 }
 
 }  // namespace parley::conform::ibcm

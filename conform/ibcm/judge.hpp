@@ -8,14 +8,14 @@
 
 namespace parley::conform::ibcm {
 
-/// How a case makes something wrong of a sound REQ.
+/// How a case makes something wrong of a valid REQ.
 using Spoil = void (*)(wire::ib::CmReq& req);
 
 /// The REQ is answered with a REP, whatever else.
 Task<Observation> accepts(Tester& tester, Spoil spoil);
 /// The REQ is refused for that reason. `any`: another reason will do, and silence does not.
 Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any = false);
-/// Nothing answers a datagram, and a sound REQ on the same connection is answered after it.
+/// Nothing answers a datagram, and a valid REQ on the same connection is answered after it.
 Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad, Faults faults = {});
 /// A Write of nothing is acknowledged: empty, or what came instead.
 Task<std::string> still_serves(Tester& tester, Link& link);

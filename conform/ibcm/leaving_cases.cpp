@@ -46,7 +46,7 @@ Task<Observation> rej_of_standing(Tester& b) {
   const Request request = nothing(link->next_psn());
   b.send_request(*link, request);
   const Heard heard = co_await response(b, *link, b.settings().quiet);
-  co_return heard.is_ack() ? failed("the connection stands") : pass("the connection is over");
+  co_return heard.is_ack() ? failed("the connection stays up") : pass("the connection is over");
 }
 
 // ---- its own requests ------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ Task<Observation> rnr_waits(Tester& b) {
   }
   const Heard again = co_await response_of_peer(b, *first.link, b.settings().reply);
   settle(b, first);
-  co_return again.is_request() ? pass("the request again, not before its time") : failed(again.words());
+  co_return again.is_request() ? pass("the request again, after the RNR timer") : failed(again.words());
 }
 
 /// After a NAK that is final no further request, and the connection is ended by its owner or not.
@@ -169,7 +169,7 @@ Task<Observation> lost_drep(Tester& b) {
   answer_dreq(b, first);
   const auto *asked = first.heard.as<CmDreq>(), *dreq = again.as<CmDreq>();
   if (dreq == nullptr) co_return failed(again.words());
-  if (asked->remote_qpn != first.link->qpn()) co_return failed("its DREQ names another queue pair than the tester's");
+  if (asked->remote_qpn != first.link->qpn()) co_return failed("its DREQ has a queue pair that is not the tester's");
   co_return *dreq == *asked ? pass("the same DREQ") : failed("a DREQ that differs from the first");
 }
 
@@ -181,14 +181,14 @@ constexpr Case table[] = {
     asks("41", "dreq-with-the-rep", "IBA §12.9", must, "REP and DREQ at once, and the DREQ again",
          "DREP to one of them at least", dreq_with_rep),
     asks("42", "dreq-of-another-queue-pair", "IBA §12.6.10", must, "DREQ with a Remote QPN that is not the peer's",
-         "silence; the connection stands", dreq_of_another_qp),
-    asks("43", "drep-without-dreq", "IBA §12.9", must, "DREP on a connection that stands",
-         "silence; the connection stands", drep_for_standing),
+         "silence; the connection stays up", dreq_of_another_qp),
+    asks("43", "drep-without-dreq", "IBA §12.9", must, "DREP on an established connection",
+         "silence; the connection stays up", drep_for_standing),
     asks("44", "rep-after-the-end", "IBA §12.9", must, "REP again after the DREP", "silence or REJ; no RTU",
          rep_after_end),
     asks("45", "request-after-the-end", "IBA §12.9", must, "a request on the queue pair after the DREP", "no ACK",
          request_after_end),
-    asks("46", "rej-of-a-standing-connection", "IBA §12.6.7", must, "REJ 28 on a connection that stands",
+    asks("46", "rej-of-a-standing-connection", "IBA §12.6.7", must, "REJ 28 on an established connection",
          "the connection is over: a request is not acknowledged", rej_of_standing),
     asks("47", "crossing-dreqs", "IBA §12.9", must, "DREQ in answer to the peer's DREQ", "DREP", crossing_dreqs),
     asks("48", "dreq-comes-again", "IBA §12.9", must, "no answer to the peer's DREQ", "the same DREQ again", lost_drep),

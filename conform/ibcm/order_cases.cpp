@@ -184,7 +184,7 @@ Task<Observation> without_receive(Tester& b) {
       continue;
     }
     if (!heard.is_rnr()) co_return unclear(heard.words());
-    co_return heard.bth.psn == request.psn ? pass("an RNR NAK of the Send that found none")
+    co_return heard.bth.psn == request.psn ? pass("an RNR NAK for the Send without a receive")
                                            : failed("an RNR NAK of another PSN");
   }
   co_return unclear("the peer has a receive for each of 32 Sends");
@@ -201,7 +201,7 @@ Task<Observation> read_nothing(Tester& b) {
   const Heard heard = co_await response(b, link, b.settings().reply);
   if (!heard.is(Operation::read_response_only)) co_return failed(heard.words());
   if (heard.bth.psn != request.psn) co_return failed("a response with another PSN");
-  co_return heard.payload.empty() ? pass("a response of no octets") : failed("a response with octets");
+  co_return heard.payload.empty() ? pass("a zero-length response") : failed("a response with octets");
 }
 
 Task<Observation> read_again(Tester& b) {
@@ -253,17 +253,17 @@ Task<Observation> first_psn(Tester& b) {
     const Region region = rping_region(request.payload);
     const bool as_asked =
         heard.reth.va == region.to && heard.reth.r_key == region.stag && heard.reth.dma_length == region.length;
-    co_return as_asked ? pass("a Read with that PSN, of the memory that was named") : failed("a Read of other memory");
+    co_return as_asked ? pass("a Read with that PSN, of the advertised memory") : failed("a Read of other memory");
   }
   co_return unclear("no request of the peer");
 }
 
 constexpr Case table[] = {
-    row("83", "write-acknowledged", "IBA §9.7.5.1.2", must, "a Write of no octets with AckReq", "ACK with its PSN",
+    row("83", "write-acknowledged", "IBA §9.7.5.1.2", must, "a zero-length Write with AckReq", "ACK with its PSN",
         acknowledged),
-    row("84", "ack-form", "IBA §9.7.5.1", must, "a Write of no octets with AckReq",
+    row("84", "ack-form", "IBA §9.7.5.1", must, "a zero-length Write with AckReq",
         "ACK with P_Key FFFF, without SE, pad and payload", ack_form),
-    row("85", "msn-counts", "IBA §9.7.7.1", must, "three Writes of no octets", "MSN 1, 2 and 3", msn),
+    row("85", "msn-counts", "IBA §9.7.7.1", must, "three zero-length Writes", "MSN 1, 2 and 3", msn),
     row("86", "ack-of-several", "IBA §9.7.5.1.2", must, "eight Writes, AckReq on the last",
         "ACK of the last with MSN 8", coalesced),
     row("87", "duplicate-write", "IBA §9.7.5.1.4", must, "the same Write again", "ACK again; MSN as before", duplicate),
@@ -274,19 +274,19 @@ constexpr Case table[] = {
     row("91", "psn-gap-filled", "IBA §9.7.5.2.1", must, "the Writes that were missing, then another gap",
         "ACKs, then a NAK again", gap_filled),
     row("92", "psn-half-round", "IBA §9.7.1", must, "a Write with a PSN 2^23 - 1 behind",
-        "no NAK; a duplicate is no gap", half_round),
+        "no NAK; a duplicate is not a gap", half_round),
     row("93", "send-answered", "IBA §9.7.5.2.8", must, "a Send of 16 octets", "ACK, or RNR NAK, with its PSN", send),
     row("94", "send-without-receive", "IBA §9.7.5.2.8", must, "Sends until no receive is left",
         "RNR NAK with the PSN of the one that found none", without_receive),
-    row("95", "read-of-nothing", "IBA §9.7.4.1", must, "a Read of no octets with R_Key 0", "a response of no octets",
+    row("95", "read-of-nothing", "IBA §9.7.4.1", must, "a zero-length Read with R_Key 0", "a zero-length response",
         read_nothing),
     row("96", "duplicate-read", "IBA §9.7.5.1.4", must, "the same Read again", "the same response again", read_again),
-    row("97", "ack-for-nothing", "IBA §9.7.6", must, "an ACK though the peer asked for nothing",
-        "silence; the connection stands", ghost_ack),
-    row("98", "nak-for-nothing", "IBA §9.7.6", must, "a NAK though the peer asked for nothing",
-        "silence; the connection stands", ghost_nak),
+    row("97", "ack-for-nothing", "IBA §9.7.6", must, "an ACK without a request from the peer",
+        "silence; the connection stays up", ghost_ack),
+    row("98", "nak-for-nothing", "IBA §9.7.6", must, "a NAK without a request from the peer",
+        "silence; the connection stays up", ghost_nak),
     row("99", "first-psn-of-the-peer", "IBA §12.6.5", must, "Starting PSN FFFFFF in the REQ, and rping's first Send",
-        "a Read with PSN FFFFFF of the memory that was named", first_psn),
+        "a Read with PSN FFFFFF of the advertised memory", first_psn),
 };
 
 }  // namespace

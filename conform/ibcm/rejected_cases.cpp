@@ -84,12 +84,12 @@ Task<Observation> rep_after_rej(Tester& b) {
   co_return rej->reason == CmReject::invalid_comm_id ? pass(heard.words()) : failed(heard.words());
 }
 
-/// Nothing answers a message that is not for the peer, and the REP is taken after it.
+/// Nothing answers a message that is not for the peer, and the REP is accepted after it.
 Task<Observation> then_taken(Tester& b, Link& link) {
   const Heard heard = co_await message(b, link, b.settings().quiet);
   if (!heard.silence && heard.as<CmReq>() == nullptr) co_return failed(heard.words());
   const bool up = co_await accept(b, link);
-  co_return up ? pass("silence, and the REP is taken") : failed("then " + b.trouble().observed);
+  co_return up ? pass("silence, and the REP is accepted") : failed("then " + b.trouble().observed);
 }
 
 Task<Observation> rej_of_another(Tester& b) {
@@ -144,7 +144,7 @@ Task<Observation> mra(Tester& b) {
   const Heard heard = co_await b.hear(*link, b.settings().quiet);
   if (!heard.silence) co_return failed(heard.words() + " within the time that the MRA asked for");
   const bool up = co_await accept(b, *link);
-  co_return up ? pass("silence, and the REP is taken") : failed("then " + b.trouble().observed);
+  co_return up ? pass("silence, and the REP is accepted") : failed("then " + b.trouble().observed);
 }
 
 Task<Observation> rej_after_mra(Tester& b) {
@@ -171,39 +171,41 @@ Task<Observation> stale_rep(Tester& b) {
 }
 
 constexpr Case table[] = {
-    asks("18", "rej-consumer", "IBA §12.6.7", must, "REJ 28 (consumer)", "nothing more of that REQ", rej_consumer),
-    asks("19", "rej-invalid-service-id", "IBA §12.6.7", must, "REJ 8", "nothing more of that REQ", rej_service),
-    asks("20", "rej-no-resources", "IBA §12.6.7", must, "REJ 3", "nothing more of that REQ", rej_resources),
-    asks("21", "rej-stale", "IBA §12.6.7", must, "REJ 10", "nothing more of that REQ", rej_stale),
-    asks("22", "rej-primary-gid", "IBA §12.6.7", must, "REJ 12 with a GID of zeros", "nothing more of that REQ",
+    asks("18", "rej-consumer", "IBA §12.6.7", must, "REJ 28 (consumer)", "no further message for that REQ",
+         rej_consumer),
+    asks("19", "rej-invalid-service-id", "IBA §12.6.7", must, "REJ 8", "no further message for that REQ", rej_service),
+    asks("20", "rej-no-resources", "IBA §12.6.7", must, "REJ 3", "no further message for that REQ", rej_resources),
+    asks("21", "rej-stale", "IBA §12.6.7", must, "REJ 10", "no further message for that REQ", rej_stale),
+    asks("22", "rej-primary-gid", "IBA §12.6.7", must, "REJ 12 with a GID of zeros", "no further message for that REQ",
          rej_gid),
-    asks("23", "rej-path-mtu", "IBA §12.6.7", must, "REJ 26 that names 4096 octets", "nothing more of that REQ",
+    asks("23", "rej-path-mtu", "IBA §12.6.7", must, "REJ 26 that gives 4096 octets", "no further message for that REQ",
          rej_mtu),
     asks("24", "rej-redirection", "IBA §12.6.7", must, "REJ 24 with a ClassPortInfo of zeros",
-         "nothing more of that REQ", rej_redirect),
-    asks("25", "rej-class-version", "IBA §12.6.7", must, "REJ 31 that names version 1", "nothing more of that REQ",
-         rej_class),
-    asks("26", "rej-unassigned-reason", "IBA §12.6.7", must, "REJ 4660", "nothing more of that REQ", rej_unassigned),
+         "no further message for that REQ", rej_redirect),
+    asks("25", "rej-class-version", "IBA §12.6.7", must, "REJ 31 that gives version 1",
+         "no further message for that REQ", rej_class),
+    asks("26", "rej-unassigned-reason", "IBA §12.6.7", must, "REJ 4660", "no further message for that REQ",
+         rej_unassigned),
     asks("27", "rej-info-length-127", "IBA §12.6.7", must, "REJ 28 with Reject Info Length 127",
-         "nothing more of that REQ", rej_long_info),
+         "no further message for that REQ", rej_long_info),
     asks("28", "rej-private-data-148", "IBA §12.6.7", must, "REJ 28 whose private data is full",
-         "nothing more of that REQ", rej_full),
+         "no further message for that REQ", rej_full),
     asks("29", "rej-twice", "IBA §12.9", must, "the REJ twice", "silence", rej_twice),
     asks("30", "rep-after-rej", "IBA §12.6.7.2", must, "REP after the REJ of the REQ",
          "REJ 6 (invalid communication ID) of the REP", rep_after_rej),
-    asks("31", "rej-of-another", "IBA §12.9", must, "REJ of a communication ID that is not there, then the REP",
-         "silence; the REP is taken", rej_of_another),
-    asks("32", "rep-of-another", "IBA §12.6.7.2", must,
-         "REP to a communication ID that is not there, then the right one",
-         "REJ 6 (invalid communication ID) of the first; the second is taken", rep_of_another),
-    asks("33", "rtu-to-the-initiator", "IBA §12.9", must, "RTU, then the REP", "silence; the REP is taken",
+    asks("31", "rej-of-another", "IBA §12.9", must, "REJ of an unknown communication ID, then the REP",
+         "silence; the REP is accepted", rej_of_another),
+    asks("32", "rep-of-another", "IBA §12.6.7.2", must, "REP to an unknown communication ID, then the right one",
+         "REJ 6 (invalid communication ID) of the first; the second is accepted", rep_of_another),
+    asks("33", "rtu-to-the-initiator", "IBA §12.9", must, "RTU, then the REP", "silence; the REP is accepted",
          rtu_to_initiator),
-    asks("34", "mra-of-another", "IBA §12.9", must, "MRA for a communication ID that is not there, then the REP",
-         "silence; the REP is taken", mra_of_another),
+    asks("34", "mra-of-another", "IBA §12.9", must, "MRA for an unknown communication ID, then the REP",
+         "silence; the REP is accepted", mra_of_another),
     asks("35", "mra-holds-the-req", "IBA §12.6.6", must, "MRA of 4.3 s, then the REP",
-         "no REQ meanwhile; the REP is taken", mra),
-    asks("36", "rej-after-mra", "IBA §12.9", must, "MRA, then REJ 28", "nothing more of that REQ", rej_after_mra),
-    asks("37", "stale-rep", "IBA §12.9", must, "REP with the queue pair of another connection that stands",
+         "no REQ meanwhile; the REP is accepted", mra),
+    asks("36", "rej-after-mra", "IBA §12.9", must, "MRA, then REJ 28", "no further message for that REQ",
+         rej_after_mra),
+    asks("37", "stale-rep", "IBA §12.9", must, "REP with the queue pair of another established connection",
          "REJ 10 (stale connection)", stale_rep),
 };
 

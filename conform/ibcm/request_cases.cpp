@@ -32,7 +32,7 @@ Task<Observation> rej_fields(Tester& b) {
   const auto* rej = heard.as<CmRej>();
   if (rej == nullptr) co_return unclear(heard.words());
   if (rej->info_length > PARLEY_IBCM_INFO_LEN) co_return failed(fmt::format("Reject Info Length {}", rej->info_length));
-  if (heard.message->transaction_id != link.transaction_id) co_return failed("another TransactionID than the REQ's");
+  if (heard.message->transaction_id != link.transaction_id) co_return failed("not the REQ's TransactionID");
   co_return pass("as it should be");
 }
 
@@ -115,11 +115,11 @@ Task<Observation> class_version_1(Tester& b) { return class_version(b, 1); }
 Task<Observation> class_version_3(Tester& b) { return class_version(b, 3); }
 
 constexpr Case table[] = {
-    row("25", "unknown-service", "IBA §12.6.7.2", must, "REQ for a port where nobody listens",
+    row("25", "unknown-service", "IBA §12.6.7.2", must, "REQ for a port without a listener",
         "REJ 8 (invalid service ID) of the REQ", unknown_service),
     row("26", "foreign-service", "IBA §12.6.7.2", must, "REQ for a service ID outside of rdma_cm's",
         "REJ 8 (invalid service ID) of the REQ", foreign_service),
-    row("27", "rej-fields", "IBA §12.6.7", must, "REQ for a port where nobody listens",
+    row("27", "rej-fields", "IBA §12.6.7", must, "REQ for a port without a listener",
         "REJ with the TransactionID of the REQ and a Reject Info Length of at most 72", rej_fields),
     row("28", "path-mtu-0", "IBA §12.6.7.2", must, "REQ with path MTU 0", "REJ 26 (invalid path MTU)", mtu_0),
     row("29", "path-mtu-7", "IBA §12.6.7.2", must, "REQ with path MTU 7", "REJ 26 (invalid path MTU)", mtu_7),
@@ -131,9 +131,9 @@ constexpr Case table[] = {
         "REQ with transport service type 3, extended transport type 5", "REJ 9 (invalid transport service type)",
         extended_5),
     row("33", "service-type-uc", "IBA §12.6.7.2", must, "REQ with transport service type 1 (UC)",
-        "REJ: the service is one of RC", unreliable),
-    row("34", "gid-of-another", "IBA §12.6.7.2", must, "REQ whose primary remote GID is none of the peer's",
-        "REJ 12 with a GID of the peer's", foreign_gid),
+        "REJ: the service is an RC service", unreliable),
+    row("34", "gid-of-another", "IBA §12.6.7.2", must, "REQ whose primary remote GID is not one of the peer's",
+        "REJ 12 with one of the peer's GIDs", foreign_gid),
     row("35", "cma-version-1", "IBA §A11", must, "REQ whose IP CM header has version 1.0", "REJ", cma_version),
     row("36", "cma-ip-version-5", "IBA §A11", must, "REQ whose IP CM header has IP version 5", "REJ", ip_version),
     row("37", "cma-header-of-zeros", "IBA §A11", must, "REQ without private data", "REJ", header_missing),

@@ -30,7 +30,7 @@ Task<Observation> request(Tester& b) {
   if ((req.p_key & 0x7FFF) == 0) co_return failed("its P_Key is none");
   const auto service = wire::ib::cma_service_of(req.service_id);
   if (!service || service->space != wire::ib::PortSpace::udp)
-    co_return failed("its service ID is none of rdma_cm's UDP ports");
+    co_return failed("its service ID is not a UDP port of rdma_cm");
   const auto header = wire::ib::CmaHeader::parse(req.private_data);
   if (!header) co_return failed(header.error().sentence());
   co_return pass("as it should be");
@@ -75,14 +75,14 @@ Task<Observation> of_another(Tester& b) {
 constexpr Case table[] = {
     asks("54", "sidr-request", "IBA §12.11.1", must, "nothing",
          "the SIDR_REQ has a request ID, a P_Key, a service ID and the header of RDMA IP CM", request),
-    asks("55", "sidr-found", "IBA §12.11.2", must, "SIDR_REP with a queue pair", "the SIDR_REQ does not come again",
+    asks("55", "sidr-found", "IBA §12.11.2", must, "SIDR_REP with a queue pair", "the SIDR_REQ is not retransmitted",
          found),
     asks("56", "sidr-refused", "IBA §12.11.2", must, "SIDR_REP with status 2 (rejected)",
-         "the SIDR_REQ does not come again", refused),
+         "the SIDR_REQ is not retransmitted", refused),
     asks("57", "sidr-unassigned-status", "IBA §12.11.2", must, "SIDR_REP with status 200",
-         "the SIDR_REQ does not come again", unknown_status),
+         "the SIDR_REQ is not retransmitted", unknown_status),
     asks("58", "sidr-rep-twice", "IBA §12.11", must, "the SIDR_REP twice", "silence", twice),
-    asks("59", "sidr-rep-of-another", "IBA §12.11", must, "SIDR_REP to a request ID that is not there",
+    asks("59", "sidr-rep-of-another", "IBA §12.11", must, "SIDR_REP to an unknown request ID",
          "the same SIDR_REQ again", of_another),
 };
 

@@ -131,9 +131,9 @@ Task<Observation> rep_retries(Tester& b) {
   if (!asked) co_return b.trouble();
   const Repeats found = co_await repeats(b, link, 10 * b.settings().quiet);
   if (found.fault == "DREQ") co_return pass("it ends by itself");
-  if (found.count > 2 && found.fault.empty()) co_return failed("the REP comes more than twice again");
-  if (found.count == 0) co_return failed("the REP does not come again");
-  co_return found.fault.empty() || found.count > 1 ? pass("no more than asked for") : failed(found.fault);
+  if (found.count > 2 && found.fault.empty()) co_return failed("the REP is retransmitted more than twice");
+  if (found.count == 0) co_return failed("the REP is not retransmitted");
+  co_return found.fault.empty() || found.count > 1 ? pass("no more often than requested") : failed(found.fault);
 }
 
 Task<Observation> rtu_stops_rep(Tester& b) {
@@ -152,7 +152,7 @@ Task<Observation> late_rtu(Tester& b) {
   if (again.as<CmRep>() == nullptr) co_return unclear(again.words() + " where the REP is due again");
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("the connection stands") : failed("a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> duplicate_rtu(Tester& b) {
@@ -185,7 +185,7 @@ Task<Observation> rtu_before_rep(Tester& b) {
   if (heard.as<CmRep>() == nullptr) co_return failed(heard.words());
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("REP, and the connection stands") : failed("a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("REP, and the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> mra_to_rep(Tester& b) {
@@ -202,7 +202,7 @@ Task<Observation> mra_to_rep(Tester& b) {
   if (found.count > 0) co_return failed(found.fault.empty() ? "the REP comes again" : found.fault);
   b.send_rtu(link);
   const std::string wrong = co_await still_serves(b, link);
-  co_return wrong.empty() ? pass("silence, and the connection stands") : failed("a request was answered by " + wrong);
+  co_return wrong.empty() ? pass("silence, and the connection stays up") : failed("a request was answered by " + wrong);
 }
 
 Task<Observation> rej_to_rep(Tester& b) {
@@ -289,27 +289,28 @@ constexpr Case table[] = {
     row("4", "rep-transaction-id", "IBA §12.6.4", should, "REQ", "the REP has its TransactionID", rep_transaction),
     row("5", "duplicate-req", "IBA §12.9", must, "the same REQ again before the RTU",
         "the same REP, an MRA, or silence", duplicate_req),
-    row("6", "duplicate-req-established", "IBA §12.9", must, "the same REQ again on a connection that stands",
-        "the same REP, an MRA, or silence; the connection stands", duplicate_req_established),
+    row("6", "duplicate-req-established", "IBA §12.9", must, "the same REQ again on an established connection",
+        "the same REP, an MRA, or silence; the connection stays up", duplicate_req_established),
     row("7", "rep-comes-again", "IBA §12.9", must, "no RTU", "the same REP again", rep_again),
     row("8", "rep-retries-are-counted", "IBA §12.6.5", should, "no RTU, Max CM Retries 2",
-        "the REP at most twice again", rep_retries),
+        "the REP is retransmitted at most twice", rep_retries),
     row("9", "rtu-ends-the-reps", "IBA §12.9", must, "RTU", "no further REP", rtu_stops_rep),
-    row("10", "rtu-after-two-reps", "IBA §12.9", must, "RTU to the second REP", "the connection stands", late_rtu),
-    row("11", "duplicate-rtu", "IBA §12.9", must, "the RTU three times", "silence; the connection stands",
+    row("10", "rtu-after-two-reps", "IBA §12.9", must, "RTU to the second REP", "the connection stays up", late_rtu),
+    row("11", "duplicate-rtu", "IBA §12.9", must, "the RTU three times", "silence; the connection stays up",
         duplicate_rtu),
     row("12", "data-before-rtu", "IBA §12.9", must, "a request on the queue pair, then the RTU",
         "the request is acknowledged", data_before_rtu),
-    row("13", "rtu-before-rep", "IBA §12.9", must, "RTU, REQ and RTU at once", "REP; an RTU to it counts",
+    row("13", "rtu-before-rep", "IBA §12.9", must, "RTU, REQ and RTU at once", "REP; an RTU sent after it counts",
         rtu_before_rep),
     row("14", "mra-holds-the-rep", "IBA §12.6.6", must, "MRA of 4.3 s to the REP, then the RTU",
-        "no REP meanwhile; the connection stands", mra_to_rep),
+        "no REP meanwhile; the connection stays up", mra_to_rep),
     row("15", "rej-to-the-rep", "IBA §12.6.7", must, "REJ of the REP", "silence", rej_to_rep),
-    row("16", "depths-within-the-request", "IBA §12.6.8", must, "REQ with 4 Reads each way",
+    row("16", "depths-within-the-request", "IBA §12.6.8", must, "REQ with 4 Reads in each direction",
         "Initiator Depth of the REP at most 4", depths_some),
-    row("17", "depths-of-none", "IBA §12.6.8", must, "REQ with no Reads each way", "Initiator Depth of the REP 0",
-        depths_none),
-    row("18", "depths-beyond-the-limit", "IBA §12.6.8", must, "REQ with 255 Reads each way", "REP", depths_most),
+    row("17", "depths-of-none", "IBA §12.6.8", must, "REQ with no Reads in each direction",
+        "Initiator Depth of the REP 0", depths_none),
+    row("18", "depths-beyond-the-limit", "IBA §12.6.8", must, "REQ with 255 Reads in each direction", "REP",
+        depths_most),
     row("19", "reserved-bits-ignored", "IBA §12.6.5", must, "REQ with all reserved bits set", "REP", reserved_bits),
     row("20", "retry-counts-of-0", "IBA §12.6.5", must, "REQ with all retry counts 0", "REP", retries_least),
     row("21", "retry-counts-of-7", "IBA §12.6.5", must, "REQ with the greatest retry counts", "REP", retries_most),

@@ -76,15 +76,14 @@ Task<Observation> rep_for_nobody(Tester& b) {
 }
 
 constexpr Case table[] = {
-    row("78", "sidr-unknown-service", "IBA §12.11.2", must, "SIDR_REQ for a service that is not there",
+    row("78", "sidr-unknown-service", "IBA §12.11.2", must, "SIDR_REQ for an unknown service",
         "SIDR_REP with status 1 (service ID not supported)", unknown_service),
-    row("79", "sidr-rep-fields", "IBA §12.11.2", must, "SIDR_REQ for a service that is not there",
+    row("79", "sidr-rep-fields", "IBA §12.11.2", must, "SIDR_REQ for an unknown service",
         "SIDR_REP with its ServiceID and TransactionID", service_echoed),
     row("80", "sidr-of-an-rc-service", "IBA §12.11.2", must, "SIDR_REQ for the service under test",
         "SIDR_REP with a status other than 0", of_rc_service),
     row("81", "sidr-again", "IBA §12.11", must, "the SIDR_REQ again after the SIDR_REP", "the same status", again),
-    row("82", "sidr-rep-for-nobody", "IBA §12.11", must, "SIDR_REP to a request that was not made", "silence",
-        rep_for_nobody),
+    row("82", "sidr-rep-for-nobody", "IBA §12.11", must, "SIDR_REP without a SIDR_REQ", "silence", rep_for_nobody),
 };
 
 }  // namespace

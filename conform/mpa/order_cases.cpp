@@ -91,13 +91,13 @@ Task<Observation> response_out_of_order(Tester& b) {
 constexpr std::string_view clause = "RFC 5041 §5.3";
 constexpr Case table[] = {
     BOTH("92", "send-segments-out-of-order", clause, should,
-         "a Send in three segments, the second one first, the one with L last", "taken, as if they were in order",
+         "a Send in three segments, the second one first, the one with L last", "accepted, as if they were in order",
          send_out_of_order),
     BOTH("93", "write-segments-out-of-order", clause, should,
-         "a Write in three segments, the second one first, to memory that the peer named",
-         "taken, as if they were in order", write_out_of_order),
+         "a Write in three segments, the second one first, to memory that the peer advertised",
+         "accepted, as if they were in order", write_out_of_order),
     Case{"94", "read-response-out-of-order", Iut::responder, clause, Level::should, false,
-         "a Read Response in three segments, the second one first", "taken, as if they were in order",
+         "a Read Response in three segments, the second one first", "accepted, as if they were in order",
          response_out_of_order},
 };
 

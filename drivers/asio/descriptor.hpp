@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A descriptor that is closed with its owner.
+// A file descriptor that is closed with its owner.
 #pragma once
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ struct Descriptor {
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  const int fd;  ///< negative: the system gave none
+  const int fd;  ///< negative: none was available
 };
 
 }  // namespace parley::asio_driver

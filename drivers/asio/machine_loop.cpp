@@ -22,12 +22,12 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Asio adds the wait to its clock, which Duration::max() would carry past its end: such a wait would not wait at all.
+// Asio adds the wait to its clock. Duration::max() would overflow, and the wait would return at once.
 constexpr Duration longest_sleep = std::chrono::hours(24);
 
 constexpr std::size_t receive_buffer_limit = 1 << 30;
 
-// An unknown congestion control is refused here, once, and not silently ignored for each socket.
+// An unknown congestion control is refused here, once, instead of being ignored for each socket.
 bool congestion_known(const std::string& name) {
   if (name.empty()) return true;
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -86,7 +86,7 @@ Result<std::unique_ptr<MachineLoop>> MachineLoop::open(StreamMachine& machine, c
   try {
     return std::unique_ptr<MachineLoop>(new MachineLoop(machine, options));
   } catch (const std::exception&) {
-    // Asio throws when the system refuses it a descriptor, its own or the one it is given; so does Waiter.
+    // Asio throws if it gets no descriptor, its own or the one that it duplicates; so does Waiter.
     return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
   }
 }
@@ -100,12 +100,12 @@ MachineLoop::~MachineLoop() = default;
 
 int MachineLoop::fd() const { return waiter_->ready.native_handle(); }
 
-// It fails only where the count is at its end: then it is readable already.
+// Fails only if the counter is at its maximum: then the descriptor is already readable.
 void MachineLoop::wake() noexcept { (void)::eventfd_write(waiter_->wake.fd, 1); }
 
-// Commands and deadlines, then what they made, then what the sockets have. A turn that had something to write leaves
-// the sockets to the next: an answer cannot be there yet, save from another socket of this host that keeps answering.
-// Never twice in a row, or a busy writer would not read.
+// Commands and deadlines, then their output, then the sockets' input. A turn that wrote something leaves the sockets to
+// the next turn: an answer cannot have arrived yet, except from another socket of this host that answers at once. Never
+// twice in a row, or a busy writer would not read.
 bool MachineLoop::turn(bool polling) {
   const Instant now = clock_now();
   machine_.handle_deadline(now);
@@ -128,7 +128,7 @@ void MachineLoop::sleep(Duration longest) {
                               [waiter = waiter_.get()](const auto&) { waiter->armed = false; });
   }
   waiter_->io.restart();
-  // Asio waits in whole milliseconds, rounded up, which is late enough for every deadline and never early.
+  // Asio waits in whole milliseconds, rounded up: late enough for every deadline.
   waiter_->io.run_one_for(std::min(longest, longest_sleep));
 }
 

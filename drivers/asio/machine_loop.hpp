@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Drives one StreamMachine over TCP sockets: the only place where a thread sleeps, and Asio does the sleeping.
+// Drives one StreamMachine over TCP sockets: the only place where a thread sleeps, inside Asio.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -11,7 +11,7 @@ namespace parley::asio_driver {
 
 class MachineLoop {
  public:
-  /// `machine` stays the caller's and outlives the loop. Errors: invalid_argument, unsupported (congestion control
+  /// `machine` is not owned and must outlive the loop. Errors: invalid_argument, unsupported (congestion control
   /// unknown to the system), no_space (no descriptors).
   static Result<std::unique_ptr<MachineLoop>> open(StreamMachine& machine, const TcpHostOptions& options = {});
   ~MachineLoop();
@@ -22,16 +22,16 @@ class MachineLoop {
   bool turn(bool polling = false);
   /// Sleeps until a socket is ready, the machine's next deadline, or `longest`.
   void sleep(Duration longest);
-  /// A turn, and when nothing happened a sleep and a turn; true if anything happened.
+  /// A turn; if nothing happened, a sleep and another turn; true if anything happened.
   bool run_once(Duration wait) {
     if (turn(wait <= Duration{})) return true;
     if (wait <= Duration{}) return false;
     sleep(wait);
     return turn();
   }
-  /// Streams go from this loop to another, and from others to this one.
+  /// Moves streams from this loop to another, and from others to this one.
   StreamMover& mover() { return streams_; }
-  // As TcpHost's, as far as the machine's deadline tells.
+  // As in TcpHost, as far as the machine's deadline allows.
   int fd() const;
   Instant next_deadline() const { return std::min(machine_.next_deadline(), streams_.next_deadline()); }
   void wake() noexcept;

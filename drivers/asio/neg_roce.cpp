@@ -13,7 +13,7 @@ namespace {
 
 using asio_driver::PacketLoop;
 
-/// Lives as long as the engine or one of its queue pairs.
+/// Lives as long as the engine or any of its queue pairs.
 struct Body {
   explicit Body(std::unique_ptr<nic::roce::RoceDevice> device) : nic(std::move(device)) {}
   RoceNic nic;

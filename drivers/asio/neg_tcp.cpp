@@ -51,7 +51,7 @@ class Negotiations final : public TcpPeers {
     return loop_->turn() || peers_.has_events();
   }
   int fd() const override { return loop_->fd(); }
-  // A time long past, and not now(), as TcpHost has it.
+  // A time in the distant past, and not now(), as in TcpHost.
   Instant next_deadline() const override { return called_ || peers_.has_events() ? Instant{} : loop_->next_deadline(); }
   void wake() noexcept override { loop_->wake(); }
   Instant now() const override { return loop_->now(); }
@@ -60,7 +60,7 @@ class Negotiations final : public TcpPeers {
  private:
   Peers peers_;
   std::unique_ptr<MachineLoop> loop_;
-  bool called_ = false;  // what was asked for is carried out at the next turn
+  bool called_ = false;  // a call was made, and is executed in the next turn
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one sendmmsg and one recvmmsg of RoCEv2's sockets point to; kept, since clearing it would cost as much as the call.
+// The message headers for one sendmmsg and one recvmmsg of RoCEv2's sockets; reused, because clearing them would cost
+// as much as the call.
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -20,9 +21,9 @@ struct PacketOutbox {
   std::array<SockAddr, messages_max> to{};
   std::array<iovec, messages_max> pieces{};
   alignas(cmsghdr) std::array<std::array<std::uint8_t, control_size>, messages_max> controls{};
-  std::array<std::uint64_t, messages_max> flows{};    // whose way each message has, which is kept; 0: none
-  std::array<std::size_t, messages_max> way_sizes{};  // of the controls, octets that belong to the way
-  std::array<std::size_t, messages_max> ends{};       // of the pieces in each message
+  std::array<std::uint64_t, messages_max> flows{};    // flow whose path header each message has; reused; 0: none
+  std::array<std::size_t, messages_max> way_sizes{};  // octets of the control data that belong to the path
+  std::array<std::size_t, messages_max> ends{};       // end of the pieces of each message
 };
 
 struct PacketInbox {
@@ -34,7 +35,7 @@ struct PacketInbox {
       clear(i);
     }
   }
-  /// Ready for the next datagram.
+  /// Prepares the slot for the next datagram.
   void clear(std::size_t i) {
     msghdr& header = headers[i].msg_hdr;
     header.msg_name = from[i].get();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What was received and dropped, by the sockets and behind them, as those who ask for it see it.
+// Counters of received and dropped packets, of the sockets and of the device, for callers.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace parley::asio_driver {
 
-/// Each reason that there is, always in the same order; the device's without its word for a drop.
+/// All reasons, always in the same order; the device's without its "drop" prefix.
 inline std::vector<RoceDropped> dropped_packets(const RoceCounters& sockets, const nic::roce::Counters& device) {
   std::vector<RoceDropped> all{{"bad_icrc", sockets.bad_icrc}, {"too_short", sockets.too_short}};
   constexpr std::string_view drop = "dropped_";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the packets of one path have in common, kept from one to the next.
+// State that the packets of one path share, cached between packets.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,17 +16,17 @@ inline bool same_path(const PacketPath& a, const PacketPath& b) {
 
 struct PacketFlow {
   std::uint64_t id = 0;  // never reused; 0: none
-  PacketPath path;       // its `way` is the id
+  PacketPath path;       // its `way` is `id`
   wire::ib::Sealer sealer;
-  int fd = -1;                  // what is sent goes through this socket,
-  std::uint16_t port = 0;       // whose UDP port this is
-  std::uint32_t interface = 0;  // that what is sent to an IPv6 group leaves by; 0: as the system's routes have it
+  int fd = -1;                  // the socket that sends,
+  std::uint16_t port = 0;       // and its UDP port
+  std::uint32_t interface = 0;  // outgoing interface for an IPv6 group; 0: by the system's routes
 };
 
-/// The flows that were used last, one way. Those that meet in a place of the table drive each other out.
+/// The recently used flows of one direction. Flows that share a place in the table evict each other.
 class PacketFlows {
  public:
-  /// The flow of a path. `make` fills one that is not there; its id and path are set.
+  /// The flow of a path. `make` initialises a new one; its id and path are already set.
   template <class Make>
   PacketFlow& of(const PacketPath& path, Make&& make) {
     PacketFlow& flow = flows_[place_of(path)];
@@ -36,7 +36,7 @@ class PacketFlows {
     make(flow);
     return flow;
   }
-  /// Sockets have changed.
+  /// The sockets have changed.
   void forget() {
     for (PacketFlow& flow : flows_) flow.id = 0;
   }

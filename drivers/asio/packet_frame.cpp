@@ -23,7 +23,8 @@ Bytes frame_of(const PacketTapRecord& record) {
   header.destination = gid_of(record.sent ? record.peer : record.local);
   header.traffic_class = record.traffic_class;
   header.source_port = record.source_port;
-  // Of what was received the identification is not known, and the ICRC covers it: the one that makes it right.
+  // The IPv4 identification of received packets is unknown, and the ICRC covers it: use the one that makes the ICRC
+  // right.
   auto identification = wire::ib::identification_of(header, record.octets);
   if (!identification && header.is_ipv4()) {
     header.dont_fragment = false;

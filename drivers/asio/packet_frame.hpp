@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A packet that went over a socket of RoCEv2 as the Ethernet frame that it was, for files of captures. MAC addresses, and what the
-// system does not tell of the IP header, are made up; so its ICRC is right.
+// Reconstructs the Ethernet frame of a packet that was sent or received on a RoCEv2 socket, for capture files. MAC
+// addresses, and fields of the IP header that the system does not report, are made up; the ICRC is therefore always
+// right.
 #pragma once
 #include "parley/bytes.hpp"
 #include "parley/roce_host.hpp"

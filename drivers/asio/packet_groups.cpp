@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Multicast groups: a socket for each, bound to the group itself, since one that is bound to an address of the host does not get
-// what goes to a group. It is joined on the interface of each address in use (IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP), until the
-// group is left. A group of IPv6 has a socket for each interface: Linux gives one that joined on an interface what comes by others,
-// too, if anybody on the host has joined there, and groups of ff02::/16 are others on each link (RFC 4007 §5).
+// Multicast groups: one socket for each, bound to the group itself, because a socket bound to a host address does not
+// receive datagrams to a group. It joins on the interface of each address in use (IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP),
+// until the group is left. An IPv6 group has one socket per interface: on Linux, a socket that joined on one interface
+// also receives datagrams from others if any socket of the host has joined there, and groups of ff02::/16 differ on
+// each link (RFC 4007 §5).
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -20,14 +21,14 @@ namespace {
 
 bool same_group(const Address& a, const Address& b) { return a.family == b.family && a.octets == b.octets; }
 
-/// The group as the socket that is joined there is bound to it.
+/// The group address to which the joining socket is bound.
 Address bound_at(const Address& group, std::uint32_t interface) {
   Address out = group;
   out.scope_id = group.family == Address::Family::v6 ? interface : 0;
   return out;
 }
 
-/// True too if another address of the same interface was there before.
+/// Also true if another address of the same interface had joined before.
 bool join_at(int fd, const Address& group, const OwnPlace& place) {
   int failed = 0;
   if (group.family == Address::Family::v4) {
@@ -55,7 +56,7 @@ Error join_error(int why) {
 
 }  // namespace
 
-/// Where the addresses in use are; those of all interfaces if one stands for all of them.
+/// The interfaces of the addresses in use; all interfaces if a wildcard address is in use.
 std::vector<OwnPlace> PacketSet::own_places(Address::Family family) const {
   std::vector<OwnPlace> out;
   for (const Bound& b : bound_) {
@@ -71,7 +72,7 @@ bool PacketSet::has_all(Address::Family family) const {
                      [family](const Bound& b) { return b.local.family == family && b.local.is_any(); });
 }
 
-/// Of the group as bound_at() gives it.
+/// `group` as returned by bound_at().
 Result<int> PacketSet::open_group(const Address& group) {
   std::error_code why;
   const int fd = group_socket(group, options_, why);
@@ -84,7 +85,7 @@ Result<int> PacketSet::open_group(const Address& group) {
   return tl::unexpected(no_descriptor());
 }
 
-/// On one interface, by the socket that is there for it or by a new one.
+/// On one interface, with the existing socket for it or a new one.
 Result<void> PacketSet::join_on(const Address& group, const OwnPlace& place) {
   const Address at = bound_at(group, place.interface);
   auto bound = std::find_if(bound_.begin(), bound_.end(), [&at](const Bound& b) { return b.group && b.local == at; });
@@ -123,7 +124,7 @@ Result<void> PacketSet::join(const Address& group) try {
     else
       failed = std::move(done);
   }
-  // Of all interfaces one may be one that has no groups.
+  // With a wildcard address, some interfaces may not support groups.
   const bool enough = has_all(group.family) ? joined > 0 : joined == places.size();
   if (enough) return {};
   leave(group);
@@ -141,7 +142,7 @@ void PacketSet::leave(const Address& group) noexcept {
   });
 }
 
-/// Nothing is sent through it.
+/// Nothing is ever sent through it.
 void PacketSet::close_group(int fd) noexcept {
   if (fd < 0) return;
   if (fd == ready_fd_) ready_fd_ = -1;
@@ -156,9 +157,9 @@ void PacketSet::close_groups(Address::Family family) {
   }
 }
 
-/// An address has come: its interface may be another one.
+/// A new address is in use: it may be on another interface.
 void PacketSet::join_groups_on(const Address& local) {
-  std::vector<Address> groups;  // each once, also if it has several sockets
+  std::vector<Address> groups;  // each once, even if it has several sockets
   for (const Bound& b : bound_)
     if (b.group && b.local.family == local.family &&
         std::none_of(groups.begin(), groups.end(), [&b](const Address& g) { return same_group(g, b.local); }))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Drives one PacketMachine over UDP sockets, as MachineLoop drives a StreamMachine over TCP's: for what has no
-// provider and no manager: a tester of RoCEv2 peers, negotiated queue pairs.
+// Drives one PacketMachine over UDP sockets, as MachineLoop drives a StreamMachine over TCP sockets. For users without
+// provider and manager: a tester of RoCEv2 peers, negotiated queue pairs.
 #pragma once
 #include <memory>
 
@@ -13,22 +13,22 @@ namespace parley::asio_driver {
 
 class PacketLoop {
  public:
-  /// `machine` stays the caller's and outlives the loop. Errors: no_space (no descriptors).
+  /// `machine` is not owned and must outlive the loop. Errors: no_space (no descriptors).
   static Result<std::unique_ptr<PacketLoop>> open(PacketMachine& machine, const RoceHostOptions& options = {});
   ~PacketLoop();
   PacketLoop(const PacketLoop&) = delete;
   PacketLoop& operator=(const PacketLoop&) = delete;
 
-  /// A turn, and when nothing happened a sleep of at most `wait` and a turn; true if anything happened.
+  /// A turn; if nothing happened, a sleep of at most `wait` and another turn; true if anything happened.
   bool run_once(Duration wait);
   Instant now() const { return clock_now(); }
-  /// Readable while a socket has something.
+  /// Readable while a socket has input.
   int fd() const;
   /// PacketSet::blocked().
   bool blocked() const;
   /// PacketSet::close_sockets().
   void close_sockets() noexcept;
-  /// Who joins multicast groups on its sockets.
+  /// Joins multicast groups on its sockets.
   PacketGroups& groups();
   void set_tap(PacketTap tap);
   RoceCounters counters() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What comes in, and what the network says of what went out.
+// Received packets, and ICMP errors about sent ones.
 #include <ctime>  // before the next: it uses timespec
 
 #include <linux/errqueue.h>
@@ -20,7 +20,7 @@
 namespace parley::asio_driver {
 namespace {
 
-constexpr int batches_per_turn = 4;  // so that one busy socket leaves room for the others, and for what is to be sent
+constexpr int batches_per_turn = 4;  // leaves time for the other sockets, and for sending
 constexpr int errors_per_turn = 64;  // ICMP messages
 constexpr std::size_t sealed_min = PARLEY_IB_BTH_LEN + icrc_size;
 
@@ -31,10 +31,10 @@ T control_value(const cmsghdr* entry) {
   return out;
 }
 
-/// What came with a datagram.
+/// Ancillary data of a datagram.
 struct Told {
   std::uint8_t traffic_class = 0;
-  std::optional<Address> local;  // it was sent to
+  std::optional<Address> local;  // destination address
   std::size_t segment = 0;       // not 0: several packets of that size, the last may be smaller
 };
 
@@ -63,7 +63,7 @@ Told told_with(msghdr& header) {
 
 }  // namespace
 
-/// True if there was anything.
+/// True if anything was received.
 bool PacketSet::receive(const Bound& bound) {
   const int fd = bound.fd;
   const Address at = bound.local;
@@ -115,8 +115,8 @@ PacketFlow& PacketSet::source_of(const Address& local, std::uint8_t traffic_clas
   return flow;
 }
 
-/// Packets behind one another whose place the machine knows, as far as their ICRC is right under identifications that count up from
-/// `likely`; returns how many these are.
+/// Consecutive packets for a place that the machine knows, as long as their ICRC is right with identifications that
+/// count up from `likely`; returns the number of these packets.
 std::size_t PacketSet::take_placed(PacketFlow& flow, std::uint16_t likely, std::size_t size, ConstBytes packets) {
   const PacketPlace place = machine_.place_of(flow.path, size, packets);
   if (place.count == 0) return 0;
@@ -128,7 +128,8 @@ std::size_t PacketSet::take_placed(PacketFlow& flow, std::uint16_t likely, std::
   return right;
 }
 
-/// Packets that the system joined, or just one. Where the sender's system cut them, the identification counts up from 0.
+/// Packets that the system coalesced, or a single one. If the sender's system segmented them, the identification counts
+/// up from 0.
 void PacketSet::take_packets(PacketFlow& flow, std::size_t segment, ConstBytes octets) {
   for (std::uint16_t likely = 0; !octets.empty(); ++likely) {
     const std::size_t in_a_row = octets.size() / segment;
@@ -147,7 +148,7 @@ void PacketSet::take_packets(PacketFlow& flow, std::size_t segment, ConstBytes o
       ++counters_.too_short;
       continue;
     }
-    // IBA §7.8: a packet whose ICRC is wrong is dropped without a word.
+    // IBA §7.8: a packet with a wrong ICRC is dropped silently.
     const auto identification = flow.sealer.identification_of(likely, packet);
     if (!identification) {
       ++counters_.bad_icrc;
@@ -185,7 +186,7 @@ void PacketSet::read_errors(int fd) {
       machine_.handle_unreachable(now_, path, {static_cast<int>(error.ee_errno), std::generic_category()});
     }
   }
-  int pending = 0;  // read, so that the next call does not get it
+  int pending = 0;  // cleared, so that the next call does not return it
   socklen_t size = sizeof pending;
   (void)::getsockopt(fd, SOL_SOCKET, SO_ERROR, &pending, &size);
 }

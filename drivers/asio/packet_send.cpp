@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What goes out: packets are collected, those of one size and path cut by the system out of one message (UDP_SEGMENT), and
-// all messages of one socket handed over at once (sendmmsg).
+// Sending: packets are collected. Packets of one size and path are segmented by the system from one message
+// (UDP_SEGMENT), and all messages of a socket are passed in one call (sendmmsg).
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/epoll.h>
@@ -21,7 +21,7 @@ namespace parley::asio_driver {
 namespace {
 
 constexpr std::size_t room_for_one = PacketMachine::packet_max + icrc_size;
-constexpr std::size_t message_max = 65507;  // octets that the system cuts: what a UDP datagram over IPv4 has room for
+constexpr std::size_t message_max = 65507;  // maximum for UDP_SEGMENT: the payload of a UDP datagram over IPv4
 template <class T>
 void add_control(msghdr& header, int level, int type, const T& value) {
   auto* const at = static_cast<std::uint8_t*>(header.msg_control) + header.msg_controllen;
@@ -34,8 +34,8 @@ void add_control(msghdr& header, int level, int type, const T& value) {
   header.msg_controllen += CMSG_SPACE(sizeof value);
 }
 
-// Which of the host's addresses it comes from, where the socket has all of them. To an IPv6 group it says the interface, too: Linux
-// finds IPv4's by the source address.
+// Selects the source address if the socket is bound to all addresses. For an IPv6 group also the interface: for IPv4,
+// Linux finds it by the source address.
 void add_source(msghdr& header, const Address& local, std::uint32_t interface) {
   if (local.family == Address::Family::v4) {
     in_pktinfo info{};
@@ -53,17 +53,17 @@ void add_path(msghdr& header, const PacketPath& path) {
   const bool v4 = path.local.family == Address::Family::v4;
   const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
   if (path.traffic_class != 0) add_control(header, level, v4 ? IP_TOS : IPV6_TCLASS, int{path.traffic_class});
-  // The system's own choice is 64, and 1 for a group (IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS).
+  // The system's default is 64, and 1 for a group (IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS).
   const bool group = is_multicast(gid_of(path.peer));
   if ((group || path.hop_limit != 64) && path.hop_limit != 0)
     add_control(header, level, v4 ? IP_TTL : IPV6_HOPLIMIT, int{path.hop_limit});
 }
 
-/// How many of the first `n` messages the system took; -1: none, as errno says.
+/// How many of the first `n` messages the system accepted; -1: none, see errno.
 int hand_over(int fd, PacketOutbox& out, std::size_t n) {
   const msghdr& first = out.headers[0].msg_hdr;
   if (n > 1 || first.msg_control != nullptr) return ::sendmmsg(fd, out.headers.data(), static_cast<unsigned>(n), 0);
-  // The call that has least to read for one packet.
+  // The cheapest call for a single packet.
   const iovec& piece = *first.msg_iov;
   const auto* const to = static_cast<const sockaddr*>(first.msg_name);
   return ::sendto(fd, piece.iov_base, piece.iov_len, 0, to, first.msg_namelen) < 0 ? -1 : 1;
@@ -71,8 +71,8 @@ int hand_over(int fd, PacketOutbox& out, std::size_t n) {
 
 }  // namespace
 
-/// The socket that sends with the path's UDP source port. Where that port cannot be had, the one that receives sends:
-/// the port says nothing but which way packets may take.
+/// The socket that sends from the path's UDP source port. If that port is not available, the receiving socket sends:
+/// the port only affects the packets' route.
 int PacketSet::sender_for(const PacketPath& path, std::uint16_t& port) {
   Bound* bound = covering(path.local);
   if (bound == nullptr) return -1;
@@ -87,17 +87,17 @@ int PacketSet::sender_for(const PacketPath& path, std::uint16_t& port) {
   if (senders_.size() >= senders_max) return main_socket();
   std::error_code why;
   RoceHostOptions options = options_;
-  options.offload = false;  // it receives nothing
+  options.offload = false;  // it only sends
   const int fd = packet_socket(bound->local, port, options, why);
   if (fd < 0) return main_socket();
-  (void)watch(fd, 0);  // errors are told always
+  (void)watch(fd, 0);  // errors are always reported
   senders_.emplace(sender, fd);
   return fd;
 }
 
-// True if something waits; `left`: the machine may have more, for which there was no room.
-// What has its payload in it is sealed when the next is written: to read what has just been written means to wait until it is. What
-// has not gets its payload at once, from registered memory, and its headers have been written for a while.
+// True if packets wait; `left`: the machine may have more, for which there was no room. A packet with inline payload is
+// sealed when the next one is written, because reading octets that were just written would stall. Other packets get
+// their payload now, from registered memory; their headers were written earlier.
 bool PacketSet::fill(bool& left) {
   std::size_t sealed = pieces_.size();
   for (;;) {
@@ -134,7 +134,7 @@ PacketFlow& PacketSet::way_of(const PacketPath& path) {
   return flow;
 }
 
-/// Packets that have been written: as many as can go with those before them, the others in messages of their own.
+/// Adds written packets: as many as possible to the message of the preceding ones, the others as new messages.
 void PacketSet::add(const PacketFlow& flow, PacketPath path, std::size_t at, std::size_t size, std::size_t count) {
   path.source_port = flow.port;
   const std::size_t together = segments_ ? std::max<std::size_t>(message_max / size, 1) : 1;
@@ -155,7 +155,8 @@ void PacketSet::add(const PacketFlow& flow, PacketPath path, std::size_t at, std
   }
 }
 
-/// How many packets of that size may go in one message with the last piece: all are of the first one's size, but for the last.
+/// How many packets of that size may be appended to the message of the last piece: all must have the size of the first
+/// one, except the last.
 std::size_t PacketSet::room_behind(std::uint64_t flow, std::size_t size) const {
   if (!segments_ || sent_ == pieces_.size()) return 0;
   const Piece& before = pieces_.back();
@@ -166,7 +167,7 @@ std::size_t PacketSet::room_behind(std::uint64_t flow, std::size_t size) const {
   return size < first->size ? std::min<std::size_t>(room, 1) : room;
 }
 
-/// The pieces from `from` on, which are one run.
+/// Seals the pieces from `from` on, which form one run.
 void PacketSet::seal(std::size_t from, PacketFlow& flow, ConstBytes payload) {
   for (std::size_t i = from; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
@@ -181,14 +182,14 @@ void PacketSet::seal(std::size_t from, PacketFlow& flow, ConstBytes payload) {
       payload = payload.subspan(share);
     }
     if (!piece.path.bad_icrc) continue;
-    // All bits: an ICRC that differs in few could be right for another IPv4 identification.
+    // Inverts all bits: an ICRC with few different bits could be right for another IPv4 identification.
     for (std::size_t n = 1; n <= piece.count; ++n)
       for (std::uint8_t& octet : packets.subspan(n * piece.size - icrc_size, icrc_size))
         octet = static_cast<std::uint8_t>(~octet);
   }
 }
 
-/// Sends what waits until nothing does, or the system takes no more.
+/// Sends until nothing waits or the system accepts no more.
 void PacketSet::flush() {
   while (sent_ < pieces_.size() && !blocked_) sent_ += send_some(sent_);
   if (sent_ < pieces_.size()) return;
@@ -196,7 +197,7 @@ void PacketSet::flush() {
   sent_ = waiting_ = 0;
 }
 
-/// One behind the last piece that goes in one message with `first`.
+/// One past the last piece that belongs to one message with `first`.
 std::size_t PacketSet::behind_message(std::size_t first) const {
   std::size_t end = first + 1;
   while (end < pieces_.size() && pieces_[end].follows) ++end;
@@ -209,7 +210,7 @@ std::size_t PacketSet::packets_of(std::size_t first, std::size_t end) const {
   return packets;
 }
 
-/// Of the pieces from `first` on those that go through one socket; returns how many are dealt with.
+/// Sends the pieces from `first` on that use the same socket; returns how many are finished.
 std::size_t PacketSet::send_some(std::size_t first) {
   PacketOutbox& out = *outbox_;
   std::size_t n = 0;
@@ -224,7 +225,7 @@ std::size_t PacketSet::send_some(std::size_t first) {
   return end - first;
 }
 
-/// Message `n` of the outbox: the pieces from `first` to `end`.
+/// Builds message `n` of the outbox from the pieces `first` to `end`.
 void PacketSet::prepare(std::size_t first, std::size_t end, std::size_t n) {
   PacketOutbox& out = *outbox_;
   const Piece& piece = pieces_[first];
@@ -238,7 +239,7 @@ void PacketSet::prepare(std::size_t first, std::size_t end, std::size_t n) {
   if (header.msg_controllen == 0) header.msg_control = nullptr;
 }
 
-/// What all messages of a flow say of their way.
+/// Fills in the fields that all messages of a flow share.
 void PacketSet::prepare_way(const Piece& piece, std::size_t n) {
   PacketOutbox& out = *outbox_;
   Address peer = piece.path.peer;
@@ -267,7 +268,7 @@ void PacketSet::sent(const Piece& piece) {
              ConstBytes(out_).subspan(piece.at + n * piece.size, piece.size));
 }
 
-/// Of what the system did not take, the message that begins with the piece `first`: later, in another form, or never.
+/// Handles a refused message, which begins with the piece `first`: later, in another form, or never.
 std::size_t PacketSet::refused(std::size_t first, int error) {
   if (error == EINTR) return 0;
   if (error == EAGAIN || error == EWOULDBLOCK) {
@@ -277,13 +278,13 @@ std::size_t PacketSet::refused(std::size_t first, int error) {
     return 0;
   }
   const std::size_t end = behind_message(first), packets = packets_of(first, end);
-  // A device or path that cannot cut, or not to this size.
+  // A device or path that cannot segment, or not to this size.
   const bool cannot_cut = error == EINVAL || error == EIO || error == EOPNOTSUPP || error == EMSGSIZE;
   if (packets > 1 && cannot_cut) {
     take_apart(first);
     return 0;
   }
-  // An ICMP error of an earlier packet, which may have been another peer's, stands in the way once: read_errors() tells whose it was.
+  // An ICMP error of an earlier packet, perhaps to another peer, fails one send: read_errors() attributes it.
   const bool lost = error == ENOBUFS || error == ENOMEM;
   if (!lost && !std::exchange(again_, true)) return 0;
   again_ = false;
@@ -292,14 +293,14 @@ std::size_t PacketSet::refused(std::size_t first, int error) {
   return end - first;
 }
 
-/// From now on, and from the piece `first` on, each packet is a message of its own.
+/// From now on, starting with the piece `first`, each packet is a separate message.
 void PacketSet::take_apart(std::size_t first) {
   segments_ = false;
   const std::vector<Piece> joined(pieces_.begin() + static_cast<std::ptrdiff_t>(first), pieces_.end());
   pieces_.resize(first);
   waiting_ = packets_of(0, first);
   for (Piece piece : joined) {
-    piece.path.way = 0;  // its port is the socket's
+    piece.path.way = 0;  // its port is that of the socket
     PacketFlow& flow = way_of(piece.path);
     const std::size_t from = pieces_.size();
     add(flow, piece.path, piece.at, piece.size, piece.count);
@@ -318,7 +319,7 @@ void PacketSet::unblock(int fd) {
   flush();
 }
 
-/// The socket goes: what waits for it counts as lost.
+/// The socket is closed: its waiting packets count as lost.
 void PacketSet::forget(int fd) {
   if (!blocked_) flush();
   pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(sent_));

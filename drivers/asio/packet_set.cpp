@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Addresses and sockets; packet_send.cpp and packet_receive.cpp have what goes over them.
+// Addresses and sockets; for their traffic see packet_send.cpp and packet_receive.cpp.
 #include "drivers/asio/packet_set.hpp"
 
 #include <netinet/in.h>
@@ -22,10 +22,10 @@
 namespace parley::asio_driver {
 namespace {
 
-constexpr int alternatives_max = 16;                              // addresses of 127/8 that are tried
-constexpr Duration unasked_max = std::chrono::microseconds(100);  // without asking epoll
+constexpr int alternatives_max = 16;                              // addresses of 127/8 to try
+constexpr Duration unasked_max = std::chrono::microseconds(100);  // without calling epoll
 
-// Each process tries others first; 127.0.0.0/16 is left to people.
+// Each process starts with a different one; 127.0.0.0/16 is reserved for users.
 Address loopback_alternative(int attempt) {
   const auto seed = static_cast<std::uint32_t>(::getpid()) * 2654435761U + static_cast<std::uint32_t>(attempt) * 40503U;
   const auto octet = [seed](int shift) { return static_cast<std::uint8_t>(seed >> shift & 0xFF); };
@@ -82,8 +82,8 @@ void PacketSet::close_sockets() noexcept {
   for (const auto& [sender, fd] : senders_) ::close(fd);
 }
 
-// A turn that had something to send leaves the sockets to the next: an answer cannot be there yet, save of another host on this
-// machine that is quick. Never twice in a row, or a busy sender would not receive.
+// A turn that sent something leaves the sockets to the next turn: an answer cannot have arrived yet, except from a fast
+// host on this machine. Never twice in a row, or a busy sender would not receive.
 bool PacketSet::turn(Instant now) {
   const bool sent = !machine_.is_quiet(now) && advance(now);
   left_ = sent && !left_;
@@ -119,14 +119,14 @@ bool PacketSet::drain(Instant now) {
       const std::uint64_t unsent = counters_.unsent;
       flush();
       any = true;
-      more = more || counters_.unsent != unsent;  // the machine has been told
+      more = more || counters_.unsent != unsent;  // the machine was notified
     }
     any = any || more;
     if (!more && !left) return any;
   }
 }
 
-// Reads the socket that had something the last time without asking epoll, which the others wait for a moment at most.
+// Reads the socket that had input last time without calling epoll; the others wait only briefly for that.
 bool PacketSet::serve_ready() {
   if (ready_fd_ < 0 || now_ - asked_at_ >= unasked_max) return false;
   const auto bound = std::find_if(bound_.begin(), bound_.end(), [this](const Bound& b) { return b.fd == ready_fd_; });
@@ -169,7 +169,7 @@ Result<Address> PacketSet::local_for(const PacketCommand& command) const {
   if (!local.is_any() || command.peer.is_any()) return local;
   const auto source = source_toward(command.peer);
   if (!source) return tl::unexpected(Error(source.error()));
-  // A process that listens at a loopback address of its own connects from there as well.
+  // A process that listens at its own loopback address also connects from there.
   const auto own = std::find_if(bound_.begin(), bound_.end(), [](const Bound& b) { return is_loopback_v4(b.local); });
   return is_loopback_v4(*source) && own != bound_.end() ? own->local : *source;
 }
@@ -199,7 +199,7 @@ void PacketSet::bind(const PacketCommand& command) {
   machine_.handle_bound(now_, command.id, address);
 }
 
-/// Whether port 4791 is taken even of addresses that nobody would choose.
+/// Whether port 4791 is taken even for an address that no one would choose.
 bool PacketSet::somebody_has_all(Address::Family family) const {
   if (family != Address::Family::v4) return false;
   for (int attempt = 0; attempt < alternatives_max; ++attempt) {
@@ -213,11 +213,11 @@ bool PacketSet::somebody_has_all(Address::Family family) const {
   return true;
 }
 
-/// On an address of this host, or towards one, any other loopback address of IPv4 will do as well.
+/// For an address of this host, or towards one, any other IPv4 loopback address is equivalent.
 Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, const Address& peer) {
   if (bound_.size() >= addresses_max) return tl::unexpected(too_many_addresses());
   if (local.is_any()) {
-    close_groups(local.family);  // the port of all addresses is had only where nobody has it of any
+    close_groups(local.family);  // a wildcard bind requires that no socket has the port
     close_family(local.family);
   }
   std::error_code why;
@@ -225,7 +225,7 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
   Address peer_address = peer, local_address = local;
   peer_address.port = local_address.port = 0;
   const bool same_host = is_loopback_v4(peer) || peer_address == local_address;
-  // 127.0.0.1 is left to listeners.
+  // 127.0.0.1 is reserved for listeners.
   if (!(may_take_another && is_loopback_v4(local))) fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why);
   if (fd < 0 && may_take_another && same_host && local.family == Address::Family::v4)
     for (int attempt = 0; attempt < alternatives_max && fd < 0; ++attempt) {
@@ -242,12 +242,12 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
     if (local.is_any()) reopen_family(local.family);
     return tl::unexpected(no_descriptor());
   }
-  std::size_t users = 0;  // of addresses that this one covers from now on
+  std::size_t users = 0;  // of addresses that this one now covers
   for (const auto& [id, address] : users_)
     if (local.is_any() && address.family == local.family) ++users;
   add_bound(fd, local, users);
   join_groups_on(local);
-  return covering(local);  // groups may have come behind it
+  return covering(local);  // groups may have been inserted after it
 }
 
 void PacketSet::add_bound(int fd, const Address& local, std::size_t users) {
@@ -255,7 +255,7 @@ void PacketSet::add_bound(int fd, const Address& local, std::size_t users) {
   forget_ways();
 }
 
-/// A socket for all addresses takes the place of those for one.
+/// A wildcard socket replaces the sockets of single addresses.
 void PacketSet::close_family(Address::Family family) {
   for (const Bound& b : std::vector(bound_)) {
     if (b.local.family != family || b.group) continue;
@@ -265,7 +265,7 @@ void PacketSet::close_family(Address::Family family) {
   }
 }
 
-/// It could not be had: each address gets its own again, as far as the system gives one.
+/// Wildcard bind failed: fall back to one socket per address, as far as the system allows.
 void PacketSet::reopen_family(Address::Family family) {
   std::map<Address, std::size_t> addresses;
   for (const auto& [id, address] : users_)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// UDP sockets of RoCEv2 (IBA Annex A17): one bound to port 4791 for each address in use, which receives, and one for each
-// UDP source port in use, which sends; and one for each multicast group that is joined. The ICRC is made and checked here,
-// since it covers the IP and UDP headers.
+// UDP sockets of RoCEv2 (IBA Annex A17): one bound to port 4791 for each address in use, which receives; one for each
+// UDP source port in use, which sends; and one for each multicast group that is joined. The ICRC is computed and
+// checked here, because it covers the IP and UDP headers.
 //
-// The system does not let a user program choose the IPv4 identification. Sockets that are not connected and may not
-// fragment send 0, and of what is cut by UDP_SEGMENT the n-th datagram has n (Linux; the check of a peer shows it).
+// The system does not let a user program choose the IPv4 identification. Unconnected sockets that may not fragment send
+// 0, and the n-th datagram segmented by UDP_SEGMENT has n (Linux; the peer's ICRC check confirms it).
 #pragma once
 #include <cstdint>
 #include <map>
@@ -26,12 +26,13 @@ struct PacketOutbox;
 
 class PacketSet final : public PacketGroups {
  public:
-  static constexpr std::size_t addresses_max = 1024;  // bound at once
-  static constexpr std::size_t senders_max = 256;     // sockets for source ports; then those that receive send too
+  static constexpr std::size_t addresses_max = 1024;  // bound at the same time
+  static constexpr std::size_t senders_max = 256;     // sockets for source ports; beyond that the receiving sockets
+                                                      // send too
   static constexpr std::size_t sent_at_once = 64;     // packets
   static constexpr std::uint64_t wake_data = ~0ULL;
 
-  /// `epoll` and `wake` stay the caller's.
+  /// `epoll` and `wake` are not owned.
   PacketSet(PacketMachine& machine, const RoceHostOptions& options, int epoll, int wake);
   ~PacketSet();
 
@@ -39,42 +40,42 @@ class PacketSet final : public PacketGroups {
   Result<void> join(const Address& group) override;
   void leave(const Address& group) noexcept override;
 
-  /// Carries out what the machine asks and sends what it has; true if there was anything.
+  /// Executes the machine's requests and sends its packets; true if there was any work.
   bool drain(Instant now);
-  /// What the sockets have; true if there was anything.
+  /// Receives from the sockets; true if there was anything.
   bool serve(Instant now);
-  /// A driver's turn: what is due, what the machine has, what the sockets have; true if anything was moved.
+  /// One turn of a driver: deadlines, the machine's output, the sockets' input; true if anything was moved.
   bool turn(Instant now);
-  /// Until a socket has something, or the caller is woken, or for so long.
+  /// Sleeps until a socket has input, the caller is woken, or this time has passed.
   void sleep(Duration longest) const;
-  /// In a forked child, which must not use or destroy the set: gives back its copies of the descriptors.
+  /// In a forked child, which must not use or destroy the set: closes its copies of the descriptors.
   void close_sockets() noexcept;
-  /// The system's buffers are full: nothing is sent until they are not.
+  /// The system's buffers are full: sending is suspended until they are not.
   bool blocked() const { return blocked_; }
   const RoceCounters& counters() const { return counters_; }
   void set_tap(PacketTap tap) { tap_ = std::move(tap); }
 
  private:
   struct Bound {
-    int fd = -1;      // a group's that could not be joined again: -1
-    Address local{};  // any(): all of the family; or a group, one of IPv6 with its interface as the scope
+    int fd = -1;      // -1: a group that could not be joined again
+    Address local{};  // any(): the whole family; or a group, for IPv6 with its interface as the scope
     std::size_t users = 0;
     bool group = false;
   };
   struct Sender {
-    Address local{};  // of the socket: any() too
+    Address local{};  // of the socket; may be any()
     std::uint16_t port = 0;
     auto operator<=>(const Sender&) const = default;
   };
-  /// Packets that wait in `out_` behind one another.
+  /// Consecutive packets that wait in `out_`.
   struct Piece {
     PacketPath path;
     std::uint64_t flow = 0;
     int fd = -1;
-    std::size_t at = 0, size = 0, count = 0;  // size: of each
-    std::uint16_t identification = 0;         // of the first
+    std::size_t at = 0, size = 0, count = 0;  // size: of each packet
+    std::uint16_t identification = 0;         // of the first packet
     std::uint32_t interface = 0;              // PacketFlow::interface
-    bool follows = false;                     // they go with those before them, by UDP_SEGMENT
+    bool follows = false;                     // part of the preceding message, by UDP_SEGMENT
     std::size_t end() const { return at + size * count; }
   };
 
@@ -140,34 +141,35 @@ class PacketSet final : public PacketGroups {
   int epoll_, wake_;
   Instant now_{};
   std::vector<Bound> bound_;         // at most addresses_max
-  std::map<BindId, Address> users_;  // of a bound address
+  std::map<BindId, Address> users_;  // address of each binding
   std::map<Sender, int> senders_;    // at most senders_max
-  Bytes out_;                        // packets that wait to be sent, one behind the other
-  std::vector<Piece> pieces_;        // at most sent_at_once, of one packet at least
+  Bytes out_;                        // packets waiting to be sent, one after the other
+  std::vector<Piece> pieces_;        // at most sent_at_once, each with at least one packet
   std::size_t waiting_ = 0;          // packets in pieces_, at most sent_at_once
-  std::size_t sent_ = 0;             // of pieces_
+  std::size_t sent_ = 0;             // how many of pieces_ are sent
   std::unique_ptr<PacketOutbox> outbox_;
   std::unique_ptr<PacketInbox> inbox_;
   PacketFlow* last_flow_ = nullptr;
   std::uint64_t last_way_ = 0;
-  PacketFlows ways_;     // of what is sent
-  PacketFlows sources_;  // of what is received
+  PacketFlows ways_;     // flows of sent packets
+  PacketFlows sources_;  // flows of received packets
   PacketFlow* last_source_ = nullptr;
-  SockAddr last_from_;  // of that
+  SockAddr last_from_;  // address of the last sender
   bool blocked_ = false;
   int blocked_fd_ = -1;
-  int ready_fd_ = -1;     // had something the last time: is read before epoll is asked
-  Instant asked_at_{};    // when epoll was
+  int ready_fd_ = -1;     // had input last time: it is read before epoll is called
+  Instant asked_at_{};    // when epoll was last called
   bool left_ = false;     // the last turn left the sockets to this one
-  bool again_ = false;    // a packet was refused once, maybe because of an earlier one
-  bool segments_ = true;  // the system cuts (UDP_SEGMENT)
+  bool again_ = false;    // a packet was refused once, perhaps because of an earlier one
+  bool segments_ = true;  // the system segments (UDP_SEGMENT)
   RoceCounters counters_;
   PacketTap tap_;
 };
 
 Error no_descriptor();
 Error too_many_addresses();
-/// Who holds UDP port 4791, as far as the system tells: a sentence with what to do. `of_all`: that of all addresses.
+/// A sentence about who holds UDP port 4791, as far as the system reveals it, with advice. `of_all`: the wildcard
+/// address.
 Error port_in_use(const Address& local, bool of_all);
 
 }  // namespace parley::asio_driver

@@ -19,12 +19,13 @@
 namespace parley::asio_driver {
 namespace {
 
-// Where it was sent to is news only if the socket has all addresses.
+// The destination address is only needed if the socket has all addresses.
 void set_v4(int fd, bool all_addresses) {
-  set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);  // with this the identification is 0
+  set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);  // this makes the identification 0
   set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
   if (all_addresses) set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
-  set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);  // or one of all addresses gets what others have joined
+  set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);  // otherwise a wildcard socket gets the groups that others have
+                                                    // joined
   set_option(fd, IPPROTO_IP, IP_RECVERR, 1);
 }
 
@@ -38,7 +39,7 @@ void set_v6(int fd, bool all_addresses) {
   set_option(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);  // Linux's rxe sends no UDP checksum; the ICRC covers more
 }
 
-// What only root may exceed is tried first.
+// First tries the option that exceeds the limit and needs root.
 void set_buffers(int fd, std::size_t octets) {
   if (octets == 0) return;
   const int size = static_cast<int>(octets);
@@ -46,13 +47,13 @@ void set_buffers(int fd, std::size_t octets) {
   if (!set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, size)) set_option(fd, SOL_SOCKET, SO_SNDBUF, size);
 }
 
-// It only sends; what comes all the same is not read.
+// It only sends; received datagrams are not read.
 void set_sender_buffers(int fd, std::size_t octets) {
   set_buffers(fd, octets);
   set_option(fd, SOL_SOCKET, SO_RCVBUF, 1);
 }
 
-/// False: `why`, also if there is no socket.
+/// False: `why` is set, also if there is no socket.
 bool bind_or_close(int fd, const SockAddr& at, std::error_code& why) {
   if (fd >= 0 && ::bind(fd, at.get(), at.size) == 0) return true;
   why = {errno, std::generic_category()};
@@ -85,8 +86,9 @@ std::uint32_t interface_of(const Address& local) {
   return at == places.end() ? 0 : at->interface;
 }
 
-// Linux lets two sockets of one user have a port if both say SO_REUSEPORT while the second is bound: a socket for all addresses
-// from its bind() on, so that there is only one, and one beside it during its bind(), so that there is only one of its address.
+// Linux lets two sockets of one user share a port if both have SO_REUSEPORT while the second is bound. A wildcard
+// socket sets it after its bind(), so that there is only one. A socket next to it sets it only during its bind(), so
+// that there is only one per address.
 int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why,
                   bool beside_all) {
   Address at = local;
@@ -128,8 +130,8 @@ int group_socket(const Address& group, const RoceHostOptions& options, std::erro
       return -1;
     }
     set_buffers(fd, options.socket_buffer);
-    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);  // beside others in the group: each gets a copy
-    set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);  // beside one of the same user for all addresses
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);  // next to others in the group: each gets a copy
+    set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);  // next to a wildcard socket of the same user
   }
   return bind_or_close(fd, bound, why) ? fd : -1;
 }

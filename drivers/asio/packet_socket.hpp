@@ -12,10 +12,10 @@
 namespace parley::asio_driver {
 
 inline constexpr std::size_t icrc_size = 4;
-inline constexpr std::size_t receive_batch = 16;       // datagrams of one system call
-inline constexpr std::size_t receive_size = 64 << 10;  // of each; the system may have joined several packets
+inline constexpr std::size_t receive_batch = 16;       // datagrams per system call
+inline constexpr std::size_t receive_size = 64 << 10;  // for each; the system may have coalesced several packets
 
-/// Of 127.0.0.0/8, all of which is this host.
+/// In 127.0.0.0/8: all of these are this host.
 inline bool is_loopback_v4(const Address& a) { return a.family == Address::Family::v4 && a.octets[0] == 127; }
 
 /// An address of this host, and its interface's index.
@@ -23,18 +23,18 @@ struct OwnPlace {
   Address address{};
   std::uint32_t interface = 0;
 };
-/// Of each interface that is up, its addresses of the family.
+/// For each interface that is up, its addresses of the family.
 std::vector<OwnPlace> places_of_interfaces(Address::Family family);
-/// 0: none has the address.
+/// 0: no interface has the address.
 std::uint32_t interface_of(const Address& local);
 
-/// A non-blocking socket that never fragments, bound to `local` with this UDP port; tells the traffic class, the local
-/// address and errors (ICMP) of what it gets. -1: `why`. With `beside_all` it may stand beside a socket of the same user that
-/// has the port of all addresses (0.0.0.0), and gets what comes to `local` in its place.
+/// A non-blocking socket that never fragments, bound to `local` with this UDP port. It reports the traffic class, the
+/// local address and errors (ICMP) of received datagrams. -1: see `why`. With `beside_all` it may coexist with a socket
+/// of the same user that has the port of all addresses (0.0.0.0), and receives the datagrams to `local` in its place.
 int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why,
                   bool beside_all = false);
-/// As that, bound to a multicast group, which it has not joined yet, and beside others that are; one of IPv6 also to the interface
-/// that is its scope (Linux 5.7, or CAP_NET_RAW). It receives only.
+/// The same, bound to a multicast group that it has not joined yet; it may coexist with others bound to that group. For
+/// IPv6 it is also bound to the interface in the scope (Linux 5.7, or CAP_NET_RAW). It only receives.
 int group_socket(const Address& group, const RoceHostOptions& options, std::error_code& why);
 
 }  // namespace parley::asio_driver

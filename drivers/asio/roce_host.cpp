@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The host: provider, manager, and the loop that drives the provider over UDP sockets. RoCE's timers are finer than
-// milliseconds, so it sleeps by itself and not in Asio.
+// milliseconds, so it sleeps itself and not in Asio.
 #include "parley/roce_host.hpp"
 
 #include <sys/epoll.h>
@@ -38,14 +38,14 @@ class PacketHost final : public RoceHost {
     provider_->set_groups(&packets_);
   }
 
-  // Connections that stand are given up, and their peers told once.
+  // Open connections are abandoned, and their peers notified once.
   ~PacketHost() override {
     if (own_.is_own()) {
       const Instant now = clock_now();
       provider_->reset_all(now);
       if (!packets_.blocked()) packets_.drain(now);
     }
-    provider_->set_groups(nullptr);  // queue pairs may stay longer
+    provider_->set_groups(nullptr);  // queue pairs may outlive it
   }
   PacketHost(const PacketHost&) = delete;
   PacketHost& operator=(const PacketHost&) = delete;

@@ -16,8 +16,7 @@
 namespace parley {
 namespace asio_driver {
 
-// The system's structures are copied in and out with memcpy: they are the one place where a cast over memory is the
-// API.
+// The system's structures are copied with memcpy: they are the only place where a cast over memory is the API.
 SockAddr to_sockaddr(const Address& address) {
   SockAddr out;
   if (address.family == Address::Family::v4) {
@@ -59,7 +58,7 @@ Address from_sockaddr(const SockAddr& from) {
 }
 
 tl::expected<Address, std::error_code> source_toward(Address peer) {
-  if (peer.port == 0) peer.port = 9;  // discard: some systems connect to no port 0
+  if (peer.port == 0) peer.port = 9;  // discard port: some systems do not connect to port 0
   const SockAddr to = to_sockaddr(peer);
   const int fd = ::socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   SockAddr own{.size = sizeof(sockaddr_storage)};
@@ -77,7 +76,7 @@ tl::expected<Address, std::error_code> source_toward(Address peer) {
 Result<std::vector<Address>> Host::resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST;  // numbers first: they need no name service, and %eth0 is read here
+  hints.ai_flags = AI_NUMERICHOST;  // numeric first: no name service needed, and %eth0 is parsed here
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) {
     hints.ai_flags = 0;

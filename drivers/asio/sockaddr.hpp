@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Between parley::Address and the system's socket addresses; a socket's options.
+// Conversion between parley::Address and the system's socket addresses; socket options.
 #pragma once
 #include <sys/socket.h>
 
@@ -18,10 +18,10 @@ struct SockAddr {
 
 SockAddr to_sockaddr(const Address& address);
 Address from_sockaddr(const SockAddr& from);
-/// The address, without a port, from which the system's routes lead to `peer`. Sends nothing. Errors: the system's.
+/// The source address, without a port, of the system's route to `peer`. Sends nothing. Errors: the system's.
 tl::expected<Address, std::error_code> source_toward(Address peer);
 
-/// Whether the system took it.
+/// Whether the system accepted the option.
 inline bool set_option(int fd, int level, int option, int value) {
   return ::setsockopt(fd, level, option, &value, sizeof value) == 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Sockets that change from one set to another. What was read is the machine's, so that a socket brings nothing with it but
-// what the system still holds for it.
+// Moves sockets from one set to another. Octets that were read already belong to the machine, so the moved socket has
+// only the octets that the system still buffers.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +27,7 @@ struct LooseSocket final : LooseStream {
   int fd = -1;
   std::uint8_t writes = 0;
   bool unanswered = false;
+  Duration keepalive{};
   Address local{}, peer{};
 };
 
@@ -41,9 +42,10 @@ std::unique_ptr<LooseStream> StreamSet::detach(StreamId id) {
   auto loose = std::make_unique<LooseSocket>();
   loose->writes = socket.writes;
   loose->unanswered = socket.unanswered;
+  loose->keepalive = socket.keepalive;
   loose->local = socket.local;
   loose->peer = socket.peer;
-  // Now, and not at the next turn: by then the number may name another socket, or none.
+  // Now, and not in the next turn: by then the number may belong to another socket, or to none.
   if (socket.watched != 0) (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket.fd, nullptr);
   loose->fd = std::exchange(socket.fd, -1);
   forget(slot);
@@ -66,10 +68,12 @@ Result<StreamId> StreamSet::attach(std::unique_ptr<LooseStream>& stream) {
   Socket& socket = sockets_[slot];
   socket.writes = loose->writes;
   socket.unanswered = loose->unanswered;
+  socket.keepalive = loose->keepalive;
+  pace_.watch(now_, slot, in_whole_seconds(socket.keepalive));
   socket.local = loose->local;
   socket.peer = loose->peer;
   stream.reset();
-  watch(slot);  // what has come meanwhile is reported at once: the set is level-triggered
+  watch(slot);  // octets received meanwhile are reported at once: the set is level-triggered
   return id;
 }
 

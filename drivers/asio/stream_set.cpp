@@ -22,19 +22,19 @@ namespace parley::asio_driver {
 namespace {
 
 constexpr int events_max = 256;       // per turn
-constexpr int accepts_per_turn = 64;  // so that a flood of connections leaves room for the open ones
-constexpr int reads_per_turn = 4;     // and one fast stream for the others
-constexpr int guesses_max = 16;       // reads of guessed sockets before the others are asked for again
-constexpr int looks_max = 64;         // fruitless ones, for a caller that polls
-// Octets written to one stream before the others have their turn. What is written stays in the second-level cache until
-// a reader on the same machine takes it: 4 MiB at once carry a quarter less.
+constexpr int accepts_per_turn = 64;  // so that a flood of connections leaves time for the established ones
+constexpr int reads_per_turn = 4;     // and one fast stream leaves time for the others
+constexpr int guesses_max = 16;       // reads of predicted sockets before epoll is called again
+constexpr int looks_max = 64;         // unsuccessful ones, for a caller that polls
+// Octets written to one stream before the others have their turn. Written octets stay in the second-level cache until a
+// reader on the same machine reads them: 4 MiB at once reduce the throughput by a quarter.
 constexpr std::size_t write_bound = 256 << 10;
-constexpr std::size_t small_write = 4096;  // after less than this it is not worth asking whether there is more
+constexpr std::size_t small_write = 4096;  // below this size, checking for more is not worth the cost
 constexpr Duration rearm_delay = std::chrono::milliseconds(100);
 
 std::error_code system_error(int number) { return {number, std::generic_category()}; }
 
-// The effective MSS (RFC 5044 §4.5), if the connection is up; 0 while it is not.
+// The effective MSS (RFC 5044 §4.5) if the connection is established, otherwise 0.
 std::uint16_t emss_if_up(int fd) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -43,7 +43,7 @@ std::uint16_t emss_if_up(int fd) {
   return static_cast<std::uint16_t>(std::clamp<std::uint32_t>(info.tcpi_snd_mss, 128, 65535));
 }
 
-// The same of a socket that accept() gave: it is up, and to ask for the one number takes less than for all of them.
+// The same for a socket from accept(): it is established, and reading this one value costs less than reading all.
 std::uint16_t emss_of_accepted(int fd) {
   int mss = 0;
   socklen_t size = sizeof mss;
@@ -109,12 +109,13 @@ std::uint32_t StreamSet::add(int fd, Kind kind, StreamId id) {
   return slot;
 }
 
-// The descriptor is the caller's to close; closing takes it out of the epoll set.
+// The caller closes the descriptor, which removes it from the epoll set.
 void StreamSet::forget(std::uint32_t slot) {
   Socket& socket = sockets_[slot];
   by_id_.erase(socket.id);
   if (socket.kind != Kind::listener) --streams_;
   if (socket.parked) std::erase(parked_, slot);
+  pace_.forget(slot);
   ++socket.generation;
   socket.kind = Kind::free;
   socket.fd = -1;
@@ -132,8 +133,8 @@ void StreamSet::watch(std::uint32_t slot) {
     if (!socket.paused && !socket.fin_in) wanted |= EPOLLIN;
     if (socket.blocked && !socket.finishing) wanted |= EPOLLOUT;
   }
-  // Errors and hang-ups are always told; EPOLLET only marks "in the set" while nothing else is wanted, and keeps a
-  // hung-up but unread socket from being reported without end.
+  // Errors and hang-ups are always reported. EPOLLET only marks "in the set" while no event is wanted, and keeps a
+  // hung-up but unread socket from being reported for ever.
   if (wanted == 0) wanted = EPOLLET;
   if (wanted == socket.watched) return;
   epoll_event event{};
@@ -149,9 +150,10 @@ bool StreamSet::serve(bool polling) {
     unpark();
     any = true;
   }
+  if (now_ >= pace_.next_deadline()) keep_alive();
   if (std::uint32_t slot = 0; guess(slot)) {
     if (read_guessed(slot)) return true;
-    // Whoever polls for the next octets of one busy socket finds them soonest by looking there.
+    // A caller that polls for the next octets of one busy socket finds them fastest by reading it.
     if (polling && slot == last_ && looks_left_ > 0) {
       --looks_left_;
       ++guesses_left_;
@@ -196,6 +198,16 @@ void StreamSet::serve_event(const epoll_event& event) {
   }
 }
 
+void StreamSet::keep_alive() {
+  while (const auto step = pace_.poll(now_)) {
+    const Socket& socket = sockets_[step->slot];
+    if (step->kind == KeepalivePace::Step::Kind::ask)
+      ask_peer(socket.fd);
+    else
+      let_rest(socket.fd, socket.keepalive);
+  }
+}
+
 bool StreamSet::serve_partner() {
   std::uint32_t slot = 0;
   return guess(slot) && slot != last_ && read_guessed(slot);
@@ -211,7 +223,7 @@ bool StreamSet::guess(std::uint32_t& slot) const {
 bool StreamSet::read_guessed(std::uint32_t slot) {
   --guesses_left_;
   const std::uint32_t generation = sockets_[slot].generation;
-  if (!read(slot)) return false;  // not yet, or not any more: epoll will tell
+  if (!read(slot)) return false;  // not yet, or no longer: epoll will report it
   last_ = slot;
   last_generation_ = generation;
   return true;
@@ -260,7 +272,7 @@ void StreamSet::listen(const StreamCommand& command) {
   int error = fd < 0 ? errno : 0;
   if (error == 0) {
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    // [::] means IPv6 only, so that both families can be listened on side by side whatever the system's default is.
+    // [::] means IPv6 only, so that both families can be listened on side by side whatever the system's default.
     if (command.address.family == Address::Family::v6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     // Accepted sockets inherit all of these, which saves the calls for each.
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -277,6 +289,7 @@ void StreamSet::listen(const StreamCommand& command) {
     return;
   }
   const std::uint32_t slot = add(fd, Kind::listener, command.id);
+  sockets_[slot].keepalive = command.keepalive;
   sockets_[slot].local = local_of(fd);
   watch(slot);
   machine_.handle_listening(now_, command.id, sockets_[slot].local);
@@ -306,7 +319,7 @@ void StreamSet::open(const StreamCommand& command) {
   sockets_[slot].peer = command.address;
   sockets_[slot].keepalive = command.keepalive;
   sockets_[slot].dead_after = command.dead_after;
-  // A near peer has answered already: then the first octets leave in this turn.
+  // A near peer has answered already: then the first octets are sent in this turn.
   if (const std::uint16_t emss = emss_if_up(fd); emss != 0)
     connected(slot, emss);
   else
@@ -336,10 +349,11 @@ void StreamSet::connected(std::uint32_t slot, std::uint16_t emss) {
   socket.kind = Kind::stream;
   reset_when_closed(socket.fd, true);
   watch_peer(socket.fd, socket.keepalive, socket.dead_after);  // not before: an attempt has transport_timeout
+  pace_.watch(now_, slot, in_whole_seconds(socket.keepalive));
   socket.local = local_of(socket.fd);
   if (tap_) tap(socket, TapRecord::Kind::connected);
   watch(slot);
-  now_ = clock_now();  // a near peer is met within the turn: the time that took is the connection's
+  now_ = clock_now();  // a near peer connects within the turn: its time counts for the connection
   machine_.handle_connected(now_, socket.id, {socket.local, socket.peer, emss});
 }
 
@@ -361,12 +375,12 @@ void StreamSet::accept_some(std::uint32_t slot) {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     }
-    // Anything else concerns the one connection that was being taken (accept(2)).
+    // Any other error concerns only the connection that was being accepted (accept(2)).
   }
 }
 
-// Out of descriptors or streams: a connection that is half-open gives way if somebody waits at the listener, which the
-// system does not look at before it has a descriptor. Where nobody can, the backlog holds the peers for a while.
+// Out of descriptors or streams: a half-open connection is evicted if a peer waits at the listener. (The system does
+// not check for peers without a free descriptor.) If none can be evicted, the backlog holds the peers for a while.
 bool StreamSet::make_room(std::uint32_t listener) {
   pollfd waits{.fd = sockets_[listener].fd, .events = POLLIN, .revents = 0};
   if (::poll(&waits, 1, 0) != 1) return false;
@@ -383,6 +397,8 @@ void StreamSet::take_in(std::uint32_t listener, int fd, const Address& peer) {
   const StreamId from = sockets_[listener].id;
   const std::uint32_t slot = add(fd, Kind::stream, id);
   Socket& socket = sockets_[slot];
+  socket.keepalive = sockets_[listener].keepalive;
+  pace_.watch(now_, slot, in_whole_seconds(socket.keepalive));
   const Address& bound = sockets_[listener].local;
   socket.writes = writes_without_nodelay;  // inherited from the listener
   socket.local = bound.is_any() || bound.is_link_local() ? local_of(fd) : bound;
@@ -393,11 +409,11 @@ void StreamSet::take_in(std::uint32_t listener, int fd, const Address& peer) {
     return;
   }
   const std::uint32_t generation = socket.generation;
-  read(slot);  // the Request is usually there
+  read(slot);  // the Request has usually arrived
   if (same(slot, generation)) watch(slot);
 }
 
-// The set must not report the listener without end.
+// Otherwise the set would report the listener for ever.
 void StreamSet::park(std::uint32_t listener) {
   sockets_[listener].parked = true;
   parked_.push_back(listener);
@@ -419,7 +435,7 @@ bool StreamSet::read(std::uint32_t slot) {
   for (int i = 0; i < reads_per_turn; ++i) {
     Socket& socket = sockets_[slot];
     if (socket.paused || socket.fin_in) {
-      // Only an error or hang-up brings a socket here that is not read.
+      // A socket that is not read is only reported for an error or hang-up.
       int error = 0;
       socklen_t size = sizeof error;
       if (::getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0) ended(slot, end_of(error));
@@ -429,6 +445,7 @@ bool StreamSet::read(std::uint32_t slot) {
     if (n > 0) {
       const ConstBytes in(buffer_.data(), static_cast<std::size_t>(n));
       socket.unanswered = false;
+      pace_.heard(now_, slot);
       if (tap_) tap(socket, TapRecord::Kind::received, in);
       machine_.handle_bytes(now_, socket.id, in);
       pump(machine_, *this);
@@ -438,7 +455,7 @@ bool StreamSet::read(std::uint32_t slot) {
     }
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return any;
     if (n == 0) {
-      // A failed write has taken the socket's error with it: then the end of the stream is not a FIN.
+      // A failed write has consumed the socket's error: then the end of the stream is not a FIN.
       ended(slot, socket.error == 0 ? StreamEnd::fin : end_of(socket.error));
     } else {
       ended(slot, end_of(errno));
@@ -496,7 +513,7 @@ void StreamSet::write(StreamId stream) {
     if (n < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      // The stream is broken. What the peer sent before is still to be read, unless nothing is read here any more.
+      // The stream is broken. Octets that the peer sent before must still be read, unless reading has stopped.
       socket.error = errno;
       if (socket.fin_in || socket.paused) ended(slot, end_of(socket.error));
       return;
@@ -534,7 +551,7 @@ void StreamSet::finish(StreamId id) {
   machine_.handle_end(now_, id, StreamEnd::delivered);
 }
 
-// Of a stream with both FINs epoll reports (EPOLLHUP) when it was acknowledged to its end, or failed.
+// If both FINs were exchanged, epoll reports (EPOLLHUP) when all octets are acknowledged, or on failure.
 void StreamSet::check_finished(std::uint32_t slot) {
   Socket& socket = sockets_[slot];
   int error = socket.error;

@@ -36,7 +36,7 @@ class SocketHost final : public TcpHost {
   Device& device() override { return manager_.device(); }
   int fd() const override { return loop_->fd(); }
   Instant next_deadline() const override {
-    // A time long past, and not now(): a caller may have asked for now() before.
+    // A time in the distant past, and not now(): a caller may have called now() before.
     return has_events() ? Instant{} : next_turn();
   }
   Instant next_turn() const override { return provider_->has_work() ? Instant{} : loop_->next_deadline(); }
@@ -61,7 +61,7 @@ class SocketHost final : public TcpHost {
     cm::ManagerOptions out = options.manager;
     if (out.seed == 0) out.seed = std::random_device{}();
     if (out.endpoints_max != 0) return out;
-    // A stream that ended may live on as an id until the user destroys it, and listeners are endpoints too.
+    // A stream that ended may remain as an id until the user destroys it, and listeners are endpoints too.
     const std::size_t streams = std::min<std::size_t>(options.streams_max, cm::endpoints_limit);
     out.endpoints_max = static_cast<std::uint32_t>(std::min<std::size_t>(2 * streams + 1024, cm::endpoints_limit));
     return out;

@@ -42,9 +42,10 @@ Client::OrText<std::unique_ptr<Client>> Client::open(const ClientOptions& option
   constexpr std::size_t name_max = 80, node_max = sizeof(Connect::node) - 1;
   if (options.name.empty() || options.name.size() > name_max)
     return tl::unexpected(
-        fmt::format("the name of ibsim's sockets has 1 to {} octets, not {}", name_max, options.name.size()));
+        fmt::format("the name of ibsim's sockets must have 1 to {} octets, not {}", name_max, options.name.size()));
   if (options.node.size() > node_max)
-    return tl::unexpected(fmt::format("a node of ibsim has a name of at most {} octets: '{}'", node_max, options.node));
+    return tl::unexpected(
+        fmt::format("the name of a node of ibsim has at most {} octets: '{}'", node_max, options.node));
   std::unique_ptr<Client> out(new Client(options, new_socket(), new_socket()));
   if (out->control_.fd < 0 || out->data_.fd < 0) return tl::unexpected("no socket: " + system_text(errno));
   const auto own_id = out->bind_both();
@@ -53,7 +54,7 @@ Client::OrText<std::unique_ptr<Client>> Client::open(const ClientOptions& option
   return out;
 }
 
-/// The server knows a client by a number that it takes for a process ID. A process may have several attachments.
+/// The server identifies a client by a number that it treats as a process ID. A process may have several attachments.
 Client::OrText<std::uint32_t> Client::bind_both() {
   const auto pid = static_cast<std::uint32_t>(::getpid());
   for (std::uint32_t i = 0; i < 64; ++i) {
@@ -61,9 +62,9 @@ Client::OrText<std::uint32_t> Client::bind_both() {
     const bool bound = bind_to(control_.fd, client_control_name(options_.name, id));
     if (!bound && errno == EADDRINUSE) continue;
     if (bound && bind_to(data_.fd, client_data_name(options_.name, id))) return id;
-    return tl::unexpected("a socket beside ibsim's cannot be bound: " + system_text(errno));
+    return tl::unexpected("cannot bind a socket for ibsim: " + system_text(errno));
   }
-  return tl::unexpected(std::string("this process has 64 attachments to ibsim already"));
+  return tl::unexpected(std::string("this process already has 64 attachments to ibsim"));
 }
 
 Client::OrText<void> Client::attach(std::uint32_t own_id) {
@@ -98,13 +99,13 @@ Client::~Client() {
   if (attached_) static_cast<void>(ask(ControlType::disconnect));
 }
 
-/// By what errno says of an exchange.
+/// Translates the errno of an exchange.
 tl::unexpected<std::string> Client::failed() const {
   if (errno == ETIMEDOUT)
     return tl::unexpected(
         fmt::format("ibsim '{}' does not answer within {} ms", options_.name,
                     std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience).count()));
-  if (errno == EBADMSG) return tl::unexpected(fmt::format("ibsim '{}' gives an answer that is none", options_.name));
+  if (errno == EBADMSG) return tl::unexpected(fmt::format("ibsim '{}' sent an invalid answer", options_.name));
   return tl::unexpected(fmt::format("ibsim '{}': {}", options_.name, system_text(errno)));
 }
 
@@ -112,7 +113,7 @@ Client::OrText<ControlData> Client::ask(ControlType type, const ControlData& dat
   Control message{.magic = magic, .client = id_, .type = type, .length = control_data, .data = data};
   if (!exchange(control_.fd, message, patience, server())) return failed();
   if (message.type == ControlType::error)
-    return tl::unexpected(fmt::format("ibsim '{}' refuses what it is asked", options_.name));
+    return tl::unexpected(fmt::format("ibsim '{}' refused the request", options_.name));
   return message.data;
 }
 

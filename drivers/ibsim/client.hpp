@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A place at a node of the subnet that ibsim, or who speaks its protocol, serves.
+// An attachment to a node of the subnet served by ibsim or a server with its protocol.
 #pragma once
 #include <memory>
 #include <optional>
@@ -13,15 +13,16 @@
 namespace parley::ibsim {
 
 struct ClientOptions {
-  std::string name = usual_name;  ///< of the server's sockets, at most 80 octets: its $IBSIM_SOCKNAME
+  std::string name = usual_name;  ///< name of the server's sockets, at most 80 octets: its $IBSIM_SOCKNAME
   std::string node;               ///< at most 31 octets; empty: the server's first
   bool is_sm =
-      false;  ///< gets requests of the classes that no agent of the server answers; ibsim has one for each node
-  Duration patience = std::chrono::seconds(2);  ///< with each answer
-  Duration server_wait{};                       ///< for a server that does not run yet
+      false;  ///< gets requests of the classes that no agent of the server answers; ibsim allows one such client per
+              ///< node
+  Duration patience = std::chrono::seconds(2);  ///< limit for each answer
+  Duration server_wait{};                       ///< wait for a server that has not started yet
 };
 
-/// As IBSIM_SOCKNAME and SIM_HOST say.
+/// From IBSIM_SOCKNAME and SIM_HOST.
 ClientOptions environment_options();
 
 class Client {
@@ -31,25 +32,25 @@ class Client {
 
   /// Errors: why the server cannot be used, as one line.
   static OrText<std::unique_ptr<Client>> open(const ClientOptions& options);
-  /// Says good-bye, so that its place is free again.
+  /// Detaches, so that the place is free again.
   ~Client();
 
-  /// Errors: it was refused, or none came, as one line.
+  /// Errors: refused, or no answer, as one line.
   OrText<ControlData> ask(ControlType type, const ControlData& data = {}) const {
     return ask(type, data, options_.patience);
   }
   OrText<ControlData> ask(ControlType type, const ControlData& data, Duration patience) const;
-  /// Without waiting. False: errno says why.
+  /// Does not wait. False: see errno.
   bool send(const Data& data) const;
   bool receive(Data& data) const;
   int fd() const { return data_.fd; }
-  /// A pidfd of the server, readable once that has ended; -1 if it is in another PID namespace.
+  /// A pidfd of the server, readable once it has ended; -1 if it is in another PID namespace.
   int server() const { return server_ ? server_->fd : -1; }
   /// Of the server's sockets.
   const std::string& name() const { return options_.name; }
-  /// The server's number for it.
+  /// The number that the server assigned to it.
   std::uint32_t id() const { return id_; }
-  /// The node that it is at.
+  /// The node that it is attached to.
   const std::string& node() const { return node_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What ibsim and its clients say to each other, octet by octet: datagrams between abstract Unix sockets. Numbers of control
-// messages are in the machine's order. Types beyond `p_keys` are ours; ibsim does nothing by them.
+// The protocol between ibsim and its clients, octet by octet: datagrams between abstract Unix sockets. Numbers in
+// control messages have the machine's byte order. Types beyond `p_keys` are Parley's extensions; ibsim ignores them.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace parley::ibsim {
 /// IBSIM_SOCKNAME's default.
 inline constexpr const char* usual_name = "sim";
 
-// The sockets of the server `name`. A client has two, by a number that it chooses; to the one of the server's that is for it
-// leads the number that it is given.
+// The sockets of the server `name`. A client has two, named by a number that it chooses. The number that the server
+// assigns to it leads to the server's socket for this client.
 inline std::string control_name(const std::string& name) { return name + ":ctl"; }
 inline std::string client_control_name(const std::string& name, std::uint32_t id) {
   return control_name(name) + std::to_string(id);
@@ -45,7 +45,7 @@ enum class ControlType : std::uint32_t {
   set_is_sm,
   p_keys,
   receive = 11,  ///< Receive
-  command = 12,  ///< a text; so is the answer. From anybody.
+  command = 12,  ///< a text, and so is the answer; accepted from any client
 };
 
 struct Control {
@@ -57,23 +57,24 @@ struct Control {
 static_assert(sizeof(Control) == 80);
 
 struct Connect {
-  std::uint32_t id;  ///< in: whose ":in<id>" the client's socket is; out: the client's number
+  std::uint32_t id;  ///< in: the number in the name of the client's socket ":in<id>"; out: the number assigned to the
+                     ///< client
   std::uint32_t qp, is_sm;
-  std::array<char, 32> node;  ///< with a zero at its end
+  std::array<char, 32> node;  ///< NUL-terminated
 };
 struct Vendor {
   std::uint32_t vendor, device, revision, pad;
   std::uint64_t firmware;
 };
-/// What a client wants that does more than ibsim's do.
+/// Requests of a client that go beyond ibsim's.
 struct Receive {
-  std::uint32_t own_timers;              ///< 1: no datagram with a status is wanted
-  std::array<std::uint8_t, 32> classes;  ///< bit n % 8 of octet n / 8: requests of class n are for it
-  std::uint32_t known;                   ///< 1 in the answer: it will be so. ibsim answers with what it was asked.
+  std::uint32_t own_timers;              ///< 1: do not return datagrams with a status
+  std::array<std::uint8_t, 32> classes;  ///< bit n % 8 of octet n / 8: it receives requests of class n
+  std::uint32_t known;                   ///< 1 in the answer: accepted. ibsim echoes the request.
 };
 static_assert(sizeof(Connect) == 44 && sizeof(Vendor) == 24 && sizeof(Receive) == 40);
 
-/// The message that control data begin with, and data that begin with a message. The rest is zero.
+/// The message at the beginning of control data, and control data that begin with a message. The rest is zero.
 template <class Message>
 Message message_in(const ControlData& data) {
   static_assert(std::is_trivially_copyable_v<Message> && sizeof(Message) <= control_data);
@@ -89,7 +90,7 @@ ControlData data_with(const Message& message) {
   return out;
 }
 
-/// Of a field: up to its zero.
+/// The text in a field: up to its NUL.
 inline std::string_view text_in(const std::array<char, 32>& field) {
   return {field.data(), ::strnlen(field.data(), field.size())};
 }
@@ -98,15 +99,15 @@ inline std::string_view text_in(const ControlData& data) {
   return {begin, ::strnlen(begin, data.size())};
 }
 
-/// A MAD. LIDs stand in the first two octets of their fields, big-endian like the rest.
+/// A MAD. LIDs are in the first two octets of their fields, big-endian like the others.
 struct Data {
   std::array<std::uint8_t, 4> dlid, slid, dqp, sqp, status, pad;
-  std::array<std::uint8_t, 8> length{0, 0, 0, 0, 0, 0, 1, 0};  ///< of the MAD
+  std::array<std::uint8_t, 8> length{0, 0, 0, 0, 0, 0, 1, 0};  ///< octets of the MAD
   std::array<std::uint8_t, 256> mad;
 };
 static_assert(sizeof(Data) == 288);
 
-/// A Data's status: dropped, or no way there. It is the client's own, come back.
+/// A Data's status: it was dropped, or has no path. It is the client's own datagram, returned.
 inline constexpr std::uint32_t status_undeliverable = 110;
 
 }  // namespace parley::ibsim

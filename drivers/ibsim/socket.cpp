@@ -25,13 +25,13 @@ bool with_address(const std::string& name, const Call& call) {
               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + 2)) == 0;
 }
 
-/// The sockets of an exchange, and what is learned of the other side.
+/// The socket of an exchange, and information about the other side.
 struct Exchange {
   int fd, server = -1;
-  std::uint32_t pid = 0;  // of the sender, where the socket asks for it
+  std::uint32_t pid = 0;  // process ID of the sender, if the socket requests it
 };
 
-/// False: errno is ETIMEDOUT, ECONNREFUSED if the server has ended, or what poll says.
+/// False: errno is ETIMEDOUT, ECONNREFUSED if the server has ended, or poll's error.
 bool is_ready(const Exchange& of, short events, Instant end) {
   std::array<pollfd, 2> wait{
       {{.fd = of.fd, .events = events, .revents = 0}, {.fd = of.server, .events = POLLIN, .revents = 0}}};
@@ -46,7 +46,7 @@ bool is_ready(const Exchange& of, short events, Instant end) {
   return false;
 }
 
-/// By `end`; errno as of exchange().
+/// Until `end`; errno as for exchange().
 bool receive_control(Exchange& of, Control& message, Instant end) {
   if (!is_ready(of, POLLIN, end)) return false;
   iovec part{&message, sizeof(message)};

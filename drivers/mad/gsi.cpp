@@ -20,9 +20,9 @@ GsiTransport::GsiTransport(nic::roce::RoceDevice& device, std::uint8_t gid_index
 Result<bool> GsiTransport::send(const mad::Address& to, ConstBytes mad) {
   nic::roce::MadOut out;
   if (mad.size() != out.octets.size())
-    return fail(Errc::invalid_argument, "QP1 carries management datagrams of 256 octets, not of {a}",
+    return fail(Errc::invalid_argument, "QP1 carries management datagrams of 256 octets, not {a}",
                 static_cast<std::int64_t>(mad.size()));
-  if (!to.grh) return fail(Errc::invalid_argument, "on RoCE, management datagrams go to a GID");
+  if (!to.grh) return fail(Errc::invalid_argument, "on RoCE, a management datagram needs a destination GID");
   out.source = local_.gid;
   out.sgid_index = gid_index_;
   out.destination = to.grh->gid;
@@ -35,7 +35,7 @@ Result<bool> GsiTransport::send(const mad::Address& to, ConstBytes mad) {
   std::copy(mad.begin(), mad.end(), out.octets.begin());
   const Result<void> sent = device_.send_mad(out);
   if (sent) return true;
-  if (sent.error().code() == Errc::no_space) return false;  // the next packets that leave make room
+  if (sent.error().code() == Errc::no_space) return false;  // sending the next packets makes room
   return tl::unexpected(sent.error());
 }
 

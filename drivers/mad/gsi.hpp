@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// QP1 of Parley's RoCE device (IBA §13.5, §A17) as a transport: management datagrams but those of QP0, to GIDs. The device is driven by
-// others: its packets come and go where nic/roce/device.hpp says.
+// QP1 of Parley's RoCE device (IBA §13.5, §A17) as a transport: management datagrams except those of QP0, to GIDs. The
+// device is driven elsewhere: see nic/roce/device.hpp for its packets.
 #pragma once
 #include "mad/transport.hpp"
 #include "nic/roce/device.hpp"
 
 namespace parley::mad_driver {
 
-/// A RoCE port as a mad::Port knows it: its GID, and no LID.
+/// A RoCE port as a mad::LocalPort: its GID, and no LID.
 mad::LocalPort roce_port(const Gid& gid);
 
 class GsiTransport final : public mad::Transport {
  public:
-  /// `device` outlives this; nobody else polls its management datagrams. Datagrams leave from the GID at `gid_index`.
+  /// `device` must outlive this, and its management datagrams must not be polled elsewhere. Datagrams are sent from the
+  /// GID at `gid_index`.
   explicit GsiTransport(nic::roce::RoceDevice& device, std::uint8_t gid_index = 0);
 
   const mad::TransportFacts& facts() const override { return facts_; }
   const mad::LocalPort& local() const override { return local_; }
-  /// Errors: invalid_argument, without a GID to go to and of anything but 256 octets.
+  /// Errors: invalid_argument, without a destination GID and for any size but 256 octets.
   Result<bool> send(const mad::Address& to, ConstBytes mad) override;
   Result<std::optional<Received>> receive() override;
   bool poll_changed() override { return false; }

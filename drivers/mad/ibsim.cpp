@@ -26,7 +26,7 @@ Errc errc_of(int number) {
     return Errc::peer_closed;
   return number == EACCES || number == EPERM ? Errc::not_permitted : Errc::io;
 }
-constexpr std::string_view gone = "ibsim is gone: nobody reads its socket any more";
+constexpr std::string_view gone = "ibsim is gone: its socket has no reader any more";
 
 tl::unexpected<Error> failed(int number) {
   const Errc errc = errc_of(number);
@@ -42,14 +42,14 @@ OrText<std::unique_ptr<Ibsim>> Ibsim::open(const IbsimOptions& options) {
   auto client = ibsim::Client::open(options);
   if (!client) return tl::unexpected(client.error());
   std::unique_ptr<Ibsim> out(new Ibsim(options, std::move(*client)));
-  // A Port has timers: `parley fabric` need not send back what it loses. ibsim does so all the same.
+  // A Port has timers, so `parley fabric` need not return lost datagrams. ibsim always does.
   static_cast<void>(out->client_->ask(ibsim::ControlType::receive, ibsim::data_with(out->wanted_)));
   if (const auto read = out->read_local(); !read) return tl::unexpected(read.error());
   return out;
 }
 
-/// What control messages say of the node is not what its port says: they have one port GUID for all. The subnet may lose datagrams,
-/// so that it is asked several times.
+/// Control messages describe the node, not the port: they have one port GUID for all ports. The subnet may lose
+/// datagrams, so the request is repeated.
 OrText<wire::mad::Datagram> Ibsim::ask_self(const wire::mad::Datagram& smp) {
   const auto without = [&](const char* what) {
     return tl::unexpected(fmt::format("ibsim '{}': {}", options_.name, what));
@@ -57,7 +57,7 @@ OrText<wire::mad::Datagram> Ibsim::ask_self(const wire::mad::Datagram& smp) {
   constexpr int tries = 10;
   const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience / tries).count();
   for (int i = 0; i < tries; ++i) {
-    if (const auto sent = send({.qpn = 0}, smp); !sent || !*sent) return without("nothing can be sent");
+    if (const auto sent = send({.qpn = 0}, smp); !sent || !*sent) return without("cannot send");
     pollfd wait{fd(), POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(patience)) <= 0) continue;
     const auto came = receive();
@@ -75,7 +75,7 @@ OrText<void> Ibsim::read_local() {
   constexpr std::size_t body = 64;
   const std::array<std::uint8_t, 1> here{0};
   auto smp = wire::mad::request<MgmtClass::subn_directed, Method::get>(NodeInfo{}, {.transaction_id = 1});
-  if (!wire::mad::set_route(smp, {.path = here})) return tl::unexpected(std::string("no route to the node itself"));
+  if (!wire::mad::set_route(smp, {.path = here})) return tl::unexpected(std::string("no route to the local node"));
   const auto node = ask_self(smp);
   const auto port = client_->ask(ibsim::ControlType::port_info);
   if (!node || !port) return tl::unexpected(node ? port.error() : node.error());
@@ -90,7 +90,7 @@ OrText<void> Ibsim::read_local() {
   return {};
 }
 
-/// What a subnet manager gives a port.
+/// Takes the values that a subnet manager assigns to a port.
 void Ibsim::take(const ibsim::ControlData& port_info, mad::LocalPort& into) {
   const auto p = *PortInfo::parse(port_info);
   into.lid = p.get(PortInfo::lid);
@@ -113,7 +113,7 @@ bool Ibsim::poll_changed() {
 Result<bool> Ibsim::send(const mad::Address& to, ConstBytes mad) {
   ibsim::Data packet{};
   if (mad.size() > packet.mad.size() || mad.size() < 2)
-    return fail(Errc::invalid_argument, "ibsim carries management datagrams of at most 256 octets, not of {a}",
+    return fail(Errc::invalid_argument, "ibsim carries management datagrams of at most 256 octets, not {a}",
                 static_cast<std::int64_t>(mad.size()));
   const bool smp = wire::mad::is_smp(mad[1]), directed = mad[1] == static_cast<std::uint8_t>(MgmtClass::subn_directed);
   write_bits(packet.dlid, 0, 16, to.lid);
@@ -142,7 +142,7 @@ mad::Transport::Received Ibsim::received(std::size_t index) const {
   out.lost = read_bits(packet.status, 0, 32) == ibsim::status_undeliverable;
   const auto own = static_cast<std::uint16_t>(read_bits(packet.dlid, 0, 16));
   if (local_.lmc != 0 && !out.lost && mad::is_unicast_lid(own)) out.from.source_lid = own;
-  // What comes back is as it was sent: the other side is where it was to go.
+  // A returned datagram is as it was sent: the other side is its destination.
   out.from.lid = static_cast<std::uint16_t>(read_bits(out.lost ? packet.dlid : packet.slid, 0, 16));
   out.from.qpn = static_cast<std::uint32_t>(read_bits(out.lost ? packet.dqp : packet.sqp, 0, 32));
   return out;
@@ -164,7 +164,9 @@ Result<std::optional<mad::Transport::Received>> Ibsim::receive() {
     in_next_ = in_count_ = 0;
     in_whole_ = static_cast<std::size_t>(n) < batch;
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-      if (headers[i].msg_len != sizeof(ibsim::Data)) continue;  // of somebody else who knows the name: not a packet
+      if (headers[i].msg_len != sizeof(ibsim::Data))
+        continue;  // from another process that knows the name: not a
+                   // packet
       if (i != in_count_) in_[in_count_] = in_[i];
       ++in_count_;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// ibsim (a simulated InfiniBand fabric in a process of its own) as a transport: its datagram sockets are spoken directly,
-// without the library that it has to be preloaded. One attachment for each object; ibsim has ten.
+// ibsim (a simulated InfiniBand fabric in a separate process) as a transport. It speaks the protocol of ibsim's
+// datagram sockets directly, without ibsim's preloaded library. One attachment per object; ibsim allows ten.
 #pragma once
 #include <array>
 #include <memory>
@@ -15,7 +15,7 @@
 namespace parley::mad_driver {
 
 using IbsimOptions = ibsim::ClientOptions;
-/// Why serve() does nothing there, whether its sockets or its preload are used.
+/// Why serve() has no effect there, whether over its sockets or its preloaded library.
 inline constexpr std::string_view ibsim_serves_nobody = "ibsim brings no requests to a program; `parley fabric` does";
 
 /// Why the simulator cannot be used, as one line.
@@ -33,9 +33,9 @@ class Ibsim final : public mad::Transport {
   const mad::LocalPort& local() const override { return local_; }
   Result<bool> send(const mad::Address& to, ConstBytes mad) override;
   Result<std::optional<Received>> receive() override;
-  /// `parley fabric` brings them by class; ibsim brings none.
+  /// `parley fabric` delivers them by class; ibsim delivers none.
   Result<void> serve(const mad::Served& what) override;
-  /// Its port is asked once a second: ibsim does not tell of changes.
+  /// Its port is queried once a second: ibsim does not report changes.
   bool poll_changed() override;
   int fd() const override { return client_->fd(); }
   bool wants_to_send() const override { return wants_to_send_; }
@@ -59,8 +59,8 @@ class Ibsim final : public mad::Transport {
   Recheck recheck_;
   ibsim::Receive wanted_{.own_timers = 1};
   std::array<ibsim::Data, batch> in_;
-  std::size_t in_count_ = 0, in_next_ = 0;  // of `in_`: how many came, which one is next
-  bool in_whole_ = false;                   // the last batch was not full: nothing more was there
+  std::size_t in_count_ = 0, in_next_ = 0;  // for `in_`: how many were received, and the next one
+  bool in_whole_ = false;                   // the last batch was not full: no more datagrams were waiting
 };
 
 }  // namespace parley::mad_driver

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// In place of umad.cpp where libibumad is missing.
+// Replaces umad.cpp if libibumad is missing.
 #include "drivers/mad/umad.hpp"
 
 namespace parley::mad_driver {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// In place of verbs.cpp where libibverbs is missing.
+// Replaces verbs.cpp if libibverbs is missing.
 #include "drivers/mad/roce.hpp"
 
 namespace parley::mad_driver {

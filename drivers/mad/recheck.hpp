@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// When to look again whether a port has changed, where nothing tells of it.
+// When to check again whether a port has changed, if nothing reports changes.
 #pragma once
 #include "drivers/clock.hpp"
 
@@ -7,7 +7,7 @@ namespace parley::mad_driver {
 
 class Recheck {
  public:
-  /// Once a second.
+  /// True once a second.
   bool due() {
     const Instant now = clock_now();
     if (now < next_) return false;

@@ -27,7 +27,7 @@ class Sockets final : public RoceTransport {
     if (!answer) return tl::unexpected(std::string("the engine's sockets do not answer"));
     if (!*answer) return tl::unexpected(text_of(answer->error()));
     const auto index = nic_.addresses().add(**answer);
-    if (!index) return tl::unexpected(std::string("the address has no place in the port's table of GIDs"));
+    if (!index) return tl::unexpected(std::string("the address is not in the port's GID table"));
     if (!options.queue_pair) {
       inner_ = std::make_unique<GsiTransport>(nic_.device(), *index);
       return {};
@@ -39,7 +39,7 @@ class Sockets final : public RoceTransport {
     return {};
   }
 
-  int fd() const override { return loop_->fd(); }  // which tells of room to send, too
+  int fd() const override { return loop_->fd(); }  // also reports room to send
   std::uint32_t qp_num() const override { return qp_num_; }
 
  private:

@@ -11,7 +11,7 @@ void wait_for(mad::Transport& transport, Instant deadline) {
   constexpr Duration longest = std::chrono::milliseconds(100);
   const Duration left = std::clamp(deadline - clock_now(), Duration(0), longest);
   const timespec patience{.tv_sec = 0, .tv_nsec = static_cast<long>(left.count())};
-  // One descriptor: poll does not have to be told when it is to be written to, as epoll has.
+  // A single descriptor: unlike epoll, poll needs no update for it.
   pollfd one{transport.fd(), POLLIN, 0};
   if (transport.wants_to_send()) one.events |= POLLOUT;
   static_cast<void>(::ppoll(&one, 1, &patience, nullptr));

@@ -11,13 +11,13 @@
 namespace parley::mad_driver {
 
 struct RunHooks {
-  /// Asked in each turn; true ends the task: its requests end with Fault::cancelled, and it comes to its own end.
+  /// Called in each turn; true ends the task: its requests end with Fault::cancelled, and it returns.
   std::function<bool()> stop = {};
-  /// Called in each turn and, while nothing happens, every tenth of a second: for progress.
+  /// Called in each turn and, while nothing happens, every tenth of a second: for progress output.
   std::function<void()> tick = {};
 };
 
-/// What run() asks in each turn.
+/// The stop function that run() calls in each turn.
 inline auto turn_of(const RunHooks& hooks) {
   return [&hooks] {
     if (hooks.tick) hooks.tick();
@@ -25,10 +25,10 @@ inline auto turn_of(const RunHooks& hooks) {
   };
 }
 
-/// Until the transport has something, or the deadline has passed, or a signal came, or a tenth of a second is over.
+/// Waits until the transport has input, the deadline has passed, a signal arrived, or a tenth of a second has passed.
 void wait_for(mad::Transport& transport, Instant deadline);
 
-/// Runs the task to its end. Errors: the transport's; the task is then ended where it waits.
+/// Runs the task to its end. Errors: the transport's; the task is then cancelled.
 template <class A>
 Result<mad::detail::Awaited<A>> run_blocking(mad::Port& port, mad::Transport& transport, A awaitable,
                                              const RunHooks& hooks = {}) {

@@ -11,7 +11,7 @@ namespace parley::mad_driver {
 
 namespace {
 
-constexpr std::size_t network_octets = PARLEY_ROCE_GRH_LEN;  // in front of each datagram that came (IBA §11.4)
+constexpr std::size_t network_octets = PARLEY_ROCE_GRH_LEN;  // before each received datagram (IBA §11.4)
 constexpr std::size_t slot_octets = network_octets + PARLEY_IB_MAD_LEN;
 
 mad::Grh sender_in(ConstBytes network) {
@@ -37,7 +37,7 @@ UdTransport::~UdTransport() {
 
 Result<std::unique_ptr<UdTransport>> UdTransport::open(Device& device, const UdOptions& options) {
   if (options.depth < 2 || options.depth > 4096)
-    return fail(Errc::invalid_argument, "UdOptions::depth is {a}; it is 2 to 4096", options.depth);
+    return fail(Errc::invalid_argument, "UdOptions::depth is {a}; it must be 2 to 4096", options.depth);
   std::unique_ptr<UdTransport> out(new UdTransport(device, options));
   if (const auto made = out->set_up(); !made) return tl::unexpected(made.error());
   return out;
@@ -78,12 +78,12 @@ Result<void> UdTransport::post_receive(std::uint32_t index) {
   return qp_->post_recv({.wr_id = index, .sges = {&piece, 1}});
 }
 
-/// Slots whose datagrams have left.
+/// Reclaims the slots of datagrams that were sent.
 Result<void> UdTransport::take_sent() {
   WorkCompletion done;
   while (send_cq_->poll({&done, 1}) == 1) {
     if (done.status != WcStatus::success)
-      return fail(Errc::io, "the queue pair does not send: completion with status {a}",
+      return fail(Errc::io, "sending on the queue pair failed: completion status {a}",
                   static_cast<std::int64_t>(done.status));
     free_.push_back(static_cast<std::uint32_t>(done.wr_id));
   }
@@ -114,9 +114,9 @@ Result<AddressHandle*> UdTransport::handle_to(const mad::Address& to) {
 
 Result<bool> UdTransport::send(const mad::Address& to, ConstBytes mad) {
   if (mad.size() != PARLEY_IB_MAD_LEN)
-    return fail(Errc::invalid_argument, "a queue pair carries management datagrams of 256 octets, not of {a}",
+    return fail(Errc::invalid_argument, "a queue pair carries management datagrams of 256 octets, not {a}",
                 static_cast<std::int64_t>(mad.size()));
-  if (!to.grh) return fail(Errc::invalid_argument, "on RoCE, management datagrams go to a GID");
+  if (!to.grh) return fail(Errc::invalid_argument, "on RoCE, a management datagram needs a destination GID");
   if (const auto taken = take_sent(); !taken) return tl::unexpected(taken.error());
   if (free_.empty()) return false;
   const auto handle = handle_to(to);
@@ -151,7 +151,7 @@ Result<std::optional<mad::Transport::Received>> UdTransport::receive() {
   WorkCompletion done;
   if (recv_cq_->poll({&done, 1}) == 0) return std::optional<Received>();
   if (done.status != WcStatus::success)
-    return fail(Errc::io, "the queue pair does not receive: completion with status {a}",
+    return fail(Errc::io, "receiving on the queue pair failed: completion status {a}",
                 static_cast<std::int64_t>(done.status));
   held_ = static_cast<std::uint32_t>(done.wr_id);
   const ConstBytes octets = slot(*held_);
@@ -160,7 +160,7 @@ Result<std::optional<mad::Transport::Received>> UdTransport::receive() {
   out.from.lid = 0;
   out.from.qpn = done.src_qp;
   out.from.qkey = options_.qkey;
-  // IBA §A16, §A17: on RoCE it is always there; Linux's rxe does not say so in the completion.
+  // IBA §A16, §A17: always present on RoCE, although Linux's rxe does not set the flag in the completion.
   out.from.grh = sender_in(octets.first(network_octets));
   return std::optional(out);
 }

@@ -34,17 +34,17 @@ namespace {
 using wire::mad::has_oui;
 using wire::mad::MgmtClass;
 
-constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;  // what is sent
-constexpr std::size_t kept_octets_max = 1 << 20;                // of a buffer that the next message is read into
+constexpr std::size_t mad_size = 256, long_mad_max = 16 << 20;  // for sending
+constexpr std::size_t kept_octets_max = 1 << 20;                // largest buffer that is kept for the next message
 constexpr std::size_t refused_max = 1024;
-constexpr int first_unreal_fd = 1024;  // of ibsim's preloaded library: no descriptor of the system
+constexpr int first_unreal_fd = 1024;  // ibsim's preloaded library: not a descriptor of the system
 
 struct CaNames {
   std::array<char[UMAD_CA_NAME_LEN], 32> names{};
   int count = umad_get_cas_names(names.data(), static_cast<int>(names.size()));
 };
 
-/// A device as libibumad reads it, given back at the end.
+/// A device as read by libibumad; released at the end.
 struct Ca {
   umad_ca_t ca{};
   bool there;
@@ -90,7 +90,7 @@ std::optional<Choice> choose(const UmadOptions& options) {
   return any;
 }
 
-/// By open(2), which a preloaded library may have for its own.
+/// Uses open(2), which a preloaded library may replace.
 std::optional<unsigned> sysfs_number(const std::string& path) {
   const asio_driver::Descriptor file(::open((SYS_INFINIBAND "/" + path).c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 32> text{};
@@ -100,14 +100,14 @@ std::optional<unsigned> sysfs_number(const std::string& path) {
   return end == text.data() ? std::nullopt : std::optional(static_cast<unsigned>(value));
 }
 
-/// `sentence` has {a} for the errno.
+/// `sentence` has {a} in place of the errno.
 tl::unexpected<Error> gone(std::string_view sentence, int why) {
   return fail(why == ENODEV ? Errc::peer_closed : Errc::io, sentence, why);
 }
 
 std::string what_there_is() {
   const auto ports = umad_ports();
-  return ports.empty() ? std::string("no InfiniBand device is there (/sys/class/infiniband_mad has none)")
+  return ports.empty() ? std::string("no InfiniBand device (none in /sys/class/infiniband_mad)")
                        : fmt::format("there are: {}", fmt::join(ports, ", "));
 }
 
@@ -118,7 +118,7 @@ class Umad final : public mad::Transport {
     if (const Ca ca(choice.device); ca.there) local_.node_guid = be64toh(ca.ca.node_guid);
     facts_.whole_tid = false;
     facts_.rmpp = !unreal();
-    facts_.window_max = unreal() ? 64 : 512;  // a preloaded program that sends more stops for good
+    facts_.window_max = unreal() ? 64 : 512;  // a preloaded program that sends more blocks for ever
     buffer_.resize(umad_size() + mad_size);
     if (unreal()) inbox_.emplace([this] { return read_in_thread(); });
   }
@@ -129,7 +129,7 @@ class Umad final : public mad::Transport {
 
   const mad::TransportFacts& facts() const override { return facts_; }
   const mad::LocalPort& local() const override { return local_; }
-  /// What sysfs says is read once a second: umad does not tell of changes.
+  /// sysfs is read once a second: umad does not report changes.
   bool poll_changed() override;
   int fd() const override { return inbox_ ? inbox_->fd() : fd_; }
   bool wants_to_send() const override { return wants_to_send_; }
@@ -148,7 +148,7 @@ class Umad final : public mad::Transport {
     return facts_.rmpp && mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_adm);
   }
   bool unreal() const { return fd_ >= first_unreal_fd; }
-  /// It comes back; true: it was taken.
+  /// The datagram is returned to the caller; true: accepted.
   bool refuse(const mad::Address& to, ConstBytes mad) {
     refused_.emplace_back(to, Bytes(mad.begin(), mad.end()));
     return true;
@@ -170,8 +170,8 @@ class Umad final : public mad::Transport {
   Recheck recheck_;
   unsigned looks_ = 0;
   std::map<Agent, int> agents_;
-  std::set<Key> outstanding_;                           // which the kernel repeats by itself, and takes no second time
-  std::deque<std::pair<mad::Address, Bytes>> refused_;  // by the device, at most refused_max: handed out next
+  std::set<Key> outstanding_;                           // which the kernel retransmits, and does not accept twice
+  std::deque<std::pair<mad::Address, Bytes>> refused_;  // refused by the device, at most refused_max: returned next
   Bytes buffer_, out_;
   std::optional<UmadInbox> inbox_;
 };
@@ -192,7 +192,7 @@ bool Umad::read_local() {
   return true;
 }
 
-/// Of those that a subnet manager gives.
+/// Attributes that a subnet manager assigns.
 bool Umad::attributes_changed() const {
   const auto differs = [this](const char* name, unsigned known) {
     const auto value = sysfs_number(fmt::format("{}/ports/{}/{}", choice_.device, choice_.port, name));
@@ -203,13 +203,13 @@ bool Umad::attributes_changed() const {
 }
 
 bool Umad::poll_changed() {
-  constexpr unsigned whole_look = 64;  // P_Keys cost a device a question each
+  constexpr unsigned whole_look = 64;  // each P_Key costs a device query
   if (!recheck_.due() || (!attributes_changed() && ++looks_ % whole_look != 0)) return false;
   const mad::LocalPort before = local_;
   return read_local() && local_ != before;
 }
 
-/// Of the P_Key, or of the same partition's with the other membership (IBA §10.9.3).
+/// Of the P_Key, or of the same partition with the other membership (IBA §10.9.3).
 std::optional<int> Umad::pkey_index(const mad::Address& to) const {
   if (to.qpn == 0 || local_.pkeys.empty()) return 0;
   constexpr std::uint16_t partition = 0x7FFF;
@@ -219,7 +219,7 @@ std::optional<int> Umad::pkey_index(const mad::Address& to) const {
   return at == end ? std::nullopt : std::optional(static_cast<int>(at - begin));
 }
 
-/// `methods`: requests by these come to it too.
+/// `methods`: it also receives requests with these methods.
 Result<int> Umad::agent_for(const Agent& of, std::span<const wire::mad::Method> methods) {
   if (const auto found = agents_.find(of); found != agents_.end() && methods.empty()) return found->second;
   std::array<long, 16 / sizeof(long)> mask{};
@@ -231,10 +231,10 @@ Result<int> Umad::agent_for(const Agent& of, std::span<const wire::mad::Method> 
   std::array<std::uint8_t, 3> oui{of[2], of[3], of[4]};
   const int agent = has_oui(of[0]) ? umad_register_oui(port_id_, of[0], 0, oui.data(), mask.data())
                                    : umad_register(port_id_, of[0], of[1], kernel_rmpp(of[0]) ? 1 : 0, mask.data());
-  // It returns -EPERM whatever went wrong; errno says what did.
+  // It always returns -EPERM; errno has the cause.
   if (agent < 0 && errno == EINVAL && !methods.empty())
-    return fail(Errc::not_permitted, "another program answers requests of class {a} here", of[0]);
-  if (agent < 0) return fail(Errc::not_permitted, "umad registers no agent for class {a}: errno {b}", of[0], errno);
+    return fail(Errc::not_permitted, "another program already answers requests of class {a} here", of[0]);
+  if (agent < 0) return fail(Errc::not_permitted, "umad refused an agent for class {a}: errno {b}", of[0], errno);
   agents_[of] = agent;
   return agent;
 }
@@ -254,15 +254,15 @@ Result<void> Umad::serve(const mad::Served& what) {
 
 Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
   if (mad.size() < 24 || mad.size() > long_mad_max || (mad.size() > mad_size && !facts_.rmpp))
-    return fail(Errc::invalid_argument, "umad carries no management datagram of {a} octets here",
+    return fail(Errc::invalid_argument, "umad cannot carry a management datagram of {a} octets here",
                 static_cast<std::int64_t>(mad.size()));
   wants_to_send_ = refused_.size() >= refused_max;
   if (wants_to_send_) return false;
   const auto pkey = pkey_index(to);
-  if (!pkey) return refuse(to, mad);  // the port is no member of that partition
+  if (!pkey) return refuse(to, mad);  // the port is not a member of that partition
   const auto agent = agent_for(mad);
   if (!agent) return tl::unexpected(agent.error());
-  // What RMPP says in an answer's course has the request's method and ID; a program's own RMPP has its own times.
+  // RMPP packets of a running transfer have the request's method and ID; a program's own RMPP has its own timers.
   const bool own_rmpp = mad::rmpp::is_rmpp(mad) && !kernel_rmpp(mad[1]);
   const bool request = !own_rmpp && mad::response_to(static_cast<wire::mad::Method>(mad[3])).has_value();
   if (request && outstanding_.contains(key_of(mad))) return true;
@@ -285,18 +285,18 @@ Result<bool> Umad::send(const mad::Address& to, ConstBytes mad) {
       static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.kernel_time).count());
   const auto length = static_cast<int>(out_.size() - umad_size());
   const int retries = request ? static_cast<int>(options_.kernel_retries) : 0;
-  // It returns -EIO whatever went wrong; errno says what did.
+  // It always returns -EIO; errno has the cause.
   const int why = umad_send(port_id_, *agent, out_.data(), length, request ? time : 0, retries) == 0 ? 0 : errno;
   wants_to_send_ = why == EAGAIN || why == ENOBUFS;
   if (wants_to_send_) return false;
-  if (why == EINVAL) return refuse(to, mad);  // the driver does not carry it so
-  if (why != 0) return gone("umad does not send: errno {a}", why);
+  if (why == EINVAL) return refuse(to, mad);  // the driver does not support it
+  if (why != 0) return gone("sending through umad failed: errno {a}", why);
   if (request) outstanding_.insert(key_of(mad));
   return true;
 }
 
-/// Into `buffer`, which grows to what is there: the kernel holds the message until it is read, so that the port judges whether it is
-/// too long. False: nothing is there.
+/// Into `buffer`, which grows as needed: the kernel keeps the message until it is read, so the port decides whether it
+/// is too long. False: no message.
 Result<bool> Umad::read_one(Bytes& buffer) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     int length = static_cast<int>(buffer.size() - umad_size());
@@ -306,7 +306,7 @@ Result<bool> Umad::read_one(Bytes& buffer) {
       return true;
     }
     if (agent == -EAGAIN || agent == -EINTR || agent == -ETIMEDOUT) return false;
-    if (agent != -ENOSPC) return gone("umad does not receive: errno {a}", -agent);
+    if (agent != -ENOSPC) return gone("receiving through umad failed: errno {a}", -agent);
     if (length <= 0) return fail(Errc::no_space, "umad has a message of {a} octets", length);
     buffer.resize(umad_size() + static_cast<std::size_t>(length));
   }
@@ -322,12 +322,12 @@ std::optional<Bytes> Umad::read_in_thread() {
 
 std::optional<mad::Transport::Received> Umad::received() {
   const bool answered = umad_status(buffer_.data()) == 0;
-  // ibsim passes on as many octets as their sender had meaning for; on a link all datagrams have as many.
+  // ibsim passes only the octets that the sender filled; on a link all datagrams have the same size.
   if (answered) buffer_.resize(std::max(buffer_.size(), umad_size() + mad_size));
   const ConstBytes mad = ConstBytes(buffer_).subspan(umad_size());
   if (mad.size() < 24) return std::nullopt;
   if (!answered || wire::mad::is_answer(mad[3])) outstanding_.erase(key_of(mad));
-  if (!answered) return std::nullopt;  // the kernel gave up; whose request it was has its own time
+  if (!answered) return std::nullopt;  // the kernel gave up; the requester has its own time limit
   const ib_mad_addr_t* from = umad_get_mad_addr(buffer_.data());
   Received out;
   out.mad = mad;
@@ -355,7 +355,7 @@ Result<std::optional<mad::Transport::Received>> Umad::receive() {
     refused_.pop_front();
     return Received{to, buffer_, true};
   }
-  // What the kernel gave up says nothing to those above: look for the next.
+  // Time-outs of the kernel are irrelevant to the caller: continue with the next message.
   for (int i = 0; i < 64; ++i) {
     if (inbox_) {
       auto one = inbox_->take();
@@ -397,13 +397,13 @@ OrText<std::unique_ptr<mad::Transport>> open_umad(const UmadOptions& options) {
   if (port < 0) {
     const int why = errno != 0 ? errno : -port;
     const std::string advice =
-        why == EACCES || why == EPERM ? "; /dev/infiniband/umad* is root's: be root, or have a udev rule" : "";
+        why == EACCES || why == EPERM ? "; only root may open /dev/infiniband/umad*, unless a udev rule allows it" : "";
     return tl::unexpected(fmt::format("{}/{} cannot be opened: {}{}", choice->device, choice->port,
                                       std::generic_category().message(why), advice));
   }
   auto out = std::make_unique<Umad>(port, *choice, options);
   if (!out->read_local())
-    return tl::unexpected(fmt::format("{}/{}: its attributes cannot be read", choice->device, choice->port));
+    return tl::unexpected(fmt::format("{}/{}: cannot read its attributes", choice->device, choice->port));
   return std::unique_ptr<mad::Transport>(std::move(out));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Datagrams that one thread reads and another takes, which waits for a descriptor: ibsim's preloaded library gives descriptors
-// that are none, so that neither epoll nor a second descriptor in poll() can wait for them.
+// Datagrams that one thread reads and another takes, which waits for a descriptor. ibsim's preloaded library returns
+// fake descriptors: neither epoll nor a second descriptor in poll() can wait for them.
 #pragma once
 #include <sys/eventfd.h>
 
@@ -19,7 +19,7 @@ namespace parley::mad_driver {
 
 class UmadInbox {
  public:
-  /// `read` waits a tenth of a second at most for a datagram with its umad header, in a thread of its own.
+  /// `read` waits at most a tenth of a second for a datagram with its umad header, in a separate thread.
   explicit UmadInbox(std::function<std::optional<Bytes>()> read)
       : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), thread_([this, read = std::move(read)] { serve(read); }) {}
   ~UmadInbox() {
@@ -43,7 +43,7 @@ class UmadInbox {
   }
 
  private:
-  static constexpr std::size_t waiting_max = 4096;  // beyond it datagrams are lost, as on the wire
+  static constexpr std::size_t waiting_max = 4096;  // beyond it datagrams are dropped, as on the wire
 
   void serve(const std::function<std::optional<Bytes>()>& read) {
     while (!stop_) {
@@ -59,7 +59,7 @@ class UmadInbox {
   std::mutex mutex_;
   std::deque<Bytes> waiting_;
   std::atomic<bool> stop_{false};
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // last member, because it uses the others
 };
 
 }  // namespace parley::mad_driver

@@ -27,7 +27,8 @@ OrText<std::shared_ptr<verbs::NicDevice>> open_device(const std::string& name) {
     if (name != ibv_get_device_name(list.get()[i])) continue;
     ibv_context* const context = ibv_open_device(list.get()[i]);
     if (context == nullptr)
-      return tl::unexpected(fmt::format("{}: {}; see the rights on /dev/infiniband", name, std::strerror(errno)));
+      return tl::unexpected(
+          fmt::format("{}: {}; check the permissions on /dev/infiniband", name, std::strerror(errno)));
     auto device = verbs::NicDevice::open(context);
     if (!device) return tl::unexpected(text_of(device.error()));
     return std::shared_ptr<verbs::NicDevice>(std::move(*device));
@@ -59,7 +60,7 @@ class Verbs final : public RoceTransport {
     if (nic_->gone()) return fail(Errc::peer_closed, "the device is gone");
     nic_->collect();
     nic_->arm();
-    static_cast<void>(nic_->take_broken());  // completions say as much
+    static_cast<void>(nic_->take_broken());  // completions report the same
     return {};
   }
 
@@ -76,8 +77,8 @@ OrText<std::unique_ptr<RoceTransport>> open_verbs(const VerbsOptions& options) {
   const auto choice = verbs::choose_gid(*there, {.device = options.device, .index = options.gid_index});
   if (!choice) return tl::unexpected(choice.error());
   if (choice->gid->kind != GidInfo::Kind::roce_v2 && choice->gid->kind != GidInfo::Kind::roce_v1)
-    return tl::unexpected(fmt::format("{} is no RoCE device; InfiniBand's management datagrams go by umad:{}",
-                                      choice->device->name, choice->device->name));
+    return tl::unexpected(fmt::format("{} is not a RoCE device; for InfiniBand, use umad:{}", choice->device->name,
+                                      choice->device->name));
   auto nic = open_device(choice->device->name);
   if (!nic) return tl::unexpected(nic.error());
   auto out = std::make_unique<Verbs>(std::move(*nic));

@@ -21,7 +21,7 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-/// "ibsim:sim/H00001" is a kind, a name and what stands behind the slash.
+/// "ibsim:sim/H00001" consists of a kind, a name and the part after the slash.
 struct Parts {
   std::string_view kind, all, name;
   std::optional<std::string_view> rest;
@@ -57,7 +57,7 @@ OrText<Opened> open_device(const Parts& parts) {
 }
 
 OrText<Opened> open_roce(const Parts& parts) {
-  auto local = parley::Address::parse(parts.name);  // brackets too; then names
+  auto local = parley::Address::parse(parts.name);  // also accepts brackets; then names
   if (!local)
     if (const auto named = Host::resolve(std::string(parts.name), 0); named && !named->empty()) local = named->front();
   if (!local) return tl::unexpected(fmt::format("cannot resolve {}: no such host or address", mad::quoted(parts.name)));
@@ -90,16 +90,16 @@ std::string check_where(std::string_view where) {
   const Parts parts = parts_of(where);
   if (parts.kind != "ibsim" && parts.kind != "umad" && parts.kind != "roce" && parts.kind != "verbs")
     return fmt::format(
-        "{} is none of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]], roce:ADDRESS[/qp] and verbs[:DEVICE[/GID]]",
+        "{} is not one of ibsim[:NAME[/NODE]], umad[:DEVICE[/PORT]], roce:ADDRESS[/qp], verbs[:DEVICE[/GID]]",
         mad::quoted(where));
   if (parts.kind == "roce" && parts.name.empty())
-    return fmt::format("{} names no address: roce:ADDRESS[/qp]", mad::quoted(where));
+    return fmt::format("{} has no address: roce:ADDRESS[/qp]", mad::quoted(where));
   if (parts.kind == "roce" && parts.rest && *parts.rest != "qp")
-    return fmt::format("{} is not qp: roce:ADDRESS[/qp]", mad::quoted(*parts.rest));
+    return fmt::format("{} is not 'qp': roce:ADDRESS[/qp]", mad::quoted(*parts.rest));
   if (parts.kind == "verbs" && parts.rest && !gid_index_in(*parts.rest))
-    return fmt::format("{} is no index of a GID: verbs:rxe0/1", mad::quoted(*parts.rest));
+    return fmt::format("{} is not a GID index: verbs:rxe0/1", mad::quoted(*parts.rest));
   if (parts.kind == "umad" && parts.rest && !mad::port_in(*parts.rest))
-    return fmt::format("{} is no port of a device: umad:mlx5_0/1", mad::quoted(*parts.rest));
+    return fmt::format("{} is not a device port: umad:mlx5_0/1", mad::quoted(*parts.rest));
   return {};
 }
 
@@ -112,9 +112,9 @@ OrText<Opened> open_where(std::string_view where) {
   if (parts.kind == "verbs") return open_queue_pair(parts);
   if (is_set("IBSIM_SOCKNAME") || is_set("SIM_HOST")) return open_ibsim({});
   if (!umad_ports().empty()) return open_device({});
-  return tl::unexpected(
-      std::string("nothing to send by: this machine has no InfiniBand device that libibumad knows, and neither "
-                  "IBSIM_SOCKNAME nor SIM_HOST names a simulated one"));
+  return tl::unexpected(std::string(
+      "no transport: libibumad finds no InfiniBand device on this machine, and IBSIM_SOCKNAME and SIM_HOST are not "
+      "set"));
 }
 
 }  // namespace parley::mad_driver

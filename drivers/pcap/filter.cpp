@@ -16,14 +16,14 @@ namespace {
 constexpr int snap_length = 1 << 20;  // no packet that Parley reads is longer
 constexpr std::uint16_t ethernet = 1, cooked = 113, raw_ip = 101;
 
-/// The numbers of files and those of libpcap's functions differ where systems once disagreed.
+/// The link type numbers of files and those of libpcap's functions differ where systems once disagreed.
 int dlt_of(std::uint16_t link_type) { return link_type == raw_ip ? DLT_RAW : link_type; }
 
 }  // namespace
 
 struct PacketFilter::Program {
   bpf_program code{};
-  std::string wrong;  ///< libpcap's words; empty: code is there
+  std::string wrong;  ///< libpcap's message; empty: code is set
 
   Program(std::uint16_t link_type, const std::string& expression) {
     pcap_t* const dead = ::pcap_open_dead(dlt_of(link_type), snap_length);
@@ -46,7 +46,7 @@ struct PacketFilter::Program {
 
 tl::expected<std::unique_ptr<PacketFilter>, std::string> PacketFilter::make(const std::string& expression) {
   std::unique_ptr<PacketFilter> filter(new PacketFilter(expression));
-  // Some expressions mean nothing on one link type and something on another, and the file is not known yet.
+  // Some expressions are invalid for one link type and valid for another, and the file is not known yet.
   const Program* const first = filter->program(ethernet);
   if (first == nullptr || first->wrong.empty() || filter->program(cooked)->wrong.empty() ||
       filter->program(raw_ip)->wrong.empty())

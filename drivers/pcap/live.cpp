@@ -22,7 +22,7 @@ namespace parley::pcap_driver {
 
 namespace {
 
-constexpr int fill_milliseconds = 100;  // the kernel hands packets over at least so often
+constexpr int fill_milliseconds = 100;  // the kernel delivers packets at least this often
 constexpr int linktype_raw_ip = 101;
 
 tl::unexpected<LiveError> system_error(std::string text) { return tl::unexpected(LiveError{false, std::move(text)}); }
@@ -56,10 +56,10 @@ LiveError refusal(int status, pcap_t* p, const std::string& interface) {
   }
 }
 
-/// The numbers of files and those of libpcap's functions differ where systems once disagreed.
+/// The link type numbers of files and those of libpcap's functions differ where systems once disagreed.
 std::uint16_t file_link_type(int dlt) { return static_cast<std::uint16_t>(dlt == DLT_RAW ? linktype_raw_ip : dlt); }
 
-/// What came on top of a counter of 32 bits.
+/// The increase of a counter of 32 bits.
 std::uint64_t more(std::uint32_t now, std::uint32_t& last) {
   const std::uint32_t n = now - last;
   last = now;
@@ -146,13 +146,13 @@ OrLive<std::size_t> LiveCapture::read(Duration wait, const std::function<void(co
   while (true) {
     pollfd ready{::pcap_get_selectable_fd(p), POLLIN, 0};
     const Duration left = std::clamp<Duration>(end - clock_now(), Duration{}, std::chrono::minutes(1));
-    // Some kinds of interface have nothing to wait on: poll() passes over -1, and the time is what ends the wait.
+    // Some kinds of interface have no descriptor to wait for: poll() ignores -1, and only the time limit ends the wait.
     const int woken = ::poll(&ready, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
     if (woken < 0 && errno != EINTR)
       return system_error(fmt::format("cannot wait for packets: {}", std::strerror(errno)));
     const int n = ::pcap_dispatch(p, batch_max, give, reinterpret_cast<u_char*>(&call));
     if (n < 0) return system_error(::pcap_geterr(p));
-    // What came before the filter was set wakes as well, and is not given.
+    // Packets from before the filter was set also wake the call, but are not delivered.
     if (n > 0 || woken <= 0 || left <= Duration{}) return static_cast<std::size_t>(n);
   }
 }

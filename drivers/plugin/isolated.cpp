@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A plug-in of which each session runs in a process of its own. Here are both ends of what goes between: a request begins
-// with its kind; an answer with 1 and what is asked for, or with 0 and a failure. Texts and octets have their length before
-// them. Nothing of an answer is trusted.
+// A plug-in with a separate process for each session. This file has both ends of the protocol: a request begins with
+// its kind; an answer begins with 1 and the result, or with 0 and a failure. Texts and octets are preceded by their
+// length. Answers are untrusted input.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -45,7 +45,7 @@ class Unpacker {
     const ConstBytes octets = bytes();
     return {octets.begin(), octets.end()};
   }
-  /// More than there can be ends with ok() false, at the first that is not there.
+  /// An excessive count ends with ok() false at the first missing element.
   template <class Each>
   void each(Each one) {
     for (std::uint64_t left = number(); left > 0 && ok(); --left) one();
@@ -123,7 +123,7 @@ Bytes packed(Pack pack) {
   return out.take();
 }
 
-/// What the process answered, or why it could not.
+/// The result from the process, or the reason for the failure.
 template <class Unpack>
 auto answered(const Outcome<Bytes>& octets, Unpack unpack) -> Outcome<decltype(unpack(std::declval<Unpacker&>()))> {
   if (!octets) return tl::unexpected(octets.error());
@@ -143,7 +143,7 @@ auto answered(const Outcome<Bytes>& octets, Unpack unpack) -> Outcome<decltype(u
   return failed(Problem::plugin_refused, "what its process answered cannot be read");
 }
 
-/// In the process: the plug-in, and the variant of its one session.
+/// Runs in the process: the plug-in, and the variant of its single session.
 class Inside {
  public:
   explicit Inside(std::string path) : path_(std::move(path)) {}
@@ -222,7 +222,7 @@ class Inside {
   std::unique_ptr<Variant> variant_;
 };
 
-/// Loading takes longer than a call: of Python the whole interpreter.
+/// Loading takes longer than a call: a Python plug-in starts the whole interpreter.
 constexpr Duration load_limit = std::chrono::seconds(10);
 
 struct Limits {
@@ -311,7 +311,7 @@ class IsolatedPlugin final : public Plugin {
  private:
   std::string path_;
   Limits limits_;
-  std::unique_ptr<Process> first_;  // until it is initialized: each session has a process of its own
+  std::unique_ptr<Process> first_;  // until initialisation: each session has its own process
   Description description_;
 };
 

@@ -34,14 +34,14 @@ Problem problem_of(std::int32_t result) {
   }
 }
 
-/// Room for a plug-in's words.
+/// A buffer for a plug-in's error text.
 class Why {
  public:
   parley_plugin_text room() { return {text_.data(), text_.size()}; }
   tl::unexpected<Failure> failed(std::int32_t result) {
     text_.back() = '\0';
     std::string text = text_.data();
-    // A number that plugin.h does not have is the vendor's own, and says more to its users than our word for it.
+    // A number that plugin.h does not list is the vendor's own, and is more useful to its users than our name for it.
     if (result < PARLEY_PLUGIN_SERIALIZATION || result > PARLEY_PLUGIN_CONFIGURATION)
       text = text.empty() ? fmt::format("error {}", result) : fmt::format("{} (error {})", text, result);
     return tl::unexpected(Failure{.problem = problem_of(result), .text = std::move(text)});
@@ -58,14 +58,14 @@ class LoadedVariant final : public Variant {
   ~LoadedVariant() override {
     try {
       api_.close(session_);
-    } catch (...) {  // plugin.h says that no call throws; the session is over, and this process is not
+    } catch (...) {  // plugin.h forbids exceptions; the session ends, but not this process
     }
   }
   LoadedVariant(const LoadedVariant&) = delete;
   LoadedVariant& operator=(const LoadedVariant&) = delete;
 
   Outcome<Turn> exchange(Stage stage, std::optional<ConstBytes> peer) override {
-    static constexpr std::uint8_t nothing = 0;  // a peer that says nothing is no absent peer
+    static constexpr std::uint8_t nothing = 0;  // an empty message differs from no message
     const std::uint8_t* said = !peer ? nullptr : peer->empty() ? &nothing : peer->data();
     parley_plugin_turn turn{};
     Why why;
@@ -88,7 +88,7 @@ class LoadedVariant final : public Variant {
   bool has_done_stage() const override { return done_stage_; }
 
  private:
-  Library library_;  // stays loaded as long as anything of it lives
+  Library library_;  // stays loaded as long as any object of it lives
   const parley_plugin_v1& api_;
   void* session_;
   bool done_stage_;
@@ -154,7 +154,7 @@ Outcome<std::unique_ptr<Variant>> LoadedPlugin::make(std::string_view variant, R
   return std::make_unique<LoadedVariant>(library_, api_, session, which != end && which->has_done_stage != 0);
 }
 
-/// Empty, or what it lacks.
+/// Empty, or the missing member.
 std::string_view lacking(const parley_plugin_v1& api) {
   if (api.id == nullptr) return "id";
   if (api.version == nullptr) return "version";
@@ -165,7 +165,7 @@ std::string_view lacking(const parley_plugin_v1& api) {
   return {};
 }
 
-/// Counts that lead out of a plug-in's memory are found before they are followed.
+/// Detects counts that exceed the plug-in's memory before they are used.
 std::string miscounted(const parley_plugin_v1& api) {
   if (api.variant_count > Framework::variants_max)
     return fmt::format("it has {} variants; at most {}", api.variant_count, Framework::variants_max);
@@ -180,7 +180,7 @@ std::string miscounted(const parley_plugin_v1& api) {
   return {};
 }
 
-/// How many octets the object's own table of symbols gives that symbol; 0: it does not say.
+/// The symbol's size in octets according to the object's symbol table; 0: unknown.
 std::size_t size_of_symbol(const void* symbol) {
   Dl_info info{};
   void* extra = nullptr;
@@ -191,9 +191,9 @@ std::size_t size_of_symbol(const void* symbol) {
 }  // namespace
 
 Outcome<std::unique_ptr<Plugin>> load_plugin(const std::string& path) {
-  // A name without a slash would be looked for along the system's paths.
+  // A name without a slash would be searched in the system's paths.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
-  // The system would wait for somebody to write into a pipe.
+  // Opening a pipe would block until a writer opens it.
   if (std::error_code none; std::filesystem::exists(file, none) && !std::filesystem::is_regular_file(file, none))
     return refused(path, "it is no regular file");
   if (std::filesystem::path(path).extension() == ".py") return load_python_plugin(path);
@@ -207,7 +207,7 @@ Outcome<std::unique_ptr<Plugin>> load_plugin(const std::string& path) {
   const auto* const api = static_cast<const parley_plugin_v1*>(::dlsym(handle, PARLEY_PLUGIN_SYMBOL_V1));
   if (api == nullptr)
     return refused(path, "it exports no " PARLEY_PLUGIN_SYMBOL_V1, "see include/parley/plugin.h for what a plug-in is");
-  // A pointer, or a function, of that name would be read as if it were the structure.
+  // Otherwise a pointer, or a function, of that name would be read as the structure.
   if (const std::size_t there = size_of_symbol(api); there != 0 && there < sizeof(parley_plugin_v1))
     return refused(
         path, fmt::format("its " PARLEY_PLUGIN_SYMBOL_V1 " has {} octets, {} are due", there, sizeof(parley_plugin_v1)),

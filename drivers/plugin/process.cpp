@@ -29,19 +29,20 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-/// Before each message: its length, and of a request the seconds after which the process gives it up by itself.
+/// Before each message: its length, and for a request the seconds after which the process aborts it by itself.
 constexpr std::size_t header_size = 8;
 
 enum class Moved : std::uint8_t { all, ended, late };
 
-/// One end of what goes between two processes.
+/// One end of the channel between two processes.
 struct Channel {
   int fd = -1;
-  /// Of the process at the other end, a pidfd: what that process has forked may hold its end open. -1: not watched.
+  /// A pidfd of the process at the other end: its forked children may hold its end of the channel open. -1: not
+  /// watched.
   int process = -1;
 };
 
-/// Until something can be read or written, the other process has ended, or the time is over.
+/// Waits until the channel is readable or writable, the other process has ended, or the time is over.
 Moved wait_for(Channel channel, short what, Steady::time_point end) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Steady::now());
@@ -54,7 +55,7 @@ Moved wait_for(Channel channel, short what, Steady::time_point end) {
   }
 }
 
-/// As this process (which does not wait for ever) and the other one (which does) use it.
+/// Used by this process (with a time limit) and the other one (without).
 template <class Call>
 Moved transfer(Channel channel, short what, std::size_t size, Steady::time_point end, Call call) {
   for (std::size_t done = 0; done < size;) {
@@ -103,7 +104,7 @@ Moved read_message(Channel channel, Bytes& message, Steady::time_point end, std:
   return read_all(channel, message, end);
 }
 
-/// For the process itself, in case that nobody is there any more to end it.
+/// For the process itself, if no parent is left to end it.
 std::uint32_t alarm_after(Duration limit) {
   return static_cast<std::uint32_t>(
       std::min<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(limit).count() + 1, 1U << 30));
@@ -112,29 +113,29 @@ std::uint32_t alarm_after(Duration limit) {
 constexpr int own_channel = STDERR_FILENO + 1;
 constexpr int own_life = own_channel + 1;
 
-/// The kernel kills this process and what it forks, its process group, when nobody holds the other end of `life`, a pipe into
-/// which nothing is written. That works for processes that hang or are stopped, too. PR_SET_PDEATHSIG would follow the thread
-/// that forked, not the parent, and is of one process.
+/// The kernel kills this process and its forked children, i.e. its process group, when the other end of `life`, a pipe
+/// into which nothing is written, is closed. That also works for processes that hang or are stopped. PR_SET_PDEATHSIG
+/// would follow the thread that forked, not the parent, and applies to one process.
 void end_with_parent(int life) {
   (void)::setpgid(0, 0);
-  std::signal(SIGTTOU, SIG_IGN);  // it is in the background of its terminal, and prints there
+  std::signal(SIGTTOU, SIG_IGN);  // it prints from the background of its terminal
   (void)::fcntl(life, F_SETSIG, SIGKILL);
   (void)::fcntl(life, F_SETOWN, -::getpid());
   (void)::fcntl(life, F_SETFL, O_ASYNC);
-  pollfd gone{life, 0, 0};  // the parent may have died before
+  pollfd gone{life, 0, 0};  // the parent may have died already
   if (::poll(&gone, 1, 0) > 0) ::_exit(EXIT_FAILURE);
 }
 
-/// The process keeps nothing of its parent's but standard error.
+/// The process keeps nothing of its parent except standard error.
 void leave_the_parent(int channel, int life) {
-  std::signal(SIGINT, SIG_IGN);  // it is meant for the parent, which ends this process
+  std::signal(SIGINT, SIG_IGN);  // meant for the parent, which ends this process
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGCHLD, SIG_DFL);
   std::signal(SIGALRM, SIG_DFL);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  const int kept = ::fcntl(life, F_DUPFD, own_life + 1);  // own_channel may be its number
+  const int kept = ::fcntl(life, F_DUPFD, own_life + 1);  // own_channel may have its number
   ::dup2(channel, own_channel);
   ::dup2(kept, own_life);
   if (::close_range(own_life + 1, ~0U, 0) != 0)
@@ -164,8 +165,8 @@ std::string words_of(int status) {
   return fmt::format("exit status {}", WEXITSTATUS(status));
 }
 
-/// How it has ended; killing one that has ended already changes nothing of that. What it has forked goes with it: until it is
-/// waited for, its number is no other group's.
+/// Returns how it ended; killing a process that has already ended does not change that. Its forked children are killed
+/// too: until it is waited for, its number cannot belong to another group.
 int kill_and_wait(pid_t pid) {
   int status = 0;
   ::kill(-pid, SIGKILL);
@@ -174,7 +175,8 @@ int kill_and_wait(pid_t pid) {
   return status;
 }
 
-/// It has closed its end, as an exit does before it is complete: it is given a moment to end by itself, and to say how.
+/// It has closed its end, which an exit does before it is complete: wait a moment for it to end by itself, to get its
+/// status.
 int wait_for_end(pid_t pid) {
   constexpr int looks = 200, pause_ms = 5;
   for (int i = 0; i < looks; ++i) {
@@ -185,20 +187,20 @@ int wait_for_end(pid_t pid) {
   return kill_and_wait(pid);
 }
 
-/// A process that ends with this one, in a process group of its own. `pid` is 0 in that process, and -1, with errno, where there
-/// is none.
+/// A process that ends with this one, in a separate process group. `pid` is 0 in that process, and -1, with errno, if
+/// it could not be created.
 struct Forked {
   pid_t pid = -1;
-  int end = -1;    // this process's end of what make_ends made
-  int life = -1;   // of the pipe that end_with_parent() knows: as long as the parent keeps its end, the process lives
-  int watch = -1;  // the parent's pidfd of it; -1 from a system that has none
+  int end = -1;    // this process's end of the result of make_ends
+  int life = -1;   // the pipe for end_with_parent(): as long as the parent keeps its end open, the process lives
+  int watch = -1;  // the parent's pidfd of it; -1 if the system does not support it
 };
 template <class MakeEnds>
 Forked fork_with(MakeEnds make_ends) {
   int ends[2], life[2];
   if (make_ends(ends) != 0) return {};
   const bool piped = ::pipe2(life, O_CLOEXEC) == 0;
-  (void)std::fflush(nullptr);  // or else the process might print it again
+  (void)std::fflush(nullptr);  // otherwise the process might print it again
   const pid_t pid = piped ? ::fork() : -1;
   const int why = errno;
   const int own = pid == 0 ? 1 : 0;
@@ -212,7 +214,7 @@ Forked fork_with(MakeEnds make_ends) {
     end_with_parent(life[0]);
     return {pid, ends[own], life[0], -1};
   }
-  (void)::setpgid(pid, pid);  // so that it is in its group before it is killed, whichever of the two comes first
+  (void)::setpgid(pid, pid);  // so that it is in its group before it can be killed, whichever process runs first
   return {pid, ends[own], life[1], static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
 }
 
@@ -233,7 +235,7 @@ Outcome<std::unique_ptr<Process>> Process::start(Answer answer, Duration end_lim
 
 Process::~Process() {
   if (pid_ != 0) {
-    ::shutdown(channel_, SHUT_WR);  // it reads an end, and ends
+    ::shutdown(channel_, SHUT_WR);  // it reads end of file, and exits
     std::array<std::uint8_t, 1> nothing{};
     (void)read_all({channel_, watch_}, nothing, Steady::now() + end_limit_);
     kill_and_wait(pid_);
@@ -273,7 +275,7 @@ tl::expected<int, std::string> run_apart(Duration limit, const std::function<int
     (void)!::write(process.end, &code, sizeof code);
     ::_exit(code);
   }
-  // What `run` called may have ended the process by itself, with any status: only the octet is an answer.
+  // The code in `run` may have ended the process with any status: only the octet is an answer.
   std::uint8_t code = 0;
   const Moved waited = wait_for({process.end, process.watch}, POLLIN, Steady::now() + limit);
   const bool in_time = waited != Moved::late;

@@ -23,8 +23,8 @@ tl::unexpected<Failure> no_bridge(std::string text, std::string advice) {
       Failure{.problem = Problem::plugin_refused, .text = std::move(text), .advice = std::move(advice)});
 }
 
-/// Where PARLEY_PYTHON_BRIDGE says; beside the program, as it is built and installed; where this was installed. A program that
-/// has more rights than its user may be a link in a folder of that user's.
+/// The path in PARLEY_PYTHON_BRIDGE; next to the program, as built and installed; the installation directory. A program
+/// that has more rights than its user may be a link in a folder of that user.
 std::vector<std::filesystem::path> places() {
   if (const char* named = secure_env("PARLEY_PYTHON_BRIDGE"); named != nullptr && *named != '\0') return {named};
   std::vector<std::filesystem::path> out;
@@ -40,7 +40,7 @@ Outcome<ParleyPythonLoad*> find_bridge() {
   for (const std::filesystem::path& place : places()) {
     std::error_code none;
     if (!std::filesystem::is_regular_file(place, none)) continue;
-    // Modules of Python that are shared objects find Python's own functions among the program's. It stays loaded.
+    // Python modules that are shared objects need Python's functions as global symbols. It stays loaded.
     void* const bridge = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (bridge == nullptr) {
       const char* const said = ::dlerror();

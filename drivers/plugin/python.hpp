@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the bridge to Python exports. It is a shared object of its own (drivers/python), loaded with the first Python plug-in,
-// so that nothing else needs Python. It must be of the same build of Parley: C++ types pass between them.
+// The exports of the bridge to Python. It is a separate shared object (drivers/python), loaded with the first Python
+// plug-in, so that only Python plug-ins need Python. It must be from the same build of Parley: C++ types pass between
+// them.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,7 +10,7 @@
 #include "parley/neg.hpp"
 
 extern "C" {
-/// python_bridge_version(), as the bridge was built.
+/// python_bridge_version() of the bridge's build.
 using ParleyPythonVersion = const char*();
 /// Loads a module. Never throws.
 using ParleyPythonLoad = void(const std::string& path, parley::neg::Outcome<std::unique_ptr<parley::neg::Plugin>>& out);
@@ -20,7 +21,8 @@ namespace parley::neg {
 inline constexpr char python_version_symbol[] = "parley_python_version";
 inline constexpr char python_load_symbol[] = "parley_python_load";
 
-/// Parley, the compiler, and the sizes of what crosses the bridge: objects of C++ do, so both sides must have them alike.
+/// Parley, the compiler, and the sizes of the types that cross the bridge: C++ objects do, so both sides must have the
+/// same layout.
 inline std::string python_bridge_version(std::string parley) {
   std::string out = std::move(parley) + ", " __VERSION__ ", sizes";
   for (const std::size_t size : {sizeof(Failure), sizeof(Turn), sizeof(Parameter), sizeof(VariantInfo), sizeof(QpPair),
@@ -29,7 +31,7 @@ inline std::string python_bridge_version(std::string parley) {
   return out;
 }
 
-/// A module of Python. Errors: plugin_refused.
+/// A Python module. Errors: plugin_refused.
 Outcome<std::unique_ptr<Plugin>> load_python_plugin(const std::string& path);
 
 }  // namespace parley::neg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Plug-ins of staged QP negotiation that are modules of Python (docs/negotiation.md, Plug-ins in Python). The interpreter is
-// started with the first of them and runs until the process ends.
+// Plug-ins of staged QP negotiation that are Python modules (docs/negotiation.md, Plug-ins in Python). The interpreter
+// is started with the first of them and runs until the process ends.
 #include <pybind11/embed.h>
 #include <unistd.h>
 
@@ -24,14 +24,15 @@ namespace {
 
 constexpr int frames_max = 8;  // of a traceback, in a failure's text
 
-/// The exceptions with which a module says what is wrong, in its module `parley`.
+/// The exceptions with which a module reports errors, in its module `parley`.
 constexpr std::pair<const char*, Problem> exceptions[] = {
     {"SerializationFailure", Problem::serialization_failure}, {"InvalidPeerData", Problem::invalid_peer_data},
     {"ResourceExhaustion", Problem::resource_exhaustion},     {"VendorLibraryError", Problem::vendor_library_error},
     {"ConfigurationError", Problem::configuration_error},
 };
 
-/// The module `parley`, with the exceptions. It is made by hand: pybind11's own way needs that Python has not started yet.
+/// The module `parley`, with the exceptions. It is created manually: pybind11's own way requires that Python has not
+/// started yet.
 void make_module() {
   py::dict modules = py::module_::import("sys").attr("modules");
   const py::object there = modules.contains("parley") ? py::object(modules["parley"])
@@ -42,13 +43,13 @@ void make_module() {
   modules["parley"] = there;
 }
 
-/// Modules are not looked for in the folder that the program happens to run in. Texts are UTF-8.
+/// Modules are not searched in the current directory. Texts are UTF-8.
 void start_interpreter() {
   PyPreConfig before;
   PyPreConfig_InitIsolatedConfig(&before);
   before.utf8_mode = 1;
   (void)Py_PreInitialize(&before);
-  if (has_more_rights()) {  // then modules are those of the system alone
+  if (has_more_rights()) {  // then only the system's modules are used
     PyConfig config;
     PyConfig_InitIsolatedConfig(&config);
     py::initialize_interpreter(&config, 0, nullptr, false);
@@ -57,19 +58,19 @@ void start_interpreter() {
   }
   const py::module_ sys = py::module_::import("sys");
   sys.attr("dont_write_bytecode") = true;
-  sys.attr("stdout") = sys.attr("stderr");  // standard output is the program's
+  sys.attr("stdout") = sys.attr("stderr");  // standard output belongs to the program
 }
 
 void start_python() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (Py_IsInitialized() != 0) {  // the program is one of Python's
+    if (Py_IsInitialized() != 0) {  // the program itself uses Python
       const py::gil_scoped_acquire lock;
       return make_module();
     }
     start_interpreter();
     make_module();
-    (void)PyEval_SaveThread();  // whoever calls takes the lock
+    (void)PyEval_SaveThread();  // each call acquires the lock
   });
 }
 
@@ -89,7 +90,7 @@ std::string text_of(const py::error_already_set& error) {
   return out;
 }
 
-/// What was raised: one of the exceptions above, or anything else.
+/// Converts the exception that was raised: one of those above, or any other.
 Failure raised(const py::error_already_set& error) {
   const py::module_ parley = py::module_::import("parley");
   for (const auto& [name, problem] : exceptions)
@@ -98,7 +99,7 @@ Failure raised(const py::error_already_set& error) {
   return {.problem = Problem::unexpected_exception, .text = text_of(error)};
 }
 
-/// A module that forks does not go on as a second server with the first one's sockets.
+/// A forked child of a module must not continue as a second server with the parent's sockets.
 class OneProcess {
  public:
   OneProcess() = default;
@@ -112,7 +113,7 @@ class OneProcess {
   pid_t self_ = ::getpid();
 };
 
-/// Calls with Python's lock; what the module raises becomes a Failure.
+/// Calls with Python's lock; an exception of the module becomes a Failure.
 template <class F>
 auto locked(F&& call) -> decltype(call()) {
   const OneProcess parent;
@@ -121,7 +122,7 @@ auto locked(F&& call) -> decltype(call()) {
     return call();
   } catch (const py::error_already_set& error) {
     return tl::unexpected(raised(error));
-  } catch (const py::builtin_exception& error) {  // pybind11's own: a value of another type than is due
+  } catch (const py::builtin_exception& error) {  // pybind11's own: a value of the wrong type
     return tl::unexpected(Failure{.problem = Problem::plugin_refused, .text = error.what()});
   }
 }
@@ -132,7 +133,7 @@ tl::unexpected<Failure> refused(std::string text) {
 
 std::string type_of(const py::handle& value) { return std::string(py::str(py::type::of(value).attr("__name__"))); }
 
-/// A Python object that lives as long as this one, whoever ends it.
+/// A reference to a Python object, released with the lock held wherever it is destroyed.
 class Held {
  public:
   explicit Held(py::object object) : object_(std::move(object)) {}
@@ -234,7 +235,7 @@ class PythonPlugin final : public Plugin {
   }
 
  private:
-  /// Numbers and flags as Python has them, and "role".
+  /// Numbers and flags as Python values, and "role".
   py::dict values_of(std::string_view variant, Role role, const Config& config) const {
     py::dict out;
     for (const auto& [name, value] : config) out[py::str(name)] = value_of(kind_of(variant, name), value);
@@ -247,7 +248,7 @@ class PythonPlugin final : public Plugin {
         if (v.id == variant && p.name == name) return p.kind;
     return Parameter::Kind::text;
   }
-  /// As the framework has checked it: hexadecimal after 0x, else decimal.
+  /// In the format that the framework has checked: hexadecimal after 0x, else decimal.
   static std::uint64_t number_of(const std::string& value) {
     const bool hex = value.starts_with("0x");
     return std::stoull(hex ? value.substr(2) : value, nullptr, hex ? 16 : 10);
@@ -310,11 +311,11 @@ Outcome<std::unique_ptr<Plugin>> load(const std::string& path) {
   const py::module_ util = py::module_::import("importlib.util"), sys = py::module_::import("sys");
   py::list folders = sys.attr("path");
   if (!folders.contains(file.parent_path().string()))
-    folders.append(file.parent_path().string());  // for modules beside it
+    folders.append(file.parent_path().string());  // for modules next to it
   const std::string name = fmt::format("parley_plugin_{}_{}", ++count, file.stem().string());
   const py::object spec = util.attr("spec_from_file_location")(name, file.string());
   const py::object module = util.attr("module_from_spec")(spec);
-  sys.attr("modules")[name.c_str()] = module;  // dataclasses, for one, look there
+  sys.attr("modules")[name.c_str()] = module;  // dataclasses, for instance, look it up there
   spec.attr("loader").attr("exec_module")(module);
   if (!py::hasattr(module, "plugin"))
     return refused(path + " has no 'plugin': an object with plugin_id, version, get_variants() and get_variant()");
@@ -345,7 +346,7 @@ __attribute__((visibility("default"))) void parley_python_load(
   } catch (const std::exception& error) {
     out = refused(error.what());
   }
-  // Whatever a module raises while it is loaded, it is not loaded.
+  // Any exception during loading means that the module is not loaded.
   if (!out && out.error().problem != Problem::plugin_refused)
     out = refused(std::filesystem::path(path).filename().string() + ": " + out.error().text);
 }

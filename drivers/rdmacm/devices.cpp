@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The machine's RDMA devices, their ports and GIDs, and which of these a connection would use.
+// The machine's RDMA devices, their ports and GIDs, and which of them a connection would use.
 #include <infiniband/verbs.h>
 #include <net/if.h>
 
@@ -18,8 +18,8 @@ namespace {
 
 using Kind = GidInfo::Kind;
 
-/// Version first, then reach. Linux takes the GID of the interface and address that the route uses; this order says which
-/// of those is the best for a program that chooses by itself.
+/// Version first, then reach. Linux uses the GID of the route's interface and address; this order gives the best one
+/// for a program that chooses by itself.
 void rank(std::vector<GidInfo>& gids) {
   const auto badness = [](const GidInfo& g) {
     return (g.kind == Kind::roce_v1 ? 2 : 0) + (is_link_local_gid(g.gid) ? 1 : 0);
@@ -120,7 +120,7 @@ Result<std::vector<DeviceInfo>> list_rdma_devices() {
   }
   std::vector<DeviceInfo> out;
   for (int i = 0; i < count; ++i) {
-    // One that cannot be opened, as in a container that was given another, is no reason to tell of none.
+    // A device that cannot be opened, as in a container that was given another one, does not hide the others.
     if (auto device = describe(list.get()[i])) out.push_back(std::move(*device));
   }
   return out;

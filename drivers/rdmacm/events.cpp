@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the system says, and how connections end.
+// The system's events, and how connections end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ CmEvent copy(const rdma_cm_event& event) {
     const auto* octets = static_cast<const std::uint8_t*>(conn.private_data);
     out.private_data.assign(octets, octets + conn.private_data_len);
   }
-  // Of datagrams the union has other fields from here on.
+  // For datagrams the union has other fields from here on.
   if (event.id->qp_type == IBV_QPT_UD) {
     const rdma_ud_param& ud = event.param.ud;
     out.depths = {};
@@ -37,7 +37,7 @@ CmEvent copy(const rdma_cm_event& event) {
   return out;
 }
 
-/// Which step of the set-up a connection is in.
+/// The step of a connection's set-up.
 const cm::Step& step_of(const Connection& c) {
   switch (c.phase) {
     case Phase::route: return ib::step::resolve_route;
@@ -69,13 +69,13 @@ cm::Failure call_failure(const cm::Step& step, const Error& error, const Address
 }
 
 bool Rdmacm::poll_channel() {
-  // Bounded, so that a flood of requests does not keep data and deadlines waiting.
+  // Bounded, so that a flood of requests does not delay data and deadlines.
   for (int n = 0; n < events_per_turn; ++n) {
     rdma_cm_event* event = nullptr;
     if (rdma_get_cm_event(channel_, &event) != 0) return n != 0;
     CmEvent copied = copy(*event);
-    rdma_ack_cm_event(event);     // at once: an id whose event is not acknowledged could not be destroyed
-    handle(copied, clock_now());  // calls of librdmacm take their time, which the steps are to show
+    rdma_ack_cm_event(event);     // at once: an id with an unacknowledged event could not be destroyed
+    handle(copied, clock_now());  // calls of librdmacm take time, which the steps must include
   }
   return true;
 }
@@ -149,7 +149,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, CmEvent& event) {
     case RDMA_CM_EVENT_UNREACHABLE:
       if (c.phase == Phase::resolved || c.phase == Phase::noted) {
         core_->resolver.forget(c.peer);
-        drop_cm(c);  // the neighbour has moved: what was found is no longer right, and is looked for anew
+        drop_cm(c);  // the neighbour has moved: the path is no longer right, and is searched again
       } else if (c.phase == Phase::connecting && c.datagrams() && event.status > 0) {
         on_refused(c, now, event);
       } else if (c.phase == Phase::connecting || c.phase == Phase::accepting) {
@@ -157,7 +157,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, CmEvent& event) {
         fail_setup(c, now, event_failure(step, event.status, c.peer, {}));
       } else if (c.phase == Phase::open || c.phase == Phase::closing) {
         core_->resolver.forget(c.peer);
-        // Since Linux 6.0: the neighbour has another link-layer address. The connection goes on.
+        // Since Linux 6.0: the neighbour has another link-layer address. The connection continues.
         tell(c, cm::AddressChanged{id_of(c),
                                    cm::plain_failure(cm::step::data, Errc::unreachable, {},
                                                      "the link-layer address of " + c.peer.to_string() + " changed",
@@ -173,7 +173,7 @@ void Rdmacm::handle_end(Connection& c, Instant now, CmEvent& event) {
                                                                "connect anew where traffic does not go on")});
       return;
     case RDMA_CM_EVENT_DISCONNECTED:
-      // The peer's confirmation was lost, and its disconnect says as well that it was there.
+      // The peer's confirmation was lost, but its disconnect also proves that it was there.
       if (c.phase == Phase::accepting) established(c, now, {});
       return on_disconnected(c, event);
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
@@ -197,8 +197,8 @@ void Rdmacm::on_disconnected(Connection& c, const CmEvent& event) {
   ended_by_itself(c, asked);
 }
 
-/// Nothing failed, as far as is known. The kernel's DREQ has no private data, and its iWARP drivers do not say how the peer's stream
-/// ended: only this side's own requests show whether all was delivered.
+/// As far as is known, nothing failed. The kernel's DREQ has no private data, and its iWARP drivers do not report how
+/// the peer's stream ended: only this side's own requests show whether everything was delivered.
 void Rdmacm::ended_by_itself(Connection& c, bool asked) {
   if (c.left == 0) return disconnected(c, {}, true);
   disconnected(c, cm::requests_left(asked ? cm::step::closing : cm::step::data, c.left, asked), false);
@@ -208,9 +208,9 @@ void Rdmacm::on_broken(NicDevice& device, Instant now) {
   for (const auto& [qp_num, status] : device.take_broken()) {
     const auto at = by_qp_.find({&device, qp_num});
     Connection* c = at == by_qp_.end() ? nullptr : find(at->second);
-    // A queue pair in RTS may break before the peer's confirmation is here.
+    // A queue pair in RTS may break before the peer's confirmation arrives.
     if (c == nullptr || (!c->live() && c->phase != Phase::accepting)) continue;
-    // What was flushed tells nothing of the cause.
+    // Flushed requests do not show the cause.
     if (status != WcStatus::wr_flush_err && c->broken == WcStatus::success) c->broken = status;
     if (c->phase != Phase::open) continue;
     enter(*c, Phase::breaking);
@@ -218,10 +218,10 @@ void Rdmacm::on_broken(NicDevice& device, Instant now) {
   }
 }
 
-// The time for all attempts is over.
+// The time limit for all attempts has passed.
 void Rdmacm::out_of_time(Connection& c, Instant now) {
   if (!c.initiator || c.phase > Phase::connecting) return;
-  core_->resolver.leave(c.id);  // how long this one may take says nothing of the peer
+  core_->resolver.leave(c.id);  // the duration of this attempt is independent of the peer
   fail_setup(c, now, cm::out_of_time(step_of(c), core_->retries.timeout(c.id)));
 }
 
@@ -245,7 +245,7 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
         hang_up(c);
         return disconnected(c, linger_over(), false);
       }
-      if (!c.disconnected) {  // linger is over; the peer is told all the same
+      if (!c.disconnected) {  // linger is over; the peer is notified anyway
         c.forced = true;
         hang_up(c);
         return set_deadline(c, after(now, options_.linger));
@@ -258,15 +258,15 @@ void Rdmacm::on_deadline(Connection& c, Instant now) {
   }
 }
 
-// Requests that are posted go first, as Id::disconnect() promises.
+// Posted requests complete first, as Id::disconnect() promises.
 void Rdmacm::check_closing(Connection& c, Instant now) {
   if (c.phase != Phase::closing || c.disconnected || (c.qp && c.qp->sends_open() != 0)) return;
   hang_up(c);
-  if (c.datagrams()) return ended_by_itself(c, true);  // there is no peer that has to know
+  if (c.datagrams()) return ended_by_itself(c, true);  // there is no peer to notify
   set_deadline(c, after(now, options_.linger));
 }
 
-// Says how a connection of which a request failed came to its end.
+// Reports how a connection with a failed request ended.
 void Rdmacm::broke(Connection& c) {
   hang_up(c);
   const WcStatus status = std::exchange(c.broken, WcStatus::success);
@@ -290,7 +290,7 @@ void Rdmacm::drop_cm(Connection& c) {
 
 void Rdmacm::hang_up(Connection& c) {
   if (std::exchange(c.disconnected, true)) return;
-  (void)c.device->collect();  // what was confirmed until now; an iWARP driver may have flushed the rest
+  (void)c.device->collect();  // requests confirmed so far; an iWARP driver may have flushed the rest
   c.left = c.qp ? c.qp->sends_unconfirmed() : 0;
   if (c.qp && c.device->transport() != Transport::iwarp) (void)c.qp->modify({.state = QpState::err});
   if (!c.datagrams() && rdma_disconnect(c.cm) == 0) called(c, "rdma_disconnect");
@@ -298,7 +298,7 @@ void Rdmacm::hang_up(Connection& c) {
 
 void Rdmacm::disconnected(Connection& c, cm::Failure why, bool graceful) {
   set_deadline(c, never);
-  (void)c.device->collect();  // what the peer sent before, and what was flushed
+  (void)c.device->collect();  // messages that the peer sent before, and flushed requests
   tell(c, cm::Disconnected{.id = id_of(c), .graceful = graceful, .why = std::move(why)});
   c.told_disconnected = true;
   end(c);
@@ -333,12 +333,12 @@ void Rdmacm::remove_device(const NicDevice& device, Instant now) {
       removed(*slot.connection, now);
 }
 
-// What the program made on the device goes when the program lets it go; the system's removal waits for that.
+// Objects on the device are destroyed when the program releases it; the system's removal waits for that.
 void Rdmacm::release_removed() {
   for (const auto& device : devices_) {
     if (!device->node_gone() || device->released() || !device->idle()) continue;
     device->release();
-    if (shown_.size() > 1) std::erase(shown_, device.get());  // devices() has at least one: it fails each call
+    if (shown_.size() > 1) std::erase(shown_, device.get());  // devices() has at least one; calls on this one fail
   }
 }
 

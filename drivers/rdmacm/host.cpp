@@ -26,7 +26,7 @@ class NicHost final : public RdmaHost {
   explicit NicHost(std::unique_ptr<Rdmacm> provider, const cm::ManagerOptions& options)
       : provider_(std::move(provider)), manager_(*provider_, options) {}
   ~NicHost() override {
-    // rdma_cm's and the devices' descriptors are shared with the parent: what is destroyed here would be gone there.
+    // The descriptors of rdma_cm and the devices are shared with the parent: destroying them here would affect it.
     if (!own_.is_own()) (void)provider_.release();
     for (const int fd : {epoll_, wake_, nodes_})
       if (fd >= 0) ::close(fd);
@@ -37,8 +37,8 @@ class NicHost final : public RdmaHost {
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (epoll_ < 0 || wake_ < 0 || !watch(wake_) || !watch(provider_->channel_fd()) || !watch_devices())
       return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
-    // A device that is removed while nothing is connected through it: drivers without a way to take it from a process
-    // (rxe, siw) wait until the process lets it go, and say nothing. Its file is gone by then, which shows here.
+    // Detects the removal of a device without connections: drivers that cannot take a device from a process (rxe, siw)
+    // wait until the process releases it, without an event. Its device file is already deleted, which is visible here.
     nodes_ = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (nodes_ >= 0 && ::inotify_add_watch(nodes_, "/dev/infiniband", IN_DELETE) >= 0) watch(nodes_);
     return {};
@@ -88,7 +88,7 @@ class NicHost final : public RdmaHost {
     return size > 0;
   }
 
-  // The descriptors of a device that is gone are readable for ever.
+  // The descriptors of a removed device are readable for ever.
   void unwatch_gone() {
     for (const verbs::NicDevice* device : provider_->gone_devices())
       for (const int fd : {device->completion_fd(), device->async_fd()})

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Whether the peer of an idle connection is still there. A NIC retries only what is posted, and says of a peer's packets only what
-// completes by them. So an idle queue pair posts a probe. While requests of the program are posted, the NIC's own retries decide: one that
-// the peer has no receive for may wait for as long as rnr_retry_count says, and would hold up a probe behind it.
+// Whether the peer of an idle connection is still there. A NIC only retries posted requests, and reports a peer's
+// packets only by completions. An idle queue pair therefore posts a probe. While requests of the program are posted,
+// the NIC's own retries decide: a request for which the peer has no receive may wait as long as rnr_retry_count allows,
+// and would delay a probe after it.
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -16,12 +17,13 @@ void Rdmacm::begin_watch(Connection& c, Instant now) {
   set_deadline(c, after(now, c.keepalive));
 }
 
-/// One that was lost is not sent again before the NIC's time for an ACK is over, which may be seconds. A further probe shows the peer's NIC
-/// the gap, which it reports at once (IBA §9.7.5.1.1): so several go, over the time that the peer has to answer.
+/// A lost probe is not retransmitted before the NIC's ACK time-out, which may be seconds. A further probe shows the
+/// peer's NIC the gap, which it reports at once (IBA §9.7.5.1.1). Several probes are therefore sent, spread over the
+/// time that the peer has to answer.
 void Rdmacm::watch(Connection& c, Instant now) {
   if (const std::uint64_t heard = c.qp->heard(); heard != c.heard) {
     c.heard = heard;
-    c.heard_at = c.probed_at = now;  // what is under way still has its time from here on
+    c.heard_at = c.probed_at = now;  // requests in flight still have their full time from here on
   }
   const unsigned before = c.qp->probes();
   const bool due = before != 0 || now - c.heard_at >= c.keepalive;
@@ -36,9 +38,10 @@ void Rdmacm::watch(Connection& c, Instant now) {
   if (now < dead_at) return set_deadline(c, std::min(dead_at, after(now, patience / verbs::Qp::probes_max)));
   // In SQD a queue pair sends nothing.
   if (c.qp->state() != QpState::rts) return set_deadline(c, after(now, c.keepalive));
-  // A queue pair that its owner has closed answers nothing either, and the DREQ that says so may be lost: Linux repeats it after 6.1 s.
+  // A queue pair that its owner has closed does not answer either, and its DREQ may be lost: Linux repeats it after 6.1
+  // s.
   hang_up(c);
-  c.silent = now + last - c.heard_at;  // if nothing comes in that time either
+  c.silent = now + last - c.heard_at;  // if nothing arrives in that time either
   enter(c, Phase::breaking);
   set_deadline(c, after(now, last));
 }
@@ -46,7 +49,7 @@ void Rdmacm::watch(Connection& c, Instant now) {
 void Rdmacm::silent_end(Connection& c, bool answered) {
   disconnected(c,
                answered ? cm::closed_in_silence(c.peer, c.silent)
-                        : cm::no_answer(cm::step::data, {}, c.peer, duration_text(c.silent)),
+                        : cm::no_answer(cm::step::data, {}, c.peer, " for " + duration_text(c.silent)),
                false);
 }
 

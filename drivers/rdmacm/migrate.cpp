@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How a request goes over from one host of the process to another: its rdma_cm_id changes the event channel, and what the
-// kernel has to tell of it goes with it. In between it has a channel of its own.
+// Moves a request from one host of the process to another: its rdma_cm_id changes the event channel, and the kernel
+// moves its pending events with it. In between it has a separate channel.
 #include <cerrno>
 #include <utility>
 
@@ -32,7 +32,7 @@ struct Moving final : cm::MigrantBody {
 
 }  // namespace
 
-// rdma_migrate_id waits until every event of the id is acknowledged, which each is when it is taken.
+// rdma_migrate_id waits until every event of the id is acknowledged; here each one is acknowledged when it is taken.
 Result<std::unique_ptr<cm::MigrantBody>> Rdmacm::detach(EndpointId endpoint) {
   Connection* c = find(endpoint);
   if (auto may = cm::check_detach(c != nullptr, c != nullptr && c->phase == Phase::deciding, c != nullptr && c->qp);
@@ -77,7 +77,7 @@ Result<void> Rdmacm::adopt(EndpointId endpoint, std::unique_ptr<cm::MigrantBody>
     return fail(Errc::no_space,
                 "{a} adopted requests are pending, which is ManagerOptions::pending_max; decide some first",
                 core_->pending.limit_of(cm::Pending::adopted));
-  // From here on the kernel tells this host, of what came in between too.
+  // From here on the kernel reports to this host, including events from in between.
   void* const before = std::exchange(moving->cm->context, reinterpret_cast<void*>(endpoint));
   if (rdma_migrate_id(moving->cm, channel_) != 0) {
     moving->cm->context = before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Endpoints and commands: arguments are checked at once, and most is done at the driver's next turn.
+// Endpoints and commands: arguments are checked at once, and most work is done in the driver's next turn.
 #include "drivers/rdmacm/provider.hpp"
 
 #include <fcntl.h>
@@ -46,14 +46,14 @@ Result<std::unique_ptr<Rdmacm>> Rdmacm::open(const RdmaHostOptions& options) {
   int count = 0;
   provider->held_ = rdma_get_devices(&count);
   for (int i = 0; provider->held_ != nullptr && i < count; ++i)
-    (void)provider->device_for(provider->held_[i]);  // one that cannot be used is no reason to do without the others
+    (void)provider->device_for(provider->held_[i]);  // one unusable device does not exclude the others
   if (provider->shown_.empty())
     return fail(Errc::unreachable, "this machine has no RDMA device; the provider iwarp needs none");
   return provider;
 }
 
 Rdmacm::~Rdmacm() {
-  for (Slot& slot : slots_) forget(slot);  // the core is gone by now
+  for (Slot& slot : slots_) forget(slot);  // the core no longer exists
   devices_.clear();
   if (held_ != nullptr) rdma_free_devices(held_);
   if (channel_ != nullptr) rdma_destroy_event_channel(channel_);
@@ -64,7 +64,8 @@ Result<NicDevice*> Rdmacm::device_for(ibv_context* context) {
     return !d->released() && d->context()->device == context->device;
   });
   if (at != devices_.end()) return at->get();
-  // librdmacm's own context is every host's of the process; queue pairs and asynchronous events are each one's for itself.
+  // librdmacm's context is shared by every host of the process; queue pairs and asynchronous events need a separate
+  // one.
   ibv_context* own = ibv_open_device(context->device);
   if (own == nullptr) return verbs::refused(errno, "the device cannot be opened: errno {a}");
   const bool held = held_ != nullptr && [&] {
@@ -120,7 +121,7 @@ void Rdmacm::drop_qp(Connection& c) {
   if (c.device != nullptr) c.own.drop(*c.device);
 }
 
-// Ends what the system still has of it. Every event was acknowledged when it was taken, so this never waits for one.
+// Releases the system's objects. Every event was acknowledged when it was taken, so this never waits for one.
 void Rdmacm::forget(Slot& slot) {
   if (slot.connection) {
     drop_qp(*slot.connection);
@@ -160,7 +161,7 @@ Result<void> Rdmacm::make_qp(Connection& c, NicDevice& device, const QpInit* ini
     drop_qp(c);
     return tl::unexpected(qp.error());
   }
-  // Receives can be posted from INIT on. The port may be another one in the end: it is set again with the connection's.
+  // Receives can be posted from INIT on. The final port may differ: it is set again with the connection's.
   QpAttr attr{.state = QpState::init, .pkey_index = std::uint16_t{0}, .port_num = std::uint8_t{1}};
   if (c.datagrams())
     attr.qkey = wire::ib::udp_q_key;
@@ -183,7 +184,7 @@ Device* Rdmacm::device(EndpointId endpoint) const {
   return c == nullptr ? nullptr : c->device;
 }
 
-// Which device will serve is not known before the address is resolved: what fits on every one of them.
+// The device is unknown before the address is resolved: the limits are those that every device supports.
 Result<cm::Limits> Rdmacm::limits(const cm::TransportOptions& options, cm::Depths) const {
   const auto checked = options_of(options);
   if (!checked) return tl::unexpected(checked.error());
@@ -247,7 +248,7 @@ Result<void> Rdmacm::connect(EndpointId endpoint, const Address& peer, const cm:
     c.asked_local = options.local;
     c.local = options.local.value_or(Address{});
   }
-  if (c.search && ib->qp_type != QpType::rc) drop_cm(c);  // what was found is an id of RC; the search is made anew
+  if (c.search && ib->qp_type != QpType::rc) drop_cm(c);  // the resolved id is for RC; the search is repeated
   c.type = ib->qp_type;
   c.depths = c.reliable() ? cm::Depths{options.ird, options.ord} : cm::Depths{};
   c.retry_count = ib->retry_count;
@@ -315,7 +316,8 @@ Result<void> Rdmacm::accept(EndpointId endpoint, const cm::AcceptOptions& option
     if (auto made = make_qp(c, *c.device, options.qp ? &*options.qp : nullptr); !made) return made;
   if (given) c.rnr_retry_count = ib->rnr_retry_count;
   if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
-  // What the peer offers is the bound. An iWARP peer of MPA revision 1 offers nothing, which is none. UC and UD have no Reads.
+  // The peer's offer is the limit. An iWARP peer with MPA revision 1 offers none, so there is no limit. UC and UD have
+  // no Reads.
   const bool any = c.device->transport() == Transport::iwarp && c.offered.ird == 0 && c.offered.ord == 0;
   const auto within = [&](std::uint16_t own, std::uint16_t offer) { return any ? own : std::min(own, offer); };
   c.depths = {within(options.ird.value_or(c.depths.ird), c.offered.ird),
@@ -337,7 +339,7 @@ Result<void> Rdmacm::reject(EndpointId endpoint, ConstBytes private_data) {
 Result<void> Rdmacm::disconnect(EndpointId endpoint) {
   Connection* c = find(endpoint);
   if (c == nullptr) return stale();
-  if (c->phase == Phase::breaking) return {};  // its end is on its way
+  if (c->phase == Phase::breaking) return {};  // its end will be reported
   if (c->phase != Phase::open) return fail(Errc::wrong_state, "only an established connection can be disconnected");
   enter(*c, Phase::closing);
   return {};
@@ -349,7 +351,7 @@ void Rdmacm::destroy(EndpointId endpoint) noexcept {
     if (find_listener(endpoint) != nullptr) free_slot(endpoint);
     return;
   }
-  // reject() and destroy() in one breath: the peer still gets the answer.
+  // reject() directly followed by destroy(): the peer still gets the answer.
   const bool rejects = c->phase == Phase::decided && !c->accept && c->cm != nullptr;
   if (rejects) rdma_reject(c->cm, c->private_data.data(), static_cast<std::uint8_t>(c->private_data.size()));
   if (c->trace) trace_destroyed(*c);
@@ -402,7 +404,7 @@ bool Rdmacm::turn(Instant now) {
   }
   start_waiting(now);
   release_removed();
-  // Those whose requests have completed meanwhile; each leaves the list at its end.
+  // Connections whose requests have completed meanwhile; each leaves the list when it ends.
   for (const EndpointId id : std::vector(closing_))
     if (Connection* c = find(id)) check_closing(*c, now);
   return any;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The provider for real NICs: librdmacm's ids and events below, the Manager above. The queue pair is never handed to
-// librdmacm (rdma_cm_id's qp stays null): its states are driven here with the attributes that rdma_init_qp_attr gives, so
-// that a set-up that is tried again keeps the queue pair and the receives that were posted to it.
+// The provider for real NICs: librdmacm's ids and events below, the Manager above. The queue pair is never passed to
+// librdmacm (rdma_cm_id's qp stays null). Its states are changed here, with the attributes from rdma_init_qp_attr, so that
+// a retried set-up keeps the queue pair and its posted receives.
 //
 // Phase      | input                            | next       | what happens
 // -----------|----------------------------------|------------|---------------------------------------------------------
 // noted      | the driver's turn                | addr       | rdma_resolve_addr, in its turn (cm/resolver.hpp)
 // addr       | ADDR_RESOLVED                    | route      | the device is known: queue pair; rdma_resolve_route
 // route      | ROUTE_RESOLVED                   | connecting | rdma_connect
-//            | the same, of Manager::resolve()  | resolved   | Resolved
+//            | the same, for Manager::resolve() | resolved   | Resolved
 // resolved   | connect()                        | noted      | queued for the driver's turn: rdma_connect
-//            | UNREACHABLE: the neighbour moved | resolved   | connect() will search anew
+//            | UNREACHABLE: the neighbour moved | resolved   | connect() will search again
 // addr..     | errors, UNREACHABLE, time-out    | waiting    | Retrying, if cm/retries.hpp knows an address
 // connecting |                                  | over       | ConnectFailed
 // waiting    | the wait is over                 | addr       | a new rdma_cm_id
 // connecting | CONNECT_RESPONSE (InfiniBand CM) | open       | RTR, RTS, RTU; Established
 // connecting | ESTABLISHED (iWARP)              | open       | Established
-// connecting | REJECTED                         | over       | Rejected; ConnectFailed if nobody listens
+// connecting | REJECTED                         | over       | Rejected; ConnectFailed if there is no listener
 // (listener) | CONNECT_REQUEST                  | deciding   | ConnectRequest
 // deciding   | accept()                         | decided    | queued for the driver's turn
 // decided    | the driver's turn                | accepting  | RTR, RTS, rdma_accept
@@ -25,19 +25,19 @@
 // deciding.. | reject()                         | over       | rdma_reject; no event
 // open       | disconnect()                     | closing    | posted requests complete first, or linger ends
 // open       | DISCONNECTED                     | over       | rdma_disconnect; Disconnected
-// open       | keepalive is over, and idle      | open       | a probe (Qp::probe)
-//            | it was not answered              | over       | rdma_disconnect; Disconnected
-// open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which says more
+// open       | keepalive expired, and idle      | open       | a probe (Qp::probe)
+//            | the probe was not answered       | over       | rdma_disconnect; Disconnected
+// open       | a request failed                 | breaking   | waits a moment for DISCONNECTED, which is more specific
 // closing    | DISCONNECTED                     | over       | Disconnected
-// over       | TIMEWAIT_EXIT (InfiniBand CM)    | over       | TimewaitExit, behind Disconnected
-// waiting..  | ConnectOptions::timeout          | over       | ConnectFailed; not behind connecting
+// over       | TIMEWAIT_EXIT (InfiniBand CM)    | over       | TimewaitExit, after Disconnected
+// waiting..  | ConnectOptions::timeout          | over       | ConnectFailed; not after connecting
 // any        | DEVICE_REMOVAL                   | over       | ConnectFailed or Disconnected
 //
-// With UD, where no connection is made (SIDR, IBA §12.11):
+// UD, where there is no connection (SIDR, IBA §12.11):
 // connecting | ESTABLISHED                      | open       | RTR, RTS; Established
-// connecting | UNREACHABLE with a SIDR status   | over       | Rejected if the peer's program said no; else as REJECTED
+// connecting | UNREACHABLE with a SIDR status   | over       | Rejected if the peer's program refused; else as REJECTED
 // decided    | the driver's turn                | open       | RTR, RTS, rdma_accept; Established
-// closing    | posted requests are complete     | over       | Disconnected; the peer hears nothing
+// closing    | posted requests are complete     | over       | Disconnected; the peer is not notified
 #pragma once
 #include <rdma/rdma_cma.h>
 
@@ -80,7 +80,7 @@ enum class Phase : std::uint8_t {
   over
 };
 
-/// The peer of datagrams, as SIDR names it.
+/// The destination of datagrams, from SIDR.
 struct Service {
   AhAttr ah;
   std::uint32_t qp_num = 0, qkey = 0;
@@ -91,41 +91,41 @@ struct Connection {
   QpType type = QpType::rc;
   Phase phase = Phase::noted;
   bool initiator = true;
-  bool search = false;        // of Manager::resolve(): ends with Resolved
-  bool accept = false;        // decided
+  bool search = false;        // from Manager::resolve(): ends with Resolved
+  bool accept = false;        // the decision
   bool disconnected = false;  // rdma_disconnect was called
   bool told_disconnected = false, told_exit = false;
-  bool peer_left = false;  // DISCONNECTED has come
-  bool notified = false;   // rdma_notify stood in for the peer's RTU
+  bool peer_left = false;  // DISCONNECTED was received
+  bool notified = false;   // rdma_notify replaced the peer's RTU
   rdma_cm_id* cm = nullptr;
   NicDevice* device = nullptr;
   Address local{}, peer{};
   std::optional<Address> asked_local{};
-  cm::Depths depths{};   // asked, then in force
-  cm::Depths offered{};  // responder: by the peer
-  bool forced = false;   // linger ended it
+  cm::Depths depths{};   // requested, later effective
+  cm::Depths offered{};  // responder: the peer's offer
+  bool forced = false;   // linger expired
   std::uint8_t retry_count = 7, rnr_retry_count = 7;
-  Bytes private_data;  // of the Request, or of the decision
+  Bytes private_data;  // for the Request, or for the decision
   Duration resolve_timeout{}, reply_timeout{};
   Instant start{};
   cm::Steps steps;
   cm::NicSteps nic;  // initiator
   WcStatus broken = WcStatus::success;
   Duration keepalive{}, dead_after{};  // 0: never
-  std::uint64_t heard = 0;             // Qp::heard() when it rose last
+  std::uint64_t heard = 0;             // highest value of Qp::heard() so far
   Instant heard_at{}, probed_at{};
-  Duration silent{};                 // breaking: because nothing came for that long
-  std::uint64_t left = 0;            // requests that were not confirmed when it was hung up
-  std::optional<Service> service{};  // UD, once it is open
-  cm::OwnQueues own;                 // before the queue pair, which uses it
+  Duration silent{};                 // breaking: the time without an answer
+  std::uint64_t left = 0;            // requests that were unconfirmed when the connection was hung up
+  std::optional<Service> service{};  // UD, once open
+  cm::OwnQueues own;                 // declared before the queue pair, which uses it
   std::unique_ptr<verbs::Qp> qp;
-  std::unique_ptr<trace::Scope> trace;  // null: nobody listens
-  bool begun = false;                   // it has left Phase::noted once, as the trace was told
-  /// UD: no connection, but a service and who asks for it.
+  std::unique_ptr<trace::Scope> trace;  // null: no trace
+  bool begun = false;                   // it has left Phase::noted once, as reported to the trace
+  /// UD: no connection, only a service and its requester.
   bool datagrams() const { return type == QpType::ud; }
   /// Requests are acknowledged, and Reads answered.
   bool reliable() const { return type != QpType::uc && type != QpType::ud; }
-  /// The program has had Established, and no end.
+  /// The program has received Established, and no end.
   bool live() const { return phase == Phase::open || phase == Phase::breaking || phase == Phase::closing; }
 };
 
@@ -139,20 +139,20 @@ struct Listener {
   ib::Options options;
 };
 
-/// At most one of the two.
+/// At most one of the two is set.
 struct Slot {
   std::unique_ptr<Connection> connection;
   std::unique_ptr<Listener> listener;
 };
 
-/// An event of librdmacm that was acknowledged already.
+/// An event of librdmacm that is already acknowledged.
 struct CmEvent {
   rdma_cm_event_type type{};
   int status = 0;
   rdma_cm_id* cm = nullptr;
-  EndpointId id = 0;  // of the listener, for a request
+  EndpointId id = 0;  // the listener's, for a request
   cm::Depths depths{};
-  std::optional<Service> service{};  // of an id of UD
+  std::optional<Service> service{};  // for an id of UD
   Bytes private_data;
 };
 
@@ -187,19 +187,19 @@ class Rdmacm final : public cm::Provider {
   bool has_events() const override;
 
   // The driver's side
-  /// The device file of that name, of /dev/infiniband, was deleted.
+  /// The device file of that name in /dev/infiniband was deleted.
   void handle_node_removed(std::string_view node);
   int channel_fd() const { return channel_->fd; }
-  /// Commands, events of the system and deadlines. True if there was anything.
+  /// Commands, events of the system and deadlines. True if there was any work.
   bool turn(Instant now);
-  /// As NicDevice::arm, of all devices.
+  /// As NicDevice::arm, for all devices.
   bool arm();
-  /// Commands wait for a turn, or something has to be armed before a wait.
+  /// Commands wait for a turn, or a queue must be armed before a wait.
   bool has_work() const;
   Instant next_deadline() const { return std::min(deadlines_.next(), core_->retries.next_deadline()); }
-  /// Devices that came since the last call: their descriptors are to be watched.
+  /// Devices added since the last call: their descriptors must be watched.
   std::vector<NicDevice*> take_new_devices() { return std::exchange(new_devices_, {}); }
-  /// Devices that are gone and not released yet, each time.
+  /// Devices that are gone and not released yet; the same ones in each call.
   std::vector<NicDevice*> gone_devices() const;
 
  private:
@@ -253,7 +253,7 @@ class Rdmacm final : public cm::Provider {
   void on_refused(Connection& c, Instant now, CmEvent& event);
   void peer_gave_up(Connection& c, Instant now);
 
-  // events.cpp: what the system says, and how connections end
+  // events.cpp: the system's events, and how connections end
   bool poll_channel();
   void handle(CmEvent& event, Instant now);
   void handle_end(Connection& c, Instant now, CmEvent& event);
@@ -289,7 +289,7 @@ class Rdmacm final : public cm::Provider {
   void trace_kernel_event(Connection& c, const CmEvent& event);
   void trace_kernel_messages(const Connection& c, cm::KernelTold told);
   void trace_event(const Connection& c, const cm::Event& event);
-  /// A call that succeeded.
+  /// A successful call.
   void called(const Connection& c, std::string_view call, int status = 0) {
     if (c.trace) [[unlikely]]
       trace_kernel_messages(c, {.by = call, .status = status});
@@ -311,16 +311,17 @@ class Rdmacm final : public cm::Provider {
 
   RdmaHostOptions options_;
   rdma_event_channel* channel_ = nullptr;
-  ibv_context** held_ = nullptr;                     // keeps librdmacm from closing them: NicDevice lets them go
-  std::vector<std::unique_ptr<NicDevice>> devices_;  // before slots_: queue pairs go first
+  ibv_context** held_ = nullptr;                     // keeps librdmacm from closing the devices: NicDevice releases
+                                                     // them
+  std::vector<std::unique_ptr<NicDevice>> devices_;  // declared before slots_: queue pairs are destroyed first
   std::vector<Device*> shown_;
   std::vector<NicDevice*> new_devices_;
   cm::Core* core_ = nullptr;
   std::vector<Slot> slots_;  // by EndpointTable::slot
   std::map<std::pair<const NicDevice*, std::uint32_t>, EndpointId> by_qp_;
-  std::vector<EndpointId> closing_;  // wait for their requests to complete
+  std::vector<EndpointId> closing_;  // connections that wait for their requests to complete
   DeadlineQueue deadlines_;
-  Instant now_{};  // of the trace
+  Instant now_{};  // for the trace
   std::uint64_t connections_traced_ = 0;
 };
 
@@ -331,22 +332,22 @@ void set_liveness(To& to, const Options& options) {
   to.dead_after = options.dead_after.value_or(Duration{});
 }
 
-/// What rdma_connect and rdma_accept get.
+/// The parameters for rdma_connect and rdma_accept.
 rdma_conn_param param_of(const Connection& c);
 
-/// An id that create_id() makes is bound then.
+/// An id from create_id() is then already bound.
 inline bool is_bound(QpType type) { return type != QpType::rc && type != QpType::ud; }
 
 /// The GIDs of a port, each with its rank (devices.cpp).
 std::vector<GidInfo> gids_of(ibv_context* context, std::uint32_t port, bool iwarp);
 
-/// After a request failed, a disconnect that says why may still come.
+/// After a request failed, a disconnect with the reason may still arrive.
 inline constexpr Duration settle_time = std::chrono::milliseconds(200);
 
-/// IBA 1.x §12.6.7.2: of a REJ by the peer's program.
+/// IBA 1.x §12.6.7.2: the reason of a REJ by the peer's program.
 inline constexpr int consumer_reject = static_cast<int>(wire::ib::CmReject::consumer);
 
-/// `status` is an event's, a negative errno.
+/// `status` is an event's: a negative errno.
 cm::Failure event_failure(const cm::Step& step, int status, const Address& peer, std::string advice);
 cm::Failure call_failure(const cm::Step& step, const Error& error, const Address& peer);
 

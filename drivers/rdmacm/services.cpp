@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Types of queue pairs other than RC: how librdmacm is made to give an id for one, and services of UD (SIDR, IBA §12.11).
+// Types of queue pairs other than RC: how to get an id for one from librdmacm, and services of UD (SIDR, IBA §12.11).
 #include <cerrno>
 
 #include "drivers/asio/sockaddr.hpp"
@@ -10,8 +10,9 @@ namespace parley::rdmacm {
 
 using wire::ib::SidrStatus;
 
-/// False: errno says why. The kernel has RC in the port space TCP, UD in UDP, and any type in IB. Only rdma_create_ep() passes a type
-/// on: it binds an id with a channel of its own, which leaves that channel here. No packet is sent and no event awaited.
+/// False: see errno. The kernel supports RC in the port space TCP, UD in UDP, and any type in IB. Only rdma_create_ep()
+/// passes a type on: it binds an id with its own channel, which is replaced here. No packet is sent and no event
+/// awaited.
 bool Rdmacm::create_id(rdma_cm_id*& id, EndpointId owner, QpType type, const Address& local) {
   auto* context = reinterpret_cast<void*>(owner);
   if (!is_bound(type))
@@ -37,7 +38,7 @@ bool Rdmacm::create_id(rdma_cm_id*& id, EndpointId owner, QpType type, const Add
   return true;
 }
 
-/// A datagram queue pair has no peer of its own: it goes to RTS at once.
+/// A datagram queue pair has no single peer: it moves to RTS at once.
 Result<void> Rdmacm::ready_for_datagrams(Connection& c) {
   if (auto moved = advance(c, IBV_QPS_INIT); !moved) return moved;
   if (auto moved = c.qp->modify({.state = QpState::rtr}); !moved) return moved;
@@ -50,10 +51,10 @@ void Rdmacm::peer_gave_up(Connection& c, Instant now) {
                                "the peer gave up: decide sooner, or look at its log"));
 }
 
-/// The answer names the queue pair, which receives from here on; nobody confirms it.
+/// The answer names the queue pair, which receives from here on; there is no confirmation.
 void Rdmacm::grant(Connection& c, Instant now) {
   if (!accept(c, now, ready_for_datagrams(c))) return;
-  // The kernel names no way back, but the GIDs of both ends.
+  // The kernel reports no return path, only the GIDs of both ends.
   Service client{.ah = {.grh = GlobalRoute{}, .port_num = c.cm->port_num}};
   const rdma_ib_addr& gids = c.cm->route.addr.addr.ibaddr;
   std::copy(std::begin(gids.dgid.raw), std::end(gids.dgid.raw), client.ah.grh->dgid.begin());

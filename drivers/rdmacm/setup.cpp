@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// From nothing to Established, or to a failure.
+// From the start to Established, or to a failure.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Mtu port_mtu(const NicDevice& device, std::uint8_t port) {
   return ibv_query_port(device.context(), port, &attr) == 0 ? static_cast<Mtu>(attr.active_mtu) : Mtu::octets_256;
 }
 
-/// As rdma_conn_param has it: 8 bits, within what the device can do.
+/// In the format of rdma_conn_param: 8 bits, within the device's capability.
 std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 254}));
 }
@@ -68,7 +68,7 @@ void Rdmacm::carry_out(EndpointId id, Instant now) {
   Connection* c = find(id);
   if (c == nullptr) return;
   if (c->phase == Phase::noted) {
-    if (c->start == Instant{}) {  // not of an attempt that follows another
+    if (c->start == Instant{}) {  // not for a later attempt
       c->start = now;
       core_->retries.begin(id, now);
     }
@@ -116,7 +116,7 @@ void Rdmacm::start_attempt(Connection& c, Instant now) {
   core_->resolver.ask(c.id, {c.peer, c.asked_local}, core_->retries.attempts(c.id) > 1, now);
 }
 
-// connect() will search all the same: what was found is of another rdma_cm_id.
+// connect() must search in any case: the result belongs to another rdma_cm_id.
 bool Rdmacm::tell_known(Connection& c, Instant now) {
   const cm::Resolver::Key key(c.peer, c.asked_local);
   const cm::Found* known = core_->resolver.known(key, now);
@@ -151,7 +151,7 @@ void Rdmacm::on_address(Connection& c, Instant now) {
   c.local = address_of(rdma_get_local_addr(c.cm));
   const auto device = device_for(c.cm->verbs);
   if (!device) return fail_setup(c, now, call_failure(ib::step::resolve_addr, device.error(), c.peer));
-  if (c.own && c.device != *device) drop_qp(c);  // of an attempt that led through another
+  if (c.own && c.device != *device) drop_qp(c);  // of an earlier attempt over another device
   if (c.qp && &c.qp->device() != *device) {
     return fail_setup(c, now,
                       cm::plain_failure(ib::step::resolve_addr, Errc::invalid_argument, {},
@@ -171,7 +171,7 @@ void Rdmacm::on_route(Connection& c, Instant now) {
   c.nic.resolve_route.end = now;
   if (c.trace && !c.search) [[unlikely]]
     trace_way(c);
-  // What resolve() has to tell takes calls of its own.
+  // The information for resolve() requires additional calls.
   cm::Found way = c.search ? way_of(c) : cm::Found{};
   core_->resolver.found(c.id, way, now);
   if (!c.search) return request(c, now);
@@ -198,7 +198,7 @@ void Rdmacm::request(Connection& c, Instant now) {
   set_deadline(c, after(now, c.reply_timeout));
 }
 
-// The kernel knows what was negotiated; an iWARP device has little to set, and does most itself.
+// The kernel knows the negotiated values; an iWARP device has few attributes, and does most itself.
 Result<void> Rdmacm::advance(Connection& c, ibv_qp_state state) {
   ibv_qp_attr attr{};
   int mask = 0;
@@ -265,7 +265,7 @@ cm::TransportParameters Rdmacm::parameters_of(const Connection& c) const {
   return out;
 }
 
-/// The entry of the port's table that the kernel's route begins with. The same GID may be there as RoCE v1 and as v2.
+/// The entry of the port's table with which the kernel's route begins. The same GID may be there as RoCE v1 and as v2.
 std::optional<GidInfo> Rdmacm::source_gid(const Connection& c) const {
   Gid sgid{};
   const rdma_ib_addr& gids = c.cm->route.addr.addr.ibaddr;
@@ -320,7 +320,7 @@ void Rdmacm::established(Connection& c, Instant now, Bytes private_data) {
   core_->pending.leave(c.id);
   core_->retries.forget(c.id);
   begin_watch(c, now);
-  if (c.broken != WcStatus::success) {  // while the confirmation was awaited
+  if (c.broken != WcStatus::success) {  // while waiting for the confirmation
     enter(c, Phase::breaking);
     set_deadline(c, now + settle_time);
   }
@@ -393,7 +393,8 @@ void Rdmacm::on_request(Listener& l, Instant now, CmEvent& event) {
                              .ord = offered.ord});
 }
 
-/// The kernel does not report a peer that gives up before the decision: these calls fail then. False: the connection failed.
+/// The kernel does not report a peer that gives up before the decision: these calls then fail. False: the connection
+/// failed.
 bool Rdmacm::accept(Connection& c, Instant now, Result<void> ready) {
   if (!ready) {
     if (rdma_reject(c.cm, nullptr, 0) == 0) called(c, "rdma_reject", consumer_reject);
@@ -414,7 +415,7 @@ void Rdmacm::decide(Connection& c, Instant now) {
   c.steps.decision = now - c.start;
   record(c, trace::Decided{c.accept});
   if (!c.accept) {
-    // It fails where the peer has given up meanwhile, and need not be told.
+    // It fails if the peer has given up meanwhile; then the peer needs no answer.
     if (rdma_reject(c.cm, c.private_data.data(), static_cast<std::uint8_t>(c.private_data.size())) == 0)
       called(c, "rdma_reject", consumer_reject);
     core_->pending.leave(c.id);
@@ -433,7 +434,7 @@ void Rdmacm::on_rejected(Connection& c, Instant now, CmEvent& event) {
   // RoCE: a reason of the InfiniBand CM; iWARP: a negative errno.
   const auto reason = static_cast<CmReject>(event.status);
   const bool nobody = !iwarp && reason == CmReject::invalid_service_id;
-  // Linux's iWARP drivers tell of a Reply that rejects as of a reset: either is final.
+  // Linux's iWARP drivers report a rejecting Reply like a reset: either is final.
   const bool by_ulp =
       iwarp ? event.status == -ECONNREFUSED || event.status == -ECONNRESET : reason == CmReject::consumer;
   if (c.initiator && by_ulp) {
@@ -461,7 +462,7 @@ bool Rdmacm::try_again(Connection& c, Instant now, cm::Failure& why) {
   if (!c.initiator) return false;
   const auto again = core_->retries.next(c.id, why, now);
   if (!again) return false;
-  drop_cm(c);  // an answer that comes late is none
+  drop_cm(c);  // a late answer is ignored
   const Address failed = std::exchange(c.peer, again->peer);
   tell(c, cm::Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {
@@ -484,7 +485,7 @@ void Rdmacm::tell_failed(Connection& c, Instant now, cm::Failure why) {
 
 void Rdmacm::fail_setup(Connection& c, Instant now, cm::Failure why) {
   if (c.phase == Phase::addr || c.phase == Phase::route) core_->resolver.not_found(c.id, why, now);
-  // Nobody answers at the end of the way: it may be the wrong one by now.
+  // No answer at the end of the path: it may be the wrong one by now.
   if (c.phase == Phase::connecting && (why.code == Errc::unreachable || why.code == Errc::timed_out))
     core_->resolver.forget(c.peer);
   if (try_again(c, now, why)) return;

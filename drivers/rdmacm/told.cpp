@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the provider records of itself (parley/trace.hpp). Nothing here changes anything.
+// The provider's trace (parley/trace.hpp). Nothing here changes the state of connections.
 #include "base/gid.hpp"
 #include "drivers/rdmacm/provider.hpp"
 
@@ -25,12 +25,12 @@ std::string_view to_string(Phase phase) {
   return "unknown";
 }
 
-/// A connection is "noted" once: a later turn for which it waits, of another attempt, is "queued".
+/// A connection is "noted" once; waiting for a later turn, in another attempt, is "queued".
 std::string_view word_of(const Connection& c, Phase phase) {
   return phase == Phase::noted && c.begun ? "queued" : to_string(phase);
 }
 
-/// What a connection's deadline is for.
+/// The purpose of a connection's deadline.
 std::string_view timer_of(const Connection& c) {
   switch (c.phase) {
     case Phase::addr: return "resolve_addr";
@@ -44,7 +44,7 @@ std::string_view timer_of(const Connection& c) {
   }
 }
 
-/// As rdma/rdma_cma.h has it, without "RDMA_CM_EVENT_".
+/// The name in rdma/rdma_cma.h, without "RDMA_CM_EVENT_".
 std::string_view word_of(rdma_cm_event_type type) {
   switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED: return "ADDR_RESOLVED";
@@ -91,7 +91,7 @@ void Rdmacm::trace_phase(Connection& c, Phase to) {
   record(c, trace::CmState{.from = from, .to = word_of(c, to)});
 }
 
-// destroy() does not fail: of a sink that does, the event is lost.
+// destroy() does not fail: if a sink throws, the event is lost.
 void Rdmacm::trace_destroyed(Connection& c) noexcept {
   try {
     if (c.phase == Phase::decided && !c.accept) {
@@ -128,7 +128,7 @@ void Rdmacm::trace_refused(const Listener& l, rdma_cm_id& request, cm::Scarce sc
 
 void Rdmacm::trace_kernel_event(Connection& c, const CmEvent& event) {
   record(c, trace::KernelEvent{.event = word_of(event.type), .status = event.status});
-  // The peer's RTU, or its first message, which the device saw.
+  // The peer's RTU, or its first message, which the device reported.
   if (event.type == RDMA_CM_EVENT_ESTABLISHED && c.notified) return;
   trace_kernel_messages(c, {.by = word_of(event.type),
                             .answer = event.type == RDMA_CM_EVENT_DISCONNECTED && c.disconnected,

@@ -14,7 +14,7 @@ using wire::mad::RmppType;
 
 constexpr std::size_t mad_octets = PARLEY_IB_MAD_LEN, header_octets = 24;
 
-// Of the header that RMPP's MADs have, IBA §13.6.2.1.
+// The type in RMPP's header, IBA §13.6.2.1.
 RmppType type_of(ConstBytes mad) { return static_cast<RmppType>(mad[25]); }
 std::uint64_t tid_of(ConstBytes mad) { return read_bits(mad, 64, 64); }
 
@@ -63,7 +63,7 @@ int Agents::write(Instant now, File& file, const Header& header, ConstBytes mad)
   const bool active = mad::rmpp::is_rmpp(octets);
   const bool rmpp = agent.rmpp_version != 0 && active, by_program = active && !rmpp;
   if (!rmpp && octets.size() > mad_octets) return EINVAL;
-  // The upper half of a request's transaction ID is the kernel's, and finds the agent again.
+  // The upper half of a request's transaction ID belongs to the kernel, and identifies the agent.
   if (asks) write_bits(octets, 64, 32, std::uint32_t{client_} << 16 | index);
   const Key key{tid_of(octets), octets[1]};
   if (asks && !by_program && requests_.contains(key)) return EINVAL;
@@ -98,7 +98,7 @@ void Agents::transmit(const Header& to, ConstBytes mad) {
   if (outgoing_.size() < outgoing_max) outgoing_.push_back(data);
 }
 
-/// Back to where `to` came from.
+/// Sends back to the source of `to`.
 void Agents::transmit_to(const ibsim::Data& to, const wire::mad::Datagram& mad) {
   ibsim::Data data{};
   data.dlid = to.slid;
@@ -109,13 +109,13 @@ void Agents::transmit_to(const ibsim::Data& to, const wire::mad::Datagram& mad) 
 }
 
 void Agents::handle(Instant now, const ibsim::Data& data) {
-  if (read_bits(data.status, 0, 32) != 0) return;  // a server that knows nothing of our timers: they find out
+  if (read_bits(data.status, 0, 32) != 0) return;  // a server that does not know our timers: they expire by themselves
   const ConstBytes mad(data.mad);
   if (mad::rmpp::is_rmpp(mad) && handle_rmpp(now, data)) return;
   deliver(data, mad);
 }
 
-/// False: it is no part of a message for an agent with RMPP.
+/// False: not part of a message for an agent with RMPP.
 bool Agents::handle_rmpp(Instant now, const ibsim::Data& data) {
   const ConstBytes mad(data.mad);
   const Key key{tid_of(mad), static_cast<std::uint8_t>(mad[1])};
@@ -134,14 +134,14 @@ bool Agents::handle_rmpp(Instant now, const ibsim::Data& data) {
     found = receiving_.emplace(key, Receiving{data, mad::rmpp::Receiver()}).first;
   }
   found->second.receiver.handle(now, mad);
-  // As long as segments come, the request has its answer under way.
+  // As long as segments arrive, the answer to the request is in progress.
   if (const auto request = requests_.find(key); request != requests_.end())
     request->second.deadline = now + std::chrono::milliseconds(request->second.header.timeout_ms);
   pump(now);
   return true;
 }
 
-/// What the machines of RMPP have to say, and the end of those that are done.
+/// Sends the output of the RMPP machines, and removes those that are done.
 void Agents::pump(Instant now) {
   wire::mad::Datagram mad;
   for (auto at = sending_.begin(); at != sending_.end();) {
@@ -172,7 +172,7 @@ bool Agents::poll_transmit(ibsim::Data& out) {
   return true;
 }
 
-/// Of an answer by the transaction ID, of a request by class, version and method.
+/// For an answer by the transaction ID, for a request by class, version and method.
 std::optional<std::uint16_t> Agents::find_agent(ConstBytes mad) const {
   const std::uint8_t method = mad[3];
   if ((method & PARLEY_IB_MAD_RESPONSE) != 0) {
@@ -196,7 +196,7 @@ void Agents::deliver(const ibsim::Data& data, ConstBytes mad) {
   if ((mad[3] & PARLEY_IB_MAD_RESPONSE) != 0) {
     const auto request = requests_.find({tid_of(mad), static_cast<std::uint8_t>(mad[1])});
     const bool by_program = agents_[*agent].of.rmpp_version == 0 && mad::rmpp::is_rmpp(mad);
-    if (request == requests_.end() && !by_program) return;  // too late, or never asked for
+    if (request == requests_.end() && !by_program) return;  // too late, or never requested
     if (request != requests_.end()) requests_.erase(request);
   }
   deliver_to(*agent, data, mad);
@@ -214,7 +214,7 @@ void Agents::deliver_to(std::uint16_t index, const ibsim::Data& data, ConstBytes
   agent.file->put(std::move(received));
 }
 
-/// The program hears of it by the header of its request and ETIMEDOUT.
+/// The program gets the header of its request, and ETIMEDOUT.
 void Agents::give_up(const Request& request) {
   const Agent& agent = agents_[request.agent];
   Received received{.header = request.header};

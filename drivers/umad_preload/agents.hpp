@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What Linux does between /dev/infiniband/umadN and the wire (its user_mad.c, mad.c and mad_rmpp.c): agents, transaction IDs,
-// time limits and repetitions of requests, RMPP of subnet administration. Knows no socket and no clock.
+// Linux's functions between /dev/infiniband/umadN and the wire (its user_mad.c, mad.c and mad_rmpp.c): agents,
+// transaction IDs, time limits and retransmission of requests, RMPP of subnet administration. Uses no socket and no
+// clock.
 #pragma once
 #include <deque>
 #include <map>
@@ -12,7 +13,7 @@
 
 namespace parley::umad {
 
-/// In front of each MAD that a program writes or reads (ib_user_mad_hdr).
+/// Precedes each MAD that a program writes or reads (ib_user_mad_hdr).
 struct Header {
   std::uint32_t agent, status, timeout_ms, retries, length;
   std::array<std::uint8_t, 4> qpn, qkey;
@@ -27,11 +28,11 @@ static_assert(sizeof(Header) == 64);
 
 struct Registration {
   std::uint8_t qpn = 0, mgmt_class = 0, class_version = 0, rmpp_version = 0;
-  std::array<std::uint32_t, 4> methods{};  ///< bit n % 32 of word n / 32; none: it sends only
+  std::array<std::uint32_t, 4> methods{};  ///< bit n % 32 of word n / 32; none: it only sends
   std::uint32_t oui = 0;
 };
 
-/// What a program has to read.
+/// A message for a program to read.
 struct Received {
   Header header{};
   Bytes mad;
@@ -40,11 +41,11 @@ struct Received {
 /// One open file of umadN.
 struct File {
   static constexpr std::size_t agents_max = 32, queue_max = 65536;
-  std::array<std::optional<std::uint16_t>, agents_max> agents;  ///< by ID: which of all
+  std::array<std::optional<std::uint16_t>, agents_max> agents;  ///< by ID: index in the list of all agents
   std::deque<Received> queue;                                   // at most queue_max
   std::uint64_t dropped = 0;
 
-  void put(Received received);  ///< or drops it
+  void put(Received received);  ///< drops it if the queue is full
 };
 
 class Agents {
@@ -52,12 +53,12 @@ class Agents {
   static constexpr std::size_t requests_max = 65536, messages_max = 4096, outgoing_max = 65536;
 
   void set_client(std::uint16_t client) { client_ = client; }
-  /// The ID in that file; nothing if it has too many.
+  /// The ID in that file; none if the file has too many.
   std::optional<std::uint32_t> add(File& file, const Registration& registration);
   bool remove(File& file, std::uint32_t id);
   void close(File& file);
 
-  /// What the program writes: 0, or an errno.
+  /// Sends a message that the program writes: 0, or an errno.
   int write(Instant now, File& file, const Header& header, ConstBytes mad);
   void handle(Instant now, const ibsim::Data& data);
   bool poll_transmit(ibsim::Data& out);
@@ -66,7 +67,7 @@ class Agents {
 
  private:
   struct Agent {
-    File* file = nullptr;  ///< null: it is free
+    File* file = nullptr;  ///< null: unused
     std::uint32_t id = 0;
     Registration of;
   };
@@ -75,14 +76,14 @@ class Agents {
     Header header;
     Bytes mad;
     Instant deadline;
-    std::uint32_t left;  ///< repetitions
+    std::uint32_t left;  ///< remaining retransmissions
   };
   using Key = std::pair<std::uint64_t, std::uint8_t>;  ///< transaction ID and class
   struct Sending {
     std::uint16_t agent;
     Header header;
     mad::rmpp::Sender sender;
-    bool expects = false;  ///< an answer
+    bool expects = false;  ///< an answer is expected
   };
   struct Receiving {
     ibsim::Data first;

@@ -26,14 +26,14 @@ bool tried = false;
 void end_device() {
   if (Device* const there = Device::find()) there->end();
 }
-/// In a process that fork made: the device is the parent's, and so are its folder, its sockets and whoever holds a mutex.
+/// In a forked process: the device belongs to the parent, and so do its folder, its sockets and any locked mutex.
 void forget_device() {
   the_device.store(nullptr);
   tried = false;
   ::new (static_cast<void*>(&making)) std::mutex;
 }
 
-/// Waits up to 10 s for a server. Null: standard error says why.
+/// Waits up to 10 s for a server. Null: the reason is on standard error.
 std::unique_ptr<ibsim::Client> open_client() {
   ibsim::ClientOptions options = ibsim::environment_options();
   options.patience = std::chrono::seconds(60);
@@ -44,7 +44,7 @@ std::unique_ptr<ibsim::Client> open_client() {
   return nullptr;
 }
 
-/// Whether a datagram that was not sent can be sent later. Else nobody reads the server's socket any more.
+/// Whether an unsent datagram can be sent later. Otherwise the server's socket has no reader any more.
 bool is_full(int number) { return number == EAGAIN || number == ENOBUFS || number == EINTR; }
 
 void ring(int fd) {
@@ -88,7 +88,7 @@ Registration registration_of(unsigned long number, const void* argument) {
   }
   RegisterNew asked{};
   std::memcpy(&asked, argument, sizeof(asked));
-  const bool own_rmpp = (asked.flags & 1) != 0;  // the program does it
+  const bool own_rmpp = (asked.flags & 1) != 0;  // the program itself does RMPP
   return {static_cast<std::uint8_t>(asked.qpn),
           asked.mgmt_class,
           asked.class_version,
@@ -139,7 +139,7 @@ bool Device::start() {
 
 void Device::end() {
   const Inside guard;
-  std::unique_ptr<ibsim::Client> client;  // which takes its time
+  std::unique_ptr<ibsim::Client> client;  // declared first, because opening takes time
   std::unique_ptr<Sysfs> sysfs;
   const std::lock_guard control(control_mutex_);
   const std::lock_guard lock(mutex_);
@@ -159,7 +159,7 @@ void Device::tell_classes() {
     const std::lock_guard lock(mutex_);
     data = ibsim::data_with(classes_);
   }
-  // ibsim itself refuses it; what it sends instead is passed over.
+  // ibsim itself refuses it; its answer is ignored.
   if (client_ != nullptr) static_cast<void>(client_->ask(ibsim::ControlType::receive, data));
 }
 
@@ -199,7 +199,7 @@ void Device::run() {
   }
 }
 
-/// What is there to be received, sent and given up. Under the mutex.
+/// Receives, sends and expires requests. Under the mutex.
 void Device::turn() {
   constexpr int batch = 64;
   const Instant now = clock_now();
@@ -218,7 +218,7 @@ void Device::turn() {
   for (auto& [fd, umad] : files_) show(fd, *umad);
 }
 
-/// Requests that wait for answers would run into their time limits, one after the other.
+/// Otherwise waiting requests would run into their time limits, one after the other.
 void Device::lose_server() {
   if (server_gone_) return;
   server_gone_ = true;
@@ -228,7 +228,7 @@ void Device::lose_server() {
   for (auto& [fd, umad] : files_) show(fd, *umad);
 }
 
-/// A descriptor is readable as long as there is something to read, be it an error.
+/// A descriptor is readable as long as there is something to read, including an error.
 void Device::show(int fd, Umad& umad) {
   const bool has = server_gone_ || !umad.file.queue.empty();
   if (has && !umad.shown) ring(fd);
@@ -244,7 +244,7 @@ int Device::open_file(bool nonblocking, bool is_sm) {
     const std::lock_guard lock(mutex_);
     if (server_gone_) return ::close(fd), errno = ENXIO, -1;
     std::unique_ptr<Umad>& umad = files_[fd];
-    if (umad != nullptr) {  // its descriptor was closed by other means: dup2, close_range
+    if (umad != nullptr) {  // its descriptor was closed another way: dup2, close_range
       agents_.close(umad->file);
       was_sm = umad->is_sm;
     }
@@ -299,7 +299,7 @@ ssize_t Device::read(int fd, void* out, std::size_t size) {
         if (size < part) return errno = EINVAL, -1;
         std::memcpy(out, &first.header, sizeof(Header));
         std::memcpy(static_cast<char*>(out) + sizeof(Header), first.mad.data(), std::min(size, whole) - sizeof(Header));
-        if (size < whole) return errno = ENOSPC, -1;  // its length is in the header; it can be read again
+        if (size < whole) return errno = ENOSPC, -1;  // its length is in the header; the message can be read again
         umad.file.queue.pop_front();
         show(fd, umad);
         return static_cast<ssize_t>(whole);
@@ -330,7 +330,7 @@ ssize_t Device::write(int fd, const void* octets, std::size_t size) {
     if (!is_full(errno)) return lose_server(), errno = EIO, -1;
     stuck_ = data;
   }
-  ring(wake_);  // its deadline may be the first one
+  ring(wake_);  // its deadline may be the earliest
   return static_cast<ssize_t>(size);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The one device of a preloaded process: its files, and the thread that speaks to the server.
+// The device of a preloaded process: its files, and the thread that communicates with the server.
 #pragma once
 #include <mutex>
 #include <unordered_map>
@@ -9,7 +9,7 @@
 
 namespace parley::umad {
 
-/// While it lives, what this thread calls goes to the C library itself.
+/// While it exists, this thread's calls go directly to the C library.
 class Inside {
  public:
   Inside() : before_(now_) { now_ = true; }
@@ -25,32 +25,32 @@ class Inside {
 
 class Device {
  public:
-  /// The process's, made at the first call. Null: there is no server.
+  /// The process's device, created at the first call. Null: there is no server.
   static Device* get();
-  /// Without making it.
+  /// Without creating it.
   static Device* find();
 
-  /// Where a path is to be looked up instead; nothing if it is none of ours.
+  /// The path to use instead; none if the path is not ours.
   std::optional<std::string> place_of(std::string_view path);
   void refresh();
-  /// A descriptor that poll(2), epoll(7) and select(2) know; negative: errno says why.
+  /// A descriptor for poll(2), epoll(7) and select(2); negative: see errno.
   int open_umad(bool nonblocking);
   int open_is_sm();
   bool owns(int fd);
-  /// False: it is not ours.
+  /// False: not ours.
   bool close(int fd, int (*really)(int));
-  /// After the server's end: what came before, then EIO, which Linux gives of a device that was taken away.
+  /// After the server's end: earlier messages, then EIO, as Linux reports for a removed device.
   ssize_t read(int fd, void* out, std::size_t size);
   ssize_t write(int fd, const void* octets, std::size_t size);
   int ioctl(int fd, unsigned long request, void* argument);
-  /// Says goodbye; what is called later finds no device.
+  /// Detaches; later calls find no device.
   void end();
 
  private:
   struct Umad {
     File file;
     bool is_sm = false, nonblocking = false;
-    bool shown = false;  ///< whether the descriptor is readable
+    bool shown = false;  ///< the descriptor is readable
   };
   static Device* make();
   int open_file(bool nonblocking, bool is_sm);
@@ -63,18 +63,19 @@ class Device {
   int add_agent(Umad& umad, unsigned long request, void* argument);
   void tell_classes();
 
-  // Set before others see the device; null from the end on. Taken away under both mutexes, so that either one keeps them.
+  // Set before others see the device; null after the end. Cleared under both mutexes, so that holding either one keeps
+  // it.
   std::unique_ptr<ibsim::Client> client_;
   std::unique_ptr<Sysfs> sysfs_;
-  Instant refreshed_{};       // sysfs_, the last time
-  std::mutex control_mutex_;  // one question at a time; taken before mutex_
-  std::mutex mutex_;          // of all that follows; never held in a call that waits
+  Instant refreshed_{};       // when sysfs_ was last refreshed
+  std::mutex control_mutex_;  // one request at a time; locked before mutex_
+  std::mutex mutex_;          // for all following members; never held during a call that waits
   Agents agents_;
   std::unordered_map<int, std::unique_ptr<Umad>> files_;
-  std::optional<ibsim::Data> stuck_;  // what the server does not take yet
+  std::optional<ibsim::Data> stuck_;  // a datagram that the server does not accept yet
   ibsim::Receive classes_{};
   int wake_ = -1;
-  bool server_gone_ = false;  // nothing comes or goes any more
+  bool server_gone_ = false;  // no more traffic
 };
 
 }  // namespace parley::umad

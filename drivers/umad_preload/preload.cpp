@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The functions of the C library that libibumad and its users call, in front of the real ones: with this library in LD_PRELOAD a
-// program finds a simulated subnet where it looks for InfiniBand devices.
+// The functions of the C library that libibumad and its users call, placed before the real ones: with this library in
+// LD_PRELOAD a program finds a simulated subnet in place of InfiniBand devices.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ Scandir* real_scandir = nullptr;
 
 constexpr std::string_view devices = "/dev/infiniband/";
 
-/// The path to look at instead, which `kept` holds; `path` itself if it is not ours.
+/// The replacement path, stored in `kept`; `path` itself if it is not ours.
 const char* turned(const char* path, std::string& kept) {
   if (path == nullptr || Inside::now() || !Sysfs::is_ours(path)) return path;
   const Inside guard;
@@ -54,7 +54,7 @@ const char* turned(const char* path, std::string& kept) {
   return kept.c_str();
 }
 
-/// Whether it is one of our devices, which `fd` is then.
+/// Whether it is one of our devices; `fd` is then its descriptor.
 bool open_device(const char* path, int flags, int& fd) {
   if (path == nullptr || Inside::now()) return false;
   const std::string_view name(path);
@@ -72,7 +72,7 @@ bool open_device(const char* path, int flags, int& fd) {
   return true;
 }
 
-/// `rest`: the mode, if the flags say that there is one.
+/// `rest`: the mode, if the flags require one.
 int open_by(Open* really, const char* path, int flags, va_list rest) {
   int fd = -1;
   if (open_device(path, flags, fd)) return fd;

@@ -89,7 +89,7 @@ int lock_folder(const std::string& folder, int flags) {
   return -1;
 }
 
-/// Removes folders whose processes were killed. Only this user's, since others could put anything there.
+/// Removes folders of processes that were killed. Only this user's folders, because others could have any content.
 void sweep(const std::string& above) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(above, error), end; !error && at != end; at.increment(error)) {
@@ -129,7 +129,7 @@ void Sysfs::put(const std::string& path, const std::string& text) const {
   const std::filesystem::path file = folder_ + path;
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);
-  const std::filesystem::path fresh = folder_ + "/fresh";  // others may be reading what was there
+  const std::filesystem::path fresh = folder_ + "/fresh";  // others may be reading the old one
   std::ofstream(fresh, std::ios::binary) << text << '\n';
   std::filesystem::rename(fresh, file, error);
 }

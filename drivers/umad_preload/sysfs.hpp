@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a program finds below /sys/class/infiniband and /sys/class/infiniband_mad: files of our own, in a folder that goes with it.
+// The files that a program finds below /sys/class/infiniband and /sys/class/infiniband_mad: in a private folder that is
+// removed with this object.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,16 +12,16 @@ namespace parley::umad {
 
 class Sysfs {
  public:
-  /// Asks the server what the port is. Null: it does not say, or no folder can be made.
+  /// Queries the port from the server. Null: no answer, or the folder cannot be created.
   static std::unique_ptr<Sysfs> create(const ibsim::Client& client);
   ~Sysfs();
   Sysfs(const Sysfs&) = delete;
   Sysfs& operator=(const Sysfs&) = delete;
 
-  /// Where a path is to be looked up instead; nothing if it is none of these.
+  /// The path to use instead; none if the path is not one of these.
   std::optional<std::string> place_of(std::string_view path) const;
   static bool is_ours(std::string_view path);
-  /// LID, state and what else subnet managers change.
+  /// LID, state and other values that subnet managers change.
   void refresh(const ibsim::Client& client) const;
 
  private:
@@ -29,7 +30,7 @@ class Sysfs {
   void put(const std::string& path, const std::string& text) const;
 
   std::string folder_, port_;
-  int lock_;  // a descriptor; the lock ends with the process, also if that is killed
+  int lock_;  // a descriptor; the lock ends with the process, even if it is killed
 };
 
 }  // namespace parley::umad

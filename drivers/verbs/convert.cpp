@@ -162,7 +162,7 @@ WcOpcode completes_as(SendWr::Opcode opcode) {
 }
 
 tl::unexpected<Error> refused(int error, std::string_view call) {
-  // The number is told as well: a sentence has no room for strerror's text. Some drivers return it negative.
+  // The number is reported as well: a sentence has no room for strerror's text. Some drivers return it negative.
   if (error < 0) error = -error;
   switch (error) {
     case EINVAL: return fail(Errc::invalid_argument, call, error);

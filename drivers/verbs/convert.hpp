@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Between Parley's verbs and libibverbs' structures. Enumerations with the same numbers are cast; the rest is spelled out.
+// Conversion between Parley's verbs and libibverbs' structures. Enumerations with the same numbers are cast; the others
+// are converted explicitly.
 #pragma once
 #include <infiniband/verbs.h>
 
@@ -20,15 +21,14 @@ struct ModifyArgs {
   int mask = 0;
 };
 ModifyArgs to_ibv(const QpAttr& attr);
-/// What `mask` says is there.
+/// Converts the attributes that `mask` selects.
 QpAttr from_ibv(const ibv_qp_attr& attr, int mask);
 
-/// Errors: unsupported (an operation that verbs lack).
+/// Errors: unsupported (an operation that does not exist in verbs).
 Result<ibv_wr_opcode> to_ibv(SendWr::Opcode opcode);
 WcOpcode completes_as(SendWr::Opcode opcode);
 
-/// What a failed call of the libraries means: the errno, as an Error whose sentence names the call. `call` has static
-/// lifetime.
+/// The errno of a failed library call, as an Error whose sentence names the call. `call` has static lifetime.
 tl::unexpected<Error> refused(int error, std::string_view call);
 
 }  // namespace parley::verbs

@@ -17,16 +17,16 @@
 namespace parley::verbs {
 namespace {
 
-constexpr std::uint32_t probes_per_cq = 64;  // at once, of the queue pairs that share a completion queue
+constexpr std::uint32_t probes_per_cq = 64;  // at the same time, for the queue pairs that share a completion queue
 
 bool set_nonblocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-// librdmacm keeps a device open until it sees another list of devices, and an empty one it does not look at (44 to 64 alike).
-// The system's removal waits for that, so its descriptors are closed here; their numbers stay taken, since librdmacm will
-// close them too.
+// librdmacm keeps a device open until it sees a different list of devices, and it ignores an empty one (44 to 64
+// alike). The system's removal waits for that, so the descriptors are closed here. Their numbers stay occupied, because
+// librdmacm will close them too.
 void let_go(const ibv_context& context) {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (nothing < 0) return;
@@ -34,7 +34,7 @@ void let_go(const ibv_context& context) {
   ::close(nothing);
 }
 
-/// librdmacm's contexts, which all hosts of a process have in common: each is let go once, by the last that knows it.
+/// librdmacm's contexts, which all hosts of a process share: each is released once, by the last user.
 class Shared {
  public:
   void join(ibv_context* context) {
@@ -71,7 +71,7 @@ DeviceAttr attr_of(const ibv_context& context, const ibv_device_attr& from) {
   const auto positive = [](int n) { return static_cast<std::uint32_t>(std::max(n, 0)); };
   out.max_pd = positive(from.max_pd);
   out.max_mr = positive(from.max_mr);
-  // Room for probes is left even where a program takes the most that there is.
+  // Leaves room for probes even if a program uses the maximum.
   const auto leaving = [iwarp](std::uint32_t all, std::uint32_t probes) {
     return iwarp ? all : all - std::min(probes, (all + 1) / 2);
   };
@@ -87,7 +87,7 @@ DeviceAttr attr_of(const ibv_context& context, const ibv_device_attr& from) {
 
 }  // namespace
 
-// Whatever else is made needs a protection domain, of which a released device has none.
+// Every other object needs a protection domain, which a released device does not have.
 tl::unexpected<Error> removed() { return fail(Errc::unreachable, "the device was removed"); }
 
 HwCq::~HwCq() {
@@ -228,7 +228,7 @@ std::shared_ptr<HwCq> NicDevice::find_cq(const CompletionQueue* cq) const {
 
 bool NicDevice::owns(const QpInit& init) const {
   return pds_.contains(init.pd) && find_cq(init.send_cq) &&
-         (init.type == QpType::xrc_ini || find_cq(init.recv_cq));  // an initiator of XRC receives nothing
+         (init.type == QpType::xrc_ini || find_cq(init.recv_cq));  // an XRC initiator receives nothing
 }
 
 Result<std::unique_ptr<SharedReceiveQueue>> NicDevice::create_srq(const SrqInit& init) {
@@ -323,16 +323,16 @@ void NicDevice::complete(HwCq& hw, const ibv_wc& wc) {
   const auto status = static_cast<WcStatus>(wc.status);
   const Posted::Entry posted = *entry;
   owner->second->complete(at, status == WcStatus::success);
-  // The places of a shared receive queue stay reserved (Srq::reserve_at).
+  // The places for a shared receive queue stay reserved (Srq::reserve_at).
   if (owner->second->shared()) ++hw.ring->reserved;
-  // One flushed request says as much as a thousand.
+  // One flushed request gives as much information as a thousand.
   const std::pair failure{wc.qp_num, status};
   if (status != WcStatus::success && (broken_.empty() || broken_.back() != failure)) broken_.push_back(failure);
   if (status == WcStatus::success && !posted.signaled) return hw.ring->release();
   WcOpcode opcode = posted.opcode;
   if (status == WcStatus::success && opcode == WcOpcode::recv) opcode = static_cast<WcOpcode>(wc.opcode);
   const bool receive = opcode == WcOpcode::recv || opcode == WcOpcode::recv_rdma_with_imm;
-  // The system does not say whether the peer asked for a solicited event, so each receive counts as one.
+  // The system does not report whether the peer requested a solicited event, so each receive counts as one.
   WorkCompletion& done = hw.ring->push(posted.wr_id, wc.qp_num, opcode, status, receive);
   done.solicited = false;
   if (status != WcStatus::success) return;

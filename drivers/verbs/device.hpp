@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A real NIC as a parley::Device, through libibverbs. All its completion queues tell one completion channel of the
-// system's, whose descriptor a driver waits for; collect() brings what completed to where the program polls it.
+// A real NIC as a parley::Device, through libibverbs. All its completion queues report to one completion channel of the
+// system, whose descriptor a driver waits for; collect() moves completions to where the program polls them.
 #pragma once
 #include <infiniband/verbs.h>
 
@@ -20,14 +20,15 @@ class Xrcd;
 
 /// The Error of a released device.
 tl::unexpected<Error> removed();
-/// "rxe0: ibv_open_xrcd: Operation not supported (errno 95)": the answer of the device's driver or of the kernel, for ever.
+/// "rxe0: ibv_open_xrcd: Operation not supported (errno 95)": the error of the device's driver or of the kernel. The
+/// text is kept for ever.
 tl::unexpected<Error> refused_by(const std::string& device, std::string_view call, int error);
 
 class NicDevice final : public Device {
  public:
-  /// `context` is closed with the device, or if this fails. `other`: one of the same device, which librdmacm opened and keeps
-  /// open; it is let go with the device if the system removes that. Objects made from the device go before it. Errors: io,
-  /// no_space.
+  /// `context` is closed with the device, or if this fails. `other`: a context of the same device that librdmacm opened
+  /// and keeps open; it is released with the device if the system removes that. Objects created from the device must be
+  /// destroyed before it. Errors: io, no_space.
   static Result<std::unique_ptr<NicDevice>> open(ibv_context* context, ibv_context* other = nullptr);
   ~NicDevice() override;
   NicDevice(const NicDevice&) = delete;
@@ -51,42 +52,42 @@ class NicDevice final : public Device {
   DeviceAttr query() const override { return attr_; }
 
   Result<std::unique_ptr<Qp>> make_qp(const QpInit& init);
-  /// Such queue pairs are made on this device: its protection domain and its queues.
+  /// Whether the queue pair can be created on this device: it owns the protection domain and the queues.
   bool owns(const QpInit& init) const;
   /// Null after release().
   ibv_context* context() const { return context_; }
   const std::string& name() const { return attr_.name; }
-  /// Below /dev/infiniband: "uverbs0".
+  /// Its name in /dev/infiniband: "uverbs0".
   const std::string& node() const { return node_; }
   Transport transport() const { return attr_.transport; }
-  /// As query(), without a copy.
+  /// Like query(), without a copy.
   const DeviceAttr& attr() const { return attr_; }
 
-  /// Takes what the system's completion channel and its asynchronous events have. True if there was anything.
+  /// Takes the events of the system's completion channel and asynchronous events. True if there were any.
   bool collect();
-  /// Has the system tell of the next completion. True if something completed meanwhile: there is no reason to wait.
+  /// Requests a notification for the next completion. True if something completed meanwhile: then do not wait.
   bool arm();
   int completion_fd() const { return channel_->fd; }
   int async_fd() const { return context_->async_fd; }
-  /// A completion channel or poll_async_event() has something to give.
+  /// A completion channel or poll_async_event() has an event.
   bool has_events() const { return tables_->has_events() || !async_.empty(); }
-  /// The system said that the device goes: by an asynchronous event, or told().
+  /// The system is removing the device, according to an asynchronous event or told().
   bool gone() const { return gone_; }
   void told_gone() { gone_ = true; }
-  /// Its device file is gone, too. Before that librdmacm would open the device anew.
+  /// Its device file is also gone. Before that, librdmacm would open the device again.
   bool node_gone() const { return node_gone_; }
   void told_node_gone() { gone_ = node_gone_ = true; }
-  /// Nothing is left that was made from it, but protection domains.
+  /// No objects created from it are left, except protection domains.
   bool idle() const;
-  /// Gives back what the system has of it; every call fails from then on. Only when idle().
+  /// Releases the system's objects; every call fails from then on. Only when idle().
   void release();
   bool released() const { return context_ == nullptr; }
-  /// Queue pairs of which a request failed since the last call, by number, and with which status.
+  /// Queue pairs with a failed request since the last call: number and status.
   std::vector<std::pair<std::uint32_t, WcStatus>> take_broken() { return std::exchange(broken_, {}); }
-  /// Queue pairs that the peer's first packet reached before its confirmation did (IBV_EVENT_COMM_EST).
+  /// Queue pairs that received the peer's first packet before its confirmation (IBV_EVENT_COMM_EST).
   std::vector<std::uint32_t> take_reached() { return std::exchange(reached_, {}); }
-  /// A turn is due before any wait: a completion queue is not armed, or something was taken since settled(), be it by
-  /// arm() or by a post that found its queue full, and may concern a connection; or a removed device can be released.
+  /// A turn is needed before any wait: a completion queue is not armed; or completions that may concern a connection
+  /// were taken since settled(), by arm() or by a post that found its queue full; or a removed device can be released.
   bool due() const { return unarmed_ || taken_ || (node_gone_ && !released() && idle()); }
   void settled() { taken_ = false; }
 
@@ -139,10 +140,10 @@ class NicDevice final : public Device {
   std::vector<std::pair<std::uint32_t, WcStatus>> broken_;  // each failure, in order
   std::vector<std::uint32_t> reached_;
   bool unarmed_ = false, taken_ = false;
-  std::deque<AsyncEvent> async_;  // at most one of each kind of each object
+  std::deque<AsyncEvent> async_;  // at most one of each kind per object
 };
 
-/// An XRC domain of the system's, which others may have open too.
+/// An XRC domain of the system, which other processes may also have open.
 class Xrcd final : public XrcDomain {
  public:
   Xrcd(NicDevice& device, ibv_xrcd* handle);
@@ -155,7 +156,7 @@ class Xrcd final : public XrcDomain {
   NicDevice& device_;
 };
 
-/// Where the datagrams of UD queue pairs go.
+/// The destination of datagrams of UD queue pairs.
 class Ah final : public AddressHandle {
  public:
   explicit Ah(ibv_ah* handle) : ah(handle) {}

@@ -39,12 +39,12 @@ std::vector<std::string> names_of(std::span<const DeviceInfo> devices) {
   return out;
 }
 
-/// What was passed over, and what was not.
+/// Counts of the candidates that were skipped, and of the others.
 struct Seen {
-  unsigned iwarp = 0, inactive = 0, active = 0;  // devices; ports
+  unsigned iwarp = 0, inactive = 0, active = 0;  // devices (iwarp); ports (inactive, active)
 };
 
-/// Why nothing was left.
+/// Why no candidate was left.
 std::string nothing(std::span<const DeviceInfo> devices, const GidWish& wish, const Seen& seen) {
   if (devices.empty()) return "the machine has no RDMA device";
   const auto named =

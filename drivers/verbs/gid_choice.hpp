@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which device, port and GID a queue pair is made on when nobody says so.
+// Default choice of device, port and GID for a queue pair.
 #pragma once
 #include <optional>
 #include <span>
@@ -11,12 +11,12 @@
 
 namespace parley::verbs {
 
-/// What a user asks for; what is not set is chosen.
+/// The user's preferences; unset values are chosen.
 struct GidWish {
   std::string device;
   std::optional<std::uint32_t> port, index;
   std::optional<Gid> gid;
-  /// Where the queue pair shall reach, and the address from which IP goes there.
+  /// The destination of the queue pair, and the source address of the IP route to it.
   std::optional<Address> peer, source;
 };
 
@@ -24,12 +24,12 @@ struct GidChoice {
   const DeviceInfo* device = nullptr;
   const PortInfo* port = nullptr;
   const GidInfo* gid = nullptr;
-  std::string reason;  ///< of the choice, in words
+  std::string reason;  ///< for the choice, as text
 };
 
-/// RoCE v2 before v1; then the GID that is the address from which IP goes to the peer; then the peer's family; then
+/// RoCE v2 before v1; then the GID of the source address of the IP route to the peer; then the peer's family; then
 /// routable before link-local; then the order of devices, ports and indices. Only active ports are chosen, and no iWARP
-/// device, whose queue pairs rdma_cm alone connects. Errors: a sentence that says what there is instead.
+/// device, because only rdma_cm can connect its queue pairs. Errors: a sentence that lists what is available.
 tl::expected<GidChoice, std::string> choose_gid(std::span<const DeviceInfo> devices, const GidWish& wish);
 
 }  // namespace parley::verbs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The driver "verbs" of staged negotiation: one queue pair of a real device, taken from INIT to RTS by hand.
+// The driver "verbs" of staged negotiation: one queue pair of a real device, moved manually from INIT to RTS.
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -28,10 +28,10 @@ using neg::Config;
 using neg::Outcome;
 using neg::Problem;
 
-constexpr auto look_up = 200ms;            // for the peer's Ethernet address: other sessions wait as long
-constexpr Duration between_looks = 200us;  // at what has completed
+constexpr auto look_up = 200ms;            // for resolving the peer's Ethernet address: other sessions wait that long
+constexpr Duration between_looks = 200us;  // at completions
 
-/// The devices that queue pairs were made on, while these are there.
+/// The devices of existing queue pairs.
 class Devices {
  public:
   Outcome<std::shared_ptr<NicDevice>> open(const std::string& name) {
@@ -78,7 +78,7 @@ Outcome<GidWish> wish_of(const Config& config) {
   return out;
 }
 
-/// A queue pair's device, and what the kernel knows of the way to its peer.
+/// A queue pair's device, and the kernel's path to its peer.
 class VerbsGround final : public neg::QpGround {
  public:
   VerbsGround(std::shared_ptr<NicDevice> device, Resolver resolver)
@@ -108,7 +108,7 @@ Outcome<void> VerbsGround::reach(const AhAttr& peer) {
 void VerbsGround::work(Duration wait) {
   if (wait > Duration{}) std::this_thread::sleep_for(std::min(wait, between_looks));
   nic_->collect();
-  (void)nic_->take_broken();  // completions say as much
+  (void)nic_->take_broken();  // completions report the same
   (void)nic_->take_reached();
 }
 

@@ -21,7 +21,7 @@ Result<Pieces> pieces_of(std::span<const Sge> sges, std::uint32_t max) {
     return fail(Errc::invalid_argument, "the request has {a} pieces; the device takes {b}", std::ssize(sges), max);
   Pieces out;
   for (const Sge& sge : sges) {
-    if (sge.length == 0) continue;  // its address and key are not looked at, which a NIC would
+    if (sge.length == 0) continue;  // a NIC would check its address and key, this does not
     out.sges[static_cast<std::size_t>(out.count++)] = {.addr = sge.addr, .length = sge.length, .lkey = sge.lkey};
   }
   return out;
@@ -134,7 +134,7 @@ Qp::Qp(NicDevice& device, const QpInit& init, ibv_qp* qp, std::shared_ptr<HwCq> 
 }
 
 Qp::~Qp() {
-  // What is still posted completes nowhere any more; what has completed is taken, before a driver forgets it.
+  // Posted requests will no longer complete; existing completions are taken before a driver forgets the queue pair.
   if (shared_ || type_ == QpType::xrc_tgt) device_.collect();
   device_.forget_target(this);
   ibv_destroy_qp(qp_);

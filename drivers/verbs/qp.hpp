@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Queue pairs and shared receive queues of a real NIC. Every request is posted to the NIC as signaled, so that it is
-// known what is done; completions of those that the program wanted unsignaled are not passed on.
+// Queue pairs and shared receive queues of a real NIC. Every request is posted to the NIC as signaled, so that its
+// completion is known; completions of requests that the program posted as unsignaled are not passed on.
 #pragma once
 #include <memory>
 
@@ -20,8 +20,8 @@ class Srq final : public SharedReceiveQueue {
   SrqAttr query() const override;
   std::optional<std::uint32_t> srq_num() const override { return number_; }
   ibv_srq* srq() const { return srq_; }
-  void set_number(std::uint32_t number) { number_ = number; }  // of an XRC one
-  /// A queue pair's receives from here complete there: all that are posted may do so before anybody polls. Errors:
+  void set_number(std::uint32_t number) { number_ = number; }  // for an XRC queue
+  /// From now on, a queue pair's receives complete there: all posted ones may do so before the queue is polled. Errors:
   /// no_space.
   Result<void> reserve_at(const std::shared_ptr<HwCq>& cq);
 
@@ -38,7 +38,7 @@ class Srq final : public SharedReceiveQueue {
 
 class Qp final : public QueuePair {
  public:
-  /// Without a PD and queues, where an XRC one has none.
+  /// Without PD and queues, where an XRC queue pair has none.
   Qp(NicDevice& device, const QpInit& init, ibv_qp* qp, std::shared_ptr<HwCq> send_cq, std::shared_ptr<HwCq> recv_cq);
   ~Qp() override;
   Qp(const Qp&) = delete;
@@ -52,18 +52,19 @@ class Qp final : public QueuePair {
 
   ibv_qp* qp() const { return qp_; }
   NicDevice& device() const { return device_; }
-  /// Requests that are posted and not complete.
+  /// Posted requests that are not complete.
   std::size_t sends_open() const { return sends_.open(); }
-  /// Requests of which the NIC has not confirmed that they were carried out: not complete, failed or flushed.
+  /// Requests whose execution the NIC has not confirmed: incomplete, failed or flushed.
   std::uint64_t sends_unconfirmed() const { return sends_.open() + sends_.failed(); }
-  /// Posts an RDMA Write of length 0: the peer's NIC acknowledges it, its program does not notice, and address and key are not looked at
-  /// (IBA C9-88). It takes no place of the program's in either queue. False: it cannot be posted now, or not at all.
+  /// Posts an RDMA Write of length 0: the peer's NIC acknowledges it, its program does not notice, and address and key
+  /// are not checked (IBA C9-88). It takes no place of the program's requests in either queue. False: it cannot be
+  /// posted now, or not at all.
   bool probe();
-  static constexpr unsigned probes_max = 5;  // under way at once
+  static constexpr unsigned probes_max = 5;  // in flight
   unsigned probes() const { return sends_.probes(); }
-  /// Rises with each sign of life of a peer that acknowledges requests.
+  /// Increases with each sign of life of a peer that acknowledges requests.
   std::uint64_t heard() const { return sends_.succeeded() + receives_.succeeded(); }
-  /// The send queue has places for probes.
+  /// The send queue has room for probes.
   void set_probes(bool able) { can_probe_ = able; }
 
  private:

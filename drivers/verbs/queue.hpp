@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Completion queues of a real NIC: what the system's queue has goes into the ring that every software NIC has as well, so
-// that reservations, arming and channels are the same for every transport.
+// Completion queues of a real NIC: the system's completions are moved into the ring that every software NIC also has,
+// so that reservations, arming and channels are the same for every transport.
 #pragma once
 #include <infiniband/verbs.h>
 
@@ -11,18 +11,18 @@
 
 namespace parley::verbs {
 
-/// The requests of one work queue that are not complete. Those of a shared receive queue complete in any order. The NIC is
-/// given the place in here as wr_id.
+/// The incomplete requests of one work queue. Those of a shared receive queue complete in any order. The NIC gets the
+/// index in here as wr_id.
 class Posted {
  public:
   struct Entry {
     std::uint64_t wr_id = 0;
     WcOpcode opcode = WcOpcode::send;
-    bool signaled = true;  ///< false: a success is not told
+    bool signaled = true;  ///< false: success is not reported
     bool open = false;
   };
 
-  /// `shared`: room for the completion was not reserved when the request was posted.
+  /// `shared`: no room for the completion was reserved when the request was posted.
   explicit Posted(std::size_t size, bool shared = false) : entries_(size), shared_(shared) {
     free_.reserve(size);
     for (std::size_t i = size; i > 0; --i) free_.push_back(static_cast<std::uint32_t>(i - 1));
@@ -30,12 +30,12 @@ class Posted {
   bool full() const { return free_.empty(); }
   bool shared() const { return shared_; }
   std::size_t open() const { return entries_.size() - free_.size(); }
-  /// Requests that completed with an error, flushed ones included.
+  /// Requests that completed with an error, including flushed ones.
   std::uint64_t failed() const { return failed_; }
-  /// Those without one, and probes.
+  /// Requests without an error, and probes.
   std::uint64_t succeeded() const { return succeeded_; }
 
-  /// In a wr_id in place of a request's: Qp::probe()'s, which is no request of the program.
+  /// Replaces a request's index in the wr_id of Qp::probe()'s Writes, which are not requests of the program.
   static constexpr std::uint32_t probe = ~std::uint32_t{0};
   unsigned probes() const { return probes_; }
   void begin_probe() { ++probes_; }
@@ -50,7 +50,7 @@ class Posted {
     entries_[at] = {wr_id, opcode, signaled, true};
     return at;
   }
-  /// Null: nothing is open there.
+  /// Null: no open request at that index.
   const Entry* find(std::uint32_t at) const {
     return at < entries_.size() && entries_[at].open ? &entries_[at] : nullptr;
   }
@@ -67,11 +67,11 @@ class Posted {
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
   std::uint64_t failed_ = 0, succeeded_ = 0;
-  unsigned probes_ = 0;  // under way
+  unsigned probes_ = 0;  // in flight
   bool shared_;
 };
 
-/// The system's queue and our ring; alive while the user or a queue pair has it.
+/// The system's queue and our ring; exists as long as the user or a queue pair uses it.
 struct HwCq {
   HwCq(ibv_cq* queue, nic::Ref<nic::CqRing> completions) : cq(queue), ring(std::move(completions)) {}
   ~HwCq();
@@ -79,9 +79,9 @@ struct HwCq {
   HwCq& operator=(const HwCq&) = delete;
   ibv_cq* cq;
   nic::Ref<nic::CqRing> ring;
-  unsigned events = 0;      // to be acknowledged before the queue can go
-  unsigned probes = 0;      // under way
-  unsigned probes_max = 0;  // places of theirs, which the ring knows nothing of
+  unsigned events = 0;      // to acknowledge before the queue can be destroyed
+  unsigned probes = 0;      // in flight
+  unsigned probes_max = 0;  // room for probes, which the ring does not count
   bool armed = false;
 };
 

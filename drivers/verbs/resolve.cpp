@@ -12,10 +12,10 @@
 namespace parley::verbs {
 namespace {
 
-/// Makes an address handle and gives it back.
+/// Creates an address handle and destroys it.
 Result<void> try_path(ibv_context* context, ibv_ah_attr attr) {
   ibv_pd* pd = ibv_alloc_pd(context);
-  // Whatever its errno is, the path has no part in it.
+  // Whatever its errno, this failure is independent of the path.
   if (pd == nullptr) return fail(errno == ENOMEM ? Errc::no_space : Errc::io, "ibv_alloc_pd: errno {a}", errno);
   ibv_ah* ah = ibv_create_ah(pd, &attr);
   const int error = ah == nullptr ? errno : 0;
@@ -49,7 +49,7 @@ Result<void> Resolver::resolve(const std::shared_ptr<NicDevice>& device, const A
   return found;
 }
 
-// The thread may be the last that has the device: then nobody else can reach it any more, and it closes it.
+// The thread may be the last owner of the device: then no one else can reach it, and it closes the device.
 Result<void> Resolver::look_up(const std::shared_ptr<NicDevice>& device, const AhAttr& path,
                                std::chrono::milliseconds longest) {
   if (open_->load() >= open_max)

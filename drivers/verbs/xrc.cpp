@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// XRC on a real NIC: domains, shared receive queues, both ends, and handles on TGT queue pairs that others have made.
+// XRC on a real NIC: domains, shared receive queues, both ends, and handles on TGT queue pairs that other processes
+// created.
 #include <fcntl.h>
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@
 namespace parley::verbs {
 namespace {
 
-/// None: it is nothing that is told of a TGT queue pair.
+/// None: not an event of a TGT queue pair.
 std::optional<QueuePairEvent::Kind> kind_of(ibv_event_type type) {
   switch (type) {
     case IBV_EVENT_COMM_EST: return QueuePairEvent::Kind::comm_est;
@@ -31,7 +32,7 @@ std::optional<QueuePairEvent::Kind> kind_of(ibv_event_type type) {
 
 }  // namespace
 
-// An Error's sentence lives for ever: there is one of each device, call and number.
+// An Error's sentence is kept for ever: there is one per device, call and number.
 tl::unexpected<Error> refused_by(const std::string& device, std::string_view call, int error) {
   error = std::abs(error);  // some drivers return it negative
   static std::mutex mutex;
@@ -142,7 +143,7 @@ Result<std::unique_ptr<QueuePair>> NicDevice::open_qp(XrcDomain& domain, std::ui
   return std::make_unique<Qp>(*this, QpInit{.type = QpType::xrc_tgt}, qp, nullptr, nullptr);
 }
 
-/// What the system says of a handle on a TGT queue pair; each process that has one open hears it.
+/// A system event for a handle on a TGT queue pair; each process that has it open gets the event.
 void NicDevice::tell_target(const ibv_async_event& event) {
   const auto kind = kind_of(event.event_type);
   if (!kind) return;

@@ -24,15 +24,15 @@
 namespace parley::xrc {
 namespace {
 
-// What epoll calls each: a connection by twice its number, its process by one more.
+// Event data in epoll: a connection is twice its number, its process one more.
 constexpr std::uint64_t listeners_name = 0;
 constexpr std::uint64_t name_of(ConnectionNumber number, bool process) { return 2 * number + (process ? 1 : 0); }
-constexpr std::size_t at_once = 64;          // events of one turn
-constexpr std::size_t messages_at_once = 8;  // of one connection, before others have their turn
+constexpr std::size_t at_once = 64;          // events per turn
+constexpr std::size_t messages_at_once = 8;  // per connection, before others have their turn
 
 Error system_error() { return {std::error_code(errno, std::generic_category())}; }
 
-/// Names the process that connected for good: its pid may be used again, this not. Negative: the system gave none.
+/// Identifies the process that connected: unlike its pid, this is never reused. Negative: not available.
 int process_behind(int fd, pid_t pid) {
   int pidfd = -1;
   socklen_t length = sizeof(pidfd);
@@ -40,7 +40,7 @@ int process_behind(int fd, pid_t pid) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
 }
 
-/// Of the descriptor that came with a message; all that came are closed.
+/// Facts about the descriptor that arrived with a message; all received descriptors are closed.
 std::optional<FileFacts> take_file(msghdr& message) {
   std::optional<FileFacts> facts;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
@@ -56,22 +56,22 @@ std::optional<FileFacts> take_file(msghdr& message) {
   return facts;
 }
 
-/// How many of them, at most messages_at_once, the system took; or as sendmsg(2).
+/// How many messages, at most messages_at_once, the system accepted; or sendmsg(2)'s error.
 ssize_t send_messages(int socket, const std::vector<Bytes>& all) {
   constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
   if (all.size() == 1) return ::send(socket, all[0].data(), all[0].size(), flags) < 0 ? -1 : 1;
   std::array<iovec, messages_at_once> parts;
   std::array<mmsghdr, messages_at_once> messages{};
   for (std::size_t i = 0; i < all.size(); ++i) {
-    parts.at(i) = {const_cast<std::uint8_t*>(all[i].data()), all[i].size()};  // which are read alone
+    parts.at(i) = {const_cast<std::uint8_t*>(all[i].data()), all[i].size()};  // only read
     messages[i].msg_hdr.msg_iov = &parts[i];
     messages[i].msg_hdr.msg_iovlen = 1;
   }
   return ::sendmmsg(socket, messages.data(), static_cast<unsigned>(all.size()), flags);
 }
 
-/// Takes away the socket of a broker that died; its lock is ours. Errors: socket_foreign (something else lies there), busy
-/// (somebody listens there, although the lock file was taken away).
+/// Removes the socket of a broker that died; its lock is ours. Errors: socket_foreign (another kind of file is there),
+/// busy (a broker listens there, although the lock file was removed).
 Result<void> clear_way(const SocketAddress& address, int fd) {
   struct stat s {};
   if (::lstat(address.path.c_str(), &s) != 0) return {};
@@ -89,7 +89,7 @@ Result<int> listen_on(const SocketAddress& address) {
     ::close(fd);
     return tl::unexpected(clear.error());
   }
-  // Whoever may reach it may connect: what each may do is judged by who it is.
+  // Any user who can reach it may connect: permissions depend on the peer's credentials.
   if (address.bind(fd) != 0 || ::chmod(address.path.c_str(), ::geteuid() == 0 ? 0666 : 0600) != 0 ||
       ::listen(fd, SOMAXCONN) != 0) {
     const Error error = system_error();
@@ -171,7 +171,7 @@ void Broker::admit(int fd) {
   const ConnectionNumber number = ++last_;
   const Credentials credentials{static_cast<std::uint32_t>(who.pid), who.uid,
                                 who.pid > 0 ? start_of(static_cast<std::uint32_t>(who.pid)) : 0};
-  // Looked at after its start was read: what was read is that of no later process.
+  // Checked after its start was read: the value then cannot belong to a later process.
   const bool dead = c.process >= 0 && has_died(c.process);
   auto accepted = known && !dead ? server_.connected(number, credentials) : refused(Refusal::wrong_process);
   if (!accepted) {
@@ -201,11 +201,12 @@ void Broker::drop(ConnectionNumber number) {
 
 // ---- messages ----------------------------------------------------------------------------------------------------
 
-/// At most so many, with one call; how many there were.
+/// At most this many, with one call; returns the number of messages.
 std::size_t Broker::read_some(ConnectionNumber number, Connection& c, std::size_t most) {
   struct Place {
-    std::array<std::uint8_t, message_max + 1> octets;                    // one more tells a message that is too long
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;  // a file may come with any
+    std::array<std::uint8_t, message_max + 1> octets;                    // one more octet detects a message that is too
+                                                                         // long
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;  // any message may carry a file
     iovec part;
   };
   std::array<Place, messages_at_once> places;
@@ -227,19 +228,20 @@ std::size_t Broker::read_some(ConnectionNumber number, Connection& c, std::size_
   const Instant now = clock_now();
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     const auto file = take_file(messages[i].msg_hdr);
-    // An empty packet and the end look alike; the protocol has no empty ones.
+    // An empty packet and end of file look the same; the protocol has no empty packets.
     c.ended = c.ended || messages[i].msg_len == 0;
     if (!c.ended) server_.handle_message(now, number, ConstBytes(places[i].octets).first(messages[i].msg_len), file);
   }
   return static_cast<std::size_t>(count);
 }
 
-/// `to_the_end`: its process is dead, and what it said before still counts.
+/// `to_the_end`: its process is dead, but its earlier messages still count.
 void Broker::read(ConnectionNumber number, bool to_the_end) {
   const auto found = connections_.find(number);
   if (found == connections_.end()) return;
   Connection& c = found->second;
-  // To look for one that is not there costs nearly as much as to read one: only of who had several lately, or at times.
+  // Checking for a message that is not there costs nearly as much as reading one: only for connections that recently
+  // had several, or now and then.
   const bool several = to_the_end || c.talks || ++c.turns % messages_at_once == 0;
   c.talks = false;
   for (bool more = true; more && !c.ended;) {
@@ -284,7 +286,7 @@ void Broker::watch(ConnectionNumber number, Connection& c) {
   c.watched = wanted;
 }
 
-/// Sends what there is, and frees what has ended: the real queue pairs are their members' own.
+/// Sends pending messages, and removes ended connections: the real queue pairs belong to their members.
 void Broker::settle() {
   const RegistryOptions& r = server_.registry().options();
   tenure_.keep(server_.registry().qpn_next(), r.qpn_first, r.qpn_last);

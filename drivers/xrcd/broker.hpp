@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// XRC's broker on a Unix seqpacket socket: xrc::Server with sockets, and the eyes that see a process die.
+// XRC's broker on a Unix seqpacket socket: xrc::Server with sockets, and detection of dead processes.
 #pragma once
 #include <map>
 #include <memory>
@@ -12,20 +12,21 @@
 namespace parley::xrc {
 
 struct BrokerOptions {
-  std::string socket{};        ///< its path; empty: default_socket()
-  int listening = -1;          ///< a socket that listens already, of systemd; then `socket` is where it is
-  RegistryOptions registry{};  ///< its epoch and first number are the broker's own
+  std::string socket{};        ///< path; empty: default_socket()
+  int listening = -1;          ///< an already listening socket, from systemd; then `socket` is its path
+  RegistryOptions registry{};  ///< the broker sets the epoch and the first number itself
   ServerOptions server{};
-  Duration idle{};  ///< the broker is done when nobody was connected for so long; 0: never
+  Duration idle{};  ///< the broker ends after this time without connections; 0: never
 };
 
 class Broker {
  public:
-  /// Errors: busy (another broker has the socket), invalid, socket_foreign, lock_foreign, lock_unwritable, what the system says.
+  /// Errors: busy (another broker has the socket), invalid, socket_foreign, lock_foreign, lock_unwritable, the
+  /// system's.
   static Result<std::unique_ptr<Broker>> open(const BrokerOptions& options);
   ~Broker();
 
-  /// Waits for `longest` at most, and does what there is to be done. False: idle for long enough.
+  /// Waits for at most `longest`, and does the pending work. False: idle for long enough.
   bool run_once(Duration longest);
   const std::string& socket() const { return options_.socket; }
   const Server& server() const { return server_; }
@@ -33,11 +34,11 @@ class Broker {
 
  private:
   struct Connection {
-    int fd = -1, process = -1;    // process: a pidfd, if the system gave one
+    int fd = -1, process = -1;    // process: a pidfd, if the system supports it
     std::vector<Bytes> unsent{};  // messages_at_once
     std::uint32_t watched = 0;
-    bool ended = false, more = false;  // more: it has something to send still
-    bool talks = false;                // it had several messages the last time
+    bool ended = false, more = false;  // more: it still has something to send
+    bool talks = false;                // it had several messages last time
     unsigned turns = 0;
   };
 

@@ -136,7 +136,7 @@ Result<std::uint64_t> TgtQp::release() {
   if (!link_) return tl::unexpected(Error(Refusal::not_registered));
   const std::shared_ptr<Link> link = std::move(link_);
   link_.reset();
-  if (link->let_go(id_) > 0) return 0;  // another object of this process stands for the registration
+  if (link->let_go(id_) > 0) return 0;  // another object of this process still uses the registration
   return link->unregister(id_);
 }
 

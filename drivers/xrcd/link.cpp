@@ -26,20 +26,21 @@ namespace {
 constexpr Duration between_attempts = std::chrono::milliseconds(20), between_starts = std::chrono::seconds(1);
 constexpr Duration longest_sleep = std::chrono::seconds(1);
 
-/// In recv(2), for so long at most. False: the system refuses.
+/// Sets the time limit of recv(2). False: the system refuses.
 bool lets_wait(int fd) {
   const timeval longest{std::chrono::duration_cast<std::chrono::seconds>(longest_sleep).count(), 0};
   return ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest)) == 0 && ::fcntl(fd, F_SETFL, 0) == 0;
 }
 
-/// Anybody may have made a socket where the broker's was expected, in /tmp for one: only root's and the user's own count.
+/// Any user may have created a socket in the broker's place, for instance in /tmp: only root's and the user's own are
+/// trusted.
 bool is_trusted(int fd) {
   ucred who{};
   socklen_t length = sizeof(who);
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && (who.uid == 0 || who.uid == ::geteuid());
 }
 
-/// Puts a list together again.
+/// Reassembles a list.
 class Gathering {
  public:
   void add(const Item& i) {
@@ -103,7 +104,7 @@ BrokerLink::BrokerLink(const DomainOptions& options, const ClientOptions& client
     : options_(options), client_(client) {}
 
 BrokerLink::~BrokerLink() {
-  // In a forked child these are the child's own copies; the parent's connection stays.
+  // In a forked child these are copies; the parent's connection stays.
   if (fd_ >= 0) ::close(fd_);
   if (file_ >= 0) ::close(file_);
 }
@@ -117,6 +118,7 @@ Result<std::shared_ptr<Link>> BrokerLink::open(const DomainOptions& given, bool 
                              .shared = file != -1,
                              .create = options.create,
                              .exclusive = options.exclusive,
+                             .carrier = options.carrier,
                              .device = options.device,
                              .patience = options.patience};
   std::shared_ptr<BrokerLink> link(new BrokerLink(options, client));
@@ -126,7 +128,7 @@ Result<std::shared_ptr<Link>> BrokerLink::open(const DomainOptions& given, bool 
   const Instant end = after(clock_now(), options.patience);
   while (link->client_.phase() != Client::Phase::up) {
     if (link->client_.phase() == Client::Phase::refused) {
-      // Only for a moment: other members may not have declared themselves to a new broker yet.
+      // Only briefly: other members may not have registered with a new broker yet.
       if (link->client_.refusal() != Refusal::busy || clock_now() >= end)
         return tl::unexpected(Error(link->client_.refusal()));
       link->hang_up();
@@ -151,7 +153,7 @@ Result<int> BrokerLink::fd() {
   return ready_->fd();
 }
 
-/// Lets who waits for fd() know what there is to wait for.
+/// Signals on fd() that there is something to wait for.
 void BrokerLink::show() {
   if (ready_ == nullptr) return;
   if (fd_ >= 0 && shown_ < 0) {
@@ -168,7 +170,7 @@ void BrokerLink::show() {
   ready_->arm(clock_now(), now ? Instant{} : due);
 }
 
-/// Those before it are of calls that had timed out.
+/// Earlier answers belong to calls that had timed out.
 std::optional<Answer> BrokerLink::answer_to(std::uint64_t number) {
   while (const auto answer = client_.poll_answer())
     if (answer->number == number) return answer;
@@ -186,7 +188,7 @@ Result<Answer> BrokerLink::call(const Request& request) {
   try {
     for (client_.handle_deadline(now); !(answer = answer_to(*number));) turn(client_.next_deadline());
   } catch (const std::bad_alloc&) {
-    answer = answer_to(*number);  // memory may have lacked for what came behind it
+    answer = answer_to(*number);  // there may have been no memory for the answers after it
     client_.abandon(*number);
     if (!answer) throw;
   }
@@ -221,7 +223,7 @@ Result<Overview> BrokerLink::overview() {
 
 // ---- the socket --------------------------------------------------------------------------------------------------
 
-/// Waits for the broker until then, and does what there is to be done.
+/// Waits for the broker until then, and does the pending work.
 void BrokerLink::turn(Instant until) {
   const Instant now = clock_now();
   if (cut_off_) client_.disconnected();
@@ -234,10 +236,10 @@ void BrokerLink::turn(Instant until) {
   if (fd_ >= 0) send();
 }
 
-/// For what the broker says, and for room to say something.
+/// Waits for messages of the broker, and for room to send.
 void BrokerLink::await(Instant until) {
   const Duration wait = unread_ != 0 ? Duration{} : std::max(until - clock_now(), Duration{});
-  // One call in place of three, where the socket's own patience is the shorter one. What comes behind is not looked for.
+  // One call instead of three, if the socket's own time limit is shorter. Later messages are not read.
   if (fd_ >= 0 && !blocked_ && wait >= longest_sleep) {
     (void)receive_one(0);
     return;
@@ -292,20 +294,20 @@ void BrokerLink::send() {
     } else if (errno == EAGAIN || errno == ENOBUFS) {
       blocked_ = true;
     } else {
-      // What it had said last may lie here still: why it hung up, for one.
+      // Its last message may still be unread, such as the reason for closing.
       receive();
       if (fd_ >= 0) hang_up();
     }
   }
 }
 
-/// False: there is nothing now.
+/// False: nothing to read now.
 bool BrokerLink::receive_one(int flags) {
   if (fd_ < 0) return false;
   if (unread_ == 0) {
     const ssize_t n = ::recv(fd_, octets_.data(), octets_.size(), flags);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    // It died before it read all that was sent to it. What it had said itself lies behind this error.
+    // It died before it read everything that was sent to it. Its own messages follow this error.
     if (n < 0 && errno == ECONNRESET) return true;
     if (n <= 0) {
       hang_up();
@@ -324,7 +326,7 @@ void BrokerLink::receive() {
 }
 
 void BrokerLink::hang_up() {
-  // A forked child may have it open still. The set is one for both processes, and the parent's.
+  // A forked child may still have it open. Both processes share the set, which belongs to the parent.
   if (shown_ >= 0 && process_.is_own()) (void)ready_->remove(shown_);
   if (fd_ >= 0) ::close(fd_);
   fd_ = shown_ = -1;
@@ -336,8 +338,8 @@ void BrokerLink::hang_up() {
   cut_off_ = false;
 }
 
-/// Nobody's child, so that it neither ends with this process nor is left to it as a zombie. Of several that are started at
-/// once one stays.
+/// Reparented, so that it neither ends with this process nor becomes its zombie. If several are started at once, one
+/// survives.
 void BrokerLink::start_broker() const {
   const std::string program = program_of(options_);
   if (program.empty()) return;
@@ -359,7 +361,7 @@ void BrokerLink::start_broker() const {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   (void)!::chdir("/");
-  // With these rights for good, so that the user cannot end it, and with nothing of that user's environment.
+  // Sets these rights permanently, so that the user cannot end it, and passes nothing of that user's environment.
   if (has_more_rights()) {
     std::array<char*, 1> nothing_set{nullptr};
     const bool lasting = ::setresgid(::getegid(), ::getegid(), ::getegid()) == 0 &&

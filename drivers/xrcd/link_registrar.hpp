@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The registry that processes share, as xrc::Attachment asks it: with it, registering is to open a handle in the calling process
-// (ibv_open_qp on a NIC of libibverbs), whichever process made the queue pair.
+// The registry that processes share, as xrc::Attachment uses it: to register means to open a handle in the calling
+// process (ibv_open_qp on a NIC of libibverbs), whichever process created the queue pair.
 #pragma once
 #include <memory>
 #include <utility>
@@ -10,8 +10,8 @@
 
 namespace parley::xrc {
 
-/// The registry leaves numbers to devices (RegistryOptions::assigns_numbers). A call waits for its answer; the errors are those of
-/// Registry and of Link.
+/// The registry does not assign numbers; devices do (RegistryOptions::assigns_numbers). A call waits for its answer;
+/// the errors are those of Registry and of Link.
 class LinkRegistrar final : public Registrar {
  public:
   explicit LinkRegistrar(std::shared_ptr<Link> link) : link_(std::move(link)) {}
@@ -33,14 +33,14 @@ class LinkRegistrar final : public Registrar {
     return link_->unregister(id).map([](std::uint64_t purged) { return static_cast<std::uint32_t>(purged); });
   }
   Result<bool> modify(TgtId id, State to, std::uint64_t digest) override { return link_->modify(id, to, digest); }
-  /// Without the registrants: who shares it is for administrators.
+  /// Without the registrants: only administrators see who shares it.
   Result<TgtView> query(TgtId id) override { return link_->query(id); }
   Result<void> report(TgtId id, EventKind kind, std::uint32_t reason) override {
     return link_->report(id, kind, reason);
   }
   Result<void> add_srq(std::uint32_t srqn) override { return link_->note(Ask::add_srq, srqn); }
   Result<void> remove_srq(std::uint32_t srqn) override { return link_->note(Ask::remove_srq, srqn); }
-  /// What there is now; a member that the registry has given up has none.
+  /// A pending event; a member that the registry has removed gets none.
   std::optional<Event> poll_event() override {
     auto event = link_->wait_event({});
     return event ? *event : std::nullopt;

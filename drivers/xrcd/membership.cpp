@@ -9,7 +9,7 @@ namespace {
 Result<Joined> joined(const Result<Answer>& answer) {
   if (!answer) return tl::unexpected(answer.error());
   Joined out{view_of(*answer), (answer->flags & Answer::already) != 0};
-  out.tgt.age = {};  // asked for alone it is there
+  out.tgt.age = {};  // it is available in a separate query
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A domain whose TGT queue pairs are named and not held by objects: a registration lasts until it is ended by name, or with the
-// membership. For the C library; docs/xrc.md says what each call is refused with.
+// A domain whose TGT queue pairs are identified by name and not held by objects: a registration lasts until it is ended
+// by name, or with the membership. For the C library; docs/xrc.md lists the refusals of each call.
 #pragma once
 #include "drivers/xrcd/link.hpp"
 
@@ -8,18 +8,18 @@ namespace parley::xrc {
 
 struct Joined {
   TgtView tgt{};
-  bool already = false;  ///< it was there, or the caller was registered
+  bool already = false;  ///< it existed already, or the caller was already registered
 };
 
 class Membership {
  public:
-  /// As Domain::open().
+  /// Like Domain::open().
   static Result<Membership> open(int fd, const DomainOptions& options);
 
   Result<Joined> create(const std::optional<Peer>& peer, bool reserve);
   Result<Joined> publish(TgtId id, std::uint32_t qpn);
   Result<Joined> enlist(TgtId id);
-  /// Those of Link.
+  /// The errors of Link.
   Result<std::uint64_t> unregister(TgtId id) { return link_->unregister(id); }
   Result<bool> modify(TgtId id, State to, std::uint64_t digest) { return link_->modify(id, to, digest); }
   Result<TgtView> query(TgtId id) { return link_->query(id); }

@@ -6,7 +6,7 @@
 
 namespace parley::xrc {
 
-/// A word that reads 0 in a forked child, for less than a system call.
+/// A word that reads 0 in a forked child; cheaper than a system call.
 class OwnProcess {
  public:
   OwnProcess();

@@ -64,7 +64,7 @@ int SocketAddress::connect(int fd) const {
 
 ssize_t send_message(int socket, ConstBytes octets, int file, int flags) {
   if (file < 0) return ::send(socket, octets.data(), octets.size(), flags);
-  iovec part{const_cast<std::uint8_t*>(octets.data()), octets.size()};  // which is read alone
+  iovec part{const_cast<std::uint8_t*>(octets.data()), octets.size()};  // only read
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -94,7 +94,7 @@ std::uint64_t start_of(std::uint32_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
-  // The name, in parentheses, may hold anything; 20 fields lie between it and the start.
+  // The name, in parentheses, may contain anything; 20 fields are between it and the start time.
   const auto name_end = line.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(line.substr(name_end + 1));
@@ -112,7 +112,7 @@ std::string command_of(std::uint32_t pid) {
   return name;
 }
 
-// ---- the file beside the socket ----------------------------------------------------------------------------------
+// ---- the file next to the socket ---------------------------------------------------------------------------------
 
 Result<Tenure> Tenure::take(const std::string& socket) {
   const std::string path = socket + ".lock";
@@ -125,23 +125,24 @@ Result<Tenure> Tenure::take(const std::string& socket) {
     return tl::unexpected(Error(std::error_code(error, std::generic_category())));
   }
   Tenure tenure(fd, State{});
-  // Whoever can read the file has the key, and who can write to it has the epoch.
+  // A process that can read the file has the key, and one that can write it controls the epoch.
   const bool own = ::fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == ::geteuid() &&
                    (s.st_mode & (S_IRWXG | S_IRWXO)) == 0 && s.st_nlink == 1;
   if (!own) return refused(Refusal::lock_foreign);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return refused(Refusal::busy);
   const auto state = read(fd);
   if (!state) return tl::unexpected(state.error());
-  // Time makes up for a file that was lost.
+  // If a file was lost, the time gives a new epoch.
   const auto seconds = static_cast<std::uint32_t>(std::max<std::time_t>(std::time(nullptr), 1));
   tenure.state_ = *state;
   tenure.state_.epoch = std::max(state->epoch + 1, seconds);
-  // A broker whose epoch the next one does not know would make that one give out the same names.
+  // If the epoch were not stored, the next broker would assign the same names again.
   if (!tenure.write(state->qpn_next)) return refused(Refusal::lock_unwritable);
   return tenure;
 }
 
-/// What the broker before left. A file of an older Parley has no key: what its broker knew is declared in vain.
+/// The state that the previous broker left. A file of an older Parley has no key: names declared from its broker are
+/// refused.
 Result<Tenure::State> Tenure::read(int fd) {
   std::array<char, 128> text{};
   const ssize_t n = ::pread(fd, text.data(), text.size() - 1, 0);
@@ -165,14 +166,14 @@ Tenure::~Tenure() {
 void Tenure::keep(std::uint32_t next, std::uint32_t first, std::uint32_t last) {
   const std::uint32_t count = last - first + 1;
   const auto distance = [&](std::uint32_t to) { return (to + count - next) % count; };
-  // Of few numbers none can be passed over.
+  // If there are few numbers, none can be skipped.
   const bool few = count <= 4 * ahead;
   if (reserved_ && (few ? *reserved_ == next : distance(*reserved_) > ahead)) return;
   const std::uint32_t wanted = few ? next : first + (next - first + 2 * ahead) % count;
   if (write(wanted)) reserved_ = wanted;
 }
 
-/// In one piece, over what was there: a full file system does not matter once the file has its block.
+/// Overwritten in one piece: a full file system does not matter once the file has its block.
 bool Tenure::write(std::uint32_t qpn) const {
   const std::string text = fmt::format("{:10} {:10} {:016x} {:016x}\n", state_.epoch, qpn, state_.key.a, state_.key.b);
   return ::pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Where XRC's broker listens, what it leaves for the one that comes after it, and what the system knows of processes.
+// Where XRC's broker listens, the state that it leaves for its successor, and the system's information about processes.
 #pragma once
 #include <sys/types.h>
 
@@ -14,7 +14,7 @@ namespace parley::xrc {
 
 using asio_driver::Descriptor;
 
-/// $PARLEY_XRCD; or the machine's, if there is one or this is root; or the user's own.
+/// $PARLEY_XRCD; otherwise the machine's socket, if it exists or the user is root; otherwise the user's own.
 std::string default_socket();
 
 /// A listening or connected socket's address. Errors: invalid (too long for one).
@@ -28,27 +28,28 @@ struct SocketAddress {
 /// One message, with a descriptor unless `file` is negative. As sendmsg(2).
 ssize_t send_message(int socket, ConstBytes octets, int file, int flags);
 
-/// What there is to know of the file behind a descriptor; none: there is none.
+/// Facts about the file behind a descriptor; none: not available.
 std::optional<FileFacts> facts_of(int fd);
 
-/// Whether the process that a pidfd names has ended.
+/// Whether the process of a pidfd has ended.
 bool has_died(int pidfd);
-/// When the process began, in the system's ticks; 0: not known.
+/// When the process started, in the system's ticks; 0: unknown.
 std::uint64_t start_of(std::uint32_t pid);
 /// Its name, at most 15 octets.
 std::string command_of(std::uint32_t pid);
 
-/// The file beside the socket: who has it locked is the broker. It holds the epoch, the numbers that are given out and the key
-/// of proofs, for the brokers to come.
+/// The file next to the socket: the process that has locked it is the broker. It holds the epoch, the assigned numbers
+/// and the key of proofs, for later brokers.
 class Tenure {
  public:
-  /// Errors: busy (there is another broker), lock_foreign, lock_unwritable, what the system says.
+  /// Errors: busy (there is another broker), lock_foreign, lock_unwritable, the system's.
   static Result<Tenure> take(const std::string& socket);
   std::uint32_t epoch() const { return state_.epoch; }
   const SipKey& key() const { return state_.key; }
-  /// Beyond all that brokers before this one may have assigned; 0: there was none.
+  /// Greater than all numbers that earlier brokers may have assigned; 0: there was none.
   std::uint32_t qpn_next() const { return state_.qpn_next; }
-  /// To be called before anybody learns of numbers that were assigned, and before more than `ahead` were since the last call.
+  /// Call before assigned numbers become known to others, and before more than `ahead` were assigned since the last
+  /// call.
   void keep(std::uint32_t qpn_next, std::uint32_t qpn_first, std::uint32_t qpn_last);
   static constexpr std::uint32_t ahead = 32768;
 
@@ -66,7 +67,7 @@ class Tenure {
 
   int fd_;
   State state_;
-  std::optional<std::uint32_t> reserved_{};  // numbers before it may have been assigned
+  std::optional<std::uint32_t> reserved_{};  // numbers below it may have been assigned
 };
 
 }  // namespace parley::xrc

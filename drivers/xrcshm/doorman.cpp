@@ -12,7 +12,7 @@ namespace parley::xrc {
 Doorman::Doorman(std::shared_ptr<Segment> segment, std::uint64_t member)
     : segment_(std::move(segment)),
       member_(member),
-      rung_{::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)},  // nobody has looked yet
+      rung_{::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)},  // the initial state is unread
       ready_(ReadySet::make()) {}
 
 std::unique_ptr<Doorman> Doorman::make(std::shared_ptr<Segment> segment, std::uint64_t member) {
@@ -35,7 +35,7 @@ void Doorman::forget() {
 
 void Doorman::run() {
   std::uint32_t seen = segment_->bell(member_);
-  (void)::eventfd_write(rung_.fd, 1);  // for what rang before
+  (void)::eventfd_write(rung_.fd, 1);  // for earlier wake-ups
   while (!stop_) {
     segment_->wait(member_, seen, never);
     const std::uint32_t now = segment_->bell(member_);

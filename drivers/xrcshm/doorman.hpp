@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A descriptor for the caller's own loop, where a member of a shared registry would sleep on its bell: a thread sleeps there.
+// A descriptor for the caller's own loop: a thread sleeps on the bell of a member of a shared registry, and makes the
+// descriptor readable.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -12,18 +13,18 @@ namespace parley::xrc {
 
 class Doorman {
  public:
-  /// Null: no descriptor is left, or no thread.
+  /// Null: no descriptor or thread is available.
   static std::unique_ptr<Doorman> make(std::shared_ptr<Segment> segment, std::uint64_t member);
   ~Doorman();
   Doorman(const Doorman&) = delete;
   Doorman& operator=(const Doorman&) = delete;
 
   int fd() const { return ready_->fd(); }
-  /// Not readable until the bell rings again: call it before looking for events.
+  /// Not readable until the bell rings again: call it before checking for events.
   void quiet();
-  /// After looking: whether there may be more, and when something is due.
+  /// After checking: whether there may be more events, and the next deadline.
   void show(Instant now, bool more, Instant due);
-  /// In a forked child, where there is no thread.
+  /// In a forked child, where the thread does not exist.
   void forget();
 
  private:

@@ -7,7 +7,8 @@
 
 namespace parley::xrc {
 
-/// A thread in a program that knows nothing of it: signals are the program's own. Not joinable: the system gives none.
+/// A thread in a program that does not know of it: all signals are blocked. Not joinable: the thread could not be
+/// created.
 template <class Work>
 std::thread quiet_thread(Work work) {
   sigset_t all, before;

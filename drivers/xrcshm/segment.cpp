@@ -24,19 +24,19 @@ namespace parley::xrc {
 namespace {
 
 constexpr std::array<char, 8> magic{'P', 'A', 'R', 'L', 'E', 'Y', 'X', 'S'};
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 // Two builds of one version may differ in this, and must not use one block.
 constexpr std::uint32_t layout = sizeof(SharedRegistry) << 16 ^ sizeof(Arena) << 8 ^ sizeof(pthread_mutex_t);
-constexpr off_t first_octet = off_t{1} << 40;  // of the locks; far behind the end
+constexpr off_t first_octet = off_t{1} << 40;  // offset of the locks; far beyond the end of the file
 
 Error system_error(int number) { return {std::error_code(number, std::generic_category())}; }
 
-/// Whose process numbers a block's are, and since when.
+/// The PID namespace of the process numbers in a block, and the boot that it belongs to.
 struct Origin {
   std::uint64_t pid_namespace = 0;
   std::array<char, 40> boot{};
 };
-/// Errors: what the system says. Where it does not tell, nothing is to be concluded from a block that says otherwise.
+/// Errors: the system's. If the system does not report it, a mismatch with the block proves nothing.
 Result<Origin> own_origin() {
   Origin out;
   struct stat s {};
@@ -56,7 +56,7 @@ struct flock lock_on(std::uint64_t member) {
   out.l_len = 1;
   return out;
 }
-/// What a block can hold whatever is done; beyond, no_memory says so sooner than the arena.
+/// The guaranteed capacity of a block; beyond it, no_memory is returned before the arena is exhausted.
 RegistryOptions bounded(RegistryOptions o) {
   o.domains_max = std::min(o.domains_max, 1024U);
   o.members_max = std::min(o.members_max, 1024U);
@@ -65,7 +65,7 @@ RegistryOptions bounded(RegistryOptions o) {
   o.srqs_max = std::min(o.srqs_max, 8192U);
   o.resting_max = std::min(o.resting_max, 8192U);
   o.events_max = std::min(o.events_max, 1024U);
-  o.recovery = Duration{};  // nothing is declared again: the block remembers
+  o.recovery = Duration{};  // no declarations are needed: the block keeps the state
   return o;
 }
 
@@ -87,7 +87,7 @@ Result<std::shared_ptr<Segment>> Segment::open(const Options& given) {
   Options options = given;
   if (options.path.empty()) options.path = default_segment();
   if (!SharedRegistry::is_sensible(bounded(options.registry))) return refused(Refusal::invalid);
-  // Time makes up for a file that was lost.
+  // If a file was lost, the time gives a new epoch.
   auto epoch = static_cast<std::uint32_t>(std::max<std::time_t>(std::time(nullptr), 1));
   for (int i = 0; i < 16; ++i) {
     bool again = false;
@@ -97,7 +97,7 @@ Result<std::shared_ptr<Segment>> Segment::open(const Options& given) {
   return refused(Refusal::timed_out);
 }
 
-/// `again`: the file was replaced meanwhile, or was damaged and is out of the way now.
+/// `again`: the file was replaced meanwhile, or was damaged and has been moved aside.
 Result<std::shared_ptr<Segment>> Segment::attempt(const Options& options, bool& again, std::uint32_t& epoch) {
   const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (options.make ? O_CREAT : 0);
   const int fd = ::open(options.path.c_str(), flags, 0600);
@@ -129,7 +129,7 @@ Result<std::shared_ptr<Segment>> Segment::attempt(const Options& options, bool& 
   return segment;
 }
 
-/// For as long as it is looked at and made. Its maker may be stopped, so not without bound.
+/// While it is checked and initialised. Its creator may be stopped, so the wait is bounded.
 Result<void> Segment::lock_file() {
   const Instant end = after(clock_now(), patience_);
   while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
@@ -140,7 +140,7 @@ Result<void> Segment::lock_file() {
   return {};
 }
 
-/// False: the path leads to another file by now.
+/// False: the path now leads to another file.
 Result<bool> Segment::is_proper() const {
   struct stat own {
   }, named{};
@@ -155,7 +155,7 @@ Result<void> Segment::map() {
   struct stat s {};
   if (::fstat(fd_, &s) != 0) return tl::unexpected(system_error(errno));
   const bool whole = s.st_blocks * 512 >= static_cast<blkcnt_t>(Arena::block);
-  // All of it now: a full file system is an error here, and a signal later.
+  // Allocates all of it now: a full file system is an error here, but a signal later.
   int error = whole ? 0 : EINTR;
   while (error == EINTR) error = ::posix_fallocate(fd_, 0, static_cast<off_t>(Arena::block));
   if (error != 0) {
@@ -172,12 +172,12 @@ Result<void> Segment::map() {
   block_ =
       ::mmap(reinterpret_cast<void*>(aligned), Arena::block, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
   if (block_ == MAP_FAILED) return tl::unexpected(system_error(errno));
-  // A child has no part in it, and what it did by mistake would be its parent's undoing.
+  // A child does not share it: errors of the child would affect its parent.
   ::madvise(block_, Arena::block, MADV_DONTFORK);
   return {};
 }
 
-/// Of what kind it is. A maker that died has not written the magic number.
+/// Returns the kind of the file. A creator that died has not written the magic number.
 Result<Segment::Found> Segment::look() const {
   const Head& h = head();
   if (h.magic == std::array<char, 8>{} && (h.version == 0 || h.version == version)) return Found::unmade;
@@ -228,23 +228,23 @@ Result<void> Segment::wait_for_lock(int error) {
     if (arena().is_sound()) {
       arena().undo();
       ::pthread_mutex_consistent(&head().mutex);
-      ring_all();  // whom it was about to wake
+      ring_all();  // including those that it was about to wake
       return {};
     }
-    ::pthread_mutex_unlock(&head().mutex);  // not made consistent: nobody gets it again
+    ::pthread_mutex_unlock(&head().mutex);  // not made consistent: it can never be locked again
     return give_up();
   }
   return error == 0 ? Result<void>() : give_up();
 }
 
-/// Those who sleep are to be told as well.
+/// Sleeping members must be notified as well.
 Result<void> Segment::give_up() const {
   head().lost = 1;
   ring_all();
   return refused(Refusal::stale_epoch);
 }
 
-/// Whom to wake is written down in the same transaction as what for.
+/// The members to wake are recorded in the same transaction as the reason.
 void Segment::settle(SharedRegistry& registry, std::vector<std::uint64_t>& waking) {
   while (const auto member = registry.poll_waiting()) waking.push_back(member->number);
   while (registry.poll_ended()) {
@@ -255,7 +255,7 @@ void Segment::settle(SharedRegistry& registry, std::vector<std::uint64_t>& wakin
 
 std::uint32_t Segment::bell(std::uint64_t member) const { return head().bell[member % bells].load(); }
 
-/// With the lock: if this process dies here, the next one rings for all.
+/// Called with the lock: if this process dies here, the next one rings for all.
 void Segment::ring(const std::vector<std::uint64_t>& members) {
   for (const std::uint64_t member : members) {
     nudge(member);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A file that processes of one user map, with a registry in it; and the lock that one of them has at a time. Whoever gets
-// the lock after a process that died with it finds the registry as it was before that process's transaction.
+// A file that processes of one user map, with a registry in it; and a lock that one of them holds at a time. If a
+// process dies with the lock, the next one finds the registry as it was before that process's transaction.
 #pragma once
 #include <pthread.h>
 
@@ -21,20 +21,21 @@ class Segment {
  public:
   struct Options {
     std::string path{};  ///< empty: default_segment()
-    bool make = true;    ///< it is made if it is not there
+    bool make = true;    ///< created if it does not exist
     Duration patience = std::chrono::seconds(5);
-    RegistryOptions registry{};  ///< of one that is made; bounds are lowered to what the block can hold
+    RegistryOptions registry{};  ///< for a new one; bounds are lowered to the capacity of the block
   };
-  /// Errors: no_segment, segment_full, segment_owner, segment_foreign, segment_version, segment_elsewhere, timed_out (another
-  /// process is making it), invalid, what the system says.
+  /// Errors: no_segment, segment_full, segment_owner, segment_foreign, segment_version, segment_elsewhere, timed_out
+  /// (another process is creating it), invalid, the system's.
   static Result<std::shared_ptr<Segment>> open(const Options& options);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// Does `work` with the registry, as a whole or not at all, and wakes members that have events then. What is due is done
-  /// before. Errors: no_memory; timed_out (somebody holds the lock, and does not go on); stale_epoch (the block was found
-  /// damaged: nobody can use it any more, and who opens next makes another). What `work` throws comes through.
+  /// Runs `work` on the registry as a transaction, and then wakes members that have events. Expired deadlines are
+  /// processed before. Errors: no_memory; timed_out (another process holds the lock and does not continue); stale_epoch
+  /// (the block is damaged: it can no longer be used, and the next open creates a new one). Exceptions of `work` are
+  /// passed on.
   template <class Work>
   auto enter(Instant now, Arena::Kind kind, Work work) -> Result<std::invoke_result_t<Work, SharedRegistry&>> {
     using Out = Result<std::invoke_result_t<Work, SharedRegistry&>>;
@@ -61,17 +62,17 @@ class Segment {
     return out;
   }
 
-  /// What wait() waits to change from; read it before looking for events.
+  /// The value from which wait() waits for a change; read it before checking for events.
   std::uint32_t bell(std::uint64_t member) const;
-  /// Until the member is rung for, or then. Errors: none; it may return early.
+  /// Waits until the member's bell rings, or until then. Errors: none; it may return early.
   void wait(std::uint64_t member, std::uint32_t seen, Instant until) const;
-  /// Ends a wait() without news.
+  /// Ends a wait() without an event.
   void nudge(std::uint64_t member) const { ring(head().bell[member % bells]); }
-  /// For watchers: who is a member has changed.
+  /// For watchers: the set of members has changed.
   void announce() const;
 
-  /// This process's attachments are told from those of its children, and of a program that it becomes, by a lock on an octet
-  /// of the file: the member's number.
+  /// A lock on an octet of the file (the member's number) distinguishes this process's attachments from those of its
+  /// children, and of a program that it becomes by exec.
   bool hold(std::uint64_t member) const;
   bool is_held(std::uint64_t member) const;
 
@@ -89,7 +90,7 @@ class Segment {
     std::uint64_t pid_namespace;
     std::array<char, 40> boot;
     pthread_mutex_t mutex;
-    std::array<std::atomic<std::uint32_t>, bells> bell;  // by member, each for several
+    std::array<std::atomic<std::uint32_t>, bells> bell;  // by member; members share them
   };
   static_assert(sizeof(Head) <= Arena::before && std::atomic<std::uint32_t>::is_always_lock_free);
   struct Unlock {
@@ -117,7 +118,7 @@ class Segment {
   std::string path_;
   int fd_;
   Duration patience_;
-  void* whole_ = nullptr;  // what is mapped, of which the block is the aligned part
+  void* whole_ = nullptr;  // the mapping; the block is its aligned part
   void* block_ = nullptr;
 };
 

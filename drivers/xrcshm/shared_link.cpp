@@ -17,21 +17,21 @@ namespace {
 
 constexpr Duration between_attempts = std::chrono::milliseconds(20);
 
-/// Some milliseconds behind clock_now() at most, for a third of the price: enough for what is due in seconds.
+/// At most some milliseconds behind clock_now(), for a third of the cost: precise enough for deadlines in seconds.
 Instant coarse_now() {
   timespec t{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   return Instant(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
 }
 
-/// What the registry refuses, and what keeps one from asking it.
+/// The result of a request: the registry's refusal, or the reason why it could not be asked.
 template <class T>
 Result<T> flat(Result<Result<T>> answer) {
   if (!answer) return tl::unexpected(answer.error());
   return std::move(*answer);
 }
 
-/// For what may end something: it must not want for memory.
+/// For requests that may end something: they must not fail for lack of memory.
 Arena::Kind kind_of(Ask ask) {
   return ask == Ask::unregister || ask == Ask::close || ask == Ask::remove_srq ? Arena::Kind::lets_go
                                                                                : Arena::Kind::grows;
@@ -47,7 +47,7 @@ Result<std::shared_ptr<Link>> SharedLink::open(const DomainOptions& options, boo
   if (!segment) return tl::unexpected(segment.error());
   std::shared_ptr<SharedLink> link(new SharedLink(std::move(*segment), options));
   if (file != -1 && (link->file_ = ::fcntl(file, F_DUPFD_CLOEXEC, 0)) < 0) return refused(Refusal::bad_descriptor);
-  // The next one to come finds those whom nobody was left to miss.
+  // Each newcomer removes dead members that no other member was left to detect.
   if (const auto swept = sweep(*link->segment_); !swept) return tl::unexpected(swept.error());
   if (member)
     if (const auto joined = link->join(); !joined) return tl::unexpected(joined.error());
@@ -59,6 +59,7 @@ Result<void> SharedLink::join() {
   OpenParameters p{.device = options_.device,
                    .create = options_.create,
                    .exclusive = options_.exclusive,
+                   .carrier = options_.carrier,
                    .process = {pid, ::geteuid(), start_of(pid), command_of(pid)}};
   if (file_ >= 0) {
     const auto facts = facts_of(file_);
@@ -102,7 +103,7 @@ void SharedLink::leave() {
   try {
     (void)segment_->enter(now, Arena::Kind::lets_go, [&](SharedRegistry& r) { r.dead(now, *member_); });
   } catch (const std::bad_alloc&) {
-    // Its lock goes with the segment, and who finds that missing does the same.
+    // Its lock ends with the segment, and another process that detects this does the same.
   }
 }
 
@@ -137,7 +138,7 @@ Result<Answer> SharedLink::call(const Request& request) {
       if (request.ask == Ask::close) member_.reset();
       return answer;
     }
-    // What another member is making will be there or not in a moment.
+    // An object that another member is creating will be complete or gone in a moment.
     const bool again = answer->refusal == Refusal::busy && may_pass(request);
     if (!again || after(clock_now(), between_attempts) >= end) return refused(answer->refusal);
     std::this_thread::sleep_for(between_attempts);

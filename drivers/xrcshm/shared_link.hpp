@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A member's way to a registry in shared memory: it does itself what a broker would do for it.
+// A member's access to a registry in shared memory: the member itself does the work of a broker.
 #pragma once
 #include <memory>
 #include <optional>
@@ -34,11 +34,11 @@ class SharedLink final : public Link {
 
   std::shared_ptr<Segment> segment_;
   DomainOptions options_;
-  int file_ = -1;  // held open, so that the inode is nobody else's while the domain lives
+  int file_ = -1;  // held open, so that the inode is not reused while the domain lives
   OwnProcess process_;
   std::optional<MemberId> member_{};
   std::unique_ptr<Watcher> watcher_;
-  std::unique_ptr<Doorman> doorman_;  // if somebody has asked for fd()
+  std::unique_ptr<Doorman> doorman_;  // created when fd() is called
 };
 
 }  // namespace parley::xrc

@@ -23,7 +23,7 @@ Result<std::vector<MemberView>> members_of(Segment& segment) {
   return segment.enter(clock_now(), Arena::Kind::lets_go, [](SharedRegistry& r) { return std::as_const(r).members(); });
 }
 
-/// R5. What they had is gone before anybody else gets the lock, or will be when the next one does it.
+/// R5. Their objects are removed before another process gets the lock, or by the next one that gets it.
 Result<void> bury(Segment& segment, const std::vector<std::uint64_t>& dead) {
   const Instant now = clock_now();
   const std::uint32_t epoch = segment.epoch();
@@ -37,7 +37,7 @@ Result<void> bury(Segment& segment, const std::vector<std::uint64_t>& dead) {
 Witness::Witness(const Process& process) {
   fd_ = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0));
   if (fd_ < 0 && errno == ESRCH) wrong_ = true;
-  // Read after the descriptor was opened: if it is right, the descriptor is that of the process.
+  // Read after the descriptor was opened: if it matches, the descriptor belongs to that process.
   const std::uint64_t start = wrong_ ? 0 : start_of(process.pid);
   if (start != 0 && process.start != 0) wrong_ = start != process.start;
 }
@@ -90,13 +90,13 @@ void Watcher::run() {
   for (int soon = 0;;) {
     bool informed = hears_;
     try {
-      // Most that is heard is of members that others watch: that costs no lock.
+      // Most notifications are about members that others watch: these need no lock.
       if ((heard.newcomer || !dead().empty()) && !look()) return;
     } catch (const std::bad_alloc&) {
       informed = false;
       watched_.clear();
     }
-    // A descriptor is heard to close a moment before its lock is gone; on a busy machine that may be a long one.
+    // The close of a descriptor is reported shortly before its lock is released; on a busy machine that may take long.
     soon = heard.closed ? moment : soon < moments ? 2 * soon : 0;
     const int longest = informed ? -1 : second;
     heard = wait(soon != 0 ? soon : longest);
@@ -112,7 +112,7 @@ std::vector<std::uint64_t> Watcher::dead() const {
   return out;
 }
 
-/// Finds the dead among those that it watches, and then among those behind them. False: there is nothing to be watched.
+/// Finds the dead among the members that it watches, and then among those after them. False: there is nothing to watch.
 bool Watcher::look() {
   for (;;) {
     const auto members = members_of(*segment_);
@@ -132,13 +132,13 @@ void Watcher::choose(const std::vector<MemberView>& members) {
     const MemberView& m = members[(first + i) % members.size()];
     if (m.number != member_) wanted[m.number] = &m.process;
   }
-  // Those for whom there was no descriptor are asked for again.
+  // Members for which there was no descriptor are tried again.
   std::erase_if(watched_, [&wanted](const auto& w) { return !wanted.contains(w.first) || w.second.fd() < 0; });
   for (const auto& [number, process] : wanted)
     if (!watched_.contains(number)) watched_.emplace(number, Witness(*process));
 }
 
-/// Until something may have changed, and for so many milliseconds at most; below 0: for ever.
+/// Waits until something may have changed, at most this many milliseconds; negative: no limit.
 Watcher::Heard Watcher::wait(int longest) const {
   std::array<pollfd, 2 + behind> fds{{{stop_.fd, POLLIN, 0}, {notices_.fd, POLLIN, 0}}};
   nfds_t count = 2;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Who of a shared registry's members is dead, and the thread by which each member hears of the death of those behind it.
+// Detection of dead members of a shared registry, and the thread by which each member learns of the death of the
+// members after it.
 #pragma once
 #include <atomic>
 #include <map>
@@ -11,7 +12,7 @@
 
 namespace parley::xrc {
 
-/// A process named for good by a descriptor, if it lives and began when it was said to.
+/// Refers to one process by a descriptor, if it is alive and has the expected start time.
 class Witness {
  public:
   explicit Witness(const Process& process);
@@ -20,32 +21,33 @@ class Witness {
   ~Witness();
   /// It has ended, or another process has its number.
   bool is_dead() const;
-  int fd() const { return fd_; }  ///< readable when it has; negative: the system gave none
+  int fd() const { return fd_; }  ///< readable once it has ended; negative: not available
 
  private:
   int fd_ = -1;
   bool wrong_ = false;
 };
 
-/// Takes out all members that are dead: for who comes, and for who looks. `own`: the caller's, of the same Segment.
+/// Removes all dead members: called by newcomers and by watchers. `own`: the caller's member number in the same
+/// Segment.
 Result<void> sweep(Segment& segment, std::uint64_t own = 0);
 
-/// For as long as it lives, deaths of the members behind this one (by number, and around) are found as they happen. Each
-/// watches a few, so that some may stand still or die together; when all do, whoever comes next finds it.
+/// While it exists, deaths of the members after this one (by number, cyclically) are detected as they happen. Each
+/// member watches a few others, so that some may be stopped or die together; if all do, the next newcomer detects it.
 class Watcher {
  public:
-  /// Null: no descriptor is left, or no thread.
+  /// Null: no descriptor or thread is available.
   static std::unique_ptr<Watcher> make(std::shared_ptr<Segment> segment, std::uint64_t member);
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
-  /// In a forked child, where there is no thread.
+  /// In a forked child, where the thread does not exist.
   void forget();
 
  private:
   static constexpr std::size_t behind = 4;
   struct Heard {
-    bool stop = false, newcomer = false, closed = false;  // closed: somebody's file
+    bool stop = false, newcomer = false, closed = false;  // closed: a member's file was closed
   };
   Watcher(std::shared_ptr<Segment> segment, std::uint64_t member);
   void run();
@@ -56,9 +58,9 @@ class Watcher {
 
   std::shared_ptr<Segment> segment_;
   std::uint64_t member_;
-  Descriptor stop_, notices_;  // an eventfd; an inotify instance on the segment's file, if the user has one left
-  bool hears_ = false;         // of those who come
-  std::map<std::uint64_t, Witness> watched_{};  // by member; `behind`
+  Descriptor stop_, notices_;  // an eventfd; an inotify instance on the segment's file, if one is available
+  bool hears_ = false;         // newcomers are reported
+  std::map<std::uint64_t, Witness> watched_{};  // by member; at most `behind`
   std::thread thread_;
 };
 

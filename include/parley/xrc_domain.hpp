@@ -39,6 +39,9 @@ struct DomainOptions {
   bool create = true;        ///< create the domain if no process has it open (O_CREAT)
   bool exclusive = false;    ///< refuse the domain if a process has it open (O_EXCL)
   std::uint64_t device = 0;  ///< the NIC: the same file is another domain on another device
+  /// The domain's real queue pairs are in this process, which runs the NIC (Parley's own engine). When it ends, or leaves other than by
+  /// Domain::close(), every member gets device_removed, and the domain's TGT queue pairs drain. docs/xrc.md, R11.
+  bool carrier = false;
   Duration patience = std::chrono::seconds(5);
 };
 

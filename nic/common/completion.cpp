@@ -8,12 +8,12 @@ namespace {
 
 class Channel final : public CompletionChannel {
  public:
-  // g++ 12 frees nothing if a `new` in a member's own initialiser fails inside, hence the one here.
+  // g++ 12 leaks memory if a `new` in a member's default initialiser throws inside, hence this constructor.
   explicit Channel(Ref<Tables> tables) : tables_(std::move(tables)), ring_(new ChannelRing) {
     tables_->channels.emplace(this, ring_);
   }
   ~Channel() override {
-    ring_->open = false;  // events of its queues go nowhere from now on
+    ring_->open = false;  // events of its queues are discarded from now on
     tables_->channels.erase(this);
   }
 
@@ -36,7 +36,7 @@ class Cq final : public CompletionQueue {
     tables_->cqs.emplace(this, ring_);
   }
   ~Cq() override {
-    // Queue pairs may still complete requests into the ring; nobody is to be told of it any more.
+    // Queue pairs may still complete requests into the ring, but no more events are reported.
     ring_->armed = CqRing::Armed::no;
     if (ring_->channel) ring_->channel->events.forget(*ring_);
     tables_->cqs.erase(this);

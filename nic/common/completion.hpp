@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What is behind completion queues and their channels: the ring of completions, and the list of queues whose request
-// to be told came true. IBA 1.x §11.4.2: one event for each request, of a completion that was added after it.
+// The implementation behind completion queues and their channels: the ring of completions, and the list of queues with
+// a pending event. IBA 1.x §11.4.2: one event for each request for notification, for a completion that was added after
+// it.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -11,7 +12,7 @@
 
 namespace parley::nic {
 
-/// Objects that the user is to be told of, each at most once at a time: their number is the bound. T has `bool told`.
+/// Objects with a pending event for the user, each at most once: their number is the bound. T has `bool told`.
 template <class T>
 class ToldList {
  public:
@@ -43,7 +44,7 @@ struct CqRing;
 /// The events behind a CompletionChannel.
 struct ChannelRing : Counted {
   ToldList<CqRing> events;
-  bool open = true;  // the user has it
+  bool open = true;  // the user still has it
 };
 
 /// The completions behind a CompletionQueue. Every posted request holds a reservation, which its completion uses up.
@@ -51,8 +52,8 @@ struct CqRing : Counted {
   enum class Armed : std::uint8_t { no, solicited, next_comp };
 
   explicit CqRing(std::size_t capacity, Ref<ChannelRing> tells = {}) : done(capacity), channel(std::move(tells)) {}
-  /// Allocates what the completion will need, so that a request fails when it is posted (from a shared receive queue:
-  /// when it is taken) or not at all.
+  /// Allocates the memory for the completion, so that a request can only fail when it is posted (for a shared receive
+  /// queue: when it is taken).
   bool reserve() {
     if (done.size() + reserved >= done.max()) return false;
     done.make_room(reserved + 1);
@@ -60,11 +61,11 @@ struct CqRing : Counted {
     return true;
   }
   void release() { --reserved; }
-  /// A completion to fill in; everything but the identity is as in a success.
+  /// Returns a completion to fill in; all fields except the identity are initialised for a success.
   WorkCompletion& push(std::uint64_t wr_id, std::uint32_t qp_num, WcOpcode opcode, WcStatus status,
                        bool solicited = false) {
     if (armed == Armed::next_comp || (armed == Armed::solicited && (solicited || status != WcStatus::success))) {
-      if (channel->open) channel->events.add(*this);  // what may find no memory, before anything changes
+      if (channel->open) channel->events.add(*this);  // may run out of memory, before anything changes
       armed = Armed::no;
     }
     --reserved;
@@ -76,8 +77,8 @@ struct CqRing : Counted {
 
   GrowRing<WorkCompletion> done;
   std::size_t reserved = 0;
-  Ref<ChannelRing> channel;  // or none
-  Armed armed = Armed::no;   // not without a channel
+  Ref<ChannelRing> channel;  // null: none
+  Armed armed = Armed::no;   // only with a channel
   bool told = false;         // an event waits in the channel
   CompletionQueue* owner = nullptr;
 };

@@ -16,7 +16,7 @@ std::uint32_t take_slot(std::vector<Slot>& slots, std::vector<std::uint32_t>& fr
   }
   slots.emplace_back();
   try {
-    free.reserve(slots.capacity());  // so that giving back needs no memory
+    free.reserve(slots.capacity());  // so that removal needs no memory
   } catch (...) {
     slots.pop_back();
     throw;
@@ -71,7 +71,7 @@ Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access) {
   std::uint64_t to = address_of(memory);
   if (next_offset_ != 0) {
     to = next_offset_;
-    // RFC 5041 §7.1: no tagged offset of a region wraps. After 2^64 octets of registrations the device takes no more.
+    // RFC 5041 §7.1: no tagged offset of a region wraps. After 2^64 octets of registrations the device accepts no more.
     if (memory.size() + 2 * offset_gap > ~std::uint64_t{0} - to)
       return fail(Errc::no_space, "the tagged offsets of this device are used up");
     next_offset_ = (to + memory.size() + 2 * offset_gap - 1) / offset_gap * offset_gap;
@@ -123,7 +123,7 @@ Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access ne
   return Errc::ok;
 }
 
-// Checks once more, only for the message: posting does not pay for it.
+// Repeats the checks, only for the error message: posting does not pay for it.
 Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, Errc fault) {
   if (sges.size() > sge_max)
     return {fault, "sges has {a} pieces; at most {b}", static_cast<std::int64_t>(sges.size()), sge_max};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What every software NIC shares, whatever its transport: tables of protection domains and memory regions, completion
-// rings, receive queues. RFC 5040 §8.1 asks for the checks that find() and check() make before memory is touched.
+// Shared by all software NICs, whatever their transport: tables of protection domains and memory regions, completion
+// rings, receive queues. RFC 5040 §8.1 requires the checks that find() and check() make before memory is accessed.
 //
-// Handles carry a key octet that changes each time their slot is reused, so a stale handle is detected; none is 0,
+// Handles contain a key octet that changes each time their slot is reused, so a stale handle is detected; none is 0,
 // and none is below 0x100, so the STags 0 and 1 of ready-to-receive indications never name memory (RFC 6581 §9.2).
 #pragma once
 #include <algorithm>
@@ -20,11 +20,11 @@
 namespace parley::nic {
 
 inline constexpr std::uint32_t pd_max = 1U << 20;  // more than the connections of one process
-inline constexpr std::uint32_t mr_max = 1U << 22;  // of the 2^24 an STag can name
+inline constexpr std::uint32_t mr_max = 1U << 22;  // of the 2^24 that an STag can name
 inline constexpr std::size_t cq_capacity_max = 1U << 20;
 inline constexpr std::size_t srq_capacity_max = 1U << 20;
 inline constexpr std::uint32_t wr_max = 1U << 16;  // max_send_wr and max_recv_wr
-// Between consecutive regions: an overrun of one does not land in the next.
+// Gap between consecutive regions: an overrun of one does not hit the next.
 inline constexpr std::uint64_t offset_gap = 1U << 16;
 
 class PdTable {
@@ -49,10 +49,10 @@ class PdTable {
   std::vector<std::uint32_t> free_;
 };
 
-/// Why an STag may not be used as requested; in the order of the checks.
+/// Why an STag may not be used as requested, in the order of the checks.
 enum class MrFault : std::uint8_t { none, invalid_stag, other_pd, wrap, bounds, access };
 
-/// A checked piece of registered memory; `slot` is what to pin.
+/// A checked range of registered memory; `slot` is the region to pin.
 struct MrRange {
   MutBytes memory;
   std::uint32_t slot = 0;
@@ -60,13 +60,13 @@ struct MrRange {
 
 class MrTable {
  public:
-  /// Not 0: regions get consecutive tagged offsets from there on, whatever their addresses are.
+  /// Not 0: regions get consecutive tagged offsets starting there, whatever their addresses.
   void set_offset_base(std::uint64_t base) { next_offset_ = base; }
   Result<MemoryRegion> add(PdHandle pd, MutBytes memory, Access access);
   /// Returns the PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned).
   Result<PdHandle> remove(std::uint32_t stag);
 
-  /// [to, to + length) of stag, for an owner of `pd` with the rights `needed`. length is not 0.
+  /// [to, to + length) of stag, for an owner of `pd` that needs these rights. length is not 0.
   MrFault check(std::uint32_t stag, std::uint64_t to, std::uint64_t length, PdHandle pd, Access needed,
                 MrRange& out) const {
     const Slot* slot = find(stag);
@@ -82,10 +82,10 @@ class MrTable {
     out.slot = stag >> 8;
     return MrFault::none;
   }
-  /// RFC 5040 §5.3: the peer invalidates what it was given, a region of this PD with some remote right.
+  /// RFC 5040 §5.3: the peer invalidates a region that it was given: one of this PD with some remote right.
   bool invalidate_by_peer(std::uint32_t stag, PdHandle pd);
 
-  /// A pinned region is being read or written by posted work or a peer's Read; its memory must stay.
+  /// Posted work or a peer's Read accesses a pinned region; its memory must stay.
   void pin(std::uint32_t slot) { ++slots_[slot].pins; }
   void unpin(std::uint32_t slot) { --slots_[slot].pins; }
 
@@ -98,7 +98,7 @@ class MrTable {
     std::uint32_t pins = 0;
     std::uint8_t key = 0;
     bool live = false;   // registered
-    bool valid = false;  // and not invalidated
+    bool valid = false;  // not invalidated
   };
   const Slot* find(std::uint32_t stag) const {
     const std::uint32_t index = stag >> 8;
@@ -107,7 +107,7 @@ class MrTable {
     return slot.live && slot.key == (stag & 0xFF) ? &slot : nullptr;
   }
 
-  std::uint64_t next_offset_ = 0;  // 0: a tagged offset is an address
+  std::uint64_t next_offset_ = 0;  // 0: tagged offsets are addresses
   std::vector<Slot> slots_{1};     // slot 0 is never used
   std::vector<std::uint32_t> free_;
 };
@@ -117,14 +117,14 @@ struct WrMemory {
   std::array<MutBytes, sge_max> pieces;
   std::array<std::uint32_t, sge_max> slots;
   std::uint32_t count = 0;
-  std::uint32_t length = 0;  // of all pieces
+  std::uint32_t length = 0;  // sum of all pieces
 
   std::span<const MutBytes> view() const { return {pieces.data(), count}; }
 };
-/// Resolves and pins; on an error nothing is pinned. ok, invalid_argument (more than sge_max, 2^32 octets or more),
-/// protection.
+/// Resolves and pins; on an error nothing is pinned. Returns ok, invalid_argument (more than sge_max, 2^32 octets or
+/// more), protection.
 Errc resolve(MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, WrMemory& out);
-/// What resolve refused, with a sentence about the piece at fault.
+/// The error of resolve, with a sentence about the piece at fault.
 Error refusal(const MrTable& regions, PdHandle pd, std::span<const Sge> sges, Access needed, Errc fault);
 inline void unpin(MrTable& regions, const WrMemory& memory) {
   for (std::size_t i = 0; i < memory.count; ++i) regions.unpin(memory.slots[i]);
@@ -139,7 +139,7 @@ struct RecvWqe {
   std::uint64_t wr_id = 0;
   WrMemory memory;
 };
-/// The receives of the queue from `from` on that use the region have no room any more, and no message fits into them.
+/// Removes the buffers of receives that use the region, from `from` on: no message fits into them any more.
 inline void withdraw(MrTable& regions, GrowRing<RecvWqe>& posted, std::uint64_t from, std::uint32_t slot) {
   for (std::uint64_t at = from; at != posted.tail(); ++at) {
     if (!uses(posted[at].memory, slot)) continue;
@@ -148,22 +148,22 @@ inline void withdraw(MrTable& regions, GrowRing<RecvWqe>& posted, std::uint64_t 
   }
 }
 
-/// An XRC domain: shared receive queues and queue pairs of the same one belong together.
+/// An XRC domain: shared receive queues and queue pairs must be in the same one.
 struct XrcDomainRing : Counted {};
 
-/// What an XRC shared receive queue has besides (IBA §A14): packets name it by its number, and its receives complete in a
-/// queue of its own.
+/// Additional parts of an XRC shared receive queue (IBA §A14): packets identify it by its number, and its receives
+/// complete in its own queue.
 struct XrcParts {
   Ref<XrcDomainRing> domain;
   Ref<CqRing> cq;
-  std::uint32_t number = 0;  // 0: not an XRC one
+  std::uint32_t number = 0;  // 0: not XRC
 };
 
 struct SrqRing : Counted {
   SrqRing(std::size_t capacity, PdHandle of, XrcParts parts = {}) : posted(capacity), pd(of), xrc(std::move(parts)) {}
   GrowRing<RecvWqe> posted;
-  std::uint32_t limit = 0;  // armed if not 0: fewer receives than this are to be told
-  bool told = false;        // an event waits
+  std::uint32_t limit = 0;  // armed if not 0: report when there are fewer receives than this
+  bool told = false;        // an event is pending
   SharedReceiveQueue* owner = nullptr;
   PdHandle pd = 0;
   XrcParts xrc;
@@ -171,18 +171,18 @@ struct SrqRing : Counted {
 
 /// All tables of one device; alive until the last object made from it is gone.
 struct Tables : Counted {
-  /// Uses up the oldest receive, which the caller has copied.
+  /// Removes the oldest receive, which the caller has copied.
   void pop_shared(SrqRing& srq) {
     srq.posted.pop();
     check_limit(srq);
   }
-  /// One event for each arming.
+  /// Reports one event for each arming.
   void check_limit(SrqRing& srq) {
     if (srq.posted.size() >= srq.limit) return;
     srq.limit = 0;
     if (srq.owner != nullptr) srq_events.add(srq);
   }
-  /// Events of completion channels or of the device wait for the user.
+  /// Events of completion channels or of the device are pending.
   bool has_events() const {
     return srq_events.size() > 0 ||
            std::any_of(channels.begin(), channels.end(), [](const auto& c) { return c.second->events.size() > 0; });
@@ -191,7 +191,7 @@ struct Tables : Counted {
   PdTable pds;
   MrTable regions;
   ToldList<SrqRing> srq_events;
-  // They tell a live object of this device from any other pointer; no order of theirs is ever seen.
+  // Used to check whether a pointer is a live object of this device; their order is never observable.
   std::map<const CompletionChannel*, Ref<ChannelRing>> channels;
   std::map<const CompletionQueue*, Ref<CqRing>> cqs;
   std::map<const SharedReceiveQueue*, Ref<SrqRing>> srqs;

@@ -10,7 +10,7 @@ using S = QpState;
 
 constexpr std::size_t types = 5;
 
-/// Where a row of the table below has the type; `types` for what is none.
+/// The column of the table below for the type; `types` if there is none.
 constexpr std::size_t index_of(QpType type) {
   switch (type) {
     case QpType::rc: return 0;
@@ -37,12 +37,12 @@ struct Row {
 };
 
 constexpr QpAttrSet init_connected = pkey | port | access, init_datagram = pkey | port | qkey;
-constexpr QpAttrSet rtr_base = path | mtu | dest_qpn | rq_psn;   // whoever is connected
-constexpr QpAttrSet rtr_responder = dest_rd_atomic | rnr_timer;  // whoever answers Reads and Atomics
+constexpr QpAttrSet rtr_base = path | mtu | dest_qpn | rq_psn;   // all connected types
+constexpr QpAttrSet rtr_responder = dest_rd_atomic | rnr_timer;  // types that answer Reads and Atomics
 constexpr QpAttrSet rtr_more = alt_path | access | pkey;
 constexpr QpAttrSet rts_requester = timeout | retry | rnr_retry | sq_psn | rd_atomic;
 constexpr QpAttrSet rts_more = cur_state | alt_path | access | migration;
-constexpr QpAttrSet sqd_more = alt_path | access | pkey | migration;  // while nothing is under way
+constexpr QpAttrSet sqd_more = alt_path | access | pkey | migration;  // once drained
 
 constexpr Row rows[] = {
     {S::reset, S::init, {{{init_connected}, {init_connected}, {init_datagram}, {init_connected}, {init_connected}}}},
@@ -77,8 +77,8 @@ constexpr Row rows[] = {
        {0, pkey | qkey},
        {0, port | path | timeout | retry | rnr_retry | rd_atomic | sqd_more},
        {0, port | path | timeout | dest_rd_atomic | rnr_timer | sqd_more}}}},
-    // IBA 1.x §10.3.1 is about unreliable queue pairs, whose receives go on in SQE. As in Linux's table, the others may
-    // come back as well, with no attribute but the state.
+    // IBA 1.x §10.3.1 applies to unreliable queue pairs, whose receives continue in SQE. As in Linux's table, the other
+    // types may also return, with no attribute except the state.
     {S::sqe, S::rts, {{{}, {0, cur_state | access}, {0, cur_state | qkey}, {}, {}}}},
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Ref: a reference-counted pointer, not thread-safe. Verbs objects hold each other (a queue pair its completion queues,
-// all of them the device's tables); destroying them in the wrong order must not reach freed memory, so the last one to
-// let go deletes. It is used for nothing else.
+// Ref: a reference-counted pointer, not thread-safe. Verbs objects refer to each other (a queue pair to its completion
+// queues, all of them to the device's tables). Destroying them in the wrong order must not access freed memory, so the
+// last reference deletes. Not used for anything else.
 #pragma once
 #include <cstdint>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// GrowRing: a bounded FIFO that takes memory only as it is used, so that ten thousand idle queue pairs stay small. It
-// doubles until it holds `max`; once a connection has reached its depth nothing is allocated any more.
+// GrowRing: a bounded FIFO that allocates memory only as needed, so that ten thousand idle queue pairs stay small. It
+// doubles until it holds `max`; once a connection has reached its depth, there are no more allocations.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace parley::nic {
 
-/// Elements are named by a sequence number that never repeats: head() is the oldest, tail() the next to come.
+/// Elements are identified by a sequence number that never repeats: head() is the oldest, tail() the next one.
 template <class T>
 class GrowRing {
  public:
@@ -19,7 +19,7 @@ class GrowRing {
   bool full() const { return size() >= max_; }
   std::size_t size() const { return static_cast<std::size_t>(tail_ - head_); }
   std::size_t max() const { return max_; }
-  /// What is in it stays, even if that is more.
+  /// Existing elements stay, even if there are more.
   void set_max(std::size_t max) { max_ = max; }
   std::uint64_t head() const { return head_; }
   std::uint64_t tail() const { return tail_; }
@@ -29,13 +29,13 @@ class GrowRing {
   T& front() { return (*this)[head_]; }
   const T& front() const { return (*this)[head_]; }
 
-  /// Appends an element that holds whatever its slot held before: the caller assigns all of it. The caller has checked
-  /// full().
+  /// Appends an element that contains whatever its slot contained before: the caller assigns all of it. The caller has
+  /// checked full().
   T& push() {
     if (size() == slots_.size()) grow();
     return (*this)[tail_++];
   }
-  /// Memory for `more` elements: the next push() calls allocate nothing.
+  /// Reserves memory for `more` elements: the next push() calls allocate nothing.
   void make_room(std::size_t more = 1) {
     while (size() + more > slots_.size()) grow();
   }
@@ -51,8 +51,8 @@ class GrowRing {
     mask_ = slots_.size() - 1;
   }
 
-  std::vector<T> slots_;    // a power of two, or none
-  std::uint64_t mask_ = 0;  // their number less one
+  std::vector<T> slots_;    // size: a power of two, or 0
+  std::uint64_t mask_ = 0;  // size less one
   std::size_t max_;
   std::uint64_t head_ = 0, tail_ = 0;
 };

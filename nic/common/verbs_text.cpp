@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Names of the verbs enumerators, as users read them in output and logs.
+// Names of the verbs enumerators, for output and logs.
 #include "parley/verbs.hpp"
 
 namespace parley {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A cursor over the pieces of a ULPDU: the one place where received payload is copied.
+// A cursor over the pieces of a ULPDU: the only place where received payload is copied.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -20,7 +20,7 @@ class Cursor {
       n -= step;
     }
   }
-  /// Fills `out` as far as the pieces reach; returns the octets copied.
+  /// Fills `out` as far as the pieces suffice; returns the octets copied.
   std::size_t copy(MutBytes out) {
     std::size_t done = 0;
     while (done < out.size() && !pieces_.empty()) {

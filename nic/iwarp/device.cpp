@@ -26,7 +26,7 @@ Result<void> check_type(const QpInit& init) {
 
 class SoftDevice final : public IwarpDevice {
  public:
-  // g++ 12 frees nothing if a `new` in a member's own initialiser fails inside, hence the one here.
+  // g++ 12 leaks memory if a `new` in a member's default initialiser throws inside, hence this constructor.
   explicit SoftDevice(std::uint64_t tagged_offset_base) : tables_(new Tables) {
     tables_->regions.set_offset_base(tagged_offset_base);
   }

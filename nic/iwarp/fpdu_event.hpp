@@ -5,7 +5,7 @@
 
 namespace parley::nic::iwarp {
 
-/// `octets`: those behind the header.
+/// `octets`: those after the header.
 inline trace::Fpdu fpdu_event(bool sent, const wire::DdpHeader& header, std::size_t octets) {
   return {.sent = sent,
           .opcode = to_string(header.opcode),

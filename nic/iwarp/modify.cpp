@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Verbs' states and attributes on an iWARP queue pair: what modify() carries out of them, and what query() tells.
+// Verbs' states and attributes on an iWARP queue pair: which of them modify() supports, and what query() returns.
 #include <algorithm>
 
 #include "nic/common/qp_modify.hpp"
@@ -36,7 +36,7 @@ Result<void> check_attributes(const QpAttr& attr) {
   return {};
 }
 
-// mpa::depth_not_negotiated leaves it to the ULP, which then has what the device can do (RFC 6581 §9.1).
+// mpa::depth_not_negotiated leaves it to the ULP, which then may use the device's limit (RFC 6581 §9.1).
 std::uint16_t depth_of(std::uint32_t agreed) {
   return static_cast<std::uint16_t>(std::min<std::uint32_t>(agreed, mpa::depth_max));
 }
@@ -49,14 +49,14 @@ QpState Qp::state() const {
     case RdmapState::rts: return sqd_ ? QpState::sqd : QpState::rts;
     case RdmapState::closing:
       return QpState::sqd;  // as Linux's iWARP drivers report it
-    // What is posted is flushed and nothing can be posted: what verbs call ERR, and not SQE, which keeps receives.
+    // Posted requests are flushed and nothing can be posted: verbs' ERR, and not SQE, which keeps receives.
     case RdmapState::terminate:
     case RdmapState::error: break;
   }
   return QpState::err;
 }
 
-// What iWARP has its own reason to refuse comes first: it says more than the table of transitions.
+// iWARP-specific refusals come first: they are more informative than the table of transitions.
 Result<void> Qp::check_step(QpState to) const {
   if (state_ == RdmapState::idle && (to == QpState::rtr || to == QpState::rts))
     return fail(
@@ -109,7 +109,7 @@ void Qp::go_to(QpState to) {
   }
 }
 
-// IBA 1.x §10.3.1: RESET takes what was posted out of the queues, leaves no completions, and undoes what was set.
+// IBA 1.x §10.3.1: RESET removes the posted requests without completions, and resets all attributes.
 void Qp::reset() {
   enter(RdmapState::idle);
   reset_ = true;

@@ -9,7 +9,7 @@
 
 namespace parley::nic::iwarp {
 
-// `header` may hold the whole ULPDU.
+// `header` may contain the whole ULPDU.
 void Output::trace_fpdu(ConstBytes header, std::size_t length) const {
   const auto h = wire::DdpHeader::parse(header);
   if (h) trace_->record(fpdu_event(true, *h, header.size() - h->size() + length));
@@ -121,7 +121,7 @@ void Output::own_all() {
   for (std::size_t i = head_; i < tail_; ++i) copy.insert(copy.end(), list_[i].begin(), list_[i].end());
   owned_ = std::move(copy);
   rewind();
-  // A Terminate follows, and must find room even while something is unsent.
+  // A Terminate follows, and must find room even while octets are unsent.
   if (arena_.octets.empty()) arena_.octets.resize(arena_.first);
   if (owned_.empty()) return;
   list_[tail_++] = ConstBytes(owned_);

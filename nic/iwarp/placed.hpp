@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which octets of one message have been placed when its segments come in any order (increasing MO or TO is only a
-// SHOULD in RFC 5041 §5.3). Segments in order update one number and take no memory.
+// Tracks which octets of one message have been placed if its segments arrive in any order (increasing MO or TO is only
+// a SHOULD in RFC 5041 §5.3). Segments in order update one number and need no memory.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,14 +11,14 @@ namespace parley::nic::iwarp {
 
 class Placed {
  public:
-  /// Runs of octets not connected to the start of the message: 32 KiB. A message in order has none, one backwards
-  /// has one; the worst order of a message of 8 MB in segments of 1 KiB needs them all.
+  /// Runs of octets not connected to the start of the message: 32 KiB. A message in order has none, one in reverse
+  /// order has one; the worst order of a message of 8 MB in segments of 1 KiB needs them all.
   static constexpr std::size_t runs_max = 4096;
 
   enum class Result : std::uint8_t {
     ok,
     again,  ///< some of these octets were placed before
-    full,   ///< that would be one run too many
+    full,   ///< there would be one run too many
   };
 
   void start() {
@@ -34,9 +34,9 @@ class Placed {
     }
     return add_apart(at, at + length);
   }
-  /// Whether the octets placed are exactly the first `size`.
+  /// Whether the placed octets are exactly the first `size`.
   bool exactly(std::uint32_t size) const { return apart_.empty() && from_start_ == size; }
-  /// How many octets from the first on are contiguous.
+  /// Number of contiguous octets from the first one.
   std::uint32_t without_hole() const { return from_start_; }
 
  private:

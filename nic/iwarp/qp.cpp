@@ -52,7 +52,7 @@ Result<void> check_atomic(const SendWr& wr) {
   return {};
 }
 
-// What goes with queue pairs of types that iWARP lacks.
+// Checks fields for queue pair types that iWARP does not have.
 Result<void> not_connected(const SendWr& wr) {
   if (wr.remote_srq_num != 0)
     return fail(Errc::unsupported, "SendWr::remote_srq_num is {a}, but iWARP has no XRC", wr.remote_srq_num);
@@ -110,8 +110,8 @@ Result<void> check_shape(const SendWr& wr) {
   return fail(Errc::invalid_argument, "SendWr::opcode: {a} is not an opcode", static_cast<int>(wr.opcode));
 }
 
-// RFC 7306 §5.1: every Atomic has masks on the wire. Those of a plain one: FetchAdd adds 64 bits at once (no mask bit
-// ends a field), CmpSwap compares and writes all of them.
+// RFC 7306 §5.1: every Atomic has masks on the wire. Those of a plain one: FetchAdd adds all 64 bits (no mask bit ends
+// a field), CmpSwap compares and writes all of them.
 void set_atomic(SendWqe& wqe, const SendWr& wr) {
   using Opcode = SendWr::Opcode;
   const bool masked =
@@ -139,7 +139,7 @@ Qp::Qp(QpParts parts)
 
 Qp::~Qp() {
   unlink_dirty();
-  drop_posted();  // completions of a destroyed queue pair would name nothing
+  drop_posted();  // completions of a destroyed queue pair would refer to nothing
   if (incoming_.active && parts_.srq) {
     unpin(parts_.tables->regions, incoming_.shared->memory);
     parts_.recv_cq->release();
@@ -148,7 +148,7 @@ Qp::~Qp() {
   parts_.tables->pds.release(parts_.pd);
 }
 
-// Without completions: the requests silently release what they hold.
+// Without completions: the requests silently release their resources.
 void Qp::drop_posted() {
   for (; !sends_.empty(); sends_.pop()) {
     unpin(parts_.tables->regions, sends_.front().memory);
@@ -172,7 +172,7 @@ Result<void> Qp::check_posting() const {
   return fail(Errc::wrong_state, "the connection of this queue pair is over; nothing more can be posted");
 }
 
-// A place in the send queue and one in its CQ.
+// Reserves a place in the send queue and one in its CQ.
 Result<SendWqe*> Qp::push_send(Kind kind) {
   if (SendWqe::fetches(kind)) {
     if (receive_ended_) return fail(Errc::wrong_state, "the peer has closed its half and answers nothing any more");
@@ -273,7 +273,7 @@ Result<void> Qp::attach(const AttachOptions& options) {
   rx_msn_send_ = rx_msn_read_ = rx_msn_atomic_ = options.first_msn;
   enter(RdmapState::rts);
   if (agreed.ord == 0) {
-    // Reads posted while idle can never be sent now; they fail in order instead of blocking what follows.
+    // Reads posted while idle can now never be sent; they fail in order instead of blocking later requests.
     for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
       SendWqe& wqe = sends_[at];
       if (!wqe.fetches()) continue;
@@ -303,7 +303,7 @@ void Qp::handle_end(bool reset) {
   if (receive_ended_) return;
   receive_ended_ = true;
   sqd_ = false;  // our half ends once everything posted is sent
-  // RFC 5044 §7.2: this half connection ends with its half of TCP; a message cut short can never be delivered.
+  // RFC 5044 §7.2: this half connection ends with its half of TCP; an incomplete message can never be delivered.
   if (incoming_.active || deframer_->carried() != 0)
     return fail_stream(Errc::peer_closed, "RFC 5044 §7.2", "FIN in the middle of a message");
   flush_receives();
@@ -313,7 +313,7 @@ void Qp::handle_end(bool reset) {
 void Qp::begin_close() {
   if (state_ == RdmapState::idle) return to_error();
   if (state_ == RdmapState::rts) enter(RdmapState::closing);
-  sqd_ = false;  // what is posted is still sent
+  sqd_ = false;  // posted requests are still sent
 }
 
 bool Qp::drained() const {
@@ -374,7 +374,7 @@ void Qp::flush_receives() {
   }
 }
 
-// No response can come any more: Reads and Atomics are flushed, in order with the sends around them.
+// No more responses can arrive: Reads and Atomics are flushed, in order with the sends around them.
 void Qp::flush_fetches() {
   for (std::uint64_t at = sends_.head(); at != sends_.tail(); ++at) {
     SendWqe& wqe = sends_[at];
@@ -395,8 +395,8 @@ void Qp::flush_replies() {
   next_reply_ = replies_.tail();
 }
 
-// RFC 5040 §5.3: requests complete in the order in which they were posted; a send is complete once TCP has its last
-// octet.
+// RFC 5040 §5.3: requests complete in the order in which they were posted; a send is complete once TCP has accepted its
+// last octet.
 void Qp::complete_sent() {
   const std::uint64_t sent = output_.sent_total();
   while (!sends_.empty()) {

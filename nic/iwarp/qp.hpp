@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The iWARP queue pair: DDP (RFC 5041), RDMAP (RFC 5040), Atomics and Immediate Data (RFC 7306) between posted work
-// and the octets of a TCP stream. Driven by the connection provider through StreamQp and by the user through QueuePair,
-// whose modify() is in the table by the state that it asks for.
+// and the octets of a TCP stream. Driven by the connection provider through StreamQp and by the user through QueuePair.
+// The table names a modify() by its target state.
 //
 //   state      event                              next       what happens
-//   idle       attach                             rts        posted sends may go out, unless fenced
+//   idle       attach                             rts        posted sends may be sent, unless fenced
 //   idle       begin_close, flush, end, ERR       error      everything posted completes as flushed
-//   idle       RESET, INIT                        same       RESET drops everything posted; nothing is posted in it
-//   rts        SQD                                same       no request is begun until RTS, begin_close or FIN; refused after FIN
-//   rts        begin_close                        closing    no more posts; what is owed so far is still sent
+//   idle       RESET, INIT                        same       RESET drops everything posted; no posts in RESET
+//   rts        SQD                                same       no request begins until RTS, begin_close or FIN; refused after FIN
+//   rts        begin_close                        closing    no more posts; outstanding answers are still sent
 //   rts, clos. peer's error, send_terminate       terminate  flush; a Terminate is the last message (RFC 5040 §5.4)
 //   rts, clos. Terminate received                 terminate  flush; nothing more is sent (RFC 5040 §6.2.1)
-//   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends go on
+//   rts, clos. FIN                                same       receives, Reads and Atomics flush; sends continue
 //   rts, clos. reset, flush, ERR                  error      flush; unsent octets are dropped
 //   terminate  flush, reset                       error      the Terminate is dropped if still unsent
 //   error      RESET, if never attached           idle       as if new
@@ -47,7 +47,7 @@ struct SendWqe {
   WcStatus status = WcStatus::success;
   WrMemory memory;
   std::uint32_t offset = 0;  // octets framed
-  std::uint64_t end = 0;     // stream octet after its last segment
+  std::uint64_t end = 0;     // stream position after its last octet
   std::uint32_t invalidate = 0;
   std::uint32_t remote_stag = 0;
   std::uint64_t remote_to = 0;
@@ -58,7 +58,7 @@ struct SendWqe {
   std::uint32_t request_id = 0;
   std::uint32_t msn = 0;  // Read, Atomic: as sent
 
-  /// As just posted, with nothing framed; the caller assigns the rest.
+  /// Initialises as newly posted, with nothing framed; the caller assigns the rest.
   void start(Kind what, std::uint64_t id) {
     kind = what;
     wr_id = id;
@@ -76,7 +76,7 @@ struct Reply {
   bool atomic = false;
   bool framed = false;
   bool pinned = false;
-  ConstBytes source;  // Read: what to send, pinned
+  ConstBytes source;  // Read: the octets to send, pinned
   std::uint32_t slot = 0;
   std::size_t offset = 0;  // octets framed
   std::uint64_t end = 0;
@@ -120,12 +120,12 @@ class Qp final : public StreamQp {
 
  private:
   enum class Source : std::uint8_t { none, rtr, work, reply };
-  /// A received segment: its header as parsed and as on the wire, and a cursor at its payload.
+  /// A received segment: its header, parsed and as on the wire, and a cursor at its payload.
   struct Segment {
     wire::DdpHeader header;
-    ConstBytes octets;  // of the header
+    ConstBytes octets;  // the header's octets
     Cursor payload;
-    std::size_t length = 0;  // of the payload
+    std::size_t length = 0;  // octets of payload
     std::size_t ulpdu = 0;
     std::uint64_t position = 0;
   };
@@ -135,7 +135,8 @@ class Qp final : public StreamQp {
   /// The untagged message being received on queue 0.
   struct Incoming {
     bool active = false;
-    std::unique_ptr<RecvWqe> shared;  // from the SRQ, made on first use; our own receive stays at the head of its queue
+    std::unique_ptr<RecvWqe> shared;  // from the SRQ, allocated on first use; our own receive stays at the head of its
+                                      // queue
     wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
     std::uint32_t invalidate = 0;
     Placed placed;
@@ -198,7 +199,7 @@ class Qp final : public StreamQp {
   bool handle_write(Segment& segment);
   bool handle_read_response(Segment& segment);
   bool place_response(Segment& segment, SendWqe& wqe);
-  /// As MrTable::check, and the queue pair itself must grant `right` too (QpAttr::access).
+  /// Like MrTable::check, and the queue pair itself must also grant `right` (QpAttr::access).
   MrFault check_remote(std::uint32_t stag, std::uint64_t to, std::uint64_t length, Access right, MrRange& out) const {
     const MrFault fault = parts_.tables->regions.check(stag, to, length, parts_.pd, right, out);
     return fault == MrFault::none && !has(access_, right) ? MrFault::access : fault;
@@ -211,7 +212,7 @@ class Qp final : public StreamQp {
   void fetch_answered(SendWqe& wqe);
 
   // terminate.cpp
-  /// Queues the Terminate, flushes, reports; always false, so that a check reads `return refuse(...)`.
+  /// Queues the Terminate, flushes, reports; always false, so that a check can `return refuse(...)`.
   bool refuse(TermCode code, const Segment* segment, ConstBytes read_request, std::string_view rule,
               std::string received, Errc errc = Errc::malformed);
   bool refuse(TermCode code, const Segment& segment, std::string_view rule, std::string_view what);
@@ -221,14 +222,14 @@ class Qp final : public StreamQp {
   void blame_fetch(const wire::Terminate& terminate);
   void refuse_deframe(mpa::DeframeStatus status);
 
-  /// Verbs have no rights until INIT gives some; here a queue pair begins in INIT, with all of them.
+  /// In verbs there are no rights until INIT grants them; here a queue pair begins in INIT, with all of them.
   static constexpr Access access_default = Access::remote_write | Access::remote_read | Access::remote_atomic;
 
   QpParts parts_;
   RdmapState state_ = RdmapState::idle;
   const trace::Scope* trace_ = nullptr;
   bool reset_ = false;  // idle: verbs' RESET, not INIT
-  bool sqd_ = false;    // rts: no new request is begun
+  bool sqd_ = false;    // rts: no new request may begin
   bool had_connection_ = false;
   Access access_ = access_default;
   mpa::Role role_ = mpa::Role::initiator;
@@ -239,7 +240,7 @@ class Qp final : public StreamQp {
   std::uint8_t terminate_llp_etype_ = 0;
   bool rtr_announced_ = false;
   std::optional<TerminateInfo> terminate_;
-  // At most 4, since each kind happens at most once. The one that good connections have takes no memory.
+  // At most 4, because each kind occurs at most once. The one that good connections have needs no allocation.
   std::optional<mpa::Rtr> first_fpdu_event_;  // before all others
   std::vector<QpEvent> events_;
 
@@ -251,12 +252,12 @@ class Qp final : public StreamQp {
   // Transmit.
   Output output_;
   bool fenced_ = false;
-  bool transmit_ended_ = false;  // our FIN is out
+  bool transmit_ended_ = false;  // our FIN was sent
   GrowRing<SendWqe> sends_;      // at most max_send_wr
-  std::uint64_t next_work_ = 0;  // the first not fully framed
+  std::uint64_t next_work_ = 0;  // the first that is not completely framed
   GrowRing<Reply> replies_;      // at most IRD
   std::uint64_t next_reply_ = 0;
-  Source current_ = Source::none;  // whose message is being segmented
+  Source current_ = Source::none;  // the message that is being segmented
   bool work_had_turn_ = false;
   mpa::Rtr rtr_due_ = mpa::Rtr::none;
   std::uint32_t tx_msn_send_ = 1, tx_msn_read_ = 1, tx_msn_atomic_ = 1;
@@ -264,8 +265,8 @@ class Qp final : public StreamQp {
   // Reads and Atomics sent by this side.
   std::uint32_t ord_ = 0;
   std::uint32_t fetches_out_ = 0;  // at most ORD
-  std::uint64_t next_fetch_ = 0;   // no earlier request waits for a response
-  Placed read_placed_;             // of the Read whose response is arriving
+  std::uint64_t next_fetch_ = 0;   // no earlier request awaits a response
+  Placed read_placed_;             // for the Read whose response is arriving
   bool rtr_read_out_ = false;      // the 0B Read RTR awaits its response, before all others
   std::uint32_t next_request_id_ = 0;
 

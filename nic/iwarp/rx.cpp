@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The receiving half of the queue pair. Every FPDU that MPA passes up is checked here, first as a DDP segment
-// (RFC 5041 §7.1), then as part of an RDMAP message (RFC 5040 §7). Untagged messages; tagged ones: rx_tagged.cpp.
+// The receiving half of the queue pair. Every FPDU from MPA is checked here, first as a DDP segment (RFC 5041 §7.1),
+// then as part of an RDMAP message (RFC 5040 §7). Untagged messages; for tagged ones see rx_tagged.cpp.
 #include <fmt/format.h>
 
 #include "nic/iwarp/fpdu_event.hpp"
@@ -22,7 +22,7 @@ void Qp::handle_bytes(ConstBytes in) {
 }
 
 void Qp::handle_fpdu(const mpa::FpduView& view) {
-  // The header is in one piece, unless a marker or the end of the input cut it.
+  // The header is in one piece, unless a marker or the end of the input splits it.
   std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN> copy;
   ConstBytes head = view.pieces.empty() ? ConstBytes{} : view.pieces.front();
   const std::size_t wanted = std::min<std::size_t>(copy.size(), view.ulpdu_length);
@@ -47,8 +47,8 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
   const bool first = !first_seen_;
   first_seen_ = true;
   const mpa::Rtr form = first ? rtr_form(segment) : mpa::Rtr::none;
-  // RFC 6581 §9.2: the agreed Send is consumed below the ULP: it uses up its MSN, but no receive and no completion. So
-  // is a Send in the place of an RTR of any form that S promised (the fence shows that none has come yet).
+  // RFC 6581 §9.2: the agreed Send is consumed below the ULP: it uses an MSN, but no receive and no completion. The
+  // same applies to a Send in place of an RTR of any form that S promised (the fence shows that none has arrived yet).
   const bool agreed_send = form == mpa::Rtr::send && (agreed_rtr_ == mpa::Rtr::send || (rtr_announced_ && fenced_));
   if (agreed_send) ++rx_msn_send_;
   if (!agreed_send && !handle_message(segment)) return;
@@ -57,8 +57,8 @@ void Qp::handle_fpdu(const mpa::FpduView& view) {
 
 bool Qp::handle_message(Segment& segment) {
   const wire::RdmapOpcode opcode = segment.header.opcode;
-  // RFC 5044 §7.2: a closing half that waits for nothing sends what it owed so far. A peer that keeps asking must
-  // not hold off the FIN, which flushes its requests. While this side waits, both may be closing: then both
+  // RFC 5044 §7.2: a closing half that waits for nothing sends its outstanding answers. A peer that keeps sending
+  // requests must not delay the FIN, which flushes its requests. While this side waits, both may be closing: then both
   // answer.
   const bool asks = opcode == wire::RdmapOpcode::read_request || opcode == wire::RdmapOpcode::atomic_request;
   if (asks && state_ == RdmapState::closing && !awaits_response()) return true;
@@ -79,8 +79,8 @@ bool Qp::handle_message(Segment& segment) {
   return false;
 }
 
-// RFC 5041 §7.1 and RFC 5040 §7.2: what can be checked without knowing the message. The first error found
-// decides the Terminate (RFC 5040 §7.1).
+// RFC 5041 §7.1 and RFC 5040 §7.2: checks that are independent of the message. The first error found decides the
+// Terminate (RFC 5040 §7.1).
 bool Qp::check_headers(const Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (h.ddp_version != PARLEY_DDP_DV) {
@@ -122,9 +122,9 @@ void Qp::first_fpdu(mpa::Rtr form) {
   push_event(std::move(event));
 }
 
-// RFC 5041 §5.3: sending the segments of a message in increasing MO order is only a SHOULD, so each is placed where
-// its MO says, in any order. That the one with the L bit comes last and has the highest MO is a MUST (§4.1): with it
-// the message is complete, or never will be.
+// RFC 5041 §5.3: sending the segments of a message in increasing MO order is only a SHOULD, so each segment is placed
+// at its MO, in any order. The one with the L bit MUST come last and have the highest MO (§4.1): with it the message is
+// complete, or never will be.
 bool Qp::handle_send(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (!begin_or_go_on(segment) || !check_place(segment)) return false;
@@ -183,7 +183,7 @@ bool Qp::check_place(Segment& segment) {
       fmt::format("the last segment at MO {}; the message is whole up to {}", h.mo, incoming_.placed.without_hole()));
 }
 
-// A bound of this implementation, not an error of the peer.
+// A limit of this implementation, not an error of the peer.
 bool Qp::too_scattered(Segment& segment) {
   return refuse({1, 0, 0x00}, segment, "RFC 5041 §7.2",
                 fmt::format("more than {} runs of octets of one message", Placed::runs_max));
@@ -221,7 +221,7 @@ bool Qp::take_receive(Segment& segment) {
   return true;
 }
 
-// RFC 7306 §6: 8 octets that reach the ULP in the completion; the receive it uses up keeps its memory untouched.
+// RFC 7306 §6: 8 octets that the ULP gets in the completion; the memory of the consumed receive stays unchanged.
 bool Qp::handle_immediate(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (h.msn != rx_msn_send_)
@@ -244,7 +244,7 @@ bool Qp::whole_untagged(Segment& segment, MutBytes out) {
   if (!h.last || segment.length > out.size())
     return refuse({1, 2, 0x05}, segment, "RFC 5041 §7.1",
                   fmt::format("{} longer than {} octets", to_string(h.opcode), out.size()));
-  // No code is assigned to a message that is too short; the stream makes no sense after it.
+  // No code is assigned to a message that is too short; the stream is unusable after it.
   if (segment.length < out.size())
     return refuse({0, 2, 0x07}, segment, h.opcode < wire::RdmapOpcode::immediate ? "RFC 5040 §4" : "RFC 7306 §6.3",
                   fmt::format("{} of {} octets, not {}", to_string(h.opcode), segment.length, out.size()));
@@ -252,8 +252,8 @@ bool Qp::whole_untagged(Segment& segment, MutBytes out) {
   return true;
 }
 
-// RFC 5040 §5.2.1: a Data Source sizes queue 1 by its IRD. RFC 5041 §7.1 calls an MSN beyond the buffers of a
-// queue out of range, so 12 03, which is also what Chelsio's hardware sends; no RFC names a code for this case.
+// RFC 5040 §5.2.1: a Data Source sizes queue 1 by its IRD. RFC 5041 §7.1 calls an MSN beyond the buffers of a queue out
+// of range, so the code is 12 03, as Chelsio's hardware sends; no RFC names a code for this case.
 bool Qp::ird_left(const Segment& segment) {
   const std::uint32_t msn = segment.header.msn;
   if (msn != rx_msn_read_)
@@ -290,8 +290,8 @@ bool Qp::handle_read_request(Segment& segment) {
   return true;
 }
 
-// RFC 7306 §5: executed on arrival, so that it precedes the delivery of every later message; the response takes its
-// turn among the Read Responses.
+// RFC 7306 §5: executed on arrival, so that it precedes the delivery of every later message; the response is queued
+// with the Read Responses.
 bool Qp::handle_atomic_request(Segment& segment) {
   std::array<std::uint8_t, PARLEY_RDMAP_ATOMIC_REQUEST_LEN> octets;
   if (!ird_left(segment) || !whole_untagged(segment, octets)) return false;
@@ -307,7 +307,7 @@ bool Qp::handle_atomic_request(Segment& segment) {
   if (fault != MrFault::none)
     return refuse(protection_code(fault), &segment, {}, "RFC 5040 §7.2",
                   fmt::format("Atomic at STag 0x{:08x} TO 0x{:x}", request->stag, request->to), Errc::protection);
-  std::uint64_t value = 0;  // memory holds it in host order, as the program that shares it does
+  std::uint64_t value = 0;  // in host byte order in memory, as for the program that shares it
   std::memcpy(&value, range.memory.data(), sizeof value);
   Reply& reply = replies_.push() = Reply{};
   reply.atomic = true;
@@ -321,7 +321,7 @@ bool Qp::handle_atomic_request(Segment& segment) {
   return true;
 }
 
-// Our oldest Read or Atomic that was sent and has no response yet; responses come in that order (RFC 5040 §5.5).
+// Our oldest Read or Atomic that was sent and has no response yet; responses arrive in that order (RFC 5040 §5.5).
 SendWqe* Qp::oldest_fetch() {
   next_fetch_ = std::max(next_fetch_, sends_.head());
   for (; next_fetch_ != sends_.tail(); ++next_fetch_) {

@@ -34,7 +34,7 @@ bool Qp::handle_write(Segment& segment) {
 bool Qp::handle_read_response(Segment& segment) {
   const wire::DdpHeader& h = segment.header;
   if (rtr_read_out_) {
-    // The answer to our own ready-to-receive indication (RFC 6581 §9.2) ends here.
+    // Consumes the answer to our own ready-to-receive indication (RFC 6581 §9.2).
     if (segment.length > 0)
       return refuse({1, 1, 0x01}, segment, "RFC 5040 §5.2", "octets in answer to a zero-length Read");
     if (!h.last) return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The stream side of an iWARP queue pair: what the connection provider drives while the user posts work on the other
+// The stream side of an iWARP queue pair: the connection provider drives it, while the user posts work on the other
 // side. From attach() on the queue pair owns the TCP stream's octets: it deframes and frames FPDUs, runs DDP and RDMAP
-// (RFC 5040, 5041, 7306), and reports by events what the connection must know. Pure: no time is needed here.
+// (RFC 5040, 5041, 7306), and reports events to the connection. Pure: no time is needed here.
 #pragma once
 #include <optional>
 #include <span>
@@ -27,9 +27,9 @@ struct AttachOptions {
   bool rtr_stag_zero = false;              ///< quirk: write and read RTRs with STag 0 (irdma)
   bool refuses_stag_zero = false;          ///< quirk: a Write at STag 0 ends the stream, at length zero too (cxgb4)
   bool terminate_nibbles_swapped = false;  ///< quirk: Terminates in Linux siw's order
-  std::uint8_t terminate_llp_etype = 0;    ///< quirk: the error type beside layer LLP (cxgb4 and irdma: 3)
+  std::uint8_t terminate_llp_etype = 0;    ///< quirk: the error type next to layer LLP (cxgb4 and irdma: 3)
   const trace::Scope* trace = nullptr;     ///< not owned; outlives the queue pair
-  std::uint32_t first_msn = 1;  ///< RFC 5041 §4.3 says 1; anything else is for tests of the wrap, on both sides
+  std::uint32_t first_msn = 1;  ///< RFC 5041 §4.3 requires 1; other values are for tests of the wrap, on both sides
 };
 
 struct QpEvent {
@@ -46,7 +46,7 @@ struct QpEvent {
 
 class StreamQp : public parley::iwarp::QueuePair {
  public:
-  /// The provider's own, to find what belongs to the queue pair; ignored here.
+  /// For the provider, to find the queue pair's connection; ignored here.
   std::uint64_t owner = 0;
 
   /// idle -> rts. Errors: wrong_state.
@@ -55,12 +55,12 @@ class StreamQp : public parley::iwarp::QueuePair {
   virtual void handle_bytes(ConstBytes in) = 0;
   /// FIN (reset false) ends the receive half only (RFC 5044 §7.2); a reset flushes everything.
   virtual void handle_end(bool reset) = 0;
-  /// Our half of the stream is over: an error from here on is `failed`, since no Terminate can be sent.
+  /// Our half of the stream has ended: later errors are `failed`, because no Terminate can be sent.
   virtual void end_transmit() = 0;
   /// Queues a Terminate as the last message of our half (RFC 5040 §5.4); ignored if one was queued before.
   virtual void send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) = 0;
-  /// No more posts; what is posted or was requested is still sent. Once none of our own Reads or Atomics is pending,
-  /// those that the peer still requests are not answered. Then drained() becomes true.
+  /// No more posts; posted requests and requested answers are still sent. Once none of our own Reads or Atomics is
+  /// pending, further requests of the peer are not answered. Then drained() becomes true.
   virtual void begin_close() = 0;
   /// Everything posted was sent, and every Read and Atomic was answered or flushed.
   virtual bool drained() const = 0;
@@ -71,27 +71,27 @@ class StreamQp : public parley::iwarp::QueuePair {
   virtual std::size_t gather(std::span<ConstBytes> out) = 0;
   virtual void sent(std::size_t n) = 0;
   virtual bool has_transmit() const = 0;
-  /// For events that a user's call caused, which the provider hears of by poll_dirty.
+  /// For events caused by a user's call, which the provider learns of from poll_dirty.
   virtual bool has_event() const = 0;
   virtual std::optional<QpEvent> poll_event() = 0;
 };
 
-/// The device, with what its provider needs.
+/// The device, with the calls that its provider needs.
 class IwarpDevice : public Device {
  public:
   virtual Result<std::unique_ptr<StreamQp>> create_stream_qp(const QpInit& init) = 0;
-  /// A queue pair with completion queues of its own that nobody polls, for connections that only need one to speak
-  /// iWARP: `depth` requests each way. Errors: as create_stream_qp.
+  /// A queue pair with its own completion queues that are never polled, for connections that only need one to speak
+  /// iWARP: `depth` requests in each direction. Errors: those of create_stream_qp.
   virtual Result<std::unique_ptr<StreamQp>> create_lone_qp(PdHandle pd, std::uint32_t depth) = 0;
-  /// The next queue pair on which something was posted or queued since it was last polled; null if there is none.
+  /// The next queue pair with requests posted or queued since it was last polled; null if there is none.
   virtual StreamQp* poll_dirty() = 0;
   virtual bool has_dirty() const = 0;
-  /// Something waits in a completion channel or in poll_async_event().
+  /// An event is pending in a completion channel or in poll_async_event().
   virtual bool has_events() const = 0;
 };
 
-/// `tagged_offset_base`: 0 uses addresses as tagged offsets, as in verbs; anything else gives the first registered
-/// region that offset and puts the others behind it, with gaps.
+/// `tagged_offset_base`: 0 uses addresses as tagged offsets, as in verbs; any other value is the offset of the first
+/// registered region, and the others follow it, with gaps.
 std::unique_ptr<IwarpDevice> make_device(std::uint64_t tagged_offset_base = 0);
 
 }  // namespace parley::nic::iwarp

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Terminate both ways: RFC 5040 §4.8, §5.4, §7.1. The first error wins; after it nothing else is sent or delivered.
+// Terminate in both directions: RFC 5040 §4.8, §5.4, §7.1. Only the first error counts; after it nothing else is sent
+// or delivered.
 #include <fmt/format.h>
 
 #include "nic/iwarp/qp.hpp"
@@ -15,7 +16,7 @@ std::string meaning(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) {
   return text.empty() ? fmt::format("unassigned code {:X}{:X} {:02X}", layer, etype, code) : std::string(text);
 }
 
-/// Octet 0 read with its nibbles swapped, if that means something too.
+/// Octet 0 read with its nibbles swapped, if that is also a valid meaning.
 std::string other_reading(const wire::Terminate& terminate) {
   const std::string_view other = wire::terminate_text(terminate.etype, terminate.layer, terminate.code);
   if (terminate.nibbles_swapped)
@@ -52,7 +53,7 @@ void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_
   terminate.layer = code.layer;
   terminate.etype = code.etype;
   terminate.code = code.code;
-  // RFC 5040 §4.8: the terminated headers go along, except for local catastrophic and LLP errors.
+  // RFC 5040 §4.8: the terminated headers are included, except for local catastrophic and LLP errors.
   if (segment && code.layer != PARLEY_RDMAP_LAYER_LLP && code.etype != 0) {
     terminate.m = terminate.d = true;
     terminate.ddp_segment_length = static_cast<std::uint16_t>(segment->ulpdu);
@@ -67,7 +68,7 @@ void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_
   header.msn = 1;
   header.emit(octets);
   terminate.emit(MutBytes(octets).subspan(PARLEY_DDP_UNTAGGED_LEN));
-  // FPDUs that TCP may have begun must be finished first. Their payload is copied, since the requests end now.
+  // FPDUs that TCP may have begun must be finished first. Their payload is copied, because the requests end now.
   output_.own_all();
   output_.add(ConstBytes(octets).first(PARLEY_DDP_UNTAGGED_LEN + terminate.size()), {}, 0);
   terminate_ = TerminateInfo{.layer = code.layer,
@@ -81,7 +82,7 @@ void Qp::queue_terminate(TermCode code, const Segment* segment, ConstBytes read_
 
 bool Qp::refuse(TermCode code, const Segment* segment, ConstBytes read_request, std::string_view rule,
                 std::string received, Errc errc) {
-  // RFC 5044 §7.1.2 rule 4 keeps a responder silent until the initiator is known to take FPDUs. It has sent one.
+  // RFC 5044 §7.1.2 rule 4 keeps a responder silent until the initiator is known to accept FPDUs. It has sent one.
   fenced_ = false;
   QpEvent event;
   event.kind = QpEvent::Kind::terminate_queued;
@@ -105,7 +106,7 @@ bool Qp::refuse(TermCode code, const Segment& segment, std::string_view rule, st
   return refuse(code, &segment, {}, rule, std::string(what));
 }
 
-// RFC 5044 §8: nothing more is accepted from this half; one last message may go out on the other.
+// RFC 5044 §8: nothing more is accepted from this half; one last message may be sent on the other.
 void Qp::refuse_deframe(mpa::DeframeStatus status) {
   switch (status) {
     case mpa::DeframeStatus::crc_error:
@@ -125,7 +126,7 @@ void Qp::refuse_deframe(mpa::DeframeStatus status) {
 void Qp::send_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code) {
   if (!connected()) return;
   if (fenced_) {
-    // RFC 5044 §7.1.2 rule 4: the initiator has not shown that it takes FPDUs, so it cannot be told.
+    // RFC 5044 §7.1.2 rule 4: the initiator has not shown that it accepts FPDUs, so no Terminate can be sent.
     return fail_stream(Errc::terminated, "RFC 5044 §7.1.2", "nothing that lifts the fence");
   }
   QpEvent event;
@@ -171,7 +172,7 @@ bool Qp::handle_terminate(Segment& segment) {
   return false;
 }
 
-// A Terminate that carries the header of one of our Reads or Atomics says which of them failed, and how.
+// A Terminate with the header of one of our Reads or Atomics shows which of them failed, and how.
 void Qp::blame_fetch(const wire::Terminate& terminate) {
   if (terminate.layer != PARLEY_RDMAP_LAYER_RDMAP || !terminate.d) return;
   const auto header = wire::DdpHeader::parse(terminate.ddp_header);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The sending half of the queue pair: which message is next, and its segments. RFC 5041 §5.2, RFC 5040 §5.
 //
-// The segments of one message stay together. RFC 5041 would let tagged messages interleave, but receivers that keep one
-// reassembly state per kind (Linux siw) take that for an error. Our own work and responses alternate by message.
+// The segments of one message stay together. RFC 5041 would allow interleaved tagged messages, but receivers with one
+// reassembly state per kind (Linux siw) treat that as an error. Our own work and responses alternate by message.
 #include "base/bytes_io.hpp"
 #include "nic/iwarp/qp.hpp"
 
@@ -67,12 +67,12 @@ bool Qp::has_transmit() const {
 }
 
 bool Qp::work_ready() const {
-  if (sqd_) return false;  // IBA 1.x §10.3.1: in SQD a message under way is finished, and none begun
+  if (sqd_) return false;  // IBA 1.x §10.3.1: in SQD the current message is finished, and no other begins
   std::uint64_t at = next_work_;
   while (at != sends_.tail() && sends_[at].framed) ++at;
   if (at == sends_.tail()) return false;
   const SendWqe& wqe = sends_[at];
-  // RFC 5040 §5.2: the fence holds a request until all earlier Reads and Atomics are complete; ORD bounds those.
+  // RFC 5040 §5.2: the fence holds a request until all earlier Reads and Atomics are complete; ORD limits those.
   if (wqe.fence && fetches_out_ > 0) return false;
   return !wqe.fetches() || fetches_out_ < ord_;
 }
@@ -254,8 +254,8 @@ bool Qp::frame_reply() {
     header.stag = reply.sink_stag;  // RFC 5040 §4.5: as named in the Request
     header.to = reply.sink_to + reply.offset;
     header.emit(octets);
-    // The peer does not know when its Read is answered, and may write there; so may the user, who does not even know of
-    // the Read. RFC 5044 §4.4: the CRC must be that of the octets sent.
+    // The peer does not know when its Read is answered, and may write there; so may the user, who is not aware of the
+    // Read. RFC 5044 §4.4: the CRC must match the octets sent.
     if (!output_.add_copy(octets, reply.source.subspan(reply.offset, length))) return false;
     reply.offset += length;
   }

@@ -42,13 +42,13 @@ std::pair<Address, Address> Addresses::ends_at(std::uint8_t index, const Gid& pe
   return {own.address, from};
 }
 
-/// Where it came from goes to `came_`.
+/// Stores the source in `came_`.
 bool Addresses::know(const PacketPath& from) {
   if (from.way != 0 && from.way == came_.way) return true;
   came_.way = 0;
   const Gid destination = gid_of(from.local);
   came_.path.sgid_index.reset();
-  if (!is_multicast(destination)) {  // a group's address is nobody's
+  if (!is_multicast(destination)) {  // a group's address belongs to no host
     came_.path.sgid_index = add(from.local, from.peer);
     if (!came_.path.sgid_index) return false;
   }

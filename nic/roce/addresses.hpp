@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The device behind the seam of base/packet_port.hpp: this side's addresses are the GIDs of its port, and packets go from
-// address to address. A link-local address means something only within its link (RFC 4007 §4, §6), and a GID says nothing of links:
-// where such an address is one of the two ends, this side's has a place in the table for each link, whose index goes along with packets
-// both ways.
+// Connects the device to base/packet_port.hpp: this side's addresses are the GIDs of its port, and packets go from
+// address to address. A link-local address is only unique within its link (RFC 4007 §4, §6), and a GID does not
+// identify links. If one of the two ends is such an address, this side's address therefore has a place in the table for
+// each link, and the index of that place accompanies packets in both directions.
 #pragma once
 #include <map>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace parley::nic::roce {
 
-/// An address that comes with an interface. Those of IPv4 never do: RFC 4007 §4 is of IPv6.
+/// An address with an interface. IPv4 addresses have none: RFC 4007 §4 is about IPv6.
 inline bool is_scoped(const Address& address) {
   return address.family == Address::Family::v6 && address.is_link_local();
 }
@@ -25,23 +25,23 @@ class Addresses {
   struct Place {
     std::uint8_t index = 0;  ///< in the port's table of GIDs
     Address address{};       ///< with its scope, without a port
-    std::uint32_t link = 0;  ///< the interface of packets from or to a link-local address; 0: they are neither
+    std::uint32_t link = 0;  ///< the interface for packets from or to a link-local address; 0: neither is link-local
   };
 
-  /// `device` stays the caller's, and outlives this.
+  /// `device` is not owned, and must outlive this.
   explicit Addresses(RoceDevice& device) : device_(device) {}
-  /// Where an address of this host stands for packets to `peer` and from there, which comes there if it was not. None: the table is
-  /// full.
+  /// The place of a local address for packets to and from `peer`, added if necessary. None: the table is full.
   std::optional<std::uint8_t> add(const Address& local, const Address& peer);
-  /// For peers that are not link-local, or on the link of `local`.
+  /// For peers that are not link-local, or are on the link of `local`.
   std::optional<std::uint8_t> add(const Address& local) { return add(local, local); }
   /// Null: there is none.
   const Place* find(const Address& local, const Address& peer) const;
   const Place* at(std::uint8_t index) const { return index < places_.size() ? &places_[index] : nullptr; }
-  /// The two ends of what came from `peer` to the address at `index`, which there is: with their scopes, without ports.
+  /// The two ends of a packet from `peer` to the address at `index`, which must exist: with their scopes, without
+  /// ports.
   std::pair<Address, Address> ends_at(std::uint8_t index, const Gid& peer) const;
 
-  /// To the device. What arrived at an address for which there is no place is dropped.
+  /// Passes a packet to the device. A packet to an address without a place is dropped.
   void handle_packet(Instant now, const PacketPath& from, ConstBytes packet);
   /// PacketMachine::poll_packet() and poll_packets().
   std::size_t poll_packet(Instant now, PacketPath& to, MutBytes out);
@@ -54,13 +54,13 @@ class Addresses {
   bool know(const PacketPath& from);
   const PacketPath& path_to(const PacketTo& path);
 
-  using Key = std::pair<Gid, std::uint32_t>;  // and Place::link
+  using Key = std::pair<Gid, std::uint32_t>;  // the latter: Place::link
   static Key key_of(const Address& local, const Address& peer);
 
   RoceDevice& device_;
   std::vector<Place> places_;           // by index; at most `most`
-  std::map<Key, std::uint8_t> by_key_;  // each place's
-  // Of the last packet each way: the next is likely to go the same way.
+  std::map<Key, std::uint8_t> by_key_;  // the index of each place
+  // The last packet in each direction: the next one probably takes the same path.
   struct {
     std::uint64_t way = 0;  // PacketPath::way
     PacketFrom path{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the two halves of a queue pair know of it.
+// The state shared by the two halves of a queue pair.
 #pragma once
 #include "base/bytes_io.hpp"
 #include "nic/roce/nic.hpp"
@@ -14,8 +14,8 @@ inline std::uint32_t imm_of(const wire::ib::Packet& packet) { return Reader(pack
 
 struct QpContext {
   Ref<Nic> nic;
-  Ref<CqRing> send_cq, recv_cq;  // as the type has them
-  Ref<SrqRing> srq;              // or none
+  Ref<CqRing> send_cq, recv_cq;  // null if the type has none
+  Ref<SrqRing> srq;              // null: none
   Ref<XrcDomainRing> domain;     // XRC_TGT
   QpType type = QpType::rc;
   PdHandle pd = 0;  // 0: XRC_TGT has none
@@ -23,7 +23,7 @@ struct QpContext {
   std::uint32_t max_send_wr = 0, max_recv_wr = 0;
 
   QpState state = QpState::reset;
-  QpAttr attr;  // as set since RESET
+  QpAttr attr;  // all settings since RESET
   Path path;
   std::uint32_t mtu = 1024;  // octets
   std::uint32_t dest_qpn = 0;
@@ -31,7 +31,7 @@ struct QpContext {
   QpFailure failure;
   QpWatch watch;
 
-  /// The first cause counts.
+  /// Only the first cause is kept.
   void fails(const QpFailure& why) {
     if (failure.cause == QpFailure::Cause::none) failure = why;
   }
@@ -49,7 +49,8 @@ struct QpContext {
   bool sends() const { return type != QpType::xrc_tgt; }
   bool receives() const { return type != QpType::xrc_ini; }
 
-  /// A packet to the peer; its headers besides the BTH are the caller's to fill. It is the next packet's as well.
+  /// A packet to the peer; the caller fills in its headers other than the BTH. The object is reused for the next
+  /// packet.
   wire::ib::Packet& packet(wire::ib::Operation operation, Psn psn) const {
     wire::ib::Packet& out = nic->going_out;
     out.bth = {};

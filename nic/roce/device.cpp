@@ -157,7 +157,7 @@ Result<std::unique_ptr<SharedReceiveQueue>> SoftDevice::create_srq(const SrqInit
   return make_srq(tables(), init, std::move(parts));
 }
 
-// IBA §A14: only the domain counts; what a request needs besides is its shared receive queue's.
+// IBA §A14: only the domain is used; other resources come from the request's shared receive queue.
 Result<void> SoftDevice::fill_target(const QpInit& init, QpContext& parts) const {
   const auto domain = nic_->domains.find(init.xrcd);
   if (domain == nic_->domains.end())
@@ -254,7 +254,7 @@ DeviceAttr SoftDevice::query() const {
 std::optional<AsyncEvent> SoftDevice::poll_async_event() {
   if (const SrqRing* srq = tables()->srq_events.take()) return SrqLimitReached{srq->owner};
   if (const auto notice = nic_->take(nic_->events, &Told::waiting_events))
-    return QueuePairEvent{.kind = notice->kind, .qp = notice->qp};
+    return QueuePairEvent{.kind = std::get<QueuePairEvent::Kind>(notice->what), .qp = notice->qp};
   return std::nullopt;
 }
 
@@ -276,7 +276,7 @@ Qp* SoftDevice::receiver_of(const PacketFrom& from, const Packet& packet) {
   return fits() ? qp : nullptr;
 }
 
-// The packets in the middle of messages are nearly all of a stream. Null: these are none.
+// Most packets are in the middle of messages. Null: these are not.
 Qp* SoftDevice::receiver_of_middles(std::size_t size, ConstBytes packets, wire::ib::Bth& bth) {
   if (size < PARLEY_IB_BTH_LEN || packets.size() < size || !is_middle(packets.front())) return nullptr;
   bth.read(packets);
@@ -358,7 +358,7 @@ PacketRun SoftDevice::poll_run(Instant now, std::size_t most, PacketTo& to, MutB
   }
   while (Qp* qp = nic_->first_dirty) {
     nic_->unlink_dirty(*qp);
-    // It comes back at the end, if it has more: where others wait, a packet of each in turn.
+    // If it has more to send, it is queued again at the end; if others wait, it sends one packet per turn.
     const PacketRun run = qp->transmit(now, nic_->first_dirty == nullptr ? most : 1, to, out);
     if (run.count != 0) return run;
     if (qp->ready()) nic_->mark_dirty(*qp);

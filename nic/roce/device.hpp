@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The software HCA: InfiniBand's transport (IBA vol. 1 §9) between verbs objects on one side and packets from the BTH to the
-// pad on the other. Who drives it puts Ethernet, IP and UDP around packets, makes and checks the ICRC, and gives the time:
+// The software HCA: InfiniBand's transport (IBA vol. 1 §9) between verbs objects on one side and packets from the BTH to
+// the pad on the other. Its driver adds and removes Ethernet, IP and UDP headers, computes and checks the ICRC, and
+// supplies the time:
 //
 //   on a packet with a good ICRC    handle_packet(now, from, packet)
-//   when next_deadline() is past    handle_deadline(now)
-//   after either, and after the user had a turn (a request was posted, a queue pair modified):
+//   when next_deadline() has passed handle_deadline(now)
+//   after either, and after calls of the user (a request was posted, a queue pair modified):
 //     while (poll_transmit(now, to, buffer)) append the ICRC, send
-//     while (poll_mad(in)) give it to the CM's agent, which answers with send_mad; poll_notice() likewise
+//     while (poll_mad(in)) pass it to the CM's agent, which answers with send_mad; poll_notice() likewise
 //
-// It is a machine as base/machine.hpp has it: pure, and one thread's. Users see parley/verbs.hpp and parley/roce.hpp.
+// It is a machine in the sense of base/machine.hpp: pure, and used by one thread. Users see parley/verbs.hpp and
+// parley/roce.hpp.
 #pragma once
 #include <array>
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/gid.hpp"
@@ -29,57 +32,58 @@ namespace parley::nic::roce {
 
 struct DeviceOptions {
   std::string name = "parley";
-  /// The port's table of GIDs; the place in it is GlobalRoute::sgid_index. At most 256. A GID of zeros is an empty place. A link-local
-  /// GID may be there once for each link (RFC 4007 §4); what tells them apart is the place.
+  /// The port's table of GIDs; the index is GlobalRoute::sgid_index. At most 256. A GID of zeros is an empty place. A
+  /// link-local GID may be there once for each link (RFC 4007 §4); the index distinguishes them.
   std::vector<Gid> gids{};
   /// The longest payload of a datagram, and the most that a queue pair may have as its path MTU.
   Mtu port_mtu = Mtu::octets_1024;
-  /// Of the first queue pair and of the first XRC shared receive queue; the next get the next numbers, and a number comes back only
-  /// when all 2^24 have been used. 0: drawn from the seed.
+  /// The numbers of the first queue pair and of the first XRC shared receive queue. Numbers are assigned in order, and
+  /// reused only after all 2^24 have been used. 0: drawn from the seed.
   std::uint32_t first_qpn = 17, first_srqn = 0x20001;
   std::uint64_t seed = 1;
-  /// If not 0: the address of the first registered region; the others follow, so that what goes over the wire does not depend on
-  /// where memory lies. 0: addresses are those of the memory, as in verbs.
+  /// If not 0: the address of the first registered region; the others follow, so that the octets on the wire do not
+  /// depend on memory addresses. 0: memory addresses, as in verbs.
   std::uint64_t address_base = 0;
-  /// Packets that a requester may have unacknowledged; 1 to 2^23 (IBA §9.7.1: less than half of all PSNs). Linux's rxe: 128.
+  /// Limit of a requester's unacknowledged packets; 1 to 2^23 (IBA §9.7.1: less than half of all PSNs). Linux's rxe:
+  /// 128.
   std::uint32_t window = 128;
-  /// A requester asks for an ACK with each message's last packet, and with every so many in between. At least 1.
+  /// A requester asks for an ACK with the last packet of each message, and with every n-th one in between. At least 1.
   std::uint32_t ack_every = 64;
   std::uint16_t max_qp_rd_atom = 128, max_qp_init_rd_atom = 128;  ///< limits of max_dest_rd_atomic and max_rd_atomic
-  /// An ACK of messages of one packet each waits so long for more of them, and for 16 at most; one packet acknowledges them all
-  /// (IBA §9.7.5.1.2). What else answers a packet goes at once, and takes it along. 0: none waits.
+  /// An ACK of single-packet messages waits this long for more of them, at most 16; one packet then acknowledges them
+  /// all (IBA §9.7.5.1.2). Other answers are sent at once, and include it. 0: no ACK waits.
   Duration ack_delay{};
-  /// At most one CNP for each queue pair in this time (IBA §A17.9.3); 0: no CNPs at all.
+  /// At most one CNP per queue pair in this time (IBA §A17.9.3); 0: no CNPs at all.
   Duration cnp_interval = std::chrono::microseconds(50);
-  /// Departures of another HCA that this one plays; for tests.
+  /// Departures of another HCA that this one emulates; for tests.
   wire::ib::DepartureSet play{};
 };
 
-/// How a packet came: what its network headers said.
+/// Where a packet came from: fields of its network headers.
 struct PacketFrom {
   Gid source{}, destination{};
-  /// Where `destination` is in the port's table of GIDs. None: at the first place that has it; or it is a group's.
+  /// The index of `destination` in the port's table of GIDs. None: the first place that has it, or a group's address.
   std::optional<std::uint8_t> sgid_index{};
   std::uint8_t traffic_class = 0;  ///< IPv4: type of service; the low two bits are ECN
   std::uint8_t hop_limit = 0;
   std::uint32_t flow_label = 0;
-  /// The IPv4 header (20 octets) or the IPv6 header or GRH (40), for the area in front of a received datagram (IBA §11.4,
-  /// IBA §A17). Empty: it is made from the fields above.
+  /// The IPv4 header (20 octets) or the IPv6 header or GRH (40), for the area before a received datagram (IBA §11.4,
+  /// IBA §A17). Empty: it is built from the fields above.
   ConstBytes network{};
 };
 
-/// How a packet shall go.
+/// Where and how to send a packet.
 struct PacketTo {
   Gid source{}, destination{};
-  std::uint8_t sgid_index = 0;  ///< where `source` is, or was, in the port's table of GIDs
+  std::uint8_t sgid_index = 0;  ///< the index that `source` has, or had, in the port's table of GIDs
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   std::uint32_t flow_label = 0;
   std::uint16_t source_port = 0;  ///< UDP's; the destination port is PARLEY_ROCE_UDP_PORT
-  std::size_t size = 0;           ///< octets written, from the BTH to the pad; the ICRC's 4 come behind them
+  std::size_t size = 0;           ///< octets written, from the BTH to the pad; the 4 octets of the ICRC follow
 };
 
-/// The longest packet from the BTH to the ICRC: what poll_transmit's buffer must hold.
+/// The longest packet from the BTH to the ICRC: the minimum size of poll_transmit's buffer.
 inline constexpr std::size_t packet_max = PARLEY_IB_BTH_LEN + 4 + 28 + 4 + PARLEY_IB_MTU_MAX + PARLEY_IB_ICRC_LEN;
 
 using Mad = std::array<std::uint8_t, PARLEY_IB_MAD_LEN>;
@@ -87,7 +91,7 @@ using Mad = std::array<std::uint8_t, PARLEY_IB_MAD_LEN>;
 /// A management datagram to QP1 (IBA §13.5).
 struct MadIn {
   Gid source{}, destination{};
-  std::uint8_t sgid_index = 0;  ///< where `destination` is in the port's table of GIDs
+  std::uint8_t sgid_index = 0;  ///< the index of `destination` in the port's table of GIDs
   std::uint32_t source_qpn = 0;
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
   std::uint8_t traffic_class = 0, hop_limit = 0;
@@ -95,10 +99,10 @@ struct MadIn {
   Mad octets{};
 };
 
-/// One from QP1.
+/// A management datagram from QP1.
 struct MadOut {
   Gid source{}, destination{};
-  std::optional<std::uint8_t> sgid_index{};  ///< where `source` is. None: at the first place that has it
+  std::optional<std::uint8_t> sgid_index{};  ///< the index of `source`. None: the first place that has it
   std::uint32_t dest_qpn = PARLEY_IB_GSI_QPN;
   std::uint32_t q_key = PARLEY_IB_GSI_Q_KEY;  ///< the destination's
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
@@ -111,49 +115,53 @@ struct MadOut {
 struct QpFailure {
   enum class Cause : std::uint8_t {
     none,
-    no_ack,       ///< IBA §9.7.6.1: a request was sent again `retries` times, and not acknowledged in `elapsed`
+    no_ack,       ///< IBA §9.7.6.1: a request was retransmitted `retries` times, and not acknowledged within `elapsed`
     not_ready,    ///< IBA §9.7.5.2.8: the peer had no receive for it, `retries` times in a row
     nak,          ///< the peer refused a request with the NAK `code`
     sent_nak,     ///< this side refused a request of the peer with the NAK `code`
-    silence,      ///< QpWatch::dead_after is over: `elapsed`
-    unreachable,  ///< ICMP says that nothing receives there any more, twice, and the peer was silent for `elapsed`
-    local,        ///< memory of a request is gone, or a response of the peer did not fit it
+    silence,      ///< no sign of life within QpWatch::dead_after: `elapsed`
+    unreachable,  ///< ICMP reported twice that there is no receiver any more, and the peer was silent for `elapsed`
+    local,        ///< memory of a request is gone, or the peer's response did not fit
   };
   Cause cause = Cause::none;
   std::uint8_t code = 0;  ///< wire::ib::Nak
   std::uint32_t retries = 0;
-  Duration elapsed{};  ///< since the peer was last heard, or the oldest request went
+  Duration elapsed{};  ///< since the last packet of the peer, or since the oldest request was sent
 };
 
-/// What is asked of a silent peer of an RC queue pair: a Write of no octets, which costs its program neither a receive nor a completion
-/// (IBA §9.4.3; C9-88: its R_Key is not looked at). cm::Liveness; 0: never.
+/// The keepalive for a silent peer of an RC queue pair: a Write of no octets, which costs its program neither a receive
+/// nor a completion (IBA §9.4.3; C9-88: its R_Key is not checked). cm::Liveness; 0: never.
 struct QpWatch {
   Duration keepalive{}, dead_after{};
-  /// QpNotice::silent is reported this long before `dead_after` is over; 0: never. Only to the manager of a connection (RoceQp::owner).
+  /// PeerSilent is reported this long before `dead_after` is over; 0: never. Only to the manager of a connection (RoceQp::owner).
   Duration warning{};
   bool on() const { return keepalive > Duration{} || dead_after > Duration{}; }
 };
 
-/// A queue pair, as who manages its connection sees it.
+/// A queue pair, as its connection manager sees it.
 class RoceQp : public parley::roce::QueuePair {
  public:
-  /// The manager's own, to find what belongs to the queue pair. If it is not 0, comm_est and qp_fatal are told to the manager alone.
+  /// For the manager, to find the queue pair's connection. If it is not 0, comm_est and qp_fatal are reported only to
+  /// the manager.
   std::uint64_t owner = 0;
-  /// Send requests that are posted and not complete.
+  /// Posted send requests that are not complete.
   virtual std::size_t sends_open() const = 0;
-  /// From now on, in RTS. Only RC asks silent peers; where nothing is acknowledged (UC, UD) there is nothing to wait for.
+  /// Applies from now on, in RTS. Only RC sends keepalives; without acknowledgments (UC, UD) there is nothing to wait
+  /// for.
   virtual void watch(Instant now, const QpWatch& watch) = 0;
-  /// The network says that nothing receives at the peer's address. A queue pair that is watched believes it the second time.
+  /// The network reports that there is no receiver at the peer's address. A watched queue pair accepts that the second
+  /// time.
   virtual void handle_unreachable(Instant now) = 0;
   virtual const QpFailure& failure() const = 0;
 };
 
-/// What the manager of connections must know of a queue pair. The user gets the same as an AsyncEvent.
+/// The peer is silent, and counts as dead when QpWatch::warning has passed too.
+struct PeerSilent {};
+
+/// Events of a queue pair for the connection manager. The user gets the same as an AsyncEvent, except PeerSilent.
 struct QpNotice {
-  QueuePairEvent::Kind kind = QueuePairEvent::Kind::qp_fatal;
+  std::variant<QueuePairEvent::Kind, PeerSilent> what;
   RoceQp* qp = nullptr;
-  bool silent =
-      false;  ///< no event (`kind` says nothing): the peer is silent, and dead when QpWatch::warning is over as well
 };
 
 // X(name, text)
@@ -196,7 +204,7 @@ struct Counters {
 
 class RoceDevice : public Device {
  public:
-  /// As create_qp, with the manager's view.
+  /// Like create_qp, with the manager's interface.
   virtual Result<std::unique_ptr<RoceQp>> create_roce_qp(const QpInit& init) = 0;
   /// The queue pair of this device with that number; null if there is none.
   virtual RoceQp* find_qp(std::uint32_t qp_num) const = 0;
@@ -204,46 +212,49 @@ class RoceDevice : public Device {
   /// A GID of zeros empties the place. Queue pairs and address handles keep the GID that they were set up with. Errors:
   /// invalid_argument (index above 255).
   virtual Result<void> set_gid(std::uint8_t index, const Gid& gid) = 0;
-  /// dereg_mr() for programs that do not wait for their requests: posted receives that use the region have no room any more, so that the
-  /// next message fails, and a queue pair that sends from it, or receives a message into it, fails at once. Errors: invalid_argument.
+  /// dereg_mr() for programs that do not wait for their requests. Posted receives that use the region lose their
+  /// buffers, so that the next message fails. A queue pair that sends from the region, or is receiving a message into
+  /// it, fails at once. Errors: invalid_argument.
   virtual Result<void> withdraw_mr(std::uint32_t lkey) = 0;
-  /// Of zeros where there is none.
+  /// All zeros if there is none.
   virtual Gid gid(std::uint8_t index) const = 0;
   virtual std::optional<std::uint8_t> find_gid(const Gid& gid) const = 0;
 
-  /// Who joins the groups that queue pairs attach to, from now on; it stays the caller's. Null: nobody does, and attach_multicast() is
-  /// refused. Before the first call nobody is asked: whoever brings packets brings those of all groups.
+  /// Sets the object that joins the groups of queue pairs from now on; not owned. Null: none, and attach_multicast() is
+  /// refused. Before the first call no object is needed: the driver is assumed to deliver the packets of all groups.
   virtual void set_groups(PacketGroups* groups) noexcept = 0;
 
-  /// `packet` is from the BTH to the ICRC, which the caller has found right (wire::ib::icrc) or does not check.
+  /// `packet` is from the BTH to the ICRC, which the caller has checked (wire::ib::icrc) or ignores.
   virtual void handle_packet(Instant now, const PacketFrom& from, ConstBytes packet) = 0;
-  /// The next packet, from the BTH to the pad: `to.size` octets at the beginning of `out`, which has at least packet_max. False:
-  /// nothing is to be sent now, until an input, a call of the user's, or next_deadline().
+  /// The next packet, from the BTH to the pad: `to.size` octets at the beginning of `out`, which has at least
+  /// packet_max. False: nothing to send until an input, a call of the user, or next_deadline().
   virtual bool poll_transmit(Instant now, PacketTo& to, MutBytes out) = 0;
-  /// Those that poll_transmit would give one by one, as long as they are of one queue pair and in the middle of one message; else one.
-  /// PacketMachine::poll_packets(), with packet_max for the longest; `to.size` is that of each.
+  /// Packets that poll_transmit would return one by one, as long as they belong to one queue pair and are in the middle
+  /// of one message; otherwise a single one. PacketMachine::poll_packets(), with packet_max for the longest; `to.size`
+  /// applies to each.
   virtual PacketRun poll_run(Instant now, std::size_t most, PacketTo& to, MutBytes out) = 0;
   /// PacketMachine::place_of() and handle_placed().
   virtual PacketPlace place_of(const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
   virtual void handle_placed(Instant now, const PacketFrom& from, std::size_t size, ConstBytes packets) = 0;
-  /// poll_transmit would give something.
+  /// poll_transmit would return a packet.
   virtual bool has_transmit() const = 0;
   /// May be early: handle_deadline then does nothing.
   virtual Instant next_deadline() const = 0;
   virtual void handle_deadline(Instant now) = 0;
 
-  /// QP1. At most 1024 wait to be taken and as many to be sent; what comes when the queue is full is dropped and counted.
+  /// QP1. At most 1024 received and 1024 outgoing datagrams are queued; more are dropped and counted.
   virtual bool poll_mad(MadIn& mad) = 0;
-  /// Errors: invalid_argument (the source is no GID of the port), no_space.
+  /// Errors: invalid_argument (the source is not a GID of the port), no_space.
   virtual Result<void> send_mad(const MadOut& mad) = 0;
 
-  /// What happened to queue pairs, in order; at most one of each kind of each queue pair waits. Those of a destroyed one are gone.
+  /// Events of queue pairs, in order; at most one of each kind per queue pair is pending. Those of a destroyed one are
+  /// dropped.
   virtual std::optional<QpNotice> poll_notice() = 0;
-  /// poll_mad or poll_notice would give something.
+  /// poll_mad or poll_notice would return something.
   virtual bool has_news() const = 0;
   /// Neither has_news() nor has_transmit(), and next_deadline() is later.
   virtual bool is_quiet(Instant now) const = 0;
-  /// Something waits in a completion channel or in poll_async_event().
+  /// An event is pending in a completion channel or in poll_async_event().
   virtual bool has_events() const = 0;
   virtual const Counters& counters() const = 0;
 };

@@ -14,7 +14,7 @@ using wire::ib::Service;
 
 namespace {
 
-// rxe's for QP1: its hash of the number 1.
+// rxe's source port for QP1: its hash of the number 1.
 constexpr std::uint16_t source_port = 0xD872;
 
 }  // namespace
@@ -68,7 +68,7 @@ void Gsi::transmit(PacketTo& to, MutBytes out) {
   head.bth.opcode = wire::ib::opcode_of(Service::ud, Operation::send_only);
   head.bth.p_key = mad.p_key;
   head.bth.dest_qpn = mad.dest_qpn;
-  head.bth.ack_req = true;  // says nothing on UD; rxe sends it on QP1
+  head.bth.ack_req = true;  // has no effect on UD; rxe sets it on QP1
   head.bth.psn = psn_;
   head.deth.q_key = mad.q_key;
   head.deth.source_qpn = PARLEY_IB_GSI_QPN;

@@ -18,7 +18,8 @@ class Gsi {
   void transmit(PacketTo& to, MutBytes out);
 
  private:
-  static constexpr std::size_t queue_max = 1024;  // a storm of requests, and no more memory than 300 KB each way
+  static constexpr std::size_t queue_max = 1024;  // enough for a storm of requests, with at most 300 KB of memory in
+                                                  // each direction
 
   Nic& nic_;
   GrowRing<MadIn> in_;

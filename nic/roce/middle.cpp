@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What queue pairs and their halves do with them. Each condition is one of the way that every packet can take; it is named where
-// that way has it.
+// Handling of such packets by queue pairs and their halves. Each condition corresponds to one of the general path;
+// comments name the function that has it there.
 #include "nic/roce/middle.hpp"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ using wire::ib::Operation;
 
 namespace {
 
-constexpr std::size_t ack_req_at = 8;  // in the BTH, in front of the PSN
+constexpr std::size_t ack_req_at = 8;  // in the BTH, before the PSN
 
-/// As many of `count` as there is room for; mostly all, and a division takes its time.
+/// As many of `count` as there is room for. Usually all fit, and a division is slow.
 constexpr std::size_t fit(std::size_t count, std::size_t each, std::size_t room) {
   return count * each <= room ? count : room / each;
 }
@@ -27,7 +27,7 @@ constexpr std::size_t fit(std::size_t count, std::size_t each, std::size_t room)
 /// The last word of a BTH.
 std::uint32_t last_word(const std::uint8_t* bth) { return load<std::uint32_t>(bth + ack_req_at, std::endian::big); }
 
-/// Those at the beginning of `packets` that are in a row with the first.
+/// The packets at the beginning of `packets` that directly follow the first.
 Middles in_a_row(const Bth& first, std::size_t size, ConstBytes packets) {
   Middles out{.operation = wire::ib::operation_of(first.opcode),
               .psn = first.psn,
@@ -46,7 +46,7 @@ Middles in_a_row(const Bth& first, std::size_t size, ConstBytes packets) {
   return out;
 }
 
-/// The BTH of each packet: that of the first with the next PSN.
+/// Writes the BTH of each packet: that of the first with consecutive PSNs.
 void write_headers(const Bth& first, const PacketRun& run, MutBytes out) {
   first.emit(out);
   std::uint8_t* at = out.data();
@@ -57,7 +57,7 @@ void write_headers(const Bth& first, const PacketRun& run, MutBytes out) {
   }
 }
 
-/// What is in one piece from `offset` on.
+/// The contiguous memory from `offset` on.
 MutBytes piece_from(std::span<const MutBytes> memory, std::size_t offset) {
   for (const MutBytes piece : memory) {
     if (offset < piece.size()) return piece.subspan(offset);
@@ -66,7 +66,7 @@ MutBytes piece_from(std::span<const MutBytes> memory, std::size_t offset) {
   return {};
 }
 
-/// As many payloads as `place` has room for.
+/// Copies as many payloads as `place` has room for.
 void place_all(const Middles& middles, MutBytes place) {
   const ConstBytes first = middles.payload(0);
   const std::uint8_t* from = first.data();
@@ -74,7 +74,7 @@ void place_all(const Middles& middles, MutBytes place) {
     std::memcpy(place.data() + at, from, first.size());
 }
 
-/// The first `count`, from `offset` on, over more than one piece.
+/// Copies the first `count`, from `offset` on, over more than one piece.
 void place_each(const Middles& middles, std::size_t count, std::span<const MutBytes> memory, std::size_t offset) {
   const std::size_t each = middles.payload(0).size();
   for (std::size_t i = 0; i < count; ++i) place(memory, offset + i * each, middles.payload(i));
@@ -82,7 +82,7 @@ void place_each(const Middles& middles, std::size_t count, std::span<const MutBy
 
 }  // namespace
 
-// Qp::handle_packet: nothing to tell of congestion, and established long since.
+// Qp::handle_packet: no congestion to report, and established earlier.
 bool Qp::takes_middles(const PacketFrom& from, const Bth& bth, std::size_t size) const {
   return qp_.type == QpType::rc && qp_.state == QpState::rts && bth.tver == 0 && bth.pad_count == 0 &&
          bth.p_key == PARLEY_IB_P_KEY_DEFAULT && (from.traffic_class & 3) != 3 && comes_from_peer(from) &&
@@ -112,14 +112,14 @@ PacketPlace Qp::place_of(const PacketFrom& from, const Bth& bth, std::size_t siz
   return out.memory.empty() ? PacketPlace{} : out;
 }
 
-// Responder::handle_request and execute_send or execute_write: the expected packets of the message that is arriving, for which there
-// is room.
+// Responder::handle_request and execute_send or execute_write: the expected packets of the message that is arriving, as
+// far as there is room.
 std::size_t Responder::fitting(const Middles& middles, MutBytes& place) {
   const bool write = middles.operation == Operation::write_middle;
   if (middles.psn != wire_psn(expected_) || replies_.full() ||
       arriving_.message != (write ? Message::write : Message::send))
     return 0;
-  // Of a Write something is left for the last packet.
+  // In a Write, some octets must be left for the last packet.
   const std::uint32_t room = (write ? arriving_.length : receive().memory.length) - arriving_.got;
   const auto count = static_cast<std::uint32_t>(fit(middles.count, qp_.mtu, write && room != 0 ? room - 1 : room));
   if (count == 0) return 0;
@@ -153,8 +153,8 @@ std::size_t Responder::take_middles(const Middles& middles, bool placed) {
   return count;
 }
 
-// Requester::handle_response and handle_read_response: the next parts of the oldest request, which is a Read whose first part is here
-// and whose last is not.
+// Requester::handle_response and handle_read_response: the next parts of the oldest request, which is a Read whose
+// first part has arrived and whose last part has not.
 std::size_t Requester::fitting(const Middles& middles, MutBytes& place) {
   if (middles.psn != wire_psn(una_) || una_ >= sent_end_) return 0;
   const SendWqe& read = sends_.front();
@@ -191,7 +191,7 @@ PacketRun Requester::write_middles(SendWqe& wqe, std::size_t most, MutBytes out)
   const PacketRun run{.size = PARLEY_IB_BTH_LEN + qp_.mtu, .count = count, .payload = payload.first(count * qp_.mtu)};
   const Bth& bth = qp_.packet(operation(wqe, false, false), psn).bth;
   write_headers(bth, run, out);
-  // Requester::asks_for_ack: the next that asks is the last of so many, or the one that closes the window.
+  // Requester::asks_for_ack: the next packet that asks is every n-th, or the one that closes the window.
   const std::uint32_t every = qp_.nic->options.ack_every;
   const auto closes = static_cast<std::uint32_t>(una_ + qp_.nic->options.window - 1 - psn);
   std::uint32_t next = 0;
@@ -203,7 +203,7 @@ PacketRun Requester::write_middles(SendWqe& wqe, std::size_t most, MutBytes out)
   return run;
 }
 
-// Responder::send_read. A region that is gone is for that.
+// Responder::send_read, which handles a region that is gone.
 PacketRun Responder::write_middles(Reply& reply, std::size_t most, MutBytes out) {
   if (!reply.begun || reply.length == 0 || qp_.type != QpType::rc) return {};
   const auto count = static_cast<std::uint32_t>(fit(std::min<std::size_t>(most, psn_half), qp_.mtu, reply.length - 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The packets in the middle of a message: on RC they have a BTH and a payload as long as the path MTU, and nothing else. They are
-// nearly all of a stream, so they are looked at first, and many at a time. Of each no more is asked than what may differ; whatever is
-// unusual about one leaves it, untouched, to the way that every packet can take.
+// The packets in the middle of a message: on RC they have only a BTH and a payload as long as the path MTU. Most
+// packets of a stream are of this kind, so they are handled first, and many at a time. Only the fields that may differ
+// are checked for each; a packet that is unusual in any way is left unchanged for the general path.
 #pragma once
 #include "wire/ib/packet.hpp"
 
@@ -15,13 +15,13 @@ constexpr bool is_middle(std::uint8_t opcode) {
          operation == Operation::read_response_middle;
 }
 
-/// Some that stand behind one another: the BTH of each is that of the first, but for the PSN, which counts up, and of all but the
-/// last none asks for an ACK.
+/// Consecutive packets: the BTH of each equals that of the first, except for the PSN, which counts up; only the last
+/// may ask for an ACK.
 struct Middles {
   wire::ib::Operation operation{};
-  std::uint32_t psn = 0;  // of the first
+  std::uint32_t psn = 0;  // PSN of the first
   std::size_t count = 0;
-  std::size_t size = 0;  // of each, from the BTH to the ICRC
+  std::size_t size = 0;  // size of each, from the BTH to the ICRC
   ConstBytes packets;
 
   ConstBytes payload(std::size_t which) const {

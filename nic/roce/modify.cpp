@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Verbs' states and attributes on a RoCE queue pair. Which attributes go along with which transition is in
-// nic/common/qp_modify.cpp; here are their values.
+// Verbs' states and attributes on a RoCE queue pair. nic/common/qp_modify.cpp defines the attributes of each
+// transition; here are the checks of their values.
 #include "nic/common/qp_modify.hpp"
 
 #include "nic/roce/qp.hpp"
@@ -91,22 +91,22 @@ void Qp::go_to(QpState to) {
       if (qp_.receives() && qp_.type != QpType::ud) responder_.start(qp_.attr.rq_psn.value_or(0));
       break;
     case QpState::rts:
-      established_ = true;  // who goes on needs not be told any more
+      established_ = true;  // a program that goes on needs no event any more
       if (from == QpState::rtr && qp_.sends()) requester_.start(qp_.attr.sq_psn.value_or(0));
       break;
     case QpState::sqd: drain_told_ = !qp_.attr.en_sqd_async_notify.value_or(false); break;
     case QpState::err: {
-      const bool acknowledges = responder_.holds_ack();  // an ACK that was only late leaves all the same
+      const bool acknowledges = responder_.holds_ack();  // a delayed ACK is still sent
       to_error();
       if (!acknowledges) responder_.drop_replies();
       break;
     }
     case QpState::init:
-    case QpState::sqe: break;  // nothing asks for SQE
+    case QpState::sqe: break;  // SQE cannot be requested
   }
 }
 
-// IBA §10.3.1: what was posted is gone without completions, and all attributes with it.
+// IBA §10.3.1: posted requests disappear without completions, and all attributes are reset.
 void Qp::reset() {
   requester_.drop();
   responder_.drop();

@@ -6,7 +6,7 @@
 
 namespace parley::nic::roce {
 
-/// The most payload that one packet has.
+/// The maximum payload of one packet.
 constexpr std::uint32_t octets_of(Mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
 }  // namespace parley::nic::roce

@@ -11,7 +11,9 @@
 namespace parley::nic::roce {
 namespace {
 
-constexpr std::uint32_t silent_bit = 1;  // of Told::waiting_notices; no QueuePairEvent::Kind is 0
+constexpr std::uint32_t silent_bit = 1;  // in Told::waiting_notices; no QueuePairEvent::Kind is 0
+
+constexpr std::uint32_t bit_of(QueuePairEvent::Kind kind) { return 1U << static_cast<unsigned>(kind); }
 
 }  // namespace
 
@@ -62,7 +64,7 @@ Result<Path> Nic::path_of(const AhAttr& attr) const {
               .flow_label = grh.flow_label};
 }
 
-// All memory first: of a queue pair for which there is none nothing stays behind.
+// Allocates all memory first, so that a failure leaves nothing behind.
 void Nic::add(Qp& qp) {
   if (free_slots.empty() && slots.size() == slots.capacity()) slots.reserve(std::max<std::size_t>(4, 2 * slots.size()));
   free_slots.reserve(slots.capacity());
@@ -114,7 +116,7 @@ void Nic::unlink_dirty(Qp& qp) {
   (qp.dirty_next != nullptr ? qp.dirty_next->dirty_previous : last_dirty) = qp.dirty_previous;
 }
 
-// A deadline that moves away is left where it is: waking early costs less than moving it for every ACK.
+// A deadline that moves later is not updated: waking early costs less than moving it for every ACK.
 void Nic::wake(Qp& qp, Instant at) {
   if (at >= qp.wakes) return;
   qp.wakes = at;
@@ -138,19 +140,19 @@ void Nic::notify(Qp& qp, QueuePairEvent::Kind kind) {
 }
 
 void Nic::tell(Told& told, QueuePairEvent::Kind kind) {
-  const std::uint32_t bit = 1U << static_cast<unsigned>(kind);
-  if ((told.waiting_notices & bit) == 0) notices.push_back({.kind = kind, .qp = &told});
+  const std::uint32_t bit = bit_of(kind);
+  if ((told.waiting_notices & bit) == 0) notices.push_back({.what = kind, .qp = &told});
   told.waiting_notices |= bit;
-  // Whoever manages a connection says by its own events that it is up or has failed.
+  // A connection manager reports by its own events that a connection is established or has failed.
   const bool managers = kind == QueuePairEvent::Kind::comm_est || kind == QueuePairEvent::Kind::qp_fatal;
   if (told.owner != 0 && managers) return;
-  if ((told.waiting_events & bit) == 0) events.push_back({.kind = kind, .qp = &told});
+  if ((told.waiting_events & bit) == 0) events.push_back({.what = kind, .qp = &told});
   told.waiting_events |= bit;
 }
 
 void Nic::warn(Qp& qp) {
   if (qp.owner == 0 || (qp.waiting_notices & silent_bit) != 0) return;
-  notices.push_back({.qp = &qp, .silent = true});
+  notices.push_back({.what = PeerSilent{}, .qp = &qp});
   qp.waiting_notices |= silent_bit;
 }
 
@@ -158,7 +160,8 @@ std::optional<QpNotice> Nic::take(std::deque<QpNotice>& list, std::uint32_t Told
   if (list.empty()) return std::nullopt;
   const QpNotice notice = list.front();
   list.pop_front();
-  static_cast<Told*>(notice.qp)->*waiting &= ~(notice.silent ? silent_bit : 1U << static_cast<unsigned>(notice.kind));
+  const auto* kind = std::get_if<QueuePairEvent::Kind>(&notice.what);
+  static_cast<Told*>(notice.qp)->*waiting &= ~(kind != nullptr ? bit_of(*kind) : silent_bit);
   return notice;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the device and its queue pairs share; alive until the last of them is gone.
+// State shared by the device and its queue pairs; exists until the last of them is gone.
 #pragma once
 #include <deque>
 #include <map>
@@ -7,6 +7,7 @@
 
 #include "base/deadline_queue.hpp"
 #include "base/flat_map.hpp"
+#include "base/tick_budget.hpp"
 #include "nic/common/objects.hpp"
 #include "nic/roce/device.hpp"
 #include "nic/roce/mtu.hpp"
@@ -17,7 +18,7 @@ namespace parley::nic::roce {
 class Qp;
 class Told;
 
-/// Where packets go and where they come from.
+/// Where to send packets, and where they come from.
 struct Path {
   Gid source{}, destination{};
   std::uint8_t sgid_index = 0;
@@ -34,14 +35,14 @@ struct Nic : Counted {
 
   const Gid& gid(std::uint8_t index) const;
   std::optional<std::uint8_t> find_gid(const Gid& wanted) const;
-  /// At that place and no other, if one is given.
+  /// Only at that index, if one is given.
   std::optional<std::uint8_t> find_gid(const Gid& wanted, std::optional<std::uint8_t> at) const;
   /// The GID of the path is still there.
   bool can_send(const Path& path) const { return gid(path.sgid_index) == path.source; }
   /// Errors: invalid_argument, unsupported, with a sentence about the field of AhAttr. The source port is the caller's to set.
   Result<Path> path_of(const AhAttr& attr) const;
 
-  /// A number for a queue pair or an XRC shared receive queue that `taken` does not have.
+  /// A number for a queue pair or an XRC shared receive queue that is not in `taken`.
   template <class Taken>
   static std::uint32_t take_number(std::uint32_t& next, std::uint32_t least, const Taken& taken) {
     while (taken(next)) next = next >= number_max ? least : next + 1;
@@ -56,40 +57,45 @@ struct Nic : Counted {
 
   void mark_dirty(Qp& qp);
   void unlink_dirty(Qp& qp);
-  /// At `at` or before; `never` takes nothing away.
+  /// At `at` or before; `never` removes no deadline.
   void wake(Qp& qp, Instant at);
 
-  /// The first queue pair has come to a group, or the last one has gone.
+  /// A group got its first queue pair, or lost its last one.
   Result<void> join(const Gid& group) const;
   void leave(const Gid& group) const noexcept;
 
   void notify(Qp& qp, QueuePairEvent::Kind kind);
-  /// QpNotice::silent, to a manager.
+  /// Reports PeerSilent to a manager.
   void warn(Qp& qp);
   std::optional<QpNotice> take(std::deque<QpNotice>& list, std::uint32_t Told::*waiting);
-  /// Nothing is told to it any more.
+  /// Drops its pending events.
   void forget(Told& told);
 
   static constexpr std::uint32_t number_max = PARLEY_IB_QPN_MULTICAST - 1;
-  static constexpr std::uint32_t least_number = 2;  // 0 and 1 are management's
+  static constexpr std::uint32_t least_number = 2;  // 0 and 1 are reserved for management
 
   DeviceOptions options;
   std::uint32_t port_mtu = 1024;
   Counters counters;
-  wire::ib::Packet coming_in, going_out;  // the one under way: to make room for each anew costs more than to fill it
+  wire::ib::Packet coming_in, going_out;  // the current ones: initialising them for each packet costs more than filling
+                                          // them in
   Ref<Tables> tables;
   std::uint32_t next_qpn = 0, next_srqn = 0;
   FlatMap<std::uint32_t, Qp*, CountedHash> by_number{CountedHash{}};
-  Qp* found = nullptr;     // the last time; the next packet is likely to be for it as well
-  std::vector<Qp*> slots;  // what `timers` counts by
+  Qp* found = nullptr;     // result of the last lookup; the next packet is probably for it as well
+  std::vector<Qp*> slots;  // indices of `timers`
   std::vector<std::uint32_t> free_slots;
   DeadlineQueue timers;
+  /// Keepalives that go at once: more do not fit in the receive buffer of a UDP socket (Linux: 277 of such packets) and would be lost, and
+  /// lost again when they are repeated together.
+  TickBudget keepalives{std::chrono::milliseconds(20), 128};
+  static constexpr std::size_t many = 256;  // queue pairs, from which on Qp::ask_at() goes by ticks
   Qp* first_dirty = nullptr;
   Qp* last_dirty = nullptr;
   std::map<Gid, std::vector<Qp*>> groups;
-  PacketGroups* joins = nullptr;  // RoceDevice::set_groups(), once it has been called
+  PacketGroups* joins = nullptr;  // from RoceDevice::set_groups(), after its first call
   bool asks_to_join = false;
-  std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair, QpNotice::silent included
+  std::deque<QpNotice> notices, events;  // at most one of each kind of each queue pair, PeerSilent included
   std::map<const AddressHandle*, Path> handles;
   std::map<const XrcDomain*, Ref<XrcDomainRing>> domains;
 

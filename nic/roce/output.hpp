@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Packets out of memory and into it: the places where payload is copied, once each way.
+// Packets from memory and into it: payload is copied here, once in each direction.
 #pragma once
 #include <span>
 
@@ -8,11 +8,11 @@
 
 namespace parley::nic::roce {
 
-/// Writes `head`, [offset, offset + length) of the memory, and the pad. Returns the octets written, without the ICRC, which
-/// still has room behind them.
+/// Writes `head`, [offset, offset + length) of the memory, and the pad. Returns the octets written, without the ICRC,
+/// for which there is still room after them.
 std::size_t write_packet(const wire::ib::Packet& head, std::span<const MutBytes> memory, std::size_t offset,
                          std::size_t length, MutBytes out);
-/// Copies `in` to [offset, offset + in.size()) of the memory, which has that much.
+/// Copies `in` to [offset, offset + in.size()) of the memory, which is large enough.
 void place(std::span<const MutBytes> memory, std::size_t offset, ConstBytes in);
 
 inline void set_path(PacketTo& to, const Path& path) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What may be posted to a RoCE queue pair: the operations of IBA §11.4.1.
+// Checks of posted requests of a RoCE queue pair: the operations of IBA §11.4.1.
 #include "nic/roce/qp.hpp"
 
 namespace parley::nic::roce {
@@ -158,7 +158,7 @@ Result<void> Qp::post_send(const SendWr& wr) {
     requester_.cancel();
     return filled;
   }
-  // IBA §10.3.1: taken, and flushed at once.
+  // IBA §10.3.1: accepted, and flushed at once.
   if (qp_.state == QpState::sqe || qp_.state == QpState::err) requester_.flush();
   if (!dirty && ready()) qp_.nic->mark_dirty(*this);
   return {};

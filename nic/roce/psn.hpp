@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Packet sequence numbers, IBA §9.2: 24 bits that wrap. Inside they are counted on as 64 bits that do not, so that they
-// compare as numbers; the low 24 bits are those on the wire.
+// Packet sequence numbers, IBA §9.2: 24 bits that wrap. Internally they are extended to 64 bits that do not wrap, so
+// that they compare as numbers; the low 24 bits are those on the wire.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,7 @@ using Psn = std::uint64_t;
 inline constexpr std::uint32_t psn_mask = 0xFFFFFF;
 inline constexpr std::uint32_t psn_half = 1U << 23;
 
-/// A first PSN; what is a little before it is still above 0.
+/// A first PSN; slightly earlier ones are still above 0.
 constexpr Psn first_psn(std::uint32_t wire) { return Psn{psn_mask} + 1 + (wire & psn_mask); }
 constexpr std::uint32_t wire_psn(Psn psn) { return static_cast<std::uint32_t>(psn) & psn_mask; }
 

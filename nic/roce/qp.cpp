@@ -12,7 +12,7 @@ using wire::ib::Service;
 
 namespace {
 
-// rxe's, so that paths through a network are those of its flows.
+// Like rxe's, so that paths through a network are those of rxe's flows.
 std::uint16_t datagram_port(std::uint32_t qpn) {
   return static_cast<std::uint16_t>(0xC000 | (qpn * std::uint32_t{0x61C88647}) >> 18);
 }
@@ -45,10 +45,10 @@ bool Qp::comes_from_peer(const PacketFrom& from) const {
          (!from.sgid_index || from.sgid_index == qp_.path.sgid_index);
 }
 
-// IBA §9.7.4.1: what is dropped here leaves the queue pair as it was.
+// IBA §9.7.4.1: a packet that is dropped here does not change the queue pair.
 bool Qp::accepts(const PacketFrom& from, const Packet& packet) {
   Counters& counters = qp_.device();
-  // In RTR and SQE nothing was sent that could be answered.
+  // In RTR and SQE no request was sent that could be answered.
   const bool response = wire::ib::rule_of(packet.bth.opcode).response;
   const bool takes = qp_.state == QpState::rts || qp_.state == QpState::sqd ||
                      (!response && (qp_.state == QpState::rtr || qp_.state == QpState::sqe));
@@ -76,7 +76,7 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
   heard_at_ = now;
   ++qp_.counters.packets_received;
   note_congestion(now, from, packet);
-  // IBA §11.6.3: the peer talks, so it knows of the connection, whatever became of its RTU.
+  // IBA §11.6.3: the peer sends, so it knows of the connection, even if its RTU was lost.
   if (qp_.state == QpState::rtr && !established_ && qp_.type != QpType::ud) {
     established_ = true;
     tell(QueuePairEvent::Kind::comm_est);
@@ -93,7 +93,7 @@ void Qp::handle_packet(Instant now, const PacketFrom& from, const Packet& packet
   settle();
 }
 
-// IBA §A17.9.3: a mark of congestion is told to who sent the packet, and not more often than cnp_interval.
+// IBA §A17.9.3: a congestion mark is reported to the packet's sender, at most once per cnp_interval.
 void Qp::note_congestion(Instant now, const PacketFrom& from, const Packet& packet) {
   const Duration interval = qp_.nic->options.cnp_interval;
   if ((from.traffic_class & 3) != 3 || interval <= Duration{}) return;
@@ -123,7 +123,7 @@ void Qp::write_cnp(PacketTo& to, MutBytes out) {
   std::array<std::uint8_t, PARLEY_IB_CNP_PAYLOAD_LEN> reserved{};
   const MutBytes payload = reserved;
   set_path(to, cnp_path_);
-  to.traffic_class = 48 << 2 | 2;  // as hardware sends it: network control, and it can be marked itself
+  to.traffic_class = 48 << 2 | 2;  // as hardware sends it: network control; it can be marked itself
   to.size = write_packet(cnp, {&payload, 1}, 0, payload.size(), out);
   cnp_due_ = false;
   ++qp_.counters.cnp_sent;
@@ -133,13 +133,13 @@ void Qp::write_cnp(PacketTo& to, MutBytes out) {
 PacketRun Qp::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   PacketRun run;
   const bool answers = responder_.has_reply(), asks = qp_.sends() && requester_.ready();
-  if (answers && asks) most = 1;  // in turn
+  if (answers && asks) most = 1;  // they alternate
   if (cnp_due_) {
     write_cnp(to, out);
     run = {.size = to.size, .count = 1};
   } else if (answers && (requester_had_turn_ || !asks)) {
     requester_had_turn_ = false;
-    // In ERR, where answers still go out, a failure is no news.
+    // In ERR, where answers are still sent, another failure is ignored.
     if (responder_.transmit(most, to, out, run) == Responder::Sent::failed && qp_.state != QpState::err) {
       to_error();
       tell(QueuePairEvent::Kind::qp_fatal);
@@ -164,7 +164,7 @@ void Qp::handle_deadline(Instant now) {
   settle();
 }
 
-// After anything that may have changed what waits.
+// Call after anything that may have changed the pending output.
 void Qp::settle() {
   if (!responder_.holds_ack()) ack_at_ = never;
   const Instant at = std::min(ack_at_, check_at_);
@@ -177,7 +177,8 @@ void Qp::settle() {
     qp_.nic->mark_dirty(*this);
     return;
   }
-  // Whoever comes next begins with its own requests: an ACK behind them can leave in one datagram of the system's (UDP_SEGMENT).
+  // The next one begins with its own requests: an ACK after them can be sent in the same message to the system
+  // (UDP_SEGMENT).
   requester_had_turn_ = false;
   qp_.nic->unlink_dirty(*this);
 }
@@ -195,7 +196,7 @@ void Qp::withdraw(std::uint32_t region) {
   settle();
 }
 
-// IBA §10.3.1: what was being sent fails; receives of unreliable queue pairs go on.
+// IBA §10.3.1: the current send fails; receives of unreliable queue pairs continue.
 void Qp::own_failure() {
   if (qp_.reliable()) {
     to_error();
@@ -211,7 +212,7 @@ void Qp::to_error() {
   check_at_ = never;
   if (qp_.sends()) requester_.flush();
   if (qp_.receives()) responder_.flush();
-  // IBA §11.6.3: who shares receives must know when this one takes none any more.
+  // IBA §11.6.3: users of a shared receive queue must know when this queue pair stops taking receives.
   if (qp_.srq || qp_.type == QpType::xrc_tgt) tell(QueuePairEvent::Kind::qp_last_wqe_reached);
 }
 
@@ -227,14 +228,14 @@ Result<void> Qp::attach_multicast(const Gid& group) {
     found->second.push_back(this);
   else
     members.emplace(group, std::vector<Qp*>{this});
-  groups_.push_back(group);  // last: all memory is there
+  groups_.push_back(group);  // last: all memory is allocated
   if (members[group].size() > 1) return {};
   auto joined = qp_.nic->join(group);
   if (!joined) drop_group(group);
   return joined;
 }
 
-/// True if it was the last of the group.
+/// True if it was the last member of the group.
 bool Qp::drop_group(const Gid& group) {
   std::erase(groups_, group);
   const auto found = qp_.nic->groups.find(group);

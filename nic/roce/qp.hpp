@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The RoCE queue pair: verbs' states around its two halves. Which attributes each transition needs is in
-// nic/common/qp_modify.hpp; every state against every event in tests/states/roce_qp.txt.
+// The RoCE queue pair: verbs' states around its two halves. nic/common/qp_modify.hpp has the attributes of each
+// transition; tests/states/roce_qp.txt has every state with every event.
 //
 //   state       requests posted     packets of the peer         sends
 //   RESET       refused             dropped                     nothing
 //   INIT        receives            dropped                     nothing
 //   RTR         receives            requests are executed       answers
 //   RTS         all                 all                         all
-//   SQD         all, none begun     all                         what was begun, answers
+//   SQD         all, none begun     all                         begun requests, answers
 //   SQE         sends are flushed   requests (UC, UD)           nothing
-//   ERR         all are flushed     dropped                     answers that waited, and the NAK that led here
+//   ERR         all are flushed     dropped                     waiting answers, and the NAK that caused ERR
 //
-//   A failure of its own takes it from RTS or SQD to ERR, and UC and UD to SQE (IBA §10.3.1); an error in what the peer
-//   asks for takes RC and XRC_TGT to ERR behind a NAK.
+//   A failure of its own request moves it from RTS or SQD to ERR, and UC and UD to SQE (IBA §10.3.1); an error in a
+//   request of the peer moves RC and XRC_TGT to ERR after a NAK.
 #pragma once
 #include "nic/roce/requester.hpp"
 #include "nic/roce/responder.hpp"
 
 namespace parley::nic::roce {
 
-/// Who is told what befalls a queue pair: itself, or each handle of an XRC_TGT.
+/// The receiver of events about a queue pair: itself, or each handle of an XRC_TGT.
 class Told : public RoceQp {
  public:
   std::uint32_t waiting_notices = 0, waiting_events = 0;  // bits by QueuePairEvent::Kind
@@ -49,26 +49,26 @@ class Qp final : public Told {
 
   /// A packet for this queue pair, of any service.
   void handle_packet(Instant now, const PacketFrom& from, const wire::ib::Packet& packet);
-  /// The same for packets that have a BTH and a payload alone, `size` octets each, the first of them with `bth`: for as many as follow
-  /// one another. 0: nothing was done, since something about the first is unusual; it is for handle_packet().
-  /// `placed`: their payload is in its place already.
+  /// The same for packets with only a BTH and a payload, `size` octets each, the first of them with `bth`: handles as
+  /// many as directly follow one another. 0: nothing was done, because the first is unusual and must go to
+  /// handle_packet(). `placed`: their payload is already in its place.
   std::size_t take_middles(Instant now, const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size,
                            ConstBytes packets, bool placed = false);
-  /// Where take_middles() would put them.
+  /// Where take_middles() would place them.
   PacketPlace place_of(const PacketFrom& from, const wire::ib::Bth& bth, std::size_t size, ConstBytes packets);
   void handle_cnp() { ++qp_.counters.cnp_received; }
   bool ready() const;
-  /// The next packet, and at most `most` if they are in the middle of one message: RoceDevice::poll_run(). None, although it may be
-  /// ready().
+  /// The next packet, and up to `most` if they are in the middle of one message: RoceDevice::poll_run(). May return
+  /// none even if ready().
   PacketRun transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out);
   void handle_deadline(Instant now);
-  /// The region goes: RoceDevice::withdraw_mr().
+  /// The region is removed: RoceDevice::withdraw_mr().
   void withdraw(std::uint32_t region);
   Nic& nic() const { return *qp_.nic; }
-  const XrcDomainRing* domain() const { return &*qp_.domain; }  // of an XRC_TGT
-  std::vector<Told*> handles;                                   // of an XRC_TGT: each is told
+  const XrcDomainRing* domain() const { return &*qp_.domain; }  // only for an XRC_TGT
+  std::vector<Told*> handles;                                   // of an XRC_TGT: each gets the events
 
-  // Nic's: where it is in its lists.
+  // For Nic: its index in Nic's lists.
   std::uint32_t slot = 0;
   Instant wakes = never;
   bool dirty = false;
@@ -94,6 +94,7 @@ class Qp final : public Told {
   void peer_is_dead(QpFailure::Cause cause, Duration elapsed);
   Instant dead_at() const;
   Instant warning_at() const;
+  Instant ask_at() const;
   Instant next_check(Instant now) const;
 
   // qp.cpp
@@ -112,12 +113,12 @@ class Qp final : public Told {
   Requester requester_;
   Responder responder_;
   bool requester_had_turn_ = false;
-  bool established_ = false;            // told, or past RTR
-  bool drain_told_ = true;              // SQD: that nothing is under way any more
-  Instant ack_at_ = never;              // what the responder holds leaves
+  bool established_ = false;            // reported, or past RTR
+  bool drain_told_ = true;              // SQD: reported that nothing is in flight
+  Instant ack_at_ = never;              // when the delayed ACK is sent
   Instant heard_at_{};                  // the peer's last packet
   Instant check_at_ = never;            // qp_.watch: is the peer silent, or dead
-  Instant warned_at_ = Instant::min();  // QpNotice::silent was reported last
+  Instant warned_at_ = Instant::min();  // PeerSilent was reported last
   Instant refused_at_{};                // ICMP said so first; of interest while it is behind heard_at_
   bool cnp_due_ = false;
   Instant next_cnp_ = Instant::min();
@@ -126,7 +127,7 @@ class Qp final : public Told {
   std::vector<Gid> groups_;  // at most 64
 };
 
-/// A handle of an XRC_TGT queue pair, which is there until the last one is gone (ibv_open_qp).
+/// A handle of an XRC_TGT queue pair, which exists until the last handle is closed (ibv_open_qp).
 class Target final : public Told {
  public:
   explicit Target(std::shared_ptr<Qp> qp) : qp_(std::move(qp)) { qp_->handles.push_back(this); }

@@ -70,8 +70,8 @@ void Requester::complete(SendWqe& wqe, WcStatus status) {
   if (status == WcStatus::success && wqe.fetches()) done.byte_len = wqe.memory.length;
 }
 
-// The oldest request fails: everything before it is complete. What is behind it is flushed by who takes the queue pair
-// to ERR or SQE.
+// The oldest request fails: all earlier ones are complete. The caller moves the queue pair to ERR or SQE, which flushes
+// the later ones.
 bool Requester::fail(WcStatus status) {
   if (sends_.front().keepalive) {
     complete(sends_.front(), status);
@@ -117,10 +117,10 @@ void Requester::drop() {
   flush();
 }
 
-// IBA §9.7.1: fewer than half of all PSNs are outstanding; a window much smaller keeps queues short. A Read takes the
-// PSNs of its whole response, however many, so only its first has to be inside.
+// IBA §9.7.1: fewer than half of all PSNs are outstanding; a much smaller window keeps queues short. A Read uses the
+// PSNs of its whole response, however many, so only its first one must be inside.
 bool Requester::may_begin(const SendWqe& wqe) const {
-  if (qp_.state == QpState::sqd) return false;  // IBA §10.3.1: a message under way is finished, and none begun
+  if (qp_.state == QpState::sqd) return false;  // IBA §10.3.1: the current message is finished, and no other begins
   if (wqe.fence && fetches_out_ > 0) return false;
   return !wqe.fetches() || fetches_out_ < qp_.attr.max_rd_atomic.value_or(0);
 }
@@ -151,7 +151,7 @@ void Requester::begin(SendWqe& wqe) {
 PacketRun Requester::transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out) {
   SendWqe& wqe = sends_[at_];
   const Path& path = qp_.type == QpType::ud ? wqe.path : qp_.path;
-  // The port has lost the address that the packet would come from. Reliable queue pairs find out by their retries.
+  // The port has lost the packet's source address. Reliable queue pairs detect it by their retries.
   if (!qp_.reliable() && !qp_.nic->can_send(path)) {
     (void)fail(WcStatus::loc_qp_op_err);
     return {};
@@ -186,7 +186,8 @@ std::size_t Requester::write(SendWqe& wqe, MutBytes out) {
   return write_packet(head, wqe.memory.view(), offset, length, out);
 }
 
-// IBA §9.7.5.1.2: the last packet of a message asks for an ACK; so do every so many, and one behind which the window is closed.
+// IBA §9.7.5.1.2: the last packet of a message asks for an ACK; so does every n-th, and one after which the window is
+// closed.
 bool Requester::asks_for_ack(Psn psn, bool last) {
   if (!qp_.reliable()) return false;
   const bool full = psn + 1 - una_ >= qp_.nic->options.window;
@@ -199,7 +200,7 @@ void Requester::fill(const SendWqe& wqe, Packet& head) const {
   head.xrceth.srqn = wqe.srqn;
   if (qp_.type == QpType::ud) {
     head.bth.dest_qpn = wqe.qpn;
-    // IBA §10.2: a Q_Key with the high bit stands for the queue pair's own.
+    // IBA §10.2: a Q_Key with the high bit selects the queue pair's own.
     head.deth.q_key = (wqe.q_key & 0x80000000) != 0 ? qp_.attr.qkey.value_or(0) : wqe.q_key;
     head.deth.source_qpn = qp_.number;
   }
@@ -230,7 +231,7 @@ Operation Requester::operation(const SendWqe& wqe, bool first, bool last) const 
   return first ? Operation::send_only : Operation::send_last;
 }
 
-// `packets`: how many PSNs the packet stands for.
+// `packets`: the number of PSNs that the packet uses.
 void Requester::sent(Instant now, SendWqe& wqe, std::uint32_t packets) {
   if (sent_end_ == una_) waits_since_ = now;
   sent_end_ = std::max(sent_end_, wqe.first + at_packet_ + packets);
@@ -239,7 +240,7 @@ void Requester::sent(Instant now, SendWqe& wqe, std::uint32_t packets) {
     ++at_;
     at_packet_ = 0;
     if (!qp_.reliable()) {
-      // IBA §9.8.2, §9.8.3: nothing is acknowledged; a request is complete once it is sent.
+      // IBA §9.8.2, §9.8.3: there are no acknowledgments; a request is complete once it is sent.
       una_ = wqe.end;
       complete(wqe, WcStatus::success);
       sends_.pop();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The sending half of a queue pair: IBA §9.7.3 to §9.7.6 (reliable), §9.8.2 (UC), §9.8.3 (UD).
 //
-// The oldest request is at the head of the queue until it is complete, so `una_`, the first PSN that is not acknowledged, is
-// always in it. A request gets its PSNs when it is begun, and keeps them; to send again is to set the cursor back.
+// The oldest request is at the head of the queue until it is complete, so `una_`, the first unacknowledged PSN, is
+// always in it. A request gets its PSNs when it begins, and keeps them; a retransmission sets the cursor back.
 #pragma once
 #include <algorithm>
 
@@ -21,10 +21,10 @@ struct SendWqe {
   bool signaled = true, solicited = false, fence = false;
   bool with_imm = false;
   bool begun = false;      // has its PSNs
-  bool keepalive = false;  // nobody posted it: no completion, and no place of max_send_wr
+  bool keepalive = false;  // not posted by a user: no completion, and not counted in max_send_wr
   WrMemory memory;
   std::uint32_t imm = 0;
-  std::uint32_t invalidate = 0;  // 0: nothing
+  std::uint32_t invalidate = 0;  // 0: none
   std::uint32_t rkey = 0;
   std::uint64_t remote_addr = 0;
   std::uint64_t swap_add = 0, compare = 0;
@@ -32,8 +32,8 @@ struct SendWqe {
   Path path;                  // UD
   std::uint32_t qpn = 0;      // UD
   std::uint32_t q_key = 0;    // UD
-  Psn first = 0, end = 0;     // end: one behind its last
-  std::uint32_t arrived = 0;  // Read: packets of the response that are in memory
+  Psn first = 0, end = 0;     // end: one past its last
+  std::uint32_t arrived = 0;  // Read: response packets that are in memory
 
   bool fetches() const { return kind == Kind::read || kind == Kind::cmp_swap || kind == Kind::fetch_add; }
 };
@@ -42,47 +42,49 @@ class Requester {
  public:
   explicit Requester(QpContext& qp) : qp_(qp), sends_(qp.max_send_wr) {}
 
-  /// At RTS: the first PSN.
+  /// At RTS: sets the first PSN.
   void start(std::uint32_t sq_psn);
-  /// A place at the end of the queue, and one in the completion queue. The caller assigns all of it, or calls cancel().
+  /// Reserves a place at the end of the queue, and one in the completion queue. The caller assigns all of it, or calls
+  /// cancel().
   Result<SendWqe*> push();
   void cancel();
 
-  /// Something may be sent now.
+  /// A packet can be sent now.
   bool ready() const;
-  /// The next packet, if ready(), and at most `most` in the middle of a message. None: the oldest request failed instead, and the queue
-  /// pair with it.
+  /// The next packet, if ready(), and up to `most` in the middle of a message. None: the oldest request failed instead,
+  /// and the queue pair with it.
   PacketRun transmit(Instant now, std::size_t most, PacketTo& to, MutBytes out);
-  /// An acknowledgement or a response. False: a request failed, and the queue pair with it.
+  /// An acknowledgment or a response. False: a request failed, and the queue pair with it.
   bool handle_response(Instant now, const wire::ib::Packet& packet);
-  /// Packets of RC in the middle of a Read's response; returns how many were taken. 0: nothing was done, and the first is for
-  /// handle_response().
+  /// RC packets in the middle of a Read's response; returns how many were taken. 0: nothing was done, and the first
+  /// must go to handle_response().
   std::size_t take_middles(Instant now, const Middles& middles, bool placed);
-  /// How many of them would be taken, and `place`: where to, if that is one piece.
+  /// How many of them would be taken, and `place`: the destination, if it is one piece.
   std::size_t fitting(const Middles& middles, MutBytes& place);
   Instant deadline() const { return std::min(ack_deadline_, rnr_until_); }
-  /// False as above.
+  /// False as for handle_response().
   bool handle_deadline(Instant now);
 
-  /// Requests that are posted and not complete.
+  /// Posted requests that are not complete.
   std::size_t open() const { return sends_.size() - keepalives_; }
-  /// Asks a silent peer: by a keepalive if nothing is under way, else by the oldest request once more, which counts as no retry.
+  /// Sends a keepalive to a silent peer if nothing is in flight; otherwise retransmits the oldest request, which does
+  /// not count as a retry.
   void ask(Instant now);
   bool idle() const { return sends_.empty(); }
   bool only_keepalive() const { return keepalives_ == 1 && sends_.size() == 1; }
-  /// When the oldest packet that is not acknowledged went for the first time, or the last progress; never: all is acknowledged.
+  /// When the oldest unacknowledged packet was first sent, or the last progress; never: all is acknowledged.
   Instant waits_since() const { return sent_end_ == una_ ? never : waits_since_; }
-  /// The peer is dead. The oldest request fails, if there is one.
+  /// The peer is dead: the oldest request fails, if there is one.
   void give_up();
-  /// A request that has been begun is not complete.
+  /// A request has begun and is not complete.
   bool under_way() const { return !sends_.empty() && sends_.front().begun; }
-  /// A Read or Atomic is posted and not begun.
+  /// A Read or Atomic is posted and has not begun.
   bool fetch_waits() const;
-  /// A posted request has memory of the region.
+  /// A posted request uses memory of the region.
   bool uses(std::uint32_t slot) const;
-  /// IBA §10.3.1: what is posted completes as flushed.
+  /// IBA §10.3.1: posted requests complete as flushed.
   void flush();
-  /// Without completions.
+  /// Removes the requests without completions.
   void drop();
   void limits_changed();
 
@@ -116,15 +118,15 @@ class Requester {
   QpContext& qp_;
   GrowRing<SendWqe> sends_;        // at most max_send_wr
   std::uint64_t at_ = 0;           // cursor: the request whose packet is next
-  std::uint32_t at_packet_ = 0;    // and which of its packets
-  Psn una_ = 0;                    // everything before it is acknowledged
-  Psn next_ = 0;                   // of the next request that is begun
-  Psn sent_end_ = 0;               // one behind the last PSN that is expected to be answered
+  std::uint32_t at_packet_ = 0;    // the next packet of that request
+  Psn una_ = 0;                    // all earlier PSNs are acknowledged
+  Psn next_ = 0;                   // for the next request that begins
+  Psn sent_end_ = 0;               // one past the last PSN that expects an answer
   std::uint32_t fetches_out_ = 0;  // at most max_rd_atomic
   std::uint32_t since_ack_req_ = 0;
   std::uint8_t retries_left_ = 0, rnr_left_ = 0;
-  bool went_back_ = false;       // and nothing was acknowledged since
-  std::uint8_t keepalives_ = 0;  // in sends_, beyond max_send_wr; at most one
+  bool went_back_ = false;       // it went back, and nothing was acknowledged since
+  std::uint8_t keepalives_ = 0;  // in sends_, in addition to max_send_wr; at most one
   Instant waits_since_{};
   Instant ack_deadline_ = never, rnr_until_ = never;
 };

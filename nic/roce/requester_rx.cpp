@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What becomes of requests: acknowledgements, responses, NAKs and time (IBA §9.7.5, §9.7.6).
+// Events for requests: acknowledgments, responses, NAKs and time-outs (IBA §9.7.5, §9.7.6).
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace parley::nic::roce {
 namespace {
 
-// Between keepalives that are not answered: often enough for a second word of ICMP within 1 s of the first.
+// Between unanswered keepalives: short enough for a second ICMP error within 1 s of the first.
 constexpr Duration keepalive_interval = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -19,8 +19,8 @@ using wire::ib::Nak;
 using wire::ib::Operation;
 using wire::ib::Packet;
 
-// IBA §9.7.6.1: the timer runs while something is unacknowledged, from its sending or from the last progress; not while
-// the peer is not ready.
+// IBA §9.7.6.1: the timer runs while something is unacknowledged, from its transmission or from the last progress; not
+// while the peer is not ready.
 void Requester::arm(Instant now) {
   const std::uint8_t code = qp_.attr.timeout.value_or(0);
   const bool alone = only_keepalive();
@@ -43,7 +43,7 @@ void Requester::ask(Instant now) {
   }
 }
 
-// IBA §9.7.6.1: whatever is acknowledged gives all retries back.
+// IBA §9.7.6.1: any acknowledgment resets the retry counters.
 void Requester::progress(Instant now) {
   waits_since_ = now;
   limits_changed();
@@ -52,7 +52,7 @@ void Requester::progress(Instant now) {
   arm(now);
 }
 
-// What is acknowledged is not sent again.
+// Acknowledged packets are not retransmitted.
 void Requester::move_cursor_up() {
   if (at_ < sends_.head()) {
     at_ = sends_.head();
@@ -62,8 +62,8 @@ void Requester::move_cursor_up() {
     at_packet_ = std::max(at_packet_, static_cast<std::uint32_t>(una_ - sends_.front().first));
 }
 
-// Everything before `upto` is acknowledged, but for a Read or Atomic whose response is missing: then false, and una_ is
-// where it is missing.
+// All PSNs before `upto` are acknowledged, unless the response of a Read or Atomic is missing: then false, and una_ is
+// the missing PSN.
 bool Requester::acknowledge(Instant now, Psn upto) {
   const Psn before = una_;
   bool whole = true;
@@ -82,12 +82,12 @@ bool Requester::acknowledge(Instant now, Psn upto) {
   return whole;
 }
 
-// IBA §9.7.6.1: sends again from the first PSN that is not acknowledged.
+// IBA §9.7.6.1: retransmits from the first unacknowledged PSN.
 bool Requester::go_back(Instant now) {
   const SendWqe& oldest = sends_.front();
   const auto packet = static_cast<std::uint32_t>(una_ - oldest.first);
-  if (at_ == sends_.head() && at_packet_ == packet) return true;  // it is about to
-  // While nothing but a keepalive waits, QpWatch::dead_after is the limit.
+  if (at_ == sends_.head() && at_packet_ == packet) return true;  // already at that packet
+  // While only a keepalive is unacknowledged, QpWatch::dead_after is the limit.
   const bool endless = (qp_.attr.retry_cnt == 7 && qp_.plays(wire::ib::Departure::retries_for_ever)) ||
                        (only_keepalive() && qp_.watch.dead_after > Duration{});
   if (retries_left_ == 0 && !endless)
@@ -104,13 +104,13 @@ bool Requester::go_back(Instant now) {
   return true;
 }
 
-// IBA §9.7.6: a later response than the expected one says that the expected one is lost. It is asked for again once;
-// the timer does the rest.
+// IBA §9.7.6: a later response than expected implies that the expected one is lost. It is requested again once; then
+// the timer applies.
 bool Requester::implied_nak(Instant now) { return went_back_ || rnr_until_ != never || go_back(now); }
 
 bool Requester::handle_response(Instant now, const Packet& packet) {
   const Psn psn = nearest_psn(una_, packet.bth.psn);
-  // IBA §9.7.6: duplicates of what was acknowledged, and answers to what was not asked, say nothing.
+  // IBA §9.7.6: duplicates of acknowledged packets, and unrequested answers, are ignored.
   if (psn < una_ || psn >= sent_end_) {
     ++qp_.device().dropped_response;
     return true;
@@ -134,14 +134,14 @@ bool Requester::handle_ack(Instant now, Psn psn, std::uint8_t syndrome) {
   return true;
 }
 
-// IBA §9.7.5.2.8: everything before is acknowledged, and this request is sent again after the time that the peer names.
+// IBA §9.7.5.2.8: everything before is acknowledged, and this request is retransmitted after the time in the NAK.
 bool Requester::handle_rnr(Instant now, Psn psn, std::uint8_t code) {
   ++qp_.counters.rnr_received;
   ++qp_.device().rnr_received;
   if (!acknowledge(now, psn)) return implied_nak(now);
   if (rnr_until_ != never) return true;
   const std::uint8_t limit = qp_.attr.rnr_retry.value_or(0);
-  if (limit != 7) {  // 7: without end
+  if (limit != 7) {  // 7: without limit
     if (rnr_left_ == 0)
       return fail(WcStatus::rnr_retry_exc_err,
                   {.cause = QpFailure::Cause::not_ready, .retries = limit, .elapsed = now - waits_since_});
@@ -164,7 +164,7 @@ bool Requester::handle_nak(Instant now, Psn psn, std::uint8_t code) {
     }
   }();
   if (status == WcStatus::success && static_cast<Nak>(code) != Nak::psn_sequence_error) {
-    ++qp_.device().dropped_response;  // reserved, or of RD
+    ++qp_.device().dropped_response;  // reserved, or for RD
     return true;
   }
   ++qp_.counters.naks_received;
@@ -174,7 +174,7 @@ bool Requester::handle_nak(Instant now, Psn psn, std::uint8_t code) {
   return rnr_until_ != never || go_back(now);
 }
 
-/// The Read or Atomic that was sent and of which a response has that PSN.
+/// The Read or Atomic that was sent and whose response includes that PSN.
 SendWqe* Requester::fetch_at(Psn psn) {
   for (std::uint64_t at = sends_.head(); at != sends_.tail() && sends_[at].begun; ++at)
     if (psn < sends_[at].end) return sends_[at].fetches() && psn >= sends_[at].first ? &sends_[at] : nullptr;
@@ -195,7 +195,7 @@ bool Requester::handle_read_response(Instant now, Psn psn, const Packet& packet)
   const Operation operation = wire::ib::operation_of(packet.bth.opcode);
   const bool ends = operation == Operation::read_response_last || operation == Operation::read_response_only;
   const bool begins = operation == Operation::read_response_first || operation == Operation::read_response_only;
-  // IBA §9.7.5: in order, each full but the last. A response to a repeated request begins anew in the middle.
+  // IBA §9.7.5: in order, each full except the last. A response to a repeated request begins again in the middle.
   if (ends != last || (read.arrived == 0 && !begins) ||
       packet.payload.size() != (last ? read.memory.length - offset : qp_.mtu))
     return fail(WcStatus::bad_resp_err);
@@ -219,7 +219,7 @@ bool Requester::handle_atomic_ack(Instant now, Psn psn, const Packet& packet) {
   }
   if (!acknowledge(now, psn)) return implied_nak(now);
   SendWqe& atomic = sends_.front();
-  // The number, in this machine's order.
+  // The number in host byte order.
   const auto octets = std::bit_cast<std::array<std::uint8_t, sizeof(std::uint64_t)>>(packet.atomic_original);
   place(atomic.memory.view(), 0, octets);
   ++una_;

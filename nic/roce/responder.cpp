@@ -29,7 +29,7 @@ void Responder::start(std::uint32_t rq_psn) {
 
 void Responder::depth_changed() {
   const std::size_t depth = qp_.attr.max_dest_rd_atomic.value_or(0);
-  // Those that are not merged need room of their own: as many as Linux's rxe has unacknowledged.
+  // ACKs that are not merged need additional room: as many as rxe may have unacknowledged packets.
   const std::size_t acks = qp_.plays(wire::ib::Departure::acks_one_by_one) ? 128 : 0;
   replies_.set_max(2 * depth + 4 + acks);
   fetches_.set_max(depth);
@@ -53,8 +53,8 @@ Result<void> Responder::post(const RecvWr& wr) {
   return tl::unexpected(refusal(regions, qp_.pd, wr.sges, Access::local_write, fault));
 }
 
-// A receive for the message under way, which keeps it until it is complete. One that a lost UC message had serves the
-// next.
+// A receive for the current message, which keeps it until it is complete. The receive of a lost UC message is reused
+// for the next one.
 bool Responder::take_receive(Receiver& from) {
   if (arriving_.taken) return true;
   if (from.srq) {
@@ -112,7 +112,7 @@ void Responder::drop_replies() {
   fetches_waiting_ = 0;
 }
 
-// ACKs that wait behind one another are one (IBA §9.7.5.1.2): the last says all that those before it say.
+// Consecutive waiting ACKs are merged (IBA §9.7.5.1.2): the last one implies the earlier ones.
 void Responder::answer(std::uint8_t syndrome, Psn psn) {
   release_ack();
   constexpr std::uint8_t ack = PARLEY_IB_SYNDROME_ACK | PARLEY_IB_CREDITS_NONE;
@@ -123,7 +123,7 @@ void Responder::answer(std::uint8_t syndrome, Psn psn) {
   reply = Reply{.syndrome = syndrome, .msn = msn_, .psn = psn};
 }
 
-// The oldest is forgotten for it.
+// Drops the oldest if necessary.
 void Responder::accept_fetch(const Fetch& fetch) {
   msn_ = (msn_ + 1) & psn_mask;
   if (fetches_.full() && !fetches_.empty()) fetches_.pop();
@@ -167,8 +167,8 @@ Responder::Sent Responder::transmit(std::size_t most, PacketTo& to, MutBytes out
   return Sent::packet;
 }
 
-// The region is gone. The answer to a request that came once ends with a NAK; one that was answered before says nothing new,
-// and what came after it is to be answered.
+// The region is gone. The answer to a new request ends with a NAK. The answer to a repeated request is dropped, because
+// it adds nothing, and later requests are still answered.
 Responder::Sent Responder::refuse_read(const Reply& reply) {
   if (reply.repeat) {
     ++qp_.device().dropped_duplicate;
@@ -184,7 +184,7 @@ Responder::Sent Responder::refuse_read(const Reply& reply) {
   return Sent::failed;
 }
 
-// IBA §9.7.5. The region is looked up each time: it may be gone.
+// IBA §9.7.5. The region is looked up each time, because it may be gone.
 Responder::Sent Responder::send_read(Reply& reply, std::size_t most, MutBytes out, PacketRun& run) {
   run = write_middles(reply, most, out);
   if (run.count > 0) return Sent::packet;
@@ -212,8 +212,8 @@ Responder::Sent Responder::send_read(Reply& reply, std::size_t most, MutBytes ou
   return Sent::packet;
 }
 
-// IBA §9.8.3: what cannot be received is dropped, and the receive stays. The network header, or what stands for it, is in
-// the first 40 octets (IBA §11.4); an IPv4 header in their second half (IBA §A17).
+// IBA §9.8.3: a datagram that cannot be received is dropped, and the receive stays. The network header, or its
+// replacement, is in the first 40 octets (IBA §11.4); an IPv4 header is in their second half (IBA §A17).
 void Responder::handle_datagram(const PacketFrom& from, const Packet& packet) {
   std::array<std::uint8_t, PARLEY_ROCE_GRH_LEN> network{};
   const std::size_t length = network.size() + packet.payload.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What is checked on a request, in which order, and what it does: IBA §9.7.4.1, §9.8.2.
+// The checks of a request, their order, and its execution: IBA §9.7.4.1, §9.8.2.
 #include <algorithm>
 #include <cstring>
 
@@ -42,7 +42,7 @@ bool has_imm(Operation operation) {
   return (wire::ib::rule_of(wire::ib::opcode_of(wire::ib::Service::rc, operation)).headers & PARLEY_IB_IMM) != 0;
 }
 
-// IBA §9.7.4.1: all packets of a message are full, but the last.
+// IBA §9.7.4.1: all packets of a message are full, except the last.
 bool right_size(const Packet& packet, Part part, std::uint32_t mtu) {
   if (!part.ends) return packet.payload.size() == mtu && packet.bth.pad_count == 0;
   return packet.payload.size() <= mtu && (part.begins || !packet.payload.empty());
@@ -50,7 +50,7 @@ bool right_size(const Packet& packet, Part part, std::uint32_t mtu) {
 
 }  // namespace
 
-// IBA §A14: a request of XRC names a shared receive queue of the queue pair's domain; its protection domain and
+// IBA §A14: an XRC request names a shared receive queue of the queue pair's domain; that queue's protection domain and
 // completion queue are used.
 bool Responder::find_receiver(const Packet& packet) {
   if (qp_.type != QpType::xrc_tgt) return true;
@@ -86,7 +86,7 @@ bool Responder::handle_request(const Packet& packet) {
     return true;
   }
   if (psn > expected_) {
-    // IBA §9.7.5.2: one NAK until the expected packet comes.
+    // IBA §9.7.5.2: one NAK until the expected packet arrives.
     ++qp_.device().dropped_sequence;
     if (nak_sent_) return true;
     nak_sent_ = true;
@@ -103,7 +103,7 @@ bool Responder::handle_request(const Packet& packet) {
 
 bool Responder::refuse(Refusal refusal, Psn psn) {
   if (refusal == Refusal::rnr) {
-    // IBA §9.7.5.2.8: the packet is as if it had not come.
+    // IBA §9.7.5.2.8: the packet is treated as not received.
     nak_sent_ = true;
     ++qp_.counters.rnr_sent;
     ++qp_.device().rnr_sent;
@@ -123,7 +123,7 @@ bool Responder::refuse(Refusal refusal, Psn psn) {
   return false;
 }
 
-// IBA §9.8.2: what does not fit is dropped, with all that follows until a message begins.
+// IBA §9.8.2: a packet that does not fit is dropped, with all following ones until the next message begins.
 void Responder::handle_unreliable(const Packet& packet, Psn psn) {
   const Operation operation = wire::ib::operation_of(packet.bth.opcode);
   if (psn != expected_ || dropping_ || !fits_message(operation)) {
@@ -152,7 +152,7 @@ Responder::Refusal Responder::execute(const Packet& packet) {
   return operation == Operation::read_request ? execute_read(packet) : execute_atomic(packet);
 }
 
-// The packet counts. IBA §9.7.5.1.2: an ACK where one is asked for.
+// The packet was executed. IBA §9.7.5.1.2: sends an ACK if one is requested.
 void Responder::executed(bool ack_req, Part part) {
   if (part.ends) {
     forget_message();
@@ -162,7 +162,7 @@ void Responder::executed(bool ack_req, Part part) {
   ++expected_;
 }
 
-// Where messages have more packets, their sender may be waiting for room in its window.
+// In messages of several packets, the sender may be waiting for room in its window.
 void Responder::acknowledge(bool may_wait) {
   const std::uint32_t held = held_ + 1;
   const bool alone = replies_.empty() || holds_ack();
@@ -221,7 +221,7 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
   const std::uint32_t left = arriving_.length - arriving_.got;
   // IBA §9.7.4.1: the lengths of the packets add up to that of the RETH.
   if (!right_size(packet, part, qp_.mtu) || (part.ends ? size != left : size >= left)) return Refusal::invalid;
-  // IBA §9.7.4.1: of a Write of no octets neither the key nor the address is looked at.
+  // IBA §9.7.4.1: for a Write of no octets, neither the key nor the address is checked.
   const MrTable& regions = qp_.tables().regions;
   MrRange whole, range;
   if (part.begins && left > 0 &&
@@ -243,7 +243,7 @@ Responder::Refusal Responder::execute_write(const Packet& packet) {
   return Refusal::none;
 }
 
-// IBA §9.7.4.1: as many as were agreed may wait for their answers.
+// IBA §9.7.4.1: the agreed number of requests may wait for their answers.
 bool Responder::may_fetch() const { return fetches_waiting_ < qp_.attr.max_dest_rd_atomic.value_or(0); }
 
 Responder::Refusal Responder::execute_read(const Packet& packet) {
@@ -280,7 +280,7 @@ Responder::Refusal Responder::execute_atomic(const Packet& packet) {
   return Refusal::none;
 }
 
-/// A departure: the key of a repeated Read is looked up, though a Read of no octets needs none (IBA §9.7.4.1).
+/// A departure: the key of a repeated Read is checked, although a Read of no octets needs none (IBA §9.7.4.1).
 bool Responder::refuses_again(const Packet& packet) const {
   if (!qp_.plays(wire::ib::Departure::looks_read_up_again) || packet.reth.dma_length != 0 ||
       wire::ib::operation_of(packet.bth.opcode) != Operation::read_request)
@@ -290,8 +290,8 @@ bool Responder::refuses_again(const Packet& packet) const {
          MrFault::none;
 }
 
-// IBA §9.7.5: a Send or Write that was executed is acknowledged again; a Read is answered again, or a part of it; an
-// Atomic is answered with what it found the first time.
+// IBA §9.7.5: an executed Send or Write is acknowledged again; a Read is answered again, or a part of it; an Atomic is
+// answered with its original result.
 void Responder::handle_duplicate(const Packet& packet, Psn psn) {
   ++qp_.counters.duplicates;
   ++qp_.device().duplicates;
@@ -313,8 +313,8 @@ void Responder::handle_duplicate(const Packet& packet, Psn psn) {
   ++qp_.device().dropped_duplicate;
 }
 
-// The answer at `at`, moved behind all others if one behind it has a PSN before `psn`: the requester went back further, and
-// ignores what comes ahead of that.
+// The answer at `at`, moved to the end if a later one has a PSN before `psn`: the requester went back further, and
+// ignores answers ahead of that.
 Responder::Reply& Responder::last_in_order(std::uint64_t at, Psn psn) {
   std::uint64_t behind = at + 1;
   while (behind != replies_.tail() && replies_[behind].psn >= psn) ++behind;
@@ -339,7 +339,7 @@ void Responder::repeat_read(const Packet& packet, Psn psn, const Fetch& fetch) {
   part.length = reth.dma_length;
   for (std::uint64_t at = replies_.head(); at != replies_.tail(); ++at) {
     if (replies_[at].kind != Reply::Kind::read || replies_[at].end != fetch.end) continue;
-    // Still being answered: it goes on from where it is asked for.
+    // Still being answered: it continues from the requested PSN.
     Reply& reply = last_in_order(at, part.first);
     reply.psn = part.first;
     reply.end = part.end;

@@ -33,12 +33,12 @@ class Compare {
     depth(at, "responder", b.ord, "initiator", a.ird);
   }
 
-  /// Of RoCE: what each end has of its queue pair, and what it knows of the other's.
+  /// RoCE: each end's queue pair, and what the peer knows of it.
   void queue_pairs(const End& i, const End& r) {
     const ib::Parameters &a = *i.ib, &b = *r.ib;
     const Instant at = r.find(Told::established)->at;
     equal(at, "the responder's queue pair", a.remote_qp_num, b.qp_num, "IBA §12.6.8");
-    if (!attempt_.datagrams) {  // their responder knows no queue pair of its peer's, and there is no path MTU
+    if (!attempt_.datagrams) {  // their responder does not know its peer's queue pair, and there is no path MTU
       equal(at, "the initiator's queue pair", a.qp_num, b.remote_qp_num, "IBA §12.6.8");
       equal(at, "the path MTU", static_cast<int>(a.path_mtu), static_cast<int>(b.path_mtu), "IBA §12.6.5");
     }
@@ -70,7 +70,7 @@ class Compare {
     if (a != b)
       add(at, fmt::format("the ends differ in {}: {} at the initiator, {} at the responder", what, a, b), rule);
   }
-  // Under revision 1 without S the form is configured on each side: nothing was agreed (OFA 2007-10 Rtr §2).
+  // Revision 1 without S: the form is configured on each side and not negotiated (OFA 2007-10 Rtr §2).
   void rtr(Instant at, const mpa::Parameters& a, const mpa::Parameters& b) {
     const bool confirmed = (a.peer_flags & PARLEY_MPA_FLAG_S) != 0;
     if ((a.revision >= 2 || confirmed) && a.rtr != b.rtr)
@@ -81,7 +81,7 @@ class Compare {
     if (ord == mpa::depth_not_negotiated || ird == mpa::depth_not_negotiated || ord <= ird) return;
     add(at, fmt::format("the {}'s ORD {} is above the {}'s IRD {}", from, ord, to, ird), rule);
   }
-  /// InfiniBand's messages have no length of the private data: what was not given is zeros.
+  /// InfiniBand's messages have no length for the private data: unused octets are zero.
   static bool same(const Bytes& got, const Bytes& given, bool padded) {
     if (!padded) return got == given;
     return got.size() >= given.size() && std::equal(given.begin(), given.end(), got.begin()) &&
@@ -113,8 +113,8 @@ void check_alone(const End& end, const End* other, std::string_view name, std::s
 void check_graceful(const End& end, const End* other, std::string_view name, std::string_view other_name,
                     Compare& compare) {
   if (!end.graceful() || (other != nullptr && (other->graceful() || other->crashed || other->dropped))) return;
-  if (other != nullptr && !other->over()) return;  // said by check_alone, or not reported yet
-  // An end that waits for a FIN no longer than its linger cannot know that the other has sent one (the two generals).
+  if (other != nullptr && !other->over()) return;  // reported by check_alone, or not reported yet
+  // An end that waits for a FIN for at most its linger cannot know that the other has sent one (two generals problem).
   if (other != nullptr && (other->failed_in_close() || other->left_when_done())) return;
   compare.add(end.find(Told::disconnected)->at,
               fmt::format("{} was told of a graceful end, but {} {}", name, other_name, ending(other)),
@@ -142,19 +142,20 @@ void check_agreement(const Attempt& attempt, bool ended, Instant now, Judge& jud
     compare.add(i.find(Told::established)->at, "the initiator was told Established, but no responder heard of it");
   check_alone(i, r, "the initiator", "the responder", now, compare);
   if (r != nullptr) check_alone(*r, &i, "the responder", "the initiator", now, compare);
-  // Two ends that a fault kept apart cannot know how the other one ended (the two generals).
+  // Two ends separated by a fault cannot know how the other one ended (two generals problem).
   if (attempt.touched || attempt.corrupted || quirky) return;
   check_graceful(i, r, "the initiator", "the responder", compare);
   if (r != nullptr) check_graceful(*r, &i, "the responder", "the initiator", compare);
 }
 
-// IBA §12.9: an ended connection is remembered for its timewait, in which a late copy of its REQ is none to ask a user about.
+// IBA §12.9: an ended connection is remembered for its timewait. A late copy of its REQ in that time must not reach the
+// user.
 void check_timewait(const Attempt& attempt, Judge& judge) {
   if (!attempt.roce || attempt.corrupted || attempt.initiator.find(Told::retrying) != nullptr) return;
   constexpr Duration least = std::chrono::milliseconds(100);  // ibcm::AgentOptions::timewait_min
   Compare compare(attempt, judge);
   const auto& ib = attempt.initiator.ib;
-  // SIDR has no timewait: the answer is kept, to be given again, and nothing else is (ibcm's sidr.cpp).
+  // SIDR has no timewait: only the answer is kept, so that it can be repeated (ibcm's sidr.cpp).
   constexpr Duration answer_kept = std::chrono::seconds(8);
   const Duration timewait = std::max<Duration>(least, ib ? wire::ib::timeout_of(ib->timeout) : Duration{});
   for (std::size_t i = 1; i < attempt.responders.size(); ++i) {

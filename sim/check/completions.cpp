@@ -25,7 +25,7 @@ void Ledger::completed(const WorkCompletion& completion, bool corrupted, std::st
     wrong(fmt::format("a completion of {} {} that was never posted or has completed before", name_, completion.wr_id));
     return;
   }
-  // Unsignaled requests before it may have succeeded without a completion.
+  // Unsignaled requests before this one may have succeeded without a completion.
   for (auto skipped = requests_.begin(); skipped != found; ++skipped) {
     if (!skipped->signaled) continue;
     wrong(fmt::format("{} {} completed before {} {}, which was posted earlier", name_, completion.wr_id, name_,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Every posted request completes exactly once and in order, except unsignaled ones that succeed; after the end of the
-// connection nothing is left over (RFC 5040 §5.3, docs/nic.md).
+// connection no request remains (RFC 5040 §5.3, docs/nic.md).
 #pragma once
 #include <deque>
 
@@ -16,9 +16,9 @@ class Ledger {
 
   void posted(std::uint64_t wr_id, WcOpcode opcode, bool signaled = true);
   void completed(const WorkCompletion& completion, bool corrupted, std::string_view label, Instant at, Judge& judge);
-  /// The connection has ended: everything has completed by now.
+  /// The connection has ended: every request must have completed.
   void ended(std::string_view label, Instant at, Judge& judge) const;
-  /// What must still complete: unsignaled requests at the end of the queue leave no completion when they succeed.
+  /// Requests that must still complete: unsignaled requests at the end of the queue have no completion if they succeed.
   std::size_t open() const;
 
  private:
@@ -28,7 +28,7 @@ class Ledger {
     bool signaled = true;
   };
   std::string_view name_;
-  std::deque<Request> requests_;  // at most as many as the queue pair takes, and unsignaled ones before the next
+  std::deque<Request> requests_;  // at most the queue pair's capacity, plus unsignaled ones before the next
   bool flushing_ = false;
 };
 

@@ -17,7 +17,7 @@ using wire::ib::Service;
 
 constexpr Duration interval = std::chrono::microseconds(50);  // nic::roce::DeviceOptions::cnp_interval
 
-/// IBA §9.7.1: of the 2^24 half are ahead.
+/// IBA §9.7.1: half of the 2^24 PSNs are ahead.
 bool covers(std::uint32_t ack, std::uint32_t psn) { return ((ack - psn) & 0xFFFFFF) < (1U << 23); }
 
 bool is_ack(const wire::ib::Packet& packet) {
@@ -28,7 +28,7 @@ bool is_ack(const wire::ib::Packet& packet) {
 }  // namespace
 
 void Congestion::frame(const std::string& host, const TapFrame& frame) {
-  if (!frame.outbound && frame.drop != DropReason::none) return;  // discarded: nobody has seen what is in it
+  if (!frame.outbound && frame.drop != DropReason::none) return;  // discarded: its contents were not processed
   const auto view = wire::parse_packet(static_cast<std::uint16_t>(wire::LinkType::ethernet), frame.octets,
                                        static_cast<std::uint32_t>(frame.octets.size()));
   if (view.cargo != wire::PacketCargo::rocev2) return;
@@ -60,7 +60,7 @@ void Congestion::judge_end(const Attempt& attempt, const End& end, Judge& judge)
   if (marked == received_.end() || answers == sent_.end()) return;
   const Sent& sent = answers->second;
   for (const auto& mark : {marked->second.first, marked->second.last}) {
-    // A queue pair that has ended takes no packet, and acknowledges none.
+    // A queue pair that has ended accepts and acknowledges no packet.
     if (!mark || !sent.ack || sent.ack->at < mark->at || !covers(sent.ack->psn, mark->psn)) continue;
     if (sent.cnp && *sent.cnp > mark->at - interval) continue;
     judge.add("congestion", mark->at, attempt.label,
@@ -71,7 +71,7 @@ void Congestion::judge_end(const Attempt& attempt, const End& end, Judge& judge)
   }
 }
 
-// What a fault touched may have come to another life of the host.
+// A packet that a fault touched may have arrived in another life of the host.
 void Congestion::finish(const std::deque<Attempt>& attempts, Judge& judge) const {
   if (received_.empty()) return;
   for (const Attempt& attempt : attempts) {

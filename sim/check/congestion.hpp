@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A mark of congestion is answered: who acknowledges a packet that came with CE has sent a Congestion Notification to its
-// queue pair, unless the last one went less than an interval before (IBA §A17.9.3).
+// Every congestion mark is answered: a host that acknowledges a packet received with CE has sent a Congestion
+// Notification to the sender's queue pair, unless the last one was sent less than an interval before (IBA §A17.9.3).
 #pragma once
 #include <deque>
 #include <map>
@@ -21,17 +21,17 @@ class Congestion {
   void finish(const std::deque<Attempt>& attempts, Judge& judge) const;
 
  private:
-  /// A packet, by when it passed and by its PSN.
+  /// A packet: its time and its PSN.
   struct Passed {
     Instant at{};
     std::uint32_t psn = 0;
   };
-  /// Of what goes one way between a host and a queue pair at a peer's address.
+  /// Packets in one direction, between a host and a queue pair at a peer's address.
   struct Sent {
     std::optional<Passed> ack;  // the last one
     std::optional<Instant> cnp;
   };
-  /// Of what a queue pair of a host received.
+  /// Packets that a host's queue pair received.
   struct Received {
     std::optional<Passed> first, last;  // with CE
   };

@@ -10,8 +10,8 @@
 namespace parley::sim::check {
 
 Convergence::Convergence(const Scenario& scenario) : converge_(scenario.bounds.converge) {
-  // A partition heals, and a host comes back, at a time that the scenario names. Rules tied to frames are healed
-  // after their last hit, which fault_seen() reports.
+  // A partition heals, and a host restarts, at a time that the scenario names. Rules tied to frames are healed after
+  // their last hit, which fault_seen() reports.
   for (const ScenarioFault& fault : scenario.faults) {
     const FaultRule& rule = fault.rule;
     if (rule.until != never) last_fault_ = std::max(last_fault_, rule.until);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Safety first, then liveness: once the last fault has healed and the workload has begun nothing new, everything that
-// was requested settles within ScenarioBounds::converge.
+// Safety first, then liveness: once the last fault has healed and the workload starts nothing new, every request
+// settles within ScenarioBounds::converge.
 #pragma once
 #include <algorithm>
 

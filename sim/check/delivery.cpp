@@ -18,7 +18,7 @@ constexpr std::uint64_t mix(std::uint64_t z) {  // splitmix64
   return z ^ (z >> 31);
 }
 
-/// Eight octets of a message at a time.
+/// Generates the octets of a message, eight at a time.
 class Pattern {
  public:
   explicit Pattern(const MessageName& name)
@@ -69,7 +69,7 @@ void check_message(const MessageName& name, ConstBytes memory, std::size_t lengt
   }
   const auto wrong = find_mismatch(name, memory.first(std::min(memory.size(), length)));
   if (!wrong) return;
-  // The pattern of a neighbouring message shows what went wrong: something was lost, duplicated or reordered.
+  // A match with a neighbouring message's pattern shows whether data was lost, duplicated or reordered.
   std::string guess;
   for (std::uint64_t other = name.message < 8 ? 0 : name.message - 8; other < name.message + 8; ++other)
     if (other != name.message && !find_mismatch({name.attempt, name.direction, other}, memory.first(length)))
@@ -82,7 +82,8 @@ void check_complete(const Attempt& attempt, Instant now, Judge& judge) {
   const End& i = attempt.initiator;
   const End* r = attempt.responder();
   if (r == nullptr || attempt.corrupted) return;
-  // Datagrams may be lost, or come twice, which shows only if they are long enough to be told apart; but not without a cause.
+  // Datagrams may be lost or duplicated, but only for a cause. Duplicates are only visible if messages are long enough
+  // to be distinct.
   if (attempt.datagrams && attempt.datagrams_touched()) return;
   const auto missing = [&](const End& to, const End& from, Direction direction) {
     if (to.messages_got > from.messages_sent)
@@ -90,7 +91,7 @@ void check_complete(const Attempt& attempt, Instant now, Judge& judge) {
                 fmt::format("{} messages {} were delivered, but {} were sent", to.messages_got, to_string(direction),
                             from.messages_sent),
                 rule);
-    // Graceful at both ends: everything that was posted was delivered (docs/cm.md).
+    // Graceful at both ends: all posted messages were delivered (docs/cm.md).
     else if (to.messages_got < from.messages_sent && to.graceful() && from.graceful())
       judge.add(delivery_checker, now, attempt.label,
                 fmt::format("both ends closed gracefully, but {} of {} messages {} are missing",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // Data is delivered once, in order and unchanged. Every octet of a run has a value specific to its attempt, direction,
-// message and place; so anything lost, duplicated or misplaced shows where it lands.
+// message and offset, so lost, duplicated or misplaced data shows at the receiver.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ constexpr std::string_view to_string(Direction d) {
   return d == Direction::to_responder ? "to the responder" : "to the initiator";
 }
 
-/// Which message: number of the attempt, direction, number of the message in it.
+/// Identifies a message: number of the attempt, direction, number of the message in it.
 struct MessageName {
   std::uint32_t attempt = 0;
   Direction direction = Direction::to_responder;
@@ -26,10 +26,10 @@ void fill_pattern(const MessageName& name, MutBytes out);
 /// The first octet that differs from what fill_pattern writes.
 std::optional<std::size_t> find_mismatch(const MessageName& name, ConstBytes got);
 
-/// A message whose completion its receiver has seen. `length` is from the completion, `memory` is what it names.
+/// A message that its receiver has completed. `length` is from the completion; `memory` is the receive buffer.
 void check_message(const MessageName& name, ConstBytes memory, std::size_t length, std::size_t wanted,
                    std::string_view label, Instant at, Judge& judge);
-/// At the end of the run: after a graceful end at both ends nothing that was sent is missing.
+/// At the end of the run: if both ends ended gracefully, no sent message is missing.
 void check_complete(const Attempt& attempt, Instant now, Judge& judge);
 
 }  // namespace parley::sim::check

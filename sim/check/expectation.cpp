@@ -15,9 +15,9 @@ std::string lacks_establishment(const End* end, std::string_view name, Closer cl
   if (!end->transfers_done) return fmt::format("{} has not transferred everything ({})", name, outcome_text(end));
   if (closer == Closer::nobody) return end->over() ? fmt::format("{}: {}", name, outcome_text(end)) : "";
   if (!end->over()) return fmt::format("{} was not closed", name);
-  // Once everything was done, a crash, a lost FIN or an early DREQ takes nothing away.
+  // After all transfers, a crash, a lost FIN or an early DREQ is harmless.
   if (end->crashed || end->left_when_done() || (touched && end->failed_in_close())) return {};
-  // RoCE: nobody is left to acknowledge its last message.
+  // RoCE: the peer is no longer there to acknowledge the last message.
   if (touched && roce) return {};
   if (!end->graceful()) return fmt::format("{}: {}", name, outcome_text(end));
   return {};
@@ -32,7 +32,7 @@ std::string came_late(const End& end, std::string_view name, Duration longest) {
 std::string lacks_establishment(const Attempt& attempt, const ScenarioConnect& wanted) {
   const End &i = attempt.initiator, *r = attempt.responder();
   std::string wrong = lacks_establishment(&i, "the initiator", wanted.closer, attempt.touched, attempt.roce);
-  // RoCE: a host that crashed and is back answers the DREQ of a connection that it no longer knows.
+  // RoCE: a host that crashed and restarted answers the DREQ of a connection that it no longer knows.
   const bool forgotten = attempt.roce && r != nullptr && r->crashed;
   if (wrong.empty() && !forgotten)
     wrong = lacks_establishment(r, "the responder", wanted.closer, attempt.touched, attempt.roce);
@@ -99,7 +99,7 @@ void check_expectation(const Attempt& attempt, const ScenarioConnect& wanted, In
       wrong = lacks_establishment(attempt, wanted);
       if (!wrong.empty() && lacks_rejection(attempt).empty()) wrong.clear();
       if (!wrong.empty()) wrong = lacks_failure(attempt);
-      // Two ends separated by a fault may end differently (the two generals), as long as both end.
+      // Two ends separated by a fault may end differently (two generals problem), as long as both end.
       if (attempt.touched && attempt.initiator.over() && (!attempt.responder() || attempt.responder()->over()))
         wrong.clear();
       break;

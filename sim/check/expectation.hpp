@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the scenario expects of a connection (Expect), judged by what both users were told in its last attempt.
+// Compares the scenario's expectation for a connection (Expect) with what both users saw in its last attempt.
 #pragma once
 #include "sim/check/history.hpp"
 #include "sim/check/judge.hpp"

@@ -8,7 +8,7 @@
 namespace parley::sim::check {
 namespace {
 
-/// "the fault at x.toml:12", or "fault 2" of a scenario that is no file.
+/// "the fault at x.toml:12", or "fault 2" if the scenario is not a file.
 std::string place_text(const Scenario& scenario, std::size_t index) {
   const int line = scenario.faults[index].line;
   if (line == 0) return fmt::format("fault {}", index + 1);
@@ -26,7 +26,7 @@ std::string why(const ScenarioFault& fault, const FaultTally& tally) {
                      tally.aimed);
 }
 
-/// A host that comes back, or a line that heals, may do so after everything has settled.
+/// Host restarts and healed links may come after everything has settled.
 bool heals(const ScenarioFault& fault) {
   return fault.rule.action == FaultAction::restart || fault.rule.action == FaultAction::resume;
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view delivery_checker = "delivery";
 constexpr std::string_view rule = "IBA §10.5";
 
-/// What an Ethernet frame carries to a multicast group by RoCE.
+/// The RoCE packet to a multicast group in an Ethernet frame.
 std::optional<wire::ib::RoceHeader::Parsed> to_group(ConstBytes octets) {
   if (octets.empty() || (octets.front() & 1) == 0) return std::nullopt;  // the MAC address of one station
   const auto view = wire::parse_packet(static_cast<std::uint16_t>(wire::LinkType::ethernet), octets,
@@ -50,7 +50,7 @@ void GroupHistory::frame(const TapFrame& frame, const std::string* here, const s
     if (!frame.note.empty()) touched_.insert({*number, psn, there == nullptr ? std::string() : *there});
     return;
   }
-  // One that left in an earlier life of its sender has a number of this one.
+  // A packet sent in an earlier life of its sender has a PSN that is reused in this one.
   if (here == nullptr || frame.drop != DropReason::none || source.left[psn] == never) return;
   Arrival& arrival = arrivals_[{*number, psn, *here}];
   if (arrival.copies++ == 0) arrival.at = frame.at;
@@ -127,7 +127,7 @@ void GroupHistory::judge_one(const GroupEar& ear, std::uint32_t number, std::uin
   const auto complain = [&](std::string_view what) {
     judge.add(delivery_checker, s.came ? s.at : now, ear.label, fmt::format("{} {}", name_of(source, psn), what), rule);
   };
-  // What came to a paused host is looked at when it goes on, and by then it may have joined.
+  // A packet that reached a paused host is processed when the host resumes; the host may have joined by then.
   const bool then = s.copies <= 1 && ear.touched_at < s.at;
   if (s.heard > 0 && s.came && s.never_member && then)
     return complain("was delivered, and this was no member when it came");

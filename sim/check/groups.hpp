@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Datagrams to multicast groups, as plain data: who sent which, what came over the link of each host and when, and what the queue
-// pairs there delivered. Judged from the wire: what comes to a host while one of its queue pairs is a member is delivered there
-// once, what comes before it joined or after it left never is, and a datagram is missing on a link only where a fault, or a full
-// queue, took it.
+// Datagrams to multicast groups, as plain data: who sent which, what arrived over the link of each host and when, and
+// what its queue pairs delivered. Judged from the wire. While a queue pair is a member, it delivers each datagram that
+// arrives at its host exactly once; it never delivers one that arrived before it joined or after it left. A datagram is
+// missing on a link only if a fault or a full queue dropped it.
 #pragma once
 #include <compare>
 #include <map>
@@ -21,13 +21,13 @@ struct GroupSource {
   std::uint32_t send = 0;  ///< index in Scenario::sends
   std::string host;
   Address group{};
-  std::uint32_t first = 0;              ///< which message of the send its first datagram is
+  std::uint32_t first = 0;              ///< number of its first datagram among the messages of the send
   std::vector<Instant> posted{};        ///< by PSN
-  std::vector<Instant> left{};          ///< by PSN: it was put on the host's link; never: not yet
-  Instant touched_at = Instant::min();  ///< its host crashed, paused or came back, the last time
+  std::vector<Instant> left{};          ///< by PSN: when it was put on the host's link; never: not yet
+  Instant touched_at = Instant::min();  ///< when its host last crashed, paused or restarted
 };
 
-/// A queue pair that is a member for some time, or that never is and listens all the same.
+/// A queue pair that is a member for some time, or one that never joins and must receive nothing.
 struct GroupEar {
   struct Stay {
     Instant from{}, to = never;
@@ -36,7 +36,7 @@ struct GroupEar {
   Address group{};
   std::vector<Stay> stays{};
   Instant touched_at = Instant::min();
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> heard{};  ///< how often: send, and its message
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> heard{};  ///< how often: by send and its message
   std::uint64_t octets = 0;
 };
 
@@ -44,7 +44,7 @@ class GroupHistory {
  public:
   std::vector<GroupSource> sources;
   std::vector<GroupEar> ears;
-  bool forged = false;  ///< a fault made other datagrams of some, which their receivers may believe
+  bool forged = false;  ///< a fault forged some datagrams, which their receivers may have accepted
 
   /// `gid` is one of the host's.
   void add_host(const Gid& gid, const std::string& host) { host_of_[gid] = host; }
@@ -52,13 +52,13 @@ class GroupHistory {
   void name_source(const std::string& host, std::uint32_t qpn, std::uint32_t source) { by_qpn_[{host, qpn}] = source; }
   /// A frame at an end of a link. `here` and `there`: the hosts at this end and at the other; null: a switch.
   void frame(const TapFrame& frame, const std::string* here, const std::string* there);
-  /// Crash, pause, and their ends; an empty name is every host's.
+  /// A crash or pause, and its end; an empty name means every host.
   void touch(const std::string& host, Instant at);
-  /// Why nothing is judged yet: a datagram that may still come; empty: none. Cheap when called again and again.
+  /// Why nothing can be judged yet: a datagram that may still arrive; empty: none. Cheap if called repeatedly.
   std::string waits_for();
-  /// Something was posted, joined or left since waits_for() began.
+  /// A datagram was posted, or a queue pair joined or left, since waits_for() began.
   void changed() { waiting_known_ = false; }
-  /// After everything that was posted has come or is lost.
+  /// After all posted datagrams have arrived or are lost.
   void judge(Instant now, Judge& judge) const;
 
  private:
@@ -71,14 +71,14 @@ class GroupHistory {
     Instant at{};
     std::uint32_t copies = 0;
   };
-  /// How a datagram stands to a queue pair of its group.
+  /// Relation of a datagram to a queue pair of its group.
   struct Standing {
     bool excused = false;  ///< a fault may have lost it
-    bool came = false;     ///< to the ear's host
-    Instant at{};          ///< when
+    bool came = false;     ///< arrived at the ear's host
+    Instant at{};          ///< when it arrived
     std::uint32_t heard = 0, copies = 0;
-    bool member = false, never_member = true;  ///< when it came; both false: just then it joined or left
-    bool member_since_it_left = false;         ///< its sender, and for ever
+    bool member = false, never_member = true;  ///< when it arrived; both false: it joined or left at that moment
+    bool member_since_it_left = false;         ///< a member from the send on, and for ever
   };
   Standing standing(const GroupEar& ear, std::uint32_t source, std::uint32_t psn) const;
   bool may_come(const GroupEar& ear, std::uint32_t source, std::uint32_t psn) const;
@@ -88,8 +88,8 @@ class GroupHistory {
 
   std::map<Gid, std::string> host_of_;
   std::map<Place, Arrival> arrivals_;
-  std::set<Place> touched_;  // datagrams that a fault took, doubled, held up or damaged on the way to that host
-  std::vector<std::pair<std::uint32_t, Place>> waiting_;  // ear; of those that may still come
+  std::set<Place> touched_;  // datagrams that a fault dropped, duplicated, delayed or damaged on the way to that host
+  std::vector<std::pair<std::uint32_t, Place>> waiting_;  // by ear: those that may still arrive
   bool waiting_known_ = false;
   std::map<std::pair<std::string, std::uint32_t>, std::uint32_t> by_qpn_;  // the newest wins
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Where checkers put their findings, and how they name things. Bounded: a broken run repeats itself.
+// Collects the checkers' findings, and defines how they name things. Bounded, because a broken run repeats itself.
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@ namespace parley::sim::check {
 
 class Judge {
  public:
-  static constexpr std::size_t violations_max = 100;  // as RunReport::violations says; nobody reads more
+  static constexpr std::size_t violations_max = 100;  // the maximum of RunReport::violations
 
   void add(std::string_view checker, Instant at, std::string_view connection, std::string text,
            std::string_view rule = {}) {

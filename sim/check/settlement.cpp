@@ -16,7 +16,7 @@ std::string_view role_name(const End& end) {
 /// Which events of one end may follow which.
 class Order {
  public:
-  /// Empty, or what is wrong with this event at this point.
+  /// Empty, or the reason why this event is invalid at this point.
   std::string next(const End& end, const ToldEvent& event) {
     const bool responder = end.role == mpa::Role::responder;
     const std::string name(to_string(event.what));

@@ -7,7 +7,7 @@
 
 namespace parley::sim::check {
 
-/// The order of what one end was told. `ended`: the run is over, so the end must be too unless `may_stay_open`.
+/// The order of one end's events. `ended`: the run is over, so the end must be too unless `may_stay_open`.
 void check_settlement(const End& end, std::string_view label, bool ended, bool may_stay_open, Instant now,
                       Judge& judge);
 

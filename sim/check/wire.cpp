@@ -11,7 +11,7 @@ Address plain(Address address) {
   return address;
 }
 
-/// Ports as the workload knows them: those of the request, where the capture has it.
+/// The ports that the workload knows: those of the Request, if it was captured.
 std::pair<Address, Address> stream_of(const capture::ConnectionReport& report) {
   Address initiator = report.initiator, responder = report.responder;
   if (report.ib) {
@@ -29,7 +29,7 @@ std::pair<Address, Address> WireCheck::name(const Address& a, const Address& b) 
 }
 
 void WireCheck::frame(const std::string& host, const TapFrame& frame) {
-  if (!frame.outbound && frame.drop != DropReason::none) return;  // discarded: nobody has seen what is in it
+  if (!frame.outbound && frame.drop != DropReason::none) return;  // discarded: its contents were not processed
   Capture& capture = captures_[host];
   wire::CapturedPacket packet;
   packet.frame = ++capture.frames;
@@ -74,7 +74,7 @@ void WireCheck::judge_connection(const std::string& host, std::size_t life, cons
     if (fence && !options_.fence) continue;
     if (finding.broken == capture::Rule::mpa_rtr_frame_omitted && is_one_of(options_.announce_by_s, report.initiator))
       continue;
-    // Two hosts see the same fault; it is reported once.
+    // Two hosts see the same fault; report it once.
     if (!said.insert(fmt::format("{} {} {}", connection, report.first_at.time_since_epoch().count() / 1'000'000'000,
                                  finding.text))
              .second)

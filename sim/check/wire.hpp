@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The wire as each host's own capture would show it, judged by capture/: the responder is silent before the first FPDU
 // where the fence applies (RFC 5044 §7.1.2 rule 4), and no other MUST of RFC 5040, 5041, 5044 and 6581 is broken by an
-// end that plays no quirk. The verdict shares the codecs with the code under test and none of its judgement.
+// end without a quirk. The verdict shares the codecs with the code under test, but no decisions.
 #pragma once
 #include <map>
 #include <memory>
@@ -17,9 +17,9 @@ namespace parley::sim::check {
 
 struct WireOptions {
   bool fence = true;           ///< ScenarioBounds::fence
-  std::set<Address> quirky{};  ///< ends that play another vendor's departures; port 0: every end at that address
-  /// Initiators that announce an FPDU form of the RTR by S under revision 1 (docs/mpa-rtr.md), against the letter of
-  /// OFA 2007-10 Rtr §2.
+  std::set<Address> quirky{};  ///< ends that emulate another vendor's departures; port 0: every end at that address
+  /// Initiators that announce an FPDU form of the RTR by S under revision 1 (docs/mpa-rtr.md), which deviates from OFA
+  /// 2007-10 Rtr §2.
   std::set<Address> announce_by_s{};
 };
 
@@ -28,12 +28,13 @@ class WireCheck {
   explicit WireCheck(WireOptions options) : options_(std::move(options)) {}
   /// A frame that this host sent, or received without discarding it.
   void frame(const std::string& host, const TapFrame& frame);
-  /// What MPA saw of this stream was changed on the way: its octets prove nothing against its ends.
+  /// A fault changed MPA octets of this stream: they prove nothing against its ends.
   void corrupted(const Address& a, const Address& b);
-  /// The same of RoCE, where no port tells the connections between two hosts from each other.
+  /// The same for RoCE, where ports do not distinguish the connections between two hosts.
   void forged(const Address& a, const Address& b);
-  /// The host crashed, and its capture with it: what follows is unrelated to what came before, but for these RoCE connections: late
-  /// messages of their set-up may come to the next life, whose capture lacks what they answer.
+  /// The host crashed, and its capture ended. Later frames are unrelated to earlier ones, except for these RoCE
+  /// connections: late messages of their set-up may reach the next life, whose capture lacks the messages that they
+  /// answer.
   void restarted(const std::string& host, const std::vector<std::pair<Address, Address>>& open);
   /// `label` names a connection by its two ends, or is empty.
   using Labels = std::map<std::pair<Address, Address>, std::string>;
@@ -45,7 +46,7 @@ class WireCheck {
     capture::Analyzer analyzer;
     std::uint64_t frames = 0;
   };
-  /// `life`: how often the host had crashed.
+  /// `life`: how often the host had crashed before.
   void judge_connection(const std::string& host, std::size_t life, const capture::ConnectionReport& report,
                         const Labels& labels, std::set<std::string>& said, Judge& judge) const;
   static std::pair<Address, Address> hosts(Address a, Address b);
@@ -53,7 +54,7 @@ class WireCheck {
 
   WireOptions options_;
   std::map<std::string, Capture> captures_;                             // by host
-  std::map<std::string, std::vector<capture::FileReport>> finished_;    // of each life of a host, in order
+  std::map<std::string, std::vector<capture::FileReport>> finished_;    // one for each life of a host, in order
   std::set<std::pair<std::string, std::pair<Address, Address>>> torn_;  // by a crash of this host
   std::set<std::pair<Address, Address>> corrupted_;
   std::set<std::pair<Address, Address>> forged_;  // without ports

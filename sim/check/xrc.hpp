@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What an XRC domain has when everything is over: a TGT queue pair for each connection that its service still holds and none besides,
-// each with all living processes registered; and members for these processes alone (docs/xrc.md).
+// State of an XRC domain after the run: one TGT queue pair for each connection that its service still holds and no
+// others, each with all living processes registered; and members for these processes only (docs/xrc.md).
 #pragma once
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ struct XrcState {
   std::string label{};   ///< "b:7471"
   std::size_t held = 0;  ///< connections of its service
   std::size_t members = 0, members_expected = 0;
-  std::vector<std::size_t> registrants{};  ///< of each TGT queue pair that is there
+  std::vector<std::size_t> registrants{};  ///< registrants of each existing TGT queue pair
   std::uint64_t created = 0, destroyed = 0;
 };
 

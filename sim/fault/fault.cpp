@@ -25,10 +25,10 @@ struct Rule {
   FaultRule rule;
   Rng rng;
   FaultTally tally{};        // tally.matched: frames so far
-  std::uint32_t number = 0;  // from 1, as notes show it
+  std::uint32_t number = 0;  // from 1, as in notes
 };
 
-/// Whether the rule hits the frame that matches now. `gone`: it is lost already, and only counts.
+/// Whether the rule hits the current matching frame. `gone`: the frame is already lost; it is only counted.
 bool chosen(Rule& r, bool gone) {
   const std::uint64_t index = r.tally.matched++;
   if (r.rule.mask) return index < 64 && (*r.rule.mask >> index & 1) != 0;
@@ -43,7 +43,7 @@ bool chosen(Rule& r, bool gone) {
 }
 
 void flip_random(Frame& frame, std::uint32_t count, Rng& rng) {
-  std::array<std::uint64_t, 64> chosen{};  // check_rule allows no more
+  std::array<std::uint64_t, 64> chosen{};  // limited by check_rule
   const std::uint64_t bits = std::uint64_t{frame.size} * 8;
   const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>({count, bits, chosen.size()}));
   for (std::size_t n = 0; n < wanted;) {
@@ -57,12 +57,12 @@ void flip_random(Frame& frame, std::uint32_t count, Rng& rng) {
 
 /// The stream of a connection ends at `at`.
 struct Cut {
-  std::uint64_t message = 0;  // where the message begins that is cut
+  std::uint64_t message = 0;  // start of the message that is cut
   std::uint32_t octets = 0;   // octets of it that pass
   std::uint64_t at = 0;
 };
 
-/// A bit to be flipped in a message, possibly in a frame yet to come.
+/// A bit to flip in a message, possibly in a later frame.
 struct Flip {
   std::uint32_t connection = 0;
   std::uint64_t message = 0;
@@ -87,7 +87,7 @@ struct FaultInjector::Impl {
     bool describe;
     FaultDecision decision{};
     std::size_t flips_before = 0;
-    bool done = false;  // the rule that is being carried out has changed something
+    bool done = false;  // the current rule has changed something
   };
 
   void look(const Frame& frame);
@@ -104,15 +104,15 @@ struct FaultInjector::Impl {
   static void note(Pass& pass, const Rule* by, std::string_view what);
 
   Rng rng;
-  std::vector<std::unique_ptr<Rule>> rules;  // decisions point into them
-  LookDepth depth = LookDepth::nothing;      // that the rules need
+  std::vector<std::unique_ptr<Rule>> rules;  // decisions point to its elements
+  LookDepth depth = LookDepth::nothing;      // depth that the rules need
   std::unique_ptr<MessageTracker> tracker;   // when depth is startup or fpdus
-  FrameContent content;                      // of the present frame, as far as needed
-  std::shared_ptr<RoceConnections> roce;     // when a rule of either direction means one of them
-  std::uint32_t roce_connection = 0;         // of the present frame
+  FrameContent content;                      // of the current frame, as deep as needed
+  std::shared_ptr<RoceConnections> roce;     // if a rule of either direction selects a connection
+  std::uint32_t roce_connection = 0;         // of the current frame
   std::map<std::uint32_t, Cut> cuts;         // by connection
   std::vector<Flip> flips;
-  std::vector<Rule*> done;  // what changed the present frame, and is undone by a drop; a member to save allocations
+  std::vector<Rule*> done;  // rules that changed the current frame, undone by a drop; a member to save allocations
 };
 
 FaultInjector::FaultInjector(Rng rng) : impl_(std::make_unique<Impl>(rng)) {}
@@ -143,10 +143,10 @@ void FaultInjector::follow(std::shared_ptr<RoceConnections> connections) { impl_
 void FaultInjector::Impl::look(const Frame& frame) {
   if (!roce && depth == LookDepth::nothing) return;
   const FrameLayout layout = lay_out(frame.octets());
-  // What was damaged on an earlier link counts as long as its receiver believes it.
+  // Damage from an earlier link counts if the receiver accepts it.
   if (roce) roce_connection = roce->look(frame.octets(), layout, !frame.altered || icrc_right(frame, layout));
   if (depth == LookDepth::nothing) return;
-  // A frame damaged on an earlier link will be discarded by its receiver: it says nothing about the stream.
+  // A frame damaged on an earlier link will be discarded by its receiver: it does not affect the stream.
   const bool trusted = depth != LookDepth::headers && (!frame.altered || checksums_right(frame, layout));
   if (trusted) {
     tracker->look(frame.octets(), layout, content);
@@ -219,7 +219,7 @@ void FaultInjector::add_tallies(std::vector<FaultTally>& by_number) const {
   }
 }
 
-/// Whether the rule means the present frame. It counts: once for each frame.
+/// Whether the rule selects the current frame. Counts the frame, once.
 bool FaultInjector::Impl::aims(Rule& r, Instant now, bool gone, std::size_t& found) const {
   found = 0;
   if (now < r.rule.from || now >= r.rule.until || r.rule.action == FaultAction::set_rate) return false;
@@ -228,7 +228,7 @@ bool FaultInjector::Impl::aims(Rule& r, Instant now, bool gone, std::size_t& fou
   return true;
 }
 
-/// What earlier rules did to this frame, and planned for its message, goes with it.
+/// Drops the changes that earlier rules made to this frame or planned for its message.
 void FaultInjector::Impl::drop_what_was_planned(const Pass& pass) {
   flips.resize(std::min(flips.size(), pass.flips_before));
   for (Rule* rule : done) --rule->tally.hit;
@@ -238,7 +238,7 @@ void FaultInjector::Impl::drop_what_was_planned(const Pass& pass) {
 void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
   FaultDecision& d = pass.decision;
   const FaultRule& rule = r.rule;
-  pass.done = true;  // unless it finds nothing to change
+  pass.done = true;  // unless there is nothing to change
   switch (rule.action) {
     case FaultAction::drop:
       d.drop = DropReason::rule;
@@ -259,7 +259,7 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
     }
     case FaultAction::corrupt:
       flip_random(pass.frame, rule.count, r.rng);
-      d.changes_stream = d.changes_stream || rule.count > 1;  // one flipped bit never passes the checksums
+      d.changes_stream = d.changes_stream || rule.count > 1;  // a single flipped bit never passes the checksums
       note(pass, &r, rule.count == 1 ? "one bit flipped" : "bits flipped");
       return;
     case FaultAction::truncate:
@@ -317,7 +317,7 @@ void FaultInjector::Impl::begin_message_fault(Rule& r, std::size_t found, Pass& 
   if (r.rule.action == FaultAction::corrupt_mpa) {
     if (flips.size() == flips_max) {
       flips.erase(flips.begin());
-      --pass.flips_before;  // not 0: each rule plans one at most for a frame
+      --pass.flips_before;  // not 0: each rule plans at most one per frame
     }
     Flip f;
     f.connection = content.connection;
@@ -338,7 +338,7 @@ void FaultInjector::Impl::cut(Pass& pass, const Rule* by) {
   const MessageStream* stream = it != cuts.end() ? tracker->stream(it->first) : nullptr;
   if (stream == nullptr) return;
   Cut& c = it->second;
-  // The FIN takes the place of an octet that the sender has really sent: so both ends agree on sequence numbers later.
+  // The FIN replaces an octet that the sender has really sent, so that both ends later agree on sequence numbers.
   if (const auto message = stream->at(c.message); message && message->whole != 0)
     c.at = c.message + std::min(c.octets, message->whole - 1);
   const FrameLayout layout = lay_out(pass.frame.octets());
@@ -373,7 +373,7 @@ bool FaultInjector::Impl::place(Flip& f) const {
   if (!message) return false;
   const MessageField field = f.rule->rule.field;
   const std::uint32_t size = stream->field_size(*message, field);
-  if (size == 0) return message->whole == 0;  // its length is yet to come, or it has no such field
+  if (size == 0) return message->whole == 0;  // its length is not known yet, or it has no such field
   std::uint32_t low = 0, high = size;         // the first octet that has not passed yet
   while (low < high) {
     const std::uint32_t middle = (low + high) / 2;
@@ -384,7 +384,7 @@ bool FaultInjector::Impl::place(Flip& f) const {
   }
   if (low == size) return false;
   const auto octet = low + static_cast<std::uint32_t>(f.rule->rng.below(size - low));
-  // RFC 5044 §4.3: receivers take the low two bits of FPDUPTR for 0.
+  // RFC 5044 §4.3: receivers treat the low two bits of FPDUPTR as 0.
   const std::uint64_t lowest = field == MessageField::marker && octet % 2 == 1 ? 2 : 0;
   f.octet = stream->field_octet(*message, field, octet);
   f.bits = static_cast<std::uint8_t>(1u << f.rule->rng.between(lowest, 7));

@@ -14,7 +14,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint32_t copies_max = 64, bits_max = 64;  // per frame: a rule disturbs, it does not flood
+constexpr std::uint32_t copies_max = 64, bits_max = 64;  // per frame; larger numbers would be a flood
 using wire::ethernet_header;
 constexpr std::uint32_t psn_max = PARLEY_IB_QPN_MAX;  // both have 24 bits
 constexpr Duration delay_max = std::chrono::hours(24);
@@ -34,7 +34,7 @@ std::string one_of(std::vector<std::string> words) {
   return fmt::format("{} or {}", fmt::join(words, ", "), last);
 }
 
-/// "mpa_request", "mpa_reply" or "fpdu", in quotes: the kinds that the condition holds for.
+/// "mpa_request", "mpa_reply" or "fpdu", in quotes: the kinds for which the condition holds.
 template <class Condition>
 std::string words_of(Condition condition) {
   std::vector<std::string> words;
@@ -44,7 +44,7 @@ std::string words_of(Condition condition) {
   return one_of(std::move(words));
 }
 
-/// The fields of a packet that the condition holds for.
+/// The fields of a packet for which the condition holds.
 template <class Condition>
 std::string fields_of(PacketFields fields, Condition condition) {
   std::vector<std::string> words;

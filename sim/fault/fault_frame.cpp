@@ -36,7 +36,7 @@ bool holds(const Frame& frame, const FrameLayout& f) { return f.tcp && frame.siz
 
 }  // namespace
 
-// RFC 9293 §3.1, RFC 768: over a pseudo header of the addresses, the protocol and the length, then the segment.
+// RFC 9293 §3.1, RFC 768: the checksum covers a pseudo header (addresses, protocol, length), then the segment.
 std::uint16_t transport_sum(ConstBytes frame, const FrameLayout& f, std::uint8_t protocol) {
   std::array<std::uint8_t, 8> pseudo{};
   Writer w(pseudo);
@@ -59,7 +59,7 @@ bool flip_payload(Frame& frame, const FrameLayout& layout, std::uint32_t octet, 
   const MutBytes octets = frame.octets();
   const std::uint8_t before = octets[octet];
   flip(frame, octet, bits);
-  // RFC 1624 §3: HC' = ~(~HC + ~m + m'), m being the 16-bit word that changed.
+  // RFC 1624 §3: HC' = ~(~HC + ~m + m'), where m is the 16-bit word that changed.
   const bool high = (octet - layout.transport) % 2 == 0;
   const std::uint32_t old_word = high ? static_cast<std::uint32_t>(before) << 8 : before;
   const std::uint32_t new_word = high ? static_cast<std::uint32_t>(octets[octet]) << 8 : octets[octet];

@@ -12,7 +12,7 @@ namespace {
 using wire::ethernet_header, wire::ipv4_header, wire::ipv6_header, wire::tcp_header;
 
 struct Reset {
-  bool back = false;  // towards the sender of the frame
+  bool back = false;  // sent to the sender of the frame
   std::uint32_t seq = 0, ack = 0;
   std::uint8_t flags = 0;
 };

@@ -14,7 +14,7 @@ namespace {
 
 using wire::ib::CmMessageType;
 
-// Octets of a member of wire/mad: where it begins in its structure, and how many.
+// Octets of a member of wire/mad: its offset in its structure, and its size.
 #define PARLEY_PLACE(structure, member) wire::mad::structure::member.bit / 8U, wire::mad::structure::member.width / 8U
 
 /// Octets in a header of the transport, IBA §9.2 and §9.3. `header`: one of PARLEY_IB_HEADERS' masks; 0: the BTH.
@@ -39,7 +39,7 @@ constexpr HeaderPlace header_places[] = {
     {MessageField::msn, PARLEY_IB_AETH, PARLEY_PLACE(Aeth, msn)},
 };
 
-/// Octets of a message of the CM, counted from the end of the MAD header: IBA §12.6 to §12.11.
+/// Octets of a CM message, counted from the end of the MAD header: IBA §12.6 to §12.11.
 struct MessagePlace {
   MessageField field;
   CmMessageType message;
@@ -148,7 +148,7 @@ FrameField find_packet_field(ConstBytes frame, const FrameLayout& f, MessageFiel
   for (const HeaderPlace& place : header_places) {
     if (place.field != field || (place.header != 0 && (headers & place.header) == 0)) continue;
     if (place.header == 0) return {f.payload + place.at, place.size};
-    // The masks are in the order in which the headers stand.
+    // The masks are in the order of the headers.
     const std::size_t before = wire::ib::size_of_headers(headers & (place.header - 1));
     return {f.payload + PARLEY_IB_BTH_LEN + static_cast<std::uint32_t>(before) + place.at, place.size};
   }
@@ -176,7 +176,7 @@ std::optional<PacketDamage> damage_packet(Frame& frame, MessageField field, std:
   if (field != MessageField::crc) make_as_right(frame.octets(), layout, crc_before);
   done.vouched = icrc_right(frame, layout);
   const MutBytes udp_sum = frame.octets().subspan(layout.transport + udp_checksum_at, 2);
-  // RFC 768: 0 says that there is no checksum, and a sum of 0 is sent as ones.
+  // RFC 768: 0 means that there is no checksum; a computed sum of 0 is sent as all ones.
   if (!udp_right || Reader(udp_sum).be16() == 0) return done;
   Writer(udp_sum).be16(0);
   const std::uint16_t sum = transport_sum(frame.octets(), layout, FrameLayout::protocol_udp);

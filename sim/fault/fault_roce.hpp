@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Damage to one field of a RoCE packet, after which its ICRC is as right as it was (IBA §7.8.1), or to the ICRC alone.
+// Damages one field of a RoCE packet and keeps its ICRC as right or wrong as before (IBA §7.8.1), or damages only the
+// ICRC.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,17 +15,17 @@ namespace parley::sim {
 struct FrameField {
   std::uint32_t at = 0, size = 0;
 };
-/// Where the packet has the field. `layout` is of this frame.
+/// The position of the field in the packet. `layout` is of this frame.
 FrameField find_packet_field(ConstBytes frame, const FrameLayout& layout, MessageField field);
 /// Whether the ICRC of a RoCE packet is right.
 bool icrc_right(const Frame& frame, const FrameLayout& layout);
-/// Octets of a field that has a number as its value; 0 for payload, private_data and crc, which have none.
+/// Octets of a field with a numeric value; 0 for payload, private_data and crc.
 std::uint32_t number_size(MessageField field);
 
 struct PacketDamage {
   std::uint32_t octet = 0;
-  std::uint8_t bits = 0;  ///< flipped in it; 0: the whole field was set
-  bool vouched = false;   ///< the ICRC is right, so the receiver believes what is in the packet
+  std::uint8_t bits = 0;  ///< flipped bits; 0: the whole field was set
+  bool vouched = false;   ///< the ICRC is right, so the receiver accepts the packet
 };
 /// Sets the field to `value`, or without one flips one of its bits. None if the packet has no such field.
 std::optional<PacketDamage> damage_packet(Frame& frame, MessageField field, std::optional<std::uint64_t> value,

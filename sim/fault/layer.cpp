@@ -4,7 +4,7 @@
 namespace parley::sim {
 namespace {
 
-// In the order of enum Layer, from its second on.
+// In the order of enum Layer, without its first value.
 constexpr std::array<const LayerTable*, 7> tables{&arp_layer,   &nd_layer,   &tcp_layer, &mpa_layer,
                                                   &rdmap_layer, &roce_layer, &cm_layer};
 static_assert(tables.size() == static_cast<std::size_t>(Layer::cm));

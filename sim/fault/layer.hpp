@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The layers that messages are told from: for each a table of its kinds (their names, and what faults may do to them)
-// and how a frame that carries one is recognised. Fault rules, masks, texts, scenarios and swarms work through these
-// tables. A new layer is its table in a file of its own, and one line in sim/fault/layer.cpp.
+// The protocol layers of messages. Each has a table of its kinds (their names, and the faults that apply to them) and a
+// function that recognises a frame that carries one. Fault rules, masks, texts, scenarios and swarms use these tables.
+// To add a layer, write its table in a new file and add one line in sim/fault/layer.cpp.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace parley::sim {
 
 struct FrameLayout;
 
-/// How deeply frames must be looked into.
+/// How deeply frames must be parsed.
 enum class LookDepth : std::uint8_t {
   nothing,
-  headers,  ///< of this frame alone
+  headers,  ///< only this frame
   startup,  ///< streams are followed up to the first FPDU
-  fpdus     ///< all of a stream
+  fpdus     ///< the whole stream
 };
 
-/// What corrupt_mpa may damage in a message, as a set.
+/// The set of fields that corrupt_mpa may damage in a message.
 enum : std::uint8_t { no_fields = 0, startup_fields = 1, fpdu_fields = 2 };
 
-/// The fields that corrupt_roce may damage in a packet, as a set.
+/// The set of fields that corrupt_roce may damage in a packet.
 class PacketFields {
  public:
   constexpr PacketFields(std::initializer_list<MessageField> fields = {}) {
@@ -49,23 +49,23 @@ static_assert(static_cast<unsigned>(MessageField::status) < 32);
 struct KindRow {
   MessageKind kind;
   std::string_view name;  ///< in its layer: "request"
-  std::string_view word;  ///< by itself: "mpa_request"
+  std::string_view word;  ///< on its own: "mpa_request"
   LookDepth depth = LookDepth::headers;
   std::uint8_t fields = no_fields;
-  bool numbered = false;  ///< `fpdu` of a match says which one
-  bool ends = false;      ///< nothing of its connection follows
-  bool drawn = true;      ///< by swarms
+  bool numbered = false;  ///< the `fpdu` of a match selects one
+  bool ends = false;      ///< the last message of its connection
+  bool drawn = true;      ///< may be chosen by swarms
   PacketFields packet_fields{};
 };
 
 enum class LayerRole : std::uint8_t {
-  neighbours,  ///< finds the hosts of a segment
+  neighbours,  ///< resolves addresses on a segment
   transport,   ///< has connections
-  messages     ///< is carried by them
+  messages     ///< carried over connections
 };
 
-/// Where a layer is found: below it is Ethernet, IP, UDP, or the stream of a TCP connection (then MessageStream finds
-/// its messages, and `classify` is null).
+/// What carries a layer: Ethernet, IP, UDP, or the stream of a TCP connection (then MessageStream finds its messages,
+/// and `classify` is null).
 enum class Carrier : std::uint8_t { ethernet, ip, udp, tcp_stream };
 
 struct LayerTable {
@@ -75,7 +75,7 @@ struct LayerTable {
   Carrier carrier;
   std::uint16_t number = 0;  ///< Ethertype, IP protocol or destination port
   std::span<const KindRow> kinds;
-  /// Marks the kinds that hold and says where things are. `octets`: what the layer below carries, of any content.
+  /// Marks the kinds that hold, and sets positions. `octets`: the payload of the layer below, with any content.
   void (*classify)(ConstBytes octets, FrameLayout& out) = nullptr;
 };
 
@@ -85,22 +85,22 @@ extern const LayerTable arp_layer, nd_layer, tcp_layer, mpa_layer, rdmap_layer, 
 std::span<const LayerTable* const> layers();
 /// Null for Layer::any.
 const LayerTable* table_of(Layer layer);
-/// Its row. Of `any` and of what is in no table, a row that is called so.
+/// The table row of a kind. For `any`, and for a kind without a table, a row with that name.
 const KindRow& row_of(MessageKind kind);
 
-/// Frames that carry it belong to a TCP connection.
+/// Frames of this kind belong to a TCP connection.
 bool of_a_connection(MessageKind kind);
-/// It is a message in the stream of a TCP connection, which may be cut in it.
+/// A message in the stream of a TCP connection, which cut_stream may cut.
 bool in_a_stream(MessageKind kind);
-/// It is a packet of RoCE, and has a PSN.
+/// A RoCE packet, which has a PSN.
 bool in_a_packet(MessageKind kind);
-/// Frames that carry it may belong to a RoCE connection: packets, but not datagrams and SIDR.
+/// Frames of this kind may belong to a RoCE connection: packets, except datagrams and SIDR.
 bool of_a_roce_connection(MessageKind kind);
 
 /// The kinds that hold for a frame.
 class KindSet {
  public:
-  static constexpr std::size_t layers_max = 16, kinds_max = 32;  // of one layer
+  static constexpr std::size_t layers_max = 16, kinds_max = 32;  // kinds_max: of one layer
   void add(MessageKind m) { of_layer_[slot(m.layer)] |= bit(m); }
   bool has(MessageKind m) const { return (of_layer_[slot(m.layer)] & bit(m)) != 0; }
   bool has(Layer layer) const { return of_layer_[slot(layer)] != 0; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What iWARP puts into a TCP stream: MPA's startup frames and FPDUs (RFC 5044 §7.1.1, §4) and RDMAP's messages in them
+// The iWARP messages in a TCP stream: MPA's startup frames and FPDUs (RFC 5044 §7.1.1, §4) and RDMAP's messages in them
 // (RFC 5040 §4). sim/fault/message_kind_stream.hpp finds them.
 #include "sim/fault/layer.hpp"
 
@@ -29,7 +29,7 @@ constexpr KindRow mpa_kinds[] = {
      .fields = fpdu_fields,
      .numbered = true},
 };
-// Few connections have a Terminate: a fault drawn for it would hardly ever happen.
+// Few connections have a Terminate, so a fault drawn for it would rarely hit.
 constexpr KindRow rdmap_kinds[] = {
     {.kind = MessageKind::terminate,
      .name = "terminate",

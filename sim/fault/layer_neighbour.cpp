@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How hosts of a segment find each other: ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861 §4).
+// Address resolution on a segment: ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861 §4).
 #include "base/bytes_io.hpp"
 #include "sim/fault/layer.hpp"
 #include "sim/fault/message_kind_frame.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoCEv2 (IBA Annex A17): the transport's packets by what they do (IBA vol. 1 §9.2.1, §9.7.5), and the messages of the
-// InfiniBand CM (§12.6 to §12.11), which are datagrams to QP 1. By the headers alone: whether the ICRC is right is the
-// receiver's to judge, as checksums are.
+// RoCEv2 (IBA Annex A17): the transport's packets by their function (IBA vol. 1 §9.2.1, §9.7.5), and the InfiniBand
+// CM's messages (§12.6 to §12.11), which are datagrams to QP 1. Only headers are read: the receiver checks the ICRC,
+// like checksums.
 #include "base/bytes_io.hpp"
 #include "parley/wire/ibcm.h"
 #include "sim/fault/layer.hpp"
@@ -30,7 +30,7 @@ constexpr PacketFields of_responses = of_acks + PacketFields{F::payload};
 constexpr KindRow packet_row(MessageKind kind, std::string_view word, PacketFields fields) {
   return {.kind = kind, .name = word.substr(word.find('_') + 1), .word = word, .packet_fields = fields};
 }
-/// What few runs have, or none of a scenario: a fault drawn for it would hardly ever happen.
+/// Kinds that occur in few runs, or in no scenario's run: a fault drawn for them would rarely hit.
 constexpr KindRow rare_row(MessageKind kind, std::string_view word, PacketFields fields) {
   KindRow row = packet_row(kind, word, fields);
   row.drawn = false;
@@ -89,7 +89,7 @@ void mark_nak(std::uint8_t code, FrameLayout& out) {
   }
 }
 
-// IBA §9.7.5.1: the upper bits of the syndrome tell ACK, RNR NAK and NAK.
+// IBA §9.7.5.1: the upper bits of the syndrome distinguish ACK, RNR NAK and NAK.
 void mark_acknowledge(std::uint8_t syndrome, FrameLayout& out) {
   const int kind = syndrome & ~PARLEY_IB_SYNDROME_VALUE;
   if (kind == PARLEY_IB_SYNDROME_ACK) return out.mark(MessageKind::roce_ack);
@@ -99,7 +99,7 @@ void mark_acknowledge(std::uint8_t syndrome, FrameLayout& out) {
   mark_nak(syndrome & PARLEY_IB_SYNDROME_VALUE, out);
 }
 
-// The last mark names the frame in one word: narrower kinds come later.
+// The last mark is the frame's one-word name, so narrower kinds come later.
 void mark(const Packet& packet, FrameLayout& out) {
   const Operation operation = wire::ib::operation_of(packet.bth.opcode);
   if (wire::ib::service_of(packet.bth.opcode) == Service::ud) {
@@ -136,7 +136,7 @@ void mark(const Packet& packet, FrameLayout& out) {
 /// `octets`: from the BTH to the ICRC.
 void classify_packet(ConstBytes octets, FrameLayout& out) {
   const auto packet = Packet::parse(octets);
-  // RoCEv2 has no IPv4 options; a packet that ends within its headers is none.
+  // RoCEv2 has no IPv4 options; a packet that ends within its headers does not count.
   if (!packet || (!out.ipv6 && out.transport - out.ip != wire::ipv4_header)) return;
   out.roce = true;
   out.psn = packet->bth.psn;

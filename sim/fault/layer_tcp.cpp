@@ -19,7 +19,7 @@ constexpr KindRow kinds[] = {
     {.kind = MessageKind::tcp_data, .name = "data", .word = "tcp_data"},
 };
 
-// The last mark names the frame in one word: rarer kinds come later.
+// The last mark is the frame's one-word name, so rarer kinds come later.
 void mark(FrameLayout& out) {
   using namespace wire::tcp_flag;
   const bool has_syn = (out.flags & syn) != 0, has_ack = (out.flags & ack) != 0;
@@ -38,7 +38,9 @@ void classify(ConstBytes segment, FrameLayout& out) {
   out.ack = r.be32();
   const std::uint32_t header = static_cast<std::uint32_t>(r.u8() >> 4) * 4;
   out.flags = r.u8() & 0x3F;
-  if (header < wire::tcp_header || header > segment.size()) return;  // a cut one too: it is shorter than any header
+  if (header < wire::tcp_header || header > segment.size())
+    return;  // also rejects a truncated one, which is shorter
+             // than any header
   out.tcp = true;
   out.payload = out.transport + header;
   out.payload_size = static_cast<std::uint32_t>(segment.size()) - header;

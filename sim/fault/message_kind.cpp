@@ -11,7 +11,7 @@
 namespace parley::sim {
 namespace {
 
-/// Who sends to whom: addresses and ports as in the packet.
+/// Source and destination: addresses and ports as in the packet.
 struct Key {
   std::array<std::uint64_t, 4> addresses{};
   std::uint32_t ports = 0;
@@ -76,9 +76,10 @@ struct MessageTracker::Impl {
 
   StreamDepth depth;
   StreamBudget budget;
-  std::uint32_t count = 0;                                  // connections begun
+  std::uint32_t count = 0;                                  // connections seen so far
   std::vector<std::unique_ptr<TrackedStream>> slots;        // connection n is in slot (n - 1) % connections_max
-  std::unordered_map<Key, std::uint32_t, KeyHash> numbers;  // of those in slots; looked up, never iterated
+  std::unordered_map<Key, std::uint32_t, KeyHash> numbers;  // keys of the connections in slots; looked up, never
+                                                            // iterated
 };
 
 MessageTracker::MessageTracker(StreamDepth depth) : impl_(std::make_unique<Impl>(depth)) {}
@@ -91,7 +92,7 @@ std::uint32_t MessageTracker::Impl::begin(const Key& key, std::uint32_t isn, boo
   } else if (TrackedStream* old = slots[slot].get()) {
     old->stream.release(budget);
     const auto it = numbers.find(old->key);
-    if (it != numbers.end() && it->second == count + 1 - connections_max)  // the key may have been used again since
+    if (it != numbers.end() && it->second == count + 1 - connections_max)  // the key may have been reused since
       numbers.erase(it);
   }
   ++count;
@@ -156,7 +157,7 @@ void MessageTracker::look(ConstBytes frame, const FrameLayout& layout, FrameCont
   const bool syn = (layout.flags & wire::tcp_flag::syn) != 0;
   const std::int64_t at = stream.position_of(layout.seq + (syn ? 1 : 0));
   if (at < 0) {
-    out.repeated = out.payload_size != 0;  // a keep-alive's octet is before the stream
+    out.repeated = out.payload_size != 0;  // the octet of a keepalive is before the stream
     return;
   }
   out.position = static_cast<std::uint64_t>(at);

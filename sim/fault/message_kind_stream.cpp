@@ -14,7 +14,7 @@ namespace parley::sim {
 namespace {
 
 constexpr std::uint32_t interval = PARLEY_MPA_MARKER_INTERVAL, marker_size = PARLEY_MPA_MARKER_LEN;
-// The word that opens an FPDU: ULPDU_Length and the two control octets of DDP and RDMAP. No marker splits it.
+// The word at the start of an FPDU: ULPDU_Length and the two control octets of DDP and RDMAP. No marker splits it.
 constexpr std::uint32_t word_size = 4;
 constexpr std::uint32_t control_octet = 3;
 constexpr std::uint32_t read_length = PARLEY_DDP_UNTAGGED_LEN + PARLEY_RDMAP_READ_REQUEST_LEN;
@@ -53,7 +53,7 @@ MessageStream::Seen MessageStream::offer(std::uint64_t at, ConstBytes octets, St
       hold(at, octets, budget);
       return held_ && held_->octets == before && held_->pieces.contains(at) ? Seen::repeated : Seen::ahead;
     }
-    next_ = at;  // nobody asks what is in the hole
+    next_ = at;  // the octets of the hole are not needed
   }
   walk(octets.subspan(next_ - at), budget);
   if (held_) drain(budget);
@@ -121,7 +121,7 @@ void MessageStream::open_message(StreamBudget& budget) {
     log_message(m, budget);
     return;
   }
-  // Certain only after the key; until then, what can be expected here.
+  // Certain only after the key; until then, the expected kind.
   m.message = state_ == State::second ? MessageKind::mpa_rtr
               : active_               ? MessageKind::mpa_request
                                       : MessageKind::mpa_reply;
@@ -130,7 +130,7 @@ void MessageStream::open_message(StreamBudget& budget) {
 }
 
 void MessageStream::log_message(const StreamMessage& m, StreamBudget& budget) {
-  constexpr std::size_t always = 4;  // even when other streams have used up the budget
+  constexpr std::size_t always = 4;  // even if other streams have used up the budget
   in_log_ = true;
   if (!ring_ && log_.size() < log_max && (log_.size() < always || budget.log < StreamBudget::log_max)) {
     log_.push_back(m);
@@ -179,7 +179,7 @@ void MessageStream::examine_startup(StreamBudget& budget) {
   }
   StreamMessage& m = current();
   const auto view = wire::MpaFrameView::parse(head);
-  if (!view) return;  // impossible: the head is whole
+  if (!view) return;  // impossible: the head is complete
   m.message = kind_of_message(view->key);
   m.whole = static_cast<std::uint32_t>(view->frame_size());
   close_head(m.start + m.whole);
@@ -223,7 +223,7 @@ void MessageStream::examine_fpdu() {
   r.skip(before);
   const std::uint16_t length = r.be16();
   const std::uint8_t ddp = r.u8(), rdmap = r.u8();
-  if (!mpa::fpdu::length_allowed(length)) {  // RFC 5044 §3: boundaries are lost here, for the receiver too
+  if (!mpa::fpdu::length_allowed(length)) {  // RFC 5044 §3: the receiver loses the FPDU boundaries here too
     state_ = State::foreign;
     return;
   }
@@ -235,7 +235,7 @@ void MessageStream::examine_fpdu() {
     m.named = MessageKind::terminate;
   m.named_at = static_cast<std::uint8_t>(before + control_octet);
   if (m.fpdu == 1 && requested_) {
-    // RFC 6581 §9.2: what the initiator sends as RTR is empty.
+    // RFC 6581 §9.2: the initiator's RTR is empty.
     if (!tagged && length == PARLEY_DDP_UNTAGGED_LEN && is_send(opcode)) m.named = MessageKind::mpa_rtr;
     if (tagged && length == PARLEY_DDP_TAGGED_LEN && opcode == wire::RdmapOpcode::rdma_write)
       m.named = MessageKind::mpa_rtr;
@@ -250,7 +250,7 @@ void MessageStream::examine_fpdu() {
     }
   }
   close_head(m.start + m.whole);
-  // A reader of startup frames alone continues to the first FPDU, which may be the RTR.
+  // With depth startup, continue to the first FPDU, which may be the RTR.
   if (depth_ == StreamDepth::startup) state_ = State::beyond;
 }
 
@@ -282,7 +282,7 @@ std::uint32_t MessageStream::markers_in(const StreamMessage& m) const {
 std::uint32_t MessageStream::field_size(const StreamMessage& m, MessageField field) const {
   const bool fpdu = m.fpdu != 0;
   if (fpdu != (field >= MessageField::length)) return 0;
-  // These are at the same place however long the message is.
+  // The offset of these fields does not depend on the message's length.
   const bool fixed = field < MessageField::private_data || (field == MessageField::length && markers_known_);
   if (m.whole == 0 && !fixed) return 0;
   switch (field) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // One direction of one TCP connection as a series of MPA messages: the startup frames (RFC 5044 §7.1.1, OFA 2007-10 Rtr
-// §1), then FPDUs (RFC 5044 §4). What a message is follows from its stream position alone, so a retransmission
+// §1), then FPDUs (RFC 5044 §4). The kind of a message depends only on its stream position, so a retransmission
 // contains the same messages. Unlike mpa::Deframer and capture::FpduWalker it keeps no bodies and checks nothing: it
-// reads the first octets of a message and steps over the rest.
+// reads the first octets of a message and skips the rest.
 //
-// Positions count octets of the stream; 0 is the first after the SYN. Whether FPDUs carry markers can be told without
-// the other direction: a stream with markers begins with one, whose first two octets are zero, and no ULPDU_Length is
-// zero (RFC 5044 §3, §4.3).
+// Positions count octets of the stream; 0 is the first after the SYN. Whether FPDUs carry markers is known without the
+// other direction: a stream with markers begins with one, whose first two octets are zero, and no ULPDU_Length is zero
+// (RFC 5044 §3, §4.3).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -22,15 +22,16 @@ namespace parley::sim {
 
 struct StreamMessage {
   std::uint64_t start = 0;
-  std::uint32_t whole = 0;                 ///< octets on the wire; 0: its length has not passed yet, or is impossible
+  std::uint32_t whole = 0;                 ///< octets on the wire; 0: its length field has not passed yet, or is
+                                           ///< invalid
   std::uint32_t fpdu = 0;                  ///< number in its direction; 0: a startup frame
   MessageKind message = MessageKind::any;  ///< mpa_request, mpa_reply, mpa_rtr, fpdu
-  MessageKind named = MessageKind::any;    ///< of an FPDU: terminate, or mpa_rtr
+  MessageKind named = MessageKind::any;    ///< for an FPDU: terminate, or mpa_rtr
   std::uint8_t named_at = 0;               ///< the octet of the message that shows it
   std::uint16_t ulpdu_length = 0;          ///< of an FPDU whose length is known
 };
 
-/// What all streams of a tracker use together, so that their sum is bounded.
+/// Shared by all streams of a tracker, so that their total is bounded.
 struct StreamBudget {
   static constexpr std::size_t held_max = 16 << 20;  // octets ahead of holes
   static constexpr std::size_t log_max = 1 << 20;    // messages remembered for retransmissions
@@ -45,15 +46,15 @@ class MessageStream {
   MessageStream(std::uint32_t isn, bool active, StreamDepth depth);
 
   std::uint32_t isn() const { return isn_; }
-  /// Position of an octet with this sequence number; below 0 if it is before the stream or absurdly far off.
+  /// Position of an octet with this sequence number; below 0 if it is before the stream or implausibly far off.
   std::int64_t position_of(std::uint32_t seq) const;
 
   enum class Seen : std::uint8_t { fresh, repeated, ahead };
-  /// Octets at a position. Those ahead of a hole are kept until it is filled, as far as the bounds allow.
+  /// Octets at a position. Octets ahead of a hole are kept until it is filled, within the bounds.
   Seen offer(std::uint64_t at, ConstBytes octets, StreamBudget& budget);
 
-  /// Calls `take(message)` for each message known to begin in [begin, end), and for the one before if an octet
-  /// in there tells what it is.
+  /// Calls `take(message)` for each message known to begin in [begin, end), and for the preceding one if an octet in
+  /// that range shows its kind.
   template <class Take>
   void each(std::uint64_t begin, std::uint64_t end, Take take) const {
     for (std::size_t i = 0; i < startup_size_; ++i)
@@ -63,8 +64,8 @@ class MessageStream {
   }
   std::optional<StreamMessage> at(std::uint64_t start) const;
 
-  /// Octets of a field in a message; 0 if it has no such field or its length is unknown. Of markers only the
-  /// FPDUPTRs count (the rest is reserved), of the payload only the ULPDU (no pad).
+  /// Octets of a field in a message; 0 if it has no such field or its length is unknown. Markers: only the FPDUPTRs
+  /// (the rest is reserved). Payload: only the ULPDU (no pad).
   std::uint32_t field_size(const StreamMessage& message, MessageField field) const;
   /// The position of an octet of the field; `octet` is below field_size().
   std::uint64_t field_octet(const StreamMessage& message, MessageField field, std::uint32_t octet) const;
@@ -74,20 +75,19 @@ class MessageStream {
 
  private:
   enum class State : std::uint8_t {
-    startup,  // the first message is to come
+    startup,  // before the first message
     second,   // after a Request: a Rtr startup frame or the first FPDU
     fpdus,
-    beyond,  // past the startup frames, and nobody needs more
-    foreign  // not MPA, or an impossible ULPDU_Length: nothing more is known
+    beyond,  // past the startup frames, and no more is needed
+    foreign  // not MPA, or an invalid ULPDU_Length: nothing more is known
   };
   struct Held {
     std::map<std::uint64_t, Bytes> pieces;
     std::size_t octets = 0;
   };
-  static constexpr std::size_t head_max = 40;   // marker, ULPDU_Length, and a Read Request up to its size
-  static constexpr std::size_t log_max = 4096;  // FPDUs of one direction; older ones are forgotten
-  static constexpr std::size_t held_octets_max = 1
-                                                 << 20;  // of one direction: the largest window of the simulator's TCP
+  static constexpr std::size_t head_max = 40;              // marker, ULPDU_Length, and a Read Request up to its size
+  static constexpr std::size_t log_max = 4096;             // FPDUs of one direction; older ones are forgotten
+  static constexpr std::size_t held_octets_max = 1 << 20;  // per direction: the largest window of the simulator's TCP
   static constexpr std::size_t held_pieces_max = 1024;
   static constexpr std::int64_t absurd_distance = 1 << 28;  // no window is that large
 
@@ -117,17 +117,17 @@ class MessageStream {
   bool requested_ = false;  // this direction carried the Request
   bool markers_known_ = false, markers_ = false;
   bool in_log_ = false;  // the message being read is the newest in the log
-  bool ring_ = false;    // the log is full: the oldest is overwritten
+  bool ring_ = false;    // the log is full: the oldest entry is overwritten
   std::uint8_t head_size_ = 0, head_need_ = 1;
   std::uint8_t startup_size_ = 0;
   std::uint32_t fpdus_ = 0;
-  std::uint64_t next_ = 0;     // everything before has passed
+  std::uint64_t next_ = 0;     // all octets before it have passed
   std::uint64_t skip_to_ = 0;  // the next message begins here
   std::uint64_t base_ = 0;     // the end of the startup frames: markers count from here
   std::size_t oldest_ = 0, newest_ = 0;
   std::array<std::uint8_t, head_max> head_{};
-  std::array<StreamMessage, 2> startup_{};  // kept for good: rules are mostly about these
-  std::vector<StreamMessage> log_;          // a ring once it is full
+  std::array<StreamMessage, 2> startup_{};  // never dropped: most rules select these
+  std::vector<StreamMessage> log_;          // becomes a ring once it is full
   std::unique_ptr<Held> held_;
 };
 

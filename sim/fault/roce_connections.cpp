@@ -19,7 +19,7 @@ namespace {
 
 enum class NumberOf : std::uint8_t { communication_id, queue_pair };
 
-/// A number that `owner` chose for what it has with `peer`.
+/// A number that `owner` chose for its communication with `peer`.
 struct ChosenNumber {
   Gid owner{}, peer{};
   std::uint32_t number = 0;
@@ -36,7 +36,7 @@ struct NumberHash {
 
 struct Connection {
   RoceConnections::Ends ends;
-  std::uint64_t transaction = 0;  // of its REQ
+  std::uint64_t transaction = 0;  // transaction ID of its REQ
   std::vector<ChosenNumber> keys;
 };
 
@@ -96,9 +96,10 @@ struct RoceConnections::Impl {
                         bool learn);
   std::uint32_t message(ConstBytes mad, const Gid& from, const Gid& to, bool learn);
 
-  std::uint32_t count = 0;        // connections begun
+  std::uint32_t count = 0;        // connections seen so far
   std::vector<Connection> slots;  // connection n is in slot (n - 1) % connections_max
-  std::unordered_map<ChosenNumber, std::uint32_t, NumberHash> numbers;  // of those in slots; looked up, never iterated
+  std::unordered_map<ChosenNumber, std::uint32_t, NumberHash> numbers;  // keys of the connections in slots; looked up,
+                                                                        // never iterated
 };
 
 RoceConnections::RoceConnections() : impl_(std::make_unique<Impl>()) {}
@@ -108,7 +109,7 @@ std::uint32_t RoceConnections::Impl::request(const wire::ib::CmMessage& message,
                                              const Gid& from, const Gid& to, bool learn) {
   const ChosenNumber id{from, to, req.local_comm_id, NumberOf::communication_id};
   const std::uint32_t known = find(id);
-  // A REQ that is sent again has the transaction ID of the first one; with another it asks for another connection.
+  // A retransmitted REQ has the transaction ID of the first one; a different one requests another connection.
   if (known != 0 && of(known)->transaction == message.transaction_id) return known;
   if (!learn) return 0;
   const std::size_t slot = count % connections_max;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Life and time of a host: start, crash, restart, pause, its timers, and the turn that ends everything that happens.
+// Lifecycle and timers of a host: start, crash, restart, pause, and the turn that ends every activity.
 #include "sim/host/host.hpp"
 
 #include <fmt/core.h>
@@ -16,12 +16,12 @@
 namespace parley::sim {
 namespace {
 
-// Events name the incarnation they are meant for: those for a former one still arrive and are ignored.
+// Events carry the incarnation that they are meant for: those for an earlier one still arrive and are ignored.
 constexpr std::uint32_t event_bits = 3;
 
-// Regions begin here and not at their addresses, so that no octet on the wire depends on where memory lies.
+// Tagged offsets start here instead of at memory addresses, so that no octet on the wire depends on the memory layout.
 constexpr std::uint64_t default_offset_base = 0x1000'0000;
-constexpr std::uint64_t guid_base = 0x0200'00FF'FE00'0001;  // as of a MAC address, locally administered
+constexpr std::uint64_t guid_base = 0x0200'00FF'FE00'0001;  // like a MAC address, locally administered
 
 }  // namespace
 
@@ -40,23 +40,25 @@ SimHost::SimHost(Engine& engine, NodeId id, std::uint32_t number, std::string na
   if (options_.rnic.tagged_offset_base == 0) options_.rnic.tagged_offset_base = default_offset_base;
   if (options_.hca.address_base == 0) options_.hca.address_base = default_offset_base;
   for (const NicOptions& nic : options_.nics) add_nic(nic);
-  if (options_.manager.seed == 0) options_.manager.seed = Rng(rng_).next();  // of a copy: no other draw changes
+  if (options_.manager.seed == 0)
+    options_.manager.seed = Rng(rng_).next();  // from a copy, so that other draws do not
+                                               // change
   power_up();
 }
 
 SimHost::~SimHost() {
-  manager_.reset();  // it stands on the HCA
+  manager_.reset();  // it uses the HCA
   drop_hca();
 }
 
-/// Queue pairs may stay longer, and ask it no more to leave their groups.
+/// Queue pairs may outlive the HCA; they must not call it to leave their groups.
 void SimHost::drop_hca() {
   if (hca_) hca_->set_groups(nullptr);
   hca_.reset();
   groups_.clear();
 }
 
-// One engine speaks behind all NICs that have one.
+// All NICs with an engine use the same one.
 NicEngine SimHost::engine() const {
   for (const NicOptions& nic : options_.nics)
     if (nic.engine != NicEngine::none) return nic.engine;
@@ -77,7 +79,7 @@ void SimHost::start_process() {
   } else if (given_ == nullptr && engine() == NicEngine::roce) {
     cm::RoceProviderOptions options = options_.hca;
     options.ca_guid = guid_base + number_;
-    options.seed = rng_.next() | 1;  // other numbers than before a restart
+    options.seed = rng_.next() | 1;  // numbers that differ from those before a restart
     hca_ = cm::make_roce_provider(options);
     hca_->set_groups(this);
     packets_ = hca_.get();
@@ -137,7 +139,7 @@ void SimHost::set_network(std::uint16_t nic, std::uint8_t network) {
 }
 
 cm::Manager& SimHost::cm() {
-  PARLEY_ASSERT(manager_ != nullptr);  // not while the host is down, nor with a machine of the test's own
+  PARLEY_ASSERT(manager_ != nullptr);  // not while the host is down, nor with a machine that a test supplied
   kick();
   return *manager_;
 }
@@ -189,9 +191,9 @@ void SimHost::post(Instant at, Event event, std::uint64_t argument) {
 
 void SimHost::set_timer(Instant at, std::uint64_t cookie) { post(at, event_timer, cookie); }
 
-// A call from outside, between two steps of the world, may be about to ask for something. The host looks after
-// it in an event at the present time. A caller that asks again and again while it waits for time to pass must not stop
-// time, so the number of such events at one time is bounded.
+// A call from outside, between two steps of the world, may be about to request work. The host handles it in an event at
+// the current time. A caller that calls repeatedly while it waits for time to pass must not stop time, so the number of
+// such events at one time is bounded.
 void SimHost::kick() {
   if (in_turn_ || kick_pending_ || !started_) return;
   if (kicked_at_ != now()) kicks_ = 0;
@@ -215,7 +217,7 @@ void SimHost::start() {
   turn();
 }
 
-// RFC 5227 §3, RFC 4861 §7.2.6: peers that knew the address learn where it is now, and so do switches.
+// RFC 5227 §3, RFC 4861 §7.2.6: peers and switches that knew the address learn its new location.
 void SimHost::announce() {
   for (std::size_t i = 0; i < nics_.size(); ++i) {
     const PortAddresses& own = nics_[i].addresses;
@@ -237,7 +239,7 @@ void SimHost::announce() {
 void SimHost::crash() {
   if (!up_) return;
   if (in_turn_) {
-    post(now(), event_crash);  // the App that asks is still using what would be destroyed
+    post(now(), event_crash);  // the calling App still uses what would be destroyed
     return;
   }
   note(NoteKind::crashed, "host " + name_ + " crashed");
@@ -339,10 +341,10 @@ void SimHost::on_event(std::uint32_t kind, std::uint64_t argument) {
   }
 }
 
-// Runs everything of this host that is due.
+// Runs all of this host's pending work.
 void SimHost::tick() {
   neighbours_.handle_deadline(now());
-  drain_neighbours();  // before a connection retransmits to a neighbour that is not there
+  drain_neighbours();  // before a connection retransmits to a neighbour that does not answer
   while (const auto slot = deadlines_.pop_due(now())) {
     TcpConnection& c = stack_->at(*slot);
     c.armed = never;
@@ -356,8 +358,8 @@ void SimHost::tick() {
   turn();
 }
 
-// Deadlines move later with nearly every segment; the event pushed for an earlier one stays, finds nothing due
-// and looks again. So an event is pushed only if all pending ones come later.
+// Deadlines move later with nearly every segment. The event for an earlier deadline stays in the queue, finds no work
+// and rearms. An event is therefore pushed only if all pending ones come later.
 void SimHost::arm() {
   const Instant machine = machine_deadline();
   Instant at = std::min({deadlines_.next(), neighbours_.next_deadline(), machine});
@@ -389,10 +391,10 @@ void SimHost::machine_timer() {
   const bool due = packets_->next_deadline() <= now() && resting_until_ <= now();
   if (!due && (hca_ == nullptr || !hca_->has_work())) return;
   packets_->handle_deadline(now());
-  stirred_ = stirred_ || due || packets_from_ <= now();  // else the work may be packets that have to wait
+  stirred_ = stirred_ || due || packets_from_ <= now();  // else the work may be packets that must wait
 }
 
-// One round: what is due, what the machine asks for, what the App makes of it. True if there was anything.
+// One round: expired deadlines, the machine's requests, and the App's reaction. True if there was any work.
 bool SimHost::work(int& rounds) {
   if (stopped_) return false;
   if (!hca_is_quiet()) {

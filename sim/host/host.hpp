@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A host: an IP stack with a list of NICs, each with ARP and IPv6 neighbour discovery; TCP; and above it the software RNIC
-// or another StreamMachine. It is the driver of that machine in virtual time, as drivers/asio is in real time.
+// A host: an IP stack with a list of NICs, each with ARP and IPv6 neighbour discovery; TCP; and above it the software
+// RNIC or another StreamMachine. The host drives that machine in virtual time, as drivers/asio does in real time.
 //
 // Addresses: NIC p of host n (both from 0) has 02:00:00:p:h:l, 10.N.h.l, 2001:db8:N::n+1 and fe80::p:n+1%p+1, where h:l
 // is n+1 and N its network; NicOptions::interface_id is another lower half of the last. Hosts of one network reach each
-// other, nothing is routed. Not modelled: IP options and extension headers, fragments, ICMP errors, duplicate address
-// detection (RFC 4862 §5.4), router discovery, multicast listener reports.
+// other, nothing is routed. Not modelled: IP options and extension headers, fragments, ICMP errors except destination
+// unreachable, duplicate address detection (RFC 4862 §5.4), router discovery, multicast listener reports.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,12 +19,12 @@ namespace parley::sim {
 /// A host as the world sees it.
 class HostNode : public Host, public Node {
  public:
-  /// Which NIC a link may be attached to: the one of that name, or the first without a link, which may be one yet to be
-  /// made (then it is nic_count()). Errors: there is none, or it has a link.
+  /// The NIC that a link may be attached to: the one with that name, or the first without a link. It may not exist yet
+  /// (then it is nic_count()). Errors: there is none, or it has a link.
   virtual Checked<std::uint16_t> free_nic(std::string_view name) const = 0;
-  /// Joins a NIC that free_nic() gave to a link; links come before the first step.
+  /// Attaches a link to a NIC that free_nic() returned; links come before the first step.
   virtual void attach(std::uint16_t nic, LinkPort& link) = 0;
-  /// The network of a NIC: everything joined by switches has one number, neighbours elsewhere have other prefixes.
+  /// The network of a NIC: all NICs joined by switches have one number; NICs of other networks have other prefixes.
   /// Without this call it is the NIC's own number. Before the first step.
   virtual void set_network(std::uint16_t nic, std::uint8_t network) = 0;
   /// First step of the world: calls App::on_start.
@@ -33,7 +33,7 @@ class HostNode : public Host, public Node {
   const std::string& name() const override = 0;
 };
 
-/// `number` counts hosts from 0; addresses come from it.
+/// `number` counts hosts from 0; addresses are derived from it.
 std::unique_ptr<HostNode> make_host(Engine& engine, NodeId id, std::uint32_t number, std::string name,
                                     const HostOptions& options, Rng rng);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors that answer datagrams to a closed port.
+// RoCEv2 packets in UDP datagrams (IBA Annex A17), and the ICMP errors that answer packets that cannot be delivered.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "sim/host/host_frames.hpp"
@@ -13,16 +14,16 @@ namespace {
 
 constexpr std::size_t icrc_size = PARLEY_IB_ICRC_LEN, ipv4_id_at = 4;
 constexpr std::size_t udp_size = 8, udp_checksum_at = 6, icmp_size = 8, icmp_checksum_at = 2;
-constexpr std::uint8_t icmp_unreachable = 3, icmp_port_closed = 3;    // RFC 792
-constexpr std::uint8_t icmp6_unreachable = 1, icmp6_port_closed = 4;  // RFC 4443 §3.1
+constexpr std::uint8_t icmp_unreachable = 3, icmp6_unreachable = 1;  // RFC 792; RFC 4443 §3.1
 constexpr std::uint8_t error_hop_limit = 64;
-constexpr std::size_t icmp6_packet_max = 1280;  // RFC 4443 §3.1: as much as fits into the least MTU
+constexpr std::size_t icmp6_packet_max = 1280;  // RFC 4443 §3.1: as much as fits into the minimum MTU
 
 void put_sum(MutBytes octets, std::size_t at, std::uint16_t checksum) {
   std::memcpy(octets.subspan(at, sizeof checksum).data(), &checksum, sizeof checksum);
 }
 
-/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: of the pseudo header, which is the addresses, the protocol and the length of the message.
+/// RFC 768, RFC 8200 §8.1, RFC 4443 §2.3: the sum over the pseudo header: addresses, protocol and length of the
+/// message.
 InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, std::size_t length) {
   InternetSum sum;
   sum.add(addresses);
@@ -31,7 +32,7 @@ InternetSum sum_of(ConstBytes addresses, std::uint8_t protocol, std::size_t leng
   return sum;
 }
 
-/// The message too.
+/// The same, including the message.
 InternetSum sum_over(ConstBytes addresses, std::uint8_t protocol, ConstBytes message) {
   InternetSum sum = sum_of(addresses, protocol, message.size());
   sum.add(message);
@@ -46,26 +47,42 @@ ConstBytes address_octets(const std::array<std::uint8_t, 16>& octets, LocalKind 
   return ConstBytes(octets).first(kind == LocalKind::v4 ? 4 : 16);
 }
 
-/// The addresses of a packet of ours, from its IP header on.
+/// The addresses of an outgoing packet, which starts at its IP header.
 ConstBytes addresses_in(ConstBytes packet, LocalKind kind) {
   return kind == LocalKind::v4 ? packet.subspan(12, 8) : packet.subspan(8, 32);
 }
 
-/// What an error says of the datagram that it answers: only ours to the port of RoCE matter.
-const char* read_refused(ConstBytes datagram, FrameIn& out) {
+/// A code of ICMP (RFC 792, RFC 1812 §5.2.7.1) or ICMPv6 (RFC 4443 §3.1), and the error that Linux reports for it.
+struct IcmpCode {
+  std::uint8_t v4, v6;
+  Unreachable why;
+  std::errc v4_error, v6_error;
+};
+constexpr IcmpCode icmp_codes[] = {
+    {3, 4, Unreachable::port, std::errc::connection_refused, std::errc::connection_refused},
+    {1, 3, Unreachable::host, std::errc::host_unreachable, std::errc::host_unreachable},
+    {13, 1, Unreachable::prohibited, std::errc::host_unreachable, std::errc::permission_denied},
+};
+
+/// The packet that an error answers: TCP segments, and datagrams to the port of RoCE.
+const char* read_undelivered(ConstBytes datagram, FrameIn& out) {
   const bool v4 = out.local == LocalKind::v4;
   Reader r(datagram);
   r.skip(v4 ? 9 : 6);
   const std::uint8_t protocol = r.u8();
-  r.skip(v4 ? 6 : 17);  // on to the destination
+  r.skip(v4 ? 6 : 17);  // skip to the destination
   const ConstBytes to = r.bytes(v4 ? 4 : 16);
-  r.skip(2);
-  const std::uint16_t port = r.be16();
+  FrameIn::Undelivered& sent = out.undelivered;
+  sent.from_port = r.be16();
+  sent.to_port = r.be16();
+  sent.seq = r.be32();
   if (!r.ok()) return "ICMP error is cut";
-  if (protocol != protocol_udp || port != PARLEY_ROCE_UDP_PORT) return "ICMP error of nothing that was sent";
-  out.refused = {};
-  std::copy(to.begin(), to.end(), out.refused.begin());
-  out.kind = FrameIn::Kind::port_closed;
+  sent.tcp = protocol == wire::protocol_tcp;
+  if (!sent.tcp && (protocol != protocol_udp || sent.to_port != PARLEY_ROCE_UDP_PORT))
+    return "ICMP error of nothing that was sent";
+  sent.to = {};
+  std::copy(to.begin(), to.end(), sent.to.begin());
+  out.kind = FrameIn::Kind::unreachable;
   return nullptr;
 }
 
@@ -77,7 +94,7 @@ bool same_at(const std::uint8_t* a, const std::uint8_t* b, std::size_t at) {
   return x == y;
 }
 
-/// Whether IPv4 and UDP headers differ in nothing but lengths, identification and checksums.
+/// Whether IPv4 and UDP headers differ only in lengths, identification and checksums.
 bool same_ipv4_flow(const std::uint8_t* a, const std::uint8_t* b) {
   using Two = std::uint16_t;
   using Four = std::uint32_t;
@@ -87,7 +104,7 @@ bool same_ipv4_flow(const std::uint8_t* a, const std::uint8_t* b) {
 
 LocalKind kind_of(const RoceFlow& flow) { return flow.header.is_ipv4() ? LocalKind::v4 : LocalKind::v6; }
 
-/// What all packets of `size` octets, ICRC included, have in front of them.
+/// The headers of all packets of `size` octets, including the ICRC.
 void write_head(RoceFlow& flow, const wire::Mac& from, std::size_t size) {
   const LocalKind kind = kind_of(flow);
   flow.head_for = size;
@@ -109,7 +126,8 @@ struct RoceIn {
   std::uint16_t identification;
   ConstBytes octets;
 };
-/// `packet` is from the IP header on, `length` UDP's. Of nearly all the headers are those of the packet before, which were read.
+/// `packet` starts at the IP header; `length` is UDP's. For most packets the headers equal those of the previous
+/// packet, which are already parsed.
 std::optional<RoceIn> read_roce(ConstBytes packet, const FrameIn& in, std::size_t length, RoceFlows& flows) {
   const bool v4 = in.local == LocalKind::v4;
   RoceFlow* const last = flows.last(in.port);
@@ -131,7 +149,7 @@ FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std:
                     ConstBytes rest) {
   const std::size_t size = front.size() + rest.size() + icrc_size;
   if (flow.head_for != size) write_head(flow, from, size);
-  // First the ICRC: to read what has just been written means to wait until it is.
+  // The ICRC comes first: reading octets that were just written would stall.
   const std::uint32_t icrc = flow.sealer.icrc(ip_id, front, rest);
   const LocalKind kind = kind_of(flow);
   const std::size_t head = ethernet_size + ip_size(kind) + udp_size;
@@ -152,7 +170,7 @@ FramePtr write_roce(FramePool& pool, const wire::Mac& from, RoceFlow& flow, std:
   sum.copy(packet.data() + front.size(), rest);
   sum.add(trailer);
   const std::uint16_t checksum = sum.checksum();
-  // RFC 768: 0: there is none.
+  // RFC 768: 0 means that there is no checksum.
   put_sum(network, ip_size(kind) + udp_checksum_at, checksum == 0 ? std::uint16_t{0xFFFF} : checksum);
   return frame;
 }
@@ -163,7 +181,7 @@ const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, R
   const std::uint16_t port = r.be16(), length = r.be16(), checksum = r.be16();
   if (!r.ok()) return "UDP header is cut";
   if (length < udp_size || length > body.size()) return "UDP length does not fit the packet";
-  // 0: there is none, which RoCEv2 allows over IPv6 too (IBA Annex A17).
+  // 0: no checksum, which RoCEv2 also allows over IPv6 (IBA Annex A17).
   if (checksum != 0 && !sum_over(addresses, protocol_udp, body.first(length)).right()) return "bad UDP checksum";
   if (port != PARLEY_ROCE_UDP_PORT) return "UDP port is not that of RoCE";
   const auto roce = read_roce(packet, out, length, flows);
@@ -181,8 +199,9 @@ const char* read_udp(ConstBytes packet, ConstBytes body, ConstBytes addresses, R
   return nullptr;
 }
 
-FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKind kind,
-                           const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id) {
+FramePtr write_unreachable(FramePool& pool, const PortAddresses& local, LocalKind kind,
+                           const std::array<std::uint8_t, 16>& peer, ConstBytes packet, std::uint16_t ip_id,
+                           Unreachable why) {
   const bool v4 = kind == LocalKind::v4;
   // RFC 792: the header and 64 bits.
   const ConstBytes said =
@@ -200,7 +219,9 @@ FramePtr write_port_closed(FramePool& pool, const PortAddresses& local, LocalKin
   const MutBytes message = frame->octets().subspan(ethernet_size + ip_size(kind));
   Writer m(message);
   m.u8(v4 ? icmp_unreachable : icmp6_unreachable);
-  m.u8(v4 ? icmp_port_closed : icmp6_port_closed);
+  const auto code =
+      std::find_if(std::begin(icmp_codes), std::end(icmp_codes), [why](const IcmpCode& c) { return c.why == why; });
+  m.u8(v4 ? code->v4 : code->v6);
   m.be16(0);
   m.be32(0);
   m.bytes(said);
@@ -227,8 +248,13 @@ const char* read_icmp(ConstBytes body, ConstBytes addresses, FrameIn& out) {
   else
     sum = sum_over(addresses, wire::protocol_icmp6, body);
   if (!sum.right()) return v4 ? "bad ICMP checksum" : "bad ICMPv6 checksum";
-  const bool closed = v4 ? type == icmp_unreachable && code == icmp_port_closed : code == icmp6_port_closed;
-  return closed ? read_refused(body.subspan(icmp_size), out) : "ICMP type is not spoken";
+  if (v4 && type != icmp_unreachable) return "ICMP type is not spoken";
+  for (const IcmpCode& known : icmp_codes) {
+    if (code != (v4 ? known.v4 : known.v6)) continue;
+    out.undelivered.why = v4 ? known.v4_error : known.v6_error;
+    return read_undelivered(body.subspan(icmp_size), out);
+  }
+  return "ICMP code is not spoken";
 }
 
 }  // namespace parley::sim

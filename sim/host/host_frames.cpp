@@ -34,7 +34,7 @@ const char* read_tcp(ConstBytes segment, ConstBytes addresses, FrameIn& out) {
   return nullptr;
 }
 
-/// RoCE alone is read from groups; `to` is an address as IP has it.
+/// Only RoCE is accepted from groups; `to` is an address in IP's format.
 bool find_group(ConstBytes to, const HostGroups& groups, FrameIn& out) {
   if (groups.empty()) return false;
   Address group = Address::any(to.size() == 4 ? Address::Family::v4 : Address::Family::v6, 0);
@@ -193,7 +193,7 @@ PortAddresses make_addresses(std::uint32_t number, std::uint16_t port, std::uint
   out.mac = {0x02, 0, 0, static_cast<std::uint8_t>(port), high, low};
   out.v4 = Address::v4(10, network, high, low, 0);
   out.v6 = Address::any(Address::Family::v6, 0);
-  out.v6.octets = {0x20, 0x01, 0x0D, 0xB8, 0, network};  // RFC 3849 §2: for examples
+  out.v6.octets = {0x20, 0x01, 0x0D, 0xB8, 0, network};  // RFC 3849 §2: documentation prefix
   out.link_local = Address::any(Address::Family::v6, 0);
   out.link_local.octets = {0xFE, 0x80};
   out.link_local.scope_id = port + 1U;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The inside of a host. Its machine is a StreamMachine over TCP, or with a RoCE engine a PacketMachine over UDP. Everything begins in receive(), on_event() or a call from outside, and ends in turn(): it
-// serves the machine and the App until they ask for nothing more, then sends segments and arms the next timer.
+// Implementation of a host. Its machine is a StreamMachine over TCP, or with a RoCE engine a PacketMachine over UDP.
+// All activity begins in receive(), on_event() or a call from outside, and ends in turn(): it serves the machine and
+// the App until they request nothing more, then sends segments and arms the next timer.
 #pragma once
 #include <array>
 #include <deque>
@@ -73,22 +74,24 @@ class SimHost final : public HostNode, private PacketGroups {
   void write(StreamId stream);
 
  private:
-  static constexpr int rounds_max = 1000;                         // of machine and App answering each other at one time
-  static constexpr Duration rest = std::chrono::milliseconds(1);  // after that many
-  static constexpr int kicks_max = 64;                            // events at one time for calls from outside
+  static constexpr int rounds_max = 1000;                         // rounds of machine and App at one time
+  static constexpr Duration rest = std::chrono::milliseconds(1);  // pause after that many rounds
+  static constexpr int kicks_max = 64;                            // events for calls from outside, at one time
   static constexpr std::size_t pieces_max = 64;                   // per write
   static constexpr std::uint64_t backlog_max = 32
-                                               << 10;  // octets: an HCA makes no packets while a link has more to send
-  static constexpr std::size_t packets_at_once = 16;   // asked of the HCA
+                                               << 10;  // octets: an HCA generates no packets while a link has more to
+                                                       // send
+  static constexpr std::size_t packets_at_once = 16;   // requested from the HCA at once
   static constexpr std::size_t groups_max = 1024;
-  static constexpr Duration refusals_every = std::chrono::milliseconds(1);  // RFC 4443 §2.4 (f): ICMP errors are few
+  static constexpr Duration refusals_every = std::chrono::milliseconds(1);  // RFC 4443 §2.4 (f): ICMP errors are
+                                                                            // rate-limited
 
   enum Event : std::uint32_t { event_tick, event_timer, event_kick, event_crash, event_restart, event_end_process };
 
   struct Nic {
     NicOptions options;
     PortAddresses addresses;
-    LinkPort* link = nullptr;  // none: nothing is sent or received
+    LinkPort* link = nullptr;  // null: nothing is sent or received
     bool usable() const { return link != nullptr && options.engine != NicEngine::none; }
   };
   struct Route {
@@ -159,7 +162,8 @@ class SimHost final : public HostNode, private PacketGroups {
   std::size_t packets_until_waiting() const;
   bool find_way(std::uint16_t port);
   void handle_roce(std::uint16_t port);
-  void handle_port_closed(std::uint16_t port);
+  void handle_unreachable(std::uint16_t port);
+  void handle_segment_undelivered(std::uint16_t port);
   void refuse_datagram(std::uint16_t port);
 
   // host_stream.cpp: between the machine and the connections
@@ -203,46 +207,47 @@ class SimHost final : public HostNode, private PacketGroups {
   std::unique_ptr<cm::IwarpProvider> provider_;
   std::unique_ptr<cm::Manager> manager_;
   StreamMachine* given_ = nullptr;    // instead of the provider
-  StreamMachine* machine_ = nullptr;  // whichever it is; null while down, or with packets_
+  StreamMachine* machine_ = nullptr;  // the active one of the two; null while down, or with packets_
   std::unique_ptr<cm::RoceProvider> hca_;
   PacketMachine* given_packets_ = nullptr;  // instead of the HCA
-  PacketMachine* packets_ = nullptr;        // whichever it is; null while down, or with machine_
+  PacketMachine* packets_ = nullptr;        // the active one of the two; null while down, or with machine_
   bool up_ = true, paused_ = false, started_ = false;
-  bool ended_ = false, stopped_ = false;  // the process
+  bool ended_ = false, stopped_ = false;  // state of the process
   bool in_turn_ = false;
-  bool stirred_ = false;  // the machine was given something since the App last looked
+  bool stirred_ = false;  // the machine got input since the App last ran
   std::uint32_t incarnation_ = 1;
 
-  TcpBuffers buffers_;  // before the connections, which return theirs on destruction
+  TcpBuffers buffers_;  // before the connections, which return their buffers on destruction
   std::unique_ptr<Stack> stack_;
-  std::map<BindId, Address> bound_;  // what the HCA receives on; any() for all of its family. At most one per endpoint
+  std::map<BindId, Address> bound_;  // addresses that the HCA receives on; any() for a whole family. At most one per
+                                     // endpoint
   HostGroups groups_;                // at most groups_max
-  Instant packets_from_{};           // a link is busy until then; in the past if none is
-  Instant refusals_from_{};          // when the next ICMP error may go
+  Instant packets_from_{};           // a link is busy until then; in the past if none is busy
+  Instant refusals_from_{};          // when the next ICMP error may be sent
   RoceFlows flows_out_;
-  // Of the last packet each way: the next is likely to go the same way.
+  // The last packet in each direction: the next one probably takes the same path.
   struct {
     std::uint64_t way = 0;  // PacketPath::way
     Route route;
     RoceFlow* flow = nullptr;
-    std::uint64_t flow_way = 0;  // its place in the table may be another's by now
+    std::uint64_t flow_way = 0;  // its place in the table may have been reused
   } sends_;
   struct {
     PacketPath path;
     std::uint16_t port = 0;
     NeighbourRef neighbour;
   } came_;
-  mutable RoceFlows flows_in_;  // what a tap asks for may come from there too
+  mutable RoceFlows flows_in_;  // mutable, because a tap's queries may also use it
   NeighbourTable neighbours_;
-  DeadlineQueue deadlines_;           // of connections, by slot; never later than theirs, perhaps earlier
+  DeadlineQueue deadlines_;           // of connections, by slot; never later than the connection's own, perhaps earlier
   std::vector<ConnectionRef> dirty_;  // to be flushed; each slot once
-  StreamId serial_ = 0;               // even numbers are the driver's; not reused after a crash either
+  StreamId serial_ = 0;               // even numbers belong to the driver; not reused after a crash
   std::uint16_t ip_id_ = 0;
   std::deque<RingFrame> ring_;       // while paused; at most options_.ring
-  std::deque<RingFrame> socket_;     // of RoCE, while the process is stopped; at most options_.ring
-  std::vector<std::uint64_t> late_;  // cookies of timers that came while paused or stopped
+  std::deque<RingFrame> socket_;     // RoCE, while the process is stopped; at most options_.ring
+  std::vector<std::uint64_t> late_;  // cookies of timers that expired while paused or stopped
   std::vector<Instant> ticks_;       // pending tick events, each earlier than the one before it
-  Instant resting_until_{};          // machine and App kept each other busy
+  Instant resting_until_{};          // machine and App kept each other busy: pause until then
   Instant kicked_at_ = never;
   int kicks_ = 0;
   bool kick_pending_ = false;
@@ -250,7 +255,7 @@ class SimHost final : public HostNode, private PacketGroups {
   FrameIn in_;  // the frame being handled
   std::array<ConstBytes, pieces_max> pieces_;
   HostCounters counters_;
-  std::uint64_t retransmits_gone_ = 0;  // of connections that no longer exist
+  std::uint64_t retransmits_gone_ = 0;  // total of connections that no longer exist
   std::uint64_t out_of_order_gone_ = 0;
 };
 

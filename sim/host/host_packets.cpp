@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Between the HCA and UDP: the provider's commands, its packets, and what comes for it (IBA Annex A17).
+// Between the HCA and UDP: the provider's commands, its packets, and packets for it (IBA Annex A17).
 #include <algorithm>
 
 #include "base/gid.hpp"
@@ -13,14 +13,14 @@ constexpr std::size_t icrc_octets = 4;
 
 }  // namespace
 
-/// Neither it nor its timer has anything to do, as after most packets that it is given.
+/// Neither it nor its timer has any work, as after most received packets.
 bool SimHost::hca_is_quiet() {
   if (hca_ == nullptr || !hca_->is_quiet(now())) return false;
-  (void)must_wait();  // what the App posts will find the links as they are now
+  (void)must_wait();  // the App's posts use the current state of the links
   return true;
 }
 
-/// True if there was anything. Each packet needs room on the links, so it ends.
+/// True if there was anything. Each packet needs room on the links, so the loop ends.
 bool SimHost::pump_packets() {
   engine_.packets.resize(packets_at_once * (PacketMachine::packet_max + icrc_octets));
   bool any = false;
@@ -39,7 +39,7 @@ bool SimHost::pump_packets() {
   return any;
 }
 
-// An HCA makes the next packet when its link can take it. It has one queue for all of its links here.
+// An HCA generates the next packet when its link can accept it. Here it has one queue for all of its links.
 bool SimHost::must_wait() {
   if (packets_from_ > now()) return true;
   for (const Nic& nic : nics_)
@@ -48,7 +48,7 @@ bool SimHost::must_wait() {
   return packets_from_ > now();
 }
 
-/// So many can be made before it could have to wait: with each it would say that it need not.
+/// The number of packets that cannot make it wait: until then it need not check.
 std::size_t SimHost::packets_until_waiting() const {
   std::uint64_t most = packets_at_once;
   for (const Nic& nic : nics_)
@@ -93,7 +93,7 @@ bool SimHost::is_bound(std::uint16_t port, Address::Family family) const {
   return is_bound(port, LocalKind::v6) || is_bound(port, LocalKind::link_local);
 }
 
-/// On the interfaces of the addresses in use, now and later, as over sockets.
+/// On the interfaces of the addresses in use, current and later ones, as over sockets.
 Result<void> SimHost::join(const Address& group) {
   if (group.family == Address::Family::v6 && !options_.ipv6)
     return fail(Errc::unsupported, "this host has no IPv6 (HostOptions::ipv6)");
@@ -109,7 +109,7 @@ Result<void> SimHost::join(const Address& group) {
               static_cast<int>(group.family));
 }
 
-/// What goes to a group leaves by the NIC of its source address.
+/// Datagrams to a group leave by the NIC of their source address.
 bool SimHost::route_to_group(const Address& local, Route& out) const {
   for (std::uint16_t port = 0; port < nics_.size(); ++port)
     for (const LocalKind kind : {LocalKind::v4, LocalKind::v6, LocalKind::link_local}) {
@@ -122,7 +122,7 @@ bool SimHost::route_to_group(const Address& local, Route& out) const {
   return false;
 }
 
-/// Where the packets of a path go and what their headers are; null: nothing carries them.
+/// The route and the headers of a path's packets; null: no route.
 RoceFlow* SimHost::flow_of(const PacketPath& path, Route& route) {
   if (path.way != 0 && path.way == sends_.way && sends_.flow->way == sends_.flow_way) {
     route = sends_.route;
@@ -147,10 +147,10 @@ RoceFlow* SimHost::flow_of(const PacketPath& path, Route& route) {
 void SimHost::send_packets(const PacketPath& path, const PacketRun& run) {
   Route route;
   RoceFlow* flow = flow_of(path, route);
-  if (flow == nullptr) return;  // as packets that nothing carries
+  if (flow == nullptr) return;  // like packets without a route
   const std::size_t share = run.payload.size() / run.count;
   const bool to_group = is_multicast(gid_of(path.peer));
-  std::vector<FramePtr> own;  // copies for this host, which is a member itself
+  std::vector<FramePtr> own;  // copies for this host, if it is a member
   for (std::size_t i = 0; i < run.count; ++i) {
     const std::uint16_t id = route.kind == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
     const ConstBytes front = ConstBytes(engine_.packets).subspan(i * (run.size + icrc_octets), run.size - share);
@@ -179,7 +179,7 @@ void SimHost::send_to(std::uint16_t port, const Address& peer, FramePtr frame) {
   transmit(port, std::move(frame));
 }
 
-/// Where the packet that is looked at came from; false: nobody takes it.
+/// The path of the received packet; false: no receiver.
 bool SimHost::find_way(std::uint16_t port) {
   if (packets_ == nullptr || !nics_[port].usable()) return false;
   if (in_.group ? !is_bound(port, in_.group->family) : !is_bound(port, in_.local)) return false;
@@ -191,7 +191,7 @@ bool SimHost::find_way(std::uint16_t port) {
   path.hop_limit = in_.path.hop_limit;
   path.way = in_.way;
   came_.port = port;
-  // A datagram to a group says nothing of whether its sender hears this host.
+  // A datagram to a group does not prove that its sender hears this host.
   came_.neighbour = in_.group ? NeighbourRef{} : neighbours_.find(port, path.peer);
   return true;
 }
@@ -207,22 +207,41 @@ void SimHost::handle_roce(std::uint16_t port) {
   stirred_ = true;
 }
 
-// Nobody has the port: RFC 1122 §4.1.3.1, RFC 4443 §3.1; a group's datagram is not answered (RFC 1122 §3.2.2, RFC 4443 §2.4 (e.3)).
+// Closed port: RFC 1122 §4.1.3.1, RFC 4443 §3.1; a datagram to a group gets no answer (RFC 1122 §3.2.2, RFC 4443 §2.4
+// (e.3)).
 void SimHost::refuse_datagram(std::uint16_t port) {
   if (in_.group || refusals_from_ > now()) return;
   refusals_from_ = now() + refusals_every;
   const std::uint16_t id = in_.local == LocalKind::v4 ? ip_id_++ : std::uint16_t{0};
   send_to(port, peer_of({.peer = in_.source, .port = port, .kind = in_.local}),
-          write_port_closed(engine_.frames, nics_[port].addresses, in_.local, in_.source, in_.network, id));
+          write_unreachable(engine_.frames, nics_[port].addresses, in_.local, in_.source, in_.network, id,
+                            Unreachable::port));
 }
 
-void SimHost::handle_port_closed(std::uint16_t port) {
+void SimHost::handle_unreachable(std::uint16_t port) {
+  const FrameIn::Undelivered& sent = in_.undelivered;
+  if (sent.tcp) return handle_segment_undelivered(port);
   if (packets_ == nullptr) return;
   PacketPath path;
   path.local = nics_[port].addresses.of(in_.local);
-  path.peer = peer_of({.peer = in_.refused, .port = port, .kind = in_.local});
-  packets_->handle_unreachable(now(), path, std::make_error_code(std::errc::connection_refused));
+  path.peer = peer_of({.peer = sent.to, .port = port, .kind = in_.local});
+  packets_->handle_unreachable(now(), path, std::make_error_code(sent.why));
   stirred_ = true;
+}
+
+// RFC 1122 §4.2.3.9, RFC 5927 §4: only advice for a connection that is up, which goes on; an open that its SYN began fails, as on Linux.
+void SimHost::handle_segment_undelivered(std::uint16_t port) {
+  const FrameIn::Undelivered& sent = in_.undelivered;
+  const std::uint32_t slot = stack_->find(
+      {.peer = sent.to, .local_port = sent.from_port, .peer_port = sent.to_port, .port = port, .kind = in_.local});
+  if (slot == SlotIndex::none) return;
+  const TcpConnection& c = stack_->at(slot);
+  if (c.phase != ConnectionPhase::opening || !c.tcp->awaits_ack_of(sent.seq)) return;
+  const StreamId stream = c.stream;
+  free_connection(slot);
+  machine_->handle_connect_failed(now(), stream, std::make_error_code(sent.why));
+  stirred_ = true;
+  pump_machine();
 }
 
 }  // namespace parley::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The process on a host, apart from its kernel: how it ends and stops, and what the kernel does meanwhile.
+// The process on a host, as opposed to its kernel: how it ends and stops, and how the kernel acts meanwhile.
 #include <utility>
 
 #include "sim/host/host_impl.hpp"
@@ -25,7 +25,7 @@ void SimHost::end_process() {
   turn();
 }
 
-/// What a kernel does with the sockets of a process that ended (SO_LINGER of 0 s): RST for each connection.
+/// As a kernel closes the sockets of a process that ended (SO_LINGER of 0 s): RST for each connection.
 void SimHost::reset_sockets() {
   for (const StreamId listener : stack_->listeners()) (void)close_listener(listener);
   for (std::uint32_t slot = 0; slot < stack_->slots(); ++slot) {
@@ -93,7 +93,7 @@ void SimHost::app_timer(std::uint64_t cookie) {
 
 /// RoCE packets, and ICMP errors about them; the kernel handles all other frames itself.
 bool SimHost::is_for_the_process(const FrameIn& in) {
-  return in.kind == FrameIn::Kind::roce || in.kind == FrameIn::Kind::port_closed;
+  return in.kind == FrameIn::Kind::roce || (in.kind == FrameIn::Kind::unreachable && !in.undelivered.tcp);
 }
 
 bool SimHost::keeps(std::uint16_t port, const Frame& frame) {

@@ -72,7 +72,7 @@ void SimHost::handle_frame(std::uint16_t port, const Frame& frame) {
     case FrameIn::Kind::neighbour: handle_neighbour(port); return;
     case FrameIn::Kind::segment: handle_segment(port); return;
     case FrameIn::Kind::roce: handle_roce(port); return;
-    case FrameIn::Kind::port_closed: handle_port_closed(port); return;
+    case FrameIn::Kind::unreachable: handle_unreachable(port); return;
   }
 }
 
@@ -211,8 +211,8 @@ void SimHost::ask(const NeighbourAsk& question) {
                                           source_for(own, question.address).octets, to, solicit));
 }
 
-// RFC 4861 §7.2.2: the waiting packets are returned as unreachable. An established connection is not told: it
-// retransmits, and that asks again.
+// RFC 4861 §7.2.2: the waiting packets are returned as unreachable. An established connection is not notified: it
+// retransmits, which starts another resolution.
 void SimHost::neighbour_failed(std::uint16_t port, const Address& address) {
   ++counters_.neighbour_failures;
   if (packets_ != nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Between the machine and TCP: the machine's commands, its octets, and what connections report to it.
+// Between the machine and TCP: the machine's commands, its octets, and the events of connections.
 #include <algorithm>
 
 #include "base/pump.hpp"
@@ -8,7 +8,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::size_t small_write = 4096;  // after less than this it is not worth asking for more
+constexpr std::size_t small_write = 4096;  // below this size, polling again is not worth the cost
 
 bool same_prefix(const Address& a, const Address& b, std::size_t octets) {
   return std::equal(a.octets.begin(), a.octets.begin() + static_cast<std::ptrdiff_t>(octets), b.octets.begin());
@@ -38,7 +38,7 @@ void SimHost::carry_out(const StreamCommand& command) {
     case Kind::close:
     case Kind::reset: close(slot, command.kind == Kind::reset); return;
     case Kind::pause: tcp.pause(); break;
-    case Kind::resume: tcp.resume(now()); break;  // flush() hands out what waited
+    case Kind::resume: tcp.resume(now()); break;  // flush() delivers the waiting octets
     default: break;
   }
   mark_dirty(slot);
@@ -48,7 +48,7 @@ std::optional<std::errc> SimHost::route_to(const Address& peer, const Address& l
   const bool v4 = peer.family == Address::Family::v4;
   if (!v4 && !options_.ipv6) return std::errc::address_family_not_supported;
   if (!v4 && peer.is_link_local()) {
-    // RFC 4007 §6: a link-local address means nothing without its link.
+    // RFC 4007 §6: a link-local address is ambiguous without its link.
     if (peer.scope_id == 0) return std::errc::invalid_argument;
     if (peer.scope_id > nics_.size() || !nics_[peer.scope_id - 1].usable()) return std::errc::network_unreachable;
     out = {static_cast<std::uint16_t>(peer.scope_id - 1), LocalKind::link_local};
@@ -133,7 +133,7 @@ void SimHost::listen(const StreamCommand& command) {
     machine_->handle_listening(now(), command.id, local);
 }
 
-// Half-open connections go with their listener, silently: the peer's next segment is answered by RST.
+// Half-open connections are closed with their listener, silently: the peer's next segment is answered by RST.
 bool SimHost::close_listener(StreamId id) {
   if (!stack_->unlisten(id)) return false;
   for (std::uint32_t slot = 0; slot < stack_->slots(); ++slot) {
@@ -177,7 +177,7 @@ void SimHost::delivered(StreamId stream) {
   stirred_ = true;
 }
 
-// Gathers what the machine has for the stream and queues as much as fits.
+// Gathers the machine's output for the stream and queues as much as fits.
 void SimHost::write(StreamId stream) {
   const std::uint32_t slot = stack_->find_stream(stream);
   if (slot == SlotIndex::none) return;
@@ -213,7 +213,7 @@ void SimHost::pump_machine() {
     (void)pump(*machine_, *this);
 }
 
-// What a connection has for the machine, in order: that it is up, octets, its end. `in` points into a frame.
+// Passes a connection's events to the machine, in order: established, octets, end. `in` points into a frame.
 void SimHost::digest(ConnectionRef ref, ConstBytes in) {
   if (stopped_) return;
   bool delivered = false;
@@ -235,7 +235,7 @@ void SimHost::digest(ConnectionRef ref, ConstBytes in) {
       on_ended(ref, event);
       continue;
     }
-    // An event that had to wait for the octets.
+    // An event that had to follow the octets.
     const TcpEvent late = c->tcp->poll_event();
     if (late == TcpEvent::none) {
       if (!c->finishing || c->phase != ConnectionPhase::up || c->tcp->send_queue() != 0) return;
@@ -336,14 +336,14 @@ void SimHost::mark_dirty(std::uint32_t slot) {
   dirty_.push_back(stack_->ref(slot));
 }
 
-// After everything else: sends segments, handles their results, sets the next deadline.
+// After all other work: sends segments, handles their results, sets the next deadline.
 void SimHost::flush() {
   for (std::size_t i = 0; i < dirty_.size(); ++i) {
     const ConnectionRef ref = dirty_[i];
     stack_->at(ref.slot).dirty = false;
     TcpConnection* c = stack_->get(ref);
     if (c == nullptr || !c->tcp) {
-      // The slot now has another connection, which is queued behind this one if it has something to send.
+      // The slot now has another connection, which is queued after this one if it has something to send.
       if (stack_->at(ref.slot).tcp) mark_dirty(ref.slot);
       continue;
     }
@@ -360,7 +360,7 @@ void SimHost::flush() {
 void SimHost::watch(std::uint32_t slot) {
   TcpConnection& c = stack_->at(slot);
   const Instant at = c.tcp->next_deadline();
-  if (at >= c.armed) return;  // looked at too early; it was armed again then
+  if (at >= c.armed) return;  // too early; it was rearmed
   c.armed = at;
   deadlines_.set(slot, at);
 }

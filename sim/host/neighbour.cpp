@@ -8,7 +8,7 @@ namespace parley::sim {
 
 namespace {
 
-// Takes the element at `at`; a queue that was read to its end starts over.
+// Takes the element at `at`; an exhausted queue starts over.
 template <class T>
 bool take(std::vector<T>& from, std::size_t& at, T& out) {
   if (at == from.size()) {
@@ -154,7 +154,7 @@ void NeighbourTable::confirm_slot(Instant now, std::uint32_t slot) {
   entry.tries = 0;
 }
 
-// The address is known: sends what waited for it.
+// The address is known: sends the waiting frames.
 void NeighbourTable::found(Instant now, std::uint32_t slot) {
   Entry& entry = entries_[slot];
   deadlines_.set(slot, never);
@@ -178,7 +178,7 @@ void NeighbourTable::heard(Instant now, std::uint16_t port, const Address& addre
   const bool unknown = entry.state == State::free || entry.state == State::incomplete;
   const bool changed = unknown || entry.mac != mac;
   if (!unknown && changed && !overrides) {
-    // RFC 4861 §7.2.5: not believed, but the known one is now in doubt.
+    // RFC 4861 §7.2.5: not accepted, but the known address is now in doubt.
     if (entry.state == State::reachable) entry.until = now;
     return;
   }
@@ -187,7 +187,7 @@ void NeighbourTable::heard(Instant now, std::uint16_t port, const Address& addre
   if (answer) {
     confirm_slot(now, slot);
   } else if (changed) {
-    // Known, but not yet known to hear us: RFC 4861 §7.2.3, §7.2.5.
+    // Known, but not yet known to receive from us: RFC 4861 §7.2.3, §7.2.5.
     deadlines_.set(slot, never);
     entry.state = State::reachable;
     entry.until = now;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The neighbours of a host, as a machine: which MAC address belongs to an IPv4 or IPv6 address on one of its ports, by
-// ARP (RFC 826) and neighbour discovery with its states (RFC 4861 §7.3.2); ARP entries go through the same states.
+// The neighbours of a host, as a machine: resolves IPv4 and IPv6 addresses on its ports to MAC addresses, by ARP (RFC 826)
+// and neighbour discovery with its states (RFC 4861 §7.3.2). ARP entries have the same states.
 //
 // State      | input                                  | next       | what happens
 // -----------|----------------------------------------|------------|---------------------------------------------------
 // (none)     | resolve                                | incomplete | a solicitation to all, or to the group
-// (none)     | a request from it to us                | stale      | its address is known without asking
-// incomplete | answer                                 | reachable  | what waited is sent
-// incomplete | 1 s without, 3 times                   | (none)     | what waited is dropped; failed
+// (none)     | a request from it to us                | stale      | its address is known without a solicitation
+// incomplete | answer                                 | reachable  | the waiting frames are sent
+// incomplete | 1 s without, 3 times                   | (none)     | the waiting frames are dropped; failed
 // reachable  | 30 s without a sign of life            | stale      | (noticed when it is next used)
-// stale      | resolve                                | delay      | the frame is sent all the same
-// delay      | 5 s without a sign of life             | probe      | a solicitation to it alone
+// stale      | resolve                                | delay      | the frame is sent anyway
+// delay      | 5 s without a sign of life             | probe      | a solicitation only to it
 // probe      | 1 s without, 3 times                   | (none)     | failed
 // any known  | answer, or valid TCP from it           | reachable  |
 // any known  | another MAC address by request, advert | stale      | the new address is used
@@ -28,13 +28,13 @@
 
 namespace parley::sim {
 
-/// Names an entry; a stale one is detected.
+/// Identifies an entry; a stale one is detected.
 struct NeighbourRef {
   std::uint32_t slot = SlotIndex::none;
   std::uint32_t generation = 0;
 };
 
-/// A solicitation to be sent: to the group or to all if `mac` is empty, else to the neighbour alone.
+/// A solicitation to send: to the group or to all if `mac` is empty, else only to the neighbour.
 struct NeighbourAsk {
   std::uint16_t port = 0;
   Address address;
@@ -60,21 +60,21 @@ class NeighbourTable {
   const wire::Mac* resolve(Instant now, NeighbourRef ref);
   /// Keeps a frame whose destination MAC address is not filled in yet.
   void wait(NeighbourRef ref, FramePtr frame);
-  /// A valid segment came from there: RFC 4861 §7.3.1, the upper layer's confirmation.
+  /// A valid segment came from this neighbour: RFC 4861 §7.3.1, the upper layer's confirmation.
   void confirm(Instant now, NeighbourRef ref) {
     if (!valid(ref)) return;
     const State state = entries_[ref.slot].state;
     if (state != State::incomplete && state != State::free) confirm_slot(now, ref.slot);
   }
 
-  /// `mac` was given as the address of a neighbour. `answer`: because we asked. `may_make`: it may create an entry.
-  /// `overrides`: a MAC address other than the known one is believed (RFC 4861 §7.2.5).
+  /// `mac` was announced as the address of a neighbour. `answer`: in reply to our solicitation. `may_make`: it may
+  /// create an entry. `overrides`: a MAC address other than the known one is accepted (RFC 4861 §7.2.5).
   void heard(Instant now, std::uint16_t port, const Address& address, const wire::Mac& mac, bool answer, bool overrides,
              bool may_make);
 
-  /// One of the next three may give something.
+  /// One of the next three may return something.
   bool has_work() const { return !asks_.empty() || !outgoing_.empty() || !failures_.empty(); }
-  // What there is to do now; drain each until it returns nothing.
+  // Pending output; drain each until it returns nothing.
   bool poll_ask(NeighbourAsk& out);
   /// Frames of neighbours that were found, with their destination MAC address filled in.
   FramePtr poll_frame(std::uint16_t& port);
@@ -96,7 +96,7 @@ class NeighbourTable {
     wire::Mac mac{};
     std::uint32_t generation = 0;
     std::uint32_t older = SlotIndex::none, newer = SlotIndex::none;  // in order of creation
-    std::uint32_t queue = SlotIndex::none;                           // of frames that wait
+    std::uint32_t queue = SlotIndex::none;                           // queue of waiting frames
     Instant until{};                                                 // reachable: then it becomes stale
   };
   struct Outgoing {
@@ -125,8 +125,9 @@ class NeighbourTable {
   std::vector<std::uint32_t> free_;
   std::uint32_t oldest_ = SlotIndex::none, newest_ = SlotIndex::none;
   SlotIndex index_;
-  std::uint32_t last_ = SlotIndex::none;       // was found the last time; the next packet is likely to be its as well
-  std::vector<std::vector<FramePtr>> queues_;  // of unresolved neighbours; reused
+  std::uint32_t last_ = SlotIndex::none;       // result of the last lookup; the next packet probably has the same
+                                               // neighbour
+  std::vector<std::vector<FramePtr>> queues_;  // queues of unresolved neighbours; reused
   std::vector<std::uint32_t> free_queues_;
   DeadlineQueue deadlines_;
   std::vector<NeighbourAsk> asks_;  // at most one per entry and call

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the RoCE packets of one flow have in common, kept from one to the next: a host's last flows, each way.
+// What the RoCE packets of one flow have in common, cached between packets: a host's last flows, in each direction.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace parley::sim {
 struct RoceFlow {
   std::uint64_t way = 0;          ///< PacketPath::way: never reused; 0: none
   std::uint16_t port = 0;         ///< of the NIC: link-local addresses may be the same on each (RFC 4007 §4)
-  wire::ib::RoceHeader header{};  ///< the identification, the checksum and the flow label say nothing
+  wire::ib::RoceHeader header{};  ///< identification, checksum and flow label are unset
   wire::ib::Sealer sealer{};
-  /// Of what is sent, the headers from Ethernet's on in front of `head_for` octets, without an identification. Of what comes, the last
-  /// packet's from IP's on.
+  /// TX: header template (Ethernet to UDP) for a payload of `head_for` octets, IP ID unset. RX: IP and UDP headers of
+  /// the last packet.
   std::array<std::uint8_t, 14 + 40 + 8> head{};
   std::size_t head_for = 0;
-  /// Of what is sent, without checksums: IPv4's header; the pseudo header and UDP's.
+  /// TX: sums without the checksum fields: over the IPv4 header; over the pseudo header and the UDP header.
   InternetSum network_sum{}, udp_sum{};
 };
 
-/// Flows that meet in a place of the table drive each other out.
+/// Flows that share a place in the table evict each other.
 class RoceFlows {
  public:
   RoceFlow& of(const wire::ib::RoceHeader& header, std::uint16_t port = 0) {
@@ -36,7 +36,7 @@ class RoceFlows {
     last_ = &flow;
     return flow;
   }
-  /// What of() gave the last time, if it was for this port; else null.
+  /// The last result of of() if it was for this port, else null.
   RoceFlow* last(std::uint16_t port) const { return last_ != nullptr && last_->port == port ? last_ : nullptr; }
 
  private:
@@ -47,7 +47,7 @@ class RoceFlows {
            same_octets(a.destination, b.destination);
   }
 
-  std::vector<RoceFlow> flows_;  // `places`, from the first packet on
+  std::vector<RoceFlow> flows_;  // `places` elements, allocated with the first packet
   RoceFlow* last_ = nullptr;
   std::uint64_t last_way_ = 0;
 };

@@ -83,13 +83,13 @@ void Stack::remove(std::uint32_t slot) {
 
 void Stack::note_time_wait(std::uint32_t slot) {
   connections_[slot].time_wait = true;
-  // All wait equally long, so those in front leave first and the list stays short.
+  // All wait equally long, so the front ones end first and the list stays short.
   while (!time_waits_.empty() && get(time_waits_.front()) == nullptr) time_waits_.pop_front();
   time_waits_.push_back(ref(slot));
 }
 
-// A sequence of ports for each destination, as in Linux (RFC 6056 §3.3.4): from a secret offset of its own, in
-// order, so that a port is reused as late as possible.
+// A separate port sequence for each destination, as in Linux (RFC 6056 §3.3.4): in order, from a secret offset, so that
+// a port is reused as late as possible.
 std::uint16_t Stack::pick_port(ConnectionKey key) {
   for (const ConnectionKey& known : exhausted_)
     if (same_destination(known, key)) return 0;

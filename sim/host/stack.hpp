@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The TCP connections and listeners of one host, and where a segment belongs: four numbers name a connection
-// (RFC 9293 §3.3.2), a port and an address a listener; towards the machine, a StreamId names either.
+// The TCP connections and listeners of one host, and the lookup for a segment: a connection has four numbers (RFC 9293
+// §3.3.2), a listener a port and an address. Towards the machine, a StreamId identifies either.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -20,18 +20,18 @@ namespace parley::sim {
 struct ConnectionKey {
   std::array<std::uint8_t, 16> peer{};
   std::uint16_t local_port = 0, peer_port = 0;
-  std::uint16_t port = 0;  ///< of the host: the link
+  std::uint16_t port = 0;  ///< the host's port, i.e. the link
   LocalKind kind = LocalKind::v4;
   bool operator==(const ConnectionKey&) const = default;
 };
 
-/// What the machine knows of a connection.
+/// The machine's view of a connection.
 enum class ConnectionPhase : std::uint8_t {
   free,
   opening,    ///< requested by the machine, SYN sent
   half_open,  ///< SYN received; the machine does not know it yet
   up,
-  forgotten,  ///< closed by the machine; octets and FINs still pass
+  forgotten,  ///< closed by the machine; octets and FINs are still exchanged
 };
 
 struct TcpConnection {
@@ -40,14 +40,14 @@ struct TcpConnection {
   StreamId stream = 0;    ///< 0: none (half open)
   StreamId listener = 0;  ///< half open: its listener
   NeighbourRef neighbour;
-  Instant armed = never;  ///< when the host looks at it next, at the latest
+  Instant armed = never;  ///< the host's next check, at the latest
   std::uint32_t generation = 0;
   ConnectionPhase phase = ConnectionPhase::free;
   bool blocked = false;    ///< the send buffer was full
   bool held = false;       ///< the process is stopped: received octets wait in the receive buffer
   bool finishing = false;  ///< StreamCommand::finish: its last octets await their acknowledgement
-  bool dirty = false;      ///< is in the host's list of those to be flushed
-  bool time_wait = false;  ///< is in the table's list of those that may be evicted
+  bool dirty = false;      ///< in the host's list of connections to flush
+  bool time_wait = false;  ///< in the table's list of connections that may be evicted
 };
 
 struct ConnectionRef {
@@ -57,16 +57,16 @@ struct ConnectionRef {
 
 struct Listener {
   StreamId id = 0;
-  Address local;  ///< any() for all of its family; with the port
+  Address local;  ///< with the port; any() for its whole family
   int backlog = 0;
   int half_open = 0;                   ///< at most backlog
-  Duration keepalive{}, dead_after{};  ///< of its connections
+  Duration keepalive{}, dead_after{};  ///< for its connections
 };
 
 class Stack {
  public:
-  static constexpr std::size_t connections_max = 131072;                           // TIME-WAIT included
-  static constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;  // as Linux
+  static constexpr std::size_t connections_max = 131072;                           // includes TIME-WAIT
+  static constexpr std::uint16_t ephemeral_first = 32768, ephemeral_last = 60999;  // the same range as Linux
   static constexpr std::uint32_t ephemeral_ports = ephemeral_last - ephemeral_first + 1;
 
   explicit Stack(Rng& rng);
@@ -81,9 +81,9 @@ class Stack {
 
   std::uint32_t find(const ConnectionKey& key) const;
   std::uint32_t find_stream(StreamId stream) const;
-  /// A free slot with that key, its phase still free; none if the table is full. A TIME-WAIT is evicted if need be.
+  /// A free slot with that key, its phase still free; none if the table is full. A TIME-WAIT is evicted if necessary.
   std::uint32_t add(const ConnectionKey& key);
-  /// `stream` names the connection from now on.
+  /// From now on `stream` identifies the connection.
   void name(std::uint32_t slot, StreamId stream);
   void unname(std::uint32_t slot);
   void remove(std::uint32_t slot);
@@ -118,9 +118,9 @@ class Stack {
   std::map<std::uint16_t, std::vector<Listener>> listeners_;  // by port
   std::map<StreamId, std::uint16_t> listener_ports_;
   std::uint64_t port_secret_ = 0;
-  std::array<std::uint16_t, 256> port_steps_{};  // how far each port sequence is; destinations share them by hash
-  // Destinations for which no port was free at the last look, so that nobody looks again before one is. As many
-  // as there are port ranges in connections_max, four.
+  std::array<std::uint16_t, 256> port_steps_{};  // position in each port sequence; destinations share them by hash
+  // Destinations for which the last search found no free port, so that the search is not repeated before a port is
+  // free. As many as there are port ranges in connections_max: four.
   std::vector<ConnectionKey> exhausted_;
 };
 

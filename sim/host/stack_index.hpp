@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A hash index of slots: open addressing with linear probing and removal by shifting back, so that no tombstones pile
-// up. The same on every machine: the hash is made of integers, and nothing ever iterates the table in its order.
+// A hash index of slots: open addressing with linear probing and removal by shifting back, so there are no tombstones.
+// Identical on every machine: the hash is computed from integers, and the table is never iterated in its order.
 #pragma once
 #include <cstdint>
 #include <vector>
 
 namespace parley::sim {
 
-/// Mixes 64 bits so that all of them depend on all.
+/// Mixes 64 bits: every output bit depends on every input bit.
 constexpr std::uint64_t mix_bits(std::uint64_t x) {
   x ^= x >> 32;
   x *= 0xD6E8FEB86659FD93;
@@ -17,8 +17,8 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) {
   return x;
 }
 
-/// Keys live in the caller's slots; the index keeps 32 bits of each hash beside the slot's number. Eight octets per
-/// cell, at most three cells of four in use.
+/// Keys are in the caller's slots; the index keeps 32 bits of each hash next to the slot's number. Eight octets per
+/// cell, at most three of four cells in use.
 class SlotIndex {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFF;
@@ -49,7 +49,7 @@ class SlotIndex {
       at = (at + 1) & mask_;
     }
     --size_;
-    // An entry after the hole that may move into it does so; a lookup never meets a hole before its entry.
+    // An entry after the hole that may move into it does so; a lookup therefore never meets a hole before its entry.
     for (std::size_t next = (at + 1) & mask_; cells_[next].slot != none; next = (next + 1) & mask_) {
       const std::size_t home = cells_[next].hash & mask_;
       if (((next - home) & mask_) < ((next - at) & mask_)) continue;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint16_t ce = 3;
 constexpr std::size_t checksum_at = 10;  // in the IPv4 header
 
-/// The first 16 bits of the IP header, which hold the traffic class, and where its low two bits are.
+/// The first 16 bits of the IP header, which hold the traffic class, and the position of its low two bits.
 struct Head {
   std::uint16_t word = 0;
   unsigned shift = 0;
@@ -29,7 +29,7 @@ Head read_head(ConstBytes frame) {
   return {.word = word, .shift = v4 ? 0U : 4U, .v4 = v4, .known = frame.size() >= header};
 }
 
-/// RFC 1624 §3: of a header in which one word became another.
+/// RFC 1624 §3: the checksum of a header after one word has changed.
 std::uint16_t updated_checksum(std::uint16_t checksum, std::uint16_t before, std::uint16_t after) {
   std::uint32_t sum =
       static_cast<std::uint16_t>(~checksum) + std::uint32_t{static_cast<std::uint16_t>(~before)} + after;

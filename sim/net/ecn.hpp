@@ -5,7 +5,8 @@
 
 namespace parley::sim {
 
-/// Sets CE in a packet of IPv4 or IPv6 that says ECT, and makes IPv4's checksum right again. False: it is none, or has CE.
+/// Sets CE in an IPv4 or IPv6 packet with ECT, and updates IPv4's checksum. False: another kind of frame, not ECT, or
+/// already CE.
 bool mark_congestion(MutBytes frame);
 /// The packet has CE.
 bool is_congestion_marked(ConstBytes frame);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What every part of a world is built on: virtual time, the one event queue, the frame pool, the tap. Links, switches
-// and hosts see the world through this and nothing more.
+// The base of every part of a world: virtual time, the single event queue, the frame pool, the tap. Links, switches and
+// hosts access the world only through this.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,14 +11,14 @@
 
 namespace parley::sim {
 
-/// Receives its own events. Events cannot be cancelled: a target must itself recognise stale ones.
+/// Receives its own events. Events cannot be cancelled: a target must recognise stale ones itself.
 class EventTarget {
  public:
   virtual ~EventTarget() = default;
   virtual void on_event(std::uint32_t kind, std::uint64_t argument) = 0;
 };
 
-/// A host or a switch, as links see it. Frames are handed over.
+/// A host or a switch, as a link sees it. Ownership of frames is passed on.
 class Node : public EventTarget {
  public:
   virtual NodeId id() const = 0;
@@ -35,7 +35,8 @@ class LinkPort {
   virtual ~LinkPort() = default;
   virtual void transmit(FramePtr frame) = 0;
   virtual std::uint16_t mtu() const = 0;
-  /// More octets than that wait to be sent; how many frames, however long, can be given until they do; when the last has left.
+  /// Whether more than this many octets wait to be sent; how many frames of any length can be sent before that is the
+  /// case; when the last queued frame will have left.
   virtual bool has_waiting(std::uint64_t) const { return false; }
   virtual std::uint64_t frames_until_waiting(std::uint64_t) const { return ~std::uint64_t{0}; }
   virtual Instant idle_at() const { return Instant{}; }
@@ -43,30 +44,31 @@ class LinkPort {
 
 class Engine {
  public:
-  /// Pending events at one time; one more is not kept, and the engine stops (exhausted()).
+  /// Pending events at one time; beyond this an event is lost and the engine stops (exhausted()).
   static constexpr std::size_t events_max = EventQueue::handles_max;
   explicit Engine(std::size_t events_limit = events_max) : events_limit_(events_limit) {}
 
   Instant now() const { return now_; }
   /// `when` before now() counts as now(); at `never` nothing happens.
   void at(Instant when, EventTarget& target, std::uint32_t kind, std::uint64_t argument = 0);
-  /// Carries out the next event if it is due by `limit`.
+  /// Executes the next event if its time is at most `limit`.
   bool step(Instant limit);
   /// Time of the next event; `never` if there is none.
   Instant next() { return queue_.next(); }
 
   FramePool frames;
-  Bytes packets;  ///< what a host's packets are written to before they are frames; nothing stays there
+  Bytes packets;  ///< scratch buffer for a host's packets before they become frames
   Tap* tap = nullptr;
   WorldCounters counters;
   /// Bit i drops the i-th frame that a host sends from now on (World::set_drop_mask).
   std::uint64_t drop_mask = 0;
-  Layer mask_layer = Layer::any;  ///< frames without a message of it are neither counted nor dropped by the mask
+  Layer mask_layer = Layer::any;  ///< frames without a message of this layer are neither counted nor dropped by the
+                                  ///< mask
 
   void advance_to(Instant when) { now_ = when; }
   std::size_t pending() const { return queue_.size(); }
-  /// There were more events than the engine can keep or number: what follows would not be the run that was asked for,
-  /// so nothing more happens.
+  /// There were more events than the engine can store or number. The run would no longer be correct, so nothing more is
+  /// executed.
   bool exhausted() const { return exhausted_; }
 
  private:

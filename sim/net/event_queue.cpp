@@ -44,7 +44,7 @@ void EventQueue::into_present(EventKey key) {
     late_.push(key);
     return;
   }
-  // A run that never ends (events that push others at the same time) must not keep what is done.
+  // In a run that never ends (events that push others at the same time), remove executed events.
   if (run_at_ >= 4096 && run_at_ >= run_.size() / 2) {
     run_.erase(run_.begin(), run_.begin() + static_cast<std::ptrdiff_t>(run_at_));
     run_at_ = 0;
@@ -68,14 +68,14 @@ std::uint64_t EventQueue::next_bucket() const {
   return present_ + 1 + (found + buckets - from) % buckets;
 }
 
-/// The run is used up: takes the next bucket, unless a heap has an event for an earlier one.
+/// The run is empty: takes the next bucket, unless a heap has an event for an earlier one.
 void EventQueue::turn() {
   const std::uint64_t bucket = next_bucket();
   EventKey heaps = late_.empty() ? end_key : late_.top();
   if (!far_.empty()) heaps = std::min(heaps, far_.top());
   const std::uint64_t heap_bucket = heaps == end_key ? ~0ull : bucket_of(heaps);
   if (heap_bucket < bucket) {
-    present_ = std::max(present_, heap_bucket);  // so that the wheel covers what is pushed from there
+    present_ = std::max(present_, heap_bucket);  // so that the wheel covers events pushed from there
     return;
   }
   if (bucket == ~0ull) return;
@@ -115,7 +115,7 @@ void EventQueue::sort_run() {
     }
     return;
   }
-  // Push order is order of sequence, so a stable sort by time alone is a sort by key.
+  // Push order is the order of sequence numbers, so a stable sort by time alone sorts by key.
   std::array<std::uint32_t, bucket_ns + 1> begin{};
   const auto nanosecond = [](EventKey key) { return static_cast<std::size_t>(key >> 64) % bucket_ns; };
   for (const EventKey key : run_) ++begin[nanosecond(key) + 1];

@@ -18,8 +18,7 @@
 
 namespace parley::sim {
 
-/// Time in the high half; sequence (40 bits) and handle (24 bits) in the low half. The order of keys is the order of
-/// events.
+/// Time in the high half; sequence (40 bits) and handle (24 bits) in the low half. Events are ordered by key.
 using EventKey = unsigned __int128;
 
 /// A heap of four children per node, earliest first.
@@ -48,9 +47,9 @@ class EventHeap {
 class EventQueue {
  public:
   static constexpr std::uint32_t handles_max = 1u << 24;   ///< a key has 24 bits for the handle
-  static constexpr std::uint64_t pushes_max = 1ull << 40;  ///< and 40 for the sequence, which is a day of running
+  static constexpr std::uint64_t pushes_max = 1ull << 40;  ///< 40 bits for the sequence: one day of running
   static constexpr std::int64_t bucket_ns = 64;            ///< width of a bucket of the wheel
-  static constexpr std::size_t buckets = 4096;             ///< of the wheel
+  static constexpr std::size_t buckets = 4096;             ///< number of buckets of the wheel
   struct Popped {
     Instant at;
     std::uint32_t handle;
@@ -59,15 +58,15 @@ class EventQueue {
   EventQueue();
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  /// Nothing more can be pushed: all numbers are used up.
+  /// No event can be pushed: all sequence numbers are used.
   bool full() const { return sequence_ == pushes_max; }
-  /// Time of the earliest; `never` if empty. Not const: the wheel may turn to it.
+  /// Time of the earliest event; `never` if empty. Not const, because the wheel may turn.
   Instant next() { return empty() ? never : time_of(earliest()); }
   /// `at` is not before the time of the last pop, nor before 1970; handle below handles_max.
   void push(Instant at, std::uint32_t handle);
   /// Removes the earliest; the queue must not be empty.
   Popped pop() { return take(earliest()); }
-  /// The same if it is due by `limit`, and there is one.
+  /// The same, only if there is an event whose time is at most `limit`.
   std::optional<Popped> pop_due(Instant limit);
 
  private:
@@ -77,7 +76,7 @@ class EventQueue {
     static constexpr std::uint32_t room = 7;
     EventKey keys[room];
     std::uint32_t count;
-    std::uint32_t next;  // the chunk filled before this one
+    std::uint32_t next;  // the previously filled chunk
     std::uint64_t unused;
   };
   static_assert(sizeof(Chunk) == 128);
@@ -96,13 +95,13 @@ class EventQueue {
   void load(std::size_t bucket);
   void sort_run();
 
-  std::uint64_t present_ = 0;  // number of the present bucket; all before it are empty
+  std::uint64_t present_ = 0;  // number of the current bucket; all earlier ones are empty
   std::uint64_t sequence_ = 0;
   std::size_t size_ = 0;
-  std::size_t run_at_ = 0;  // run_[run_at_...] is what is left of the present bucket, sorted
+  std::size_t run_at_ = 0;  // run_[run_at_...] is the rest of the current bucket, sorted
   std::vector<EventKey> run_;
-  std::vector<EventKey> unsorted_;  // of sort_run
-  EventHeap late_;                  // events of the present bucket or before that did not fit the run's end
+  std::vector<EventKey> unsorted_;  // scratch space of sort_run
+  EventHeap late_;                  // events of the current bucket or earlier that did not fit at the end of the run
   EventHeap far_;                   // events beyond the wheel when they were pushed
   std::vector<Chunk> chunks_;
   std::uint32_t free_chunk_ = none;

@@ -36,7 +36,7 @@ FramePtr FramePool::take(std::size_t size) {
 
 FramePtr FramePool::copy(const Frame& frame) {
   FramePtr result = take(frame.size);
-  --serial_;  // a copy does not count as a frame of its own
+  --serial_;  // a copy does not count as a new frame
   result->id = frame.id;
   result->altered = frame.altered;
   std::memcpy(result->data(), frame.data(), frame.size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Ethernet frames in a pool: a frame is one block followed by its octets, taken and returned without the heap once
-// the pool is warm. A world has one pool; nothing is shared between worlds.
+// Ethernet frames in a pool: a frame is one block followed by its octets, allocated and freed without the heap once the
+// pool is warm. A world has one pool; worlds share nothing.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@ class FramePool;
 
 struct Frame {
   FramePool* pool = nullptr;
-  std::uint64_t id = 0;    ///< the same for copies on later hops
+  std::uint64_t id = 0;    ///< copies on later hops have the same id
   std::uint32_t size = 0;  ///< octets of Ethernet frame, without FCS
   std::uint32_t capacity = 0;
   std::uint8_t size_class = 0;

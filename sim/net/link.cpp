@@ -45,14 +45,15 @@ Checked<void> LinkWay::add_fault(const FaultRule& rule) {
   auto added = (injector ? *injector : *injector_).add(rule);
   if (added && injector) injector_ = std::move(injector);
   if (added && injector_->roce_connections()) {
-    // Whose a packet of RoCE is shows only in both directions together.
+    // RoCE packets can only be assigned to connections with the frames of both directions.
     if (!opposite_->injector_) opposite_->injector_ = std::make_unique<FaultInjector>(opposite_->rng_);
     opposite_->injector_->follow(injector_->roce_connections());
   }
   return added;
 }
 
-/// Picoseconds that `octets` take, rounded up. Frames of one size tend to follow each other, so the last is cached.
+/// Picoseconds that `octets` take, rounded up. Consecutive frames tend to have the same size, so the last result is
+/// cached.
 std::uint64_t LinkWay::price(std::uint32_t octets) {
   if (octets != priced_octets_) {
     const std::uint64_t bits_ps = octets * 8 * ps_per_second;  // at most 9240 octets: below 2^57
@@ -62,7 +63,7 @@ std::uint64_t LinkWay::price(std::uint32_t octets) {
   return priced_ps_;
 }
 
-/// The sender is busy for that much longer, after what it already has to send.
+/// Extends the sender's busy time by this duration.
 void LinkWay::serialise(std::uint64_t duration_ps) {
   if (busy_until_.ns < engine_.now()) busy_until_ = {engine_.now(), 0};
   const std::uint64_t ps = busy_until_.ps + duration_ps;
@@ -70,7 +71,7 @@ void LinkWay::serialise(std::uint64_t duration_ps) {
   busy_until_.ps = static_cast<std::uint32_t>(ps % 1000);
 }
 
-/// What is yet to be serialised, as time.
+/// The time that the queued octets need.
 std::uint64_t LinkWay::backlog_ps() const {
   if (busy_until_.ns < engine_.now()) return 0;
   return static_cast<std::uint64_t>((busy_until_.ns - engine_.now()).count()) * 1000 + busy_until_.ps;
@@ -86,16 +87,16 @@ bool LinkWay::has_waiting(std::uint64_t more_than) const {
   return scaled >= (static_cast<unsigned __int128>(more_than) + 1) * (8 * ps_per_second);
 }
 
-// What is too long for the link is not sent.
+// Frames that are too long for the link are not sent.
 std::uint64_t LinkWay::frames_until_waiting(std::uint64_t more_than) const {
   const std::uint64_t waiting = octets_waiting();
   if (waiting > more_than) return 0;
-  constexpr std::uint64_t rounding = 13;  // octets in a picosecond, at Topology::rate_max
+  constexpr std::uint64_t rounding = 13;  // octets per picosecond, at Topology::rate_max
   const std::uint64_t longest = ethernet_header + options_.mtu + wire_overhead + rounding;
   return 1 + (more_than - waiting) / longest;
 }
 
-/// A frame that is too long for the link, or finds the queue full, is not sent. An idle sender takes any.
+/// False if the frame is too long for the link, or finds the queue full. An idle sender accepts any frame.
 bool LinkWay::fits(const Frame& frame, std::uint64_t duration_ps) {
   if (frame.size > ethernet_header + options_.mtu) {
     refuse(frame, DropReason::too_big);
@@ -120,7 +121,7 @@ void LinkWay::refuse(const Frame& frame, DropReason reason) {
   }
 }
 
-/// Whether the frame counts for the run's mask.
+/// Whether the frame counts for the run's drop mask.
 bool LinkWay::has_mask_layer(const Frame& frame) {
   const Layer layer = engine_.mask_layer;
   if (layer == Layer::any) return true;
@@ -158,7 +159,7 @@ void LinkWay::transmit(FramePtr frame) {
   arrive(std::move(frame), Duration{}, false);
 }
 
-/// The frame is on the wire: applies what the rules say.
+/// The frame is on the wire: applies the fault rules.
 void LinkWay::fault(FramePtr frame) {
   const bool described = engine_.tap != nullptr;
   if (described) sent_.assign(frame->data(), frame->data() + frame->size);
@@ -181,7 +182,7 @@ void LinkWay::fault(FramePtr frame) {
   if (resets.second) opposite_->inject(std::move(resets.second), at);
 }
 
-/// `extra` is the delay added by a fault. A frame that may be overtaken does not hold up those behind it.
+/// `extra` is the delay added by a fault. A frame that may be overtaken does not delay the following ones.
 void LinkWay::arrive(FramePtr frame, Duration extra, bool overtakable) {
   Fine fine = busy_until_;
   fine.ns += options_.delay + extra;
@@ -190,7 +191,7 @@ void LinkWay::arrive(FramePtr frame, Duration extra, bool overtakable) {
   engine_.at(at, *this, arrival, reinterpret_cast<std::uintptr_t>(frame.release()));
 }
 
-/// A frame that nobody sent. It does not hold up those behind it.
+/// A frame that no node sent. It does not delay the following ones.
 void LinkWay::inject(FramePtr frame, Instant at) {
   ++engine_.counters.packet_hops;
   engine_.at(std::max(at, last_arrival_), *this, injected, reinterpret_cast<std::uintptr_t>(frame.release()));

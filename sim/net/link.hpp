@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One direction of a full-duplex link: a queue with a limit, serialisation at a rate, a delay, and its faults.
-// A departure has no event: how long the sender is busy follows from what it was given, so that a frame
-// costs exactly one event, its arrival. Frames arrive in the order in which they were sent unless a fault rule says
-// otherwise.
+// One direction of a full-duplex link: a queue with a limit, serialisation at a rate, a delay, and its faults. A
+// departure has no event, because the sender's busy time follows from the frames that it was given. A frame therefore
+// costs exactly one event, its arrival. Frames arrive in the order in which they were sent unless a fault rule changes
+// it.
 //
-// On the wire a frame takes 24 octets more than are kept here (IEEE 802.3 §3.1.1, §4.4.2: preamble and start 8, FCS 4,
-// gap 12) and at least 84. Serialisation is kept in picoseconds; an arrival is rounded up to the nanosecond.
+// On the wire a frame takes 24 octets more than are stored here (IEEE 802.3 §3.1.1, §4.4.2: preamble and start 8, FCS
+// 4, gap 12) and at least 84. Serialisation is computed in picoseconds; an arrival is rounded up to the nanosecond.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace parley::sim {
 
-/// Carries out what a fault does to hosts.
+/// Executes the effects of faults on hosts.
 class HostActions {
  public:
   virtual ~HostActions() = default;
@@ -42,7 +42,7 @@ class LinkWay final : public LinkPort, public EventTarget {
   void add_tallies(std::vector<FaultTally>& by_number) const {
     if (injector_) injector_->add_tallies(by_number);
   }
-  /// For frames sent from now on; frames already waiting keep their times.
+  /// For frames sent from now on; queued frames keep their times.
   void set_rate(std::uint64_t rate_bps);
   std::uint64_t rate() const { return rate_bps_; }
   const LinkOptions& options() const { return options_; }
@@ -84,12 +84,12 @@ class LinkWay final : public LinkPort, public EventTarget {
   std::uint64_t rate_bps_ = 0;
   Fine busy_until_{};
   Instant last_arrival_{};
-  std::uint32_t priced_octets_ = 0;  // the size priced last, and what it takes
+  std::uint32_t priced_octets_ = 0;  // cache: size and duration of the last frame
   std::uint64_t priced_ps_ = 0;
-  std::uint64_t full_ps_ = 0;  // the time that queue_octets take
+  std::uint64_t full_ps_ = 0;  // the time to send queue_octets
   Rng rng_;
   std::unique_ptr<FaultInjector> injector_;       // only with rules
-  std::unique_ptr<MessageTracker> mask_tracker_;  // only while a mask counts messages inside streams
+  std::unique_ptr<MessageTracker> mask_tracker_;  // only if a mask counts messages inside streams
   Bytes sent_;                                    // octets before the faults, for the tap
 };
 

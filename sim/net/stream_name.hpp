@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The name of a TCP stream in a simulated world, the same at either end.
+// The name of a TCP stream in a simulated world; identical at both ends.
 #pragma once
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace parley::sim {
 
-/// Both ends, the lesser first.
+/// Both ends, the smaller address first.
 using StreamName = std::pair<Address, Address>;
 
 inline StreamName stream_name(Address a, Address b) {

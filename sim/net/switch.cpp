@@ -9,7 +9,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint64_t group_bit = 1ull << 40;  // of the first octet (IEEE 802 §8.2)
+constexpr std::uint64_t group_bit = 1ull << 40;  // in the first octet (IEEE 802 §8.2)
 
 struct Macs {
   std::uint64_t destination = 0, source = 0;
@@ -34,7 +34,7 @@ std::size_t MacTable::home(std::uint64_t mac) const {
   return static_cast<std::size_t>((mac * 0x9E3779B97F4A7C15) >> 32) & (places_.size() - 1);
 }
 
-/// Where the address is, or the free place where it would go.
+/// The place of the address, or the free place for it.
 std::size_t MacTable::place_of(std::uint64_t mac) const {
   std::size_t place = home(mac);
   while (places_[place] != none && entries_[places_[place]].mac != mac) place = (place + 1) & (places_.size() - 1);
@@ -76,7 +76,7 @@ void MacTable::learn(std::uint64_t mac, std::uint16_t port) {
   link_newest(index);
 }
 
-/// Closes the gap, so that no search ends early: an entry after it that may stand there moves up.
+/// Closes the gap, so that no search ends early: a later entry that belongs before the gap moves up.
 void MacTable::remove_place(std::size_t place) {
   const std::size_t mask = places_.size() - 1;
   places_[place] = none;

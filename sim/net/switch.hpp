@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A learning switch (IEEE 802.1D §7.7-7.9): learns on which port a MAC address was heard, forwards there, floods frames
-// for groups or unknown addresses, never sends a frame back where it came from. No spanning tree: no world has loops. It
-// marks congestion (RFC 3168 §5): the packets that find more than ecn_threshold waiting for the link that they go to.
+// A learning switch (IEEE 802.1D §7.7-7.9): it learns the port of each MAC address, forwards to that port, floods
+// frames for groups or unknown addresses, and never sends a frame back to its ingress port. No spanning tree: no world
+// has loops. It marks congestion (RFC 3168 §5) in packets that find more than ecn_threshold octets waiting for their
+// egress link.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace parley::sim {
 
-/// The port on which each MAC address was last heard. Bounded: the one heard longest ago is forgotten first.
+/// The port on which each MAC address was last seen. Bounded: the least recently seen one is dropped first.
 class MacTable {
  public:
   static constexpr std::uint32_t entries_max = 16384;

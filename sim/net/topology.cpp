@@ -25,7 +25,7 @@ Checked<void> Topology::check_nics(std::string_view host, const std::vector<NicO
   };
   if (nics.size() > host_ports_max)
     return tl::unexpected(fmt::format("host {}: {} NICs, at most {}", host, nics.size(), host_ports_max));
-  NicEngine engine = NicEngine::none;  // of those before
+  NicEngine engine = NicEngine::none;  // of the earlier NICs
   for (std::size_t i = 0; i < nics.size(); ++i) {
     const NicOptions& nic = nics[i];
     if (!is_name(nic.name)) return wrong(nic.name, "a name has 1 to 64 letters, digits, '.', '_' and '-'");
@@ -106,10 +106,10 @@ std::string Topology::check(NodeId a, NodeId b, const LinkOptions& options) cons
   return {};
 }
 
-/// The switches on the way, "a - b - c".
+/// The switches on the path, "a - b - c".
 std::string Topology::path(NodeId from, NodeId to) const {
   std::vector<std::uint32_t> before(nodes_.size(), none);
-  std::vector<NodeId> open{to};  // from the far end, so that the steps back come in order
+  std::vector<NodeId> open{to};  // from the far end, so that tracing back yields the order
   before[to] = to;
   for (std::size_t i = 0; i < open.size() && before[from] == none; ++i) {
     for (const LinkId link : nodes_[open[i]].ports) {
@@ -151,7 +151,7 @@ void Topology::each_host_port(std::uint32_t segment, Visit visit) const {
   }
 }
 
-/// A number that no host of the segment has for another network: `wanted`, or the first free one.
+/// A number that no host of the segment uses for another network: `wanted`, or the first free one.
 std::optional<std::uint8_t> Topology::free_network(std::uint32_t segment, std::uint8_t wanted) const {
   std::bitset<256> taken;
   each_host_port(segment, [&](NodeId host, std::uint16_t) {
@@ -167,7 +167,7 @@ std::optional<std::uint8_t> Topology::free_network(std::uint32_t segment, std::u
   return std::nullopt;
 }
 
-/// Whether a host is in another network of the same number.
+/// Whether a host is also in another network with the same number.
 bool Topology::clashes(NodeId node, std::uint32_t segment) const {
   if (nodes_[node].is_switch) return false;
   const std::vector<LinkId>& ports = nodes_[node].ports;
@@ -196,7 +196,7 @@ Checked<LinkId> Topology::add_link(NodeId a, NodeId b, const LinkOptions& option
   }
   links_.push_back(link);
   segments_[segment].links.push_back(id);
-  // With more than 256 networks numbers repeat; a host that is in several still tells them apart.
+  // With more than 256 networks, numbers repeat; the networks of one host still have different numbers.
   const std::uint8_t before = segments_[segment].network;
   const bool joined = both || clashes(a, segment) || clashes(b, segment);
   if (joined) segments_[segment].network = free_network(segment, before).value_or(before);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The shape of a world: names of nodes and links, what a link may join, and which links form one network. Everything
-// impossible is refused here, with a sentence that says what and where.
+// The shape of a world: names of nodes and links, which links are allowed, and which links form one network. Every
+// invalid request is refused here, with a sentence that names the error and its place.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -20,22 +20,22 @@ class Topology {
  public:
   static constexpr std::size_t nodes_max = 60'000;  ///< an IPv4 address has 16 bits for the host
   static constexpr std::size_t links_max = 500'000;
-  static constexpr std::size_t host_ports_max = 200;  ///< each may be in a network of its own, of 256
+  static constexpr std::size_t host_ports_max = 200;  ///< each may be in a separate network, of 256
   static constexpr std::size_t switch_ports_max = 60'000;
   static constexpr std::size_t name_max = 64;
   static constexpr std::uint64_t rate_max = 100'000'000'000'000;
   static constexpr Duration delay_max = std::chrono::hours(1);
 
-  /// A port of a host, and its present network.
+  /// A port of a host, and its current network.
   struct Placed {
     NodeId host = 0;
     std::uint16_t port = 0;
     std::uint8_t network = 0;
   };
 
-  /// Errors: a name that is none or taken, an MTU that no link has, too many.
+  /// Errors: an invalid or duplicate name, an invalid MTU, too many NICs.
   static Checked<void> check_nics(std::string_view host, const std::vector<NicOptions>& nics);
-  /// The ports that a link takes at hosts; none: the next.
+  /// The host ports that a link uses; none: the next free one.
   using Ports = std::array<std::optional<std::uint16_t>, 2>;
 
   Checked<NodeId> add_node(std::string_view name, bool is_switch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Puts a world together: nodes, links, scheduled faults, and the step.
+// Assembles a world: nodes, links, scheduled faults, and the step.
 #include <fmt/core.h>
 
 #include <utility>
@@ -17,7 +17,7 @@ namespace parley::sim {
 
 struct World::Impl final : EventTarget, HostActions {
   enum Kind : std::uint32_t { host_action, rate_change, timed_action };
-  static constexpr std::size_t faults_max = 100'000;  // scheduled ones; those of links are counted there
+  static constexpr std::size_t faults_max = 100'000;  // scheduled ones; rules of links are counted at the link
 
   explicit Impl(std::uint64_t seed) : Impl(Rng(seed)) {}
   explicit Impl(Rng seed) : work_rng(seed.split()), host_rng(seed.split()), link_rng(seed.split()) {}
@@ -41,7 +41,7 @@ struct World::Impl final : EventTarget, HostActions {
     std::uint32_t number = 0;
   };
 
-  // Destroyed from the last to the first: hosts return their frames, and the engine's pool frees those in flight.
+  // Destroyed in reverse order: hosts return their frames, and the engine's pool frees those in flight.
   Engine engine;
   Rng work_rng, host_rng, link_rng;
   Topology topology;
@@ -90,7 +90,7 @@ Checked<NodeId> World::add_switch(std::string_view name, const SwitchOptions& op
   return id;
 }
 
-/// The NICs that a link takes; none at a switch.
+/// The NICs that a link uses; none at a switch.
 Checked<Topology::Ports> World::Impl::nics_of(const LinkEnd& a, const LinkEnd& b) const {
   Topology::Ports out;
   std::size_t end = 0;
@@ -242,7 +242,7 @@ void World::Impl::tally(std::uint32_t number, bool hit) {
   if (hit) ++timed_tallies[number].hit;
 }
 
-/// Whether the host is another one afterwards.
+/// Whether the action changes the host's state.
 bool World::Impl::would_act(FaultAction action, const HostNode& host) const {
   switch (action) {
     case FaultAction::crash: return host.up();

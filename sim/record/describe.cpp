@@ -51,7 +51,7 @@ std::string join_names(const std::vector<std::string>& names) {
 
 int rank(std::string_view layer) { return layer == "terminate" ? 3 : layer == "mpa" ? 2 : layer == "rdmap" ? 1 : 0; }
 
-constexpr std::size_t described_max = 8;  // messages of one frame whose fields are listed
+constexpr std::size_t described_max = 8;  // messages per frame whose fields are listed
 
 struct Payload {
   std::vector<std::string> names;
@@ -119,7 +119,7 @@ void Describer::look_tcp(ConstBytes segment, const Address& source, const Addres
   const auto known = live_.find(key);
   const bool fresh = t.syn() && known != live_.end() && streams_[known->second]->is_new(t.seq);
   out.stream = stream_of(key, fresh);
-  // A SYN of another incarnation: what the peer says from now on belongs to it.
+  // A SYN of another incarnation: the peer's later segments belong to it.
   out.opposite = stream_of(back, fresh && !t.has_ack());
   DescribedStream& stream = *streams_[out.stream];
   const bool syn_again = t.syn() && stream.syn(t.seq);
@@ -132,7 +132,7 @@ void Describer::look_tcp(ConstBytes segment, const Address& source, const Addres
   if (t.has_ack()) out.acked = streams_[out.opposite]->acked(t.ack);
 }
 
-/// A packet that its sender sent before. PSNs are compared modulo 2^24 (IBA §9.7.2).
+/// A packet that its sender has sent before. PSNs are compared modulo 2^24 (IBA §9.7.2).
 bool Describer::roce_again(const FrameHeaders& h) {
   constexpr std::uint32_t psn_mask = 0xFFFFFF, half = 1U << 23;
   if (!h.source || !h.target || !h.request) return false;

@@ -139,7 +139,7 @@ std::string cm_detail(const wire::ib::CmMessage& message) {
   return out;
 }
 
-/// The packet may be cut: its first octets are enough, but for a message of the CM.
+/// The packet may be cut: its first octets are enough, except for a CM message.
 void take_apart_udp(ConstBytes datagram, FrameHeaders& h) {
   Reader r(datagram);
   r.skip(2);
@@ -204,7 +204,7 @@ void roce_fields(ConstBytes datagram, Fields& out) {
   out.emplace_back("PSN", fmt::format("0x{:06x}", bth->psn));
 }
 
-/// What is told of a layer in the ladder's row and in its list of fields. TCP's fields need its stream: describe_tcp.
+/// A layer's text for the ladder's row, and for the list of fields. TCP's fields need its stream: describe_tcp.
 struct HeaderReader {
   Layer layer;
   void (*take_apart)(ConstBytes octets, FrameHeaders& h);

@@ -21,14 +21,14 @@ using wire::RdmapOpcode;
 constexpr std::string_view key_head = "MPA ID ";  // all keys begin with it
 constexpr std::string_view rtr_head = "MPA ID R";
 
-/// Whether the octets are the text, or its beginning.
+/// Whether the octets are the text, or a prefix of it.
 bool begins_like(ConstBytes octets, std::string_view text) {
   const std::size_t n = std::min(octets.size(), text.size());
   return std::equal(octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(n), text.begin(),
                     [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
 }
 
-/// RFC 6581 §9.2: what may serve as "ready to receive".
+/// RFC 6581 §9.2: messages that may serve as "ready to receive".
 bool is_zero_length(const DdpHeader& h, ConstBytes body) {
   if (!h.last) return false;
   if (h.opcode == RdmapOpcode::send) return !h.tagged && body.empty();
@@ -70,7 +70,7 @@ DescribedStream::Place DescribedStream::segment(std::uint32_t seq, ConstBytes pa
     place.repeated = true;
     return place;
   }
-  if (place.begin > position_) {  // no sender of ours leaves a hole
+  if (place.begin > position_) {  // the simulator's senders leave no hole
     if (state_ == State::fpdus)
       walker_.missing(place.begin - position_, {0, at, 0}, *this);
     else
@@ -92,9 +92,9 @@ void DescribedStream::octets(ConstBytes in, Instant at) {
     walker_.octets(in, {0, at, 0}, true, *this);
 }
 
-/// Octets while startup frames are due.
+/// Octets while startup frames are expected.
 void DescribedStream::startup(ConstBytes in) {
-  std::uint64_t from = position_ - head_.size();  // where head_ begins in the stream
+  std::uint64_t from = position_ - head_.size();  // position of head_ in the stream
   head_.insert(head_.end(), in.begin(), in.end());
   for (;;) {
     const bool first = state_ == State::startup;

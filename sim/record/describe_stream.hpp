@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One direction of a TCP connection as text, octet by octet as its sender sent it: the startup frames
-// (RFC 5044 §7.1, RFC 6581 §6, OFA 2007-10 Rtr §1) and FPDUs with their RDMAP messages. Unlike a capture, a sender's
-// own end lacks nothing, so boundaries are never lost; what is not MPA is counted in octets.
+// One direction of a TCP connection as text, octet by octet as its sender sent it: the startup frames (RFC 5044 §7.1,
+// RFC 6581 §6, OFA 2007-10 Rtr §1) and FPDUs with their RDMAP messages. Unlike a capture, the sender's stream is
+// complete, so boundaries are never lost. Octets that are not MPA are only counted.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -24,14 +24,14 @@ struct DescribedMessage {
 
 class DescribedStream final : private capture::FpduSink {
  public:
-  static constexpr std::size_t messages_max = 20000;  ///< described; more than a ladder can show
+  static constexpr std::size_t messages_max = 20000;  ///< described messages; more than a ladder can show
 
   /// The SYN: data begins at seq + 1. True if it was seen before.
   bool syn(std::uint32_t seq);
   bool is_new(std::uint32_t seq) const { return synchronised_ && seq + 1 != first_seq_; }
   struct Place {
     std::uint64_t begin = 0, end = 0;
-    bool repeated = false;  ///< nothing in it is new
+    bool repeated = false;  ///< all of it was sent before
   };
   Place segment(std::uint32_t seq, ConstBytes payload, Instant at);
   /// True if a FIN was sent before.
@@ -39,7 +39,7 @@ class DescribedStream final : private capture::FpduSink {
   /// Octets of this stream that an acknowledgment covers, the SYN and FIN not counted.
   std::uint64_t acked(std::uint32_t ack) const;
 
-  /// Messages that reach into [begin, end), in order.
+  /// Messages that overlap [begin, end), in order.
   std::vector<const DescribedMessage*> messages(std::uint64_t begin, std::uint64_t end) const;
   bool is_mpa() const { return state_ != State::startup && state_ != State::other; }
 
@@ -59,9 +59,9 @@ class DescribedStream final : private capture::FpduSink {
   State state_ = State::startup;
   std::uint32_t first_seq_ = 0, next_seq_ = 0;
   std::uint64_t position_ = 0;    // octets sent so far
-  std::uint64_t fpdus_from_ = 0;  // where the walker began
+  std::uint64_t fpdus_from_ = 0;  // position at which the walk over FPDUs began
   std::uint32_t fpdus_ = 0;
-  Bytes head_;  // a startup frame as far as it came; at most 20 + 65535 octets
+  Bytes head_;  // an incomplete startup frame; at most 20 + 65535 octets
   capture::FpduWalker walker_;
   std::vector<DescribedMessage> messages_;  // by begin
 };

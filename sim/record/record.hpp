@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a run looked like: a tap that writes pcapng into a buffer, and one that collects rows for a ladder.
+// Recorders of a run: a tap that writes pcapng into a buffer, and one that collects rows for a ladder.
 #pragma once
 #include <array>
 #include <functional>
@@ -20,12 +20,12 @@ struct RecordInfo {
   std::uint64_t seed = 0;
 };
 
-/// The names of what a tap sees: from a world, or made by hand.
+/// The names of the nodes and links in a tap's records: from a world, or built by hand.
 struct RecordTopology {
   struct Node {
     std::string name;
     bool is_switch = false;
-    std::vector<Address> addresses;  ///< of a host: IPv4, global IPv6 and link-local of each port
+    std::vector<Address> addresses;  ///< for a host: IPv4, global IPv6 and link-local of each port
   };
   struct Link {
     std::array<LinkEndInfo, 2> ends;
@@ -36,10 +36,10 @@ struct RecordTopology {
 };
 RecordTopology topology_of(const World& world);
 
-/// pcapng: one interface per link end with its name, name records for hosts, what was done to a frame as its comment,
-/// epb_packetid joining the copies of a frame, seed and commit in the section header. Octets are handed to `sink` in
-/// pieces; it returns false to stop (disk full). What happened between the frames (a crash, a violation) becomes a
-/// comment on the next frame in time, or on the last one if none follows.
+/// pcapng: one interface per link end with its name, name records for hosts, changes to a frame as its comment,
+/// epb_packetid joining the copies of a frame, seed and commit in the section header. Octets are passed to `sink` in
+/// pieces; it returns false to stop (disk full). An event between frames (a crash, a violation) becomes a comment on
+/// the next frame in time, or on the last one if none follows.
 class PcapngTap final : public Tap {
  public:
   using Sink = std::function<bool(ConstBytes)>;
@@ -51,13 +51,13 @@ class PcapngTap final : public Tap {
   void begin(const RecordTopology& topology);
   void on_frame(const TapFrame& frame) override;
   void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
-  /// Becomes a comment: of a message that is sent on the host's next frame, anything else on the frame that caused it if
-  /// one did at that time, else on the host's next.
+  /// The record becomes a comment. A sent message: on the host's next frame. Anything else: on the frame that caused it
+  /// if there was one at that time, else on the host's next frame.
   void on_trace(std::string_view host, const trace::Record& record);
-  /// Violations become comments on the next frame in time, among the last `held_octets_max` of frames: these are held
-  /// back until now. The report may be null.
+  /// Violations become comments on the next frame in time, among the last `held_octets_max` octets of frames, which are
+  /// held back until now. The report may be null.
   void finish(const RunReport* report);
-  /// FNV-1a over every octet handed to the sink: equal files have equal hashes.
+  /// FNV-1a over every octet passed to the sink: equal files have equal hashes.
   std::uint64_t hash() const;
 
  private:
@@ -72,7 +72,7 @@ class LadderTap final : public Tap {
   ~LadderTap() override;
   void begin(const World& world) { begin(topology_of(world)); }
   void begin(const RecordTopology& topology);
-  /// Title and facts; what is not set is taken from the report.
+  /// Title and facts; unset values are taken from the report.
   void set_info(const RecordInfo& info);
   void on_frame(const TapFrame& frame) override;
   void on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) override;
@@ -83,7 +83,7 @@ class LadderTap final : public Tap {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Feeds one tap to several.
+/// Passes one tap's input to several taps.
 class TapFan final : public Tap {
  public:
   void add(Tap* tap) { taps_.push_back(tap); }

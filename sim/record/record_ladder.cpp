@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// LadderTap: joins what link ends saw of a frame into one row from the host that sent it to the hosts that received it.
+// LadderTap: joins the observations of a frame at link ends into one row from the sending host to the receiving hosts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,10 +39,10 @@ Address bare(Address a) {
   return a;
 }
 
-/// The connections of a run, those that broke a rule first, and where each outcome is listed.
+/// The connections of a run, those that broke a rule first, and the position of each outcome.
 struct Connections {
   std::vector<draw::LadderConnection> listed;
-  std::vector<std::size_t> places;            // of each outcome, from 1
+  std::vector<std::size_t> places;            // for each outcome, from 1
   std::map<std::string, std::size_t> labels;  // to places
 };
 
@@ -94,11 +94,11 @@ struct LadderTap::Impl {
     LadderRow row;
     Describer::Seen seen;
     std::uint64_t id = 0;
-    std::uint64_t order = 0;     // sequence number, to order rows of the same time
-    std::uint64_t digest = 0;    // of the octets as sent
+    std::uint64_t order = 0;     // sequence number, orders rows of the same time
+    std::uint64_t digest = 0;    // digest of the octets as sent
     std::uint32_t to = nowhere;  // the column of its destination; nowhere: everyone
     bool arrived = false;
-    bool copy = false;  // by a fault, of a frame that has a row already
+    bool copy = false;  // a copy made by a fault, of a frame that already has a row
     std::string note;
   };
   static constexpr std::size_t notes_max = 1000;
@@ -115,8 +115,8 @@ struct LadderTap::Impl {
   std::vector<std::pair<std::uint64_t, LadderRow>> notes;  // with their order; at most notes_max
   std::uint64_t order = 0;
   std::uint64_t taps = 0, rows_dropped = 0, frames = 0, lost = 0;
-  std::map<StreamName, std::size_t> connection_of_stream;  // its place in the ladder, from 1
-  std::uint32_t roce_connections = 0;                      // that frames belong to: the last of them
+  std::map<StreamName, std::size_t> connection_of_stream;  // its position in the ladder, from 1
+  std::uint32_t roce_connections = 0;                      // number of the last one with frames
 
   std::uint32_t column(NodeId node) const { return node < column_of_node.size() ? column_of_node[node] : nowhere; }
   std::uint32_t column(const std::optional<Address>& a) const {
@@ -194,7 +194,7 @@ void LadderTap::Impl::deliver(Way& w, const TapFrame& frame, std::uint32_t to) {
 void LadderTap::Impl::came(const TapFrame& frame, std::uint32_t to) {
   Way* w = find(frame.frame_id);
   if (w == nullptr) {
-    // Nobody sent it: a fault injected it, with the source address of an end.
+    // No host sent it: a fault injected it, with the source address of an end.
     if (rows_dropped > 0) return;
     w = add(frame, to);
     if (w == nullptr) return;
@@ -204,7 +204,7 @@ void LadderTap::Impl::came(const TapFrame& frame, std::uint32_t to) {
     if (frame.note.empty()) w->note = "made by a fault";
     return deliver(*w, frame, to);
   }
-  if (w->to != nowhere && w->to != to) return;  // flooded by a switch, meant for another
+  if (w->to != nowhere && w->to != to) return;  // flooded by a switch; meant for another host
   if (!w->arrived) {
     if (frame.drop != DropReason::none) ++lost;
     return deliver(*w, frame, to);
@@ -239,7 +239,7 @@ void LadderTap::begin(const RecordTopology& topology) {
     const auto column = static_cast<std::uint32_t>(m.columns.size());
     for (const Address& a : node.addresses) {
       const auto [known, fresh] = m.column_of_address.emplace(bare(a), column);
-      if (!fresh && known->second != column) known->second = nowhere;  // of two links: whoever gets the frame
+      if (!fresh && known->second != column) known->second = nowhere;  // two links: either host may get the frame
     }
     m.columns.push_back(node.name);
     std::string first = node.addresses.empty() ? "" : bare(node.addresses.front()).to_string();
@@ -250,7 +250,7 @@ void LadderTap::begin(const RecordTopology& topology) {
 
 void LadderTap::on_frame(const TapFrame& frame) {
   Impl& m = *impl_;
-  ++m.taps;  // as PcapngTap writes them
+  ++m.taps;  // numbered as PcapngTap does
   if (frame.link >= m.links.size() || frame.end > 1) return;
   const std::uint32_t column = m.column(m.links[frame.link][frame.end]);
   if (column != nowhere) return frame.outbound ? m.sent(frame, column) : m.came(frame, column);
@@ -280,7 +280,7 @@ void LadderTap::on_note(Instant at, NodeId host, NoteKind kind, std::string_view
   m.notes.emplace_back(++m.order, std::move(row));
 }
 
-/// 0: of none.
+/// 0: no connection.
 std::size_t LadderTap::Impl::place_of(const Address& a, const Address& b) const {
   const auto known = connection_of_stream.find(stream_name(a, b));
   return known == connection_of_stream.end() ? 0 : known->second;
@@ -295,7 +295,7 @@ std::size_t LadderTap::Impl::place_of(const Describer::Seen& seen) const {
   return place_of(from, to);
 }
 
-/// What the packets of RoCE connections say in place of ports.
+/// Adds the IDs and QPNs of RoCE connections, which have no ports.
 void LadderTap::Impl::add_numbers(std::vector<draw::LadderConnection>& connections) const {
   for (std::uint32_t n = 1; n <= roce_connections; ++n) {
     const auto* ends = describer.roce_ends(n);
@@ -315,7 +315,7 @@ void LadderTap::Impl::finish_row(Way& w) const {
   row.repeated = w.seen.repeated || w.copy;
   row.why = w.note;
   if (!w.arrived) {
-    // Where it would have gone; if it has no destination, the nearest.
+    // Its intended destination; if there is none, the adjacent column.
     row.to = w.to != nowhere ? w.to : row.from + 1 < columns.size() ? row.from + 1 : row.from == 0 ? 0 : row.from - 1;
     if (row.fate == LadderRow::Fate::under_way)
       row.why += row.why.empty() ? "still on its way at the end" : "; still on its way at the end";
@@ -373,7 +373,7 @@ draw::Ladder LadderTap::finish(const RunReport* report) {
   m.notes.clear();
   m.ways.clear();
   m.way_of_id.clear();
-  // A violation is found after what shows it.
+  // A violation is found after the frame that shows it.
   if (report != nullptr)
     for (LadderRow& row : violation_rows(*report, connections)) rows.emplace_back(~std::uint64_t{0}, std::move(row));
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {

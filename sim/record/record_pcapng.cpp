@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// PcapngTap: frames wait in a bounded window, so that what is only known after the run can still be attached to them.
+// PcapngTap: frames wait in a bounded window, so that information that is only known after the run can still be
+// attached to them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,13 +18,13 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::size_t comment_max = 2000;  // octets; people have to read it
-/// Programs that do not know epb_packetid take a second sighting of a frame for a retransmission.
+constexpr std::size_t comment_max = 2000;  // octets; the limit keeps comments readable
+/// Programs that do not know epb_packetid treat a second observation of a frame as a retransmission.
 constexpr std::string_view sights =
     ". Every link end that a frame passes shows it; its sights have one packet id. What one end alone saw: "
     "tshark -r FILE -Y 'frame.interface_name == \"a/p1\"' -w END";
 
-/// What pcapng requires of a comment: UTF-8. Other octets become '?', and so do control characters except line feeds.
+/// pcapng requires comments in UTF-8. Other octets become '?', and so do control characters except line feeds.
 std::string clean(std::string_view text) {
   std::string out;
   std::size_t i = 0;
@@ -61,20 +62,21 @@ struct PcapngTap::Impl {
     Bytes octets;
     std::vector<std::string> comments;
   };
-  static constexpr std::size_t piece = 64 << 10;  // octets given to the sink at once, about
-  static constexpr std::size_t pending_max = 64;  // comments waiting for a frame; one frame holds no more
+  static constexpr std::size_t piece = 64 << 10;  // approximate octets per call of the sink
+  static constexpr std::size_t pending_max = 64;  // comments waiting for a frame; a frame also has at most this many
 
   RecordInfo info;
   Sink sink;
   Bytes out;
   std::optional<wire::PcapngWriter> writer;
-  std::vector<std::uint32_t> first_interface;  // of each link
+  std::vector<std::uint32_t> first_interface;  // by link
   std::deque<Held> held;                       // at most held_octets_max octets, but always one frame
   std::size_t held_octets = 0;
   std::vector<std::string> pending;                          // for the next frame
-  std::vector<std::array<NodeId, 2>> ends;                   // of each link
+  std::vector<std::array<NodeId, 2>> ends;                   // by link
   std::vector<std::string> nodes;                            // names, by NodeId
-  std::map<NodeId, std::vector<std::string>> pending_trace;  // for the next frame that the host sends; bounded as above
+  std::map<NodeId, std::vector<std::string>> pending_trace;  // for the next frame that the host sends; bounded by
+                                                             // pending_max
   std::uint64_t hash = fnv1a_start;
   bool stopped = false;
 
@@ -93,7 +95,7 @@ struct PcapngTap::Impl {
     write(held.front());
     held.pop_front();
   }
-  /// To the first frame at or after `at` that is still held, else to the last.
+  /// To the first held frame at or after `at`, else to the last one.
   void attach(Instant at, std::string text) {
     if (held.empty()) return;
     auto it = std::lower_bound(held.begin(), held.end(), at, [](const Held& h, Instant t) { return h.at < t; });
@@ -193,7 +195,7 @@ void PcapngTap::finish(const RunReport* report) {
   if (!m.held.empty())
     for (std::string& text : m.pending) m.held.back().comments.push_back(std::move(text));
   m.pending.clear();
-  for (auto& waiting : m.pending_trace) {  // what no frame of theirs follows: they gave up, say
+  for (auto& waiting : m.pending_trace) {  // no frame of the host follows: for instance, it gave up
     if (m.held.empty()) break;
     auto own = std::find_if(m.held.rbegin(), m.held.rend(),
                             [&waiting](const Impl::Held& held) { return held.host == waiting.first; });

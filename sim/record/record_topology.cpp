@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What recorders need to know of a world.
+// The information about a world that recorders need.
 #include <set>
 #include <string>
 #include <utility>

@@ -21,9 +21,9 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::size_t pending_max = 100, outcomes_max = 10'000;  // as RunReport says
+constexpr std::size_t pending_max = 100, outcomes_max = 10'000;  // limits in RunReport
 constexpr std::uint64_t look_every = 1024;                       // events between two calls of keep_going
-/// After everything has settled, TCP may still have to close or give up; silence comes within this time.
+/// After everything has settled, TCP may still have to close or give up; the network becomes silent within this time.
 constexpr Duration silence_time = std::chrono::hours(2);
 constexpr std::uint64_t silence_events = 2'000'000;
 
@@ -79,7 +79,7 @@ std::vector<GroupOutcome> group_outcomes(const Scenario& scenario, const GroupWo
   return out;
 }
 
-/// One scenario in a world of its own.
+/// One scenario in its own world.
 class Run {
  public:
   Run(const Scenario& scenario, const RunOptions& options)
@@ -98,7 +98,8 @@ class Run {
       judge_attempts();
       until_silent();
       judge_world();
-      const bool masked = options_.drop_mask && options_.drop_mask->bits != 0;  // takes frames that faults are for
+      const bool masked = options_.drop_mask && options_.drop_mask->bits != 0;  // may drop the frames that a fault
+                                                                                // would hit
       if (report_.end == RunEnd::settled && !masked)
         check::check_faults(scenario_, when_settled, world_.fault_tallies(), world_.now(), judge_);
     }
@@ -139,13 +140,13 @@ class Run {
 
   void stop(RunEnd how) { report_.end = how; }
 
-  /// No event is due within the time limit. If there is none at all, nobody needs to wait for hosts that are down.
+  /// No event is pending within the time limit. If there is none at all, hosts that are down need not be awaited.
   void nothing_happens() {
     if (world_.counters().events_pending == 0) workload_.nothing_left();
     if (!workload_.quiet() || !workload_.settled()) stop(RunEnd::time_bound);
   }
 
-  /// Everything is over: runs the remaining network traffic until no event is left.
+  /// The workload has ended: runs the remaining network traffic until no event is left.
   void until_silent() {
     if (report_.end != RunEnd::settled) return;
     const Instant end = world_.now() + silence_time;
@@ -191,7 +192,7 @@ class Run {
                              .endpoints_expected = workload_.endpoints_expected(host.name()),
                              .streams_expected = workload_.resting(host.name())};
       if (state.up) {
-        (void)host.cm();  // as any look from outside, it has the host look too
+        (void)host.cm();  // any access from outside makes the host run its pending work
         state.endpoints = host.endpoint_count();
       }
       check::check_queues(state, scenario_.bounds, world_.now(), judge_);
@@ -251,10 +252,10 @@ class Run {
   RunReport report_;
   check::Judge judge_;
   World world_;
-  Workload workload_;  // after the world: its hosts' devices outlive what the workload made on them
+  Workload workload_;  // after the world: the workload's objects use devices of its hosts
   std::optional<check::WireCheck> wire_;
   std::optional<check::Convergence> convergence_;
-  std::optional<check::Congestion> congestion_;  // only where switches mark
+  std::optional<check::Congestion> congestion_;  // only if switches mark congestion
   std::optional<RunWatch> watch_;
   bool silent_ = false;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Runs a scenario in its own world and judges it. The checkers (sim/check/) see only what a user of both ends and
-// of the wire sees: events, completions, memory, frames. They share no state with the code under test.
+// Runs a scenario in its own world and judges it. The checkers (sim/check/) see only what a user of both ends and an
+// observer of the wire see: events, completions, memory, frames. They share no state with the code under test.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Violation {
   std::string checker;  ///< "agreement", "fence", "delivery", "convergence", ...
   Instant at{};
   std::string connection;  ///< "a:40000 > b:7471 (2nd of connect 1)"; empty for the world
-  std::string text;        ///< what was expected and what was seen
+  std::string text;        ///< expected and observed values
   std::string rule;        ///< "RFC 5044 §7.1.2"; may be empty
 };
 
@@ -38,11 +38,11 @@ enum class RunEnd : std::uint8_t {
 struct ConnectionOutcome {
   std::string label;
   std::string initiator, responder;  ///< "established", "rejected: ...", "failed: <words>", "unknown"
-  Duration setup{};                  ///< start to Established at the initiator; 0 if it never was
-  std::uint64_t octets = 0;          ///< delivered, both ways
+  Duration setup{};                  ///< from start to Established at the initiator; 0: never established
+  std::uint64_t octets = 0;          ///< delivered, in both directions
 };
 
-/// A member of a multicast group, or who sent to it.
+/// A member of a multicast group, or a sender to it.
 struct GroupOutcome {
   std::string label;  ///< "b in 239.1.2.3 (member 2)", "a to 239.1.2.3 (send 1)"
   bool sends = false;
@@ -66,23 +66,23 @@ struct RunReport {
   std::uint64_t seed = 0;
   RunEnd end = RunEnd::settled;
   std::vector<Violation> violations;          ///< at most 100
-  std::vector<std::string> pending;           ///< what was still open at a bound, as text; at most 100
+  std::vector<std::string> pending;           ///< connections still open at a bound, as text; at most 100
   std::vector<ConnectionOutcome> outcomes;    ///< at most 10,000
-  std::vector<GroupOutcome> groups;           ///< members, then sends, in the order of the file
-  std::vector<XrcOutcome> xrc;                ///< in the order of the file
-  std::map<StreamName, std::size_t> streams;  ///< the outcome that a TCP stream belongs to: the last one that used it
+  std::vector<GroupOutcome> groups;           ///< members, then sends, in file order
+  std::vector<XrcOutcome> xrc;                ///< in file order
+  std::map<StreamName, std::size_t> streams;  ///< the outcome of a TCP stream: that of the last attempt that used it
   std::uint64_t established = 0, rejected = 0, failed = 0;
-  std::uint64_t faults_hit = 0;  ///< frames and hosts that a fault touched
+  std::uint64_t faults_hit = 0;  ///< frames and hosts touched by a fault
   Instant finished_at{};
   WorldCounters counters{};
-  std::uint64_t cnp_sent = 0, cnp_held = 0, cnp_received = 0;  ///< of all hosts (HostCounters)
+  std::uint64_t cnp_sent = 0, cnp_held = 0, cnp_received = 0;  ///< totals of all hosts (HostCounters)
   bool passed() const { return violations.empty() && end == RunEnd::settled; }
 };
 
-/// "2 established, 1 failed"; empty if nobody connected.
+/// "2 established, 1 failed"; empty if there was no connection.
 std::string connections_text(const RunReport& report);
 
-/// Which of the first 64 frames with a message of a layer are lost (World::set_drop_mask).
+/// The frames to drop among the first 64 that have a message of a layer (World::set_drop_mask).
 struct DropMask {
   std::uint64_t bits = 0;
   Layer layer = Layer::tcp;
@@ -90,13 +90,13 @@ struct DropMask {
 
 struct RunOptions {
   std::uint64_t seed = 0;
-  Tap* tap = nullptr;                   ///< sees every frame besides the checkers
+  Tap* tap = nullptr;                   ///< gets every frame, in addition to the checkers
   std::optional<DropMask> drop_mask{};  ///< from the start
-  /// For each host, by name: where its RNIC records what its connections do; not owned. Null: nowhere.
+  /// For each host, by name: where its RNIC traces its connections; not owned. Null: no trace.
   std::function<trace::Sink*(const std::string& host)> trace{};
-  /// Called once before the first step, with the world that will run: recorders learn its interfaces and names.
+  /// Called once before the first step, with the world that will run: recorders get its interfaces and names.
   std::function<void(const World&)> on_world;
-  /// Asked every few thousand events; false ends the run at once as RunEnd::stopped (Ctrl-C, a time budget).
+  /// Called every few thousand events; false ends the run at once as RunEnd::stopped (Ctrl-C, a time budget).
   std::function<bool()> keep_going;
 };
 
@@ -110,19 +110,19 @@ struct StormOptions {
   std::uint32_t ppn = 1;  ///< processes per node, each with its own connections
   StormPattern pattern = StormPattern::alltoall;
   NicEngine engine = NicEngine::iwarp;
-  mpa::StartupOptions mpa{};      ///< of iWARP
-  cm::RoceProviderOptions hca{};  ///< of RoCE
-  std::uint32_t in_setup = 8;     ///< connections that one process sets up at the same time
+  mpa::StartupOptions mpa{};      ///< iWARP only
+  cm::RoceProviderOptions hca{};  ///< RoCE only
+  std::uint32_t in_setup = 8;     ///< connections that one process sets up concurrently
   Ratio loss{0, 1};
   LinkOptions link{};
-  bool keep_open = false;  ///< false: closed once both ends were up
+  bool keep_open = false;  ///< false: closed once both ends were established
   std::uint64_t seed = 1;
   Tap* tap = nullptr;
 };
 struct StormReport {
   std::uint64_t wanted = 0, established = 0, failed = 0, retried = 0;
   std::uint64_t alive_peak = 0;
-  std::uint64_t cm_resent = 0;  ///< RoCE: messages of the CM that were sent again
+  std::uint64_t cm_resent = 0;  ///< RoCE: retransmitted CM messages
   Duration virtual_time{};
   WorldCounters counters{};
   /// Virtual time per step over all connections: tcp, request, reply, established. Quantiles 0, 50, 90, 99, 100
@@ -130,7 +130,7 @@ struct StormReport {
   std::map<std::string, std::array<Duration, 5>> steps;
   std::vector<Violation> violations;
 };
-/// `progress` is called from time to time with the connections done; returning false ends the run.
+/// `progress` is called now and then with the number of finished connections; returning false ends the run.
 StormReport run_storm(const StormOptions& options, const std::function<bool(std::uint64_t)>& progress = {});
 
 }  // namespace parley::sim

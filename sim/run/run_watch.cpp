@@ -28,9 +28,10 @@ RunWatch::RunWatch(const World& world, Workload& workload, check::WireCheck& wir
 
 void RunWatch::on_frame(const TapFrame& frame) {
   if (next_ != nullptr) next_->on_frame(frame);
-  // A host discards what is not for it, and what a fault damaged: the first is no fault, the second was seen before.
+  // A host discards frames that are not for it, and frames that a fault damaged. The former is no fault, and the latter
+  // was seen before.
   const bool thrown_away = !frame.outbound && frame.drop == DropReason::discarded;
-  if (!thrown_away && !frame.note.empty()) touched(frame);  // what is dropped has a note too
+  if (!thrown_away && !frame.note.empty()) touched(frame);  // a dropped frame has a note too
   const std::string* host = host_of_[frame.link * 2 + frame.end];
   if (workload_.groups().used) workload_.groups().history.frame(frame, host, host_of_[frame.link * 2 + 1 - frame.end]);
   if (host == nullptr) return;
@@ -62,7 +63,7 @@ void RunWatch::touched_roce(const Address& a, const Address& b, bool forged) {
 
 void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view text) {
   if (next_ != nullptr) next_->on_note(at, host, kind, text);
-  if (kind == NoteKind::restless) return;  // no fault excuses a host that spins
+  if (kind == NoteKind::restless) return;  // no fault excuses a host in a busy loop
   convergence_.fault_seen(at);
   workload_.fault_seen(at);
   ++faults_;

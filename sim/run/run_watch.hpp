@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The tap of a run: shows every frame to the recorder and the wire checkers, and notes which connections and
-// hosts a fault has touched, since these may end in other ways than the rest.
+// The tap of a run: passes every frame to the recorder and the wire checkers, and notes which connections and hosts a
+// fault has touched, because these may end differently.
 #pragma once
 #include <vector>
 

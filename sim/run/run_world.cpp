@@ -38,7 +38,7 @@ Checked<std::map<std::string, NodeId>> add_nodes(const Scenario& scenario, World
 Checked<void> add_fault(const ScenarioFault& fault, std::uint32_t number, const std::map<std::string, NodeId>& nodes,
                         const std::map<std::string, LinkId>& links, World& world) {
   FaultRule rule = fault.rule;
-  rule.number = number;  // as counted in the file
+  rule.number = number;  // its number in the file
   if (!fault.host.empty()) {
     const auto host = found(nodes, fault.host, "host");
     if (!host) return tl::unexpected(host.error());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Builds the world that a scenario describes: its hosts, switches, links and faults, in file order.
+// Builds the world of a scenario: its hosts, switches, links and faults, in file order.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace parley::sim {
 
-/// `trace`: as RunOptions::trace. Errors: whatever the world refuses; check_scenario should have found it before.
+/// `trace`: as RunOptions::trace. Errors: those of the world; check_scenario should have found them before.
 Checked<void> build_world(const Scenario& scenario, World& world,
                           const std::function<trace::Sink*(const std::string& host)>& trace = {});
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Makes a failing scenario smaller. Lists lose halves, then quarters, down to single entries (delta debugging); what
-// nothing refers to any more is removed; numbers are halved; options return to their defaults one key at a time, by the
-// table of keys that reads the file. All of that repeats until nothing more can be taken away.
+// Makes a failing scenario smaller. Lists lose halves, then quarters, down to single entries (delta debugging);
+// unreferenced elements are removed; numbers are halved; options return to their defaults one key at a time, using the
+// key table of the file reader. All of this repeats until nothing more can be removed.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -39,7 +39,7 @@ class Shrinker {
   }
 
  private:
-  /// Takes the candidate if it is a scenario and still fails.
+  /// Accepts the candidate if it is a valid scenario and still fails.
   bool take(Scenario&& candidate, const std::string& what) {
     if (tries_ >= tries_max_ || !check_scenario(candidate).empty()) return false;
     ++tries_;
@@ -53,7 +53,7 @@ class Shrinker {
   bool thin_out(std::vector<T> Scenario::*list, std::string_view name) {
     bool any = false;
     for (std::size_t size = std::max<std::size_t>((best_.*list).size(), 1); size > 0; size /= 2) {
-      // From the back, so that what remains keeps its numbers for as long as possible.
+      // From the back, so that the remaining elements keep their numbers for as long as possible.
       std::size_t end = (best_.*list).size();
       while (end > 0) {
         const std::size_t begin = end > size ? end - size : 0;
@@ -108,7 +108,8 @@ class Shrinker {
     return out;
   }
 
-  /// Two links and a switch between them become one link, with the options and the name of one and the faults of both.
+  /// Replaces two links and the switch between them by one link, with the options and the name of one and the faults of
+  /// both.
   static Scenario without_switch(const Scenario& s, std::size_t index, bool second) {
     const std::string name = s.hosts[index].name;
     std::vector<std::size_t> around;
@@ -168,7 +169,7 @@ class Shrinker {
 
   // ---- numbers ----------------------------------------------------------------------------------------------------
 
-  /// Tries the least value, then ever smaller steps down towards it.
+  /// Tries the least value, then smaller and smaller steps towards it.
   template <class T, class N>
   bool lower(std::vector<T> Scenario::*list, std::size_t index, N T::*member, std::uint64_t least,
              std::string_view what) {
@@ -209,8 +210,8 @@ class Shrinker {
 
   // ---- options ----------------------------------------------------------------------------------------------------
 
-  /// Resets each key that is not at its default. `kept`: keys that a T cannot be without, or that say what is
-  /// expected; those are not options.
+  /// Resets each key that is not at its default. `kept`: keys that are required, or that state an expectation; those
+  /// are not options.
   template <class T>
   bool reset_list(std::vector<T> Scenario::*list, std::span<const Key<T>> keys, std::string_view name,
                   const std::set<std::string_view>& kept) {
@@ -226,7 +227,7 @@ class Shrinker {
     return any;
   }
 
-  /// The two sides of a set-up fit together: resetting only one could make it fail for another reason.
+  /// The two sides of a set-up must match: resetting only one could make it fail for another reason.
   bool reset_mpa() {
     Scenario candidate = best_;
     for (ScenarioListen& listen : candidate.listens) listen.mpa = {};
@@ -272,7 +273,7 @@ class Shrinker {
       any |= lower_fault_numbers(i);
       if (best_.faults[i].way == Way::both && !best_.faults[i].link.empty()) any |= one_way(i, where);
       if (best_.faults[i].rule.mask) any |= thin_mask(i, where);
-      // Only for a fault with a limit: a loss that becomes certain for ever would fail for another reason.
+      // Only for a fault with a limit: a permanent loss with probability 1 would fail for another reason.
       if (best_.faults[i].rule.chance != Ratio{1, 1} && best_.faults[i].rule.match.times != 0) {
         Scenario candidate = best_;
         candidate.faults[i].rule.chance = {1, 1};
@@ -314,7 +315,7 @@ class Shrinker {
     return false;
   }
 
-  /// Bit by bit, the last first.
+  /// Bit by bit, from the last.
   bool thin_mask(std::size_t i, const std::string& where) {
     bool any = false;
     for (unsigned bit = 64; bit-- > 0;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Storms: many nodes on one switch that connect at once. A connection is done when both ends are up; then it is closed,
-// unless it is to stay. Memory holds only what is alive.
+// Storms: many nodes on one switch that connect at the same time. A connection is done when both ends are established;
+// then it is closed, unless it is kept open. Only live connections are in memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,13 +20,13 @@ namespace {
 constexpr std::uint16_t port = 7471;
 constexpr std::uint32_t tries_max = 5;  // per connection; then it counts as failed
 constexpr Duration retry_after = std::chrono::milliseconds(10);
-constexpr Duration time_max = std::chrono::hours(24);  // of virtual time: a storm that is not over then never will be
+constexpr Duration time_max = std::chrono::hours(24);  // of virtual time; a storm that takes longer will never end
 constexpr std::size_t violations_max = 100;
 constexpr std::uint64_t tell_every = 1024;  // events between two calls of progress
-/// A cluster that opens and closes that many connections does not keep each in TIME-WAIT for a minute.
+/// A cluster that opens and closes this many connections does not keep each in TIME-WAIT for a minute.
 constexpr Duration time_wait = std::chrono::milliseconds(10);
 
-/// What both ends must say alike. MPA: revision, RTR, CRC; RoCE: path MTU, the lower and the higher queue pair.
+/// Values on which both ends must agree. MPA: revision, RTR, CRC; RoCE: path MTU, the lower and the higher QPN.
 struct Agreed {
   std::uint32_t a = 0, b = 0, c = 0;
   bool operator==(const Agreed&) const = default;
@@ -47,15 +47,15 @@ std::string words(const Agreed& agreed, bool roce) {
                      agreed.c != 0);
 }
 
-/// One connection being set up or alive.
+/// One connection that is being set up or open.
 struct Pair {
   std::uint32_t process = 0, target = 0;
-  std::uint32_t serial = 0;  // of the slot: tells apart a Request of an earlier use
+  std::uint32_t serial = 0;  // counts uses of the slot: detects a Request of an earlier use
   std::uint8_t tries = 0;
   bool used = false;
   bool initiator_up = false, responder_up = false;
-  std::uint8_t ends = 0;  // ids not destroyed yet
-  Agreed agreed{};        // by the end that was up first
+  std::uint8_t ends = 0;  // ids that are not destroyed yet
+  Agreed agreed{};        // reported by the end that was established first
 };
 
 class Storm;
@@ -227,9 +227,9 @@ class Storm {
       return;
     }
     if (options_.keep_open) return;
-    world_.run_for(std::chrono::minutes(1));  // octets still owed, TIME-WAIT
+    world_.run_for(std::chrono::minutes(1));  // remaining octets, TIME-WAIT
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
-      (void)world_.host(i).cm();  // as any look from outside, it has the host look too
+      (void)world_.host(i).cm();  // any access from outside makes the host run its pending work
       if (const std::size_t n = world_.host(i).endpoint_count(); n != 1)
         wrong({}, fmt::format("n{} holds {} endpoints at the end instead of its listener alone", i, n));
     }
@@ -252,14 +252,15 @@ class Storm {
   StormPlan plan_;
   StormReport report_;
   World world_;
-  std::vector<std::unique_ptr<StormApp>> apps_;  // after the world: what they made on its devices goes first
-  std::vector<Pair> pairs_;                      // as many as were ever alive at the same time
+  std::vector<std::unique_ptr<StormApp>> apps_;  // after the world: the objects that they created on its devices are
+                                                 // destroyed first
+  std::vector<Pair> pairs_;                      // as many as the peak of live ones
   std::vector<std::uint32_t> free_;
   std::uint64_t alive_ = 0, done_ = 0;
   DurationHistogram tcp_, request_, reply_, established_, total_;
 };
 
-// Cookies: a process that may start more, or (top bit) a pair that is to be tried again.
+// Cookies: a process that may start more connections, or (top bit) a pair to retry.
 constexpr std::uint64_t pair_bit = std::uint64_t{1} << 63;
 
 void StormApp::on_start(Host& host) {
@@ -308,7 +309,7 @@ QpInit StormApp::qp_init() const {
 void StormApp::start(std::uint32_t index) {
   Pair& p = storm_.pairs_[index];
   ++p.tries;
-  std::array<std::uint8_t, 8> name{};  // the responder learns from it which pair this is
+  std::array<std::uint8_t, 8> name{};  // identifies the pair to the responder
   Writer w(name);
   w.be32(index);
   w.be32(p.serial);
@@ -324,8 +325,8 @@ void StormApp::start(std::uint32_t index) {
     --processes_[p.process % storm_.options_.ppn].in_setup;
     return storm_.free_pair(index);
   }
-  // RFC 5044 §7.1.2 rule 4: without an RTR a first message must release the responder. An unsignaled one
-  // leaves no completion.
+  // RFC 5044 §7.1.2 rule 4: without an RTR a first message must release the responder. If unsignaled, it leaves no
+  // completion.
   if (!storm_.roce() && storm_.options_.mpa.rtr == mpa::Rtr::none)
     (void)id->qp()->post_send({.wr_id = 1, .signaled = false});
   live_[id->number()] = {.pair = index, .serial = p.serial, .initiator = true};
@@ -385,7 +386,7 @@ void StormApp::on(cm::Established& event) {
   }
 }
 
-/// The end that is up second closes; that is a call on its own host.
+/// The end that is established second closes the connection; the call runs on that end's host.
 void StormApp::both_up(Pair& pair, cm::Id id) {
   (void)pair;
   ++storm_.done_;
@@ -394,14 +395,14 @@ void StormApp::both_up(Pair& pair, cm::Id id) {
 
 void StormApp::on_end(cm::Id id, bool established, std::string_view why) {
   const auto at = live_.find(id.number());
-  if (at == live_.end()) return;  // of a peer that failed before its Request
+  if (at == live_.end()) return;  // the peer failed before its Request
   const Live live = at->second;
   Pair* p = storm_.pair(live.pair, live.serial);
   const bool both = p != nullptr && p->initiator_up && p->responder_up;
   forget(id, live);
   if (p == nullptr || both || !live.initiator) return;
-  // The initiator lost it before both were up: retried, under a new serial, so that remains of the first
-  // try are told apart.
+  // The initiator lost it before both ends were established: retried under a new serial, so that late events of the
+  // first attempt are detected.
   const std::uint32_t process = p->process % storm_.options_.ppn;
   if (!established) --processes_[process].in_setup;
   if (p->tries >= tries_max) {

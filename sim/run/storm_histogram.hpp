@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Quantiles of any number of durations in bounded memory: a log-linear histogram of nanoseconds, 1,024 bins per
-// doubling, so that results are right to one part in a thousand; below 2,048 ns, the least and the most are exact.
+// Quantiles of any number of durations in bounded memory: a log-linear histogram of nanoseconds with 1,024 bins per
+// doubling, so results have a relative error of at most one part in a thousand. Durations below 2,048 ns, the minimum
+// and the maximum are exact.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,7 +15,7 @@ class DurationHistogram {
  public:
   void add(Duration duration);
   std::uint64_t count() const { return count_; }
-  /// The smallest duration that at least `percent` of all do not exceed; 0 if there are none.
+  /// The smallest duration such that at least `percent` of all durations are not longer; 0 if there are none.
   Duration quantile(unsigned percent) const;
   /// 0, 50, 90, 99 and 100 %.
   std::array<Duration, 5> summary() const;

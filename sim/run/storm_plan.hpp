@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Who connects to whom in a storm, without a list: each process steps through its own targets.
+// The connections of a storm, without a list: each process iterates over its own targets.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@ class StormPlan {
   std::uint32_t node_of(std::uint32_t process) const { return process / ppn_; }
   /// All connections of the storm.
   std::uint64_t wanted() const;
-  /// The next target of a process, which keeps its position in `cursor` (0 at first); none: all are done.
+  /// The next target of a process, which keeps its position in `cursor` (0 at first); none: no targets are left.
   std::optional<std::uint32_t> next(std::uint32_t process, std::uint32_t& cursor) const;
 
  private:

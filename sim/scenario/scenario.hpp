@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A scenario: topology, workload, faults, expectations and bounds as data, read from and written to TOML. The keys are
-// documented in docs/simulator-scenarios.md; scenario_keys.cpp holds the one table of them.
+// documented in docs/simulator-scenarios.md; scenario_keys.cpp has the only table of them.
 #pragma once
 #include <optional>
 #include <string>
@@ -22,44 +22,44 @@ struct ScenarioHost {
 };
 
 struct ScenarioLink {
-  std::string name;  ///< "a-b" when not given
+  std::string name;  ///< default: "a-b"
   std::string ends[2];
-  std::string nics[2];  ///< at ends that are hosts with a list of NICs; empty: the first without a link
+  std::string nics[2];  ///< at ends that are hosts with a list of NICs; empty: the first NIC without a link
   LinkOptions options{};
   int line = 0;
 };
 
-/// What speaks RDMA behind the host's NICs: that of its list, or `engine`.
+/// The RDMA engine behind the host's NICs: from its list, or `engine`.
 NicEngine engine_of(const ScenarioHost& host);
 
-/// Which address of a host a connection uses.
+/// The address of a host that a connection uses.
 enum class AddressKind : std::uint8_t { v4, v6, link_local };
 std::string_view to_string(AddressKind kind);
 
 /// RoCE: the transport service of a connection.
 enum class QpKind : std::uint8_t {
   rc,
-  ud,   ///< no connection: a service is asked for the queue pair that takes its datagrams (SIDR)
+  ud,   ///< no connection: a SIDR_REQ gets the queue pair that receives the service's datagrams
   xrc,  ///< an INI queue pair, and a TGT queue pair that the processes of the listener's node share
 };
 std::string_view to_string(QpKind kind);
 
-/// A listener and what it does with requests.
+/// A listener and its reaction to requests.
 struct ScenarioListen {
   std::string host;
   std::uint16_t port = 7471;
   AddressKind address = AddressKind::v4;
   QpKind qp = QpKind::rc;
   mpa::StartupOptions mpa{};
-  Instant at{};                    ///< when it begins to listen
-  Duration accept_after{};         ///< slow ULP
+  Instant at{};                    ///< when it starts to listen
+  Duration accept_after{};         ///< models a slow ULP
   std::uint32_t reject_every = 0;  ///< every n-th request is rejected; 1: all; 0: none
-  std::string private_data;        ///< of the Reply
+  std::string private_data;        ///< in the Reply
   std::uint32_t pending_max = 1024;
-  std::uint32_t processes = 1;  ///< XRC: of the node, each with a shared receive queue
-  bool relisten = true;         ///< after a restart of the host
+  std::uint32_t processes = 1;  ///< XRC: processes of the node, each with a shared receive queue
+  bool relisten = true;         ///< listens again after a restart of the host
   int line = 0;
-  int mpa_line = 0;  ///< of its table `mpa` in the file; 0: it has none
+  int mpa_line = 0;  ///< line of its table `mpa` in the file; 0: it has none
 };
 
 enum class Transfer : std::uint8_t { send, write, read };
@@ -67,74 +67,75 @@ std::string_view to_string(Transfer transfer);
 enum class Closer : std::uint8_t { initiator, responder, both, nobody };
 std::string_view to_string(Closer closer);
 enum class Expect : std::uint8_t {
-  established,  ///< up on both ends, everything transferred, closed as asked
-  rejected,     ///< the initiator is told so, with the private data
-  failed,       ///< an event with a reason on every end that knew of the connection
-  settled,      ///< any of the three, the same on both ends
+  established,  ///< established on both ends, all data transferred, closed as specified
+  rejected,     ///< the initiator gets Rejected, with the private data
+  failed,       ///< an event with a reason at every end that knew of the connection
+  settled,      ///< any of the three, the same at both ends
 };
 std::string_view to_string(Expect expect);
 
-/// Connections and what they transfer.
+/// Connections and their transfers.
 struct ScenarioConnect {
   static constexpr std::uint32_t xrc_octets_min = 8,
-                                 xrc_octets_max = 65536;  ///< the least tells one message from another
+                                 xrc_octets_max = 65536;  ///< octets_min: the header that identifies a message
   std::string from, to;
-  std::string from_nic, to_nic;      ///< empty: the first that lead to each other
+  std::string from_nic, to_nic;      ///< empty: the first pair that reaches each other
   std::vector<std::string> backups;  ///< NICs of `to` whose addresses are tried in turn (cm::ConnectOptions::backups)
   std::uint16_t port = 7471;
   AddressKind address = AddressKind::v4;
   QpKind qp = QpKind::rc;
   mpa::StartupOptions mpa{};
   Duration transport_timeout = std::chrono::seconds(10);
-  Duration timeout{};  ///< of all of the set-up (cm::ConnectOptions::timeout); 0: none
+  Duration timeout{};  ///< for the whole set-up (cm::ConnectOptions::timeout); 0: none
   std::string private_data;
   Instant at{};
   std::uint32_t count = 1;
   Duration interval{};  ///< between the starts of two connections
-  // After it is up. The initiator transfers first if RFC 5044 §7.1.2 requires it.
+  // Once established. The initiator transfers first if RFC 5044 §7.1.2 requires it.
   Transfer transfer = Transfer::send;
-  std::uint32_t messages = 1;  ///< each way for Sends; from the initiator for writes and reads; 0: none
-  std::uint32_t octets = 64;   ///< of each
-  bool both_ways = true;       ///< the responder sends too
-  std::uint32_t srq = 0;       ///< XRC: of which process, from 1, the queue is that gets the messages; 0: each in turn
-  Closer closer = Closer::initiator;  ///< UD, where nobody else hears of it: each end, unless nobody
+  std::uint32_t messages = 1;         ///< in each direction for Sends; from the initiator for writes and reads; 0: none
+  std::uint32_t octets = 64;          ///< per message
+  bool both_ways = true;              ///< the responder sends too
+  std::uint32_t srq = 0;              ///< XRC: the process, from 1, whose queue gets the messages; 0: each in turn
+  Closer closer = Closer::initiator;  ///< UD, where the peer does not notice: each end, unless `nobody`
   Duration close_after{};             ///< after the last transfer
   Expect expect = Expect::established;
-  Duration established_within{};  ///< with `established`: longest time from start to up, on either end; 0: any
-  /// How often the workload retries a connection that failed or was cut; each attempt is judged by the invariants,
-  /// `expect` holds for the last.
+  Duration established_within{};  ///< with `established`: longest time from start to established, at either end; 0: any
+  /// How often the workload retries a connection that failed or was cut. Each attempt is judged by the invariants;
+  /// `expect` applies to the last one.
   std::uint32_t retries = 0;
   Duration retry_after = std::chrono::milliseconds(100);
   int line = 0;
-  int mpa_line = 0;  ///< as ScenarioListen's
+  int mpa_line = 0;  ///< as in ScenarioListen
 };
 
-/// RoCE: a host that receives what goes to a multicast group, by a UD queue pair of its own.
+/// RoCE: a host that receives datagrams to a multicast group, on a separate UD queue pair.
 struct ScenarioMember {
   std::string host;
   Address group{};  ///< IPv4 or IPv6, without port
   Instant at{};     ///< when it joins
   Instant until = never;
-  bool rejoin = true;                     ///< after a restart of the host
-  std::optional<std::uint32_t> expect{};  ///< how many datagrams it gets; none: each that is sent meanwhile
+  bool rejoin = true;                     ///< joins again after a restart of the host
+  std::optional<std::uint32_t> expect{};  ///< number of datagrams that it must get; none: each one that is sent
+                                          ///< meanwhile
   int line = 0;
 };
 
 /// Datagrams to a multicast group. Their sender need not be a member.
 struct ScenarioSend {
-  static constexpr std::uint32_t octets_min = 8;  ///< so that each is told from the others
+  static constexpr std::uint32_t octets_min = 8;  ///< so that each can be identified
   std::string from;
   Address group{};
   Instant at{};
   std::uint32_t messages = 1;
-  std::uint32_t octets = 64;  ///< of each
-  Duration interval{};        ///< between two of them; 0: as fast as they leave
+  std::uint32_t octets = 64;  ///< per datagram
+  Duration interval{};        ///< between two of them; 0: as fast as the link allows
   int line = 0;
 };
-/// The UD port at which hosts of a scenario with groups hold their address; that of mckey(1).
+/// The UDP-space port at which hosts of a scenario with groups listen to hold their address; that of mckey(1).
 inline constexpr std::uint16_t group_port = 7174;
 
-/// XRC: a process of a listener ends.
+/// XRC: how a process of a listener ends.
 enum class ExitKind : std::uint8_t { kill, leave };
 std::string_view to_string(ExitKind kind);
 struct ScenarioExit {
@@ -147,21 +148,22 @@ struct ScenarioExit {
 };
 
 struct ScenarioFault {
-  std::string link;  ///< empty for host actions at a time
+  std::string link;  ///< empty for host actions with a time
   Way way = Way::both;
-  std::string toward;  ///< the TOML key `to`: the end of the link towards which it acts; sets `way`
+  std::string toward;  ///< the TOML key `to`: the end of the link that receives the affected frames; sets `way`
   std::string host;    ///< host actions
   FaultRule rule{};
-  bool may_miss = false;  ///< a run in which it hits nothing may pass
+  bool may_miss = false;  ///< the run may pass even if the fault hits nothing
   int line = 0;
 };
 
-/// Invariants that always hold need no key. These can be set.
+/// Bounds that can be set. Invariants that always hold need no key.
 struct ScenarioBounds {
-  Duration time = std::chrono::seconds(120);  ///< of virtual time; a run that is not over by then has failed
+  Duration time = std::chrono::seconds(120);  ///< of virtual time; a run that takes longer has failed
   std::uint64_t events = 50'000'000;
-  Duration converge = std::chrono::seconds(60);  ///< after the last fault has healed, everything is settled within this
-  std::size_t send_queue = 1 << 20;              ///< octets of one TCP connection, ours and in flight
+  Duration converge = std::chrono::seconds(60);  ///< after the last fault has healed, everything must settle within
+                                                 ///< this time
+  std::size_t send_queue = 1 << 20;              ///< octets of one TCP connection, buffered and in flight
   std::size_t reassembly = 1 << 20;
   std::size_t frames = 1 << 20;  ///< in flight in the whole world
   bool fence = true;  ///< the responder is silent before the first FPDU (RFC 5044 §7.1.2 rule 4); off for quirks
@@ -169,9 +171,9 @@ struct ScenarioBounds {
 
 struct Scenario {
   std::string name, description;
-  std::string file;  ///< where it came from, for messages
+  std::string file;  ///< origin, for messages
   std::uint64_t seed = 1;
-  std::vector<ScenarioHost> hosts;  ///< and switches
+  std::vector<ScenarioHost> hosts;  ///< includes switches
   std::vector<ScenarioLink> links;
   std::vector<ScenarioListen> listens;
   std::vector<ScenarioConnect> connects;
@@ -191,20 +193,20 @@ struct ScenarioError {
   std::string to_string() const;
 };
 
-/// Reads and checks: everything that can be wrong before a run is found here (names, ports, rates, loops, faults on
-/// links that are not there). All errors, in file order; at most 50.
+/// Reads and checks: all errors that can be detected before a run are found here (names, ports, rates, loops, faults on
+/// links that do not exist). Returns all errors, in file order; at most 50.
 tl::expected<Scenario, std::vector<ScenarioError>> parse_scenario(std::string_view toml, std::string_view file_name);
 /// Whether the host of that name has a RoCE engine.
 bool has_roce(const Scenario& scenario, std::string_view host);
-/// The checks alone, for scenarios made in code.
+/// Only the checks, for scenarios built in code.
 std::vector<ScenarioError> check_scenario(const Scenario& scenario);
-/// A file that parse_scenario reads back as the same scenario; defaults are left out.
+/// A file that parse_scenario reads back as the same scenario; defaults are omitted.
 std::string to_toml(const Scenario& scenario);
-/// The tables of keys in docs/simulator-scenarios.md.
+/// The key tables of docs/simulator-scenarios.md.
 std::string scenario_keys_markdown();
 
-/// --swarm: other delays, rates, MTUs, faults, revisions, RTR forms, CRC, markers, depths, counts and sizes, drawn from
-/// the seed; topology, names and the kind of workload stay. `drawn` gets one line per parameter that changed.
+/// --swarm: draws other delays, rates, MTUs, faults, revisions, RTR forms, CRC, markers, depths, counts and sizes from
+/// the seed. Topology, names and the kind of workload stay. `drawn` gets one line per changed parameter.
 Scenario draw_swarm(const Scenario& base, std::uint64_t seed, std::vector<std::string>* drawn = nullptr);
 
 /// Makes a failing scenario smaller while `fails` still holds: fewer faults, connections, messages, octets, hosts,

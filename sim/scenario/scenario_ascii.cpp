@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
-/// The offset after the string that begins at `at` with its quote, or the end of its line or of the text.
+/// The offset after the string whose opening quote is at `at`, or the end of its line or of the text.
 std::size_t behind_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string triple(3, quote);
@@ -19,7 +19,7 @@ std::size_t behind_string(std::string_view text, std::size_t at) {
     if (quote == '"' && text[at] == '\\') {
       at += 2;
     } else if (multi_line && text.substr(at, 3) == triple) {
-      // Up to two quotes may come right before the three that end it.
+      // Up to two quotes may directly precede the closing three.
       at += 3;
       for (int more = 0; more < 2 && at < text.size() && text[at] == quote; ++more) ++at;
       return at;

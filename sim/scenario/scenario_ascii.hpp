@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Where TOML allows characters beyond ASCII: in strings and comments, and nowhere else (TOML v1.0.0).
+// Finds characters beyond ASCII where TOML does not allow them: outside strings and comments (TOML v1.0.0).
 #pragma once
 #include <cstddef>
 #include <optional>

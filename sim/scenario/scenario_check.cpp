@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What can be wrong with a scenario as a whole: names, topology, bounds. The workload and the faults are checked in
+// Checks of a scenario as a whole: names, topology, bounds. The workload and the faults are checked in
 // scenario_check_work.cpp.
 #include "sim/scenario/scenario_check.hpp"
 
@@ -159,7 +159,7 @@ void Checker::check_links() {
   }
 }
 
-/// The switches from `from` to `to` over the links before link number `end`, both ends included.
+/// The switches from `from` to `to`, both included, over the links before link number `end`.
 std::string Checker::path(std::size_t from, std::size_t to, std::size_t end) const {
   std::vector<std::vector<std::size_t>> neighbours(s_.hosts.size());
   for (std::size_t i = 0; i < end; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The checks of a scenario, before their findings get a line: parse_scenario knows the line of each key; a scenario
-// made by code has none.
+// The checks of a scenario, before their findings are assigned to lines: parse_scenario knows the line of each key; a
+// scenario built in code has none.
 #pragma once
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@ struct ScenarioProblem {
   std::string text;
 };
 
-/// What cannot be judged because a key that it needs was not read.
+/// What cannot be checked because a required key was not read.
 struct Distrust {
   bool hosts = false;    ///< a host or switch whose name is not known
   bool links = false;    ///< a link whose name or ends are not known

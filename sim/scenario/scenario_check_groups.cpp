@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The checks of multicast groups: who joins them, and who sends to them.
+// The checks of multicast groups: their members and senders.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -14,7 +14,7 @@ namespace parley::sim {
 namespace {
 
 constexpr std::size_t ends_max = 1024;  // members, and sends, of one scenario
-constexpr std::size_t groups_max = 64;  // a queue pair for each on each host with RoCE
+constexpr std::size_t groups_max = 64;  // each host with RoCE has a queue pair for each
 constexpr std::uint64_t deliveries_max = 1'000'000;
 
 template <class End>
@@ -65,7 +65,7 @@ void Checker::check_group_bounds() {
   }
 }
 
-/// A host that joins, or sends.
+/// A host that joins a group or sends to it.
 void Checker::check_group_end(Section section, std::size_t i, std::string_view key, const std::string& name,
                               const Address& group) {
   if (group == Address{}) add(section, i, "group", "group is missing: add group = \"239.1.2.3\", or another");
@@ -106,7 +106,7 @@ void Checker::check_send(std::size_t i) {
              fmt::format("octets: write {} or more: that tells one datagram from another", ScenarioSend::octets_min));
   const ScenarioHost* from = node(send.from);
   const bool roce = from != nullptr && !from->is_switch && engine_of(*from) == NicEngine::roce;
-  // Whoever is to take it has a queue pair for packets of its own HCA's size.
+  // Every host that must receive it has a queue pair for packets of its own HCA's size.
   std::set<std::string> ends;
   if (roce) ends.insert(send.from);
   for (const ScenarioMember& member : s_.members) {

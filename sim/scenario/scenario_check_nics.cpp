@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The checks of what names a NIC: hosts with a list of them, links, connections and their backups.
+// The checks of NIC names: at hosts with a list of NICs, links, connections and their backups.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -33,7 +33,7 @@ std::string unknown_nic(const ScenarioHost& host, std::string_view nic) {
 
 using TakenNics = std::set<std::pair<std::string, std::string>>;  // host and NIC
 
-/// A link that names none takes the first one, as World::add_link does.
+/// A link without a NIC name uses the first free one, as in World::add_link.
 bool take_free_nic(const ScenarioHost& host, TakenNics& taken) {
   const auto& nics = host.options.nics;
   return std::any_of(nics.begin(), nics.end(),
@@ -69,7 +69,8 @@ void Checker::check_link_nics() {
   }
 }
 
-/// Addresses are made of the network and the host, so a host with two NICs in one network would have the same twice.
+/// Addresses consist of the network and the host, so a host with two NICs in one network would have the same address
+/// twice.
 void Checker::check_one_nic_in_a_network() {
   std::map<std::pair<std::string, std::size_t>, std::size_t> first;  // link of a host in a segment
   for (std::size_t i = 0; i < s_.links.size(); ++i) {
@@ -83,7 +84,7 @@ void Checker::check_one_nic_in_a_network() {
   }
 }
 
-/// Hosts that reach each other: do the NICs that are named?
+/// The hosts reach each other: do the named NICs too?
 void Checker::check_partner_nics(std::size_t i) {
   const ScenarioConnect& connect = s_.connects[i];
   const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The checks of what RoCE has otherwise: its HCA, no MPA, other limits, and connections that join like with like.
+// The checks that are specific to RoCE: its HCA, no MPA, other limits, and connections only between hosts of the same
+// kind.
 #include <algorithm>
 #include <utility>
 
@@ -12,14 +13,14 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint32_t packet_headers = 96;  // of IPv6, UDP and InfiniBand, beside the payload
+constexpr std::uint32_t packet_headers = 96;  // IPv6, UDP and InfiniBand headers, in addition to the payload
 constexpr std::uint16_t roce_depth_max = 128;
 // IBA Annex A11: a REQ has 92 octets, of which 36 are the IP header; docs/roce.md.
 constexpr std::size_t request_room = 56, offer_size = 8, reply_room = 196, reject_room = 148;
-// IBA §12.11, Annex A11: of SIDR, and an answer of either kind.
+// IBA §12.11, Annex A11: room in SIDR messages, and in either answer.
 constexpr std::size_t service_request_room = 180, service_reply_room = 136;
 
-/// What goes into the answer to a REQ or SIDR_REQ, and its name.
+/// The private data of the answer to a REQ or SIDR_REQ: its room and its name.
 std::pair<std::size_t, std::string_view> answer_of(const ScenarioListen& listen) {
   if (listen.qp == QpKind::ud) return {service_reply_room, "SIDR_REP"};
   if (listen.reject_every != 0) return {reject_room, "REJ"};

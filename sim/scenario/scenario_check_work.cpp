@@ -74,7 +74,7 @@ void Checker::check_mpa(Section section, std::size_t index, mpa::Role role, cons
 }
 
 void Checker::check_listens() {
-  // A listener takes every address of its family, link-local ones too.
+  // A listener occupies every address of its family, including link-local ones.
   std::map<std::tuple<std::string, std::uint16_t, bool, bool>, std::size_t> ports;
   for (std::size_t i = 0; i < s_.listens.size(); ++i) {
     const ScenarioListen& listen = s_.listens[i];
@@ -85,7 +85,7 @@ void Checker::check_listens() {
     if (host != nullptr && !host->options.ipv6 && listen.address != AddressKind::v4)
       complain("address", fmt::format("address: host '{}' has ipv6 = false", listen.host));
     if (listen.port == 0) complain("port", "port: write 1..65535");
-    // XRC's service answers at the port of both spaces.
+    // The XRC service uses the port in both spaces.
     for (const bool datagrams : {false, true}) {
       if ((datagrams && listen.qp == QpKind::rc) || (!datagrams && listen.qp == QpKind::ud)) continue;
       const auto [first, fresh] =
@@ -154,7 +154,7 @@ void Checker::check_connect(std::size_t i) {
                     connect.private_data.size(), connect.mpa.peer_quirk));
 }
 
-/// Both hosts exist: can they reach each other?
+/// Both hosts exist: do they reach each other?
 void Checker::check_partner(std::size_t i) {
   const ScenarioConnect& connect = s_.connects[i];
   const auto complain = [&](std::string_view key, std::string text) { add(Section::connect, i, key, std::move(text)); };
@@ -171,7 +171,7 @@ void Checker::check_partner(std::size_t i) {
     complain("address", "address: one of the two hosts has ipv6 = false");
   else
     check_listener(i);
-  // All of them start at the same time, and each needs its own port; those without one fail.
+  // All of them start at the same time, and each needs a port; those without one fail.
   if (connect.count > Stack::ephemeral_ports && connect.interval == Duration{} && connect.retries == 0 &&
       (connect.expect == Expect::established || connect.expect == Expect::rejected))
     complain("count", fmt::format("count: {} connections at once from '{}' to one address and port, and a host has {} "

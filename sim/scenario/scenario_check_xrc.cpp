@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The checks of XRC: a node's listener, who connects to it, and which of its processes end.
+// The checks of XRC: a node's listener, its initiators, and the processes that end.
 #include <set>
 #include <tuple>
 #include <utility>

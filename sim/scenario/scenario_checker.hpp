@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Checks a whole scenario: what it names must exist, what it asks for must be possible.
+// Checks a whole scenario: everything that it names must exist, and everything that it requests must be possible.
 #pragma once
 #include <map>
 #include <set>
@@ -26,7 +26,7 @@ class Checker {
   void add(Section section, std::size_t index, std::string_view key, std::string text);
   const ScenarioHost* node(std::string_view name) const;
   std::string unknown(std::string_view what, std::string_view name, bool switches) const;
-  /// The host of that name; complains if there is none.
+  /// The host of that name; reports an error if there is none.
   const ScenarioHost* expect_host(Section section, std::size_t index, std::string_view key, const std::string& name);
 
   void check_bounds();
@@ -49,7 +49,7 @@ class Checker {
   void check_listener(std::size_t index);
   void check_listen_mpa(std::size_t index);
   void check_mpa(Section section, std::size_t index, mpa::Role role, const mpa::StartupOptions& options);
-  /// True if the hosts have RoCE, or not the same: then nothing of MPA is checked.
+  /// True if the hosts have RoCE, or differ: then MPA settings are not checked.
   bool check_roce_listen(std::size_t index);
   bool check_roce_connect(std::size_t index);
   void check_iwarp_qp(Section section, std::size_t index, QpKind qp, bool hosts_known);
@@ -75,9 +75,9 @@ class Checker {
 
   const Scenario& s_;
   const Distrust distrust_;
-  std::map<std::string, std::size_t> nodes_, links_;  // the first of a name
+  std::map<std::string, std::size_t> nodes_, links_;  // the first one with each name
   Segments segments_;
-  std::map<std::string, std::set<std::size_t>> segments_of_;  // of each node
+  std::map<std::string, std::set<std::size_t>> segments_of_;  // by node
   std::vector<ScenarioProblem> problems_;
 };
 

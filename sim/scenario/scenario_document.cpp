@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-// toml++ 3.3 asserts in places that malformed text reaches ("[=]"), and in each of them then reports an error by
-// itself. With NDEBUG it would tell the compiler that such text is impossible. So: neither.
+// toml++ 3.3 has assertions that malformed text can trigger ("[=]"), and after each of them reports an error anyway.
+// With NDEBUG it would tell the compiler that such text is impossible. Therefore: neither.
 #undef NDEBUG
 #define TOML_ASSERT(condition) static_assert(true)
 #define TOML_EXCEPTIONS 0
@@ -32,7 +32,7 @@ class Source {
       text.remove_prefix(std::min(end + 1, text.size()));
     }
   }
-  /// Empty if it is not on one line of ASCII: columns count characters there, and octets here.
+  /// Empty if it is not on one line of ASCII: toml++'s columns count characters, but offsets here are octets.
   std::string quote(const toml::source_region& region) const {
     if (region.begin.line != region.end.line || region.begin.line == 0 || region.begin.line > lines_.size()) return {};
     const std::string_view line = lines_[region.begin.line - 1];
@@ -51,7 +51,7 @@ void set_place(DocValue& out, const toml::node& node) {
   out.column = static_cast<int>(node.source().begin.column);
 }
 
-// toml++ nests at most 256 deep, and so does this recursion.
+// toml++ nests at most 256 levels deep, and so does this recursion.
 DocValue convert(const toml::node& node, const Source& source) {
   DocValue out;
   set_place(out, node);
@@ -92,7 +92,7 @@ tl::expected<DocValue, ScenarioError> parse_once(std::string_view toml, std::str
     error.text = fmt::format("the file has {} octets, at most {} are read", toml.size(), document_max);
     return tl::unexpected(std::move(error));
   }
-  // toml++ 3.3 tells the compiler that a character like U+00E9 cannot come where it looks for white space.
+  // toml++ 3.3 tells the compiler that a character like U+00E9 is impossible where it looks for white space.
   if (const auto at = beyond_ascii(toml)) {
     const std::string_view before = toml.substr(0, *at);
     error.line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
@@ -113,14 +113,14 @@ tl::expected<DocValue, ScenarioError> parse_once(std::string_view toml, std::str
 
 bool is_toml(std::string_view text) { return !beyond_ascii(text) && toml::parse(text, std::string_view()); }
 
-/// The header of a table in a table, such as `[connect.mpa`; empty if no more is known of it.
+/// The header of an inner table, such as `[connect.mpa`; empty if nothing more is known of it.
 std::string inner_table(std::string_view name) {
   name = name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."));
-  return name.back() == '.' ? std::string() : fmt::format("[{}]", name);
+  return name.empty() || name.back() == '.' ? std::string() : fmt::format("[{}]", name);
 }
 
-/// Replaces a line that is not TOML by one that keeps what follows in place: the same key with a number that no
-/// scenario accepts, or the same table. Empty: nobody knows what was meant, or the mistake began on another line.
+/// Replaces an invalid line by one that keeps the following lines valid: the same key with a number that no scenario
+/// accepts, or the same table. Empty: the intention is unknown, or the error began on another line.
 std::string stand_in(std::string_view line, const ScenarioError& error) {
   constexpr std::string_view blank = " \t";
   constexpr std::string_view word = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -133,7 +133,7 @@ std::string stand_in(std::string_view line, const ScenarioError& error) {
   if (table && end < line.size() && line[end] == '.') return inner_table(line.substr(begin));
   const std::string name(line.substr(begin, end - begin));
   if (name.empty()) return {};
-  // A duplicate key is wrong only because of an earlier line, and may go.
+  // A duplicate key is only wrong because of an earlier line, and can be removed.
   if (is_toml(line)) return error.text.find("redefine") == std::string::npos ? std::string() : " ";
   if (table) return fmt::format("[[{}]]", name);
   const std::size_t equals = line.find_first_not_of(blank, end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The forms of values in scenario files. A form reads a DocValue into a member, describes what it expects, and
+// The formats of values in scenario files. A form reads a DocValue into a member, describes the expected format, and
 // writes the member back; `key` makes a line of the schema from a form and the path to a member.
 #pragma once
 #include <limits>
@@ -15,11 +15,11 @@ namespace parley::sim::forms {
 
 using Kind = DocValue::Kind;
 
-/// "the number 2 is not a time; ...": the one sentence for values of a wrong form.
+/// "the number 2 is not a time; ...": the only sentence for values in a wrong format.
 inline std::string wrong(const DocValue& value, std::string_view form) {
   return fmt::format("{} is not {}", describe(value), form);
 }
-/// A number without its unit: shows what may have been meant.
+/// A number without its unit: suggests what may have been meant.
 inline std::string without_unit(const DocValue& value, std::string_view form, std::string_view unit,
                                 std::string_view other) {
   const bool number = value.kind == Kind::integer || value.kind == Kind::real;

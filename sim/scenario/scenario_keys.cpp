@@ -82,7 +82,7 @@ struct Seed : Number {
   static std::string read(const DocValue& value, std::uint64_t& out) { return read_as("seed", value, out); }
 };
 
-/// What may be left out and then has no value.
+/// An optional value.
 template <class Form>
 struct Given {
   static std::string form() { return Form::form(); }
@@ -110,7 +110,7 @@ struct Reject {
   static std::string write(std::uint32_t in) { return in == 0 ? "false" : in == 1 ? "true" : std::to_string(in); }
 };
 
-/// drop has two more names that people look for.
+/// drop has two additional names that users look for.
 struct Action {
   using Plain = Choice<FaultAction, FaultAction::corrupt_roce>;
   static std::string form() { return Plain::form() + "; loss and partition mean drop"; }
@@ -126,7 +126,7 @@ constexpr std::uint64_t any_number = static_cast<std::uint64_t>(std::numeric_lim
 constexpr std::uint64_t u32_max = 0xFFFF'FFFF;
 
 // ---- match: nth and times -----------------------------------------------------------------------------------------
-// `nth = 2` alone means the second and no other, as people say it.
+// `nth = 2` alone means the second and no other, as in everyday language.
 
 std::string read_times(const DocValue& value, ScenarioFault& out) {
   if (value.kind == Kind::text && value.text == "all") return out.rule.match.times = 0, std::string();
@@ -145,7 +145,7 @@ std::string write_times(const ScenarioFault& in) {
 }
 std::string times_form() { return "a number from 1, or \"all\""; }
 
-// ---- time: from, or at for what happens once ----------------------------------------------------------------------
+// ---- time: from, or at for single events --------------------------------------------------------------------------
 
 std::string read_from(const DocValue& value, ScenarioFault& out) { return Moment::read(value, out.rule.from); }
 std::string write_from(const ScenarioFault& in) {
@@ -164,7 +164,7 @@ std::string write_action(const ScenarioFault& in) { return Action::write(in.rule
 
 // ---- ends = ["a", "b"], or with the NIC of a host: "a/n1" -----------------------------------------------------------
 
-/// Empty, or what is wrong with it.
+/// Empty, or the error.
 std::string split(const std::string& text, std::string& node, std::string& nic) {
   const std::size_t slash = text.find('/');
   node = text.substr(0, slash);

@@ -24,13 +24,13 @@ std::map<std::string, std::vector<std::size_t>, std::less<>> links_of_switches(c
   return out;
 }
 
-/// A NIC of a host, as the world numbers them, and the segment that it is in.
+/// A NIC of a host, with the world's numbering, and its segment.
 struct Place {
   std::uint16_t nic = 0;
   std::size_t segment = 0;
 };
 
-/// In the order of links. As World::add_link does it: a link takes the NIC that it names, or the first that has none.
+/// In the order of links. As in World::add_link, a link takes the NIC that it names, or the first one without a link.
 std::vector<Place> places_of(const Scenario& scenario, const ScenarioHost& host, const Segments& segments) {
   const std::vector<NicOptions>& nics = host.options.nics;
   std::vector<Place> out;
@@ -47,7 +47,7 @@ std::vector<Place> places_of(const Scenario& scenario, const ScenarioHost& host,
   return out;
 }
 
-/// The NICs that lead from one host to another.
+/// The NICs that connect one host to another.
 class Routes {
  public:
   Routes(const Scenario& scenario, const Segments& segments, const std::string& from, const std::string& to)
@@ -56,13 +56,13 @@ class Routes {
     here_ = places_of(scenario, *from_, segments);
     there_ = places_of(scenario, *to_, segments);
   }
-  /// The first, with these NICs if they are named.
+  /// The first route, with these NICs if they are named.
   std::optional<Route> find(const std::string& from_nic, const std::string& to_nic) const {
     for (const auto& [a, b] : joined(from_nic, to_nic))
       if (!is_plain(*from_, a) && !is_plain(*to_, b)) return Route{.from_port = a, .to_port = b};
     return std::nullopt;
   }
-  /// Why there is none.
+  /// The reason why there is none.
   std::string why_none(const ScenarioConnect& connect, const std::string& from_nic, const std::string& to_nic) const {
     const auto pairs = joined(from_nic, to_nic);
     if (pairs.empty())
@@ -81,7 +81,7 @@ class Routes {
       if (host.name == name && !host.is_switch) return &host;
     return nullptr;
   }
-  /// NICs of both in one segment, with these names if they are given.
+  /// NICs of both hosts in one segment, with these names if they are given.
   std::vector<std::pair<std::uint16_t, std::uint16_t>> joined(const std::string& from_nic,
                                                               const std::string& to_nic) const {
     std::vector<std::pair<std::uint16_t, std::uint16_t>> out;
@@ -95,7 +95,7 @@ class Routes {
     const std::vector<NicOptions>& nics = host.options.nics;
     return name.empty() || (nic < nics.size() && nics[nic].name == name);
   }
-  /// Plain Ethernet: nothing behind it speaks RDMA.
+  /// Plain Ethernet: no RDMA engine behind it.
   static bool is_plain(const ScenarioHost& host, std::uint16_t nic) {
     const std::vector<NicOptions>& nics = host.options.nics;
     return nic < nics.size() && nics[nic].engine == NicEngine::none;

@@ -11,10 +11,11 @@ namespace parley::sim {
 
 struct Route {
   std::uint16_t from_port = 0, to_port = 0;
-  std::vector<std::uint16_t> backup_ports{};  ///< of the responder
+  std::vector<std::uint16_t> backup_ports{};  ///< ports of the responder
 };
 
-/// Of each link, the first link of its segment: links joined by switches are one. A name that no host has joins nothing.
+/// For each link, the first link of its segment: links joined by switches are one segment. A name that no host has
+/// joins nothing.
 using Segments = std::vector<std::size_t>;
 Segments link_segments(const Scenario& scenario);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The keys of scenario files: for each table of the file a list of keys, each with its member and the
-// form in which it is written. Reading, writing, suggestions and the documentation all come from these lists.
+// The keys of scenario files: for each table of the file a list of keys, each with its member and its format. Reading,
+// writing, suggestions and the documentation all use these lists.
 #pragma once
 #include <span>
 #include <string>
@@ -16,13 +16,13 @@ struct Key {
   std::string_view key;
   std::string (*form)() = nullptr;  ///< "time", "1..65535", "one of v4, v6, link_local"
   std::string_view text;            ///< for the documentation
-  /// Sets the member; returns what is wrong, or nothing.
+  /// Sets the member; returns the error, or nothing.
   std::string (*read)(const DocValue& value, T& out) = nullptr;
   /// As written after "key = "; empty if it has its default.
   std::string (*write)(const T& in) = nullptr;
-  /// The default, as write puts it; empty if it is not worth mentioning.
+  /// The default, in the format of write; empty if it is not worth mentioning.
   std::string (*standard)() = nullptr;
-  /// Sets the member to its default; null where that means nothing.
+  /// Sets the member to its default; null if there is no meaningful one.
   void (*reset)(T& out) = nullptr;
 };
 
@@ -44,7 +44,7 @@ std::span<const Key<ScenarioSend>> send_keys();
 std::span<const Key<ScenarioExit>> exit_keys();
 std::span<const Key<ScenarioFault>> fault_keys();
 
-/// True for a fault that happens at a set time and not while frames pass: its time is then called `at`.
+/// True for a fault at a set time, as opposed to one that acts while frames pass: its time key is then `at`.
 bool is_momentary(const ScenarioFault& fault);
 /// "a-b".
 std::string default_link_name(const ScenarioLink& link);

@@ -48,18 +48,18 @@ bool has_key(std::span<const Key<T>> keys, std::string_view name) {
   return find_key(keys, name) != nullptr;
 }
 
-/// The name that a key has now; empty if it never had another.
+/// The current name of a key; empty if it was never renamed.
 std::string_view renamed(std::string_view section, std::string_view key) {
   return section == "connect" && key == "tcp_timeout" ? "transport_timeout" : std::string_view();
 }
 
-/// The table of what only MPA has, in one of a listen or connect.
+/// The table of MPA-only keys, in one of a listen or connect.
 const DocValue* mpa_table(const DocValue& table) {
   const DocEntry* entry = table.find("mpa");
   return entry == nullptr || entry->value.kind != DocValue::Kind::table ? nullptr : &entry->value;
 }
 
-/// Where a key belongs that is misplaced in a section; empty if nowhere.
+/// The table in which a misplaced key belongs; empty if there is none.
 std::string_view home_of(std::string_view key, std::string_view section) {
   if (section == "[listen.mpa]" && has_key(listen_keys(), key)) return "[[listen]]";
   if (section == "[connect.mpa]" && key == "tcp_timeout") return "[[connect]], as transport_timeout";
@@ -112,7 +112,7 @@ class ScenarioReader {
 
   void complain(int line, int column, std::string_view key, std::string text) {
     if (broken_lines_.contains(line)) return;  // already reported that this line is not TOML
-    // Nobody reads on beyond this; the list is cut to errors_max once it is sorted.
+    // More errors are of no use; the list is cut to errors_max after sorting.
     if (errors_.size() < 20 * errors_max)
       errors_.push_back({scenario_.file, line, column, std::string(key), std::move(text)});
   }
@@ -134,7 +134,7 @@ class ScenarioReader {
     complain(entry.line, entry.column, entry.key, std::move(text));
   }
 
-  /// `others` are keys of the table that are read elsewhere.
+  /// `others`: keys of the table that are read elsewhere.
   template <class T>
   void read_keys(const DocValue& table, std::string_view section, std::span<const Key<T>> keys, T& out,
                  const std::vector<std::string_view>& others = {}) {
@@ -169,7 +169,9 @@ class ScenarioReader {
                                       [](const DocValue& item) { return item.kind == DocValue::Kind::table; });
       if (!tables) {
         malformed_.emplace(section.key);
-        if (lost(&root, {section.key}) && mpa_table(value) != nullptr) return;  // the name above it is misspelt
+        if (lost(&root, {section.key}) && mpa_table(value) != nullptr)
+          return;  // the name of the parent table is
+                   // misspelt
         return complain(
             entry.line, entry.column, entry.key,
             fmt::format("there can be several of {}: write {} with two brackets", entry.key, section.shown));
@@ -236,12 +238,12 @@ class ScenarioReader {
     }
   }
 
-  /// One end of connections, with the table of what only MPA has.
+  /// One end of connections, with the table of MPA-only keys.
   template <class T>
   void read_end(const DocValue& item, const SectionName& section, std::span<const Key<T>> keys,
                 std::span<const Key<T>> mpa_keys, T& out) {
     std::vector<std::string_view> others{"mpa"};
-    for (const DocEntry& entry : item.entries) {  // as they were once
+    for (const DocEntry& entry : item.entries) {  // as in earlier versions
       const std::string_view name = renamed(section.key, entry.key);
       const Key<T>* key = name.empty() ? find_key(mpa_keys, entry.key) : find_key(keys, name);
       if (key == nullptr) continue;
@@ -280,7 +282,7 @@ class ScenarioReader {
     else if (at != nullptr && !lost(&item, {"action"}) && !is_momentary(out))
       complain(at->line, at->column, "at",
                fmt::format("{} lasts: write from (and until) in place of at", to_string(out.rule.action)));
-    // `nth = 2` alone is the second and no other.
+    // `nth = 2` alone means the second and no other.
     if (item.find("nth") != nullptr && item.find("times") == nullptr) out.rule.match.times = 1;
   }
 
@@ -316,7 +318,7 @@ class ScenarioReader {
           fault.way = fault.toward == link.ends[1] ? Way::forward : Way::backward;
   }
 
-  /// Whether one of these keys of a table could not be read, or is misspelt.
+  /// Whether one of these keys of a table was unreadable or misspelt.
   bool lost(const DocValue* table, std::initializer_list<std::string_view> keys) const {
     const auto found = lost_.find(table);
     return found != lost_.end() &&
@@ -346,7 +348,7 @@ class ScenarioReader {
       if (finding.index < tables.size() &&
           (lost(tables[finding.index], {finding.key}) || lost(mpa_table(*tables[finding.index]), {finding.key})))
         continue;
-      // What a fault may say depends on its action.
+      // The keys that a fault may have depend on its action.
       if (finding.section == Section::fault && lost(tables[finding.index], {"action"})) continue;
       const auto [line, column] = place_of(finding);
       complain(line, column, finding.key, std::move(finding.text));
@@ -367,11 +369,11 @@ class ScenarioReader {
   Scenario scenario_;
   std::vector<ScenarioError> errors_;
   std::array<std::vector<const DocValue*>, 10> tables_;  // by Section, one for each entry of the scenario's vector
-  // Keys that a table should have had but that were not read: those with a wrong value, and those meant by a
+  // Keys that a table should have but that were not read: those with a wrong value, and those probably meant by a
   // misspelt one.
   std::map<const DocValue*, std::set<std::string, std::less<>>> lost_;
   std::set<std::string_view> malformed_;  // sections that are not tables
-  std::set<int> broken_lines_;            // that are not TOML
+  std::set<int> broken_lines_;            // that are invalid TOML
 };
 
 }  // namespace

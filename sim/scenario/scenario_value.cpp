@@ -18,13 +18,13 @@ struct Unit {
   std::string_view name;
   std::uint64_t factor;
 };
-// In each table the units used for writing come in descending order.
+// In each table, the units used for writing are in descending order.
 constexpr Unit time_units[] = {{"h", 3'600'000'000'000}, {"m", 60'000'000'000}, {"s", 1'000'000'000},
                                {"ms", 1'000'000},        {"us", 1000},          {"ns", 1}};
 constexpr Unit rate_units[] = {
     {"Tbps", 1'000'000'000'000}, {"Gbps", 1'000'000'000}, {"Mbps", 1'000'000}, {"kbps", 1000}, {"bps", 1}};
 constexpr Unit size_units[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
-// Read, but never written: 1500 octets are "1500B" and not "1.5kB".
+// Accepted but never written: 1500 octets are "1500B" and not "1.5kB".
 constexpr Unit size_units_read[] = {{"GB", 1'000'000'000}, {"MB", 1'000'000}, {"kB", 1000}};
 constexpr std::uint64_t value_max = 1ULL << 60;  // sums of two still fit into int64
 
@@ -34,7 +34,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 struct Decimal {
   std::uint64_t digits = 0;
   std::uint64_t scale = 1;
-  std::string_view rest;  ///< what follows the number
+  std::string_view rest;  ///< the text after the number
 };
 
 std::optional<Decimal> read_decimal(std::string_view text) {
@@ -60,7 +60,7 @@ std::optional<Decimal> read_decimal(std::string_view text) {
   return out;
 }
 
-/// Exact, or nothing.
+/// Exact, or none.
 std::optional<std::uint64_t> read_units(std::string_view text, std::span<const Unit> units) {
   const auto number = read_decimal(text);
   if (!number) return std::nullopt;
@@ -76,14 +76,14 @@ std::optional<std::uint64_t> read_units(std::string_view text, std::span<const U
 /// In the largest unit that needs at most three digits after the point.
 std::string write_units(std::uint64_t value, std::span<const Unit> units) {
   for (const Unit& unit : units) {
-    // Nobody reads 1.025m, and 2m could be metres.
+    // 1.025m is hard to read, and 2m could be metres.
     if (value < unit.factor || unit.name == "m" || unit.name == "h") continue;
     const std::uint64_t whole = value / unit.factor;
     const unsigned __int128 thousandths = static_cast<unsigned __int128>(value % unit.factor) * 1000;
     if (thousandths % unit.factor != 0) continue;
     const auto fraction = static_cast<std::uint64_t>(thousandths / unit.factor);
     if (fraction == 0) return fmt::format("{}{}", whole, unit.name);
-    if (unit.factor % 1000 != 0) continue;  // nor 1.125KiB
+    if (unit.factor % 1000 != 0) continue;  // the same for 1.125KiB
     std::string digits = fmt::format("{:03}", fraction);
     while (digits.back() == '0') digits.pop_back();
     return fmt::format("{}.{}{}", whole, digits, unit.name);
@@ -211,8 +211,8 @@ std::optional<Ratio> parse_ratio(std::string_view text) {
 
 std::string ratio_text(Ratio ratio) {
   const std::uint64_t in = ratio.in == 0 ? 1 : ratio.in;
-  const std::uint64_t thousandths = std::uint64_t{ratio.of} * 100'000;  // of a percent
-  // A ratio that is not in lowest terms would be read back reduced, and is still the same probability.
+  const std::uint64_t thousandths = std::uint64_t{ratio.of} * 100'000;  // thousandths of a percent
+  // A ratio that is not in lowest terms would be read back reduced; it is still the same probability.
   if (thousandths % in != 0) return fmt::format("{}/{}", ratio.of, in);
   const std::uint64_t value = thousandths / in;
   if (value % 1000 == 0) return fmt::format("{}%", value / 1000);
@@ -259,7 +259,7 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
   std::string_view best;
   std::size_t best_edits = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string_view other : words) {
-    // A word that was cut short or continues ("request" for "request_timeout") is one step away.
+    // A word that was cut short or extended ("request" for "request_timeout") has distance one.
     const bool part = word.size() >= 3 && (other.starts_with(word) || other.ends_with(word) || word.starts_with(other));
     const std::size_t distance =
         part && !other.empty() ? std::min<std::size_t>(1, edits(word, other)) : edits(word, other);

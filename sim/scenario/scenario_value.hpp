@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A TOML document as plain values that know their line, and the forms in which scenarios write times, rates, sizes and
-// ratios. Everything is an integer: a decimal fraction is read digit by digit, so that no machine rounds it
-// differently.
+// A TOML document as plain values that know their line, and the formats in which scenarios write times, rates, sizes
+// and ratios. Everything is an integer: a decimal fraction is read digit by digit, so that rounding is the same on
+// every machine.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -22,11 +22,11 @@ struct DocEntry;
 struct DocValue {
   enum class Kind : std::uint8_t { text, integer, boolean, real, date, array, table };
   Kind kind = Kind::table;
-  std::string text;  ///< of a text; otherwise as written in the file, if known
+  std::string text;  ///< text: its value; others: as written in the file, if known
   std::int64_t integer = 0;
   bool boolean = false;
-  std::vector<DocValue> items;    ///< of an array
-  std::vector<DocEntry> entries;  ///< of a table, in file order
+  std::vector<DocValue> items;    ///< array: its elements
+  std::vector<DocEntry> entries;  ///< table: its entries, in file order
   int line = 0, column = 0;
 
   const DocEntry* find(std::string_view key) const;
@@ -37,24 +37,24 @@ struct DocEntry {
   DocValue value;
 };
 
-/// What to tell a reader that found something else: "'2.5' is a number with a fraction".
+/// Describes an unexpected value: "'2.5' is a number with a fraction".
 std::string describe(const DocValue& value);
 
-/// The parts of a text that are TOML.
+/// The valid parts of a TOML text.
 struct Document {
   DocValue root;
-  std::vector<ScenarioError> errors;  ///< of the other parts; at most 50
-  bool whole = true;                  ///< except for the lines with errors, root is what the author meant
+  std::vector<ScenarioError> errors;  ///< in the other parts; at most 50
+  bool whole = true;                  ///< except for the lines with errors, root is complete
 };
-/// Reads TOML v1.0; at most 1 MiB. A line that is wrong by itself does not hide what follows: in `root` its key has a
-/// value that no scenario accepts.
+/// Reads TOML v1.0; at most 1 MiB. A line that is invalid by itself does not hide the following ones: in `root` its key
+/// has a value that no scenario accepts.
 Document read_document(std::string_view toml, std::string_view file_name);
-/// The same if the first error is enough.
+/// The same, if only the first error is needed.
 tl::expected<DocValue, ScenarioError> parse_document(std::string_view toml, std::string_view file_name);
 /// A TOML string that reads back as `text`.
 std::string quote(std::string_view text);
 
-/// "2us", "1.5s", "0s"; units ns us ms s m h. None: not of this form, or more than 2^62 ns.
+/// "2us", "1.5s", "0s"; units ns us ms s m h. None: another format, or more than 2^62 ns.
 std::optional<Duration> parse_time(std::string_view text);
 std::string time_text(Duration time);
 /// "10Gbps", "2.5Gbps", "64kbps"; units bps kbps Mbps Gbps Tbps.
@@ -72,10 +72,10 @@ std::string mask_text(std::uint64_t mask);
 /// "hex:00ff" or text.
 std::optional<std::string> parse_octets(std::string_view text);
 std::string octets_text(std::string_view octets);
-/// Private data of that many octets whose content does not matter: the alphabet over and over.
+/// Private data of that many octets with arbitrary content: the alphabet, repeated.
 std::string filler(std::size_t octets);
 
-/// The one of `words` that was probably meant, or empty.
+/// The one of `words` that was probably meant; empty if there is none.
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& words);
 
 }  // namespace parley::sim

@@ -13,7 +13,7 @@ void write_keys(std::string& out, std::span<const Key<T>> keys, const T& in) {
     if (const std::string value = key.write(in); !value.empty()) out += fmt::format("{} = {}\n", key.key, value);
 }
 
-/// A table of its own, unless it would be empty.
+/// A separate table, unless it would be empty.
 template <class T>
 void write_table(std::string& out, std::string_view name, std::span<const Key<T>> keys, const T& in) {
   std::string inner;
@@ -30,7 +30,7 @@ void write_inner(std::string& out, std::string_view name, std::span<const Key<Sc
   if (!inner.empty()) out += fmt::format("{} = {{ {} }}\n", name, inner);
 }
 
-/// A file states the direction of a fault by the end towards which it acts.
+/// A file states the direction of a fault by the end that receives the affected frames.
 ScenarioFault with_toward(const ScenarioFault& fault, const Scenario& scenario) {
   ScenarioFault out = fault;
   if (!out.toward.empty() || out.way == Way::both) return out;

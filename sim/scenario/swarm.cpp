@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Draws scenarios near a given one. Half of them are mild: the faults are few, heal within half a second and can be
-// survived by retransmission, so what the scenario expects must still happen. The others are wild: hosts crash, streams
-// are cut and MPA itself is damaged; then any end is right as long as both ends have it (Expect::settled). Sizes are
-// bounded so that a run takes milliseconds.
+// Draws variations of a given scenario. Half of them are mild: the faults are few, heal within half a second and can be
+// survived by retransmission, so the scenario's expectations still apply. The others are wild: hosts crash, streams are
+// cut and MPA itself is damaged; then any end is accepted as long as it is the same at both ends (Expect::settled).
+// Sizes are bounded so that a run takes milliseconds.
 #include <algorithm>
 #include <initializer_list>
 
@@ -70,7 +70,7 @@ void report_all(std::vector<std::string>& out, const Scenario& before, const Sce
 }  // namespace
 
 std::uint64_t Swarm::around(std::uint64_t low, std::uint64_t high) {
-  // Every power of two is equally likely, so small and large values both come up.
+  // Every power of two is equally likely, so that small and large values both occur.
   const auto low_bits = static_cast<unsigned>(std::bit_width(low)),
              high_bits = static_cast<unsigned>(std::bit_width(high));
   const auto bits = static_cast<unsigned>(rng_.between(low_bits, high_bits));
@@ -105,11 +105,11 @@ void Swarm::draw_hosts() {
     if (one_in(4)) rnic.echo_watch = Duration(pick({0, 1'000'000, 20'000'000}));
     if (mild_) continue;
     if (one_in(4)) tcp.rto_initial = Duration(pick({200'000'000, 1'000'000'000, 3'000'000'000}));
-    // An end that talks to a dead host must find out before the run is over.
+    // An end whose peer's host is dead must detect it before the run ends.
     tcp.rto_max = std::max({tcp.rto_initial, tcp.rto_min, Duration(2s)});
     tcp.retries = static_cast<std::uint8_t>(rng_.between(4, 8));
     tcp.syn_retries = static_cast<std::uint8_t>(rng_.between(2, 6));
-    // Any shorter, and what is merely slow would end differently on the two ends.
+    // With a shorter time, a merely slow connection would end differently at the two ends.
     if (one_in(4)) rnic.linger = Duration(pick({3'000'000'000, 5'000'000'000, 10'000'000'000}));
     if (one_in(4)) host.options.ring = static_cast<std::uint32_t>(around(4, 1024));
   }
@@ -119,7 +119,7 @@ void Swarm::draw_links() {
   for (const ScenarioHost& host : s_.hosts)
     for (const NicOptions& nic : host.options.nics)
       if (nic.mtu != 0) smallest_mtu_ = std::min(smallest_mtu_, nic.mtu);
-  // Path-MTU discovery is not modelled: behind a switch all links have one MTU.
+  // Path-MTU discovery is not modelled: all links at a switch have the same MTU.
   const bool switched =
       std::any_of(s_.hosts.begin(), s_.hosts.end(), [](const ScenarioHost& h) { return h.is_switch; });
   const auto draw_mtu = [&] {
@@ -134,7 +134,7 @@ void Swarm::draw_links() {
     smallest_mtu_ = std::min(smallest_mtu_, o.mtu);
     o.rate_bps = 10'000'000 * pick({1, 10, 100, 1000, 10'000, 40'000});
     o.delay = time(100ns, mild_ ? 10ms : 50ms);
-    // A frame in the queue of a link must not wait so long that others time out.
+    // A frame must not wait so long in a link's queue that other frames time out.
     const std::uint64_t queue_min = (std::uint64_t{o.mtu} + 14) * (mild_ ? 16 : 4);
     if (one_in(2)) o.queue_octets = static_cast<std::uint32_t>(around(queue_min, 1 << 20));
     o.queue_octets = std::max(o.queue_octets, static_cast<std::uint32_t>(queue_min));
@@ -148,7 +148,7 @@ void Swarm::draw_flags(mpa::StartupOptions& o) {
   o.ord = static_cast<std::uint16_t>(one_in(8) ? 0 : around(1, 128));
 }
 
-/// What both sides of a listener's connections do about the RTR, chosen so that they can agree.
+/// The RTR settings of both sides of a listener's connections, chosen so that they can agree.
 void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>& clients) {
   enum class Style { client_server, enhanced, classic, frame, configured, mismatch };
   const std::uint64_t last = static_cast<std::uint64_t>(mild_ ? Style::configured : Style::mismatch);
@@ -164,7 +164,7 @@ void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>
   if (l.rtr_accept.empty()) l.rtr_accept = mpa::RtrSet::of(form);
   if (style == Style::mismatch) {
     l.accept_rtr_frame = !one_in(2);
-    // A Send expected as RTR would swallow a program's empty message.
+    // If a Send were expected as RTR, it would consume a program's empty message.
     l.rtr_expected = one_in(2) && form != mpa::Rtr::send ? form : mpa::Rtr::none;
   }
   for (ScenarioConnect* connect : clients) {
@@ -184,7 +184,7 @@ void Swarm::draw_rtr(ScenarioListen& listen, const std::vector<ScenarioConnect*>
       c.rtr = static_cast<mpa::Rtr>(any);
       c.rtr_by_s = one_in(2);
       c.rtr_fallback = one_in(2) ? form : mpa::Rtr::none;
-      // An empty Send that the peer does not take for an RTR is an ordinary message, and its program gets it.
+      // If the peer does not expect it as RTR, an empty Send is an ordinary message, which its program receives.
       if ((c.revision == 1 || l.revision == 1) && c.rtr == mpa::Rtr::send) c.rtr = mpa::Rtr::write;
       if (c.rtr_fallback == mpa::Rtr::send) c.rtr_fallback = mpa::Rtr::write;
     }
@@ -209,7 +209,7 @@ void Swarm::draw_work() {
       quirky |= !connect.mpa.play_quirk.empty() || !connect.mpa.peer_quirk.empty();
     }
     if (one_in(3)) listen.accept_after = time(1us, mild_ ? 100ms : 2s);
-    if (quirky) continue;  // that scenario is about what these two do together
+    if (quirky) continue;  // that scenario tests the interaction of these two
     draw_rtr(listen, clients);
     draw_flags(listen.mpa);
     for (ScenarioConnect* connect : clients) draw_flags(connect->mpa);
@@ -233,7 +233,7 @@ void Swarm::draw_work() {
   fit_payload();
 }
 
-/// Revision 1 negotiates no depths: both sides must have been configured alike (RFC 5044 §7.1.1).
+/// Revision 1 negotiates no depths: both sides must be configured with the same values (RFC 5044 §7.1.1).
 void Swarm::settle_depths(ScenarioListen& listen, const std::vector<ScenarioConnect*>& clients) {
   for (ScenarioConnect* connect : clients) {
     const bool reads = connect->transfer == Transfer::read;
@@ -255,11 +255,11 @@ void Swarm::draw_connect(ScenarioConnect& connect) {
   // A responder without a fence could close before the initiator's first octet.
   if (connect.closer != Closer::nobody && !quirky) connect.closer = closer;
   if (one_in(3)) connect.close_after = time(1us, 100ms);
-  // What makes a connection fail in the file may not do so after the draw: CRC off, other times, nothing to transfer.
+  // The cause of a failure in the file may be gone after the draw: CRC off, other times, no transfer.
   if (connect.expect == Expect::failed) connect.expect = Expect::settled;
   connect.established_within = {};
   if (mild_) {
-    // A queue that overflows, or ARP lost three times, can cost one attempt even so.
+    // Even then, a queue overflow, or ARP lost three times, can cost one attempt.
     connect.retries = std::max<std::uint32_t>(connect.retries, 2);
     return;
   }
@@ -267,11 +267,11 @@ void Swarm::draw_connect(ScenarioConnect& connect) {
   connect.expect = Expect::settled;
   const bool rejects = std::any_of(s_.listens.begin(), s_.listens.end(),
                                    [](const ScenarioListen& listen) { return listen.reject_every != 0; });
-  // Giving up on one side and a rejection (or the early start of a peer without a fence) on the other do not agree.
+  // If one side gives up while the other rejects (or starts early, as a peer without a fence), the two ends differ.
   if (!rejects && !quirky && one_in(4)) connect.mpa.timeouts.reply = time(10ms, 30s);
 }
 
-/// A run takes milliseconds, and no connection needs more than some dozen windows.
+/// A run takes milliseconds, and no connection needs more than a few dozen windows.
 void Swarm::fit_payload() {
   std::uint64_t connections = 0;
   for (ScenarioConnect& connect : s_.connects) connections += connect.count;

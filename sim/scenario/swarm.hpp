@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One draw of draw_swarm: a copy of the scenario, and a generator that is asked for one number at a time.
+// One draw of draw_swarm: a copy of the scenario, and a generator that supplies one number at a time.
 #pragma once
 #include <bit>
 #include <set>
@@ -28,7 +28,7 @@ class Swarm {
     fit_xrc();
     make_room();
     draw_faults();
-    // What was drawn beside a fault may leave it nothing to hit.
+    // The drawn parameters may leave a fault without a target.
     for (ScenarioFault& fault : s_.faults) fault.may_miss = true;
     return std::move(s_);
   }
@@ -79,13 +79,13 @@ class Swarm {
   MessageKind some_kind(LayerRole from);
 
   Rng rng_;
-  Rng roce_rng_;  ///< of what only RoCE has: what iWARP gets from a seed stays the same
+  Rng roce_rng_;  ///< for RoCE parameters: the draws for iWARP stay the same for each seed
   Scenario s_;
   bool mild_ = false;
-  bool iwarp_ = true, roce_ = false;  ///< some host has it
+  bool iwarp_ = true, roce_ = false;  ///< some host has that engine
   std::uint32_t smallest_buffer_ = 1 << 20;
   std::uint16_t smallest_mtu_ = 9000;
-  std::uint32_t hits_left_ = 2;  ///< mild: how many messages may be lost on purpose
+  std::uint32_t hits_left_ = 2;  ///< mild: remaining messages that may be lost on purpose
 };
 
 }  // namespace parley::sim

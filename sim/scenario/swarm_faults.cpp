@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The faults of a drawn scenario. All of them heal or can be survived (a slower link): chance losses end after
-// a window of time, named losses after a few hits, and a crashed host comes back.
+// The faults of a drawn scenario. All of them heal or can be survived (a slower link): random losses end after a time
+// window, losses of named messages after a few hits, and a crashed host restarts.
 #include <algorithm>
 #include <utility>
 
@@ -39,7 +39,7 @@ const std::string& Swarm::some_host() {
   return s_.hosts[hosts[rng_.below(hosts.size())]].name;
 }
 
-/// Of a layer with this role or a higher one.
+/// A kind of a layer with this role or a higher one.
 MessageKind Swarm::some_kind(LayerRole from) {
   const auto spoken = [this](const LayerTable& layer) {
     if (layer.role == LayerRole::neighbours) return true;
@@ -96,7 +96,7 @@ void Swarm::draw_frame_fault() {
       rule.action = FaultAction::corrupt;
       rule.count = static_cast<std::uint32_t>(rng_.between(1, 4));
       if (!mild_) break;
-      // One bit never gets past the checksums of TCP and UDP, and ARP has none.
+      // A single bit error never passes the checksums of TCP and UDP, and ARP has no checksum.
       rule.count = 1;
       rule.match.message = some_checked_kind();
       break;
@@ -146,7 +146,7 @@ void Swarm::draw_crash() {
   const Duration down = time(1us, 3s);
   if (one_in(2)) {
     fault.rule.from = Instant(time(1us, 1s));
-  } else {  // in a certain step of a connection
+  } else {  // at a certain step of a connection
     const std::string host = fault.host;
     fault = on_a_link();
     fault.host = host;
@@ -174,12 +174,12 @@ void Swarm::draw_rate() {
   s_.faults.push_back(std::move(fault));
 }
 
-/// A fault on a message chosen by kind.
+/// A fault on a message selected by kind.
 void Swarm::draw_message_fault() {
   if (mild_ && hits_left_ == 0) return;
   ScenarioFault fault = on_a_link();
   FaultRule& rule = fault.rule;
-  // Losing neighbour discovery twice is enough to make a host unreachable, which is not mild.
+  // Losing neighbour discovery twice makes a host unreachable, which is not mild.
   rule.match.message = some_kind(mild_ ? LayerRole::transport : LayerRole::neighbours);
   if (row_of(rule.match.message).numbered) rule.match.fpdu = static_cast<std::uint32_t>(rng_.below(4));
   rule.match.nth = static_cast<std::uint32_t>(rng_.between(1, 3));
@@ -199,7 +199,7 @@ void Swarm::draw_message_fault() {
   s_.faults.push_back(std::move(fault));
 }
 
-/// Damage that MPA itself sees, or RoCE.
+/// Damage that reaches MPA or RoCE.
 void Swarm::draw_damage(FaultRule& rule) {
   rule.match.message = some_kind(iwarp_ ? LayerRole::messages : LayerRole::transport);
   const KindRow& kind = row_of(rule.match.message);

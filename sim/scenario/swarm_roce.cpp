@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What RoCE adds to a drawn scenario: which hosts speak it, what their HCAs do, and switches that mark congestion. All of it
-// comes from a generator of its own.
+// The RoCE part of a drawn scenario: which hosts use it, the settings of their HCAs, and switches that mark congestion.
+// All of it is drawn from a separate generator.
 #include <algorithm>
 #include <utility>
 
@@ -13,14 +13,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint16_t depth_max = 128;       // of Reads, on RoCE
-constexpr std::uint32_t engines_drawn_in = 4;  // of so many drawn scenarios in one
-// A try whose REQ is answered by MRAs alone, or whose REP is lost each time: one more fits into the time of a run.
+constexpr std::uint16_t depth_max = 128;       // RoCE: for Reads
+constexpr std::uint32_t engines_drawn_in = 4;  // one of this many drawn scenarios
+// An attempt whose REQ is answered only by MRAs, or whose REP is always lost: a run has time for one more.
 constexpr std::uint32_t tries_of_half_a_minute = 1;
 
 constexpr std::uint32_t queue_most = 1 << 20;
 
-/// A rule that only TCP or what it carries can meet.
+/// A rule that can only hit TCP or its payload.
 bool is_of_streams(const ScenarioFault& fault) {
   const FaultRule& rule = fault.rule;
   const bool numbered = rule.match.connection != 0 && !in_a_packet(rule.match.message);
@@ -28,7 +28,7 @@ bool is_of_streams(const ScenarioFault& fault) {
          rule.action == FaultAction::cut_stream || rule.action == FaultAction::reset;
 }
 
-/// Hosts that connections join, directly or by others.
+/// Hosts that connections join, directly or through other hosts.
 std::vector<std::set<std::string>> groups_of(const Scenario& scenario) {
   std::vector<std::set<std::string>> out;
   for (const ScenarioConnect& connect : scenario.connects) {
@@ -51,7 +51,7 @@ void make_roce(ScenarioHost& host) {
 
 }  // namespace
 
-/// Nothing in the file is of MPA alone.
+/// The file has no MPA-only settings.
 bool Swarm::may_be_roce(const std::set<std::string>& group) const {
   const auto has_quirk = [](const mpa::StartupOptions& o) { return !o.play_quirk.empty() || !o.peer_quirk.empty(); };
   bool rejects = true;
@@ -69,7 +69,7 @@ bool Swarm::may_be_roce(const std::set<std::string>& group) const {
   });
 }
 
-/// Some of the hosts speak RoCE instead of iWARP: all of those that connections join, or none.
+/// Some of the hosts use RoCE instead of iWARP: of hosts joined by connections, all or none.
 void Swarm::draw_engines() {
   const bool drawn = roce_rng_.chance({1, engines_drawn_in}) && s_.bounds.fence &&
                      std::none_of(s_.faults.begin(), s_.faults.end(), is_of_streams);
@@ -87,8 +87,8 @@ void Swarm::draw_engines() {
   iwarp_ = !roce_ || has(NicEngine::iwarp);
 }
 
-/// An HCA sends all that is posted at once, and again from what was lost on: of a queue that it fills little arrives. A mild draw
-/// has room for some packets of each connection.
+/// An HCA sends all posted work at once, and retransmits everything after a loss: if it overflows a queue, little
+/// arrives. A mild draw has room for some packets of each connection.
 void Swarm::widen_queues() {
   if (!roce_) return;
   const auto is_iwarp = [this](const std::string& name) {
@@ -105,9 +105,9 @@ void Swarm::widen_queues() {
           std::max(link.options.queue_octets, std::min(queue_most, packets * (link.options.mtu + 14U)));
 }
 
-/// Hosts with RoCE get what fits them of what was drawn: no MPA, shorter private data, packets that every link takes.
+/// Adapts the draw for hosts with RoCE: no MPA, shorter private data, packets that every link accepts.
 void Swarm::settle_roce() {
-  constexpr std::uint32_t headers = 96;  // beside a packet's payload
+  constexpr std::uint32_t headers = 96;  // in addition to a packet's payload
   constexpr std::size_t request_room = 56, answer_room = 136;
   const auto depths_of = [](const mpa::StartupOptions& drawn) {
     mpa::StartupOptions out;
@@ -135,7 +135,7 @@ void Swarm::settle_roce() {
   }
 }
 
-// Requesters have enough patience for a partition of half a second, or for the longest queue.
+// Requesters wait long enough for a partition of half a second, or for the longest queue.
 void Swarm::draw_hca(cm::RoceProviderOptions& hca) {
   const auto one_in = [this](std::uint32_t n) { return roce_rng_.chance({1, n}); };
   if (one_in(3)) hca.ack_timeout = static_cast<std::uint8_t>(roce_rng_.between(16, 18));
@@ -147,7 +147,7 @@ void Swarm::draw_hca(cm::RoceProviderOptions& hca) {
 
 void Swarm::draw_roce() {
   if (!roce_) return;
-  // One for all: an HCA rejects who asks for more than its own.
+  // The same for all: an HCA rejects a peer that requests more than its own limit.
   const Mtu mtu_max = roce_rng_.chance({1, 4}) ? static_cast<Mtu>(roce_rng_.between(1, 5)) : Mtu::octets_4096;
   for (ScenarioHost& host : s_.hosts) {
     if (!host.is_switch && engine_of(host) == NicEngine::roce) {
@@ -159,7 +159,7 @@ void Swarm::draw_roce() {
   }
 }
 
-/// A datagram is one packet, and every HCA has to take it.
+/// A datagram is one packet, and every HCA must accept it.
 std::uint32_t Swarm::datagram_max() const {
   std::uint32_t most = 4096;
   for (const ScenarioHost& host : s_.hosts)
@@ -174,8 +174,8 @@ void Swarm::fit_datagrams() {
     if (connect.qp == QpKind::ud) connect.octets = std::min(connect.octets, most);
 }
 
-/// How many datagrams, how long, how fast; who joins and leaves when stays as it is. How many come depends on all that and on the
-/// faults, so the numbers of the file hold no more.
+/// Draws number, length and rate of datagrams; joins and leaves stay as they are. The number of received datagrams
+/// depends on all that and on the faults, so the file's numbers no longer apply.
 void Swarm::draw_groups() {
   const std::uint32_t most = datagram_max();
   for (ScenarioMember& member : s_.members) member.expect.reset();
@@ -188,7 +188,7 @@ void Swarm::draw_groups() {
   }
 }
 
-/// A service of XRC says nothing of its own, messages are told apart by their first octets, and the initiator disconnects.
+/// An XRC service sends nothing itself, messages are identified by their first octets, and the initiator disconnects.
 void Swarm::fit_xrc() {
   for (ScenarioListen& listen : s_.listens) {
     if (listen.qp != QpKind::xrc) continue;
@@ -202,13 +202,13 @@ void Swarm::fit_xrc() {
   }
 }
 
-/// What a receiver throws away if one bit of it is wrong.
+/// A kind of message that its receiver discards if one bit is wrong.
 MessageKind Swarm::some_checked_kind() {
   if (!roce_) return MessageKind::tcp_data;
   return iwarp_ && roce_rng_.chance({1, 2}) ? MessageKind::tcp_data : MessageKind::roce_packet;
 }
 
-/// Damage that the transport or the connection manager sees.
+/// Damage that reaches the transport or the connection manager.
 void Swarm::draw_packet_damage(FaultRule& rule, const KindRow& kind) {
   std::vector<MessageField> fields;
   for (auto f = MessageField::key; f <= MessageField::status; f = static_cast<MessageField>(static_cast<int>(f) + 1))
@@ -217,7 +217,7 @@ void Swarm::draw_packet_damage(FaultRule& rule, const KindRow& kind) {
   rule.field = fields[rng_.below(fields.size())];
 }
 
-/// Counts and private data were drawn without a look at what the hosts' listeners have room for.
+/// Counts and private data were drawn without regard to the listeners' limits.
 void Swarm::make_room() {
   constexpr std::size_t room_beside_offer = 48;
   for (ScenarioListen& listen : s_.listens)
@@ -231,8 +231,9 @@ void Swarm::make_room() {
   limit_tries();
 }
 
-/// Where more come than there is room for, half-open connections give way, and others are sent away more often than they
-/// come again. So a mild draw has either room for all, or connections of which any end is right, as wild ones are.
+/// If more connections arrive than there is room for, half-open ones are evicted, and others are refused more often
+/// than they retry. A mild draw therefore has room for all, or connections for which any end is accepted, as in wild
+/// ones.
 void Swarm::make_room(ScenarioListen& listen) {
   std::uint64_t come = 0;
   std::vector<ScenarioConnect*> clients;
@@ -252,7 +253,7 @@ void Swarm::make_room(ScenarioListen& listen) {
   }
 }
 
-/// What a fault of the file does to every message for ever, no try survives.
+/// If a fault of the file hits every message for ever, no attempt can succeed.
 void Swarm::limit_tries() {
   const bool endless = std::any_of(s_.faults.begin(), s_.faults.end(), [](const ScenarioFault& fault) {
     return fault.rule.match.times == 0 && fault.rule.until == never && !fault.rule.mask;

@@ -16,7 +16,7 @@ void note(RouteReport& report, std::string wrong) {
   if (report.wrong.size() < RouteReport::wrong_max) report.wrong.push_back(std::move(wrong));
 }
 
-/// All ways to one LID, each switch looked at once.
+/// All paths to one LID; each switch is visited once.
 class Ways {
  public:
   Ways(const State& state, RouteReport& report)
@@ -27,7 +27,7 @@ class Ways {
     lid_ = state_.port(target).info.get(PortInfo::lid);
     std::fill(links_.begin(), links_.end(), unknown);
   }
-  /// Links from a switch to the target; no_way.
+  /// Links from a switch to the target; no_way if there is no path.
   std::uint16_t from(std::uint32_t node) {
     path_.clear();
     std::uint16_t links = no_way;
@@ -35,7 +35,7 @@ class Ways {
       if (links_[node] != unknown) {
         links = links_[node];
         if (links == on_the_way) {
-          complain(fmt::format("goes in circles at {}", name_of(node)));
+          complain(fmt::format("loops at {}", name_of(node)));
           links = no_way;
         }
         break;
@@ -61,16 +61,16 @@ class Ways {
  private:
   const std::string& name_of(std::uint32_t node) const { return state_.nodes()[node].plan->name; }
   void complain(const std::string& what) {
-    note(report_, fmt::format("the way to {} (LID {}) {}", name_of(state_.port(target_).node), lid_, what));
+    note(report_, fmt::format("the route to {} (LID {}) {}", name_of(state_.port(target_).node), lid_, what));
   }
-  /// `next`: the switch that follows. Without one the way ends here: the links that are left, or no_way.
+  /// `next`: the next switch. If there is none, the path ends here: returns the remaining links, or no_way.
   std::uint16_t step(std::uint32_t index, std::uint32_t& next) {
     const Node& node = state_.nodes()[index];
     if (state_.port(target_).node == index) return 0;
     const unsigned number = node.out_port(lid_);
     const std::uint32_t port = number == 0 ? nowhere : state_.port_of(index, number);
     if (port == nowhere) {
-      complain(fmt::format("ends at {}, which has port {} for it", name_of(index), number));
+      complain(fmt::format("ends at {}, whose forwarding table has port {} for it", name_of(index), number));
       return no_way;
     }
     if (!state_.carries(port, true)) {
@@ -80,7 +80,7 @@ class Ways {
     const std::uint32_t peer = state_.port(port).peer;
     if (peer == target_) return 1;
     if (!state_.node_of(state_.port(peer)).is_switch()) {
-      complain(fmt::format("ends at {}, which is somebody else", name_of(state_.port(peer).node)));
+      complain(fmt::format("ends at {}, which is another node", name_of(state_.port(peer).node)));
       return no_way;
     }
     next = state_.port(peer).node;
@@ -95,14 +95,14 @@ class Ways {
   std::uint16_t lid_ = 0;
 };
 
-/// The switch at which the link of a host carries data; nowhere.
+/// The switch at which the link of a host carries data; nowhere if there is none.
 std::uint32_t leaf_of(const State& state, std::uint32_t host) {
   if (!state.carries(host, true)) return nowhere;
   const Port& peer = state.port(state.port(host).peer);
   return state.node_of(peer).is_switch() ? peer.node : nowhere;
 }
 
-/// Whether a host is at the other end of the target's cable and gets through it.
+/// Whether a host is at the other end of the target's cable and reaches it.
 bool has_neighbour(const State& state, std::uint32_t target) {
   const std::uint32_t peer = state.port(target).peer;
   return peer != nowhere && !state.node_of(state.port(peer)).is_switch() && state.carries(peer, true);
@@ -120,10 +120,10 @@ RouteReport check_routes(const State& state) {
     hosts.push_back(i);
     targets.push_back(i);
   }
-  std::map<std::uint32_t, std::uint64_t> leaves;  // switches, and how many hosts get to them
+  std::map<std::uint32_t, std::uint64_t> leaves;  // switches, with the number of hosts that reach them
   for (const std::uint32_t host : hosts)
     if (const std::uint32_t leaf = leaf_of(state, host); leaf != nowhere) ++leaves[leaf];
-  if (hosts.empty()) note(report, "no host has a link: there is no way to look at");
+  if (hosts.empty()) note(report, "no host has a link: there is no route to check");
   Ways ways(state, report);
   for (const std::uint32_t target : targets) {
     const bool to_host = state.port(target).number != 0;

@@ -54,7 +54,7 @@ Said<void> parse_attribute(Words text, FaultMatch& match) {
       return {};
     }
   }
-  return misread(fmt::format("'{}' is no attribute", shown(text)));
+  return misread(fmt::format("'{}' is not an attribute", shown(text)));
 }
 
 /// "SubnGetResp(PortInfo)", "SubnGet(*)", "*"
@@ -62,7 +62,7 @@ Said<void> parse_title(Words text, FaultMatch& match) {
   if (text == "*") return {};
   const std::size_t open = text.find('(');
   if (open == text.npos || !text.ends_with(')'))
-    return misread(fmt::format("'{}' is no MAD: write SubnGet(NodeInfo), SubnGet(*) or *", shown(text)));
+    return misread(fmt::format("'{}' is not a MAD: write SubnGet(NodeInfo), SubnGet(*) or *", shown(text)));
   const Words name = text.substr(0, open);
   std::size_t longest = 0;
   for (const wire::mad::ClassFacts& facts : wire::mad::class_rows) {
@@ -76,7 +76,7 @@ Said<void> parse_title(Words text, FaultMatch& match) {
       match.method = static_cast<std::uint8_t>(method.value);
     }
   }
-  if (!match.method) return misread(fmt::format("'{}' is no method of a class", shown(name)));
+  if (!match.method) return misread(fmt::format("'{}' is not a method of a class", shown(name)));
   return parse_attribute(text.substr(open + 1, text.size() - open - 2), match);
 }
 
@@ -86,7 +86,7 @@ Said<void> parse_count(Words& text, FaultMatch& match) {
   Words word = take_word(rest);
   if (word == "every") {
     const auto nth = ordinal_number(take_word(rest));
-    if (!nth) return misread("behind 'every' stands '10th'");
+    if (!nth) return misread("'every' must be followed by a number like '10th'");
     match.nth = *nth;
     match.repeated = true;
     text = rest;
@@ -97,7 +97,7 @@ Said<void> parse_count(Words& text, FaultMatch& match) {
     const auto chance = parse_percentage(word);
     if (!chance) return misread(chance.error());
     match.chance = *chance;
-    if (take_word(rest) != "of") return misread(fmt::format("behind '{}' stands 'of'", shown(word)));
+    if (take_word(rest) != "of") return misread(fmt::format("'{}' must be followed by 'of'", shown(word)));
     text = rest;
   }
   return {};
@@ -114,7 +114,7 @@ Said<std::uint32_t> port_named(Words text, const State& state) {
   std::uint32_t number = 0;
   if (colon == text.npos ||
       std::from_chars(text.data() + colon + 1, text.data() + text.size(), number).ec != std::errc())
-    return misread(fmt::format("'{}' is no port: write NODE:PORT", shown(text)));
+    return misread(fmt::format("'{}' is not a port: write NODE:PORT", shown(text)));
   const auto node = node_named(text.substr(0, colon), state);
   if (!node) return node;
   const std::uint32_t port = state.port_of(*node, number);
@@ -123,7 +123,7 @@ Said<std::uint32_t> port_named(Words text, const State& state) {
   return port;
 }
 
-/// What befalls a port, whatever goes on.
+/// Actions on a port, independent of traffic.
 constexpr std::pair<Words, FaultAction> port_operations[] = {{"down", FaultAction::down},
                                                              {"up", FaultAction::up},
                                                              {"integrity", FaultAction::integrity},
@@ -153,7 +153,8 @@ Said<void> parse_operation(Words word, Words& text, const State& state, FaultRul
   return {};
 }
 
-/// Faults that agents' answers alone can have, or that no trap of the subnet's own has: else the rule would count hits and do nothing.
+/// Faults that only apply to agents' answers, or that no trap of the subnet itself can have: otherwise the rule would
+/// count hits without effect.
 Said<void> check_meant(const FaultRule& rule) {
   using wire::mad::MgmtClass, wire::mad::Method;
   if (!rule.match.method) return {};
@@ -161,13 +162,13 @@ Said<void> check_meant(const FaultRule& rule) {
   const auto mgmt_class = static_cast<MgmtClass>(*rule.match.mgmt_class);
   const bool by_agent = mgmt_class == MgmtClass::subn || mgmt_class == MgmtClass::perf;
   if (rule.action == FaultAction::busy && !(by_agent && (method == Method::get || method == Method::set)))
-    return misread("BUSY answers SubnGet, SubnSet, PerformanceGet and PerformanceSet alone");
+    return misread("only SubnGet, SubnSet, PerformanceGet and PerformanceSet can be answered BUSY");
   if (rule.action == FaultAction::reset && mgmt_class == MgmtClass::subn && method == Method::trap)
-    return misread("a trap resets no node");
+    return misread("a trap cannot reset a node");
   return {};
 }
 
-/// Whether it begins as the MADs of a rule do, and not with the name of a node.
+/// Whether the text begins like the MADs of a rule, and not with the name of a node.
 bool names_mads(Words text) {
   const Words word = take_word(text);
   return word == "*" || word == "every" || word.ends_with('%') || word.find('(') != word.npos || ordinal_number(word);
@@ -176,7 +177,7 @@ bool names_mads(Words text) {
 /// "of S0007", or nothing.
 Said<void> parse_node(Words& text, const State& state, FaultRule& rule) {
   if (text.empty()) return {};
-  if (take_word(text) != "of") return misread("behind the MAD may stand 'of' and a node");
+  if (take_word(text) != "of") return misread("only 'of' and a node may follow the MAD");
   const auto node = node_named(take_word(text), state);
   if (!node) return misread(node.error());
   rule.match.node = *node;
@@ -190,11 +191,11 @@ Said<void> parse_vl15(Words& text, const State& state, FaultRule& rule) {
   const Words count = take_word(text);
   const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), rule.buffers);
   if (error != std::errc() || end != count.data() + count.size() || rule.buffers == 0 || rule.buffers > buffers_max)
-    return misread(fmt::format("'{}' is no number of buffers, from 1 to {}", shown(count), buffers_max));
+    return misread(fmt::format("'{}' is not a number of buffers from 1 to {}", shown(count), buffers_max));
   const auto each = parse_span(take_word(text));
   if (!each) return misread(each.error());
   if (*each == Duration::zero() || *each > std::chrono::seconds(1))
-    return misread("an SMP takes a node up to 1 s, and not 0");
+    return misread("the time per SMP must be above 0 and at most 1 s");
   rule.delay = *each;
   return parse_node(text, state, rule);
 }
@@ -227,14 +228,14 @@ Said<void> parse_matched(Words word, Words& text, const State& state, FaultRule&
 Said<Ratio> parse_percentage(Words text) {
   const auto ratio = parse_ratio(text);
   if (!ratio || (ratio->of != 0 && !text.ends_with('%')))
-    return misread(fmt::format("'{}' is no percentage: write 1%", shown(text)));
+    return misread(fmt::format("'{}' is not a percentage: write 1%", shown(text)));
   return *ratio;
 }
 
 Said<Duration> parse_span(Words text) {
   constexpr Duration limit = std::chrono::seconds(1'000'000);
   const auto time = parse_time(text);
-  if (!time || *time >= limit) return misread(fmt::format("'{}' is no time: write 20ms or 1.5s", shown(text)));
+  if (!time || *time >= limit) return misread(fmt::format("'{}' is not a time: write 20ms or 1.5s", shown(text)));
   return *time;
 }
 
@@ -257,7 +258,7 @@ Said<FaultRule> parse_fault(Words text, const State& state) {
     done = parse_matched(word, text, state, rule);
   }
   if (!done) return misread(done.error());
-  if (!text.empty()) return misread(fmt::format("there is no place for '{}'", shown(text)));
+  if (!text.empty()) return misread(fmt::format("'{}' is not expected here", shown(text)));
   return rule;
 }
 

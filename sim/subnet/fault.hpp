@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What goes wrong in a simulated subnet, said by meaning:
+// The faults of a simulated subnet, selected by the meaning of MADs:
 //
 //   lose 3rd SubnGetResp(PortInfo) of S0007        at 2s reset S0007
 //   lose 5% of SubnGet(*)                          at 500ms down S0007:3
@@ -38,13 +38,13 @@ enum class FaultAction : std::uint8_t {
   vl15
 };
 
-/// Which MADs a rule means.
+/// The MADs that a rule selects.
 struct FaultMatch {
-  std::optional<std::uint8_t> mgmt_class;  ///< 0x01 means by directed route too
+  std::optional<std::uint8_t> mgmt_class;  ///< 0x01 includes directed route
   std::optional<std::uint8_t> method;
   std::optional<std::uint16_t> attribute;
-  std::uint32_t node = nowhere;  ///< whose agent, or whose client, got it or sent it; nowhere: any
-  std::uint32_t nth = 0;         ///< 0: by chance
+  std::uint32_t node = nowhere;  ///< the node whose agent or client received or sent it; nowhere: any
+  std::uint32_t nth = 0;         ///< 0: by probability
   bool repeated = false;         ///< every nth
   Ratio chance{1, 1};
 };
@@ -52,29 +52,29 @@ struct FaultMatch {
 struct FaultRule {
   FaultAction action = FaultAction::lose;
   FaultMatch match;
-  std::optional<Duration> at;    ///< since the beginning, whatever goes on; else when a MAD matches
-  std::uint32_t port = nowhere;  ///< of those that are a port's
-  std::uint32_t buffers = 0;     ///< vl15: how many SMPs a node has room for, of which each takes it `delay`
+  std::optional<Duration> at;    ///< time since the beginning, independent of traffic; none: when a MAD matches
+  std::uint32_t port = nowhere;  ///< for actions on a port
+  std::uint32_t buffers = 0;     ///< vl15: how many SMPs a node can buffer; it handles each one in `delay`
   Duration delay{};
-  std::string text;  ///< as it was said
+  std::string text;  ///< original text
   std::uint64_t seen = 0, hits = 0;
 };
 
 inline constexpr std::size_t fault_rules_max = 256;
 inline constexpr Duration fault_delay_max = std::chrono::seconds(60);
 
-/// Errors: a sentence that says what is not understood.
+/// Errors: a sentence that names the part that is not understood.
 Said<FaultRule> parse_fault(std::string_view text, const State& state);
 /// "1%", "0.05%", "0"; at most 100%.
 Said<Ratio> parse_percentage(std::string_view text);
 /// "20ms", "1.5s".
 Said<Duration> parse_span(std::string_view text);
 
-/// What is to happen to a MAD.
+/// What to do with a MAD.
 struct FaultDecision {
   bool lost = false, busy = false, twice = false;
   Duration delay{};
-  std::uint32_t reset = nowhere;  ///< the node
+  std::uint32_t reset = nowhere;  ///< the node to reset
 };
 
 class Faults {
@@ -84,9 +84,9 @@ class Faults {
   std::vector<FaultRule>& rules() { return rules_; }
   const std::vector<FaultRule>& rules() const { return rules_; }
   bool empty() const { return rules_.empty() && loss_.of == 0 && delay_ == Duration::zero(); }
-  /// `node`: whose agent or client sends or gets it.
+  /// `node`: the node whose agent or client sends or receives it.
   FaultDecision judge(ConstBytes mad, std::uint32_t node);
-  /// How fast the node takes SMPs; null: at once, however many. Its hits are those that it drops.
+  /// How fast the node handles SMPs; null: at once, without limit. Its hits are the SMPs that it drops.
   FaultRule* vl15_of(std::uint32_t node);
 
  private:

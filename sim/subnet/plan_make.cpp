@@ -9,7 +9,7 @@ namespace parley::sim::subnet {
 
 namespace {
 
-/// Takes switches and hosts, and links their next free ports. GUIDs are those that a file without any gets.
+/// Adds switches and hosts, and links their next free ports. GUIDs are assigned as for a file without any.
 class PlanMaker {
  public:
   std::uint32_t add_switch(unsigned ports) {
@@ -42,7 +42,8 @@ class PlanMaker {
     taken_.push_back(0);
     return static_cast<std::uint32_t>(plan_.nodes.size() - 1);
   }
-  /// All speeds that it supports are enabled, as a subnet manager has it: a link that trained with less would be found slow.
+  /// All supported speeds are enabled, as a subnet manager configures it: a link that trained with less would be
+  /// reported as slow.
   PlanPort& take_port(std::uint32_t node) {
     PARLEY_ASSERT(taken_[node] < plan_.nodes[node].ports.size());
     PlanPort& port = plan_.nodes[node].ports[taken_[node]++];
@@ -95,34 +96,34 @@ Plan three_levels(const FatTree& shape) {
 
 Planned<Plan> make_plan(const FatTree& shape) {
   const unsigned half = shape.radix / 2;
-  if (shape.levels < 2 || shape.levels > 3) return cannot("a fat tree has 2 or 3 levels here");
+  if (shape.levels < 2 || shape.levels > 3) return cannot("a fat tree must have 2 or 3 levels");
   if (shape.radix < 2 || shape.radix > ports_max || shape.radix % 2 != 0)
-    return cannot(fmt::format("its switches have an even number of ports, from 2 to {}", ports_max));
+    return cannot(fmt::format("the switches must have an even number of ports from 2 to {}", ports_max));
   if (shape.hosts < 1 || shape.hosts > half)
-    return cannot(fmt::format("a leaf switch of {} ports takes 1 to {} hosts", shape.radix, half));
+    return cannot(fmt::format("a leaf switch of {} ports can have 1 to {} hosts", shape.radix, half));
   if (shape.trunk < 1 || shape.trunk > half || half % shape.trunk != 0)
-    return cannot(fmt::format("trunks of {} links do not share out {} uplinks", shape.trunk, half));
+    return cannot(fmt::format("{} uplinks cannot be divided into trunks of {} links", half, shape.trunk));
   if (shape.pods < 1 || shape.pods > shape.radix / shape.trunk)
-    return cannot(fmt::format("there can be 1 to {} pods", shape.radix / shape.trunk));
+    return cannot(fmt::format("the number of pods must be 1 to {}", shape.radix / shape.trunk));
   const std::size_t leaves = std::size_t{shape.pods} * (shape.levels == 2 ? 1 : half);
   if (leaves * (shape.hosts + 2) + std::size_t{half} * half > nodes_max)
-    return cannot(fmt::format("there are more than {} nodes", nodes_max));
+    return cannot(fmt::format("more than {} nodes", nodes_max));
   return shape.levels == 2 ? two_levels(shape) : three_levels(shape);
 }
 
 Planned<Plan> make_plan(const Torus& shape) {
   std::size_t switches = 1, ports = shape.hosts;
-  if (shape.sizes.empty() || shape.sizes.size() > 4) return cannot("a torus has 1 to 4 dimensions here");
+  if (shape.sizes.empty() || shape.sizes.size() > 4) return cannot("a torus must have 1 to 4 dimensions");
   if (shape.hosts > ports_max || shape.trunk < 1 || shape.trunk > ports_max)
-    return cannot("a switch has no so many ports");
+    return cannot("more ports than a switch can have");
   for (const unsigned size : shape.sizes) {
-    if (size < 1 || size > nodes_max) return cannot("a dimension has 1 or more switches");
+    if (size < 1 || size > nodes_max) return cannot("a dimension must have at least 1 switch");
     switches *= size;
     ports += (size > 2 ? 2 : size - 1) * std::size_t{shape.trunk};
     if (switches > nodes_max) break;
   }
-  if (switches * (1 + shape.hosts) > nodes_max) return cannot(fmt::format("there are more than {} nodes", nodes_max));
-  if (ports < 1 || ports > ports_max) return cannot(fmt::format("its switches would have {} ports", ports));
+  if (switches * (1 + shape.hosts) > nodes_max) return cannot(fmt::format("more than {} nodes", nodes_max));
+  if (ports < 1 || ports > ports_max) return cannot(fmt::format("the switches would have {} ports", ports));
   PlanMaker maker;
   const auto at = add_switches(maker, static_cast<unsigned>(switches), static_cast<unsigned>(ports));
   for (const std::uint32_t place : at) maker.add_hosts(place, shape.hosts);
@@ -142,12 +143,12 @@ Planned<Plan> make_plan(const Dragonfly& shape) {
   const std::size_t links = std::size_t{shape.routers} * shape.globals;
   const std::size_t ports = std::size_t{shape.hosts} + shape.globals + shape.routers - 1;
   if (shape.routers < 1 || ports < 1 || ports > ports_max)
-    return cannot(fmt::format("its switches would have {} ports", ports));
+    return cannot(fmt::format("the switches would have {} ports", ports));
   const std::size_t groups = shape.groups == 0 ? links + 1 : shape.groups;
   if (groups > links + 1)
-    return cannot(fmt::format("with {} links between groups there can be {} groups", links, links + 1));
+    return cannot(fmt::format("{} links between groups allow at most {} groups", links, links + 1));
   if (groups * shape.routers * (1 + shape.hosts) > nodes_max)
-    return cannot(fmt::format("there are more than {} nodes", nodes_max));
+    return cannot(fmt::format("more than {} nodes", nodes_max));
   PlanMaker maker;
   std::vector<std::vector<std::uint32_t>> at;
   for (std::size_t group = 0; group < groups; ++group) {

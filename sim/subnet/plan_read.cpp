@@ -22,7 +22,7 @@ void skip_blanks(Words& text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
 }
 
-/// Decimal, or hexadecimal behind 0x or where `base` says so.
+/// Decimal, or hexadecimal after 0x or if `base` is 16.
 bool take_number(Words& text, std::uint64_t& value, int base = 10) {
   if (text.starts_with("0x") || text.starts_with("0X")) {
     text.remove_prefix(2);
@@ -45,7 +45,7 @@ bool take_quoted(Words& text, std::string& value) {
   return true;
 }
 
-/// The number behind the first `word` of a comment that is not in quotes: "lid 5".
+/// The number after the first unquoted `word` of a comment: "lid 5".
 bool find_number(Words comment, Words word, std::uint64_t& value) {
   bool quoted = false;
   for (std::size_t i = 0; i < comment.size(); ++i) {
@@ -85,7 +85,7 @@ Taken take_rate(Words comment, PlanPort& port) {
   for (const LinkSpeed& row : link_speeds)
     if (row.text == rest) speed = &row;
   if (width == nullptr || speed == nullptr)
-    return wrong(fmt::format("'{}' is no width and speed of a link", printable(word, false)));
+    return wrong(fmt::format("'{}' is not a width and speed of a link", printable(word, false)));
   port.widths = width->widths;
   port.speeds = speed->speeds;
   port.speeds_ext = speed->speeds_ext;
@@ -120,7 +120,7 @@ class PlanReader {
   std::uint64_t next_guid_[4] = {0, 0x100000, 0x200000, 0x300000};
   std::uint64_t system_guid_ = 0;
   std::uint32_t vendor_ = 0, device_ = 0;
-  PlanPort fresh_;  ///< what ports of the nodes to come are like
+  PlanPort fresh_;  ///< template for ports of the following nodes
   bool in_node_ = false;
   std::size_t line_ = 0;
 };
@@ -134,7 +134,7 @@ Planned<Plan> PlanReader::read(Words text) {
   }
   for (const Reference& reference : references_)
     if (auto taken = link(reference); !taken) return tl::unexpected(PlanError{reference.line, taken.error()});
-  if (plan_.nodes.empty()) return tl::unexpected(PlanError{0, "there is no node in it"});
+  if (plan_.nodes.empty()) return tl::unexpected(PlanError{0, "there are no nodes"});
   return std::move(plan_);
 }
 
@@ -157,7 +157,8 @@ Taken PlanReader::take_line(Words line) {
       return take_node(line.substr(word.size()), type);
   const std::size_t sign = line.find_first_of("=+");
   if (sign == line.npos)
-    return wrong(fmt::format("'{}' begins no node, port, assignment or comment", printable(line.substr(0, 40), false)));
+    return wrong(
+        fmt::format("'{}' does not start a node, port, assignment or comment", printable(line.substr(0, 40), false)));
   return take_assignment(line.substr(0, sign), line.substr(sign + 1));
 }
 
@@ -190,11 +191,11 @@ Taken PlanReader::take_node(Words line, NodeType type) {
     return wrong(fmt::format("a node has 1 to {} ports", ports_max));
   if (!take_quoted(line, node.name) || node.name.empty() || node.name.size() > name_max)
     return wrong(
-        fmt::format("behind the number of ports stands the node's name in quotes, of 1 to {} octets", name_max));
+        fmt::format("the number of ports must be followed by the node's name in quotes, 1 to {} octets", name_max));
   if (const auto known = names_.find(node.name); known != names_.end())
-    return wrong(fmt::format("the node '{}' is in line {} already", printable(node.name, false),
+    return wrong(fmt::format("the node '{}' is already in line {}", printable(node.name, false),
                              plan_.nodes[known->second].line));
-  if (plan_.nodes.size() >= nodes_max) return wrong(fmt::format("there are more than {} nodes", nodes_max));
+  if (plan_.nodes.size() >= nodes_max) return wrong(fmt::format("more than {} nodes", nodes_max));
   node.description = node.name;
   node.ports.assign(ports, fresh_);
   node.vendor = std::exchange(vendor_, 0);
@@ -206,7 +207,7 @@ Taken PlanReader::take_node(Words line, NodeType type) {
   node.system_guid = system == 0 ? node.guid : system;
   const auto index = static_cast<std::uint32_t>(plan_.nodes.size());
   if (const auto [other, fresh] = guids_.emplace(node.guid, index); !fresh)
-    return wrong(fmt::format("the GUID {:#x} is that of '{}' in line {}", node.guid,
+    return wrong(fmt::format("the GUID {:#x} belongs to '{}' in line {}", node.guid,
                              printable(plan_.nodes[other->second].name, false), plan_.nodes[other->second].line));
   if (const std::size_t comment = line.find('#'); comment != line.npos)
     take_node_comment(line.substr(comment + 1), node);
@@ -228,22 +229,23 @@ void PlanReader::take_node_comment(Words comment, PlanNode& node) {
 }
 
 Taken PlanReader::take_port(Words line) {
-  if (!in_node_) return wrong("a port stands outside a node");
+  if (!in_node_) return wrong("a port outside a node");
   PlanNode& node = plan_.nodes.back();
   std::uint64_t number = 0;
   line.remove_prefix(1);
-  if (!take_number(line, number) || !line.starts_with(']')) return wrong("a port's number stands in [ ]");
+  if (!take_number(line, number) || !line.starts_with(']')) return wrong("a port's number must be in [ ]");
   if (number < 1 || number > node.ports.size())
     return wrong(
         fmt::format("'{}' has ports 1 to {}, and no port {}", printable(node.name, false), node.ports.size(), number));
   line.remove_prefix(1);
   PlanPort& port = node.ports[number - 1];
   if (port.line != 0)
-    return wrong(fmt::format("port {} of '{}' is in line {} already", number, printable(node.name, false), port.line));
+    return wrong(fmt::format("port {} of '{}' is already in line {}", number, printable(node.name, false), port.line));
   port.line = line_;
   if (line.starts_with('(')) {
     line.remove_prefix(1);
-    if (!take_number(line, port.guid, 16) || !line.starts_with(')')) return wrong("behind a port, ( ) holds its GUID");
+    if (!take_number(line, port.guid, 16) || !line.starts_with(')'))
+      return wrong("( ) after a port must contain its GUID");
     line.remove_prefix(1);
   }
   Reference reference{
@@ -266,13 +268,13 @@ Taken PlanReader::take_port(Words line) {
 
 Taken PlanReader::take_peer(Words& line, Reference& reference, PlanNode& node) {
   if (!take_quoted(line, reference.peer) || reference.peer.empty())
-    return wrong(fmt::format("behind port {} of '{}' stands the node at the other end in quotes", reference.port,
+    return wrong(fmt::format("port {} of '{}' must be followed by the node at the other end in quotes", reference.port,
                              printable(node.name, false)));
   std::uint64_t number = 1;
   if (line.starts_with('[')) {
     line.remove_prefix(1);
     if (!take_number(line, number) || !line.starts_with(']') || number < 1 || number > ports_max)
-      return wrong(fmt::format("the port at the other end is a number from 1 to {} in [ ]", ports_max));
+      return wrong(fmt::format("the port at the other end must be a number from 1 to {} in [ ]", ports_max));
     line.remove_prefix(1);
   }
   reference.peer_port = static_cast<std::uint8_t>(number);
@@ -285,7 +287,7 @@ Taken PlanReader::take_options(Words options, PlanPort& port) {
     const char name = options.front();
     std::uint64_t value = 0;
     if (options.size() < 3 || options[1] != '=')
-      return wrong("behind the other end may stand w=, s= and e= with a number");
+      return wrong("only w=, s= and e= with a number may follow the other end");
     options.remove_prefix(2);
     if (!take_number(options, value)) return wrong(fmt::format("{}= has no number", name));
     if (name == 'w' && value >= 1 && value <= 31)
@@ -295,7 +297,7 @@ Taken PlanReader::take_options(Words options, PlanPort& port) {
     else if (name == 'e' && value <= 15)
       port.speeds_ext = static_cast<std::uint8_t>(value);
     else
-      return wrong(fmt::format("{}={} is nothing that a port can have", name, value));
+      return wrong(fmt::format("{}={} is out of range", name, value));
   }
   return {};
 }
@@ -312,9 +314,9 @@ Taken PlanReader::link(const Reference& reference) {
   PlanPort& other = peer.ports[reference.peer_port - 1U];
   if (&other == &port)
     return wrong(fmt::format("port {} of '{}' is linked to itself", reference.port, printable(node.name, false)));
-  if (port.peer == found->second && port.peer_port == reference.peer_port) return {};  // the other end gave it
+  if (port.peer == found->second && port.peer_port == reference.peer_port) return {};  // set by the other end
   const auto twice = [&](const PlanNode& of, std::size_t number, const PlanPort& linked) {
-    return wrong(fmt::format("port {} of '{}' is linked to port {} of '{}' already", number, printable(of.name, false),
+    return wrong(fmt::format("port {} of '{}' is already linked to port {} of '{}'", number, printable(of.name, false),
                              linked.peer_port, printable(plan_.nodes[linked.peer].name, false)));
   };
   if (port.peer != nowhere) return twice(node, reference.port, port);

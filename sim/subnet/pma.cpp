@@ -11,7 +11,7 @@ using namespace wire::mad;
 constexpr std::uint8_t all_ports = 0xFF;
 
 struct Counts {
-  std::array<std::uint64_t, 4> traffic{};  ///< as in Baseline
+  std::array<std::uint64_t, 4> traffic{};  ///< in the order of Baseline
   std::uint64_t xmit_discards = 0, rcv_errors = 0, relay_errors = 0, vl15_dropped = 0, link_downed = 0,
                 link_recovered = 0, link_integrity = 0, overruns = 0;
 };
@@ -102,7 +102,7 @@ void put_extended(MutBytes data, const Counts& counts) {
   put(data, out);
 }
 
-/// A request with PortSelect: one port, or all of a switch's together.
+/// A request with PortSelect: one port, or the sum of all ports of a switch.
 std::uint16_t answer_counters(State& state, const AgentRequest& request, bool extended, MutBytes data) {
   const Port& entry = state.port(request.port);
   const Node& node = state.node_of(entry);

@@ -5,7 +5,7 @@ namespace parley::sim::subnet {
 
 namespace {
 
-/// Over the cable of `port`; nowhere if it does not carry it.
+/// Over the cable of `port`; nowhere if the cable does not carry it.
 std::uint32_t cross(State& state, std::uint32_t port, bool data) {
   if (!state.carries(port, data)) {
     add_one(state.errors(port).xmit_discards);
@@ -25,13 +25,13 @@ bool has_lid(const PortInfo& info, std::uint16_t lid) {
 std::uint32_t walk_by_lid(State& state, std::uint32_t port, std::uint16_t lid, bool data) {
   if (lid == 0) return nowhere;
   if (lid == PARLEY_MAD_PERMISSIVE_LID || has_lid(state.port(state.end_port(port)).info, lid)) return port;
-  // A channel adapter has one way out; a switch looks its own packets up as it does those of others.
+  // A channel adapter has one exit; a switch routes its own packets like those of others.
   std::uint32_t at = port;
   if (!state.node_of(state.port(port)).is_switch()) {
     at = cross(state, port, data);
     if (at == nowhere) return nowhere;
   }
-  for (std::size_t hops = 0; hops < state.nodes().size(); ++hops) {  // more go in circles
+  for (std::size_t hops = 0; hops < state.nodes().size(); ++hops) {  // more hops would be a loop
     const std::uint32_t index = state.port(at).node;
     const Node& node = state.nodes()[index];
     const std::uint32_t end = node.is_switch() ? node.first_port : at;
@@ -57,7 +57,7 @@ std::uint32_t walk_directed(State& state, std::uint32_t port, ConstBytes path, u
   for (unsigned hop = 1; hop <= hops; ++hop) {
     const std::uint32_t node = state.port(port).node;
     back[hop - 1] = state.port(port).number;
-    if (hop > 1 && !state.nodes()[node].is_switch()) return nowhere;  // IBA §14.2.2.2: nobody else passes it on
+    if (hop > 1 && !state.nodes()[node].is_switch()) return nowhere;  // IBA §14.2.2.2: only a switch forwards it
     const std::uint32_t out = path[hop] == 0 ? nowhere : state.port_of(node, path[hop]);
     if (out == nowhere) return nowhere;
     port = cross(state, out, false);

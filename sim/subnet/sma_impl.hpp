@@ -5,7 +5,7 @@
 
 namespace parley::sim::subnet {
 
-/// The attribute, and zero behind it.
+/// The attribute, padded with zeros.
 template <class Info>
 void put(MutBytes data, const Info& info) {
   std::fill(data.begin(), data.end(), std::uint8_t{0});

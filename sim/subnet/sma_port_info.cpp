@@ -9,7 +9,7 @@ using wire::mad::LinkDownState;
 using wire::mad::Mtu;
 using wire::mad::VlCap;
 
-/// IBA §14.2.5.6: a state that the link is not in can be asked for in this order only, Down from everywhere.
+/// IBA §14.2.5.6: a new state can only be requested in this order; Down from every state.
 bool may_become(PortState now, PortState asked) {
   switch (asked) {
     case PortState::no_change:
@@ -40,7 +40,7 @@ bool is_valid(const State& state, std::uint32_t index, const PortInfo& asked) {
   return !end || (lid < 0xC000 && sm_lid < 0xC000);
 }
 
-/// Members that only the port has by which a node is reached; those of a switch's other ports stay as they are.
+/// Members that only exist at an end port; those of a switch's other ports stay unchanged.
 void set_end(PortInfo& info, const PortInfo& asked) {
   copy_members(info, asked, PortInfo::m_key, PortInfo::gid_prefix, PortInfo::lid, PortInfo::master_sm_lid,
                PortInfo::m_key_lease_period, PortInfo::m_key_protect_bits, PortInfo::lmc, PortInfo::master_sm_sl,
@@ -49,7 +49,7 @@ void set_end(PortInfo& info, const PortInfo& asked) {
 }
 
 void set_link(PortInfo& info, const PortInfo& asked) {
-  // Zero leaves these as they are.
+  // Zero leaves these unchanged.
   const auto take_given = [&](auto member) {
     if (asked.get(member) != decltype(asked.get(member)){}) info.set(member, asked.get(member));
   };
@@ -100,7 +100,7 @@ std::uint16_t set_port_info(State& state, std::uint32_t index, const PortInfo& a
 std::uint16_t answer_port_info(State& state, const AgentRequest& request, MutBytes data) {
   const Port& entry = state.port(request.port);
   const Node& node = state.node_of(entry);
-  // Bit 31 says that the subnet manager knows extended speeds.
+  // Bit 31: the subnet manager supports extended speeds.
   const std::uint32_t number = request.modifier & 0x7FFFFFFF;
   const bool own = number == 0 && !node.is_switch();
   const std::uint32_t index = own ? request.port : state.port_of(entry.node, number);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t block_octets = 64;
 
-/// Gives a block of a table, or takes it; `used` octets of it are there, the rest is zero.
+/// Returns or sets a block of a table; `used` octets of it exist, the rest is zero.
 std::uint16_t answer_block(State& state, const AgentRequest& request, State::Table table, std::uint32_t port,
                            std::uint8_t block, std::size_t used, MutBytes data) {
   if (request.set) {
@@ -20,7 +20,7 @@ std::uint16_t answer_block(State& state, const AgentRequest& request, State::Tab
   return 0;
 }
 
-/// The port that a modifier names; of channel adapters always the one by which the request came.
+/// The port in a modifier; for channel adapters always the ingress port of the request.
 std::uint32_t named_port(const State& state, const AgentRequest& request, std::uint32_t number) {
   const Port& entry = state.port(request.port);
   return state.node_of(entry).is_switch() ? state.port_of(entry.node, number) : request.port;
@@ -38,7 +38,9 @@ std::uint16_t answer_switch_info(State& state, const AgentRequest& request, MutB
     copy_members(info, asked, SwitchInfo::linear_fdb_top, SwitchInfo::default_port,
                  SwitchInfo::default_multicast_primary_port, SwitchInfo::default_multicast_not_primary_port,
                  SwitchInfo::life_time_value, SwitchInfo::multicast_fdb_top);
-    if (asked.get(SwitchInfo::port_state_change)) node.port_state_change = false;  // IBA §14.2.5.4: a one clears it
+    if (asked.get(SwitchInfo::port_state_change))
+      node.port_state_change = false;  // IBA §14.2.5.4: writing a one
+                                       // clears it
   }
   SwitchInfo out = info;
   out.set(SwitchInfo::port_state_change, node.port_state_change);
@@ -103,7 +105,8 @@ std::uint16_t answer_sl_to_vl(State& state, const AgentRequest& request, MutByte
 }
 
 std::uint16_t answer_vl_arbitration(State& state, const AgentRequest& request, MutBytes data) {
-  // IBA §14.2.5.9: blocks 1 and 2 of the low table, 3 and 4 of the high one; each table has eight entries here, so one block.
+  // IBA §14.2.5.9: blocks 1 and 2 belong to the low table, 3 and 4 to the high one; each table has eight entries here, so
+  // one block.
   const std::uint32_t block = request.modifier >> 16;
   const std::uint32_t port = named_port(state, request, request.modifier & 0xFFFF);
   if (port == nowhere || (block != 1 && block != 3)) return status_invalid;
@@ -117,7 +120,7 @@ std::uint16_t answer_guid_info(State& state, const AgentRequest& request, MutByt
   const auto status = answer_block(state, request, State::Table::guids, port,
                                    static_cast<std::uint8_t>(request.modifier), block_octets, data);
   if (request.modifier == 0)
-    write_bits(data, 0, 64, state.port_guid(state.port(port)));  // the first one is the maker's
+    write_bits(data, 0, 64, state.port_guid(state.port(port)));  // the first one is assigned by the manufacturer
   return status;
 }
 

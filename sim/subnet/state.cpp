@@ -15,7 +15,7 @@ namespace capability = wire::mad::port_capability;
 
 constexpr std::uint8_t widths_supported = 0x1F, speeds_supported = 7;
 
-/// The highest of the bits that both have.
+/// The highest bit that both have.
 std::uint8_t best(std::uint8_t mine, std::uint8_t theirs, std::initializer_list<std::uint8_t> order) {
   for (const std::uint8_t bit : order)
     if ((mine & theirs & bit) != 0) return bit;
@@ -96,7 +96,7 @@ const Baseline* State::find_baseline(std::uint32_t port) const {
   return found == baselines_.end() ? nullptr : &found->second;
 }
 
-/// IBA §14.2.5.6: what a port is like before a subnet manager has seen it.
+/// IBA §14.2.5.6: the initial values of a port, before a subnet manager configures it.
 void State::set_up_port(std::uint32_t index) {
   Port& port = ports_[index];
   const Node& node = nodes_[port.node];

@@ -57,7 +57,7 @@ void Subnet::handle_send(Instant now, ClientId from, const Packet& packet) {
   send_changes(now);
 }
 
-/// To the port where it is to be.
+/// To its destination port.
 std::uint32_t Subnet::carry(Request& request) {
   const std::uint32_t port = clients_[request.from].port;
   const PortInfo& own = state_.port(state_.end_port(port)).info;
@@ -110,7 +110,7 @@ void Subnet::arrive(Request& request) {
   hand_over(request, fault.busy);
 }
 
-/// To whom it is for.
+/// To its receiver.
 void Subnet::hand_over(Request& request, bool busy) {
   if (is_smp(request.packet.mad[class_at]) && is(request.method, Method::trap_repress))
     repress(request);
@@ -122,7 +122,7 @@ void Subnet::hand_over(Request& request, bool busy) {
     bounce(request);
 }
 
-/// VL15 has no flow control (IBA §7.9): an SMP that finds no buffer is dropped and counted. Others wait until it is their turn.
+/// VL15 has no flow control (IBA §7.9): an SMP that finds no buffer is dropped and counted. Others wait for their turn.
 bool Subnet::enter_vl15(Request& request) {
   if (faults_.empty() || !is_smp(request.packet.mad[class_at])) return true;
   const std::uint32_t node = state_.port(request.at).node;
@@ -150,7 +150,7 @@ bool Subnet::is_for_agent(const Request& request) const {
          number_at(request.packet.mad, attribute_at) != wire::mad::SmInfo::attribute;
 }
 
-/// The status of the answer, whose data it puts into the MAD.
+/// Returns the status of the answer, whose data it writes into the MAD.
 std::uint16_t Subnet::ask_agent(const Request& request, bool key_fits, MutBytes mad) {
   const bool set = is(request.method, Method::set);
   if (mad[version_at] != 1) return status_bad_version;
@@ -199,7 +199,7 @@ void Subnet::answer_by_agent(Request& request, bool busy) {
   deliver(request.now, request.from, request.packet, request.delay + fault.delay);
 }
 
-/// Whether what a node answers gets back to the client.
+/// Whether a node's answer reaches the client.
 bool Subnet::way_back(Request& request) {
   const std::uint32_t client = clients_[request.from].port;
   const ConstBytes mad(request.packet.mad);
@@ -228,7 +228,7 @@ void Subnet::forward(Request& request) {
   ++statistics_.forwarded;
   wire::mad::Datagram& mad = request.packet.mad;
   const Packet asked = request.packet;
-  if (!request.response) write_bits(mad, tid_at * 8, 16, request.from);  // by which the answer finds back
+  if (!request.response) write_bits(mad, tid_at * 8, 16, request.from);  // by which the answer is routed back
   const std::uint64_t tid = read_bits(mad, tid_at * 8, 64);
   if (request.response)
     open_.erase({request.from, tid});
@@ -247,7 +247,7 @@ const Subnet::Client* Subnet::find_receiver(std::uint32_t port, const Request& r
     const std::size_t id = number_at(mad, tid_at);
     return id < clients_.size() && is_here(clients_[id]) ? &clients_[id] : nullptr;
   }
-  // A Report goes from subnet administration to whoever subscribed (IBA §13.4.11).
+  // A Report goes from subnet administration to a subscriber (IBA §13.4.11).
   const bool to_administration =
       mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_adm) && !is(request.method, Method::report);
   const bool managers_only = is_smp(mgmt_class) || to_administration;
@@ -277,7 +277,7 @@ bool Subnet::expects_bounce(const Request& request) const {
   return wants_answer(request.method) && !clients_[request.from].own_timers;
 }
 
-/// A client without timers of its own would wait for ever: it gets its request back.
+/// A client without timers would wait for ever: it gets its request back.
 void Subnet::bounce(Request& request) {
   if (!expects_bounce(request)) return;
   request.packet.status = status_undeliverable;

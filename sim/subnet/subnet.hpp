@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A simulated InfiniBand subnet as its clients see it: programs that send and receive MADs at ports of its nodes. Agents of
-// subnet and performance management answer by themselves; what is for a subnet manager, or of other classes, goes to the client
-// at the port that it is for. A machine as base/machine.hpp says.
+// A simulated InfiniBand subnet as its clients see it: programs that send and receive MADs at ports of its nodes.
+// Agents of subnet and performance management answer in the subnet. MADs for a subnet manager, or of other classes, go
+// to the client at the destination port. A machine in the sense of base/machine.hpp.
 #pragma once
 #include <bitset>
 #include <map>
@@ -18,12 +18,12 @@ using ClientId = std::uint16_t;
 inline constexpr std::size_t clients_max = 4096;
 inline constexpr std::uint32_t status_undeliverable = 110;
 
-/// A MAD and what of its packet there is. Towards the client, addresses are those of its sender.
+/// A MAD and the fields of its packet that are modelled. Towards the client, addresses are those of its sender.
 struct Packet {
   std::uint16_t dlid = PARLEY_MAD_PERMISSIVE_LID;
-  std::uint16_t slid = 0;  ///< 0: the port's own
+  std::uint16_t slid = 0;  ///< 0: the port's base LID
   std::uint32_t dqp = 0, sqp = 0;
-  std::uint32_t status = 0;  ///< status_undeliverable: the client's own request, which gets no answer
+  std::uint32_t status = 0;  ///< status_undeliverable: the client's own request, which will get no answer
   wire::mad::Datagram mad{};
 };
 
@@ -35,15 +35,15 @@ struct Delivery {
 struct ClientOptions {
   std::string node;  ///< its name or description, "NAME/2" for a port; empty: the first channel adapter
   bool is_sm = false;
-  std::uint32_t qp = 0;     ///< beyond 1: of which requests are for it
-  bool own_timers = false;  ///< wants no Packet with status_undeliverable
+  std::uint32_t qp = 0;     ///< greater than 1: receives only requests to this QP
+  bool own_timers = false;  ///< wants no Packets with status_undeliverable
 };
 
 struct SubnetOptions {
   std::uint64_t seed = 1;
   Ratio loss{0, 1};
   Duration delay{};
-  Duration trap_interval = std::chrono::seconds(1);  ///< between repetitions of a trap that nobody repressed
+  Duration trap_interval = std::chrono::seconds(1);  ///< between repetitions of a trap without TrapRepress
   unsigned trap_repeats = 5;
 };
 
@@ -51,13 +51,13 @@ struct Statistics {
   std::uint64_t sent = 0;           ///< by clients
   std::uint64_t answered = 0;       ///< by agents
   std::uint64_t forwarded = 0;      ///< from client to client
-  std::uint64_t refused = 0;        ///< answered with a status
-  std::uint64_t undeliverable = 0;  ///< no route, link down, nobody there
+  std::uint64_t refused = 0;        ///< answered with an error status
+  std::uint64_t undeliverable = 0;  ///< no route, link down, or no receiver
   std::uint64_t malformed = 0;
-  std::uint64_t lost = 0, delayed = 0, duplicated = 0, busy = 0;  ///< by faults
+  std::uint64_t lost = 0, delayed = 0, duplicated = 0, busy = 0;  ///< due to faults
   std::uint64_t traps = 0, repressed = 0;
   std::uint64_t m_key_violations = 0;
-  std::uint64_t overflows = 0;  ///< what was lost since too much was under way
+  std::uint64_t overflows = 0;  ///< lost because too many MADs were in flight
 };
 
 class Subnet {
@@ -70,18 +70,19 @@ class Subnet {
   const State& state() const { return state_; }
   const Statistics& statistics() const { return statistics_; }
   const std::vector<FaultRule>& rules() const { return faults_.rules(); }
-  /// What was done at once; the same text is one, and hit as often as it was said. The first fault_rules_max of them.
+  /// Faults that were executed at once; equal texts are one entry, with one hit per command. The first fault_rules_max
+  /// of them.
   const std::vector<FaultRule>& commands() const { return commands_; }
 
   /// Errors: no such node, another subnet manager at its port, too many clients.
   Said<ClientId> attach(Instant now, const ClientOptions& options);
   void detach(Instant now, ClientId client);
   void set_is_sm(Instant now, ClientId client, bool is_sm);
-  /// Requests of this class that come to its port are for this client.
+  /// Requests of this class to its port go to this client.
   void set_receives(ClientId client, std::uint8_t mgmt_class);
   void set_own_timers(ClientId client, bool own);
   bool is_attached(ClientId client) const { return client < clients_.size() && clients_[client].attached; }
-  /// Of a client that is attached.
+  /// For an attached client.
   std::uint32_t port_of(ClientId client) const { return clients_[client].port; }
 
   void handle_send(Instant now, ClientId from, const Packet& packet);
@@ -89,17 +90,18 @@ class Subnet {
   Instant next_deadline() const;
   void handle_deadline(Instant now);
 
-  /// A rule of fault.hpp, from now on; without a MAD that it waits for, at once. Errors: not understood, too many rules.
+  /// Adds a rule of fault.hpp; one that waits for no MAD and no time is executed at once. Errors: not understood, too
+  /// many rules.
   Said<void> add_fault(Instant now, std::string_view text);
 
  private:
   struct Client {
     bool attached = false, is_sm = false, own_timers = false;
     std::uint32_t port = nowhere, qp = 0;
-    std::uint64_t number = 0;  ///< which client of all
+    std::uint64_t number = 0;  ///< running number of the client
     std::bitset<256> receives;
   };
-  struct Open {  ///< a request that a client has not answered yet
+  struct Open {  ///< a request that a client must still answer
     ClientId from;
     Packet asked;
   };
@@ -109,15 +111,15 @@ class Subnet {
     Instant next;
     unsigned left;
   };
-  struct Request {  ///< what is on its way
+  struct Request {  ///< a MAD in flight
     Instant now;
     ClientId from;
     Packet packet;
     bool directed, response;
     std::uint8_t method;
     Trail trail;
-    std::uint32_t at = nowhere;                       ///< the port by which it came to its node
-    std::uint32_t entered = nowhere, left = nowhere;  ///< where the directed part of its route began and ended
+    std::uint32_t at = nowhere;                       ///< its ingress port at the current node
+    std::uint32_t entered = nowhere, left = nowhere;  ///< start and end of the directed part of its route
     Duration delay{};
   };
 
@@ -164,12 +166,12 @@ class Subnet {
   std::map<std::pair<ClientId, std::uint64_t>, Open> open_;  // by receiver and transaction ID; at most open_max
   std::map<std::uint64_t, Trap> traps_;                      // by transaction ID; at most traps_max
   std::multimap<Instant, std::size_t> timed_;                // rules with a time
-  std::map<std::uint32_t, Instant> leases_;                  // of M_Keys, by end port
-  std::map<std::uint32_t, Instant> quiet_;                   // until when it sends no other trap 256, by end port
-  std::map<std::uint32_t, Instant> occupied_;                // by SMPs that vl15 lets wait, until when; by node
+  std::map<std::uint32_t, Instant> leases_;                  // M_Key leases, by end port
+  std::map<std::uint32_t, Instant> quiet_;                   // end port: no other trap 256 until then
+  std::map<std::uint32_t, Instant> occupied_;                // until when an SMP occupies the node (vl15); by node
   Statistics statistics_;
   Instant started_;
-  std::size_t taken_ = 0;  // of outbox_
+  std::size_t taken_ = 0;  // read position in outbox_
   std::uint64_t clients_seen_ = 0, transaction_ = 1;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 namespace capability = wire::mad::port_capability;
 
-/// The port that a client of the node is at if it names none: 0 of a switch, else the first one with a link.
+/// The default port of a client at the node: 0 for a switch, else the first one with a link.
 std::uint32_t usual_port(const State& state, std::uint32_t node) {
   const Node& at = state.nodes()[node];
   if (at.is_switch()) return at.first_port;
@@ -46,10 +46,10 @@ Said<ClientId> Subnet::attach(Instant now, const ClientOptions& options) {
   if (options.is_sm)
     for (const Client& client : clients_)
       if (client.attached && client.is_sm && state_.end_port(client.port) == end)
-        return tl::unexpected<std::string>("a subnet manager is at that port already");
+        return tl::unexpected<std::string>("that port already has a subnet manager");
   std::size_t id = 0;
   while (id < clients_.size() && clients_[id].attached) ++id;
-  if (id >= clients_max) return tl::unexpected(fmt::format("there are {} clients already", clients_max));
+  if (id >= clients_max) return tl::unexpected(fmt::format("all {} places for clients are taken", clients_max));
   if (id == clients_.size()) clients_.emplace_back();
   clients_[id] = {
       .attached = true, .own_timers = options.own_timers, .port = *place, .qp = options.qp, .number = ++clients_seen_};
@@ -66,7 +66,7 @@ void Subnet::detach(Instant now, ClientId client) {
   close(now, client);
 }
 
-/// What it will not answer any more goes back to those who asked and would wait for ever.
+/// Requests that it can no longer answer go back to requesters that would wait for ever.
 void Subnet::close(Instant now, ClientId receiver) {
   const auto first = open_.lower_bound({receiver, 0});
   auto last = first;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Traps (IBA §13.4.9, §14.2.5.1), faults with a time, and what else a subnet does by itself.
+// Traps (IBA §13.4.9, §14.2.5.1), faults with a time, and other actions of the subnet itself.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace wire::mad;
 
-/// `notice` with the details that its number has.
+/// `notice` with the details for its number.
 template <class Details>
 Datagram trap_of(NoticeType type, NodeType producer, std::uint16_t number, std::uint16_t lid, const Details& details) {
   Notice notice;
@@ -22,7 +22,7 @@ Datagram trap_of(NoticeType type, NodeType producer, std::uint16_t number, std::
 
 constexpr std::uint16_t link_integrity = 129, buffer_overrun = 130, flow_control = 131;
 
-/// Whether one trap takes the other's place: of the same number, and of the same port where it is about one of a switch's.
+/// Whether one trap replaces the other: same number, and same port if it is about a switch's port.
 bool is_same_event(const Datagram& a, const Datagram& b) {
   const auto number = [](const Datagram& mad) { return read_bits(mad, (64 + 4) * 8, 16); };
   if (number(a) != number(b)) return false;
@@ -53,7 +53,7 @@ void Subnet::send_trap_144(Instant now, std::uint32_t port) {
   send_trap(now, port, trap_of(NoticeType::informational, state_.node_of(state_.port(port)).type, 144, lid, details));
 }
 
-/// IBA §14.2.5.1: what a link's errors have come to. `port`: whose link it is.
+/// IBA §14.2.5.1: traps for link errors. `port`: the port of that link.
 void Subnet::send_port_trap(Instant now, std::uint16_t number, std::uint32_t port) {
   const Port& at = state_.port(port);
   const std::uint32_t end = state_.end_port(port);
@@ -63,7 +63,8 @@ void Subnet::send_port_trap(Instant now, std::uint16_t number, std::uint32_t por
   send_trap(now, end, trap_of(NoticeType::urgent, state_.node_of(at).type, number, lid, details));
 }
 
-/// IBA §14.2.4.2, §14.2.5.1: who asked for what with which key. At most one each trap_interval, since anybody may cause it.
+/// IBA §14.2.4.2, §14.2.5.1: reports the requester and the key. At most one each trap_interval, because anyone may
+/// cause it.
 void Subnet::send_trap_256(const Request& request) {
   constexpr std::size_t modifier_at = 20, attribute_at = 16, m_key_at = 24, dr_slid_at = 32, hop_count_at = 7,
                         back_at = 192;
@@ -90,7 +91,7 @@ void Subnet::send_trap_256(const Request& request) {
             trap_of(NoticeType::security, state_.node_of(state_.port(port)).type, 256, lid, details));
 }
 
-/// `port`: an end port. Without LIDs of its own and of the subnet manager's there is nobody to send it to.
+/// `port`: an end port. Without its own LID and the subnet manager's LID, nothing is sent.
 void Subnet::send_trap(Instant now, std::uint32_t port, Datagram mad) {
   const PortInfo& info = state_.port(port).info;
   if (info.get(PortInfo::lid) == 0 || info.get(PortInfo::master_sm_lid) == 0) return;
@@ -122,7 +123,7 @@ void Subnet::deliver_trap(Instant now, const Trap& trap) {
   deliver(now, id_of(*receiver), request.packet, fault.delay);
 }
 
-/// By the lower half of the transaction ID: the upper one is the sender's driver's.
+/// By the lower half of the transaction ID: the upper half belongs to the sender's driver.
 void Subnet::repress(const Request& request) {
   const auto found = traps_.find(read_bits(request.packet.mad, 96, 32));
   if (found == traps_.end() || found->second.node != state_.end_port(request.at)) return;
@@ -130,7 +131,7 @@ void Subnet::repress(const Request& request) {
   traps_.erase(found);
 }
 
-/// IBA §14.2.4.2: the first violation starts the lease, at whose end the port is open to all.
+/// IBA §14.2.4.2: the first violation starts the lease; when it expires, the port is open to all.
 void Subnet::note_m_key_violation(const Request& request) {
   const std::uint32_t end = state_.end_port(request.at);
   PortInfo& info = state_.port(end).info;
@@ -191,13 +192,13 @@ Said<void> Subnet::add_fault(Instant now, std::string_view text) {
     obey(now, std::move(*rule));
     return {};
   }
-  if (faults_.rules().size() >= fault_rules_max) return tl::unexpected<std::string>("there are too many faults");
+  if (faults_.rules().size() >= fault_rules_max) return tl::unexpected<std::string>("too many faults are pending");
   faults_.add(std::move(*rule));
   if (at) timed_.emplace(started_ + *at, faults_.rules().size() - 1);
   return {};
 }
 
-/// At once, whether or not there is room to remember it.
+/// Executed at once, even if there is no room to store it.
 void Subnet::obey(Instant now, FaultRule command) {
   const auto before = std::find_if(commands_.begin(), commands_.end(),
                                    [&](const FaultRule& said) { return said.text == command.text; });

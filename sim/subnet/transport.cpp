@@ -52,7 +52,7 @@ bool SubnetTransport::poll_changed() {
 Result<bool> SubnetTransport::send(const mad::Address& to, ConstBytes mad) {
   Packet packet;
   if (mad.size() != packet.mad.size())
-    return fail(Errc::invalid_argument, "a simulated subnet carries management datagrams of 256 octets, not of {a}",
+    return fail(Errc::invalid_argument, "a simulated subnet carries management datagrams of 256 octets, not {a}",
                 static_cast<std::int64_t>(mad.size()));
   const bool smp = wire::mad::is_smp(mad[1]);
   packet.dlid = to.lid;
@@ -101,11 +101,11 @@ void VirtualSubnet::distribute() {
   }
 }
 
-/// Who is asked has nothing to do before `deadline`: the others have their turns, and if they have nothing either, time goes on.
+/// The waiting port has no work before `deadline`: the others run, and if they have none either, time advances.
 void VirtualSubnet::wait(Instant deadline) {
   bool moved = false;
   for (const Member& member : joined_) {
-    // It sends datagrams of 256 octets alone, which have no errors here.
+    // It only sends datagrams of 256 octets, which cannot fail here.
     moved = mad::pump(*member.port, *member.transport, now_).value_or(false) || moved;
     deadline = std::min(deadline, member.port->next_deadline());
   }

@@ -92,7 +92,7 @@ void Tcp::accept(Instant now, const wire::TcpHeader& syn) {
 
 void Tcp::enter(TcpState state) { state_ = state; }
 
-/// The end of the connection; `why` none: nothing to report but closed.
+/// The end of the connection; `why` none: only `closed` is reported.
 void Tcp::finish(TcpEvent why) {
   if (state_ == TcpState::closed) return;
   enter(TcpState::closed);
@@ -143,7 +143,7 @@ std::size_t Tcp::write(Instant, ConstBytes octets) {
   return taken;
 }
 
-// RFC 9293 §3.10.4. Before the handshake is over the FIN waits; establish() continues from there.
+// RFC 9293 §3.10.4. Before the handshake completes, the FIN waits; establish() continues from there.
 void Tcp::shutdown(Instant) {
   if (state_ == TcpState::closed || fin_queued_) return;
   fin_queued_ = true;
@@ -153,19 +153,19 @@ void Tcp::shutdown(Instant) {
 
 void Tcp::close(Instant now) {
   orphan_ = true;
-  if (state_ == TcpState::syn_sent) {  // RFC 9293 §3.10.4: nothing to end yet
+  if (state_ == TcpState::syn_sent) {  // RFC 9293 §3.10.4: no connection to end yet
     finish(TcpEvent::closed);
     return;
   }
   if (unread() != 0 || (reassembly_ != nullptr && !reassembly_->ranges.empty())) {
-    abort(now);  // RFC 9293 §3.6.1: the peer learns that octets were lost
+    abort(now);  // RFC 9293 §3.6.1: the peer must learn that octets were lost
     return;
   }
   shutdown(now);
   if (state_ == TcpState::fin_wait_2) set_timer(Timer::end, now + options_->time_wait);
 }
 
-// RFC 9293 §3.10.5. In CLOSING and LAST-ACK too, where it prescribes silence: the FIN may not have arrived, and a peer
+// RFC 9293 §3.10.5. Also in CLOSING and LAST-ACK, where it prescribes silence: the FIN may not have arrived, and a peer
 // that waits for it would wait for ever.
 void Tcp::abort(Instant) {
   send_reset_ = state_ != TcpState::closed && state_ != TcpState::syn_sent && state_ != TcpState::time_wait;
@@ -184,14 +184,16 @@ ConstBytes Tcp::poll_received() {
   }
   const ConstBytes piece = reassembly_->ring.view(rcv_read_, unread())[0];
   rcv_read_ += static_cast<std::uint32_t>(piece.size());
-  // RFC 9293 §3.8.6.2.2: a wider window is announced when it is wider by two segments or half of the buffer.
+  // RFC 9293 §3.8.6.2.2: a wider window is announced when it has grown by two segments or half of the buffer.
   if (!fin_taken_ && offered_edge() - rcv_adv_ >= window_step()) ack_now_ = true;
   return piece;
 }
 
 TcpEvent Tcp::poll_event() {
   unsigned ready = events_;
-  if (unread() != 0) ready &= 1u << static_cast<unsigned>(TcpEvent::connected);  // the rest comes after the octets
+  if (unread() != 0)
+    ready &= 1u << static_cast<unsigned>(TcpEvent::connected);  // the remaining events follow the
+                                                                // octets
   if (ready == 0) return TcpEvent::none;
   const int lowest = std::countr_zero(ready);
   events_ = static_cast<std::uint8_t>(events_ & ~(1u << lowest));
@@ -223,8 +225,8 @@ void Tcp::handle_deadline(Instant now) {
     send_probe_ = true;  // RFC 9293 §3.8.6.1
     return;
   }
-  // RFC 5681 §3.1: half of what was in flight, once for a segment; then slow start from one segment. RFC 6582 §3.2
-  // step 4: no fast retransmit for what was sent before.
+  // RFC 5681 §3.1: half of the octets in flight, once for a segment; then slow start from one segment. RFC 6582 §3.2
+  // step 4: no fast retransmit for octets sent before.
   if (retries_ == 1) ssthresh_ = std::max((snd_max_ - snd_una_) / 2, 2u * emss_);
   cwnd_ = emss_;
   cwnd_credit_ = 0;
@@ -236,7 +238,7 @@ void Tcp::handle_deadline(Instant now) {
 
 bool Tcp::gives_way_to(const wire::TcpHeader& syn) const {
   if (state_ != TcpState::time_wait || !syn.syn() || syn.rst() || syn.has_ack()) return false;
-  // RFC 6191 §2: the timestamp clock tells an old SYN from a new one, whatever their sequence numbers.
+  // RFC 6191 §2: the timestamp clock distinguishes an old SYN from a new one, whatever their sequence numbers.
   if (timestamps_ && syn.timestamps && ts_recent_ != syn.ts_value) return seq_lt(ts_recent_, syn.ts_value);
   return seq_lt(rcv_nxt_ - 1, syn.seq);
 }

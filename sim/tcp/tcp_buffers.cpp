@@ -57,7 +57,7 @@ void TcpRing::put(std::uint32_t seq, ConstBytes octets) {
 void TcpReassembly::insert(TcpRange range) {
   const auto first =
       std::find_if(ranges.begin(), ranges.end(), [&](const TcpRange& r) { return !seq_lt(r.right, range.left); });
-  auto last = first;  // one past those that touch the new one
+  auto last = first;  // one past the ranges that touch the new one
   while (last != ranges.end() && !seq_lt(range.right, last->left)) {
     range.left = seq_lt(last->left, range.left) ? last->left : range.left;
     range.right = seq_lt(range.right, last->right) ? last->right : range.right;

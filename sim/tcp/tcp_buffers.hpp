@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Memory for what TCP connections send and reassemble: rings that are taken when there is something to keep, grow with
-// it and return to a pool when it is gone, so that a million idle connections hold none. RFC 9293 §3.8 (what is kept).
+// Memory for the octets that TCP connections send and reassemble: rings that are allocated when needed, grow, and
+// return to a pool when empty, so that a million idle connections need none. RFC 9293 §3.8 (octets to keep).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace parley::sim {
 
-/// Blocks of 2^n octets, for the connections of one host (or one world); must outlive them. Steady traffic does not
-/// reach the heap: what one connection returns, the next one takes.
+/// Blocks of 2^n octets, for the connections of one host (or one world); must outlive them. Steady traffic does not use
+/// the heap: the next connection reuses the blocks that another one returns.
 class TcpBuffers {
  public:
   static constexpr std::uint32_t block_min = 128;
-  /// Octets kept free for the next taker; anything returned beyond that goes to the heap.
+  /// Octets kept free for reuse; anything returned beyond that goes to the heap.
   static constexpr std::size_t free_max = 16 << 20;
   TcpBuffers() = default;
   TcpBuffers(const TcpBuffers&) = delete;
@@ -76,16 +76,16 @@ struct TcpRange {
   std::uint32_t left = 0, right = 0;
 };
 
-/// What came and cannot be handed out yet: octets after a gap, and octets in order that nobody reads. Exists only while
+/// Received octets that cannot be delivered yet: octets after a gap, and unread octets in order. Exists only while
 /// there are any.
 struct TcpReassembly {
-  /// More gaps than this at one time are not remembered; those octets are retransmitted.
+  /// Gaps beyond this number are not stored; the octets after them are retransmitted.
   static constexpr std::size_t ranges_max = 64;
   TcpRing ring;
   std::vector<TcpRange> ranges;  ///< after the gap, in order, not touching each other; at most ranges_max
   std::uint32_t newest = 0;      ///< left edge of the latest arrival, to be reported first (RFC 2018 §4)
 
-  /// Notes that the octets of `range` are there, unless there are too many gaps.
+  /// Stores that the octets of `range` have arrived, unless there are too many gaps.
   void insert(TcpRange range);
 };
 

@@ -7,17 +7,17 @@
 namespace parley::sim {
 namespace {
 
-/// RFC 7323 §5.5: a timestamp that was not renewed for this long means nothing.
+/// RFC 7323 §5.5: a timestamp that was not renewed for this long is invalid.
 constexpr Duration ts_lifetime = std::chrono::hours(24 * 24);
-/// Empty segments outside the window are answered no more often, lest two confused ends answer each other for ever
-/// (RFC 5961 §7).
+/// The minimum interval between answers to empty segments outside the window, so that two confused ends do not answer
+/// each other for ever (RFC 5961 §7).
 constexpr Duration quiet_time = std::chrono::milliseconds(500);
-/// No window is larger, so no congestion window needs to be.
+/// No window is larger, so no congestion window needs to be either.
 constexpr std::uint32_t cwnd_max = 1u << 30;
 
 }  // namespace
 
-// What the peer's SYN says; options hold if both sides sent them (RFC 7323 §1.3, RFC 2018 §2).
+// Parameters of the peer's SYN; options apply if both sides sent them (RFC 7323 §1.3, RFC 2018 §2).
 void Tcp::learn_options(Instant now, const wire::TcpHeader& syn) {
   irs_ = syn.seq;
   rcv_read_ = rcv_nxt_ = rcv_adv_ = rcv_acked_ = syn.seq + 1;
@@ -28,10 +28,10 @@ void Tcp::learn_options(Instant now, const wire::TcpHeader& syn) {
   scaling_ = scaling_ && syn.window_scale >= 0;
   if (!scaling_) rcv_scale_ = 0;
   snd_scale_ = static_cast<std::uint8_t>(scaling_ ? std::min<int>(syn.window_scale, 14) : 0);  // RFC 7323 §2.3
-  // RFC 9293 §3.7.1: 536 octets if the peer does not say; its number does not count options.
+  // RFC 9293 §3.7.1: 536 octets if the peer announces none; its number does not include options.
   const std::uint16_t theirs = syn.mss == 0 ? std::uint16_t{536} : std::max(syn.mss, mss_min);
   emss_ = static_cast<std::uint16_t>(std::min(mss_, theirs) - (timestamps_ ? 12 : 0));
-  cwnd_ = 10u * emss_;    // RFC 6928 §2, the segments without its limit in octets
+  cwnd_ = 10u * emss_;    // RFC 6928 §2: the number of segments, without its limit in octets
   snd_wnd_ = syn.window;  // RFC 7323 §2.2: the window of a SYN is never scaled
   snd_wl1_ = syn.seq;
   snd_wl2_ = syn.ack;
@@ -57,14 +57,14 @@ bool Tcp::handle_syn_sent(Instant now, const wire::TcpHeader& header) {
     if (!header.rst()) refuse(header.ack);
     return false;
   }
-  if (header.has_ack() && snd_max_ == iss_) return false;  // nothing was sent yet that could be acknowledged
+  if (header.has_ack() && snd_max_ == iss_) return false;  // no octet was sent that could be acknowledged
   if (header.rst()) {
     if (header.has_ack()) finish(TcpEvent::refused);
     return false;
   }
   if (!header.syn()) return false;
   learn_options(now, header);
-  if (!header.has_ack()) {  // simultaneous open: our SYN is sent once more, with an ACK
+  if (!header.has_ack()) {  // simultaneous open: our SYN is retransmitted, with an ACK
     enter(TcpState::syn_received);
     snd_nxt_ = iss_;
     return false;
@@ -75,7 +75,7 @@ bool Tcp::handle_syn_sent(Instant now, const wire::TcpHeader& header) {
   return true;
 }
 
-// RFC 9293 §3.10.7.4, first check. Answers what is outside the window, except RST.
+// RFC 9293 §3.10.7.4, first check. Answers segments outside the window, except RST.
 void Tcp::answer_unacceptable(Instant now, const wire::TcpHeader& header, std::uint32_t length) {
   if (header.rst()) return;
   if (state_ == TcpState::syn_received && header.syn() && !header.has_ack() && header.seq == irs_) {
@@ -90,7 +90,7 @@ void Tcp::answer_unacceptable(Instant now, const wire::TcpHeader& header, std::u
   ack_now_ = true;
 }
 
-// RFC 5961 §3.2: a RST counts if it hits the next sequence number; a near miss must prove itself.
+// RFC 5961 §3.2: a RST is accepted if it has the next sequence number; elsewhere in the window it gets a challenge ACK.
 void Tcp::handle_reset(const wire::TcpHeader& header) {
   if (header.seq != rcv_nxt_) {
     ack_now_ = true;
@@ -101,7 +101,7 @@ void Tcp::handle_reset(const wire::TcpHeader& header) {
   }
 }
 
-// RFC 9293 §3.10.7.4, checks one to four. True: ACK and text count.
+// RFC 9293 §3.10.7.4, checks one to four. True: ACK and text are processed.
 bool Tcp::check_segment(Instant now, const wire::TcpHeader& header, std::uint32_t length) {
   if (timestamps_ && !header.rst()) {
     if (!header.timestamps) return false;  // RFC 7323 §3.2
@@ -110,8 +110,8 @@ bool Tcp::check_segment(Instant now, const wire::TcpHeader& header, std::uint32_
       return false;
     }
   }
-  // A segment at rcv.nxt counts whatever the window, for its ACK and for RST; an empty one may be at the right
-  // edge, where a peer is that has filled the window.
+  // A segment at rcv.nxt is accepted whatever the window, for its ACK and for RST. An empty one may be at the right
+  // edge, as from a peer that has filled the window.
   const std::uint32_t from = header.seq - rcv_nxt_, window = rcv_adv_ - rcv_nxt_;
   const bool begins_inside = from < window || (length == 0 && from == window);
   const bool ends_inside = length != 0 && header.seq + length - 1 - rcv_nxt_ < window;
@@ -187,14 +187,14 @@ void Tcp::handle_new_ack(Instant now, const wire::TcpHeader& header) {
   if (watch_ != nullptr) watch_->waits_since = now;
   snd_nxt_ = seq_max(snd_nxt_, snd_una_);
   probing_ = false;
-  // RFC 6298 §3: the timed segment, never retransmitted; or the echo, which tells which copy is meant.
+  // RFC 6298 §3: the timed segment, never retransmitted; or the echo, which identifies the copy.
   if (timing_ && seq_le(rtt_end_, snd_una_)) {
     timing_ = false;
     take_rtt_sample(now - rtt_from_);
   } else if (backoff_ != 0 && timestamps_ && header.timestamps) {
     take_rtt_sample(std::chrono::milliseconds(std::max<std::uint32_t>(timestamp_of(now) - header.ts_echo, 1)));
   } else if (opening && backoff_ != 0) {
-    syn_was_late_ = true;  // RFC 6298 §5.7: the RTO is 3 s, where 1 s was too short for a SYN, until RTT is measured
+    syn_was_late_ = true;  // RFC 6298 §5.7: after a SYN time-out (1 s), the RTO is 3 s until RTT is measured
     backoff_ = 0;
   }
   retries_ = 0;
@@ -235,7 +235,7 @@ void Tcp::handle_duplicate_ack() {
   recovering_ = send_first_again_ = true;
 }
 
-// RFC 9293 §3.10.7.4, fifth check. False: the text does not count.
+// RFC 9293 §3.10.7.4, fifth check. False: the text is ignored.
 bool Tcp::handle_ack(Instant now, const wire::TcpHeader& header, std::uint32_t length) {
   if (state_ == TcpState::syn_received) {
     if (header.ack != iss_ + 1 || snd_max_ == iss_) {
@@ -257,7 +257,7 @@ bool Tcp::handle_ack(Instant now, const wire::TcpHeader& header, std::uint32_t l
     if (state_ == TcpState::closed) return false;
   } else if (header.ack == snd_una_) {
     if (length == 0 && window == snd_wnd_ && window != 0 && snd_una_ != snd_max_) handle_duplicate_ack();
-    // RFC 9293 §3.8.6.1: the peer is alive but has no room. An end that its owner has left does not wait for ever.
+    // RFC 9293 §3.8.6.1: the peer is alive but has no room. An end without an owner does not wait for ever.
     if ((timer_ == Timer::persist || window == 0) && !orphan_) retries_ = 0;
   }
   if (seq_le(snd_una_, header.ack) &&
@@ -288,7 +288,7 @@ void Tcp::keep(std::uint32_t seq, ConstBytes payload) {
   reassembly_->ring.put(seq, payload);
 }
 
-/// `payload` begins at rcv.nxt and fits. Returns it if it may be handed out without passing through the buffer.
+/// `payload` begins at rcv.nxt and fits. Returns it if it can be delivered without passing through the buffer.
 ConstBytes Tcp::take_in_order(Instant now, std::uint32_t seq, ConstBytes payload) {
   const auto size = static_cast<std::uint32_t>(payload.size());
   const bool through = unread() == 0 && !paused_;
@@ -301,9 +301,9 @@ ConstBytes Tcp::take_in_order(Instant now, std::uint32_t seq, ConstBytes payload
     for (; joined != ranges.end() && seq_le(joined->left, rcv_nxt_); ++joined)
       rcv_nxt_ = seq_max(rcv_nxt_, joined->right);
     ranges.erase(ranges.begin(), joined);
-    ack_now_ = true;  // RFC 5681 §4.2: a gap was filled, wholly or in part
+    ack_now_ = true;  // RFC 5681 §4.2: a gap was filled, completely or in part
   }
-  // RFC 9293 §3.8.6.3: every second full segment at once; and whatever would leave the peer without a window.
+  // RFC 9293 §3.8.6.3: every second full segment at once; also if the peer would be left without a window.
   if (rcv_nxt_ - rcv_acked_ >= 2u * emss_ ||
       (rcv_adv_ - rcv_nxt_ < window_step() && offered_edge() - rcv_adv_ >= window_step()))
     ack_now_ = true;
@@ -345,7 +345,7 @@ ConstBytes Tcp::handle_text(Instant now, std::uint32_t seq, ConstBytes payload, 
   }
   const std::uint32_t end = seq + static_cast<std::uint32_t>(payload.size());
   if (seq_lt(seq, rcv_nxt_)) return {};
-  if (!payload.empty() && orphan_) {  // RFC 9293 §3.6.1: nobody will read it
+  if (!payload.empty() && orphan_) {  // RFC 9293 §3.6.1: there is no reader
     abort(now);
     return {};
   }

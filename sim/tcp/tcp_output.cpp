@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a connection sends, one segment at a time (RFC 9293 §3.8, §3.10.7).
+// The segments that a connection sends, one at a time (RFC 9293 §3.8, §3.10.7).
 #include <algorithm>
 
 #include "sim/tcp/tcp.hpp"
@@ -27,7 +27,7 @@ Duration Tcp::rto() const {
   return rto;
 }
 
-/// The right edge of what fits, at least what was announced: a window does not shrink (RFC 9293 §3.8.6).
+/// The right edge of the receive space, at least the announced one: a window does not shrink (RFC 9293 §3.8.6).
 std::uint32_t Tcp::offered_edge() const {
   const std::uint32_t full = rcv_read_ + receive_buffer();
   const std::uint32_t fits = seq_lt(rcv_nxt_, full) ? full - rcv_nxt_ : 0;
@@ -50,7 +50,7 @@ void Tcp::fill_header(Instant now, wire::TcpHeader& header, std::uint32_t seq, s
   ack_at_ = never;
 }
 
-// RFC 2018 §4: the block with the newest octets first; then the others, the latest in sequence first.
+// RFC 2018 §4: the block with the newest octets first; then the others, highest sequence numbers first.
 void Tcp::emit_sack(wire::TcpHeader& header) const {
   if (!sack_ || reassembly_ == nullptr) return;
   const auto& ranges = reassembly_->ranges;
@@ -86,7 +86,7 @@ void Tcp::emit_syn(Instant now, wire::TcpHeader& header) {
   set_timer(Timer::retransmit, now + rto());
 }
 
-/// Returns what follows the segment in sequence.
+/// Returns the sequence number after the segment.
 std::uint32_t Tcp::emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std::uint32_t size, bool with_fin) {
   const bool last = seq + size == snd_end_;
   fill_header(now, out.header, seq, flags_of(ack | (last && size != 0 ? psh : 0) | (with_fin ? fin : 0)));
@@ -105,8 +105,8 @@ std::uint32_t Tcp::emit_data(Instant now, TcpOutput& out, std::uint32_t seq, std
   return end;
 }
 
-/// From nxt on, as the windows allow. Less than a full segment only if it is the last one, or nothing is in flight
-/// that would open the window (RFC 9293 §3.8.6.2.1).
+/// From nxt on, as the windows allow. Less than a full segment only if it is the last one, or no data is in flight that
+/// would open the window (RFC 9293 §3.8.6.2.1).
 bool Tcp::emit_new_data(Instant now, TcpOutput& out) {
   const bool fin_due = fin_queued_ && seq_le(snd_nxt_, snd_end_);
   const std::uint32_t waiting = seq_lt(snd_nxt_, snd_end_) ? snd_end_ - snd_nxt_ : 0;
@@ -165,7 +165,7 @@ bool Tcp::poll_segment(Instant now, TcpOutput& out) {
     case TcpState::last_ack:
       if (send_first_again_ && emit_first_again(now, out)) return true;
       if (send_probe_) {
-        // One octet beyond the window, or the FIN: whatever happens to it, the answer carries the window.
+        // One octet beyond the window, or the FIN: in any case the answer carries the window.
         send_probe_ = false;
         probing_ = true;
         const std::uint32_t size = snd_una_ == snd_end_ ? 0 : 1;
@@ -180,7 +180,7 @@ bool Tcp::poll_segment(Instant now, TcpOutput& out) {
     case TcpState::time_wait: break;
   }
   if (state_ != TcpState::syn_sent && send_keepalive_) {
-    // RFC 9293 §3.8.4: an octet that the peer has acknowledged long since, which it has to acknowledge again.
+    // RFC 9293 §3.8.4: an octet that the peer has already acknowledged, and must acknowledge again.
     send_keepalive_ = false;
     fill_header(now, out.header, snd_max_ - 1, ack);
     return true;

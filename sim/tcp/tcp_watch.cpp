@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Whether the peer is still there (RFC 9293 §3.8.4, RFC 5482): as Linux does with TCP_KEEPINTVL 1 s and TCP_USER_TIMEOUT.
+// Detects a peer that is gone (RFC 9293 §3.8.4, RFC 5482), as Linux does with TCP_KEEPINTVL 1 s and TCP_USER_TIMEOUT.
 #include <algorithm>
 
 #include "sim/tcp/tcp.hpp"
@@ -16,14 +16,16 @@ void Tcp::watch_peer(Duration keepalive, Duration dead_after) {
     watch_ = std::make_unique<Watch>(Watch{.keepalive = keepalive, .dead_after = dead_after});
 }
 
-/// never: nothing waits for an answer.
+/// never: no answer is awaited.
 Instant Tcp::dead_at() const {
   if (watch_->dead_after <= Duration{}) return never;
-  if (snd_una_ != snd_max_) return std::max(watch_->heard_at, watch_->waits_since) + watch_->dead_after;
+  // Answers to probes of a shut window do not count: Linux measures TCP_USER_TIMEOUT from the first of them.
+  if (snd_una_ != snd_max_)
+    return (snd_wnd_ == 0 ? watch_->waits_since : std::max(watch_->heard_at, watch_->waits_since)) + watch_->dead_after;
   return watch_->asked_at > watch_->heard_at ? watch_->heard_at + watch_->dead_after : never;
 }
 
-/// When the next keep-alive goes, if nothing else is under way.
+/// When to send the next keepalive, if nothing else is in flight.
 Instant Tcp::ask_at() const {
   return watch_->asked_at > watch_->heard_at ? watch_->asked_at + probe_interval : watch_->heard_at + watch_->keepalive;
 }

@@ -13,7 +13,7 @@ namespace parley::sim {
 namespace {
 
 constexpr std::uint32_t no_wanted = ~std::uint32_t{0};
-/// A restart tied to a frame may come this long after the crash; after that the workload no longer waits for it.
+/// A restart tied to a frame may come this long after the crash; then the workload no longer waits for it.
 constexpr Duration restart_wait = std::chrono::seconds(10);
 
 std::string attempt_label(const Scenario& scenario, const check::Attempt& a) {
@@ -92,7 +92,7 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   a.roce = app.roce();
   a.datagrams = scenario_.connects[w.connect].qp == QpKind::ud;
   a.xrc = scenario_.connects[w.connect].qp == QpKind::xrc;
-  if (a.datagrams && misled_) {  // nobody sends again what a wrong neighbour was sent
+  if (a.datagrams && misled_) {  // datagrams sent to a wrong neighbour are not retransmitted
     a.touched = a.misled = true;
     a.touched_at = a.started;
   }
@@ -125,7 +125,7 @@ Duration Workload::longest_delay() const {
   return longest;
 }
 
-/// The peer's address is one of the initiator's host.
+/// The peer's address belongs to the initiator's host.
 bool Workload::is_of(const Address& peer, const ScenarioConnect& spec) const {
   const Host* host = world_.find_host(spec.from);
   for (std::uint16_t nic = 0; host != nullptr && nic < host->nic_count(); ++nic)
@@ -149,7 +149,7 @@ check::Attempt& Workload::stray(const Address& peer, HostApp& app, const Scenari
     found = true;
   }
   a.started = app.host().now();
-  // What a fault forged may have been the address in a request.
+  // The address in the request may be forged by a fault.
   a.corrupted = std::any_of(attempts_.begin(), attempts_.end(), [&](const check::Attempt& other) {
     const ScenarioConnect &mine = scenario_.connects[a.connect], &its = scenario_.connects[other.connect];
     return other.roce && other.corrupted && its.from == mine.from && its.to == mine.to;
@@ -191,7 +191,7 @@ void Workload::attempt_over(check::Attempt& attempt) {
   }
 }
 
-// Closed by nobody: it has got as far as it should.
+// An attempt that neither side closes: it has reached its final state.
 void Workload::attempt_rests(check::Attempt& attempt) {
   const std::uint32_t index = attempt_wanted_[attempt.number];
   if (index == no_wanted || wanted_[index].attempt != &attempt || wanted_[index].done) return;
@@ -235,7 +235,7 @@ bool Workload::settled() {
     app->wake_abandoned();
     resting = resting || app->resting() > 0;
   }
-  // Connections that nobody closes must still live through the crashes that the scenario has planned.
+  // Connections that neither side closes must also survive the planned crashes.
   if (resting && world_.now() < last_host_fault_) return false;
   return ends_open_ == 0;
 }
@@ -317,7 +317,7 @@ std::map<StreamName, std::size_t> Workload::stream_attempts() const {
 }
 
 void Workload::touch_host(const std::string& host) {
-  if (!host.empty()) groups_.history.touch(host, world_.now());  // groups ask for no neighbours
+  if (!host.empty()) groups_.history.touch(host, world_.now());  // groups use no neighbour resolution
   for (check::Attempt& a : attempts_) {
     const ScenarioConnect& c = scenario_.connects[a.connect];
     const check::End* r = a.responder();
@@ -328,7 +328,7 @@ void Workload::touch_host(const std::string& host) {
   }
 }
 
-/// Its queue goes, and with it whoever sends there.
+/// Its queue is destroyed, which affects every end that sends to it.
 void Workload::touch_process(const ScenarioExit& exit) {
   for (check::Attempt& a : attempts_) {
     const ScenarioConnect& c = scenario_.connects[a.connect];

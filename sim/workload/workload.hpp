@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The workload of a scenario: one App per host that listens, accepts or rejects after a while, connects, transfers,
-// closes, retries, and continues after a restart. What every user did and was told goes into check/history.
+// closes, retries, and continues after a restart. The actions and events of every user are recorded in check/history.
 //
-// A user of this workload is patient but not for ever: an end that has made no progress for half of
-// bounds.converge (plus the connection's own pauses) while no fault was active any more closes by itself, as
-// programs with their own keep-alive do. If no fault explains it, that is a violation.
+// Users of this workload have a time limit: an end that has made no progress for half of bounds.converge (plus the
+// connection's own pauses) after the last fault closes by itself, as programs with their own keepalive do. If no fault
+// explains it, that is a violation.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -24,12 +24,12 @@ namespace parley::sim {
 
 class HostApp;
 
-/// One connection that the scenario asks for, over all its attempts.
+/// One connection of the scenario, over all its attempts.
 struct Wanted {
   std::uint32_t connect = 0, index = 0;
   std::uint32_t tries = 0;
   bool done = false;
-  check::Attempt* attempt = nullptr;  ///< the present or last
+  check::Attempt* attempt = nullptr;  ///< the current or last one
 };
 
 class Workload {
@@ -39,44 +39,44 @@ class Workload {
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
 
-  /// Gives every host its App. Errors: a connection between hosts that are not joined.
+  /// Creates the App of every host. Errors: a connection between hosts without a path.
   Checked<void> attach();
-  /// Everything asked for has come to its end, and no end is open.
+  /// Every requested connection has ended, and no end is open.
   bool settled();
   /// No event is left in the world: hosts that are down stay down.
   void nothing_left() { nothing_left_ = true; }
-  /// No end is open now: only then can settled() be true, and is it worth its cost.
+  /// No end is open: only then can settled() be true, and is the call worth its cost.
   bool quiet() const { return ends_open_ == 0; }
   /// The nodes of XRC whose hosts are up.
   std::vector<check::XrcState> xrc_states() const;
   std::vector<XrcOutcome> xrc_outcomes() const;
   GroupWork& groups() { return groups_; }
   const GroupWork& groups() const { return groups_; }
-  /// What is still open, as text; at most `max`.
+  /// Open ends and steps, as text; at most `max`.
   std::vector<std::string> pending(std::size_t max);
-  /// When the workload last started something by itself: a connection, a decision, a close.
+  /// When the workload last started an action: a connection, a decision, a close.
   Instant last_intent() const { return last_intent_; }
   const std::deque<check::Attempt>& attempts() const { return attempts_; }
   std::deque<check::Attempt>& attempts() { return attempts_; }
   const Wanted& wanted(std::size_t index) const { return wanted_[index]; }
-  /// How many endpoints a host should still have: its listeners, and connections that nobody closes.
+  /// How many endpoints a host should still have: its listeners, and connections that neither side closes.
   std::size_t endpoints_expected(const std::string& host) const;
   std::size_t resting(const std::string& host) const;
   /// Labels of all streams whose attempts are known.
   std::map<StreamName, std::string> stream_labels() const;
-  /// Of those to or from this host, the ones that have not ended at both ends.
+  /// Streams to or from this host that have not ended at both ends.
   std::vector<StreamName> open_streams(const std::string& host) const;
   /// The same, with the number of the attempt.
   std::map<StreamName, std::size_t> stream_attempts() const;
 
   /// A fault touched the host (crash, pause), or something that cannot be attributed.
   void touch_host(const std::string& host);
-  /// A fault changed how hosts find each other: what begins from now on may be misled, too.
+  /// A fault changed address resolution: later connections may also be misled.
   void mislead() { misled_ = true; }
-  /// A fault touched a RoCE frame between these two hosts: no port says whose it was. `forged`: what it made of the frame, the
-  /// receiver may believe.
+  /// A fault touched a RoCE frame between these two hosts, which has no port to attribute it. `forged`: the receiver
+  /// may accept the changed frame.
   void touch_hosts(const Address& a, const Address& b, bool forged);
-  /// A fault touched a frame between these two; `corrupted`: it changed what MPA sees.
+  /// A fault touched a frame between these two; `corrupted`: it changed octets of MPA.
   void touch_stream(const Address& a, const Address& b, bool corrupted);
   void fault_seen(Instant at) { last_fault_ = at; }
 
@@ -95,11 +95,11 @@ class Workload {
   bool wants_retry(const Wanted& wanted) const;
   bool comes_back(const std::string& host) const;
   Duration patience(const ScenarioConnect& spec) const;
-  /// That a fault of the scenario holds up a frame, and what comes behind it.
+  /// How long a fault of the scenario may delay a frame, and the frames after it.
   Duration longest_delay() const;
   void know_hosts();
   void touch_process(const ScenarioExit& exit);
-  /// A step beside connections that is still to come; empty: none.
+  /// A pending step that is not a connection; empty: none.
   std::string open_step();
   bool is_of(const Address& peer, const ScenarioConnect& spec) const;
   void intend(Instant now) { last_intent_ = std::max(last_intent_, now); }
@@ -108,7 +108,7 @@ class Workload {
   World& world_;
   check::Judge& judge_;
   GroupWork groups_;  // before the apps, which write into it
-  XrcWork xrc_;       // so do they into this
+  XrcWork xrc_;       // likewise
   std::vector<std::unique_ptr<HostApp>> apps_;
   std::vector<Route> routes_;                 // by connect
   std::vector<std::uint32_t> next_index_;     // by connect: the next of its connections to start
@@ -116,14 +116,14 @@ class Workload {
   std::deque<Wanted> wanted_;
   std::deque<check::Attempt> attempts_;
   std::vector<std::uint32_t> attempt_wanted_;        // by number of the attempt; ~0 for strays
-  std::map<StreamName, check::Attempt*> by_stream_;  // the newest wins
+  std::map<StreamName, check::Attempt*> by_stream_;  // the newest one of each stream
   std::map<StreamName, Touch> touched_;              // streams whose attempt is not known yet
   std::uint64_t wanted_open_ = 0, ends_open_ = 0;
   std::uint64_t wanted_total_ = 0;
   bool nothing_left_ = false, misled_ = false;
   Instant last_intent_{}, last_fault_{};
-  bool holds_up_ = false;      // a delayed frame lets those behind it wait, whosever they are
-  Instant last_host_fault_{};  // at a time that the scenario sets
+  bool holds_up_ = false;      // a delayed frame also delays the frames after it, of any connection
+  Instant last_host_fault_{};  // time that the scenario sets
 };
 
 }  // namespace parley::sim

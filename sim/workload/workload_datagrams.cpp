@@ -9,8 +9,9 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint32_t displaced_most = 64;  // messages that one may come too early or too late
-/// Of a user's patience: for an answer, for a message, and for the first message of who has yet to hear that there is a service.
+constexpr std::uint32_t displaced_most = 64;  // by how many messages a datagram may arrive too early or too late
+/// Fractions of a user's patience: for an answer, for a message, and for the first message from a peer that does not
+/// know the service yet.
 constexpr int answer_share = 8, message_share = 4, first_share = 2;
 
 }  // namespace
@@ -63,7 +64,7 @@ void DatagramEnd::post_receive(Instant now) {
   if (posted) {
     received_.posted(wr_id, WcOpcode::recv);
     ++receives_posted_;
-  } else if (posted.error() != make_error_code(Errc::wrong_state)) {  // that one: it has ended; its event will follow
+  } else if (posted.error() != make_error_code(Errc::wrong_state)) {  // it has ended; its event will follow
     wrong(now, "a receive could not be posted: " + posted.error().message());
   }
 }
@@ -74,14 +75,14 @@ void DatagramEnd::established(const mpa::Parameters&, Instant now) {
   if (!way) return wrong(now, "no address handle could be made: " + way.error().message());
   way_ = std::move(*way);
   peer_qpn_ = agreed.remote_qp_num;
-  // The service's answer names its Q_Key; whoever asks for it has that of the port space (IBA Annex A11).
+  // The service's answer contains its Q_Key; the requester uses that of the port space (IBA Annex A11).
   peer_qkey_ = plan_.initiator() ? agreed.remote_qkey : qp_->query().qkey.value_or(0);
   up_ = true;
   go_on(now);
   end_.transfers_done = finished();
 }
 
-/// Sends what is due, as far as there is room.
+/// Sends pending messages, as far as there is room.
 void DatagramEnd::go_on(Instant now) {
   if (!up_) return;
   while (plan_.initiator() && !over_ && next_ < plan_.messages && unanswered_ < window_) {
@@ -142,7 +143,8 @@ void DatagramEnd::on_receive(const WorkCompletion& completion, Instant now) {
   const std::size_t octets = completion.byte_len - std::min<std::size_t>(completion.byte_len, network_header);
   const ConstBytes message = ConstBytes(memory_).subspan(slot * receive_octets() + network_header, octets);
   const auto number = find_message(message);
-  // A queue pair takes datagrams from anybody: behind a fault, those for one that had its number before.
+  // A queue pair accepts datagrams from any sender. After a fault these include datagrams for an earlier owner of its
+  // number.
   if (!number || got_[*number]) {
     if (!excused())
       wrong(now, number ? fmt::format("message {} {} came a second time", *number + 1, to_string(plan_.incoming()))
@@ -154,7 +156,7 @@ void DatagramEnd::on_receive(const WorkCompletion& completion, Instant now) {
   take(*number, octets);
 }
 
-/// Which one it is: by the pattern, or if it is too short for that the first that is missing.
+/// Identifies the message: by the pattern, or if it is too short for that, as the first missing one.
 std::optional<std::uint32_t> DatagramEnd::find_message(ConstBytes octets) const {
   if (octets.size() != octets_in()) return std::nullopt;
   const std::uint32_t begin = expected_ - std::min(expected_, displaced_most);
@@ -186,7 +188,7 @@ bool DatagramEnd::finished() const {
   return got_count_ == plan_.messages && due_.empty();
 }
 
-// What was sent and is not answered by now is lost; if nothing at all comes, the peer is gone.
+// Unanswered messages are now considered lost; if nothing at all arrives, the peer is gone.
 void DatagramEnd::silent(Instant now) {
   if (finished()) return;
   over_ = !plan_.initiator() || ++silences_ >= 2 || next_ == plan_.messages;

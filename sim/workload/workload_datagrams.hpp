@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one end of a UD service moves. The initiator, which asked for the service, sends its messages, at most `window_max` of them
-// unanswered; the responder answers each under the number and the queue pair that it came with. Without both_ways its answers are
-// empty. Datagrams may be lost: an end that has waited long enough goes on without them, and whether one may be missing is judged by
-// check/delivery from what faults did.
+// The transfers of one end of a UD service. The initiator, which resolved the service, sends its messages, with at most
+// `window_max` of them unanswered. The responder answers each to its source queue pair, under the same number. Without
+// both_ways its answers are empty. Datagrams may be lost: an end that has waited long enough continues without them,
+// and check/delivery judges from the faults whether one may be missing.
 #pragma once
 #include <deque>
 #include <memory>
@@ -18,7 +18,7 @@ class DatagramEnd final : public Traffic {
   static constexpr std::uint32_t window_max = 16;  // unanswered messages
   static constexpr std::size_t network_header = 40;
 
-  /// `patience`: of its user, who waits no longer for a peer that says nothing. `held_up`: how long faults may hold up what comes.
+  /// `patience`: how long its user waits for a silent peer. `held_up`: how long faults may delay datagrams.
   DatagramEnd(const TransferPlan& plan, Duration patience, Duration held_up, check::End& end, const std::string& label,
               const bool& corrupted, check::Judge& judge);
 
@@ -36,11 +36,11 @@ class DatagramEnd final : public Traffic {
   void silent(Instant now) override;
 
  private:
-  static constexpr std::size_t recognised_from = 8;  // octets: shorter ones are told apart by their order alone
+  static constexpr std::size_t recognised_from = 8;  // octets: shorter ones are identified only by their order
 
   std::size_t octets_out() const { return plan_.initiator() || plan_.both_ways ? plan_.octets : 0; }
   std::size_t octets_in() const { return !plan_.initiator() || plan_.both_ways ? plan_.octets : 0; }
-  /// A fault may have lost, doubled or misled datagrams.
+  /// A fault may have lost, duplicated or misdirected datagrams.
   bool excused() const { return corrupted_ || (plan_.touched != nullptr && *plan_.touched); }
   std::size_t receive_octets() const { return network_header + octets_in(); }
   std::uint32_t slots() const { return window_ + 4; }
@@ -66,21 +66,21 @@ class DatagramEnd final : public Traffic {
   Device* device_ = nullptr;
   PdHandle pd_ = 0;
   std::uint32_t window_;
-  Bytes memory_;  // receives, then what is sent
+  Bytes memory_;  // receive slots, then send slots
   MemoryRegion region_{};
   std::unique_ptr<AddressHandle> way_;
-  std::uint32_t peer_qpn_ = 0, peer_qkey_ = 0;  // a responder learns the former by a datagram
+  std::uint32_t peer_qpn_ = 0, peer_qkey_ = 0;  // a responder learns the former from a datagram
   bool up_ = false, over_ = false;
   std::uint64_t progress_ = 0, next_wr_ = 1, receives_posted_ = 0;
   std::deque<std::uint32_t>
-      due_;  // messages to be sent or answered, at most as many as the window and what came besides
-  std::vector<std::size_t> free_;               // slots to send from
-  std::deque<std::size_t> in_flight_;           // such slots, in the order of their sends
+      due_;  // messages to send or to answer; at most the window, plus those that arrived in addition
+  std::vector<std::size_t> free_;               // free send slots
+  std::deque<std::size_t> in_flight_;           // send slots in use, in the order of their sends
   std::uint32_t next_ = 0;                      // initiator: its next message
   std::uint32_t unanswered_ = 0;                // initiator
   std::vector<bool> got_;                       // by message
-  std::uint32_t got_count_ = 0, expected_ = 0;  // expected: behind the last one that came
-  int silences_ = 0;                            // since a datagram came
+  std::uint32_t got_count_ = 0, expected_ = 0;  // expected: after the last one that arrived
+  int silences_ = 0;                            // since a datagram arrived
 };
 
 }  // namespace parley::sim

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// HostApp: what the connection manager and the completion queue report, and what the user does about it.
+// HostApp: the events of the connection manager and the completion queue, and the user's reactions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 namespace parley::sim {
 namespace {
 
-// An id is kept this long after its end was reported, so that a surplus event would be seen.
+// An id is kept this long after its end was reported, so that a surplus event is detected.
 constexpr Duration grace = std::chrono::milliseconds(50);
 
 bool closes(const ScenarioConnect& spec, mpa::Role role) {
-  // Over UD the peer does not hear of it.
+  // On UD the peer does not notice.
   if (spec.closer == Closer::both || (spec.qp == QpKind::ud && spec.closer != Closer::nobody)) return true;
   return spec.closer == (role == mpa::Role::initiator ? Closer::initiator : Closer::responder);
 }
@@ -25,7 +25,7 @@ void HostApp::on_turn(Host& host) {
   if (!running_) return;
   turn_targets();
   while (auto event = host.cm().poll_event()) {
-    // Completions first: what was done before the event belongs before it.
+    // Completions first: they precede the event.
     drain_completions();
     if (groups_ && groups_->handle(*event)) continue;
     if (take_xrc(*event)) continue;
@@ -101,7 +101,7 @@ void HostApp::on(cm::ConnectRequest& event) {
   if (!end.reject) {
     if (!prepare(end)) return;
     const auto qp = end.id.create_qp(end.transfer->qp_init(pd_, cq_.get()));
-    if (!qp) return;  // the peer has gone meanwhile; ConnectFailed is on its way
+    if (!qp) return;  // the peer is gone meanwhile; ConnectFailed follows
     by_qp_[(*qp)->qp_num()] = end.serial;
     end.transfer->use(**qp, host_.now());
   }
@@ -119,7 +119,7 @@ void HostApp::decide(Live& end) {
   const auto decided =
       end.reject ? end.id.reject(data) : end.id.accept({.transport = {}, .private_data = data, .qp = {}});
   if (!decided) {
-    // Gone meanwhile: ConnectFailed follows. Anything else is the workload's own mistake.
+    // The peer is gone meanwhile: ConnectFailed follows. Any other error is the workload's fault.
     if (decided.error() != make_error_code(Errc::wrong_state))
       workload_.judge_.add(
           "workload", host_.now(), end.attempt->label,
@@ -128,7 +128,7 @@ void HostApp::decide(Live& end) {
   }
   (end.reject ? end.record->refused : end.record->accepted) = true;
   if (end.reject)
-    end_of(end);  // its user hears no more of it
+    end_of(end);  // its user gets no more events
   else
     set_timer(host_.now() + workload_.patience(*end.spec), Timer::watch, end.serial);
 }
@@ -170,7 +170,7 @@ void HostApp::on(cm::ConnectFailed& event) {
     return;
   }
   Live* end = find(event.id);
-  // A peer that fails before its ConnectRequest is reported with an id that nobody had (docs/cm.md).
+  // A peer that fails before its ConnectRequest is reported with an id that was never known (docs/cm.md).
   if (end == nullptr && event.responder) {
     if (!event.why.code || event.why.to_string().empty())
       workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of a failed peer without a reason");
@@ -202,7 +202,7 @@ void HostApp::on(cm::Disconnected& event) {
   end_of(*end);
 }
 
-// Nobody had an id for those peers; their initiators learn it from TCP.
+// Those peers had no id; their initiators learn it from TCP.
 void HostApp::on(cm::TurnedAway& event) {
   if (event.gave_way + event.refused == 0 || !event.why.code || event.why.to_string().empty())
     workload_.judge_.add("settlement", host_.now(), {}, host_.name() + " was told of no room without number or reason");
@@ -234,18 +234,18 @@ void HostApp::close(Live& end) {
   if (end.id.disconnect()) end.record->asked_to_close = true;  // else it has ended, and the event is on its way
 }
 
-// No progress: a program would close after a while, rather than wait for ever for a peer that is gone.
+// No progress: a program would close after a while instead of waiting for ever for a peer that is gone.
 void HostApp::watch(Live& end) {
   if (end.over || end.resting) return;
   const Duration patience = workload_.patience(*end.spec);
-  // A fault that acts for ever must not keep its user for ever.
+  // A permanent fault must not keep its user waiting for ever.
   const Instant since = std::min(std::max(end.progress_at, end.attempt->touched_at), end.progress_at + patience);
   const Instant due = since + patience;
   if (host_.now() < due) return set_timer(due, Timer::watch, end.serial);
   give_up(end);
 }
 
-// What it waits for may be lost, and then it goes on without.
+// The awaited datagrams may be lost; then it continues without them.
 void HostApp::await(Live& end) {
   if (end.over || end.closing || end.resting) return;
   const auto longest = end.transfer->longest_silence();

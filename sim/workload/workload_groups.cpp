@@ -20,7 +20,7 @@ namespace parley::sim {
 namespace {
 
 constexpr std::size_t head = ScenarioSend::octets_min;  // number of the send, then of its message
-constexpr std::uint32_t idle_slots = 4;                 // of who should hear nothing
+constexpr std::uint32_t idle_slots = 4;                 // of a queue pair that must receive nothing
 constexpr std::size_t group_completions_max = 1 << 16;
 
 check::MessageName pattern_of(std::uint32_t send, std::uint32_t message) {
@@ -34,7 +34,7 @@ std::string member_label(const Scenario& scenario, std::size_t member) {
   return fmt::format("{} in {} (member {})", of.host, group_text(of.group), member + 1);
 }
 
-/// It came back from a crash, and does not join again.
+/// Its host has restarted, and it does not join again.
 bool GroupUser::stays_away(std::size_t member) const { return restarted_ && !scenario().members[member].rejoin; }
 
 void GroupUser::start(bool restarted) {
@@ -98,14 +98,14 @@ bool GroupUser::handle(cm::Event& event) {
       return listener.first.number() == request->listener.number();
     });
     if (!mine) return false;
-    (void)request->id.reject();  // nobody serves there
+    (void)request->id.reject();  // this address has no service
     request->id.destroy();
     return true;
   }
   return false;
 }
 
-/// The address of this family is in use.
+/// Finds the address of this family that is in use.
 void GroupUser::open(Address::Family family) {
   std::set<Address> groups;
   for (const ScenarioMember& member : scenario().members) groups.insert(member.group);
@@ -150,7 +150,7 @@ void GroupUser::open_ear(const Address& group, std::optional<std::size_t> member
                                      [&](const ScenarioSend& send) { return send.group == group; });
   Ear& ear = ears_.emplace_back();
   ear.member = member;
-  // What its own host sends comes all at once.
+  // Datagrams from its own host arrive all at once.
   ear.slots = member ? window_max * (1 + static_cast<std::uint32_t>(senders)) : idle_slots;
   ear.slot = network_header + octets_of(group);
   ear.record = history().ears.size();
@@ -203,7 +203,7 @@ void GroupUser::leave(Ear& ear) {
   check::GroupEar& record = history().ears[ear.record];
   seat_.work->stays[*ear.member] = GroupWork::Stay::over;
   if (record.stays.empty() || record.stays.back().to != never) return;
-  turn();  // what has come by now belongs to the stay
+  turn();  // datagrams received by now belong to this membership
   if (const auto left = roce::queue_pair(ear.qp.get())->detach_multicast(gid_of(record.group)); !left)
     wrong("workload",
           fmt::format("{} cannot leave {}: {}", seat_.host->name(), group_text(record.group), left.error().message()));
@@ -211,7 +211,7 @@ void GroupUser::leave(Ear& ear) {
   history().changed();
 }
 
-/// By whichever of its addresses is of the group's family.
+/// From the address with the group's family.
 std::unique_ptr<AddressHandle> GroupUser::make_ah(const Address& group) {
   std::string why;
   for (std::uint8_t index = 0; index < 16; ++index) {
@@ -227,7 +227,7 @@ std::unique_ptr<AddressHandle> GroupUser::make_ah(const Address& group) {
 void GroupUser::open_mouth(std::size_t send) {
   const ScenarioSend& spec = scenario().sends[send];
   GroupWork::Sent& sent = seat_.work->sent[send];
-  if (sent.posted == spec.messages) return;  // before a crash
+  if (sent.posted == spec.messages) return;  // sent before a crash
   Mouth& mouth = mouths_.emplace_back();
   mouth.send = send;
   mouth.memory.assign(std::size_t{window_max} * spec.octets, 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a host does in multicast groups, as a program does it: it listens at an address, so that the group can be joined on its
-// interface, makes a UD queue pair, attaches it, and detaches it when its stay is over; who sends needs a queue pair and an address
-// handle alone. Beside them each host with RoCE has a queue pair for every group that it never joins, which must hear nothing.
+// A host's use of multicast groups, as a program would do it: it listens at an address, so that the group can be joined
+// on its interface, creates a UD queue pair, attaches it, and detaches it when its membership ends. A sender only needs
+// a queue pair and an address handle. In addition, each host with RoCE has a queue pair for every group that never
+// joins it, and must receive nothing.
 #pragma once
 #include <deque>
 #include <functional>
@@ -19,10 +20,10 @@
 
 namespace parley::sim {
 
-/// "b in 239.1.2.3 (member 2)": of GroupEar and GroupOutcome.
+/// "b in 239.1.2.3 (member 2)": for GroupEar and GroupOutcome.
 std::string member_label(const Scenario& scenario, std::size_t member);
 
-/// Over all hosts, and over their crashes.
+/// State over all hosts, and over their crashes.
 struct GroupWork {
   enum class Stay : std::uint8_t { due, in, over };
   struct Sent {
@@ -40,7 +41,7 @@ struct GroupWork {
 
 class GroupUser {
  public:
-  static constexpr std::uint32_t window_max = 16;  // datagrams posted and not completed, of each send
+  static constexpr std::uint32_t window_max = 16;  // datagrams posted and not completed, for each send
   static constexpr std::size_t network_header = PARLEY_ROCE_GRH_LEN;
 
   struct Seat {
@@ -56,10 +57,10 @@ class GroupUser {
   GroupUser(const Seat& seat, SetTimer set_timer) : seat_(seat), set_timer_(std::move(set_timer)) {}
 
   void start(bool restarted);
-  /// Its host has crashed: everything goes.
+  /// Its host has crashed: all state is dropped.
   void crash();
   void turn();
-  /// False: the event is about none of its listeners.
+  /// False: the event belongs to none of its listeners.
   bool handle(cm::Event& event);
   void due(Due what, std::size_t index);
   std::size_t listeners() const { return listeners_.size(); }
@@ -112,7 +113,8 @@ class GroupUser {
   bool restarted_ = false;
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
-  std::vector<std::pair<cm::Id, Address::Family>> listeners_;  // who holds an address can join on its interface
+  std::vector<std::pair<cm::Id, Address::Family>> listeners_;  // a listener holds the address, so that groups can be
+                                                               // joined on its interface
   std::deque<Ear> ears_;
   std::deque<Mouth> mouths_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// HostApp: listeners, starts, timers, and the end of incarnations. What events do: workload_events.cpp.
+// HostApp: listeners, starts, timers, and the end of incarnations. Reactions to events: workload_events.cpp.
 #include "sim/workload/workload_host.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ constexpr unsigned kind_shift = 56, incarnation_shift = 40;
 constexpr std::uint64_t index_mask = (std::uint64_t{1} << incarnation_shift) - 1;
 constexpr std::uint64_t incarnation_mask = 0xFFFF;
 
-// Each queue pair reserves room for what it may post; this is for all queue pairs of a host together.
+// Each queue pair reserves room for its posts; this is the total for all queue pairs of a host.
 constexpr std::size_t completions_max = 1 << 20;
 }  // namespace
 
@@ -288,7 +288,7 @@ bool HostApp::prepare(Live& end) {
 
 std::size_t HostApp::listeners() const {
   std::size_t out = listeners_ + (groups_ && running_ ? groups_->listeners() : 0);
-  for (const auto& target : targets_) out += 2 + target->held();  // its service listens for requests and for questions
+  for (const auto& target : targets_) out += 2 + target->held();  // its service listens for REQs and for SIDR_REQs
   return out;
 }
 
@@ -306,7 +306,7 @@ void HostApp::learn() {
 void HostApp::learn_address(Live& end) {
   if (end.learned || !end.id) return;
   const auto local = end.id.local_address();
-  // An HCA's connection has a port before it has an address.
+  // On an HCA, a connection knows its port before its address.
   if (!local || local->port == 0 || local->is_any() || *local == end.record->local) return;
   end.learned = true;
   end.record->local = *local;

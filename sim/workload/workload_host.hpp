@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What runs on one host of a workload: its listeners, its connections and their timers. It survives crashes; everything
-// that belongs to one incarnation is dropped with it.
+// The part of a workload on one host: its listeners, its connections and their timers. It survives crashes; the state
+// of one incarnation is dropped with it.
 #pragma once
 #include <memory>
 #include <optional>
@@ -28,17 +28,18 @@ class HostApp final : public App {
   Host& host() { return host_; }
   const Host& host() const { return host_; }
   bool roce() const { return roce_; }
-  /// Asks for the addresses of initiators that are not known yet.
+  /// Queries the addresses of initiators that are not known yet.
   void learn();
-  /// Ends that wait for nobody: up, done, and closed by nobody. Those whose peer has gone are still watched.
+  /// Checks ends that have nothing to wait for: established, done, and closed by neither side. Those whose peer is gone
+  /// are still watched.
   void wake_abandoned();
   std::size_t resting() const { return resting_; }
-  /// With what the nodes of XRC hold.
+  /// Includes the endpoints of XRC nodes.
   std::size_t listeners() const;
   const std::vector<std::unique_ptr<XrcTarget>>& targets() const { return targets_; }
   void pending(std::vector<std::string>& out, std::size_t max) const;
   Instant crashed_at() const { return crashed_at_; }
-  /// Starts connections not yet started, and restarts those with retries left.
+  /// Starts connections that were not started yet, and restarts those with retries left.
   void schedule_all();
   void schedule_try(std::uint32_t wanted, Duration after);
 
@@ -71,10 +72,10 @@ class HostApp final : public App {
     bool over = false;
     bool resting = false;
     bool closing = false;                           // its close is scheduled or done
-    bool learned = false;                           // its local address is known
-    bool reject = false;                            // responder: the decision to make
-    std::uint32_t asking = 0;                       // XRC: questions without an answer
-    std::map<std::uint32_t, std::uint32_t> queues;  // XRC: what was answered, by process
+    bool learned = false;                           // its local address is recorded
+    bool reject = false;                            // responder: it will reject
+    std::uint32_t asking = 0;                       // XRC: unanswered SIDR_REQs
+    std::map<std::uint32_t, std::uint32_t> queues;  // XRC: the answers, by process
     Instant progress_at{};
     std::uint64_t progress = 0;
   };
@@ -86,12 +87,12 @@ class HostApp final : public App {
     std::size_t listen = 0;
     bool over = false;
   };
-  /// A question for the number of a process's queue.
+  /// A SIDR_REQ for the number of a process's queue.
   struct Asked {
     cm::Id id;
     std::uint32_t serial = 0, process = 0;
   };
-  static constexpr std::uint64_t held_mask = (std::uint64_t{1} << 40) - 1;  // what a timer has room for
+  static constexpr std::uint64_t held_mask = (std::uint64_t{1} << 40) - 1;  // bits of a timer cookie
 
   void set_timer(Instant at, Timer kind, std::uint64_t index);
   Live* find(std::uint64_t serial) { return serial < live_.size() ? live_[serial].get() : nullptr; }
@@ -114,7 +115,7 @@ class HostApp final : public App {
   void ask(Live& end);
   void answer(std::uint64_t number, cm::Event& event);
   Address peer_address(const ScenarioConnect& spec, const Route& route, std::uint16_t nic) const;
-  /// The scenario's options of one side, as its transport takes them.
+  /// The scenario's options of one side, as options of its transport.
   template <class Options>
   Options options_of(const mpa::StartupOptions& mpa, QpKind qp) const;
   bool prepare(Live& end);
@@ -128,7 +129,7 @@ class HostApp final : public App {
   void on(cm::Retrying& event);
   void on(cm::Disconnected& event);
   void on(cm::TurnedAway& event);
-  // Of NICs, and of programs that post their own: never here.
+  // Events of NICs, and events that programs post themselves: never here.
   void on(cm::AddressChanged&) {}
   void on(cm::DeviceRemoved&) {}
   void on(cm::UserEvent&) {}
@@ -149,7 +150,7 @@ class HostApp final : public App {
 
   Workload& workload_;
   Host& host_;
-  // Of the present incarnation.
+  // Of the current incarnation.
   PdHandle pd_ = 0;
   std::unique_ptr<CompletionQueue> cq_;
   std::vector<std::unique_ptr<Live>> live_;                       // by serial; null once forgotten
@@ -158,11 +159,11 @@ class HostApp final : public App {
   std::vector<std::uint32_t> unlearned_;                          // initiators whose address is not known yet
   std::vector<std::pair<std::uint64_t, std::size_t>> listening_;  // number of the id, index of the listen
   std::size_t listeners_ = 0, resting_ = 0;
-  std::unique_ptr<GroupUser> groups_;  // none where no group can be
+  std::unique_ptr<GroupUser> groups_;  // null if no groups are possible
   std::vector<std::unique_ptr<XrcTarget>> targets_;
   std::map<std::uint64_t, Held> held_;                                      // by the id's number
   std::map<std::uint64_t, Asked> asked_;                                    // by the id's number
-  std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> next_of_;  // message that an attempt has for a process
+  std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> next_of_;  // an attempt's next message for a process
   Instant xrc_armed_ = never;
   const bool roce_;  // else iWARP
   bool running_ = false;

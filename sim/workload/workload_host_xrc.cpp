@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// HostApp: both sides of XRC. An initiator asks for queues before it connects; a node's service answers by itself, and what its
-// connections were told is read from the events that it is handed.
+// HostApp: both sides of XRC. An initiator asks for queues before it connects. A node's service answers by itself; the
+// events passed to it show what its connections were told.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void HostApp::turn_targets() {
   if (next != never && next != xrc_armed_) set_timer(xrc_armed_ = next, Timer::xrc, 0);
 }
 
-/// True: it was the service's, or the answer to a question of this host's.
+/// True: it belongs to the service, or answers a SIDR_REQ of this host.
 bool HostApp::take_xrc(cm::Event& event) {
   const std::uint64_t number = cm::endpoint_of(event);
   if (asked_.contains(number)) return answer(number, event), true;
@@ -148,7 +148,8 @@ void HostApp::end_of(Held& held) {
   --workload_.ends_open_;
 }
 
-/// Nobody tells a TGT queue pair that its peer's host has crashed (docs/xrc.md): its user waits no longer, and it stays.
+/// A TGT queue pair does not learn that its peer's host has crashed (docs/xrc.md): its user stops waiting, and it
+/// stays.
 void HostApp::watch_held(std::uint64_t short_number) {
   for (auto& [number, held] : held_) {
     if ((number & held_mask) != short_number || held.over) continue;
@@ -198,7 +199,7 @@ void HostApp::deliver(std::size_t listen, std::size_t process, ConstBytes octets
   of.octets += octets.size();
 }
 
-// ---- who connects --------------------------------------------------------------------------------------------------
+// ---- the initiator ------------------------------------------------------------------------------------------------
 
 void HostApp::ask(Live& end) {
   const ScenarioConnect& spec = *end.spec;
@@ -239,7 +240,7 @@ void HostApp::answer(std::uint64_t number, cm::Event& event) {
   --end->asking;
   const auto srqn = up != nullptr ? xrc::parse_srqn_answer(up->private_data) : std::nullopt;
   if (srqn) end->queues[asked.process] = *srqn;
-  // A process that has exited has no queue; where others have one, these get everything.
+  // A process that has exited has no queue; if others have one, these get all messages.
   if (rejected == nullptr && !srqn) {
     if (failed != nullptr)
       told_failure(*end, check::Told::failed, failed->why);

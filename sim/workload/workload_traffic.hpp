@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one end of a connection moves over its queue pair, as its host knows it: workload_transfer.hpp over connections,
-// workload_datagrams.hpp over UD.
+// The transfers of one end of a connection over its queue pair, as its host sees them: workload_transfer.hpp over
+// connections, workload_datagrams.hpp over UD.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,19 +11,20 @@
 
 namespace parley::sim {
 
-inline constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;  ///< tells receives from sends in a wr_id
+inline constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;  ///< distinguishes receives from sends in a wr_id
 
 struct TransferPlan {
   Transfer kind = Transfer::send;
   std::uint32_t messages = 1;
   std::uint32_t octets = 64;
   bool both_ways = true;
-  std::uint32_t number = 0;  ///< of the attempt, for the pattern
+  std::uint32_t number = 0;  ///< number of the attempt, for the pattern
   mpa::Role role = mpa::Role::initiator;
-  std::uint16_t ird = 0;  ///< responder: how many Reads the initiator may have outstanding
-  /// InfiniBand's queue pairs: sends are posted from Established on (IBA §10.3.1), and nobody must speak first.
+  std::uint16_t ird = 0;  ///< responder: the initiator's limit of outstanding Reads
+  /// InfiniBand's queue pairs: sends are posted from Established on (IBA §10.3.1), and neither side must speak first.
   bool roce = false;
-  const bool* touched = nullptr;  ///< of RoCE: a fault has, so requests may fail when the peer no longer answers
+  const bool* touched = nullptr;  ///< RoCE: a fault has touched it, so requests may fail when the peer no longer
+                                  ///< answers
 
   bool initiator() const { return role == mpa::Role::initiator; }
   check::Direction outgoing() const {
@@ -37,23 +38,24 @@ struct TransferPlan {
 class Traffic {
  public:
   virtual ~Traffic() = default;
-  /// Memory and regions. Errors: as from the device.
+  /// Allocates memory and regions. Errors: those of the device.
   virtual Result<void> open(Device& device, PdHandle pd) = 0;
   virtual QpInit qp_init(PdHandle pd, CompletionQueue* cq) const = 0;
-  /// Posts receives, and what need not wait for the peer. `qp` lives until the end.
+  /// Posts receives, and requests that need not wait for the peer. `qp` lives until the end.
   virtual void use(QueuePair& qp, Instant now) = 0;
   virtual void established(const mpa::Parameters& parameters, Instant now) = 0;
   virtual void completed(const WorkCompletion& completion, Instant now) = 0;
-  /// Everything that this end has to send and to receive is done.
+  /// This end has sent and received everything.
   virtual bool finished() const = 0;
-  /// The connection has ended: nothing more is posted, and every completion has been handed in.
+  /// The connection has ended: nothing more is posted, and every completion was passed in.
   virtual void ended(Instant now) const = 0;
-  /// After the queue pair is gone. Errors: a region that is still held.
+  /// After the queue pair is destroyed. Errors: a region that is still in use.
   virtual Result<void> close(Device& device) = 0;
   /// Increases with every completion.
   virtual std::uint64_t progress() const = 0;
   virtual std::string pending() const = 0;  ///< as text
-  /// How long it waits for what may never come, and what it does then. None: what it waits for comes, or the connection fails.
+  /// How long it waits for messages that may never arrive before it continues without them. None: they arrive, or the
+  /// connection fails.
   virtual std::optional<Duration> longest_silence() const { return std::nullopt; }
   virtual void silent(Instant now) { (void)now; }
 };

@@ -10,7 +10,7 @@
 namespace parley::sim {
 namespace {
 
-constexpr std::uint8_t untouched = 0xEE;  // what data areas hold before and after use
+constexpr std::uint8_t untouched = 0xEE;  // content of data areas before and after use
 constexpr std::size_t control_slot = 32;
 
 constexpr std::size_t round_up(std::size_t n) { return (n + 7) / 8 * 8; }
@@ -91,10 +91,10 @@ void TransferEnd::established(const mpa::Parameters& parameters, Instant now) {
   if (plan_.initiator()) {
     std::uint32_t at_once = parameters.ord == mpa::depth_not_negotiated ? window_ : parameters.ord;
     can_read_ = at_once > 0;
-    // An HCA holds back what is more than its depth by itself.
+    // An HCA itself delays Reads beyond its depth.
     reads_at_once_ = plan_.roce ? window_ : std::min(at_once, window_);
-    // RFC 5044 §7.1.2 rule 4: without an RTR only our first message establishes the responder.
-    // A zero-length one would do, but a responder that expects a Send as RTR would take it for that.
+    // RFC 5044 §7.1.2 rule 4: without an RTR only our first message establishes the responder. A zero-length one would
+    // be enough, but a responder that expects a Send as RTR would mistake it for that.
     const bool silent = plan_.kind != Transfer::send || plan_.messages == 0 || plan_.octets == 0;
     if (!plan_.roce && parameters.rtr == mpa::Rtr::none && silent) tell({.kind = Kind::hello}, now);
   }
@@ -111,7 +111,7 @@ void TransferEnd::post_receive(std::uint64_t index, Instant now) {
   if (posted) {
     received_.posted(wr_id, WcOpcode::recv);
     ++receives_posted_;
-  } else if (posted.error() != make_error_code(Errc::wrong_state)) {  // that one: it has ended; its event will follow
+  } else if (posted.error() != make_error_code(Errc::wrong_state)) {  // it has ended; its event will follow
     wrong(now, "a receive could not be posted: " + posted.error().message());
   }
 }
@@ -185,7 +185,7 @@ void TransferEnd::advance_sends(Instant now) {
 
 void TransferEnd::advance_writes(Instant now) {
   if (!plan_.initiator() || !peer_known_ || confirmed_ != batch_end_ || posted_ == plan_.messages) return;
-  // RoCE: the peer's answer may come before the acknowledgment of the batch, which still fills the queue.
+  // RoCE: the peer's answer may arrive before the acknowledgment of the batch, which still occupies the queue.
   if (plan_.roce && !control_wrs_.empty()) return;
   const std::uint64_t until = std::min<std::uint64_t>(posted_ + window_, plan_.messages);
   for (; posted_ < until; ++posted_) {
@@ -292,7 +292,7 @@ void TransferEnd::on_control(ConstBytes octets, Instant now) {
       peer_known_ = true;
       peer_stag_ = stag;
       peer_to_ = to;
-      // RFC 6581 §9.1: what MPA has not negotiated, the ULP must agree on itself.
+      // RFC 6581 §9.1: values that MPA has not negotiated must be agreed by the ULP.
       if (!end_.parameters.depths_negotiated) {
         can_read_ = can_read_ && number > 0;
         reads_at_once_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(reads_at_once_, number));

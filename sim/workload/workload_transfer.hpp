@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one end of a connection transfers: its own memory, receives, messages with a pattern, and the few small messages
-// by which both ends agree on regions, batches and credit. It uses the queue pair only as any user of the verbs does.
+// The transfers of one end of a connection: its own memory, receives, messages with a pattern, and the few small messages
+// by which both ends agree on regions, batches and credit. It uses the queue pair like any user of the verbs.
 //
 //   send   every message is a Send of `octets`; the receiver grants credit as it consumes
 //   write  the responder announces its region, the initiator writes batches of at most `window` messages, each batch
-//          followed by a Send (a Write alone says nothing to the responder, RFC 5040 §5.5); the responder answers it
-//   read   the responder announces its region, the initiator reads from it and says when it has everything
+//          followed by a Send (a Write alone does not notify the responder, RFC 5040 §5.5); the responder answers it
+//   read   the responder announces its region, the initiator reads from it and reports when it has everything
 //
 // Small messages are 24 octets (32 if the data messages have 24): kind, a number, STag and tagged offset. The initiator
-// always speaks first if no RTR was agreed (RFC 5044 §7.1.2 rule 4); what the responder posts earlier waits behind
-// the fence, which tests the fence. Over RoCE each end posts its sends when it is up.
+// always sends first if no RTR was agreed (RFC 5044 §7.1.2 rule 4). Earlier posts of the responder wait behind the fence,
+// which tests the fence. Over RoCE each end posts its sends once it is established.
 #pragma once
 #include <deque>
 
@@ -30,7 +30,7 @@ class TransferEnd final : public Traffic {
 
   Result<void> open(Device& device, PdHandle pd) override;
   QpInit qp_init(PdHandle pd, CompletionQueue* cq) const override;
-  /// Posts receives and, at the responder, what waits for the fence to be lifted.
+  /// Posts receives and, at the responder, requests that wait for the fence to be lifted.
   void use(QueuePair& qp, Instant now) override;
   void established(const mpa::Parameters& parameters, Instant now) override;
   void completed(const WorkCompletion& completion, Instant now) override;
@@ -48,7 +48,7 @@ class TransferEnd final : public Traffic {
     std::uint32_t stag = 0;
     std::uint64_t to = 0;
   };
-  /// What arrives must be what was sent: no fault forged it, or MPA's CRC shows it.
+  /// Received data must match the sent data: no fault forged it, or MPA's CRC detects it.
   bool believed() const { return !corrupted_ || (end_.parameters.crc && !plan_.roce); }
   std::size_t control_octets() const { return plan_.octets == 24 ? 32 : 24; }
   std::uint64_t sends_wanted() const;
@@ -78,14 +78,15 @@ class TransferEnd final : public Traffic {
   check::Ledger sent_{"send"}, received_{"receive"};
   QueuePair* qp_ = nullptr;
   std::uint32_t window_ = 1;
-  std::size_t slot_octets_ = 0;                   // of a data slot
+  std::size_t slot_octets_ = 0;                   // size of a data slot
   std::size_t control_base_ = 0, data_base_ = 0;  // in memory_
   Bytes memory_;
-  MemoryRegion local_{}, remote_{};  // receives and small messages; the data area, for the peer where it needs it
+  MemoryRegion local_{}, remote_{};  // local_: receives and small messages; remote_: the data area, if the peer needs
+                                     // it
   std::deque<Control> to_tell_;      // at most control_max and one more
   bool up_ = false;
   std::uint64_t next_wr_ = 1;
-  std::deque<std::uint64_t> control_wrs_;  // of small messages not completed yet
+  std::deque<std::uint64_t> control_wrs_;  // of small messages that are not completed yet
   std::uint64_t controls_posted_ = 0;
   std::uint64_t receives_posted_ = 0;
   std::uint64_t progress_ = 0;
@@ -93,7 +94,7 @@ class TransferEnd final : public Traffic {
   std::uint64_t posted_ = 0, completed_ = 0, allowed_ = 0;
   // Data that this end receives.
   std::uint64_t got_ = 0, granted_ = 0;
-  // The peer's region, and how far it has confirmed.
+  // The peer's region, and how much it has confirmed.
   bool peer_known_ = false;
   std::uint32_t peer_stag_ = 0;
   std::uint64_t peer_to_ = 0, confirmed_ = 0, batch_end_ = 0;

@@ -49,7 +49,7 @@ XrcTarget::~XrcTarget() {
   if (node_) count_in(counters(), seat_.work->counters[seat_.listen]);
   if (service_) service_->abandon();
   service_.reset();
-  node_.reset();  // with all that its members have on the NIC
+  node_.reset();  // with all of its members' objects on the NIC
   processes_.clear();
 }
 
@@ -134,7 +134,7 @@ void XrcTarget::turn() {
   node_->turn(seat_.host->now());
 }
 
-/// It takes what has come, and lets go of what its peer has left.
+/// Takes received messages, and releases TGT queue pairs that the peer has left.
 void XrcTarget::look(Process& process) {
   if (process.member == nullptr) return;
   WorkCompletion one;
@@ -142,7 +142,7 @@ void XrcTarget::look(Process& process) {
     const std::size_t length = std::min<std::size_t>(one.byte_len, slot_octets());
     if (one.status == WcStatus::success)
       deliver_(process.number, ConstBytes(process.memory).subspan(one.wr_id * slot_octets(), length));
-    else if (one.status != WcStatus::wr_flush_err || !excused_())  // a TGT queue pair that ended had taken it
+    else if (one.status != WcStatus::wr_flush_err || !excused_())  // consumed by a TGT queue pair that ended
       wrong(fmt::format("a receive of process {} failed: {}", process.number + 1, to_string(one.status)));
     if (const auto posted = post(process, one.wr_id); !posted)
       wrong("a receive could not be posted: " + posted.error().message());
@@ -154,7 +154,7 @@ void XrcTarget::look(Process& process) {
 void XrcTarget::exit(std::size_t number, bool killed) {
   for (Process& process : processes_) {
     if (process.number != number || process.member == nullptr) continue;
-    look(process);  // what has come by now is its own
+    look(process);  // messages received by now belong to it
     if (killed)
       node_->dead(*process.member);
     else if (const auto left = node_->leave(*process.member, true); !left)

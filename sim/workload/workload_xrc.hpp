@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// XRC in scenarios. At a listener stand the processes of a node, which share a domain: each has a shared receive queue, and is
-// registered with every TGT queue pair that the node's service makes, until it hears that its peer has gone, or until it exits. An
-// initiator asks for the numbers of queues (SIDR), connects an INI queue pair, and sends to them.
+// XRC in scenarios. A listener consists of the processes of a node, which share a domain. Each process has a shared
+// receive queue, and is registered with every TGT queue pair that the node's service creates, until it learns that the
+// peer is gone, or until it exits. An initiator asks for the numbers of queues (SIDR), connects an INI queue pair, and
+// sends to them.
 #pragma once
 #include <deque>
 #include <functional>
@@ -26,8 +27,8 @@ struct XrcWork {
     std::uint64_t messages = 0, octets = 0;
   };
   explicit XrcWork(const Scenario& scenario);
-  std::vector<std::vector<Process>> processes;  ///< by listen; of other kinds none
-  std::vector<xrc::Counters> counters;          ///< by listen; of the lives that are over
+  std::vector<std::vector<Process>> processes;  ///< by listen; empty for other kinds
+  std::vector<xrc::Counters> counters;          ///< by listen; of earlier lives
   std::vector<bool> exits_done;                 ///< by exit
 };
 
@@ -42,7 +43,7 @@ class XrcTarget {
     std::size_t listen = 0;
     check::Judge* judge = nullptr;
   };
-  /// What came to a process.
+  /// A message that a process received.
   using Deliver = std::function<void(std::size_t process, ConstBytes message)>;
 
   /// `excused`: a fault may have ended a connection of its service in the middle of a message.
@@ -85,7 +86,7 @@ class XrcTarget {
   PdHandle pd_ = 0;
   std::list<Process> processes_;
   std::unique_ptr<xrc::Node> node_;
-  std::unique_ptr<xrc::Service> service_;  // its process is none of `processes_`, and lives as long as the host
+  std::unique_ptr<xrc::Service> service_;  // its process is not in `processes_`, and lives as long as the host
 };
 
 /// The end of an INI queue pair.
@@ -95,7 +96,7 @@ class XrcSend final : public Traffic {
 
   XrcSend(const TransferPlan& plan, check::End& end, const std::string& label, const bool& corrupted,
           check::Judge& judge);
-  /// The number of a further queue; its messages go to all of them in turn.
+  /// Adds the number of another queue; messages go to all queues in turn.
   void aim(std::uint32_t srqn) { queues_.push_back(srqn); }
 
   Result<void> open(Device& device, PdHandle pd) override;
@@ -128,12 +129,12 @@ class XrcSend final : public Traffic {
   std::uint64_t progress_ = 0;
 };
 
-/// Which message it is, if it is one: the first octets say so, and the others must be its own.
+/// Identifies a message: by its first octets; the others must match.
 struct XrcMessage {
   std::uint32_t attempt = 0, message = 0;
 };
 void write_xrc_message(const XrcMessage& message, MutBytes out);
-/// None: these octets are no such message.
+/// None: these octets are not such a message.
 std::optional<XrcMessage> read_xrc_message(ConstBytes octets);
 
 }  // namespace parley::sim

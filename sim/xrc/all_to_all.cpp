@@ -45,7 +45,7 @@ class RankApp final : public App {
 }  // namespace
 
 Checked<AllToAllReport> run_all_to_all(const AllToAllOptions& options) {
-  std::vector<std::unique_ptr<RankApp>> apps;  // behind the world, which calls them
+  std::vector<std::unique_ptr<RankApp>> apps;  // declared after the world, which calls them
   World world(options.seed);
   HostOptions host_options;
   host_options.engine = NicEngine::roce;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The exchange of rank_node.hpp among simulated hosts on one switch.
+// The all-to-all exchange of rank_node.hpp among simulated hosts on one switch.
 #pragma once
 #include "parley/sim.hpp"
 #include "sim/xrc/rank_node.hpp"
@@ -12,17 +12,17 @@ struct AllToAllOptions {
   std::uint64_t seed = 1;
   Duration limit = std::chrono::seconds(60);     ///< of virtual time
   Tap* tap = nullptr;                            ///< not owned
-  std::function<void(const World&)> on_world{};  ///< before it runs: for taps that name what they see
-  /// Called when the processes are there and nothing is connected, and again when all is done: to measure memory.
+  std::function<void(const World&)> on_world{};  ///< before it runs: for taps that need names
+  /// Called when the processes exist and nothing is connected, and again when all is done: to measure memory.
   std::function<void(bool done)> look{};
 };
 struct AllToAllReport {
   std::vector<RankCount> nodes;
   bool done = false;
-  std::string trouble;  ///< why it was not done
+  std::string trouble;  ///< why it was not completed
   Duration took{};      ///< virtual, from the first connection to the last message
 };
-/// Errors: a sentence, where the network cannot be made.
+/// Errors: a sentence, if the network cannot be built.
 Checked<AllToAllReport> run_all_to_all(const AllToAllOptions& options);
 
 }  // namespace parley::sim

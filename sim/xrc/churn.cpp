@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint16_t churn_port = 7471;
 constexpr std::size_t octets = 64;
 constexpr std::size_t depth = 64;                         // receives of a process
-constexpr Duration way = std::chrono::microseconds(500);  // to the node: a cycle takes some milliseconds
+constexpr Duration way = std::chrono::microseconds(500);  // delay to the node: a cycle takes some milliseconds
 
 Address with_port(Address address) {
   address.port = churn_port;
@@ -28,7 +28,7 @@ class Server final : public App {
   ~Server() override { stop(); }
 
   std::size_t tgts() const { return node_ ? node_->registry().tgt_count() : 0; }
-  /// The most since this was asked the last time.
+  /// The peak since the last call.
   std::size_t take_most() { return std::exchange(most_, tgts()); }
   xrc::Counters counters() const { return node_ ? node_->registry().counters() : xrc::Counters{}; }
   std::string trouble;
@@ -105,7 +105,7 @@ class Server final : public App {
     processes_.push_back(std::move(p));
     return {};
   }
-  /// It takes what came, and lets go of what its peer has left; unless it is deaf.
+  /// Takes received messages, and releases TGT queue pairs that the peer has left, unless it is deaf.
   void run(Process& p, bool deaf) {
     WorkCompletion one;
     while (p.cq->poll({&one, 1}) == 1)
@@ -124,7 +124,7 @@ class Server final : public App {
   std::size_t most_ = 0;
 };
 
-/// The peers that come and go.
+/// The peers that connect and disconnect.
 class Client final : public App {
  public:
   explicit Client(const ChurnOptions& options) : options_(options) {}
@@ -228,7 +228,7 @@ class Client final : public App {
 }  // namespace
 
 Checked<ChurnReport> run_churn(const ChurnOptions& options) {
-  Server server(options);  // behind the world, which calls them
+  Server server(options);  // declared after the world, which calls them
   Client client(options);
   World world(options.seed);
   HostOptions host_options;

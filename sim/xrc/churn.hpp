@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Peers that come and go for ever at a node whose XRC domain stays open: how many TGT queue pairs there are meanwhile.
+// Peers that connect and disconnect for ever at a node whose XRC domain stays open: measures how many TGT queue pairs
+// exist meanwhile.
 #pragma once
 #include "parley/sim.hpp"
 #include "xrc/registry.hpp"
@@ -10,25 +11,25 @@ struct ChurnOptions {
   std::uint32_t cycles = 10000;  ///< connected, a message sent, disconnected
   std::uint32_t at_once = 16;    ///< connections of the peer
   std::uint32_t processes = 8;   ///< registered with each TGT queue pair
-  std::uint32_t deaf = 1;        ///< of those, how many never let go of one
+  std::uint32_t deaf = 1;        ///< number of processes that never release a TGT queue pair
   Duration grace = std::chrono::milliseconds(50);
-  /// What it was before processes were counted: a TGT queue pair stays until its domain is closed.
+  /// Behaviour before processes were counted: a TGT queue pair stays until its domain is closed.
   bool keep = false;
   std::uint64_t seed = 1;
-  std::uint32_t samples = 200;  ///< at most so many, and the end
+  std::uint32_t samples = 200;  ///< at most this many, plus one at the end
   Duration limit = std::chrono::hours(24);
 };
 struct ChurnReport {
   struct Sample {
     std::uint32_t cycles = 0;
-    std::size_t tgts = 0;  ///< the most since the sample before
+    std::size_t tgts = 0;  ///< the peak since the previous sample
   };
   std::vector<Sample> samples;
-  std::size_t peak = 0, left = 0;  ///< TGT queue pairs; left: a grace after the last cycle
-  std::uint32_t cycles = 0;        ///< that were completed
+  std::size_t peak = 0, left = 0;  ///< TGT queue pairs; left: after a grace time at the end
+  std::uint32_t cycles = 0;        ///< completed ones
   xrc::Counters counters{};
-  std::string trouble;  ///< empty: all went as it should
-  Duration took{};      ///< virtual
+  std::string trouble;  ///< empty: no errors
+  Duration took{};      ///< virtual time
 };
 Checked<ChurnReport> run_churn(const ChurnOptions& options);
 

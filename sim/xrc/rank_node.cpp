@@ -118,7 +118,7 @@ std::uint32_t RankNode::place_of(std::uint32_t node, std::uint32_t process) cons
   return (node > options_.node ? node - 1 : node) * options_.processes + process;
 }
 
-/// A host may have several, of which only this one is the node's.
+/// A host may have several addresses, of which only this one is the node's.
 Address RankNode::own_address() const {
   Address own = options_.addresses[options_.node];
   own.port = 0;
@@ -130,7 +130,7 @@ Result<void> RankNode::connect() {
     if (node == options_.node) continue;
     if (!options_.rc)
       if (auto asked = ask_queues(node); !asked) return asked;
-    if (options_.rc && node < options_.node) continue;  // one connection for each two processes
+    if (options_.rc && node < options_.node) continue;  // one connection per pair of processes
     for (std::uint32_t process = 0; process < options_.processes; ++process)
       for (std::uint32_t peer = 0; peer < (options_.rc ? options_.processes : 1); ++peer)
         if (auto added = add_line(process, node, peer); !added) return added;
@@ -158,7 +158,7 @@ Result<void> RankNode::add_line(std::uint32_t process, std::uint32_t node, std::
   return {};
 }
 
-/// The numbers of the queues of all processes there.
+/// Asks for the numbers of the queues of all processes there.
 Result<void> RankNode::ask_queues(std::uint32_t node) {
   for (std::uint32_t process = 0; process < options_.processes; ++process) {
     const Bytes question = xrc::srqn_question(process);
@@ -191,7 +191,7 @@ void RankNode::handle(const cm::Event& event) {
   post_when_ready();
 }
 
-/// RC: the process that is meant has a queue pair for it.
+/// RC: the addressed process has a queue pair for it.
 void RankNode::on_request(const cm::ConnectRequest& request) {
   Reader r(request.private_data);
   const std::uint32_t rank = r.be32(), process = r.be32();

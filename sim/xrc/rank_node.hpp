@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A node of an all-to-all exchange as MPI makes it: its processes send one message to each process of each other node, over XRC
-// or over RC. It knows a connection manager and a device, so that the simulator's hosts and those with sockets run the same.
+// A node of an all-to-all exchange as in MPI: its processes send one message to each process of each other node, over
+// XRC or over RC. It only uses a connection manager and a device, so that simulated hosts and hosts with sockets run the
+// same code.
 //
-//   XRC  each process has a queue pair (INI) for each other node and a shared receive queue; a service makes the TGT queue pairs,
-//        with which all processes of the node are registered, and tells the numbers of their queues (SIDR)
+//   XRC  each process has a queue pair (INI) for each other node and a shared receive queue; a service creates the TGT
+//        queue pairs, registers all processes of the node with them, and reports the numbers of their queues (SIDR)
 //   RC   each process has a queue pair for each process of each other node
 #pragma once
 #include <set>
@@ -15,14 +16,14 @@
 namespace parley::sim {
 
 struct RankOptions {
-  std::uint32_t node = 0;          ///< which of `addresses` this is
-  std::vector<Address> addresses;  ///< of all nodes, with the port
-  std::uint32_t processes = 32;    ///< of each node
+  std::uint32_t node = 0;          ///< its index in `addresses`
+  std::vector<Address> addresses;  ///< addresses of all nodes, with the port
+  std::uint32_t processes = 32;    ///< per node
   bool rc = false;                 ///< over RC instead of XRC
-  std::uint32_t octets = 64;       ///< of a message; at least 4
+  std::uint32_t octets = 64;       ///< per message; at least 4
 };
 
-/// What a node has.
+/// Current objects of a node.
 struct RankCount {
   std::size_t ini = 0, tgt = 0, rc = 0;  ///< queue pairs
   std::size_t handles = 0;               ///< on the TGT queue pairs, of all processes
@@ -36,13 +37,13 @@ class RankNode {
   static Result<std::unique_ptr<RankNode>> create(Instant now, cm::Manager& cm, RankOptions options);
   ~RankNode();
 
-  /// When the peers listen. Errors: those of cm::Manager::connect.
+  /// Once the peers listen. Errors: those of cm::Manager::connect.
   Result<void> connect();
   void handle(const cm::Event& event);
-  /// At each turn of what drives the device: completions are taken.
+  /// In each turn of the device's driver: takes completions.
   void turn(Instant now);
   bool listens() const { return listening_ == (options_.rc ? 1U : 2U); }
-  /// Each process has sent its messages, and has got one of each process elsewhere.
+  /// Each process has sent its messages, and has received one from each process of the other nodes.
   bool done() const;
   const std::string& trouble() const { return trouble_; }  ///< empty: none
   RankCount count() const;
@@ -51,11 +52,11 @@ class RankNode {
   struct Process {
     PdHandle pd = 0;
     std::unique_ptr<CompletionQueue> cq;
-    Bytes memory;  ///< the message that it sends, then one place for each that it receives
+    Bytes memory;  ///< the message that it sends, then one receive slot for each sender
     MemoryRegion region{};
     SharedReceiveQueue* srq = nullptr;
     xrc::Node::Member* member = nullptr;
-    std::set<std::uint32_t> heard;  ///< ranks
+    std::set<std::uint32_t> heard;  ///< ranks that it has heard from
   };
   struct Line {
     cm::Id id;
@@ -69,7 +70,7 @@ class RankNode {
 
   RankNode(cm::Manager& cm, RankOptions options) : cm_(cm), device_(cm.device()), options_(std::move(options)) {}
   std::uint32_t elsewhere() const;
-  /// Where what that process sends is received.
+  /// The receive slot for messages from that process.
   std::uint32_t place_of(std::uint32_t node, std::uint32_t process) const;
   Address own_address() const;
   Result<void> make_process(std::uint32_t number);
@@ -95,7 +96,7 @@ class RankNode {
   cm::Id listener_;                                                         // RC
   std::map<std::uint64_t, Line> lines_;                                     // by the id's number
   std::map<std::uint64_t, Question> questions_;                             // by the id's number
-  std::map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> queues_;  // numbers by node and process
+  std::map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> queues_;  // queue numbers by node and process
   std::size_t listening_ = 0, sent_ = 0;
   std::string trouble_;
 };

@@ -42,7 +42,7 @@ schemas_are_installed() { diff -r "$source_dir/docs/schema" "$prefix/share/parle
 # The subnet that is served names the library beside the command.
 fabric_names_its_preload() {
   timeout -s INT 1 "$prefix/bin/parley" fabric --name "install$$" --fat-tree 2,4,2,2 | tee "$work/fabric"
-  grep -qxF "programs take part with LD_PRELOAD=$prefix/lib/parley/libparley_umad.so" "$work/fabric"
+  grep -qxF "programs join with LD_PRELOAD=$prefix/lib/parley/libparley_umad.so" "$work/fabric"
 }
 
 # A page for the command and for each of its subcommands, and nothing in them that man complains of.

@@ -22,5 +22,6 @@ class Case:
     interrupt: bool = False     # the server runs until it is interrupted
     remove: str = ""            # the device that the server's guest removes while the client is connected
     meanwhile: str = ""         # what the client's guest runs while it is connected; $NIC is its interface
+    on_request: str = ""        # what the server's guest runs once the server has a request
     ready: str = ""             # what a server says that can be called; else Parley's "listening", and time of others
     port: int = 0

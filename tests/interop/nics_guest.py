@@ -13,6 +13,7 @@ from guest_calls import end_by_force, reachable
 LIMIT = 60          # seconds for a client, and for the other guest to come as far
 SERVER_LIMIT = 15   # for a server to end once its client has
 NETEM = ["delay", "2ms", "1ms", "loss", "3%"]  # jitter, which changes the order, too
+ESTABLISHED, REQUESTED = r'"event":"established"|^established$', r"^request$"  # of a Parley with --json, or of end_peer
 AGAIN = ".again"    # behind a case's number, before the number of its further attempt
 
 
@@ -67,18 +68,17 @@ def listens(case, process, log):
         time.sleep(0.1)
 
 
-def until_established(log):
-    """Of a Parley with --json, or of end_peer."""
+def until_said(log, what):
     end = time.monotonic() + LIMIT / 2
     while time.monotonic() < end:
         with open(log, encoding="utf-8") as text:
-            if re.search(r'"event":"established"|^established$', text.read(), re.MULTILINE):
+            if re.search(what, text.read(), re.MULTILINE):
                 break
         time.sleep(0.1)
 
 
 def remove(device, log, outcome):
-    until_established(log)
+    until_said(log, ESTABLISHED)
     begin = time.monotonic()
     ended = subprocess.Popen(["rdma", "link", "delete", device])
     try:
@@ -124,6 +124,9 @@ def serve(case, number):
     if case["remove"]:
         wait_for(f"{number}.started")
         remove(case["remove"], log, outcome)
+    if case["on_request"]:
+        until_said(log, REQUESTED)
+        subprocess.run(case["on_request"], shell=True, check=False)
     wait_for(f"{number}.done")
     if case["interrupt"] and process.poll() is None:
         process.send_signal(signal.SIGINT)
@@ -140,7 +143,7 @@ def call(case, number):
     process = start(case["client"], log)
     mark(f"{number}.started")
     if case["meanwhile"]:
-        until_established(log)
+        until_said(log, ESTABLISHED)
         subprocess.run(case["meanwhile"], shell=True, check=False)
     outcome = {"client_exit": finish(process, LIMIT), "seconds": time.monotonic() - begin}
     with open(f"/out/{number}.client.json", "w", encoding="utf-8") as file:

@@ -2,8 +2,8 @@
 """lint.standard: a pure room includes what it uses of the standard library, fmt and tl::expected.
 
 A file does so itself or by a header of the project, not by what a standard header happens to include: a precompiled header, or
-another library's version, would hide that. Names of the project itself are the compiler's business: one build in ./dev test
-compiles each file alone.
+another library's version, would hide that. Names of the project itself are the compiler's business: ./dev stress compiles
+each file alone.
 """
 import re
 import sys

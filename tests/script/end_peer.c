@@ -5,7 +5,9 @@
  *
  * HOW is done once the connection is up, or while the server has not decided: disconnect, close, destroy, lost (close with a Send under
  * way that the peer has no receive for), exit, kill, stop, hold (nothing: its host or link goes), watch (nothing: its end is printed, and
- * then the program returns). */
+ * then the program returns). A time may be NEVER.
+ *
+ * end_peer codes: prints the error codes of parley.h that a connection can end with, and their words. */
 #define _GNU_SOURCE
 #include <parley/parley.h>
 #include <signal.h>
@@ -40,6 +42,9 @@ static void send_in_vain(parley_id id) {
   must(parley_progress(ctx), "progress");
 }
 
+/* NEVER, or milliseconds. */
+static uint32_t time_of(const char* text) { return strcmp(text, "NEVER") == 0 ? PARLEY_NEVER : (uint32_t)atoi(text); }
+
 static void end_it(parley_id id) {
   if (is("lost")) send_in_vain(id);
   printf("now\n");
@@ -70,7 +75,23 @@ static void print_end(const struct parley_event* e) {
          e->status == 0 ? "" : stage_name(e->stage), e->reason);
 }
 
+static int print_codes(void) {
+#define CODE(name) printf("%s|%s\n", #name, parley_strerror(name))
+  CODE(PARLEY_E_IO);
+  CODE(PARLEY_E_REFUSED);
+  CODE(PARLEY_E_UNREACHABLE);
+  CODE(PARLEY_E_TIMED_OUT);
+  CODE(PARLEY_E_REJECTED);
+  CODE(PARLEY_E_PEER_CLOSED);
+  CODE(PARLEY_E_PEER_RESET);
+  CODE(PARLEY_E_PROTOCOL);
+  CODE(PARLEY_E_TERMINATED);
+#undef CODE
+  return 0;
+}
+
 int main(int argc, char** argv) {
+  if (argc == 2 && strcmp(argv[1], "codes") == 0) return print_codes();
   if (argc != 8) return 2;
   const int server = strcmp(argv[2], "server") == 0, early = strcmp(argv[4], "request") == 0;
   how = argv[5];
@@ -81,8 +102,11 @@ int main(int argc, char** argv) {
   parley_id id = 0;
   struct parley_listen_opts listen = PARLEY_LISTEN_OPTS_INIT;
   struct parley_connect_opts connect = PARLEY_CONNECT_OPTS_INIT;
-  listen.keepalive_ms = connect.keepalive_ms = (uint32_t)atoi(argv[6]);
-  listen.dead_after_ms = connect.dead_after_ms = (uint32_t)atoi(argv[7]);
+  listen.keepalive_ms = connect.keepalive_ms = time_of(argv[6]);
+  listen.dead_after_ms = connect.dead_after_ms = time_of(argv[7]);
+  /* In the set-up the kernel's CM does not look at dead_after. */
+  if (strcmp(argv[1], "rdmacm") == 0 && connect.dead_after_ms != PARLEY_NEVER)
+    connect.reply_timeout_ms = connect.dead_after_ms;
   if (server)
     must(parley_listen(ctx, argv[3], &listen, &id), "listen");
   else

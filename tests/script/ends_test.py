@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 """How connections end: real processes in network namespaces, over iWARP and RoCE on sockets. What the other side is told must be what
-docs/cm.md has in its table of ends; PARLEY_REWRITE=1 writes the table anew. Times are limits for hangs: what the product promises about
+docs/cm.md has in its table of ends; PARLEY_REWRITE=1 writes the table anew, and docs/c.md's of what it means in C. Times are limits for hangs: what the product promises about
 time is tested in virtual time (tests/unit/nic/roce_watch_test.cpp, tests/unit/sim/ends_test.cpp)."""
 import concurrent.futures
 import os
@@ -8,13 +8,16 @@ import pathlib
 import queue
 import re
 import subprocess
+import sys
 import time
 import unittest
 
 import netns
 
 END_PEER = os.environ["PARLEY_END_PEER"]
-DOCS = pathlib.Path(os.environ["PARLEY_SOURCE_DIR"], "docs/cm.md")
+DOCS, C_DOCS = (pathlib.Path(os.environ["PARLEY_SOURCE_DIR"], "docs", name) for name in ("cm.md", "c.md"))
+GRACEFUL = ("graceful", "closed by the peer; whether all was delivered is not known")
+REJECT = str(pathlib.Path(__file__).with_name("icmp_reject.py"))
 KEEPALIVE, DEAD_AFTER = 1000, 3000  # milliseconds
 LIMIT = 90
 AT_ONCE = 12
@@ -31,6 +34,29 @@ echo $peer
 exec cat
 """
 
+# The same with a router between the hosts, which forwards until the test changes its table 100.
+ROUTED = """exec 3<&0
+ip link set lo up
+unshare -n cat <&3 & router=$!
+unshare -n cat <&3 & peer=$!
+for child in $router $peer; do
+  until [ "$(readlink /proc/$child/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
+done
+between="nsenter --target=$router --net" there="nsenter --target=$peer --net"
+ip link add v type veth peer name near netns $router
+$between ip link add far type veth peer name w netns $peer
+ip address add 192.0.2.1/24 dev v; ip link set v up;
+$between ip address add 192.0.2.254/24 dev near; $between ip address add 198.51.100.254/24 dev far
+$there ip address add 198.51.100.2/24 dev w
+$between ip link set near up; $between ip link set far up; $between ip link set lo up
+$there ip link set w up; $there ip link set lo up
+ip route add default via 192.0.2.254; $there ip route add default via 198.51.100.254
+$between sysctl -qw net.ipv4.ip_forward=1
+for side in near far; do $between ip rule add iif $side lookup 100; done
+echo $peer $router
+exec cat
+"""
+
 # cause: what the ending side does, and which end of the link goes instead
 CAUSES = {
     "disconnect": ("disconnect", None),
@@ -43,6 +69,14 @@ CAUSES = {
     "host gone": ("hold", "its"),
     "link gone": ("hold", "own"),
 }
+# Both hosts' packets are answered by the router between them, from when the connection is up, or from the client's first one.
+REJECTED = {
+    "ICMP port unreachable": "port",
+    "ICMP host unreachable": "host",
+    "ICMP administratively prohibited": "prohibited",
+}
+ROUTES = {"port": "blackhole", "host": "unreachable", "prohibited": "prohibit"}
+PORT_UNREACHABLE = "3"  # which no route answers: icmp_reject.py does
 PHASES = {
     "server killed, client waits for the decision": ("client", "kill", None),
     "client killed, server decides": ("server", "kill", None),
@@ -53,31 +87,48 @@ ROW = re.compile(r"end (\w+)\|([^|]*)\|([^|]*)\|(.*)")
 
 
 class Watched:
-    """Two hosts on a link of their own: `survivor` ("client" or "server") watches how the other end goes."""
+    """Two hosts on a link of their own: `survivor` ("client" or "server") watches how the other end goes. `cut` is whose link goes down
+    ("own" or "its"), or the ICMP error of REJECTED that a router between them answers with."""
 
     def __init__(self, test, provider, survivor, phase, how, cut):
-        link = netns.made_by(test, LINK)
-        peer = int(link.line())
-        hosts = {"client": netns.inside(link.process.pid), "server": netns.inside(peer)}
+        self.test = test
+        link = netns.made_by(test, ROUTED if cut in ROUTES else LINK)
+        peer, *router = link.line().split()
+        self.hosts = {"client": netns.inside(link.process.pid), "server": netns.inside(peer),
+                      **({"router": netns.inside(router[0])} if router else {})}
         victim = "server" if survivor == "client" else "client"
-        whose = {"own": survivor, "its": victim, None: None}[cut]
+        whose = {"own": survivor, "its": victim}.get(cut)
+        address = "198.51.100.2:7471" if router else "192.0.2.2:7471"
         self.parts = {}
         self.what = (provider, survivor, phase, how, cut)
+        begin = time.monotonic()
         for role in ("server", "client"):
-            self.parts[role] = netns.Process(test, *hosts[role], END_PEER, provider, role, "192.0.2.2:7471", phase,
+            if phase == "connect" and role == "client":
+                self.reject(cut)
+                begin = time.monotonic()
+            self.parts[role] = netns.Process(test, *self.hosts[role], END_PEER, provider, role, address, phase,
                                              "watch" if role == survivor else how, str(KEEPALIVE), str(DEAD_AFTER))
             self.wait_for(role, "listening" if role == "server" else None)
-        self.wait_for(survivor if survivor == "server" else "server", "request")
-        if phase == "up":
-            self.wait_for(survivor, "established")
-        begin = time.monotonic()
-        if whose:
-            subprocess.run([*hosts[whose], "ip", "link", "set", "v" if whose == "client" else "w", "down"], check=True)
+        if phase != "connect":
+            self.wait_for("server", "request")
+            self.wait_for(survivor, "established" if phase == "up" else None)
+            begin = time.monotonic()
+            if whose:
+                subprocess.run([*self.hosts[whose], "ip", "link", "set", "v" if whose == "client" else "w", "down"], check=True)
+            elif router:
+                self.reject(cut)
         # Of a stopped process over iWARP nothing is told: its system answers for it.
         self.told = self.end_of(survivor, 3 * DEAD_AFTER / 1000 if (provider, how) == ("iwarp", "stop") else LIMIT)
         self.seconds = time.monotonic() - begin
         for part in (*self.parts.values(), link):
             part.end()
+
+    def reject(self, what):
+        if what == "port":
+            self.parts["firewall"] = netns.Process(self.test, *self.hosts["router"], sys.executable, "-B", REJECT, PORT_UNREACHABLE,
+                                                   "near", "far")
+            self.parts["firewall"].says("rejecting")
+        subprocess.run([*self.hosts["router"], "ip", "route", "add", ROUTES[what], "default", "table", "100"], check=True)
 
     def wait_for(self, role, wanted):
         while wanted:
@@ -116,6 +167,11 @@ class Ends(unittest.TestCase):
                 for cause, (how, cut) in CAUSES.items():
                     for survivor in ("client", "server"):
                         cases[cause, provider, survivor] = pool.submit(Watched, self, provider, survivor, "up", how, cut)
+                for cause, code in REJECTED.items():
+                    for survivor in ("client", "server"):
+                        cases[cause, provider, survivor] = pool.submit(Watched, self, provider, survivor, "up", "hold", code)
+                    cause = f"connect, {cause}"
+                    cases[cause, provider, "client"] = pool.submit(Watched, self, provider, "client", "connect", "hold", code)
                 for cause, (survivor, how, cut) in PHASES.items():
                     cases[cause, provider, survivor] = pool.submit(Watched, self, provider, survivor, "request", how, cut)
         done = {case: future.result() for case, future in cases.items()}
@@ -124,26 +180,47 @@ class Ends(unittest.TestCase):
         self.compare(done)
 
     def compare(self, done):
-        text = DOCS.read_text(encoding="utf-8")
         begin, end = "<!-- ends: begin -->\n", "<!-- ends: end -->"
-        head, rest = text.split(begin)
-        now, tail = rest.split(end)
+        now = DOCS.read_text(encoding="utf-8").split(begin)[1].split(end)[0]
         # The columns behind these two are of tests/unit/sim/ends_table_test.cpp and tests/interop/end_cases.py.
         others = {cells[0].strip(): [cell.strip() for cell in cells[3:]]
                   for cells in (line.strip("|").split("|") for line in now.splitlines())}
-        rows = now.splitlines()[:2]
-        for cause in (*CAUSES, *PHASES):
+        rows, seen = now.splitlines()[:2], set()
+        for cause in (*CAUSES, *REJECTED, *(f"connect, {cause}" for cause in REJECTED), *PHASES):
             row = []
             for provider in ("iwarp", "roce"):
                 told = {cell(watched.told) for (c, p, _), watched in done.items() if (c, p) == (cause, provider)}
                 self.assertEqual(len(told), 1, f"{cause} over {provider}: both roles are told the same: {told}")
                 row.append(told.pop())
             rows.append(f"| {' | '.join([cause, *row, *others.get(cause, [])])} |")
+            seen |= {*row, *others.get(cause, [])[1:]}
+        self.compare_part(DOCS, begin, end, rows)
+        self.compare_part(C_DOCS, begin, end, c_rows(seen))
+
+    def compare_part(self, path, begin, end, rows):
+        head, rest = path.read_text(encoding="utf-8").split(begin)
+        now, tail = rest.split(end)
         wanted = "\n".join(rows) + "\n"
         if os.environ.get("PARLEY_REWRITE"):
-            DOCS.write_text(head + begin + wanted + end + tail, encoding="utf-8")
+            path.write_text(head + begin + wanted + end + tail, encoding="utf-8")
             return
         self.assertEqual(now, wanted)
+
+
+def c_rows(cells):
+    """What parley_event has for each cell of the table."""
+    lines = subprocess.run([END_PEER, "codes"], capture_output=True, text=True, check=True).stdout.splitlines()
+    codes = {words: code for code, words in (line.split("|") for line in lines)}
+    yield from ("| In that table | `type` | `status` | `stage` |", "|---|---|---|---|")
+    for text in sorted(cells):
+        staged = re.fullmatch(r"(\w+) at `(\w+)`: (.*)", text)
+        event, stage, words = staged.groups() if staged else ("disconnected", "", text)
+        if text.startswith("nothing"):
+            yield f"| {text} | no event | | |"
+            continue
+        status = codes.get(words, "0" if words.startswith(GRACEFUL) else "?")
+        stage = f"`PARLEY_STAGE_{stage.upper()}`" if stage else ""
+        yield f"| {text} | `PARLEY_EVENT_{event.upper()}` | `{status}` | {stage} |".replace("|  |", "| |")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ class Fabric(FabricTest):
             done = cli.run("mad", "check", "--transport", f"ibsim:{self.name}")
             self.assertEqual(done.code, code, done)
             found = [line for line in done.out.splitlines() if line.startswith("error")]
-            self.assertTrue(all("SDR, and both ends have QDR enabled" in line for line in found), done)
+            self.assertTrue(all("SDR, but both ends have QDR enabled" in line for line in found), done)
             self.assertLessEqual(len(found), 2, done)
             self.assertTrue({line.split('"')[1] for line in found} <= findings and bool(found) == bool(findings), done)
             self.end_all()

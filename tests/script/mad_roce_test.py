@@ -53,11 +53,11 @@ class Ping(CliTest):
     def test_what_cannot_be_is_refused(self):
         self.serve()
         for words, code, text in ((("5", "--transport", f"roce:{CLIENT}"), 2, "RoCE has no LIDs"),
-                                  ((GID, "--transport", "roce:"), 2, "names no address"),
+                                  ((GID, "--transport", "roce:"), 2, "has no address"),
                                   ((GID, "--transport", f"roce:{SERVER}"), 3, "4791"),
                                   ((GID, "--transport", "roce:192.0.2.77"), 3, "192.0.2.77"),
                                   (("0,1", "--transport", f"roce:{CLIENT}"), 2, "directed routes"),
-                                  (("--transport", f"roce:{CLIENT}"), 2, "say whom"),
+                                  (("--transport", f"roce:{CLIENT}"), 2, "the destination is missing"),
                                   ((GID, "--serve", "--transport", f"roce:{CLIENT}"), 2, "--serve")):
             self.refused(run("mad", "ping", *words), code, text)
         for command in ("discover", "check", "top"):

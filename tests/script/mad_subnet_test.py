@@ -190,7 +190,7 @@ class Subnet(CliTest):
 
     def test_pairs_that_cannot_be_read_are_not_none(self):
         done = self.parley("sa", "1,3", "--from", os.path.dirname(self.path("x")), code=3)
-        self.assertIn("line 1: it cannot be read", done.err)
+        self.assertIn("line 1: cannot be read", done.err)
         self.parley("sa", "--all-pairs", "--sample", 1 << 40, code=2)
 
     def test_a_path_that_is_spelt_out_has_its_own_times_wherever_it_stands(self):
@@ -251,7 +251,7 @@ class Lost(CliTest):
         net.processes[0].kill()
         err = process.communicate(timeout=LIMIT)[1]
         self.assertEqual(process.returncode, 3, err)
-        self.assertRegex(err, r"^parley mad top: ibsim '\S+': .*ibsim is gone: nobody reads its socket any more\n$")
+        self.assertRegex(err, r"^parley mad top: ibsim '\S+': .*ibsim is gone: its socket has no reader any more\n$")
 
 
 if __name__ == "__main__":

@@ -22,8 +22,11 @@ class Process:
         test.addCleanup(self.end)
 
     def read(self):
-        for line in self.process.stdout:
-            self.lines.put(line.rstrip("\n"))
+        try:
+            for line in self.process.stdout:
+                self.lines.put(line.rstrip("\n"))
+        except ValueError:  # end() closed it
+            pass
         self.lines.put(None)
 
     def line(self):

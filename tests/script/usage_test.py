@@ -122,7 +122,7 @@ class Mad(CliTest):
     def test_what_is_none_is_refused(self):
         self.refused(run("mad", "decode", "01zz"), 2, "'z' is not a hexadecimal digit")
         self.refused(run("mad", "decode", "010"), 2, "an odd number of hexadecimal digits")
-        self.refused(run("mad", "decode", "0101"), 2, "24 octets or more, and 2 are given")
+        self.refused(run("mad", "decode", "0101"), 2, "at least 24 octets, not 2")
 
     def test_lines_of_standard_input_are_one_datagram_each(self):
         lines = f"# two\n\n{self.NODE_INFO}\n0x0101\n"

@@ -13,6 +13,7 @@ import cli
 from xrc_member import SHARED, CREATE, Member, Raw, start_of
 
 GRACE = 0.4  # seconds; what waits for it waits so long
+LONG_GRACE = 600  # seconds: longer than any test
 
 
 class Demo(cli.CliTest):
@@ -53,20 +54,20 @@ class XrcTest(cli.CliTest):
         self.addCleanup(lambda: [member.kill() for member in self.members])
         self.start_registry()
 
-    def start_registry(self, *options):
+    def start_registry(self, *options, grace=GRACE):
         """Rules beyond these are for who makes it: a broker, or the file."""
-        grace = ("--grace", f"{int(GRACE * 1000)}ms")
+        grace = ("--grace", f"{int(grace * 1000)}ms")
         if self.shared:
             return self.ok(cli.run("xrc", "segment", "--segment", self.segment, *grace, *options, "--json")).event("segment")
         self.broker = self.start("xrcd", "--socket", self.socket, *grace, "--recovery", "700ms", *options)
         return self.broker.wait_for("listening")
 
-    def start_anew(self, *options):
+    def start_anew(self, *options, **rules):
         if self.shared:
             os.unlink(self.segment)
         else:
             self.stop_broker()
-        return self.start_registry(*options)
+        return self.start_registry(*options, **rules)
 
     def stop_broker(self, number=signal.SIGKILL):
         self.broker.process.send_signal(number)
@@ -220,6 +221,28 @@ class Sharing:
         for member in members[:4]:
             self.assertEqual(member.said(f"unregister {tgt}"), "ok")
         self.assertNotIn(tgt, self.overview())
+
+    def test_the_process_that_carries_the_device_is_killed(self):
+        self.start_anew(grace=LONG_GRACE)
+        nic, p1, p2 = self.member(None, "--carrier"), self.member(), self.member()
+        tgt, own = p1.receiver(5), p2.receiver(6)
+        self.assertEqual(p2.said(f"register {tgt}"), "ok")
+        nic.kill()
+        for member, wanted in ((p1, [tgt]), (p2, [tgt, own])):
+            self.assertEqual(member.kinds(1 + len(wanted)), ["device_removed"] * (1 + len(wanted)))
+            self.assertEqual(sorted(event["tgt"] for event in member.told[1:]), sorted(wanted))
+            self.assertEqual({self.overview()[name]["state"] for name in wanted}, {"drain"})
+        for member, name in ((p1, tgt), (p2, tgt), (p2, own)):
+            self.assertEqual(member.said(f"unregister {name}"), "ok")
+        self.gone(tgt), self.gone(own)
+
+    def test_a_carrier_that_closes_the_domain_ends_nothing(self):
+        nic, p1 = self.member(None, "--carrier"), self.member()
+        tgt = p1.receiver(5)
+        self.assertEqual(nic.said("close"), "ok")
+        nic.kill()
+        self.assertEqual(p1.say(f"query {tgt}")["state"], "rtr")
+        self.assertEqual(p1.kinds(), [])
 
     def test_rows_19_and_20_a_dead_peer_and_a_deaf_registrant(self):
         good, deaf = self.member(), self.member()
@@ -510,6 +533,17 @@ class TheBroker(XrcTest):
         self.assertEqual(p2.said(f"register {doomed}"), "gone")
         self.assertGreater(epoch, int(tgt.split("@")[1].split(".")[0]))
         self.assertEqual(p2.kinds(), [])
+
+    def test_the_next_one_knows_the_carrier(self):
+        nic, p1 = self.member(None, "--carrier"), self.member()
+        tgt = p1.receiver(5)
+        self.stop_broker()
+        self.start_registry()
+        for member in (nic, p1):
+            member.say("query 1")
+        nic.kill()
+        self.assertEqual(p1.kinds(2), ["device_removed", "device_removed"])
+        self.assertEqual(p1.told[1]["tgt"], tgt)
 
     @staticmethod
     def answers(member):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley fabric`: a simulated InfiniBand subnet for the programs of this machine.
+// `parley fabric`: serves a simulated InfiniBand subnet to the programs on this machine.
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -78,14 +78,14 @@ bool tell_routes(const Subnet& subnet, Output& out) {
 void tell_end(const Subnet& subnet, const FabricServer& server, Output& out) {
   const sim::subnet::Statistics& of = subnet.statistics();
   const ServerStatistics& served = server.statistics();
-  out.text(fmt::format("{} from {}: {} answered, {} passed on, {} undeliverable, {} malformed", counted(of.sent, "MAD"),
+  out.text(fmt::format("{} from {}: {} answered, {} forwarded, {} undeliverable, {} malformed", counted(of.sent, "MAD"),
                        counted(served.clients, "client"), of.answered, of.forwarded, of.undeliverable, of.malformed));
   if (of.traps > 0) out.text(fmt::format("{}, {} repressed", counted(of.traps, "trap"), of.repressed));
   if (of.lost + of.delayed + of.duplicated + of.busy > 0)
     out.text(fmt::format("by faults: {} lost, {} delayed, {} duplicated, {} answered BUSY", of.lost, of.delayed,
                          of.duplicated, of.busy));
   const std::uint64_t dropped = served.dropped + of.overflows;
-  if (dropped > 0) out.text(fmt::format("{} lost to clients that did not read", counted(dropped, "datagram")));
+  if (dropped > 0) out.text(fmt::format("{} dropped for clients that did not read", counted(dropped, "datagram")));
   out.object({{"event", "ended"},
               {"clients", served.clients},
               {"clients_most", served.clients_most},
@@ -116,7 +116,7 @@ void tell_serving(const Subnet& subnet, const std::string& name, std::size_t nod
   const std::string preload = own_library("libparley_umad.so");
   out.text(fmt::format("serving {} and {} as '{}'", counted(nodes, "node"), counted(ends / 2, "link"),
                        printable(name, false)));
-  if (!preload.empty()) out.text(fmt::format("programs take part with LD_PRELOAD={}", printable(preload, false)));
+  if (!preload.empty()) out.text(fmt::format("programs join with LD_PRELOAD={}", printable(preload, false)));
   out.object({{"event", "serving"},
               {"name", name},
               {"nodes", nodes},
@@ -153,10 +153,11 @@ std::string wrong_with(const FabricArgs& args) {
   const bool serves = args.tell.empty() && args.write.empty();
   if (!serves &&
       (args.check_routes || !args.faults.empty() || args.subnet.loss.of > 0 || args.subnet.delay > Duration()))
-    return "--check-routes, --fault, --loss and --delay are for a subnet that is served, not for --write or --tell";
+    return "--check-routes, --fault, --loss and --delay exclude --write and --tell";
   if (!args.tell.empty() && !args.write.empty()) return "--write and --tell exclude each other";
-  if (!args.tell.empty()) return args.topology.sources() == 0 ? "" : "--tell speaks to a subnet that is served already";
-  if (args.topology.sources() != 1) return "a subnet is a FILE, or --fat-tree, --torus or --dragonfly, and one of them";
+  if (!args.tell.empty())
+    return args.topology.sources() == 0 ? "" : "--tell takes no subnet: it sends a command to a running server";
+  if (args.topology.sources() != 1) return "exactly one of FILE, --fat-tree, --torus and --dragonfly is needed";
   return {};
 }
 
@@ -167,12 +168,12 @@ void register_fabric(Command app, Context& context) {
   Command sub = app.subcommand("fabric", "Simulate an InfiniBand subnet for opensm, infiniband-diags and others");
   add_topology_options(sub, args->topology);
   sub.option("--write", args->write,
-             "Write the subnet in ibsim's net format instead of serving it ('-': to standard output)")
+             "Write the subnet in ibsim's net format instead of serving it ('-': standard output)")
       .type("FILE");
   sub.option("--name", args->name,
-             "Name of the sockets, as IBSIM_SOCKNAME gives it to clients (else IBSIM_SOCKNAME, or 'sim')")
+             "Name of the sockets, for IBSIM_SOCKNAME of the clients (default: IBSIM_SOCKNAME, or 'sim')")
       .type("NAME");
-  sub.option("--fault", args->faults, "What goes wrong, by meaning; may be given again").type("FAULT").repeatable();
+  sub.option("--fault", args->faults, "A fault, described by meaning (see below)").type("FAULT").repeatable();
   sub.option(
          "--loss",
          [args](const std::string& text) {
@@ -180,18 +181,20 @@ void register_fabric(Command app, Context& context) {
            if (loss) args->subnet.loss = *loss;
            return loss ? std::string() : loss.error();
          },
-         "Of all MADs, requests and answers alike: 1%")
+         "Lose this share of all MADs, requests and answers: 1%")
       .type("PERCENT");
-  add_duration(sub, "--delay", args->subnet.delay, "Later by this, requests and answers alike");
-  sub.option("--seed", args->subnet.seed, "Of chance").type("NUMBER").shows_default();
-  sub.flag("--check-routes", args->check_routes,
-           "At the end, follow the forwarding tables from each host to each other; exit 1 if one is not reached");
+  add_duration(sub, "--delay", args->subnet.delay, "Delay all MADs by this time, requests and answers");
+  sub.option("--seed", args->subnet.seed, "Seed of the random choices").type("NUMBER").shows_default();
+  sub.flag(
+      "--check-routes", args->check_routes,
+      "At the end, follow the forwarding tables from each host to each other host and switch; exit 1 if one is not "
+      "reached");
   sub.option("--tell", args->tell,
-             "Tell a subnet that is served: 'down NODE:PORT', 'up NODE:PORT', 'reset NODE', a fault, or 'check-routes'")
+             "Command for a running server: 'down NODE:PORT', 'up NODE:PORT', 'reset NODE', a fault, or 'check-routes'")
       .type("TEXT");
   add_json_flag(sub, context);
   sub.footer(
-      "Programs take part by a preload library: ibsim's libumad2sim.so, or libparley_umad.so. SIM_HOST names their "
+      "Programs need a preload library: ibsim's libumad2sim.so, or libparley_umad.so. SIM_HOST names their "
       "node.\n"
       "Faults:\n"
       "  lose 3rd SubnGetResp(PortInfo) of S0007    delay 20ms every 10th *          at 2s reset S0007\n"

@@ -22,11 +22,11 @@ using ibsim::ControlType;
 using ibsim::Data;
 using sim::subnet::ClientId;
 
-constexpr int batch = 64;  // datagrams that one client is read before the next one's turn
-/// How long the server looks for the next question before it falls asleep, and how often at most it does without in between.
+constexpr int batch = 64;  // datagrams read from one client before the next client's turn
+/// How long the server polls for the next request before it sleeps, and how many polls it may skip in a row.
 constexpr Duration look_for = std::chrono::microseconds(50);
 constexpr unsigned looks_left_out_max = 1023;
-constexpr unsigned alone_for = 16;  // times that a client is read one datagram, after it had sent no other
+constexpr unsigned alone_for = 16;  // turns in which one datagram is read from a client that had only one pending
 enum class Watch : std::uint32_t { control, client, process };
 
 std::uint64_t key_of(Watch what, std::size_t id) { return static_cast<std::uint64_t>(what) << 32 | id; }
@@ -38,7 +38,7 @@ bool watch(int epoll, int operation, int fd, Watch what, std::size_t id, std::ui
   return ::epoll_ctl(epoll, operation, fd, &event) == 0;
 }
 
-/// `credentials`: each datagram comes with its sender's.
+/// `credentials`: each received datagram has its sender's credentials.
 int bound_socket(const std::string& name, bool credentials) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd >= 0 && credentials) ibsim::ask_for_sender(fd);
@@ -80,13 +80,14 @@ Data data_of(const sim::subnet::Packet& packet) {
 
 Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet, const std::string& name,
                                                      Output& out) {
-  if (name.empty() || name.size() > 64) return complain(Exit::usage, "a name of sockets has 1 to 64 octets");
+  if (name.empty() || name.size() > 64) return complain(Exit::usage, "--name: 1 to 64 octets");
   const int control = bound_socket(ibsim::control_name(name), true);
   if (control < 0)
     return complain(
         Exit::environment,
         errno == EADDRINUSE
-            ? fmt::format("another simulator serves '{}'; --name or IBSIM_SOCKNAME names ours", printable(name, false))
+            ? fmt::format("another simulator serves '{}'; choose another name with --name or IBSIM_SOCKNAME",
+                          printable(name, false))
             : fmt::format("no socket: {}", std::strerror(errno)));
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   std::unique_ptr<FabricServer> server(new FabricServer(subnet, name, out, epoll, control));
@@ -99,8 +100,8 @@ FabricServer::FabricServer(sim::subnet::Subnet& subnet, std::string name, Output
     : subnet_(subnet), name_(std::move(name)), out_(out), epoll_(epoll), control_(control) {}
 FabricServer::~FabricServer() = default;
 
-/// Who has its answers asks again within microseconds: to look for that is faster than to fall asleep and be woken, but not for
-/// those who share a processor. After each time in vain the server does twice as many times without.
+/// A client that has its answer often sends the next request within microseconds. Polling for it is faster than sleeping and being
+/// woken, unless client and server share a processor. After each poll that finds nothing, the server skips twice as many polls.
 int FabricServer::wait_for(Duration wait) {
   const auto look = [&](Duration time) {
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
@@ -119,7 +120,7 @@ int FabricServer::wait_for(Duration wait) {
     looks_in_vain_ -= (looks_in_vain_ + 7) / 8;
     return ready;
   }
-  // If it came late, whoever asked needed this processor for it.
+  // If it arrived late, the client needed this processor to send it.
   looks_in_vain_ = std::min(2 * looks_in_vain_ + 1, looks_left_out_max);
   looks_left_out_ = looks_in_vain_;
   return ready != 0 ? ready : look(wait);
@@ -145,15 +146,15 @@ void FabricServer::turn(Duration wait) {
         end(id, true);
         continue;
       }
-      if ((kind & EPOLLOUT) != 0) flush(id);  // which may end it
+      if ((kind & EPOLLOUT) != 0) flush(id);  // may end the client
       if ((kind & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && find(id) != nullptr) read_client(id);
     }
   }
   drain();
 }
 
-/// Each datagram is answered before the next one is read: then the client takes answers and asks on meanwhile. Who waits for each
-/// answer is read one datagram at a time, which spares a look for another.
+/// Each datagram is answered before the next one is read, so that the client can read answers and send requests meanwhile. From a
+/// client that waits for each answer, one datagram is read at a time, which saves a recv() that finds nothing.
 void FabricServer::read_client(ClientId id) {
   const Instant at = now();
   const bool alone = clients_[id]->alone > 0;
@@ -178,7 +179,7 @@ void FabricServer::read_client(ClientId id) {
   if (Client* const client = find(id); client != nullptr && !alone && got == 1) client->alone = alone_for;
 }
 
-/// What the subnet has for clients goes to them, or waits in their queues.
+/// Sends what the subnet has for its clients, or queues it.
 void FabricServer::drain() {
   sim::subnet::Delivery delivery;
   while (subnet_.poll_transmit(delivery)) {
@@ -187,8 +188,8 @@ void FabricServer::drain() {
     if (client->waiting.size() - client->sent >= queue_max) {
       ++statistics_.dropped;
       if (client->dropped++ == 0)
-        out_.note(fmt::format("client {} at {} does not read: {} datagrams wait for it, more are lost", delivery.to,
-                              client->node, queue_max));
+        out_.note(fmt::format("client {} at {} does not read: {} datagrams are queued, further ones are dropped",
+                              delivery.to, client->node, queue_max));
       continue;
     }
     client->waiting.push_back(data_of(delivery.packet));
@@ -223,9 +224,8 @@ void FabricServer::flush(ClientId id) {
 void FabricServer::end(ClientId id, bool died) {
   if (died) ++statistics_.died;
   const Client& client = *clients_[id];
-  out_.text(fmt::format(
-      "client {} at {} {}{}", id, client.node, died ? "is gone" : "left",
-      client.dropped == 0 ? "" : fmt::format(", {} lost on the way to it", counted(client.dropped, "datagram"))));
+  out_.text(fmt::format("client {} at {} {}{}", id, client.node, died ? "is gone" : "left",
+                        client.dropped == 0 ? "" : fmt::format(", {} dropped", counted(client.dropped, "datagram"))));
   out_.object({{"event", "client"},
                {"client", id},
                {"node", client.node},
@@ -285,11 +285,12 @@ void FabricServer::answer_control(Control& control, const Sender& sender) {
 bool FabricServer::connect(Control& control, const Sender& sender) {
   auto asked = ibsim::message_in<ibsim::Connect>(control.data);
   const std::string node(ibsim::text_in(asked.node));
-  for (std::size_t id = 0; id < clients_.size(); ++id)  // what had that name has ended, or could not be told apart
+  // An earlier client of this name has ended, or could not be distinguished from this one.
+  for (std::size_t id = 0; id < clients_.size(); ++id)
     if (clients_[id] != nullptr && clients_[id]->id == asked.id) end(static_cast<ClientId>(id), true);
   const auto refuse = [&](const std::string& why) {
     ++statistics_.refused;
-    out_.note(fmt::format("process {} is refused: {}", asked.id, why));
+    out_.note(fmt::format("process {} refused: {}", asked.id, why));
     return false;
   };
   const auto id = subnet_.attach(now(), {.node = node, .is_sm = asked.is_sm != 0, .qp = asked.qp});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Serves a simulated subnet to the programs of this machine, by ibsim's protocol. One thread, one epoll; no client can hold
-// up another: what one does not take waits in its queue, then is lost and counted.
+// Serves a simulated subnet to the programs on this machine, by ibsim's protocol. One thread, one epoll. No client can delay
+// another: datagrams that a client does not read are queued; if its queue is full, they are dropped and counted.
 #pragma once
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -18,23 +18,23 @@
 namespace parley::tools {
 
 struct ServerStatistics {
-  std::uint64_t clients = 0, clients_most = 0;  ///< ever, at once
-  std::uint64_t died = 0;                       ///< without saying so
+  std::uint64_t clients = 0, clients_most = 0;  ///< in total, at once
+  std::uint64_t died = 0;                       ///< ended without disconnecting
   std::uint64_t refused = 0;                    ///< attempts to connect
   std::uint64_t received = 0, sent = 0;         ///< datagrams with MADs
-  std::uint64_t dropped = 0;                    ///< to clients whose queue was full
-  std::uint64_t unreadable = 0;                 ///< datagrams that are not of the protocol
+  std::uint64_t dropped = 0;                    ///< for clients whose queue was full
+  std::uint64_t unreadable = 0;                 ///< datagrams that do not follow the protocol
 };
 
 class FabricServer {
  public:
-  static constexpr std::size_t queue_max = 16384;  ///< datagrams that wait for one client
+  static constexpr std::size_t queue_max = 16384;  ///< datagrams queued for one client
 
   /// Errors: environment (the name is taken, no sockets).
   static Or<std::unique_ptr<FabricServer>> open(sim::subnet::Subnet& subnet, const std::string& name, Output& out);
   ~FabricServer();
 
-  /// One turn, waiting at most so long.
+  /// One turn of the loop; waits at most `wait`.
   void turn(Duration wait);
   const ServerStatistics& statistics() const { return statistics_; }
 
@@ -42,14 +42,14 @@ class FabricServer {
   struct Client {
     Client(int data, int of_process) : socket(data), process(of_process) {}
     asio_driver::Descriptor socket, process;
-    std::uint32_t id = 0;   ///< the one that it gave
-    std::uint32_t pid = 0;  ///< 0: not known
+    std::uint32_t id = 0;   ///< chosen by the client
+    std::uint32_t pid = 0;  ///< 0: unknown
     std::string node;
-    std::vector<ibsim::Data> waiting;  // at most queue_max, of which
-    std::size_t sent = 0;              // these went
-    unsigned alone = 0;                ///< so often it will be read one datagram, since it had sent no other
+    std::vector<ibsim::Data> waiting;  // at most queue_max
+    std::size_t sent = 0;              // how many of them were sent
+    unsigned alone = 0;                ///< turns left in which one datagram is read from it
     std::uint64_t dropped = 0;
-    bool full = false;  ///< waits until it can be written to
+    bool full = false;  ///< its socket is full: wait for EPOLLOUT
   };
   struct Sender {
     sockaddr_un address{};
@@ -77,10 +77,10 @@ class FabricServer {
   Output& out_;
   asio_driver::Descriptor epoll_, control_;
   std::vector<std::unique_ptr<Client>> clients_;  // by ClientId; null: none
-  ibsim::Data buffer_{};                          // what a client is read into
+  ibsim::Data buffer_{};                          // receive buffer
   std::array<epoll_event, 64> events_{};
-  bool has_read_ = false;                            // from a client, in the last turn
-  unsigned looks_in_vain_ = 0, looks_left_out_ = 0;  // wait_for's
+  bool has_read_ = false;                            // a datagram was read from a client in the last turn
+  unsigned looks_in_vain_ = 0, looks_left_out_ = 0;  // of wait_for()
   ServerStatistics statistics_;
 };
 

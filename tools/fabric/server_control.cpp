@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a client is told of the port that it is at, and commands.
+// Control requests: attributes of the client's port, and commands.
 #include <fmt/format.h>
 
 #include "sim/subnet/sma.hpp"
@@ -12,7 +12,7 @@ namespace {
 using ibsim::ControlData, ibsim::ControlType;
 using namespace sim::subnet;
 
-/// An attribute as the node's agent gives it.
+/// An attribute, as the node's agent returns it.
 bool get(State& state, std::uint32_t port, std::uint16_t attribute, std::uint32_t modifier, ControlData& out) {
   return answer_subn(state, {port, false, true, attribute, modifier}, out) == 0;
 }
@@ -59,7 +59,7 @@ bool FabricServer::command(ibsim::Control& control) {
   if (text == "check-routes") {
     const RouteReport report = check_routes(subnet_.state());
     good = report.good();
-    answer = fmt::format("{} of {} ways, at most {} links", report.reached + report.switches_reached,
+    answer = fmt::format("{} of {} routes, at most {} links", report.reached + report.switches_reached,
                          report.pairs + report.switches, report.hops_max);
     for (const std::string& wrong : report.wrong) out_.note(wrong);
   } else if (const auto done = subnet_.add_fault(now(), text); !done) {

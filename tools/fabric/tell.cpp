@@ -22,13 +22,13 @@ int tell_fabric(const std::string& name, const std::string& text, Output& out) {
   control.length = static_cast<std::uint32_t>(text.size());
   std::copy(text.begin(), text.end(), control.data.begin());
   const asio_driver::Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  constexpr Duration patience = std::chrono::seconds(60);  // routes of a large subnet take their time
+  constexpr Duration patience = std::chrono::seconds(60);  // checking the routes of a large subnet takes long
   if (socket.fd < 0 || !ibsim::bind_to(socket.fd, fmt::format("{}:tell{}", name, ::getpid())) ||
       !ibsim::connect_to(socket.fd, ibsim::control_name(name)) || !ibsim::exchange(socket.fd, control, patience))
-    return out.error(Exit::environment, errno == ETIMEDOUT || errno == EBADMSG
-                                            ? fmt::format("'{}' does not answer", printable(name, false))
-                                            : fmt::format("nobody serves a subnet as '{}': {}", printable(name, false),
-                                                          std::strerror(errno)));
+    return out.error(Exit::environment,
+                     errno == ETIMEDOUT || errno == EBADMSG
+                         ? fmt::format("'{}' does not answer", printable(name, false))
+                         : fmt::format("no server for subnet '{}': {}", printable(name, false), std::strerror(errno)));
   const std::string answer = printable(ibsim::text_in(control.data), false);
   if (control.type == ibsim::ControlType::error) return out.error(Exit::failed, answer);
   out.text(answer);

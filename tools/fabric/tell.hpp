@@ -7,7 +7,7 @@
 
 namespace parley::tools {
 
-/// Says `text` to who serves as `name`, and prints the answer. The exit code.
+/// Sends `text` to the server `name` and prints its answer. Returns the exit code.
 int tell_fabric(const std::string& name, const std::string& text, Output& out);
 
 }  // namespace parley::tools

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t file_max = 256 << 20;
 
-/// "2,36,36,18": at least and at most so many. Nothing if it is not that.
+/// "2,36,36,18": `least` to `most` numbers. Nothing if the text has another form.
 std::optional<std::vector<unsigned>> numbers(std::string_view text, char between, std::size_t least, std::size_t most) {
   std::vector<unsigned> out;
   for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which subnet `parley fabric` is about.
+// The options that select the subnet of `parley fabric`.
 #pragma once
 #include "sim/subnet/plan.hpp"
 #include "tools/options.hpp"
@@ -8,7 +8,7 @@ namespace parley::tools {
 
 struct TopologyArgs {
   std::string file, fat_tree, torus, dragonfly;
-  std::string spelt = "--";  ///< what stands in front of a shape's name
+  std::string spelt = "--";  ///< prefix of a shape's name in errors
   std::size_t sources() const {
     return static_cast<std::size_t>(!file.empty()) + static_cast<std::size_t>(!fat_tree.empty()) +
            static_cast<std::size_t>(!torus.empty()) + static_cast<std::size_t>(!dragonfly.empty());

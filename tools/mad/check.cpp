@@ -31,7 +31,7 @@ Json finding_json(const mad::Topology& topology, const mad::TopologyFinding& fin
           {"text", finding.text}};
 }
 
-/// Findings of counters, after those of links.
+/// Appends the findings of counters to those of links.
 void read_counters(MadSession& session, Subnet& subnet, const CheckArgs& args,
                    std::vector<mad::TopologyFinding>& findings, CounterTally& tally, Output& out) {
   const mad::Topology& topology = subnet.found.topology;
@@ -85,7 +85,7 @@ int run_check(const CheckArgs& args, Output& out) {
   options.jobs_max = std::size_t{args.mad.window} * 4;
   Subnet subnet = discover_subnet(**session, options, out);
   if (subnet.found.topology.nodes().empty())
-    return out.error(Exit::environment, subnet.cut_by.empty() ? "the port itself does not answer" : subnet.cut_by);
+    return out.error(Exit::environment, subnet.cut_by.empty() ? "the local port does not answer" : subnet.cut_by);
   auto findings = mad::check_links(subnet.found.topology);
   CounterTally tally;
   if (!args.no_counters && subnet.cut_by.empty()) read_counters(**session, subnet, args, findings, tally, out);
@@ -98,9 +98,9 @@ int run_check(const CheckArgs& args, Output& out) {
 void register_mad_check(Command mad, Context& context) {
   auto args = std::make_shared<CheckArgs>();
   Command sub = mad.subcommand(
-      "check", "Look for slow and narrow links, ports that are not active, doubled LIDs and errors counted");
-  sub.flag("--no-counters", args->no_counters, "Look at links alone");
-  sub.option("--factor", args->factor, "Times its threshold that a counter may reach")
+      "check", "Report slow and narrow links, ports that are not active, duplicate LIDs and error counters");
+  sub.flag("--no-counters", args->no_counters, "Check only links");
+  sub.option("--factor", args->factor, "Multiplier of the thresholds of the counters")
       .range(1U, 1000000U)
       .shows_default();
   add_mad_options(sub, args->mad);

@@ -14,15 +14,15 @@ struct CounterPlace {
   std::uint32_t node = 0;
   std::uint8_t port = 0;
 };
-/// Linked ports of nodes that have a LID: counters are asked for by LID.
+/// Linked ports of nodes that have a LID, which reading counters needs.
 std::vector<CounterPlace> ports_with_counters(const mad::Topology& topology);
 
 struct CounterTally {
   std::size_t read = 0, lost = 0;
-  bool cut = false;  ///< it did not come to its end
+  bool cut = false;  ///< interrupted
 };
 using TakeCounters = std::function<void(const CounterPlace&, const mad::Reply<wire::mad::PortCounters>&)>;
-/// `take` sees each as it comes.
+/// `take` is called for each reply.
 mad::Task<void> each_counters(MadSession& session, const std::vector<CounterPlace>& places,
                               const mad::Topology& topology, CounterTally& tally, TakeCounters take);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad decode`: management datagrams that are given as hexadecimal digits, or are in a capture.
+// `parley mad decode`: management datagrams given as hexadecimal digits, or read from a capture.
 #include "tools/mad/decode.hpp"
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace parley::tools {
 
 namespace {
 
-constexpr std::size_t octets_max = 16 << 20;  // of one datagram: a table put together from segments
+constexpr std::size_t octets_max = 16 << 20;  // of one datagram: a table reassembled from segments
 
 int decode_lines(const DecodeOptions& options, Output& out) {
   std::size_t number = 0, line_number = 0;
@@ -27,11 +27,11 @@ int decode_lines(const DecodeOptions& options, Output& out) {
     if (wrong.empty()) wrong = show_mad(mad, ++number, options.form, {}, out);
     if (!wrong.empty()) return out.error(Exit::environment, fmt::format("line {}: {}", line_number, wrong));
   }
-  if (number == 0) return out.error(Exit::environment, "standard input holds no datagram");
+  if (number == 0) return out.error(Exit::environment, "no datagram on standard input");
   return code(Exit::ok);
 }
 
-/// Digits were expected.
+/// Hexadecimal digits were expected.
 std::string advice_for(const std::string& word) {
   std::error_code error;
   return std::filesystem::is_regular_file(word, error) ? "; a capture is read with --read " + word : std::string();
@@ -53,7 +53,7 @@ int run_decode(const DecodeOptions& options, Output& out) {
 
 std::string show_mad(ConstBytes mad, std::uint64_t number, const std::string& form, const FoundAt& where, Output& out) {
   const auto decoded = wire::mad::decode(mad);
-  if (!decoded) return fmt::format("a management datagram has 24 octets or more, and {} are given", mad.size());
+  if (!decoded) return fmt::format("a management datagram has at least 24 octets, not {}", mad.size());
   if (out.json) {
     Json object = {{"number", number}};
     object.update(where.keys);
@@ -76,22 +76,23 @@ void put_json(const wire::mad::Decoded& decoded, ConstBytes mad, Json first, Out
 
 void register_mad_decode(Command mad, Context& context) {
   auto options = std::make_shared<DecodeOptions>();
-  Command sub = mad.subcommand("decode", "Show management datagrams member by member, of a capture or as digits");
+  Command sub =
+      mad.subcommand("decode", "Show management datagrams member by member, from a capture or from hexadecimal digits");
   Option octets = sub.option("octets", options->words,
-                             "Its octets as hexadecimal digits; without them, or as '-', one datagram in each line of "
+                             "A datagram's octets as hexadecimal digits; if missing or '-': one datagram per line of "
                              "standard input")
                       .type("HEX");
   sub.option("-r,--read", options->capture,
-             "All of a capture instead, pcap or pcapng, of InfiniBand, RoCEv1 or RoCEv2; - is standard input")
+             "Decode a pcap or pcapng capture of InfiniBand, RoCEv1 or RoCEv2 instead; - is standard input")
       .type("FILE")
       .excludes(octets);
-  sub.option("--form", options->form, "dump: octets beside the members. dotted: NAME=VALUE in lines")
+  sub.option("--form", options->form, "dump: members with their octets. dotted: lines NAME=VALUE")
       .one_of({"dump", "dotted"})
       .shows_default();
   add_json_flag(sub, context);
   sub.footer(
       "Exit code of --read: 0 every datagram was read, 1 one is damaged, a frame cannot be read, or there is none,\n"
-      "2 usage, 3 the file cannot be read to its end (what comes before that is printed).\n\n"
+      "2 usage, 3 the file cannot be read to its end (the part before that is printed).\n\n"
       "Examples:\n"
       "  parley mad decode 0101010100000000 0000000000000007 0011000000000000\n"
       "  parley mad decode --json < datagrams.txt\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad decode --read`: the datagrams of a capture one after another, and tables put together from their segments.
+// `parley mad decode --read`: the datagrams of a capture in order, and tables reassembled from their segments.
 #include <optional>
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 using capture::CapturedMad;
 using capture::MadReader;
 
-constexpr std::uint64_t told_max = 20;  // frames that cannot be read; of the rest the number. JSON has all
+constexpr std::uint64_t told_max = 20;  // unreadable frames that are reported; the others are counted. JSON has all
 
 Json json_of(const CapturedMad::End& end) {
   return {{"lid", end.lid ? Json(*end.lid) : Json()},
@@ -34,7 +34,7 @@ std::string members_of(std::string_view name, const CapturedMad::End& end) {
   return out + fmt::format("{}.qpn={}\n", name, end.qpn);
 }
 
-/// `at`: since the first packet of the capture. `segments`: of a table put together, else 0.
+/// `at`: since the first packet of the capture. `segments`: of a reassembled table, else 0.
 FoundAt found_at(const CapturedMad& mad, Duration at, std::uint32_t segments) {
   FoundAt out;
   const std::string seconds = decimal_seconds(at, 9);
@@ -52,7 +52,7 @@ FoundAt found_at(const CapturedMad& mad, Duration at, std::uint32_t segments) {
     out.members += fmt::format("damage={}\n", mad.damage);
   }
   if (segments != 0) {
-    out.heading += fmt::format("put together from {} segments\n", segments);
+    out.heading += fmt::format("reassembled from {} segments\n", segments);
     out.members += fmt::format("segments={}\n", segments);
     out.keys["segments"] = segments;
   }
@@ -67,7 +67,7 @@ class Decoder {
     const FeedResult fed = feed_capture(options_.capture, [this](const wire::CapturedPacket& packet) { take(packet); });
     if (unreadable_ > told_max) note(fmt::format("{} more cannot be read", counted(unreadable_ - told_max, "frame")));
     if (segments_.not_whole() > 0)
-      note(fmt::format("of {} not all segments are there in order", counted(segments_.not_whole(), "table")));
+      note(fmt::format("{} without all segments in order", counted(segments_.not_whole(), "table")));
     if (unsupported_ > 0 && unsupported_ < fed.packets)
       note(fmt::format("{} left out: {}", counted(unsupported_, "packet"), link_type_text()));
     out_.object({{"event", "decoded"},
@@ -114,7 +114,7 @@ class Decoder {
       show_mad(table->octets, ++number_, options_.form, found_at(mad, since_first(mad.at), table->segments), out_);
   }
 
-  /// Times that a file makes up may be further apart than a Duration goes.
+  /// Times in a faulty file may differ by more than a Duration can hold.
   Duration since_first(Instant at) const {
     const Duration half = at.time_since_epoch() / 2 - began_->time_since_epoch() / 2;
     constexpr Duration most = Duration::max() / 2 - Duration(1);
@@ -141,7 +141,7 @@ class Decoder {
   Segments segments_;
   std::optional<Instant> began_;
   std::uint64_t number_ = 0, datagrams_ = 0, tables_ = 0, damaged_ = 0, unreadable_ = 0, unsupported_ = 0;
-  std::uint16_t link_type_ = 0;  // the last one that is not decoded
+  std::uint16_t link_type_ = 0;  // the last unsupported one
 };
 
 }  // namespace

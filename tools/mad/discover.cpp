@@ -76,7 +76,7 @@ int run_discover(const DiscoverArgs& args, Output& out) {
   const Subnet subnet = discover_subnet(**session, options, out);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
   if (subnet.found.topology.nodes().empty())
-    return out.error(Exit::environment, subnet.cut_by.empty() ? "the port itself does not answer" : subnet.cut_by);
+    return out.error(Exit::environment, subnet.cut_by.empty() ? "the local port does not answer" : subnet.cut_by);
   if (!args.html.empty()) {
     std::ofstream file(args.html, std::ios::binary | std::ios::trunc);
     topology_page(subnet, check_links(subnet.found.topology), provenance(out),
@@ -99,22 +99,20 @@ int run_discover(const DiscoverArgs& args, Output& out) {
 
 void register_mad_discover(Command mad, Context& context) {
   auto args = std::make_shared<DiscoverArgs>();
-  Command sub = mad.subcommand("discover", "Find a subnet's nodes and links, and print them as ibnetdiscover does");
+  Command sub = mad.subcommand("discover", "Discover a subnet's nodes and links, and print them as ibnetdiscover does");
   sub.flag("--dot", args->dot, "Print a graph for Graphviz instead");
-  sub.option("--html", args->html,
-             "Write one page with the topology, which can be searched and marks links with errors")
+  sub.option("--html", args->html, "Write the topology as one searchable page that marks links with errors")
       .type("FILE");
   sub.flag("--by-lid", args->by_lid,
-           "Ask nodes at their LIDs, once they have answered there, and not by directed route");
+           "Query nodes at their LIDs instead of by directed route, once they have answered there");
   sub.option("--hops", args->hops, "Longest directed route")
       .range(0U, unsigned{PARLEY_MAD_PATH_MAX - 1})
       .shows_default();
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);
   sub.footer(
-      "Exit status 1: something did not answer, links contradict each other, there is no link, or the discovery was "
-      "cut "
-      "short; the output then says so.\n"
+      "Exit status 1: something did not answer, the ends of links contradict each other, there is no link, or the\n"
+      "discovery was interrupted; the output then says so.\n"
       "Examples:\n"
       "  parley mad discover --sim fat-tree:2,8,4,4\n"
       "  parley mad discover > topology.txt\n"

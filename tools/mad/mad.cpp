@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad`: the family.
+// `parley mad` and its subcommands.
 #include "tools/mad/mad.hpp"
 
 namespace parley::tools {

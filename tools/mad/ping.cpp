@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad ping`: does the other side answer management datagrams, and how fast. The class and its answer, the host's name, are those
-// of ibping; --size asks a Parley on the other side for that much data, by RMPP.
+// `parley mad ping`: whether the peer answers management datagrams, and how fast. The class and its answer, the host's name, are those
+// of ibping; --size requests that many octets by RMPP, which only Parley answers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 using wire::mad::Method;
 using wire::mad::MgmtClass;
 
-// Those of ibping.
+// As in ibping.
 constexpr std::uint8_t ping_class = 0x32;
 constexpr std::uint32_t ping_oui = 0x001405;
 constexpr std::size_t header_octets = mad::rmpp::header_octets_of(ping_class);
@@ -47,7 +47,7 @@ Bytes pattern(std::uint32_t octets) {
   return out;
 }
 
-/// What an answer's data says: a text up to its first zero.
+/// The text in an answer's data, up to the first zero.
 std::string text_in(ConstBytes data) {
   const auto end = std::find(data.begin(), data.end(), std::uint8_t{0});
   return printable(std::string(data.begin(), end), false);
@@ -76,7 +76,7 @@ class Pings {
   }
   int tell(const mad::Port& port) const {
     const std::uint64_t resent = port.counters().resent;
-    out_.text(fmt::format("{} sent, {} answered, {} sent again", sent_, answered_, resent));
+    out_.text(fmt::format("{} sent, {} answered, {} retransmitted", sent_, answered_, resent));
     out_.object({{"event", "summary"}, {"sent", sent_}, {"answered", answered_}, {"resent", resent}});
     return code(sent_ > 0 && answered_ == sent_ ? Exit::ok : Exit::failed);
   }
@@ -93,7 +93,7 @@ class Pings {
     const ConstBytes data = ConstBytes(reply.mad).subspan(std::min(header_octets, reply.mad.size()));
     const bool by_size = args_.size > 0;
     if (by_size && !std::ranges::equal(data, pattern(args_.size)))
-      return out_.note(fmt::format("answer {}: {} that were not asked for", sent_, counted(data.size(), "octet")));
+      return out_.note(fmt::format("answer {}: {} with wrong content", sent_, counted(data.size(), "octet")));
     ++answered_;
     out_.text(fmt::format("{}: {} in {}", by_size ? "answered" : text_in(data), counted(data.size(), "octet"),
                           measured_duration_text(took)));
@@ -116,7 +116,7 @@ std::string host_name() {
   return out.data();
 }
 
-/// The answer to a request: of another class or method, and where more is wanted than there may be, an error.
+/// Answers a request. Another class or method, or a size above the maximum, gets an error reply.
 Result<void> answer(mad::Port& port, const mad::Incoming& request) {
   const auto parsed = mad::parse_request(request.mad);
   const auto post = [&](const std::optional<mad::Datagram>& reply) {
@@ -139,7 +139,7 @@ mad::Task<> serve_pings(mad::Port& port, std::uint64_t count, std::uint64_t& ans
   while (const std::optional<mad::Incoming> request = co_await port.next_request()) {
     if (answer(port, *request)) ++answered;
     if (answered == count && count != 0) {
-      co_await port.sleep(std::chrono::milliseconds(500));  // for what is asked again
+      co_await port.sleep(std::chrono::milliseconds(500));  // for retransmitted requests
       break;
     }
   }
@@ -184,11 +184,11 @@ int run_ping(const PingArgs& args, Output& out) {
 }
 
 std::string understand(PingArgs& args) {
-  if (args.serve) return args.to.empty() ? "" : "--serve answers whoever asks, and asks nobody";
-  if (args.to.empty()) return "say whom: a LID, a GID or IBPath(...); or --serve";
+  if (args.serve) return args.to.empty() ? "" : "--serve and a path exclude each other";
+  if (args.to.empty()) return "the destination is missing: a LID, a GID or IBPath(...); or --serve";
   auto path = mad::parse_path(args.to);
   if (!path) return path.error();
-  if (path->path.route) return "only subnet management goes by directed routes";
+  if (path->path.route) return "only subnet management can use directed routes";
   args.path = std::move(*path);
   return {};
 }
@@ -197,12 +197,12 @@ std::string understand(PingArgs& args) {
 
 void register_mad_ping(Command mad, Context& context) {
   auto args = std::make_shared<PingArgs>();
-  Command sub = mad.subcommand("ping", "Ask another port for a sign of life, as ibping does, or answer whoever asks");
-  sub.option("path", args->to, "Whom: a LID, a port's GID, or IBPath(DGID=...,dqpn=17)").type("PATH");
-  sub.flag("--serve", args->serve, "Answer instead of asking");
-  sub.option("--count", args->count, "Requests, then end; 0: until Ctrl-C").shows_default();
-  add_duration(sub, "--interval", args->interval, "Between two requests");
-  sub.option("--size", args->size, "Octets that the answer is to have, by RMPP; the other side is a Parley")
+  Command sub = mad.subcommand("ping", "Ping another port as ibping does, or answer pings");
+  sub.option("path", args->to, "Destination: a LID, a port's GID, or IBPath(DGID=...,dqpn=17)").type("PATH");
+  sub.flag("--serve", args->serve, "Answer pings");
+  sub.option("--count", args->count, "End after this many requests; 0: at Ctrl-C").shows_default();
+  add_duration(sub, "--interval", args->interval, "Time between two requests");
+  sub.option("--size", args->size, "Octets of the answer, by RMPP; the peer must be Parley")
       .range(0U, unsigned{ping_octets_max});
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);

@@ -27,7 +27,7 @@ struct QueryArgs {
 /// "SubnGet NodeInfo PATH name=value ..."; requests to subnet administration need no path.
 std::string understand(QueryArgs& args) {
   if (args.words.size() < 2)
-    return fmt::format("say which request, and of what: SubnGet NodeInfo 0,1; requests: {}",
+    return fmt::format("the request and its attribute are missing: SubnGet NodeInfo 0,1; requests: {}",
                        fmt::join(mad::method_names(), ", "));
   auto request = mad::parse_rpc(args.words[0], args.words[1]);
   if (!request) return request.error();
@@ -39,22 +39,21 @@ std::string understand(QueryArgs& args) {
       if (std::string wrong = mad::set_field(args.request, word); !wrong.empty()) return wrong;
       continue;
     }
-    if (args.has_path) return fmt::format("'{}' is a second path, or a member without its value", word);
+    if (args.has_path) return fmt::format("'{}' is a second path, or a member without a value", word);
     auto path = mad::parse_path(word);
     if (!path) return path.error();
     args.path = std::move(*path);
     args.has_path = true;
   }
   const bool administration = args.request.rpc.mgmt_class == mad::MgmtClass::subn_adm;
-  if (args.sa && args.has_path) return "with --sa the path is that to subnet administration";
-  if (!args.has_path && !args.sa && !administration)
-    return "say where the request goes: a LID, 0,1, a GID or IBPath(...)";
+  if (args.sa && args.has_path) return "--sa and a path exclude each other: --sa sends to subnet administration";
+  if (!args.has_path && !args.sa && !administration) return "the path is missing: a LID, 0,1, a GID or IBPath(...)";
   if (args.path.path.route && args.request.rpc.mgmt_class != mad::MgmtClass::subn)
-    return "only subnet management goes by directed routes";
+    return "only subnet management can use directed routes";
   return {};
 }
 
-/// Records of a table as lines of a table: only members that differ from record to record would say too little, so all are there.
+/// Prints all members of each record, also those that are the same in all records.
 void show_reply(const mad::RawReply& reply, const QueryArgs& args, Output& out) {
   const auto decoded = wire::mad::decode(reply.mad);
   if (!decoded) return;
@@ -82,7 +81,7 @@ int run_query(const QueryArgs& args, Output& out) {
   mad::Port& port = (*session)->port();
   const bool administration = args.request.rpc.mgmt_class == mad::MgmtClass::subn_adm;
   if ((administration || args.sa) && !args.path.path.route && port.local().sm_lid == 0)
-    return out.error(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
+    return out.error(Exit::environment, "no subnet manager: PortInfo of this port has no SM LID");
   if (args.has_path)
     if (const auto leads = (*session)->check(args.path); !leads)
       return out.error(leads.error().exit, leads.error().text);
@@ -94,9 +93,10 @@ int run_query(const QueryArgs& args, Output& out) {
   if (!*reply) {
     const mad::MadError& error = reply->error();
     if (error.fault() == mad::Fault::cut) {
-      // The transport has no RMPP, or the peer none: what came is shown, and that it is not all.
+      // The transport or the peer has no RMPP: show what arrived, then the error.
       Bytes first(error.reply().begin(), error.reply().end());
-      if (first.size() > rmpp_flags_at) first[rmpp_flags_at] &= 0xFE;  // no longer a segment: all of it counts
+      // Without the flag it is not a segment, and all of its records are decoded.
+      if (first.size() > rmpp_flags_at) first[rmpp_flags_at] &= 0xFE;
       show_reply({std::move(first), {}}, args, out);
     }
     return tell_error(error, out);
@@ -113,14 +113,14 @@ void register_mad_query(Command mad, Context& context) {
   sub.option("words", args->words, "The request, its attribute, the path, and members as NAME=VALUE")
       .type("WORD")
       .required();
-  sub.flag("--sa", args->sa, "Send it to subnet administration's port, which the port knows");
+  sub.flag("--sa", args->sa, "Send to the SA (the SM LID in PortInfo)");
   sub.flag("--dump", args->dump, "Show the whole datagram with its octets");
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);
   sub.footer(
       "A path is a LID (5), a directed route (0,1,3), a port's GID or GUID, or IBPath(DLID=5,SL=2). modifier=N is the "
       "attribute\n"
-      "modifier. Members are those that 'parley mad decode' prints.\n"
+      "modifier. Members have the names that 'parley mad decode' prints.\n"
       "Examples:\n"
       "  parley mad query SubnGet NodeInfo 0,1\n"
       "  parley mad query SubnGet PortInfo 5 modifier=1\n"

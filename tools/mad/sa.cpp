@@ -47,7 +47,7 @@ std::string take_end(std::string_view text, End& out) {
   const auto path = mad::parse_path(text);
   if (!path) return path.error();
   if (path->path.route || (path->gid && !path->device.empty()))
-    return fmt::format("'{}' is neither a LID, nor a GID or GUID", text);
+    return fmt::format("'{}' is not a LID, GID or GUID", text);
   out.gid = path->gid;
   if (!out.gid) out.lid = path->path.address.lid;
   return {};
@@ -57,7 +57,7 @@ std::string take_end(std::string_view text, End& out) {
 std::string take_pair(std::string_view text, std::vector<Pair>& pairs) {
   const std::size_t comma = text.find_first_of(", \t");
   if (comma == std::string_view::npos)
-    return fmt::format("'{}' is no pair: FROM,TO, each a LID, a GID or a port's GUID", text);
+    return fmt::format("'{}' is not a pair FROM,TO, each a LID, or a port's GID or GUID", text);
   const std::size_t next = text.find_first_not_of(", \t", comma);
   Pair pair;
   std::string wrong = take_end(text.substr(0, comma), pair.from);
@@ -78,11 +78,11 @@ std::string take_lines(std::istream& in, std::vector<Pair>& pairs) {
     if (std::string wrong = take_pair(std::string_view(line).substr(begin, end - begin + 1), pairs); !wrong.empty())
       return fmt::format("line {}: {}", number, wrong);
   }
-  if (in.bad()) return fmt::format("line {}: it cannot be read", number + 1);
+  if (in.bad()) return fmt::format("line {}: cannot be read", number + 1);
   return {};
 }
 
-/// LIDs of all channel adapters' ports that are linked.
+/// LIDs of all linked ports of channel adapters.
 std::vector<std::uint16_t> adapter_lids(const mad::Topology& topology) {
   std::vector<std::uint16_t> out;
   for (std::uint32_t i = 0; i < topology.nodes().size(); ++i) {
@@ -94,7 +94,7 @@ std::vector<std::uint16_t> adapter_lids(const mad::Topology& topology) {
   return out;
 }
 
-/// What is wrong, or nothing.
+/// Returns an error, or nothing.
 std::string add_pairs(const std::vector<std::uint16_t>& lids, SaArgs& args) {
   const std::uint64_t all = lids.size() < 2 ? 0 : std::uint64_t{lids.size()} * (lids.size() - 1);
   const auto pair = [&](std::uint64_t n) {
@@ -102,7 +102,7 @@ std::string add_pairs(const std::vector<std::uint16_t>& lids, SaArgs& args) {
     args.pairs.push_back({{.lid = lids[from]}, {.lid = lids[to]}});
   };
   const bool drawn = args.sample != 0 && args.sample < all;
-  if ((drawn ? args.sample : all) > pairs_max - args.pairs.size()) return too_many() + ": --sample draws some of them";
+  if ((drawn ? args.sample : all) > pairs_max - args.pairs.size()) return too_many() + ": use --sample";
   Rng rng(args.seed);
   for (std::uint64_t n = 0; n < (drawn ? args.sample : all); ++n) pair(drawn ? rng.below(all) : n);
   return {};
@@ -122,7 +122,7 @@ class Queries {
     const mad::ScopeOptions limits{.on_error = mad::OnError::keep, .limit = std::size_t{args_.mad.window} * 2};
     static_cast<void>(co_await mad::run_each(port, limits, next));
   }
-  /// What is done, in order, up to the first that is not.
+  /// Prints the results in order, up to the first that is not done.
   void show() {
     for (; shown_ < results_.size() && results_[shown_]; ++shown_) {
       show_one(args_.pairs[shown_], *results_[shown_]);
@@ -231,17 +231,17 @@ int run_sa(SaArgs& args, Output& out) {
   auto session = MadSession::open(args.mad, out);
   if (!session) return out.error(session.error().exit, session.error().text);
   if ((*session)->port().local().sm_lid == 0)
-    return out.error(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
+    return out.error(Exit::environment, "no subnet manager: PortInfo of this port has no SM LID");
   bool good = true;
   if (args.all_pairs) {
     const Subnet subnet = discover_subnet(**session, {}, out);
     if (!subnet.cut_by.empty())
-      return out.error(Exit::failed, fmt::format("cut short before the first query: {}", subnet.cut_by));
+      return out.error(Exit::failed, fmt::format("discovery was incomplete: {}", subnet.cut_by));
     good = tell_doubts(subnet, out);
     if (const std::string wrong = add_pairs(adapter_lids(subnet.found.topology), args); !wrong.empty())
       return out.error(Exit::environment, wrong);
   }
-  if (args.pairs.empty()) return out.error(Exit::environment, "there is no pair to ask about");
+  if (args.pairs.empty()) return out.error(Exit::environment, "no pair to query");
   int status = ask_all(args, **session, out);
   if (status == code(Exit::ok) && !good) status = code(Exit::failed);
   if (const auto written = (*session)->finish(); !written) return out.error(written.error().exit, written.error().text);
@@ -250,7 +250,7 @@ int run_sa(SaArgs& args, Output& out) {
 
 std::string understand(SaArgs& args) {
   if (args.words.empty() && args.file.empty() && !args.all_pairs)
-    return "say which paths: pairs FROM,TO, --from FILE or --all-pairs";
+    return "no pairs: use FROM,TO, --from FILE or --all-pairs";
   for (const std::string& word : args.words)
     if (std::string wrong = take_pair(word, args.pairs); !wrong.empty()) return wrong;
   return {};
@@ -260,19 +260,19 @@ std::string understand(SaArgs& args) {
 
 void register_mad_sa(Command mad, Context& context) {
   auto args = std::make_shared<SaArgs>();
-  Command sub = mad.subcommand("sa", "Ask subnet administration for many paths");
-  sub.option("pairs", args->words, "FROM,TO: each a LID, a port's GID or GUID").type("PAIR");
-  sub.option("--from", args->file, "Read pairs from a file, one in each line; - is standard input").type("FILE");
-  sub.flag("--all-pairs", args->all_pairs, "All pairs of channel adapters that a discovery finds");
-  sub.option("--sample", args->sample, "Of these, so many drawn ones; 0: all")
+  Command sub = mad.subcommand("sa", "Query many paths from subnet administration");
+  sub.option("pairs", args->words, "FROM,TO: each a LID, or a port's GID or GUID").type("PAIR");
+  sub.option("--from", args->file, "Read pairs from a file, one per line; - is standard input").type("FILE");
+  sub.flag("--all-pairs", args->all_pairs, "Query all pairs of channel adapters that a discovery finds");
+  sub.option("--sample", args->sample, "Number of random pairs for --all-pairs; 0: all")
       .range(std::uint64_t{0}, std::uint64_t{pairs_max})
       .shows_default();
-  sub.option("--seed", args->seed, "Of the drawing").shows_default();
-  sub.flag("-q,--quiet", args->quiet, "Print only pairs without a path, and the sum");
+  sub.option("--seed", args->seed, "Seed for --sample").shows_default();
+  sub.flag("-q,--quiet", args->quiet, "Print only pairs without a path, and the summary");
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);
   sub.footer(
-      "Exit status 1: a pair has no path, it was cut short, or the discovery for --all-pairs found doubts.\n"
+      "Exit status 1: a pair has no path, the run was interrupted, or the discovery for --all-pairs was incomplete.\n"
       "Examples:\n"
       "  parley mad sa 1,3 3,1\n"
       "  parley mad sa --all-pairs --sample 1000 --window 64 -q\n"

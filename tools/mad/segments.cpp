@@ -26,7 +26,7 @@ std::optional<Segments::Table> Segments::take(const capture::CapturedMad& mad) {
   if (segment == 1 && (set & flags::last) != 0) return std::nullopt;
   auto it = tables_.find(key_of(mad));
   if (it == tables_.end()) {
-    if (segment != 1) return std::nullopt;  // its beginning is not in the capture
+    if (segment != 1) return std::nullopt;  // its start is not in the capture
     if (tables_.size() >= tables_max) drop_oldest();
     it = tables_.try_emplace(key_of(mad), Followed{mad::rmpp::Receiver({.octets_max = octets_max}), 0, 0, 0, false})
              .first;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Tables of a capture that came in RMPP's segments (IBA §13.6), put together from them.
+// Reassembles tables from their RMPP segments in a capture (IBA §13.6).
 #pragma once
 #include <cstdint>
 #include <map>
@@ -11,19 +11,19 @@
 
 namespace parley::tools {
 
-/// Many tables at a time, told apart by both ends, transaction ID, class and method.
+/// Many tables at a time, identified by both ends, transaction ID, class and method.
 class Segments {
  public:
-  static constexpr std::size_t tables_max = 256;  ///< followed at a time; the one without news for longest goes
+  static constexpr std::size_t tables_max = 256;  ///< followed at a time; the least recently updated one is evicted
   static constexpr std::size_t octets_max = std::size_t{64} << 20;  ///< of all of them
 
   struct Table {
     Bytes octets;  ///< the headers of the first segment and all of the data
     std::uint32_t segments = 0;
   };
-  /// Any datagram. The table that it is the last missing segment of; none of one that has a single segment.
+  /// Handles any datagram. Returns the table that it completes; none for a table of a single segment.
   std::optional<Table> take(const capture::CapturedMad& mad);
-  /// Tables that began and did not become whole.
+  /// Tables that began and were not completed.
   std::uint64_t not_whole() const;
 
  private:
@@ -31,7 +31,7 @@ class Segments {
   using Key = std::tuple<Place, Place, std::uint64_t, std::uint8_t, std::uint8_t>;
   struct Followed {
     mad::rmpp::Receiver receiver;
-    std::uint64_t news = 0;      // the datagram that was its last
+    std::uint64_t news = 0;      // number of its latest datagram
     std::size_t octets = 0;      // of the message
     std::uint32_t segments = 0;  // the highest number
     bool given = false;

@@ -14,7 +14,7 @@ namespace parley::tools {
 namespace {
 
 struct Opened : mad_driver::Opened {
-  std::unique_ptr<sim::subnet::VirtualSubnet> net = {};  // the transport's, if it is simulated
+  std::unique_ptr<sim::subnet::VirtualSubnet> net = {};  // of a simulated transport
 };
 
 Or<Opened> open_simulation(const MadOptions& options) {
@@ -41,24 +41,21 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
   return Opened{std::move(*opened)};
 }
 
-/// The last three say nothing without the first.
+/// The last three options need --sim.
 void add_sim_options(Command sub, MadOptions& options, Option transport) {
   auto& sim = options.sim;
   Option subnet =
-      sub.option(
-             "--sim", sim.subnet,
-             "Simulate this subnet, in virtual time and without any other program: a FILE as `parley fabric` reads it, "
-             "fat-tree:LEVELS,RADIX,PODS,HOSTS, torus:SIZExSIZE,HOSTS or dragonfly:ROUTERS,GLOBALS,HOSTS")
+      sub.option("--sim", sim.subnet,
+                 "Simulate this subnet in virtual time, without another program: a FILE that `parley fabric` reads, "
+                 "fat-tree:LEVELS,RADIX,PODS,HOSTS, torus:SIZExSIZE,HOSTS or dragonfly:ROUTERS,GLOBALS,HOSTS")
           .type("SUBNET")
           .excludes(transport);
-  sub.option("--sim-node", sim.node, "Where in it to be: a node's name, NAME/2 for its second port")
-      .type("NODE")
-      .needs(subnet);
-  sub.option("--sim-fault", sim.faults, "What goes wrong in it, as --fault of `parley fabric` says it")
+  sub.option("--sim-node", sim.node, "Node to attach to; NAME/2 is its second port").type("NODE").needs(subnet);
+  sub.option("--sim-fault", sim.faults, "Fault in the simulated subnet, as in --fault of `parley fabric`")
       .type("FAULT")
       .repeatable()
       .needs(subnet);
-  sub.option("--sim-seed", sim.seed, "Of its chance and of transaction IDs")
+  sub.option("--sim-seed", sim.seed, "Seed for faults and transaction IDs")
       .type("NUMBER")
       .shows_default()
       .needs(subnet);
@@ -69,24 +66,25 @@ void add_sim_options(Command sub, MadOptions& options, Option transport) {
 void add_mad_options(Command sub, MadOptions& options) {
   Option transport =
       sub.option("--transport", options.transport,
-                 "ibsim[:NAME[/NODE]]: ibsim's sockets, of the name and node that IBSIM_SOCKNAME and SIM_HOST say; "
+                 "ibsim[:NAME[/NODE]]: ibsim's sockets; default NAME and NODE: IBSIM_SOCKNAME and SIM_HOST; "
                  "umad[:DEVICE[/PORT]]: a device of this machine; roce:ADDRESS[/qp]: UDP port 4791 of this machine's "
                  "address, as QP1 or a UD queue pair; verbs[:DEVICE[/GID]]: a UD queue pair of a RoCE device, at the "
-                 "GID of that index. Without it, ibsim if these are set, else umad")
+                 "GID of that index. Default: ibsim if IBSIM_SOCKNAME or SIM_HOST is set, else umad")
           .type("TRANSPORT")
           .check([](const std::string& text) { return mad_driver::check_where(text); });
   add_sim_options(sub, options, transport);
-  add_duration(sub, "--timeout", options.timeout, "Wait for the first answer; each retry waits twice as long");
-  sub.option("--retries", options.retries, "Times that a request is sent again").range(0U, 255U).shows_default();
-  sub.option("--window", options.window, "Requests under way at a time").range(1U, 1024U).shows_default();
+  add_duration(sub, "--timeout", options.timeout,
+               "Wait for the answer to the first try; each retry waits twice as long");
+  sub.option("--retries", options.retries, "Retransmissions of a request").range(0U, 255U).shows_default();
+  sub.option("--window", options.window, "Requests in flight").range(1U, 1024U).shows_default();
   sub.option("--table-max", options.table_max,
-             "Take at most so many octets of one answer; a longer one ends its request, and no other")
+             "Maximum octets of one answer; a longer answer ends only its own request")
       .range(std::size_t{1}, std::size_t{1} << 32)
       .shows_default();
   sub.option("--mkey", options.m_key, "M_Key of SMPs").type("KEY");
   sub.option("--smkey", options.sm_key, "SM_Key of requests to subnet administration").type("KEY");
-  sub.flag("--trace", options.trace, "Show each datagram that is sent or comes, on standard error");
-  sub.option("--pcap", options.pcap, "Write them to a capture as packets of an InfiniBand link, which Wireshark reads")
+  sub.flag("--trace", options.trace, "Print each datagram sent or received to standard error");
+  sub.option("--pcap", options.pcap, "Write the datagrams to a capture for Wireshark, as packets of an InfiniBand link")
       .type("FILE");
 }
 
@@ -108,7 +106,7 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   }
   const mad::Transport& transport = *session->transport_;
   const std::size_t window = std::min<std::size_t>(options.window, transport.facts().window_max);
-  // One destination may be overrun. The port narrows less: stock tools keep their window whatever is lost.
+  // One destination can be overrun. The port's window narrows less: stock tools keep their window despite losses.
   const mad::WindowOptions windows{.start = window, .least = std::max<std::size_t>(1, window / 2), .most = window};
   const mad::WindowOptions each{.start = window, .least = std::min<std::size_t>(window, 4), .most = window};
   const std::uint64_t seed = session->net_ ? options.sim.seed : std::random_device()() | std::uint64_t{1} << 32;
@@ -138,9 +136,9 @@ Or<void> MadSession::serve(const mad::Served& what) {
 
 Or<void> MadSession::check(const mad::PathText& to) const {
   if (has_lids() && to.gid && port_->local().sm_lid == 0)
-    return complain(Exit::environment, "this port knows no subnet manager: its PortInfo has no LID of one");
+    return complain(Exit::environment, "no subnet manager: PortInfo of this port has no SM LID");
   if (!has_lids() && !to.path.address.grh && !to.gid)
-    return complain(Exit::usage, "RoCE has no LIDs: say a GID (::ffff:192.0.2.1)");
+    return complain(Exit::usage, "RoCE has no LIDs: use a GID (::ffff:192.0.2.1)");
   return {};
 }
 

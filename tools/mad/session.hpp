@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What every `parley mad` command that sends needs: a transport, a port over it, and an end by Ctrl-C.
+// Common to the `parley mad` commands that send: a transport, a port over it, and the end by Ctrl-C.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@
 namespace parley::tools {
 
 struct MadOptions {
-  std::string transport;  ///< "ibsim:name/node", "umad:device/port", "roce:address"; empty: what there is
+  std::string transport;  ///< "ibsim:name/node", "umad:device/port", "roce:address"; empty: the default
   struct {
     std::string subnet;  ///< a file, "fat-tree:2,8,4,4"; empty: no simulation
     std::string node;
@@ -35,25 +35,25 @@ void add_mad_options(Command sub, MadOptions& options);
 
 class MadSession {
  public:
-  /// `path`: may name the device to go out of. Errors: environment, usage.
+  /// `path` may name the local device. Errors: environment, usage.
   static Or<std::unique_ptr<MadSession>> open(const MadOptions& options, Output& out,
                                               const mad::PathText* path = nullptr);
 
   mad::Port& port() { return *port_; }
   /// Virtual time on a simulated subnet.
   Instant now() const { return net_ ? net_->now() : clock_now(); }
-  /// False on RoCE: ports have GIDs alone.
+  /// False on RoCE, where ports have only GIDs.
   bool has_lids() const { return transport_->facts().lids; }
   bool has_smps() const { return transport_->facts().smp; }
-  /// Answers such requests from now on: port().next_request() has them. Errors: environment.
+  /// From now on port().next_request() returns these requests. Errors: environment.
   Or<void> serve(const mad::Served& what);
-  /// Where others reach this port.
+  /// The queue pair at which others reach this port.
   std::uint32_t qp_num() const { return qp_num_; }
-  /// Whether a path can lead anywhere from here. Errors: usage, environment.
+  /// Checks that this port can use the path. Errors: usage, environment.
   Or<void> check(const mad::PathText& to) const;
-  /// The way to what a text names, with the options' retries, times and keys; one that is spelt out keeps its own.
+  /// The path to the destination in a text, with retries, times and keys of the options; IBPath(...) keeps its own.
   mad::Task<mad::Reply<mad::Path>> resolve(const mad::PathText& to) const;
-  /// Retries, times and keys as the options have them.
+  /// The path with retries, times and keys of the options.
   mad::Path with_options(mad::Path path) const { return defaults().apply(std::move(path)); }
   mad::PathDefaults defaults() const;
   /// Errors: environment: the transport is gone.
@@ -67,7 +67,7 @@ class MadSession {
     else
       return std::move(*result);
   }
-  /// The end of the capture, if there is one. Errors: environment.
+  /// Completes the capture, if there is one. Errors: environment.
   Or<void> finish() { return tap_ != nullptr ? tap_->finish() : Or<void>(); }
 
  private:
@@ -80,7 +80,7 @@ class MadSession {
   std::unique_ptr<mad::Port> port_;
 };
 
-/// A request without an answer, as text or JSON; the exit code. Requests, replies and contexts are in it.
+/// Prints a request without an answer, with request, reply and contexts, as text or JSON. Returns the exit code.
 int tell_error(const mad::MadError& error, Output& out);
 Json error_json(const mad::MadError& error);
 

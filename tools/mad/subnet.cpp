@@ -42,7 +42,7 @@ Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output
   if (!ran)
     subnet.cut_by = ran.error().text;
   else if (subnet.found.full)
-    subnet.cut_by = fmt::format("it has more than {} nodes", options.nodes_max);
+    subnet.cut_by = fmt::format("more than {} nodes", options.nodes_max);
   else if (!subnet.found.whole)
     subnet.cut_by = "interrupted";
   return subnet;
@@ -52,7 +52,8 @@ std::vector<std::string> doubts_about(const Subnet& subnet) {
   const mad::Discovery& found = subnet.found;
   std::vector<std::string> out;
   if (found.lost > 0)
-    out.push_back(fmt::format("{} had no answer: what they were about is marked", counted(found.lost, "request")));
+    out.push_back(
+        fmt::format("{} had no answer; the nodes and ports concerned are marked", counted(found.lost, "request")));
   if (found.doubtful > 0)
     out.push_back(
         fmt::format("the ends of {} contradict each other: two nodes have the same GUID, or something "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A discovery as commands run it: with progress, until Ctrl-C, and what is told of one that did not come to its end.
+// A discovery as commands run it: with progress, until Ctrl-C, and with a report if it was interrupted.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace parley::tools {
 
-/// Progress on a terminal alone, and an end by SIGINT or SIGTERM; lives as long as a StopSignals.
+/// Shows progress on a terminal only, and ends at SIGINT or SIGTERM. Needs a StopSignals for its lifetime.
 class LongWork {
  public:
   LongWork(Output& out, std::string unit, std::uint64_t total);
-  /// `done` and `remark` are asked when something is to be shown.
+  /// `done` and `remark` are called when progress is shown.
   mad_driver::RunHooks hooks(std::function<std::uint64_t()> done, std::function<std::string()> remark = {});
   void clear();
 
@@ -25,17 +25,17 @@ class LongWork {
 
 struct Subnet {
   mad::Discovery found;
-  std::string cut_by;  ///< why it is not all; empty: it is
+  std::string cut_by;  ///< why the discovery is incomplete; empty: it is complete
 };
-/// What was found before the transport went, too.
+/// If the transport fails, returns what was found before.
 Subnet discover_subnet(MadSession& session, mad::DiscoverOptions options, Output& out);
-/// What keeps a discovery that came to its end from being good, a sentence each; empty: nothing.
+/// Why a complete discovery is doubtful, a sentence each; empty: it is not.
 std::vector<std::string> doubts_about(const Subnet& subnet);
-/// The same on standard error; false: there are any.
+/// Prints them to standard error. Returns false if there are any.
 bool tell_doubts(const Subnet& subnet, Output& out);
 /// "54 switches, 648 channel adapters, 1296 links"
 std::string summary_text(const mad::Topology& topology);
-/// {"event": "summary", ...} without what a command adds.
+/// {"event": "summary", ...} without the keys that a command adds.
 Json summary_json(const Subnet& subnet);
 
 }  // namespace parley::tools

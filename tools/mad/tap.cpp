@@ -13,7 +13,7 @@ namespace parley::tools {
 
 namespace {
 
-/// "LID 5 QP 1", "GID fe80::1 QP 1", "0,1,3" of a directed route, which only its SMP tells.
+/// "LID 5 QP 1", "GID fe80::1 QP 1", or the directed route in an SMP: "0,1,3".
 std::string place_text(const mad::Address& other, ConstBytes mad) {
   if (mad.size() >= PARLEY_IB_MAD_LEN && mad[1] == static_cast<std::uint8_t>(wire::mad::MgmtClass::subn_directed)) {
     std::string route = "0";
@@ -51,14 +51,14 @@ void Tap::show(const mad::Address& other, ConstBytes mad, bool sent, std::string
                           mad.size() >= 16 ? read_bits(mad, 96, 32) : 0, status.empty() ? "" : ": " + status,
                           returned));
   }
-  // What came back was not on the link a second time.
+  // A datagram that the transport returned was not on the link a second time.
   if (!writer_ || !returned.empty()) return;
   const auto put = [&, now = wall_began_ + (clock_() - began_)](ConstBytes datagram) {
     writer_->packet(now, mad::erf_record(now, mad::frame_of(local(), other, datagram, sent)));
     write();
   };
   if (mad.size() <= PARLEY_IB_MAD_LEN) return put(mad);
-  // What the kernel's RMPP takes or brings as one is in segments on the link.
+  // A message that the kernel's RMPP handles as one consists of segments on the link.
   const auto whole = mad::rmpp::Sender::create(Bytes(mad.begin(), mad.end()));
   if (!whole) return put(mad);
   for (std::uint32_t i = 1; i <= whole->segments(); ++i) put(whole->segment(i));

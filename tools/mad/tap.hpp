@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A transport that shows what passes another one: each datagram as a line of text, and as a packet in a file.
+// A transport that records the datagrams of another one: each as a line of text, and as a packet in a file.
 #pragma once
 #include <cstdio>
 #include <functional>
@@ -16,8 +16,8 @@ namespace parley::tools {
 
 class Tap final : public mad::Transport {
  public:
-  /// `trace`: a line for each on standard error. `file`: of link type ERF, empty: none. `clock`: of the transport. Errors:
-  /// environment.
+  /// `trace`: print a line for each to standard error. `file`: a capture of link type ERF; empty: none. `clock`: the transport's.
+  /// Errors: environment.
   static Or<std::unique_ptr<Tap>> open(std::unique_ptr<mad::Transport> inner, bool trace, const std::string& file,
                                        Output& out, std::function<Instant()> clock);
 
@@ -29,7 +29,7 @@ class Tap final : public mad::Transport {
   bool poll_changed() override { return inner_->poll_changed(); }
   int fd() const override { return inner_->fd(); }
   bool wants_to_send() const override { return inner_->wants_to_send(); }
-  /// Errors: environment, where the file could not be written.
+  /// Errors: environment (the file could not be written).
   Or<void> finish();
 
  private:

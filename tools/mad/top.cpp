@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad top`: the busiest ports of a subnet and new errors, again and again.
+// `parley mad top`: the busiest ports of a subnet and new errors, repeatedly.
 #include <algorithm>
 #include <map>
 
@@ -27,7 +27,7 @@ struct TopArgs {
   TopArgs() { mad.window = 32; }
 };
 
-/// What a port has counted so far. Data in octets.
+/// Counters of a port. Data in octets.
 struct Reading {
   std::uint64_t sent = 0, received = 0, sent_packets = 0, received_packets = 0, waits = 0, errors = 0;
 };
@@ -45,7 +45,7 @@ Reading reading_of(const PortCountersExtended& c) {
               c.get(P::vl15_dropped)};
 }
 
-/// Counters may have been cleared by somebody: then they began again.
+/// If a counter was cleared meanwhile, it restarted at 0.
 std::uint64_t since(std::uint64_t before, std::uint64_t now) { return now >= before ? now - before : now; }
 
 struct LastReading {
@@ -78,7 +78,7 @@ class Top {
       const auto ran = session_.run(each_extended(session_, places_, topology_, tally_, take), hooks);
       if (!ran) return out_.error(ran.error().exit, ran.error().text);
       if (tally_.cut) return interrupted(round > 0 ? round - 1 : 0);
-      if (tally_.read == 0) return out_.error(Exit::failed, "no port gives its PortCountersExtended");
+      if (tally_.read == 0) return out_.error(Exit::failed, "no port answers for PortCountersExtended");
       if (round > 0) show(round, at - read_at_);
       read_at_ = at;
       if (round == args_.count && args_.count != 0) break;
@@ -92,14 +92,14 @@ class Top {
  private:
   mad::Task<bool> rest(mad::Port& port) { co_return co_await port.sleep(args_.interval); }
 
-  /// Ctrl-C is how a run without --count ends, once it has shown something.
+  /// Ctrl-C is the normal end of a run without --count, after the first report.
   int interrupted(std::uint64_t shown) {
     if (args_.count == 0 && shown > 0) return code(Exit::ok);
-    out_.note(fmt::format("parley {}: partial: interrupted after {}", out_.command, counted(shown, "showing")));
+    out_.note(fmt::format("parley {}: partial: interrupted after {}", out_.command, counted(shown, "report")));
     return code(Exit::failed);
   }
 
-  /// A port that was not read in the round before has nothing to be compared with.
+  /// A port that was not read in the previous round is skipped: there is nothing to compare with.
   void add(const CounterPlace& place, std::uint64_t round, const Reading& now) {
     const auto [last, is_new] = last_.try_emplace({place.node, place.port});
     const Reading& before = last->second.reading;
@@ -167,7 +167,7 @@ int run_top(const TopArgs& args, Output& out) {
   std::vector<CounterPlace> places = ports_with_counters(subnet.found.topology);
   if (places.empty())
     return out.error(Exit::environment,
-                     "no linked port has a LID, and counters are asked for by LID: no subnet manager has run");
+                     "no linked port has a LID, which reading counters needs: no subnet manager has run");
   const bool good = tell_doubts(subnet, out);
   int status = Top(args, **session, subnet.found.topology, std::move(places), out).run();
   if (status == code(Exit::ok) && !good) status = code(Exit::failed);
@@ -179,10 +179,10 @@ int run_top(const TopArgs& args, Output& out) {
 
 void register_mad_top(Command mad, Context& context) {
   auto args = std::make_shared<TopArgs>();
-  Command sub = mad.subcommand("top", "Show the busiest ports and new errors, again and again");
-  add_duration(sub, "--interval", args->interval, "Between two readings");
-  sub.option("--count", args->count, "Showings, then end; 0: until Ctrl-C").shows_default();
-  sub.option("--lines", args->lines, "Ports in each").range(1U, 100000U).shows_default();
+  Command sub = mad.subcommand("top", "Show the busiest ports and new errors repeatedly");
+  add_duration(sub, "--interval", args->interval, "Time between two readings");
+  sub.option("--count", args->count, "End after this many reports; 0: at Ctrl-C").shows_default();
+  sub.option("--lines", args->lines, "Ports in each report").range(1U, 100000U).shows_default();
   add_mad_options(sub, args->mad);
   add_json_flag(sub, context);
   sub.footer("Examples:\n  parley mad top\n  parley mad top --interval 10s --count 6 --json");

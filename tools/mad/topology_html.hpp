@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A subnet as one page that needs nothing else: a drawing of its switches, every port in tables, a search, what is wrong in red.
+// A subnet as one self-contained page: a drawing of its switches, every port in tables, a search, findings in red.
 #pragma once
 #include <functional>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace parley::tools {
 
-/// More switches than these are not drawn; they are in the tables all the same.
+/// Switches beyond this number are not drawn, but are in the tables.
 inline constexpr std::size_t drawn_switches_max = 400;
 
 void topology_page(const Subnet& subnet, const std::vector<mad::TopologyFinding>& findings,

@@ -257,6 +257,7 @@ void register_xrc(Command app, Context& context) {
   member.flag("--exclusive", takes_part->domain.exclusive, "Only if no process has it open");
   member.flag(
       "--no-create", [takes_part] { takes_part->domain.create = false; }, "Only if some process has it open");
+  member.flag("--carrier", takes_part->domain.carrier, "This process carries the domain's device, which ends with it");
   member.flag(
       "--no-start", [takes_part] { takes_part->domain.start = false; }, "Start no broker");
   member.footer(

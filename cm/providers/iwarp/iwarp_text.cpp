@@ -17,7 +17,9 @@ Failure stream_lost(const Step& step, StreamEnd end, const Connection& c) {
       return plain_failure(step, Errc::peer_reset, "RFC 5044 §8", "RST",
                            "look at the peer's log for the reason, then connect again");
     case StreamEnd::timeout:
-      return no_answer(step, "RFC 5044 §8", c.peer, c.dead_after > Duration{} ? limit_text(c.dead_after) : "");
+      // TCP says that it gave up, not after how long: Linux does so up to 1 s before the time is over.
+      return no_answer(step, "RFC 5044 §8", c.peer,
+                       c.dead_after > Duration{} ? "; dead_after is " + limit_text(c.dead_after) : "");
     case StreamEnd::fin:
     case StreamEnd::delivered: break;
   }

@@ -52,11 +52,12 @@ void Roce::on_event(Instant now, ibcm::Event& event) {
 void Roce::on_notice(Instant now, const nic::roce::QpNotice& notice) {
   Connection* c = notice.qp == nullptr ? nullptr : find(notice.qp->owner);
   if (c == nullptr) return;
-  if (notice.silent) return ask_host(*c, now);
   using Kind = QueuePairEvent::Kind;
-  if (notice.kind == Kind::comm_est && c->phase == Phase::accepting) {
+  const auto* kind = std::get_if<Kind>(&notice.what);
+  if (kind == nullptr) return ask_host(*c, now);
+  if (*kind == Kind::comm_est && c->phase == Phase::accepting) {
     (void)agent_.communication_established(now, c->cm);  // IBA §12.9.7.2
-  } else if (notice.kind == Kind::qp_fatal && c->live()) {
+  } else if (*kind == Kind::qp_fatal && c->live()) {
     hang_up(*c, now);
     const nic::roce::QpFailure& why = c->qp->failure();
     // A queue pair that its owner has closed answers nothing either, and the DREQ that says so may be lost.

@@ -78,7 +78,7 @@ void Roce::check_asker(Connection& c, Instant now) {
     c.pinged = now;
     if (agent_.state(c.cm) == ibcm::State::req_rcvd) {
       c.reminded = now;
-      agent_.remind(now, c.cm, c.watch.dead_after > Duration{} ? mra_code(c, remind_after(c)) : mra_code_max);
+      agent_.remind(c.cm, c.watch.dead_after > Duration{} ? mra_code(c, remind_after(c)) : mra_code_max);
     } else {
       ping_host(c, now);
     }

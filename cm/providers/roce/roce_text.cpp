@@ -31,7 +31,7 @@ Failure failure_of(const Connection& c, const nic::roce::QpFailure& why) {
       return plain_failure(step::data, Errc::timed_out, "IBA §9.7.6.1",
                            fmt::format("no ACK of {} in {} over {}", peer, retries_text(why.retries), elapsed),
                            silent_peer_advice);
-    case Cause::silence: return no_answer(step::data, {}, c.peer, elapsed);
+    case Cause::silence: return no_answer(step::data, {}, c.peer, " for " + elapsed);
     case Cause::unreachable:
       return plain_failure(
           step::data, Errc::peer_reset, {},

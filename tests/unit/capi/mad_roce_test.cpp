@@ -111,11 +111,11 @@ TEST(MadInCOverRoce, AsksByQp1AndByAQueuePair) {
 TEST(MadInCOverRoce, SaysWhyThereIsNothing) {
   parley_mad* none = nullptr;
   EXPECT_EQ(parley_mad_open(&none, "roce:", nullptr), -PARLEY_E_INVALID_ARGUMENT);
-  EXPECT_THAT(parley_last_error(), HasSubstr("'roce:' names no address: roce:ADDRESS[/qp]"));
+  EXPECT_THAT(parley_last_error(), HasSubstr("'roce:' has no address: roce:ADDRESS[/qp]"));
   EXPECT_EQ(parley_mad_open(&none, "roce:127.0.0.1/qp1", nullptr), -PARLEY_E_INVALID_ARGUMENT);
-  EXPECT_THAT(parley_last_error(), HasSubstr("'qp1' is not qp: roce:ADDRESS[/qp]"));
+  EXPECT_THAT(parley_last_error(), HasSubstr("'qp1' is not 'qp': roce:ADDRESS[/qp]"));
   EXPECT_EQ(parley_mad_open(&none, "verbs:rxe0/256", nullptr), -PARLEY_E_INVALID_ARGUMENT);
-  EXPECT_THAT(parley_last_error(), HasSubstr("'256' is no index of a GID"));
+  EXPECT_THAT(parley_last_error(), HasSubstr("'256' is not a GID index"));
   EXPECT_EQ(parley_mad_open(&none, "roce:nobody.invalid", nullptr), -PARLEY_E_UNREACHABLE);
   EXPECT_THAT(parley_last_error(), HasSubstr("cannot resolve 'nobody.invalid'"));
   EXPECT_EQ(parley_mad_open(&none, "verbs:parley-nobody", nullptr), -PARLEY_E_UNREACHABLE);

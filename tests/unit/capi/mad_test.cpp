@@ -294,7 +294,7 @@ TEST_F(MadInC, WhatIsNoRequestIsRefusedWithASentence) {
   refused(request("SubnGet", "NodeInfo", nullptr), "path is null");
   refused(request("SubnGet", "NodeInfo", "0,300"), "300");
   refused(request("SubnGet", "NodeInfo", "fe80::1%mlx5_0"), "parley_mad_open()");
-  refused(request("PerformanceGet", "PortCounters", "0,1"), "only subnet management goes by directed routes");
+  refused(request("PerformanceGet", "PortCounters", "0,1"), "only subnet management can use directed routes");
   refused(request(nullptr, nullptr, "5"), "mgmt_class is 0x00");
   parley_mad_request ask = request("SubnGet", "NodeInfo", "0,");
   const char octets[64] = "";
@@ -378,7 +378,7 @@ TEST(MadInCOpen, SaysWhyThereIsNothing) {
   parley_mad* none = nullptr;
   EXPECT_EQ(parley_mad_open(nullptr, "ibsim", nullptr), -PARLEY_E_INVALID_ARGUMENT);
   EXPECT_EQ(parley_mad_open(&none, "tcp:192.0.2.1", nullptr), -PARLEY_E_INVALID_ARGUMENT);
-  EXPECT_THAT(parley_last_error(), HasSubstr("is none of ibsim"));
+  EXPECT_THAT(parley_last_error(), HasSubstr("is not one of ibsim"));
   EXPECT_EQ(parley_mad_open(&none, "umad:mlx5_0/999", nullptr), -PARLEY_E_INVALID_ARGUMENT);
   EXPECT_EQ(parley_mad_open(&none, "ibsim:parley-nobody", nullptr), -PARLEY_E_UNREACHABLE);
   EXPECT_THAT(parley_last_error(), HasSubstr("no ibsim runs with that socket name"));

@@ -138,13 +138,14 @@ class SubnetServer {
 
   static void append(Bytes& to, ConstBytes octets) { to.insert(to.end(), octets.begin(), octets.end()); }
   static mad::Task<void> serve(mad::Port& port) {
-    while (const auto request = co_await port.next_request()) (void)port.post(request->from, answer(request->mad));
+    while (const auto request = co_await port.next_request())
+      if (const Bytes reply = answer(request->mad); !reply.empty()) (void)port.post(request->from, reply);
   }
-  /// Subnet administration: paths to LIDs up to 24, a table of nodes, one port of each node, and a table of paths that is cut.
+  /// Empty if the request gets no answer. Subnet administration: paths to LIDs up to 24, a table of nodes, one port of each node, and a table of paths that is cut.
   static Bytes answer(ConstBytes mad) {
     using namespace wire::mad;
     const auto parsed = mad::parse_request(mad);
-    const auto octets = [](const auto& reply) { return Bytes(reply->begin(), reply->end()); };
+    const auto octets = [](const auto& reply) { return reply ? Bytes(reply->begin(), reply->end()) : Bytes(); };
     if (!parsed) return octets(mad::error_reply(mad, parsed.error().status));
     if (parsed->attribute == PathRecord::attribute && parsed->method == Method::get) {
       auto path = *PathRecord::parse(parsed->body_view);

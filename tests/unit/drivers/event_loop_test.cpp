@@ -252,7 +252,7 @@ TEST(EventLoop, WorkPostedBetweenTurnsIsDueNow) {
   loop.members.push_back({*client, [&](cm::Event& event) { up = std::holds_alternative<cm::Established>(event); }});
   (void)*server->cm().listen(anywhere);
   ASSERT_TRUE(loop.run_until([&] { return to.port != 0; }));
-  asking = *client->cm().connect(to, {.qp = at_client.qp()});
+  asking = *client->cm().connect(to, {.qp = at_client.qp(), .keepalive = 0s});
   ASSERT_TRUE(loop.run_until([&] { return up; }));
   settle(*client);
   ASSERT_EQ(client->next_deadline(), never);

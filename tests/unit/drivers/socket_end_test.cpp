@@ -31,10 +31,10 @@ struct Socket {
 TEST(SocketEnd, TheSystemIsGivenASecondLessThanDeadAfter) {
   struct Case {
     Duration keepalive, dead_after;
-    int user_timeout, idle;  // ms, s
+    int user_timeout, idle;  // ms, s: a second longer than `keepalive`, for a host that does not ask
   };
   for (const Case& c :
-       {Case{5s, 12s, 11000, 5}, Case{1s, 3s, 2000, 1}, Case{1s, 1500ms, 750, 1}, Case{100ms, 300ms, 150, 1}}) {
+       {Case{5s, 12s, 11000, 6}, Case{1s, 3s, 2000, 2}, Case{1s, 1500ms, 750, 2}, Case{100ms, 300ms, 150, 2}}) {
     const Socket s;
     watch_peer(s.fd, c.keepalive, c.dead_after);
     EXPECT_EQ(s.option(IPPROTO_TCP, TCP_USER_TIMEOUT), c.user_timeout);
@@ -42,6 +42,22 @@ TEST(SocketEnd, TheSystemIsGivenASecondLessThanDeadAfter) {
     EXPECT_EQ(s.option(IPPROTO_TCP, TCP_KEEPINTVL), 1);
     EXPECT_EQ(s.option(SOL_SOCKET, SO_KEEPALIVE), 1);
   }
+}
+
+TEST(SocketEnd, APeerIsAskedAtOnceAndThenAsBefore) {
+  const Socket s;
+  watch_peer(s.fd, 4500ms, 12s);
+  ask_peer(s.fd);
+  EXPECT_EQ(s.option(IPPROTO_TCP, TCP_KEEPIDLE), 1);
+  let_rest(s.fd, 4500ms);
+  EXPECT_EQ(s.option(IPPROTO_TCP, TCP_KEEPIDLE), 6);
+}
+
+TEST(SocketEnd, KeepalivesAreInWholeSeconds) {
+  EXPECT_EQ(in_whole_seconds(0s), 0s);
+  EXPECT_EQ(in_whole_seconds(1ms), 1s);
+  EXPECT_EQ(in_whole_seconds(4500ms), 5s);
+  EXPECT_EQ(in_whole_seconds(24h), 32766s);
 }
 
 TEST(SocketEnd, ZeroIsNever) {

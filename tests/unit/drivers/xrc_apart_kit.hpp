@@ -53,6 +53,7 @@ struct MemberBlock {
   Count refused{};
   Count handles{};  // those that the NIC has for it
   Count heard{};    // messages that the process has found in its memory
+  Count removed{};  // events device_removed: of the device, and of each of its TGT queue pairs
   std::atomic<pid_t> pid{};
   std::atomic<bool> leave{};  // by the test
   std::array<std::array<std::uint8_t, piece>, messages_max> memory{};
@@ -94,6 +95,9 @@ class NicProcess {
     pd_ = host_->device().alloc_pd().value();
     const asio_driver::Descriptor file(::open(domain.c_str(), O_RDONLY | O_CLOEXEC));
     service_member_ = std::make_unique<Process>(*Link::open(options, true, file.fd), host_->device(), *xrcd_);
+    DomainOptions carrier = options;
+    carrier.carrier = true;
+    carrier_ = *Link::open(carrier, true, file.fd);
     own_.address = own_address(static_cast<unsigned>(own) + 1, 7471);
     for (std::uint32_t i = 0; i < own_.members; ++i) add(own_.member.at(i));
     start_service();
@@ -249,6 +253,7 @@ class NicProcess {
   std::unique_ptr<RoceHost> host_;
   std::unique_ptr<XrcDomain> xrcd_;
   PdHandle pd_ = 0;
+  std::shared_ptr<Link> carrier_;
   std::unique_ptr<Process> service_member_;
   std::unique_ptr<Service> service_;
   std::list<Member> members_;
@@ -272,6 +277,7 @@ class NicProcess {
       if (!registrar.enlist(node.names.at(joined))) ++own.refused;
       ++own.joined;
     }
+    while (const auto event = registrar.poll_event()) own.removed += event->kind == EventKind::device_removed;
     while (own.heard < messages_max && own.memory.at(own.heard)[3] != 0) ++own.heard;
     if (own.leave) ::_exit(0);
     (void)::poll(nullptr, 0, 10);

@@ -74,6 +74,18 @@ TEST(XrcApart, Row04And34_TheLastDeathEndsItInEveryOrder) {
   } while (std::next_permutation(order.begin(), order.end()) && !testing::Test::HasFailure());
 }
 
+TEST(XrcApart, WhenTheNicsProcessDiesTheOthersHearOfIt) {
+  Three w;
+  w.end_service();  // so that its process is not registered with anything
+  w.kill_nic(1);
+  for (std::uint32_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(w.until([&] { return w.member(1, i).removed == 2; })) << "the device, and the TGT queue pair";
+  const auto seen = overview(w.options_of(1));
+  ASSERT_TRUE(seen && seen->domains.size() == 1 && seen->domains[0].tgts.size() == 1);
+  EXPECT_EQ(seen->domains[0].tgts[0].state, State::drain);
+  EXPECT_EQ(seen->domains[0].tgts[0].why, EventKind::device_removed);
+}
+
 // Head-of-line blocking between two processes: the one that posts no receive holds up what is for the other, on its pair alone.
 TEST(XrcApart, Row32_AFullQueueStallsItsPairAlone) {
   Nodes w;

@@ -434,18 +434,18 @@ TEST(MadTopology, EachPlantedFaultIsFoundAtItsPlaceAlone) {
   };
   const Planted all[] = {
       {TopologyFault::width, 0, 1, [](Topology& t) { t.port(0, 1).width_active = 1; },
-       "is 1x, and both ends have 4x enabled"},
+       "is 1x, but both ends have 4x enabled"},
       {TopologyFault::speed, 1, 3, [](Topology& t) { t.port(1, 3).speed_enabled = t.port(2, 1).speed_enabled = 7; },
-       "is SDR, and both ends have QDR enabled"},
+       "is SDR, but both ends have QDR enabled"},
       {TopologyFault::speed, 1, 3, [](Topology& t) { t.port(1, 3).ext_enabled = t.port(2, 1).ext_enabled = 3; },
-       "is SDR, and both ends have EDR enabled"},
+       "is SDR, but both ends have EDR enabled"},
       {TopologyFault::state, 2, 1, [](Topology& t) { t.port(2, 1).state = 2; }, "the port's state is initialize"},
-      {TopologyFault::no_lid, 1, 0, [](Topology& t) { t.port(1, 0).lid = 0; }, "it has no LID"},
+      {TopologyFault::no_lid, 1, 0, [](Topology& t) { t.port(1, 0).lid = 0; }, "no LID"},
       {TopologyFault::double_lid, 2, 1, [](Topology& t) { t.port(2, 1).lid = 11; },
-       "LID 11 is also that of \"node 1\""},
+       "LID 11 also belongs to \"node 1\""},
       {TopologyFault::lost, 1, 2, [](Topology& t) { t.port(1, 2).peer_lost = true; },
-       "whoever is behind it did not answer"},
-      {TopologyFault::lost, 1, 4, [](Topology& t) { t.port(1, 4).lost = true; }, "its PortInfo did not come"},
+       "the node behind it did not answer"},
+      {TopologyFault::lost, 1, 4, [](Topology& t) { t.port(1, 4).lost = true; }, "no answer for its PortInfo"},
   };
   for (const Planted& planted : all) {
     Topology topology = small();

@@ -19,11 +19,11 @@ std::string why(std::string_view text) {
 TEST(MadPathText, LidsAreDecimalOrHexadecimal) {
   EXPECT_EQ(parse_path("5")->path, Path::by_lid(5));
   EXPECT_EQ(parse_path("0xBfff")->path, Path::by_lid(0xBFFF));
-  EXPECT_THAT(why("0xC000"), HasSubstr("LID '0xC000' is not one of a port: those are 1 to 49151"));
+  EXPECT_THAT(why("0xC000"), HasSubstr("LID '0xC000' is not a port's LID: those are 1 to 49151"));
   EXPECT_THAT(why("0"), HasSubstr("LID '0'"));
   EXPECT_THAT(why("65536"), HasSubstr("LID '65536'"));
   for (const char* text : {"", "5x", "-1", "0x", "lid"})
-    EXPECT_THAT(why(text), HasSubstr("is no LID (5, 0x5)")) << text;
+    EXPECT_THAT(why(text), HasSubstr("is not a LID (5, 0x5)")) << text;
 }
 
 TEST(MadPathText, DirectedRoutesBeginWithThisPort) {
@@ -31,9 +31,9 @@ TEST(MadPathText, DirectedRoutesBeginWithThisPort) {
   const std::uint8_t ports[] = {1, 254};
   EXPECT_EQ(parse_path("0,1,254")->path, *Path::by_route(ports));
   EXPECT_EQ(parse_path("0,1,254,")->path, *Path::by_route(ports));
-  EXPECT_EQ(why("1,2"), "a directed route begins with 0, for this port, not with '1'");
-  EXPECT_EQ(why("0,1,255"), "hop 2 of the directed route is a port from 1 to 254, not '255'");
-  EXPECT_EQ(why("0,,1"), "hop 1 of the directed route is a port from 1 to 254, not ''");
+  EXPECT_EQ(why("1,2"), "a directed route starts with 0, for this port, not with '1'");
+  EXPECT_EQ(why("0,1,255"), "hop 2 of the directed route must be a port from 1 to 254, not '255'");
+  EXPECT_EQ(why("0,,1"), "hop 1 of the directed route must be a port from 1 to 254, not ''");
   std::string longest = "0";
   for (int i = 0; i < 63; ++i) longest += ",7";
   EXPECT_EQ(parse_path(longest)->path.route->hops, 63);
@@ -50,11 +50,11 @@ TEST(MadPathText, PortsHaveGidsAndGuids) {
   EXPECT_EQ(local->device, "mlx5_0");
   EXPECT_EQ(local->port, 2);
   EXPECT_EQ(parse_path("0002:c903:0000:1491%mlx5_0")->port, 0);
-  EXPECT_THAT(why("fe80::2:c903:0:1491%"), HasSubstr("behind '%' comes a device"));
+  EXPECT_THAT(why("fe80::2:c903:0:1491%"), HasSubstr("'%' must be followed by a device"));
   EXPECT_THAT(why("fe80::1%mlx5_0/0"), HasSubstr("a number from 1 to 254, not '0'"));
-  EXPECT_THAT(why("fe80::1::2"), HasSubstr("is no GID"));
-  EXPECT_THAT(why("[fe80::1]:5"), HasSubstr("is no GID"));
-  EXPECT_THAT(why("1.2.3.4:5"), HasSubstr("is no GID"));
+  EXPECT_THAT(why("fe80::1::2"), HasSubstr("is neither a GID"));
+  EXPECT_THAT(why("[fe80::1]:5"), HasSubstr("is neither a GID"));
+  EXPECT_THAT(why("1.2.3.4:5"), HasSubstr("is neither a GID"));
 }
 
 TEST(MadPathText, SpecsNameMembers) {
@@ -63,13 +63,13 @@ TEST(MadPathText, SpecsNameMembers) {
   EXPECT_EQ(parse_path("IBDRPath(drPath=0:1:3)")->path, parse_path("0,1,3")->path);
   EXPECT_EQ(parse_path("IBPath(DGID=fe80::1)")->gid, Gid({0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}));
   EXPECT_EQ(why("IBPath(DLID=2,SL=16)"),
-            "SL is a number from 0 to 15, not '16', at character 15 of 'IBPath(DLID=2,SL=16)'");
+            "SL must be a number from 0 to 15, not '16', at character 15 of 'IBPath(DLID=2,SL=16)'");
   EXPECT_THAT(why("IBPath(DLID=2,XL=2)"), HasSubstr("a path has no member 'XL'; there are: DGID"));
   EXPECT_THAT(why("IBPath(DLID=2,drSLID=2)"), HasSubstr("no member 'drSLID'"));
   EXPECT_THAT(why("IBPath(DLID)"), HasSubstr("NAME=VALUE"));
-  EXPECT_THAT(why("IBPath(DLID=2"), HasSubstr("has no ')'"));
+  EXPECT_THAT(why("IBPath(DLID=2"), HasSubstr("does not end in ')'"));
   EXPECT_THAT(why("IBPath()"), HasSubstr("has no DLID"));
-  EXPECT_THAT(why("IBPath(DLID=2,hop_limit=3)"), HasSubstr("DGID comes before it"));
+  EXPECT_THAT(why("IBPath(DLID=2,hop_limit=3)"), HasSubstr("DGID must come before it"));
 }
 
 Path drawn(Rng& rng) {

@@ -98,7 +98,7 @@ TEST(MadRpcText, WhatCannotBeSetIsSaid) {
   EXPECT_EQ(request->rpc.modifier, 7U);
   EXPECT_EQ(request->rpc.component_mask, 0U);
   EXPECT_THAT(set_field(*request, "lidd=7"), HasSubstr("PortInfo has no member 'lidd'; there are: m_key"));
-  EXPECT_EQ(set_field(*request, "lid=65536"), "lid is a number from 0 to 65535, not '65536'");
+  EXPECT_EQ(set_field(*request, "lid=65536"), "lid must be a number from 0 to 65535, not '65536'");
   EXPECT_THAT(set_field(*request, "port_state=on"), HasSubstr("or one of: no change, down, initialize, armed, active"));
   EXPECT_EQ(set_field(*request, "port_state=active"), "");
   EXPECT_EQ(set_field(*request, "link_width_enabled=1x+4x"), "");

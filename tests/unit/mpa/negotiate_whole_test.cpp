@@ -30,6 +30,12 @@ std::string of(const Refusal& r, Legend& legend) {
          legend.letter(r.received + " [" + std::string(r.rule) + "]; " + r.advice) + "]";
 }
 
+/// One after the other: the operands of + may be evaluated in either order, and letters go by first use.
+std::string of(const Parameters& p, const Refusal& r, Legend& legend) {
+  const std::string agreed = of(p, legend);
+  return agreed + of(r, legend);
+}
+
 std::vector<const Quirk*> peers() {
   std::vector<const Quirk*> out{*find_quirk("")};
   for (const Quirk& q : all_quirks()) out.push_back(&q);
@@ -71,8 +77,9 @@ TEST(MpaNegotiateWhole, Requests) {
           const Quirk& none = **find_quirk("");
           const RequestPlan plan = plan_request(o, play ? none : *q, play ? *q : none, p);
           const RequestPlan plain = plan_request(o, none, none, usual);
-          if (!q->name.empty() && of(p, legend) == of(usual, legend) && plan.flags == plain.flags &&
-              plan.enhanced == plain.enhanced && plan.revision == plain.revision)
+          const std::string settled = of(p, legend), as_usual = of(usual, legend);
+          if (!q->name.empty() && settled == as_usual && plan.flags == plain.flags && plan.enhanced == plain.enhanced &&
+              plan.revision == plain.revision)
             continue;
           if (q->name.empty() && play) continue;
           runs.add("revision " + std::to_string(revision) + ", " + name_of(o) +
@@ -111,7 +118,7 @@ TEST(MpaNegotiateWhole, EnhancedReplies) {
             Parameters p;
             (void)plan_request(options, peer, played, p);
             const Refusal r = judge_enhanced_reply(options, peer, played, reply, p);
-            return of(p, legend) + of(r, legend);
+            return of(p, r, legend);
           };
           const std::string now = judged(play ? none : *q, play ? *q : none);
           if (q->name.empty() ? play : now == judged(none, none) || options.rtr != Rtr::write) continue;
@@ -131,8 +138,7 @@ TEST(MpaNegotiateWhole, EnhancedReplies) {
       (void)plan_request(o, none, none, p);
       const Refusal r = judge_enhanced_reply(o, none, none, reply, p);
       if (reply.a && !reply.d) continue;
-      runs.add("IRD " + std::to_string(ird) + " ORD " + std::to_string(ord) + ", Reply " + of(reply),
-               of(p, legend) + of(r, legend));
+      runs.add("IRD " + std::to_string(ird) + " ORD " + std::to_string(ord) + ", Reply " + of(reply), of(p, r, legend));
     }
   expect_as_reviewed("mpa_negotiate_replies.txt", runs.text() + legend.text());
 }

@@ -89,7 +89,7 @@ struct Side {
   std::vector<WorkCompletion> recvs() { return poll(*recv_cq); }
   std::vector<QueuePairEvent::Kind> notices() {
     std::vector<QueuePairEvent::Kind> out;
-    while (const auto notice = device->poll_notice()) out.push_back(notice->kind);
+    while (const auto notice = device->poll_notice()) out.push_back(std::get<QueuePairEvent::Kind>(notice->what));
     return out;
   }
 };

@@ -335,7 +335,7 @@ TEST(NicRoceNotices, TheFirstPacketInRtrSaysThatThePeerIsThere) {
   EXPECT_EQ(statuses(w.a.sends()), "1 success, 2 success");
   const auto notice = w.b.device->poll_notice();
   ASSERT_TRUE(notice);
-  EXPECT_EQ(notice->kind, Kind::comm_est);
+  EXPECT_EQ(std::get<Kind>(notice->what), Kind::comm_est);
   EXPECT_EQ(notice->qp->owner, 42U);
   EXPECT_FALSE(w.b.device->poll_notice());
   EXPECT_FALSE(w.b.device->has_events());  // whoever manages the connection says so

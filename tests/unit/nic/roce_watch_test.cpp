@@ -50,6 +50,63 @@ TEST(RoceWatch, AnIdlePeerIsAskedEachInterval) {
   EXPECT_EQ(w.b.qp->state(), QpState::rts);
 }
 
+/// Connections of two devices, which both sides watch from one instant on.
+struct Crowd : Slow {
+  explicit Crowd(std::size_t connections) {
+    for (std::size_t i = 0; i < connections; ++i) {
+      connect();
+      for (Side* side : {&a, &b}) {
+        side->qp->watch(now, watch);
+        qps.push_back(std::move(side->qp));
+      }
+    }
+    filter = [this](std::size_t, Frame& frame) {
+      if (frame.operation() == Operation::write_only) {
+        ++(frame.to_b ? by_a : by_b);
+        most_at_once = std::max(most_at_once, ++asked[now]);
+      }
+      return true;
+    };
+  }
+  std::size_t dead() const {
+    return static_cast<std::size_t>(
+        std::count_if(qps.begin(), qps.end(), [](const auto& qp) { return qp->state() != QpState::rts; }));
+  }
+  std::vector<std::unique_ptr<RoceQp>> qps;
+  std::map<Instant, std::size_t> asked;
+  std::size_t by_a = 0, by_b = 0, most_at_once = 0;
+};
+
+// The receive buffer of a UDP socket does not hold more.
+TEST(RoceWatch, ManyIdlePeersAreAskedAFewAtATimeAndByOneSide) {
+  Crowd crowd(1000);
+  crowd.pass(5s + 300ms);
+  EXPECT_EQ(crowd.by_a, 1000U);
+  crowd.pass(55s);
+  EXPECT_EQ(crowd.by_b, 0U) << "the question of a shows that a is there";
+  EXPECT_GE(crowd.by_a, 11'000U);
+  EXPECT_LE(crowd.by_a, 12'000U);
+  EXPECT_LE(crowd.most_at_once, 128U);
+  EXPECT_EQ(crowd.dead(), 0U);
+}
+
+TEST(RoceWatch, ManySilentPeersAreDeadAfterTheTimeGiven) {
+  Crowd crowd(1000);
+  crowd.filter = [](std::size_t, Frame&) { return false; };
+  crowd.pass(11990ms);
+  EXPECT_EQ(crowd.dead(), 0U);
+  crowd.pass(20ms);
+  EXPECT_EQ(crowd.dead(), 2000U);
+}
+
+TEST(RoceWatch, ADrainedQueuePairAsksNobody) {
+  Watched w;
+  ASSERT_TRUE(w.a.qp->modify({.state = QpState::sqd}));
+  w.pass(60s);
+  EXPECT_EQ(w.writes, 0U);
+  EXPECT_EQ(w.a.qp->state(), QpState::sqd);
+}
+
 TEST(RoceWatch, AKeepaliveCostsNeitherSideAnything) {
   Watched w(watch, {.depth = 1});
   Buffer memory(*w.b.device, w.b.pd, 64);
@@ -182,7 +239,7 @@ TEST(RoceWatch, TheManagerIsWarnedOnceOfEachSilence) {
   w.a.qp->owner = 1;
   const auto warnings = [&w] {
     std::size_t n = 0;
-    while (const auto notice = w.a.device->poll_notice()) n += notice->silent;
+    while (const auto notice = w.a.device->poll_notice()) n += std::holds_alternative<PeerSilent>(notice->what);
     return n;
   };
   w.pass(31s);  // asked at 30 s

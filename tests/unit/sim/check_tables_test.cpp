@@ -221,10 +221,11 @@ std::string settlements() {
   out += "  not accepted: " + legend.letter(settlement_said(r, {0, 1}, false, false, false));
   out += "  three retries: " + legend.letter(settlement_said(i, {4, 4, 4}, false, false, false));
   out += "  nothing told: " + legend.letter(settlement_said(i, {}, false, true, false));
-  out += "  open: " + legend.letter(settlement_said(i, {1}, false, true, false)) +
-         legend.letter(settlement_said(i, {1}, false, true, true)) +
-         legend.letter(settlement_said(i, {4}, false, true, true)) +
-         legend.letter(settlement_said(i, {1}, false, false, false));
+  out += "  open: ";
+  for (const std::string& said :
+       {settlement_said(i, {1}, false, true, false), settlement_said(i, {1}, false, true, true),
+        settlement_said(i, {4}, false, true, true), settlement_said(i, {1}, false, false, false)})
+    out += legend.letter(said);
   out += "\n" + legend.text() + "Reasons\n";
   for (int what = 0; what < 6; ++what)
     for (const auto& [has_code, words, graceful] :

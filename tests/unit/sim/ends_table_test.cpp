@@ -25,23 +25,22 @@ struct Party {
   bool up = false, asked = false;
 };
 
-/// The table has the words of the C library, which differ from those of C++ for one code.
-std::string words_of(const std::error_code& code) {
-  return code == Errc::malformed ? "the peer broke a rule of the protocol" : code.message();
-}
-
 std::string text_of(const cm::Event& event) {
   const auto failed = [](std::string_view name, const cm::Failure& why) {
-    return fmt::format("{} at `{}`: {}", name, cm::to_string(why.stage()), words_of(why.code));
+    return fmt::format("{} at `{}`: {}", name, cm::to_string(why.stage()), why.code.message());
   };
-  if (const auto* e = std::get_if<cm::Disconnected>(&event)) return e->graceful ? "graceful" : words_of(e->why.code);
+  if (const auto* e = std::get_if<cm::Disconnected>(&event)) return e->graceful ? "graceful" : e->why.code.message();
   if (const auto* e = std::get_if<cm::ConnectFailed>(&event)) return failed("connect_failed", e->why);
   if (const auto* e = std::get_if<cm::Retrying>(&event)) return failed("retrying", e->why);
   return {};
 }
 
+/// How far the set-up is when the cause comes.
+enum class Phase { begins, waits, up };
+
 struct Ends {
-  Ends(NicEngine engine, bool decides) {
+  Ends(NicEngine engine_used, Phase begun) : engine(engine_used), phase(begun) {
+    const bool decides = phase == Phase::up;
     HostOptions options;
     options.engine = engine;
     options.manager.liveness = watch;
@@ -53,14 +52,18 @@ struct Ends {
     }
     cable.start();
     listener = *server().manager->listen(Address::any(Address::Family::v4, 7471));
-    cm::ConnectOptions connecting;
-    if (engine == NicEngine::iwarp) connecting.transport = mpa::Options{.rtr = mpa::Rtr::read};
-    client().id = *client().manager->connect(with_port(cable.hosts[1]->address(), 7471), connecting);
+    if (phase == Phase::begins) return;
+    connect();
     EXPECT_TRUE(cable.run_until([&] { return decides ? client().up && server().up : server().asked; }));
     cable.run_for(200ms);
   }
   ~Ends() {
     for (Party& party : parties) party.id = {}, party.manager.reset();
+  }
+  void connect() {
+    cm::ConnectOptions connecting;
+    if (engine == NicEngine::iwarp) connecting.transport = mpa::Options{.rtr = mpa::Rtr::read};
+    client().id = *client().manager->connect(with_port(cable.hosts[1]->address(), 7471), connecting);
   }
   static void hear(Party& party, bool decides) {
     while (party.manager && party.manager->has_events()) {
@@ -81,7 +84,24 @@ struct Ends {
   void cut() {
     cable.passes = [](const Cable::Seen&) { return false; };
   }
+  /// A router between the hosts answers each TCP segment and each datagram.
+  void reject(Unreachable why) {
+    cable.passes = [this, why](const Cable::Seen& sent) {
+      const ConstBytes network = ConstBytes(sent.octets).subspan(ethernet_size);
+      if (sent.type() != wire::ethertype_ipv4 || network[9] == protocol_icmp) return true;
+      std::array<std::uint8_t, 16> sender{};
+      std::copy_n(network.begin() + 12, 4, sender.begin());
+      const FramePtr frame = write_unreachable(cable.engine.frames, router, LocalKind::v4, sender, network, 0, why);
+      Bytes octets(frame->octets().begin(), frame->octets().end());
+      std::copy_n(sent.octets.begin() + 6, 6, octets.begin());  // to the sender's MAC address
+      cable.inject(1 - sent.from, std::move(octets));
+      return false;
+    };
+  }
 
+  NicEngine engine;
+  Phase phase;
+  PortAddresses router = make_addresses(9, 0, 0);
   Cable cable;
   std::array<Party, 2> parties;
   cm::Id listener;
@@ -92,21 +112,26 @@ void end_process(Ends& e, std::size_t which) {
   e.cable.hosts[which]->end_process();
 }
 
+template <Unreachable why>
+void rejects(Ends& e, std::size_t) {
+  e.reject(why);
+}
+
 struct Cause {
   std::string_view row;
-  bool decides;
+  Phase phase;
   int survivor;  // 0: client, 1: server; -1: either, with the same outcome
   void (*act)(Ends&, std::size_t other);
 };
 const Cause causes[] = {
-    {"disconnect", true, -1, [](Ends& e, std::size_t other) { EXPECT_TRUE(e.parties[other].id.disconnect()); }},
-    {"close, nothing under way", true, -1,
+    {"disconnect", Phase::up, -1, [](Ends& e, std::size_t other) { EXPECT_TRUE(e.parties[other].id.disconnect()); }},
+    {"close, nothing under way", Phase::up, -1,
      [](Ends& e, std::size_t other) {
        if (other == 1) e.listener = {};
        e.parties[other].id = {};
        e.parties[other].manager.reset();
      }},
-    {"close, a Send not delivered", true, -1,
+    {"close, a Send not delivered", Phase::up, -1,
      [](Ends& e, std::size_t other) {
        EXPECT_TRUE(e.parties[other].id.qp()->post_send({}));      // of no octets; the survivor has no receive for it
        e.cable.hosts[other]->set_timer(e.cable.engine.now(), 0);  // its turn
@@ -115,30 +140,38 @@ const Cause causes[] = {
        e.parties[other].id = {};
        e.parties[other].manager.reset();
      }},
-    {"destroy", true, -1, [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
-    {"exit", true, -1, end_process},
-    {"SIGKILL", true, -1, end_process},
-    {"SIGSTOP", true, -1, [](Ends& e, std::size_t other) { e.cable.hosts[other]->stop_process(); }},
-    {"server killed, client waits for the decision", false, 0, end_process},
-    {"client killed, server decides", false, 1, end_process},
-    {"host gone", true, -1,
+    {"destroy", Phase::up, -1, [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
+    {"exit", Phase::up, -1, end_process},
+    {"SIGKILL", Phase::up, -1, end_process},
+    {"SIGSTOP", Phase::up, -1, [](Ends& e, std::size_t other) { e.cable.hosts[other]->stop_process(); }},
+    {"server killed, client waits for the decision", Phase::waits, 0, end_process},
+    {"client killed, server decides", Phase::waits, 1, end_process},
+    {"host gone", Phase::up, -1,
      [](Ends& e, std::size_t other) {
        if (other == 1) e.listener = {};
        e.cable.hosts[other]->crash();
      }},
-    {"link gone", true, -1, [](Ends& e, std::size_t) { e.cut(); }},
-    {"server's host gone, client waits for the decision", false, 0,
+    {"link gone", Phase::up, -1, [](Ends& e, std::size_t) { e.cut(); }},
+    {"server's host gone, client waits for the decision", Phase::waits, 0,
      [](Ends& e, std::size_t other) {
        e.listener = {};
        e.cable.hosts[other]->crash();
      }},
-    {"client gives up, server decides", false, 1, [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
+    {"ICMP port unreachable", Phase::up, -1, rejects<Unreachable::port>},
+    {"ICMP host unreachable", Phase::up, -1, rejects<Unreachable::host>},
+    {"ICMP administratively prohibited", Phase::up, -1, rejects<Unreachable::prohibited>},
+    {"connect, ICMP port unreachable", Phase::begins, 0, rejects<Unreachable::port>},
+    {"connect, ICMP host unreachable", Phase::begins, 0, rejects<Unreachable::host>},
+    {"connect, ICMP administratively prohibited", Phase::begins, 0, rejects<Unreachable::prohibited>},
+    {"client gives up, server decides", Phase::waits, 1,
+     [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
 };
 
 /// The first end that the survivor reports.
 std::string outcome(NicEngine engine, const Cause& cause, std::size_t survivor) {
-  Ends e(engine, cause.decides);
+  Ends e(engine, cause.phase);
   cause.act(e, 1 - survivor);
+  if (cause.phase == Phase::begins) e.connect();
   Party& party = e.parties[survivor];
   if (!e.cable.run_until([&] { return !party.told.empty(); }, 60s)) return "nothing: its system answers for it";
   return party.told.front();
@@ -211,7 +244,7 @@ TEST(SimEndsTable, BothEnginesEndAsProcessesOnSocketsDo) {
 TEST(SimEndsTable, AProgramThatStopsForLessThanDeadAfterKeepsItsConnections) {
   for (const NicEngine engine : {NicEngine::iwarp, NicEngine::roce})
     for (const std::size_t which : {0U, 1U}) {
-      Ends e(engine, true);
+      Ends e(engine, Phase::up);
       e.cable.hosts[which]->stop_process();
       e.cable.run_for(2s);
       e.cable.hosts[which]->continue_process();

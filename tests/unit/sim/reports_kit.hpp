@@ -124,7 +124,9 @@ inline std::string run_line(const Recorded& run, Legend& legend) {
   };
   std::map<std::string, Alike> alike;
   for (const ConnectionOutcome& o : r.outcomes) {
-    Alike& a = alike[legend.letter_of_form(o.initiator) + "/" + legend.letter_of_form(o.responder)];
+    // One to a statement: the order in which the operands of + are evaluated is the compiler's choice.
+    const std::string initiator = legend.letter_of_form(o.initiator), responder = legend.letter_of_form(o.responder);
+    Alike& a = alike[fmt::format("{}/{}", initiator, responder)];
     ++a.connections;
     a.setup += o.setup;
     a.octets += o.octets;

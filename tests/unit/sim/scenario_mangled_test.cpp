@@ -198,8 +198,10 @@ class Mangler {
           text.replace(at, part.size(), name);
     // What the value is, and what is due in its place.
     for (const std::string_view due : {" is not ", " lacks its unit"})
-      if (const std::size_t at = text.find(due); at != text.npos)
-        return legend_.letter_of_form(text.substr(0, at)) + " " + legend_.letter_of_form(text.substr(at));
+      if (const std::size_t at = text.find(due); at != text.npos) {
+        const std::string value = legend_.letter_of_form(text.substr(0, at));
+        return value + " " + legend_.letter_of_form(text.substr(at));
+      }
     return legend_.letter_of_form(text);
   }
 

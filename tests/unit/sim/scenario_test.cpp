@@ -276,6 +276,7 @@ TEST(SimScenario, TellsWhereTheKeysOfMpaAreNow) {
   EXPECT_THAT(errors_of(with("rtr_offer = [\"write\"]", "fall_back_to_v2 = true")),
               ElementsAre(HasSubstr("is unknown in [connect.mpa]; did you mean 'fall_back_to_v1'?")));
   EXPECT_THAT(errors_of(with("[connect.mpa]", "[connect.mpa")), ElementsAre(HasSubstr("x.toml:50:13: not TOML")));
+  EXPECT_THAT(errors_of(with("[connect.mpa]", "[CONNECT.mpa")), Contains(HasSubstr("x.toml:50:13: not TOML")));
 }
 
 TEST(SimScenario, AnotherTransportIsRefusedAsSuch) {

@@ -11,7 +11,8 @@ using namespace kit;
 /// Connected, b reads no more and its window is full; a has `behind` octets left.
 class ShutWindow : public Pair {
  public:
-  explicit ShutWindow(std::size_t behind) : Pair(small()) {
+  explicit ShutWindow(std::size_t behind, Duration dead_after = {}) : Pair(small()) {
+    a.tcp.watch_peer(dead_after / 3, dead_after);
     connect();
     b.tcp.pause();
     write(true, text(10000 + behind));
@@ -68,6 +69,17 @@ TEST(SimTcpWindow, AShutWindowIsProbedForAsLongAsThePeerAnswers) {
   p.drain(false);
   p.run(1s);
   EXPECT_EQ(p.b.received, text(10500));
+}
+
+TEST(SimTcpWindow, APeerThatReadsNothingIsDeadAfterItsWindowWasShutForTheTimeGiven) {
+  ShutWindow idle(0, 12s);
+  idle.run(std::chrono::hours(2));
+  EXPECT_EQ(idle.a.events, "connected") << "its system answers keepalives";
+  ShutWindow waiting(500, 12s);
+  waiting.run(11800ms);
+  EXPECT_EQ(waiting.a.events, "connected");
+  waiting.run(500ms);
+  EXPECT_EQ(waiting.a.events, "connected timeout closed");
 }
 
 TEST(SimTcpWindow, AnEndThatItsOwnerClosedDoesNotProbeForEver) {

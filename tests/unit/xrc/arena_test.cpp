@@ -103,6 +103,7 @@ std::string speak(Registry& r, Instant now, const Step& s, Known& known) {
     case 0: {
       const auto made = r.open(now, {.key = s.flag ? std::optional(s.number % 2 == 0 ? shared : other) : std::nullopt,
                                      .device = 1,
+                                     .carrier = s.number % 5 == 0,
                                      .process = {.pid = s.number, .command = "fifteen octets!"}});
       if (made) known.members.push_back(*made);
       return refusal_of(made);

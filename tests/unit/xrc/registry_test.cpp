@@ -388,6 +388,32 @@ TEST(XrcRegistry, MembersHearOfTheirDevice) {
   EXPECT_EQ(b.event_names(far), "");
 }
 
+TEST(XrcRegistry, TheDeathOfTheDevicesCarrierDrainsTheDomain) {
+  Bench b;
+  const MemberId carrier = *b.registry.open(b.now, {.key = shared, .carrier = true}), p1 = b.join(1), idle = b.join(2);
+  const MemberId far = b.join(3, other);
+  const TgtId id = b.receiver(p1), its = b.receiver(carrier), elsewhere = b.receiver(far);
+  ASSERT_TRUE(b.registry.create(b.now, p1, {.reserve = true}));
+  EXPECT_EQ(b.enlist(p1, its), "ok");
+  b.registry.dead(b.now, carrier);
+  EXPECT_EQ(b.event_names(p1), "device_removed device_removed device_removed");
+  EXPECT_EQ(b.event_names(idle), "device_removed");
+  EXPECT_EQ(b.event_names(far), "");
+  EXPECT_EQ(b.state(id), "drain");
+  EXPECT_EQ(b.state(its), "drain");
+  EXPECT_EQ(b.state(elsewhere), "rtr");
+  EXPECT_EQ(b.registrants(its), 1U);
+}
+
+TEST(XrcRegistry, ACarrierThatClosesTheDomainEndsNothing) {
+  Bench b;
+  const MemberId carrier = *b.registry.open(b.now, {.key = shared, .carrier = true}), p1 = b.join(1);
+  const TgtId id = b.receiver(p1);
+  EXPECT_EQ(refusal_of(b.registry.close(b.now, carrier, true)), "ok");
+  EXPECT_EQ(b.state(id), "rtr");
+  EXPECT_EQ(b.event_names(p1), "");
+}
+
 TEST(XrcRegistry, StaysWithinItsBounds) {
   Bench b({.domains_max = 2,
            .members_max = 4,
