@@ -154,21 +154,41 @@ static gboolean v2_in(tvbuff_t* tvb, const packet_info* pinfo, parley_ib_packet*
 
 /* ------------------------------------------------------------------ BTH and what follows */
 
-static void find_headers(parley_ib_packet* p) {
-  const guint8 service = p->opcode & PARLEY_IB_SERVICE_MASK;
-  p->operation = parley_ib_operation_of(p->opcode);
-  if (p->operation != NULL) {
-    p->headers = p->operation->headers;
-    if (service == PARLEY_IB_SERVICE_ud) p->headers |= PARLEY_IB_DETH;
-    if (service == PARLEY_IB_SERVICE_xrc && !p->operation->response) p->headers |= PARLEY_IB_XRCETH;
+/* What an opcode says of the headers, found once for each. */
+typedef struct layout {
+  const parley_ib_operation* operation;
+  guint16 headers, size, at[G_N_ELEMENTS(((parley_ib_packet*)NULL)->at)];
+} layout;
+
+static void lay_out(guint8 opcode, layout* out) {
+  const guint8 service = opcode & PARLEY_IB_SERVICE_MASK;
+  out->operation = parley_ib_operation_of(opcode);
+  if (out->operation != NULL) {
+    out->headers = out->operation->headers;
+    if (service == PARLEY_IB_SERVICE_ud) out->headers |= PARLEY_IB_DETH;
+    if (service == PARLEY_IB_SERVICE_xrc && !out->operation->response) out->headers |= PARLEY_IB_XRCETH;
   }
   guint16 at = PARLEY_IB_BTH_LEN;
   for (guint i = 0; i < G_N_ELEMENTS(headers); i++) {
-    p->at[bit_of(headers[i].mask)] = at;
-    if ((p->headers & headers[i].mask) != 0) at = (guint16)(at + headers[i].length);
+    out->at[bit_of(headers[i].mask)] = at;
+    if ((out->headers & headers[i].mask) != 0) at = (guint16)(at + headers[i].length);
   }
+  out->size = at;
+}
+
+static const layout* layout_of(guint8 opcode) {
+  static layout all[256];
+  if (all[opcode].size == 0) lay_out(opcode, &all[opcode]);
+  return &all[opcode];
+}
+
+static void find_headers(parley_ib_packet* p) {
+  const layout* const all = layout_of(p->opcode);
+  p->operation = all->operation;
+  p->headers = all->headers;
+  memcpy(p->at, all->at, sizeof p->at);
   const gint pad = (tvb_get_guint8(p->tvb, p->bth + 1) & PARLEY_IB_BTH_PAD) >> 4;
-  p->payload = p->bth + at;
+  p->payload = p->bth + all->size;
   p->payload_length = p->end - PARLEY_IB_ICRC_LEN - pad - p->payload;
   if (p->payload_length < 0) p->payload_length = -1;
   const gint deth = parley_ib_header_at(p, PARLEY_IB_DETH);

@@ -30,7 +30,9 @@ static parley_bool check_icrc = TRUE;
 static gboolean has_findings, gave_up;
 static guint32 gave_up_in; /* the frame that says so */
 
-enum { KEEP_END, KEEP_MESSAGE };
+/* What the first pass keeps with a packet is one address, whose lowest bits are free: that of a connection, or for a message of the CM
+ * that of its place. */
+enum { KEPT_FROM = 1, KEPT_NAMED = 2, KEPT_MESSAGE = 4, KEPT_BITS = 7 };
 
 /* ------------------------------------------------------------------ one file */
 
@@ -71,22 +73,36 @@ static parley_engine_packet packet_of(const packet_info* pinfo, const parley_ib_
   return out;
 }
 
-static void keep(packet_info* pinfo, guint32 as, const void* what) {
-  p_add_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, as, (void*)what);
-}
-
 /* Who sent it goes into the lowest bit of the address, and whether the service is known into the next: what is known later is not shown
  * in earlier frames. */
-static void keep_place(packet_info* pinfo, const parley_engine_place* place) {
-  if (place->connection == NULL) return;
+static guintptr keep_place(packet_info* pinfo, const parley_engine_place* place) {
+  guintptr kept;
+  if (place->connection == NULL) return 0;
   if (place->message) {
-    parley_engine_place* const kept = (parley_engine_place*)wmem_memdup(wmem_file_scope(), place, sizeof *place);
-    kept->late = NULL;
-    kept->late_count = 0;
-    keep(pinfo, KEEP_MESSAGE, kept);
+    parley_engine_place* const message = (parley_engine_place*)wmem_memdup(wmem_file_scope(), place, sizeof *place);
+    message->late = NULL;
+    message->late_count = 0;
+    kept = (guintptr)message | KEPT_MESSAGE;
   } else {
-    keep(pinfo, KEEP_END, (const void*)((guintptr)place->connection | (place->named ? 2U : 0U) | place->from));
+    kept = (guintptr)place->connection | (place->named ? KEPT_NAMED : 0U) | place->from;
   }
+  p_add_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, 0, (void*)kept);
+  return kept;
+}
+
+static void show_place(guintptr kept, parley_ib_view* out) {
+  const void* const address = (const void*)(kept & ~(guintptr)KEPT_BITS);
+  if ((kept & KEPT_MESSAGE) != 0) {
+    out->message = (const parley_engine_place*)address;
+    out->connection = out->flow = out->message->connection;
+    out->from = out->message->from;
+    out->named = out->message->named;
+    return;
+  }
+  out->flow = (const parley_engine_connection*)address;
+  if (out->flow != NULL && out->flow->number != 0) out->connection = out->flow;
+  out->named = (kept & KEPT_NAMED) != 0;
+  out->from = (guint8)(kept & KEPT_FROM);
 }
 
 void parley_ib_place_of(packet_info* pinfo, const parley_ib_packet* p, parley_ib_view* out) {
@@ -102,24 +118,15 @@ void parley_ib_place_of(packet_info* pinfo, const parley_ib_packet* p, parley_ib
     out->late_count = place.late_count;
     out->icrc_known = check_icrc && place.icrc_known;
     out->icrc = place.icrc;
-    has_findings = has_findings || parley_engine_findings(engine, pinfo->num) != NULL || place.late_count > 0;
-    if (!out->icrc_known || parley_ib_icrc_is(p, out->icrc)) keep_place(pinfo, &place);
-  } else if (check_icrc) {
+    has_findings = has_findings || place.late_count > 0 || parley_engine_findings(engine, pinfo->num) != NULL;
+    if (!out->icrc_known || parley_ib_icrc_is(p, out->icrc)) show_place(keep_place(pinfo, &place), out);
+    return;
+  }
+  if (check_icrc) {
     if (gave_up && gave_up_in == 0) gave_up_in = pinfo->num;
     out->icrc_known = parley_engine_icrc(&packet, &out->icrc);
   }
-  out->message = (const parley_engine_place*)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_MESSAGE);
-  if (out->message != NULL) {
-    out->connection = out->flow = out->message->connection;
-    out->from = out->message->from;
-    out->named = out->message->named;
-    return;
-  }
-  const guintptr end = (guintptr)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, KEEP_END);
-  out->flow = (const parley_engine_connection*)(end & ~(guintptr)3);
-  if (out->flow != NULL && out->flow->number != 0) out->connection = out->flow;
-  out->named = (end & 2) != 0;
-  out->from = (guint8)(end & 1);
+  show_place((guintptr)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, 0), out);
 }
 
 /* ------------------------------------------------------------------ what was found */
