@@ -17,7 +17,7 @@
 
 int proto_parley_ib = -1, proto_parley_ibcm = -1;
 
-static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1;
+static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1, malformed = -1;
 
 /* Whether Wireshark took the frame for InfiniBand, and not as what an ICMP error quotes. `rest`: nobody took its payload. */
 static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
@@ -96,6 +96,28 @@ static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parl
   if (cleared && words[0] != '\0') col_append_str(pinfo->cinfo, COL_INFO, words);
 }
 
+/* The dissector that was asked last before this one. */
+static const char* last_asked(const packet_info* pinfo) {
+  const char* name = "";
+  for (wmem_list_frame_t* layer = wmem_list_head(pinfo->layers); layer != NULL; layer = wmem_list_frame_next(layer)) {
+    const int id = GPOINTER_TO_INT(wmem_list_frame_data(layer));
+    if (id != proto_parley_ib) name = proto_get_protocol_short_name(find_protocol_by_id(id));
+  }
+  return name;
+}
+
+/* Wireshark calls a packet malformed whichever dissector gave up. */
+static void name_who_gave_up(packet_info* pinfo, const parley_ib_packet* p, proto_tree* top, proto_tree* tree) {
+  if (top == NULL || (gint)tvb_captured_length(p->tvb) < p->end) return;
+  for (const proto_node* node = top->first_child; node != NULL; node = node->next) {
+    const field_info* const field = PNODE_FINFO(node);
+    if (field == NULL || field->hfinfo->id != malformed) continue;
+    parley_ib_remark_on(pinfo, proto_tree_get_parent(tree), PARLEY_IB_REMARK_GAVE_UP,
+                        "The dissector of %s could not read the payload to its end", last_asked(pinfo));
+    return;
+  }
+}
+
 /* IBA §13.5.1: what goes to QP0 and QP1, or comes from there, is a MAD, as for capture/read/mad. So is what another queue
  * pair gets with the Q_Key of QP1, if it looks like one: vendors' classes and redirected requests use it. Of the CM,
  * parley_ibcm_show.c shows all but ClassPortInfo. */
@@ -139,6 +161,7 @@ static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, 
     parley_ibcm_show(&p, pinfo, top, &view);
   } else if (p.qpn > PARLEY_IB_GSI_QPN) {
     write_info(pinfo, &p, &view, rest);
+    if (!rest) name_who_gave_up(pinfo, &p, top, tree);
   }
   if (is_mad(&p, cm)) show_mad(&p, pinfo, top);
   if (!good) col_append_str(pinfo->cinfo, COL_INFO, " [wrong ICRC]");
@@ -158,6 +181,7 @@ void parley_ib_register(void) {
 void parley_ib_handoff(void) {
   stock = proto_get_id_by_filter_name("infiniband");
   data_layer = proto_get_id_by_filter_name("data");
+  malformed = proto_get_id_by_filter_name("_ws.malformed");
   icmp = proto_get_id_by_filter_name("icmp");
   icmpv6 = proto_get_id_by_filter_name("icmpv6");
 }

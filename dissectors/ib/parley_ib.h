@@ -63,7 +63,8 @@ enum {
   X(ATTRIBUTE, "ibcm.attribute.unknown", PI_PROTOCOL, PI_WARN)   \
   X(RETRANSMISSION, "ibcm.retransmission", PI_SEQUENCE, PI_NOTE) \
   X(REJECTED, "ibcm.rejected", PI_RESPONSE_CODE, PI_NOTE)        \
-  X(CUT, "ibcm.short", PI_MALFORMED, PI_ERROR)
+  X(CUT, "ibcm.short", PI_MALFORMED, PI_ERROR)                   \
+  X(GAVE_UP, "ib.payload.gave_up", PI_UNDECODED, PI_NOTE)
 
 typedef enum {
 #define PARLEY_X(name, filter, group, severity) PARLEY_IB_REMARK_##name,

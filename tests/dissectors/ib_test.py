@@ -348,14 +348,19 @@ class Beside(Case):
         self.assertEqual(self.once(raw.octets(), fields), {1: ours})
 
     def test_payload_that_another_dissector_gives_up(self):
-        """That of RPC over RDMA wants every payload. The line is ours then, with Wireshark's word at its end."""
+        """That of RPC over RDMA wants every payload. The line is ours then, with Wireshark's word at its end, and a note names it."""
         capture = ib.Frames()
         capture.add(ib.v2(ib.data(0x04, 0x22, psn=7, payload=b"hello")))
         capture.add(ib.v2(ib.data(0x04, 0x22, psn=8, payload=b"hello")), captured=60)
-        frames = self.tshark.fields(self.tshark.file("given_up.pcap", capture.octets()), COLUMNS)
+        path = self.tshark.file("given_up.pcap", capture.octets())
+        frames = self.tshark.fields(path, COLUMNS)
         self.assertEqual([layers["_ws.col.Info"][0] for layers in frames.values()],
                          ["RC SEND Only QP=0x000022 PSN=7 Len=5 [Malformed Packet]",
                           "Invalid Packet Length from LRH! [Malformed Packet], RC SEND Only QP=0x000022 PSN=8 Len=5"])
+        frames = self.tshark.fields(path, ("parley.ib.payload.gave_up", "_ws.expert.message"))
+        said = [[line for line in layers["_ws.expert.message"] if "could not read" in line] for layers in frames.values()
+                if "parley.ib.payload.gave_up" in layers]
+        self.assertEqual(said, [["The dissector of RPCoRDMA could not read the payload to its end"]])
 
     def test_broken_packets(self):
         short = ib.cm(ib.RTU, local_comm_id=1)
