@@ -357,7 +357,7 @@ class Beside(Case):
         self.assertEqual([layers["_ws.col.Info"][0] for layers in frames.values()],
                          ["RC SEND Only QP=0x000022 PSN=7 Len=5 [Malformed Packet]",
                           "Invalid Packet Length from LRH! [Malformed Packet], RC SEND Only QP=0x000022 PSN=8 Len=5"])
-        frames = self.tshark.fields(path, ("parley.ib.payload.gave_up", "_ws.expert.message"))
+        frames = self.tshark.fields(path, ("parley.ib.payload.gave_up", "_ws.expert.message", "_ws.malformed"))
         said = [[line for line in layers["_ws.expert.message"] if "could not read" in line] for layers in frames.values()
                 if "parley.ib.payload.gave_up" in layers]
         self.assertEqual(said, [["The dissector of RPCoRDMA could not read the payload to its end"]])
