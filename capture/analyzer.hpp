@@ -17,6 +17,7 @@
 #include "capture/rules/mpa/connection.hpp"
 #include "capture/rules/neg/negotiation.hpp"
 #include "capture/rules/roce/roce_host.hpp"
+#include "capture/rules/roce/roce_watch.hpp"
 #include "wire/pcap.hpp"
 
 namespace parley::capture {
@@ -30,6 +31,7 @@ struct AnalyzerOptions {
   /// Connections to these ports carry MPA: if their set-up is not captured, FPDUs are believed without a good CRC too.
   std::vector<std::uint16_t> mpa_ports{};
   StreamTap* tap = nullptr;            ///< is told what is understood of each stream; outlives the Analyzer
+  RoceWatch* roce_watch = nullptr;     ///< is told what is made of each packet of RoCE; outlives the Analyzer
   Severity fail_on = Severity::error;  ///< findings as grave as that fail a connection
   std::uint64_t expect = 0;            ///< a file with fewer connections has failed
   RulePolicy policy{};                 ///< which findings are left out, or have another severity
@@ -57,6 +59,8 @@ class Analyzer : RejectedSetUps, RoceHost {
   /// The packets that were pushed are not all: the file is damaged, for instance. A note as well.
   void unread(std::string why);
   FileReport finish();
+  /// For packets that were read elsewhere, in file order.
+  RoceConnections& roce() { return *roce_; }
 
   /// The connections that have ended by `now`, in the clock of the packets, in about the order of their ends. finish()
   /// counts them, and lists the rest. Called often enough, it keeps memory within the bounds below for good.

@@ -6,7 +6,8 @@
 namespace parley::capture {
 
 Analyzer::Analyzer(const AnalyzerOptions& options)
-    : options_(options), roce_(std::make_unique<RoceConnections>(static_cast<RoceHost&>(*this), options.no_icrc)) {}
+    : options_(options),
+      roce_(std::make_unique<RoceConnections>(static_cast<RoceHost&>(*this), options.no_icrc, options.roce_watch)) {}
 Analyzer::~Analyzer() = default;
 
 void Analyzer::finish_roce() {
@@ -34,6 +35,7 @@ EventLimits Analyzer::roce_begins(std::uint64_t frame) {
 void Analyzer::roce_ended(RoceConnection& connection) {
   ConnectionReport r = connection.finish();
   r.dropped = report_.dropped - connection.dropped_before;
+  if (options_.roce_watch != nullptr) options_.roce_watch->ended(connection, r);
   list(std::move(r));
 }
 

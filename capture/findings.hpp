@@ -25,7 +25,7 @@ class Findings {
   }
   /// A note: the peer is known to depart from the standard like that.
   void departure(std::uint64_t frame, Side side, const wire::ib::DepartureFacts& what, std::string text) {
-    keep({frame, Severity::note, std::string(what.clause), std::move(text), side, {}});
+    keep({frame, Severity::note, std::string(what.clause), std::move(text), side, {}, what.name});
   }
   const std::vector<Finding>& kept() const { return list_; }
   /// By frame; the last one says how many are not listed. `last_frame`: of the connection.

@@ -30,6 +30,7 @@ struct Finding {
   std::string text;              ///< a sentence that names who did it
   std::optional<Side> side{};    ///< whose fault it is, or of whom it speaks; none: of both or of neither
   std::optional<Rule> broken{};  ///< the rule that was broken; none: the finding is a note that is no rule's
+  std::string_view quirk{};      ///< the known departure that it is about, "takes-path-mtu"; static. Empty: none
   /// The id of `broken`, "mpa.crc"; static. Empty: none. Programs compare it; sentences are for people and may change.
   std::string_view key() const { return broken ? facts_of(*broken).id : std::string_view(); }
   /// What a text ends with: " [RFC 5044 §4.4, mpa.crc]"; empty when no rule is at stake.

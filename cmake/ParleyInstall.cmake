@@ -153,6 +153,7 @@ function(parley_install_wireshark)
   pkg_get_variable(prefix wireshark prefix)
   file(RELATIVE_PATH plugins "${prefix}" "${plugins}")
   install(TARGETS parley_wireshark LIBRARY DESTINATION ${plugins}/epan COMPONENT wireshark)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/dissectors/profile/Parley DESTINATION share/wireshark/profiles COMPONENT wireshark)
 endfunction()
 
 function(parley_install)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 # A room is a top-level folder. Every .cpp below a pure one goes into the static library parley_<room>; rooms.txt says
 # which room may use which.
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH PARLEY_SOURCE)  # the plugin for Wireshark is a project of its own, too
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ISAL IMPORTED_TARGET libisal)
 
 add_library(parley_flags INTERFACE)
-target_include_directories(parley_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+target_include_directories(parley_flags INTERFACE ${PARLEY_SOURCE}/include ${PARLEY_SOURCE})
 target_compile_options(parley_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -fno-strict-aliasing)
 # Compiled as one, a variable of one file may have the name of a function of the next. ./dev stress compiles each alone.
 target_compile_options(parley_flags INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow>)
@@ -85,15 +86,18 @@ function(parley_shared target)
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# Reads rooms.txt: makes the library of each pure room, and sets PARLEY_PURE_ROOMS and PARLEY_TOOLS_USE.
-function(parley_rooms)
-  set(table ${PROJECT_SOURCE_DIR}/cmake/rooms.txt)
+# Reads rooms.txt: makes the library of each pure room, or of those that are named, and sets PARLEY_PURE_ROOMS and PARLEY_TOOLS_USE.
+function(parley_rooms) # NAME...
+  set(table ${PARLEY_SOURCE}/cmake/rooms.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
   file(STRINGS ${table} lines REGEX "^[a-z]")
   set(pure)
   foreach(line IN LISTS lines)
     separate_arguments(line UNIX_COMMAND "${line}")
     list(POP_FRONT line name kind)
+    if(ARGN AND NOT name IN_LIST ARGN)
+      continue()
+    endif()
     if(kind STREQUAL "pure")
       parley_room(${name} ${line})
       list(APPEND pure ${name})
@@ -106,7 +110,7 @@ endfunction()
 
 # parley_room(<name> <rooms it may use>...)
 function(parley_room name)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PARLEY_SOURCE}/${name}/*.cpp)
   if(NOT sources)
     message(FATAL_ERROR "cmake/rooms.txt: ${name} has no .cpp file")
   endif()
@@ -141,10 +145,10 @@ function(parley_room name)
     target_compile_definitions(parley_${name} PRIVATE PARLEY_HAVE_ISAL=1)
   endif()
   if(name STREQUAL "mpa")
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/mpa/crc32c_sse42.cpp PROPERTIES
+    set_source_files_properties(${PARLEY_SOURCE}/mpa/crc32c_sse42.cpp PROPERTIES
       COMPILE_OPTIONS "-msse4.2;-mpclmul" SKIP_PRECOMPILE_HEADERS ON)
     # Behind a precompiled header g++ 12 takes the intrinsics' functions at -O0, which only -O1 and more can compile.
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/mpa/crc32c_vpclmul.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    set_source_files_properties(${PARLEY_SOURCE}/mpa/crc32c_vpclmul.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
       SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()

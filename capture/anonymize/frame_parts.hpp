@@ -27,7 +27,7 @@ class FrameAnonymizer::Cursor {
     return in_.subspan(at_ - n, n);
   }
   void put(ConstBytes octets) {  // in place of those that were dropped last
-    if (ok_) Writer(out_.subspan(at_ - octets.size(), octets.size())).bytes(octets);
+    if (ok_) Writer(out_.first(at_).last(octets.size())).bytes(octets);
   }
   /// The next n octets stay; the number that they are if they are one or two.
   std::uint16_t keep(std::size_t n) {

@@ -8,7 +8,7 @@
  *   parley_protocol.c  the one protocol under which each file registers its fields, subtrees and expert items
  *   parley_ip.c        the IP header in a frame's octets; parley_tcp.c the TCP header
  *   parley_stream.c    TCP segments to octets in order (reordering, repetition, wrap, gaps)
- *   parley_crc.c       CRC32c, and the CRC-32 of the ICRC
+ *   parley_crc.c       CRC32c
  *   parley_text.c      lines of text without printf
  *   neg/                a protocol of its own: Parley's staged QP negotiation, docs/negotiation.md
  *   parley_neg.c       how it is recognised; parley_neg_conn.c one TCP connection: messages, and their order
@@ -18,9 +18,10 @@
  *   parley_mad.c       which structures a datagram is made of: IBA §13 to §16
  *   ib/                 two protocols of their own: the InfiniBand transport over RoCE, and its CM
  *   parley_ib.c        how they stand beside Wireshark's; parley_ib_find.c where a frame has its packet
- *   parley_ib_icrc.c   the ICRC; parley_ib_words.c codes in words; parley_ib_show.c headers: IBA §9
+ *   parley_ib_judge.c  the engine of `parley pcap check`: packets to it, findings from it
+ *   parley_ib_words.c  codes in words; parley_ib_show.c headers: IBA §9
  *   parley_ibcm.c      what a message of the CM says; parley_ibcm_fields.c, parley_ibcm_show.c show it: IBA §12
- *   parley_ib_conn.c   messages and data of one connection
+ *   parley_ib_stat.c   -z parley,roce and the statistics menu
  *   rdmap/
  *   parley_rdmap.c     DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
  *   parley_track.c     versions, opcodes, MSN, MO, TO, messages of several segments

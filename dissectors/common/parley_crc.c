@@ -7,7 +7,7 @@ enum { STRIDE = 8 };
 
 typedef uint32_t tables[STRIDE][256];
 
-static tables castagnoli, ethernet;
+static tables castagnoli;
 
 static void fill(tables t, uint32_t polynomial) {
   for (uint32_t i = 0; i < 256; i++) {
@@ -19,10 +19,7 @@ static void fill(tables t, uint32_t polynomial) {
     for (int k = 1; k < STRIDE; k++) t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 0xFF];
 }
 
-void parley_crc_init(void) {
-  fill(castagnoli, 0x82F63B78u); /* RFC 5044 §4.4: Castagnoli's, reflected */
-  fill(ethernet, 0xEDB88320u);   /* IBA §7.8.1: that of Ethernet, reflected */
-}
+void parley_crc_init(void) { fill(castagnoli, 0x82F63B78u); /* RFC 5044 §4.4: Castagnoli's, reflected */ }
 
 static uint32_t add(tables t, uint32_t crc, const uint8_t* data, size_t length) {
   for (; length >= STRIDE; data += STRIDE, length -= STRIDE) {
@@ -35,7 +32,3 @@ static uint32_t add(tables t, uint32_t crc, const uint8_t* data, size_t length) 
 }
 
 uint32_t parley_crc32c(const uint8_t* data, size_t length) { return ~add(castagnoli, 0xFFFFFFFFu, data, length); }
-
-uint32_t parley_crc32(uint32_t before, const uint8_t* data, size_t length) {
-  return ~add(ethernet, ~before, data, length);
-}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* CRC32c as MPA uses it (RFC 5044 §4.4), and the CRC-32 of the InfiniBand transport's ICRC (IBA §7.8.1). */
+/* CRC32c as MPA uses it (RFC 5044 §4.4). */
 #ifndef PARLEY_CRC_H
 #define PARLEY_CRC_H
 
@@ -10,7 +10,5 @@
 void parley_crc_init(void);
 /* The value that the CRC field holds when it is read least significant octet first. */
 uint32_t parley_crc32c(const uint8_t* data, size_t length);
-/* `before`: the CRC of what stands in front of it, 0 if nothing does. The field is read in the same way. */
-uint32_t parley_crc32(uint32_t before, const uint8_t* data, size_t length);
 
 #endif

@@ -48,7 +48,9 @@ void parley_info_add(column_info* columns, const char* words) {
   const char* const before = col_get_text(columns, COL_INFO);
   const gsize length = before == NULL ? 0 : strlen(before);
   /* TCP's remarks on the segment end with a blank. */
-  if (length > 0 && before[length - 1] == ' ')
+  if (length == 0)
+    col_add_str(columns, COL_INFO, words);
+  else if (before[length - 1] == ' ')
     col_append_str(columns, COL_INFO, words);
   else
     col_append_sep_str(columns, COL_INFO, ", ", words);

@@ -9,8 +9,7 @@
  * build a tree for every frame of any capture. So a postdissector looks at each frame that it had. */
 #include "parley_ib.h"
 
-#include <epan/prefs.h>
-#include <epan/proto_data.h>
+#include <epan/conversation.h>
 #include <string.h>
 
 #include "parley_mad.h"
@@ -18,10 +17,7 @@
 
 int proto_parley_ib = -1, proto_parley_ibcm = -1;
 
-static parley_bool check_icrc = TRUE;
-static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1;
-
-enum { KEEP_MARK, KEEP_END, KEEP_STRANGER, KEEP_DEPARTURE }; /* a stranger: of another service than the queue pair's */
+static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1, malformed = -1;
 
 /* Whether Wireshark took the frame for InfiniBand, and not as what an ICMP error quotes. `rest`: nobody took its payload. */
 static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
@@ -39,60 +35,44 @@ static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
   return found;
 }
 
+/* UDP asks who has the lower port first, and a RoCEv2 packet may come from any: from 69, TFTP takes it. The conversation is then
+ * InfiniBand's, which counts before ports; the packet that shows it is handed on from here in the first pass. */
+static gboolean hand_over(packet_info* pinfo, proto_tree* top) {
+  parley_ib_packet p;
+  if (pinfo->ptype != PT_UDP || pinfo->destport != PARLEY_ROCE_UDP_PORT || pinfo->srcport >= pinfo->destport)
+    return FALSE;
+  for (wmem_list_frame_t* layer = wmem_list_head(pinfo->layers); layer != NULL; layer = wmem_list_frame_next(layer)) {
+    const int id = GPOINTER_TO_INT(wmem_list_frame_data(layer));
+    if (id == icmp || id == icmpv6) return FALSE;
+  }
+  const dissector_handle_t handle = dissector_get_uint_handle(find_dissector_table("udp.port"),
+                                                              PARLEY_ROCE_UDP_PORT); /* Decode As may have changed it */
+  if (handle == NULL || dissector_handle_get_protocol_index(handle) != stock) return FALSE;
+  if (!parley_ib_find(pinfo, &p) || p.operation == NULL || p.payload_length < 0) return FALSE;
+  if ((tvb_get_guint8(p.tvb, p.bth + 1) & PARLEY_IB_BTH_TVER) != 0) return FALSE;
+  conversation_set_dissector(find_or_create_conversation(pinfo), handle);
+  col_clear_fence(pinfo->cinfo, COL_INFO);
+  col_clear(pinfo->cinfo, COL_INFO);
+  const gint captured = MIN(p.end, (gint)tvb_captured_length(p.tvb)) - p.bth;
+  return call_dissector_only(handle, tvb_new_subset_length_caplen(p.tvb, p.bth, captured, p.end - p.bth), pinfo, top,
+                             NULL) > 0;
+}
+
 /* Wireshark's dissector makes the LID of a REQ the source of the packet, on RoCE too, where it says nothing. */
 static void restore_source(packet_info* pinfo, const parley_ib_packet* p) {
   enum { LID_LEN = 2 };
   switch (p->carriage) {
-    case PARLEY_IB_ROCE_V2_IPV4:
-    case PARLEY_IB_ROCE_V2_IPV6:
+    case PARLEY_ENGINE_ROCE_V2_IPV4:
+    case PARLEY_ENGINE_ROCE_V2_IPV6:
       if (pinfo->src.type != pinfo->net_src.type) copy_address_shallow(&pinfo->src, &pinfo->net_src);
       break;
-    case PARLEY_IB_ROCE_V1:
+    case PARLEY_ENGINE_ROCE_V1:
       if (pinfo->src.type == pinfo->dst.type && pinfo->src.len == LID_LEN && pinfo->dst.len == PARLEY_GID_LEN)
         set_address(&pinfo->src, pinfo->dst.type, PARLEY_GID_LEN,
                     wmem_memdup(pinfo->pool, p->source.octets, PARLEY_GID_LEN));
       break;
-    case PARLEY_IB_NATIVE: break;
+    case PARLEY_ENGINE_LINK: break;
   }
-}
-
-static gboolean is_stranger(const parley_ib_packet* p, const parley_ib_end* from) {
-  return from->conn->transport != (p->opcode & PARLEY_IB_SERVICE_MASK);
-}
-
-static void keep(packet_info* pinfo, guint32 as, const void* what) {
-  if (what != NULL) p_add_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, as, (void*)what);
-}
-
-static const void* kept(packet_info* pinfo, guint32 as) {
-  return p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, as);
-}
-
-static void join(packet_info* pinfo, const parley_ib_packet* p, gboolean cm) {
-  parley_ibcm_message m;
-  if (cm) {
-    if (parley_ibcm_parse(p, &m)) keep(pinfo, KEEP_MARK, parley_ibcm_join(pinfo, p, &m));
-  } else if (p->qpn != PARLEY_IB_GSI_QPN) {
-    const parley_ib_end* const from = parley_ib_join(p);
-    const gboolean stranger = from != NULL && is_stranger(p, from);
-    keep(pinfo, stranger ? KEEP_STRANGER : KEEP_END, from);
-    const parley_ib_end* const peer = stranger ? NULL : from != NULL ? from : parley_ib_answerer(p);
-    if (peer != NULL) keep(pinfo, KEEP_DEPARTURE, parley_ib_departure_of(pinfo, p, peer));
-  }
-}
-
-/* What is wrong with it, and what only seems so. */
-static void judge(packet_info* pinfo, const parley_ib_packet* p, proto_tree* tree, const parley_ib_end* from,
-                  const parley_ibcm_mark* mark, gboolean cm) {
-  proto_item* const item = proto_tree_get_parent(tree);
-  const parley_ib_departure* departure =
-      mark != NULL ? mark->departure : (const parley_ib_departure*)kept(pinfo, KEEP_DEPARTURE);
-  if (departure == NULL) parley_ib_show_nak(p, pinfo);
-  for (; departure != NULL; departure = departure->next)
-    if (departure->text != NULL) parley_ib_tell_departure(pinfo, item, departure);
-  if (from == NULL) from = (const parley_ib_end*)kept(pinfo, KEEP_STRANGER);
-  parley_ib_judge(p, pinfo, item, from, from != NULL ? from->side : mark != NULL ? mark->from : -1);
-  if (cm) parley_ibcm_judge(p, pinfo, item, mark);
 }
 
 /* What Wireshark wrote behind the line of a packet that a dissector gave up; "" if none did. */
@@ -105,15 +85,37 @@ static const char* given_up(packet_info* pinfo) {
 }
 
 /* Of a packet of data whose payload has no other dissector, or one that failed. */
-static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parley_ib_end* from, gboolean rest) {
+static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parley_ib_view* view, gboolean rest) {
   if (!col_get_writable(pinfo->cinfo, COL_INFO)) return;
   const char* const words = given_up(pinfo);
   if (!rest && words[0] == '\0') return;
   col_clear(pinfo->cinfo, COL_INFO); /* but for what is fenced, the words included */
   const char* const left = col_get_text(pinfo->cinfo, COL_INFO);
   const gboolean cleared = left == NULL || left[0] == '\0';
-  parley_info_add(pinfo->cinfo, parley_ib_info(p, pinfo, from));
-  if (cleared) col_append_str(pinfo->cinfo, COL_INFO, words);
+  parley_ib_info(p, pinfo, view);
+  if (cleared && words[0] != '\0') col_append_str(pinfo->cinfo, COL_INFO, words);
+}
+
+/* The dissector that was asked last before this one. */
+static const char* last_asked(const packet_info* pinfo) {
+  const char* name = "";
+  for (wmem_list_frame_t* layer = wmem_list_head(pinfo->layers); layer != NULL; layer = wmem_list_frame_next(layer)) {
+    const int id = GPOINTER_TO_INT(wmem_list_frame_data(layer));
+    if (id != proto_parley_ib) name = proto_get_protocol_short_name(find_protocol_by_id(id));
+  }
+  return name;
+}
+
+/* Wireshark calls a packet malformed whichever dissector gave up. */
+static void name_who_gave_up(packet_info* pinfo, const parley_ib_packet* p, proto_tree* top, proto_tree* tree) {
+  if (top == NULL || (gint)tvb_captured_length(p->tvb) < p->end) return;
+  for (const proto_node* node = top->first_child; node != NULL; node = node->next) {
+    const field_info* const field = PNODE_FINFO(node);
+    if (field == NULL || field->hfinfo->id != malformed) continue;
+    parley_ib_remark_on(pinfo, proto_tree_get_parent(tree), PARLEY_IB_REMARK_GAVE_UP,
+                        "The dissector of %s could not read the payload to its end", last_asked(pinfo));
+    return;
+  }
 }
 
 /* IBA §13.5.1: what goes to QP0 and QP1, or comes from there, is a MAD, as for capture/read/mad. So is what another queue
@@ -142,26 +144,24 @@ static void show_mad(const parley_ib_packet* p, packet_info* pinfo, proto_tree* 
 static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* top, void* data _U_) {
   gboolean rest = FALSE;
   parley_ib_packet p;
-  if (!is_infiniband(pinfo, &rest) || !parley_ib_find(pinfo, &p)) return 0;
+  if (!is_infiniband(pinfo, &rest) && !(hand_over(pinfo, top) && is_infiniband(pinfo, &rest))) return 0;
+  if (!parley_ib_find(pinfo, &p)) return 0;
   const gboolean cm = parley_ibcm_is(&p);
+  parley_ib_view view;
+  parley_ib_place_of(pinfo, &p, &view);
   proto_tree* const tree = parley_ib_show(&p, pinfo, top);
-  /* Who gets it drops a packet whose ICRC is wrong: what it says counts for nothing (IBA §9.6). */
-  const gboolean good = parley_ib_show_icrc(&p, pinfo, tree, check_icrc);
-  if (!pinfo->fd->visited && good) join(pinfo, &p, cm);
-  const parley_ib_end* const from = (const parley_ib_end*)kept(pinfo, KEEP_END);
-  const parley_ibcm_mark* const mark = (const parley_ibcm_mark*)kept(pinfo, KEEP_MARK);
-  if (from != NULL) parley_ib_show_end(pinfo, p.tvb, tree, from);
-  if (good || p.payload_length < 0)
-    judge(pinfo, &p, tree, from, mark, cm);
-  else
-    parley_ib_show_nak(&p, pinfo);
+  const gboolean good = parley_ib_show_icrc(&p, pinfo, tree, &view);
+  if (tree != NULL && view.connection != NULL && view.message == NULL) parley_ib_show_end(pinfo, p.tvb, tree, &view);
+  if (!parley_ib_show_findings(pinfo, p.tvb, tree, &view)) parley_ib_show_nak(&p, pinfo);
   restore_source(pinfo, &p);
+  parley_ib_tap(pinfo, &view);
   if (cm) {
     col_set_str(pinfo->cinfo, COL_PROTOCOL, "IBCM");
     col_clear(pinfo->cinfo, COL_INFO);
-    parley_ibcm_show(&p, pinfo, top, mark);
+    parley_ibcm_show(&p, pinfo, top, &view);
   } else if (p.qpn > PARLEY_IB_GSI_QPN) {
-    write_info(pinfo, &p, from, rest);
+    write_info(pinfo, &p, &view, rest);
+    if (!rest) name_who_gave_up(pinfo, &p, top, tree);
   }
   if (is_mad(&p, cm)) show_mad(&p, pinfo, top);
   if (!good) col_append_str(pinfo->cinfo, COL_INFO, " [wrong ICRC]");
@@ -174,18 +174,14 @@ void parley_ib_register(void) {
   parley_ib_show_register();
   parley_ibcm_show_register();
   parley_mad_register();
-  prefs_register_bool_preference(
-      parley_module(), "ib.icrc", "Check the ICRC of RoCE and InfiniBand packets",
-      "A packet whose invariant CRC is wrong is marked and not followed. Off: for captures of "
-      "adapters that leave the field empty",
-      &check_icrc);
-  register_init_routine(parley_ib_conn_forget);
+  parley_ib_stat_register();
   register_postdissector(create_dissector_handle(dissect_post, proto_parley_ib));
 }
 
 void parley_ib_handoff(void) {
   stock = proto_get_id_by_filter_name("infiniband");
   data_layer = proto_get_id_by_filter_name("data");
+  malformed = proto_get_id_by_filter_name("_ws.malformed");
   icmp = proto_get_id_by_filter_name("icmp");
   icmpv6 = proto_get_id_by_filter_name("icmpv6");
 }

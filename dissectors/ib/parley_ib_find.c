@@ -25,7 +25,7 @@ static const struct {
 #undef PARLEY_X
 };
 
-const parley_ib_operation* parley_ib_operation_of(guint8 opcode) {
+static const parley_ib_operation* look_up(guint8 opcode) {
   guint8 on = 0;
   switch (opcode & PARLEY_IB_SERVICE_MASK) {
     case PARLEY_IB_SERVICE_rc: on = PARLEY_IB_ON_RC; break;
@@ -38,6 +38,14 @@ const parley_ib_operation* parley_ib_operation_of(guint8 opcode) {
     if (operations[i].value == (opcode & PARLEY_IB_OPERATION_MASK))
       return (operations[i].services & on) != 0 ? &operations[i] : NULL;
   return NULL;
+}
+
+const parley_ib_operation* parley_ib_operation_of(guint8 opcode) {
+  static const parley_ib_operation* all[256];
+  static gboolean known;
+  for (guint i = 0; !known && i < G_N_ELEMENTS(all); i++) all[i] = look_up((guint8)i);
+  known = TRUE;
+  return all[opcode];
 }
 
 gboolean parley_ib_has(const parley_ib_packet* p, gint at, gint length) {
@@ -83,7 +91,7 @@ static gboolean native_in(tvbuff_t* tvb, parley_ib_packet* p) {
   if (tvb_captured_length(tvb) < LRH_LEN) return FALSE;
   const guint8 next = tvb_get_guint8(tvb, 1) & 0x03;
   if (next < LOCAL) return FALSE;
-  p->carriage = PARLEY_IB_NATIVE;
+  p->carriage = PARLEY_ENGINE_LINK;
   p->below = 0;
   p->plain = TRUE;
   p->bth = LRH_LEN;
@@ -112,7 +120,7 @@ static gboolean v1_in(tvbuff_t* tvb, const packet_info* pinfo, parley_ib_packet*
     if (type != 0x8100 && type != 0x88A8 && type != 0x9100) break; /* IEEE 802.1Q, 802.1ad */
   }
   if (at + 2 + PARLEY_ROCE_GRH_LEN > captured || tvb_get_ntohs(tvb, at) != PARLEY_ROCE_ETHERTYPE) return FALSE;
-  p->carriage = PARLEY_IB_ROCE_V1;
+  p->carriage = PARLEY_ENGINE_ROCE_V1;
   p->below = p->grh = at + 2;
   p->plain = tvb_get_guint8(tvb, p->grh + 6) == PARLEY_ROCE_GRH_NEXT_HEADER;
   p->bth = p->grh + PARLEY_ROCE_GRH_LEN;
@@ -128,10 +136,11 @@ static gboolean v2_in(tvbuff_t* tvb, const packet_info* pinfo, parley_ib_packet*
   if (tvb_captured_length_remaining(tvb, ip.payload) < UDP_LEN) return FALSE;
   const guint length = tvb_get_ntohs(tvb, ip.payload + 4);
   if (length < UDP_LEN || length > ip.length) return FALSE;
-  p->carriage = ip.version == 4 ? PARLEY_IB_ROCE_V2_IPV4 : PARLEY_IB_ROCE_V2_IPV6;
+  p->carriage = ip.version == 4 ? PARLEY_ENGINE_ROCE_V2_IPV4 : PARLEY_ENGINE_ROCE_V2_IPV6;
   p->below = ip.ip;
   p->plain = ip.payload - ip.ip == (ip.version == 4 ? IPV4_LEN : IPV6_LEN);
   p->bth = ip.payload + UDP_LEN;
+  p->source_port = tvb_get_ntohs(tvb, ip.payload);
   p->end = ip.payload + (gint)length;
   if (ip.version == 4) {
     gid_of_ipv4(tvb, ip.ip + 12, &p->source);
@@ -145,21 +154,41 @@ static gboolean v2_in(tvbuff_t* tvb, const packet_info* pinfo, parley_ib_packet*
 
 /* ------------------------------------------------------------------ BTH and what follows */
 
-static void find_headers(parley_ib_packet* p) {
-  const guint8 service = p->opcode & PARLEY_IB_SERVICE_MASK;
-  p->operation = parley_ib_operation_of(p->opcode);
-  if (p->operation != NULL) {
-    p->headers = p->operation->headers;
-    if (service == PARLEY_IB_SERVICE_ud) p->headers |= PARLEY_IB_DETH;
-    if (service == PARLEY_IB_SERVICE_xrc && !p->operation->response) p->headers |= PARLEY_IB_XRCETH;
+/* What an opcode says of the headers, found once for each. */
+typedef struct layout {
+  const parley_ib_operation* operation;
+  guint16 headers, size, at[G_N_ELEMENTS(((parley_ib_packet*)NULL)->at)];
+} layout;
+
+static void lay_out(guint8 opcode, layout* out) {
+  const guint8 service = opcode & PARLEY_IB_SERVICE_MASK;
+  out->operation = parley_ib_operation_of(opcode);
+  if (out->operation != NULL) {
+    out->headers = out->operation->headers;
+    if (service == PARLEY_IB_SERVICE_ud) out->headers |= PARLEY_IB_DETH;
+    if (service == PARLEY_IB_SERVICE_xrc && !out->operation->response) out->headers |= PARLEY_IB_XRCETH;
   }
   guint16 at = PARLEY_IB_BTH_LEN;
   for (guint i = 0; i < G_N_ELEMENTS(headers); i++) {
-    p->at[bit_of(headers[i].mask)] = at;
-    if ((p->headers & headers[i].mask) != 0) at = (guint16)(at + headers[i].length);
+    out->at[bit_of(headers[i].mask)] = at;
+    if ((out->headers & headers[i].mask) != 0) at = (guint16)(at + headers[i].length);
   }
+  out->size = at;
+}
+
+static const layout* layout_of(guint8 opcode) {
+  static layout all[256];
+  if (all[opcode].size == 0) lay_out(opcode, &all[opcode]);
+  return &all[opcode];
+}
+
+static void find_headers(parley_ib_packet* p) {
+  const layout* const all = layout_of(p->opcode);
+  p->operation = all->operation;
+  p->headers = all->headers;
+  memcpy(p->at, all->at, sizeof p->at);
   const gint pad = (tvb_get_guint8(p->tvb, p->bth + 1) & PARLEY_IB_BTH_PAD) >> 4;
-  p->payload = p->bth + at;
+  p->payload = p->bth + all->size;
   p->payload_length = p->end - PARLEY_IB_ICRC_LEN - pad - p->payload;
   if (p->payload_length < 0) p->payload_length = -1;
   const gint deth = parley_ib_header_at(p, PARLEY_IB_DETH);

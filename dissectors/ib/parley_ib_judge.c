@@ -1,199 +1,236 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a packet shows of itself, and against what the CM told of its connection (IBA §9.2, §9.4, §9.6, §9.7). */
+/* The engine of `parley pcap check` behind the plugin: it is given each packet in the first pass, and what it finds is shown. */
+#include <epan/expert.h>
+#include <epan/prefs.h>
+#include <epan/proto_data.h>
+#include <string.h>
+
+#include "parley/wire/rules_ib.h"
 #include "parley_ib.h"
 
-#define BIT(operation) (1U << PARLEY_IB_OPERATION_##operation)
+static const struct {
+  const char* id;
+} rules[] = {
+#define PARLEY_X(name, id, clause, severity, needs, sentence) {id},
+    PARLEY_IB_RULES(PARLEY_X)
+#undef PARLEY_X
+};
+static const char* const quirks[] = {
+#define PARLEY_X(name) name,
+    PARLEY_IB_QUIRKS(PARLEY_X)
+#undef PARLEY_X
+};
+static expert_field rule_items[G_N_ELEMENTS(rules)], quirk_items[G_N_ELEMENTS(quirks)], no_memory = EI_INIT;
 
-enum { WORD = 4 };
+static int hf_rule = -1, hf_severity = -1;
+static gint ett_rule = -1;
 
-static guint8 service_of(const parley_ib_packet* p) { return p->opcode & PARLEY_IB_SERVICE_MASK; }
+static parley_engine* engine;
+static parley_bool check_icrc = TRUE;
+static gboolean has_findings, gave_up;
+static guint32 gave_up_in; /* the frame that says so */
 
-static gboolean is_one_of(const parley_ib_packet* p, guint32 operations) {
-  return (operations >> p->operation->value & 1) != 0;
+/* What the first pass keeps with a packet is one address, whose lowest bits are free: that of a connection, or for a message of the CM
+ * that of its place. */
+enum { KEPT_FROM = 1, KEPT_NAMED = 2, KEPT_MESSAGE = 4, KEPT_BITS = 7 };
+
+/* ------------------------------------------------------------------ one file */
+
+static void open_engine(void) {
+  const parley_engine_options options = {.no_icrc = !check_icrc};
+  engine = parley_engine_open(&options);
+  has_findings = FALSE;
+  gave_up = engine == NULL;
+  gave_up_in = 0;
 }
 
-static const char* counted(packet_info* pinfo, guint32 n) {
-  return wmem_strdup_printf(pinfo->pool, "%u octet%s", n, n == 1 ? "" : "s");
+static void close_engine(void) {
+  parley_engine_close(engine);
+  engine = NULL;
 }
 
-static guint8 octet(const parley_ib_packet* p, gint at) { return tvb_get_guint8(p->tvb, p->bth + at); }
-
-static void judge_bth(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, gint who) {
-  const guint8 tver = octet(p, 1) & PARLEY_IB_BTH_TVER;
-  if (tver != 0)
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_TVER, who, " sent a packet of transport version %u; there is only 0",
-                   tver);
-  if ((octet(p, 4) & 0x3F) != 0 || (octet(p, 8) & 0x7F) != 0)
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_RESERVED, who, "'s BTH has reserved bits set");
+static void finish(void) {
+  if (engine == NULL || parley_engine_finish(engine) != PARLEY_ENGINE_OK) return;
+  has_findings = TRUE;
 }
 
-static void judge_pad(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, gint who) {
-  const gint pad = (octet(p, 1) & PARLEY_IB_BTH_PAD) >> 4, at = p->payload + p->payload_length;
-  if ((p->payload_length + pad) % WORD != 0) {
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_PAD, who, "'s packet has %s of payload and %d of pad",
-                   counted(pinfo, (guint32)p->payload_length), pad);
+/* ------------------------------------------------------------------ one packet */
+
+static parley_engine_packet packet_of(const packet_info* pinfo, const parley_ib_packet* p) {
+  const guint captured = tvb_captured_length(p->tvb);
+  parley_engine_packet out = {.frame = pinfo->num,
+                              .at = (gint64)pinfo->abs_ts.secs * 1000000000 + pinfo->abs_ts.nsecs,
+                              .octets = tvb_get_ptr(p->tvb, 0, (gint)captured),
+                              .captured = captured,
+                              .below = (size_t)(p->carriage == PARLEY_ENGINE_LINK && p->grh >= 0 ? p->grh : p->below),
+                              .bth = (size_t)p->bth,
+                              .end = (size_t)p->end,
+                              .plain = p->plain != FALSE,
+                              .carriage = p->carriage};
+  memcpy(out.source, p->source.octets, sizeof out.source);
+  memcpy(out.destination, p->destination.octets, sizeof out.destination);
+  out.source_port = p->source_port;
+  return out;
+}
+
+/* Who sent it goes into the lowest bit of the address, and whether the service is known into the next: what is known later is not shown
+ * in earlier frames. */
+static guintptr keep_place(packet_info* pinfo, const parley_engine_place* place) {
+  guintptr kept;
+  if (place->connection == NULL) return 0;
+  if (place->message) {
+    parley_engine_place* const message = (parley_engine_place*)wmem_memdup(wmem_file_scope(), place, sizeof *place);
+    message->late = NULL;
+    message->late_count = 0;
+    kept = (guintptr)message | KEPT_MESSAGE;
+  } else {
+    kept = (guintptr)place->connection | (place->named ? KEPT_NAMED : 0U) | place->from;
+  }
+  p_add_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, 0, (void*)kept);
+  return kept;
+}
+
+static void show_place(guintptr kept, parley_ib_view* out) {
+  const void* const address = (const void*)(kept & ~(guintptr)KEPT_BITS);
+  if ((kept & KEPT_MESSAGE) != 0) {
+    out->message = (const parley_engine_place*)address;
+    out->connection = out->flow = out->message->connection;
+    out->from = out->message->from;
+    out->named = out->message->named;
     return;
   }
-  if (!parley_ib_has(p, at, pad + PARLEY_IB_ICRC_LEN)) return;
-  for (gint i = 0; i < pad; i++)
-    if (tvb_get_guint8(p->tvb, at + i) != 0) {
-      parley_ib_tell(pinfo, item, PARLEY_IB_RULE_PAD_OCTETS, who, "'s pad is not of zeros");
-      return;
+  out->flow = (const parley_engine_connection*)address;
+  if (out->flow != NULL && out->flow->number != 0) out->connection = out->flow;
+  out->named = (kept & KEPT_NAMED) != 0;
+  out->from = (guint8)(kept & KEPT_FROM);
+}
+
+void parley_ib_place_of(packet_info* pinfo, const parley_ib_packet* p, parley_ib_view* out) {
+  const parley_engine_packet packet = packet_of(pinfo, p);
+  memset(out, 0, sizeof *out);
+  if (!pinfo->fd->visited && engine != NULL) {
+    parley_engine_place place;
+    if (parley_engine_roce(engine, &packet, &place) != PARLEY_ENGINE_OK && !gave_up) {
+      gave_up = TRUE;
+      gave_up_in = pinfo->num;
     }
-}
-
-/* IBA §9.7.4. `mtu`: 0 if it is not known. */
-static void judge_length(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, gint who, guint16 mtu) {
-  enum { FIRSTS_AND_MIDDLES = BIT(send_first) | BIT(send_middle) | BIT(write_first) | BIT(write_middle) };
-  enum { LASTS = BIT(send_last) | BIT(send_last_imm) | BIT(send_last_inv) | BIT(write_last) | BIT(write_last_imm) };
-  enum { WITHOUT = BIT(read_request) | BIT(cmp_swap) | BIT(fetch_add) };
-  const gint most = mtu != 0 ? mtu : PARLEY_IB_MTU_MAX;
-  const char* why = NULL;
-  if (is_one_of(p, WITHOUT)) {
-    if (p->payload_length > 0) why = "it has no payload";
-  } else if (is_one_of(p, FIRSTS_AND_MIDDLES)) {
-    if (mtu != 0 && p->payload_length != mtu)
-      why = wmem_strdup_printf(pinfo->pool, "the path MTU is %u, and only the last packet may be shorter", mtu);
-  } else if (p->payload_length > most) {
-    why = wmem_strdup_printf(pinfo->pool, "the path MTU is %d", most);
-  } else if (p->payload_length == 0 && is_one_of(p, LASTS)) {
-    why = "a message of several packets ends with one octet at least";
-  }
-  if (why != NULL)
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_LENGTH, who, "'s %s has %s; %s", p->operation->text,
-                   counted(pinfo, (guint32)p->payload_length), why);
-}
-
-static void judge_request(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, gint who, guint16 mtu) {
-  enum { WRITE_ONLYS = BIT(write_only) | BIT(write_only_imm) };
-  const gint atomic = parley_ib_header_at(p, PARLEY_IB_ATOMIC_ETH), reth = parley_ib_header_at(p, PARLEY_IB_RETH);
-  judge_length(p, pinfo, item, who, mtu);
-  if ((p->headers & PARLEY_IB_ATOMIC_ETH) != 0 && tvb_get_ntoh64(p->tvb, atomic) % 8 != 0)
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_ATOMIC_ADDRESS, who,
-                   "'s %s is at 0x%" G_GINT64_MODIFIER "x, which is no multiple of 8", p->operation->text,
-                   tvb_get_ntoh64(p->tvb, atomic));
-  if (!is_one_of(p, WRITE_ONLYS)) return;
-  const guint32 announced = tvb_get_ntohl(p->tvb, reth + 12);
-  if (announced != (guint32)p->payload_length)
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_DMA_LENGTH, who, "'s %s announces %s and has %d", p->operation->text,
-                   counted(pinfo, announced), p->payload_length);
-}
-
-static gboolean is_assigned(guint8 syndrome) {
-  if ((syndrome & 0x80) != 0) return FALSE;
-  switch (syndrome & PARLEY_IB_SYNDROME_KIND) {
-    case PARLEY_IB_SYNDROME_ACK:
-    case PARLEY_IB_SYNDROME_RNR_NAK: return TRUE;
-    case PARLEY_IB_SYNDROME_NAK: return try_val_to_str(syndrome & PARLEY_IB_SYNDROME_VALUE, parley_ib_naks) != NULL;
-    default: return FALSE;
-  }
-}
-
-/* IBA §9.7.5.1. */
-static void judge_syndrome(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ib_end* from,
-                           gint who) {
-  const guint8 syndrome = tvb_get_guint8(p->tvb, parley_ib_header_at(p, PARLEY_IB_AETH));
-  const gboolean ack = (syndrome & PARLEY_IB_SYNDROME_KIND) == PARLEY_IB_SYNDROME_ACK;
-  if (!is_assigned(syndrome)) {
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_SYNDROME, who, "'s %s has the reserved syndrome 0x%02x",
-                   p->operation->text, syndrome);
-  } else if (p->operation->value != PARLEY_IB_OPERATION_acknowledge && !ack) {
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_SYNDROME, who, "'s %s has the syndrome of a NAK (0x%02x)",
-                   p->operation->text, syndrome);
-  } else if (ack && from != NULL && (syndrome & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE) {
-    if (!from->conn->gives_credits[from->side])
-      parley_ib_tell(pinfo, item, PARLEY_IB_RULE_CREDITS, who,
-                     " gave credits (syndrome 0x%02x); it had said that it has no flow control", syndrome);
-    else if (from->conn->shared_receives[from->side])
-      parley_ib_tell(pinfo, item, PARLEY_IB_RULE_CREDITS, who,
-                     " gave credits (syndrome 0x%02x); its receives are those of a shared queue", syndrome);
-  }
-}
-
-/* What was agreed for the connection (IBA §9.6). */
-static void judge_keys(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ib_end* from,
-                       gint who) {
-  enum { WITHOUT_MEMBERSHIP = 0x7FFF };
-  const parley_ib_conn* const c = from->conn;
-  const guint16 p_key = tvb_get_ntohs(p->tvb, p->bth + 2);
-  if (c->transport != PARLEY_IB_SERVICE_ud) {
-    if ((p_key & WITHOUT_MEMBERSHIP) != (c->p_key & WITHOUT_MEMBERSHIP))
-      parley_ib_tell(pinfo, item, PARLEY_IB_RULE_P_KEY, who,
-                     "'s packet has P_Key 0x%04x; the connection is in that of 0x%04x", p_key, c->p_key);
+    out->late = place.late;
+    out->late_count = place.late_count;
+    out->icrc_known = check_icrc && place.icrc_known;
+    out->icrc = place.icrc;
+    has_findings = has_findings || place.late_count > 0 || parley_engine_findings(engine, pinfo->num) != NULL;
+    if (!out->icrc_known || parley_ib_icrc_is(p, out->icrc)) show_place(keep_place(pinfo, &place), out);
     return;
   }
-  const gint deth = parley_ib_header_at(p, PARLEY_IB_DETH);
-  if (from->side != PARLEY_INITIATOR || c->q_key == 0 || !parley_ib_has(p, deth, 8)) return;
-  const guint32 q_key = tvb_get_ntohl(p->tvb, deth);
-  if (q_key != c->q_key)
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_UD_Q_KEY, who,
-                   "'s packet has Q_Key 0x%08x; that of the service is 0x%08x", q_key, c->q_key);
+  if (check_icrc) {
+    if (gave_up && gave_up_in == 0) gave_up_in = pinfo->num;
+    out->icrc_known = parley_engine_icrc(&packet, &out->icrc);
+  }
+  show_place((guintptr)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, 0), out);
 }
 
-static const char* name_of_service(guint8 service) {
-  switch (service) {
-    case PARLEY_IB_SERVICE_rc: return "rc";
-    case PARLEY_IB_SERVICE_uc: return "uc";
-    case PARLEY_IB_SERVICE_ud: return "ud";
-    case PARLEY_IB_SERVICE_xrc: return "xrc";
-    default: return "unknown service";
-  }
+/* ------------------------------------------------------------------ what was found */
+
+static expert_field* item_of(const parley_engine_finding* f) {
+  for (guint i = 0; f->quirk != NULL && i < G_N_ELEMENTS(quirks); i++)
+    if (strcmp(quirks[i], f->quirk) == 0) return &quirk_items[i];
+  for (guint i = 0; f->rule != NULL && i < G_N_ELEMENTS(rules); i++)
+    if (strcmp(rules[i].id, f->rule) == 0) return &rule_items[i];
+  return NULL;
 }
 
-static void judge_data(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ib_end* from,
-                       gint who) {
-  const guint8 service = service_of(p);
-  if (p->operation == NULL) {
-    if (service != PARLEY_IB_SERVICE_rd && service != PARLEY_IB_SERVICE_manufacturer)
-      parley_ib_tell(pinfo, item, PARLEY_IB_RULE_UNASSIGNED, who, " sent opcode 0x%02x, which is not assigned",
-                     p->opcode);
-    return;
-  }
-  if (from != NULL && from->conn->transport != service) {
-    const char* const words = parley_ib_opcode_words(pinfo->pool, p->opcode);
-    const gboolean an = service == PARLEY_IB_SERVICE_rc || service == PARLEY_IB_SERVICE_xrc; /* "an RC", "a UD" */
-    parley_ib_tell(pinfo, item, PARLEY_IB_RULE_SERVICE, who, " sent %s %s on a queue pair of %s", an ? "an" : "a",
-                   words, name_of_service(from->conn->transport));
-    return;
-  }
-  if (from != NULL) judge_keys(p, pinfo, item, from, who);
-  const gint behind_bth = p->bth + PARLEY_IB_BTH_LEN;
-  if (!parley_ib_has(p, behind_bth, p->payload - behind_bth)) return;
-  if (!p->operation->response)
-    judge_request(p, pinfo, item, who, from == NULL ? 0 : from->conn->path_mtu);
-  else if ((p->headers & PARLEY_IB_AETH) != 0)
-    judge_syndrome(p, pinfo, item, from, who);
+/* The ICRC has an item of its own: the checksum's. */
+static gboolean is_shown(const parley_engine_finding* f) {
+  return f->text != NULL && (f->rule == NULL || strcmp(f->rule, "ib.icrc") != 0);
 }
 
-/* What ends before it may: IBA §9.2. */
-static void judge_end(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, gint who) {
-  const gint pad = (octet(p, 1) & PARLEY_IB_BTH_PAD) >> 4, size = p->end - p->bth;
-  const gint left = p->end - PARLEY_IB_ICRC_LEN - p->payload;
-  const char* why = "it ends before its headers do";
-  if (size < PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN) {
-    parley_ib_tell(
-        pinfo, item, PARLEY_IB_RULE_MALFORMED, who,
-        " sent a packet that cannot be read: frame %u, octet %d: %d octets have no room for a BTH and an ICRC, "
-        "which take %d",
-        pinfo->num, p->bth, size, PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN);
-    return;
-  }
-  if (left >= 0) why = wmem_strdup_printf(pinfo->pool, "the BTH counts %d octets of pad; %d are left", pad, left);
-  parley_ib_tell(pinfo, item, PARLEY_IB_RULE_MALFORMED, who,
-                 " sent a packet that cannot be read: frame %u, octet %d: %s: %s", pinfo->num, p->bth,
-                 p->operation == NULL ? "unassigned opcode" : parley_ib_opcode_words(pinfo->pool, p->opcode), why);
+/* By which a filter finds any of them. */
+static void show_rule(tvbuff_t* tvb, proto_tree* tree, const parley_engine_finding* f) {
+  if (f->rule == NULL) return;
+  proto_item* const item = proto_tree_add_string(tree, hf_rule, tvb, 0, 0, f->rule);
+  proto_item_set_generated(item);
+  proto_item_set_generated(
+      proto_tree_add_uint(proto_item_add_subtree(item, ett_rule), hf_severity, tvb, 0, 0, (guint32)f->severity));
 }
 
-void parley_ib_judge(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, const parley_ib_end* from,
-                     gint who) {
-  if (p->payload_length < 0) {
-    judge_end(p, pinfo, item, who);
-    return;
+static void show(packet_info* pinfo, tvbuff_t* tvb, proto_tree* tree, const parley_engine_finding* f) {
+  proto_item* const item = proto_tree_get_parent(tree);
+  expert_field* const as = item_of(f);
+  if (!is_shown(f) || as == NULL) return;
+  /* Wireshark cuts what is longer than its labels: the clause is to stay. */
+  const char* const where =
+      f->frame == pinfo->num ? "" : wmem_strdup_printf(pinfo->pool, "frame %" G_GUINT64_FORMAT ": ", f->frame);
+  const gsize room = ITEM_LABEL_LENGTH - 1 - strlen(where) - strlen(" [...]") - strlen(f->clause);
+  show_rule(tvb, tree, f);
+  const gboolean whole = strlen(f->text) <= room + strlen("...");
+  const char* const text = whole ? f->text : wmem_strndup(pinfo->pool, f->text, room);
+  expert_add_info_format(pinfo, item, as, "%s%s%s [%s]", where, text, whole ? "" : "...", f->clause);
+}
+
+gboolean parley_ib_show_findings(packet_info* pinfo, tvbuff_t* tvb, proto_tree* tree, const parley_ib_view* view) {
+  gboolean departs = FALSE;
+  if (gave_up_in == pinfo->num)
+    expert_add_info_format(pinfo, proto_tree_get_parent(tree), &no_memory,
+                           "There is no memory left to judge packets: from here on only headers are shown");
+  if (!has_findings || engine == NULL) return FALSE;
+  for (const parley_engine_finding* f = parley_engine_findings(engine, pinfo->num); f != NULL; f = f->next) {
+    departs = departs || f->quirk != NULL;
+    show(pinfo, tvb, tree, f);
   }
-  if (p->opcode == PARLEY_IB_OPCODE_CNP) return;
-  judge_bth(p, pinfo, item, who);
-  judge_pad(p, pinfo, item, who);
-  /* Management datagrams are judged as what they carry. */
-  const gboolean mad = p->qpn == PARLEY_IB_GSI_QPN && p->operation != NULL && service_of(p) == PARLEY_IB_SERVICE_ud;
-  if (!mad) judge_data(p, pinfo, item, from, who);
+  for (size_t i = 0; i < view->late_count; i++) show(pinfo, tvb, tree, view->late[i]);
+  return departs;
+}
+
+/* ------------------------------------------------------------------ registration */
+
+static const char* filter_of(const char* group, const char* id) {
+  char* const name = g_strconcat("parley.", group, ".", id, NULL);
+  return g_strdelimit(name, "-", '_');
+}
+
+void parley_ib_judge_register(expert_module_t* module) {
+  enum { SEVERITY_error = PI_ERROR, SEVERITY_warning = PI_WARN, SEVERITY_note = PI_NOTE };
+  static const int severities[] = {
+#define PARLEY_X(name, id, clause, severity, needs, sentence) SEVERITY_##severity,
+      PARLEY_IB_RULES(PARLEY_X)
+#undef PARLEY_X
+  };
+  static ei_register_info infos[G_N_ELEMENTS(rules) + G_N_ELEMENTS(quirks) + 1];
+  static const expert_field none = EI_INIT;
+  guint n = 0;
+  for (guint i = 0; i < G_N_ELEMENTS(rules); i++, n++) {
+    rule_items[i] = none;
+    const ei_register_info info = {
+        &rule_items[i],
+        {filter_of("rule", rules[i].id), PI_PROTOCOL, severities[i], g_strconcat("IBA: ", rules[i].id, NULL), EXPFILL}};
+    infos[n] = info;
+  }
+  for (guint i = 0; i < G_N_ELEMENTS(quirks); i++, n++) {
+    quirk_items[i] = none;
+    const ei_register_info info = {
+        &quirk_items[i],
+        {filter_of("quirk", quirks[i]), PI_PROTOCOL, PI_NOTE, g_strconcat("Quirk: ", quirks[i], NULL), EXPFILL}};
+    infos[n] = info;
+  }
+  const ei_register_info last = {
+      &no_memory, {"parley.engine.no_memory", PI_UNDECODED, PI_WARN, "No memory left to judge packets", EXPFILL}};
+  infos[n++] = last;
+  expert_register_field_array(module, infos, (int)n);
+  prefs_register_bool_preference(
+      parley_module(), "ib.icrc", "Check the ICRC of RoCE and InfiniBand packets",
+      "A packet whose invariant CRC is wrong is marked and not followed. Off: for captures of "
+      "adapters that leave the field empty",
+      &check_icrc);
+  static const value_string severity_texts[] = {
+      {PARLEY_ENGINE_NOTE, "Note"}, {PARLEY_ENGINE_WARNING, "Warning"}, {PARLEY_ENGINE_ERROR, "Error"}, {0, NULL}};
+  static hf_register_info hf[] = {
+      {&hf_rule, {"Rule", "parley.rule", FT_STRING, BASE_NONE, NULL, 0, "As parley pcap rules has it", HFILL}},
+      {&hf_severity, {"Severity", "parley.rule.severity", FT_UINT8, BASE_DEC, VALS(severity_texts), 0, NULL, HFILL}},
+  };
+  static gint* ett[] = {&ett_rule};
+  proto_register_field_array(proto_parley_ib, hf, array_length(hf));
+  proto_register_subtree_array(ett, array_length(ett));
+  register_init_routine(open_engine);
+  register_cleanup_routine(close_engine);
+  register_postseq_cleanup_routine(finish);
 }

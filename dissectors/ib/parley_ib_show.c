@@ -15,21 +15,7 @@ static int hf_opcode = -1, hf_name = -1, hf_service = -1, hf_se = -1, hf_m = -1,
            hf_connection = -1, hf_from = -1, hf_conn_service = -1, hf_setup_req = -1, hf_setup_rep = -1;
 static gint ett_ib = -1, ett_header = -1, ett_syndrome = -1, ett_setup = -1;
 
-static expert_field remarks[PARLEY_IB_REMARK_COUNT], rules[PARLEY_IB_RULE_COUNT], quirks[PARLEY_IB_QUIRK_COUNT];
-
-static const char* const clauses[] = {
-#define PARLEY_X(name, key, clause, severity) clause,
-    PARLEY_IB_RULES(PARLEY_X)
-#undef PARLEY_X
-};
-
-static const struct {
-  const char *name, *clause;
-} known[] = {
-#define PARLEY_X(name, quirk, filter, clause) {quirk, clause},
-    PARLEY_IB_QUIRKS(PARLEY_X)
-#undef PARLEY_X
-};
+static expert_field remarks[PARLEY_IB_REMARK_COUNT];
 
 static const value_string service_texts[] = {
 #define PARLEY_X(name, value, text) {(value) >> 5, text},
@@ -47,22 +33,6 @@ void parley_ib_remark_on(packet_info* pinfo, proto_item* item, parley_ib_remark 
   expert_add_info_format(pinfo, item, &remarks[remark], "%s", text);
 }
 
-void parley_ib_tell(packet_info* pinfo, proto_item* item, parley_ib_rule rule, gint who, const char* format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  const char* const text = wmem_strdup_vprintf(pinfo->pool, format, arguments);
-  va_end(arguments);
-  const char* const clause = clauses[rule];
-  expert_add_info_format(pinfo, item, &rules[rule], "the %s%s [IBA %s%s]",
-                         who < 0 ? "sender" : parley_side_name((guint8)who), text, clause[0] == 'A' ? "" : "§", clause);
-}
-
-void parley_ib_tell_departure(packet_info* pinfo, proto_item* item, const parley_ib_departure* departure) {
-  expert_add_info_format(pinfo, item, &quirks[departure->quirk], "the %s%s, as Linux does (quirk %s) [IBA §%s]",
-                         parley_side_name(departure->from), departure->text, known[departure->quirk].name,
-                         known[departure->quirk].clause);
-}
-
 /* ------------------------------------------------------------------ headers */
 
 static proto_tree* header(proto_tree* tree, const parley_ib_packet* p, gint at, gint length, const char* name) {
@@ -73,8 +43,7 @@ static void show_bth(const parley_ib_packet* p, packet_info* pinfo, proto_tree* 
   const gint at = p->bth;
   proto_tree* const tree = header(top, p, at, PARLEY_IB_BTH_LEN, "BTH");
   proto_item* const opcode = proto_tree_add_item(tree, hf_opcode, p->tvb, at, 1, ENC_NA);
-  proto_item_set_generated(
-      proto_tree_add_string(tree, hf_name, p->tvb, at, 1, parley_ib_opcode_words(pinfo->pool, p->opcode)));
+  proto_item_set_generated(proto_tree_add_string(tree, hf_name, p->tvb, at, 1, parley_ib_opcode_words(p->opcode)));
   proto_tree_add_item(tree, hf_service, p->tvb, at, 1, ENC_NA);
   if (p->opcode == PARLEY_IB_OPCODE_CNP)
     parley_ib_remark_on(pinfo, opcode, PARLEY_IB_REMARK_CNP, "Congestion notification to queue pair 0x%06x", p->qpn);
@@ -93,7 +62,7 @@ static void show_bth(const parley_ib_packet* p, packet_info* pinfo, proto_tree* 
 static void show_aeth(parley_ib_packet* p, packet_info* pinfo, proto_tree* top, gint at) {
   proto_tree* const tree = header(top, p, at, 4, "AETH");
   const guint8 syndrome = tvb_get_guint8(p->tvb, at), value = syndrome & PARLEY_IB_SYNDROME_VALUE;
-  const char* const words = parley_ib_syndrome_words(pinfo->pool, syndrome);
+  const char* const words = parley_ib_syndrome_words(syndrome);
   proto_item* const item = proto_tree_add_item(tree, hf_syndrome, p->tvb, at, 1, ENC_NA);
   p->syndrome = item;
   proto_item_append_text(item, " (%s)", words);
@@ -159,6 +128,14 @@ static void show_header(parley_ib_packet* p, packet_info* pinfo, proto_tree* top
   }
 }
 
+/* Whether it has an expert item for what it says, which is counted without a tree, too. */
+static gboolean says_something(const parley_ib_packet* p) {
+  const gint aeth = parley_ib_header_at(p, PARLEY_IB_AETH);
+  if (p->opcode == PARLEY_IB_OPCODE_CNP) return TRUE;
+  return (p->headers & PARLEY_IB_AETH) != 0 && parley_ib_has(p, aeth, 4) &&
+         (tvb_get_guint8(p->tvb, aeth) & ~PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_SYNDROME_ACK;
+}
+
 proto_tree* parley_ib_show(parley_ib_packet* p, packet_info* pinfo, proto_tree* top) {
   static const struct {
     guint16 mask;
@@ -168,10 +145,11 @@ proto_tree* parley_ib_show(parley_ib_packet* p, packet_info* pinfo, proto_tree* 
       PARLEY_IB_HEADERS(PARLEY_X)
 #undef PARLEY_X
   };
+  if (top == NULL && !says_something(p)) return NULL;
   const gint captured = MIN(p->end, (gint)tvb_captured_length(p->tvb)) - p->bth;
-  proto_item* const item = proto_tree_add_protocol_format(top, proto_parley_ib, p->tvb, p->bth, captured,
-                                                          "InfiniBand transport: %s, QP 0x%06x",
-                                                          parley_ib_opcode_words(pinfo->pool, p->opcode), p->qpn);
+  proto_item* const item =
+      proto_tree_add_protocol_format(top, proto_parley_ib, p->tvb, p->bth, captured,
+                                     "InfiniBand transport: %s, QP 0x%06x", parley_ib_opcode_words(p->opcode), p->qpn);
   proto_tree* const tree = proto_item_add_subtree(item, ett_ib);
   show_bth(p, pinfo, tree);
   for (guint i = 0; i < G_N_ELEMENTS(all); i++) {
@@ -193,51 +171,61 @@ void parley_ib_show_nak(const parley_ib_packet* p, packet_info* pinfo) {
   if ((p->headers & PARLEY_IB_AETH) == 0 || !parley_ib_has(p, at, 4)) return;
   const guint8 syndrome = tvb_get_guint8(p->tvb, at);
   if ((syndrome & ~PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_SYNDROME_NAK) return;
-  parley_ib_remark_on(pinfo, p->syndrome, PARLEY_IB_REMARK_NAK, "%s", parley_ib_syndrome_words(pinfo->pool, syndrome));
+  parley_ib_remark_on(pinfo, p->syndrome, PARLEY_IB_REMARK_NAK, "%s", parley_ib_syndrome_words(syndrome));
 }
 
-gboolean parley_ib_show_icrc(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree, gboolean check) {
+static gboolean has_icrc(const parley_ib_packet* p) {
   const gint at = p->end - PARLEY_IB_ICRC_LEN;
-  guint32 icrc = 0;
-  if (at < p->bth + PARLEY_IB_BTH_LEN || !parley_ib_has(p, at, PARLEY_IB_ICRC_LEN)) return TRUE;
-  const gboolean known = check && parley_ib_icrc(p, &icrc);
-  proto_tree_add_checksum(tree, p->tvb, (guint)at, hf_icrc, hf_icrc_status, &remarks[PARLEY_IB_REMARK_ICRC], pinfo,
-                          icrc, ENC_BIG_ENDIAN, known ? PROTO_CHECKSUM_VERIFY : PROTO_CHECKSUM_NO_FLAGS);
-  return !known || tvb_get_ntohl(p->tvb, at) == icrc;
+  return at >= p->bth + PARLEY_IB_BTH_LEN && parley_ib_has(p, at, PARLEY_IB_ICRC_LEN);
+}
+
+gboolean parley_ib_icrc_is(const parley_ib_packet* p, guint32 icrc) {
+  return !has_icrc(p) || tvb_get_letohl(p->tvb, p->end - PARLEY_IB_ICRC_LEN) == icrc;
+}
+
+gboolean parley_ib_show_icrc(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree,
+                             const parley_ib_view* view) {
+  if (!has_icrc(p)) return TRUE;
+  const gboolean good = !view->icrc_known || parley_ib_icrc_is(p, view->icrc);
+  if (good && tree == NULL) return TRUE;
+  proto_tree_add_checksum(tree, p->tvb, (guint)(p->end - PARLEY_IB_ICRC_LEN), hf_icrc, hf_icrc_status,
+                          &remarks[PARLEY_IB_REMARK_ICRC], pinfo, GUINT32_SWAP_LE_BE(view->icrc), ENC_BIG_ENDIAN,
+                          view->icrc_known ? PROTO_CHECKSUM_VERIFY : PROTO_CHECKSUM_NO_FLAGS);
+  return good;
 }
 
 /* ------------------------------------------------------------------ the connection */
 
-proto_tree* parley_ib_show_conn(tvbuff_t* tvb, proto_tree* top, const parley_ib_conn* c, guint8 from) {
+proto_tree* parley_ib_show_conn(tvbuff_t* tvb, proto_tree* top, const parley_ib_view* view) {
+  const parley_engine_connection* const c = view->connection;
   proto_item* item = NULL;
   proto_tree* const tree = proto_tree_add_subtree_format(top, tvb, 0, 0, ett_setup, &item, "Connection %u, from the %s",
-                                                         c->number, parley_side_name(from));
+                                                         c->number, parley_side_name(view->from));
   proto_item_set_generated(item);
   proto_item_set_generated(proto_tree_add_uint(tree, hf_connection, tvb, 0, 0, c->number));
-  proto_item_set_generated(proto_tree_add_uint(tree, hf_from, tvb, 0, 0, from));
-  proto_item_set_generated(proto_tree_add_string(tree, hf_conn_service, tvb, 0, 0, c->service));
+  proto_item_set_generated(proto_tree_add_uint(tree, hf_from, tvb, 0, 0, view->from));
+  if (view->named) proto_item_set_generated(proto_tree_add_string(tree, hf_conn_service, tvb, 0, 0, c->service_name));
   return tree;
 }
 
 /* What set it up came before it, whatever else the connection has later. */
-static void before(const packet_info* pinfo, proto_tree* tree, tvbuff_t* tvb, int field, const parley_ib_sent* sent) {
-  if (sent != NULL && sent->frame < pinfo->num)
-    proto_item_set_generated(proto_tree_add_uint(tree, field, tvb, 0, 0, sent->frame));
+static void before(const packet_info* pinfo, proto_tree* tree, tvbuff_t* tvb, int field, guint64 frame) {
+  if (frame != 0 && frame < pinfo->num)
+    proto_item_set_generated(proto_tree_add_uint(tree, field, tvb, 0, 0, (guint32)frame));
 }
 
-void parley_ib_show_end(packet_info* pinfo, tvbuff_t* tvb, proto_tree* top, const parley_ib_end* from) {
-  const parley_ib_conn* const c = from->conn;
-  const gboolean sidr = c->transport == PARLEY_IB_SERVICE_ud;
-  const guint ask = (sidr ? PARLEY_IBCM_sidr_req : PARLEY_IBCM_req) - PARLEY_IBCM_FIRST;
-  const guint reply = (sidr ? PARLEY_IBCM_sidr_rep : PARLEY_IBCM_rep) - PARLEY_IBCM_FIRST;
-  proto_tree* const tree = parley_ib_show_conn(tvb, top, c, from->side);
-  before(pinfo, tree, tvb, hf_setup_req, c->sent[PARLEY_INITIATOR][ask]);
-  before(pinfo, tree, tvb, hf_setup_rep, c->sent[PARLEY_RESPONDER][reply]);
+void parley_ib_show_end(packet_info* pinfo, tvbuff_t* tvb, proto_tree* top, const parley_ib_view* view) {
+  const parley_engine_connection* const c = view->connection;
+  const guint ask = (c->sidr ? PARLEY_IBCM_sidr_req : PARLEY_IBCM_req) - PARLEY_IBCM_FIRST;
+  const guint reply = (c->sidr ? PARLEY_IBCM_sidr_rep : PARLEY_IBCM_rep) - PARLEY_IBCM_FIRST;
+  proto_tree* const tree = parley_ib_show_conn(tvb, top, view);
+  before(pinfo, tree, tvb, hf_setup_req, c->sent[PARLEY_INITIATOR][ask].frame);
+  before(pinfo, tree, tvb, hf_setup_rep, c->sent[PARLEY_RESPONDER][reply].frame);
 }
 
-const char* parley_ib_info(const parley_ib_packet* p, packet_info* pinfo, const parley_ib_end* from) {
+void parley_ib_info(const parley_ib_packet* p, packet_info* pinfo, const parley_ib_view* view) {
   parley_text line = {0};
-  parley_text_add(&line, parley_ib_opcode_words(pinfo->pool, p->opcode));
+  parley_text_add(&line, parley_ib_opcode_words(p->opcode));
   parley_text_hex(&line, " QP=", p->qpn, 6);
   if (p->opcode != PARLEY_IB_OPCODE_CNP) parley_text_number(&line, " PSN=", p->psn);
   const gint xrceth = parley_ib_header_at(p, PARLEY_IB_XRCETH), aeth = parley_ib_header_at(p, PARLEY_IB_AETH);
@@ -245,16 +233,17 @@ const char* parley_ib_info(const parley_ib_packet* p, packet_info* pinfo, const 
     parley_text_hex(&line, " SRQ=", tvb_get_ntoh24(p->tvb, xrceth + 1), 6);
   if ((p->headers & PARLEY_IB_AETH) != 0 && parley_ib_has(p, aeth, 4)) {
     parley_text_add(&line, ", ");
-    parley_text_add(&line, parley_ib_syndrome_words(pinfo->pool, tvb_get_guint8(p->tvb, aeth)));
+    parley_text_add(&line, parley_ib_syndrome_words(tvb_get_guint8(p->tvb, aeth)));
   }
   if (p->payload_length > 0 && p->opcode != PARLEY_IB_OPCODE_CNP)
     parley_text_number(&line, " Len=", (guint64)p->payload_length);
-  if (from != NULL) {
+  if (view->connection != NULL) {
     parley_text_add(&line, " (");
-    parley_text_add(&line, from->conn->service);
-    parley_text_add(&line, from->side == PARLEY_INITIATOR ? ", from the initiator)" : ", from the responder)");
+    if (view->named) parley_text_add(&line, view->connection->service_name);
+    parley_text_add(&line, view->named ? ", from the " : "from the ");
+    parley_text_add(&line, view->from == PARLEY_INITIATOR ? "initiator)" : "responder)");
   }
-  return wmem_strdup(pinfo->pool, line.text);
+  parley_info_add(pinfo->cinfo, line.text);
 }
 
 /* ------------------------------------------------------------------ registration */
@@ -322,20 +311,12 @@ void parley_ib_show_register(void) {
   {&remarks[PARLEY_IB_REMARK_##name], {"parley." filter, group, severity, "InfiniBand: " filter, EXPFILL}},
       PARLEY_IB_REMARKS(PARLEY_X)
 #undef PARLEY_X
-#define PARLEY_X(name, key, clause, severity) \
-  {&rules[PARLEY_IB_RULE_##name], {"parley.rule." key, PI_PROTOCOL, severity, "IBA: " key, EXPFILL}},
-          PARLEY_IB_RULES(PARLEY_X)
-#undef PARLEY_X
-#define PARLEY_X(name, quirk, filter, clause) \
-  {&quirks[PARLEY_IB_QUIRK_##name], {"parley." filter, PI_PROTOCOL, PI_NOTE, "Quirk: " quirk, EXPFILL}},
-              PARLEY_IB_QUIRKS(PARLEY_X)
-#undef PARLEY_X
   };
   static const expert_field none = EI_INIT;
   infos[PARLEY_IB_REMARK_ICRC].eiinfo.summary = "Wrong ICRC (IBA §7.8.1)"; /* the only one that is shown */
   for (guint i = 0; i < PARLEY_IB_REMARK_COUNT; i++) remarks[i] = none;
-  for (guint i = 0; i < PARLEY_IB_RULE_COUNT; i++) rules[i] = none;
-  for (guint i = 0; i < PARLEY_IB_QUIRK_COUNT; i++) quirks[i] = none;
   register_fields();
-  expert_register_field_array(expert_register_protocol(proto_parley_ib), infos, array_length(infos));
+  expert_module_t* const module = expert_register_protocol(proto_parley_ib);
+  expert_register_field_array(module, infos, array_length(infos));
+  parley_ib_judge_register(module);
 }

@@ -25,31 +25,49 @@ gint32 parley_ib_credits(guint8 code) {
   return value < G_N_ELEMENTS(credits) ? credits[value] : -1;
 }
 
-const char* parley_ib_syndrome_words(wmem_allocator_t* scope, guint8 syndrome) {
+/* Of an octet; made once, since each packet needs them. */
+typedef char* (*octet_words)(guint8 octet);
+
+static const char* words_of(const char** all, guint8 octet, octet_words make) {
+  if (all[octet] == NULL) all[octet] = make(octet);
+  return all[octet];
+}
+
+static char* syndrome_words(guint8 syndrome) {
   const guint8 value = syndrome & PARLEY_IB_SYNDROME_VALUE;
   switch (syndrome & ~PARLEY_IB_SYNDROME_VALUE) {
     case PARLEY_IB_SYNDROME_ACK: {
       const gint32 n = parley_ib_credits(value);
-      return n < 0 ? "ACK" : wmem_strdup_printf(scope, "ACK, %d credit%s", n, n == 1 ? "" : "s");
+      return n < 0 ? g_strdup("ACK") : g_strdup_printf("ACK, %d credit%s", n, n == 1 ? "" : "s");
     }
     case PARLEY_IB_SYNDROME_RNR_NAK: {
       const guint32 hundredths = rnr_timers[value];
-      return wmem_strdup_printf(scope, "RNR NAK, %u.%02u ms", hundredths / 100, hundredths % 100);
+      return g_strdup_printf("RNR NAK, %u.%02u ms", hundredths / 100, hundredths % 100);
     }
     case PARLEY_IB_SYNDROME_NAK:
-      return wmem_strdup_printf(scope, "NAK: %s", val_to_str_const(value, parley_ib_naks, "reserved NAK code"));
-    default: return wmem_strdup_printf(scope, "reserved syndrome 0x%02X", syndrome);
+      return g_strdup_printf("NAK: %s", val_to_str_const(value, parley_ib_naks, "reserved NAK code"));
+    default: return g_strdup_printf("reserved syndrome 0x%02X", syndrome);
   }
+}
+
+const char* parley_ib_syndrome_words(guint8 syndrome) {
+  static const char* all[256];
+  return words_of(all, syndrome, syndrome_words);
 }
 
 const char* parley_ib_transport_words(guint8 transport) { return val_to_str_const(transport, services, "reserved"); }
 
-const char* parley_ib_opcode_words(wmem_allocator_t* scope, guint8 opcode) {
-  if (opcode == PARLEY_IB_OPCODE_CNP) return "CNP";
+static char* opcode_words(guint8 opcode) {
+  if (opcode == PARLEY_IB_OPCODE_CNP) return g_strdup("CNP");
   const parley_ib_operation* const operation = parley_ib_operation_of(opcode);
   const char* const service = parley_ib_transport_words(opcode & PARLEY_IB_SERVICE_MASK);
-  if (operation == NULL) return wmem_strdup_printf(scope, "%s opcode 0x%02X", service, opcode);
-  return wmem_strdup_printf(scope, "%s %s", service, operation->text);
+  if (operation == NULL) return g_strdup_printf("%s opcode 0x%02X", service, opcode);
+  return g_strdup_printf("%s %s", service, operation->text);
+}
+
+const char* parley_ib_opcode_words(guint8 opcode) {
+  static const char* all[256];
+  return words_of(all, opcode, opcode_words);
 }
 
 const char* parley_ib_service_words(wmem_allocator_t* scope, guint64 service_id) {

@@ -7,14 +7,6 @@ gboolean parley_ibcm_is(const parley_ib_packet* p) {
   return parley_ib_carries(p, 0, 4) && tvb_get_guint8(p->tvb, p->payload + 1) == PARLEY_IB_CLASS_CM;
 }
 
-/* FNV-1a. */
-static guint64 digest_of(tvbuff_t* tvb, gint at) {
-  guint64 digest = G_GUINT64_CONSTANT(0xCBF29CE484222325);
-  const guint8* const octets = tvb_get_ptr(tvb, at, PARLEY_IBCM_LEN);
-  for (gint i = 0; i < PARLEY_IBCM_LEN; i++) digest = (digest ^ octets[i]) * G_GUINT64_CONSTANT(0x100000001B3);
-  return digest;
-}
-
 /* IBA §12.6.5: XRC is the extended transport service type 1. */
 static guint8 transport_of(guint8 service, guint8 extended) {
   switch (service) {
@@ -25,26 +17,16 @@ static guint8 transport_of(guint8 service, guint8 extended) {
   }
 }
 
-/* IBA §12.6.5: 1 to 5 are 256 to 4096 octets. */
-static guint16 octets_of_mtu(guint8 code) { return code >= 1 && code <= 5 ? (guint16)(128U << code) : 0; }
-
 static void read_req(const parley_ib_packet* p, parley_ibcm_message* out) {
   out->remote_id = 0;
   out->service_id = CM_NUMBER(p, CmReq, service_id);
   out->qpn = (guint32)CM_NUMBER(p, CmReq, local_qpn);
   out->transport =
       transport_of((guint8)CM_NUMBER(p, CmReq, transport_service), (guint8)CM_NUMBER(p, CmReq, extended_transport));
-  out->flow_control = (gboolean)CM_NUMBER(p, CmReq, flow_control);
-  out->shared_receives = (gboolean)CM_NUMBER(p, CmReq, srq);
-  out->p_key = (guint16)CM_NUMBER(p, CmReq, p_key);
-  out->response_timeout = (guint8)CM_NUMBER(p, CmReq, remote_response_timeout);
-  out->path_mtu_code = (guint8)CM_NUMBER(p, CmReq, path_packet_mtu);
-  out->path_mtu = octets_of_mtu(out->path_mtu_code);
 }
 
 gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) {
   tvbuff_t* const tvb = p->tvb;
-  const gint at = p->payload + PARLEY_IB_MAD_HEADER_LEN;
   if (!parley_ib_carries(p, 0, PARLEY_IB_MAD_LEN)) return FALSE;
   if (tvb_get_guint8(tvb, p->payload) != PARLEY_IB_MAD_BASE_VERSION) return FALSE;
   if (tvb_get_guint8(tvb, p->payload + 2) != PARLEY_IB_CLASS_CM_VERSION) return FALSE;
@@ -53,21 +35,15 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
   *out = empty;
   out->local_id = (guint32)CM_NUMBER(p, CmRtu, local_comm_id); /* each message has its IDs there */
   out->remote_id = (guint32)CM_NUMBER(p, CmRtu, remote_comm_id);
-  out->digest = digest_of(tvb, at);
   switch (out->attribute) {
     case PARLEY_IBCM_req: read_req(p, out); return TRUE;
     case PARLEY_IBCM_rep:
       /* XRC: the queue pair stands where an EE context does, and there is no other. */
       out->qpn = (guint32)CM_NUMBER(p, CmRep, local_qpn);
       if (out->qpn == 0) out->qpn = (guint32)CM_NUMBER(p, CmRep, local_eecn);
-      out->flow_control = (gboolean)CM_NUMBER(p, CmRep, flow_control);
-      out->shared_receives = (gboolean)CM_NUMBER(p, CmRep, srq);
       return TRUE;
     case PARLEY_IBCM_mra: out->about = (guint8)CM_NUMBER(p, CmMra, message); return TRUE;
-    case PARLEY_IBCM_rej:
-      out->about = (guint8)CM_NUMBER(p, CmRej, message);
-      out->reason = (guint16)CM_NUMBER(p, CmRej, reason);
-      return TRUE;
+    case PARLEY_IBCM_rej: out->about = (guint8)CM_NUMBER(p, CmRej, message); return TRUE;
     case PARLEY_IBCM_sidr_req:
       out->remote_id = 0;
       out->service_id = CM_NUMBER(p, CmSidrReq, service_id);
@@ -77,7 +53,6 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
       out->remote_id = 0;
       if (CM_NUMBER(p, CmSidrRep, status) != 0) return TRUE;
       out->qpn = (guint32)CM_NUMBER(p, CmSidrRep, qpn);
-      out->q_key = (guint32)CM_NUMBER(p, CmSidrRep, q_key);
       return TRUE;
     case PARLEY_IBCM_rtu:
     case PARLEY_IBCM_dreq:

@@ -62,7 +62,6 @@ static const char* const path_names[PATHS] = {"primary", "alternate"};
 static int hf_rows[G_N_ELEMENTS(rows)], *hf_of[G_N_ELEMENTS(rows)], hf_paths[PATHS],
     hf_path_fields[PATHS][G_N_ELEMENTS(path_rows)];
 static gint ett_path = -1;
-static guint8 reserved[PARLEY_IBCM_KINDS][PARLEY_IBCM_LEN];
 
 /* ------------------------------------------------------------------ places */
 
@@ -77,29 +76,6 @@ guint64 parley_ibcm_number(const parley_ib_packet* p, const parley_mad_field* fi
 
 gint parley_ibcm_at(const parley_ib_packet* p, const parley_mad_field* field) {
   return p->payload + PARLEY_IB_MAD_HEADER_LEN + (gint)octet_of(field);
-}
-
-const guint8* parley_ibcm_reserved(guint16 attribute) { return reserved[attribute - PARLEY_IBCM_FIRST]; }
-
-static void is_used(guint16 attribute, guint first, guint bits) {
-  for (guint bit = first; bit < first + bits; bit++)
-    reserved[attribute - PARLEY_IBCM_FIRST][bit / 8] &= (guint8) ~(0x80 >> bit % 8);
-}
-
-static void find_reserved(void) {
-  memset(reserved, 0xFF, sizeof reserved);
-  for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
-    const row* const r = &rows[i];
-    if (r->kind == ROW_PATH || r->kind == ROW_PATH_OF_LAP) {
-      for (guint j = 0; j < G_N_ELEMENTS(path_rows); j++)
-        if (r->kind == ROW_PATH)
-          is_used(r->attribute, r->field->bit + path_rows[j].field->bit, path_rows[j].field->width);
-        else
-          is_used(r->attribute, path_rows[j].of_lap->bit, path_rows[j].of_lap->width);
-    } else {
-      is_used(r->attribute, r->field->bit, (guint)r->field->width * r->field->count);
-    }
-  }
 }
 
 /* `at`: in the body. */
@@ -220,7 +196,6 @@ static void add_row(guint i) {
 void parley_ibcm_fields_register(void) {
   static gint* ett[] = {&ett_path};
   hf_count = 0;
-  find_reserved();
   for (guint i = 0; i < G_N_ELEMENTS(rows); i++) add_row(i);
   for (guint which = 0; which < PATHS; which++) {
     add(&hf_paths[which], which == PRIMARY ? "parley.ibcm.primary" : "parley.ibcm.alternate",

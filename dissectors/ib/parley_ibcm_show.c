@@ -114,35 +114,34 @@ static void show_service(const parley_ib_packet* p, packet_info* pinfo, proto_tr
 
 /* ------------------------------------------------------------------ the connection */
 
-static proto_item* frame_of(proto_tree* tree, tvbuff_t* tvb, int field, guint32 frame) {
-  if (frame == 0) return NULL;
-  proto_item* const item = proto_tree_add_uint(tree, field, tvb, 0, 0, frame);
-  proto_item_set_generated(item);
-  return item;
+static void frame_of(proto_tree* tree, tvbuff_t* tvb, int field, guint64 frame) {
+  if (frame != 0) proto_item_set_generated(proto_tree_add_uint(tree, field, tvb, 0, 0, (guint32)frame));
 }
 
-static void show_mark(const parley_ib_packet* p, packet_info* pinfo, proto_item* message, proto_tree* top,
-                      guint16 attribute, const parley_ibcm_mark* mark) {
-  const parley_ib_conn* const c = mark->conn;
-  proto_tree* const tree = parley_ib_show_conn(p->tvb, top, c, mark->from);
-  if (mark->first != 0) {
-    frame_of(tree, p->tvb, hf_retransmission_of, mark->first);
-    proto_item_set_generated(proto_tree_add_uint(tree, hf_copy, p->tvb, 0, 0, mark->copy));
+static void show_links(const parley_ib_packet* p, packet_info* pinfo, proto_item* message, proto_tree* top,
+                       guint16 attribute, const parley_ib_view* view) {
+  enum { SECOND = 1000000000 };
+  const parley_engine_connection* const c = view->connection;
+  const parley_engine_place* const m = view->message;
+  proto_tree* const tree = parley_ib_show_conn(p->tvb, top, view);
+  if (m->first != 0) {
+    frame_of(tree, p->tvb, hf_retransmission_of, m->first);
+    proto_item_set_generated(proto_tree_add_uint(tree, hf_copy, p->tvb, 0, 0, (guint32)m->copy));
     parley_ib_remark_on(pinfo, message, PARLEY_IB_REMARK_RETRANSMISSION,
-                        "The same message as in frame %u, sent %u times so far", mark->first, mark->copy);
+                        "The same message as in frame %" G_GUINT64_FORMAT ", sent %" G_GUINT64_FORMAT " times so far",
+                        m->first, m->copy);
   }
-  if (mark->request != 0) {
+  if (m->request != 0) {
+    frame_of(tree, p->tvb, hf_request_in, m->request);
+    const nstime_t asked = {.secs = (time_t)(m->request_at / SECOND), .nsecs = (int)(m->request_at % SECOND)};
     nstime_t time;
-    frame_of(tree, p->tvb, hf_request_in, mark->request);
-    nstime_delta(&time, &pinfo->abs_ts, &mark->request_at);
+    nstime_delta(&time, &pinfo->abs_ts, &asked);
     proto_item_set_generated(proto_tree_add_time(tree, hf_time, p->tvb, 0, 0, &time));
   }
-  frame_of(tree, p->tvb, hf_response_in, c->sent[mark->from][attribute - PARLEY_IBCM_FIRST]->answer);
+  frame_of(tree, p->tvb, hf_response_in, c->sent[view->from][attribute - PARLEY_IBCM_FIRST].answer);
   for (guint kind = 0; kind < PARLEY_IBCM_KINDS; kind++)
-    for (guint side = 0; side < 2; side++) {
-      const parley_ib_sent* const sent = c->sent[side][kind];
-      if (sent != NULL && sent->frame != pinfo->num) frame_of(tree, p->tvb, hf_frames[kind], sent->frame);
-    }
+    for (guint side = 0; side < 2; side++)
+      if (c->sent[side][kind].frame != pinfo->num) frame_of(tree, p->tvb, hf_frames[kind], c->sent[side][kind].frame);
 }
 
 /* ------------------------------------------------------------------ in one line */
@@ -168,7 +167,7 @@ static void add_ids(parley_text* line, const parley_ibcm_message* m) {
 }
 
 static void summary(const parley_ib_packet* p, packet_info* pinfo, const parley_ibcm_message* m,
-                    const parley_ibcm_mark* mark, parley_text* line) {
+                    const parley_ib_view* view, parley_text* line) {
   const char* const about = val_to_str_const(m->about, parley_mad_names(PARLEY_MAD_KIND_cm_about), "unassigned");
   gchar timeout[ITEM_LABEL_LENGTH];
   parley_text_add(line, val_to_str_const(m->attribute, attribute_texts, "unknown message"));
@@ -212,14 +211,14 @@ static void summary(const parley_ib_packet* p, packet_info* pinfo, const parley_
     default: break;
   }
   add_ids(line, m);
-  if (mark == NULL) return;
-  if (m->service_id == 0) {
+  if (view->message == NULL) return;
+  if (m->service_id == 0 && view->named) {
     parley_text_add(line, " (");
-    parley_text_add(line, mark->conn->service);
+    parley_text_add(line, view->connection->service_name);
     parley_text_add(line, ")");
   }
-  if (mark->first != 0) {
-    parley_text_number(line, " [retransmission of ", mark->first);
+  if (view->message->first != 0) {
+    parley_text_number(line, " [retransmission of ", view->message->first);
     parley_text_add(line, "]");
   }
 }
@@ -272,12 +271,12 @@ static void show_stranger(const parley_ib_packet* p, packet_info* pinfo, proto_i
                         tvb_get_ntohs(tvb, p->payload + 16));
 }
 
-void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, const parley_ibcm_mark* mark) {
+void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, const parley_ib_view* view) {
   parley_ibcm_message m;
   parley_text line = {{0}, 0};
   const gint captured = MIN(p->end - PARLEY_IB_ICRC_LEN, (gint)tvb_captured_length(p->tvb)) - p->payload;
   const gboolean whole = parley_ibcm_parse(p, &m);
-  if (whole) summary(p, pinfo, &m, mark, &line);
+  if (whole) summary(p, pinfo, &m, view, &line);
   proto_item* const item = proto_tree_add_protocol_format(top, proto_parley_ibcm, p->tvb, p->payload, MAX(captured, 0),
                                                           "InfiniBand CM%s%s", whole ? ": " : "", line.text);
   proto_tree* const tree = proto_item_add_subtree(item, ett_cm);
@@ -296,7 +295,7 @@ void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree*
     show_service(p, pinfo, tree, m.attribute);
     show_info(p, pinfo, tree, m.attribute);
     show_private_data(p, tree, m.attribute);
-    if (mark != NULL) show_mark(p, pinfo, item, tree, m.attribute, mark);
+    if (view->message != NULL) show_links(p, pinfo, item, tree, m.attribute, view);
   } else if (!known && parley_ib_carries(p, 0, PARLEY_IB_MAD_LEN)) {
     proto_tree_add_item(tree, hf_body, p->tvb, body_of(p), PARLEY_IBCM_LEN, ENC_NA);
   }

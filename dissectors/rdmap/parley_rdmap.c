@@ -289,6 +289,7 @@ void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto
   if (column || (tree != NULL && PTREE_DATA(tree)->visible)) {
     parley_text_add(&words, protocol);
     summary(pdu, tvb, pinfo, &s, &words);
+    if (pdu->bad_crc) parley_text_add(&words, " [CRC wrong]");
   }
   if (column) parley_info_add(pinfo->cinfo, words.text + sizeof protocol - 1);
   proto_tree* sub = NULL;

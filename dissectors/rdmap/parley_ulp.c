@@ -3,11 +3,12 @@
  * themselves in the heuristic table "iwarp_ddp_rdmap", and they are on unless the preference turns them off, for who
  * looks at NFS or SMB wants them. They guess, and some read beyond a short message; so Sends under 16 octets, which
  * hold no header of theirs, are not offered, only whole messages are, and what they stumble over is not called
- * malformed. */
+ * malformed: a note names the dissector. */
 #include "parley_ulp.h"
 
 #include <epan/dissectors/packet-iwarp-ddp-rdmap.h>
 #include <epan/exceptions.h>
+#include <epan/expert.h>
 #include <epan/prefs.h>
 
 /* RPC-over-RDMA's fixed header; that of SMB Direct is longer. */
@@ -16,6 +17,7 @@ enum { shortest_message = 16 };
 static parley_bool try_stock = TRUE;
 static heur_dissector_list_t ulps;
 static int hf_gave_up;
+static expert_field ei_gave_up = EI_INIT;
 
 static void describe(rdmap_info_t* info, rdmap_request_t* request, tvbuff_t* tvb, const parley_segment* s) {
   info->opcode = s->opcode;
@@ -37,6 +39,12 @@ static void describe(rdmap_info_t* info, rdmap_request_t* request, tvbuff_t* tvb
   request->source_stag = tvb_get_ntohl(tvb, at + 16);
   request->source_toffset = tvb_get_ntoh64(tvb, at + 20);
   info->read_request = request;
+}
+
+/* The dissector that gave up is the last one of the layers. */
+static const char* last_asked(const packet_info* pinfo) {
+  const int id = GPOINTER_TO_INT(wmem_list_frame_data(wmem_list_tail(pinfo->layers)));
+  return proto_get_protocol_short_name(find_protocol_by_id(id));
 }
 
 /* What a dissector leaves behind when it gives up in the middle. */
@@ -62,13 +70,16 @@ static void offer(tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, rdmap_info
   CATCH(ReassemblyError) { gave_up = TRUE; }
   ENDTRY;
   if (!gave_up) return;
+  const char* const who = last_asked(pinfo);
   tidy_up(pinfo, layers);
   pinfo->current_proto = protocol;
   pinfo->heur_list_name = list;
   pinfo->can_desegment = can_desegment;
   if (name != NULL) col_add_str(pinfo->cinfo, COL_PROTOCOL, name);
   if (words != NULL) col_add_str(pinfo->cinfo, COL_INFO, words);
-  proto_item_set_generated(proto_tree_add_boolean(top, hf_gave_up, tvb, 0, 0, TRUE));
+  proto_item* const item = proto_tree_add_boolean(top, hf_gave_up, tvb, 0, 0, TRUE);
+  proto_item_set_generated(item);
+  expert_add_info_format(pinfo, item, &ei_gave_up, "The dissector of %s could not read this message to its end", who);
 }
 
 void parley_ulp_try(const parley_pdu* pdu, tvbuff_t* tvb, tvbuff_t* message, packet_info* pinfo, proto_tree* top,
@@ -105,7 +116,12 @@ void parley_ulp_register(void) {
        {"A dissector of Wireshark could not read this message to its end", "parley.rdmap.ulp_gave_up", FT_BOOLEAN,
         BASE_NONE, NULL, 0, NULL, HFILL}},
   };
+  static ei_register_info ei[] = {
+      {&ei_gave_up,
+       {"parley.rdmap.ulp_gave_up.by", PI_UNDECODED, PI_NOTE, "A dissector of Wireshark gave up", EXPFILL}},
+  };
   proto_register_field_array(proto_parley, hf, array_length(hf));
+  expert_register_field_array(expert_register_protocol(proto_parley), ei, array_length(ei));
   module_t* module = parley_module();
   prefs_register_bool_preference(module, "reassemble", "Put Sends of several DDP segments together",
                                  "Whether the payload of a Send of several DDP segments is shown as one message",

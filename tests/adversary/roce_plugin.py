@@ -1,40 +1,36 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""Holds the Wireshark plugin to what `parley pcap check` says of RoCE: the same findings in the same frames, with the same severity, clause
-and sentence, of every rule that one packet, or one packet and its connection's REQ and REP, can break."""
+"""Holds the Wireshark plugin to what `parley pcap check` says of RoCE: the same errors, warnings and known departures in the same frames,
+with the same severity, clause and sentence."""
 import re
 
 import said
 from limit import LIMIT
 
-# Rules that need the packets before or behind: the plugin shows a frame before it knows what follows. Check alone tells them.
-CHECK_ALONE = {"cm.transaction", "cm.rep-depths", "cm.after-drep", "cm.mad-packet", "cm.unassigned", "ib.eth-reserved", "ib.message-size", "ib.outstanding", "ib.rnr-wait",
-               "ib.rnr-retries", "ib.retries", "ib.nak-ignored", "ib.ack-form", "cm.req-changed", "cm.rep-changed", "cm.comm-id", "cm.restarted", "cm.rtu-before-rep", "cm.after-rej", "cm.early",
-               "cm.retries", "ib.sequence", "ib.psn-start", "ib.psn-reused", "ib.payload-changed", "ib.read-psn", "ib.msn", "ib.credit-limit",
-               "ib.ack-unsent", "ib.read-response", "ib.response-kind", "ib.atomic-response", "ib.early", "ib.after-end"}
-# A known departure is a note of both. Other notes each has by itself.
-QUIRK = re.compile(r"\(quirk ([a-z-]+)\)$")
-QUIRKS_OF_CHECK = {"retries-for-ever"}  # what several packets show
+QUIRK = re.compile(r"\(quirk ([a-z-]+)\)$")  # a known departure is a note of both; other notes each has by itself
 UDP_OF_IPV6 = "Illegal checksum value (0)"  # Wireshark's own: RoCE has none
-# Of a Write of several packets, and of what stands before the first PSN.
-OF_SEVERAL = re.compile(r"'s RDMA WRITE announces .* \(frame \d+\)|on a live queue pair")
 WRONG = re.compile(r"Wrong ICRC \(IBA §7.8.1\) \[should be 0x([0-9a-f]{8})\]")
 ICRC = re.compile(r"(.*) has the ICRC [0-9a-f]{8}; its octets give ([0-9a-f]{8})")
+# Check says once what a side does again and again; the plugin says it in each frame.
+HABIT = re.compile(r", in (\d+) packets, the last of them frame (\d+)$")
+LATE = re.compile(r"frame (\d+): (the (?:initiator|responder|sender).*)")  # in one pass: where it is proven
 
 
 def by_check(report):
-    """{(frame, severity, clause, sentence)}"""
-    found = set()
+    """{(frame, severity, clause, sentence)}, and {(severity, clause, sentence): [(first frame, last frame)]} of what comes again."""
+    found, again = set(), {}
     for connection in report["connections"]:
         for finding in connection["findings"]:
             text = finding["text"]
-            if finding["severity"] == "note" and (not QUIRK.search(text) or QUIRK.search(text)[1] in QUIRKS_OF_CHECK):
-                continue
-            if finding.get("key") in CHECK_ALONE or OF_SEVERAL.search(text):
+            if finding["severity"] == "note" and not QUIRK.search(text):
                 continue
             if finding.get("key") == "ib.icrc":
                 text = "ICRC " + ICRC.fullmatch(text).group(2)
+            habit = HABIT.search(text)
+            if habit:
+                text = text[:habit.start()]
+                again.setdefault((finding["severity"], finding["rule"], text), []).append((finding["frame"], int(habit[2])))
             found.add((finding["frame"], finding["severity"], finding["rule"], text))
-    return found
+    return found, again
 
 
 def by_plugin(tshark, path, *options):
@@ -44,8 +40,11 @@ def by_plugin(tshark, path, *options):
     if done.returncode or done.stderr.strip():
         raise RuntimeError(f"tshark ended with {done.returncode}: {done.stderr}")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
-    found = {(finding.frame, finding.severity, finding.rule, finding.text)
-             for finding in said.expert_items("\n".join("\t".join(row[:3]) for row in rows))}
+    found = set()
+    for finding in said.expert_items("\n".join("\t".join(row[:3]) for row in rows)):
+        late = LATE.fullmatch(finding.text)
+        frame, text = (int(late[1]), late[2]) if late else (finding.frame, finding.text)
+        found.add((frame, finding.severity, finding.rule, text))
     # The text of a checksum's item is Wireshark's own.
     found |= {(int(row[0]), "error", "IBA §7.8.1", f"ICRC {due}") for row in rows for due in WRONG.findall(row[2])}
     alarms = {int(frame): [text for severity, text in zip(severities.split("\x01"), texts.split("\x01"))
@@ -56,18 +55,17 @@ def by_plugin(tshark, path, *options):
 def blamed_for_a_quirk(shown, alarms):
     """Who departs as it is known to has not failed by that."""
     return [f"plugin: frame {frame}: {text}, beside a known departure" for frame, severity, _, sentence in sorted(shown)
-            if severity == "note" and QUIRK.search(sentence) for text in alarms[frame] if text != UDP_OF_IPV6]
+            if severity == "note" and QUIRK.search(sentence) for text in alarms.get(frame, ()) if text != UDP_OF_IPV6]
 
 
-def differences(report, shown, less, twice):
-    """A sentence for each finding that one of the two alone has. Who sent a packet the plugin need not know. `less`: what those frames
-    show the plugin may leave out, for it infers nothing from what is missing. `twice`: what is wrong with a message that was
-    captured twice check says once."""
-    told = by_check(report)
-    nameless = {(frame, severity, rule, re.sub("^the (initiator|responder)", "the sender", text)): text
-                for frame, severity, rule, text in told}
-    for finding in [finding for finding in shown if finding in nameless]:
-        shown = shown - {finding} | {(*finding[:3], nameless[finding])}
+def differences(report, shown):
+    """A sentence for each finding that one of the two alone has."""
+    told, again = by_check(report)
+    # Wireshark has no room for long sentences.
+    cut = {short: whole for short in shown if short[3].endswith("...")
+           for whole in told if whole[:3] == short[:3] and whole[3].startswith(short[3][:-3])}
+    shown = {cut.get(finding, finding) for finding in shown}
+    repeated = {finding for finding in shown - told
+                if any(first <= finding[0] <= last for first, last in again.get(finding[1:], ()))}
     return [f"{who} alone: frame {frame}: {severity}: {text} [{rule}]"
-            for who, left, allowed in (("check", told - shown, less), ("plugin", shown - told, twice))
-            for frame, severity, rule, text in sorted(left) if frame not in allowed]
+            for who, left in (("check", told - shown), ("plugin", shown - told - repeated)) for frame, severity, rule, text in sorted(left)]

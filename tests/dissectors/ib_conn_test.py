@@ -8,10 +8,11 @@ import unittest
 import ib_wire as ib
 from ib_case import LINKS, Case, links
 
-FIELDS = (*LINKS, "_ws.col.Info", "parley.ib", "parley.ibcm.retransmission")
+RULES = ("parley.rule.ib.service", "parley.rule.cm.comm_id")
+FIELDS = (*LINKS, "_ws.col.Info", "parley.ib", "parley.ibcm.retransmission", *RULES)
 # Of each test, which has hosts of its own: who sends what. ">": from the side that connects, "<": back; "c": with a third host, "x":
 # between the side that connects and a third host;
-# "=": with itself; "6": over IPv6; "1": RoCEv1.
+# "=": with itself; "6": over IPv6; "1": RoCEv1; "+": two seconds later.
 TALKS = {
     "a_connection_from_its_req_to_its_drep": [
         (">", ib.req(1, ("tcp", 7174), 0x11)),
@@ -34,28 +35,27 @@ TALKS = {
     "an_id_that_is_used_again_begins_anew": [
         (">", ib.req(1, ("tcp", 1), 0x11)),
         ("<", ib.rep(2, 1, 0x22)),
-        (">", ib.req(1, ("tcp", 2), 0x11)),
-        ("<", ib.rep(3, 1, 0x22)),
+        (">", ib.req(1, ("tcp", 2), 0x11, transaction=2)),
+        ("<", ib.rep(3, 1, 0x22, transaction=2)),
         (">", ib.data(4, 0x22)),
         ("<", ib.data(4, 0x11)),
     ],
     "queue_pairs_are_free_again_after_a_reject": [
         (">", ib.req(1, ("tcp", 1), 0x11)),
         ("<", ib.rep(2, 1, 0x22)),
-        (">", ib.data(4, 0x22)),
+        (">", ib.data(4, 0x22, psn=200)),
         ("<", ib.cm(ib.REJ, local_comm_id=2, remote_comm_id=1, reason=28)),
-        (">", ib.data(4, 0x22)),
-        ("<", ib.data(0x11, 0x11)),
+        ("+>", ib.data(4, 0x22, psn=0x700000)),
     ],
     "queue_pairs_are_free_again_after_a_drep": [
         (">", ib.req(1, ("tcp", 1), 0x11)),
         ("<", ib.rep(2, 1, 0x22)),
-        (">", ib.data(4, 0x22)),
+        (">", ib.data(4, 0x22, psn=200)),
         ("<", ib.cm(ib.DREP, local_comm_id=2, remote_comm_id=1)),
-        (">", ib.data(4, 0x22)),
-        ("<", ib.data(0x11, 0x11)),
+        ("+>", ib.data(4, 0x22, psn=0x700000)),
+        ("<", ib.data(4, 0x11, psn=0x700000)),
     ],
-    "data_of_another_transport_is_no_data_of_the_connection": [
+    "data_of_another_transport_on_a_live_queue_pair_is_an_error": [
         (">", ib.req(1, ("tcp", 1), 0x11, transport=ib.UC)),
         ("<", ib.rep(2, 1, 0x22)),
         (">", ib.data(0x24, 0x22)),
@@ -109,11 +109,11 @@ TALKS = {
         ("<", ib.data(0x11, 0x11)),
         ("<", ib.cm(ib.DREQ, local_comm_id=2, remote_comm_id=1, remote_qpn=0x11)),
         (">", ib.cm(ib.DREP, local_comm_id=1, remote_comm_id=2)),
-        ("<", ib.rep(8, 9, 0x55)),
-        (">", ib.cm(ib.RTU, local_comm_id=9, remote_comm_id=8)),
+        ("<", ib.rep(8, 9, 0x55, transaction=7)),
+        (">", ib.cm(ib.RTU, local_comm_id=9, remote_comm_id=8, transaction=7)),
         (">", ib.data(4, 0x55)),
     ],
-    "a_message_of_other_ids_is_not_taken_in": [
+    "a_message_of_other_ids_is_an_error": [
         (">", ib.req(1, ("tcp", 1), 0x11)),
         ("<", ib.rep(2, 1, 0x22)),
         (">", ib.cm(ib.RTU, local_comm_id=7, remote_comm_id=2)),
@@ -166,6 +166,7 @@ def relative(one, frames, connections):
 
 def sent(way, packet, number):
     """The frame, between the hosts of that test."""
+    way = way.removeprefix("+")
     kind, back = way.rstrip("<>="), way.endswith("<")
     a, b = (f"2001:db8:{number}:{kind}::{host}" if kind.endswith("6") else f"10.0.{number}.{host}" for host in (3 if kind == "c" else 2, 1))
     if kind == "x":
@@ -180,12 +181,14 @@ class Made(Case):
         super().setUpClass()
         capture, places = ib.Frames(), {}
         for number, (name, talk) in enumerate(TALKS.items(), 1):
-            places[name] = [capture.add(sent(way, packet, number)) for way, packet in talk]
+            places[name] = [capture.add(sent(way, packet, number), after=2_000_000 if way[0] == "+" else 1000) for way, packet in talk]
         frames = cls("seen").shown(capture.octets(), FIELDS)
         cls.talks, connections = {}, 0
         for name, numbers in places.items():
             cls.talks[name] = [relative(links(frames[number]), numbers[0] - 1, connections) for number in numbers]
             connections = max(int(links(frames[number]).get("connection", 0)) for number in numbers) or connections
+        cls.rules = {name: {number - numbers[0] + 1: [rule for rule in RULES if rule in frames[number]] for number in numbers
+                            if set(RULES) & set(frames[number])} for name, numbers in places.items()}
         cls.remarks = {name: [number - numbers[0] + 1 for number in numbers if "parley.ibcm.retransmission" in frames[number]]
                        for name, numbers in places.items()}
 
@@ -229,11 +232,12 @@ class Made(Case):
         """What another program sets up over TCP with the same numbers belongs to nothing."""
         for last in "reject", "drep":
             seen = self.seen(f"queue_pairs_are_free_again_after_a_{last}")
-            self.assertEqual([one.get("connection") for one in seen], ["1"] * 4 + [None] * 2)
+            self.assertEqual([one.get("connection") for one in seen], ["1"] * 4 + [None] * (len(seen) - 4))
 
-    def test_data_of_another_transport_is_no_data_of_the_connection(self):
+    def test_data_of_another_transport_on_a_live_queue_pair_is_an_error(self):
         seen = self.seen()
-        self.assertEqual([one.get("connection") for one in seen], ["1"] * 3 + [None] * 2)
+        self.assertEqual([one.get("connection") for one in seen], ["1"] * 5)
+        self.assertEqual(self.rules[self._testMethodName.removeprefix("test_")], {4: ["parley.rule.ib.service"], 5: ["parley.rule.ib.service"]})
 
     def test_xrc_has_its_queue_pair_where_an_ee_context_stands(self):
         seen = self.seen()
@@ -266,20 +270,25 @@ class Made(Case):
         self.assertEqual((seen[0]["response_in"], seen[1]["request_in"], seen[6]["request_in"]), ("2", "1", "6"))
 
     def test_what_the_capture_lacks(self):
-        """Without the REP its ID is known from the DREQ; without the REQ nothing is claimed."""
+        """Without the REP its ID is known from the DREQ; without the REQ the service is not known."""
         seen = self.seen()
-        self.assertEqual([one.get("connection") for one in seen], ["1"] * 5 + [None] * 3)
+        self.assertEqual([one.get("connection") for one in seen], ["1"] * 5 + ["2"] * 3)
         self.assertEqual((seen[1].get("request_in"), seen[4]["request_in"]), (None, "4"))
+        self.assertEqual([one.get("service") for one in seen], ["tcp:1"] * 5 + [None] * 3)
 
-    def test_a_message_of_other_ids_is_not_taken_in(self):
+    def test_a_message_of_other_ids_is_an_error(self):
+        """One of the two IDs tells whose it is."""
         seen = self.seen()
-        self.assertEqual([one.get("connection") for one in seen], ["1", "1", None, None, None])
+        self.assertEqual([one.get("connection") for one in seen], ["1"] * 5)
+        self.assertEqual(self.rules[self._testMethodName.removeprefix("test_")], {frame: ["parley.rule.cm.comm_id"] for frame in (3, 4, 5)})
 
     def test_what_has_a_wrong_icrc_counts_for_nothing(self):
         capture = ib.Frames()
-        capture.add(ib.v2(ib.req(1, ("tcp", 1), 0x11), damage=1))
+        capture.add(ib.v2(ib.req(1, ("tcp", 1), 0x11)))
         capture.add(ib.v2(ib.rep(2, 1, 0x22), ib.B, ib.A))
-        for options, found in ((), [None, None]), (("-o", "parley.ib.icrc:FALSE"), ["1", "1"]):
+        capture.add(ib.v2(ib.cm(ib.RTU, local_comm_id=1, remote_comm_id=2), damage=1))
+        capture.add(ib.v2(ib.cm(ib.DREQ, local_comm_id=1, remote_comm_id=2, remote_qpn=0x22)))
+        for options, found in ((), ["1", "1", None, "1"]), (("-o", "parley.ib.icrc:FALSE"), ["1"] * 4):
             frames = self.once(capture.octets(), FIELDS, options)
             self.assertEqual([links(layers).get("connection") for layers in frames.values()], found)
 
@@ -292,7 +301,7 @@ class Made(Case):
 
     def test_a_stranger_answers(self):
         """Who is not asked does not belong to the connection, and the first answer is the answer."""
-        self.assertEqual([one.get("connection") for one in self.seen()], ["1", None, "1", None, "1", None])
+        self.assertEqual([one.get("connection") for one in self.seen()], ["1", "2", "1", "2", "1", "2"])
         self.assertEqual([one.get("response_in") for one in self.seen()], ["3"] + [None] * 5)
 
     def test_one_pass_and_two_agree_on_anything(self):

@@ -293,6 +293,40 @@ class Beside(Case):
         self.assertEqual(seen("--disable-protocol", "parley.ib"), {1: ["infiniband.bth.destqp"]})
         self.assertEqual(seen("--disable-protocol", "infiniband"), {})
 
+    def test_whatever_the_source_port(self):
+        """UDP gives a packet to who has the lower port, such as TFTP."""
+        capture, ports = ib.Frames(), (53, 67, 69, 123, 161, 500, 2049, 4500, 4790)
+        for number, port in enumerate(ports, 1):
+            a, b = f"192.0.2.{10 + number}", f"192.0.2.{50 + number}"
+            capture.add(ib.v2(ib.req(number, ("tcp", 1), 0x11, a, b), a, b, sport=port))
+            capture.add(ib.v2(ib.data(0x04, 0x22, payload=b"12345678"), a, b, sport=port))
+        fields = ("_ws.col.Protocol", "infiniband.bth.destqp", "parley.ib.icrc.status", "parley.ibcm.message")
+        due = {}
+        for number in range(len(ports)):
+            due[2 * number + 1] = dict(zip(fields, (["IBCM"], ["0x000001"], [GOOD], ["0x0010"])))
+            due[2 * number + 2] = dict(zip(fields[:3], (["RRoCE"], ["0x000022"], [GOOD])))
+        self.assertEqual(self.once(capture.octets(), fields), due)
+        self.assertEqual(self.once(capture.octets(), fields, ("-2",)), due)
+        names = self.once(capture.octets(), ("frame.protocols",), ("-2",))
+        self.assertEqual({layers["frame.protocols"][0].removesuffix(":data") for layers in names.values()}, {"eth:ethertype:ip:udp:infiniband"})
+
+    def test_a_line_for_each_connection(self):
+        capture = ib.Frames()
+        capture.add(ib.v2(ib.req(1, ("tcp", 7174), 0x11)))
+        capture.add(ib.v2(ib.rep(2, 1, 0x22), ib.B, ib.A))
+        capture.add(ib.v2(ib.cm(ib.RTU, local_comm_id=1, remote_comm_id=2)))
+        capture.add(ib.v2(ib.data(0x04, 0x22, psn=200, payload=b"12345678")))
+        capture.add(ib.v2(ib.data(0x11, 0x11, psn=200, syndrome=0x64), ib.B, ib.A))
+        capture.add(ib.v2(ib.data(0x04, 0x99, payload=b"1234"), ib.A6, ib.B6))
+        path = self.tshark.file("table.pcap", capture.octets())
+        done = self.tshark.run("-n", "-q", "-2", "-r", path, "-z", "parley,roce")
+        rows = [[cell.strip() for cell in line.split("|")[:-1]] for line in done.stdout.splitlines() if line.endswith("|")]
+        one, other = (dict(zip(rows[0], row)) for row in rows[1:])
+        self.assertEqual((one["Conn"], one["Initiator"], one["Responder"], one["Service"], one["Transport"], one["Result"], one["Outcome"]),
+                         ("1", f"{ib.A} QP=0x000011", f"{ib.B} QP=0x000022", "tcp:7174", "RC", "failed", "established"))
+        self.assertEqual([one[name] for name in ("Packets>", "<Packets", "Octets>", "<Octets", "NAKs", "RNR NAKs")], ["1", "1", "8", "0", "1", "0"])
+        self.assertEqual((other["Conn"], other["Initiator"], other["Outcome"]), ("-", ib.A6, "handshake not captured"))
+
     def test_below_other_headers(self):
         """Tagged, in a tunnel, without Ethernet; what an ICMP error quotes is no packet."""
         frame = ib.v2(ib.data(0x04, 0x22, payload=b"12345"))
@@ -314,14 +348,19 @@ class Beside(Case):
         self.assertEqual(self.once(raw.octets(), fields), {1: ours})
 
     def test_payload_that_another_dissector_gives_up(self):
-        """That of RPC over RDMA wants every payload. The line is ours then, with Wireshark's word at its end."""
+        """That of RPC over RDMA wants every payload. The line is ours then, with Wireshark's word at its end, and a note names it."""
         capture = ib.Frames()
         capture.add(ib.v2(ib.data(0x04, 0x22, psn=7, payload=b"hello")))
         capture.add(ib.v2(ib.data(0x04, 0x22, psn=8, payload=b"hello")), captured=60)
-        frames = self.tshark.fields(self.tshark.file("given_up.pcap", capture.octets()), COLUMNS)
+        path = self.tshark.file("given_up.pcap", capture.octets())
+        frames = self.tshark.fields(path, COLUMNS)
         self.assertEqual([layers["_ws.col.Info"][0] for layers in frames.values()],
                          ["RC SEND Only QP=0x000022 PSN=7 Len=5 [Malformed Packet]",
                           "Invalid Packet Length from LRH! [Malformed Packet], RC SEND Only QP=0x000022 PSN=8 Len=5"])
+        frames = self.tshark.fields(path, ("parley.ib.payload.gave_up", "_ws.expert.message", "_ws.malformed"))
+        said = [[line for line in layers["_ws.expert.message"] if "could not read" in line] for layers in frames.values()
+                if "parley.ib.payload.gave_up" in layers]
+        self.assertEqual(said, [["The dissector of RPCoRDMA could not read the payload to its end"]])
 
     def test_broken_packets(self):
         short = ib.cm(ib.RTU, local_comm_id=1)
@@ -332,7 +371,7 @@ class Beside(Case):
                 (ib.bth(0x04, 0x11, pad=3), ERROR, "the sender sent a packet that cannot be read: frame 2, octet 42: "
                  "RC SEND Only: the BTH counts 3 octets of pad; 0 are left [IBA §9.2]"),
                 (short[:120], ERROR, "A MAD of 100 octets; it has to have 256"),
-                (ib.cm(ib.RTU, class_version=1), ERROR, "the sender's RTU is in a MAD of base version 1, class version 1, method 3 and "
+                (ib.cm(ib.RTU, class_version=1), ERROR, "the initiator's RTU is in a MAD of base version 1, class version 1, method 3 and "
                  "status 0; 1, 2, 3 and 0 are due [IBA §13.4.2]"),
                 (ib.cm(0x1B, octets=bytes(232)), WARNING, "Attribute 0x001b is no message of the CM"),
                 (ib.cm(ib.REJ, reason=8), NOTE, "Rejected, reason 8: invalid service ID: nobody listens there"),
@@ -359,7 +398,7 @@ class Beside(Case):
 
     def test_every_filter_of_the_guide_finds_something(self):
         guide = (harness.SOURCE / "docs/wireshark.md").read_text(encoding="utf-8")
-        filters = re.findall(r"^\| `(parley\.(?:quirk|(?:rule\.)?ib)\S*(?: .*)?)` \| [^|]* \|$", guide, re.MULTILINE)
+        filters = re.findall(r"^\| `(parley\.(?:quirk|rule|ib)\S*(?: .*)?)` \| [^|]* \|$", guide, re.MULTILINE)
         self.assertGreater(len(filters), 12)
         capture = ib.Frames()
         for name in "rxe61_cm", "rxe61_mra_mcast_ll", "rxe61_sidr_stale_abort", "rxe61_unreachable":

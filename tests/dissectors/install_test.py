@@ -48,27 +48,50 @@ class AnotherVersion(unittest.TestCase):
             self.assertIn("DDP/RDMA", done.stdout)
 
 
+ROOMS = "base", "wire", "draw", "mpa", "capture"
+
+
+def give_to_user(folder):
+    """Root's tests run the command as another user, who owns what it writes to."""
+    if os.getuid() == 0:
+        entry = pwd.getpwnam(harness.USER)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, entry.pw_uid, entry.pw_gid)
+
+
+def engine_for(folder):
+    """The engine that the build under test compiled, where any user can read it; the text of a file for PARLEY_ENGINE."""
+    folder.mkdir()
+    copies = []
+    for line in (harness.PLUGIN.parent / "engine.link").read_text().splitlines():
+        file = pathlib.Path(line)
+        copies.append(shutil.copy(file, folder) if file.suffix == ".a" else line)
+    return "".join(f"{line}\n" for line in copies)
+
+
 class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tree = pathlib.Path(tempfile.mkdtemp(prefix="parley-install-"))
+        cls.addClassCleanup(shutil.rmtree, cls.tree)
+        # What the command needs of the project, where any user can read it.
+        for part in ("dissectors", "include", "cmake", *ROOMS):
+            shutil.copytree(harness.SOURCE / part, cls.tree / "clone" / part)
+        for part in "dev", "CMakeLists.txt":
+            shutil.copy(harness.SOURCE / part, cls.tree / "clone")
+        (cls.tree / "engine.link").write_text(engine_for(cls.tree / "engine"))
+        (cls.tree / "build/bin").mkdir(parents=True)
+        give_to_user(cls.tree)
+
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="parley-install-"))
         self.addCleanup(shutil.rmtree, self.folder)
         (self.folder / "bin").mkdir()
-        self.command = self.folder / "build/bin/parley"
-        self.command.parent.mkdir(parents=True)
+        self.command = self.tree / "build/bin/parley"
         self.command.write_text("#!/bin/sh\necho 'interface {value=parley-of-the-test}{display=stands there}'\n")
         self.command.chmod(0o755)
-        self.drop = []
-        # What the command needs of the project, where any user can read it.
-        clone = self.folder / "clone"
-        for part in "dissectors", "include":
-            shutil.copytree(harness.SOURCE / part, clone / part)
-        for part in "dev", "CMakeLists.txt":
-            shutil.copy(harness.SOURCE / part, clone)
-        if os.getuid() == 0:
-            self.drop = ["setpriv", f"--reuid={harness.USER}", "--regid=nogroup", "--clear-groups", "--"]
-            entry = pwd.getpwnam(harness.USER)
-            for path in (self.folder, *self.folder.rglob("*")):
-                os.chown(path, entry.pw_uid, entry.pw_gid)
+        self.drop = ["setpriv", f"--reuid={harness.USER}", "--regid=nogroup", "--clear-groups", "--"] if os.getuid() == 0 else []
+        give_to_user(self.folder)
 
     def program(self, name, says):
         """A program of that name which comes first on the path and says one line."""
@@ -77,9 +100,9 @@ class Install(unittest.TestCase):
         path.chmod(0o755)
 
     def dev(self, *arguments):
-        env = dict(os.environ, HOME=str(self.folder / "home"), PARLEY_BUILD=str(self.folder / "build"),
+        env = dict(os.environ, HOME=str(self.folder / "home"), PARLEY_BUILD=str(self.tree / "build"), PARLEY_ENGINE=str(self.tree / "engine.link"),
                    XDG_CONFIG_HOME=str(self.folder / "home/.config"), PATH=f"{self.folder / 'bin'}:{os.environ['PATH']}")
-        return subprocess.run([*self.drop, self.folder / "clone/dev", "install-plugin", *arguments], env=env,
+        return subprocess.run([*self.drop, self.tree / "clone/dev", "install-plugin", *arguments], env=env,
                               capture_output=True, text=True, timeout=harness.LIMIT, check=False)
 
     def test_it_stands_where_tshark_looks_and_is_loaded(self):
@@ -89,6 +112,7 @@ class Install(unittest.TestCase):
         self.assertTrue(file.exists(), done.stdout)
         self.assertIn(f"installed {file}", done.stdout)
         self.assertIn("tshark loads it", done.stdout)
+        self.the_profile_colours(done.stdout)
         extcap = self.folder / "home/.local/lib/wireshark/extcap"
         self.assertIn(f"start Wireshark with WIRESHARK_EXTCAP_DIR={extcap}\n", done.stdout)
         self.assertEqual((extcap / "parley-extcap").read_text(), self.command.read_text())
@@ -96,9 +120,30 @@ class Install(unittest.TestCase):
         listed = subprocess.run([*self.drop, "tshark", "-D"], env=env, capture_output=True, text=True, timeout=harness.LIMIT, check=False)
         self.assertIn(". parley-of-the-test (stands there)\n", listed.stdout)
 
+    def the_profile_colours(self, said):
+        profile = self.folder / "home/.config/wireshark/profiles/Parley"
+        self.assertIn(f"installed {profile}: ", said)
+        env = dict(os.environ, HOME=str(self.folder / "home"), XDG_CONFIG_HOME=str(self.folder / "home/.config"), LC_ALL="C.UTF-8")
+        for capture, due in (("captures/bad_crc.pcap", {"RDMA: set-up and end", "RDMA: a MUST is broken", "RDMA: data"}),
+                             ("../captures/roce/rxe61_sidr_stale_abort.pcap", {"RDMA: set-up and end", "RDMA: refused or ended"})):
+            file = self.folder / "shown.pcap"
+            file.write_bytes((harness.HERE / capture).read_bytes())
+            file.chmod(0o644)
+            shown = subprocess.run([*self.drop, "tshark", "-n", "-C", "Parley", "-r", file, "--color", "-T", "fields", "-e", "frame.coloring_rule.name"],
+                                   env=env, capture_output=True, text=True, timeout=harness.LIMIT, check=False)
+            self.assertNotIn("Could not compile", shown.stderr)  # a rule whose filter is none
+            self.assertLessEqual(due, set(shown.stdout.splitlines()), shown.stderr)
+
     def test_without_the_command_there_are_no_interfaces(self):
+        """A profile that is there stays as it is."""
+        profile = self.folder / "home/.config/wireshark/profiles/Parley"
+        profile.mkdir(parents=True)
+        (profile / "colorfilters").write_text("# mine\n")
+        give_to_user(self.folder / "home")
         self.command.unlink()
         done = self.dev()
+        self.assertEqual((profile / "colorfilters").read_text(), "# mine\n")
+        self.assertIn(f"the profile {profile} is there and stays as it is", done.stdout)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         self.assertIn(f"no interfaces of Parley's in Wireshark: {self.command} is not there", done.stdout)
         self.assertFalse((self.folder / "home/.local/lib/wireshark/extcap").exists())
@@ -128,6 +173,17 @@ class Install(unittest.TestCase):
                                f"-DPKG_CONFIG_EXECUTABLE={self.folder}/bin/pkg-config"], capture_output=True, text=True, check=True)
         line = f"it is for Wireshark {', '.join(KNOWN)} and the development files are of 4.2.18"
         self.assertIn(f"-- Wireshark plugin: not built, {line}\n", done.stdout)
+
+    def test_without_an_engine_its_rooms_are_compiled(self):
+        """Of the rooms only the first, for time; ./dev wireshark compiles all."""
+        build = self.folder / "alone"
+        subprocess.run(["cmake", "-S", harness.SOURCE / "dissectors", "-B", build, "-G", "Ninja"], capture_output=True, check=True)
+        subprocess.run(["ninja", "-C", build, "parley_base"], capture_output=True, check=True)
+        planned = subprocess.run(["ninja", "-C", build, "-t", "commands", "parley_wireshark"], capture_output=True, text=True, check=True)
+        link = planned.stdout.splitlines()[-1]
+        for room in ROOMS:
+            self.assertIn(f"libparley_{room}.a", link)
+        self.assertIn("capture/engine/engine_c.cpp", "".join(path.read_text() for path in build.rglob("unity_*.cxx")))
 
     def test_an_unknown_option_is_refused(self):
         done = self.dev("--everywhere")

@@ -182,10 +182,13 @@ class Messages(unittest.TestCase):
             a.fpdu(INITIATOR, send(msn, payload))
             a.fpdu(RESPONDER, write(msn, 0, payload))
         self.assertEqual(self.frames(c, ("_ws.malformed",)), {})
-        frames = self.frames(c, ("parley.rdmap.ulp_gave_up", "_ws.col.Info"))
+        frames = self.frames(c, ("parley.rdmap.ulp_gave_up", "_ws.col.Info", "_ws.expert.message"))
         words = [frame["_ws.col.Info"][0] for frame in frames.values() if "parley.rdmap.ulp_gave_up" in frame]
         self.assertGreater(len(words), 10)
         self.assertEqual([info for info in words if not re.match(r"(Send msn=|RDMA Write stag=)", info)], [])
+        named = [line for frame in frames.values() for line in frame.get("_ws.expert.message", ()) if "could not read" in line]
+        self.assertEqual(set(named), {"The dissector of RPCoRDMA could not read this message to its end"})
+        self.assertEqual(len(named), len(words))
 
     def test_private_data_can_be_forced(self):
         c = Capture()

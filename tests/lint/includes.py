@@ -11,7 +11,7 @@ MAY["tests"] |= {"bench"}  # they test the benches' parts as well
 STANDARD = set("""algorithm any array bit bitset cassert cctype charconv chrono cinttypes climits compare concepts coroutine
     cstddef cstdint cstdlib cstring deque exception functional initializer_list iterator limits list map memory
     new numeric optional queue ratio set span stack stdexcept string string_view system_error tuple type_traits
-    typeindex unordered_map unordered_set utility variant vector stddef.h stdint.h""".split())
+    typeindex unordered_map unordered_set utility variant vector stdbool.h stddef.h stdint.h""".split())
 LIBRARIES = re.compile(r"^(tl/expected\.hpp|fmt/(core|format|ranges)\.h)$")
 TOML = re.compile(r"^toml\+\+/toml\.h$")  # sim reads scenarios that are given to it as text
 # A public header that its users may leave alone, for those who have the library that it is about.
@@ -19,8 +19,8 @@ OPTIONAL = {"include/parley/asio.hpp": re.compile(r"^(boost/asio/[\w/]+\.hpp|fcn
             "include/parley/xrc_attr.h": re.compile(r"^(errno|string)\.h$"), "include/parley/xrc_verbs.h": re.compile(r"^stdlib\.h$")}
 FORMATTING = {"base": {"cstdio"}}  # snprintf, and the last words of PARLEY_ASSERT; lint.purity sees what is really called
 CRC_KERNELS = re.compile(r"^(isa-l\.h|isa-l/.*\.h|immintrin\.h|nmmintrin\.h|wmmintrin\.h|x86intrin\.h|cpuid\.h|arm_acle\.h)$")
-# The Wireshark plugin is C under another licence: of the project it knows the facts of the wire alone.
-PLUGIN = re.compile(r'"(parley(_\w+)?|parley/wire/\w+)\.h"|<((epan|wsutil|wiretap)/[\w/-]+|ws_version|config|glib|std\w+|string)\.h>')
+# The Wireshark plugin is C under another licence: of the project it knows the facts of the wire, and the engine by its C interface.
+PLUGIN = re.compile(r'"(parley(_\w+)?|parley/wire/\w+|capture/engine/parley_engine)\.h"|<((epan|wsutil|wiretap)/[\w/-]+|ws_version|config|glib|std\w+|string)\.h>')
 # Its folders: each uses those before it, not those behind, neither by an include nor by a declaration of its own.
 PLUGIN_FOLDERS = ("common", "neg", "mad", "ib", "rdmap", "mpa", "plugin")
 PLUGIN_NAMES = re.compile(r"^(?:extern )?[a-z][\w *]*?\b((?:proto_)?parley\w*)(\([^;{}]*\)\s*[;{G]|;| = )", re.MULTILINE)

@@ -40,7 +40,7 @@ IcrcHead::IcrcHead(ConstBytes network) : size(network.size() == lrh ? lrh : lrh 
     mask(8, 1);   // time to live
     mask(10, 2);  // header checksum
   } else {
-    ip[0] |= 0x0F;  // traffic class and flow label
+    ip[0] = static_cast<std::uint8_t>(network[0] | 0x0F);  // traffic class and flow label
     mask(1, 3);
     mask(7, 1);  // hop limit
   }

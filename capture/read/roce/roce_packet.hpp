@@ -11,6 +11,8 @@ namespace parley::capture {
 
 struct RocePacket : TransportPacket {
   wire::ib::RoceHeader network;
+  bool of_link =
+      false;  ///< of InfiniBand's own links: `network` has the GIDs that stand for its LIDs, or those of its GRH
 };
 
 /// Reads packet after packet: of one that is cut it makes a whole one, which the next call overwrites.

@@ -367,7 +367,7 @@ void CmExchange::check_req(Side from, const CmSeen& m, const CmReq& req) {
     findings_.tell(IbRule::cm_req_qpn, m.ref.frame, from,
                    fmt::format("'s REQ names QPN {:#08x}, which no connection can have", req.local_qpn));
   // IBA Annex A17: a RoCE GID is the address that the packets come from.
-  if (req.primary.local_gid != m.network->source)
+  if (m.network != nullptr && req.primary.local_gid != m.network->source)
     findings_.tell(IbRule::cm_gid, m.ref.frame, from,
                    fmt::format("'s REQ has {} as its GID, and comes from {}", gid_text(req.primary.local_gid),
                                gid_text(m.network->source)));
@@ -393,6 +393,7 @@ void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id,
         fmt::format("'s {} has {} as its {} address, and {} {}", to_string(m.message.type()), gid_text(gid_of(told)),
                     which, which == "source" ? "comes from" : "goes to", gid_text(gid)));
   };
+  if (m.network == nullptr) return;
   differs(header->source, m.network->source, "source");
   differs(header->destination, m.network->destination, "destination");
 }

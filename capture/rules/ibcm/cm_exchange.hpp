@@ -24,8 +24,8 @@ struct CmSeen {
   FrameRef ref;
   wire::ib::CmMessage message;
   ConstBytes mad;
-  std::uint32_t psn = 0;  ///< of its packet; each sending has its own
-  const wire::ib::RoceHeader* network = nullptr;
+  std::uint32_t psn = 0;                          ///< of its packet; each sending has its own
+  const wire::ib::RoceHeader* network = nullptr;  ///< null: InfiniBand's own links, whose GIDs no message has to repeat
   /// The packet that its sender's GSI sent right before, if PSNs prove that there was none between.
   std::optional<FrameRef> before;
 };

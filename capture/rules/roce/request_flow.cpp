@@ -117,14 +117,6 @@ bool RequestFlow::of_a_read(Place place) const {
   return place - first < std::max<std::uint64_t>(1, (std::uint64_t{r.dma_length} + mtu_min - 1) / mtu_min);
 }
 
-/// A flow that remembers as many as it may takes nothing from the heap for one more.
-RequestFlow::Requests::iterator RequestFlow::remember(Place place, const Request& r) {
-  if (spare_.empty()) return seen_.emplace_hint(seen_.end(), place, r);
-  spare_.key() = place;
-  spare_.mapped() = r;
-  return seen_.insert(seen_.end(), std::move(spare_));
-}
-
 /// The request whose PSNs hold this place.
 RequestFlow::Requests::iterator RequestFlow::covering(Place place) {
   auto it = seen_.upper_bound(place);
@@ -161,7 +153,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
     return count_retries(p, place, true, terms);
   settle_ahead(place, p, terms);
   count_retries(p, place, false, terms);
-  const auto it = remember(place, r);
+  const auto it = seen_.insert(place, r);
   ++budget_.requests;
   unsized_ = unsized_ || r.span_unknown;
   const bool begins = start_ != 0 && place == start_;
@@ -362,7 +354,7 @@ void RequestFlow::count_messages(Requests::iterator it) {
 void RequestFlow::trim() {
   while (seen_.size() > budget_.flow_max()) {
     forgotten_ = seen_.begin()->first + seen_.begin()->second.span;
-    spare_ = seen_.extract(seen_.begin());
+    seen_.forget_first();
     --budget_.requests;
   }
 }

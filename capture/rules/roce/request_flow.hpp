@@ -6,10 +6,10 @@
 // PSNs have 24 bits. Here they are counted on, from the one that was seen last: place `n` has PSN n mod 2^24.
 #pragma once
 #include <array>
-#include <map>
 #include <optional>
 
 #include "capture/read/roce/roce_packet.hpp"
+#include "capture/rules/roce/by_place.hpp"
 #include "capture/rules/roce/outstanding.hpp"
 #include "capture/rules/roce/rules.hpp"
 
@@ -88,7 +88,7 @@ class RequestFlow {
     std::uint32_t receives = 0;              // of those messages, how many took a receive
     std::optional<std::uint64_t> original;   // of an atomic: what was answered
   };
-  using Requests = std::map<Place, Request>;
+  using Requests = ByPlace<Request>;
   /// An answer to what was not asked for yet, as far as the capture shows.
   struct Ahead {
     FrameRef ref;
@@ -137,7 +137,6 @@ class RequestFlow {
   std::uint64_t distance(std::uint32_t psn) const;
   Request read(const RocePacket& p, const FlowTerms& terms) const;
   Requests::iterator covering(Place place);
-  Requests::iterator remember(Place place, const Request& r);
   bool is_another_use(Place place, const Request& r) const;
   void restart();
   void apply_mtu(const FlowTerms& terms);
@@ -178,7 +177,6 @@ class RequestFlow {
   IbFindings& findings_;
   Side requester_;
   Requests seen_;
-  Requests::node_type spare_;  // of the last one that was forgotten
   bool any_ = false;
   bool unsized_ = false;        // of a Read among them the path MTU was not known
   Place start_ = 0;             // the agreed first one; 0: not known

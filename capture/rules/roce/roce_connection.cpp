@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "capture/rules/roce/operations.hpp"
+#include "capture/rules/roce/packet_faults.hpp"
 
 namespace parley::capture {
 
@@ -183,32 +184,8 @@ void RoceConnection::tell_icrc_unmade() {
   }
 }
 
-// What one packet shows, whatever came before (IBA §9.2, §9.6).
 void RoceConnection::check_by_itself(Side from, const RocePacket& p) {
-  const wire::ib::Bth& b = p.packet.bth;
-  if (b.tver != 0)
-    findings_.tell(IbRule::ib_tver, p.frame, from,
-                   fmt::format(" sent a packet of transport version {}; there is only 0", b.tver));
-  if (b.reserved6 != 0 || b.reserved7 != 0)
-    findings_.tell(IbRule::ib_reserved, p.frame, from, "'s BTH has reserved bits set");
-  const auto headers = p.headers_known() ? wire::ib::rule_of(b.opcode).headers : 0;
-  const bool deth = (headers & PARLEY_IB_DETH) != 0 && p.packet.deth.reserved != 0;
-  if (deth || ((headers & PARLEY_IB_XRCETH) != 0 && p.packet.xrceth.reserved != 0))
-    findings_.tell(IbRule::ib_eth_reserved, p.frame, from,
-                   fmt::format("'s {} has reserved bits set", deth ? "DETH" : "XRCETH"));
-  check_pad(from, p);
-}
-
-void RoceConnection::check_pad(Side from, const RocePacket& p) {
-  const wire::ib::Packet& k = p.packet;
-  if ((k.payload.size() + k.pad.size()) % 4 != 0) {
-    // IBA §9.4: the pad makes the payload a number of words.
-    findings_.tell(
-        IbRule::ib_pad, p.frame, from,
-        fmt::format("'s packet has {} of payload and {} of pad", counted(k.payload.size(), "octet"), k.pad.size()));
-  } else if (p.whole() && std::any_of(k.pad.begin(), k.pad.end(), [](std::uint8_t octet) { return octet != 0; })) {
-    findings_.tell(IbRule::ib_pad_octets, p.frame, from, "'s pad is not of zeros");
-  }
+  for (const PacketFault& fault : faults_of(p)) findings_.tell(fault.rule, p.frame, from, fault.text);
 }
 
 // What was agreed for the connection.

@@ -26,6 +26,10 @@ class RoceConnection {
  public:
   /// `initiator` and `responder` may have to be taken on trust, where no REQ or REP tells.
   RoceConnection(RoceBudget& budget, const Gid& initiator, const Gid& responder, bool v2, EventLimits events);
+  RoceConnection(const RoceConnection&) = delete;
+  RoceConnection& operator=(const RoceConnection&) = delete;
+  /// From now on `watch` is told what is found.
+  void watch(RoceWatch& watch) { findings_.tell_also(watch, *this); }
 
   /// A CM message of that side, whose MAD can be read.
   void cm(Side from, const RocePacket& p, const CmSeen& m);
@@ -38,6 +42,8 @@ class RoceConnection {
   /// A packet that ends before its headers do.
   void malformed(Side from, std::uint64_t frame, Instant at, std::string_view why);
 
+  IbQp qp() const { return seen_->qp; }
+  const std::optional<std::uint64_t>& service_id() const { return seen_->service_id; }
   const Gid& gid(Side side) const { return gids_[index_of(side)]; }
   const std::optional<std::uint32_t>& qpn(Side side) const { return seen_->ends[index_of(side)].qpn; }
   /// No CM message has named it so far: nothing that depends on it is judged.
@@ -64,6 +70,7 @@ class RoceConnection {
 
   std::uint64_t dropped_before = 0;  ///< the Analyzer's, as that of MpaConnection
   std::vector<RoceKey> keys;         ///< RoceConnections': under which it is found
+  void* watched = nullptr;           ///< the watch's: what it knows of this connection
 
  private:
   static constexpr Duration another_use_after = std::chrono::seconds(1);
@@ -74,7 +81,6 @@ class RoceConnection {
   void make_flows();
   bool settle_guesses(Side from, const CmSeen& m);
   void check_by_itself(Side from, const RocePacket& p);
-  void check_pad(Side from, const RocePacket& p);
   void check_ends(Side from, const RocePacket& p);
   FlowTerms terms_of(Side requester) const;
   void check_order(Side from, const RocePacket& p);

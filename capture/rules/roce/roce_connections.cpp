@@ -69,6 +69,7 @@ RoceConnection* RoceConnections::begin(const Gid& initiator, const Gid& responde
   }
   auto c = std::make_unique<RoceConnection>(budget_, initiator, responder, p.network.v2, host_.roce_begins(p.frame));
   c->dropped_before = dropped_before;
+  if (watch_ != nullptr) c->watch(*watch_);
   RoceConnection* const out = c.get();
   live_.emplace(out, std::move(c));
   auto& others = pairs_[pair_of(initiator, responder)];
@@ -118,16 +119,22 @@ void RoceConnections::finish() {
 }
 
 void RoceConnections::unreadable(const wire::CapturedPacket& captured, RocePacket& p, const wire::PacketView& view) {
-  const auto bth = wire::ib::Bth::parse(captured.octets.subspan(std::min(captured.octets.size(), p.bth_at)));
-  const bool has_bth = bth && p.bth_at > 0 && p.wire_size >= PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN;
-  if (has_bth) {
-    const Place place = at(queue_pair(p.network.destination, p.network.source, bth->dest_qpn));
-    if (place.connection != nullptr)
-      return place.connection->malformed(other(place.side), captured.frame, captured.at, reader_.why());
-  }
+  p.frame = captured.frame;
+  p.at = captured.at;
+  if (p.bth_at > 0 && malformed(p, captured.octets.subspan(std::min(captured.octets.size(), p.bth_at)), reader_.why()))
+    return;
   if (++unreadable_ <= told_max)
     host_.roce_note(fmt::format("{}, {}", reader_.why(),
                                 view.cargo == wire::PacketCargo::rocev1 ? "type 0x8915" : "UDP port 4791"));
+}
+
+bool RoceConnections::malformed(const RocePacket& p, ConstBytes octets, std::string_view why) {
+  const auto bth = wire::ib::Bth::parse(octets);
+  if (!bth || p.wire_size < PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN) return false;
+  const Place place = at(queue_pair(p.network.destination, p.network.source, bth->dest_qpn));
+  if (place.connection == nullptr) return false;
+  place.connection->malformed(other(place.side), p.frame, p.at, why);
+  return true;
 }
 
 void RoceConnections::packet(const wire::PacketView& view, const wire::CapturedPacket& captured) {
@@ -139,6 +146,10 @@ void RoceConnections::packet(const wire::PacketView& view, const wire::CapturedP
     case RoceReader::Status::other: return;
     case RoceReader::Status::malformed: return unreadable(captured, p, view);
   }
+  take(p);
+}
+
+void RoceConnections::take(RocePacket& p) {
   if (no_icrc_) p.icrc_due.reset();
   // IBA §9.2.1: what has an opcode that is not assigned is no datagram, whatever follows.
   const bool datagram = p.service() == Service::ud && wire::ib::rule_of(p.packet.bth.opcode).assigned;
@@ -170,6 +181,7 @@ void RoceConnections::data(const RocePacket& p) {
   name(place.side, p.packet.bth.dest_qpn);
   if (p.service() == Service::ud && p.headers_known()) name(other(place.side), p.packet.deth.source_qpn);
   if (news) learn(c);
+  if (watch_ != nullptr) watch_->data(c, other(place.side), p);
   c.data(other(place.side), p);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -16,10 +17,17 @@ namespace parley::capture {
 class RoceConnections {
  public:
   /// `no_icrc`: it is not looked at.
-  explicit RoceConnections(RoceHost& host, bool no_icrc = false) : host_(host), no_icrc_(no_icrc) {}
+  /// `watch`: null, or outlives it.
+  explicit RoceConnections(RoceHost& host, bool no_icrc = false, RoceWatch* watch = nullptr)
+      : host_(host), no_icrc_(no_icrc), watch_(watch) {}
 
   /// A packet of RoCEv1 or RoCEv2.
   void packet(const wire::PacketView& view, const wire::CapturedPacket& captured);
+  /// One that was read elsewhere.
+  void take(RocePacket& p);
+  /// One that ends before its headers do, or whose pad does not fit. `p` has frame, time, addresses and `wire_size`; `bth`: its octets
+  /// from there on. False: no connection has it.
+  bool malformed(const RocePacket& p, ConstBytes bth, std::string_view why);
   /// Those that were over, or silent for `idle`, by `now`.
   void end_silent(Instant now, Duration idle);
   void finish();
@@ -67,6 +75,7 @@ class RoceConnections {
 
   RoceHost& host_;
   bool no_icrc_;
+  RoceWatch* watch_;
   RoceReader reader_;
   RoceBudget budget_;
   std::unordered_map<RoceConnection*, std::unique_ptr<RoceConnection>> live_;

@@ -38,7 +38,7 @@ void RoceConnections::gsi(const RocePacket& p) {
   CmSeen m;
   m.ref = {p.frame, p.at};
   m.psn = p.packet.bth.psn;
-  m.network = &p.network;
+  if (!p.of_link) m.network = &p.network;
   if (last.ref.frame != 0 && ((last.psn + 1) & 0xFFFFFF) == m.psn) m.before = last.ref;
   last = {m.ref, m.psn};
   if (gsi_.size() > gsi_max) gsi_.clear();
@@ -103,6 +103,7 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   RoceConnection& c = *place.connection;
   const std::string_view name = to_string(m.message.type());
   if (!c.icrc_counts(place.side, p, name)) return;
+  if (watch_ != nullptr) watch_->message(c, place.side, p, m);
   if (header.base_version != PARLEY_IB_MAD_BASE_VERSION || header.class_version != PARLEY_IB_CLASS_CM_VERSION ||
       header.method != PARLEY_IB_MAD_METHOD_SEND || header.status != 0)
     c.cm_condemned(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "capture/findings.hpp"
+#include "capture/rules/roce/roce_watch.hpp"
 #include "wire/ib/quirks.hpp"
 
 namespace parley::capture {
@@ -31,22 +32,35 @@ constexpr Duration least(Duration time) { return time / 16 * 15; }
 /// Of one connection.
 class IbFindings {
  public:
+  /// From now on `watch` is told of them.
+  void tell_also(RoceWatch& watch, RoceConnection& owner) {
+    watch_ = &watch;
+    owner_ = &owner;
+  }
   /// `text` goes on after "the initiator" or "the responder".
   void tell(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
-    if (facts_of(rule).severity == Severity::warning && is_habit(rule, frame, side, text)) return;
-    all_.add(frame, side, rule, std::string("the ") + std::string(to_string(side)) + std::string(text));
+    const RuleFacts& facts = facts_of(rule);
+    const auto sentence = [&] { return std::string("the ") + std::string(to_string(side)) + std::string(text); };
+    if (watch_ != nullptr)
+      watch_->found(*owner_, {frame, facts.severity, std::string(facts.clause), sentence(), side, rule});
+    if (facts.severity == Severity::warning && is_habit(rule, frame, side, text)) return;
+    all_.add(frame, side, rule, sentence());
   }
   void note(std::uint64_t frame, std::optional<Side> side, std::string text) {
     all_.remark(frame, side, std::move(text));
   }
   /// A departure that a known peer is known for, so that it is no finding: "the responder <text>". The first of each.
   void departs(wire::ib::Departure what, std::uint64_t frame, Side side, std::string_view text) {
-    if (departed_.has(what)) return;
-    departed_.add({what});
     const wire::ib::DepartureFacts& facts = wire::ib::facts_of(what);
-    all_.departure(frame, side, facts,
-                   std::string("the ") + std::string(to_string(side)) + std::string(text) + ", as Linux does (quirk " +
-                       std::string(facts.name) + ")");
+    const bool again = departed_.has(what);
+    const std::string sentence = again ? std::string()
+                                       : std::string("the ") + std::string(to_string(side)) + std::string(text) +
+                                             ", as Linux does (quirk " + std::string(facts.name) + ")";
+    if (watch_ != nullptr)
+      watch_->found(*owner_, {frame, Severity::note, std::string(facts.clause), sentence, side, {}, facts.name});
+    if (again) return;
+    departed_.add({what});
+    all_.departure(frame, side, facts, sentence);
   }
   const Findings& all() const { return all_; }
   /// As many lines as are to be read: of what a side does again and again the first, and how often.
@@ -80,6 +94,8 @@ class IbFindings {
     return false;
   }
   std::vector<Habit> habits_;
+  RoceWatch* watch_ = nullptr;
+  RoceConnection* owner_ = nullptr;
   Findings all_;
   wire::ib::DepartureSet departed_;
 };

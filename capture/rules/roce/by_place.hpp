@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// Requests of one flow in order of their places. Nearly all come in that order and use one PSN each, so that the one of a place is
+// found by counting back from the last: a tree of them costs a miss of the cache for each level.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+
+namespace parley::capture {
+
+template <typename Value>
+class ByPlace {
+ public:
+  using Place = std::uint64_t;
+  struct Entry {
+    Place first = 0;
+    Value second;
+  };
+  using iterator = typename std::deque<Entry>::iterator;
+  using const_iterator = typename std::deque<Entry>::const_iterator;
+
+  bool empty() const { return entries_.empty(); }
+  std::size_t size() const { return entries_.size(); }
+  iterator begin() { return entries_.begin(); }
+  iterator end() { return entries_.end(); }
+  const_iterator begin() const { return entries_.begin(); }
+  const_iterator end() const { return entries_.end(); }
+
+  /// The first entry behind `place`.
+  iterator upper_bound(Place place) { return entries_.begin() + behind(place); }
+  const_iterator upper_bound(Place place) const { return entries_.begin() + behind(place); }
+  iterator find(Place place) { return entries_.begin() + at(place); }
+  const_iterator find(Place place) const { return entries_.begin() + at(place); }
+
+  /// `place` has no entry yet. Iterators from before are void.
+  iterator insert(Place place, const Value& value) { return entries_.insert(upper_bound(place), Entry{place, value}); }
+  void forget_first() { entries_.pop_front(); }
+  void clear() { entries_.clear(); }
+
+ private:
+  using Index = std::ptrdiff_t;
+  Index last() const { return static_cast<Index>(entries_.size()); }
+
+  Index behind(Place place) const {
+    if (entries_.empty() || place >= entries_.back().first) return last();
+    // Places differ, so this many entries before the last the place is no greater.
+    const Place back = entries_.back().first - place;
+    const Index from = back < entries_.size() ? last() - 1 - static_cast<Index>(back) : 0;
+    if (entries_[static_cast<std::size_t>(from)].first == place) return from + 1;
+    const auto less = [](Place wanted, const Entry& e) { return wanted < e.first; };
+    return std::upper_bound(entries_.begin() + from, entries_.end(), place, less) - entries_.begin();
+  }
+  Index at(Place place) const {
+    const Index after = behind(place);
+    return after > 0 && entries_[static_cast<std::size_t>(after - 1)].first == place ? after - 1 : last();
+  }
+
+  std::deque<Entry> entries_;  // by place
+};
+
+}  // namespace parley::capture
