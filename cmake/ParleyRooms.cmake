@@ -254,9 +254,10 @@ function(parley_umad_preload)
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
 endfunction()
 
-# What programs for libibverbs are preloaded with to run on Parley's RoCE. It stands in front of libibverbs.
+# What programs for libibverbs and librdmacm are preloaded with to run on Parley's RoCE. It stands in front of libibverbs and of the C
+# library.
 function(parley_verbs_preload)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/*.cpp ${PROJECT_SOURCE_DIR}/preload/ucma/*.cpp)
   if(NOT sources OR NOT RDMA_FOUND)
     return()
   endif()
@@ -267,8 +268,12 @@ function(parley_verbs_preload)
   if(PARLEY_SANITIZE OR PARLEY_TSAN OR PARLEY_FUZZ)
     return()  # the programs are not built for those; the unit tests are
   endif()
-  add_library(parley_verbs MODULE $<TARGET_OBJECTS:parley_preload>)
-  target_link_libraries(parley_verbs PRIVATE parley_flags parley_drivers Threads::Threads)
+  # What stands in front of the C library is for programs, not for the unit tests.
+  file(GLOB front CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/front/*.cpp)
+  add_library(parley_verbs MODULE $<TARGET_OBJECTS:parley_preload> ${front})
+  target_link_libraries(parley_verbs PRIVATE parley_flags parley_drivers Threads::Threads ${CMAKE_DL_LIBS})
+  # Programs may give open() no path, for which it has EFAULT, whatever the C library's headers promise the compiler.
+  target_compile_options(parley_verbs PRIVATE -fno-delete-null-pointer-checks)
   target_link_options(parley_verbs PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL)
   set_target_properties(parley_verbs PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
 endfunction()
