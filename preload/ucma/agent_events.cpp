@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "preload/ucma/core.hpp"
 #include "wire/ib/cma.hpp"
@@ -19,6 +20,10 @@ void put(rdma_ucm_conn_param& to, ConstBytes private_data) {
   std::memcpy(to.private_data, private_data.data(), private_data.size());
   to.private_data_len = static_cast<std::uint8_t>(private_data.size());
 }
+
+// Programs that connect as soon as they know that the peer is about to listen count on the time that a NIC takes. 310 ms in total.
+constexpr Duration first_pause = std::chrono::milliseconds(10);
+constexpr std::uint8_t refusals_max = 5;
 
 bool serves(const Id& listener, cm::ibcm::QpType type) {
   switch (type) {
@@ -155,6 +160,15 @@ void Core::on(Instant, const cm::ibcm::Ready& event) {
   if (const Id* const id = by_cm(event.id); id != nullptr && id->uid != 0) push(*id, number(What::established));
 }
 
+/// Nothing listens there. False: that was so long enough.
+bool Core::try_again(Instant now, Id& id) {
+  if (id.passive || id.refusals == refusals_max) return false;
+  by_cm_.erase(id.cm);
+  agent_.destroy(now, std::exchange(id.cm, 0));
+  again_.emplace(now + first_pause * (1 << id.refusals++), id.number);
+  return true;
+}
+
 void Core::on(Instant now, const cm::ibcm::Rejected& event) {
   Id* const id = by_cm(event.id);
   if (id == nullptr) return;
@@ -168,6 +182,7 @@ void Core::on(Instant now, const cm::ibcm::Rejected& event) {
     agent_.destroy(now, id->cm);
     if (request(now, *id) == 0) return;
   }
+  if (event.reject.reason == CmReject::invalid_service_id && try_again(now, *id)) return;
   if (id->uid == 0) return;  // the program has yet to accept it, which will fail
   Event& out = push(*id, number(What::rejected), static_cast<int>(event.reject.reason));
   put(out.told.param.conn, event.reject.private_data);
@@ -197,9 +212,10 @@ void Core::on(Instant, const cm::ibcm::TimewaitExit& event) {
   if (const Id* const id = by_cm(event.id); id != nullptr && id->uid != 0) push(*id, number(What::timewait_exit));
 }
 
-void Core::on(Instant, const cm::ibcm::SidrReplied& event) {
+void Core::on(Instant now, const cm::ibcm::SidrReplied& event) {
   Id* const id = by_cm(event.id);
   if (id == nullptr) return;
+  if (event.reply.status == wire::ib::SidrStatus::unsupported_service_id && try_again(now, *id)) return;
   if (event.reply.status != wire::ib::SidrStatus::valid) {
     push(*id, number(What::unreachable), static_cast<int>(event.reply.status));
     return;

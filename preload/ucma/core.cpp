@@ -83,6 +83,12 @@ void Core::handle_mad(Instant now, const cm::ibcm::MadFrom& from, ConstBytes mad
 
 void Core::handle_deadline(Instant now) {
   agent_.handle_deadline(now);
+  while (!again_.empty() && again_.begin()->first <= now) {
+    Id& id = *ids_.at(again_.begin()->second);
+    again_.erase(again_.begin());
+    const int wrong = id.datagrams() ? request_service(now, id) : request(now, id);
+    if (wrong != 0) push(id, static_cast<std::uint32_t>(What::unreachable), -wrong);
+  }
   take_events(now);
 }
 
@@ -156,6 +162,7 @@ void Core::destroy(Instant now, Id& id) {
   auto& events = files_.at(id.file).events;
   std::erase_if(events, [&](const Event& event) { return event.child == id.number; });
   std::erase_if(groups_, [&](const auto& entry) { return entry.second.id == id.number; });
+  std::erase_if(again_, [&](const auto& entry) { return entry.second == id.number; });
   if (id.cm != 0) {
     by_cm_.erase(id.cm);
     agent_.destroy(now, id.cm);

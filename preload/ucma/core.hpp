@@ -6,6 +6,7 @@
 //   handle_mad(), handle_deadline() what came on QP1, and when next_deadline() has passed
 //   after each of these, poll_transmit(); readable(file) says whether the file has an event
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -63,7 +64,9 @@ class Core {
 
   void handle_mad(Instant now, const cm::ibcm::MadFrom& from, ConstBytes mad);
   void handle_deadline(Instant now);
-  Instant next_deadline() const { return agent_.next_deadline(); }
+  Instant next_deadline() const {
+    return again_.empty() ? agent_.next_deadline() : std::min(agent_.next_deadline(), again_.begin()->first);
+  }
   bool poll_transmit(cm::ibcm::MadTo& to, MutBytes out) { return agent_.poll_transmit(to, out); }
 
   std::size_t ids() const { return ids_.size(); }
@@ -153,6 +156,7 @@ class Core {
   template <class Other>
   void on(Instant, const Other&) {}
   void disconnected(Id& id, int status);
+  bool try_again(Instant now, Id& id);
 
   CoreOptions options_;
   Rng rng_;
@@ -162,6 +166,7 @@ class Core {
   std::map<std::uint32_t, Group> groups_;                         // at most groups_max
   std::map<cm::ibcm::ConnectionId, std::uint32_t> by_cm_;         // at most one of each id
   std::map<std::uint64_t, std::vector<std::uint32_t>> services_;  // listeners by service ID
+  std::multimap<Instant, std::uint32_t> again_;  // ids that repeat their refused request then; at most one of each
   std::uint32_t last_id_ = 0, last_group_ = 0;
 };
 

@@ -60,8 +60,9 @@ struct Id {
   rdma_ucm_conn_param asked_for{};  ///< connect: the parameters
   rdma_ucm_ece ece{};
   std::uint8_t mtu = 3;
-  bool mtu_named = false;  ///< a REJ named it
-  std::uint32_t psn = 0;   ///< 24 bits: the peer's first
+  std::uint8_t refusals = 0;  ///< in a row, by a peer where nothing listens
+  bool mtu_named = false;     ///< a REJ named it
+  std::uint32_t psn = 0;      ///< 24 bits: the peer's first
   std::uint32_t remote_psn = 0, remote_qpn = 0;
   std::uint8_t responder_resources = 0, initiator_depth = 0;
   std::uint8_t retry_count = 7, rnr_retry = 7;

@@ -87,8 +87,23 @@ TEST_F(Ucma, ARequestWithoutListenerIsRejected) {
   const std::uint32_t id = a.routed(client, 0xA1, Address::v4(192, 0, 2, 2, port + 1));
   ASSERT_EQ(a.connect(client, id, ""), 0);
   run();
+  EXPECT_FALSE(a.core.readable(client));  // it may be about to listen
+  for (int i = 0; i < 5; ++i) pass(std::chrono::milliseconds(160));
   EXPECT_EQ(a.expect(client, What::rejected).status, 8U);  // invalid service ID
   EXPECT_EQ(a.connect(client, id, ""), EINVAL);
+}
+
+TEST_F(Ucma, AListenerThatComesALittleLateIsFound) {
+  for (const std::uint16_t space : {RDMA_PS_TCP, RDMA_PS_UDP}) {
+    ASSERT_EQ(a.connect(client, a.routed(client, 0xA1, there, space), "ask", 0x10U + space), 0);
+    run();
+    listener(port, 0xB0, 8, space);
+    EXPECT_FALSE(b.core.readable(server));
+    EXPECT_LT(a.core.next_deadline(), a.now + std::chrono::milliseconds(11));
+    pass(std::chrono::milliseconds(10));
+    b.expect(server, What::connect_request);
+    EXPECT_FALSE(a.core.readable(client));
+  }
 }
 
 TEST_F(Ucma, AProgramRejectsWithPrivateData) {
