@@ -33,27 +33,53 @@ cm::ibcm::Agent make_agent(const CoreOptions& options) {
 Core::Core(const CoreOptions& options) : options_(options), rng_(options.seed), agent_(make_agent(options)) {}
 Core::~Core() = default;
 
-Core::Handler Core::handler_of(std::uint32_t command) {
-  // By RDMA_USER_CM_CMD_*; Linux has no GET_OPTION either.
-  static constexpr std::array<Handler, RDMA_USER_CM_CMD_JOIN_MCAST + 1> handlers = {
-      &Core::create_id,   &Core::destroy_id,    &Core::bind_ip,     &Core::resolve_ip, &Core::resolve_route,
-      &Core::query_route, &Core::connect,       &Core::listen,      &Core::accept,     &Core::reject,
-      &Core::disconnect,  &Core::init_qp_attr,  &Core::get_event,   nullptr,           &Core::set_option,
-      &Core::notify,      &Core::join_ip_mcast, &Core::leave_mcast, &Core::migrate_id, &Core::query,
-      &Core::bind,        &Core::resolve_addr,  &Core::join_mcast};
-  return handlers[command];
+const Core::Command* Core::command_of(ConstBytes octets) {
+  // By their numbers. Linux has no GET_OPTION either.
+  static constexpr std::array<Command, RDMA_USER_CM_CMD_JOIN_MCAST + 1> commands = {
+      {{"RDMA_USER_CM_CMD_CREATE_ID", &Core::create_id},
+       {"RDMA_USER_CM_CMD_DESTROY_ID", &Core::destroy_id},
+       {"RDMA_USER_CM_CMD_BIND_IP", &Core::bind_ip},
+       {"RDMA_USER_CM_CMD_RESOLVE_IP", &Core::resolve_ip},
+       {"RDMA_USER_CM_CMD_RESOLVE_ROUTE", &Core::resolve_route},
+       {"RDMA_USER_CM_CMD_QUERY_ROUTE", &Core::query_route},
+       {"RDMA_USER_CM_CMD_CONNECT", &Core::connect},
+       {"RDMA_USER_CM_CMD_LISTEN", &Core::listen},
+       {"RDMA_USER_CM_CMD_ACCEPT", &Core::accept},
+       {"RDMA_USER_CM_CMD_REJECT", &Core::reject},
+       {"RDMA_USER_CM_CMD_DISCONNECT", &Core::disconnect},
+       {"RDMA_USER_CM_CMD_INIT_QP_ATTR", &Core::init_qp_attr},
+       {"RDMA_USER_CM_CMD_GET_EVENT", &Core::get_event},
+       {"RDMA_USER_CM_CMD_GET_OPTION", nullptr},
+       {"RDMA_USER_CM_CMD_SET_OPTION", &Core::set_option},
+       {"RDMA_USER_CM_CMD_NOTIFY", &Core::notify},
+       {"RDMA_USER_CM_CMD_JOIN_IP_MCAST", &Core::join_ip_mcast},
+       {"RDMA_USER_CM_CMD_LEAVE_MCAST", &Core::leave_mcast},
+       {"RDMA_USER_CM_CMD_MIGRATE_ID", &Core::migrate_id},
+       {"RDMA_USER_CM_CMD_QUERY", &Core::query},
+       {"RDMA_USER_CM_CMD_BIND", &Core::bind},
+       {"RDMA_USER_CM_CMD_RESOLVE_ADDR", &Core::resolve_addr},
+       {"RDMA_USER_CM_CMD_JOIN_MCAST", &Core::join_mcast}}};
+  rdma_ucm_cmd_hdr header{};
+  if (!parse(octets, header) || header.cmd >= commands.size()) return nullptr;
+  return &commands[header.cmd];
+}
+
+const char* Core::name_of(ConstBytes octets) {
+  const Command* const command = command_of(octets);
+  return command == nullptr ? "no command of rdma_user_cm.h" : command->name;
 }
 
 int Core::write(Instant now, Host& host, File file, ConstBytes command) {
-  rdma_ucm_cmd_hdr header{};
   if (!files_.contains(file)) return EBADF;
-  if (!parse(command, header) || header.cmd > RDMA_USER_CM_CMD_JOIN_MCAST) return EINVAL;
+  const Command* const known = command_of(command);
+  if (known == nullptr) return EINVAL;
+  rdma_ucm_cmd_hdr header{};
+  (void)parse(command, header);
   command = command.subspan(sizeof header);
   if (header.in > command.size()) return EINVAL;
-  const Handler handler = handler_of(header.cmd);
-  if (handler == nullptr) return ENOSYS;
-  const int result =
-      (this->*handler)({.now = now, .host = host, .file = file, .in = command.first(header.in), .room = header.out});
+  if (known->handler == nullptr) return ENOSYS;
+  const int result = (this->*known->handler)(
+      {.now = now, .host = host, .file = file, .in = command.first(header.in), .room = header.out});
   take_events(now);
   return result;
 }

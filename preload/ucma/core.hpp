@@ -61,6 +61,8 @@ class Core {
   /// EAGAIN: RDMA_USER_CM_CMD_GET_EVENT, and there is none yet.
   int write(Instant now, Host& host, File file, ConstBytes command);
   bool readable(File file) const;
+  /// Of what is written: "RDMA_USER_CM_CMD_BIND_IP".
+  static const char* name_of(ConstBytes octets);
 
   void handle_mad(Instant now, const cm::ibcm::MadFrom& from, ConstBytes mad);
   void handle_deadline(Instant now);
@@ -83,8 +85,11 @@ class Core {
   struct OpenFile {
     std::deque<Event> events;  // at most a dozen of each id and group, and the backlog of each listener
   };
-  using Handler = int (Core::*)(const Call&);
-  static Handler handler_of(std::uint32_t command);
+  struct Command {
+    const char* name;
+    int (Core::*handler)(const Call&);
+  };
+  static const Command* command_of(ConstBytes octets);
 
   // core.cpp
   int create_id(const Call& call);

@@ -158,7 +158,7 @@ ssize_t Files::write(int fd, const void* octets, std::size_t size) {
     const int wrong =
         engine.with([&](Device&) { return opened->connections->core.write(clock_now(), program, fd, command); });
     if (wrong == 0) return static_cast<ssize_t>(size);
-    if (wrong != EAGAIN) return errno = wrong, -1;
+    if (wrong != EAGAIN) return refused(Core::name_of(command), wrong, std::strerror(wrong)), -1;
     if (!Bell::wait(fd)) return -1;
   }
 }

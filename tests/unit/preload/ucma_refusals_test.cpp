@@ -23,7 +23,9 @@ TEST_F(Ucma, OctetsThatAreNoCommand) {
     EXPECT_EQ(write(RDMA_USER_CM_CMD_CREATE_ID, 0, size), EINVAL) << size;
   EXPECT_EQ(write(RDMA_USER_CM_CMD_JOIN_MCAST + 1, 0, 64), EINVAL);
   EXPECT_EQ(write(0xFFFFFFFF, 0, 64), EINVAL);
+  EXPECT_STREQ(Core::name_of(octets), "no command of rdma_user_cm.h");
   EXPECT_EQ(write(RDMA_USER_CM_CMD_GET_OPTION, 0, 64), ENOSYS);
+  EXPECT_STREQ(Core::name_of(octets), "RDMA_USER_CM_CMD_GET_OPTION");
   EXPECT_EQ(write(RDMA_USER_CM_CMD_CREATE_ID, 57, 64), EINVAL);  // more than was written
   EXPECT_EQ(a.core.write(a.now, a.memory, 99, octets), EBADF);
   EXPECT_EQ(a.core.ids(), 0U);
