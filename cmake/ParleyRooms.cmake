@@ -258,9 +258,10 @@ function(parley_umad_preload)
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/parley)
 endfunction()
 
-# What programs for libibverbs are preloaded with to run on Parley's RoCE. It stands in front of libibverbs.
+# What programs for libibverbs and librdmacm are preloaded with to run on Parley's RoCE. It stands in front of libibverbs and of the C
+# library.
 function(parley_verbs_preload)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/preload/*.cpp ${PROJECT_SOURCE_DIR}/preload/ucma/*.cpp)
   if(NOT sources OR NOT RDMA_FOUND)
     return()
   endif()

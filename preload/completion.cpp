@@ -24,6 +24,10 @@ Bell::~Bell() {
     if (end >= 0) ::close(end);
 }
 
+void Bell::hang_up() {
+  if (ends_[0] >= 0) ::close(std::exchange(ends_[0], -1));
+}
+
 void Bell::set(bool readable) {
   if (readable == readable_) return;
   readable_ = readable;

@@ -110,27 +110,6 @@ Result<std::unique_ptr<Engine>> open_engine(const std::vector<Address>& addresse
   return Engine::open(addresses, std::move(*recorder));
 }
 
-Result<std::shared_ptr<Engine>> engine() {
-  static const int registered =
-      std::atexit(stop_at_exit) | ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  (void)registered;
-  const std::scoped_lock hold(running().opening);
-  if (auto there = running().engine.lock()) return there;
-  const auto addresses = places();
-  if (!addresses) return tl::unexpected(addresses.error());
-  auto made = open_engine(*addresses);
-  const Instant end = clock_now() + child_patience;
-  while (!made && made.error() == Errc::address_in_use && running().forked && clock_now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    made = open_engine(*addresses);
-  }
-  if (!made) return tl::unexpected(made.error());
-  running().forked = false;
-  std::shared_ptr<Engine> shared(std::move(*made));
-  running().engine = shared;
-  return shared;
-}
-
 bool has_gid(ibv_context* context, std::uint32_t port, std::uint32_t index) {
   return port == 1 && index < of(context).engine->gids();
 }
@@ -181,6 +160,39 @@ void give(const T& all, void* out, std::size_t size) {
 
 }  // namespace
 
+Result<std::shared_ptr<Engine>> engine() {
+  static const int registered =
+      std::atexit(stop_at_exit) | ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  (void)registered;
+  const std::scoped_lock hold(running().opening);
+  if (auto there = running().engine.lock()) return there;
+  const auto addresses = places();
+  if (!addresses) return tl::unexpected(addresses.error());
+  auto made = open_engine(*addresses);
+  const Instant end = clock_now() + child_patience;
+  while (!made && made.error() == Errc::address_in_use && running().forked && clock_now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    made = open_engine(*addresses);
+  }
+  if (!made) return tl::unexpected(made.error());
+  running().forked = false;
+  std::shared_ptr<Engine> shared(std::move(*made));
+  running().engine = shared;
+  return shared;
+}
+
+void release(std::shared_ptr<Engine> engine) {
+  const std::scoped_lock hold(running().opening);
+  engine.reset();
+}
+
+ibv_mtu active_mtu(const Engine& engine) {
+  ibv_mtu most = IBV_MTU_4096;
+  for (std::size_t i = 0; i < engine.gids(); ++i)
+    most = std::min(most, mtu_of(interface_mtu(interface_index(engine.address(i)))));
+  return most;
+}
+
 Context::Context() : verbs_context{} {
   sz = sizeof(verbs_context);
   query_port = preload::query_port;
@@ -208,11 +220,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
   ibv_port_attr attr{};
   attr.state = IBV_PORT_ACTIVE;
   attr.max_mtu = IBV_MTU_4096;
-  attr.active_mtu = IBV_MTU_4096;
-  for (std::uint32_t i = 0; i < of(context).engine->gids(); ++i) {
-    const std::uint32_t octets = interface_mtu(interface_index(of(context).engine->address(i)));
-    attr.active_mtu = std::min(attr.active_mtu, mtu_of(octets));
-  }
+  attr.active_mtu = active_mtu(*of(context).engine);
   attr.gid_tbl_len = static_cast<int>(of(context).engine->gids());
   attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = 1U << 31;

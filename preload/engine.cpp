@@ -25,7 +25,7 @@ constexpr Duration while_it_polls = std::chrono::microseconds(50);
 
 Engine::Engine(std::unique_ptr<nic::roce::RoceDevice> device, std::unique_ptr<Recorder> recorder)
     : recorder_(std::move(recorder)),
-      nic_(std::move(device), neg::RoceNic::Takes::events),
+      nic_(std::move(device), neg::RoceNic::Takes::mads_and_events),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Result<std::unique_ptr<Engine>> Engine::open(const std::vector<Address>& addresses,
@@ -84,8 +84,21 @@ void Engine::ask_to_stop() noexcept {
   if (wake_.fd >= 0) (void)::eventfd_write(wake_.fd, 1);
 }
 
+void Engine::end_connections() noexcept {
+  const Instant end = clock_now() + patience_at_exit;
+  std::unique_lock hold(lock_, std::try_to_lock);
+  for (; !hold && clock_now() < end; (void)hold.try_lock()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (!hold || !manager_) return;
+  try {
+    manager_->end(loop_->now());
+    (void)turn();
+  } catch (...) {  // no memory: the peers find out by themselves
+  }
+}
+
 // exit() may have been called by a signal's handler, in a thread that holds the lock: then the wait is in vain.
 void Engine::stop() noexcept {
+  if (is_own()) end_connections();
   ask_to_stop();
   const Instant end = clock_now() + patience_at_exit;
   while (thread_.joinable() && !stopped_ && clock_now() < end)
@@ -113,12 +126,29 @@ void Engine::tell() {
   for (Listener* listener : listeners_) listener->look();
 }
 
+Instant Engine::next_deadline() const {
+  const Instant own = nic_.next_deadline();
+  return manager_ ? std::min(own, manager_->next_deadline()) : own;
+}
+
+bool Engine::turn() {
+  bool any = loop_->run_once({});
+  nic::roce::RoceDevice& device = nic_.device();
+  if (manager_) {
+    if (!manager_->turn(loop_->now(), device)) return any;
+    (void)loop_->run_once({});
+    return true;
+  }
+  for (nic::roce::MadIn in; device.poll_mad(in);) any = true;
+  return any;
+}
+
 // What is left, or due before the thread would look, is the thread's.
 void Engine::settle() {
-  loop_->run_once({});
+  (void)turn();
   tell();
   const bool left = nic_.has_work() && !loop_->blocked();
-  if (!left && nic_.next_deadline() >= sleeps_until_) return;
+  if (!left && next_deadline() >= sleeps_until_) return;
   sleeps_until_ = Instant{};
   (void)::eventfd_write(wake_.fd, 1);
 }
@@ -126,11 +156,11 @@ void Engine::settle() {
 Duration Engine::next_wait() {
   const std::scoped_lock hold(lock_);
   int turns = 0;
-  while (turns < turns_at_once && loop_->run_once({})) ++turns;
+  while (turns < turns_at_once && turn()) ++turns;
   tell();
   const Instant now = loop_->now();
   const bool left = turns == turns_at_once || (nic_.has_work() && !loop_->blocked());
-  sleeps_until_ = left ? now : std::min(nic_.next_deadline(), now + longest_sleep);
+  sleeps_until_ = left ? now : std::min(next_deadline(), now + longest_sleep);
   return std::max(sleeps_until_ - now, Duration{});
 }
 

@@ -29,13 +29,31 @@ class Listener {
   virtual bool take(const AsyncEvent& event) = 0;  ///< false: it is not of this one's objects
 };
 
+/// The connection manager on QP1. All calls are under the engine's lock.
+class Manager {
+ public:
+  virtual ~Manager() = default;
+  /// Takes the MADs that came and gives those that are to go. True: the device has something to send.
+  virtual bool turn(Instant now, nic::roce::RoceDevice& device) = 0;
+  virtual Instant next_deadline() const = 0;
+  /// The process ends: its connections do, too.
+  virtual void end(Instant now) = 0;
+};
+
 class Engine {
  public:
   /// Binds `addresses`, which become the table of GIDs; `recorder` may be null. Errors: those of the bind, with a sentence.
   static Result<std::unique_ptr<Engine>> open(const std::vector<Address>& addresses,
                                               std::unique_ptr<Recorder> recorder);
   ~Engine();
-  /// Ends the thread, for a process that is about to end: it must not outlive what the library has of static objects.
+  /// The manager of this engine, made by the first call. Without one, MADs are dropped.
+  template <class Make>
+  Manager& manager(Make&& make) {
+    const std::scoped_lock hold(lock_);
+    if (!manager_) manager_ = make();
+    return *manager_;
+  }
+  /// Ends the connections and the thread, for a process that is about to end: it must not outlive what the library has of static objects.
   void stop() noexcept;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -113,8 +131,11 @@ class Engine {
   Result<void> start(const std::vector<Address>& addresses);
   Result<void> bind(const Address& address);
   void ask_to_stop() noexcept;
+  bool turn();
   void settle();
   void tell();
+  void end_connections() noexcept;
+  Instant next_deadline() const;
   void drive();
   Duration next_wait();
   bool program_polls() const;
@@ -127,6 +148,7 @@ class Engine {
   asio_driver::Descriptor wake_;
   std::mutex lock_;
   std::vector<Listener*> listeners_;
+  std::unique_ptr<Manager> manager_;
   std::vector<Address> addresses_;  // at their GIDs' places
   Instant sleeps_until_{};          // the thread
   std::atomic<std::uint64_t> polls_{0};

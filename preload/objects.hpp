@@ -30,6 +30,8 @@ class Bell {
   Bell& operator=(const Bell&) = delete;
   int fd() const { return ends_[0]; }  ///< -1: the system gives none
   void set(bool readable);
+  /// Closes the program's end. Whom it keeps waiting waits on, as in a read of a file that is closed meanwhile.
+  void hang_up();
   /// Until it is readable. False: the program wants no wait, or a signal came (errno).
   static bool wait(int fd);
 
@@ -159,6 +161,13 @@ struct Qp final : ibv_qp_ex {
   std::size_t building = 0;
   int wrong = 0;  // errno of what was built
 };
+
+/// The engine of the process, which is made where there is none: it ends with its last user. Errors: as ibv_open_device().
+Result<std::shared_ptr<Engine>> engine();
+/// Whose last user has gone: its addresses are free before another one takes them.
+void release(std::shared_ptr<Engine> engine);
+/// Of the port: what the narrowest interface of its addresses takes.
+ibv_mtu active_mtu(const Engine& engine);
 
 inline Context& of(ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
 inline Pd& of(ibv_pd* pd) { return *static_cast<Pd*>(pd); }

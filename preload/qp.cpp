@@ -10,6 +10,7 @@ namespace parley::preload {
 
 namespace {
 
+constexpr std::uint32_t sge_octets = 16;
 constexpr std::uint32_t inline_most = 1024;  // octets; copied when posted
 constexpr int known_attributes = (IBV_QP_DEST_QPN << 1) - 1;
 
@@ -46,18 +47,20 @@ Result<void> make_ring(Device& device, Qp& qp, std::uint32_t size) {
 }
 
 Result<void> make_inner(Device& device, Qp& qp, const ibv_qp_init_attr_ex& init) {
-  QpInit of_parley{.type = static_cast<QpType>(init.qp_type),
-                   .pd = qp.qp_base.pd == nullptr ? 0 : of(qp.qp_base.pd).number,
-                   .send_cq = inner_of(init.send_cq),
-                   .recv_cq = inner_of(init.recv_cq),
-                   .srq = init.srq == nullptr ? nullptr : of(init.srq).inner.get(),
-                   .max_send_wr = qp.cap.max_send_wr,
-                   .max_recv_wr = qp.cap.max_recv_wr};
-  if (qp.xrcd != nullptr) of_parley.xrcd = of(qp.xrcd).inner.get();
+  QpInit of_parley{
+      .type = static_cast<QpType>(init.qp_type), .max_send_wr = qp.cap.max_send_wr, .max_recv_wr = qp.cap.max_recv_wr};
+  if (qp.xrcd != nullptr) {  // as Linux has it, what it would have of queues is not looked at
+    of_parley.xrcd = of(qp.xrcd).inner.get();
+  } else {
+    of_parley.pd = qp.qp_base.pd == nullptr ? 0 : of(qp.qp_base.pd).number;
+    of_parley.send_cq = inner_of(init.send_cq);
+    of_parley.recv_cq = inner_of(init.recv_cq);
+    of_parley.srq = init.srq == nullptr ? nullptr : of(init.srq).inner.get();
+  }
   auto made = device.create_qp(of_parley);
   if (!made) return tl::unexpected(made.error());
   qp.inner = std::move(*made);
-  return init.qp_type == IBV_QPT_XRC_RECV ? Result<void>() : make_ring(device, qp, init.cap.max_inline_data);
+  return init.qp_type == IBV_QPT_XRC_RECV ? Result<void>() : make_ring(device, qp, qp.cap.max_inline_data);
 }
 
 void fill(ibv_qp& to, ibv_context* context, const ibv_qp_init_attr_ex& init) {
@@ -122,6 +125,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   qp->cap.max_recv_wr = std::max(init->cap.max_recv_wr, 1U);
   qp->cap.max_send_sge = std::max(init->cap.max_send_sge, 1U);
   qp->cap.max_recv_sge = std::max(init->cap.max_recv_sge, 1U);
+  // As devices of Linux that have room for a descriptor of each SGE: rdma_xclient counts on it.
+  qp->cap.max_inline_data = std::max(init->cap.max_inline_data, sge_octets * init->cap.max_send_sge);
   qp->all_signaled = init->sq_sig_all != 0;
   const auto made = with(context, [&](Device& device) { return make_inner(device, *qp, *init); });
   if (!made) {

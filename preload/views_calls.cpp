@@ -12,10 +12,14 @@
 #include <cstdlib>
 #include <string>
 
+#include "preload/ucma_calls.hpp"
 #include "preload/views.hpp"
 
 namespace {
 
+using parley::preload::is_rdma_cm;
+using parley::preload::open_rdma_cm;
+using parley::preload::stat_rdma_cm;
 using parley::preload::viewed;
 
 template <class Function>
@@ -91,6 +95,7 @@ mode_t mode_in(int flags, va_list rest) {
 #define PARLEY_CALL extern "C" __attribute__((visibility("default")))
 
 PARLEY_CALL int open(const char* path, int flags, ...) {
+  if (is_rdma_cm(path)) return open_rdma_cm(flags);
   va_list rest;
   va_start(rest, flags);
   const mode_t mode = mode_in(flags, rest);
@@ -98,6 +103,7 @@ PARLEY_CALL int open(const char* path, int flags, ...) {
   return by_path(real_open, path, flags, mode);
 }
 PARLEY_CALL int open64(const char* path, int flags, ...) {
+  if (is_rdma_cm(path)) return open_rdma_cm(flags);
   va_list rest;
   va_start(rest, flags);
   const mode_t mode = mode_in(flags, rest);
@@ -105,6 +111,7 @@ PARLEY_CALL int open64(const char* path, int flags, ...) {
   return by_path(real_open64, path, flags, mode);
 }
 PARLEY_CALL int openat(int folder, const char* path, int flags, ...) {
+  if (is_rdma_cm(path)) return open_rdma_cm(flags);
   va_list rest;
   va_start(rest, flags);
   const mode_t mode = mode_in(flags, rest);
@@ -112,6 +119,7 @@ PARLEY_CALL int openat(int folder, const char* path, int flags, ...) {
   return by_path_at(real_openat, folder, path, flags, mode);
 }
 PARLEY_CALL int openat64(int folder, const char* path, int flags, ...) {
+  if (is_rdma_cm(path)) return open_rdma_cm(flags);
   va_list rest;
   va_start(rest, flags);
   const mode_t mode = mode_in(flags, rest);
@@ -119,8 +127,12 @@ PARLEY_CALL int openat64(int folder, const char* path, int flags, ...) {
   return by_path_at(real_openat64, folder, path, flags, mode);
 }
 // Of programs that were compiled with _FORTIFY_SOURCE.
-PARLEY_CALL int __open_2(const char* path, int flags) { return by_path(real_open_2, path, flags); }
-PARLEY_CALL int __open64_2(const char* path, int flags) { return by_path(real_open64_2, path, flags); }
+PARLEY_CALL int __open_2(const char* path, int flags) {
+  return is_rdma_cm(path) ? open_rdma_cm(flags) : by_path(real_open_2, path, flags);
+}
+PARLEY_CALL int __open64_2(const char* path, int flags) {
+  return is_rdma_cm(path) ? open_rdma_cm(flags) : by_path(real_open64_2, path, flags);
+}
 PARLEY_CALL int __openat_2(int folder, const char* path, int flags) {
   return by_path_at(real_openat_2, folder, path, flags);
 }
@@ -139,8 +151,13 @@ PARLEY_CALL int scandir64(const char* path, dirent64*** names, int (*filter)(con
   return by_path(real_scandir64, path, names, filter, compare);
 }
 
-PARLEY_CALL int stat(const char* path, struct stat* out) noexcept { return by_path(real_stat, path, out); }
-PARLEY_CALL int stat64(const char* path, struct stat64* out) noexcept { return by_path(real_stat64, path, out); }
+PARLEY_CALL int stat(const char* path, struct stat* out) noexcept {
+  return is_rdma_cm(path) ? stat_rdma_cm(out) : by_path(real_stat, path, out);
+}
+PARLEY_CALL int stat64(const char* path, struct stat64* out) noexcept {
+  // Of 64-bit systems, where both are the same.
+  return is_rdma_cm(path) ? stat_rdma_cm(reinterpret_cast<struct stat*>(out)) : by_path(real_stat64, path, out);
+}
 PARLEY_CALL int lstat(const char* path, struct stat* out) noexcept { return by_path(real_lstat, path, out); }
 PARLEY_CALL int lstat64(const char* path, struct stat64* out) noexcept { return by_path(real_lstat64, path, out); }
 PARLEY_CALL int fstatat(int folder, const char* path, struct stat* out, int flags) noexcept {
@@ -166,7 +183,9 @@ PARLEY_CALL int statx(int folder, const char* path, int flags, unsigned mask, st
   return by_path_at(real_statx, folder, path, flags, mask, out);
 }
 
-PARLEY_CALL int access(const char* path, int mode) noexcept { return by_path(real_access, path, mode); }
+PARLEY_CALL int access(const char* path, int mode) noexcept {
+  return is_rdma_cm(path) ? 0 : by_path(real_access, path, mode);
+}
 PARLEY_CALL int faccessat(int folder, const char* path, int mode, int flags) noexcept {
   return by_path_at(real_faccessat, folder, path, mode, flags);
 }

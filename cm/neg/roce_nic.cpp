@@ -150,11 +150,11 @@ void RoceNic::handle_deadline(Instant now) {
 // Nobody speaks InfiniBand's CM here, and of a failure the completions say as much.
 void RoceNic::forget_events() {
   nic::roce::MadIn in;
-  while (takes_ != Takes::mads && device_->poll_mad(in)) {
+  while (takes_ == Takes::nothing && device_->poll_mad(in)) {
   }
   while (device_->poll_notice()) {
   }
-  while (takes_ != Takes::events && device_->poll_async_event()) {
+  while (takes_ != Takes::mads_and_events && device_->poll_async_event()) {
   }
 }
 

@@ -19,8 +19,8 @@ class RoceNic final : public PacketMachine {
   /// The output that the caller polls itself; the rest is discarded.
   enum class Takes : std::uint8_t {
     nothing,
-    mads,    ///< of QP1
-    events,  ///< Device::poll_async_event()
+    mads,             ///< of QP1
+    mads_and_events,  ///< and Device::poll_async_event()
   };
   explicit RoceNic(std::unique_ptr<nic::roce::RoceDevice> device, Takes takes = Takes::nothing)
       : device_(std::move(device)), addresses_(*device_), takes_(takes) {

@@ -44,13 +44,14 @@ int run_verbs(const VerbsArgs& args, Output& out) {
 
 void register_verbs(Command app, Context& context) {
   auto args = std::make_shared<VerbsArgs>();
-  Command sub = app.subcommand("verbs", "Run a libibverbs program on Parley's RoCE, without an RDMA device");
+  Command sub =
+      app.subcommand("verbs", "Run a program for libibverbs or librdmacm on Parley's RoCE, without an RDMA device");
   sub.option("-a,--address", args->address,
              "The device's addresses, a comma between them, its GIDs in that order (else those of all interfaces that "
              "are up)")
       .type("ADDR");
   sub.option("--pcapng", args->pcapng, "Write the program's packets to FILE").type("FILE");
-  sub.flag("-v,--verbose", args->verbose, "Tell on standard error why a call of libibverbs was refused");
+  sub.flag("-v,--verbose", args->verbose, "Tell on standard error why a call of the program was refused");
   sub.option("PROGRAM", args->program, "The program and its arguments, behind -- if they have options").required();
   sub.footer(
       "The program finds one device, parley0, with one port. Two on one machine need an address each.\n\n"
@@ -58,6 +59,7 @@ void register_verbs(Command app, Context& context) {
       "  parley verbs ibv_devinfo\n"
       "  parley verbs -a 127.0.0.1 -- ibv_rc_pingpong -g 0 &\n"
       "  parley verbs -a 127.0.0.3 -- ibv_rc_pingpong -g 0 127.0.0.1\n"
+      "  parley verbs -a 127.0.0.3 -- rping -c -a 127.0.0.1 -C 10 -v\n"
       "  parley verbs --pcapng written.pcapng -a 192.0.2.1 -- ib_write_bw -x 0 192.0.2.2");
   sub.run([args, &context] { return run_verbs(*args, context.out); });
 }

@@ -23,6 +23,15 @@ bool readable(int fd) {
   return ::poll(&ready, 1, 0) == 1;
 }
 
+TEST_F(Verbs, InlineDataFitsWithoutAskingForIt) {
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  init.cap.max_inline_data = 0;
+  ibv_qp* const qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  qps_.push_back(qp);
+  EXPECT_EQ(init.cap.max_inline_data, 32U);  // 2 SGEs
+}
+
 TEST_F(Verbs, TheDeviceHasOnePortAndTheAddressAsItsGid) {
   ibv_device_attr device{};
   ASSERT_EQ(ibv_query_device(context_, &device), 0);

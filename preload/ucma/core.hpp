@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The kernel's side of /dev/infiniband/rdma_cm (Linux's rdma_user_cm.h, ABI version 4), which librdmacm writes its commands to, on an
+// InfiniBand CM of its own. Pure: commands, MADs and a time go in; responses, events, MADs and a deadline come out.
+//
+//   write(now, host, file, octets)  one write(2) of the program: 0, or the errno that Linux gives
+//   handle_mad(), handle_deadline() what came on QP1, and when next_deadline() has passed
+//   after each of these, poll_transmit(); readable(file) says whether the file has an event
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <rdma/rdma_user_cm.h>
+
+#include "base/rng.hpp"
+#include "cm/ibcm/agent.hpp"
+#include "parley/address.hpp"
+#include "parley/bytes.hpp"
+#include "parley/time.hpp"
+#include "preload/ucma/id.hpp"
+
+namespace parley::preload::ucma {
+
+/// What a command needs beside its octets.
+class Host {
+ public:
+  virtual ~Host() = default;
+  /// The program's memory. False: it has none there (EFAULT).
+  virtual bool read(std::uint64_t from, MutBytes to) = 0;
+  virtual bool write(std::uint64_t to, ConstBytes from) = 0;
+  /// The machine's address from which packets to `peer` go, as its routes have it. None: there is no route.
+  virtual std::optional<Address> source_toward(const Address& peer) = 0;
+};
+
+struct CoreOptions {
+  std::array<std::uint8_t, 8> node_guid{};  ///< of the device, as ibv_get_device_guid() has it in memory
+  std::uint64_t seed = 1;                   ///< for ports, PSNs and the CM's numbers
+  std::vector<Address> addresses{};         ///< of the port, without port numbers, by the index of their GIDs
+  std::uint8_t mtu = 3;                     ///< of paths: 1 to 5, 256 to 4096 octets
+  // Bounds: ENOMEM, or the peer has to ask again.
+  std::size_t ids_max = 65536, groups_max = 4096;
+};
+
+class Core {
+ public:
+  static constexpr std::uint32_t backlog_max = 1024;  ///< as Linux's max_backlog
+
+  explicit Core(const CoreOptions& options);
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  void open(File file);
+  /// Destroys the ids of the file: established connections are disconnected.
+  void close(Instant now, File file);
+  /// EAGAIN: RDMA_USER_CM_CMD_GET_EVENT, and there is none yet.
+  int write(Instant now, Host& host, File file, ConstBytes command);
+  bool readable(File file) const;
+  /// Of what is written: "RDMA_USER_CM_CMD_BIND_IP".
+  static const char* name_of(ConstBytes octets);
+
+  void handle_mad(Instant now, const cm::ibcm::MadFrom& from, ConstBytes mad);
+  void handle_deadline(Instant now);
+  Instant next_deadline() const {
+    return again_.empty() ? agent_.next_deadline() : std::min(agent_.next_deadline(), again_.begin()->first);
+  }
+  bool poll_transmit(cm::ibcm::MadTo& to, MutBytes out) { return agent_.poll_transmit(to, out); }
+
+  std::size_t ids() const { return ids_.size(); }
+  std::size_t events(File file) const;
+
+ private:
+  struct Call {
+    Instant now;
+    Host& host;
+    File file;
+    ConstBytes in;
+    std::size_t room;  ///< for the response
+  };
+  struct OpenFile {
+    std::deque<Event> events;  // at most a dozen of each id and group, and the backlog of each listener
+  };
+  struct Command {
+    const char* name;
+    int (Core::*handler)(const Call&);
+  };
+  static const Command* command_of(ConstBytes octets);
+
+  // core.cpp
+  int create_id(const Call& call);
+  int destroy_id(const Call& call);
+  int get_event(const Call& call);
+  int migrate_id(const Call& call);
+  int set_option(const Call& call);
+  Id& make_id(File file, std::uint16_t space, std::uint8_t qp_type);
+  /// ENOENT: there is none of that number; EINVAL: it is another file's.
+  int find(File file, std::uint32_t number, Id*& out);
+  void destroy(Instant now, Id& id);
+  void drop_events(Instant now, const Id& id);
+  Event& push(const Id& id, std::uint32_t event, int status = 0);
+  template <class T>
+  static int give(const Call& call, std::uint64_t response, const T& all, std::size_t least = sizeof(T));
+
+  // address.cpp
+  int bind_ip(const Call& call);
+  int bind(const Call& call);
+  int resolve_ip(const Call& call);
+  int resolve_addr(const Call& call);
+  int resolve_route(const Call& call);
+  int query_route(const Call& call);
+  int query(const Call& call);
+  int listen(const Call& call);
+  int bind_to(Id& id, const Address& local);
+  int take_port(const Id& id, Address& local);
+  int conflict(const Id& id, const Address& local) const;
+  int resolve_to(const Call& call, Id& id, const std::optional<Address>& source, Address peer);
+  std::optional<Address> choose_source(Host& host, const Address& peer) const;
+  std::optional<std::uint8_t> index_of(const Address& address) const;
+  void attach(Id& id, const Address& local);
+  int query_path(const Call& call, const Id& id, std::uint64_t response) const;
+
+  // connect.cpp
+  int connect(const Call& call);
+  int accept(const Call& call);
+  int reject(const Call& call);
+  int disconnect(const Call& call);
+  int notify(const Call& call);
+  int init_qp_attr(const Call& call);
+  int request(Instant now, Id& id);
+  int request_service(Instant now, Id& id);
+  cm::ibcm::Path path_of(const Id& id) const;
+  void join_agent(Id& id, cm::ibcm::ConnectionId cm);
+
+  // groups.cpp
+  int join_ip_mcast(const Call& call);
+  int join_mcast(const Call& call);
+  int leave_mcast(const Call& call);
+  int join(const Call& call, const rdma_ucm_join_mcast& asked, const Address& group);
+
+  // agent_events.cpp: what the CM says
+  void take_events(Instant now);
+  Id* by_cm(cm::ibcm::ConnectionId cm);
+  Id* listener_for(std::uint64_t service, const Address& local);
+  Id* admit(Instant now, std::uint64_t service, const cm::ibcm::MadFrom& from, cm::ibcm::ConnectionId cm,
+            ConstBytes private_data, Id*& listener);
+  void on(Instant now, const cm::ibcm::RequestReceived& event);
+  void on(Instant now, const cm::ibcm::ReplyReceived& event);
+  void on(Instant now, const cm::ibcm::Ready& event);
+  void on(Instant now, const cm::ibcm::Rejected& event);
+  void on(Instant now, const cm::ibcm::Failed& event);
+  void on(Instant now, const cm::ibcm::DisconnectRequested& event);
+  void on(Instant now, const cm::ibcm::Disconnected& event);
+  void on(Instant now, const cm::ibcm::TimewaitExit& event);
+  void on(Instant now, const cm::ibcm::SidrRequested& event);
+  void on(Instant now, const cm::ibcm::SidrReplied& event);
+  template <class Other>
+  void on(Instant, const Other&) {}
+  void disconnected(Id& id, int status);
+  bool try_again(Instant now, Id& id);
+
+  CoreOptions options_;
+  Rng rng_;
+  cm::ibcm::Agent agent_;
+  std::map<File, OpenFile> files_;
+  std::map<std::uint32_t, std::unique_ptr<Id>> ids_;              // at most ids_max
+  std::map<std::uint32_t, Group> groups_;                         // at most groups_max
+  std::map<cm::ibcm::ConnectionId, std::uint32_t> by_cm_;         // at most one of each id
+  std::map<std::uint64_t, std::vector<std::uint32_t>> services_;  // listeners by service ID
+  std::multimap<Instant, std::uint32_t> again_;  // ids that repeat their refused request then; at most one of each
+  std::uint32_t last_id_ = 0, last_group_ = 0;
+};
+
+/// The first octets of a command, as the structure that its sender has.
+template <class T>
+bool parse(ConstBytes in, T& out) {
+  if (in.size() < sizeof(T)) return false;
+  __builtin_memcpy(&out, in.data(), sizeof(T));
+  return true;
+}
+
+template <class T>
+int Core::give(const Call& call, std::uint64_t response, const T& all, std::size_t least) {
+  if (call.room < least) return ENOSPC;
+  const ConstBytes octets(reinterpret_cast<const std::uint8_t*>(&all), std::min(call.room, sizeof(T)));
+  return call.host.write(response, octets) ? 0 : EFAULT;
+}
+
+}  // namespace parley::preload::ucma

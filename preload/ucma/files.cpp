@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+#include "preload/ucma/files.hpp"
+
+#include <endian.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "drivers/asio/sockaddr.hpp"
+#include "preload/places.hpp"
+#include "preload/ucma/core.hpp"
+
+namespace parley::preload::ucma {
+
+namespace {
+
+/// The program itself.
+class Program final : public Host {
+ public:
+  bool read(std::uint64_t from, MutBytes to) override {
+    if (from == 0) return to.empty();
+    std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
+    return true;
+  }
+  bool write(std::uint64_t to, ConstBytes from) override {
+    if (to == 0) return from.empty();
+    std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
+    return true;
+  }
+  std::optional<Address> source_toward(const Address& peer) override {
+    const auto source = asio_driver::source_toward(peer);
+    return source ? std::optional(*source) : std::nullopt;
+  }
+};
+
+CoreOptions options_of(const Engine& engine) {
+  CoreOptions out;
+  const std::uint64_t guid = htobe64(device_guid());
+  std::memcpy(out.node_guid.data(), &guid, sizeof guid);
+  out.seed = std::random_device{}() | std::uint64_t{1} << 32;
+  for (std::size_t i = 0; i < engine.gids(); ++i) out.addresses.push_back(engine.address(i));
+  out.mtu = static_cast<std::uint8_t>(active_mtu(engine));
+  return out;
+}
+
+/// The core on the engine's QP1.
+class Connections final : public Manager {
+ public:
+  explicit Connections(const CoreOptions& options) : core(options) {}
+
+  bool turn(Instant now, nic::roce::RoceDevice& device) override {
+    bool any = false;
+    for (; device.poll_mad(in_); any = true)
+      core.handle_mad(now,
+                      {.source = in_.source,
+                       .destination = in_.destination,
+                       .sgid_index = in_.sgid_index,
+                       .source_qpn = in_.source_qpn,
+                       .p_key = in_.p_key},
+                      in_.octets);
+    if (core.next_deadline() <= now) core.handle_deadline(now);
+    cm::ibcm::MadTo to;
+    for (; core.poll_transmit(to, out_.octets); any = true) {
+      out_.source = to.source;
+      out_.destination = to.destination;
+      out_.sgid_index = to.sgid_index;
+      out_.dest_qpn = to.destination_qpn;
+      out_.p_key = to.p_key;
+      out_.traffic_class = to.traffic_class;
+      out_.hop_limit = to.hop_limit;
+      out_.flow_label = to.flow_label;
+      (void)device.send_mad(out_);  // where there is no room it is lost as on a wire
+    }
+    for (auto& [fd, bell] : bells) bell->set(core.readable(fd));
+    return any;
+  }
+  Instant next_deadline() const override { return core.next_deadline(); }
+  void end(Instant now) override {
+    for (const auto& [fd, bell] : bells) core.close(now, fd);
+  }
+
+  Core core;
+  std::map<int, Bell*> bells;  // of the open files
+
+ private:
+  nic::roce::MadIn in_;
+  nic::roce::MadOut out_;
+};
+
+}  // namespace
+
+struct Files::Opened {
+  std::shared_ptr<Engine> engine;
+  Connections* connections = nullptr;  // the engine's
+  Bell bell;
+};
+
+Files& Files::get() {
+  static Files* const one = [] {
+    auto* const made = new Files;  // for as long as there are threads
+    ::pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
+    return made;
+  }();
+  return *one;
+}
+
+void Files::mark(int fd, bool owned) {
+  const auto at = static_cast<std::size_t>(fd);
+  const std::uint64_t bit = std::uint64_t{1} << at % 64;
+  if (owned)
+    owned_[at / 64].fetch_or(bit, std::memory_order_release);
+  else
+    owned_[at / 64].fetch_and(~bit, std::memory_order_release);
+}
+
+std::shared_ptr<Files::Opened> Files::find(int fd) {
+  const std::scoped_lock hold(mutex_);
+  const auto at = opened_.find(fd);
+  return at == opened_.end() ? nullptr : at->second;
+}
+
+int Files::open(int flags) {
+  auto running = engine();
+  if (!running) {
+    tell(std::string("open ") + path, words_of(running.error()));
+    (void)refused("open", running.error());
+    return -1;
+  }
+  auto made = std::make_shared<Opened>();
+  const int fd = made->bell.fd();
+  if (fd < 0 || fd >= descriptors_max) return errno = EMFILE, -1;
+  if ((flags & O_NONBLOCK) != 0) (void)::fcntl(fd, F_SETFL, O_NONBLOCK);
+  if ((flags & O_CLOEXEC) == 0) (void)::fcntl(fd, F_SETFD, 0);
+  made->engine = std::move(*running);
+  made->connections = static_cast<Connections*>(
+      &made->engine->manager([&] { return std::make_unique<Connections>(options_of(*made->engine)); }));
+  made->engine->with_nic([&](auto&) {
+    made->connections->core.open(fd);
+    made->connections->bells.emplace(fd, &made->bell);
+  });
+  const std::scoped_lock hold(mutex_);
+  opened_.insert_or_assign(fd, std::move(made));
+  mark(fd, true);
+  return fd;
+}
+
+ssize_t Files::write(int fd, const void* octets, std::size_t size) {
+  const auto opened = find(fd);
+  if (!opened) return errno = EBADF, -1;
+  if (!opened->engine->is_own()) return refused("write", EPERM, Engine::not_own), -1;
+  Program program;
+  const ConstBytes command(static_cast<const std::uint8_t*>(octets), size);
+  for (;;) {
+    Engine& engine = *opened->engine;
+    const int wrong =
+        engine.with([&](Device&) { return opened->connections->core.write(clock_now(), program, fd, command); });
+    if (wrong == 0) return static_cast<ssize_t>(size);
+    if (wrong != EAGAIN) return refused(Core::name_of(command), wrong, std::strerror(wrong)), -1;
+    if (!Bell::wait(fd)) return -1;
+  }
+}
+
+int Files::close(int fd) {
+  std::shared_ptr<Opened> opened;
+  {
+    const std::scoped_lock hold(mutex_);
+    const auto at = opened_.find(fd);
+    if (at == opened_.end()) return errno = EBADF, -1;
+    opened = std::move(at->second);
+    opened_.erase(at);
+    mark(fd, false);
+  }
+  if (!opened->engine->is_own()) {  // a child's copy
+    opened->bell.hang_up();
+    return 0;
+  }
+  opened->engine->with([&](Device&) {
+    opened->connections->core.close(clock_now(), fd);
+    opened->connections->bells.erase(fd);
+    opened->bell.hang_up();
+    return 0;
+  });
+  std::shared_ptr<Engine> last = opened->engine;
+  opened.reset();
+  release(std::move(last));
+  return 0;
+}
+
+}  // namespace parley::preload::ucma

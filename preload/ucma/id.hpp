@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// What the files of /dev/infiniband/rdma_cm hold: ids, groups and events.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_user_cm.h>
+
+#include "cm/ibcm/options.hpp"
+#include "parley/address.hpp"
+
+namespace parley::preload::ucma {
+
+/// The descriptor that the program has.
+using File = int;
+
+// include/rdma/rdma_cm.h: what rdma_ucm_event_resp::event says.
+enum class What : std::uint32_t {
+  addr_resolved = 0,
+  addr_error = 1,
+  route_resolved = 2,
+  route_error = 3,
+  connect_request = 4,
+  connect_response = 5,
+  connect_error = 6,
+  unreachable = 7,
+  rejected = 8,
+  established = 9,
+  disconnected = 10,
+  multicast_join = 12,
+  multicast_error = 13,
+  timewait_exit = 15,
+};
+
+/// Of an rdma_cm_id. The order is Linux's; `connect` is a request of either side, and all that follows.
+enum class IdState : std::uint8_t { idle, bound, listening, resolved, routed, connect, disconnect };
+
+/// Of paths, 4.096 us * 2^n; the ACK timeout of a connection is one more.
+inline constexpr std::uint8_t packet_life_time = 16;
+
+struct Id {
+  std::uint32_t number = 0;
+  File file = -1;
+  std::uint64_t uid = 0;  ///< the program's name for it; 0: of a request that is not accepted
+  std::uint16_t space = RDMA_PS_TCP;
+  std::uint8_t qp_type = IBV_QPT_RC;
+  IdState state = IdState::idle;
+  bool passive = false, asked = false;  // asked: the program has the id's CONNECT_REQUEST
+  bool ib_addressed = false;            ///< bound by a sockaddr_ib, which has to be a wildcard
+  std::optional<Address> local{}, peer{};
+  std::optional<std::uint8_t> gid_index{};  ///< none: no device yet
+  std::uint32_t reported = 0;               ///< events that the program got
+  std::uint32_t backlog = 0;                ///< listening: requests for which there is room
+  bool reuse = false, af_only = false;
+  std::uint8_t tos = 0;
+  std::optional<std::uint8_t> ack_timeout{};
+
+  cm::ibcm::ConnectionId cm = 0;
+  rdma_ucm_conn_param asked_for{};  ///< connect: the parameters
+  rdma_ucm_ece ece{};
+  std::uint8_t mtu = 3;
+  std::uint8_t refusals = 0;  ///< in a row, by a peer where nothing listens
+  bool mtu_named = false;     ///< a REJ named it
+  std::uint32_t psn = 0;      ///< 24 bits: the peer's first
+  std::uint32_t remote_psn = 0, remote_qpn = 0;
+  std::uint8_t responder_resources = 0, initiator_depth = 0;
+  std::uint8_t retry_count = 7, rnr_retry = 7;
+  std::uint8_t path_ack_timeout = packet_life_time + 1;
+  bool answerable = false;  ///< the peer's message says how the queue pair goes to RTR
+  bool ended = false;       ///< DISCONNECTED was reported
+
+  bool datagrams() const { return qp_type == IBV_QPT_UD; }
+};
+
+/// How the id's queue pair reaches `peer`, as libibverbs' structures have it.
+ib_uverbs_ah_attr way_to(const Id& id, const Address& peer);
+
+/// A joined multicast group.
+struct Group {
+  std::uint32_t id = 0;  ///< number of its Id
+  std::uint64_t uid = 0;
+  std::uint32_t reported = 0;
+};
+
+struct Event {
+  std::uint32_t id = 0;     ///< number of the id that it counts for
+  std::uint32_t child = 0;  ///< CONNECT_REQUEST: of the new one
+  std::uint32_t group = 0;
+  rdma_ucm_event_resp told{};
+};
+
+}  // namespace parley::preload::ucma

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""`parley verbs` under stock programs of librdmacm, each side in a process of its own: those of rdmacm-utils, and perftest -R."""
+import os
+import socket
+import subprocess
+import time
+
+from cli import LIMIT, PARLEY, CliTest, main, run
+
+
+def address(n):
+    """Of this process, so that nobody else has the port there; n is 1 to 6."""
+    pid = os.getpid()
+    return f"127.{64 + (n << 3 | pid >> 16 & 7)}.{pid >> 8 & 255}.{pid & 255}"
+
+
+def receives(place):
+    """Whether a process has UDP port 4791 of the address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((place, 4791))
+        except OSError:
+            return True
+    return False
+
+
+class Rdmacm(CliTest):
+    def begin(self, n, *command):
+        process = subprocess.Popen([PARLEY, "verbs", "-a", address(n), "--", *map(str, command)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        return process
+
+    def finish(self, process):
+        said, _ = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 0, f"{process.args}\n{said}")
+        return said
+
+    def serve(self, *command):
+        server = self.begin(1, *command)
+        end = time.monotonic() + LIMIT
+        while not receives(address(1)):
+            self.assertIsNone(server.poll(), server.args)
+            self.assertLess(time.monotonic(), end, server.args)
+            time.sleep(0.02)
+        time.sleep(0.2)  # until it listens: it does not say so
+        return server
+
+    def pair(self, server, client, ends=True):
+        """A server, and a client that finds it; what each said."""
+        serving = self.serve(*server)
+        said = self.finish(self.begin(2, *client))
+        if ends:
+            return said, self.finish(serving)
+        serving.kill()
+        serving.wait()
+        return said, None
+
+    def test_rping(self):
+        for options in ((), ("-S", 4096), ("-q",)):
+            with self.subTest(options=options):
+                said, _ = self.pair(("rping", "-s", "-C", 10, "-V", *options), ("rping", "-c", "-a", address(1), "-C", 10, "-v", "-V", *options))
+                self.assertEqual(said.count("ping data: rdma-ping-"), 10)
+
+    def test_many_clients_of_one_rping(self):
+        serving = self.serve("rping", "-s", "-P")
+        for _ in range(3):
+            self.assertEqual(self.finish(self.begin(2, "rping", "-c", "-a", address(1), "-C", 3, "-v")).count("ping data"), 3)
+        serving.kill()
+        serving.wait()
+
+    def test_clients_and_servers_of_librdmacm(self):
+        for server, client in ((("ucmatose", "-c", 5, "-C", 10), ("ucmatose", "-s", address(1), "-c", 5, "-C", 10)),
+                               (("udaddy", "-c", 3, "-C", 5), ("udaddy", "-s", address(1), "-c", 3, "-C", 5)),
+                               (("rdma_server",), ("rdma_client", "-s", address(1))),
+                               (("rdma_xserver",), ("rdma_xclient", "-s", address(1))),
+                               (("rdma_xserver", "-c", "x"), ("rdma_xclient", "-s", address(1), "-c", "x"))):
+            with self.subTest(server=server):
+                self.pair(server, client)
+        said, _ = self.pair(("cmtime", "-c", 10), ("cmtime", "-s", address(1), "-c", 10), ends=False)
+        self.assertRegex(said, r"(?m)^connect ")
+
+    def test_a_group(self):
+        said, _ = self.pair(("mckey", "-m", "224.1.2.3", "-C", 5), ("mckey", "-m", "224.1.2.3", "-s", "-C", 5))
+        self.assertIn("return status 0", said)
+
+    def test_rsockets(self):
+        for program in ("rstream", "riostream"):
+            with self.subTest(program=program):
+                options = ("-S", 64, "-C", 50)
+                said, _ = self.pair((program, *options), (program, "-s", address(1), *options))
+                self.assertRegex(said, r"(?m)^custom +64 ")
+
+    def test_perftest(self):
+        for program in (("ib_send_bw",), ("ib_write_lat",), ("ib_read_bw",), ("ib_send_lat", "-e")):
+            with self.subTest(program=program):
+                said, _ = self.pair((*program, "-R", "-F", "-n", 100), (*program, "-R", "-F", "-n", 100, address(1)))
+                self.assertRegex(said, r"(?m)^ \d+ +100 ")
+
+    def test_nobody_listens(self):
+        serving = self.serve("rping", "-s", "-P")
+        client = self.begin(2, "rping", "-c", "-a", address(1), "-p", 9, "-C", 1)
+        said, _ = client.communicate(timeout=LIMIT)
+        self.assertNotEqual(client.returncode, 0)
+        self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", said)
+        serving.kill()
+        serving.wait()
+
+    def test_parleys_rping(self):
+        serving = self.serve("rping", "-s", "-C", 5)
+        done = run("rping", "--provider", "roce", "-c", "-a", address(1), "-I", address(2), "-C", 5, "-V")
+        self.assertEqual(done.code, 0, done.out + done.err)
+        self.finish(serving)
+        server = self.start("rping", "--provider", "roce", "-s", "-a", address(3), "-p", 0, "-C", 5)
+        port = server.wait_for("listening")["port"]
+        said = self.finish(self.begin(2, "rping", "-c", "-a", address(3), "-p", port, "-C", 5, "-v", "-V"))
+        self.assertEqual(said.count("ping data"), 5)
+
+
+main()
