@@ -15,6 +15,7 @@
 #include <deque>
 
 #include "drivers/asio/packet_socket.hpp"
+#include "drivers/asio/sockaddr.hpp"
 #include "tests/unit/drivers/own_address.hpp"
 
 namespace parley::packet_set_test {
@@ -124,6 +125,21 @@ TEST_F(Sending, APacketHasItsPathsHopLimit) {
   EXPECT_EQ(ttl_of(path(64)), 64);
   EXPECT_EQ(ttl_of(path(3)), 3);
   EXPECT_EQ(ttl_of(path(255)), 255);
+}
+
+// The answer to what was just sent cannot have arrived yet.
+TEST_F(Sending, ATurnThatSendsLeavesTheSocketsToTheNextOneAndNeverTwiceInARow) {
+  const std::array<std::uint8_t, 20> broken{};  // its ICRC is wrong
+  Address to = here;
+  to.port = PARLEY_ROCE_UDP_PORT;
+  const asio_driver::SockAddr at = asio_driver::to_sockaddr(to);
+  ASSERT_EQ(::sendto(receiver, broken.data(), broken.size(), 0, at.get(), at.size), 20);
+  asker.paths.push_back(path(64));
+  EXPECT_TRUE(sockets.turn({}));
+  EXPECT_EQ(sockets.counters().bad_icrc, 0U);
+  asker.paths.push_back(path(64));
+  EXPECT_TRUE(sockets.turn({}));
+  EXPECT_EQ(sockets.counters().bad_icrc, 1U);
 }
 
 TEST_F(Sending, AnAddressThatIsReleasedGivesBackItsUdpSourcePortsToo) {
