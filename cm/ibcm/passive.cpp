@@ -176,7 +176,6 @@ void Agent::Body::new_req(Instant now, const MadFrom& from, const Head& head, co
   c.timewait = timewait_of(m.primary.local_ack_timeout);
   c.mra_timeout = options_.mra_timeout.value_or(0);
   if (!admit(now, c, listener)) {
-    c.state = State::closed;
     release(c);
     return turn_away(listener, from, head, m);
   }
@@ -244,7 +243,6 @@ void Agent::Body::turn_away(Instant now, ConnectionId id) {
   if (c->state != State::req_rcvd || listener == nullptr) return destroy(now, id);
   say_full(listener->options, c->to, c->tid, c->remote_id, c->offered_retry_after);
   leave_set_up(*c);
-  c->state = State::closed;
   release(*c);
 }
 

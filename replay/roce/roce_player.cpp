@@ -92,14 +92,6 @@ Task<> RocePlayer::play(std::size_t index) {
   };
   if (due > peer_.now()) co_await peer_.until(over, due - peer_.now());
   drain();
-  // The live REQ gives the responder its peer's address, also if the recording has its answer first or lacks the REQ.
-  while (!started_ && !done_) {
-    const auto asked = [this] {
-      drain();
-      return started_ || done_;
-    };
-    co_await peer_.until(asked, 1h);
-  }
   if (!done_) send(index);
 }
 

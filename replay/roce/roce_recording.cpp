@@ -184,6 +184,12 @@ std::string why_not_playable(const RoceRecording& recording, Side side) {
   if (!begins(*first))
     return fmt::format("the {} is not in the recording: a connection cannot begin without it",
                        initiator ? "REQ" : "answer to the REQ");
+  // A responder has its peer's address and IDs from the REQ.
+  const auto asks = [](const RoceStep& step) {
+    return step.cm && (step.cm->type() == CmMessageType::req || step.cm->type() == CmMessageType::sidr_req);
+  };
+  if (!initiator && std::none_of(recording.steps.begin(), first, asks))
+    return "the REQ is not in the recording before its answer: the responder's messages cannot be given live IDs";
   return "";
 }
 

@@ -154,6 +154,9 @@ class Building(unittest.TestCase):
         self.assertEqual(builder.together(["wire/a.cpp", "wire/b.cpp", "wire/c.cpp", "wire/d.cpp"]),
                          [["wire/a.cpp", "wire/c.cpp"], ["wire/b.cpp"], ["wire/d.cpp"]])
 
+    def test_each_room_that_is_mutated_meets_the_tests_of_rooms_above_it(self):
+        self.assertEqual([room for room in build.MUTATED if not build.ALSO.get(room)], [])
+
     def test_an_error_takes_the_mutants_of_its_line_out_and_no_other_files(self):
         found = [mutants.Mutant("wire/a.cpp", line, "f", "operator", ()) for line in (3, 4, 5)]
         errors = "wire/a.cpp:3:1: error: x\nwire/b.cpp:4:1: error: y\nwire/a.cpp:5:2:   required from here\n"

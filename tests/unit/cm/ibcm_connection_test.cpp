@@ -348,6 +348,63 @@ TEST(IbcmConnection, PrivateDataReachesItsLimits) {
   EXPECT_EQ(t.active.last<Disconnected>()->private_data[223], 0x5A);
 }
 
+TEST(IbcmConnection, EachNumberOfAReplyHasItsRange) {
+  Pair t;
+  t.passive.accepts = false;
+  t.a = t.connect();
+  t.net.run_for(1ms);
+  const ConnectionId b = t.passive.last<RequestReceived>()->id;
+  const auto accept = [&](const AcceptParameters& p) { return t.passive.agent.accept(t.net.now, b, p); };
+  EXPECT_EQ(accept({.rnr_retry_count = 8}).error(), Errc::invalid_argument);
+  EXPECT_EQ(accept({.target_ack_delay = 32}).error(), Errc::invalid_argument);
+  EXPECT_EQ(accept({.failover = 4}).error(), Errc::invalid_argument);
+  ASSERT_TRUE(accept({.qpn = 0x22, .rnr_retry_count = 7, .target_ack_delay = 31, .srq = true, .failover = 3}));
+  t.net.run_for(1ms);
+  ASSERT_EQ(t.net.log[1].message().type(), CmMessageType::rep);
+  const CmMessage sent = t.net.log[1].message();
+  const auto& rep = std::get<CmRep>(sent.body);
+  EXPECT_EQ(rep.rnr_retry_count, 7);
+  EXPECT_EQ(rep.target_ack_delay, 31);
+  EXPECT_TRUE(rep.srq);
+}
+
+TEST(IbcmConnection, ARepThatComesTwiceIsADuplicateUntilTheUserIsReady) {
+  Pair t;
+  t.active.gets_ready = false;
+  t.a = t.connect();
+  t.net.run_for(1ms);
+  ASSERT_EQ(t.at(t.active, t.a), State::rep_rcvd);
+  const Flight rep = t.net.log[1];
+  ASSERT_EQ(rep.message().type(), CmMessageType::rep);
+  const auto before = t.active.agent.counters().duplicates;
+  t.active.agent.handle_mad(t.net.now, rep.way, rep.octets);
+  EXPECT_EQ(t.active.agent.counters().duplicates, before + 1);
+  EXPECT_EQ(t.active.all<ReplyReceived>().size(), 1U);
+}
+
+TEST(IbcmConnection, ARepToAnInquiryIsUnexpected) {
+  Pair t;
+  t.a = *t.active.agent.sidr_request(t.net.now, {.service_id = service, .path = Path::roce(gid(1), gid(2))});
+  ASSERT_EQ(t.at(t.active, t.a), State::sidr_req_sent);
+  Flight flight;
+  MadTo to;
+  ASSERT_TRUE(t.active.agent.poll_transmit(to, flight.octets));
+  const CmMessage asked = flight.message();
+  const CmRep rep{.local_comm_id = 5, .remote_comm_id = std::get<CmSidrReq>(asked.body).request_id};
+  CmMessage{.transaction_id = asked.transaction_id, .body = rep}.emit(flight.octets);
+  t.active.agent.handle_mad(t.net.now, {.source = gid(2), .destination = gid(1)}, flight.octets);
+  EXPECT_EQ(t.active.agent.counters().unexpected, 1U);
+  EXPECT_EQ(t.at(t.active, t.a), State::sidr_req_sent);
+}
+
+TEST(IbcmConnection, ADestroyedConnectionTakesNoMraWhateverItSays) {
+  Pair t;
+  t.establish();
+  t.active.agent.destroy(t.net.now, t.a);
+  ASSERT_EQ(t.active.agent.connection_count(), 1U) << "its DREQ is on the way";
+  EXPECT_EQ(t.active.agent.send_mra(t.net.now, t.a, 32).error(), Errc::wrong_state);
+}
+
 TEST(IbcmConnection, AnAgentConnectsToItself) {
   Net net;
   Node& node = net.add(1);

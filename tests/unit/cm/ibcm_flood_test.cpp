@@ -120,6 +120,31 @@ TEST(IbcmFlood, OthersGetAnMraEvenThere) {
   EXPECT_EQ(t.net.sent(CmMessageType::rej), 0U);
 }
 
+TEST(IbcmFlood, AListenerThatDoesNotRejectSendsAnMraToThoseThatOfferedRetryAfterToo) {
+  Pair t({}, {}, {.pending_max = 1});
+  t.passive.accepts = false;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    ConnectParameters p = request(1, 2, 0x100 + i);
+    p.offer_retry_after = true;
+    (void)t.connect(p);
+  }
+  t.net.run_for(1ms);
+  EXPECT_EQ(t.net.sent(CmMessageType::mra), 1U);
+  EXPECT_EQ(t.net.sent(CmMessageType::rej), 0U);
+}
+
+TEST(IbcmFlood, WhatGivesWayToANewcomerIsInTimewait) {
+  Pair t({}, {}, {.pending_max = 2});
+  for (std::uint32_t i = 0; i < 2; ++i) spoof(t.net, t.passive, 9, i);
+  t.net.settle();
+  (void)t.connect();
+  t.net.run_for(1ms);
+  ASSERT_EQ(t.passive.all<Failed>().size(), 1U);
+  EXPECT_TRUE(t.passive.last<Failed>()->timewait);
+  EXPECT_EQ(t.passive.agent.state(t.passive.last<Failed>()->id), State::timewait);
+  EXPECT_EQ(t.passive.all<Ready>().size(), 1U);
+}
+
 TEST(IbcmFlood, ListenerMayBeSilentAsLinux) {
   Pair t({}, {}, {.pending_max = 1, .when_full = WhenFull::drop});
   t.passive.accepts = false;

@@ -4,14 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <deque>
 #include <vector>
 
 #include "drivers/asio/packet_socket.hpp"
+#include "drivers/asio/sockaddr.hpp"
 #include "tests/unit/drivers/own_address.hpp"
 
 namespace parley::packet_set_test {
@@ -30,9 +35,17 @@ struct Asker final : PacketMachine {
     asks.pop_front();
     return true;
   }
-  std::size_t poll_packet(Instant, PacketPath&, MutBytes) override { return 0; }
+  std::size_t poll_packet(Instant, PacketPath& to, MutBytes out) override {
+    if (paths.empty()) return 0;
+    to = paths.front();
+    paths.pop_front();
+    std::fill_n(out.begin(), packet_size, std::uint8_t{0});
+    return packet_size;
+  }
   Instant next_deadline() const override { return never; }
+  static constexpr std::size_t packet_size = 16;  // a BTH and four octets
   std::deque<PacketCommand> asks;
+  std::deque<PacketPath> paths;  // of the packets that it has to send
   int bound = 0;
   std::error_code failed;
 };
@@ -117,6 +130,93 @@ TEST(PacketSet, FlowsWithoutASocketOfTheirOwnShareMessages) {
   EXPECT_EQ(sent[1].source_port, first + 1);
   EXPECT_EQ(sockets.counters().unsent, 0U);
   ::close(epoll);
+}
+
+/// A set of sockets that has one address, and a plain socket at another one that receives what the set sends.
+struct Sending : testing::Test {
+  Asker asker;
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  asio_driver::PacketSet sockets{asker, {}, epoll, -1};
+  const Address here = own_address(1, 0), there = own_address(2, PARLEY_ROCE_UDP_PORT);
+  int receiver = -1;
+
+  void SetUp() override {
+    std::error_code why;
+    receiver = asio_driver::packet_socket(there, PARLEY_ROCE_UDP_PORT, {}, why);
+    ASSERT_GE(receiver, 0) << why.message();
+    const int on = 1;
+    ASSERT_EQ(::setsockopt(receiver, IPPROTO_IP, IP_RECVTTL, &on, sizeof on), 0);
+    asker.asks.push_back({.id = 1, .local = here, .peer = Address::any(Address::Family::v4, 0)});
+    sockets.drain({});
+    ASSERT_EQ(asker.bound, 1);
+  }
+  ~Sending() override {
+    ::close(receiver);
+    ::close(epoll);
+  }
+  /// The TTL with which the packet arrives; -1: it does not.
+  int ttl_of(const PacketPath& path) {
+    asker.paths.push_back(path);
+    sockets.drain({});
+    std::array<std::uint8_t, 64> octets{};
+    alignas(cmsghdr) std::array<std::uint8_t, 64> control{};
+    iovec piece{octets.data(), octets.size()};
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    if (::recvmsg(receiver, &header, MSG_DONTWAIT) <= 0) return -1;
+    for (cmsghdr* at = CMSG_FIRSTHDR(&header); at != nullptr; at = CMSG_NXTHDR(&header, at)) {
+      int ttl = 0;
+      std::memcpy(&ttl, CMSG_DATA(at), sizeof ttl);
+      if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_TTL) return ttl;
+    }
+    return -1;
+  }
+  PacketPath path(std::uint8_t hop_limit) const {
+    PacketPath out;
+    out.local = here;
+    out.peer = there;
+    out.hop_limit = hop_limit;
+    return out;
+  }
+};
+
+TEST_F(Sending, APacketHasItsPathsHopLimit) {
+  EXPECT_EQ(ttl_of(path(64)), 64);
+  EXPECT_EQ(ttl_of(path(3)), 3);
+  EXPECT_EQ(ttl_of(path(255)), 255);
+}
+
+// The answer to what was just sent cannot have arrived yet.
+TEST_F(Sending, ATurnThatSendsLeavesTheSocketsToTheNextOneAndNeverTwiceInARow) {
+  const std::array<std::uint8_t, 20> broken{};  // its ICRC is wrong
+  Address to = here;
+  to.port = PARLEY_ROCE_UDP_PORT;
+  const asio_driver::SockAddr at = asio_driver::to_sockaddr(to);
+  ASSERT_EQ(::sendto(receiver, broken.data(), broken.size(), 0, at.get(), at.size), 20);
+  asker.paths.push_back(path(64));
+  EXPECT_TRUE(sockets.turn({}));
+  EXPECT_EQ(sockets.counters().bad_icrc, 0U);
+  asker.paths.push_back(path(64));
+  EXPECT_TRUE(sockets.turn({}));
+  EXPECT_EQ(sockets.counters().bad_icrc, 1U);
+}
+
+TEST_F(Sending, AnAddressThatIsReleasedGivesBackItsUdpSourcePortsToo) {
+  constexpr std::uint16_t source_port = 0xC123;
+  PacketPath by_port = path(64);
+  by_port.source_port = source_port;
+  ASSERT_EQ(ttl_of(by_port), 64);
+  std::error_code why;
+  EXPECT_EQ(asio_driver::packet_socket(here, source_port, {}, why), -1);
+  EXPECT_EQ(why, std::errc::address_in_use);
+  asker.asks.push_back({.kind = PacketCommand::Kind::release, .id = 1});
+  sockets.drain({});
+  const int now_free = asio_driver::packet_socket(here, source_port, {}, why);
+  EXPECT_GE(now_free, 0) << why.message();
+  if (now_free >= 0) ::close(now_free);
 }
 
 }  // namespace

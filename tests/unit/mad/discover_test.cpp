@@ -435,6 +435,12 @@ TEST(MadTopology, EachPlantedFaultIsFoundAtItsPlaceAlone) {
   const Planted all[] = {
       {TopologyFault::width, 0, 1, [](Topology& t) { t.port(0, 1).width_active = 1; },
        "is 1x, but both ends have 4x enabled"},
+      {TopologyFault::width, 0, 1,
+       [](Topology& t) {
+         t.port(0, 1).width_active = 0;
+         t.port(0, 1).width_enabled = t.port(1, 1).width_enabled = 1;
+       },
+       "is 0x, but both ends have 1x enabled"},
       {TopologyFault::speed, 1, 3, [](Topology& t) { t.port(1, 3).speed_enabled = t.port(2, 1).speed_enabled = 7; },
        "is SDR, but both ends have QDR enabled"},
       {TopologyFault::speed, 1, 3, [](Topology& t) { t.port(1, 3).ext_enabled = t.port(2, 1).ext_enabled = 3; },

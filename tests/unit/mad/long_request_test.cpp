@@ -124,6 +124,22 @@ TEST_F(Multi, GivesARequestInSegmentsAsOne) {
   EXPECT_EQ(server->next_deadline(), never);
 }
 
+struct MultiBelow : PortTest {};
+
+TEST_F(MultiBelow, GoesWholeWhereTheTransportDoesRmpp) {
+  transport.facts_.rmpp = true;
+  transport.peer = [](MemoryTransport& t, const Address& to, ConstBytes mad) {
+    t.deliver(to, table_of<PathRecord>(mad, {PathRecord().set(PathRecord::dlid, 9)}));
+  };
+  const std::vector<Gid> gids = gids_of(40);
+  const auto got = go(port().sa_get_multi(Path::by_lid(server_lid), Query<MultiPathRecord>(), gids));
+  ASSERT_TRUE(got) << got.error().dump();
+  ASSERT_EQ(got->size(), 1U);
+  EXPECT_EQ(got->front().get(PathRecord::dlid), 9);
+  ASSERT_EQ(transport.log.size(), 1U);
+  EXPECT_EQ(transport.log[0].second.size(), head + fixed + 16 * gids.size());
+}
+
 TEST_F(Multi, AnswersItWithAStatus) {
   status = 0x0600;
   for (const std::size_t count : {1, 300}) {

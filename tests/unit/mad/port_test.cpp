@@ -93,6 +93,16 @@ TEST_F(PortRpc, SaysWhatNoAnswerWasTo) {
   EXPECT_EQ(port().counters().resent, 2U);
 }
 
+TEST_F(PortRpc, WaitsForATryThatCannotLeaveAsLongAsForOneThatWasSent) {
+  transport.peer = [](MemoryTransport& t, const Address&, ConstBytes) { t.blocked = true; };
+  Path path = Path::by_lid(7);
+  path.retries = 1;
+  EXPECT_EQ(go(port().subn_get<NodeInfo>(path)).error().fault(), Fault::timeout);
+  EXPECT_EQ(transport.sent, 1U);
+  EXPECT_GE(transport.now - Instant{}, 3s);  // 1 s and 2 s, the second up to a quarter longer
+  EXPECT_LT(transport.now - Instant{}, 3500ms);
+}
+
 TEST_F(PortRpc, PutsTheStatusInWords) {
   answer(NodeInfo(), 0x000C);
   auto info = go(port().subn_get<NodeInfo>(Path::by_lid(7)));

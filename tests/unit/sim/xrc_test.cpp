@@ -426,6 +426,7 @@ TEST(SimXrc, Row14_PeersComeAndGo) {
 }
 
 TEST(SimXrc, QuestionsAndAnswers) {
+  EXPECT_EQ(xrc::srqn_question(31), (Bytes{'X', 'S', 'R', 'Q', 1, 1, 0, 0, 0, 0, 0, 31}));
   EXPECT_EQ(xrc::parse_srqn_question(xrc::srqn_question(31)), 31U);
   EXPECT_EQ(xrc::parse_srqn_answer(xrc::srqn_answer(0x20001)), 0x20001U);
   EXPECT_FALSE(xrc::parse_srqn_answer(xrc::srqn_question(31)));
