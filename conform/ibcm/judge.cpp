@@ -32,8 +32,8 @@ Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any
   const auto* rej = heard.as<wire::ib::CmRej>();
   if (rej == nullptr) co_return failed(heard.words());
   if (rej->about != CmAbout::req) co_return failed(heard.words() + ": the REQ is what it rejects");
-  // IBA §12.6.7.2: the largest MTU that it takes.
-  const std::uint8_t mtu = rej->info_length >= 1 ? rej->info[0] : 0;
+  // IBA §12.6.7.2: the largest MTU that it takes, in the bits where the REQ has its own.
+  const unsigned mtu = rej->info_length >= 1 ? rej->info[0] >> 4 : 0;
   if (rej->reason == CmReject::invalid_path_mtu && (mtu < PARLEY_IB_MTU_CODE_MIN || mtu > PARLEY_IB_MTU_CODE_MAX))
     co_return failed(heard.words() + " that names no MTU");
   co_return rej->reason == reason || any ? pass(heard.words()) : failed(heard.words());
@@ -187,7 +187,6 @@ std::string wrong_datagram(const Heard& heard) {
   if (heard.deth.q_key != PARLEY_IB_GSI_Q_KEY) return fmt::format("its Q_Key is {:08x}", heard.deth.q_key);
   if (heard.deth.source_qpn != PARLEY_IB_GSI_QPN) return "it does not come from queue pair 1";
   if (heard.bth.tver != 0 || heard.bth.pad_count != 0) return "its BTH has a version or a pad";
-  if (heard.bth.ack_req) return "it asks for an acknowledgment";
   return {};
 }
 

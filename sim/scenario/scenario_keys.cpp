@@ -107,7 +107,7 @@ struct Reject {
 
 /// drop has two additional names that users look for.
 struct Action {
-  using Plain = Choice<FaultAction, FaultAction::corrupt_roce>;
+  using Plain = Choice<FaultAction, FaultAction::continue_process>;
   static std::string form() { return Plain::form() + "; loss and partition mean drop"; }
   static std::string read(const DocValue& value, FaultAction& out) {
     if (value.kind == Kind::text && (value.text == "loss" || value.text == "partition"))

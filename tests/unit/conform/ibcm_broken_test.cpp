@@ -392,7 +392,7 @@ TEST(ConformIbcmBroken, EachPartOfARepIsLookedAt) {
   EXPECT_EQ(with(0, 0), "pass: as it should be");
   EXPECT_EQ(with(23, 1), "fail: its attribute modifier is 00000001 (IBA §12.6.1)");
   EXPECT_EQ(with(18, 0x80), "fail: its reserved field is 8000");
-  EXPECT_EQ(with(24 + 15, 0x40), "fail: reserved bits 40 of octet 15 of its REP are set (IBA §12.6)");
+  EXPECT_EQ(with(24 + 27, 0x01), "fail: reserved bits 01 of octet 27 of its REP are set (IBA §12.6)");
 }
 
 // A REP that cannot be read is a fault of the peer's, and no lack of an answer.
@@ -408,7 +408,7 @@ TEST(ConformIbcmBroken, ARejectionOfTheMtuNamesOne) {
   const auto with = [](std::uint8_t length, std::uint8_t code) {
     const std::function<void(CmRej&, CmMessage&)> names = [=](CmRej& m, CmMessage&) {
       m.info_length = length;
-      m.info[0] = code;
+      m.info[0] = static_cast<std::uint8_t>(code << 4);
     };
     Stage stage;
     stage.out = changes<CmRej>(names);

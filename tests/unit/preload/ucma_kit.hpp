@@ -16,7 +16,7 @@ namespace parley::preload_test {
 using namespace preload::ucma;  // NOLINT: the tests are about nothing else
 
 /// A program's memory: addresses from `base` on.
-struct Memory final : Host {
+struct Memory final : preload::ucma::Host {
   static constexpr std::uint64_t base = 0x10000;
   std::array<std::uint8_t, 4096> octets{};
   std::optional<Address> route{};
