@@ -176,7 +176,6 @@ class Host {
   virtual void stop_process() = 0;
   virtual void continue_process() = 0;
   virtual bool process_stopped() const = 0;
-  virtual bool process_ended() const = 0;
   virtual HostCounters counters() const = 0;
 };
 
@@ -285,9 +284,6 @@ enum class FaultAction : std::uint8_t {
   pause,
   resume,
   corrupt_roce,  ///< damages or sets a `field` of a RoCE packet; the ICRC is corrected, unless it is the field
-  end_process,   ///< Host::end_process() of `host`, when crash would crash it; likewise the next two
-  stop_process,
-  continue_process,
 };
 std::string_view to_string(FaultAction action);
 std::optional<FaultAction> parse_fault_action(std::string_view text);

@@ -187,7 +187,7 @@ class Run {
     for (std::size_t i = 0; i < world_.host_count(); ++i) {
       Host& host = world_.host(i);
       check::HostState state{.name = host.name(),
-                             .up = host.up() && !host.paused() && !host.process_stopped(),
+                             .up = host.up() && !host.paused(),
                              .counters = host.counters(),
                              .endpoints_expected = workload_.endpoints_expected(host.name()),
                              .streams_expected = workload_.resting(host.name())};

@@ -16,9 +16,6 @@ constexpr std::uint32_t no_wanted = ~std::uint32_t{0};
 /// A restart tied to a frame may come this long after the crash; then the workload no longer waits for it.
 constexpr Duration restart_wait = std::chrono::seconds(10);
 
-/// It can connect, now or once it goes on: the host is up, and its process has not ended.
-bool runs(const Host& host) { return host.up() && !host.process_ended(); }
-
 std::string attempt_label(const Scenario& scenario, const check::Attempt& a) {
   const ScenarioConnect& c = scenario.connects[a.connect];
   std::string text = c.from;
@@ -91,7 +88,7 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   a.initiator.host = app.host().name();
   a.initiator.incarnation = app.host().incarnation();
   const Host* peer = world_.find_host(scenario_.connects[w.connect].to);
-  a.touched = peer == nullptr || !runs(*peer) || peer->paused() || peer->process_stopped();
+  a.touched = peer == nullptr || !peer->up() || peer->paused();
   a.roce = app.roce();
   a.datagrams = scenario_.connects[w.connect].qp == QpKind::ud;
   a.xrc = scenario_.connects[w.connect].qp == QpKind::xrc;
@@ -195,7 +192,7 @@ void Workload::attempt_over(check::Attempt& attempt) {
   }
   for (const auto& app : apps_) {
     if (&app->host() != world_.find_host(scenario_.connects[wanted.connect].from)) continue;
-    if (runs(app->host())) app->schedule_try(index, scenario_.connects[wanted.connect].retry_after);
+    if (app->host().up()) app->schedule_try(index, scenario_.connects[wanted.connect].retry_after);
   }
 }
 
@@ -210,7 +207,7 @@ void Workload::attempt_rests(check::Attempt& attempt) {
 
 bool Workload::comes_back(const std::string& name) const {
   Host* host = world_.find_host(name);
-  if (host == nullptr || runs(*host)) return true;
+  if (host == nullptr || host->up()) return true;
   if (nothing_left_) return false;
   Instant crashed{};
   for (const auto& app : apps_)
