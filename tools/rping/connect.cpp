@@ -321,8 +321,7 @@ Or<std::vector<Address>> all_addresses(const Endpoint& endpoint, const ConnectAr
                                        const std::optional<Address>& local) {
   if (args.backups.size() > cm::backups_max)
     return complain(Exit::usage, fmt::format("--backup {} times; at most {}", args.backups.size(), cm::backups_max));
-  const std::size_t of_each = (1 + cm::backups_max) / (1 + args.backups.size());  // more addresses of a name are
-                                                                                  // ignored
+  const std::size_t of_each = (1 + cm::backups_max) / (1 + args.backups.size());  // more addresses are ignored
   auto all = resolve(endpoint);
   if (!all) return all;
   all->resize(std::min(all->size(), of_each));
