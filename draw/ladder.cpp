@@ -193,7 +193,7 @@ class Canvas {
   std::vector<std::size_t> place_;  // where each column of the ladder is among those
   std::vector<bool> down_;
   std::size_t inner_ = 0;            // two hosts: columns between the life lines
-  std::size_t gap_ = 0, label_ = 0;  // more hosts: columns from one life line to the next, and of the text beside
+  std::size_t gap_ = 0, label_ = 0;  // more hosts: columns between life lines, and of the text at the side
   std::string out_;
 };
 

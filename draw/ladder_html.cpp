@@ -336,7 +336,7 @@ std::string Page::way(const LadderRow& r) const {
   std::string to = name(r.to);
   for (std::uint32_t c : r.also) to += ", " + name(c);
   std::string out = fmt::format("{} → {}, sent at {}", name(r.from), to, ladder_exact_seconds(r.at));
-  if (r.fate == Fate::arrived && r.arrived == r.at) return out;  // a capture at one place has no second time
+  if (r.fate == Fate::arrived && r.arrived == r.at) return out;  // a capture at one point has no arrival time
   if (r.fate == Fate::arrived || r.fate == Fate::discarded)
     out += fmt::format(", {} after {}", r.fate == Fate::discarded ? "thrown away" : "arrived",
                        brief_duration_text(r.arrived - r.at));
