@@ -193,7 +193,7 @@ std::string Address::to_string() const {
   return {text, write_address(*this, text)};
 }
 
-// Every event of a connection has addresses, so that IPv4 is made in place.
+// Every event of a connection has addresses, so that the IPv4 text is written without a copy.
 char* write_address(const Address& address, char* at) {
   if (address.family == Address::Family::v4) {
     at = put_dotted(at, address.octets.data());
