@@ -28,7 +28,7 @@ bool is_v4_mapped(const Groups& g) {
 
 constexpr std::size_t dotted_max = 15;  // "255.255.255.255"
 
-/// Returns the end; there is room for dotted_max.
+/// Writes the address at `at`, which has room for dotted_max characters. Returns the end.
 char* put_dotted(char* at, const std::uint8_t* o) {
   for (int i = 0; i < 4; ++i) {
     if (i != 0) *at++ = '.';

@@ -13,7 +13,7 @@ struct IndexEntry {
   std::string href;     ///< "#c1"; empty: there is no link
   std::string name;     ///< "192.0.2.1:40000 -> 192.0.2.2:9001"
   std::string where;    ///< the file, or the numbers of its ends; may be empty
-  std::string result;   ///< "failed: 1 error"; the filter goes by its first word
+  std::string result;   ///< "failed: 1 error"; the filter uses its first word
   std::string outcome;  ///< "established"
   std::size_t number = 0;
 };

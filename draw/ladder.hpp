@@ -12,7 +12,7 @@
 
 namespace parley::draw {
 
-/// A frame, a note, a violation, or a possible one.
+/// A frame, a note, a violation, or a possible violation.
 struct LadderRow {
   enum class Kind : std::uint8_t { frame, note, violation, warning };
   /// discarded: it arrived but was discarded; under_way: still in flight when the run ended.
@@ -61,7 +61,7 @@ struct LadderTextOptions {
   bool ascii = false;       ///< ASCII only, no box-drawing characters
   bool colour = false;      ///< with ANSI escape sequences (ECMA-48 SGR)
 };
-/// Two hosts: labels on the arrows. More: labels beside them. Dashed: a retransmission; a cross: it did not arrive.
+/// Two hosts: labels on the arrows. More hosts: labels at the side. Dashed: a retransmission. Cross: it did not arrive.
 std::string to_text(const Ladder& ladder, const LadderTextOptions& options = {});
 /// One file: no network, no fonts, dark and light, works on a phone and without JavaScript (with less to click).
 std::string to_html(const Ladder& ladder, const Provenance* provenance = nullptr);

@@ -27,7 +27,7 @@ struct Completion {
   std::vector<Candidate> words;
   bool files = false;  ///< names of files fit too
 };
-/// What may stand in place of the last of `words`, which is empty or begun.
+/// Candidates for the last of `words`, which may be empty or incomplete.
 Completion complete(const Command& app, std::span<const std::string> words);
 
 }  // namespace parley::tools

@@ -20,7 +20,7 @@ using Words = std::array<Word, N>;
 
 inline constexpr std::string_view other_word = "other";
 
-/// Counters by one label, or by two: values[a][b].
+/// Counters by one label.
 template <const auto& words>
 class CountBy {
  public:

@@ -9,7 +9,7 @@
 namespace parley::tools {
 
 struct CmtimeArgs {
-  std::string server;  ///< -s: the client's; empty: be the server
+  std::string server;  ///< -s: the server's address; empty: run as the server
   std::string bind;    ///< -b
   std::uint16_t port = 7471;
   std::uint32_t count = 0;        ///< 0: 100 for a client; unlimited for a server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley rping`: what client and server have in common.
+// `parley rping`: common parts of client and server.
 #pragma once
 #include <string>
 #include <vector>

@@ -4,7 +4,7 @@
 // State      | input                         | next      | what happens
 // -----------|-------------------------------|-----------|----------------------------------------------------------
 // connecting | Established                   | go_ahead  | source filled and advertised
-// connecting | refused, unreachable          | connecting| the next address of the server, while there is one
+// connecting | refused, unreachable          | connecting| the server's next address, if there is one
 // connecting | Rejected, ConnectFailed       | over      | fault
 // go_ahead   | 16 octets                     | done      | sink advertised
 // go_ahead   | first message, nudge_after    | go_ahead  | zero-length RDMA Write

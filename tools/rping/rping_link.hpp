@@ -4,7 +4,7 @@
 //
 //   client                                   server
 //   Send advertisement of its source   ->    RDMA Read of the source
-//                                      <-    Send, 16 octets whose contents mean nothing: "go ahead"
+//                                      <-    Send, 16 octets with arbitrary contents: "go ahead"
 //   Send advertisement of its sink     ->    RDMA Write into the sink
 //                                      <-    Send, 16 octets: "done"
 //   ... and so on; the client ends by disconnecting.

@@ -5,7 +5,7 @@
 // ------------------|----------------|---------|----------------------------------------------
 // source            | 16 octets      | reading | RDMA Read of the source
 // reading           | Read completed | sink    | data compared (-V), printed (-v); go-ahead sent
-// sink              | 16 octets      | source  | RDMA Write, then the go-ahead behind it
+// sink              | 16 octets      | source  | RDMA Write, then go-ahead
 // any               | anything else  | over    | fault; the client is disconnected
 #include <algorithm>
 #include <map>

@@ -10,9 +10,9 @@
 namespace parley::tools {
 
 struct UdpingArgs {
-  std::string server;  ///< -s: the client's; empty: be the server
+  std::string server;  ///< -s: the server's address; empty: run as the server
   std::string bind;    ///< -b
-  std::string group;   ///< -m: be a receiver or a sender of this multicast group
+  std::string group;   ///< -m: run as a receiver or a sender of this multicast group
   bool send = false;   ///< --send: be a sender
   std::uint16_t port = 7174;
   std::uint32_t connections = 1;

@@ -6,7 +6,7 @@
 // ---------|---------------------------|--------|-----------------------------------------------------------------
 // (none)   | SIDR_REQ                  | asked  | queue pair with its receives, accept(); or reject()
 // asked    | Established               | served | without messages
-// asked    | all its datagrams         | served | as many go back to the queue pair that they name
+// asked    | all its datagrams         | served | as many are sent to the queue pair that they name
 // asked    | --timeout                 | over   | fault
 // served   | all sends complete        | over   | counted
 #include <map>
