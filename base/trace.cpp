@@ -44,8 +44,7 @@ struct TextFields {
     out += fmt::format(" {}={}", key, value_text(value));
   }
   void operator()(std::string_view key, Duration value) {
-    out += fmt::format(" {}={}", key, trace::quoted(value_text(value)));  // unqualified, std::quoted would match a
-                                                                          // std::string too
+    out += fmt::format(" {}={}", key, trace::quoted(value_text(value)));  // std::quoted would match, too
   }
   void word(std::string_view, std::string_view value) { out += fmt::format(" {}", value); }
 };

@@ -13,8 +13,7 @@ namespace parley::draw {
 /// An input file.
 struct InputFile {
   std::string path;                     ///< as given; "-" is standard input
-  std::optional<std::uint64_t> size{};  ///< octets of the file as stored, even if compressed; none if it was not read
-                                        ///< to its end
+  std::optional<std::uint64_t> size{};  ///< octets of the stored (even compressed) file; none: not read to its end
   std::string sha256{};         ///< of the same octets, in hexadecimal; empty in the same cases, and if without_digest
   bool without_digest = false;  ///< omitted at the user's request
 };

@@ -110,8 +110,7 @@ void list_case(const ConformTable& table, const Case& c, bool live, Output& out)
 }
 
 std::string conform_line(const Result& result, bool strict, std::size_t columns) {
-  constexpr std::size_t words_at = 56, words_least = 24;  // column of the text, and the minimum width for which it is
-                                                          // wrapped
+  constexpr std::size_t words_at = 56, words_least = 24;  // column of the text; minimum width for wrapping
   const std::string& observed = result.finding.observed;
   return fmt::format("{:<13} {:<6} {:<34} {}", verdict_text(result, strict), result.what->row, result.what->name,
                      columns < words_at + words_least ? observed : wrap(observed, columns, words_at));

@@ -55,10 +55,8 @@ class CaptureWriter {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   static constexpr std::size_t segment_max = 32768;  ///< octets per made-up segment; loopback has segments of this size
-  static constexpr std::size_t remarks_max = 64;     ///< comments that wait for a frame of one connection; more are
-                                                     ///< dropped
-  static constexpr std::size_t waiting_max = 4096;   ///< connections with waiting comments; beyond, the first ones are
-                                                     ///< dropped
+  static constexpr std::size_t remarks_max = 64;     ///< waiting comments of one connection; more are dropped
+  static constexpr std::size_t waiting_max = 4096;   ///< connections with waiting comments; the first are dropped
   static constexpr std::size_t buffer_max = 1 << 20;  ///< octets buffered before a write
 
   CaptureWriter(std::string path, std::FILE* file);

@@ -60,8 +60,7 @@ class CaptureRing {
  private:
   struct File {
     std::string path;
-    std::uint64_t first_frame = 0, frames = 0;  // first_frame is numbered within the capture; 0 for files of an earlier
-                                                // run
+    std::uint64_t first_frame = 0, frames = 0;  // first_frame: number in the capture; 0: earlier run
   };
   explicit CaptureRing(Options options) : options_(std::move(options)) {}
   Or<void> find_earlier();

@@ -146,9 +146,7 @@ class MatrixRun {
     report_.inputs.push_back(v.input);
     std::string lacking = v.readable ? capture::lack_of_mpa(v.report, args_.standing.expect) : "";
     capture::Judgement judged = v.report.judgement;
-    if (!lacking.empty())
-      judged.standing = capture::Standing::failed;  // a file without the expected connections does
-                                                    // not pass
+    if (!lacking.empty()) judged.standing = capture::Standing::failed;  // without the expected connections
     for (const auto& [rule, count] : v.report.ignored) ignored_[rule] += count;
     matrix_.files.push_back({file, v.report.packets, v.report.all_connections(), v.error, std::move(lacking), judged});
     if (!v.error.empty()) ++unread_;

@@ -45,7 +45,7 @@ struct ReplayArgs {
   bool verbose = false;
 };
 
-constexpr std::size_t file_max = std::size_t{256} << 20;  // octets; memory use is about three times as much
+constexpr std::size_t file_max = std::size_t{256} << 20;  // octets; about 3x in memory. Longer files must be cut
 
 Or<Bytes> read_whole(const std::string& path, draw::InputFile* input = nullptr) {
   const auto cannot = [&path](const std::string& why) {

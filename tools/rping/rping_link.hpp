@@ -83,8 +83,7 @@ class RpingLink {
 
  private:
   static constexpr std::uint32_t receive_slots = 4;  // rping uses one at a time; the others are for unexpected messages
-  static constexpr std::uint32_t receive_octets = 64;  // longer than an advertisement, so that a wrong length is
-                                                       // detected
+  static constexpr std::uint32_t receive_octets = 64;  // longer than an advertisement, to detect wrong lengths
   static constexpr std::uint32_t send_slots = 8;
   static constexpr std::uint32_t send_wrs = 16;
 

@@ -41,7 +41,7 @@ class SimReporter {
   bool tell_passed = true;
   bool connections = false;  ///< in JSON
 
-  /// Prints the provenance of the results. Call it before the first run.
+  /// Sets and prints the provenance of the results. Call it before the first run.
   void begin(const std::vector<const ScenarioFile*>& files);
   const draw::Provenance& provenance() const { return provenance_; }
   /// Prints and counts one finished run.

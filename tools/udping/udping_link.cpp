@@ -14,8 +14,7 @@ namespace parley::tools {
 
 namespace {
 
-constexpr std::uint32_t network_header = PARLEY_ROCE_GRH_LEN;  // precedes the data of each received datagram (IBA
-                                                               // §11.4)
+constexpr std::uint32_t network_header = PARLEY_ROCE_GRH_LEN;  // before the data of each datagram (IBA §11.4)
 constexpr std::uint64_t receive_id = 1, send_id = 2;
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Curve {
 
 constexpr double left = 70, top = 40, width = 640, height = 300;
 
-/// The distance of grid lines: 1, 2 or 5 times a power of ten, for fewer than seven lines.
+/// The distance of grid lines: 1, 2 or 5 times a power of ten, with at most six lines.
 std::size_t step_of(std::size_t most) {
   std::size_t step = 1;
   for (std::size_t i = 0; most / step >= 6; ++i) step = i % 3 == 1 ? step / 2 * 5 : step * 2;
