@@ -53,8 +53,8 @@ struct StreamCommand {
   Address local{};    ///< open: source address; any() lets the system choose
   int backlog = 128;  ///< listen
   /// For open, and for all streams that a listener accepts. After `keepalive` without octets from the peer, TCP sends a
-  /// keepalive. If the peer acknowledges nothing for `dead_after`, the stream ends with StreamEnd::timeout (RFC 9293
-  /// §3.8.4, RFC 5482). 0: never.
+  /// keepalive. If the peer acknowledges nothing for `dead_after`, the stream ends with StreamEnd::timeout
+  /// (RFC 9293 §3.8.4, RFC 5482). 0: never.
   Duration keepalive{}, dead_after{};
 };
 

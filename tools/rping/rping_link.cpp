@@ -89,8 +89,8 @@ Or<std::unique_ptr<RpingLink>> RpingLink::create(Device& device, PdHandle pd, st
   return link;
 }
 
-// Each region has the access rights that its use requires. On iWARP the peer writes to the sink of a Read (RFC 5040
-// §4.4).
+// Each region has the access rights that its use requires. On iWARP the peer writes to the sink of a Read
+// (RFC 5040 §4.4).
 parley::Result<void> RpingLink::register_all() {
   const std::size_t receives = control(), sends = send_at(0);
   const struct {
