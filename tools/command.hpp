@@ -26,9 +26,7 @@ namespace parley::tools {
 /// --json, with the same help text in every command.
 void add_json_flag(Command sub, Context& context);
 
-/// --color auto
-/// always
-/// never, for commands that print verdicts.
+/// --color auto|always|never, for commands that print verdicts.
 void add_color_option(Command sub, Context& context);
 /// --width: by default the width of the terminal, within the limits of the drawings, or 100 without a terminal.
 void add_width_option(Command sub, std::size_t& width, const Context& context, const std::string& help);

@@ -34,8 +34,7 @@ struct SessionOptions {
   std::string qp_type = "rc";      ///< `listen` and `connect`: rc, uc or xrc
   std::string device;      ///< rdmacm: the device of the buffers before the peer is known; empty: the first device
   std::string pcapng;      ///< capture file; empty: none
-  std::string play_quirk;  ///< roce: the implementation whose deviations this side plays (wire/ib/quirks.hpp); empty:
-                           ///< none
+  std::string play_quirk;  ///< roce: the peer whose deviations this side plays (wire/ib/quirks.hpp); empty: none
   std::string timers = "back-off";  ///< roce: the CM's timers, "back-off" or "spec" (RoceProviderOptions::spec_timers)
   std::string when_full = "mra";    ///< roce: the answer of a listener without room (RoceProviderOptions::when_full)
   Duration retry_after = cm::RoceProviderOptions{}.retry_after;  ///< roce: with "retry-after"
