@@ -28,7 +28,7 @@ bool is_v4_mapped(const Groups& g) {
 
 constexpr std::size_t dotted_max = 15;  // "255.255.255.255"
 
-/// Returns the end; there is room for dotted_max.
+/// Writes the address at `at`, which has room for dotted_max characters. Returns the end.
 char* put_dotted(char* at, const std::uint8_t* o) {
   for (int i = 0; i < 4; ++i) {
     if (i != 0) *at++ = '.';
@@ -193,7 +193,7 @@ std::string Address::to_string() const {
   return {text, write_address(*this, text)};
 }
 
-// Every event of a connection has addresses, so that IPv4 is made in place.
+// Every event of a connection has addresses, so that the IPv4 text is written without a copy.
 char* write_address(const Address& address, char* at) {
   if (address.family == Address::Family::v4) {
     at = put_dotted(at, address.octets.data());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Numbers at any bit position of big-endian octets, as in InfiniBand headers. Bit 0 is the most significant bit of the first
-// octet. Besides Reader and Writer, this is the only code that indexes raw octets.
+// Numbers at any bit position of big-endian octets, as in InfiniBand headers. Bit 0 is the most significant bit of the
+// first octet. Besides Reader and Writer, this is the only code that indexes raw octets.
 #pragma once
 #include <bit>
 #include <cstddef>

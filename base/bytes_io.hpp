@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Reader and Writer: cursors over a span with a sticky error, the only code that indexes raw octets. After an overrun, ok()
-// stays false, reads return zero and writes do nothing.
+// Reader and Writer: cursors over a span with a sticky error, the only code that indexes raw octets. After an overrun,
+// ok() stays false, reads return zero and writes do nothing.
 #pragma once
 #include <bit>
 #include <concepts>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Deadlines of many small keys, one per key, in O(log n): an indexed binary heap. Ties go to the smaller key, so that a run
-// depends on its input only.
+// Deadlines of many small keys, one per key, in O(log n): an indexed binary heap. Ties go to the smaller key, so that a
+// run depends on its input only.
 #pragma once
 #include <cstdint>
 #include <optional>

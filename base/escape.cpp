@@ -76,7 +76,7 @@ std::string xml_escape(std::string_view text) {
         case '<': out += "&lt;"; break;
         case '>': out += "&gt;"; break;
         case '"': out += "&quot;"; break;
-        // A parser would turn these into spaces in attributes if they stood as they are (XML 1.0 §3.3.3).
+        // Unescaped, a parser would turn these into spaces in attributes (XML 1.0 §3.3.3).
         case '\n': out += "&#10;"; break;
         case '\r': out += "&#13;"; break;
         case '\t': out += "&#9;"; break;

@@ -6,8 +6,8 @@
 
 namespace parley {
 
-/// For a terminal: control characters and octets that are not UTF-8 become '?'; with `ascii`, so do all characters beyond
-/// ASCII.
+/// For a terminal: control characters and octets that are not UTF-8 become '?'; with `ascii`, so do all characters
+/// beyond ASCII.
 std::string printable(std::string_view text, bool ascii);
 /// For HTML: the text cannot end an element, an attribute or the page.
 std::string html_escape(std::string_view text);

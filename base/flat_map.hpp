@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A hash table in one block of memory: an entry needs no allocation, and a lookup costs one cache miss. For tables with a
-// lookup per set-up or packet. It has no iteration, so nothing can depend on its order.
+// A hash table in one block of memory: an entry needs no allocation, and a lookup costs one cache miss. For tables with
+// a lookup per set-up or packet. It has no iteration, so nothing can depend on its order.
 //
-// Linear probing with at most three quarters of the places in use; erasing leaves no tombstone. Memory grows with the largest
-// number of entries so far, and is not returned.
+// Linear probing with at most three quarters of the places in use; erasing leaves no tombstone. Memory grows with the
+// largest number of entries so far, and is not returned.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,8 @@ struct SeededHash {
   }
 };
 
-/// For numbers that this side counts up: four consecutive numbers are adjacent. Longer sequences would form a run that each
-/// search must walk to its end.
+/// For numbers that this side counts up: four consecutive numbers are adjacent. Longer sequences would form a run that
+/// each search must walk to its end.
 struct CountedHash {
   std::uint64_t operator()(std::uint64_t key) const { return SeededHash::mix(key >> 2) << 2 | (key & 3); }
 };

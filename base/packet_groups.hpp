@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Multicast groups of a RoCEv2 driver (IBA Annex A17: a multicast GID is the group's IP address). The machine calls the driver
-// through this interface, in the reverse direction of PacketMachine, and gets the result at once.
+// Multicast groups of a RoCEv2 driver (IBA Annex A17: a multicast GID is the group's IP address). The machine calls the
+// driver through this interface, in the reverse direction of PacketMachine, and gets the result at once.
 #pragma once
 #include "parley/address.hpp"
 #include "parley/result.hpp"

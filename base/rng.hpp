@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Random numbers that are the same on every machine: our own integer generator (xoshiro256**, seeded by splitmix64), and
-// probabilities as two integers. No std distribution and no floating point, whose results differ between libraries.
+// Random numbers that are the same on every machine: our own integer generator (xoshiro256**, seeded by splitmix64),
+// and probabilities as two integers. No std distribution and no floating point, whose results differ between libraries.
 #pragma once
 #include <array>
 #include <bit>

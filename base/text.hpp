@@ -43,7 +43,7 @@ std::string hex_text(ConstBytes octets, std::size_t max = 32);
 std::string hex_digits(ConstBytes octets);
 /// ASCII except control characters.
 constexpr bool is_printable(std::uint8_t octet) { return octet >= 0x20 && octet < 0x7F; }
-/// All octets are.
+/// Whether all octets are printable.
 bool is_printable(ConstBytes octets);
 /// Octets as ASCII, '.' for other octets; beyond `max` only the first ones, then dots.
 std::string readable_text(ConstBytes octets, std::size_t max);

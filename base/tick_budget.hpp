@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What many timers may do at once.
+// A limit on how many timers may act at the same time.
 #pragma once
 #include <cstddef>
 
@@ -8,7 +8,7 @@
 
 namespace parley {
 
-/// So many in each tick at most; a tick begins with the first.
+/// At most `most` in each tick. A tick begins with its first take().
 class TickBudget {
  public:
   constexpr TickBudget(Duration tick, std::size_t most) : tick_(tick), most_(most) {}
@@ -23,10 +23,10 @@ class TickBudget {
     --left_;
     return true;
   }
-  /// If nothing is left: when there is.
+  /// If nothing is left: the end of this tick.
   Instant next() const { return end_; }
 
-  /// `at`, or the next multiple of the tick: timers that are near one another then wake once.
+  /// `at`, rounded up to a multiple of the tick, so that timers close to each other cause one wake-up.
   Instant round_up(Instant at) const {
     const Duration beyond = at.time_since_epoch() % tick_;
     return beyond > Duration{} ? after(at, tick_ - beyond) : at;

@@ -25,7 +25,7 @@ std::string value_text(int value) { return std::to_string(value); }
 std::string value_text(Duration value) { return brief_duration_text(value); }
 std::string value_text(const Address& value) { return value.to_string(); }
 
-/// As it is if it is one word, else in quotation marks.
+/// A single word unchanged, other text in quotation marks.
 std::string quoted(std::string_view text) {
   if (!text.empty() && text.find_first_of(" \"\n\\=") == std::string_view::npos) return std::string(text);
   std::string out = "\"";
@@ -44,7 +44,7 @@ struct TextFields {
     out += fmt::format(" {}={}", key, value_text(value));
   }
   void operator()(std::string_view key, Duration value) {
-    out += fmt::format(" {}={}", key, trace::quoted(value_text(value)));  // std::quoted fits a std::string, too
+    out += fmt::format(" {}={}", key, trace::quoted(value_text(value)));  // std::quoted would match, too
   }
   void word(std::string_view, std::string_view value) { out += fmt::format(" {}", value); }
 };
@@ -60,7 +60,7 @@ struct JsonFields {
   void word(std::string_view key, std::string_view value) { object[key] = value; }
 };
 
-/// What an event of a message says of its direction.
+/// Whether a message event is for a sent message.
 template <class E>
 bool sends(const E& event) {
   if constexpr (requires { event.sent; })

@@ -8,8 +8,8 @@
 
 namespace parley::trace {
 
-/// Records the events of one connection for a machine; adds the connection and the time, which is the last one passed to the
-/// machine's owner.
+/// Records the events of one connection for a machine; adds the connection and the time, which is the last one passed
+/// to the machine's owner.
 struct Scope {
   Sink& sink;
   const Instant& now;

@@ -10,15 +10,15 @@
 namespace parley::draw {
 
 struct IndexEntry {
-  std::string href;     ///< "#c1"; empty: the page has nothing to go to
+  std::string href;     ///< "#c1"; empty: there is no link
   std::string name;     ///< "192.0.2.1:40000 -> 192.0.2.2:9001"
   std::string where;    ///< the file, or the numbers of its ends; may be empty
-  std::string result;   ///< "failed: 1 error"; the filter goes by its first word
+  std::string result;   ///< "failed: 1 error"; the filter uses its first word
   std::string outcome;  ///< "established"
   std::size_t number = 0;
 };
 
-/// In the order given. Empty for fewer than two entries: nobody has to search for one.
+/// The entries in the given order. Empty for fewer than two entries, which need no index.
 std::string index_html(const std::vector<IndexEntry>& entries);
 
 extern const std::string_view index_style;

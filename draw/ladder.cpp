@@ -107,7 +107,7 @@ class Canvas {
 
   std::string words(std::string_view text) const { return printable(text, o_.ascii); }
 
-  /// All hosts; if there are more than two, only those that something happens to.
+  /// Selects the hosts to draw: all of them, or those with events if there are more than two.
   void choose_columns() {
     const std::size_t n = p_.columns.size();
     std::vector<bool> used(n, n <= 2);
@@ -149,7 +149,7 @@ class Canvas {
     const bool down = down_[shown_[place]];
     return {std::string(down ? g_.down : g_.life), down ? Style::bad : Style::dim};
   }
-  /// Text between two life lines, or beside the life lines if there are more.
+  /// Text between two life lines, or at their side if there are more.
   void between(Piece margin_piece, std::vector<Piece> inside, std::size_t used) {
     std::vector<Piece> all{std::move(margin_piece)};
     if (shown_.size() == 2) {
@@ -190,10 +190,10 @@ class Canvas {
   const LadderTextOptions& o_;
   const Glyphs& g_;
   std::vector<std::size_t> shown_;  // columns of the ladder that are drawn
-  std::vector<std::size_t> place_;  // where each column of the ladder is among those
+  std::vector<std::size_t> place_;  // index of each column of the ladder in shown_
   std::vector<bool> down_;
   std::size_t inner_ = 0;            // two hosts: columns between the life lines
-  std::size_t gap_ = 0, label_ = 0;  // more hosts: columns from one life line to the next, and of the text beside
+  std::size_t gap_ = 0, label_ = 0;  // more hosts: columns between life lines, and of the text at the side
   std::string out_;
 };
 
@@ -288,7 +288,7 @@ void Canvas::frame_between_two(const LadderRow& row) {
   const std::string_view dash = row.repeated ? g_.dotted : g_.dash;
   const std::string text = clip(label(row), inner_ - 9);
   const std::string why = words(row.why);
-  const std::size_t room = inner_ - columns(text) - 5;  // what is left for the line beyond the text, not its end
+  const std::size_t room = inner_ - columns(text) - 5;  // for the line after the text, without its end
   const bool inline_why = lost && columns(why) + 5 <= room;
   const std::size_t beyond = !lost ? 0 : inline_why ? columns(why) + 2 : std::min<std::size_t>(room / 2, 8);
   const std::string end = std::string(lost || row.fate == Fate::discarded ? g_.cross

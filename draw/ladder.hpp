@@ -12,17 +12,17 @@
 
 namespace parley::draw {
 
-/// A frame, a note, a violation, or a possible one.
+/// A frame, a note, a violation, or a possible violation.
 struct LadderRow {
   enum class Kind : std::uint8_t { frame, note, violation, warning };
-  /// discarded: arrived and was thrown away; under_way: still in flight when the run ended.
+  /// discarded: it arrived but was discarded; under_way: still in flight when the run ended.
   enum class Fate : std::uint8_t { arrived, dropped, discarded, under_way };
   Kind kind = Kind::frame;
   bool finding() const { return kind == Kind::violation || kind == Kind::warning; }
   Instant at{};                       ///< sent (frame), or happened
   Instant arrived{};                  ///< frame that arrived
-  std::uint32_t from = 0, to = 0;     ///< columns; a note stands at `from`
-  std::vector<std::uint32_t> also{};  ///< columns that got it as well (broadcast)
+  std::uint32_t from = 0, to = 0;     ///< columns; a note is drawn at `from`
+  std::vector<std::uint32_t> also{};  ///< other columns that received it (broadcast)
   Fate fate = Fate::arrived;
   bool repeated = false;  ///< a retransmission
   bool altered = false;
@@ -31,11 +31,11 @@ struct LadderRow {
   std::string layer;
   std::string text;    ///< "MPA Reply"
   std::string detail;  ///< shown if there is room: "rev=2 C S A ird=32 ord=32 pd=16"
-  std::string why;     ///< what a fault did; the rule that was broken
+  std::string why;     ///< the effect of a fault, or the violated rule
   /// Name and value, for hover and click; a name without a value heads the fields after it.
   std::vector<std::pair<std::string, std::string>> fields;
   std::uint64_t frame = 0;     ///< number in the capture of the same run; 0: none
-  std::size_t connection = 0;  ///< its place in Ladder::connections, from 1; 0: belongs to none
+  std::size_t connection = 0;  ///< its index in Ladder::connections, from 1; 0: none
 };
 
 /// A connection in a ladder.
@@ -61,7 +61,7 @@ struct LadderTextOptions {
   bool ascii = false;       ///< ASCII only, no box-drawing characters
   bool colour = false;      ///< with ANSI escape sequences (ECMA-48 SGR)
 };
-/// Two hosts: labels on the arrows. More: labels beside them. Dashed: a retransmission; a cross: it did not arrive.
+/// Two hosts: labels on the arrows. More hosts: labels at the side. Dashed: a retransmission. Cross: it did not arrive.
 std::string to_text(const Ladder& ladder, const LadderTextOptions& options = {});
 /// One file: no network, no fonts, dark and light, works on a phone and without JavaScript (with less to click).
 std::string to_html(const Ladder& ladder, const Provenance* provenance = nullptr);

@@ -63,7 +63,7 @@ class Page {
     int y = 0, tip = 0, height = 0;
     std::size_t gap = 0;  // the event of the gap before; 0: none
     int gap_y = 0;
-    Duration silence{};  // the silence that the gap stands for
+    Duration silence{};  // the length of the gap
   };
   struct Event {
     std::size_t row = 0;
@@ -152,7 +152,7 @@ void Page::number_events() {
 
 void Page::lay_out() {
   int y = top;
-  std::size_t last = ~std::size_t{0};  // the row begun right before
+  std::size_t last = ~std::size_t{0};  // the row of the previous event, if that began a row
   for (const Event& e : events_) {
     Place& at = places_[e.row];
     const LadderRow& r = p_.rows[e.row];
@@ -336,7 +336,7 @@ std::string Page::way(const LadderRow& r) const {
   std::string to = name(r.to);
   for (std::uint32_t c : r.also) to += ", " + name(c);
   std::string out = fmt::format("{} → {}, sent at {}", name(r.from), to, ladder_exact_seconds(r.at));
-  if (r.fate == Fate::arrived && r.arrived == r.at) return out;  // a capture at one place has no second time
+  if (r.fate == Fate::arrived && r.arrived == r.at) return out;  // a capture at one point has no arrival time
   if (r.fate == Fate::arrived || r.fate == Fate::discarded)
     out += fmt::format(", {} after {}", r.fate == Fate::discarded ? "thrown away" : "arrived",
                        brief_duration_text(r.arrived - r.at));
@@ -351,8 +351,8 @@ std::string Page::tooltip(const LadderRow& r) const {
   return out;
 }
 
-/// The screen that has room for a text of so many columns and what precedes it: 1 a phone ... 4 a desktop. With many
-/// hosts there is less room.
+/// The smallest screen with room for a text of `n` columns, which include what precedes it: 1 a phone ... 4 a desktop.
+/// More hosts leave less room.
 int Page::screen_for(std::size_t n) const {
   if (p_.columns.size() > 2) n = n * 3 / 2;
   return n <= narrow ? 1 : n <= 76 ? 2 : n <= 112 ? 3 : 4;

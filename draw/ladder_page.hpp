@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The fixed parts of the ladder's HTML page: style and script. The script is optional: without it the ladder, the
-// tooltips and the list of frames are all there.
+// The fixed parts of the ladder's HTML page: style and script. The script is optional: the page has the ladder, the
+// tooltips and the list of frames without it.
 #pragma once
 #include <string_view>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What both renderings of a ladder share: times, silences and the colour of a result.
+// Common parts of both renderings of a ladder: times, silences and the colour of a result.
 #pragma once
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace parley::draw {
 
-/// A silence of at least this length gets a line of its own.
+/// A silence of at least this length is drawn as a separate line.
 inline constexpr Duration ladder_gap = std::chrono::milliseconds(10);
 
 /// "1.200013": seconds, cut to microseconds.

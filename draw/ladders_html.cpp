@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Several ladders in one page, each in a frame of its own.
+// Several ladders in one page, each in a separate iframe.
 #include <fmt/format.h>
 
 #include "base/escape.hpp"
@@ -20,7 +20,8 @@ h1{font-size:20px;margin:0 0 8px}h2{font-size:16px;margin:24px 0 8px}
 .dim{color:var(--dim)}
 iframe{display:block;width:100%;height:85vh;border:1px solid var(--faint);border-radius:8px}
 )";
-// Each frame becomes as high as its content, so that only the page scrolls; without the script each scrolls by itself.
+// With the script, each iframe is as high as its content, at most 90 % of the window. Without it, each has a fixed
+// height.
 constexpr std::string_view book_script = R"(
 const frames=[...document.querySelectorAll('iframe')];
 const fit=f=>{

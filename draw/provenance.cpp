@@ -12,7 +12,7 @@
 namespace parley::draw {
 namespace {
 
-constexpr std::size_t inputs_open = 3;  // a page hides more than that behind one line
+constexpr std::size_t inputs_open = 3;  // more inputs are collapsed into one line
 
 std::string made_by(const Provenance& r) {
   return fmt::format("parley {} (commit {}) at {}:", r.version, r.commit, r.date);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What every report says about itself: which build made it, when, by which command, and from which files. Filled in by
-// tools/; here it is only data and its renderings. JSON and JUnit have theirs in tools/provenance.hpp.
+// The provenance of a report: the build, the date, the command, and the input files. tools/ fills it in; this file has
+// only the data and their renderings. tools/provenance.hpp has those for JSON and JUnit.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace parley::draw {
 
-/// A file that was read.
+/// An input file.
 struct InputFile {
   std::string path;                     ///< as given; "-" is standard input
-  std::optional<std::uint64_t> size{};  ///< octets of the file as stored, even packed; nothing if not read to its end
-  std::string sha256{};                 ///< of the same octets, in hexadecimal; empty likewise, and if it is
-  bool without_digest = false;          ///< left out because the user said so
+  std::optional<std::uint64_t> size{};  ///< octets of the stored (even compressed) file; none: not read to its end
+  std::string sha256{};         ///< of the same octets, in hexadecimal; empty in the same cases, and if without_digest
+  bool without_digest = false;  ///< omitted at the user's request
 };
 
 struct Provenance {
@@ -30,13 +30,13 @@ struct Provenance {
 std::string provenance_text(const Provenance& report);
 /// "siw.pcap: 1234 octets, SHA-256 e3b0..."
 std::string input_text(const InputFile& input);
-/// Both, with a line for each input. Ends without a newline.
+/// provenance_text() and a line for each input. Ends without a newline.
 std::string provenance_text_with_inputs(const Provenance& report);
 
-/// The end of a page.
+/// The footer of a page.
 std::string footer_html(const Provenance& report);
 
-/// Names of the columns at the end of a CSV table, and a line's values for them: each begins with a comma.
+/// The names of the columns at the end of a CSV table, and their values for a line. Each begins with a comma.
 std::string_view csv_report_names();
 std::string csv_report(const Provenance& report, std::string_view path);
 

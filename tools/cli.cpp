@@ -13,7 +13,7 @@ namespace parley::tools {
 
 namespace {
 
-/// A group of options is an App without a name; its options are those of the command around it.
+/// CLI11 models a group of options as an App without a name. The group's options belong to the enclosing command.
 std::vector<CLI::App*> below(CLI::App& app, bool groups) {
   return app.get_subcommands([groups](CLI::App* sub) { return sub->get_name().empty() == groups; });
 }
@@ -42,7 +42,6 @@ void add_given(CLI::App& app, std::vector<std::string>& out) {
   for (CLI::App* group : below(app, true)) add_given(*group, out);
 }
 
-/// One line, even where the parser's message has several.
 std::string one_line(std::string text) {
   for (char& c : text)
     if (c == '\n') c = ' ';
@@ -50,7 +49,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// What was given and nobody takes. The argument of an unknown option is no mistake of its own.
+/// The message for arguments that the parser did not consume. The value that follows an unknown option is not reported.
 std::string too_much(const std::vector<std::string>& left) {
   const auto option =
       std::find_if(left.begin(), left.end(), [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
@@ -79,7 +78,7 @@ CLI::Validator among(std::vector<std::string> values) {
   return {wrong, description};
 }
 
-/// What CLI11 says as "Could not convert: --port = x".
+/// Rewrites CLI11's conversion message, "Could not convert: --port = x".
 std::string not_a_number(const std::string& said) {
   const std::string_view text = said;
   const std::size_t colon = text.find(": "), equals = text.find(" = ");
@@ -236,7 +235,7 @@ std::string Command::path() const {
 }
 
 std::string Command::explained() const {
-  // App::help() would go on to a subcommand that was chosen.
+  // App::help() would descend into a chosen subcommand.
   return app_->get_formatter()->make_help(app_, path(), CLI::AppFormatMode::Normal);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The table of commands and options: commands fill it in, the command line is parsed by it, and --help, completion and
-// "did you mean" read it. The parser is CLI11; it is dear to compile, and only cli.cpp includes it.
+// The table of commands and options. Commands fill it in. The parser, --help, completion and "did you mean" read it.
+// The parser is CLI11. It is slow to compile, so that only cli.cpp includes it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,16 +21,16 @@ namespace parley::tools {
 
 struct Context;
 
-/// One option or positional of the table. A handle: copies mean the same option.
+/// One option or positional of the table. This is a handle: copies refer to the same option.
 class Option {
  public:
-  /// What is wrong with a value, in words that follow the option's name; empty: nothing.
+  /// Returns what is wrong with a value, as text that follows the option's name, or an empty string.
   using Check = std::function<std::string(const std::string& value)>;
 
   Option required();
-  /// What --help calls the value, and what completion knows it by: FILE, DIR, SCENARIO, FORM, QUIRK.
+  /// The placeholder for the value in --help, which also selects completion: FILE, DIR, SCENARIO, FORM, QUIRK.
   Option type(const std::string& name);
-  /// --help shows what the variable holds now.
+  /// --help shows the variable's current value as the default.
   Option shows_default();
   Option shows_default(const std::string& text);
   Option range(int least, int most);
@@ -39,15 +39,15 @@ class Option {
   Option one_of(std::vector<std::string> values);
   Option one_of_numbers(std::vector<int> values);
   Option check(Check check);
-  /// Several values in one word.
+  /// Splits one argument into several values at `between`.
   Option delimiter(char between);
-  /// One value each time that it is given.
+  /// One value per occurrence of the option.
   Option one_at_a_time();
-  /// The same of a list: it may be given again and again, and takes no word that follows its value.
+  /// For a list: the option may be repeated, and each occurrence takes exactly one value.
   Option repeatable();
   Option needs(Option other);
   Option excludes(Option other);
-  /// Called when a value was given.
+  /// Called for each value that is given.
   Option when_given(std::function<void()> then);
 
  private:
@@ -56,21 +56,21 @@ class Option {
   CLI::Option* option_;
 };
 
-/// What the table says of an option, for those who read it.
+/// The table's facts about one option, for help and completion.
 struct OptionFacts {
-  std::vector<std::string> words;  ///< "--count", "-n"; none: it is only a positional
+  std::vector<std::string> words;  ///< "--count", "-n"; empty for a pure positional
   std::string help;
   std::string type;            ///< "FILE", "TEXT:{bash,zsh}"
-  std::string positional;      ///< its name as one, if it is one
-  std::size_t values_max = 0;  ///< how many it takes; 0: it is a flag
-  std::string fallback;        ///< its default, as --help shows it
+  std::string positional;      ///< the positional's name; empty if it is none
+  std::size_t values_max = 0;  ///< how many values it accepts; 0 for a flag
+  std::string fallback;        ///< the default, as --help shows it
 };
 
-/// A command, or a group of options in one. A handle: copies mean the same command.
+/// A command, or a group of options in one. This is a handle: copies refer to the same command.
 class Command {
  public:
-  /// Variables are set while the command line is parsed and must outlive that; names are as in "-n,--count", and
-  /// without dashes for a positional.
+  /// The parser writes to `value`, which must outlive the parse. `names` are as in "-n,--count", without dashes for a
+  /// positional.
   Option option(const std::string& names, std::string& value, const std::string& help);
   Option option(const std::string& names, std::vector<std::string>& values, const std::string& help);
   Option option(const std::string& names, std::vector<std::uint16_t>& values, const std::string& help);
@@ -80,44 +80,44 @@ class Command {
   Option option(const std::string& names, int& value, const std::string& help);
   Option option(const std::string& names, double& value, const std::string& help);
   Option option(const std::string& names, std::optional<std::uint64_t>& value, const std::string& help);
-  /// For values of other types: `take` sets them, and says what is wrong with a text if something is.
+  /// For values of other types. `take` stores the value and returns what is wrong with it, or an empty string.
   Option option(const std::string& names, Option::Check take, const std::string& help);
   Option option(const std::string& names, std::function<std::string(const std::vector<std::string>&)> take,
                 const std::string& help);
   Option option(const std::string& names, std::function<void(std::uint16_t)> take, const std::string& help);
-  /// "--crc,!--no-crc": the latter makes it false.
+  /// In "--crc,!--no-crc", --no-crc sets `value` to false.
   Option flag(const std::string& names, bool& value, const std::string& help);
   Option flag(const std::string& names, std::function<void()> given, const std::string& help);
-  /// A flag that counts how often it was given: -vv is 2.
+  /// A flag that counts its occurrences: -vv sets 2.
   Option count(const std::string& names, unsigned& times, const std::string& help);
 
   Command subcommand(const std::string& name, const std::string& help);
   void requires_subcommand();
-  /// Options of which one must be given, and one only.
+  /// A group of options of which exactly one must be given.
   Command one_of(const std::string& name, const std::string& help);
   void footer(const std::string& text);
-  /// What the command does, once the whole command line was understood. `wrong` looks at all options together; it says
-  /// what is wrong with them, or nothing.
+  /// `work` runs after the whole command line was parsed. `wrong` checks the options together: it returns what is wrong
+  /// with them, or an empty string.
   void run(std::function<int()> work, std::function<std::string()> wrong = {});
   void before_parsing(std::function<void()> work);
-  /// Makes `value` the default of an option ("--ird"; a flag takes "true" or "false"), by the rules for a value that is
-  /// given. Says what is wrong with it; empty: nothing.
+  /// Makes `value` the default of an option ("--ird"; a flag takes "true" or "false"), checked like a value on the
+  /// command line. Returns what is wrong with it, or an empty string.
   std::string preset(const std::string& option, const std::string& value);
 
   std::string name() const;
   std::string help() const;
   /// "parley pcap check"
   std::string path() const;
-  /// All that --help prints.
+  /// The whole text of --help.
   std::string explained() const;
   std::vector<Command> commands() const;
-  /// Those of groups too.
+  /// The options of this command and of its groups.
   std::vector<OptionFacts> options() const;
-  /// Options that the command line gave, by each of their words; a preset is none.
+  /// All names of the options on the command line. Options set only by preset() are not included.
   std::vector<std::string> given() const;
-  /// The command below this one that the command line named last, or this one.
+  /// The innermost subcommand that the command line named, or this command.
   Command chosen() const;
-  /// Words of the command line that it had no use for.
+  /// Arguments that the parser did not consume.
   std::vector<std::string> left() const;
 
  private:
@@ -141,7 +141,7 @@ class CommandLine {
   Command root();
 
   enum class Parsed { good, told, wrong };
-  /// told: --help or --version was asked for, and is printed to `out`. wrong: wrong() says what, in one line.
+  /// told: --help or --version was printed to `out`. wrong: wrong() returns the error in one line.
   Parsed parse(int argc, const char* const* argv, std::ostream& out);
   const std::string& wrong() const { return wrong_; }
 

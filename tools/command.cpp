@@ -49,7 +49,8 @@ constexpr Registered commands[] = {{"listen", register_listen},
                                    {"completion", register_completion, true},
                                    {"extcap", register_extcap}};
 
-/// All of them, or only the one that comes first on the command line: the tables of the others are a third of a start's time.
+/// Adds all commands, or only the first one on the command line: building the other tables takes a third of the start
+/// time.
 void add_commands(const Command& app, Context& context, std::string_view first) {
   const auto named =
       std::find_if(std::begin(commands), std::end(commands), [&](const Registered& c) { return c.name == first; });
@@ -57,13 +58,13 @@ void add_commands(const Command& app, Context& context, std::string_view first) 
   for (const Registered& command : commands) command.add(app, context);
 }
 
-/// "rping" or "pcap check": the subcommands the user named, for messages and hints.
+/// "rping" or "pcap check": the subcommands that the user named, for messages and hints.
 std::string chosen(CommandLine& line) {
   const std::string path = line.root().chosen().path(), all = line.root().name();
   return path == all ? std::string() : path.substr(all.size() + 1);
 }
 
-/// Where a command's name was due and another word stands, the parser says only that something is missing or too many.
+/// For an unknown word in place of a subcommand, the parser reports only a missing or an extra argument.
 std::string what_is_wrong(CommandLine& line) {
   const Command command = line.root().chosen();
   const std::vector<std::string> left = command.left();
@@ -117,7 +118,7 @@ void add_json_flag(Command sub, Context& context) {
 }
 
 void add_color_option(Command sub, Context& context) {
-  // Without the option too: only commands that have it paint their text.
+  // Runs without the option too. Only commands that have the option colour their text.
   sub.before_parsing([&context] { context.out.colour = context.out.terminal && !colour_refused(); });
   const auto take = [&context](const std::string& when) {
     if (when != "auto") context.out.colour = when == "always";
@@ -154,7 +155,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   if (parsed == CommandLine::Parsed::told) return code(Exit::ok);
   context.out.command = chosen(line);
   if (parsed == CommandLine::Parsed::wrong) {
-    // The parser may have stopped before it came to the flag.
+    // The parser may have stopped before it reached --json.
     context.out.json = context.out.json || std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
     return context.out.error(Exit::usage,
                              fmt::format("{}; try '{} --help'", what_is_wrong(line), line.root().chosen().path()));

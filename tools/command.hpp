@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The convention of the `parley` command: one file per subcommand, one exit code, one way to print.
+// The conventions of the `parley` command: one file per subcommand, one set of exit codes, one way to print.
 //
-// A subcommand is a function `void register_<name>(Command app, Context& context)` that adds its line to the table of
-// tools/cli.hpp. Nothing happens while options are parsed: run_command_line does afterwards what was given to run(),
-// and what that returns is the exit code of the process. The options live in a shared_ptr that the function holds:
+// A subcommand is a function `void register_<name>(Command app, Context& context)` that adds itself to the table of
+// tools/cli.hpp. No command runs during parsing. Afterwards run_command_line calls the function that was given to run()
+// and returns its result as the exit code of the process. The options live in a shared_ptr that this function holds:
 //
 //   void register_hello(Command app, Context& context) {
 //     auto options = std::make_shared<HelloOptions>();
@@ -23,12 +23,12 @@
 
 namespace parley::tools {
 
-/// --json, worded the same everywhere.
+/// --json, with the same help text in every command.
 void add_json_flag(Command sub, Context& context);
 
-/// --color auto|always|never, for commands whose text has verdicts in it.
+/// --color auto|always|never, for commands that print verdicts.
 void add_color_option(Command sub, Context& context);
-/// --width: the terminal's, within what the drawings can do, or 100.
+/// --width: by default the width of the terminal, within the limits of the drawings, or 100 without a terminal.
 void add_width_option(Command sub, std::size_t& width, const Context& context, const std::string& help);
 
 void register_listen(Command app, Context& context);

@@ -23,7 +23,7 @@ std::optional<Command> command(const Command& app, std::string_view name) {
   return std::nullopt;
 }
 
-/// The option that is written so and takes a value.
+/// The option of this name, if it takes a value.
 std::optional<OptionFacts> option_with_value(const Command& app, std::string_view word) {
   for (const OptionFacts& option : app.options())
     if (std::find(option.words.begin(), option.words.end(), word) != option.words.end())
@@ -41,7 +41,8 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
-/// What the table says of a value: its choices, or the name of its type; of a positional that has none, its own name.
+/// Adds the candidates for an option's value: the choices in its type, or those of the type's name (for TEXT, the
+/// positional's name).
 void add_values(const OptionFacts& option, std::string_view begun, const std::string& before, Completion& out) {
   const std::string& type = option.type;
   const std::size_t open = type.find('{'), close = type.find('}');
@@ -51,7 +52,7 @@ void add_values(const OptionFacts& option, std::string_view begun, const std::st
   if (open != std::string::npos && close != std::string::npos) {
     values = split(std::string_view(type).substr(open + 1, close - open - 1));
   } else if (kind.starts_with("FORM")) {
-    const bool announced = kind == "FORM,...";  // without those that no flag of revision 2 stands for
+    const bool announced = kind == "FORM,...";  // only forms that have a flag in MPA revision 2
     if (!announced) values = {std::string(to_string(mpa::Rtr::none)), std::string(to_string(mpa::Rtr::frame))};
     for (const mpa::Rtr rtr : {mpa::Rtr::send, mpa::Rtr::write, mpa::Rtr::read}) values.emplace_back(to_string(rtr));
   } else if (kind == "QUIRK") {
@@ -77,12 +78,12 @@ void add_options(const Command& app, std::string_view begun, Completion& out) {
   }
 }
 
-/// A command line as far as it is finished.
+/// The state of a command line that is being completed.
 struct Reached {
   Command app;
-  std::optional<OptionFacts> value_of = {};  ///< the option that the next word is the value of
-  std::size_t positionals = 0;               ///< words that were neither
-  bool options_over = false;                 ///< behind "--"
+  std::optional<OptionFacts> value_of = {};  ///< the option that takes the next word as its value
+  std::size_t positionals = 0;               ///< words that were neither options nor values
+  bool options_over = false;                 ///< after "--"
 };
 
 void take_option(Reached& at, std::string_view word) {
@@ -90,7 +91,7 @@ void take_option(Reached& at, std::string_view word) {
     if (word.find('=') == std::string_view::npos) at.value_of = option_with_value(at.app, word);
     return;
   }
-  // "-vVd" are three, and "-C5" has its value in itself.
+  // "-vVd" is three options; "-C5" contains its value.
   for (std::size_t i = 1; i < word.size(); ++i) {
     const auto option = option_with_value(at.app, std::string{'-', word[i]});
     if (!option) continue;
@@ -114,7 +115,7 @@ void take_word(Reached& at, const std::string& word) {
   }
 }
 
-/// The positional that is next; the last one takes all that follow if it takes several.
+/// The next positional. The last one takes all remaining words if it accepts several.
 std::optional<OptionFacts> positional(const Reached& at) {
   std::size_t left = at.positionals;
   for (const OptionFacts& option : at.app.options()) {
@@ -125,7 +126,7 @@ std::optional<OptionFacts> positional(const Reached& at) {
   return std::nullopt;
 }
 
-/// Where a command went that was of another name; empty: it never was one.
+/// The new name of a renamed command; empty if `word` was never a command here.
 std::string moved(const std::string& path, std::string_view word) {
   const bool role = word == "responder" || word == "initiator";
   return path == "parley conform" && role ? fmt::format("parley conform mpa {}", word) : std::string();
@@ -168,7 +169,7 @@ std::string nearest_option(const Command& app, std::string_view word) {
 Completion complete(const Command& app, std::span<const std::string> words) {
   Completion out;
   if (words.empty()) return out;
-  // What can be explained is what can be run.
+  // `parley help` takes the same command names as the command line itself.
   const bool explains = words.size() > 1 && words.front() == "help" && !words.back().starts_with('-');
   if (explains) words = words.subspan(1);
   Reached at{app};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Questions about the table of commands and options (tools/cli.hpp): which command some words name, which one a
-// mistyped word may have meant, and what may come next on a command line.
+// Queries on the table of commands and options (tools/cli.hpp): the command that some words name, the command that a
+// mistyped word may have meant, and the possible next words of a command line.
 #pragma once
 #include <span>
 #include <string>
@@ -17,7 +17,7 @@ Or<Command> find_command(const Command& app, std::span<const std::string> words)
 /// "no command 'chekc'; did you mean 'check'? there are: check, ladder"
 std::string no_command(const Command& app, std::string_view word);
 
-/// The long option of `app` that the word was probably meant to be; empty: none is near.
+/// The long option of `app` that is nearest to `word`; empty if none is near.
 std::string nearest_option(const Command& app, std::string_view word);
 
 struct Candidate {
@@ -27,7 +27,7 @@ struct Completion {
   std::vector<Candidate> words;
   bool files = false;  ///< names of files fit too
 };
-/// What may stand in place of the last of `words`, which is empty or begun.
+/// Candidates for the last of `words`, which may be empty or incomplete.
 Completion complete(const Command& app, std::span<const std::string> words);
 
 }  // namespace parley::tools

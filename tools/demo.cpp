@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley demo`: what Parley does, in a few seconds and without any RDMA hardware. It opens with a simulated handshake
-// over a link that loses frames. Then a responder and an initiator in this process connect over real loopback sockets
-// with MPA revision 1 and the Rtr frame of 2007, exchange Sends, RDMA Reads and RDMA Writes, and the capture of it is
-// drawn and judged, as are real captures of Linux. With --roce the two connect over RoCEv2 on UDP instead.
+// `parley demo` shows Parley in a few seconds and without RDMA hardware. First it simulates a handshake over a link
+// that loses frames. Then a responder and an initiator in this process connect over real loopback sockets with MPA
+// revision 1 and the Rtr frame of 2007, and exchange Sends, RDMA Reads and RDMA Writes. The capture of this is drawn
+// and checked, as are real captures of Linux. With --roce the two connect over RoCEv2 on UDP.
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t ping_octets = 4096;
 constexpr std::uint32_t pings_wanted = 3;
 constexpr Duration patience = std::chrono::seconds(10);
-constexpr std::uint8_t listens_max = 8;  // addresses of 127.0.0.0/24 at which RoCE's port may be free
+constexpr std::uint8_t listens_max = 8;  // how many addresses of 127.0.0.0/24 to try for RoCE's port
 
 struct DemoArgs {
   SessionOptions session;
@@ -144,7 +144,7 @@ void Demo::turn() {
   }
 }
 
-/// Ping `pings_` begins: its data stands in the source, which is advertised by a Send.
+/// Starts ping `pings_`: the source buffer holds its data, and a Send advertises that buffer.
 void Demo::begin() {
   rping_fill(initiator_.link->source(), pings_);
   initiator_.link->send(initiator_.link->advertise_source());
@@ -159,7 +159,7 @@ void Demo::drive_initiator() {
       link.send(link.advertise_sink());
       continue;
     }
-    // The RDMA Write stands before the Send that has just arrived (RFC 5040 §5.5), so its data must be here.
+    // The RDMA Write precedes the Send that has just arrived (RFC 5040 §5.5), so that its data must be here.
     if (const auto at = rping_difference(link.sink(), pings_))
       return blame(initiator_, fmt::format("RDMA Write brought wrong data at octet {}", *at));
     ++writes_checked_;
@@ -202,7 +202,7 @@ bool Demo::step(const std::string& what, bool (Demo::*done)() const) {
   return !initiator_.fault && !responder_.fault;
 }
 
-/// RoCEv2 has one UDP port, which another process may have at an address: then the next of 127.0.0.0/8 will do.
+/// RoCEv2 has one UDP port. If another process has it at one address, the next address of 127.0.0.0/24 is tried.
 void Demo::listen() {
   Address local = Address::loopback(args_.ipv6 ? Address::Family::v6 : Address::Family::v4, 0);
   if (args_.roce()) local.octets[3] = ++listens_;
@@ -283,7 +283,7 @@ int Demo::run(const std::string& pcapng) {
   return demo_captures(pcapng, args_.captures, args_.roce(), context_);
 }
 
-/// Where demo.pcapng goes when nobody says: beside the build if this is one, else the temporary directory.
+/// The default path of demo.pcapng: the top of the build tree if the program lies in one, else the temporary directory.
 std::string default_pcapng() {
   std::error_code error;
   const fs::path self = own_program();

@@ -21,7 +21,7 @@ using capture::Severity;
 
 constexpr std::size_t width = 110;
 
-/// Which captures of Linux there are for a protocol.
+/// Where a protocol's captures of Linux are, and how their files are named.
 struct Shipped {
   const char* directory;
   const char* prefix;
@@ -29,7 +29,7 @@ struct Shipped {
 };
 constexpr Shipped iwarp{"iwarp", "siw_", "siw"}, roce{"roce", "rxe", "rxe"};
 
-/// Of tests/captures in the tree above the program or above the working directory.
+/// The directory below tests/captures of the source tree that contains the program or the working directory.
 fs::path captures_directory(const Shipped& shipped) {
   std::error_code error;
   const fs::path self = own_program().parent_path();
@@ -63,7 +63,7 @@ Json verdict_json(const std::string& file, const capture::FileReport& report) {
           {"warnings", report.count(Severity::warning)}};
 }
 
-/// How often each outcome occurs: "3 established, 1 rejected".
+/// The number of connections for each outcome: "3 established, 1 rejected".
 std::string outcomes(const capture::FileReport& report) {
   std::string text;
   for (const auto outcome : {capture::Outcome::established, capture::Outcome::rejected, capture::Outcome::failed,
@@ -75,7 +75,7 @@ std::string outcomes(const capture::FileReport& report) {
   return text.empty() ? "no connection" : text;
 }
 
-/// The different rules that a file's peers broke, each with its first example.
+/// Prints the distinct rules that the peers in a file broke, each with its first example.
 void tell_errors(const capture::FileReport& report, Context& context) {
   constexpr std::size_t rules_max = 4;
   std::vector<std::string> told;

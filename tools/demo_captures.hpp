@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The second half of `parley demo`: its own capture drawn as a ladder, then real captures judged in a few lines each.
+// The second half of `parley demo`: a ladder of its own capture, then the verdicts on real captures in a few lines
+// each.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,9 +9,9 @@
 
 namespace parley::tools {
 
-/// Returns the exit code: failed when the demo's own capture has an error, environment when a file cannot be read.
-/// `others` empty: those of Linux siw, or of rxe if `over_roce`, in the source tree that the program was built in, if it
-/// can be found.
+/// Returns the exit code: failed if the demo's own capture has an error, environment if a file cannot be read. If
+/// `others` is empty, the captures of Linux siw (of rxe if `over_roce`) are used if the source tree is found above the
+/// program or above the working directory.
 int demo_captures(const std::string& own, std::vector<std::string> others, bool over_roce, Context& context);
 
 }  // namespace parley::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley help` and `parley completion`: both tell what the table of commands holds, and hold nothing themselves.
+// `parley help` and `parley completion`. Both read the table of commands and have no lists of their own.
 #include <memory>
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@ namespace parley::tools {
 
 namespace {
 
-// The shells ask the program itself at each press of Tab, so that the script is never older than the program.
-// bash takes "--option=value" apart at the "="; here it is put together again.
+// The scripts run the program itself at each press of Tab, so that they always match its version.
+// bash splits "--option=value" at the "="; the script joins the parts again.
 constexpr std::string_view bash_script =
     R"(# Completion of the parley command for bash: source <(parley completion bash)
 _parley() {
@@ -67,7 +67,7 @@ int run_help(const Command& root, const HelpArgs& args, Output& out) {
   const auto command = find_command(root, args.words);
   if (!command) return out.error(command.error().exit, command.error().text);
   std::string text = command->explained();
-  text.pop_back();  // out.text ends the line
+  text.pop_back();  // out.text adds the newline
   out.verbatim(text);
   return code(Exit::ok);
 }

@@ -8,8 +8,8 @@
 
 namespace parley::tools {
 
-/// Adds the octets of pairs of digits to `out`; blanks and ':' are passed over, as is "0x" before a pair. Returns a sentence if
-/// the text is something else, or `out` would have more than `max` octets.
+/// Appends the octets that pairs of hexadecimal digits in `text` denote to `out`. Blanks, ':' and a "0x" before a pair
+/// are skipped. Returns an error message if the text contains anything else, or if `out` would exceed `max` octets.
 std::string take_hex(std::string_view text, Bytes& out, std::size_t max);
 
 }  // namespace parley::tools

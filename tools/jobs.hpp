@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Work on several threads whose results come back in order: what is printed does not depend on who was first. Each
-// piece of work must stand alone; simulated worlds do, since no room that they are made of has a global.
+// Runs work on several threads and delivers the results in order, so that output does not depend on thread timing.
+// Pieces of work must be independent of each other. Simulated worlds are: none of the code that they consist of has a
+// global variable.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -16,7 +17,7 @@
 
 namespace parley::tools {
 
-/// Results that may wait for an earlier one, per thread: bounds memory when one piece takes very long.
+/// Per thread, the results that may wait for an earlier one. This bounds memory when one piece of work takes very long.
 inline constexpr std::uint64_t results_waiting_max = 64;
 
 /// The threads of one in_order call and what they share.
@@ -32,7 +33,7 @@ class OrderedJobs {
   void start(unsigned jobs, const Work& work) {
     for (unsigned i = 0; i < jobs; ++i) threads_.emplace_back([this, &work] { serve(work); });
   }
-  /// The next result in order, or nothing when none came within `patience`. Rethrows what the work threw.
+  /// The next result in order, or nothing if it did not arrive within `patience`. Rethrows exceptions of the work.
   std::optional<Result> next(std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
     came_.wait_for(lock, patience, [this] { return error_ != nullptr || done_.contains(taken_); });
@@ -59,7 +60,7 @@ class OrderedJobs {
       std::uint64_t index = 0;
       {
         std::unique_lock lock(mutex_);
-        // The timeout covers a stop that comes between the look and the wait.
+        // The timeout covers an end() between the check of stop_ and the wait.
         while (!stop_ && !all_given_ && next_ - taken_ >= window_) room_.wait_for(lock, std::chrono::milliseconds(50));
         if (stop_ || all_given_) return;
         index = next_++;
@@ -88,9 +89,9 @@ class OrderedJobs {
   std::vector<std::thread> threads_;
 };
 
-/// work(i, stop) for each i of 0..last (last included, so that all 2^64 can be asked for) on `jobs` threads; it should
-/// end early once `stop` is set. take(i, result) gets the results on this thread in order; false ends it all. idle() is
-/// called at least every tenth of a second; false ends it all too. Returns how many results were taken.
+/// Runs work(i, stop) for each i of 0..last (inclusive, so that all 2^64 values are possible) on `jobs` threads; it
+/// should return early once `stop` is set. take(i, result) receives the results in order on the calling thread. idle()
+/// is called at least every 100 ms. Either ends everything by returning false. Returns how many results were taken.
 template <class Result, class Work, class Take, class Idle>
 std::uint64_t in_order(std::uint64_t last, unsigned jobs, const Work& work, Take take, Idle idle) {
   OrderedJobs<Result> pool(last, jobs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// JUnit XML, the form in which CI systems read test results. Names and messages may hold any octets: what XML 1.0
-// cannot carry becomes U+FFFD, so that the file is always well-formed.
+// JUnit XML, the format in which CI systems read test results. Names and messages may hold any octets: characters that
+// XML 1.0 cannot carry become U+FFFD, so that the file is always well-formed.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,11 +12,11 @@ namespace parley::tools {
 
 struct JunitCase {
   std::string class_name;  ///< the file
-  std::string name;        ///< what tells cases of one file apart
+  std::string name;        ///< distinguishes the cases of one file
   std::string file;
   std::uint64_t time_us = 0;
-  std::string failure;  ///< first line: the message; all of it: the text; empty: passed
-  std::string skipped;  ///< why; empty: it was run
+  std::string failure;  ///< the first line is the message, the whole is the text; empty if the case passed
+  std::string skipped;  ///< why; empty if the case was run
   std::string output;   ///< system-out; may be empty
 };
 

@@ -47,7 +47,7 @@ Or<Bytes> parse_hex(std::string_view digits) {
   return octets;
 }
 
-/// Reads at most max + 1 octets, so that a huge file is refused and not swallowed.
+/// Reads at most max + 1 octets, so that a huge file is rejected without being loaded.
 Or<Bytes> read_file(const std::string& path, std::size_t max) {
   std::ifstream file(path, std::ios::binary);
   std::string content(max + 1, '\0');
@@ -409,7 +409,7 @@ Or<void> check_when_full(const SessionOptions& session, bool listens) {
 
 namespace {
 
-/// --play-quirk and --peer-quirk name a peer of either transport.
+/// --play-quirk and --peer-quirk accept quirks of both transports, and each must belong to the chosen one.
 Or<void> check_quirks(const SessionOptions& session, const MpaArgs& args) {
   const bool roce = session.provider == "roce";
   for (const auto& [option, name] :
@@ -440,7 +440,7 @@ Or<void> check_provider(const SessionOptions& session, const MpaArgs& args) {
   for (const std::string_view option : {"--backlog", "--tcp-timeout", "--nudge-after"})
     if (roce && args.was_given(option))
       return complain(Exit::usage, fmt::format("{} is about TCP; with --provider roce there is none", option));
-  // A setting is the default of a machine, for whichever provider; what is refused is what somebody asked for here.
+  // Settings are defaults of the machine for both providers. Only options on the command line are rejected.
   const bool no_crc = args.was_given("--no-crc") && !args.mpa.crc;
   const bool markers = args.was_given("--markers") && args.mpa.markers;
   for (const std::string_view option : {"--revision",

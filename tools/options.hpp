@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Options that several subcommands share: endpoints, durations with units, private data, and how MPA sets up
-// connections. What can be judged from the words alone is a usage error (exit 2) while options are parsed; what needs
-// the system (names, files) is judged afterwards by the functions that return Or.
+// Options that several subcommands share: endpoints, durations with units, private data, and MPA set-up. Errors that
+// show in the text itself are usage errors (exit 2) during parsing. Functions that return Or check afterwards what
+// depends on the system (names, files).
 #pragma once
 #include <algorithm>
 #include <string>
@@ -17,7 +17,7 @@
 
 namespace parley::tools {
 
-/// Why a command cannot go on: the line for the user and the exit code.
+/// Why a command cannot continue: the message for the user and the exit code.
 struct Complaint {
   Exit exit = Exit::failed;
   std::string text;
@@ -39,15 +39,15 @@ struct Endpoint {
 Or<Endpoint> parse_endpoint(std::string_view text, std::uint16_t port_if_none);
 /// Names to addresses, in the system's order. Errors: environment.
 Or<std::vector<Address>> resolve(const Endpoint& endpoint);
-/// The first address of an endpoint in such words. Errors: usage, environment.
+/// The first address of an endpoint in the syntax of parse_endpoint(). Errors: usage, environment.
 Or<Address> parse_address(std::string_view text, std::uint16_t port_if_none);
 
-/// "10s", "250ms", "1.5s", "20us", "2m", "0". A number without a unit is refused: seconds and milliseconds are too
-/// easily mistaken for each other.
+/// "10s", "250ms", "1.5s", "20us", "2m", "0". A number without a unit is rejected: seconds and milliseconds are too
+/// easily confused.
 Result<Duration> parse_duration(std::string_view text);
 /// The shortest exact text: "10s", "250ms".
 std::string duration_text(Duration duration);
-/// An option with a unit; its default is what `target` holds now.
+/// An option with a unit. Its default is the current value of `target`.
 Option add_duration(Command sub, const std::string& name, Duration& target, const std::string& help);
 
 /// "text", "hex:00ff", "@file", "text:@literal". Errors: usage (bad hex, longer than `max`), environment (file).
@@ -58,20 +58,21 @@ struct MpaArgs {
   mpa::StartupOptions mpa{};
   std::string private_data;
   bool reply_timeout_set = false;  ///< on the command line or by a setting
-  std::vector<std::string> given;  ///< words of options on the command line ("--revision"); settings are not in it
+  std::vector<std::string> given;  ///< names of options on the command line ("--revision"), without settings
 
   bool was_given(std::string_view option) const { return std::find(given.begin(), given.end(), option) != given.end(); }
 };
 void add_mpa_options(Command sub, MpaArgs& args);
 void add_initiator_options(Command sub, MpaArgs& args);
 void add_responder_options(Command sub, MpaArgs& args);
-/// Checks the options against each other and loads the private data. `--rtr frame` means revision 1
-/// unless the command line asks for another one, which is refused if the frame stands there too and else takes precedence
-/// over a setting that asks for the frame.
+/// Checks the options against each other and loads the private data. `--rtr frame` implies revision 1. With another
+/// --revision on the command line, it is rejected if it is on the command line too; if it is a setting, --revision
+/// takes precedence over it.
 Or<Bytes> settle(MpaArgs& args);
 
-/// Whether the zero-length Send that released the responder reached its program and took one of its receives. One that
-/// was agreed, announced or configured is consumed below the program; one in place of another RTR is not.
+/// Whether the zero-length Send that released the responder reached its program and consumed one of its receives. A
+/// Send RTR that was agreed, announced or configured is consumed below the program; a Send in place of another RTR is
+/// not.
 bool send_rtr_takes_receive(const mpa::Parameters& agreed, const mpa::Options& options);
 
 }  // namespace parley::tools

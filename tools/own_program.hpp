@@ -6,14 +6,14 @@
 
 namespace parley::tools {
 
-/// Where this program lies. Empty: the system does not say.
+/// The path of this program; empty if the system does not report it.
 inline std::filesystem::path own_program() {
   std::error_code unknown;
   return std::filesystem::read_symlink("/proc/self/exe", unknown);
 }
 
-/// A library that programs are preloaded with: in lib/parley beside this program's folder, built or installed, or beside the program.
-/// Empty: it is not there.
+/// A library for LD_PRELOAD: in ../lib/parley relative to this program's folder (build and installation), or in the
+/// program's folder. Empty if it is in neither.
 inline std::string own_library(const char* name) {
   const std::filesystem::path own = own_program().parent_path();
   for (const auto& path : {own.parent_path() / "lib" / "parley" / name, own / name}) {

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds redraw{100};        ///< on a terminal
-constexpr milliseconds line_every{5'000};  ///< elsewhere: a log should stay short
+constexpr milliseconds line_every{5'000};  ///< without a terminal: keeps logs short
 
 std::size_t terminal_width() {
   const std::size_t columns = terminal_columns(STDERR_FILENO);
@@ -23,7 +23,7 @@ std::size_t terminal_width() {
 }
 
 std::string left(std::uint64_t done, std::uint64_t total, milliseconds elapsed) {
-  // A guess from very little would jump about.
+  // An estimate from very little progress would fluctuate.
   if (done == 0 || done >= total || elapsed < milliseconds(500)) return {};
   const auto rest = static_cast<unsigned __int128>(elapsed.count()) * (total - done) / done / 1000;
   if (rest > 359'999) return {};
@@ -66,7 +66,7 @@ void Progress::update(std::uint64_t done, std::string_view remark, Time now) {
   shown_ = now;
   const auto elapsed = std::chrono::duration_cast<milliseconds>(now - began_);
   if (terminal_) {
-    // Back to the first column and, behind the text, away with what the last drawing left (ECMA-48 §8.3.41).
+    // Return to the first column, print, and erase what the last drawing left after the text (ECMA-48 §8.3.41).
     out_.draw("\r" + bar(done, total_, unit_, remark, elapsed, terminal_width() - 1) + "\x1b[K");
     drawn_ = true;
   } else {

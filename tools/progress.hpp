@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How far a long command is: a bar that redraws itself on a terminal, now and then a line elsewhere. It goes to
-// standard error, so that what a program reads on standard output is the same with and without it.
+// The progress of a long command: a bar that redraws itself on a terminal, and an occasional line otherwise. It goes to
+// standard error, so that standard output is the same with and without it.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace parley::tools {
 class Progress {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  /// A file below that is done before a person sees a bar.
+  /// Smaller files are done before a user would notice a bar.
   static constexpr std::uint64_t octets_min = 16 << 20;
-  /// `total` 0: unknown. `unit` is what is counted: "seeds".
+  /// `total` 0: unknown. `unit` names the things counted: "seeds".
   Progress(Output& out, std::string unit, std::uint64_t total, bool terminal = standard_error_is_terminal());
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Shows the state if the last showing is long enough ago. `remark` stands behind the figures: "2 failed".
+  /// Shows the state if the last output is old enough. `remark` follows the figures: "2 failed".
   void update(std::uint64_t done, std::string_view remark = {}, Time now = std::chrono::steady_clock::now());
-  /// Takes the bar away, so that a line can be printed; the next update draws it again.
+  /// Removes the bar, so that a line can be printed. The next update draws it again.
   void clear();
 
   static bool standard_error_is_terminal();

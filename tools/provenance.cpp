@@ -16,7 +16,7 @@
 namespace parley::tools {
 namespace {
 
-constexpr std::size_t command_max = 2000;  // octets; a CSV table has it on each line
+constexpr std::size_t command_max = 2000;  // octets; a CSV table repeats it on each line
 
 /// https://reproducible-builds.org/specs/source-date-epoch: seconds since 1970, in digits.
 std::optional<std::time_t> told_date() {
@@ -38,7 +38,7 @@ std::string command_line_of(int argc, const char* const* argv) {
     out += " " + shell_word(argv[i]);
     if (out.size() <= command_max) continue;
     std::size_t cut = command_max;
-    while (cut > 0 && (static_cast<unsigned char>(out[cut]) & 0xC0) == 0x80) --cut;  // not inside a character
+    while (cut > 0 && (static_cast<unsigned char>(out[cut]) & 0xC0) == 0x80) --cut;  // not inside a UTF-8 character
     return out.substr(0, cut) + " ...";
   }
   return out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Where a report comes from, as this run knows it, and how JSON and JUnit say it.
+// The provenance of a report: version, commit, date, command and inputs, and their form in JSON and JUnit.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,17 +11,18 @@
 
 namespace parley::tools {
 
-/// The command as it can be typed again: argv[0] is "parley", words are quoted for a shell, and a very long one is cut.
+/// The command in a form that can be typed again: argv[0] becomes "parley", words are quoted for a shell, a very long
+/// command line is cut.
 std::string command_line_of(int argc, const char* const* argv);
 /// "2026-01-31T12:00:00Z": now, or the time in SOURCE_DATE_EPOCH, which makes reports reproducible.
 std::string report_date();
 draw::Provenance provenance(const Output& out, std::vector<draw::InputFile> inputs = {});
-/// What a reader of a terminal sees first; the verdict stays last.
+/// Printed before the report; the verdict stays last.
 void print_provenance(Output& out, const draw::Provenance& report, bool with_inputs = true);
 
 /// The object "report".
 Json report_json(const draw::Provenance& report);
-/// "report.version", ..., "input.path", "input.sha256", "input.size"; of several inputs "input.1.path" and so on.
+/// "report.version", ..., "input.path", "input.sha256", "input.size"; with several inputs "input.1.path" and so on.
 std::vector<std::pair<std::string, std::string>> report_properties(const draw::Provenance& report);
 
 }  // namespace parley::tools

@@ -5,8 +5,8 @@
 
 namespace parley::tools {
 
-// One number in a thousand has more digits here than std::to_chars gives it. Whoever compares what runs print with what
-// they printed before finds the same octets.
+// nlohmann::json prints about one number in a thousand with more digits than std::to_chars. This function keeps that
+// format, so that outputs of different versions can be compared octet by octet.
 std::string real_text(double value) { return nlohmann::json(value).dump(); }
 
 }  // namespace parley::tools

@@ -50,7 +50,7 @@ std::string times_text(const cm::Steps& times, mpa::Role role, std::string_view 
                      measured_duration_text(times.reply), measured_duration_text(times.established));
 }
 
-/// A Request before the answer: what the peer offers.
+/// The peer's offer in a Request, before it is answered.
 std::string offer_text(const mpa::Parameters& p) {
   std::string text = fmt::format("revision {}, CRC {}, markers {}", p.revision, p.crc ? "on" : "off",
                                  p.tx_markers ? "wanted" : "not wanted");
@@ -61,7 +61,7 @@ std::string offer_text(const mpa::Parameters& p) {
   return text;
 }
 
-/// Of UD, which agrees on no more than where datagrams go.
+/// For UD: there are no negotiated parameters beyond the addressing of datagrams.
 std::string datagram_text(const ib::Parameters& ib) {
   const std::string gids = fmt::format("GID {} to {}", gid_text(ib.sgid), gid_text(ib.dgid));
   if (ib.qp_num == 0) return "UD, " + gids;
@@ -69,7 +69,7 @@ std::string datagram_text(const ib::Parameters& ib) {
   return fmt::format("UD queue pair {} to {}, Q_Key 0x{:08x}, {}", ib.qp_num, ib.remote_qp_num, ib.remote_qkey, gids);
 }
 
-/// What a NIC and its kernel agreed on.
+/// The parameters of a connection whose transport is not MPA.
 std::string kernel_text(const cm::TransportParameters& parameters, cm::Id id, std::uint16_t ird, std::uint16_t ord) {
   const Device* device = id.device();
   std::string text = device == nullptr ? "a NIC" : device->query().name;
@@ -93,7 +93,7 @@ std::string words(const std::error_code& error) { return error ? error.message()
 
 std::string end_text(const cm::Disconnected& end, const std::string& peer) {
   std::string text = end.why.to_string(peer);
-  // The failure usually quotes the Terminate; then once is enough.
+  // The failure usually quotes the Terminate, which is then not repeated.
   const iwarp::TerminateInfo* terminate = end.terminate();
   if (terminate != nullptr && text.find(terminate->text) == std::string::npos)
     text += fmt::format("; Terminate {}: {}", terminate->sent ? "sent" : "received", terminate->text);
@@ -101,10 +101,10 @@ std::string end_text(const cm::Disconnected& end, const std::string& peer) {
 }
 
 std::string listen_failure_text(const cm::Failure& why, const Address& local) {
-  // A device that was removed, and who has RoCE's port, says more than the code.
+  // For a removed device or a RoCE port in use, `received` says more than the code.
   const bool more = why.code == make_error_code(Errc::unreachable) || why.step == ib::step::send_request;
   std::string text = more ? why.received : fmt::format("cannot listen on {}: {}", local.to_string(), words(why.code));
-  // What a link-local address lacks, for one.
+  // For example, what a link-local address lacks.
   if (why.code == make_error_code(Errc::bad_address) && !why.advice.empty()) text += "; " + why.advice;
   return text;
 }
@@ -131,7 +131,7 @@ std::optional<cm::TurnedAway> TurnedAwayNews::poll(Instant now) {
 std::string private_data_text(ConstBytes octets) {
   if (octets.empty()) return "no private data";
   const std::string length = "private data of " + counted(octets.size(), "octet");
-  // The InfiniBand CM has no length for them and fills up with zeros.
+  // Private data of the InfiniBand CM has no length field: the sender pads it with zeros.
   std::size_t used = octets.size();
   while (used > 0 && octets[used - 1] == 0) --used;
   if (used == 0) return length + ", all zero";
@@ -229,7 +229,7 @@ Exit exit_for(const cm::Failure& failure) {
   for (const Errc errc :
        {Errc::address_in_use, Errc::bad_address, Errc::not_permitted, Errc::unreachable, Errc::io, Errc::unreadable})
     if (error == make_error_code(errc)) return Exit::environment;
-  // Nobody answers the SYN: for the user the same as an unreachable host.
+  // An unanswered SYN is for the user the same as an unreachable host.
   if (error == make_error_code(Errc::timed_out) && failure.stage() == cm::Stage::transport) return Exit::environment;
   if (failure.stage() == cm::Stage::resolve) return Exit::environment;
   return Exit::failed;
@@ -244,7 +244,7 @@ void Reporter::learn(cm::Id id, const Address& peer, mpa::Role role) {
 
 namespace {
 
-/// This side of it, as far as it is known.
+/// Adds the local address and the device, as far as they are known.
 Json with_this_side(Json object, cm::Id id) {
   if (const auto local = id.local_address(); local && local->port != 0) object["local"] = local->to_string();
   const Device* const device = id.device();
@@ -256,7 +256,7 @@ Json with_this_side(Json object, cm::Id id) {
 
 Reporter::Known Reporter::known(cm::Id id) const {
   if (const auto at = known_.find(id.number()); at != known_.end()) return at->second;
-  // A set-up that failed before its Request came.
+  // The set-up failed before its Request arrived.
   const auto peer = id.peer_address();
   return {0, peer ? peer->to_string() : "an unknown peer", mpa::Role::responder};
 }
@@ -274,7 +274,7 @@ void Reporter::event(const cm::Event& event) {
 }
 
 void Reporter::on(const cm::Listening& e) {
-  // Never quiet: whoever asked for port 0 must learn the port.
+  // Printed even if quiet: the user of port 0 must learn the port.
   out_.text("listening on " + e.local.to_string());
   out_.object({{"event", "listening"}, {"local", e.local.to_string()}, {"port", e.local.port}});
 }

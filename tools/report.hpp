@@ -12,7 +12,8 @@
 namespace parley::tools {
 
 Json parameters_json(const mpa::Parameters& parameters, mpa::Role role);
-/// What was agreed, or offered, on any transport. `depths`: of this side, where the transport's own do not say.
+/// The parameters agreed or offered, on any transport. `ird` and `ord` of this side are used where the transport's
+/// parameters have none.
 Json parameters_json(const cm::TransportParameters& parameters, mpa::Role role, cm::Id id, std::uint16_t ird,
                      std::uint16_t ord);
 Json failure_json(const cm::Failure& failure, const std::string& peer);
@@ -21,34 +22,36 @@ Json terminate_json(const parley::iwarp::TerminateInfo& terminate);
 std::string private_data_text(ConstBytes octets);
 /// "revision 2, CRC on, markers none, RTR read, IRD 32, ORD 32 (negotiated)"
 std::string parameters_text(const mpa::Parameters& parameters, mpa::Role role);
-/// What a transport without MPA has agreed on: "parley0, QP 17 to 18, ...".
+/// The agreed parameters of a transport without MPA: "parley0, QP 17 to 18, ...".
 std::string agreed_text(const cm::Established& established);
 
-/// The exit code that a failure means: the system or the network is in the way, or the peer said no.
+/// The exit code for a failure: environment if the system or the network prevents the connection, failed if the peer
+/// refused it.
 Exit exit_for(const cm::Failure& failure);
-/// False: the connection closes and takes no more work, which is no fault.
+/// False while the connection closes: the QP accepts no more work, which is not an error.
 inline bool accepts_work(const QueuePair& qp) { return qp.state() == QpState::init || qp.state() == QpState::rts; }
-/// How a connection ended against our will, with the Terminate if there was one.
+/// Why a connection ended unexpectedly, with the Terminate if there was one.
 std::string end_text(const cm::Disconnected& end, const std::string& peer);
-/// Why there is no listener, or no more.
+/// Why listening failed or ended.
 std::string listen_failure_text(const cm::Failure& why, const Address& local);
-/// An error of a call, in words.
+/// The message of an error.
 std::string words(const std::error_code& error);
 std::string words(const Error& error);
 
-/// Peers that were turned away before they had a number: "976 half-open connections gave way, ...".
+/// Peers that were turned away before their connection had a number: "no room: 976 half-open connections gave way,
+/// ...".
 std::string turned_away_text(const cm::TurnedAway& event);
 
-/// Sums up such news, so that a flood of peers is no flood of lines.
+/// Accumulates these events, so that a flood of peers does not cause a flood of lines.
 class TurnedAwayNews {
  public:
   static constexpr Duration interval = std::chrono::seconds(1);
   void add(const cm::TurnedAway& event);
-  /// What has come together: at once when nothing was told for an interval, and then once in each.
+  /// The accumulated events: at once if none were returned within the last `interval`, otherwise once per `interval`.
   std::optional<cm::TurnedAway> poll(Instant now);
-  /// The rest, whatever the time.
+  /// The remaining events, at any time.
   std::optional<cm::TurnedAway> finish() { return std::exchange(news_, std::nullopt); }
-  /// When poll() will have something.
+  /// When poll() will return something.
   Instant next() const { return news_ ? not_before_ : never; }
 
  private:
@@ -56,17 +59,17 @@ class TurnedAwayNews {
   Instant not_before_{};
 };
 
-/// What became of the connections of one command.
+/// Counts of the connections of one command.
 struct Tally {
   std::uint64_t started = 0;  ///< connect() called, or ConnectRequest received
   std::uint64_t established = 0;
   std::uint64_t rejected = 0;
   std::uint64_t failed = 0;   ///< set-up failed
-  std::uint64_t retried = 0;  ///< went on by other means
+  std::uint64_t retried = 0;  ///< retried by other means
   std::uint64_t disconnected = 0;
-  std::uint64_t broken = 0;  ///< of these: not graceful
-  // Listeners, of peers that sent no Request yet:
-  std::uint64_t gave_way = 0;  ///< half-open, and reset to make room
+  std::uint64_t broken = 0;  ///< of the disconnected ones: not gracefully
+  // For listeners: peers that had not sent a Request yet.
+  std::uint64_t gave_way = 0;  ///< half-open and reset to make room
   std::uint64_t refused = 0;   ///< reset at once, because no connection could be evicted
 };
 
@@ -75,17 +78,17 @@ class Reporter {
  public:
   explicit Reporter(Output& out, bool quiet = false) : out_(out), quiet_(quiet) {}
 
-  /// Names an initiator's connection, whose peer no later event carries.
+  /// Registers an initiator's connection: no later event carries its peer.
   void started(cm::Id id, const Address& peer);
   void event(const cm::Event& event);
   const Tally& tally() const { return tally_; }
   Json tally_json() const;
   std::string peer(cm::Id id) const;
-  /// No more events will come for it.
+  /// Call this when no more events will arrive for `id`.
   void forget(cm::Id id) { known_.erase(id.number()); }
   /// The connection's number in this command's output.
   std::uint64_t number(cm::Id id) const { return known(id).number; }
-  /// False: failed set-ups are not told in text, because the command ends with them on standard error.
+  /// False: no text for failed set-ups, because the command ends with that error on standard error.
   void tell_failures(bool tell) { tell_failures_ = tell; }
 
  private:
@@ -107,8 +110,8 @@ class Reporter {
   void on(const cm::AddressChanged& e);
   void on(const cm::DeviceRemoved& e);
   void on(const cm::UserEvent&) {}     // no command posts any
-  void on(const cm::Resolved&) {}      // doctor looks at it itself
-  void on(const cm::TimewaitExit&) {}  // connect --time-wait, likewise
+  void on(const cm::Resolved&) {}      // doctor handles it itself
+  void on(const cm::TimewaitExit&) {}  // connect --time-wait handles it itself
   Known known(cm::Id id) const;
 
   Output& out_;

@@ -38,7 +38,7 @@ std::string_view colour_of(std::string_view word) {
   return found == verdicts.end() ? std::string_view{} : found->colour;
 }
 
-/// What stands before the word on its line lets it be a verdict.
+/// Whether the text before the word on its line allows the word to be a verdict.
 bool leads_in(std::string_view before) {
   if (before.empty() || before.ends_with("  ")) return true;
   if (before.back() != ' ') return false;
@@ -51,7 +51,8 @@ bool leads_in(std::string_view before) {
   return mark && (before.size() == token.size() || before.substr(0, before.size() - token.size()).ends_with("  "));
 }
 
-/// The standing of a connection or a file behind its outcome or its name: "rejected, failed: 1 error".
+/// Whether the word is the verdict on a connection or a file, after its outcome or its name: "rejected, failed: 1
+/// error".
 bool stands_behind(std::string_view before, std::string_view behind) {
   return (before.ends_with(", ") || before.ends_with(": ")) &&
          (behind.empty() || behind.front() == ':' || behind.front() == ';');

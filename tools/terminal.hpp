@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a terminal can and a file cannot: columns that are known, and colours.
+// Properties of a terminal: its width and its colours.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace parley::tools {
 
-/// Columns of the terminal that the descriptor is; 0 when it is none, or does not say.
+/// The width of the terminal behind the descriptor in columns; 0 if it is no terminal or its width is unknown.
 std::size_t terminal_columns(int descriptor);
-/// The descriptor is a terminal that knows control sequences.
+/// Whether the descriptor is a terminal that understands control sequences.
 bool is_terminal(int descriptor);
-/// $NO_COLOR is set and not empty (https://no-color.org): no colours unless they are asked for.
+/// Whether $NO_COLOR is set and not empty (https://no-color.org): no colours unless an option asks for them.
 bool colour_refused();
 
-/// The text with its words of judgement in colour: passed green; failed, error red; partial, warning yellow. Only where
-/// such a word stands as a verdict: at the begin of a line, behind two spaces or a mark, behind a number other than 0,
-/// or as the standing of what is named before it ("rejected, failed: 1 error"). In a sentence it is a word like others.
+/// Colours the verdicts in a text: passed green; failed and error red; partial and warning yellow. A word is a verdict
+/// at the beginning of a line, after two spaces or a mark, after a number other than 0, or as the verdict on what is
+/// named before it ("rejected, failed: 1 error"). Within a sentence it is not coloured.
 std::string painted(std::string_view text);
 
 }  // namespace parley::tools

@@ -18,8 +18,8 @@ constexpr std::string_view on_all = "listen connect rping", on_logging = "listen
                            on_initiators = "connect rping", on_responders = "listen rping", on_listen = "listen",
                            on_connect = "connect";
 
-// `serve` and `dial` are those of `neg`. Those of metrics are not for `connect` and `dial`, which may run many times at once beside the listener whose port and file they
-// are.
+// `serve` and `dial` are subcommands of `neg`. Metrics settings do not apply to `connect` and `dial`: many of these may
+// run at the same time, and would use the port and the file of the listener.
 constexpr Setting table[] = {
     {"log.format", Kind::text, "--log", on_logging, ""},
     {"log.file", Kind::text, "--log-file", on_logging, ""},
@@ -54,7 +54,7 @@ constexpr Setting table[] = {
     {"listen.backlog", Kind::number, "--backlog", on_listen, ""},
 };
 
-/// The table of the file that a setting is in, and its key there.
+/// The TOML table that contains a setting, and its key there.
 std::string_view section_of(const Setting& setting) { return setting.name.substr(0, setting.name.find('.')); }
 std::string_view key_of(const Setting& setting) { return setting.name.substr(setting.name.find('.') + 1); }
 
@@ -70,7 +70,7 @@ std::string_view form_of(Kind kind) {
   return "a value";
 }
 
-/// The value as its option takes it; nothing if TOML says another kind.
+/// The value in the form that the option takes; none if its TOML type is wrong.
 std::optional<std::string> option_text(Kind kind, const sim::DocValue& value) {
   using Doc = sim::DocValue::Kind;
   const bool text = value.kind == Doc::text;
@@ -95,7 +95,7 @@ std::optional<std::string> option_text(Kind kind, const sim::DocValue& value) {
   return out;
 }
 
-/// Of a variable's value, which is a text whatever it is to mean. The rest is for the option to judge.
+/// For a variable, whose value is always text: whether it has the form of `kind`. The option checks the rest.
 bool has_form(Kind kind, std::string_view value) {
   if (kind == Kind::toggle) return value == "true" || value == "false";
   return kind != Kind::number || value.find_first_not_of("0123456789") == std::string_view::npos;
@@ -125,7 +125,7 @@ class FileReader {
     for (const Setting& setting : table)
       if (known.empty() || known.back() != section_of(setting)) known.push_back(section_of(setting));
     if (std::find(known.begin(), known.end(), entry.key) == known.end()) {
-      // A key above all tables may be one of theirs.
+      // A top-level key may belong in one of the tables.
       std::string_view home;
       for (const Setting& setting : table)
         if (key_of(setting) == entry.key) home = section_of(setting);
@@ -230,7 +230,7 @@ GivenSettings read_settings(std::string_view file, std::string_view file_name,
 std::string meant_variable(std::string_view name) {
   std::vector<std::string> names{"PARLEY_CONFIG"};
   for (const Setting& setting : table) names.push_back(environment_name(setting));
-  // Without what all begin with, or any would be near to any.
+  // Without the common prefix, which would make all names similar.
   constexpr std::string_view prefix = "PARLEY_";
   if (!name.starts_with(prefix) || std::find(names.begin(), names.end(), name) != names.end()) return {};
   std::vector<std::string_view> ends;

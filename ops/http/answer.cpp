@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A request and its answer as text.
+// Parses a request and makes its answer, both as text.
 #include <string_view>
 
 #include "ops/http/metrics_server.hpp"
@@ -30,7 +30,7 @@ bool is_token(std::string_view text) {
   return !text.empty();
 }
 
-/// The path of a target without its query. RFC 9112 §3.2.2: a target may have scheme and authority in front.
+/// The path of a target without its query. RFC 9112 §3.2.2: a target may begin with scheme and authority.
 std::string_view path_of(std::string_view target) {
   if (const std::size_t scheme = target.find("://"); scheme != std::string_view::npos && target.front() != '/') {
     target.remove_prefix(scheme + 3);
@@ -60,7 +60,7 @@ std::string answer_to(std::string_view line, const Metrics& metrics) {
 }  // namespace
 
 std::string http_answer(std::string_view request, std::size_t header_max, const Metrics& metrics) {
-  // RFC 9112 §2.2: an empty line or two before the request are passed over; a line may end in LF alone.
+  // RFC 9112 §2.2: empty lines before the request are ignored; a line may end in LF alone.
   while (request.starts_with("\r\n") || request.starts_with("\n")) {
     const std::size_t blank = request.front() == '\r' ? 2 : 1;
     request.remove_prefix(blank);

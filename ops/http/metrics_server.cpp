@@ -63,7 +63,7 @@ void MetricsServer::handle_end(Instant, StreamId stream, StreamEnd end) {
   Client& client = at->second;
   client.peer_ended = true;
   if (end != StreamEnd::fin)
-    clients_.erase(at);  // the driver has forgotten it already
+    clients_.erase(at);  // the driver has already dropped the stream
   else if (client.out.empty() || client.out_at == client.out.size())
     drop(at, StreamCommand::Kind::close);
 }
@@ -113,7 +113,7 @@ void MetricsServer::sent(Instant, StreamId stream, std::size_t n) {
   Client& client = at->second;
   client.out_at += std::min(n, client.out.size() - client.out_at);
   if (client.out_at < client.out.size()) return;
-  // FIN first and the rest later: to close with octets unread is a reset, which may overtake the answer.
+  // Send the FIN first and close later: closing with unread octets sends a RST, which may overtake the answer.
   if (client.peer_ended)
     drop(at, StreamCommand::Kind::close);
   else

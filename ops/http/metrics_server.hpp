@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Metrics over HTTP (RFC 9110, RFC 9112): answers GET /metrics and refuses all else, one request for each connection.
-// A StreamMachine, so the driver that carries connections carries it too, and no client can make it wait:
+// Metrics over HTTP (RFC 9110, RFC 9112): answers GET /metrics and rejects everything else, one request per connection.
+// This is a StreamMachine, so that the driver of the connections drives it too, and no client can block it:
 //
 // State    | input                                  | next     | what happens
 // ---------|----------------------------------------|----------|-------------------------------------------------
 // reading  | header not complete, within its bound  | reading  |
-// reading  | header complete, or beyond its bound   | writing  | the answer is made
+// reading  | header complete, or beyond its bound   | writing  | the answer is created
 // reading  | FIN                                    | gone     | closed
-// writing  | all written                            | leaving  | FIN; what still comes is discarded
+// writing  | all written                            | leaving  | FIN; further input is discarded
 // leaving  | FIN                                    | gone     | closed
 // any      | deadline                               | gone     | reset
-// any      | a newcomer when there is no room       | gone     | the oldest is reset
+// any      | a newcomer connection without room     | gone     | the oldest connection is reset
 #pragma once
 #include <deque>
 #include <map>
@@ -31,10 +31,10 @@ struct HttpLimits {
 
 class MetricsServer final : public StreamMachine {
  public:
-  /// `metrics` outlives it.
+  /// `metrics` must outlive this object.
   explicit MetricsServer(const Metrics& metrics, const HttpLimits& limits = {}) : metrics_(metrics), limits_(limits) {}
 
-  /// Once. Answered by listening() or failure().
+  /// Call it once. listening() or failure() has the result.
   void listen(const Address& local);
   const std::optional<Address>& listening() const { return listening_; }
   const std::error_code& failure() const { return failure_; }
@@ -78,7 +78,7 @@ class MetricsServer final : public StreamMachine {
   std::deque<StreamId> ready_;          ///< at most one for each client
 };
 
-/// The answer to a request, as far as it has come; empty: its header is not complete, and may be.
+/// The answer to the part of a request that has arrived. Empty while the header is incomplete and within `header_max`.
 std::string http_answer(std::string_view request, std::size_t header_max, const Metrics& metrics);
 
 }  // namespace parley::ops

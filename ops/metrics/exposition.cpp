@@ -8,8 +8,8 @@
 namespace parley::ops {
 namespace {
 
-/// A backslash and a line feed are escaped everywhere, a quotation mark in a label's value. What is not UTF-8 becomes
-/// U+FFFD, since readers refuse the whole text for it.
+/// Escapes backslashes and line feeds everywhere, and quotation marks in label values. Octets that are not UTF-8 become
+/// U+FFFD, because readers reject the whole text otherwise.
 void add_escaped(std::string& out, std::string_view text, bool quoted) {
   while (!text.empty()) {
     const Utf8Sequence next = utf8_sequence(text);
@@ -48,7 +48,7 @@ std::string seconds_text(Duration time) {
 
 void Histogram::observe(Duration time) {
   time = std::max(time, Duration{});
-  // Prometheus' "le": a time that equals the limit is within it. Beyond the last limit only +Inf, the count, has it.
+  // Prometheus' "le": a bucket includes its limit. Times beyond the last limit are only in +Inf, which is the count.
   const auto at = std::lower_bound(limits.begin(), limits.end(), time);
   if (at != limits.end()) ++buckets_[static_cast<std::size_t>(at - limits.begin())];
   ++count_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Prometheus' text exposition format, version 0.0.4: the only place that writes it. A family is begun, and gets its
-// samples before the next one begins, so that the HELP and TYPE lines of each stand once and above them.
+// Prometheus' text exposition format, version 0.0.4. Only this class writes it. All samples of a family must be added
+// before the next family begins, so that each family's HELP and TYPE lines occur once and before its samples.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace parley::ops {
 
-/// What a text in this format is announced as in HTTP.
+/// The HTTP content type of this format.
 inline constexpr std::string_view exposition_content_type = "text/plain; version=0.0.4; charset=utf-8";
 
 struct Label {
   std::string_view name, value;
 };
 
-/// Times in buckets whose upper limits are chosen for connection set-up: from loopback to a lost SYN's retransmissions.
+/// A histogram of times. Its bucket limits suit connection set-up, from loopback to the retransmissions of a lost SYN.
 class Histogram {
  public:
   static constexpr std::array<Duration, 17> limits{
@@ -30,11 +30,11 @@ class Histogram {
       std::chrono::milliseconds(2500), std::chrono::milliseconds(5000), std::chrono::seconds(10),
       std::chrono::seconds(30),        std::chrono::seconds(60)};
 
-  /// A time below 0 counts as 0.
+  /// Negative times count as 0.
   void observe(Duration time);
   std::uint64_t count() const { return count_; }
   Duration sum() const { return sum_; }
-  /// Observations that were in the bucket of that limit, and in none before it.
+  /// Observations within this bucket's limit that exceed the limits of all earlier buckets.
   std::uint64_t in_bucket(std::size_t at) const { return buckets_[at]; }
 
  private:
@@ -47,9 +47,9 @@ class Exposition {
  public:
   enum class Type : std::uint8_t { counter, gauge, histogram };
 
-  /// Names are the program's own, and of the form that Prometheus asks for; values of labels and help may be anything.
+  /// Names must be the program's own and valid in Prometheus. Label values and help may be any text.
   void family(std::string_view name, Type type, std::string_view help);
-  /// Of the family that was begun last.
+  /// Adds a sample to the current family.
   void sample(std::initializer_list<Label> labels, std::uint64_t value);
   void sample(std::initializer_list<Label> labels, const Histogram& times);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What each event counts as. How it is printed is in metrics_text.cpp.
+// How each event is counted. metrics_text.cpp prints the counts.
 #include "ops/metrics/metrics.hpp"
 
 #include <utility>
@@ -26,7 +26,7 @@ Metrics::Followed* Metrics::find(const trace::Record& record) {
   return at == followed_.end() ? nullptr : &at->second;
 }
 
-/// A stage is over, and the next one begins.
+/// A stage ends, and the next one begins.
 void Metrics::done(Followed& c, Stage stage, Instant at) {
   if (c.established) return;
   stage_times_[static_cast<std::size_t>(c.role)][static_cast<std::size_t>(stage)].observe(at - c.stage_begun);
@@ -42,7 +42,7 @@ void Metrics::forget(const trace::Record& record) {
   followed_.erase(record.connection);
 }
 
-/// A second message of a kind in one attempt is a duplicate: each kind of a set-up's messages is due once.
+/// A second message of the same kind in one attempt is a duplicate: a set-up has one message of each kind.
 void Metrics::message(const trace::Record& record, std::string_view kind, bool sent) {
   count(messages_[sent], kind);
   Followed* c = find(record);
@@ -62,7 +62,7 @@ struct Metrics::Take {
     if (e.to == "over" || e.to == "gone" || e.to == "moved") return m.forget(record);
     Followed* c = m.find(record);
     if (c == nullptr) return;
-    // Parley's RoCE sends its REP with this phase; over a NIC a message of the kernel's says so.
+    // Parley's RoCE sends its REP in this phase. For a NIC, a KernelMessage event reports it.
     if (c->role == Role::responder && e.to == "accepting" && !c->of_kernel) m.done(*c, Stage::reply, record.at);
     if (c->role != Role::initiator) return;
     if (e.to == "requesting") m.done(*c, Stage::request, record.at);
@@ -70,9 +70,9 @@ struct Metrics::Take {
     if (e.from == "opening" && e.to == "startup") m.done(*c, Stage::transport, record.at);
     if (e.from == "addr" && e.to == "route") m.done(*c, Stage::resolve, record.at);
     if (e.from == "route" && (e.to == "connecting" || e.to == "resolved")) m.done(*c, Stage::route, record.at);
-    // Between the way that was found and its use the program took its time.
+    // Exclude the time that the program took between resolve and connect.
     if (e.from == "resolved") c->begun += record.at - c->stage_begun;
-    // A new attempt, at once or behind its back-off.
+    // A new attempt, immediately or after its back-off.
     if (e.to == "opening" || e.to == "addr" || e.to == "binding" || e.from == "queued")
       c->stage_begun = record.at, c->received = 0;
   }
@@ -122,7 +122,7 @@ struct Metrics::Take {
     if (e.kind == "Request" && by_initiator) m.done(*c, Stage::request, record.at);
     if (e.kind == "Reply" && !by_initiator) m.done(*c, Stage::reply, record.at);
   }
-  // The kernel tells of a request when it is whole: that is where a responder's set-up begins.
+  // The kernel reports only complete requests: a responder's set-up begins here.
   void operator()(const trace::Requested& e) const {
     if (e.device.empty() || m.find(record) != nullptr) return;
     m.begin(record, Role::responder);
@@ -134,7 +134,7 @@ struct Metrics::Take {
     Followed* c = m.find(record);
     if (c == nullptr) return;
     const bool replies = e.kind == "REP" || e.kind == "Reply";
-    // An iWARP device's kernel tells of the Request with the Reply alone, so that both are in one stage.
+    // The kernel reports an iWARP device's Request only with the Reply, so that both are in one stage.
     if (e.kind == "REQ" && c->role == Role::initiator && e.sent) m.done(*c, Stage::request, record.at);
     if (replies && e.sent == (c->role == Role::responder)) m.done(*c, Stage::reply, record.at);
   }
@@ -146,7 +146,7 @@ struct Metrics::Take {
   }
   template <class E>
   requires(E::name.starts_with("neg.")) void operator()(const E&) const { m.negotiations_.record(record); }
-  // These say what others say too, or nothing that is counted.
+  // These events repeat others or are not counted.
   void operator()(const trace::Listening&) const {}
   void operator()(const trace::Resolved&) const {}
   void operator()(const trace::KernelEvent&) const {}

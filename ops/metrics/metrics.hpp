@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Counters and histograms of connection set-up, made from trace events (parley/trace.hpp) alone, but for the packets of RoCE,
-// which who counts them is asked for: it reads no clock, and the time of an event is the one that the event brings.
-// docs/operations.md lists what it counts.
+// Counters and histograms of connection set-up. They are made from trace events (parley/trace.hpp) only, apart from
+// RoCE packets, whose counts a callback supplies. This code reads no clock: the time of an event is the one in the
+// event. docs/operations.md lists the metrics.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -19,45 +19,45 @@
 
 namespace parley::ops {
 
-/// Messages of InfiniBand's connection manager of one kind, likewise.
+/// Messages of the InfiniBand CM of one kind, as counted by the host.
 struct CmMessageCounts {
   std::string_view type;
   std::uint64_t received = 0, sent = 0, resent = 0;
 };
 
-/// REJs for one reason, likewise.
+/// REJs with one reason, as counted by the host.
 struct CmRejectCounts {
   std::string_view reason;
   std::uint64_t received = 0, sent = 0;
 };
 
-/// Packets of RoCE on UDP sockets, as their host has counted them.
+/// Packets of RoCE on UDP sockets, as counted by the host.
 struct PacketCounts {
   std::uint64_t sent = 0, received = 0;
-  std::uint64_t unsent = 0;                                           ///< refused by the system
-  std::vector<std::pair<std::string_view, std::uint64_t>> dropped{};  ///< by reason; the reasons are the host's own
-  std::vector<CmMessageCounts> messages{};                            ///< the kinds are the host's own
-  std::vector<CmRejectCounts> rejects{};                              ///< the reasons likewise
+  std::uint64_t unsent = 0;                                           ///< rejected by the system
+  std::vector<std::pair<std::string_view, std::uint64_t>> dropped{};  ///< by reason, as named by the host
+  std::vector<CmMessageCounts> messages{};                            ///< by kind, as named by the host
+  std::vector<CmRejectCounts> rejects{};                              ///< by reason, as named by the host
 };
 
 class Metrics final : public trace::Sink {
  public:
-  /// What a command does, and so is counted.
+  /// What the command does, which determines the metrics.
   enum class Of : std::uint8_t { connections, negotiations };
 
-  /// `version` is told as parley_build_info.
+  /// `version` appears in parley_build_info.
   explicit Metrics(std::string version, Of of = Of::connections) : version_(std::move(version)), of_(of) {
     up_to = trace::Level::trace;
   }
 
   void record(const trace::Record& record) override;
-  /// Asked at each text(), and at no other time.
+  /// `counts` is called by each text() only.
   void count_packets(std::function<PacketCounts()> counts) { packets_ = std::move(counts); }
-  /// All of it in Prometheus' format.
+  /// All metrics in Prometheus' format.
   std::string text() const;
 
-  /// Connections that are followed at once, more than a TcpHost has by default. Of those beyond it only the messages,
-  /// failures and ends are counted.
+  /// Maximum number of connections that are followed at the same time; a TcpHost has fewer by default. For connections
+  /// beyond it only messages, failures and ends are counted.
   static constexpr std::size_t followed_max = 1U << 18;
 
  private:
@@ -65,14 +65,14 @@ class Metrics final : public trace::Sink {
   enum class Stage : std::uint8_t { resolve, route, transport, request, decision, reply, ready };
   static constexpr std::size_t roles = 2, stages = 7;
 
-  /// A connection between its first event and its last.
+  /// A connection from its first to its last event.
   struct Followed {
     Role role = Role::initiator;
     Instant begun{};
     Instant stage_begun{};
-    std::uint16_t received = 0;  ///< kinds of messages that this attempt has received, as bits of message_words
+    std::uint16_t received = 0;  ///< kinds of messages received in this attempt, as bits of message_words
     bool established = false;
-    bool of_kernel = false;  ///< the request is one that a NIC's kernel told of
+    bool of_kernel = false;  ///< the request was reported by a NIC's kernel
   };
 
   struct Take;  ///< a visitor of events
@@ -100,7 +100,7 @@ class Metrics final : public trace::Sink {
   std::array<CountBy<opcode_words>, 2> fpdus_{}, octets_{};  ///< [sent]
   std::array<std::uint64_t, roles> started_{}, established_{}, open_{};
   std::array<CountBy<reason_words>, 2> rejects_{};  ///< [sent]
-  std::array<CountBy<rej_words>, 2> rejs_{};        ///< [sent]; of connection managers, not of programs
+  std::array<CountBy<rej_words>, 2> rejs_{};        ///< [sent]; by connection managers, not by programs
   CountBy<limit_words> refused_{}, evicted_{};
   CountBy<reason_words> retries_{}, lost_{};
   std::array<CountBy<reason_words>, CountBy<step_words>::size> failures_{};  ///< [step]
@@ -108,7 +108,7 @@ class Metrics final : public trace::Sink {
   CountBy<timer_words> expired_{};
   std::array<std::array<Histogram, stages>, roles> stage_times_{};
   std::array<Histogram, roles> set_up_times_{};
-  std::function<PacketCounts()> packets_;  ///< empty: none are counted
+  std::function<PacketCounts()> packets_;  ///< empty: packets are not counted
 };
 
 }  // namespace parley::ops

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The families of metrics, with their names and help. A sample with one label or none is there from the start, so that
-// rates can be taken from the first event on; of those with more labels only what has happened.
+// The families of metrics, with their names and help texts. Samples with at most one label exist from the start, so
+// that rates can be computed from the first event. Samples with more labels exist only after their first event.
 #include <utility>
 
 #include "ops/metrics/metrics.hpp"
@@ -14,14 +14,14 @@ constexpr std::array<std::string_view, 2> role_words{"initiator", "responder"};
 constexpr std::array<std::string_view, 7> stage_words{"resolve",  "route", "transport", "request",
                                                       "decision", "reply", "ready"};
 
-/// By one label. A word that is none of the known ones is not there until it is.
+/// Samples with one label. The label "other" appears only if it was counted.
 template <const auto& words>
 void write(Exposition& out, std::string_view label, const CountBy<words>& counts) {
   for (std::size_t i = 0; i < counts.size; ++i)
     if (i < words.size() || counts[i] > 0) out.sample({{label, counts.label(i)}}, counts[i]);
 }
 
-/// By direction and another label.
+/// Samples with a direction and another label.
 template <const auto& words>
 void write(Exposition& out, std::string_view label, const std::array<CountBy<words>, 2>& counts, bool all) {
   for (std::size_t sent = 0; sent < counts.size(); ++sent)
@@ -30,7 +30,7 @@ void write(Exposition& out, std::string_view label, const std::array<CountBy<wor
         out.sample({{label, CountBy<words>::label(i)}, {"direction", direction_words[sent]}}, counts[sent][i]);
 }
 
-/// A program's own are counted as it decides.
+/// Rejects by programs are counted with the program's decision, not here.
 void write_rejects(Exposition& out, const std::vector<CmRejectCounts>& rejects) {
   for (std::size_t sent = 0; sent < 2; ++sent)
     for (const CmRejectCounts& of : rejects)
@@ -126,9 +126,10 @@ void Metrics::write_times(Exposition& out) const {
              "Time in each stage of a set-up; of a retried one, in each stage of each attempt.");
   for (std::size_t role = 0; role < roles; ++role)
     for (std::size_t stage = 0; stage < stages; ++stage) {
-      // The peer's decision is part of the wait for its Reply; who accepts has its transport already.
+      // For the initiator, the peer's decision is part of the wait for its Reply. A responder's transport exists
+      // already.
       const auto unlike = static_cast<std::size_t>(role == 0 ? Stage::decision : Stage::transport);
-      // A NIC's alone, of an initiator.
+      // Resolve and route exist only for an initiator on a NIC.
       const bool nic = stage <= static_cast<std::size_t>(Stage::route);
       if (nic ? stage_times_[role][stage].count() > 0 : stage != unlike)
         out.sample({{"role", role_words[role]}, {"stage", stage_words[stage]}}, stage_times_[role][stage]);

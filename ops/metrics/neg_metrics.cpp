@@ -29,12 +29,12 @@ struct NegMetrics::Take {
   void operator()(const trace::NegMessage& e) const {
     const std::size_t kind = CountBy<neg_message_words>::index(e.kind);
     ++m.messages_[e.sent][kind];
-    // A responder waits for it before anything else.
+    // A responder waits for the Hello first.
     if (e.kind == "Hello" && !e.sent) m.done(record, Stage::hello);
   }
   void operator()(const trace::NegStage& e) const {
     const Followed* dial = m.find(record);
-    // A dial's stage info begins with its connection.
+    // A dial enters the stage info when its connection is established.
     if (dial != nullptr && dial->role == 0 && e.to == "info") m.done(record, Stage::transport);
     if (e.from == "info") m.done(record, Stage::info);
     if (e.from == "ready") m.done(record, Stage::ready);
@@ -51,7 +51,7 @@ struct NegMetrics::Take {
   void operator()(const trace::NegRetrying& e) const {
     ++m.retries_[e.backup][CountBy<problem_words>::index(e.why.problem)];
   }
-  // What is asked for, others say too; the rest is of connections.
+  // Other events report requests too; the rest concerns connections.
   template <class E>
   void operator()(const E&) const {}
 };
@@ -61,7 +61,7 @@ NegMetrics::Followed* NegMetrics::find(const trace::Record& record) {
   return at == followed_.end() ? nullptr : &at->second;
 }
 
-/// A stage is over, and the next one begins.
+/// A stage ends, and the next one begins.
 void NegMetrics::done(const trace::Record& record, Stage stage) {
   Followed* s = find(record);
   if (s == nullptr) return;
@@ -122,7 +122,7 @@ void NegMetrics::write(Exposition& out) const {
              "Time in each stage of a negotiation; of a retried one, in each stage of each attempt.");
   for (std::size_t role = 0; role < roles; ++role)
     for (std::size_t stage = 0; stage < stages; ++stage)
-      // Who waits for peers opens no connection, and who dials waits for no Hello.
+      // A responder has no transport stage, and an initiator has no Hello stage.
       if (stage != (role == 0 ? static_cast<std::size_t>(Stage::hello) : static_cast<std::size_t>(Stage::transport)))
         out.sample({{"role", neg_roles[role]}, {"stage", neg_stages[stage]}}, stage_times_[role][stage]);
 }

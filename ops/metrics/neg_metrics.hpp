@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Counters and histograms of negotiations, made from trace events alone, as those of connections are (metrics.hpp).
+// Counters and histograms of negotiations. Like those of connections (metrics.hpp), they are made from trace events
+// only.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,7 +17,8 @@ class NegMetrics {
   void record(const trace::Record& record);
   void write(Exposition& out) const;
 
-  /// Sessions that are followed at once, more than there are sockets. Of those beyond it no times are taken.
+  /// Maximum number of sessions that are followed at the same time, more than there are sockets. Sessions beyond it are
+  /// not timed.
   static constexpr std::size_t followed_max = 1U << 17;
 
  private:

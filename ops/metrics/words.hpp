@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The values that each label may have. What is none of them is counted as "other", so that neither a peer nor a later
-// event can make the number of time series grow.
+// The possible values of each label. Everything else is counted as "other", so that neither a peer nor a new event can
+// increase the number of time series.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace parley::ops {
 
-/// As the trace calls a thing, and as the label does.
+/// A name in the trace and the corresponding label.
 struct Word {
   std::string_view traced, label;
 };
@@ -20,7 +20,7 @@ using Words = std::array<Word, N>;
 
 inline constexpr std::string_view other_word = "other";
 
-/// Counters by one label, or by two: values[a][b].
+/// Counters by one label.
 template <const auto& words>
 class CountBy {
  public:
@@ -40,7 +40,7 @@ class CountBy {
   std::array<std::uint64_t, size> counts_{};
 };
 
-/// Of MPA, and of InfiniBand's CM as the kernel's events imply them.
+/// Messages of MPA, and of the InfiniBand CM as the kernel's events imply them.
 inline constexpr Words<15> message_words{{{"Request", "mpa_request"},
                                           {"Reply", "mpa_reply"},
                                           {"Rtr", "mpa_rtr"},
@@ -57,10 +57,10 @@ inline constexpr Words<15> message_words{{{"Request", "mpa_request"},
                                           {"SIDR_REQ", "ib_sidr_req"},
                                           {"SIDR_REP", "ib_sidr_rep"}}};
 
-/// RFC 5040 §4.3, RFC 7306: by the texts of wire/rdmap.
+/// The opcodes' texts in wire/rdmap (RFC 5040 §4.3, RFC 7306).
 extern const Words<12> opcode_words;
 
-/// Steps of a set-up, and what comes behind it.
+/// The steps of a set-up, and the steps after it.
 inline constexpr Words<13> step_words{{{"resolve", "resolve"},
                                        {"resolve_addr", "resolve_addr"},
                                        {"resolve_route", "resolve_route"},
@@ -90,7 +90,7 @@ inline constexpr Words<14> timer_words{{{"tcp_connect", "tcp_connect"},
                                         {"half_close", "half_close"},
                                         {"linger", "linger"}}};
 
-/// Why a connection manager said no, where that was no program's decision: a REJ's reason (IBA 1.x §12.6.7.2).
+/// Why a connection manager, not a program, rejected a connection: a REJ's reason (IBA 1.x §12.6.7.2).
 inline constexpr Words<16> rej_words{{{"no_qp", "no_qp"},
                                       {"no_eec", "no_eec"},
                                       {"no_resources", "no_resources"},
@@ -108,14 +108,14 @@ inline constexpr Words<16> rej_words{{{"no_qp", "no_qp"},
                                       {"insufficient_resources", "insufficient_resources"},
                                       {"duplicate_comm_id", "duplicate_comm_id"}}};
 
-/// Messages of a negotiation; raw: of a variant without headers.
+/// Messages of a negotiation; raw: a message of a variant without headers.
 inline constexpr Words<5> neg_message_words{
     {{"Hello", "hello"}, {"Welcome", "welcome"}, {"Turn", "turn"}, {"Abort", "abort"}, {"raw", "raw"}}};
 inline constexpr Words<4> neg_stage_words{{{"none", "none"}, {"info", "info"}, {"ready", "ready"}, {"done", "done"}}};
-/// Why a negotiation failed: the names of include/parley/wire/neg.h.
+/// Why a negotiation failed: the names in include/parley/wire/neg.h.
 extern const Words<15> problem_words;
 
-/// What ran out when a peer was turned away.
+/// The exhausted limit when a peer was turned away.
 inline constexpr Words<4> limit_words{{{"pending_max", "pending_max"},
                                        {"endpoints_max", "endpoints_max"},
                                        {"streams_max", "streams_max"},

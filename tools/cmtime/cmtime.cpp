@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley cmtime`: options, in the letters of cmtime(1), and the choice of the side.
+// `parley cmtime`: the options, with the letters of cmtime(1), and the choice of the side.
 #include "tools/cmtime/cmtime.hpp"
 
 #include <memory>
@@ -46,7 +46,7 @@ int run_cmtime(const CmtimeArgs& args, Context& context) {
     server = *found;
   }
   SessionOptions options = args.session;
-  // A server that is slow has a thousand to answer at once: all of them have the time that there is for the whole.
+  // A slow server may have to answer a thousand disconnects at once, so that each may take as long as the whole run.
   if (client) options.linger = args.timeout == Duration{} ? Duration(std::chrono::hours(1)) : args.timeout;
   auto session = Session::open(options, context.out);
   if (!session) return refuse(session.error());

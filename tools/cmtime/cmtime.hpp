@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley cmtime`: what client and server have in common.
+// `parley cmtime`: common parts of client and server.
 #pragma once
 #include <optional>
 #include <string>
@@ -9,22 +9,22 @@
 namespace parley::tools {
 
 struct CmtimeArgs {
-  std::string server;  ///< -s: the client's; empty: be the server
+  std::string server;  ///< -s: the server's address; empty: run as the server
   std::string bind;    ///< -b
   std::uint16_t port = 7471;
-  std::uint32_t count = 0;        ///< 0: 100 of a client; a server goes on until it is interrupted
+  std::uint32_t count = 0;        ///< 0: 100 for a client; unlimited for a server
   std::uint32_t concurrency = 0;  ///< 0: all
   Duration timeout = std::chrono::seconds(60);
   SessionOptions session;
 };
 
-/// What drives connections, and its time.
+/// The driver of connections and its clock.
 class CmtimeHost {
  public:
   virtual ~CmtimeHost() = default;
   virtual cm::Manager& cm() = 0;
   virtual Instant now() const = 0;
-  /// At most until `deadline`.
+  /// Waits at most until `deadline`.
   virtual void turn(Instant deadline) = 0;
   virtual void settle() = 0;
   virtual bool stopped() const = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The client of `parley cmtime`: sets all connections up, then disconnects all, then destroys all, as cmtime does.
+// The client of `parley cmtime`: sets up all connections, then disconnects all, then destroys all, as cmtime does.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -35,8 +35,8 @@ class CmtimeClient {
   static constexpr std::uint32_t count_default = 100;
   struct Timed {
     cm::Id id;
-    Instant begin{};      // of the set-up, then of the disconnect
-    Instant created{};    // when resolve() had returned
+    Instant begin{};      // of the set-up, later of the disconnect
+    Instant created{};    // when resolve() returned
     Instant connected{};  // when connect() was called
     bool up = false;
   };
@@ -93,7 +93,7 @@ void CmtimeClient::on(const cm::Established& e) {
   add(CmStep::connect, e.nic->connect);
 }
 
-/// Of a connection that failed, or that is gone: it is destroyed with the others.
+/// Counts a connection that failed or ended. It is destroyed with the others.
 void CmtimeClient::end(cm::Id id) {
   const auto at = timed_.find(id.number());
   if (at == timed_.end()) return;

@@ -15,7 +15,7 @@ namespace parley::tools {
 
 namespace {
 
-/// A client begins all its connections at once.
+/// A client starts all its connections at once.
 constexpr std::uint32_t pending_at_once = 16384;
 
 class CmtimeServer {
@@ -72,7 +72,7 @@ void CmtimeServer::handle(const cm::Event& event) {
       listen_failure_ = failed->why;
       return;
     }
-    // Without an RTR a client that only connects and disconnects never says anything (RFC 5044 §7.1.2 rule 4).
+    // Without an RTR, a client that only connects and disconnects never sends an FPDU (RFC 5044 §7.1.2 rule 4).
     if (accepted_.contains(failed->id.number()) && failed->why.code == make_error_code(Errc::peer_closed) &&
         failed->why.step == mpa::step::wait_first_fpdu) {
       ++served_;
@@ -86,7 +86,8 @@ void CmtimeServer::handle(const cm::Event& event) {
 
 int CmtimeServer::run(const Address& local) {
   cm::ListenOptions options;
-  // Linux repeats a lost DREQ every 6.1 s, and answers nothing meanwhile: two losses in a row would look like a dead peer.
+  // No keepalive: Linux retransmits a lost DREQ every 6.1 s and answers nothing meanwhile, so that two losses in a row
+  // would look like a dead peer.
   options.keepalive = Duration{};
   options.pending_max = pending_at_once;
   const auto listener = session_.cm().listen(local, options);

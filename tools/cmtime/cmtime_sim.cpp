@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley cmtime --provider sim`: two hosts on one link, in virtual time. The same client as over sockets.
+// `parley cmtime --provider sim`: two hosts on one link, in virtual time, with the same client as over sockets.
 #include <chrono>
 
 #include "parley/sim.hpp"
@@ -10,7 +10,7 @@ namespace parley::tools {
 
 namespace {
 
-/// Accepts everybody, and lets the client end it.
+/// Accepts every connection; the client ends it.
 class SimServer final : public sim::App {
  public:
   explicit SimServer(std::uint16_t port) : port_(port) {}
@@ -43,7 +43,7 @@ class SimClient final : public CmtimeHost, private sim::App {
   cm::Manager& cm() override { return host_.cm(); }
   Instant now() const override { return host_.now(); }
   void turn(Instant deadline) override {
-    host_.set_timer(now() + Duration(1), 0);  // what was asked for since the last turn
+    host_.set_timer(now() + Duration(1), 0);  // runs what was requested since the last turn
     seen_ = false;
     while (!seen_ && world_.step(deadline)) {
     }

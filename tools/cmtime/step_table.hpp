@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The times of cmtime(1): how long each step of connection set-up took, of all connections and of the slowest and quickest.
+// The times of cmtime(1): how long each step of connection set-up took in total, on average, and for the slowest and
+// the fastest connection.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace parley::tools {
 
-/// In cmtime's order, and called as it calls them.
+/// In the order and with the names of cmtime.
 enum class CmStep : std::uint8_t {
   full_connect,
   create_id,
@@ -27,11 +28,12 @@ inline constexpr std::size_t cm_step_count = 9;
 
 class StepTable {
  public:
-  /// Of one connection.
+  /// Adds the step of one connection.
   void add(CmStep step, Instant begin, Instant end);
-  /// A line for each step; of those that no connection had, `provider` is said not to have them.
+  /// One line per step. If there are steps without any measurement, a last line says that `provider` does not have
+  /// them.
   std::string text(std::string_view provider) const;
-  /// {"create_id": {"total_us": ...}, ...}, with null for the steps that no connection had.
+  /// {"create_id": {"total_us": ...}, ...}, with null for the steps without any measurement.
   Json json() const;
 
  private:

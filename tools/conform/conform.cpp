@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley conform`: puts the conformance table to a live peer.
+// `parley conform`: runs the conformance cases against a live peer.
 #include <memory>
 #include <optional>
 #include <utility>
@@ -62,7 +62,7 @@ Or<void> Conform::open() {
   return iut_ == Iut::initiator ? listen(args_.settings.target) : Or<void>{};
 }
 
-// A dead port is the first thing to be said, and lines of cases that could not be put to it would bury that.
+// An unreachable peer is reported once. Lines for the cases that could not be run would hide this message.
 bool Conform::nobody(const conform::Run& run) {
   if (!run.unreachable()) return false;
   if (!std::exchange(nobody_told_, true))

@@ -20,20 +20,21 @@ struct ConformArgs {
   std::uint32_t recv_size = 0, recv_count = 0;
   bool recv_size_given = false, recv_count_given = false;
   Duration run_limit = std::chrono::seconds(10);
-  Duration timer = std::chrono::seconds(10);  ///< ibcm: for the peer's own timers
+  Duration timer = std::chrono::seconds(10);  ///< ibcm: limit for the peer's own timers
 };
 
-/// A shell command in the background, its output kept.
+/// A shell command in the background. Its output is stored.
 class Program {
  public:
-  static constexpr std::size_t output_max = 64 << 10;  ///< octets kept
+  static constexpr std::size_t output_max = 64 << 10;  ///< octets of output that are returned
   Program() = default;
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
-  /// Errors in words; empty: it runs. It finds the case in $PARLEY_CASE.
+  /// Starts the command with the case's name in $PARLEY_CASE. Returns an error message; empty: it runs.
   std::string start(const std::string& command, std::string_view case_name);
-  /// Waits up to `limit`, or until a signal asks for the end; then ends it and what it started. Its output.
+  /// Waits up to `limit` or until a signal, then ends the command and the processes that it started. Returns its
+  /// output.
   std::string finish(Duration limit);
 
  private:

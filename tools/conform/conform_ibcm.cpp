@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley conform ibcm`: the cases of InfiniBand's CM and transport, put to a live peer over RoCEv2.
+// `parley conform ibcm`: runs the cases for the InfiniBand CM and transport against a live peer over RoCEv2.
 #include <memory>
 #include <optional>
 #include <random>
@@ -55,7 +55,7 @@ ibcm::Settings ConformIbcm::settings() const {
           .quiet = s.quiet,
           .pause = s.pause,
           .ulp = args_.ulp == "rping" ? conform::Ulp::rping : conform::Ulp::unknown,
-          // A peer remembers IDs of the run before this one.
+          // IDs are random, because a peer remembers those of earlier runs.
           .seed = std::uint64_t{entropy()} << 32 | entropy(),
           .refused_max = s.refused_max};
 }
@@ -79,7 +79,7 @@ Or<int> ConformIbcm::put_cases(const std::vector<const Case*>& all) {
   if (!loop) return tl::unexpected(loop.error());
   if (const auto begun = session_.begin(all); !begun) return tl::unexpected(begun.error());
   std::optional<ibcm::Run> run;
-  // The script binds it, before any peer can be heard.
+  // The script binds the address before any peer can send to it.
   if (iut_ == Iut::initiator) session_.tell_listening(args_.settings.target);
   run.emplace(peer_, settings(), ibcm::cases(iut_), session_.selection(),
               session_.hooks([&] { return run && (run->unreachable() || run->refused()); }));
@@ -137,7 +137,7 @@ void register_conform_ibcm(Command conform, Context& context) {
       "  parley conform ibcm initiator --listen 192.0.2.1:7174 --ulp rping      and there: rping -c -a TESTER in a "
       "loop\n"
       "  parley conform ibcm initiator --list");
-  // A command and one below it: the parser tells both that they are meant, the lower one first.
+  // For a command with a subcommand, the parser runs both callbacks, the subcommand's first. One callback handles both.
   sub.run([args, initiator, sub, &context] {
     return sub.chosen().name() == "initiator" ? run_conform_ibcm(*initiator, Iut::initiator, context)
                                               : run_conform_ibcm(*args, Iut::responder, context);

@@ -17,7 +17,7 @@ namespace parley::tools {
 
 namespace {
 
-/// A shell may be gone before what it started, and the next case must not meet that.
+/// The shell may end before the processes that it started. These must not disturb the next case.
 void end_group(pid_t group) {
   for (const int signal : {SIGTERM, SIGKILL}) {
     if (::kill(-group, signal) != 0) return;
@@ -34,7 +34,8 @@ Program::~Program() {
 
 std::string Program::start(const std::string& command, std::string_view case_name) {
   if (pid_ > 0) (void)finish(Duration{0});
-  // A file takes all a program prints without anybody reading meanwhile; it has no name and goes with us.
+  // A file stores all output of the program without a concurrent reader. It has no name and disappears with this
+  // process.
   if (output_ >= 0) ::close(output_);
   output_ = -1;
   std::error_code none_there;
@@ -45,7 +46,7 @@ std::string Program::start(const std::string& command, std::string_view case_nam
   const pid_t pid = ::fork();
   if (pid < 0) return std::string("cannot start a program: ") + std::strerror(errno);
   if (pid == 0) {
-    ::setsid();  // so that what it starts can be ended with it
+    ::setsid();  // a process group, so that its children can be ended with it
     const int none = ::open("/dev/null", O_RDONLY);
     if (none >= 0) ::dup2(none, 0);
     ::dup2(output_, 1);

@@ -32,7 +32,7 @@ Or<Only> Only::parse(const std::string& text, const std::vector<std::string_view
       if (comma > at) only.patterns_.emplace_back(text.substr(at, comma - at), flavour);
       at = comma + 1;
     }
-    // An expression may turn out too hard only when it is used.
+    // The regex library may detect only at the first match that an expression is too complex.
     for (const std::string_view name : names) (void)only.has(name);
   } catch (const std::regex_error& error) {
     return complain(Exit::usage, fmt::format("--only '{}' is not a valid regular expression: {}", text, error.what()));
@@ -110,7 +110,7 @@ void list_case(const ConformTable& table, const Case& c, bool live, Output& out)
 }
 
 std::string conform_line(const Result& result, bool strict, std::size_t columns) {
-  constexpr std::size_t words_at = 56, words_least = 24;  // columns; the words are wrapped where so many are left
+  constexpr std::size_t words_at = 56, words_least = 24;  // column of the text; minimum width for wrapping
   const std::string& observed = result.finding.observed;
   return fmt::format("{:<13} {:<6} {:<34} {}", verdict_text(result, strict), result.what->row, result.what->name,
                      columns < words_at + words_least ? observed : wrap(observed, columns, words_at));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What `parley conform` prints and writes, whatever protocol the cases are of; and which cases are chosen.
+// The output of `parley conform` for all protocols, and the selection of cases.
 #pragma once
 #include <memory>
 #include <regex>
@@ -15,28 +15,29 @@
 
 namespace parley::tools {
 
-/// The words of a table of cases: "mpa", "iwarp".
+/// Names of a table of cases: protocol "mpa", transport "iwarp".
 struct ConformTable {
   std::string_view protocol, transport;
   /// "parley conform mpa responder"
   std::string command;
-  /// Of JUnit's class names and suites: "conform.mpa.responder".
+  /// For JUnit's class names and suites: "conform.mpa.responder".
   std::string class_name;
 };
 
-/// --only: names separated by commas, or a regular expression that is found in the name.
+/// --only: names separated by commas, or a regular expression that must match a part of the name.
 class Only {
  public:
-  /// `names` are those of the cases. Errors: usage.
+  /// `names` are the names of all cases. Errors: usage.
   static Or<Only> parse(const std::string& text, const std::vector<std::string_view>& names);
   bool has(std::string_view name) const;
 
  private:
-  // The parser of expressions recurses over the text and into each group. All cases by name are some 3,000 octets.
+  // std::regex recurses over the text and into each group, so that both are limited. The names of all cases together
+  // have about 3,000 octets.
   static constexpr std::size_t octets_max = 10'000, expression_octets_max = 1000;
   static constexpr std::ptrdiff_t groups_max = 100;
 #ifdef __GLIBCXX__
-  // Without it, the time to find "(a*)*b" doubles with each octet of the name.
+  // Without this flag, the time to match "(a*)*b" doubles with each octet of the name.
   static constexpr auto flavour = std::regex::extended | std::regex_constants::__polynomial;
 #else
   static constexpr auto flavour = std::regex::extended;
@@ -48,18 +49,18 @@ class Only {
 Json case_json(const ConformTable& table, const conform::Case& c);
 Json result_json(const ConformTable& table, const conform::Result& r);
 JunitCase junit_case(const ConformTable& table, const conform::Result& r, bool strict);
-/// A line and an object of --list.
+/// Prints a line and an object for --list.
 void list_case(const ConformTable& table, const conform::Case& c, bool live, Output& out);
-/// A line of the text: verdict, row, name and what was observed.
+/// One line of text: verdict, row, name and observation.
 std::string conform_line(const conform::Result& result, bool strict, std::size_t columns);
 /// The object `summary`.
 Json summary_json(const ConformTable& table, conform::Iut iut, const conform::Tally& t, bool interrupted,
                   const draw::Provenance& provenance);
 
-/// The exit status of a run whose peer could be tested, with its words where it is not that of the failed cases.
+/// The exit code of a run in which the peer could be tested. Prints an error if the code is not due to failed cases.
 int exit_of(bool interrupted, const conform::Tally& t, Output& out);
 
-/// The reports, which are proven writable before the first case.
+/// The report files. They are opened before the first case, so that unwritable files are reported first.
 struct ConformOutputs {
   std::unique_ptr<OutputFile> junit, html, markdown;
 
@@ -70,7 +71,7 @@ struct ConformOutputs {
                  const std::vector<conform::Result>& results) const;
 };
 
-/// For the options that the commands share.
+/// Adds the options that all commands share.
 void add_conform_options(Command sub, ConformArgs& args, Context& context);
 /// `parley conform ibcm`.
 void register_conform_ibcm(Command conform, Context& context);

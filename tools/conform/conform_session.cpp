@@ -80,7 +80,8 @@ Or<void> ConformSession::report(const std::vector<Result>& results, bool interru
   Or<void> written = outputs_.write(table_, head, iut_, results);
   if (capture_)
     if (const auto ended = capture_->finish(); !ended && written) written = ended;
-  // Told again together, with what was expected: the lines above are many, and --only finds a case by its name.
+  // Failures are repeated together, with the expected behaviour: there are many lines above, and --only selects a case
+  // by its name.
   if (const std::string failures = failures_text(results, args_.strict); !failures.empty() && !args_.quiet)
     context_.out.text("\n" + failures);
   context_.out.text(tally_text(t));

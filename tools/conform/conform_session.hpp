@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A run of `parley conform`, whatever protocol the cases are of: sockets and their capture, the peer's program, the lines as
-// results come, the reports and the end.
+// A run of `parley conform` for any protocol: sockets and their capture, the peer's program, a line per result, the
+// reports and the exit code.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@ namespace parley::tools {
 
 class ConformSession {
  public:
-  /// `network`: what the peer is reached over, for the reports.
+  /// `network`: the network protocol between tester and peer, for the reports.
   ConformSession(ConformArgs& args, Only only, conform::Iut iut, ConformTable table, std::string_view network,
                  Context& context)
       : args_(args),
@@ -31,9 +31,11 @@ class ConformSession {
         context_(context),
         provenance_(provenance(context.out)) {}
 
-  /// --list: a line for each case chosen. `live`: it is put to the peer. The exit status.
+  /// --list: prints a line for each selected case. `live` returns whether a case is run against the peer. Returns the
+  /// exit code.
   int list(const std::vector<const conform::Case*>& cases, const std::function<bool(const conform::Case&)>& live);
-  /// Reads the endpoint, opens the reports and sockets for `peer`, and says what runs. Errors: usage, environment.
+  /// Reads the endpoint, opens the reports and the sockets for `peer`, and prints the provenance. Errors: usage,
+  /// environment.
   template <class Loop, class Peer>
   Or<std::unique_ptr<Loop>> open(Peer& peer) {
     if (const auto ready = open_reports(); !ready) return tl::unexpected(ready.error());
@@ -44,14 +46,16 @@ class ConformSession {
     print_provenance(context_.out, provenance_);
     return std::move(*loop);
   }
-  /// Initiator: where it is awaited.
+  /// Initiator: prints the endpoint at which the peer is expected.
   void tell_listening(const Address& at);
   /// Errors: usage, if --only names none of `cases`.
   Or<void> begin(const std::vector<const conform::Case*>& cases);
   conform::Selection selection() const;
-  /// `silent` tells, at each result, whether its line is left out, because what kept all cases from being run is said once.
+  /// `silent` is called at each result. If it returns true, the result's line is omitted, because one message has
+  /// already reported why no case could be run.
   conform::Hooks hooks(std::function<bool()> silent);
-  /// Runs the script to its end, or until a signal asks for it. Errors: environment, if the peer's program cannot be started.
+  /// Runs the script to its end, or until a signal interrupts it. Errors: environment, if the peer's program cannot be
+  /// started.
   template <class Loop, class Peer, class Run>
   Or<void> drive(Loop& loop, Peer& peer, Run& run) {
     peer.start(loop.now(), run.script());
@@ -62,7 +66,7 @@ class ConformSession {
     if (!broken_.empty()) return complain(Exit::environment, broken_);
     return {};
   }
-  /// The reports, the failures again, and the counts. `verdict` then tells the exit status.
+  /// Writes the reports, then prints the failures again and the counts. `verdict` returns the exit code.
   template <class Loop, class Run>
   int finish(Loop& loop, const Run& run, const std::function<int(const conform::Tally&)>& verdict) {
     loop.set_tap({});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley quirks`: the table of known departures of real peers, for --peer-quirk and --play-quirk.
+// `parley quirks`: the known deviations of real peers, for --peer-quirk and --play-quirk.
 #include <algorithm>
 #include <memory>
 
@@ -55,7 +55,7 @@ std::string wrapped(std::string_view text, std::size_t width, std::string_view i
   return out;
 }
 
-/// A peer over RoCE: what it departs in, each with where that was seen.
+/// Prints a RoCE peer with its deviations and the evidence for each.
 void print_roce(const wire::ib::Quirk& q, std::size_t width, Output& out) {
   std::string text = fmt::format("{}\n{}\n{}\n", q.name, wrapped(q.summary, width, "    "),
                                  wrapped(fmt::format("Evidence: {}.", q.evidence), width, "    "));

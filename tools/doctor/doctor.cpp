@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley doctor`: what works on this machine, by trying it, and why the rest does not.
+// `parley doctor`: tries what works on this machine, and reports why the rest does not.
 #include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -36,12 +36,12 @@ std::string_view in_json(Verdict verdict) {
   return verdict == Verdict::works ? "passed" : verdict == Verdict::limited ? "partial" : "failed";
 }
 
-/// One thing that was tried.
+/// One tested item.
 struct Check {
   std::string name;
   Verdict verdict = Verdict::works;
-  std::string found;   ///< what was found, in words
-  std::string advice;  ///< what to do about it; empty: nothing
+  std::string found;   ///< the result, as a sentence
+  std::string advice;  ///< advice to the user; empty: none
   Json details = Json::object();
 };
 
@@ -52,7 +52,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-/// A connection of this host to itself, through the provider and the system's sockets. Errors: in words.
+/// Connects this host to itself through the provider and the system's sockets. Errors: a message.
 tl::expected<Duration, std::string> connect_to_self(Address::Family family) {
   auto host = TcpHost::open();
   if (!host) return tl::unexpected(words(host.error()));
@@ -63,7 +63,7 @@ tl::expected<Duration, std::string> connect_to_self(Address::Family family) {
   cm::Id client, server;
   std::optional<Duration> took;
   std::string failed;
-  // Ids go before the host; what ends here by force is of no interest to anybody.
+  // Ids must be destroyed before the host. Aborting these connections does no harm.
   const auto forget = [&] {
     for (cm::Id id : {client, server, *listener})
       if (id) id.destroy();
@@ -246,7 +246,7 @@ Check check_rdma() {
   return check;
 }
 
-/// `parley verbs` needs its library, and that one libibverbs'.
+/// `parley verbs` needs libparley_verbs.so, which needs libibverbs.
 Check check_preload() {
   Check check{
       .name = "verbs-programs", .verdict = Verdict::works, .found = {}, .advice = {}, .details = Json::object()};
@@ -263,11 +263,12 @@ Check check_preload() {
   return check;
 }
 
-/// RoCEv2 has one UDP port, which nobody else may have at the same address.
+/// RoCEv2 has one UDP port, which only one process can bind at an address.
 Check check_roce() {
   Check check{.name = "roce", .verdict = Verdict::fails, .found = {}, .advice = {}, .details = Json::object()};
   const auto host = RoceHost::open();
-  // An address that nobody else has, so that only who has the port at all addresses is in the way, as rxe is.
+  // Use an address that no other process has, so that the test fails only if a process (such as rxe) has the port at
+  // all addresses.
   const auto process = static_cast<std::uint32_t>(::getpid());
   const Address own =
       Address::v4(127, 254, static_cast<std::uint8_t>(process >> 8), static_cast<std::uint8_t>(process), 0);
@@ -292,7 +293,7 @@ Check check_roce() {
   return check;
 }
 
-/// Which device and addresses a connection to `peer` would use. Errors: in words.
+/// The device and addresses that a connection to `peer` would use. Errors: a message.
 tl::expected<cm::Resolved, std::string> resolve_way(Host& host, const Address& peer) {
   cm::Manager& cm = host.cm();
   auto id = cm.resolve(peer);
@@ -312,7 +313,7 @@ tl::expected<cm::Resolved, std::string> resolve_way(Host& host, const Address& p
   return out;
 }
 
-/// Over an RDMA device where there is one, unless the provider is named.
+/// Uses an RDMA device if there is one, unless a provider is named.
 Check check_way(std::string provider, const std::string& to, const Address& peer) {
   Check check{.name = "way", .verdict = Verdict::fails, .found = {}, .advice = {}, .details = {{"to", to}}};
   if (provider.empty()) provider = RdmaHost::open() ? "rdmacm" : "iwarp";

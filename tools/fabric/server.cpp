@@ -100,8 +100,9 @@ FabricServer::FabricServer(sim::subnet::Subnet& subnet, std::string name, Output
     : subnet_(subnet), name_(std::move(name)), out_(out), epoll_(epoll), control_(control) {}
 FabricServer::~FabricServer() = default;
 
-/// A client that has its answer often sends the next request within microseconds. Polling for it is faster than sleeping and being
-/// woken, unless client and server share a processor. After each poll that finds nothing, the server skips twice as many polls.
+/// A client that has received its answer often sends the next request within microseconds. Polling for it is faster
+/// than sleeping and waking up, unless client and server share a processor. After each poll that finds nothing, the
+/// server skips twice as many polls.
 int FabricServer::wait_for(Duration wait) {
   const auto look = [&](Duration time) {
     const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
@@ -153,8 +154,9 @@ void FabricServer::turn(Duration wait) {
   drain();
 }
 
-/// Each datagram is answered before the next one is read, so that the client can read answers and send requests meanwhile. From a
-/// client that waits for each answer, one datagram is read at a time, which saves a recv() that finds nothing.
+/// Each datagram is answered before the next one is read, so that the client can read answers and send requests
+/// meanwhile. From a client that waits for each answer, one datagram is read at a time, which saves a recv() that finds
+/// nothing.
 void FabricServer::read_client(ClientId id) {
   const Instant at = now();
   const bool alone = clients_[id]->alone > 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Serves a simulated subnet to the programs on this machine, by ibsim's protocol. One thread, one epoll. No client can delay
-// another: datagrams that a client does not read are queued; if its queue is full, they are dropped and counted.
+// Serves a simulated subnet to the programs on this machine, by ibsim's protocol. One thread, one epoll. No client can
+// delay another: datagrams that a client does not read are queued; if its queue is full, they are dropped and counted.
 #pragma once
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -31,7 +31,7 @@ int decode_lines(const DecodeOptions& options, Output& out) {
   return code(Exit::ok);
 }
 
-/// Hexadecimal digits were expected.
+/// Advice if `word`, which is not hexadecimal, names a file.
 std::string advice_for(const std::string& word) {
   std::error_code error;
   return std::filesystem::is_regular_file(word, error) ? "; a capture is read with --read " + word : std::string();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley mad ping`: whether the peer answers management datagrams, and how fast. The class and its answer, the host's name, are those
-// of ibping; --size requests that many octets by RMPP, which only Parley answers.
+// `parley mad ping`: tests whether the peer answers management datagrams, and how fast. The class and its answer, the
+// host name, are those of ibping. --size requests that many octets by RMPP, which only Parley answers.
 #include <unistd.h>
 
 #include <algorithm>

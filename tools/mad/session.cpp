@@ -41,7 +41,7 @@ Or<Opened> open_transport(const MadOptions& options, const mad::PathText* path) 
   return Opened{std::move(*opened)};
 }
 
-/// The last three options need --sim.
+/// Adds --sim and the three options that need it.
 void add_sim_options(Command sub, MadOptions& options, Option transport) {
   auto& sim = options.sim;
   Option subnet =
@@ -106,7 +106,8 @@ Or<std::unique_ptr<MadSession>> MadSession::open(const MadOptions& options, Outp
   }
   const mad::Transport& transport = *session->transport_;
   const std::size_t window = std::min<std::size_t>(options.window, transport.facts().window_max);
-  // One destination can be overrun. The port's window narrows less: stock tools keep their window despite losses.
+  // Losses usually mean that one destination is overrun. The port's window shrinks less: stock tools keep their window
+  // despite losses.
   const mad::WindowOptions windows{.start = window, .least = std::max<std::size_t>(1, window / 2), .most = window};
   const mad::WindowOptions each{.start = window, .least = std::min<std::size_t>(window, 4), .most = window};
   const std::uint64_t seed = session->net_ ? options.sim.seed : std::random_device()() | std::uint64_t{1} << 32;

@@ -56,7 +56,7 @@ class MadSession {
   /// The path with retries, times and keys of the options.
   mad::Path with_options(mad::Path path) const { return defaults().apply(std::move(path)); }
   mad::PathDefaults defaults() const;
-  /// Errors: environment: the transport is gone.
+  /// Errors: environment (the transport is gone).
   template <class A>
   Or<mad::detail::Awaited<A>> run(A awaitable, const mad_driver::RunHooks& hooks = {}) {
     auto result = net_ ? net_->run(*port_, *transport_, std::move(awaitable), mad_driver::turn_of(hooks))

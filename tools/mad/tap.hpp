@@ -16,8 +16,8 @@ namespace parley::tools {
 
 class Tap final : public mad::Transport {
  public:
-  /// `trace`: print a line for each to standard error. `file`: a capture of link type ERF; empty: none. `clock`: the transport's.
-  /// Errors: environment.
+  /// `trace`: print a line for each to standard error. `file`: a capture of link type ERF; empty: none. `clock`: the
+  /// transport's. Errors: environment.
   static Or<std::unique_ptr<Tap>> open(std::unique_ptr<mad::Transport> inner, bool trace, const std::string& file,
                                        Output& out, std::function<Instant()> clock);
 

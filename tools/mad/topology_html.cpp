@@ -133,7 +133,8 @@ class Page {
         "<label><input type=\"checkbox\" id=\"only\">only with findings</label><output></output></div>\n");
   }
 
-  /// Distance of each switch from the nearest node that is not a switch. Switches without such a node are drawn at the top.
+  /// Distance of each switch from the nearest node that is not a switch. Switches without such a node are drawn at the
+  /// top.
   std::vector<std::size_t> levels() const {
     std::vector<std::size_t> level(topology_.nodes().size(), 0);
     std::vector<std::uint32_t> now, next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley neg`: staged QP negotiation over TCP, by hand.
+// `parley neg`: staged negotiation of queue pairs over TCP.
 #include <poll.h>
 #include <sys/epoll.h>
 
@@ -31,7 +31,7 @@ namespace parley::tools {
 namespace {
 
 constexpr std::uint16_t neg_port = 7177;
-constexpr std::uint16_t verbs_programs_port = 18515;  // of the ping-pong programs and of perftest
+constexpr std::uint16_t verbs_programs_port = 18515;  // the port of the ping-pong programs and of perftest
 
 /// "manual", "acme/rc".
 neg::Offer offer_of(const std::string& name, const neg::Config& config) {
@@ -52,8 +52,8 @@ Or<neg::Config> config_of(const std::vector<std::string>& settings) {
   return out;
 }
 
-/// Parley's variants, and those of the files and folders. A folder's file that cannot be a plug-in is told and left out.
-/// `drivers`: of Parley's queue pairs.
+/// Adds Parley's variants and those of `args`. A file in a folder that cannot be loaded is reported and skipped.
+/// `drivers` are for Parley's own queue pairs.
 Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, neg::QpDrivers drivers, Context& context) {
   const auto add = [&](const std::string& file) -> neg::Outcome<void> {
     auto plugin = args.limit > Duration{} ? neg::load_isolated_plugin(file, args.limit) : neg::load_plugin(file);
@@ -73,7 +73,7 @@ Or<void> add_plugins(neg::Framework& framework, const PluginArgs& args, neg::QpD
   return {};
 }
 
-/// Null: queue pairs are those of the machine's RDMA devices.
+/// Null for --provider rdmacm: queue pairs are those of the machine's RDMA devices.
 Or<std::unique_ptr<neg::RoceEngine>> open_engine(const PluginArgs& args) {
   if (args.provider != "roce") return nullptr;
   auto engine = neg::RoceEngine::open();
@@ -99,7 +99,7 @@ void add_plugin_options(Command sub, PluginArgs& args) {
                "Each session of these runs in a process of its own; longest time of a call (0: in this process)");
 }
 
-/// One command: the framework with its plug-ins, and the machine on sockets.
+/// One command: the framework with its plug-ins, and the negotiations over TCP.
 class Negotiator {
  public:
   Negotiator(const NegArgs& args, Context& context) : args_(args), context_(context), tally_(args, context) {}
@@ -117,7 +117,7 @@ class Negotiator {
 
   const NegArgs& args_;
   Context& context_;
-  std::unique_ptr<neg::RoceEngine> engine_;  // or none
+  std::unique_ptr<neg::RoceEngine> engine_;  // null without --provider roce
   neg::Framework framework_;
   neg::Config config_;
   std::unique_ptr<CaptureWriter> capture_;
@@ -164,7 +164,7 @@ bool Negotiator::watch_both() {
   return true;
 }
 
-/// At most a tenth of a second, so that signals are seen.
+/// Waits for at most 100 ms, so that signals are noticed.
 void Negotiator::turn(Instant deadline) {
   constexpr Duration longest = std::chrono::milliseconds(100);
   const Instant now = peers_->now();
@@ -221,7 +221,7 @@ int Negotiator::dial(const std::vector<Address>& servers) {
 }
 
 int Negotiator::finish(bool timed_out) {
-  // What is owed to peers leaves, and they are given a moment to close.
+  // Send what is pending, and give the peers one second to close.
   const Instant end = peers_->now() + std::chrono::seconds(1);
   while (peers_->streams() > peers_->busy() && peers_->now() < end) turn(end);
   Or<void> captured;
@@ -247,7 +247,7 @@ Or<std::vector<Address>> addresses_of(const std::string& text, std::uint16_t por
   return resolve(*endpoint);
 }
 
-/// What is there over TCP alone is refused.
+/// Rejects options that apply to TCP only.
 int run_over_cm(const NegArgs& args, const Address& address, decltype(&serve_over_cm) run, Context& context) {
   const auto config = config_of(args.settings);
   if (!config) return context.out.error(config.error().exit, config.error().text);
@@ -287,7 +287,7 @@ struct PluginsArgs {
   std::vector<std::string> settings;
 };
 
-/// Both roles of a variant in memory. None: it completed.
+/// Runs both roles of a variant against each other in memory. Returns the failure, if any.
 std::optional<neg::Failure> negotiate_with_itself(const neg::Framework& framework, const neg::Framework::Entry& entry,
                                                   const neg::Config& config) {
   const neg::Request request{.plugin = entry.plugin, .variant = entry.variant.id};
@@ -357,7 +357,7 @@ int check_plugin(const PluginsArgs& args, Context& context) {
                : context.out.error(Exit::failed, args.name + ": a variant does not complete with itself");
 }
 
-/// In a process of its own, which may crash, or be ended when it takes too long.
+/// Runs the check in a separate process, which may crash. It is killed if it takes too long.
 int run_check_plugin(const PluginsArgs& args, Context& context) {
   if (args.plugins.limit == Duration{}) return check_plugin(args, context);
   const auto ended = neg::run_apart(args.plugins.limit, [&] { return check_plugin(args, context); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley neg serve` and `dial`: what they take, and how they tell what happens.
+// `parley neg serve` and `dial`: their arguments, and their output.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,18 +14,18 @@
 
 namespace parley::tools {
 
-/// Plug-ins besides Parley's own, and where its queue pairs come from.
+/// Additional plug-ins, and the source of Parley's own queue pairs.
 struct PluginArgs {
   std::string provider = "rdmacm";
   std::vector<std::string> files, folders;
-  Duration limit = std::chrono::seconds(2);  ///< of a call; 0: they run in this process
+  Duration limit = std::chrono::seconds(2);  ///< of one call; 0: plug-ins run in this process
 };
 
 struct NegArgs {
   PluginArgs plugins;
   std::string endpoint;
   std::optional<std::uint64_t> port;
-  std::vector<std::string> variants;  ///< serve: what is offered; dial: one
+  std::vector<std::string> variants;  ///< serve: the offered variants; dial: the requested one
   std::vector<std::string> settings;
   std::string document;  ///< --export
   std::string pcapng, label;
@@ -42,15 +42,15 @@ struct NegArgs {
   MetricsArgs metrics;
 };
 
-/// Events of negotiations, as a command tells and counts them.
+/// Prints and counts the events of negotiations.
 class NegTally {
  public:
   NegTally(const NegArgs& args, Context& context) : args_(args), context_(context) {}
   void take(const neg::Event& event);
-  /// As many as --count wants are over.
+  /// Whether --count negotiations have ended.
   bool served() const { return args_.count > 0 && completed_ + failed_ >= args_.count; }
   const std::optional<neg::ListenFailed>& listen_failure() const { return listen_failure_; }
-  /// The command's exit code, with its last words. `written`: captures, logs and metrics.
+  /// Prints the end of the command and returns its exit code. `written` is the result for captures, logs and metrics.
   int finish(const Or<void>& written, bool timed_out) const;
 
  private:
@@ -62,11 +62,11 @@ class NegTally {
   std::optional<neg::ListenFailed> listen_failure_;
 };
 
-/// perftest with -R, over connections of the provider.
+/// perftest with -R: negotiates over connections of the provider.
 int serve_over_cm(const NegArgs& args, const neg::Config& config, const Address& local, Context& context);
 int dial_over_cm(const NegArgs& args, const neg::Config& config, const Address& server, Context& context);
 
-/// How a command ends whose negotiation could not begin.
+/// The exit code of a command whose negotiation could not start.
 Exit exit_of(const neg::Failure& why);
 
 }  // namespace parley::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley neg` over connections of the provider, as perftest's -R; and what all of it tells.
+// `parley neg` over connections of the provider, as perftest's -R, and the output of all negotiations.
 #include <fmt/format.h>
 
 #include "base/json_text.hpp"
@@ -40,7 +40,7 @@ void NegTally::take(const neg::Event& event) {
 }
 
 void NegTally::told(const neg::Ended& ended) {
-  // Who never said what it wants is told, but is no negotiation: a scan of ports ends no `serve --count 1`.
+  // A peer that sent no request is reported but not counted, so that a port scan does not end `serve --count 1`.
   if (!ended.request.variant.empty()) {
     ++(ended.failure ? failed_ : completed_);
     if (ended.failure) last_failure_ = ended.failure;
@@ -71,7 +71,7 @@ int NegTally::finish(const Or<void>& written, bool timed_out) const {
 
 namespace {
 
-/// The provider's host, and what goes over its connections.
+/// The host of the provider, and the negotiations over its connections.
 class OverCm {
  public:
   OverCm(const NegArgs& args, Context& context) : args_(args), context_(context), tally_(args, context) {}

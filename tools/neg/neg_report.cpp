@@ -26,7 +26,7 @@ Json attributes_json(const QpAttributes& a, Transport transport) {
   if (has_depths(transport)) out.update({{"ird", a.ird}, {"ord", a.ord}});
   if (transport == Transport::ud) out["qkey"] = a.qkey;
   if (transport == Transport::xrc) out.update({{"srqn", a.srqn}, {"ini_qpn", a.ini_qpn}});
-  // As text: not every reader's numbers have 64 bits.
+  // As text: numbers in some JSON readers have fewer than 64 bits.
   if (a.rkey != 0 || a.length != 0)
     out["memory"] = Json{{"rkey", a.rkey}, {"vaddr", fmt::format("{:#x}", a.vaddr)}, {"length", a.length}};
   return out;
@@ -95,8 +95,8 @@ std::string env_document(const std::vector<QpPair>& pairs) {
   return out;
 }
 
-/// The peer's GID is where RoCEv2's packets go: its IP address. The names of devices and interfaces are the user's to
-/// change; a traffic generator wants them unique.
+/// The destination of RoCEv2 packets is the IP address in the peer's GID. Names of devices and interfaces are
+/// placeholders for the user to change; a traffic generator requires unique names.
 Json otg_document(const std::vector<QpPair>& pairs) {
   Json qps = Json::array();
   std::string to;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The part of settings that knows files, variables and options; and `parley config`.
+// Settings from files, variables and options, and `parley config`.
 #include "tools/ops/config.hpp"
 
 #include <unistd.h>
@@ -23,7 +23,7 @@
 namespace parley::tools {
 namespace {
 
-constexpr std::size_t config_file_max = (1U << 20) + 1;  // one octet more than the reader of TOML takes
+constexpr std::size_t config_file_max = (1U << 20) + 1;  // one octet more than the TOML reader accepts
 
 std::optional<std::string> variable(const std::string& name) {
   const char* value = secure_env(name.c_str());
@@ -32,10 +32,10 @@ std::optional<std::string> variable(const std::string& name) {
 
 struct ConfigFile {
   std::string name;
-  bool named = false;  ///< by the user: then it must be there
+  bool named = false;  ///< named by the user: an error if it is missing
 };
 
-/// --config, else PARLEY_CONFIG, else the one of the system. PARLEY_CONFIG set to nothing: none.
+/// --config, else PARLEY_CONFIG, else the system's file. An empty PARLEY_CONFIG selects no file.
 ConfigFile config_file(const std::string& named) {
   if (!named.empty()) return {named, true};
   if (const auto name = variable("PARLEY_CONFIG")) return {*name, true};
@@ -57,14 +57,14 @@ Or<std::string> read_config(const ConfigFile& from) {
   return content;
 }
 
-/// A file's words may hold anything, and go to a terminal.
+/// A file may contain any characters, and the text goes to a terminal.
 std::string words_of(const ops::SettingError& error) { return printable(error.to_string(), false); }
 
 std::string more_text(std::size_t errors) {
   return errors > 1 ? fmt::format(" (and {} more: 'parley config' shows all)", errors - 1) : std::string();
 }
 
-/// Gives the command its defaults. What is wrong stops it later: --help is to work all the same.
+/// Sets the defaults of the command's options. Errors stop the command only when it runs, so that --help always works.
 void preset(Command sub, Context& context) {
   const auto loaded = load_settings(context.config_file);
   if (!loaded) {
@@ -81,18 +81,18 @@ void preset(Command sub, Context& context) {
 }
 
 void add_config_option(Command sub) {
-  const auto known = [](const std::string&) { return std::string(); };  // it was found before
+  const auto known = [](const std::string&) { return std::string(); };  // config_file_named() has found it already
   sub.option("--config", known, "Settings for options that are not given ('parley config')").type("FILE");
 }
 
 // ---- parley config -----------------------------------------------------------------------------------------------
 
 struct ConfigArgs {
-  std::map<const ops::Setting*, std::string> given;  ///< on the command line; of a flag only that it was
+  std::map<const ops::Setting*, std::string> given;  ///< on the command line; for flags only whether they were given
   std::map<const ops::Setting*, bool> toggles;
 };
 
-/// The option as the first of its commands has it.
+/// The option as defined in the first of its commands.
 std::optional<OptionFacts> facts_of(const Command& root, const ops::Setting& setting) {
   const std::string first(setting.commands.substr(0, setting.commands.find(' ')));
   for (const Command& command : root.commands()) {
@@ -103,7 +103,7 @@ std::optional<OptionFacts> facts_of(const Command& root, const ops::Setting& set
   return std::nullopt;
 }
 
-/// What is wrong with a value, by the rule of the option of each command that takes it.
+/// What is wrong with a value, by the rules of the option in each command that has it; empty if nothing is.
 std::string judge(const Command& root, const ops::Setting& setting, const std::string& value) {
   for (Command command : root.commands())
     if (ops::applies(setting, command.name()))
@@ -130,7 +130,7 @@ void show(const ops::Given& value, Output& out) {
               {"commands", std::move(commands)}});
 }
 
-/// Variables that look as if they were to be settings.
+/// Reports environment variables that look like misspelt settings.
 void note_misspelt(Output& out) {
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view whole = *at, name = whole.substr(0, whole.find('='));
@@ -167,7 +167,8 @@ int run_config(const ConfigArgs& args, const Command& root, Context& context) {
   return code(Exit::ok);
 }
 
-/// Each setting's option, so that the command line can be shown to take precedence. Values are judged when all are known.
+/// Adds each setting's option, so that `parley config` shows that the command line takes precedence. Values are checked
+/// later, all together.
 void add_all_options(Command sub, const Command& root, ConfigArgs& args) {
   for (const ops::Setting& setting : ops::settings()) {
     const auto facts = facts_of(root, setting);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Settings of a file and of the environment (ops/config) become defaults of a command's options: what the command line
-// gives takes precedence over them, and --help shows them.
+// Settings from a file and the environment (ops/config) become defaults of a command's options. The command line takes
+// precedence over them, and --help shows them.
 #pragma once
 #include <string>
 
@@ -12,12 +12,12 @@ namespace parley::tools {
 
 inline constexpr std::string_view default_config_file = "/etc/rdma/parley.toml";
 
-/// For the last line of a command's table: --config, and each setting that names the command.
+/// Adds --config and the settings of this command. Call it after all options of the command were added.
 void add_settings(Command sub, Context& context);
-/// The FILE of --config, wherever it stands: it has to be known before other options are looked at.
+/// The FILE of --config at any position of the command line. It must be known before other options are parsed.
 std::string config_file_named(int argc, const char* const* argv);
 
-/// What file and environment give. Errors: environment (a file that was named cannot be read).
+/// The settings from the file and the environment. Errors: environment (the named file cannot be read).
 Or<ops::GivenSettings> load_settings(const std::string& named_file);
 
 }  // namespace parley::tools

@@ -85,7 +85,7 @@ void LogSink::record(const trace::Record& record) {
   std::string text = line(record);
   if (fd_ < 0) return out_.note(text);
   text += '\n';
-  // One write for each line: those of several processes do not mix.
+  // One write per line, so that lines of several processes do not mix.
   if (!write_all(fd_, text) && failed_ == 0) failed_ = errno;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// --log: trace events for who reads them later, and from several programs: a line of text or JSON each, with the time of
-// day, the command and its process, on standard error or at the end of a file. docs/operations.md
+// --log: trace events for later reading, also from several programs. Each event is a line of text or JSON with the time
+// of day, the command and its process ID, on standard error or appended to a file. See docs/operations.md.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@ namespace parley::tools {
 struct LogArgs {
   std::string format;          ///< text, json; empty: text if there is a file
   std::string file;            ///< empty: standard error
-  std::string level = "info";  ///< and what is graver
+  std::string level = "info";  ///< and more severe levels
   bool any() const { return !format.empty() || !file.empty(); }
 };
 void add_log_options(Command sub, LogArgs& args);
@@ -36,7 +36,7 @@ class LogSink final : public trace::Sink {
   std::string file_;
   bool json_;
   int fd_;                 ///< -1: standard error
-  int failed_ = 0;         ///< errno of the first line that could not be written
+  int failed_ = 0;         ///< errno of the first failed write
   Instant start_ = never;  ///< of the first event
 };
 

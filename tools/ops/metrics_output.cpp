@@ -25,15 +25,15 @@
 namespace parley::tools {
 namespace {
 
-constexpr std::uint16_t metrics_port = 9464;  // which exporters of OpenTelemetry have made usual
-constexpr int turns_max = 64;                 // of HTTP in one of the program's own
+constexpr std::uint16_t metrics_port = 9464;  // the customary port of OpenTelemetry's Prometheus exporters
+constexpr int turns_max = 64;                 // HTTP turns per turn of the program
 
 tl::unexpected<Complaint> cannot_write(const std::string& path) {
   return complain(Exit::environment,
                   fmt::format("metrics: cannot write '{}': {}", printable(path, false), std::strerror(errno)));
 }
 
-/// Where a link leads, so that it stays one; nothing if it leads nowhere.
+/// The target of a symbolic link, so that the link itself is kept; none if it has no target.
 std::optional<std::string> behind_links(const std::string& path) {
   struct stat what {};
   if (::lstat(path.c_str(), &what) != 0 || !S_ISLNK(what.st_mode)) return path;
@@ -44,7 +44,7 @@ std::optional<std::string> behind_links(const std::string& path) {
   return out;
 }
 
-/// What is no file, or has no name that it could be replaced under.
+/// For a path that is not a regular file, or that has no name under which it could be replaced.
 Or<void> append_to(const std::string& path, std::string_view content) {
   const int fd = open_outlet(path);
   if (fd < 0) return cannot_write(path);
@@ -82,7 +82,7 @@ Or<void> replace_file(const std::string& path, std::string_view content) {
   std::string other = *target + ".XXXXXX";
   const int fd = ::mkostemp(other.data(), O_CLOEXEC);
   if (fd < 0) return cannot_write(path);
-  // mkostemp made it for its owner alone, and another program is to read it.
+  // mkostemp() creates files that only their owner can read, but another program reads this one.
   const mode_t mask = ::umask(0);
   ::umask(mask);
   bool good = ::fchmod(fd, there ? what.st_mode & 0777 : 0644 & ~mask) == 0 && write_all(fd, content);
@@ -139,7 +139,7 @@ void MetricsOutput::wait(int fd, Instant until) {
   const Instant now = clock_now();
   if (loop_) until = std::min(until, loop_->next_deadline());
   until = std::min(until, write_at_);
-  // Rounded up, or the last millisecond would be spent turning.
+  // Rounded up: otherwise the last millisecond would be a busy loop.
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::max(until - now, Duration{}));
   std::array<pollfd, 2> fds{{{fd, POLLIN, 0}, {loop_ ? loop_->fd() : -1, POLLIN, 0}}};
   (void)::poll(fds.data(), fds.size(), static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
@@ -150,7 +150,8 @@ void MetricsOutput::turn() {
   }
   const Instant now = clock_now();
   if (now < write_at_) return;
-  // The first turn comes right behind the first file. What cannot be written now may be later, and is told at the end.
+  // The first turn follows open(), which has written the file already. A write error is not reported here: finish()
+  // writes again and reports it.
   if (write_at_ != Instant{}) (void)replace_file(args_.file, metrics_.text());
   write_at_ = now + std::min<Duration>(args_.interval, std::chrono::hours(24 * 365));
 }

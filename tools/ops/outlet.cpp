@@ -17,7 +17,7 @@
 namespace parley::tools {
 namespace {
 
-constexpr int links_max = 40;  // as many as the system follows
+constexpr int links_max = 40;  // the kernel's own limit
 
 std::optional<std::string> real_path(const std::string& path) {
   char* real = ::realpath(path.c_str(), nullptr);
@@ -27,7 +27,7 @@ std::optional<std::string> real_path(const std::string& path) {
   return out;
 }
 
-/// "/proc/18016/fd/1", where the path leads through a link of /proc; else empty.
+/// "/proc/18016/fd/1" if the path leads through a link in /proc; empty otherwise.
 std::string descriptor_behind(std::string path) {
   for (int i = 0; i < links_max; ++i) {
     const auto slash = path.rfind('/');
@@ -52,7 +52,7 @@ bool names_descriptor(const std::string& path) { return !descriptor_behind(path)
 int open_outlet(const std::string& path, int flags) {
   const std::string behind = descriptor_behind(path);
   const auto own = behind.empty() ? std::nullopt : real_path("/proc/self/fd");
-  // Opened anew, a file would have a place of its own to write at, and what both write would stand over each other.
+  // A file that is opened again has its own offset, so that both writers would overwrite each other's output.
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
     if (own && behind == *own + "/" + std::to_string(fd)) return ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, private_mode);

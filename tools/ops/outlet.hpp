@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Files of --metrics and --log-file that are none: devices, FIFOs, and what stands behind /dev/stdout and /dev/fd. None of
-// them may keep a command waiting, and none may end it.
+// Paths of --metrics and --log-file that are not regular files: devices, FIFOs, and the targets of /dev/stdout and
+// /dev/fd. They must neither block nor terminate a command.
 #pragma once
 #include <csignal>
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace parley::tools {
 
-/// The path leads through a link of /proc, as /dev/stdout and /dev/fd/5 do: what stands behind it is open somewhere, and
-/// may have a name that is another file's by now, or none.
+/// Whether the path leads through a link in /proc, as /dev/stdout and /dev/fd/5 do. Its target is an open file, whose
+/// name may be missing or belong to another file by now.
 bool names_descriptor(const std::string& path);
-/// Opens for writing at the end, without waiting for a reader or for room; standard output and standard error are taken as
-/// they are, so that what the command itself prints stays in its place. -1: errno says why.
+/// Opens the path for appending, without waiting for a reader or for space. For standard output and standard error it
+/// duplicates the descriptor, so that the command's own output keeps its position. -1: see errno.
 int open_outlet(const std::string& path, int flags = 0);
-/// Whether all was written; if not, errno says why. A reader that is gone is EPIPE, and no signal.
+/// Writes all of `content`. False: see errno. If the reader has closed, the result is EPIPE and no signal.
 bool write_all(int fd, std::string_view content);
 
-/// While it lives, SIGPIPE ends nothing.
+/// While this object exists, SIGPIPE does not terminate the process.
 class NoSigpipe {
  public:
   NoSigpipe();

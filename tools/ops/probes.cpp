@@ -16,8 +16,8 @@ namespace parley::tools {
 #ifdef PARLEY_HAVE_SDT
 namespace {
 
-/// A probe is one instruction that does nothing, and its arguments are numbers and texts that are there anyway: all texts
-/// here are literals, so that they end with a zero although a view does not promise it.
+/// A probe is one instruction without effect, and its arguments are numbers and texts that exist anyway. All texts here
+/// are literals, so that they end with a zero octet, although a view does not guarantee it.
 class Probes final : public trace::Sink {
  public:
   Probes() { up_to = trace::Level::debug; }
@@ -25,7 +25,7 @@ class Probes final : public trace::Sink {
   void record(const trace::Record& record) override { std::visit(Reach{*this, record}, record.event); }
 
  private:
-  // Connections whose begin is known; for those beyond it durations are 0.
+  // Connections whose start time is stored. For connections beyond this limit durations are 0.
   static constexpr std::size_t begun_max = 1U << 18;
 
   static std::uint64_t nanoseconds(Duration d) { return static_cast<std::uint64_t>(std::max(d, Duration{}).count()); }
@@ -56,7 +56,7 @@ class Probes final : public trace::Sink {
       p.begin(r);
       DTRACE_PROBE2(parley, accept_begin, r.connection, r.peer.port);
     }
-    // Over a NIC, where this is the first that is heard of a peer.
+    // For a NIC, this is the first event of a peer.
     void operator()(const trace::Requested& e) const {
       if (e.device.empty()) return;
       p.begin(r);
@@ -115,7 +115,7 @@ class Probes final : public trace::Sink {
       DTRACE_PROBE5(parley, neg_retrying, r.connection, e.why.stage.data(), e.why.problem.data(), p.age(r),
                     nanoseconds(e.wait));
     }
-    // What these tell, others tell too; FPDUs and deadlines are too many to be made for nobody.
+    // Other events report the same facts. FPDUs and deadlines are too frequent to be recorded without a consumer.
     template <class E>
     void operator()(const E&) const {}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Static trace points for perf, bpftrace and SystemTap (the notes of <sys/sdt.h>): made from trace events, since the rooms
-// where those arise are pure. Without <sys/sdt.h> at build time there are none. docs/operations.md has the list, and
-// tests/script/probes_test.py holds the program against it.
+// Static trace points for perf, bpftrace and SystemTap (the notes of <sys/sdt.h>). They are made from trace events,
+// because the code that creates these events is pure. A build without <sys/sdt.h> has none. docs/operations.md lists
+// them, and tests/script/probes_test.py compares the program with that list.
 #pragma once
 #include <memory>
 
@@ -9,7 +9,7 @@
 
 namespace parley::tools {
 
-/// A sink that reaches them; null if this build has none.
+/// A sink that triggers them; null if this build has none.
 std::unique_ptr<trace::Sink> make_probes();
 
 }  // namespace parley::tools

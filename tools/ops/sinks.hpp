@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Several sinks of trace events as one: each gets what it asks for.
+// Combines several sinks of trace events. Each receives the events up to its own level.
 #pragma once
 #include <algorithm>
 #include <vector>

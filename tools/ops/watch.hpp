@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What watches a command from outside: its log, its metrics and the trace points, behind one sink of trace events.
+// What observes a command: its log, its metrics and its trace points, behind one sink of trace events.
 #pragma once
 #include <functional>
 #include <memory>
@@ -15,25 +15,25 @@ class Watch {
   /// Errors: environment (a file cannot be written), usage (--metrics-http is no address).
   Or<void> open(const LogArgs& log, const MetricsArgs& metrics, Output& out,
                 ops::Metrics::Of of = ops::Metrics::Of::connections);
-  /// Gets the events too.
+  /// Adds another sink for the events.
   void add(trace::Sink& sink) { sinks_.add(sink); }
-  /// For metrics, if there are any; asked until finish().
+  /// The source of packet counts for metrics, if there are any. It is called until finish().
   void count_packets(std::function<ops::PacketCounts()> counts) {
     if (metrics_) metrics_->count_packets(std::move(counts));
   }
-  /// Null: nobody listens.
+  /// Null if there is no sink.
   trace::Sink* sink() { return sinks_.empty() ? nullptr : &sinks_; }
-  /// Whether metrics are to be served and written: then turn() in place of waiting for `fd` alone.
+  /// Whether there are metrics to serve and write. If so, call turn() instead of waiting for `fd`.
   bool has_metrics() const { return metrics_ != nullptr; }
-  /// Waits for `fd` to be readable, or for a reader of metrics, until `until` at most, and serves that.
+  /// Waits until `fd` is readable or a reader of metrics needs service, at most until `until`, and serves the reader.
   void turn(int fd, Instant until);
-  /// The last metrics, and whether the log could be written. Errors: environment.
+  /// Writes the last metrics and reports failed writes of the log. Errors: environment.
   Or<void> finish();
 
  private:
   std::unique_ptr<MetricsOutput> metrics_;
   std::unique_ptr<LogSink> log_;
-  std::unique_ptr<trace::Sink> probes_;  ///< null in a build without
+  std::unique_ptr<trace::Sink> probes_;  ///< null if this build has none
   Sinks sinks_;
 };
 

@@ -76,7 +76,8 @@ void CaptureWriter::comment(const trace::Record& record) {
   if (const auto flow = flows_.find({record.local, record.peer}); flow != flows_.end())
     flow->second.connection = record.connection;
   std::string text = fmt::format("#{} {}", record.connection, printable(trace::to_text(record.event), false));
-  // The tap looks at the clock after the turn has begun, to which the events that it causes belong.
+  // Events carry the time at which the turn began. The tap reads the clock later, so that events that a frame caused
+  // are not later than the frame.
   if (held_ && held_->causes && held_->peer == record.peer && held_->local == record.local && record.at <= held_->at &&
       !trace::is_of_sending(record.event)) {
     held_->comments.push_back(std::move(text));
@@ -87,9 +88,9 @@ void CaptureWriter::comment(const trace::Record& record) {
   if (waiting.size() < remarks_max) waiting.push_back(std::move(text));
 }
 
-/// The handshake, which the sockets hide.
+/// Writes the TCP handshake, which the sockets do not show.
 void CaptureWriter::open_flow(const TapRecord& record, bool accepted) {
-  const std::uint32_t base = ++flows_seen_ * 1'000'003;  // a start that differs from flow to flow
+  const std::uint32_t base = ++flows_seen_ * 1'000'003;  // initial sequence numbers that differ between flows
   Flow& flow = flows_[{record.local, record.peer}];
   flow.out = {record.local, base, false};
   flow.in = {record.peer, base + 500'000, false};
@@ -161,7 +162,7 @@ void CaptureWriter::flush() {
 }
 
 Or<void> CaptureWriter::finish() {
-  // What no frame follows, of whichever connection: its number says so.
+  // Comments that no later frame follows go on the last frame. Each contains the number of its connection.
   if (held_)
     for (auto& [connection, texts] : remarks_)
       for (std::string& text : texts)

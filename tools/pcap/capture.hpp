@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A pcapng file of what went over the sockets. Each record of a TCP tap becomes the frames that it would have been on an
-// Ethernet: the octets, their order, FIN and RST are real; sequence numbers, segmentation and acknowledgements are made
-// up. Packets of RoCEv2 are as they were; their MAC addresses, and what the system does not tell of an IP header, are made up.
+// Writes what passed the sockets to a pcapng file. Each record of a TCP tap becomes Ethernet frames: the octets, their
+// order, FIN and RST are real; sequence numbers, segmentation and acknowledgements are made up. RoCEv2 packets are
+// written as they were; their MAC addresses, and the IP header fields that the system does not report, are made up.
 #pragma once
 #include <cstdio>
 #include <map>
@@ -21,13 +21,13 @@ namespace parley::tools {
 
 class CaptureWriter {
  public:
-  /// Creates the file, or opens a FIFO, whose reader sees each frame at once. Errors: environment.
+  /// Creates the file, or opens a FIFO, whose reader receives each frame at once. Errors: environment.
   static Or<std::unique_ptr<CaptureWriter>> create(const std::string& path);
   void add(const TapRecord& record);
   void add(const PacketTapRecord& record);
-  /// Becomes a comment, with the number of its connection: of a message that is sent on the frame that carries it,
-  /// anything else on the frame that caused it if one did, else on the connection's next. A reader of a FIFO waits for no
-  /// comment: there all are on the next.
+  /// Adds a comment with the number of the connection. The comment on a sent message goes on the frame that carries the
+  /// message. Any other comment goes on the frame that caused the event, or else on the connection's next frame. For a
+  /// FIFO, frames are not held back, so that every comment goes on the next frame.
   void comment(const trace::Record& record);
   /// Flushes and closes. Errors: environment.
   Or<void> finish();
@@ -41,23 +41,23 @@ class CaptureWriter {
   };
   struct Flow {
     Half out, in;
-    std::uint64_t connection = 0;  ///< as the trace counts it; 0: not known yet
+    std::uint64_t connection = 0;  ///< the number in the trace; 0 while unknown
   };
   struct Held {
     Address local, peer;
     Instant at{};
     Bytes octets;
     bool out = false;
-    bool causes = false;  ///< the peer sent it, or it is the made-up ACK right behind what the peer sent
+    bool causes = false;  ///< sent by the peer, or the made-up ACK directly after the peer's FIN
     std::vector<std::string> comments;
   };
   struct FileCloser {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  static constexpr std::size_t segment_max = 32768;   ///< octets per made-up segment; loopback has such
-  static constexpr std::size_t remarks_max = 64;      ///< that wait for a frame of one connection; the rest is dropped
-  static constexpr std::size_t waiting_max = 4096;    ///< connections with such; the first are dropped
-  static constexpr std::size_t buffer_max = 1 << 20;  ///< octets kept before they are written
+  static constexpr std::size_t segment_max = 32768;  ///< octets per made-up segment; loopback has segments of this size
+  static constexpr std::size_t remarks_max = 64;     ///< waiting comments of one connection; more are dropped
+  static constexpr std::size_t waiting_max = 4096;   ///< connections with waiting comments; the first are dropped
+  static constexpr std::size_t buffer_max = 1 << 20;  ///< octets buffered before a write
 
   CaptureWriter(std::string path, std::FILE* file);
   void know_clock(Instant at);
@@ -75,12 +75,12 @@ class CaptureWriter {
   std::uint32_t interface_ = 0;
   std::map<std::pair<Address, Address>, Flow> flows_;  ///< live connections, bounded by the host's streams
   std::uint32_t flows_seen_ = 0;
-  bool commented_ = false;  ///< from the first comment on, a frame is held back until the next
+  bool commented_ = false;  ///< after the first comment, each frame is held back until the next frame
   std::optional<Held> held_;
-  std::map<std::uint64_t, std::vector<std::string>> remarks_;  ///< comments that wait, by connection
-  Duration to_epoch_{};                                        ///< from the host's clock to 1970
+  std::map<std::uint64_t, std::vector<std::string>> remarks_;  ///< waiting comments by connection
+  Duration to_epoch_{};                                        ///< from the host's clock to the Unix epoch
   bool clock_known_ = false;
-  bool at_once_ = false;  ///< it is a pipe, with somebody at the other end who waits for each frame
+  bool at_once_ = false;  ///< a pipe: its reader waits for each frame
   bool failed_ = false;
 };
 

@@ -47,8 +47,8 @@ class Feeder {
   }
 
  private:
-  // What is read at a time: small enough to stay in a processor's cache until it is looked at. The window grows beyond
-  // it only for packets that are longer.
+  // Octets per read: small enough to stay in the processor's cache until they are decoded. The window grows beyond this
+  // only for longer packets.
   static constexpr std::size_t chunk = 128 << 10;
   static constexpr std::size_t progress_step = 1 << 20;
 

@@ -34,7 +34,7 @@ constexpr std::array octet_units = {OctetUnit{"kB", 1000},          OctetUnit{"M
                                     OctetUnit{"GB", 1'000'000'000}, OctetUnit{"KiB", 1 << 10},
                                     OctetUnit{"MiB", 1 << 20},      OctetUnit{"GiB", 1 << 30}};
 
-/// The number at the head of the text, which then has the rest.
+/// Removes the number at the beginning of `text` and returns it.
 std::optional<std::uint64_t> number(std::string_view& text) {
   std::uint64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -43,7 +43,7 @@ std::optional<std::uint64_t> number(std::string_view& text) {
   return n;
 }
 
-/// The number in "STEM_00012.EXT"; none: it is another file.
+/// The number in "STEM_00012.EXT"; none for any other name.
 std::optional<std::uint64_t> number_in(std::string_view name, std::string_view stem, std::string_view extension) {
   if (!name.starts_with(stem) || !name.ends_with(extension) || name.size() <= stem.size() + extension.size())
     return std::nullopt;
@@ -84,7 +84,7 @@ Or<std::unique_ptr<CaptureRing>> CaptureRing::open(const Options& options) {
   std::unique_ptr<CaptureRing> ring(new CaptureRing(options));
   const fs::path base(options.base);
   const std::string extension = base.extension().string();
-  const bool named = extension == ".pcapng" || extension == ".pcap";  // what is written is pcapng either way
+  const bool named = extension == ".pcapng" || extension == ".pcap";  // the files are pcapng in both cases
   ring->extension_ = ".pcapng";
   ring->stem_ = named ? base.stem().string() : base.filename().string();
   ring->options_.base = base.parent_path().string();
@@ -105,7 +105,7 @@ std::string CaptureRing::path_of(std::uint64_t n) const {
 
 Or<void> CaptureRing::find_earlier() {
   const std::string directory = options_.base.empty() ? "." : options_.base;
-  std::map<std::uint64_t, std::string> earlier;  // bounded by the directory
+  std::map<std::uint64_t, std::string> earlier;  // bounded by the number of files in the directory
   std::error_code error;
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
     if (const auto n = number_in(at->path().filename().string(), stem_, extension_))
@@ -132,7 +132,7 @@ Or<void> CaptureRing::next_file() {
     files_.pop_front();
   }
   const std::string path = path_of(++last_number_);
-  // The number is new, so whoever has put a file or a link there meanwhile did not mean this one.
+  // The number is new. A file or link that already has this name is not ours, so that it is not overwritten.
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, private_mode);
   if (fd_ < 0) return failed(fmt::format("create '{}'", path), errno);
   files_.push_back({path, 0, 0});
@@ -171,7 +171,7 @@ Or<void> CaptureRing::flush() {
 
 Or<void> CaptureRing::close_file() {
   if (auto flushed = flush(); !flushed) return flushed;
-  // Some file systems tell only now that there was no room.
+  // Some file systems report a full disk only at close().
   if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR)
     return failed(fmt::format("write '{}'", current()), errno);
   return {};

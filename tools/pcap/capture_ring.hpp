@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a capture without end leaves on the disk: BASE_00001.pcapng, BASE_00002.pcapng, ... at most so many files of at
-// most so many octets. The oldest goes before a new one comes. Files of an earlier run on the same BASE are part of the
-// ring: their numbers go on, and they go as well.
+// The files of an unlimited capture: BASE_00001.pcapng, BASE_00002.pcapng, ..., with a limit on their number and on the
+// octets of each. The oldest file is removed before a new one is created. Files of an earlier run with the same BASE
+// belong to the ring: the numbering continues after them, and they are removed in turn.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -18,9 +18,9 @@ struct RingSize {
   std::uint32_t files = 0;
   std::uint64_t octets = 0;  ///< of each
 };
-/// "64MiB": a number and a unit, at most 1 TiB. None: it is no such thing.
+/// "64MiB": a number and a unit, at most 1 TiB. None if the text is anything else.
 std::optional<std::uint64_t> parse_octets(std::string_view text);
-/// "10x100MB": kB, MB and GB count in thousands, KiB, MiB and GiB in 1024. Errors: in words.
+/// "10x100MB". kB, MB and GB are powers of 1000; KiB, MiB and GiB are powers of 1024. Errors: a message.
 tl::expected<RingSize, std::string> parse_ring_size(std::string_view text);
 
 class CaptureRing {
@@ -30,37 +30,37 @@ class CaptureRing {
     RingSize size;
     std::string interface;
     std::uint16_t link_type = 0;
-    std::string comment;  ///< of each file
+    std::string comment;  ///< written into each file
   };
-  /// Where a packet stands.
+  /// The position of a packet.
   struct Place {
     std::string file;
     std::uint64_t frame = 0;  ///< in that file, as Wireshark numbers it
   };
-  static constexpr std::uint64_t octets_min = 1'000'000;  // more than any packet takes
+  static constexpr std::uint64_t octets_min = 1'000'000;  // more than any packet needs
   static constexpr std::uint32_t files_min = 2, files_max = 100'000;
 
-  /// Takes over what an earlier run left, and creates the first file. Errors: environment.
+  /// Takes over the files of an earlier run and creates the first new file. Errors: environment.
   static Or<std::unique_ptr<CaptureRing>> open(const Options& options);
   ~CaptureRing();
   CaptureRing(const CaptureRing&) = delete;
   CaptureRing& operator=(const CaptureRing&) = delete;
 
-  /// Frames are numbered upwards, 1 for the first of the capture. Errors: environment; nothing more is written then.
+  /// Frame numbers increase; the capture's first frame is 1. Errors: environment; nothing is written after an error.
   Or<void> packet(std::uint64_t frame, Instant at, ConstBytes octets, std::uint32_t original_length);
-  /// What was given so far stands in the file afterwards.
+  /// Writes everything given so far to the file.
   Or<void> flush();
-  /// flush(), and the last file is closed.
+  /// flush(), then closes the last file.
   Or<void> finish();
 
-  /// None: it was never written, or is overwritten by now.
+  /// None if the frame was never written or has been removed since.
   std::optional<Place> place_of(std::uint64_t frame) const;
   const std::string& current() const { return files_.back().path; }
 
  private:
   struct File {
     std::string path;
-    std::uint64_t first_frame = 0, frames = 0;  // of the capture; 0: of an earlier run
+    std::uint64_t first_frame = 0, frames = 0;  // first_frame: number in the capture; 0: earlier run
   };
   explicit CaptureRing(Options options) : options_(std::move(options)) {}
   Or<void> find_earlier();

@@ -14,7 +14,7 @@ namespace parley::tools {
 
 namespace {
 
-/// 0: not a regular file, so nobody knows.
+/// 0 if the size is unknown, because it is not a regular file.
 std::uint64_t size_of(std::FILE* file) {
   struct stat s {};
   if (::fstat(::fileno(file), &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < 0) return 0;
@@ -28,7 +28,7 @@ Or<std::unique_ptr<CaptureSource>> CaptureSource::open(const std::string& path, 
   std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
   if (file == nullptr) return complain(Exit::environment, std::strerror(errno));
   std::unique_ptr<CaptureSource> source(new CaptureSource(path, file, digest));
-  // A pipe gives what there is; the first octets decide.
+  // A pipe may return fewer octets than requested. The first four octets identify the compression.
   while (source->end_ < 4 && source->error_.empty() && source->refill()) continue;
   source->packing_ = packing_of(ConstBytes(source->packed_).first(source->end_));
   if (source->packing_ == Packing::none) return source;
@@ -47,7 +47,7 @@ Or<std::unique_ptr<CaptureSource>> CaptureSource::open(const std::string& path, 
 CaptureSource::CaptureSource(std::string path, std::FILE* file, bool digest)
     : path_(std::move(path)), file_(file), total_(size_of(file)), packed_(chunk) {
   if (digest) digest_.emplace();
-  std::setvbuf(file, nullptr, _IONBF, 0);  // pieces go where they are wanted, and as large as they are asked for
+  std::setvbuf(file, nullptr, _IONBF, 0);  // no stdio buffer: reads go directly into the caller's memory
 }
 
 std::size_t CaptureSource::read_file(MutBytes into) {
@@ -62,7 +62,7 @@ std::size_t CaptureSource::read_file(MutBytes into) {
 
 draw::InputFile CaptureSource::input() {
   draw::InputFile out{.path = path_, .without_digest = !digest_};
-  // What was said of the file stays; only a disk that gives no more octets ends this.
+  // A decoding error stays in error_. Only a read error ends this loop.
   const std::string said = std::exchange(error_, {});
   if (total_ > 0 && total_ - std::min(total_, octets_) <= unread_max)
     while (!at_end_ && error_.empty()) read_file(packed_);
@@ -73,7 +73,7 @@ draw::InputFile CaptureSource::input() {
   return out;
 }
 
-/// More behind what is there.
+/// Reads more octets after those in the buffer.
 bool CaptureSource::refill() {
   if (begin_ == end_) begin_ = end_ = 0;
   const std::size_t n = read_file(MutBytes(packed_).subspan(end_));
@@ -93,7 +93,8 @@ std::size_t CaptureSource::read(MutBytes into) {
 
 std::size_t CaptureSource::unpack(MutBytes into) {
   for (;;) {
-    // An unpacker may still hold octets when it has taken all of the file, so the end is asked of it once more.
+    // An unpacker may still hold output after it has consumed the whole file, so that it is called once more at the
+    // end.
     const bool at_end = begin_ == end_ && !refill();
     if (!error_.empty()) return 0;
     const Unpacked step = unpacker_->step(ConstBytes(packed_).subspan(begin_, end_ - begin_), into);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The octets of a capture file, whether it is packed with gzip, zstd or lz4 or not: every command that reads captures
-// reads them through here.
+// The octets of a capture file, uncompressed or compressed with gzip, zstd or lz4. Every command that reads captures
+// reads them through this class.
 #pragma once
 #include <cstdio>
 #include <memory>
@@ -16,19 +16,19 @@ namespace parley::tools {
 
 class CaptureSource {
  public:
-  /// "-" is standard input. With `digest` input() tells the SHA-256. Errors: environment.
+  /// "-" is standard input. With `digest`, input() contains the SHA-256. Errors: environment.
   static Or<std::unique_ptr<CaptureSource>> open(const std::string& path, bool digest = false);
 
-  /// The next octets, at most what fits; 0 at the end, or when error() says why there are no more.
+  /// The next octets, at most into.size(). 0 at the end, or after an error (see error()).
   std::size_t read(MutBytes into);
-  /// One line; empty while all is well.
+  /// One line; empty if there was no error.
   const std::string& error() const { return error_; }
   Packing packing() const { return packing_; }
-  /// Read from the file so far, as it is packed, and its size; a size of 0 is unknown (a pipe).
+  /// Octets read from the file so far (compressed), and its size; 0 if unknown (a pipe).
   std::uint64_t octets() const { return octets_; }
   std::uint64_t total() const { return total_; }
-  /// The file as it lies on the disk. Of a damaged file what is left is read for that, if it is no more than
-  /// `unread_max`; of a pipe, or a longer one, that was not read to its end nothing is known. Once, at the end.
+  /// Size and digest of the file on disk. If the file is damaged, up to `unread_max` unread octets are read for this.
+  /// Size and digest stay empty if more is unread, or if a pipe was not read to its end. Call it once, at the end.
   draw::InputFile input();
 
  private:
@@ -37,7 +37,7 @@ class CaptureSource {
       if (f != stdin) std::fclose(f);
     }
   };
-  static constexpr std::size_t chunk = 128 << 10;  ///< packed octets read at a time
+  static constexpr std::size_t chunk = 128 << 10;  ///< compressed octets per read
   static constexpr std::uint64_t unread_max = 256 << 20;
 
   CaptureSource(std::string path, std::FILE* file, bool digest);
@@ -53,7 +53,7 @@ class CaptureSource {
   Packing packing_ = Packing::none;
   std::unique_ptr<Unpacker> unpacker_;
   bool between_frames_ = false;
-  Bytes packed_;  ///< at most chunk; what was read and not yet handed on
+  Bytes packed_;  ///< at most `chunk`; read but not yet consumed
   std::size_t begin_ = 0, end_ = 0;
   std::string error_;
 };

@@ -27,7 +27,7 @@ class Gzip final : public Unpacker {
   Unpacked step(ConstBytes in, MutBytes out) override {
     if (!ready_) return {.damage = "zlib has no memory"};
     constexpr std::size_t most = std::numeric_limits<uInt>::max();
-    stream_.next_in = const_cast<Bytef*>(in.data());  // zlib's own word for input that it leaves as it is
+    stream_.next_in = const_cast<Bytef*>(in.data());  // zlib does not modify its input despite the missing const
     stream_.avail_in = static_cast<uInt>(std::min(in.size(), most));
     stream_.next_out = out.data();
     stream_.avail_out = static_cast<uInt>(std::min(out.size(), most));
@@ -43,7 +43,7 @@ class Gzip final : public Unpacker {
   }
 
  private:
-  static constexpr int gzip_only = 16 + MAX_WBITS;  // zlib.h: windowBits + 16 reads gzip and nothing else
+  static constexpr int gzip_only = 16 + MAX_WBITS;  // zlib.h: windowBits + 16 accepts gzip only
   z_stream stream_{};
   bool ready_ = false;
 };
@@ -105,11 +105,11 @@ std::string_view to_string(Packing packing) {
 
 Packing packing_of(ConstBytes head) {
   if (head.size() < 4) return Packing::none;
-  // RFC 1952 §2.3.1: ID1, ID2, and the only method there is.
+  // RFC 1952 §2.3.1: ID1, ID2, and CM 8 (deflate), the only method defined.
   if (head[0] == 0x1F && head[1] == 0x8B && head[2] == 8) return Packing::gzip;
   const std::uint32_t magic = std::uint32_t{head[0]} | std::uint32_t{head[1]} << 8 | std::uint32_t{head[2]} << 16 |
                               std::uint32_t{head[3]} << 24;
-  // RFC 8878 §3.1: a frame, or one to be passed over, as pzstd puts in front.
+  // RFC 8878 §3.1: a Zstandard frame, or a skippable frame, which pzstd writes first.
   if (magic == 0xFD2FB528 || (magic & 0xFFFFFFF0) == 0x184D2A50) return Packing::zstd;
   if (magic == 0x184D2204) return Packing::lz4;  // LZ4 frame format 1.6.x
   return Packing::none;

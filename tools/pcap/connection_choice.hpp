@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which connections of a capture a user means: by number ("1,5-9"), or those that failed; and in which order they are
-// shown.
+// Which connections of a capture the user selected: by number ("1,5-9"), or those that failed. It also defines the
+// order in which they are shown.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -19,18 +19,18 @@ class ConnectionChoice {
   void numbers_of(const ConnectionChoice& other) { ranges_ = other.ranges_; }
   void failed_only() { failed_only_ = true; }
 
-  /// Nothing was asked for: every connection is meant.
+  /// No selection: every connection is included.
   bool all() const { return ranges_.empty() && !failed_only_; }
-  /// The highest number asked for; 0: none was.
+  /// The highest selected number; 0 if no number was given.
   std::uint64_t highest() const;
-  /// Indexes of the connections that are meant: failed ones first, then partial ones, else as in the file.
+  /// Indexes of the selected connections: failed ones first, then partial ones, otherwise in file order.
   std::vector<std::size_t> of(const capture::FileReport& file) const;
 
  private:
   static constexpr std::size_t ranges_max = 1000;
   bool has(std::uint64_t number) const;
 
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_;  // both ends belong to it
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_;  // both ends are included
   bool failed_only_ = false;
 };
 

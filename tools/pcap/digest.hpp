@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// SHA-256 (FIPS 180-4) of octets that come piece by piece, by OpenSSL's libcrypto.
+// SHA-256 (FIPS 180-4) of octets that arrive piece by piece, by OpenSSL's libcrypto.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@ class Sha256 {
  public:
   Sha256();
   void add(ConstBytes octets);
-  /// 64 hexadecimal digits; empty if the library would not work. Nothing may be added afterwards.
+  /// 64 hexadecimal digits; empty if the library failed. Do not call add() afterwards.
   std::string finish();
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley extcap`: what Wireshark asks a capture program of its own (extcap(4)): which interfaces there are, what they
-// capture, what can be chosen, and then to capture into a FIFO. Parley's interfaces are the shipped scenarios of the
-// simulator, and its own endpoints. What captures is `parley sim run`, `parley listen` or `parley connect` itself,
-// which takes the place of this process.
+// `parley extcap`: Wireshark's interface to external capture programs (extcap(4)). It lists the interfaces, their link
+// types and their options, and then captures into a FIFO. Parley's interfaces are the simulator's shipped scenarios and
+// its own endpoints. The capture itself is `parley sim run`, `parley listen` or `parley connect`, which replaces this
+// process.
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,7 +28,8 @@ struct ExtcapArgs {
 
 constexpr std::string_view scenario_prefix = "parley-sim-";
 
-/// An endpoint of Parley's own: its interface, the command behind it, and where it listens or connects to.
+/// One of Parley's own endpoints: its interface, the command behind it, and the endpoint that it listens on or connects
+/// to.
 struct Own {
   std::string_view interface, command, display, endpoint_display, endpoint;
 };
@@ -42,7 +43,7 @@ const Own* find_own(std::string_view interface) {
   return nullptr;
 }
 
-/// The scenario of an interface; empty: it is none.
+/// The scenario of an interface; empty if it has none.
 std::string scenario_of(std::string_view interface) {
   if (!interface.starts_with(scenario_prefix)) return {};
   const std::string name(interface.substr(scenario_prefix.size()));
@@ -74,7 +75,7 @@ void list_options(const Own* own, Output& out) {
                   own->command, own->command));
 }
 
-/// Puts the command in the place of this process, so that Wireshark's signals reach it; returns only if it cannot.
+/// Replaces this process with the command, so that Wireshark's signals reach it. Returns only on failure.
 int become(const std::vector<std::string>& words, Output& out) {
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -84,7 +85,7 @@ int become(const std::vector<std::string>& words, Output& out) {
 }
 
 int capture(const ExtcapArgs& args, const Own* own, const std::string& scenario, Output& out) {
-  // Wireshark asks so whether a filter is right, without a FIFO: whatever is printed is why it is not.
+  // Wireshark calls this without a FIFO to validate a filter: any output is the reason why the filter is invalid.
   if (!args.filter.empty())
     return out.error(Exit::usage, "these interfaces take no capture filter; filter what is shown instead");
   if (args.fifo.empty()) return args.capture ? out.error(Exit::usage, "--fifo FILE is missing") : code(Exit::ok);

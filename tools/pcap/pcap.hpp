@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap ...`: the file side of capture/. A subcommand is one declaration here, one file, and one line in
-// pcap.cpp; others (the demo) may call check_capture_file too.
+// `parley pcap ...`: the commands that read capture files with capture/. A subcommand is one declaration here, one
+// file, and one line in pcap.cpp. Other commands (the demo) may call check_capture_file too.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,15 +13,15 @@
 
 namespace parley::tools {
 
-/// What reading a capture file gave.
+/// The result of reading a capture file.
 struct CaptureVerdict {
   capture::FileReport report;
-  std::string error;      ///< why the file could not be read (to its end), as one line; empty when it was
-  bool readable = false;  ///< the report holds what came before the error
+  std::string error;      ///< one line: why the file could not be read to its end; empty if it was
+  bool readable = false;  ///< the report covers the packets before the error
   draw::InputFile input{};
 };
 
-/// Reads the file in pieces, "-" is standard input; never throws.
+/// Reads the file in pieces; "-" is standard input. Never throws.
 CaptureVerdict check_capture_file(const std::string& path, bool with_events, const OnFeedProgress& on_progress = {});
 CaptureVerdict check_capture_file(const std::string& path, const capture::AnalyzerOptions& options,
                                   const OnFeedProgress& on_progress = {}, pcap_driver::PacketFilter* filter = nullptr,
@@ -29,12 +29,12 @@ CaptureVerdict check_capture_file(const std::string& path, const capture::Analyz
 
 void register_pcap(Command app, Context& context);
 
-/// `--filter EXPRESSION`, in libpcap's language; null until it is given.
+/// `--filter EXPRESSION` in libpcap's syntax; null if the option is not given.
 using CaptureFilter = std::shared_ptr<pcap_driver::PacketFilter>;
 void add_filter(Command sub, CaptureFilter& filter);
 /// `--no-icrc`.
 void add_no_icrc(Command sub, bool& no_icrc);
-/// `--mpa-port PORT`, as often as wanted.
+/// `--mpa-port PORT`, may be repeated.
 void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports);
 void add_pcap_check(Command pcap, Context& context);
 void add_pcap_live(Command pcap, Context& context);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap anonymize`: a capture that may be shown to strangers, with the same verdict. The file is read twice, and
-// the new one stands under its name only when it is whole.
+// `parley pcap anonymize`: writes a capture that can be shown to others, with the same verdict. The input is read
+// twice. The output gets its final name only when it is complete.
 #include <fmt/format.h>
 #include <sys/random.h>
 
@@ -48,7 +48,7 @@ Or<capture::AnonymizeKey> key_of(const AnonymizeArgs& args) {
   return key;
 }
 
-/// The file while it is written: beside its place, and gone unless keep() was called.
+/// The output while it is being written, as PATH.part. It is removed unless keep() succeeds.
 class Draft {
  public:
   explicit Draft(std::string path)
@@ -134,7 +134,7 @@ class Anonymize {
   Or<void> write(capture::Anonymizer& work, Draft& draft) {
     const auto source = CaptureSource::open(args_.in);
     if (!source) return complain(source.error().exit, fmt::format("{}: {}", args_.in, source.error().text));
-    constexpr std::size_t chunk = 1 << 20;  // what is read and written at a time
+    constexpr std::size_t chunk = 1 << 20;  // octets per read and write
     Bytes buffer(wire::capture_window_min + chunk), made;
     std::size_t begin = 0, end = 0;
     for (bool more = true; more;) {
@@ -220,7 +220,7 @@ void add_pcap_anonymize(Command pcap, Context& context) {
   sub.option("-o,--output", args->out, "Where the new capture goes").type("FILE").required();
   Option key = sub.option("--key", args->key,
                           "Words that decide what replaces what; the same for several files makes them alike")
-                   // An unset variable of the shell would quietly make each file unlike the others.
+                   // An unset shell variable would silently replace addresses differently in each file.
                    .check([](const std::string& text) { return text.empty() ? "the key is empty" : ""; });
   sub.option("--key-file", args->key_file, "The same from a file, so that it is in no list of processes")
       .type("FILE")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap check`: a verdict per MPA connection and QP negotiation of each capture, as text, JSON, JUnit XML and CSV.
+// `parley pcap check`: prints a verdict for each MPA connection and QP negotiation of each capture, as text, JSON,
+// JUnit XML and CSV.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -124,7 +125,7 @@ class Check {
 
   const CheckArgs& options_;
   Output& out_;
-  draw::Provenance report_;  ///< its input is the file at hand
+  draw::Provenance report_;  ///< its input is the current file
   capture::Total total_;
   Exit exit_ = Exit::ok;
   std::vector<JunitSuite> suites_;

@@ -22,7 +22,7 @@ using capture::Severity;
 
 struct Family {
   std::string_view name;
-  bool needs_fpdus;  // nothing in a connection without FPDUs could break it
+  bool needs_fpdus;  // skipped in a connection without FPDUs
 };
 constexpr std::array families{Family{"MPA set-up", false},
                               Family{"enhanced set-up", false},
@@ -33,7 +33,7 @@ constexpr std::array families{Family{"MPA set-up", false},
                               Family{"Atomics and Immediate Data", true}};
 constexpr std::array ib_families{Family{"CM set-up and end", false}, Family{"packets", true},
                                  Family{"requests and answers", true}};
-// More cases than that no CI system shows; of the connections beyond, only cases that failed are written, so many.
+// CI systems show no more cases than cases_max. Beyond it, only failed cases are written, up to failed_more_max.
 constexpr std::size_t cases_max = 50'000, failed_more_max = 50'000;
 
 std::string_view skip_reason(const Family& family, const ConnectionReport& c) {
@@ -67,7 +67,7 @@ std::string case_name(std::uint64_t number, const ConnectionReport& c, std::stri
                      c.end_text(capture::Side::responder), what);
 }
 
-/// What was not seen fails the case, or leaves it out: never is it a pass.
+/// What was not seen in the capture makes the case failed or skipped, never passed.
 void not_seen(JunitCase& k, const std::string& why, bool partial_ok) {
   if (why.empty()) return;
   if (partial_ok)
@@ -84,7 +84,7 @@ JunitCase end_case(const std::string& file, std::uint64_t number, const Connecti
   return k;
 }
 
-/// By the rule's name in docs/pcap-check.md. What has none is about the connection as a whole.
+/// The family for a rule's id in docs/pcap-check.md. A finding without an id concerns the connection as a whole.
 std::string_view ib_rule_family(std::string_view key) {
   constexpr std::string_view of_packets[] = {"ib.malformed", "ib.icrc",  "ib.tver",     "ib.reserved", "ib.opcode",
                                              "ib.service",   "ib.p-key", "ib.ud-q-key", "ib.pad",      "ib.pad-octets"};
@@ -111,7 +111,7 @@ std::string negotiation_name(std::uint64_t number, const capture::NegotiationRep
 }
 
 struct NegotiationFamily {
-  std::string_view name, head;  // of its rules
+  std::string_view name, head;  // head: the prefix of its rules
 };
 constexpr std::array negotiation_families{
     NegotiationFamily{"messages", "QPng §1."}, NegotiationFamily{"items", "QPng §2."},
@@ -159,7 +159,7 @@ std::string_view rule_family(std::string_view rule) {
   if (is("RFC 5041")) return "DDP";
   if (is("RFC 7306")) return "Atomics and Immediate Data";
   if (is("RFC 5040") || is("RFC 6580")) return "RDMAP";
-  return "MPA set-up";  // what cites no rule is about the connection as a whole
+  return "MPA set-up";  // findings without a rule concern the connection as a whole
 }
 
 std::vector<std::pair<std::string, std::string>> junit_properties(const capture::Total& total) {

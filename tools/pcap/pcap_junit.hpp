@@ -16,13 +16,14 @@ namespace parley::tools {
 /// "MPA set-up", "MPA framing", "enhanced set-up", ...: the family of a finding's rule ("RFC 5044 §4.4").
 std::string_view rule_family(std::string_view rule);
 
-/// The suite of one capture, connection by connection. It holds at most 100,000 cases; what is left out is told.
+/// The suite of one capture, added connection by connection. It contains at most 100,000 cases and says how many were
+/// left out.
 class JunitCapture {
  public:
   JunitCapture(std::string file, const StandingArgs& standing) : file_(std::move(file)), standing_(standing) {}
   void connection(const capture::ConnectionReport& c);
   void negotiation(const capture::NegotiationReport& n);
-  /// `verdict`: its list of connections is not looked at. Once.
+  /// Ignores the connections in `verdict`. Call it once.
   JunitSuite finish(const CaptureVerdict& verdict);
 
  private:
@@ -33,12 +34,12 @@ class JunitCapture {
   std::uint64_t connections_ = 0, negotiations_ = 0, passed_left_out_ = 0, failed_left_out_ = 0;
 };
 
-/// The suite of one capture: whether it could be read to its end and holds connections, then each connection: whether
-/// it ended well, and each family. Findings of severity `fail_on` fail a case; other findings are its output. A family
-/// that nothing in the connection could break is skipped. With `partial_ok` so is what was not seen whole, which fails
-/// otherwise: a suite fails when the command does.
+/// The suite of one capture. Its cases are: whether the file could be read to its end, whether it contains connections,
+/// and for each connection whether it ended well and one case per family. Findings of severity `fail_on` or higher fail
+/// a case; other findings are its output. A family that nothing in the connection could break is skipped. A connection
+/// that was not seen whole fails, or with `partial_ok` is skipped, so that a suite fails when the command fails.
 JunitSuite junit_suite(const std::string& file, const CaptureVerdict& verdict, const StandingArgs& standing = {});
-/// What the total says: every suite of a run over several files has these properties.
+/// The totals, as properties of every suite of a run over several files.
 std::vector<std::pair<std::string, std::string>> junit_properties(const capture::Total& total);
 
 }  // namespace parley::tools

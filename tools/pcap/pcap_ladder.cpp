@@ -23,7 +23,7 @@ namespace {
 
 struct LadderArgs {
   std::vector<std::string> files;
-  std::string html;  // empty: not asked for; "-": standard output
+  std::string html;  // empty: no HTML; "-": standard output
   bool quiet = false;
   bool ascii = false;
   std::size_t width = 100;
@@ -33,8 +33,8 @@ struct LadderArgs {
   CaptureFilter filter;
 };
 
-// A page has room for so many connections, rows of each and rows in all, at some 2 kB a row. What failed is drawn
-// first. -n chooses among more.
+// Limits of a page: connections, rows of each and rows in all, at about 2 kB per row. Failed connections are drawn
+// first. -n selects others.
 constexpr std::size_t page_connections_max = 60, page_rows_max = 5000, page_rows_in_all = 20'000;
 
 class Ladders {
@@ -76,12 +76,12 @@ class Ladders {
     draw::Ladder ladder;
   };
 
-  /// So many connections of a file have events.
+  /// The number of connections of a file whose events are kept.
   std::size_t drawn_max() const {
     return options_.html.empty() ? capture::AnalyzerOptions{}.drawn_max : page_connections_max;
   }
 
-  /// A file that can be read twice is, where only the first reading tells what is to be drawn.
+  /// If the first reading kept no events of a selected connection, a regular file is read a second time for them.
   CaptureVerdict read(const std::string& file) const {
     capture::AnalyzerOptions o{
         .events = true, .drawn_max = drawn_max(), .mpa_ports = options_.mpa_ports, .no_icrc = options_.no_icrc};
@@ -111,7 +111,7 @@ class Ladders {
     std::uint64_t undrawn = 0, shown = 0;
     const std::vector<std::size_t> meant =
         lacks_a_number(file, v) ? std::vector<std::size_t>{} : options_.choice.of(v.report);
-    // One that holds nothing but part of a startup frame has no events, and still its findings.
+    // A connection that contains only part of a startup frame has no events but may have findings.
     for (const std::size_t i : meant) {
       if (v.report.connections[i].events.empty() && shown >= drawn_max()) {
         ++undrawn;
@@ -139,7 +139,7 @@ class Ladders {
     if (!options_.html.empty()) left_out_ += undrawn;
   }
 
-  /// A number that the user asks for and the file does not have. What was not read may have it.
+  /// Whether the user selected a number that the file does not have. After a read error this is unknown, and false.
   bool lacks_a_number(const std::string& file, const CaptureVerdict& v) {
     const std::uint64_t last = v.report.connections.size(), asked = options_.choice.highest();
     if (asked <= last || last == 0 || !v.error.empty()) return false;
@@ -181,7 +181,7 @@ class Ladders {
     }
   }
 
-  /// The page has what failed first, whichever file it is in; what has no room any more goes.
+  /// Failed connections of all files come first on the page. What exceeds its limits is removed from the end.
   void add_to_page(int standing, draw::Ladder ladder) {
     const auto behind = std::upper_bound(drawn_.begin(), drawn_.end(), standing,
                                          [](int rank, const Drawn& drawn) { return rank < drawn.rank; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap live`: verdicts on what passes a network interface, each as its connection ends, and the packets in a
-// ring of files.
+// `parley pcap live`: captures on a network interface, prints a verdict as each connection ends, and writes the packets
+// to a ring of files.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -47,11 +47,11 @@ struct LiveArgs {
   ReportArgs reports;
 };
 
-constexpr Duration turn_wait = std::chrono::milliseconds(100);   // so soon are ends, and the end, seen
-constexpr Duration drops_every = std::chrono::seconds(1);        // libpcap is asked
-constexpr Duration drops_told_every = std::chrono::seconds(10);  // a person is told
-constexpr Duration rest_wait = std::chrono::milliseconds(200);   // the kernel hands its last packets over by then
-constexpr Duration rest_max = std::chrono::seconds(2);           // while packets go on and on
+constexpr Duration turn_wait = std::chrono::milliseconds(100);   // latency of verdicts and of the end
+constexpr Duration drops_every = std::chrono::seconds(1);        // interval of asking libpcap
+constexpr Duration drops_told_every = std::chrono::seconds(10);  // interval of reporting drops
+constexpr Duration rest_wait = std::chrono::milliseconds(200);  // the kernel delivers its last packets within this time
+constexpr Duration rest_max = std::chrono::seconds(2);          // limit while packets keep arriving
 
 class Live {
  public:
@@ -123,7 +123,7 @@ class Live {
   LiveDrops drops_;
   std::uint64_t drops_told_ = 0;
   Steady::time_point drops_asked_at_{}, drops_told_at_{};
-  std::string end_, fault_;  // why it ends; what broke
+  std::string end_, fault_;  // why the capture ends; what failed
 };
 
 std::optional<Complaint> Live::open() {
@@ -204,7 +204,7 @@ void Live::turn(Duration wait) {
   if (args_.count > 0 && connections_ + negotiations_ >= args_.count && end_.empty()) end_ = "count";
 }
 
-/// What the kernel still holds came before the end.
+/// Reads the packets that the kernel still holds from before the end.
 void Live::take_rest() {
   const auto begun = Steady::now();
   while (fault_.empty() && Steady::now() - begun < rest_max && read(rest_wait) > 0) continue;
@@ -233,7 +233,7 @@ Json Live::place_json(std::uint64_t frame) const {
 
 void Live::ended(const capture::ConnectionReport& c) {
   ++connections_;
-  // The files first: whoever has read of it finds it there.
+  // Write the files first: a program that reads about the connection on standard output finds it in them.
   if (reports_->csv()) reports_->add_csv(capture::to_csv(args_.interface, connections_, c, &report_));
   if (reports_->junit()) junit_.connection(c);
   print(c);
@@ -261,7 +261,7 @@ void Live::print(const capture::ConnectionReport& c) {
   say(capture::to_text(c, {.width = args_.width, .notes = !args_.quiet}) + recorded_text(c.first_frame, c.last_frame));
 }
 
-/// Where the ring has it.
+/// Where the ring has recorded the frames.
 std::string Live::recorded_text(std::uint64_t first_frame, std::uint64_t last_frame) const {
   if (!ring_) return {};
   const auto first = ring_->place_of(first_frame), last = ring_->place_of(last_frame);
@@ -303,7 +303,7 @@ int Live::finish() {
     object["report"] = report_json(report_);
     out_.object(object);
   }
-  reports_->add_csv(capture::to_csv(args_.interface, report, &report_));  // that there was no connection
+  reports_->add_csv(capture::to_csv(args_.interface, report, &report_));  // reports that there was no connection
   const Exit verdict = exit_for(report.judgement.standing, args_.standing);
   const auto written = write_junit({.report = std::move(report), .error = fault_, .readable = true});
   if (!fault_.empty()) return out_.error(Exit::environment, fault_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap matrix`: the captures of an interop event as one table of who with whom and how, as text, JSON, CSV and
-// HTML. Directories are walked in order; what cannot be read is listed and stops nothing.
+// `parley pcap matrix`: the captures of an interop event as one table of which peers connected and how, as text, JSON,
+// CSV and HTML. Directories are walked in order. Unreadable files are listed, and the run continues.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct MatrixArgs {
   StandingArgs standing;
 };
 
-constexpr std::size_t ladder_lines_max = 400;         // of one connection; who needs more draws it by itself
+constexpr std::size_t ladder_lines_max = 400;         // of one connection; `pcap ladder` draws all of it
 constexpr std::size_t ladders_octets_max = 32 << 20;  // of the whole page
 constexpr std::size_t names_file_max = 1 << 20;
 
@@ -146,7 +146,7 @@ class MatrixRun {
     report_.inputs.push_back(v.input);
     std::string lacking = v.readable ? capture::lack_of_mpa(v.report, args_.standing.expect) : "";
     capture::Judgement judged = v.report.judgement;
-    if (!lacking.empty()) judged.standing = capture::Standing::failed;  // a table without it is no pass
+    if (!lacking.empty()) judged.standing = capture::Standing::failed;  // without the expected connections
     for (const auto& [rule, count] : v.report.ignored) ignored_[rule] += count;
     matrix_.files.push_back({file, v.report.packets, v.report.all_connections(), v.error, std::move(lacking), judged});
     if (!v.error.empty()) ++unread_;

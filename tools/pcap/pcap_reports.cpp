@@ -48,7 +48,7 @@ void Reports::Sink::write(std::string_view octets) {
 }
 
 Or<Reports> Reports::open(const ReportArgs& args, const std::vector<std::string>& inputs, Output& out) {
-  // Only one thing at a time can stand on standard output.
+  // Standard output can carry only one document.
   const bool junit_there = args.junit == "-", csv_there = args.csv == "-";
   if (static_cast<int>(junit_there) + static_cast<int>(csv_there) + static_cast<int>(out.json) > 1)
     return complain(Exit::usage, "only one of --json, --junit - and --csv - can go to standard output");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Reports beside the text or JSON of what judges connections one by one: --junit FILE and --csv FILE.
+// Additional reports of commands that check connections one by one: --junit FILE and --csv FILE.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,23 +14,23 @@
 namespace parley::tools {
 
 struct ReportArgs {
-  std::string junit, csv;  ///< empty: not asked for; "-": standard output
+  std::string junit, csv;  ///< empty: not requested; "-": standard output
 };
 
 void add_report_options(Command sub, ReportArgs& args);
 
-/// Where they go. Both are opened, and so proven writable, before anything is read.
+/// The report outputs. Both are opened before any input is read, so that unwritable files are reported first.
 class Reports {
  public:
-  /// Neither may be one of the `inputs` or the other. Errors: usage, environment.
+  /// An output must be neither one of the `inputs` nor the other output. Errors: usage, environment.
   static Or<Reports> open(const ReportArgs& args, const std::vector<std::string>& inputs, Output& out);
   bool junit() const { return junit_.wanted(); }
   bool csv() const { return csv_.wanted(); }
-  /// Standard output is free for text.
+  /// Whether standard output is free for text.
   bool text() const { return !junit_.standard() && !csv_.standard(); }
-  /// Whole lines; they stand in the file afterwards.
+  /// Adds complete lines and flushes them to the file.
   void add_csv(std::string_view lines);
-  /// `name`: of the command. Errors: environment.
+  /// `name` is the command's name. Errors: environment.
   Or<void> finish(std::string_view name, const std::vector<JunitSuite>& suites);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap rules`: the rules that captures are judged by.
+// `parley pcap rules`: lists the rules that captures are checked against.
 #include <fmt/format.h>
 
 #include <memory>

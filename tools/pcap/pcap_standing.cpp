@@ -14,7 +14,7 @@ namespace parley::tools {
 
 namespace {
 
-/// What is wrong with the value of --ignore; empty: nothing.
+/// Applies a value of --ignore. Returns what is wrong with it, or an empty string.
 std::string ignore(capture::RulePolicy& policy, const std::string& id) {
   const capture::RuleFacts* const row = capture::find_rule(id);
   if (row == nullptr) return no_rule(id);
@@ -22,7 +22,7 @@ std::string ignore(capture::RulePolicy& policy, const std::string& id) {
   return {};
 }
 
-/// "cm.early=error"
+/// Applies "cm.early=error". Returns what is wrong with it, or an empty string.
 std::string set_severity(capture::RulePolicy& policy, const std::string& word) {
   using capture::Severity;
   const std::size_t equals = word.find('=');

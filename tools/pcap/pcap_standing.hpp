@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a user may say about passed, partial and failed, the same for every subcommand that judges captures.
+// The options that change when a capture counts as passed, partial or failed. They are the same for every subcommand
+// that checks captures.
 #pragma once
 #include <cstdint>
 #include <string>

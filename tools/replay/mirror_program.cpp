@@ -24,7 +24,7 @@ void MirrorProgram::plan_regions(std::span<const replay::Use> uses, std::span<co
       if (!u.moved || (f.to < begin && begin - f.to < reach.before)) begin = f.to;
       end = std::max(end, begin);
     }
-    if (end - begin > reach.most) continue;  // end is never below begin: note_use() does not let a TO wrap
+    if (end - begin > reach.most) continue;  // end is at least begin: note_use() does not let a TO wrap
     Region r;
     r.recorded = u.stag;
     r.begin = begin;
@@ -36,12 +36,12 @@ void MirrorProgram::plan_regions(std::span<const replay::Use> uses, std::span<co
 
 Or<void> MirrorProgram::take_memory(capture::Side side, std::uint64_t sent, std::size_t most) {
   std::uint64_t total = sent + receive_size_ * receives;
-  for (const Region& r : regions_) total += r.size;  // each bounded by Reach::most: no sum of them overflows
+  for (const Region& r : regions_) total += r.size;  // no overflow: Reach::most limits each region
   if (total > most)
     return complain(Exit::environment,
                     fmt::format("what the recorded {} moved needs {} MiB of memory in the simulator; {} are given",
                                 capture::to_string(side), total >> 20, most >> 20));
-  // Nothing is taken before all of it is known to fit: a small recording can name any amount.
+  // Allocate only after the total was checked: a small recording can name any amount of memory.
   for (Region& r : regions_) r.memory.assign(r.size, 0);
   arena_.assign(std::max<std::uint64_t>(sent, 1), 0);
   receive_arena_.assign(receive_size_ * receives, 0);

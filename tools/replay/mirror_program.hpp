@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A program in the simulator that stands in for one side of a recording, whatever the protocol: memory that the other side
-// names, receives, what is done by itself and when, and what becomes of the connection.
+// A program in the simulator that acts for one side of a recording, for any protocol. It provides the memory that the
+// other side names, posts receives, performs the recorded acts at their time, and notes how the connection ends.
 #pragma once
 #include <memory>
 #include <optional>
@@ -17,11 +17,11 @@ namespace parley::tools {
 
 class MirrorProgram : public sim::App {
  public:
-  /// Where to connect to; else it listens. Before the first step.
+  /// Sets the address to connect to; without it the program listens. Call it before the first step.
   void connect_to(const Address& peer) { peer_ = peer; }
-  /// Drops everything that belongs to the host's device, which must still be there.
+  /// Releases everything on the host's device, which must still exist.
   void let_go();
-  /// What happened to it, for people.
+  /// Events of this program, as text for people.
   const std::vector<std::string>& events() const { return events_; }
 
   void on_crash(sim::Host&) override {}
@@ -29,57 +29,59 @@ class MirrorProgram : public sim::App {
   void on_timer(sim::Host& host, std::uint64_t cookie) override;
 
  protected:
-  static constexpr std::size_t receives = 64;  // posted at one time
+  static constexpr std::size_t receives = 64;  // posted at the same time
   static constexpr std::size_t sends = 1024;
 
-  /// Memory that the played side names.
+  /// Memory that the played side addresses.
   struct Region {
     std::uint32_t recorded = 0;
     std::uint64_t begin = 0;  ///< recorded TO, or address, of its first octet
-    std::size_t size = 0;     ///< of the memory, which is there after take_memory()
+    std::size_t size = 0;     ///< of the memory, which take_memory() allocates
     Bytes memory;
     MemoryRegion mr;
     bool advertised = false;
   };
-  /// What something that it does by itself waits for.
+  /// The condition for one of its acts.
   struct Wait {
     std::size_t sends_seen = 0, answers_seen = 0;  ///< what it had received before
     Duration delay{};
   };
   struct Reach {
-    std::uint64_t before = 0;  ///< how far in front of what was moved an announced place may lie
+    std::uint64_t before = 0;  ///< how far before the accessed octets an announced address may lie
     std::size_t most = 0;      ///< octets of a region
   };
 
-  /// The regions of `uses`. `refused`: who complained about what it was told did not know the memory, perhaps.
+  /// Plans the regions of `uses`. `refused`: this side reported an error, so that memory that was not advertised may
+  /// have been unknown to it.
   void plan_regions(std::span<const replay::Use> uses, std::span<const replay::Field> fields, bool refused,
                     const Reach& reach);
-  /// Room for the regions, for `sent` octets that it sends or reads, and for receives. Errors: environment, more than `most`.
+  /// Allocates the regions, `sent` octets for messages and Read sinks, and the receive buffers. Errors: environment, if
+  /// the total exceeds `most`.
   Or<void> take_memory(capture::Side side, std::uint64_t sent, std::size_t most);
-  /// Protection domain, completion queue, and all that take_memory() took.
+  /// Creates the protection domain and the completion queue, and registers the memory of take_memory().
   void register_memory(Device& device);
-  /// Octets that have to be in place at a recorded TO, or address; those that no region has are passed over.
+  /// Copies octets to a recorded TO or address. Octets outside of all regions are ignored.
   void put(std::uint32_t recorded, std::uint64_t to, ConstBytes octets);
-  /// The live name in place of the recorded one, if the memory is registered.
+  /// Replaces the recorded name by the live one, if the memory is registered.
   void write_name(Bytes& octets, const replay::Field& field) const;
 
   QpInit queue_pair() const;
   void post_receives();
   void post_receive(std::size_t slot);
-  /// False: it has a connection already, and the second is dropped.
+  /// False if it already has a connection; the second one is dropped.
   bool take(const cm::ConnectRequest& request);
   bool is_mine(const cm::Id& id) const { return id_ && id == id_; }
-  /// Rejected, failed, disconnected.
+  /// Notes that the connection was rejected, failed or disconnected.
   void note_end(const cm::Event& event);
-  /// `payload` where it can be sent from, or room for `length` octets of an answer. None: there is no more.
+  /// Copies `payload` into sendable memory, or reserves `length` octets for an answer. None if no memory is left.
   std::optional<Sge> place(ConstBytes payload, std::size_t length);
   void proceed(sim::Host& host);
 
   virtual void event(sim::Host& host, cm::Event event) = 0;
   virtual void completed(sim::Host& host, const WorkCompletion& wc) = 0;
-  /// What its next act waits for. Null: there is none, or not yet.
+  /// The condition for its next act. Null if there is no act, or if it cannot be performed yet.
   virtual const Wait* next() const = 0;
-  /// The next act. False: it cannot be done yet.
+  /// Performs the next act. False if it is not possible yet.
   virtual bool act() = 0;
 
   std::vector<Region> regions_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley replay`: plays one side of a recorded connection against a live peer, or against Parley's own stack in the
-// simulator, and tells the first answer that means something else than the recorded one.
+// simulator, and reports the first answer whose meaning differs from the recorded one.
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -45,8 +45,7 @@ struct ReplayArgs {
   bool verbose = false;
 };
 
-constexpr std::size_t file_max =
-    std::size_t{256} << 20;  // octets, kept about three times over; the connections of a longer file are cut out of it
+constexpr std::size_t file_max = std::size_t{256} << 20;  // octets; about 3x in memory. Longer files must be cut
 
 Or<Bytes> read_whole(const std::string& path, draw::InputFile* input = nullptr) {
   const auto cannot = [&path](const std::string& why) {
@@ -71,7 +70,7 @@ Or<Bytes> read_whole(const std::string& path, draw::InputFile* input = nullptr) 
   return out;
 }
 
-/// "1", "0.5", "10", "0": how many times as fast as recorded; at most three digits behind the point.
+/// Parses the speed relative to the recording: "1", "0.5", "10", "0", at most three decimal places.
 Or<void> parse_speed(const std::string& text, replay::PlayOptions& out) {
   const std::size_t point = text.find('.');
   std::string digits = text.substr(0, point);
@@ -92,17 +91,17 @@ Or<void> parse_speed(const std::string& text, replay::PlayOptions& out) {
   return {};
 }
 
-/// What the command line means, once it has been looked at.
+/// The checked meaning of the command line.
 struct Job {
   const ReplayArgs& args;
   ReplayRun run;
   replay::PlayOptions play;
-  std::optional<std::string> quirk;  ///< of the simulated peer; none: over sockets
+  std::optional<std::string> quirk;  ///< of the simulated peer; none for a run over sockets
   Address where;
   bool listen = false;
 };
 
-/// A recording of MPA over sockets: what a loop drives, and how it goes.
+/// Plays a recording of MPA over sockets: the machine for the loop, and its state.
 struct LiveMpa {
   using Loop = asio_driver::MachineLoop;
   static constexpr const char* toward = "connect to";
@@ -119,13 +118,13 @@ struct LiveMpa {
   replay::PlayerMachine driven;
 };
 
-/// The same of RoCE.
+/// The same for RoCE.
 struct LiveRoce {
   using Loop = asio_driver::PacketLoop;
   static constexpr const char* toward = "reach";
   LiveRoce(const replay::RoceRecording& recording, const Job& job)
       : player(recording, job.run.side, job.play, {job.where, seed()}), listens(job.listen), where(job.where) {}
-  /// A peer remembers the numbers of a run before this one.
+  /// Numbers are random, because a peer remembers those of earlier runs.
   static std::uint64_t seed() {
     std::random_device entropy;
     return std::uint64_t{entropy()} << 32 | entropy();
@@ -145,7 +144,7 @@ struct LiveRoce {
 LiveMpa live_of(const replay::Recording& recording, const Job& job) { return {recording, job}; }
 LiveRoce live_of(const replay::RoceRecording& recording, const Job& job) { return {recording, job}; }
 
-/// Plays over sockets until it is over, a signal comes, or nobody connects.
+/// Plays over sockets until the recording ends, a signal arrives, or the wait for a connection times out.
 template <class R>
 Played play_live(const Job& job, const R& recording, Output& out) {
   const auto cannot = [&out](Exit exit, const std::string& why) { return Played{out.error(exit, why), {}}; };
@@ -171,7 +170,7 @@ Played play_live(const Job& job, const R& recording, Output& out) {
     }
     if (!player.started() && (*loop)->now() >= give_up) break;
   }
-  for (int i = 0; i < 10; ++i) (void)(*loop)->run_once(std::chrono::milliseconds(5));  // the last packets leave
+  for (int i = 0; i < 10; ++i) (void)(*loop)->run_once(std::chrono::milliseconds(5));  // send the last packets
   if (capture)
     if (const auto written = capture->finish(); !written) return cannot(written.error().exit, written.error().text);
   if (const std::string why = live.failed(); !why.empty())
@@ -219,7 +218,7 @@ Played play(const Job& job, const R& recording, Output& out) {
   return job.quirk ? play_simulated(job, recording, out) : play_live(job, recording, out);
 }
 
-/// What keeps a connection from being played, or what became of it.
+/// Returns the result, or why the connection cannot be played.
 tl::expected<Played, std::string> play(const Job& job, ConstBytes file, const replay::Contents& contents,
                                        std::size_t number, Output& out) {
   const auto begin = [&](const auto& recording) -> tl::expected<Played, std::string> {
@@ -232,8 +231,8 @@ tl::expected<Played, std::string> play(const Job& job, ConstBytes file, const re
   return begin(replay::read_recording(file, contents, number));
 }
 
-/// Every connection of the file in turn. One that the recording does not hold well enough is said and not counted; a
-/// peer that cannot be reached ends it.
+/// Plays every connection of the file in turn. One that the recording does not contain completely enough is reported
+/// and skipped. An unreachable peer ends the run.
 int play_all(const Job& job, ConstBytes file, Output& out) {
   const replay::Contents contents = replay::list_connections(file);
   const std::size_t all = contents.report.connections.size();
@@ -255,7 +254,7 @@ int play_all(const Job& job, ConstBytes file, Output& out) {
   return print_total(out, total, all, job.run);
 }
 
-/// What the words after sim: name; none: it is no such word.
+/// The quirk after "sim:"; empty for "sim:parley", none if the text has no such prefix.
 Or<std::optional<std::string>> simulated_peer(const std::string& against) {
   constexpr std::string_view prefix = "sim:";
   if (!against.starts_with(prefix)) return std::optional<std::string>{};
@@ -273,7 +272,7 @@ int list(const ReplayArgs& args, Output& out) {
   if (!file) return out.error(file.error().exit, file.error().text);
   const replay::Contents contents = replay::list_connections(*file);
   print_contents(out, args.file, contents);
-  // Whoever lists the connections of a file means to play one: a file without any is of no use (docs/cli.md).
+  // --list prepares a replay. A file without connections is therefore an error (docs/cli.md).
   const std::string wrong = contents.report.connections.empty() ? contents.why_empty() : contents.error;
   if (!wrong.empty()) return out.error(Exit::environment, args.file + ": " + wrong);
   return code(Exit::ok);
@@ -291,7 +290,7 @@ Or<replay::Ignored> parse_ignored(const std::vector<std::string>& fields) {
   return ignored;
 }
 
-/// The n-th, or 0 where none is named or all are.
+/// The connection's number; 0 if the text is empty or "all".
 Or<std::size_t> parse_connection(const std::string& text) {
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Mirror: what it does and when. replay_mirror_plan.cpp makes the plan from the recording.
+// Mirror: how it acts. replay_mirror_plan.cpp makes the plan from the recording.
 #include "tools/replay/replay_mirror.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@ using wire::RdmapOpcode;
 
 namespace {
 
-/// False: it cannot be read, or verbs know no such operation. RFC 7306 §5.1: every Atomic has masks on the wire.
+/// Returns false if the request cannot be parsed or verbs have no such operation. RFC 7306 §5.1: every Atomic carries
+/// masks.
 bool make_atomic(ConstBytes payload, SendWr& wr) {
   const auto a = wire::AtomicRequest::parse(payload);
   if (!a || (a->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && a->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)) return false;
@@ -84,7 +85,7 @@ void Mirror::answer(const cm::ConnectRequest& request) {
   if (const auto done = id_.accept(cm::with_mpa<cm::AcceptOptions>(mpa_options(), {.private_data = data})); !done)
     events_.push_back(fmt::format("Parley cannot accept so: {}", done.error().message()));
   else
-    posting_ = true;  // when it may be sent is the stack's affair (RFC 5044 §7.1.2 rule 4)
+    posting_ = true;  // the stack decides when it may send (RFC 5044 §7.1.2 rule 4)
 }
 
 void Mirror::event(sim::Host& host, cm::Event event) {
@@ -128,7 +129,7 @@ bool Mirror::act() {
   return post(item, what);
 }
 
-// Whatever waits for the answer to it would wait for ever.
+// Counts the answer as received, because later acts would wait for it forever.
 bool Mirror::not_posted(const Item& item) {
   if (item.is(RdmapOpcode::read_request) || item.is(RdmapOpcode::atomic_request)) ++answers_seen_;
   return true;
@@ -157,7 +158,7 @@ bool Mirror::post(const Item& item, const Act& what) {
       break;
     case RdmapOpcode::read_request: {
       const auto q = wire::ReadRequest::parse(item.payload);
-      if (!q) return not_posted(item);  // verbs know no shorter one (RFC 5040 §4.4)
+      if (!q) return not_posted(item);  // verbs have no shorter request (RFC 5040 §4.4)
       wr.opcode = SendWr::Opcode::rdma_read;
       wr.rkey = q->source_stag;
       wr.remote_addr = q->source_to;
@@ -172,19 +173,19 @@ bool Mirror::post(const Item& item, const Act& what) {
       break;
     case RdmapOpcode::immediate:
     case RdmapOpcode::immediate_se:
-      if (length != PARLEY_RDMAP_IMMEDIATE_LEN) return true;  // RFC 7306 §6.1; verbs know no other
+      if (length != PARLEY_RDMAP_IMMEDIATE_LEN) return true;  // RFC 7306 §6.1; verbs have no other length
       immediate = {.wr_id = what.item, .data = Reader(payload).be64(), .solicited = item.is(RdmapOpcode::immediate_se)};
       length = 0;
       payload.clear();
       break;
-    default: return true;  // nothing that verbs can post
+    default: return true;  // verbs cannot post it
   }
   const std::optional<Sge> sge = place(payload, length);
   if (!sge) return not_posted(item);
   if (length > 0) wr.sges = {&*sge, 1};
   const auto posted = immediate ? parley::iwarp::queue_pair(qp)->post_immediate(*immediate) : qp->post_send(wr);
   if (!posted) {
-    if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion makes room
+    if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion frees a slot
     events_.push_back(fmt::format("Parley cannot post the {}: {}", replay::describe(item), posted.error().message()));
     return not_posted(item);
   }

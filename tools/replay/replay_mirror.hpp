@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A program on Parley's own stack, in the simulator, that wants what one side of a recording wanted: it connects or
-// accepts with the same options and private data, registers the memory that the other side names, and posts the
-// recorded Sends, Writes and Reads in their order. What the stack itself does (answers, Terminates) is Parley's, and is
-// what gets compared.
+// A program on Parley's own stack, in the simulator, that does what the program on one side of a recording did. It
+// connects or accepts with the same options and private data, registers the memory that the other side names, and posts
+// the recorded Sends, Writes and Reads in order. Answers and Terminates come from Parley's stack, and these are
+// compared.
 #pragma once
 #include <set>
 #include <string>
@@ -17,22 +17,23 @@ namespace parley::tools {
 
 class Mirror final : public MirrorProgram {
  public:
-  /// Stands in for `side` of the recording. `player` plays the other one; it learns the STags that no octet tells.
+  /// Acts for `side` of the recording. `player` plays the other side; it learns the STags that the payload does not
+  /// carry.
   Mirror(const replay::Recording& recording, capture::Side side, const std::string& quirk, replay::Player& player);
 
-  /// Errors: what of the recording is too large or cannot be done through verbs (environment).
+  /// Errors: environment, if the recording is too large or needs something that verbs cannot do.
   Or<void> prepare();
   void listen_at(std::uint16_t port) { port_ = port; }
 
   void on_start(sim::Host& host) override;
 
  private:
-  static constexpr std::size_t memory_max = 256 << 20;  // octets registered in all
+  static constexpr std::size_t memory_max = 256 << 20;  // octets registered in total
 
-  /// Something it does by itself.
+  /// An act of its own: a work request or the end.
   struct Act : Wait {
     std::size_t item = 0;
-    std::vector<std::size_t> reads;  ///< Read Responses of which the data have to be in place now
+    std::vector<std::size_t> reads;  ///< Read Responses whose data must be in place now
   };
 
   mpa::StartupOptions mpa_options() const;
@@ -54,10 +55,10 @@ class Mirror final : public MirrorProgram {
   capture::Side side_;
   std::string quirk_;
   replay::Player& player_;
-  replay::Names names_;  // of memory that is this side's
+  replay::Names names_;  // of this side's memory
   std::vector<Act> acts_;
-  std::vector<std::size_t> first_reads_;                         // data that have to be in place from the beginning
-  std::vector<std::pair<std::size_t, std::size_t>> read_pairs_;  // our responses and the requests they answer
+  std::vector<std::size_t> first_reads_;                              // data that must be in place from the start
+  std::vector<std::pair<std::size_t, std::size_t>> read_pairs_;       // our responses and the requests they answer
   std::set<std::pair<std::uint32_t, std::uint64_t>> atomics_filled_;  // STag and TO
   std::uint16_t port_ = 0;
   bool posting_ = false, up_ = false;

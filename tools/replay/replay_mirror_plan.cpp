@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Mirror: what one side of a recording wanted, as options, memory and work requests.
+// Mirror: the plan for one side of a recording: options, memory and work requests.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ mpa::StartupOptions Mirror::mpa_options() const {
   if (s.enhanced) {
     o.ird = s.enhanced->ird;
     o.ord = s.enhanced->ord;
-    // The Reply shows how far its sender raised its IRD.
+    // The Reply shows to which value its sender raised its IRD.
     if (side_ == Side::responder) o.ird_max = o.ird == mpa::depth_not_negotiated ? std::uint16_t{0} : o.ird;
     const mpa::RtrSet kinds{.send = s.enhanced->b, .write = s.enhanced->c, .read = s.enhanced->d};
     if (side_ == Side::responder && s.enhanced->a && !kinds.empty()) o.rtr_accept = kinds;
@@ -80,7 +80,7 @@ void Mirror::plan_acts() {
   const mpa::Rtr rtr = recording_.report.rtr;
   bool rtr_to_come =
       side_ == Side::initiator && (rtr == mpa::Rtr::send || rtr == mpa::Rtr::write || rtr == mpa::Rtr::read);
-  std::set<std::size_t> asked;  // what is posted so far
+  std::set<std::size_t> asked;  // the requests posted so far
   bool complained = false, ended = false;
   std::size_t received = 0, sends_seen = 0, reads_done = 0;
   Instant received_at{};
@@ -95,16 +95,16 @@ void Mirror::plan_acts() {
     const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
     const bool posted = replay::names_known(item) && item.lane() == replay::Lane::said &&
                         !item.is(RdmapOpcode::terminate) && item.length < Item::payload_max;
-    if (posted && std::exchange(rtr_to_come, false)) continue;  // the stack sends it, and tells nobody of its answer
-    // After a Terminate the stack closes by itself, and so it does after the peer's end.
+    if (posted && std::exchange(rtr_to_come, false)) continue;  // the stack sends it and reports no completion
+    // The stack closes by itself after a Terminate and after the peer's end.
     Act act;
-    // What its sender had received by then; that only grows.
+    // The items that its sender had received by then. The set only grows.
     for (; received < theirs().items.size(); ++received) {
       const Item& other = theirs().items[received];
       if (other.end > item.first.peer_received || other.last.frame >= item.first.frame) break;
       received_at = std::max(received_at, other.last.at);
-      if (other.is_send() && replay::names_known(other)) ++sends_seen;  // the rest is not played
-      // An answer to a request that nobody posts, since the recording lacks it or its names, never comes.
+      if (other.is_send() && replay::names_known(other)) ++sends_seen;  // other messages are not played
+      // Requests are not posted if the recording lacks them or their names. Their answers are not awaited.
       const auto answered = answers.request_of.find(received);
       const bool played = other.header.tagged || replay::names_known(other);
       if (answered != answers.request_of.end() && played && asked.contains(answered->second)) ++reads_done;
@@ -121,12 +121,12 @@ void Mirror::plan_acts() {
     before = item.last.at;
     acts_.push_back(std::move(act));
   }
-  // The ULP is told nothing of the Send that was the RTR.
+  // The ULP does not see the Send that was the RTR.
   if (rtr == mpa::Rtr::send && side_ == Side::responder)
     for (Act& act : acts_) act.sends_seen -= std::min<std::size_t>(act.sends_seen, 1);
 }
 
-// The data that recorded Reads of this side's memory gave.
+// Puts the data of recorded Reads of this side's memory in place.
 void Mirror::fill(const std::vector<std::size_t>& responses) {
   for (const std::size_t response : responses) {
     const auto pair =
@@ -141,13 +141,13 @@ void Mirror::fill(const std::vector<std::size_t>& responses) {
   }
 }
 
-// The value that the first Atomic at a place found there; what the next ones find, the stack makes of it.
+// Puts the value that the first Atomic found at its address in place. The stack computes later values.
 void Mirror::fill_atomic(const Item& response, const Item& request) {
   const auto a = wire::AtomicRequest::parse(request.payload);
   const auto was = wire::AtomicResponse::parse(response.payload);
   if (!a || !was || !response.unknown.empty() || !atomics_filled_.emplace(a->stag, a->to).second) return;
   Bytes octets(sizeof was->original);
-  std::memcpy(octets.data(), &was->original, octets.size());  // in the machine's own order
+  std::memcpy(octets.data(), &was->original, octets.size());  // in host byte order
   put(a->stag, a->to, octets);
 }
 

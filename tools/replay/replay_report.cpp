@@ -17,7 +17,7 @@ namespace {
 
 using replay::Evidence;
 
-/// Sixteen to a line, with their offset.
+/// Hex dump with offsets, 16 octets per line.
 std::string dump(const Evidence& e) {
   constexpr std::size_t line = 16, lines_max = 16;
   std::string out;
@@ -80,7 +80,7 @@ void print_contents(Output& out, const std::string& file, const replay::Contents
 
 namespace {
 
-/// What there is to say of a recording before it is played.
+/// What is known about a recording before the run.
 struct Head {
   std::size_t connection = 0, connections = 0;
   const capture::ConnectionReport& report;
@@ -224,7 +224,7 @@ int print_total(Output& out, const ReplayTotal& total, std::size_t all, const Re
   const std::string& file = run.file;
   const std::size_t reached = total.same.size() + total.different.size() + total.nothing_compared.size() +
                               total.broken_off.size() + total.not_played.size();
-  std::vector<std::size_t> left(all - reached);  // they are the last
+  std::vector<std::size_t> left(all - reached);  // always the last connections
   std::iota(left.begin(), left.end(), reached + 1);
   std::string line = fmt::format("{}: {} same", counted(all, "connection"), total.same.size());
   Json object{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What `parley replay` prints.
+// The output of `parley replay`.
 #pragma once
 #include <string>
 #include <vector>
@@ -20,28 +20,28 @@ struct ReplayRun {
   draw::Provenance provenance{};
 };
 
-/// The connections of a file, for --list.
+/// Prints the connections of a file, for --list.
 void print_contents(Output& out, const std::string& file, const replay::Contents& contents);
-/// Before the run: what is played, and what is known of the recording.
+/// Printed before the run: what is played, and what the recording contains.
 void print_begin(Output& out, const ReplayRun& run, const replay::Recording& recording);
 void print_begin(Output& out, const ReplayRun& run, const replay::RoceRecording& recording);
-/// What became of one connection.
+/// The result for one connection.
 struct Played {
   int exit = 0;
-  std::string word;  ///< "same", "different", "nothing compared"; empty: it could not be played to its end
+  std::string word;  ///< "same", "different", "nothing compared"; empty if it could not be played to its end
 };
-/// Prints the result, and says what it means.
+/// Prints the result and returns its meaning.
 Played print_result(Output& out, const ReplayRun& run, const replay::PlayResult& result);
 
-/// What became of all the connections of a file: their numbers.
+/// The numbers of a file's connections by result.
 struct ReplayTotal {
   std::vector<std::size_t> same, different, nothing_compared, broken_off, not_played;
   void add(std::size_t number, const Played& played);
 };
-/// Connection `number` of `all` is not played; `why` is a sentence.
+/// Reports that connection `number` of `all` is not played; `why` is a sentence.
 void print_not_played(Output& out, const ReplayRun& run, const capture::ConnectionReport& connection,
                       std::size_t number, std::size_t all, const std::string& why);
-/// The exit code that it means.
+/// Prints the totals and returns the exit code.
 int print_total(Output& out, const ReplayTotal& total, std::size_t all, const ReplayRun& run);
 
 }  // namespace parley::tools

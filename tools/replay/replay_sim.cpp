@@ -17,15 +17,15 @@ namespace parley::tools {
 
 namespace {
 constexpr std::uint16_t port = 7471;
-constexpr Duration limit = std::chrono::hours(24);  // of virtual time: no recording that can be played is longer
+constexpr Duration limit = std::chrono::hours(24);  // virtual time, longer than any playable recording
 
-/// Two hosts and a cable; what goes over it is written to the file, if there is one.
+/// Two hosts and a link. The traffic is written to the file if there is one.
 class Bench {
  public:
   Bench(OutputFile* file, const sim::HostOptions& replayer, const sim::HostOptions& live) : file_(file) {
     replayer_ = *world_.add_host("replay", replayer);
     live_ = *world_.add_host("parley", live);
-    constexpr std::uint16_t jumbo = 9000;  // a path MTU of 4096 octets has room
+    constexpr std::uint16_t jumbo = 9000;  // enough for a path MTU of 4096 octets
     (void)world_.add_link(replayer_->id(), live_->id(), {.mtu = roce(live) ? jumbo : sim::LinkOptions{}.mtu});
   }
   static bool roce(const sim::HostOptions& host) { return host.engine == sim::NicEngine::roce; }
@@ -96,7 +96,7 @@ Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, 
   const bool v6 = recording.report.initiator.family == Address::Family::v6;
   const Address::Family family = v6 ? Address::Family::v6 : Address::Family::v4;
   ReplaySimResult out;
-  // The player is told the address of the host that is made for its peer.
+  // The player needs the address of its peer's host, which is created below.
   replay::RoceTarget target;
   std::optional<replay::RocePlayer> player;
   const replay::RoceRecording& wanted = program != nullptr ? *program : recording;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A recording against Parley's own stack, in the simulator: two hosts and a cable, in virtual time.
+// Plays a recording against Parley's own stack in the simulator: two hosts and a link, in virtual time.
 #pragma once
 #include <string>
 
@@ -11,8 +11,8 @@ namespace parley::tools {
 
 struct ReplaySimOptions {
   replay::PlayOptions play{};
-  std::string quirk{};   ///< what Parley's stack plays (mpa/quirks.hpp, wire/ib/quirks.hpp); empty: itself
-  std::string pcapng{};  ///< file for what went over the cable; empty: none
+  std::string quirk{};   ///< the quirk that Parley's stack plays (mpa/quirks.hpp, wire/ib/quirks.hpp); empty: none
+  std::string pcapng{};  ///< capture file of the link; empty: none
 };
 
 struct ReplaySimResult {
@@ -20,12 +20,12 @@ struct ReplaySimResult {
   std::vector<std::string> events;  ///< of Parley's side
 };
 
-/// Plays `side`; Parley's stack stands in for the other. `program`: what Parley's side does, if not what is compared with; null: that.
-/// Errors: environment.
+/// Plays `side`; Parley's stack plays the other side. `program` is the recording that Parley's side follows; null:
+/// `recording`. Errors: environment.
 Or<ReplaySimResult> replay_in_simulator(const replay::Recording& recording, capture::Side side,
                                         const ReplaySimOptions& options, const replay::Recording* program = nullptr);
 
-/// The same over RoCE.
+/// The same for RoCE.
 Or<ReplaySimResult> replay_in_simulator(const replay::RoceRecording& recording, capture::Side side,
                                         const ReplaySimOptions& options,
                                         const replay::RoceRecording* program = nullptr);

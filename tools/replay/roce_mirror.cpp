@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoceMirror: what it does and when. roce_mirror_plan.cpp makes the plan from the recording.
+// RoceMirror: how it acts. roce_mirror_plan.cpp makes the plan from the recording.
 #include "tools/replay/roce_mirror.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ using wire::ib::Operation;
 
 namespace {
 
-/// The program's part: InfiniBand's CM fills it up with zeros.
+/// The program's part of private data: the InfiniBand CM pads it with zeros.
 Bytes without_zeros(ConstBytes octets) {
   while (!octets.empty() && octets.back() == 0) octets = octets.first(octets.size() - 1);
   return {octets.begin(), octets.end()};
@@ -63,7 +63,7 @@ void RoceMirror::on_start(sim::Host& host) {
     if (!r.advertised) player_->know_r_key(r.recorded, r.mr.rkey);
     if (!r.advertised || (!place_told && !has_refused())) player_->know_va(r.recorded, r.begin, r.mr.addr);
   }
-  // The names that messages announce are known only now.
+  // The R_Keys and addresses that messages announce are known only now.
   for (Act& a : acts_) {
     std::size_t at = 0;
     for (std::size_t i = a.step; i < recording_.steps.size() && at < a.payload.size(); ++i) {
@@ -79,7 +79,8 @@ void RoceMirror::on_start(sim::Host& host) {
   if (peer_) return connect(host);
   const RoceStep* answer = answer_of_mine();
   const auto* rej = answer == nullptr ? nullptr : std::get_if<wire::ib::CmRej>(&answer->cm->body);
-  // The host was there all the same, and said that nobody listens.
+  // The recorded host existed, but had no listener for the service: listen on another port, so that the REJ is the
+  // same.
   const bool elsewhere = rej != nullptr && rej->reason == wire::ib::CmReject::invalid_service_id;
   const auto at = static_cast<std::uint16_t>(elsewhere ? port() ^ 1 : port());
   const Address::Family family = recording_.report.initiator.family;
@@ -140,7 +141,7 @@ void RoceMirror::established(sim::Host& host, const cm::Established& is) {
   const auto* agreed = std::get_if<ib::Parameters>(&is.parameters);
   if (agreed == nullptr || !agreed->ah) return;
   if (auto made = host.device().create_ah(pd_, *agreed->ah)) way_ = std::move(*made);
-  peer_qpn_ = agreed->remote_qp_num;  // a server learns it by the first datagram
+  peer_qpn_ = agreed->remote_qp_num;  // a server learns it from the first datagram
   peer_q_key_ = agreed->remote_qkey != 0 ? agreed->remote_qkey : wire::ib::udp_q_key;
 }
 
@@ -186,7 +187,7 @@ bool RoceMirror::post(const Act& what) {
   wr.wr_id = what.step;
   wr.solicited = last.bth.solicited;
   wr.imm_data = number_of(last.imm);
-  wr.ah = way_.get();  // of datagrams; null otherwise
+  wr.ah = way_.get();  // for datagrams; null otherwise
   wr.remote_qp_num = peer_qpn_;
   wr.remote_qkey = peer_q_key_;
   std::size_t length = what.payload.size();
@@ -227,7 +228,7 @@ bool RoceMirror::post(const Act& what) {
   if (!sge) return true;
   if (length > 0) wr.sges = {&*sge, 1};
   if (const auto posted = qp->post_send(wr); !posted) {
-    if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion makes room
+    if (posted.error() == make_error_code(Errc::no_space)) return false;  // a completion frees a slot
     events_.push_back(fmt::format("Parley cannot post the {}: {}", replay::describe(recording_.steps[what.step]),
                                   posted.error().message()));
     return true;

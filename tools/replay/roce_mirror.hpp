@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A program on Parley's RoCE stack, in the simulator, that wants what one side of a recording wanted: Mirror's counterpart. It asks or
-// accepts with the same depths, retry counts and private data, registers the memory that the other side names, and posts the
-// recorded Sends, Writes, Reads and Atomics in their order.
+// A program on Parley's RoCE stack, in the simulator, that does what the program on one side of a recording did: the
+// counterpart of Mirror. It connects or accepts with the same depths, retry counts and private data, registers the
+// memory that the other side names, and posts the recorded Sends, Writes, Reads and Atomics in order.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,36 +15,36 @@ namespace parley::tools {
 
 class RoceMirror final : public MirrorProgram {
  public:
-  /// Stands in for `side`. The player of the other one learns the R_Keys that no octet tells.
+  /// Acts for `side`. The other side's player learns the R_Keys that the payload does not carry.
   RoceMirror(const replay::RoceRecording& recording, capture::Side side);
-  /// What plays the other side; before the first step.
+  /// Sets the player of the other side. Call it before the first step.
   void play_against(replay::RocePlayer& player) { player_ = &player; }
 
-  /// Errors: what of the recording is too large (environment).
+  /// Errors: environment, if the recording is too large.
   Or<void> prepare();
-  /// What the host's HCA has to be like for it.
+  /// The options that the host's HCA needs for this recording.
   cm::RoceProviderOptions hca() const;
-  /// The port of the service that was asked for.
+  /// The port of the requested service.
   std::uint16_t port() const;
   void let_go();
 
   void on_start(sim::Host& host) override;
 
  private:
-  static constexpr std::size_t memory_max = 64 << 20;  // octets registered in all
+  static constexpr std::size_t memory_max = 64 << 20;  // octets registered in total
 
-  /// Octets that the recorded answer to a Read, or to an Atomic, found at a place.
+  /// The octets that a recorded Read or Atomic returned, and their address.
   struct Fill {
     std::uint32_t r_key = 0;
     std::uint64_t va = 0;
     Bytes octets;
   };
-  /// Something it does by itself: a message, or the end.
+  /// An act of its own: a message or the end.
   struct Act : Wait {
     std::size_t step = 0;  ///< the first packet of the message, or the DREQ
     Bytes payload;
-    replay::RoceStep last;    ///< the packet with its end
-    std::vector<Fill> fills;  ///< data that have to be in place now
+    replay::RoceStep last;    ///< the message's last packet
+    std::vector<Fill> fills;  ///< data that must be in place now
   };
 
   // roce_mirror_plan.cpp
@@ -72,12 +72,12 @@ class RoceMirror final : public MirrorProgram {
   const replay::RoceRecording& recording_;
   capture::Side side_;
   replay::RocePlayer* player_ = nullptr;
-  replay::RoceNames names_;  // of memory that is this side's
+  replay::RoceNames names_;  // of this side's memory
   std::vector<Act> acts_;
-  std::vector<Fill> first_fills_;       // that have to be in place from the beginning
+  std::vector<Fill> first_fills_;       // data that must be in place from the start
   std::size_t sent_ = 0;                // octets that it sends or reads
-  std::size_t message_size_ = 0;        // of what the other side is sending
-  std::unique_ptr<AddressHandle> way_;  // of datagrams
+  std::size_t message_size_ = 0;        // of the message that the other side is sending
+  std::unique_ptr<AddressHandle> way_;  // for datagrams
   std::uint32_t peer_qpn_ = 0, peer_q_key_ = 0;
   bool up_ = false;
 };

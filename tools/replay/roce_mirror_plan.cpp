@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoceMirror: what one side of a recording wanted, as memory and work requests.
+// RoceMirror: the plan for one side of a recording: memory and work requests.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool ends_message(Operation o) {
   return o != send_first && o != send_middle && o != write_first && o != write_middle;
 }
 
-/// Consumes a receive of the peer's.
+/// Whether it consumes a receive of the peer.
 bool takes_receive(Operation o) {
   using enum Operation;
   return o == send_last || o == send_last_imm || o == send_last_inv || o == send_only || o == send_only_imm ||
@@ -119,15 +119,15 @@ void RoceMirror::plan_acts() {
   }
 }
 
-/// A receive has room for the largest Send.
+/// Makes receives large enough for the largest Send.
 void RoceMirror::plan_receive(const RoceStep& step) {
   if (begins_message(step.operation())) message_size_ = 0;
   message_size_ += step.packet().payload.size();
-  const std::size_t grh = PARLEY_ROCE_GRH_LEN;  // of a datagram, in front of it
+  const std::size_t grh = PARLEY_ROCE_GRH_LEN;  // precedes the data of a datagram
   receive_size_ = std::max(receive_size_, message_size_ + grh);
 }
 
-/// Adds a packet to the message that was begun; true if it goes on.
+/// Adds a packet to the current message. Returns whether more packets follow.
 bool RoceMirror::add_packet(std::size_t index) {
   const RoceStep& step = recording_.steps[index];
   Act& act = acts_.back();
@@ -139,7 +139,7 @@ bool RoceMirror::add_packet(std::size_t index) {
   return !ends_message(step.operation());
 }
 
-/// Where the octets of an answer came from, by the newest request that has its PSN (IBA §9.7.3).
+/// Finds the address that an answer was read from by the newest request with its PSN (IBA §9.7.3).
 void RoceMirror::plan_fill(const RoceStep& response) {
   const std::uint32_t mtu = recording_.report.ib->path_mtu;
   const wire::ib::Packet p = response.packet();
@@ -154,7 +154,7 @@ void RoceMirror::plan_fill(const RoceStep& response) {
       fill = {asked.reth.r_key, asked.reth.va + std::uint64_t{ahead} * mtu, Bytes(p.payload.begin(), p.payload.end())};
     } else if (atomic && ahead == 0) {
       fill = {asked.atomic.r_key, asked.atomic.va, Bytes(sizeof p.atomic_original)};
-      std::memcpy(fill.octets.data(), &p.atomic_original, sizeof p.atomic_original);  // in the machine's own order
+      std::memcpy(fill.octets.data(), &p.atomic_original, sizeof p.atomic_original);  // in host byte order
     } else {
       continue;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley connect`: the initiator's side of connection set-up, by hand, once or many times at once.
+// `parley connect`: sets up connections as the initiator, one or several at a time.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -46,7 +46,7 @@ struct Attempt {
   bool up = false;
   bool closing = false;
   Instant close_at = never;
-  Instant down_at = never;  ///< --time-wait: it ended well, and its time-wait runs
+  Instant down_at = never;  ///< --time-wait: when it ended gracefully, while its time-wait runs
   Instant give_up_at = never;
 };
 
@@ -138,20 +138,20 @@ void Connector::established(const cm::Established& up) {
   attempt.close_at = session_.now() + args_.hold;
   times_.push_back(up.steps.established);
   if (attempt.traffic) attempt.traffic->established(false);
-  // Without an RTR only the first message releases the responder (RFC 5044 §7.1.2 rule 4). Where there is nothing else
-  // to say, an empty RDMA Write does: it completes nothing at the peer.
+  // Without an RTR only the first message releases the responder (RFC 5044 §7.1.2 rule 4). If there is no message to
+  // send, an empty RDMA Write does it: it causes no completion at the peer.
   if (up.mpa() != nullptr && up.mpa()->rtr == mpa::Rtr::none && args_.traffic.sends == 0)
     (void)attempt.id.qp()->post_send({.opcode = SendWr::Opcode::rdma_write, .signaled = false, .rkey = 1});
 }
 
-/// A connection that will not be, or is no more, against our will.
+/// Ends a connection that failed or ended unexpectedly.
 void Connector::lost(Attempt& attempt, const cm::Failure& why, const std::string& text) {
   end(attempt.id.number());
   blame(exit_for(why), text);
 }
 
 void Connector::handle(const cm::Event& event) {
-  // Words first: the reporter forgets the peer when the connection is over.
+  // Compose the text first: the reporter forgets the peer when the connection is over.
   std::string text;
   if (const auto* rejected = std::get_if<cm::Rejected>(&event))
     text = fmt::format("rejected by {}: {}", report_.peer(rejected->id), private_data_text(rejected->private_data));
@@ -166,7 +166,7 @@ void Connector::handle(const cm::Event& event) {
     return at == attempts_.end() ? nullptr : &at->second;
   };
   if (const auto* retrying = std::get_if<cm::Retrying>(&event)) {
-    // --timeout is for each attempt.
+    // --timeout applies to each attempt.
     Attempt* attempt = attempt_of(retrying->id);
     if (attempt != nullptr && args_.timeout != Duration{0})
       attempt->give_up_at = session_.now() + retrying->wait + args_.timeout;
@@ -201,7 +201,7 @@ void Connector::handle(const cm::Event& event) {
   }
 }
 
-/// Forgets a connection; its queue pair goes before the queues it uses.
+/// Forgets a connection. Its queue pair is destroyed before the completion queue that it uses.
 void Connector::end(std::uint64_t number) {
   const auto at = attempts_.find(number);
   if (at == attempts_.end()) return;
@@ -213,7 +213,7 @@ void Connector::end(std::uint64_t number) {
   attempts_.erase(at);
 }
 
-/// Messages, ends and time-outs that are due, and new connections while there is room.
+/// Handles messages, ends and timeouts that are due, and starts new connections up to `concurrency`.
 void Connector::tend() {
   const Instant now = session_.now();
   std::vector<std::pair<std::uint64_t, std::string>> over;
@@ -257,7 +257,7 @@ Instant Connector::next_deadline() const {
   return next;
 }
 
-/// After a signal: graceful for a second, then by force.
+/// After a signal: disconnects gracefully within one second, then by force.
 void Connector::stop() {
   for (auto at = attempts_.begin(); at != attempts_.end();) {
     Attempt& attempt = (at++)->second;
@@ -316,12 +316,12 @@ int Connector::summary() {
   return code(Exit::ok);
 }
 
-/// Every address of the endpoint and of its backups, in the order in which they are tried.
+/// All addresses of the endpoint and of its backups, in the order in which they are tried.
 Or<std::vector<Address>> all_addresses(const Endpoint& endpoint, const ConnectArgs& args,
                                        const std::optional<Address>& local) {
   if (args.backups.size() > cm::backups_max)
     return complain(Exit::usage, fmt::format("--backup {} times; at most {}", args.backups.size(), cm::backups_max));
-  const std::size_t of_each = (1 + cm::backups_max) / (1 + args.backups.size());  // a name may have more
+  const std::size_t of_each = (1 + cm::backups_max) / (1 + args.backups.size());  // more addresses are ignored
   auto all = resolve(endpoint);
   if (!all) return all;
   all->resize(std::min(all->size(), of_each));
@@ -333,7 +333,8 @@ Or<std::vector<Address>> all_addresses(const Endpoint& endpoint, const ConnectAr
     all->insert(all->end(), addresses->begin(),
                 addresses->begin() + static_cast<std::ptrdiff_t>(std::min(addresses->size(), of_each)));
   }
-  // A name may have addresses of both families; if none is of the source's, the first stays for the complaint.
+  // A name may have addresses of both families. If none is of the source's family, the first one stays for the error
+  // message.
   const auto wrong = [&](const Address& a) { return local && a.family != local->family; };
   if (std::all_of(all->begin(), all->end(), wrong))
     all->resize(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley listen`: the responder's side of connection set-up, by hand.
+// `parley listen`: sets up connections as the responder.
 #include <map>
 #include <memory>
 #include <utility>
@@ -41,7 +41,7 @@ struct Served {
   cm::Id id;
   std::string peer;
   std::unique_ptr<Traffic> traffic;  ///< outlives the id's queue pair
-  Instant decide_at = never;         ///< Request waits for the decision until then
+  Instant decide_at = never;         ///< the decision on the Request is delayed until then
   Instant close_at = never;
   bool leaving = false;  ///< rejected: forgotten after the driver's next turn, which sends the Reply
 };
@@ -130,13 +130,14 @@ void Listener::handle(const cm::Event& event) {
     if (at->second.traffic) at->second.traffic->established(takes);
     if (args_.hold != ListenArgs::never_hold) at->second.close_at = session_.now() + args_.hold;
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
-    // Before its Request it is no connection yet: told, not counted, and not this command's failure.
+    // A failure before the Request is reported, but it is neither counted as a connection nor a failure of this
+    // command.
     if (served_.count(failed->id.number()) == 0) ++early_;
     end(failed->id.number());
   } else if (const auto* rejected = std::get_if<cm::Rejected>(&event)) {
     end(rejected->id.number());
   } else if (const auto* down = std::get_if<cm::Disconnected>(&event)) {
-    // Once this command is closing, a peer that is in a hurry breaks nothing.
+    // While this command is closing, an abortive disconnect by the peer is not an error.
     if (!down->graceful && !closing_) {
       ++broke_;
       last_break_ = end_text(*down, report_.peer(down->id));
@@ -159,7 +160,7 @@ void Listener::decide(Served& served) {
       {{"event", "reject_sent"}, {"id", report_.number(served.id)}, {"private_data", json_octets(data_)}});
 }
 
-/// An XRC_TGT queue pair belongs to a domain, of which each device has one here. Errors: environment.
+/// Every XRC_TGT queue pair needs an XRC domain. There is one per device. Errors: environment.
 Or<QpInit> Listener::target(Device& device) {
   const auto [at, added] = domains_.try_emplace(&device);
   if (added) {
@@ -199,14 +200,14 @@ void Listener::accept(Served& served) {
     fault_ = fmt::format("cannot accept: {}", words(accepted.error()));
 }
 
-/// Of a request that this side cannot serve.
+/// Rejects a request that this side cannot serve.
 void Listener::give_up(Served& served, std::string why) {
   fault_ = std::move(why);
   (void)served.id.reject();
   served.leaving = true;
 }
 
-/// Forgets a connection that is over; its queue pair goes before the queues it uses.
+/// Forgets a connection that is over. Its queue pair is destroyed before the completion queue that it uses.
 void Listener::end(std::uint64_t number) {
   const auto at = served_.find(number);
   if (at == served_.end()) return;
@@ -225,7 +226,7 @@ void Listener::end(std::uint64_t number) {
   ++ended_;
 }
 
-/// Messages, decisions and ends that are due.
+/// Handles messages, decisions and ends that are due.
 void Listener::tend() {
   const Instant now = session_.now();
   if (const auto news = turned_away_.poll(now)) report_.event(*news);
@@ -248,7 +249,7 @@ Instant Listener::next_deadline() const {
   return next;
 }
 
-/// At the end: graceful for a second, then by force.
+/// At the end: disconnects gracefully within one second, then by force.
 void Listener::close_all() {
   closing_ = true;
   for (auto at = served_.begin(); at != served_.end();) {

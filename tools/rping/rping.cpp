@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley rping`: options, in the letters of rping(1), and the choice of the side.
+// `parley rping`: the options, with the letters of rping(1), and the choice of client or server.
 #include "tools/rping/rping.hpp"
 #include "tools/command.hpp"
 #include "tools/ops/config.hpp"
@@ -13,7 +13,8 @@ namespace parley::tools {
 
 namespace {
 
-/// Settings of metrics are the server's: any number of clients may run beside it, and would take its file and its port.
+/// Metrics settings apply to the server only. Any number of clients may run at the same time, and each would use the
+/// server's file and port.
 void drop_settings_of_metrics(RpingArgs& args) {
   if (!args.mpa.was_given("--metrics")) args.session.metrics.file.clear();
   if (!args.mpa.was_given("--metrics-http")) args.session.metrics.http.clear();

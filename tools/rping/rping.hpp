@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley rping`: what client and server have in common.
+// `parley rping`: common parts of client and server.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace parley::tools {
 struct RpingArgs {
   bool server = false, client = false;
   bool validate = false, debug = false, persistent = false;
-  bool own_qp = false;  ///< -q: taken for rping's sake; the queue pair is always made by the program itself
+  bool own_qp = false;  ///< -q: accepted for compatibility with rping; the program always creates the queue pair itself
   std::string address, source;
   std::uint16_t port = rping_port;
   std::uint32_t count = 0;  ///< 0: until interrupted

@@ -4,7 +4,7 @@
 // State      | input                         | next      | what happens
 // -----------|-------------------------------|-----------|----------------------------------------------------------
 // connecting | Established                   | go_ahead  | source filled and advertised
-// connecting | refused, unreachable          | connecting| the next address of the server, while there is one
+// connecting | refused, unreachable          | connecting| the server's next address, if there is one
 // connecting | Rejected, ConnectFailed       | over      | fault
 // go_ahead   | 16 octets                     | done      | sink advertised
 // go_ahead   | first message, nudge_after    | go_ahead  | zero-length RDMA Write
@@ -61,7 +61,7 @@ class Client {
   const RpingArgs& args_;
   Bytes data_;
   std::vector<Address> servers_;  ///< tried in this order
-  Address server_{};              ///< the one that is, or was last
+  Address server_{};              ///< the current or the last one
   std::optional<Address> source_;
   Session& session_;
   Context& context_;
@@ -87,7 +87,7 @@ void Client::fault(Exit exit, std::string text) {
   state_ = State::over;
 }
 
-/// The queue pair goes before the queues it uses.
+/// Destroys the queue pair before the completion queue that it uses.
 void Client::forget() {
   id_.destroy();
   link_.reset();
@@ -223,7 +223,7 @@ void Client::drive() {
     if (!done) break;
     if (done->what == RpingLink::Does::received) answered(*done);
   }
-  // A broken connection tells more by its Disconnected event than by the completions that went with it.
+  // For a broken connection, the Disconnected event says more than the failed completions, so that it is awaited.
   if (link_ && link_->fault() && id_.qp() != nullptr && id_.qp()->state() == QpState::rts && state_ != State::closing)
     fault(Exit::failed, *link_->fault());
   check_time();
@@ -263,7 +263,7 @@ int Client::run() {
     if (Session::stopped() && !stopping_) {
       stopping_ = true;
       if (state_ == State::connecting) break;
-      // The ping under way is finished first, so that the server sees an orderly end.
+      // Finish the current ping first, so that the server sees a graceful end.
       if (state_ != State::closing) answer_by_ = session_.now() + std::chrono::seconds(1);
     }
     session_.turn(next_deadline());

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint8_t first_letter = 'A', last_letter = 'z';
 constexpr std::uint32_t letters = last_letter - first_letter + 1;
 
-/// Marks the zero-length Write among the completions.
+/// The wr_id of the zero-length Write of nudge().
 constexpr std::uint64_t nudge_id = ~std::uint64_t{0};
 
 }  // namespace
@@ -67,7 +67,7 @@ std::string rping_text(ConstBytes data) {
 
 std::string rping_depth_text(const mpa::Parameters& parameters) {
   if (parameters.depths_negotiated) return {};
-  // RFC 5044 has no field for them; RFC 6581 §9.1 brought it, and 0x3FFF leaves them to the ULP.
+  // RFC 5044 has no field for IRD and ORD. RFC 6581 §9.1 introduced them; the value 0x3FFF leaves them to the ULP.
   return fmt::format(
       "IRD and ORD were not negotiated ({}), so the other end may hold them at 0 and refuse rping's RDMA "
       "Read, as Linux siw does under revision 1; use revision 2 at both ends",
@@ -89,7 +89,8 @@ Or<std::unique_ptr<RpingLink>> RpingLink::create(Device& device, PdHandle pd, st
   return link;
 }
 
-// Each with the rights that its use needs. On iWARP the sink of a Read is written by the peer (RFC 5040 §4.4).
+// Each region has the access rights that its use requires. On iWARP the peer writes to the sink of a Read
+// (RFC 5040 §4.4).
 parley::Result<void> RpingLink::register_all() {
   const std::size_t receives = control(), sends = send_at(0);
   const struct {
@@ -176,7 +177,7 @@ void RpingLink::nudge() {
   SendWr wr;
   wr.wr_id = nudge_id;
   wr.opcode = SendWr::Opcode::rdma_write;
-  wr.rkey = 1;  // not checked at zero length; some hardware refuses 0 all the same
+  wr.rkey = 1;  // not checked at length zero; some hardware rejects 0 anyway
   post(wr, "zero-length RDMA Write");
 }
 
@@ -208,7 +209,7 @@ std::optional<RpingLink::Done> RpingLink::poll() {
 }
 
 std::string RpingLink::end_text(const cm::Disconnected& end, const std::string& peer) const {
-  // A Terminate says more.
+  // A Terminate says more than the completion status.
   const bool unexplained = end.why.code == make_error_code(Errc::terminated) && end.terminate() == nullptr;
   if (!failed_ || !unexplained) return tools::end_text(end, peer);
   cm::Disconnected told = end;

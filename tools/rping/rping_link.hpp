@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What both ends of rping share: its 16-octet advertisement, its data pattern, and the buffers of one connection.
+// Common parts of rping's client and server: the 16-octet advertisement, the data pattern, and the buffers of one
+// connection.
 //
 //   client                                   server
 //   Send advertisement of its source   ->    RDMA Read of the source
-//                                      <-    Send, 16 octets whose contents mean nothing: "go ahead"
+//                                      <-    Send, 16 octets with arbitrary contents: "go ahead"
 //   Send advertisement of its sink     ->    RDMA Write into the sink
 //                                      <-    Send, 16 octets: "done"
 //   ... and so on; the client ends by disconnecting.
@@ -20,10 +21,10 @@
 namespace parley::tools {
 
 inline constexpr std::uint16_t rping_port = 7174;
-inline constexpr std::uint32_t rping_size_default = 64;  ///< rping's buffer when no -S is given, at either end
+inline constexpr std::uint32_t rping_size_default = 64;  ///< rping's buffer size without -S, at both ends
 inline constexpr std::uint32_t rping_size_max = 64 << 10;
 
-/// Where one end's memory is: be64 address, be32 STag, be32 octets.
+/// The memory of one end: be64 address, be32 STag, be32 length in octets.
 struct RpingInfo {
   static constexpr std::size_t wire_size = 16;
   std::uint64_t to = 0;
@@ -34,15 +35,15 @@ struct RpingInfo {
   static RpingInfo parse(ConstBytes in);
 };
 
-/// The data of ping number `ping`: "rdma-ping-<n>: ", then letters from a start that moves on by one with each ping,
-/// and a zero octet at the end.
+/// The data of ping number `ping`: "rdma-ping-<n>: ", then letters whose start advances by one with each ping, and a
+/// zero octet at the end.
 void rping_fill(MutBytes out, std::uint32_t ping);
-/// The first octet that differs from rping_fill's; none if all is right.
+/// The first octet that differs from rping_fill's; none if there is no difference.
 std::optional<std::size_t> rping_difference(ConstBytes data, std::uint32_t ping);
 /// The data as rping prints it: up to the first zero octet.
 std::string rping_text(ConstBytes data);
 
-/// What the loss of IRD and ORD means to rping, in words; empty when they were negotiated.
+/// What missing IRD and ORD negotiation means for rping; empty if they were negotiated.
 std::string rping_depth_text(const mpa::Parameters& parameters);
 
 /// Buffers, completion queue and posted work of one connection.
@@ -70,19 +71,19 @@ class RpingLink {
   void send(const RpingInfo& info);
   void read_to_sink(const RpingInfo& from);
   void write_from_sink(const RpingInfo& to, std::uint32_t length);
-  /// A zero-length RDMA Write: one more FPDU for the peer to read, without any effect.
+  /// Sends a zero-length RDMA Write: an FPDU that releases the responder and has no other effect.
   void nudge();
 
-  /// The next completion; a fault ends them.
+  /// The next completion. There are none after a fault.
   std::optional<Done> poll();
   const std::optional<std::string>& fault() const { return fault_; }
-  /// How a connection ended, with the status of the first request that failed, if one did: the failure itself knows of
-  /// none. Call it when poll() has nothing more.
+  /// How a connection ended, with the status of the first request that failed, which the failure itself does not
+  /// contain. Call it when poll() returns nothing more.
   std::string end_text(const cm::Disconnected& end, const std::string& peer) const;
 
  private:
-  static constexpr std::uint32_t receive_slots = 4;    // rping has one message under way; the rest is for oddities
-  static constexpr std::uint32_t receive_octets = 64;  // longer than an advertisement, so that a wrong one is seen
+  static constexpr std::uint32_t receive_slots = 4;  // rping uses one at a time; the others are for unexpected messages
+  static constexpr std::uint32_t receive_octets = 64;  // longer than an advertisement, to detect wrong lengths
   static constexpr std::uint32_t send_slots = 8;
   static constexpr std::uint32_t send_wrs = 16;
 
@@ -101,12 +102,12 @@ class RpingLink {
   PdHandle pd_;
   std::uint32_t size_;
   Bytes memory_;  ///< source, sink, receive slots, send slots
-  MemoryRegion source_region_{}, sink_region_{}, receive_region_{}, send_region_{};  ///< apart, as rping has them
+  MemoryRegion source_region_{}, sink_region_{}, receive_region_{}, send_region_{};  ///< separate regions, as in rping
   std::unique_ptr<CompletionQueue> cq_;
   QueuePair* qp_ = nullptr;
   std::uint64_t sends_ = 0;
   std::optional<std::string> fault_;
-  std::optional<WorkCompletion> failed_;  ///< the first that was not flushed
+  std::optional<WorkCompletion> failed_;  ///< the first failed completion that was not a flush
 };
 
 }  // namespace parley::tools

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The server of `parley rping`: any number of clients at once on one thread.
+// The server of `parley rping`: any number of concurrent clients on one thread.
 //
 // State of a client | input          | next    | what happens
 // ------------------|----------------|---------|----------------------------------------------
 // source            | 16 octets      | reading | RDMA Read of the source
 // reading           | Read completed | sink    | data compared (-V), printed (-v); go-ahead sent
-// sink              | 16 octets      | source  | RDMA Write, then the go-ahead behind it
+// sink              | 16 octets      | source  | RDMA Write, then go-ahead
 // any               | anything else  | over    | fault; the client is disconnected
 #include <algorithm>
 #include <map>
@@ -28,7 +28,7 @@ struct ClientOf {
   std::string missing;  ///< rping_depth_text
   Expects expects = Expects::source;
   std::uint32_t pings = 0;
-  std::uint32_t octets = 0;  ///< of the ping under way
+  std::uint32_t octets = 0;  ///< of the current ping
   bool up = false;
   bool send_rtr_due = false;
   std::optional<std::string> fault;
@@ -115,7 +115,7 @@ void Server::request(const cm::ConnectRequest& event) {
     context_.out.note("error: " + why);
     client.id.destroy();
   };
-  // A plain rping server serves one client; others must not hang in a connection that nobody will serve.
+  // Without -P the server serves one client. Others are rejected, because they would wait forever.
   if (!args_.persistent && !clients_.empty()) {
     (void)client.id.reject();
     context_.out.note(fmt::format("note: {} rejected: one client at a time without -P", client.peer));
@@ -162,7 +162,7 @@ void Server::handle(const cm::Event& event) {
     wait_for_message(client);
   } else if (const auto* failed = std::get_if<cm::ConnectFailed>(&event)) {
     ++faulty_;
-    // Before its Request it is no client yet.
+    // A failure before the Request does not belong to a client.
     if (const auto at = clients_.find(failed->id.number()); at != clients_.end())
       last_fault_ = failed->why.to_string(at->second.peer);
     end(failed->id.number());
@@ -183,7 +183,7 @@ void Server::disconnected(const cm::Disconnected& event) {
   ClientOf& client = at->second;
   const bool between_pings = client.expects == Expects::source;
   if (!client.fault && !(event.graceful && between_pings)) {
-    while (client.link->poll()) {  // what came too late to be answered
+    while (client.link->poll()) {  // completions that arrived too late to be answered
     }
     std::string text = event.graceful
                            ? fmt::format("{} disconnected in the middle of ping {}", client.peer, client.pings)
@@ -269,7 +269,7 @@ void Server::serve(ClientOf& client) {
     if (done->what == RpingLink::Does::received) advertised(client, *done);
     if (done->what == RpingLink::Does::read) read(client);
   }
-  // A broken connection tells more by its Disconnected event than by the completions that went with it.
+  // For a broken connection, the Disconnected event says more than the failed completions, so that it is awaited.
   const QueuePair* qp = client.id.qp();
   if (client.link->fault() && qp != nullptr && qp->state() == QpState::rts)
     fault(client, client.peer + ": " + *client.link->fault());
@@ -303,11 +303,11 @@ Instant Server::next_deadline() const {
   return next;
 }
 
-/// At the end: graceful for a second, then by force.
+/// At the end: disconnects gracefully within one second, then by force.
 void Server::close_all() {
   for (auto at = clients_.begin(); at != clients_.end();) {
     ClientOf& client = (at++)->second;
-    client.expects = Expects::source;  // an interrupted ping is nobody's fault
+    client.expects = Expects::source;  // an interrupted ping is not a fault
     if (!client.id.disconnect()) end(client.id.number());
   }
   const Instant deadline = session_.now() + std::chrono::seconds(1);

@@ -18,7 +18,7 @@ namespace parley::tools {
 
 namespace {
 
-/// Written by the signal handler, hence the one global of the tools.
+/// The signal handler writes it: this is the only global variable in tools/.
 volatile std::sig_atomic_t stop_requested = 0;
 
 extern "C" void parley_request_stop(int) { stop_requested = 1; }
@@ -34,7 +34,7 @@ void handle(int signal, void (*handler)(int), int flags) {
 
 StopSignals::StopSignals() {
   stop_requested = 0;
-  // SA_RESETHAND: a second signal ends the process even if the orderly end hangs.
+  // SA_RESETHAND: a second signal terminates the process even if the graceful end hangs.
   for (const int signal : {SIGINT, SIGTERM}) handle(signal, parley_request_stop, static_cast<int>(SA_RESETHAND));
 }
 
@@ -46,7 +46,7 @@ bool StopSignals::requested() { return stop_requested != 0; }
 
 namespace {
 
-/// Shells give 1024 by habit, for the sake of select(); nothing here uses that.
+/// The usual soft limit of 1024 exists for select(), which nothing here uses.
 void raise_open_files() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
@@ -59,7 +59,7 @@ void raise_open_files() {
 Session::Session() = default;
 Session::~Session() = default;
 
-/// -v, the log, metrics and trace points.
+/// Opens the sinks: -v, the log, metrics and trace points.
 Or<void> Session::open_sinks(const SessionOptions& options, Output& out, std::string name) {
   if (const auto level = trace_level(options.verbose)) {
     trace_ = std::make_unique<TraceSink>(out, *level, std::move(name));

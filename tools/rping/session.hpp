@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What every subcommand with connections needs: a host, an end by SIGINT or SIGTERM, and a capture of what went over.
+// The parts that every subcommand with connections uses: a host, the end by SIGINT or SIGTERM, and a capture of the
+// traffic.
 #pragma once
 #include <map>
 #include <memory>
@@ -18,7 +19,7 @@ class CaptureWriter;
 class TraceSink;
 struct TrafficOptions;
 
-/// While it lives, the first SIGINT or SIGTERM only asks for an end; the second one ends the process as usual.
+/// While this object exists, the first SIGINT or SIGTERM only requests the end. The second one terminates the process.
 class StopSignals {
  public:
   StopSignals();
@@ -29,50 +30,50 @@ class StopSignals {
 };
 
 struct SessionOptions {
-  std::string provider = "iwarp";   ///< open_host()'s
-  std::string qp_type = "rc";       ///< of `listen` and `connect`: or uc, xrc
-  std::string device;               ///< rdmacm: where buffers lie before the peer is known; empty: the first
-  std::string pcapng;               ///< file for the capture; empty: none
-  std::string play_quirk;           ///< roce: whose departures this side plays (wire/ib/quirks.hpp); empty: nobody's
-  std::string timers = "back-off";  ///< roce: of the CM, or "spec" (RoceProviderOptions::spec_timers)
-  std::string when_full = "mra";    ///< roce: what a listener without room answers (RoceProviderOptions::when_full)
+  std::string provider = "iwarp";  ///< see open_host()
+  std::string qp_type = "rc";      ///< `listen` and `connect`: rc, uc or xrc
+  std::string device;      ///< rdmacm: the device of the buffers before the peer is known; empty: the first device
+  std::string pcapng;      ///< capture file; empty: none
+  std::string play_quirk;  ///< roce: the peer whose deviations this side plays (wire/ib/quirks.hpp); empty: none
+  std::string timers = "back-off";  ///< roce: the CM's timers, "back-off" or "spec" (RoceProviderOptions::spec_timers)
+  std::string when_full = "mra";    ///< roce: the answer of a listener without room (RoceProviderOptions::when_full)
   Duration retry_after = cm::RoceProviderOptions{}.retry_after;  ///< roce: with "retry-after"
   bool retry_after_given = false;
-  bool offer_retry_after = false;  ///< roce: this side's REQs say that it heeds a retry-after
-  cm::Liveness liveness{};         ///< of those that were given
+  bool offer_retry_after = false;  ///< roce: REQs announce that this side understands retry-after
+  cm::Liveness liveness{};         ///< the options that were given
   bool keepalive_given = false, dead_after_given = false;
-  Duration linger{};     ///< how long a disconnect waits for its answer; 0: the provider's own time
+  Duration linger{};     ///< how long a disconnect waits for the peer's answer; 0: the provider's default
   unsigned verbose = 0;  ///< -v: see tools/trace_sink.hpp
   MetricsArgs metrics;
   LogArgs log;
 };
 void add_session_options(Command sub, SessionOptions& options);
-/// --provider. Commands of the simulator and of MPA alone do without.
+/// Adds --provider. Commands for the simulator or for MPA only do not have it.
 void add_provider_option(Command sub, SessionOptions& options);
-/// --roce, short for the value "roce" of the option `provider`, whose text is `chosen`.
+/// Adds --roce, short for the value "roce" of the option `provider`, whose value is in `chosen`.
 void add_roce_flag(Command sub, Option provider, std::string& chosen);
-/// --qp-type, and what its value means for who listens or connects.
+/// Adds --qp-type.
 void add_qp_type_option(Command sub, SessionOptions& options);
 QpType qp_type_of(const SessionOptions& options, bool listens);
-/// Messages over XRC need a shared receive queue at the peer, which nothing names here. Errors: usage.
+/// Messages over XRC need a shared receive queue at the peer, which these commands cannot name. Errors: usage.
 Or<void> check_qp_type(const SessionOptions& session, const TrafficOptions& traffic);
-/// And --device and --timers.
+/// Adds --provider, --device and --timers.
 void add_provider_options(Command sub, SessionOptions& options);
-/// --keepalive and --dead-after.
+/// Adds --keepalive and --dead-after.
 void add_liveness_options(Command sub, SessionOptions& options);
-/// --when-full and --retry-after, of who listens over RoCE; --offer-retry-after, of who connects.
+/// --when-full and --retry-after for RoCE listeners; --offer-retry-after for RoCE initiators.
 void add_when_full_options(Command sub, SessionOptions& options);
 void add_offer_option(Command sub, SessionOptions& options);
-/// Whether they are for what this side does, and fit one another. Errors: usage.
+/// Checks that these options apply to this side and do not contradict each other. Errors: usage.
 Or<void> check_when_full(const SessionOptions& session, bool listens);
-/// Options of the command line that the provider cannot follow. Errors: usage.
+/// Rejects options on the command line that the provider does not support. Errors: usage.
 Or<void> check_provider(const SessionOptions& session, const MpaArgs& args);
-/// Whether what a server answers with fits into the provider's answer. Errors: usage.
+/// Checks that a server's private data fits into the provider's answer. Errors: usage.
 Or<void> check_answer_data(const SessionOptions& session, ConstBytes data, bool reject);
-/// What --play-quirk names, for SessionOptions::play_quirk. A setting is MPA's.
+/// The value of --play-quirk for SessionOptions::play_quirk. A setting applies to MPA only and is ignored here.
 std::string played_over_roce(const MpaArgs& args);
 
-/// `options` (ConnectOptions, ListenOptions) for the provider: with MPA's, or with those of a NIC.
+/// Options (ConnectOptions, ListenOptions) for the provider: with MPA options for iWARP, with IB options otherwise.
 template <class Options>
 Options options_for(const SessionOptions& session, const MpaArgs& args) {
   Options options;
@@ -93,22 +94,22 @@ Options options_for(const SessionOptions& session, const MpaArgs& args) {
 class Session {
  public:
   /// Errors: environment (no sockets, file cannot be created), usage (--metrics-http is no address).
-  /// `name`: whose lines those of -v are, if not only one side is traced.
+  /// `name` is the prefix of -v's lines if several sides are traced.
   static Or<std::unique_ptr<Session>> open(const SessionOptions& options, Output& out, std::string name = {});
   ~Session();
 
   Host& host() { return *host_; }
-  /// Where a client's buffers lie.
+  /// The device of a client's buffers.
   Device& device() { return *device_; }
-  /// A protection domain of the device, the same one each time. Errors: environment.
+  /// The protection domain of `device`, allocated at the first call. Errors: environment.
   Or<PdHandle> pd(Device& device);
   cm::Manager& cm() { return host_->cm(); }
   Instant now() const { return host_->now(); }
-  /// One turn of the driver, waiting at most until `deadline`, and at most a tenth of a second so that signals are
-  /// seen. Returns whether anything happened.
+  /// One turn of the driver. It waits until `deadline`, but for at most 100 ms so that signals are noticed. Returns
+  /// whether anything happened.
   bool turn(Instant deadline = never);
   static bool stopped() { return StopSignals::requested(); }
-  /// Turns until `done()`, the deadline or a signal; whether done() came true.
+  /// Runs turns until `done()` is true, the deadline passes or a signal arrives. Returns whether `done()` was true.
   template <class Done>
   bool run_until(Done done, Instant deadline) {
     while (!done()) {
@@ -117,9 +118,10 @@ class Session {
     }
     return true;
   }
-  /// Lets what is owed leave (a Reply after reject, a FIN after destroy): turns until nothing happens for a moment.
+  /// Sends what is still pending (a Reply after reject, a FIN after destroy): runs turns until 20 ms pass without an
+  /// event, for at most 500 ms.
   void settle();
-  /// Ends the capture and the log, and writes the last metrics. Errors: environment (the disk is full...).
+  /// Ends the capture and the log and writes the last metrics. Errors: environment (the disk is full...).
   Or<void> finish();
 
   const TraceSink* trace() const { return trace_.get(); }  ///< null without -v
@@ -135,8 +137,8 @@ class Session {
   std::unique_ptr<TraceSink> trace_;
   Watch watch_;
   std::unique_ptr<Host> host_;
-  TcpHost* tcp_ = nullptr;    // the same, if it is one
-  RoceHost* roce_ = nullptr;  // the same, if it is one
+  TcpHost* tcp_ = nullptr;    // the host, if it is a TcpHost
+  RoceHost* roce_ = nullptr;  // the host, if it is a RoceHost
   Device* device_ = nullptr;
   std::map<Device*, PdHandle> pds_;
 };

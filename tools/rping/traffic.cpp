@@ -12,7 +12,7 @@ namespace parley::tools {
 
 namespace {
 
-/// One more than expected, for a zero-length Send used as ready-to-receive.
+/// One more than expected, for a zero-length Send that is used as RTR.
 std::uint32_t receive_slots(const TrafficOptions& options) {
   if (options.echo) return Traffic::echo_slots;
   return options.echoed ? 2 : options.expect + 1;
@@ -131,7 +131,7 @@ void Traffic::received(std::uint32_t index, std::uint32_t length) {
     for (std::size_t i = 0; same && i < data.size(); ++i) same = data[i] == pattern(message, i);
     if (!same) return complain(fmt::format("message {} came back changed ({} octets)", message + 1, length));
   }
-  // The slot is free for the next message once the echo left.
+  // The echo's completion frees the slot for the next message.
   if (options_.echo) return post_send(index, length);
   post_receive(index);
 }
@@ -151,7 +151,7 @@ void Traffic::poll() {
       if (wc.opcode == WcOpcode::recv) {
         received(index, wc.byte_len);
       } else if (index < receive_slots_) {
-        post_receive(index);  // an echo left
+        post_receive(index);  // an echo was sent
       } else {
         ++sent_;
       }

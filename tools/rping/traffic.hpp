@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Sends over one connection of `parley listen` and `parley connect`: send some, expect some, return what comes.
-// Plain Sends are all that a peer without RDMA Read needs (revision 1 on Linux siw), and what ucmatose exchanges.
+// The messages of one connection of `parley listen` and `parley connect`: send some, expect some, return what arrives.
+// Plain Sends work with a peer without RDMA Read (revision 1 on Linux siw), and ucmatose exchanges the same.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,9 +14,9 @@ namespace parley::tools {
 struct TrafficOptions {
   std::uint32_t sends = 0;   ///< messages to send once established
   std::uint32_t expect = 0;  ///< messages to receive before the connection may end
-  std::uint32_t size = 64;   ///< octets of each message sent, and the longest received
+  std::uint32_t size = 64;   ///< octets of each message to send, and the maximum to receive
   bool echo = false;         ///< return each message received
-  bool echoed = false;       ///< the peer returns each message: send the next one then, and compare
+  bool echoed = false;       ///< the peer returns each message: compare it, then send the next one
   bool any() const { return sends > 0 || expect > 0 || echo; }
 };
 void add_traffic_options(Command sub, TrafficOptions& options);
@@ -35,9 +35,9 @@ class Traffic {
   ~Traffic();
 
   QpInit init() const;
-  /// Posts the receives; before accept, or right after connect.
+  /// Posts the receives. Call it before accept, or directly after connect.
   Or<void> attach(QueuePair& qp);
-  /// The connection is up; `send_rtr`: a Send used as ready-to-receive takes one receive (send_rtr_takes_receive).
+  /// Call it when the connection is up. `send_rtr`: a Send used as RTR consumes one receive (send_rtr_takes_receive).
   void established(bool send_rtr);
   void poll();
   bool done() const { return sent_ == options_.sends && received_ >= expected(); }

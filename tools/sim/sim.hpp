@@ -15,7 +15,7 @@ void add_sim_storm(Command sim, Context& context);
 void add_sim_list(Command sim, Context& context);
 void add_sim_check(Command sim, Context& context);
 
-/// --jobs, worded the same everywhere; one thread per processor unless given.
+/// Adds --jobs with the same help text in every command. The default is one thread per processor.
 void add_jobs(Command sub, unsigned& jobs);
 
 }  // namespace parley::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley sim explore` and `parley sim exhaust`: one scenario many times, with many seeds or with every pattern of
-// early losses. Results are taken in order, so that the first failure printed is the first there is.
+// `parley sim explore` and `parley sim exhaust`: run one scenario many times, with many seeds or with every pattern of
+// early losses. Results are taken in order, so that the first failure printed is that of the lowest seed or pattern.
 #include <memory>
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ struct ManyArgs {
   SeedRange seeds;
   std::optional<std::uint64_t> seed;  ///< exhaust
   unsigned packets = 10;
-  sim::Layer layer = sim::Layer::tcp;  ///< exhaust: whose frames are counted
+  sim::Layer layer = sim::Layer::tcp;  ///< exhaust: the layer whose frames are counted
   bool swarm = false, settled = false, strict = false;
   unsigned jobs = 1;
   std::uint64_t failures_max = 20;
@@ -29,7 +29,7 @@ struct ManyArgs {
   SimSinkOptions sinks;
 };
 
-/// What differs between the two: how many runs there are, and which is the i-th.
+/// The difference between the two commands: the number of runs and the i-th run.
 struct Plan {
   std::uint64_t last = 0;
   std::string_view unit;   ///< "seed"

@@ -34,7 +34,7 @@ bool directory_there(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-/// sim/scenarios of the tree above `start`, if it is in one.
+/// sim/scenarios of the source tree that contains `start`; empty if there is none.
 fs::path scenarios_above(const fs::path& start) {
   for (fs::path at = start; !at.empty(); at = at.parent_path()) {
     if (directory_there(at / "sim" / "scenarios")) return at / "sim" / "scenarios";
@@ -43,7 +43,7 @@ fs::path scenarios_above(const fs::path& start) {
   return {};
 }
 
-/// The *.toml of a directory, by name.
+/// The *.toml files of a directory, sorted by name.
 std::vector<std::string> scenarios_in(const fs::path& directory) {
   std::vector<std::string> files;
   std::error_code error;
@@ -53,13 +53,13 @@ std::vector<std::string> scenarios_in(const fs::path& directory) {
   return files;
 }
 
-/// The shipped scenario whose name is nearest; empty when none is near.
+/// The shipped scenario whose name is nearest to `word`; empty if none is near.
 std::string nearest_shipped(const std::string& word) {
   const std::vector<std::string> names = shipped_scenarios();
   return std::string(sim::nearest(word, {names.begin(), names.end()}));
 }
 
-/// A file of the library by its name, with or without ".toml"; empty when there is none.
+/// The path of a shipped scenario by name, with or without ".toml"; empty if there is none.
 std::string shipped(const std::string& word) {
   if (word.find('/') != std::string::npos) return {};
   for (const std::string& directory : library_directories())
@@ -104,7 +104,7 @@ void tell(const sim::ScenarioError& error, Output& out) {
               {"text", error.text}});
 }
 
-/// What the user may type for a file that a word led to.
+/// The text by which the user can name the file that `word` led to.
 std::string shown_for(const std::string& word, const std::string& path) {
   return word == path || directory_there(word) ? path : word;
 }
@@ -242,7 +242,7 @@ OutputFile::~OutputFile() {
 bool OutputFile::write(std::string_view octets) {
   if (error_ != 0 || !file_) return false;
   if (!std::exchange(written_, true) && !append_) {
-    // A device or a pipe cannot be cut, and needs not.
+    // Devices and pipes cannot be truncated, and do not need it.
     if (ftruncate(fileno(file_.get()), 0) != 0 && errno != EINVAL) error_ = errno;
   }
   if (error_ == 0 && std::fwrite(octets.data(), 1, octets.size(), file_.get()) != octets.size())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Files of `parley sim`: finding and reading scenarios, and outputs that are known to be writable before a run starts.
+// The files of `parley sim`: finds and reads scenarios, and opens outputs before a run so that they are known to be
+// writable.
 #pragma once
 #include <cstdio>
 #include <memory>
@@ -12,38 +13,38 @@
 
 namespace parley::tools {
 
-/// Octets of a scenario file; more cannot be one.
+/// Maximum size of a scenario file in octets.
 inline constexpr std::size_t scenario_file_max = 1 << 20;
 
-/// A scenario that was read and found right.
+/// A scenario that was read and is valid.
 struct ScenarioFile {
-  std::string shown;  ///< what the user can type to mean it: a path, or the name of a shipped scenario
+  std::string shown;  ///< what the user can type for it: a path, or the name of a shipped scenario
   sim::Scenario scenario;
   draw::InputFile input{};  ///< for reports
 };
 
-/// The directories of shipped scenarios, those that are there: $PARLEY_SCENARIOS, share/parley/scenarios beside the
-/// program's directory, sim/scenarios of the source tree above the program or the working directory, and sim/scenarios
-/// of the tree that the program was built from.
+/// The existing directories of shipped scenarios: $PARLEY_SCENARIOS, ../share/parley/scenarios relative to the
+/// program's directory, sim/scenarios of the source tree that contains the program or the working directory, and
+/// sim/scenarios of the tree that the program was built from.
 std::vector<std::string> library_directories();
-/// The names of the shipped scenarios, in order.
+/// The names of the shipped scenarios, sorted.
 std::vector<std::string> shipped_scenarios();
 
-/// The files that the words mean: a file, a directory (every *.toml in it, by name), or the name of a shipped scenario
-/// without ".toml". Errors: environment, one line for each word that means nothing.
+/// The files that the words name. A word is a file, a directory (every *.toml in it, sorted by name), or the name of a
+/// shipped scenario without ".toml". Errors: environment, with one message for each word that names nothing.
 Or<std::vector<std::string>> find_scenarios(const std::vector<std::string>& words);
 
-/// Finds, reads and checks. Every error of every file is printed as "file:line:column: ..."; the complaint then only
-/// counts them (usage), or says what could not be read (environment).
+/// Finds, reads and checks scenarios. Every error of every file is printed as "file:line:column: ...". The returned
+/// complaint only counts these errors (usage), or names the files that could not be read (environment).
 Or<std::vector<ScenarioFile>> load_scenarios(const std::vector<std::string>& words, Output& out);
-/// The same for exactly one scenario: a directory of several is a usage error.
+/// The same for exactly one scenario. A directory with several scenarios is a usage error.
 Or<ScenarioFile> load_scenario(const std::string& word, Output& out);
 
-/// Who may read a file that is made: everyone as far as the umask allows, or, of a capture, its owner alone.
+/// Who may read a new file: everyone, as far as the umask allows, or only its owner (for captures).
 enum class Readers : std::uint8_t { everyone, owner };
 
-/// A file to be written. It is opened, and so proven writable, before the run; its old content is replaced at the first
-/// write. A file that was not there before and to which nothing was written is taken away again.
+/// An output file. It is opened before the run, so that it is known to be writable. Its old content is replaced at the
+/// first write. A new file to which nothing was written is removed, unless finish() was called.
 class OutputFile {
  public:
   /// Errors: environment.
@@ -53,10 +54,10 @@ class OutputFile {
   ~OutputFile();
 
   const std::string& path() const { return path_; }
-  /// False once writing failed; finish() says why.
+  /// False after a write error; finish() returns the error.
   bool write(std::string_view octets);
   bool write(ConstBytes octets);
-  /// What was written so far stands in the file afterwards. False as above.
+  /// Writes the buffered octets to the file. False after a write error.
   bool flush();
   /// Flushes and closes. Errors: environment (disk full).
   Or<void> finish();
@@ -74,13 +75,13 @@ class OutputFile {
   int error_ = 0;
 };
 
-/// Opens `path` unless it is empty; then the pointer is null.
+/// Opens `path`. If it is empty, returns a null pointer.
 Or<std::unique_ptr<OutputFile>> open_output(const std::string& path, Readers readers = Readers::everyone);
-/// No output may be an input or another output. `outputs` are options and their paths; empty paths are passed over.
+/// Checks that no output is an input or another output. `outputs` are options and their paths; empty paths are ignored.
 /// Errors: usage.
 Or<void> check_outputs(const std::vector<ScenarioFile>& inputs,
                        const std::vector<std::pair<std::string, std::string>>& outputs);
-/// Makes the directory (and those above it) and proves that a file can be made in it. Errors: environment.
+/// Creates the directory (and its parents) and checks that a file can be created in it. Errors: environment.
 Or<void> prepare_directory(const std::string& path);
 
 }  // namespace parley::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley sim list` and `parley sim check`: which scenarios there are, and whether files are right.
+// `parley sim list` and `parley sim check`: list scenarios, and check scenario files.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -39,7 +39,7 @@ int run_list(const ListArgs& args, Output& out) {
     widest = std::max(widest, std::filesystem::path(file.shown).stem().string().size());
   for (const ScenarioFile& file : *all) {
     const std::string name = std::filesystem::path(file.shown).stem().string();
-    if (!told.insert(name).second) continue;  // the first directory hides the others, as when a name is looked up
+    if (!told.insert(name).second) continue;  // the first directory takes precedence, as in a lookup by name
     std::string words = printable(file.scenario.description, false);
     if (out.columns > widest + 22) words = wrap(words, out.columns, widest + 2);
     out.text(fmt::format("{:<{}}  {}", name, widest, words));

@@ -24,7 +24,7 @@ std::uint64_t thread_cpu_us() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
 }
 
-/// Keeps what one host records until the run's turn to be printed comes.
+/// Stores the trace of one host until the run is printed.
 class HostTrace final : public trace::Sink {
  public:
   HostTrace(std::string host, trace::Level level, SimResult& result, sim::PcapngTap* pcapng)
@@ -52,7 +52,7 @@ sim::Scenario scenario_of(const SimRun& run, std::vector<std::string>* drawn) {
   sim::Scenario scenario = run.swarm ? sim::draw_swarm(run.file->scenario, run.seed, drawn) : run.file->scenario;
   if (run.settled)
     for (sim::ScenarioConnect& connect : scenario.connects) connect.expect = sim::Expect::settled;
-  if (run.settled || run.drop_mask)  // nothing repeats a datagram that the mask takes
+  if (run.settled || run.drop_mask)  // a datagram that the mask drops is not retransmitted
     for (sim::ScenarioMember& member : scenario.members) member.expect.reset();
   return scenario;
 }
@@ -87,7 +87,7 @@ SimResult carry_out(const SimRun& run, const SimRecording& recording, const std:
   std::deque<HostTrace> traces;
   if (recording.trace)
     options.trace = [&](const std::string& host) {
-      // Comments are for a file that is asked for; the hash of a run is the same with and without them.
+      // Only a requested file has comments, so that a run's hash does not depend on them.
       return &traces.emplace_back(host, *recording.trace, result, recording.pcapng != nullptr ? &*pcapng : nullptr);
     };
   result.report = sim::run_scenario(scenario, options);

@@ -14,7 +14,7 @@ namespace parley::tools {
 
 namespace {
 
-constexpr std::size_t cases_max = 100'000;    ///< of JUnit; more passed runs are only counted
+constexpr std::size_t cases_max = 100'000;    ///< of JUnit; beyond this, passed runs are only counted
 constexpr std::size_t rows_max = 200;         ///< GitHub cuts a summary at 1 MiB
 constexpr std::size_t violations_shown = 10;  ///< of one run, in text
 constexpr std::size_t recorded_max = 20;      ///< failed runs with a capture; a broken commit may have thousands
@@ -46,7 +46,7 @@ std::string bound_text(const sim::RunReport& report) {
   return {};
 }
 
-/// Indented lines below the run's own line.
+/// Indented lines below the run's first line.
 std::string details(const SimResult& result) {
   const sim::RunReport& report = result.report;
   std::string text;
@@ -73,7 +73,7 @@ std::string details(const SimResult& result) {
   return text;
 }
 
-/// The line of the scenario file that is nearest to the trouble: that of "connect N" if a violation names one.
+/// The line of the scenario file for an annotation: that of "connect N" if a violation names one, else 1.
 int trouble_line(const SimResult& result) {
   static constexpr std::string_view mark = "of connect ";
   const auto& connects = result.run.file->scenario.connects;
@@ -229,7 +229,7 @@ JunitCase run_junit(const SimResult& result) {
   if (result.stopped()) {
     c.skipped = "stopped before its end";
   } else if (!result.passed()) {
-    c.failure = first_trouble(result.report) + details(result);  // the first line is the message
+    c.failure = first_trouble(result.report) + details(result);  // the first line becomes the message
     if (!result.pcapng_file.empty()) c.output = "capture: " + result.pcapng_file;
   }
   return c;
@@ -277,7 +277,7 @@ void SimReporter::take(SimResult& result) {
   ++(passed ? passed_ : failed_);
   if (!passed && !directory_.empty() && failed_ <= recorded_max) {
     const std::atomic<bool> no_stop{false};
-    // Files of one name in several folders have records of their own.
+    // Files with the same name in different folders get different stems.
     std::string stem = file_stem(result.run);
     if (const int others = stems_[stem]++; others > 0) stem += fmt::format("-{}", others + 1);
     if (auto recorded = record_failure(result, directory_, stem, no_stop, provenance_); !recorded && !trouble_)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley sim run` and `parley sim replay`: scenarios with one seed each, and what can be drawn of them.
+// `parley sim run` and `parley sim replay`: run scenarios with one seed each, and draw them.
 #include <memory>
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ class Runner {
   std::optional<Complaint> trouble_;
 };
 
-/// Everything that can be wrong is found here, before the first run.
+/// Detects every error in the arguments before the first run.
 int Runner::prepare() {
   auto scenarios = load_scenarios(args_.files, out_);
   if (!scenarios) return out_.error(scenarios.error().exit, scenarios.error().text);

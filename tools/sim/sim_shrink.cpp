@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley sim shrink`: a smaller scenario that still fails in the same way.
+// `parley sim shrink`: finds a smaller scenario that still fails in the same way.
 #include <memory>
 #include <optional>
 
@@ -56,7 +56,7 @@ sim::RunReport Shrinker::once(const sim::Scenario& scenario) const {
 }
 
 int Shrinker::write(sim::Scenario smallest, OutputFile& output) {
-  // What the given one was about need not be what is left of it.
+  // The original description may not apply to the smaller scenario.
   smallest.description = fmt::format("What is left of {} when all goes that its failure does not need.", file_.shown);
   std::string comment = fmt::format("# Shrunk from {} with seed {}{}. It fails with:\n", file_.shown,
                                     seed_text(*args_.seed), args_.swarm ? " and drawn parameters" : "");
@@ -66,7 +66,7 @@ int Shrinker::write(sim::Scenario smallest, OutputFile& output) {
   const std::string toml = sim::to_toml(smallest);
   output.write(std::string_view(comment + toml));
   if (const auto written = output.finish(); !written) return out_.error(written.error().exit, written.error().text);
-  // What was written must be what fails, or it helps nobody.
+  // Verify that the written file fails in the same way.
   const auto again = sim::parse_scenario(toml, args_.output);
   if (!again)
     return out_.error(Exit::failed,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley sim storm`: many nodes that connect at once, and what a connection costs.
+// `parley sim storm`: many nodes that connect at once, and the cost of a connection.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace parley::tools {
 
 namespace {
 
-/// More would run for hours and fill any memory; a million connections take minutes.
+/// A larger number would run for hours and exhaust memory. A million connections take minutes.
 constexpr std::uint64_t connections_max = 20'000'000;
 
 struct StormArgs {
@@ -46,7 +46,7 @@ std::uint64_t cpu_us() {
   return us(usage.ru_utime) + us(usage.ru_stime);
 }
 
-/// The steps of a set-up in the order in which they happen; what else a report names comes behind them.
+/// The steps of a set-up in chronological order, then any other steps of the report.
 std::vector<std::string> in_order_of_time(const sim::StormReport& report) {
   std::vector<std::string> names;
   for (const char* name : {"transport", "request", "reply", "established"})
@@ -56,7 +56,7 @@ std::vector<std::string> in_order_of_time(const sim::StormReport& report) {
   return names;
 }
 
-/// Octets of memory that the process has now, and the most that it had.
+/// Resident memory of the process in octets.
 std::uint64_t resident_now() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t size = 0, resident = 0;

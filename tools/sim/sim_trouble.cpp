@@ -13,7 +13,7 @@ bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 
 bool is_figure(std::string_view word) { return std::isdigit(static_cast<unsigned char>(word.front())) != 0; }
 
-/// "established", "rejected", or "failed: " and the step that failed.
+/// "established", "rejected", or "failed: " with the step that failed.
 std::string phase_of(std::string_view outcome) {
   const std::size_t step = outcome.find(": ");
   if (step == std::string_view::npos || !outcome.starts_with("failed")) return std::string(outcome.substr(0, step));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What makes two failures of simulated runs the same one: the checker, what its sentence says apart from figures and
-// names, and how far the connection's set-up had got.
+// Decides whether two simulated runs failed in the same way: the same checker, the same message apart from figures and
+// names, and the same progress of the connection's set-up.
 #pragma once
 #include <optional>
 #include <set>
@@ -13,12 +13,13 @@ namespace parley::tools {
 
 class SimTrouble {
  public:
-  /// The first thing that went wrong in a run of that scenario; its names count as one.
+  /// The first violation or bound in a run of `scenario`. All names in the scenario are treated as equal.
   SimTrouble(const sim::Scenario& scenario, const sim::RunReport& report);
-  /// The same trouble in another run, as one line; none when it is not there.
+  /// The same failure in another run, as one line; none if it did not occur.
   std::optional<std::string> find_in(const sim::RunReport& report) const;
 
-  /// The sentence with # for figures, * for names and without what stands in brackets.
+  /// The message with # for figures, "time" for the unit of time after a figure, and * for names, without text in
+  /// brackets.
   static std::string message_class(std::string_view text, const std::set<std::string, std::less<>>& names);
 
  private:
@@ -28,10 +29,10 @@ class SimTrouble {
   };
   Key key_of(const sim::RunReport& report, const sim::Violation& violation) const;
 
-  std::set<std::string, std::less<>> names_;  ///< of hosts and links
+  std::set<std::string, std::less<>> names_;  ///< names of hosts and links
   sim::RunEnd end_ = sim::RunEnd::settled;
-  std::optional<Key> key_;  ///< none: a bound was hit and no rule broken
-  std::string pending_;     ///< then: what was open
+  std::optional<Key> key_;  ///< none if a bound was hit and no rule was violated
+  std::string pending_;     ///< in that case: what was pending
 };
 
 }  // namespace parley::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley udping`: options, in the letters of udaddy(1) and mckey(1), and the choice of the side.
+// `parley udping`: the options, with the letters of udaddy(1) and mckey(1), and the choice of the role.
 #include "tools/udping/udping.hpp"
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t udping_messages_max = 4096, udping_pairs_max = 1024;
 constexpr std::uint32_t udping_octets_max = 1024;  // RoceProviderOptions::mtu
 
-/// What has no meaning beside -m. `given`: words of options on the command line.
+/// Rejects options that have no meaning with -m. `given`: names of options on the command line.
 Or<void> check_group_options(const UdpingArgs& args, const std::vector<std::string>& given) {
   for (const std::string& option : given)
     for (const std::string_view other : {"-s", "-p", "-c", "-P", "--reject"})
@@ -32,7 +32,7 @@ Or<void> check_group_options(const UdpingArgs& args, const std::vector<std::stri
   return {};
 }
 
-/// Neither a client nor a server: a member of a multicast group, or who sends to it.
+/// Runs a receiver or a sender of a multicast group.
 int run_group(UdpingArgs& args, const std::vector<std::string>& given, Context& context) {
   const auto refuse = [&context](const Complaint& c) { return context.out.error(c.exit, c.text); };
   if (const auto fits = check_group_options(args, given); !fits) return refuse(fits.error());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley udping`: what client and server have in common.
+// `parley udping`: common parts of client and server.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,13 +10,13 @@
 namespace parley::tools {
 
 struct UdpingArgs {
-  std::string server;  ///< -s: the client's; empty: be the server
+  std::string server;  ///< -s: the server's address; empty: run as the server
   std::string bind;    ///< -b
-  std::string group;   ///< -m: be a receiver or a sender of this multicast group
-  bool send = false;   ///< --send: the latter
+  std::string group;   ///< -m: run as a receiver or a sender of this multicast group
+  bool send = false;   ///< --send: be a sender
   std::uint16_t port = 7174;
   std::uint32_t connections = 1;
-  std::uint32_t messages = 10;  ///< each way, over each
+  std::uint32_t messages = 10;  ///< in each direction over each connection
   std::uint32_t size = 100;     ///< octets
   bool persistent = false, reject = false;
   Duration timeout = std::chrono::seconds(10);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The client of `parley udping`: resolves the service as often as asked, then sends all its datagrams, then awaits as many.
+// The client of `parley udping`: resolves the service -c times, then sends all datagrams, then waits for the same
+// number of replies.
 #include <map>
 
 #include <fmt/format.h>

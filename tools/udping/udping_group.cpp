@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley udping -m GROUP`: a receiver or a sender of a multicast group, as mckey(1) is. Nobody connects and nobody answers: a
-// receiver takes so many datagrams from whoever sends them, a sender sends as many to the group and is done.
+// `parley udping -m GROUP`: a receiver or a sender of a multicast group, like mckey(1). There are no connections and no
+// replies: a receiver waits for a number of datagrams from any sender, and a sender sends this number to the group and
+// ends.
 #include <fmt/format.h>
 
 #include "base/gid.hpp"
@@ -42,7 +43,7 @@ class UdpingGroup {
   Context& context_;
   std::unique_ptr<UdpingLink> link_;  // outlives the queue pair
   std::unique_ptr<QueuePair> qp_;
-  cm::Id listener_;  // who holds an address can join on its interface; whoever asks for a service there is told no
+  cm::Id listener_;  // reserves the address, so that its interface can join; requests for a service are rejected
   bool begun_ = false;
   Instant progress_at_{};
   std::optional<Complaint> fault_;
@@ -121,7 +122,7 @@ int UdpingGroup::run() {
     else if (session_.now() >= deadline && !over())
       fault(Exit::failed, late());
   }
-  session_.settle();  // what was sent last leaves
+  session_.settle();  // send the last datagrams
   return summary();
 }
 

@@ -14,7 +14,7 @@ namespace parley::tools {
 
 namespace {
 
-constexpr std::uint32_t network_header = PARLEY_ROCE_GRH_LEN;  // in front of each datagram (IBA §11.4)
+constexpr std::uint32_t network_header = PARLEY_ROCE_GRH_LEN;  // before the data of each datagram (IBA §11.4)
 constexpr std::uint64_t receive_id = 1, send_id = 2;
 
 }  // namespace
@@ -92,7 +92,8 @@ void UdpingLink::on_receive(const WorkCompletion& done) {
   ++received_;
 }
 
-/// Why the datagram is no message of this exchange; empty if it is one. Whoever knows the Q_Key can send to a UD queue pair.
+/// Why the datagram is not a message of this exchange; empty if it is one. Any host that knows the Q_Key can send to a
+/// UD queue pair.
 std::string UdpingLink::stray(const WorkCompletion& done) const {
   const std::uint32_t octets = done.byte_len - std::min(done.byte_len, network_header);
   if (octets != size_)

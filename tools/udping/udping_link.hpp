@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One queue pair's part in udaddy's exchange, or in mckey's, which goes one way alone: so many datagrams each way, each with the number
-// of its sender's queue pair as immediate data, which is how a server learns where to reply.
+// One queue pair in udaddy's exchange of datagrams, or in mckey's, which has one direction only. Each datagram has the
+// number of the sender's queue pair as immediate data, from which a server learns where to reply.
 #pragma once
 #include <memory>
 #include <optional>
@@ -21,16 +21,16 @@ class UdpingLink {
   UdpingLink(const UdpingLink&) = delete;
   UdpingLink& operator=(const UdpingLink&) = delete;
 
-  /// What the queue pair is to be made with.
+  /// The attributes for the queue pair.
   QpInit init() const;
   void attach(QueuePair& qp) { qp_ = &qp; }
-  /// For all the messages that are to come.
+  /// Posts receives for all expected messages.
   void post_receives();
-  /// Where datagrams go: the way, the Q_Key, and the queue pair as far as it is known.
+  /// Sets the destination: address handle, Q_Key, and queue pair number (0: not known yet).
   void aim(const AhAttr& way, std::uint32_t qpn, std::uint32_t qkey);
-  /// All of them at once, as udaddy does.
+  /// Posts all sends at once, as udaddy does.
   void send_all();
-  /// Takes what is complete; whether there was anything.
+  /// Handles completions. Returns whether there were any.
   bool poll();
 
   bool aimed() const { return ah_ != nullptr; }
@@ -39,7 +39,7 @@ class UdpingLink {
   std::uint32_t received() const { return received_; }
   std::uint32_t sent() const { return sent_; }
   const std::optional<std::string>& fault() const { return fault_; }
-  /// Datagrams that were no messages of this exchange, which do not end it.
+  /// Datagrams that are not messages of this exchange. They do not end it.
   std::uint64_t strays() const { return strays_; }
   /// "; 2 other datagrams were dropped, the last because ..."; empty if there were none.
   std::string strays_text() const;
@@ -57,7 +57,7 @@ class UdpingLink {
   Device& device_;
   const PdHandle pd_;
   const std::uint32_t messages_, size_;
-  Bytes memory_;  ///< where all datagrams arrive, behind the network header, and behind that what is sent
+  Bytes memory_;  ///< receive buffer shared by all datagrams, with room for the network header, then the send buffer
   MemoryRegion region_;
   std::unique_ptr<CompletionQueue> cq_;
   std::unique_ptr<AddressHandle> ah_;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The server of `parley udping`: tells each client a queue pair of its own, awaits its datagrams and answers with as many.
+// The server of `parley udping`: assigns a queue pair to each client, waits for its datagrams and returns the same
+// number.
 //
 // A client | input                     | next   | what happens
 // ---------|---------------------------|--------|-----------------------------------------------------------------
 // (none)   | SIDR_REQ                  | asked  | queue pair with its receives, accept(); or reject()
 // asked    | Established               | served | without messages
-// asked    | all its datagrams         | served | as many go back to the queue pair that they name
+// asked    | all its datagrams         | served | as many are sent to the queue pair that they name
 // asked    | --timeout                 | over   | fault
 // served   | all sends complete        | over   | counted
 #include <map>
@@ -36,7 +37,7 @@ class UdpingServer {
     bool replied = false;
     Instant answer_by = never;
   };
-  /// One client too many ends nothing.
+  /// A rejected extra client does not end the server.
   bool over() const {
     return !args_.persistent && served_ + faulty_ + (args_.reject ? refused_ : 0) >= args_.connections;
   }
@@ -104,7 +105,7 @@ void UdpingServer::on(const cm::Established& up) {
   const auto at = all_.find(up.id.number());
   const auto* way = std::get_if<ib::Parameters>(&up.parameters);
   if (at == all_.end() || way == nullptr || !way->ah) return;
-  // The client's Q_Key is not told: it is that of its service, as this side's is.
+  // The client does not send its Q_Key. It is that of its service, the same as on this side.
   at->second.link->aim(*way->ah, 0, at->second.id.qp()->query().qkey.value_or(0));
 }
 
@@ -127,7 +128,7 @@ void UdpingServer::handle(const cm::Event& event) {
   if (const auto* down = std::get_if<cm::Disconnected>(&event)) gone(down->id, down->why);
 }
 
-/// Whether it is over.
+/// Returns whether this client is finished.
 bool UdpingServer::move_data(One& one) {
   UdpingLink& link = *one.link;
   const std::uint64_t strays = link.strays();
@@ -186,7 +187,7 @@ int UdpingServer::run(const Address& local) {
   }
   if (listen_failure_)
     return context_.out.error(exit_for(*listen_failure_), listen_failure_text(*listen_failure_, local));
-  session_.settle();  // what was sent last leaves, and a SIDR_REP that was lost at once is repeated
+  session_.settle();  // send the last datagrams, and repeat a SIDR_REP that was lost
   for (auto& [number, one] : all_) one.id.destroy();
   all_.clear();
   listener_.destroy();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley xrc demo --churn`: TGT queue pairs over connect and disconnect cycles, as figures and as a plot.
+// `parley xrc demo --churn`: the number of TGT queue pairs over connect and disconnect cycles, as figures and as a
+// plot.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -18,14 +19,14 @@ struct Curve {
 
 constexpr double left = 70, top = 40, width = 640, height = 300;
 
-/// 1, 2 or 5 times a power of ten, so that at most six of them fit.
+/// The distance of grid lines: 1, 2 or 5 times a power of ten, with at most six lines.
 std::size_t step_of(std::size_t most) {
   std::size_t step = 1;
   for (std::size_t i = 0; most / step >= 6; ++i) step = i % 3 == 1 ? step / 2 * 5 : step * 2;
   return step;
 }
 
-/// One panel: with all curves up to `most`.
+/// One panel with all curves, scaled to `most`.
 std::string panel(const std::vector<Curve>& curves, std::uint32_t cycles, std::size_t most, double at,
                   std::string_view title) {
   const auto x = [&](double n) { return left + width * n / std::max(1U, cycles); };
@@ -109,7 +110,7 @@ int run_xrc_churn(const XrcDemoArgs& args, Output& out) {
   auto file = open_output(args.svg);
   if (!file) return out.error(file.error().exit, file.error().text);
   const std::string picture = draw(curves, args.churn);
-  (void)(*file)->write(std::string_view(picture));  // finish() says what went wrong
+  (void)(*file)->write(std::string_view(picture));  // finish() reports errors
   if (auto finished = (*file)->finish(); !finished) return out.error(finished.error().exit, finished.error().text);
   return code(Exit::ok);
 }

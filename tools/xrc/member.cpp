@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley xrc member`: a member of a domain whose user is at the keyboard, or a script.
+// `parley xrc member`: a member of a domain that is controlled from the keyboard or by a script.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ std::optional<E> named(const std::string& text, unsigned count) {
   return std::nullopt;
 }
 
-/// A line as a request; none: it is not understood.
+/// Parses a line as a request; none if it is invalid.
 std::optional<Request> request_of(const std::string& line) {
   std::istringstream in(line);
   std::vector<std::string> words;
@@ -79,7 +79,7 @@ class Conversation {
  public:
   Conversation(xrc::Link& link, Output& out) : link_(link), out_(out) {}
 
-  /// False: it has closed its domain.
+  /// False after it has closed its domain.
   bool obey(const std::string& line) {
     if (line.find_first_not_of(" \t") == line.npos) return true;
     const auto request = request_of(line);
@@ -98,7 +98,7 @@ class Conversation {
     return !(answer && request->ask == Ask::close);
   }
 
-  /// False: it is no member any more.
+  /// False if it is no longer a member.
   bool listen(Duration longest) {
     for (bool first = true;; first = false) {
       const auto event = link_.wait_event(first ? longest : Duration{});
@@ -137,10 +137,10 @@ class Conversation {
   Output& out_;
 };
 
-/// Lines of standard input, as far as they have come.
+/// The lines of standard input that have arrived.
 class Lines {
  public:
-  /// False: the end.
+  /// False at the end of the input.
   bool fill(Duration longest) {
     pollfd waits{STDIN_FILENO, POLLIN, 0};
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(longest).count();
@@ -175,7 +175,7 @@ int run_xrc_member(const XrcArgs& args, Output& out) {
                        fmt::format("{} cannot be opened: {}", args.file, std::generic_category().message(errno)));
   }
   const auto link = xrc::Link::open(args.domain, true, file);
-  if (file >= 0) ::close(file);  // the link has its own
+  if (file >= 0) ::close(file);  // the link has duplicated it
   if (!link) return xrc_refused(out, link.error(), args.domain);
   out.text("a member");
   out.object({{"event", "member"}, {"epoch", (*link)->epoch()}});

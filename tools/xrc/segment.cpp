@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley xrc segment`: makes a shared registry, with other rules than those of one that its first member makes.
+// `parley xrc segment`: creates a shared registry with rules that differ from the defaults of its first member.
 #include "drivers/xrcshm/segment.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley xrc watch`: looks again and again, and says what has changed since.
+// `parley xrc watch`: queries the registry periodically and prints the changes.
 #include <map>
 #include <set>
 #include <thread>
@@ -75,7 +75,7 @@ int run_xrc_watch(const XrcArgs& args, Output& out) {
   for (bool first = true;; first = false) {
     const auto seen = xrc::overview(args.domain);
     if (!seen && first) return xrc_refused(out, seen.error(), args.domain);
-    if (seen) {  // one that is away for a moment comes back
+    if (seen) {  // a registry that is unavailable for a moment is queried again
       Picture now = picture_of(*seen);
       teller.tell(last, now);
       last = std::move(now);

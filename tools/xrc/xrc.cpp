@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley xrc`: what XRC domains there are, who uses which TGT queue pair, and what has been counted.
+// `parley xrc`: lists XRC domains, the users of each TGT queue pair, and counters.
 #include "tools/xrc/xrc.hpp"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ Json xrc_tgt_json(const xrc::DomainView& domain, const xrc::TgtView& tgt) {
 
 namespace {
 
-/// This program is a broker as well; the environment may name another.
+/// This program can run as a broker. The environment variable selects another program.
 std::string broker_program() {
   return secure_env("PARLEY_XRCD_PROGRAM") != nullptr ? std::string() : own_program().string();
 }
@@ -193,7 +193,7 @@ Command add(Command xrc, const std::string& name, const std::string& help, const
       .one_of({"broker", "shared"});
   add_json_flag(sub, context);
   sub.run([args, run, &context] {
-    // A place of the other form would be passed over without a word.
+    // The location option of the other form would be ignored silently, so that it is rejected.
     const bool shared = args->form == "shared";
     if (!args->form.empty()) args->domain.form = shared ? xrc::Form::shared : xrc::Form::broker;
     if (shared && !args->domain.socket.empty())
@@ -232,7 +232,7 @@ void register_xrc(Command app, Context& context) {
       "Examples:\n"
       "  parley xrc ls                            every domain, its TGT queue pairs and who is registered\n"
       "  parley xrc kill 8388608@1795641000.1     end one, whoever holds it");
-  // Those who look start nothing: without a broker there is nothing to be seen.
+  // Commands that only display state do not start a broker: a new broker would have no state.
   auto looks = std::make_shared<XrcArgs>();
   looks->domain.start = false;
   looks->domain.patience = std::chrono::seconds(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the commands about XRC domains share.
+// Common parts of the commands about XRC domains.
 #pragma once
 #include <memory>
 
@@ -18,10 +18,10 @@ struct XrcArgs {
 
 void add_xrc_socket(Command sub, std::string& socket);
 void add_xrc_segment(Command sub, std::string& segment);
-/// --grace and the like, which are the broker's and the shared registry's alike.
+/// Adds --grace and the other rules that apply to both the broker and the shared registry.
 void add_xrc_rules(Command sub, xrc::RegistryOptions& rules);
-/// "gone: the TGT queue pair has ended, ..."; its exit code is `environment` where no registry could be used, and it says which
-/// one `options` lead to then.
+/// Prints "gone: the TGT queue pair has ended, ..." and returns the exit code. If no registry could be used, the code
+/// is `environment` and the message names the registry that `options` select.
 int xrc_refused(Output& out, const Error& error, const xrc::DomainOptions& options);
 std::string xrc_refusal_name(const Error& error);
 

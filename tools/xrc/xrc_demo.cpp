@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley xrc demo`: what XRC is for. Every process of every node sends to every process of every other one, over XRC and over RC,
-// and the queue pairs and their memory are counted; and peers come and go at a domain that stays open.
+// `parley xrc demo`: the benefit of XRC. Every process of every node sends to every process of every other node, over
+// XRC and over RC. The queue pairs and their memory are counted. With --churn, peers come and go at a domain that stays
+// open.
 #include <malloc.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 namespace parley::tools {
 namespace {
 
-/// What the program has on its heap, in octets.
+/// The octets that the program has allocated on its heap.
 std::size_t heap_now() {
   const auto info = ::mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -29,7 +30,7 @@ struct Exchange {
   bool done = false;
   std::string trouble;
   std::size_t heap_before = 0, heap_after = 0;
-  std::optional<Duration> took{};  ///< virtual
+  std::optional<Duration> took{};  ///< virtual time
 
   sim::RankCount most() const {
     sim::RankCount out;
@@ -66,7 +67,7 @@ Exchange simulate(const XrcDemoArgs& args, bool rc, sim::PcapngTap* pcapng) {
   return out;
 }
 
-/// The same with Parley's own engine on UDP sockets: each node is a host of its own at an address 127.0.0.n.
+/// The same with Parley's own engine on UDP sockets. Each node is a separate host at an address 127.0.0.n.
 class Sockets {
  public:
   Sockets(const XrcDemoArgs& args, bool rc) : args_(args), rc_(rc) {}
@@ -153,7 +154,7 @@ void tell(const XrcDemoArgs& args, bool rc, const Exchange& x, Output& out) {
                        fmt::format("{:.1f} KiB", static_cast<double>(x.heap_of_node()) / 1024)));
 }
 
-/// Whether the counts are those of the formula, and each message came.
+/// Checks the counts against the formula and that each message arrived. Returns an error message, or an empty string.
 std::string judge(const XrcDemoArgs& args, bool rc, const Exchange& x) {
   if (!x.done) return x.trouble;
   const std::size_t peers = args.nodes - 1, p = args.processes;

@@ -21,7 +21,7 @@ struct XrcDemoArgs {
 };
 
 int run_xrc_demo(const XrcDemoArgs& args, Output& out);
-/// Behind it: the plot of --svg.
+/// Runs after the demo and writes the plot of --svg.
 int run_xrc_churn(const XrcDemoArgs& args, Output& out);
 
 }  // namespace parley::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley xrcd`: XRC's broker.
+// `parley xrcd`: the XRC broker.
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -24,7 +24,7 @@ struct BrokerArgs {
   xrc::BrokerOptions broker{};
 };
 
-/// The socket that systemd hands over (sd_listen_fds(3)), and where it is.
+/// The socket that systemd passes (sd_listen_fds(3)), and its path.
 std::optional<std::pair<int, std::string>> inherited_socket() {
   const char* const pid = secure_env("LISTEN_PID");
   const char* const count = secure_env("LISTEN_FDS");
@@ -41,7 +41,7 @@ std::optional<std::pair<int, std::string>> inherited_socket() {
   return std::pair(first, std::string(address.sun_path));
 }
 
-/// Each connection takes two, and what the system lets a process have without asking may be few.
+/// Each connection uses two descriptors, and the default limit may be low.
 void allow_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -68,7 +68,7 @@ int run_xrcd(BrokerArgs& args, Output& out) {
     while (!stop.requested() && (*broker)->run_once(std::chrono::seconds(60))) {
     }
   } catch (const std::bad_alloc&) {
-    // What it knows may be half of what it should be. The next one knows what the members declare.
+    // The state may be incomplete. The next broker rebuilds it from what the members declare.
     return out.error(Exit::environment, "memory has run out: the next broker takes over");
   }
   return code(Exit::ok);
