@@ -164,8 +164,9 @@ constexpr std::uint8_t pad_of(std::size_t payload) { return static_cast<std::uin
 
 /// The invariant CRC (IBA §7.8.1, Annexes A16.3 and A17.3.3). `network`: the GRH, or the IP and UDP headers, or the LRH
 /// of a packet that has neither, as on the wire; the values of fields that change on the way do not matter. Its length
-/// tells them apart: 20 + 8 (IPv4), 40 + 8 (IPv6), 40 (GRH), 8 (LRH). `packet`: from the BTH up to, not including, the
-/// ICRC. Errors: invalid_argument for other lengths of `network`, another IP version, or a `packet` shorter than a BTH.
+/// distinguishes them: 20 + 8 (IPv4), 40 + 8 (IPv6), 40 (GRH), 8 (LRH). `packet`: from the BTH up to, not including,
+/// the ICRC. Errors: invalid_argument for other lengths of `network`, another IP version, or a `packet` shorter than a
+/// BTH.
 Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet);
 
 }  // namespace parley::wire::ib

@@ -62,7 +62,7 @@ struct KindFacts {
   std::span<const Name> names;  ///< of values; of bits if `mask`
   bool mask = false;
   std::string_view unit = {};
-  std::uint32_t factor = 1;  ///< the units that a value of 1 stands for
+  std::uint32_t factor = 1;  ///< units per 1 of the value
 };
 const KindFacts& facts_of(Kind kind);
 /// The name of a value of that kind; empty if it has none.
