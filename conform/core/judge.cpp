@@ -129,7 +129,7 @@ Observation judge_terminate(const Received& received, const TerminateDue& due) {
   const std::string octets = fmt::format("Terminate {:02x} {:02x} {:02x}", raw->octet0, raw->code.code, raw->bits);
   const bool low_bits = (raw->bits & 0xE0) == 0 && (raw->bits & 0x07) != 0;
   const bool right = listed(due.codes, raw->code), right_swapped = listed(due.codes, exchanged(raw->code));
-  // If the code is right as it stands but the bits of octet 2 are misplaced, the order is still wrong.
+  // If the code is right as sent but the bits of octet 2 are misplaced, the order is still wrong.
   if (right && !(low_bits && right_swapped && raw->code.layer != raw->code.etype)) {
     const std::string fault = header_fault(received, *raw, due);
     const std::string words = fmt::format("{}: {}", octets, code_text(raw->code));

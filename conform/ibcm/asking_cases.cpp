@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A peer that connects: its REQ, what it does with a REP, its RTU. IBA §12.6.5, §12.6.8, §12.6.9, §12.9.
+// A peer that connects: its REQ, how it handles a REP, its RTU. IBA §12.6.5, §12.6.8, §12.6.9, §12.9.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -25,7 +25,7 @@ Task<Observation> ack_form(Tester& b) {
   if (heard.bth.solicited || heard.bth.tver != 0 || heard.bth.pad_count != 0 || !heard.payload.empty())
     co_return failed("it has a pad, a payload or SE");
   if (heard.bth.ack_req) co_return failed("it asks for an acknowledgment itself");
-  const bool credits = link.req.flow_control && link.rep->flow_control;  // IBA §9.7.7.2: where both sides want them
+  const bool credits = link.req.flow_control && link.rep->flow_control;  // IBA §9.7.7.2: only if both sides want them
   const unsigned granted = heard.aeth.syndrome & PARLEY_IB_CREDITS_NONE;
   if (!credits && granted != PARLEY_IB_CREDITS_NONE)
     co_return failed(fmt::format("it has credits (code {}) where none were agreed on", granted));

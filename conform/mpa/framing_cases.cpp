@@ -163,7 +163,7 @@ Task<Received> receive_answer(Tester& b, Conn& conn, std::uint32_t sink) {
   co_return received;
 }
 
-// ---- markers in what the peer sends --------------------------------------------------------------------------------
+// ---- markers from the peer -----------------------------------------------------------------------------------------
 
 /// A connection on which the peer must insert markers.
 Task<Conn*> with_markers(Tester& b, bool enhanced, Observation& trouble) {
@@ -217,7 +217,7 @@ Task<Observation> markers_everywhere(Tester& b) {
   co_return pass("5 markers and more at all places of an FPDU, pointers and CRC right");
 }
 
-// ---- markers in what the tester sends ------------------------------------------------------------------------------
+// ---- markers from the tester ---------------------------------------------------------------------------------------
 
 constexpr std::string_view no_markers_wanted = "the peer does not ask for markers";
 
