@@ -29,7 +29,7 @@ class Pairing {
   }
 
   void run(Answers& out) {
-    // The rest of a split response is not an answer of its own, so find it before counting the answers.
+    // The rest of a split response is not a separate answer, so find it before counting the answers.
     for (std::size_t n = 1; n < responses_.size(); ++n) {
       const Item &head = at(responses_[n - 1]), &rest = at(responses_[n]);
       if (head.cut && rest.after_gap && rest.header.tagged && rest.header.stag == head.header.stag &&

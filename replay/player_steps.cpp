@@ -348,7 +348,7 @@ void Player::map_header(Bytes& ulpdu, const Step& step) {
   if (!h.tagged) number(h, of_message && item->first_step == next_step_ - 1);
   std::uint8_t control = ConstBytes(ulpdu).front();
   // After a segment that is not the last of its message, only the next one may follow (RFC 5041 §5.2). So the recorded
-  // part of a Write is played as a Write of its own.
+  // part of a Write is played as a separate Write.
   if (h.tagged && item != nullptr && item->cut && item->last_step == next_step_ - 1) control |= PARLEY_DDP_L;
   h.emit(ulpdu);
   // The control octet keeps reserved bits that were set on the wire.
