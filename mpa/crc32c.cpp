@@ -11,7 +11,7 @@ namespace parley::mpa {
 namespace crc_kernels {
 namespace {
 
-/// tables[k][v]: what octet v leaves after k further zero octets.
+/// tables[k][v]: the CRC state that octet v leaves after k further zero octets.
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
 constexpr Tables make_tables() {
@@ -30,8 +30,8 @@ constexpr Tables tables = make_tables();
 
 }  // namespace
 
-// Slicing by eight: eight independent table look-ups per step instead of a chain of eight. It indexes raw octets: it is
-// the documented hot path of CPUs without a CRC instruction.
+// Slicing by eight: eight independent table look-ups per step instead of a chain of eight. It indexes raw octets
+// because it is the documented hot path of CPUs without a CRC instruction.
 std::uint32_t portable(std::uint32_t state, const std::uint8_t* in, std::size_t size) {
   for (; size >= 8; in += 8, size -= 8) {
     const std::uint32_t low = state ^ (std::uint32_t{in[0]} | std::uint32_t{in[1]} << 8 | std::uint32_t{in[2]} << 16 |
@@ -95,7 +95,7 @@ Choice choose() {
       kernel_of(c.short_input), kernel_of(c.long_input), c.long_from, c.copies ? copy : nullptr, c.copy_from, c.name};
 }
 
-/// Chosen at the first call and constant from then on, so that it depends on nothing but the CPU.
+/// Chosen at the first call and then constant; it depends only on the CPU.
 inline const Choice& chosen() {
   static const Choice choice = choose();
   return choice;
@@ -137,7 +137,7 @@ bool crc_path_available(CrcPath path) {
 }
 
 std::uint32_t crc32c_extend_by(CrcPath path, std::uint32_t state, ConstBytes in) {
-  // A kernel that the CPU cannot run is replaced by one that it can: the value is the same.
+  // The portable kernel replaces one that the CPU cannot run; the value is the same.
   if (!crc_path_available(path)) path = CrcPath::portable;
   if (path == CrcPath::automatic) return crc32c_extend(state, in);
   return kernel_of(path)(state, in.data(), in.size());

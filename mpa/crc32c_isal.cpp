@@ -12,8 +12,8 @@ namespace parley::mpa::crc_kernels {
 const bool isal_built = true;
 
 std::uint32_t isal(std::uint32_t state, const std::uint8_t* in, std::size_t size) {
-  // crc32_iscsi neither inverts its start value nor its result, so both are the running value of crc32c.hpp.
-  // Its length is an int: longer inputs go in pieces.
+  // crc32_iscsi does not invert its start value or its result, so both are the running value of crc32c.hpp.
+  // Its length is an int, so longer inputs are passed in pieces.
   constexpr std::size_t piece_max = std::size_t{1} << 30;
   // The pointer is not const in isa-l's declaration; the octets are only read.
   auto* at = const_cast<unsigned char*>(in);

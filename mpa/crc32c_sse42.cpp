@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// CRC32c with the CPU's own instruction. It takes three cycles but can start every cycle, so long inputs are cut into
-// three blocks computed side by side, and the three remainders are merged by carry-less multiplication.
-// This file indexes raw octets: it is one of the documented hot paths.
+// CRC32c with the CPU's own instruction. Its latency is three cycles, but one can start in each cycle. So long inputs
+// are cut into three blocks that are computed in parallel, and the three remainders are merged by carry-less
+// multiplication. This file indexes raw octets because it is a documented hot path.
 #include "mpa/crc32c_kernels.hpp"
 
 #if defined(__x86_64__)
@@ -38,8 +38,8 @@ std::uint64_t take(std::uint64_t state, std::uint8_t* out, const std::uint8_t* i
   return _mm_crc32_u64(state, v);
 }
 
-/// Three blocks of Block octets each. With Copy they are written to `out` on the way: a store is free next to the
-/// CRC instruction.
+/// Three blocks of Block octets each. With Copy they are also written to `out`: the stores cost no time next to the CRC
+/// instructions.
 template <std::size_t Block, bool Copy>
 std::uint32_t three_blocks(std::uint32_t state, std::uint8_t* out, const std::uint8_t* in) {
   constexpr std::uint32_t over_two = power_of_x(16 * Block - 32);
@@ -88,7 +88,7 @@ const bool sse42_built = true;
 
 std::uint32_t sse42(std::uint32_t state, const std::uint8_t* in, std::size_t size) {
   std::uint8_t* nowhere = nullptr;
-  // Below three blocks of 32 octets merging costs more than it saves.
+  // Below three blocks of 32 octets the merge costs more than it saves.
   if (size >= 96) {
     state = while_it_fits<1024, false>(state, nowhere, in, size);
     state = while_it_fits<128, false>(state, nowhere, in, size);

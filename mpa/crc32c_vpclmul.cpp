@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// CRC32c by carry-less multiplication on 512-bit registers: four of them run through the input 256 octets at a time,
-// and what each holds is multiplied forward over the octets it skips. isa-l does so too, but is slow for lengths
-// that are not a multiple of its block, which FPDUs never are, and cannot copy in the same pass. This file indexes raw
-// octets: it is one of the documented hot paths. The instruction set is named function by function, so that nothing
-// shared with other files is compiled for it.
+// CRC32c by carry-less multiplication on four 512-bit registers, which process 256 octets at a time: each register's
+// value is multiplied forward over the octets that it skips. isa-l uses the same method, but is slow for lengths that
+// are not a multiple of its block, which FPDUs never are, and cannot copy in the same pass. This file indexes raw
+// octets because it is a documented hot path. Each function names the instruction set, so that no code shared with
+// other files is compiled for it.
 #include "mpa/crc32c_kernels.hpp"
 
 #if defined(__x86_64__)
 #if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 warns about the "undefined" registers of its own intrinsics as if they were our mistake.
+// g++ 12 warns about the "undefined" registers of its own intrinsics.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -27,13 +27,13 @@ namespace {
 
 constexpr std::size_t vector = 64;  // octets
 
-/// x^n as a factor: the product of two reflected values is one bit too low, hence the shift. A variable, since clang
-/// with sanitizers works a call out anew for each message.
+/// x^n as a factor: the product of two reflected values is one bit too low, hence the shift. It is a variable, since
+/// clang with sanitizers would compute a function call at run time for each message.
 template <unsigned N>
 constexpr long long factor = static_cast<long long>(std::uint64_t{power_of_x(N)} << 1);
 
-/// Carries every 128-bit lane `Bits` forward. Its halves are 64 bits apart, and each factor is 32 bits short of the
-/// whole way because the factor itself fills only the upper part of its 64 bits.
+/// The factors that move every 128-bit lane forward by `Bits`. A lane's halves are 64 bits apart. Each factor is 32
+/// bits short of the distance, because it fills only the upper part of its 64 bits.
 template <unsigned Bits>
 PARLEY_WIDE inline __m512i forward() {
   return _mm512_broadcast_i32x4(_mm_set_epi64x(factor<Bits - 32>, factor<Bits + 32>));
@@ -68,9 +68,9 @@ PARLEY_WIDE inline std::uint32_t reduce(__m512i state) {
   return static_cast<std::uint32_t>(_mm_crc32_u64(low, static_cast<std::uint64_t>(_mm_extract_epi64(one, 1))));
 }
 
-/// Takes the remaining four-octet words (`words`, 1..15): the state is rotated so that its first words stand where
-/// those of one vector earlier would, behind zeros, and its other words before the new ones. Leading zeros change
-/// nothing.
+/// Processes the remaining four-octet words (`words`, 1..15). The state is rotated: its first words move, after zeros,
+/// to the end of a vector before the last one; its other words move before the new words. Leading zeros do not change
+/// the CRC.
 template <bool Copy>
 PARLEY_WIDE inline __m512i take_words(__m512i state, std::uint8_t* out, const std::uint8_t* in, unsigned words) {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -78,7 +78,7 @@ PARLEY_WIDE inline __m512i take_words(__m512i state, std::uint8_t* out, const st
   const __m512i turned = _mm512_permutexvar_epi32(from, state);
   const unsigned absent = 16 - words;
   const auto present = static_cast<__mmask16>(0xFFFFU << absent);
-  // Words that the mask leaves out are not accessed, so they may lie outside the input.
+  // Words outside of the mask are not accessed, so they may be outside of the input.
   const __m512i last = _mm512_mask_loadu_epi32(turned, present, in - 4 * absent);
   if constexpr (Copy) _mm512_mask_storeu_epi32(out - 4 * absent, present, last);
   return fold(_mm512_maskz_mov_epi32(present, turned), forward<512>(), last);

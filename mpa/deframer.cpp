@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The deframer indexes raw octets after one check that they are there: it is one of the documented hot paths.
+// The deframer indexes raw octets after one length check, because it is a documented hot path.
 #include "mpa/deframer.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using fpdu::marker_size;
 
 std::uint16_t get_be16(const std::uint8_t* at) { return static_cast<std::uint16_t>(at[0] << 8 | at[1]); }
 
-// RFC 5044 §4.4: the CRC comes least significant octet first.
+// RFC 5044 §4.4: the CRC is sent least significant octet first.
 std::uint32_t get_crc(const std::uint8_t* at) {
   return std::uint32_t{at[0]} | std::uint32_t{at[1]} << 8 | std::uint32_t{at[2]} << 16 | std::uint32_t{at[3]} << 24;
 }
@@ -38,7 +38,7 @@ std::string_view to_string(DeframeStatus status) {
   return "unknown";
 }
 
-// RFC 5044 §8 has no code for a length that no FPDU may have; the one about ULPDU_Length comes nearest.
+// RFC 5044 §8 has no code for a forbidden length; the one about ULPDU_Length is the nearest.
 std::uint8_t mpa_error_code(DeframeStatus status) {
   switch (status) {
     case DeframeStatus::crc_error: return 2;
@@ -60,11 +60,11 @@ Deframer::Deframer(const FramerOptions& options, std::uint64_t position)
 
 void Deframer::feed(ConstBytes in) {
   if (dead_ != DeframeStatus::fpdu) return;
-  PARLEY_ASSERT(in_.empty());  // the caller calls next() until need_more before it feeds again
+  PARLEY_ASSERT(in_.empty());  // the caller must call next() until need_more before it feeds again
   in_ = in;
 }
 
-/// An FPDU of `whole` without markers in it.
+/// Delivers the FPDU `whole`, which has no markers.
 inline DeframeStatus Deframer::deliver_bare(ConstBytes whole, std::uint16_t ulpdu_length, FpduView& out) {
   const ConstBytes covered = whole.first(whole.size() - crc_size);
   const std::uint32_t received = get_crc(covered.data() + covered.size());
@@ -80,7 +80,7 @@ inline DeframeStatus Deframer::deliver_bare(ConstBytes whole, std::uint16_t ulpd
   return DeframeStatus::fpdu;
 }
 
-/// How much of an FPDU is needed to know its length: ULPDU_Length, after a leading marker if one is due.
+/// The octets of an FPDU up to the end of ULPDU_Length, including a leading marker if one is due.
 inline std::size_t Deframer::head_size() const {
   return options_.markers && position_ % interval == 0 ? marker_size + length_size : length_size;
 }
@@ -88,8 +88,8 @@ inline std::size_t Deframer::head_size() const {
 inline bool Deframer::measure(ConstBytes head, Shape& shape) {
   shape.lead = head_size() - length_size;
   shape.ulpdu_length = get_be16(head.data() + shape.lead);
-  // RFC 5044 §3: a ULPDU has neither 0 octets nor more than 64768. Refused at once, before the CRC: with such a
-  // length nobody knows where the CRC is.
+  // RFC 5044 §3: a ULPDU has 1 to 64768 octets. Another length is refused before the CRC is checked, since the position
+  // of the CRC is then unknown.
   if (!fpdu::length_allowed(shape.ulpdu_length)) [[unlikely]] {
     die(DeframeStatus::length_error, position_ + shape.lead);
     return false;
@@ -110,8 +110,8 @@ inline bool Deframer::take_pieces(ConstBytes covered, const Shape& shape, FpduVi
     *piece++ = {fpdu + at, marker - at};
     at = marker + marker_size;
   }
-  // PAD is cut off. It shares a word with the ULPDU's end, so either that word is yet to be listed, or a marker
-  // followed it and the last piece ends with PAD.
+  // Cut off PAD. It shares a word with the ULPDU's end. Either that word is not listed yet, or a marker followed it and
+  // the last piece ends with PAD.
   const std::size_t end = covered.size() - fpdu::pad(shape.ulpdu_length);
   if (at < end)
     *piece++ = {fpdu + at, end - at};
@@ -129,7 +129,7 @@ inline DeframeStatus Deframer::examine(ConstBytes whole, const Shape& shape, Fpd
   if (!options_.markers) return deliver_bare(whole, shape.ulpdu_length, out);
   const ConstBytes covered = whole.first(shape.wire - crc_size);
   const std::uint32_t received = get_crc(covered.data() + covered.size());
-  // The CRC is checked before the markers, because error 3 of RFC 5044 §8 says that the CRC was good.
+  // The CRC is checked before the markers, because error 3 of RFC 5044 §8 implies that the CRC was correct.
   if (options_.crc && crc32c(covered) != received) [[unlikely]]
     return die(DeframeStatus::crc_error, position_ + covered.size());
   if (!take_pieces(covered, shape, out)) return dead_;
@@ -147,7 +147,7 @@ DeframeStatus Deframer::next(FpduView& out) {
     carry_.clear();
     carry_taken_ = false;
   }
-  // The common case, kept short: the whole FPDU is in the input and no marker falls into it.
+  // The common case: the whole FPDU is in the input and has no marker.
   if (in_.size() >= length_size) [[likely]] {
     const std::uint16_t ulpdu_length = get_be16(in_.data());
     const std::size_t bare = fpdu::bare_size(ulpdu_length);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Finds ULPDUs in a TCP stream however it was cut: RFC 5044 §4.1 to §4.4, errors §8.
-// An FPDU that is whole in the input is handed out in place; only one that the input cuts is copied.
+// Finds ULPDUs in a TCP stream with any segmentation: RFC 5044 §4.1 to §4.4, errors §8.
+// An FPDU that is whole in the input is returned in place; only one that spans two inputs is copied.
 //
 //   | state    | input                                  | status               | next     |
 //   | reading  | an FPDU whole and in order             | fpdu                 | reading  |
@@ -36,17 +36,17 @@ std::uint8_t mpa_error_code(DeframeStatus status);
 /// the half stream is dead: next() repeats the error (RFC 5044 §8) and further input is dropped.
 class Deframer {
  public:
-  /// `position`: stream position of the first octet fed; an FPDU begins there, so it is a multiple of four.
+  /// `position`: stream position of the first octet fed. An FPDU must begin there, so it is a multiple of four.
   explicit Deframer(const FramerOptions& options, std::uint64_t position = 0);
 
   void feed(ConstBytes in);
   DeframeStatus next(FpduView& out);
 
-  /// Where the next FPDU begins (at its leading marker if it has one); after an error, where the faulty one does.
+  /// The beginning of the next FPDU (its leading marker if it has one); after an error, that of the faulty FPDU.
   std::uint64_t position() const { return position_; }
   /// After an error: the position of the offending field (ULPDU_Length, CRC or marker).
   std::uint64_t error_position() const { return error_position_; }
-  /// Octets kept of an FPDU that has not arrived whole; 0 if the stream is between two FPDUs.
+  /// Octets kept of an incomplete FPDU; 0 if the stream is between two FPDUs.
   std::size_t carried() const { return carry_taken_ ? 0 : carry_.size(); }
 
  private:
@@ -72,7 +72,7 @@ class Deframer {
 
   FramerOptions options_;
   DeframeStatus dead_ = DeframeStatus::fpdu;  ///< fpdu: alive
-  bool carry_taken_ = false;                  ///< the FPDU in carry_ was handed out; the next call drops it
+  bool carry_taken_ = false;                  ///< the FPDU in carry_ was returned; the next call drops it
   std::uint64_t position_;
   std::uint64_t error_position_ = 0;
   std::size_t beyond_;  ///< without markers the high bits, so that no FPDU reaches before_marker()

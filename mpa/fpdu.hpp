@@ -5,7 +5,7 @@
 //
 // With markers, four octets (reserved(2) FPDUPTR(2)) are at every stream position divisible by 512; position 0 is the
 // first octet after the startup frame. FPDUPTR counts from ULPDU_Length to the marker; 0 means the marker comes before
-// it. Everything is four-aligned, so a marker splits neither the word of ULPDU_Length nor the CRC.
+// it. FPDUs and markers are four-aligned, so a marker cannot split ULPDU_Length's word or the CRC.
 #pragma once
 #include <cstddef>
 #include <cstdint>

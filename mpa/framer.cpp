@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The framer writes raw octets by pointer after one check of the room: it is one of the documented hot paths.
+// The framer writes raw octets by pointer after one check of the room, because it is a documented hot path.
 #include "mpa/framer.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void put_be16(std::uint8_t* at, std::size_t v) {
   at[1] = static_cast<std::uint8_t>(v);
 }
 
-// RFC 5044 §4.4: the CRC goes out least significant octet first.
+// RFC 5044 §4.4: the CRC is sent least significant octet first.
 void put_crc(std::uint8_t* at, std::uint32_t v) {
   at[0] = static_cast<std::uint8_t>(v);
   at[1] = static_cast<std::uint8_t>(v >> 8);
@@ -35,7 +35,7 @@ void put(std::uint8_t* at, ConstBytes in) {
   if (!in.empty()) std::memcpy(at, in.data(), in.size());
 }
 
-/// Headers are short, and two overlapping moves are quicker than a call.
+/// Headers are short: two overlapping moves are faster than a call of memcpy.
 void put_header(std::uint8_t* at, ConstBytes in) {
   const auto ends = [&](auto size) {
     std::memcpy(at, in.data(), size);
@@ -49,9 +49,9 @@ void put_header(std::uint8_t* at, ConstBytes in) {
     put(at, in);
 }
 
-/// The running CRC over ULPDU_Length and the header, taken from the header's source: reading back octets that
-/// were just written in pieces would wait for them to reach the cache. Adding two octets to the low bits of a running
-/// value and then extending it over zeros is the same as extending it over them.
+/// The running CRC over ULPDU_Length and the header. It reads the header's source: reading back octets that were just
+/// written in pieces would wait for the stores. XORing two octets into the low bits of a running value and extending
+/// over two zero octets is the same as extending over the two octets.
 std::uint32_t crc_of_head(std::size_t ulpdu_length, ConstBytes header) {
   const auto length = static_cast<std::uint32_t>(ulpdu_length >> 8 | (ulpdu_length & 0xFF) << 8);
   return crc32c_extend(crc32c_zeros(crc32c_init ^ length, length_size), header);
@@ -68,7 +68,7 @@ constexpr std::array<std::uint8_t, 4> zeros{};
 /// Octets until the next marker is due; 0 if it is due now.
 std::size_t before_marker(std::uint64_t position) { return static_cast<std::size_t>((0 - position) & (interval - 1)); }
 
-/// From this length on, copying and CRC in one pass is worth the separate calls for header and PAD.
+/// From this length on, one pass for copy and CRC is faster despite the separate calls for header and PAD.
 constexpr std::size_t fused_from = 512;
 
 /// Copies octets into one buffer and puts the markers in between.
@@ -106,7 +106,8 @@ class MarkedCopy {
   std::uint64_t start_;
 };
 
-/// Lists octets as pieces, with markers in between: its own are copied to the side buffer, the payload's stay in place.
+/// Lists octets as pieces, with markers in between. The FPDU's own octets are copied to the side buffer; the payload
+/// stays in place.
 class MarkedGather {
  public:
   MarkedGather(MutBytes side, std::span<ConstBytes> pieces, std::uint64_t position, bool crc)
@@ -161,7 +162,7 @@ class MarkedGather {
   std::span<ConstBytes> pieces_;
   std::size_t used_ = 0;
   std::uint8_t* at_;
-  std::uint8_t* run_;  ///< where the side octets not yet listed begin
+  std::uint8_t* run_;  ///< the beginning of the side octets that are not yet listed
   std::uint64_t position_;
   std::uint64_t start_;
   std::uint32_t state_ = crc32c_init;
@@ -197,7 +198,7 @@ std::size_t Framer::frame(ConstBytes header, ConstBytes payload, MutBytes out) {
   put_header(fpdu + length_size, header);
   std::uint8_t* const body = fpdu + length_size + header.size();
   if (!options_.crc) {
-    // RFC 5044 §4.4: without CRC the field is present all the same, and its value does not matter.
+    // RFC 5044 §4.4: without CRC the field is still present; its value does not matter.
     put(body, payload);
     put_crc(crc, 0);
   } else if (payload.size() < fused_from) {
@@ -234,7 +235,7 @@ std::size_t Framer::side_size(std::size_t header, std::size_t ulpdu_length) {
 }
 
 std::size_t Framer::gather_pieces(std::size_t payload_spans, std::size_t ulpdu_length) {
-  // Each marker inside the payload cuts a piece in two, with a piece of the side buffer between them.
+  // Each marker inside the payload splits a piece in two, with a piece of the side buffer in between.
   return payload_spans + 2 + 2 * fpdu::markers(0, fpdu::bare_size(ulpdu_length));
 }
 
@@ -255,7 +256,7 @@ inline std::size_t Framer::gather_bare(ConstBytes header, std::span<const ConstB
     if (options_.crc) state = crc32c_extend(state, part);
     *piece++ = part;
   }
-  std::memcpy(tail, zeros.data(), zeros.size());  // the CRC overwrites what is not PAD
+  std::memcpy(tail, zeros.data(), zeros.size());  // the CRC overwrites the octets after PAD
   put_crc(tail + pad, options_.crc ? crc32c_final(crc32c_zeros(state, pad)) : 0);
   *piece++ = {tail, pad + crc_size};
   return static_cast<std::size_t>(piece - pieces.data());

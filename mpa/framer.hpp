@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// FPDU framing, both halves: RFC 5044 §4. Framer makes FPDUs from ULPDUs, Deframer (mpa/deframer.hpp) finds ULPDUs in a
-// TCP stream however it was cut. The Framer never allocates; if something does not fit, it refuses and changes nothing.
+// FPDU framing, both halves: RFC 5044 §4. Framer makes FPDUs from ULPDUs; Deframer (mpa/deframer.hpp) finds ULPDUs in a
+// TCP stream with any segmentation. The Framer never allocates. If an FPDU does not fit, the Framer returns 0 and its
+// state does not change.
 #pragma once
 #include <cstdint>
 
@@ -15,11 +16,11 @@ std::uint16_t mulpdu_of(std::uint16_t emss, bool markers);
 
 class Framer {
  public:
-  /// `position`: stream position of the first FPDU, a multiple of four.
+  /// `position`: stream position of the first FPDU; a multiple of four.
   explicit Framer(const FramerOptions& options, std::uint64_t position = 0);
 
   std::uint16_t mulpdu() const { return mulpdu_of(options_.emss, options_.markers); }
-  /// Octets on the wire of an FPDU with this ULPDU at the present position, including markers, pad and CRC.
+  /// Octets on the wire of an FPDU with this ULPDU at the current position, including markers, pad and CRC.
   std::size_t wire_size(std::size_t ulpdu_length) const {
     return fpdu::wire_size(position_, ulpdu_length, options_.markers);
   }
@@ -27,9 +28,10 @@ class Framer {
   /// Returns 0 and writes nothing if header + payload is not 1..64768 octets, or `out` is shorter than wire_size().
   std::size_t frame(ConstBytes header, ConstBytes payload, MutBytes out);
 
-  /// Scatter/gather form, payload not copied. `side` receives the FPDU's own octets (length, header, markers, pad, CRC;
-  /// at least side_size()); `pieces` the list to send, in order. Returns pieces used, 0 if they do not suffice or the
-  /// length is not allowed. gather_pieces() is always enough.
+  /// Scatter/gather form: the payload is not copied. `side` (at least side_size() octets) receives the FPDU's own
+  /// octets: length, header, markers, pad, CRC. `pieces` receives the list to send, in order. Returns the number of
+  /// pieces used; 0 if `side` or `pieces` is too small or the length is not allowed. gather_pieces() pieces are always
+  /// enough.
   static std::size_t side_size(std::size_t header, std::size_t ulpdu_length);
   static std::size_t gather_pieces(std::size_t payload_spans, std::size_t ulpdu_length);
   std::size_t gather(ConstBytes header, std::span<const ConstBytes> payload, MutBytes side,

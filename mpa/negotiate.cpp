@@ -30,8 +30,8 @@ std::uint16_t ceiling(const StartupOptions& o) { return std::max(o.ird, o.ird_ma
 
 bool depth_in_range(std::uint16_t v) { return v <= depth_not_negotiated; }
 
-// The preference where this side may choose: a Write asks nothing of the responder, a Read needs IRD and an answer, a
-// Send consumes a receive buffer (RFC 6581 §9.2).
+// The order of preference where this side may choose: a Write needs nothing from the responder, a Read needs IRD and an
+// answer, a Send consumes a receive buffer (RFC 6581 §9.2).
 constexpr std::array preference{Rtr::write, Rtr::read, Rtr::send};
 
 Rtr first_of(const RtrSet& set) {
@@ -115,13 +115,13 @@ Result<void> check_ranges(const StartupOptions& o) {
 Result<void> check_options(Role role, const StartupOptions& o) {
   if (auto ranges = check_ranges(o); !ranges) return ranges;
   if (role == Role::initiator) {
-    // The Rtr frame exists under revision 1 only, and can replace nothing else (OFA 2007-10 Rtr §2).
+    // The Rtr frame exists under revision 1 only, and cannot be its own fallback (OFA 2007-10 Rtr §2).
     if (o.revision == 2 && o.rtr == Rtr::frame)
       return bad("mpa::Options::rtr is frame and revision is 2; the Rtr frame exists under revision 1 only");
     if (o.rtr_fallback == Rtr::frame) return bad("mpa::Options::rtr_fallback is frame, which is what it stands in for");
     return {};
   }
-  // RFC 6581 §9.2: a responder supports at least one kind; if that is only a Read, it needs an IRD of at least one.
+  // RFC 6581 §9.2: a responder supports at least one kind. If that is only a Read, it needs an IRD of at least one.
   if (o.rtr_accept.empty()) return bad("mpa::Options::rtr_accept is empty; a responder takes at least one form");
   if (o.rtr_accept == RtrSet{.read = true} && ceiling(o) == 0)
     return bad("mpa::Options::rtr_accept is read alone, and ird and ird_max are 0: there is no room for that Read");
@@ -181,7 +181,7 @@ namespace {
 // RFC 6581 §9.1, initiator's half.
 Refusal settle_initiator_depths(const StartupOptions& o, const Quirk& play, const wire::MpaEnhanced& reply,
                                 Parameters& p) {
-  const bool literal = play.depth_cap != 0;  // the quirk: 0x3FFF is a number like any other
+  const bool literal = play.depth_cap != 0;  // the quirk: 0x3FFF is an ordinary number
   p.depths_negotiated = p.ird != unset && p.ord != unset && reply.ird != unset && reply.ord != unset;
   if (!p.depths_negotiated) add_reason(p, "IRD or ORD of 0x3FFF: those depths are left to the ULP (RFC 6581 §9.1)");
   if (p.ord != unset && reply.ird != unset && reply.ird < p.ord) {
@@ -265,7 +265,7 @@ Refusal judge_enhanced_reply(const StartupOptions& o, const Quirk& peer, const Q
                     "use client/server (rtr none), or name the peer's quirk if it is known to leave A out");
     add_reason(p, "A=0 in the Reply was overlooked as this peer's known departure from RFC 6581 §9.2");
   }
-  // With ORD not negotiated the ULP vouches for the depth (RFC 6581 §9.1).
+  // If ORD is not negotiated, the ULP is responsible for the depth (RFC 6581 §9.1).
   return choose_rtr(play, p.ord > 0, p);
 }
 
@@ -303,7 +303,7 @@ struct Kinds {
 };
 
 // RFC 6581 §9.2, responder's half. Exactly one kind where possible, so that an initiator that parses C before D and
-// insists on its own kind finds just that one.
+// insists on its own kind finds only that one.
 Kinds answer_kinds(const StartupOptions& o, const Quirk& play, const RtrSet& offered, bool read_possible) {
   if (play.own_rtr_only) {
     const bool seen = offered.write || offered.read;  // such a peer does not know B

@@ -111,7 +111,7 @@ std::size_t Startup::frame_wanted() const {
 
 std::size_t Startup::take_frame(Instant now, ConstBytes in) {
   std::size_t taken = 0;
-  // The frame mostly arrives whole; it is then stored without growing twice.
+  // The frame usually arrives whole, so reserve its size.
   if (in_.empty()) in_.reserve(std::min<std::size_t>(in.size(), PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX));
   for (;;) {
     const std::size_t n = std::min(frame_wanted() - in_.size(), in.size() - taken);
@@ -134,8 +134,7 @@ std::size_t Startup::take_frame(Instant now, ConstBytes in) {
   return taken == in.size() ? taken : taken + handle_bytes(now, in.subspan(taken));
 }
 
-// Checks what has arrived, in wire order, so that the verdict does not depend on how the stream was
-// cut.
+// Checks the octets so far in wire order, so that the verdict does not depend on TCP's segmentation.
 bool Startup::check_head() {
   const ConstBytes head = ConstBytes(in_).first(std::min<std::size_t>(in_.size(), PARLEY_MPA_KEY_LEN));
   const std::string_view key = role_ == Role::initiator ? PARLEY_MPA_KEY_REP : PARLEY_MPA_KEY_REQ;
@@ -218,8 +217,8 @@ bool Startup::check_lengths(const wire::MpaFrameView& frame) {
   return true;
 }
 
-// OFA 2007-10 Rtr §2, and robustness: a valid FPDU in its place is accepted. OFA 2007-10 Rtr §2 rule 3: S is not looked at, nor is
-// any other flag: the Reply has settled them.
+// OFA 2007-10 Rtr §2; for robustness a valid FPDU is accepted instead of the frame. OFA 2007-10 Rtr §2 rule 3: S is
+// ignored, and so is any other flag: the Reply has settled them.
 std::size_t Startup::take_rtr_frame(ConstBytes in) {
   const std::size_t held = in_.size();
   const ConstBytes piece = in.first(std::min(PARLEY_MPA_HEADER_LEN - held, in.size()));
@@ -273,7 +272,7 @@ void Startup::handle_first_fpdu(Instant, Rtr form) {
   const bool asked = parameters_.answered.empty() ? form == parameters_.rtr : parameters_.answered.has(form);
   const bool message = form == Rtr::none;
   if (parameters_.rtr != Rtr::none) {
-    if (!asked)  // RFC 5044 §7.1.2 rule 4 asks for any valid FPDU, so it releases the fence all the same
+    if (!asked)  // RFC 5044 §7.1.2 rule 4 requires any valid FPDU, so this one also releases the fence
       add_reason(parameters_,
                  {.text = message ? "the first FPDU was a ULP message, not the agreed RTR; it was taken in its place"
                                   : "the first FPDU was a {r}, not the agreed RTR; it was taken in its place",
@@ -344,7 +343,7 @@ void Startup::handle_deadline(Instant now) {
       fail_with(Errc::timed_out, "RFC 5044 §7.1.2 rule 10", "no FPDU" + in_time,
                 parameters_.rtr == Rtr::none ? "the initiator's ULP must speak first, or agree on an RTR"
                                              : "the RTR that was agreed did not come",
-                // After the Reply the initiator considers the connection up: a FIN would look like a graceful end.
+                // After the Reply the initiator considers the connection up: a FIN would look like a graceful close.
                 StartupEvent::Close::reset);
       return;
     default: return;
@@ -389,7 +388,7 @@ void Startup::enter(StartupState state, Instant deadline) {
 
 void Startup::emit(StartupEvent::Kind kind, Bytes private_data) {
   StartupEvent& event = queue(kind);
-  // The reasons come with the end of startup, good or bad; fpdu_mode is for the queue pair, which has no use for them.
+  // The events at the end of startup carry the reasons. fpdu_mode is for the queue pair, which does not need them.
   Reasons reasons;
   if (kind == StartupEvent::Kind::fpdu_mode) std::swap(reasons, parameters_.reasons);
   event.parameters = parameters_;

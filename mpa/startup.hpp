@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // MPA startup: from an open TCP connection to full operation, or to the reason for its failure.
-// Implements RFC 5044 §7.1, RFC 6581 and OFA 2007-10 Rtr, both roles. It does not make FPDUs: where one must go first
-// (the RTR forms, a Terminate), the event says which and the queue pair sends it.
+// Implements RFC 5044 §7.1, RFC 6581 and OFA 2007-10 Rtr, both roles. It does not make FPDUs: if one must be sent first
+// (the RTR forms, a Terminate), the event names it and the queue pair sends it.
 //
 // Transitions (tests/states/mpa_startup.txt has every state with every input):
 //
@@ -24,8 +24,8 @@
 //   wait_first_fpdu | handle_first_fpdu              | open            | established
 //   any of these    | wrong octets, FIN, RST,        | failed          | failed
 //                   | deadline                       |                 |
-//   open            | anything                       | open            | none: the octets are the deframer's
-//   rejected,failed | anything                       | same            | none: octets are swallowed
+//   open            | anything                       | open            | none: the octets belong to the deframer
+//   rejected,failed | anything                       | same            | none: octets are dropped
 #pragma once
 #include <optional>
 #include <vector>
@@ -45,7 +45,7 @@ namespace parley::mpa {
 enum class StartupState : std::uint8_t {
   wait_reply,       // initiator: Request sent
   wait_request,     // responder
-  ulp_decision,     // responder: a good Request waits for accept() or reject()
+  ulp_decision,     // responder: a valid Request waits for accept() or reject()
   wait_rtr_frame,   // responder: Reply sent with S on revision 1
   wait_first_fpdu,  // responder: Reply sent; transmit is fenced (RFC 5044 §7.1.2 rule 4)
   open,             // full operation
@@ -57,14 +57,14 @@ std::string_view to_string(StartupState state);
 struct StartupEvent {
   enum class Kind : std::uint8_t {
     request,      ///< responder: decide with accept() or reject()
-    fpdu_mode,    ///< responder: the Reply is out, inbound octets are FPDUs; transmit fenced until handle_first_fpdu.
-                  ///< First feed leftover() to the deframer, then what handle_bytes did not take
+    fpdu_mode,    ///< responder: Reply sent, inbound octets are FPDUs; transmit fenced until handle_first_fpdu.
+                  ///< First feed leftover() to the deframer, then the octets that handle_bytes did not take
     established,  ///< full operation; initiator: send parameters.rtr (if an FPDU form) as the very first FPDU.
-                  ///< Responder with an Rtr frame: comes without fpdu_mode before it
-    rejected,     ///< R=1, sent or received; initiator: private_data and raw depths of the Reply are in here
+                  ///< Responder with an Rtr frame: no fpdu_mode precedes it
+    rejected,     ///< R=1, sent or received; initiator: has private_data and raw depths of the Reply
     terminate,    ///< initiator: send a Terminate with layer LLP, `terminate_code`, then close (RFC 6581 §8)
-    failed,       ///< send what poll_transmit gives, then close the connection as `close` says
-    retry_v1,     ///< initiator: close, reconnect with revision 1 (RFC 6581 §10); `failure` says why
+    failed,       ///< send the octets of poll_transmit, then close the connection as in `close`
+    retry_v1,     ///< initiator: close, reconnect with revision 1 (RFC 6581 §10); `failure` has the reason
   };
   enum class Close : std::uint8_t { none, graceful, reset };
   Kind kind = Kind::failed;
@@ -76,32 +76,31 @@ struct StartupEvent {
 };
 std::string_view to_string(StartupEvent::Kind kind);
 
-/// The machine (base/machine.hpp). One per connection attempt; made when TCP is up.
+/// The machine (base/machine.hpp). One per connection attempt; created when TCP is up.
 class Startup {
  public:
   /// private_data: the Request's (initiator only). Errors: invalid_argument (contradictory options),
   /// bad_private_data.
   static Result<Startup> create(Role role, const StartupOptions& options, ConstBytes private_data, Instant now);
 
-  /// Octets of private data that fit into an initiator's Request (RFC 5044 §7.1.1, RFC 6581 §6). `options` have passed
-  /// check_options.
+  /// Octets of private data that fit into an initiator's Request (RFC 5044 §7.1.1, RFC 6581 §6). `options` must have
+  /// passed check_options.
   static std::size_t request_room(const StartupOptions& options);
 
-  /// Gets the startup frames, sent (when they are polled) and received; not owned.
+  /// Records the startup frames, sent (when they are polled) and received, in `trace`; not owned.
   void set_trace(const trace::Scope* trace) { trace_ = trace; }
 
-  /// Feeds octets of the peer's stream; returns the number taken. Octets after those belong to the deframer once the
-  /// state says so; where the protocol allows none, they are a failure here.
+  /// Feeds octets of the peer's stream; returns the number taken. The caller feeds the others to the deframer
+  /// (wait_first_fpdu, open). Octets where the protocol allows none are a failure.
   std::size_t handle_bytes(Instant now, ConstBytes in);
   /// The peer's FIN or RST during startup.
   void handle_end(Instant now, bool reset);
   void handle_deadline(Instant now);
-  /// Responder in wait_first_fpdu: the deframer passed a valid FPDU; `form` is its RTR form, none for a ULP
-  /// message.
+  /// Responder in wait_first_fpdu: the deframer delivered a valid FPDU; `form` is its RTR form, none for a ULP message.
   void handle_first_fpdu(Instant now, Rtr form);
-  /// Something failed on this side that the peer cannot know. An initiator whose Reply accepts (or did) gets
-  /// `terminate` with code 5 (RFC 6581 §9.2); a responder `failed` with a reset. `what` goes into the failure as
-  /// advice.
+  /// A local failure that the peer cannot know. An initiator under revision 2 with an accepting Reply, now or later,
+  /// gets `terminate` with code 5 (RFC 6581 §9.2). A responder, and an initiator under revision 1, gets `failed` with a
+  /// reset. `what` becomes the failure's advice.
   void handle_local_error(Instant now, std::string_view what);
 
   /// Errors: wrong_state, invalid_argument, bad_private_data (over 512 octets, or 508 with enhanced data).
@@ -114,15 +113,15 @@ class Startup {
   Instant next_deadline() const { return deadline_; }
 
   StartupState state() const { return state_; }
-  /// What this side is doing, in the terms of a failure.
+  /// The current step, as failures name it.
   cm::Step step() const;
   const Parameters& parameters() const { return parameters_; }
-  /// Octets that earlier calls took as the possible head of an Rtr frame but that turned out to be the head of an FPDU
-  /// (at most 3). Filled by the handle_bytes that raises fpdu_mode, valid until the next handle_bytes.
+  /// Octets (at most 3) that earlier calls took as the possible head of an Rtr frame, but that are the head of an FPDU.
+  /// Filled by the handle_bytes that raises fpdu_mode, valid until the next handle_bytes.
   ConstBytes leftover() const { return leftover_; }
   /// Octets of private data that fit into a responder's Reply; valid from the event `request` on.
   std::size_t reply_room() const;
-  /// What the peer is known for, and what this side plays: never null; by default an entry without departures.
+  /// The quirk that the peer is known for, and the one that this side plays; by default an entry without departures.
   const Quirk& peer_quirk() const { return *peer_; }
   const Quirk& play_quirk() const { return *play_; }
 
@@ -167,13 +166,13 @@ class Startup {
   const Quirk* play_;
   const trace::Scope* trace_ = nullptr;
   Instant deadline_ = never;
-  Duration waiting_{};  // what the deadline was set to, for messages
+  Duration waiting_{};  // the time limit of the current wait, for messages
   StartupState state_ = StartupState::wait_request;
   Parameters parameters_;
   bool request_s_ = false;      // S of the Request, our own or the peer's
   bool peer_enhanced_ = false;  // the Request carried enhanced data
   wire::MpaEnhanced request_enhanced_{};
-  std::string local_error_;  // initiator: happened before the Reply
+  std::string local_error_;  // initiator: a local failure before the Reply
   Bytes in_;                 // the startup frame so far; at most 532 octets, or 20 of an Rtr frame
   Bytes leftover_;           // at most 3 octets
   Bytes transmit_;           // at most two startup frames

@@ -36,7 +36,7 @@ Result<void> Startup::send_request(Instant now, ConstBytes private_data) {
 
 bool Startup::reply_revision_is_bad(std::uint8_t revision) {
   if (revision == parameters_.revision) return false;
-  // A rejection is a rejection whatever its revision; the flags precede the revision on the wire.
+  // A rejection with a lower revision is still a rejection. The flags precede the revision on the wire.
   Reader r(in_);
   r.skip(PARLEY_MPA_FLAGS_OFF);
   const bool reject = (r.u8() & PARLEY_MPA_FLAG_R) != 0;
@@ -86,7 +86,7 @@ void Startup::terminate_with(std::uint8_t code, Errc errc, std::string_view rule
   finish(std::move(event));
 }
 
-// Returns how many of the `fed` octets are taken, `taken` of which belong to the Reply.
+// Returns how many of the `fed` octets are taken. The first `taken` of them belong to the Reply.
 std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, std::size_t taken, std::size_t fed) {
   Parameters& p = parameters_;
   p.peer_flags = frame.flags;
@@ -156,7 +156,7 @@ std::size_t Startup::judge_reply(Instant now, const wire::MpaFrameView& frame, s
   return taken;
 }
 
-// OFA 2007-10 Rtr §2 rule 3: its S is 0. OFA 2007-10 Rtr §2 rule 4: its C is that of the Reply.
+// OFA 2007-10 Rtr §2 rule 3: the Rtr frame's S is 0. OFA 2007-10 Rtr §2 rule 4: its C is that of the Reply.
 void Startup::send_rtr_frame() {
   const std::uint8_t m = parameters_.rx_markers ? PARLEY_MPA_FLAG_M : 0;
   const auto c = static_cast<std::uint8_t>(parameters_.peer_flags & PARLEY_MPA_FLAG_C);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// All that one side brings to an MPA set-up: MPA's own options, and what every transport negotiates.
+// The options of one side of an MPA set-up: MPA's own, and IRD and ORD, which every transport negotiates.
 #pragma once
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 namespace parley::mpa {
 
 struct StartupOptions : Options {
-  std::uint16_t ird = 32;  ///< inbound RDMA Reads this side can hold; 0 to depth_max, or depth_not_negotiated
-  std::uint16_t ord = 32;  ///< outbound RDMA Reads this side wants; as ird
+  std::uint16_t ird = 32;  ///< inbound RDMA Reads that this side accepts; 0 to depth_max, or depth_not_negotiated
+  std::uint16_t ord = 32;  ///< outbound RDMA Reads that this side wants; same range
 };
 
 }  // namespace parley::mpa

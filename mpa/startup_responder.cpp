@@ -13,8 +13,8 @@ bool Startup::request_revision_is_bad(std::uint8_t revision) {
   if (revision != 0 && revision <= options_.revision) return false;
   const std::string received = "Rev " + std::to_string(revision);
   if (revision == 0) {
-    // RFC 5044 Appendix C, a responder that does not speak the RDMA Consortium's protocol: it answers its own revision,
-    // then closes. R=1 so that a peer that reads on does not take it for an accept.
+    // RFC 5044 Appendix C: a responder that does not support the RDMA Consortium's protocol answers its own revision,
+    // then closes. R=1, so that a peer that reads on does not read it as an accept.
     transmit_ = *wire::MpaFrame{.key = wire::MpaKey::rep, .flags = PARLEY_MPA_FLAG_R, .revision = 1}.emit();
     fail_with(Errc::bad_revision, "RFC 5044 §7.1.1", received,
               "the peer follows the RDMA Consortium's protocol; it was answered with revision 1 (RFC 5044 Appendix C)",
@@ -22,7 +22,7 @@ bool Startup::request_revision_is_bad(std::uint8_t revision) {
     return true;
   }
   if (revision == 2) {
-    // A reset, because Linux cxgb4 and irdma then try revision 1, whereas they take a FIN as final.
+    // A reset, because Linux cxgb4 and irdma retry with revision 1 after an RST but not after a FIN.
     fail_with(Errc::bad_revision, "RFC 6581 §10", received,
               "this side was set to revision 1; the peer should retry with it", StartupEvent::Close::reset,
               PARLEY_MPA_REV_OFF);
@@ -55,7 +55,7 @@ void Startup::judge_request(Instant, const wire::MpaFrameView& frame) {
     if (p.peer_to_peer)  // RFC 6581 §9.2: B, C and D count only together with A
       p.offered = {request_enhanced_.b, request_enhanced_.c, request_enhanced_.d};
   }
-  // Departures that this side plays; none of them asks the ULP.
+  // Departures that this side plays; they do not involve the ULP.
   if (play_->refuses_markers && frame.m()) {
     Bytes nothing(peer_enhanced_ ? PARLEY_MPA_ENH_LEN : 0);
     const auto flags = static_cast<std::uint8_t>(PARLEY_MPA_FLAG_R | (frame.flags & PARLEY_MPA_FLAG_C) |
@@ -82,7 +82,7 @@ void Startup::judge_request(Instant, const wire::MpaFrameView& frame) {
               PARLEY_MPA_HEADER_LEN);
     return;
   }
-  enter(StartupState::ulp_decision, never);  // no MPA timer here: the peer's own timer for the Reply is running
+  enter(StartupState::ulp_decision, never);  // no timer here: the peer has its own timer for the Reply
   emit(StartupEvent::Kind::request, Bytes(data.begin(), data.end()));
 }
 
@@ -99,7 +99,7 @@ Result<void> Startup::reply(const StartupOptions& options, ConstBytes private_da
   wire::MpaFrame frame{.key = wire::MpaKey::rep, .revision = p.revision, .private_data = private_data};
   int flags =
       (options.markers ? PARLEY_MPA_FLAG_M : 0) | (own_c ? PARLEY_MPA_FLAG_C : 0) | (accepting ? 0 : PARLEY_MPA_FLAG_R);
-  if (play_->crc_off) flags |= p.peer_flags & PARLEY_MPA_FLAG_C;  // such a peer mirrors the peer's C
+  if (play_->crc_off) flags |= p.peer_flags & PARLEY_MPA_FLAG_C;  // a peer with this quirk copies the Request's C
   settle_flags(own_c, options.markers, p.peer_flags, p);
   frame_follows = false;
   if (peer_enhanced_) {
@@ -133,7 +133,7 @@ Result<void> Startup::accept(Instant now, const StartupOptions& options, ConstBy
   }
   enter(StartupState::wait_first_fpdu, deadline);
   emit(StartupEvent::Kind::fpdu_mode);
-  if (play_->no_fence && parameters_.rtr == Rtr::none) {  // the quirk: full operation before anything arrived
+  if (play_->no_fence && parameters_.rtr == Rtr::none) {  // the quirk: full operation before the first FPDU arrives
     enter(StartupState::open, never);
     emit(StartupEvent::Kind::established);
   }

@@ -16,7 +16,7 @@ inline std::size_t first_difference(ConstBytes head, std::string_view text) {
   return head.size();
 }
 
-/// Quoted; anything but printable ASCII as \xNN.
+/// The octets in quotes; octets other than printable ASCII, and quotes and backslashes, as \xNN.
 std::string quoted_octets(ConstBytes octets);
 
 }  // namespace parley::mpa

@@ -29,7 +29,7 @@ class Pairing {
   }
 
   void run(Answers& out) {
-    // The rest of a split response is not an answer of its own, so it is found before the answers are counted.
+    // The rest of a split response is not a separate answer, so find it before counting the answers.
     for (std::size_t n = 1; n < responses_.size(); ++n) {
       const Item &head = at(responses_[n - 1]), &rest = at(responses_[n]);
       if (head.cut && rest.after_gap && rest.header.tagged && rest.header.stag == head.header.stag &&
@@ -54,7 +54,7 @@ class Pairing {
  private:
   const Item& at(std::size_t item) const { return answering_.items[item]; }
 
-  // A gap is one step, and items are ordered by their ends: so are the steps of gaps.
+  // Items are ordered by their ends, and a gap is one step, so the steps of gaps are in order.
   bool gap_before(std::size_t response) const {
     const auto gap = std::lower_bound(gaps_.begin(), gaps_.end(), answered_until_,
                                       [this](std::size_t g, std::size_t step) { return at(g).first_step < step; });
@@ -73,8 +73,8 @@ class Pairing {
            (response.after_gap && response.header.to > q->sink_to && response.header.to - q->sink_to < q->size);
   }
 
-  /// The n-th response answers the next request. After a gap, it answers the last one that it fits and that leaves
-  /// enough requests for the responses after it: a program that keeps reading into one place gives no other clue.
+  /// The n-th response answers the next request. After a gap it answers the last request that it fits and that leaves
+  /// enough requests for later responses: if a program always reads into the same place, there is no other evidence.
   std::optional<std::size_t> request_for(std::size_t n, std::size_t next) const {
     const Item& response = at(responses_[n]);
     if (!gap_before(responses_[n])) return next;
@@ -104,7 +104,7 @@ class Pairing {
   std::size_t gap_ = 0;                                   // index into gaps_: the first in which an answer may be lost
 };
 
-/// Size of the head of a request that says where and how much; 0 for other messages.
+/// Size of the head of a request that gives the place and the size; 0 for other messages.
 std::size_t names_size(const Item& item) {
   return item.is(RdmapOpcode::read_request)     ? PARLEY_RDMAP_READ_REQUEST_LEN
          : item.is(RdmapOpcode::atomic_request) ? PARLEY_RDMAP_ATOMIC_REQUEST_LEN

@@ -37,8 +37,8 @@ std::size_t end_of_range(std::span<const Range> ranges, std::size_t at) {
   return next == ranges.begin() ? at : std::max(at, std::prev(next)->second);
 }
 
-/// Where two runs of octets differ, apart from masked and unknown ones. The unknown may be most of it, in
-/// many ranges: each is skipped at once.
+/// The first difference outside of masked and unknown octets. There may be many large unknown ranges: each is skipped
+/// in one step.
 std::optional<std::size_t> differs_at(ConstBytes recorded, ConstBytes live, std::span<const Field> masks,
                                       std::span<const Range> unknown) {
   const std::size_t n = std::min(recorded.size(), live.size());
@@ -96,7 +96,7 @@ constexpr std::array<std::string_view, compared_count> names{"revision",
                                                              "immediate",
                                                              "solicited"};
 
-/// Compares, and lets pass what is to be ignored.
+/// Compares two items, except for ignored fields.
 class Comparison {
  public:
   Comparison(const Item& recorded, const Item& live, std::span<const Field> masks, std::uint32_t less,
@@ -105,7 +105,7 @@ class Comparison {
   Found items() const;
 
  private:
-  /// `what` and `rule` of a difference in `field`, unless it is ignored; text is made only when it is reported.
+  /// `what` and `rule` of a difference in `field`, unless it is ignored. The text is formatted only if it is reported.
   template <class... Args>
   Found differs(Compared field, std::string_view rule, fmt::format_string<Args...> what, Args&&... args) const {
     const bool ignored = leniency_.ignored[static_cast<std::size_t>(field)];
@@ -172,7 +172,7 @@ Found Comparison::enhanced(const capture::StartupSeen& r, const capture::Startup
     return differs(field, rule, "the enhanced data differ: recorded {}, live {}", enhanced_text(r.enhanced),
                    enhanced_text(l.enhanced));
   };
-  // If only one has enhanced data, S differs: ignoring S means ignoring what S announces.
+  // If only one has enhanced data, S differs. Ignoring S also ignores the enhanced data.
   if (!r.enhanced || !l.enhanced) return say(Compared::s, "RFC 6581 §9.1");
   const wire::MpaEnhanced &re = *r.enhanced, &le = *l.enhanced;
   if (re.ird != le.ird)
@@ -272,7 +272,7 @@ Found Comparison::read_request() const {
     if (auto found =
             differs(Compared::length, "RFC 5040 §4.4", "{} octets are asked for, recorded were {}", l->size, r->size))
       return found;
-  // An empty Read touches no memory: what it names means nothing (RFC 5040 §4.4).
+  // An empty Read accesses no memory, so its STag and TO have no meaning (RFC 5040 §4.4).
   if (r->size == 0) return {};
   const auto say = [&](Compared field) {
     return differs(field, "RFC 5040 §4.4",
@@ -285,7 +285,7 @@ Found Comparison::read_request() const {
   return {};
 }
 
-// What the recording lacks, plus the identifier.
+// The octets that the recording lacks, and the identifier.
 std::vector<Range> and_unknown(const Item& recorded, const Range& also) {
   std::vector<Range> out = recorded.unknown;
   out.push_back(also);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Whether what a live side said means the same as what a recorded one did. Not compared: how TCP and DDP cut it, names
-// of memory (mapping.hpp), what the recording does not hold, and where the answer to a Read is to be placed, which is
-// up to the live side.
+// Compares the meaning of a live item with that of a recorded one. Not compared: segmentation by TCP and DDP, names of
+// memory (mapping.hpp), octets that the recording lacks, and the sink of a Read, which the live side chooses.
 #pragma once
 #include <bitset>
 #include <optional>
@@ -19,7 +18,8 @@ struct Mismatch {
   std::string rule;  ///< "RFC 6581 §9.2"; empty if no clause is involved
 };
 
-/// What in an answer a user may allow to differ; not what kind of answer it is, nor whether it ends.
+/// The parts of an answer that a user may allow to differ. The kind of an answer and the end of a connection are always
+/// compared.
 enum class Compared : std::uint8_t {
   revision,
   m,
@@ -44,7 +44,7 @@ enum class Compared : std::uint8_t {
   terminate_order,
   marker,
   pad,
-  // Of the InfiniBand CM and RoCE alone; roce_compare.hpp.
+  // The InfiniBand CM and RoCE only; roce_compare.hpp.
   service,
   p_key,
   responder_resources,
@@ -67,21 +67,21 @@ inline constexpr std::size_t compared_count = static_cast<std::size_t>(Compared:
 using Ignored = std::bitset<compared_count>;
 /// Their names, in the order of the enumeration: "revision", "M", "C", ...
 std::span<const std::string_view> compared_names();
-/// By name, in upper or lower case.
+/// Finds an entry by name, in upper or lower case.
 std::optional<Compared> find_compared(std::string_view name);
 
-/// How lenient a comparison is, and what it let pass.
+/// The differences that a comparison ignores, and where it lists those that it found.
 struct Leniency {
   Ignored ignored;
   std::vector<Mismatch>* told = nullptr;  ///< where ignored differences are listed; null: nowhere
 };
 
-/// `masks`: the fields of the recorded item. `less`: how many recorded messages of its queue before it the live side
-/// does not send; it therefore counts its MSN without them. Returns the first difference, or nothing.
+/// `masks`: the fields of the recorded item. `less`: the number of earlier recorded messages of its queue that the live
+/// side does not send, so that its MSN is lower by `less`. Returns the first difference, or nullopt.
 std::optional<Mismatch> compare(const Item& recorded, const Item& live, std::span<const Field> masks,
                                 std::uint32_t less = 0, const Leniency& leniency = {});
 
-/// The first octet, if any, in which two runs of octets differ outside of the masks; octets that only one has do not count.
+/// The first octet in which the two differ outside of the masks, if any. Octets beyond the shorter one do not count.
 std::optional<std::size_t> differs_at(ConstBytes recorded, ConstBytes live, std::span<const Field> masks);
 
 }  // namespace parley::replay

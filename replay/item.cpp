@@ -35,7 +35,7 @@ std::string describe_message(const Item& item) {
   return out + fmt::format(", {} octets{}", item.length, item.whole ? "" : ", not its end");
 }
 
-/// An Assembler's Key: a message continues with a segment that has the same one.
+/// The Assembler's Key. A message continues with a segment that has the same key.
 std::tuple<bool, std::uint8_t, std::uint32_t, std::uint64_t, std::uint64_t> key_of(const Item& item,
                                                                                    std::uint64_t age) {
   const wire::DdpHeader& h = item.header;
@@ -120,7 +120,7 @@ void Assembler::segment(const Step& step, std::size_t index) {
   append(it, *h, step, index);
 }
 
-/// A message of which this is the first segment that was seen.
+/// Begins a message with the first segment of it that was seen.
 Assembler::Open::iterator Assembler::open(const wire::DdpHeader& h, const Step& step, std::size_t index) {
   while (!open_.empty() && (open_.size() >= open_max || open_octets_ > Item::payload_max)) close(open_.begin());
   Item item;
@@ -140,7 +140,7 @@ Assembler::Open::iterator Assembler::open(const wire::DdpHeader& h, const Step& 
 }
 
 void Assembler::append(Open::iterator it, const wire::DdpHeader& h, const Step& step, std::size_t index) {
-  keys_.erase(key_of(it->second, it->first));  // for a tagged one, the next TO changes
+  keys_.erase(key_of(it->second, it->first));  // the next TO of a tagged message changes
   Item& item = it->second;
   const ConstBytes data = ConstBytes(step.octets).subspan(h.size());
   const std::size_t known = step.known - h.size();
@@ -165,7 +165,8 @@ void Assembler::append(Open::iterator it, const wire::DdpHeader& h, const Step& 
   open_.erase(it);
 }
 
-// A wrong CRC does not end its message: who sent it goes on behind it. Where its header fits a message that has begun it is believed.
+// A wrong CRC does not end its message: the sender continues it. The header is trusted if it fits an open tagged
+// message.
 void Assembler::spoilt(const Step& step, std::size_t index) {
   spoilt_.reset();
   const auto h = wire::DdpHeader::parse(step.octets);
@@ -175,7 +176,8 @@ void Assembler::spoilt(const Step& step, std::size_t index) {
   spoilt_ = {step, index};
 }
 
-/// The tagged message that goes on behind the FPDU with a wrong CRC right before: it began earlier, or with that.
+/// The tagged message that continues after the previous FPDU, which had a wrong CRC. It began earlier or with that
+/// FPDU.
 Assembler::Open::iterator Assembler::behind_spoilt(const wire::DdpHeader& h) {
   if (!spoilt_ || !h.tagged) return open_.end();
   const auto& [step, index] = *spoilt_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one side said, as its peer understands it: startup frames, RDMAP messages reassembled from their DDP segments
-// (RFC 5041 §4, RFC 5040 §4), ends. How a message was cut into segments is no part of its meaning.
+// The stream of one side as its peer understands it: startup frames, RDMAP messages reassembled from their DDP segments
+// (RFC 5041 §4, RFC 5040 §4), ends. The segmentation of a message is not part of its meaning.
 #pragma once
 #include <map>
 #include <optional>
@@ -15,23 +15,23 @@
 
 namespace parley::replay {
 
-/// A NIC's own answers are in order among themselves, and so is everything else; between the two there is no order.
+/// A NIC's own answers are in order among themselves, and so are all other items. There is no order between the two.
 enum class Lane : std::uint8_t { said, answered };
 
 struct Item {
   enum class Kind : std::uint8_t { startup, rtr_frame, message, bad_crc, raw, gap, fin, rst };
   Kind kind = Kind::raw;
   capture::SegmentRef first, last;
-  std::uint64_t end = 0;                      ///< where it ends in its stream
+  std::uint64_t end = 0;                      ///< its end in its stream
   std::size_t first_step = 0, last_step = 0;  ///< indices of the side's steps
   Bytes octets;                               ///< startup, rtr_frame, raw: all; message, bad_crc: the first ULPDU
-  std::size_t octets_known = 0;               ///< length of the head of `octets` that is not made up
+  std::size_t octets_known = 0;               ///< length of the head of `octets` that the recording holds
   std::optional<capture::StartupSeen> startup;
   wire::DdpHeader header;                                    ///< message: of its first segment
   Bytes payload;                                             ///< message, without DDP headers; at most payload_max
-  std::uint64_t length = 0;                                  ///< of the payload, all of it
+  std::uint64_t length = 0;                                  ///< of the whole payload
   std::vector<std::pair<std::size_t, std::size_t>> unknown;  ///< begin and end of each part that the recording lacks
-  bool whole = true;          ///< its last segment, or the last octet of its FPDU, was there
+  bool whole = true;          ///< its last segment, or the last octet of its FPDU, was present
   bool cut = false;           ///< message: not whole because the recording lacks octets of it or stops inside it
   bool headless = false;      ///< message, untagged: its beginning is lost
   bool after_gap = false;     ///< message: the first after missing octets
@@ -42,27 +42,27 @@ struct Item {
   static constexpr std::size_t payload_max = 64 << 20;
 
   Lane lane() const;
-  /// It is not known what belongs here, how it began or how it continued. A tagged message right after missing octets
-  /// may be the rest of another: nothing in its header tells (RFC 5041 §4.2).
+  /// Its content, beginning or continuation is unknown. A tagged message right after missing octets may be the rest of
+  /// another one: its header does not show that (RFC 5041 §4.2).
   bool vague() const { return kind == Kind::gap || !whole || headless || (after_gap && header.tagged); }
   bool is(wire::RdmapOpcode opcode) const { return kind == Kind::message && header.opcode == opcode; }
-  /// Send in any form, or Immediate Data: it consumes a receive of the peer's.
+  /// Send in any form, or Immediate Data: it consumes a receive of the peer.
   bool is_send() const;
 };
 
-/// Steps in, in order; items out.
+/// Turns steps, in order, into items.
 class Assembler {
  public:
   void add(const Step& step, std::size_t index);
-  /// Messages whose last segment never came become items that are not whole; `cut`: because the recording stops.
+  /// Turns messages whose last segment never came into items that are not whole. `cut`: because the recording stops.
   void finish(bool cut = false);
   std::vector<Item>& items() { return items_; }
   /// The oldest message that is not whole; null if there is none.
   const Item* begun() const { return open_.empty() ? nullptr : &open_.begin()->second; }
 
  private:
-  /// Which message a segment continues: tagged or not, opcode, QN and MSN or STag and next TO; then the age, to tell
-  /// equal ones apart.
+  /// Identifies the message that a segment continues: tagged or not, opcode, QN and MSN or STag and next TO; then the
+  /// age, which distinguishes otherwise equal ones.
   using Key = std::tuple<bool, std::uint8_t, std::uint32_t, std::uint64_t, std::uint64_t>;
 
   using Open = std::map<std::uint64_t, Item>;  // by age
@@ -74,7 +74,7 @@ class Assembler {
   Open::iterator find_open(const wire::DdpHeader& h);
   void close(Open::iterator it);
   void lose();
-  static constexpr std::size_t open_max = 4096;  // messages begun and not ended; more are ignored
+  static constexpr std::size_t open_max = 4096;  // messages begun and not ended; beyond it the oldest is dropped
 
   std::vector<Item> items_;
   Open open_;
@@ -82,7 +82,7 @@ class Assembler {
   std::uint64_t begun_ = 0;
   bool gap_ = false;  // octets are missing before the next FPDU
   std::optional<std::pair<Step, std::size_t>>
-      spoilt_;                   // the FPDU right before, if its CRC was wrong and it fitted nothing
+      spoilt_;                   // the previous FPDU, if its CRC was wrong and it fitted no open message
   std::size_t open_octets_ = 0;  // in open_; the oldest are dropped beyond Item::payload_max
 };
 

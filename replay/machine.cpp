@@ -24,7 +24,7 @@ void PlayerMachine::tell(StreamCommand::Kind kind, StreamId id) {
   commands_.push_back(command);
 }
 
-// Does what the player asks for with the stream.
+// Applies the player's output and close request to the stream.
 void PlayerMachine::after() {
   if (stream_ == 0) return;
   if (!player_.output().empty()) ready_ = true;

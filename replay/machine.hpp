@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A Player on streams: connects or listens, takes one connection and refuses others.
+// Runs a Player on streams: connects or listens, uses one connection and refuses others.
 #pragma once
 #include <deque>
 
@@ -12,12 +12,12 @@ class PlayerMachine final : public StreamMachine {
   /// Connects to `where`, or listens there and plays over the first connection that arrives.
   PlayerMachine(Player& player, const Address& where, bool listen);
 
-  /// The address it listens on, once known.
+  /// The address on which it listens, once known.
   const std::optional<Address>& listening() const { return listening_; }
   const std::optional<StreamInfo>& stream() const { return info_; }
-  /// It cannot connect or listen.
+  /// Why it could not connect or listen; no error: it did not fail.
   const std::error_code& failed() const { return failed_; }
-  /// Everything is played and written; nothing is left to do.
+  /// Everything is played and written, or it failed.
   bool over() const { return failed_ || (player_.done() && commands_.empty() && player_.output().empty()); }
 
   void handle_listening(Instant now, StreamId listener, const Address& local) override;

@@ -55,11 +55,11 @@ std::map<std::uint32_t, Used> uses_of(const SideRecord& played) {
   return uses;
 }
 
-/// The TO belonging to the STag next to it: before it as in rping, or after it, perhaps with a length in between.
+/// Finds the TO next to an STag: before it as in rping, or after it, perhaps with a length in between.
 bool find_offset(ConstBytes octets, const Field& stag, const std::set<std::uint64_t>& wanted, Field& out) {
   const std::size_t places[] = {stag.offset - 8, stag.offset + 4, stag.offset + 8, stag.offset - 12};
   for (const std::size_t at : places) {
-    if (at > octets.size() || octets.size() - at < 8) continue;  // also if it would start before the beginning
+    if (at > octets.size() || octets.size() - at < 8) continue;  // also skips an offset that wrapped below 0
     for (const bool little : {stag.little, !stag.little}) {
       const std::uint64_t value = read_value(octets, at, 8, little);
       if (value == 0 || !wanted.contains(value)) continue;
@@ -100,7 +100,7 @@ void find_in(const Item& item, std::size_t index, std::map<std::uint32_t, Used>&
     return;
   }
   const ConstBytes octets = names_in(item);
-  constexpr std::size_t searched_max = 4096;  // an announcement is at the head of a message
+  constexpr std::size_t searched_max = 4096;  // announcements are at the head of a message
   const std::size_t from = fields.size();
   const auto found = [&](std::size_t at, std::uint32_t stag, bool little) {
     const auto it = stag != 0 ? uses.find(stag) : uses.end();
@@ -124,7 +124,7 @@ void find_in(const Item& item, std::size_t index, std::map<std::uint32_t, Used>&
     const auto big = static_cast<std::uint32_t>(read_value(octets, at, 4, false));
     const auto little = static_cast<std::uint32_t>(read_value(octets, at, 4, true));
     found(at, big, false);
-    // If both orders give the same octets, it is counted once.
+    // A value that is the same in both octet orders counts once.
     if (little != big) found(at, little, true);
   }
   std::stable_sort(fields.begin() + static_cast<std::ptrdiff_t>(from), fields.end(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which octets of a peer's messages name its memory, and how the live peer names it. A peer announces its STags and
-// tagged offsets in private data and in Sends (no RFC says where); a value that it announced and that the played side
-// then uses in a tagged header or a Read Request (RFC 5041 §4.2, RFC 5040 §4.4) is such a name. A Send in rping's form,
-// 16 octets of TO, STag and length, counts as one even if nobody uses it.
+// Finds the octets of a peer's messages that name its memory, and maps them to the live peer's names. A peer announces
+// its STags and tagged offsets in private data and in Sends (no RFC says where). An announced value that the played
+// side uses in a tagged header or a Read Request (RFC 5041 §4.2, RFC 5040 §4.4) is such a name. A Send in rping's form,
+// 16 octets of TO, STag and length, counts as one even if it is not used.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -28,12 +28,12 @@ ConstBytes names_in(const Item& item);
 std::uint64_t read_field(ConstBytes octets, const Field& field);
 void write_field(MutBytes octets, const Field& field, std::uint64_t value);
 
-/// Memory of the peer that the played side names: an STag, and a range of it.
+/// Memory of the peer that the played side names: an STag and a range.
 struct Use {
   std::uint32_t stag = 0;
-  std::uint64_t begin = 0, end = 0;  ///< tagged offsets; equal when nothing was moved
+  std::uint64_t begin = 0, end = 0;  ///< tagged offsets; equal when no data was moved
   bool advertised = false;           ///< the peer announced the STag in the recording
-  bool moved = false;                ///< data, not only an empty Write or Read
+  bool moved = false;                ///< data was moved, not only an empty Write or Read
 };
 
 struct Names {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// When each step goes out, and when it is over. player_steps.cpp makes octets, player_live.cpp takes answers.
+// Decides when each step is sent and when the run is over. player_steps.cpp makes the octets; player_live.cpp handles
+// answers.
 #include "replay/player.hpp"
 
 #include "base/text.hpp"
@@ -49,22 +50,22 @@ void Player::plan_lanes() {
     const bool gap = item.kind == Item::Kind::gap;
     if (gap || !item.unknown.empty() || item.octets_known < item.octets.size())
       lost_of_other_ = std::min(lost_of_other_, item.end);
-    // TCP's answers to segments after its FIN, whichever side sent them late, are no part of the conversation.
+    // An RST after a FIN is TCP's answer to a late segment, not part of the conversation.
     if (fin && item.kind == Item::Kind::rst) continue;
     fin = fin || item.kind == Item::Kind::fin;
     const bool last_of_all = !recording_.closed && gap && i + 1 == theirs.size();
     // A message still incomplete when the recording stopped cannot be compared.
     if (last_of_all || (item.kind == Item::Kind::message && !item.whole && !recording_.closed)) continue;
-    // A program cannot ask for memory that the recording does not name.
+    // A program that sends only what is recorded cannot ask for memory whose name the recording lacks.
     if (options_.says_recorded_only && item.whole && names_lost(item)) continue;
-    // Missing octets may have been of either kind.
+    // Missing octets may belong to either lane.
     if (gap) lanes_[static_cast<std::size_t>(Lane::answered)].items.push_back(i);
     lanes_[static_cast<std::size_t>(gap ? Lane::said : item.lane())].items.push_back(i);
     if (!gap && !item.headless) ++result_.expected;
   }
 }
 
-// A program that is given the recording to say counts its messages without those that the recording lacks. A NIC's own
+// With says_recorded_only, the live program's MSNs do not count the messages that the recording lacks. A NIC's own
 // answers are given to every request.
 void Player::plan_msn() {
   if (!options_.says_recorded_only) return;
@@ -95,14 +96,14 @@ void Player::plan() {
   for (std::size_t i = 0; i < mine().items.size(); ++i)
     for (std::size_t s = mine().items[i].first_step; s <= mine().items[i].last_step && s < steps.size(); ++s)
       if (item_[s] == mine().items.size() || mine().items[i].first_step == s) item_[s] = i;
-  std::optional<std::uint64_t> peer_startup;  // of an unseen peer, inferred from what was acknowledged
+  std::optional<std::uint64_t> peer_startup;  // startup length of an unseen peer, inferred from acknowledgments
   Instant before = recording_.report.first_at;
   for (const Step& step : steps) {
     Need need;
     const std::uint64_t received = step.first.peer_received;
-    // Steps go out in order, so each needs at least what the one before needed.
+    // Steps are sent in order, so each needs at least what the previous one needed.
     if (!needs_.empty()) need.count = needs_.back().count;
-    // A gap is passed at once: whatever comes next may answer what was in it.
+    // A gap is passed at once: the next items may answer its lost octets.
     if (step.kind == Step::Kind::gap && !needs_.empty()) {
       need.octets = needs_.back().octets;
       need.startup_needed = needs_.back().startup_needed;
@@ -123,7 +124,7 @@ void Player::plan() {
       need.startup_needed = true;
       need.octets = received - *peer_startup;
     }
-    // A responder never speaks first, and nothing follows a Request before its Reply except by mistake.
+    // A responder never sends first, and a correct initiator sends nothing between its Request and the Reply.
     if (!other().seen && side_ == Side::responder) need.startup_needed = true;
     need.delay = std::max(step.first.at - since, Duration{});
     before = std::max(before, step.last.at);
@@ -191,23 +192,24 @@ void Player::progress(Instant now) {
   idle_octets_ = live_octets_;
 }
 
-// When waiting ends: after this long a silence, or after this long without progress plus the time that the awaited
-// octets may take. So a large message may be slow, but a peer that only chatters does not keep the run alive.
+// The end of a wait: `patience` after the last octets sent or received, but at most `patience` plus the time that the
+// awaited octets may take after the last progress. So a large message may be slow, but unrelated octets do not keep the
+// run alive.
 Instant Player::limit(Duration patience, std::uint64_t octets) const {
   const std::uint64_t seconds = std::min<std::uint64_t>(octets / slowest, 86'400);
   return std::min(std::max({last_sent_, last_made_, last_live_}) + patience,
                   idle_since_ + patience + std::chrono::seconds(static_cast<std::int64_t>(seconds)));
 }
 
-// The recorded pause counts from when the octets were there, not from what is said after them.
+// The recorded pause counts from the arrival of the octets, not from later ones.
 Instant Player::octets_there(Instant now) {
   if (!there_at_) there_at_ = now;
   return *there_at_;
 }
 
-// Nothing of the other side is in the recording: octets are counted, as far as they were acknowledged.
+// The recording holds nothing of the other side: wait for as many octets as were acknowledged.
 Player::Met Player::unseen_needs_met(const Need& need, Instant now, Instant& since) {
-  // What is not in the recording cannot be waited for exactly; a startup frame has to come in any case.
+  // The wait for unrecorded octets is approximate, but a startup frame must arrive in any case.
   if (need.startup_needed && !reader_.startup_done()) return Met::answer_missing;
   const std::uint64_t octets = need.octets > 0 ? reader_.startup_length() + need.octets : 0;
   if (live_octets_ < octets) {
@@ -221,7 +223,7 @@ Player::Met Player::unseen_needs_met(const Need& need, Instant now, Instant& sin
   return Met::yes;
 }
 
-// Whether everything that the step's sender had received has arrived; `since` is when the last of it came.
+// Whether everything that the step's sender had received has arrived; `since` is set to when the last of it arrived.
 Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
   since = last_sent_;
   if (!other().seen) return unseen_needs_met(need, now, since);
@@ -230,11 +232,11 @@ Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
     bool part_is_there = false;
     while (lane.next() < need.count[l]) {
       const Item& item = other().items[lane.items[lane.next()]];
-      // What never became a frame is only recognised at the end of the stream; its octets arrive earlier.
+      // Octets that never became a frame are recognised only at the end of the stream, but arrive earlier.
       part_is_there = item.kind == Item::Kind::raw && live_octets_ >= item.end;
       if (part_is_there) break;
       if (!item.vague()) return Met::answer_missing;
-      // Whatever the recording lacks here, the live side gets some time to send it.
+      // The live side gets some time to send what the recording lacks here.
       const Instant until = limit(gap_patience, item.end - std::min(item.end, matched_end_));
       if (now < until) {
         wait_until(until);
@@ -248,7 +250,7 @@ Player::Met Player::needs_met(const Need& need, Instant now, Instant& since) {
   return Met::yes;
 }
 
-// Earlier output must be read before there is more of it.
+// The live side must read earlier output before the player makes more.
 void Player::wait_for_room(Instant now) {
   const Instant until = std::max({last_taken_, last_sent_, last_made_}) + options_.patience;
   if (now < until) return wait_until(until);
@@ -257,7 +259,7 @@ void Player::wait_for_room(Instant now) {
   if (!done_) finish(Close::reset);
 }
 
-// Plays the next step, or a piece of an answer that is due before it; false: neither is possible now.
+// Plays the next step, or a piece of an answer that must precede it; false: neither is possible now.
 bool Player::try_step(Instant now) {
   if (full()) {
     wait_for_room(now);
@@ -294,7 +296,7 @@ const Item* Player::next_known(const LaneState& lane) const {
   return nullptr;
 }
 
-// How long the live side may take: as long as the recorded one took, plus the patience.
+// Waits for the next answer: the live side may take as long as the recorded one took, plus the patience.
 void Player::wait_for_answer(Instant now) {
   Instant recorded_before = recording_.report.first_at;
   if (next_step_ > 0) recorded_before = mine().steps[next_step_ - 1].last.at;
@@ -302,7 +304,7 @@ void Player::wait_for_answer(Instant now) {
   for (const LaneState& lane : lanes_)
     if (const Item* item = next_known(lane); item != nullptr)
       if (missing == nullptr || item->last.frame < missing->last.frame) missing = item;
-  // A peer that was told something else may not answer at all; the wait is shorter then.
+  // After an omission the live side may not answer at all, so the wait is shorter.
   const Duration patience = result_.left_out ? std::min(options_.patience, unseen_patience) : options_.patience;
   const Duration taken = missing != nullptr && recorded_before != Instant{}
                              ? std::max(missing->last.at - recorded_before, Duration{})
@@ -352,7 +354,7 @@ void Player::advance(Instant now) {
   const bool all_seen = lanes_[0].over() && lanes_[1].over();
   if (ended_) return finish(Close::none);
   if (!all_seen) return wait_for_answer(now);
-  // Everything is said. Whatever still comes is not in the recording, or the live side should not have sent it.
+  // Everything was played and matched. Items that still arrive are not in the recording, or should not have been sent.
   const Instant until = limit(options_.linger, 0);
   const bool ends_here = !lanes_[0].items.empty() && (other().items[lanes_[0].items.back()].kind == Item::Kind::fin ||
                                                       other().items[lanes_[0].items.back()].kind == Item::Kind::rst);

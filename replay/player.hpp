@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Plays one side of a recording over one live stream and compares what the live side answers with what the recorded
-// one did. A machine (base/machine.hpp) without a transport: replay/machine.hpp puts it on streams.
+// Plays one side of a recording over one live stream and compares the answers of the live side with those of the
+// recorded one. A machine (base/machine.hpp) without a transport: replay/machine.hpp runs it on streams.
 //
-// A step goes out when everything of the other side that its recorded sender had received by then (TCP's
-// acknowledgment in the segment shows it) has been matched by what the live side said, and the recorded time since has
-// passed, scaled. Then:
+// A step is sent when two conditions hold. First, the live side has matched everything of the other side that the
+// step's recorded sender had received by then (the TCP acknowledgment in its segment shows that). Second, the recorded
+// time since then has passed, scaled. The step is sent as follows:
 //   startup frame  as recorded; in a Reply, an IRD and ORD that echoed the Request's follow the live Request
 //                  (RFC 6581 §9.1)
 //   FPDU           framed anew for the live connection's CRC and markers (RFC 5044 §4); a wrong CRC, pad or marker
-//                  stays wrong; STags and TOs of the peer become the live peer's (mapping.hpp); MSNs leave out what
-//                  could not be played; a Read Response goes where the live Read Request asks, in the length it asks
-//                  for
+//                  stays wrong; STags and TOs of the peer become the live peer's (mapping.hpp); MSNs do not count
+//                  messages that could not be played; a Read Response uses the sink and the length of the live Read
+//                  Request
 //   raw, FIN, RST  as recorded
 //   a gap          nothing; Reads and Atomics that were answered in it get zeros, so that the live side can continue
-// Once something was left out or made up, the live side has been told something else than the recorded one: its answers
-// are then matched where possible, and only what no correct stream can provoke is a difference.
+// Once something was omitted or made up, the live side has received other input than the recorded one. Its answers are
+// then matched where possible, and only an item that no correct stream can provoke is a difference.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -33,14 +33,13 @@ namespace parley::replay {
 struct PlayOptions {
   /// Recorded pauses are divided by speed_of / speed_in; speed_of 0: no pauses.
   std::uint32_t speed_of = 1, speed_in = 1;
-  /// How long the live side may be silent beyond the time that the recorded one took.
+  /// How long the live side may be silent, in addition to the time that the recorded one took.
   Duration patience = std::chrono::seconds(5);
-  /// How long to wait for anything more once everything is said.
+  /// How long to wait for further items after the end of the recording.
   Duration linger = std::chrono::milliseconds(200);
-  /// Continue after a difference as far as possible; the first one is reported all the same.
+  /// Continue after a difference as far as possible; the first one is still reported.
   bool keep_going = false;
-  /// The live side says what the recording holds of it and no more: after a gap it counts its messages without those
-  /// that are lost.
+  /// The live side sends only what the recording holds of it: after a gap its MSNs do not count the lost messages.
   bool says_recorded_only = false;
   /// Differences in these are reported but do not count.
   Ignored ignored{};
@@ -50,7 +49,7 @@ struct PlayOptions {
 struct Evidence {
   std::uint64_t frame = 0;  ///< of the recording; 0: live
   Duration at{};            ///< since the connection began
-  std::string words;        ///< "Send, QN 0, MSN 3, 16 octets"; if nothing came, what was missing
+  std::string words;        ///< "Send, QN 0, MSN 3, 16 octets"; if nothing came, the missing item
   Bytes octets;             ///< the startup frame, or the message's first ULPDU; empty when there are none
   std::size_t known = 0;    ///< length of the head of `octets` that the recording holds
 };
@@ -63,8 +62,8 @@ struct Difference {
 
 struct LogLine {
   Duration at{};
-  bool played = false;      ///< by us; false: by the live side
-  std::uint64_t frame = 0;  ///< played: of the recording; else of the item it was compared with
+  bool played = false;      ///< by the player; false: by the live side
+  std::uint64_t frame = 0;  ///< of the recording: the played frame, or that of the item it was compared with
   std::string text;
 };
 
@@ -72,13 +71,13 @@ struct PlayResult {
   std::optional<Difference> difference;  ///< the first
   std::uint64_t differences = 0;         ///< more than one only with keep_going
   std::uint64_t steps = 0, steps_played = 0;
-  std::uint64_t expected = 0, compared = 0;  ///< what the recorded other side said, and how much of it was compared
+  std::uint64_t expected = 0, compared = 0;  ///< recorded items of the other side, and how many of them were compared
   std::uint64_t not_compared = 0;            ///< live items that are not in the recording
   std::uint64_t ignored = 0;                 ///< differences that were ignored as requested
-  std::vector<std::string> ignored_words;    ///< of the first of them
-  bool left_out = false;                     ///< something of the recorded side could not be played, or not whole
+  std::vector<std::string> ignored_words;    ///< descriptions of the first of them
+  bool left_out = false;                     ///< some of the recorded side could not be played in full
   bool partial = false;                      ///< left_out, or the recording does not hold all of the connection
-  std::vector<std::string> notes;            ///< what was not played or compared, and why
+  std::vector<std::string> notes;            ///< items that were not played or compared, with reasons
   std::vector<LogLine> log;                  ///< at most log_max
   static constexpr std::size_t log_max = 20000;
 };
@@ -87,10 +86,10 @@ class Player {
  public:
   enum class Close : std::uint8_t { none, shutdown, close, reset };
 
-  /// `recording` outlives the player.
+  /// `recording` must outlive the player.
   Player(const Recording& recording, capture::Side side, const PlayOptions& options);
 
-  /// Memory of the live side that it does not announce on the wire but that the caller knows.
+  /// Memory of the live side that the caller knows although it is not announced on the wire.
   void know_stag(std::uint32_t recorded, std::uint32_t live) { map_.learn_stag(recorded, live); }
   void know_to(std::uint32_t stag, std::uint64_t recorded, std::uint64_t live) { map_.learn_to(stag, recorded, live); }
 
@@ -98,7 +97,7 @@ class Player {
   void handle_bytes(Instant now, ConstBytes in);
   void handle_end(Instant now, StreamEnd end);
   void handle_deadline(Instant now);
-  /// The live side could not be reached, or nobody connected.
+  /// The live side could not be reached, or did not connect.
   void fail(const std::string& why);
 
   ConstBytes output() const { return ConstBytes(out_).subspan(out_begin_); }
@@ -113,11 +112,11 @@ class Player {
 
  private:
   static constexpr std::size_t out_max = 4 << 20;    // octets waiting to be written; steps wait beyond it
-  static constexpr std::size_t unrecorded_max = 64;  // requests that may wait if our IRD does not allow more
-  static constexpr std::size_t aligned_max = 256;    // recorded answers that one live one may skip
+  static constexpr std::size_t unrecorded_max = 64;  // waiting unrecorded requests, unless our IRD allows more
+  static constexpr std::size_t aligned_max = 256;    // recorded answers that one live answer may skip
   static constexpr Duration gap_patience = std::chrono::milliseconds(300);
   static constexpr Duration unseen_patience = std::chrono::seconds(1);
-  static constexpr std::uint64_t slowest = 128 << 10;  // octets per second; a wait for many octets is longer by that
+  static constexpr std::uint64_t slowest = 128 << 10;  // octets per second; extends a wait for many octets
 
   static constexpr std::uint64_t never_lost = ~std::uint64_t{0};
   static constexpr std::size_t none = ~std::size_t{0};
@@ -125,29 +124,29 @@ class Player {
   struct LaneState {
     std::vector<std::size_t> items;     // of the other side, in order
     std::vector<Instant> matched_at;    // one for each that was matched
-    std::optional<std::size_t> unsure;  // its place before a gap, while what came since fits more than one place
+    std::optional<std::size_t> unsure;  // position before a gap, while the live items since fit several positions
     std::size_t matched_unsure = 0;     // live messages since then
     std::size_t next() const { return matched_at.size(); }
     bool over() const { return matched_at.size() >= items.size(); }
   };
   /// A request of the live side that needs an answer.
   struct Asked {
-    std::size_t recorded = 0;  // item of the other side; none: not in the recording
+    std::size_t recorded = 0;  // item of the other side; `none`: not in the recording
     wire::ReadRequest read;    // of a Read
     std::uint32_t id = 0;      // of an Atomic
   };
   enum class Asks : std::uint8_t { read, atomic };
-  /// Requests of a kind, up to this one, that are to be answered with zeros.
+  /// The requests of a kind before `upto` that must be answered with zeros.
   struct Owed {
     Asks kind{};
     std::size_t upto = 0;  // index into asked_
   };
-  /// A Read Response that is made one segment at a time, as room permits.
+  /// A Read Response that is sent one segment at a time, as room permits.
   struct Making {
     wire::ReadRequest read;
     std::uint64_t at = 0;  // octets made
-    bool repeats = false;  // the first part, repeated, fills all of it; else what is in no part is zeros
-    std::vector<std::pair<std::uint64_t, ConstBytes>> parts;  // of the recording: where each goes
+    bool repeats = false;  // repeat the first part to fill the response; else octets outside of all parts are zeros
+    std::vector<std::pair<std::uint64_t, ConstBytes>> parts;  // of the recording, each with its offset
   };
   /// MSNs of one queue that we send (RFC 5041 §5.3).
   struct Numbering {
@@ -158,12 +157,12 @@ class Player {
   /// MSNs of one queue that the live side sends.
   struct Answered {
     std::uint32_t less = 0;    // recorded messages that it did not send
-    std::uint32_t passed = 0;  // since the last one matched; it may still send them
+    std::uint32_t passed = 0;  // skipped since the last match; it may still send them
   };
   struct Need {
-    std::array<std::size_t, 2> count{};  // of each lane's items
-    std::uint64_t octets = 0;            // the other side is unseen: of its FPDUs; startup_needed: of anything
-    bool startup_needed = false;
+    std::array<std::size_t, 2> count{};  // items of each lane
+    std::uint64_t octets = 0;            // if the other side is unseen: octets of its FPDUs
+    bool startup_needed = false;         // if the other side is unseen: its startup frame
     Duration delay{};
   };
 
@@ -242,16 +241,16 @@ class Player {
   Names names_;
   NameMap map_;
   std::vector<Need> needs_;        // one for each step
-  std::vector<std::size_t> item_;  // one for each step: which item of ours it is part of; items.size(): none
+  std::vector<std::size_t> item_;  // one for each step: the item of ours that it is part of; items.size(): none
   std::array<LaneState, 2> lanes_;
 
   bool started_ = false, done_ = false, ended_ = false, peer_fin_ = false;
   Instant begun_{}, last_sent_{}, last_live_{}, deadline_ = never;
-  Instant last_made_{}, last_taken_{};  // when an answer was made up, and when the live side took octets last
-  Instant idle_since_{};                // when something was last sent or matched; other output is no reason to wait
-  std::uint64_t idle_octets_ = 0;       // live_octets_ then
-  std::uint64_t matched_end_ = 0;       // where the last item matched ends in the recorded stream
-  std::optional<Instant> there_at_;     // when the octets that the next step needs were seen to be there
+  Instant last_made_{}, last_taken_{};  // when an answer was last made up; when the live side last read octets
+  Instant idle_since_{};                // when something was last sent or matched; other octets do not extend waits
+  std::uint64_t idle_octets_ = 0;       // live_octets_ at that time
+  std::uint64_t matched_end_ = 0;       // end of the last matched item in the recorded stream
+  std::optional<Instant> there_at_;     // when the octets that the next step needs had arrived
   std::size_t next_step_ = 0;
   std::uint16_t emss_ = 1460;
   Close close_ = Close::none;
@@ -263,28 +262,28 @@ class Player {
   Assembler assembler_;
   std::size_t live_steps_ = 0;
   std::uint64_t live_octets_ = 0;
-  std::string half_;  // what it had begun when it ended
+  std::string half_;  // the incomplete item when the stream ended
   std::optional<capture::StartupSeen> own_startup_, live_startup_;
   bool settled_ = false, tx_crc_ = true, tx_markers_ = false;
   std::uint64_t tx_position_ = 0;
-  // By Asks, in order: the recorded ones, and of others at most unrecorded_max or our IRD unanswered.
+  // By Asks, in order: recorded requests, and others, of which at most unrecorded_max or our IRD are unanswered.
   std::array<std::vector<Asked>, 2> asked_;
-  std::array<std::size_t, 2> answered_{};             // of them
-  std::array<std::size_t, 2> answering_{none, none};  // of them: the one that the present response answers
-  Answers answers_;                                   // of our items
+  std::array<std::size_t, 2> answered_{};             // how many of them are answered
+  std::array<std::size_t, 2> answering_{none, none};  // the one of them that the current response answers
+  Answers answers_;                                   // our items that answer requests
   std::array<std::size_t, 2> unrecorded_{};           // unanswered ones that are not in the recording
   std::deque<Owed> owed_answers_;                     // in order; at most one for each recorded request and response
   std::optional<Making> making_;
-  std::set<std::size_t> owed_;    // recorded requests whose answer was lost and that have not come yet
-  std::size_t made_item_ = none;  // the response that was made in full
+  std::set<std::size_t> owed_;    // recorded requests whose answer was lost and that have not arrived yet
+  std::size_t made_item_ = none;  // the response that was sent in full at its first step
   std::size_t left_item_ = none;  // the message that is not played
   std::map<std::uint32_t, Numbering> numbering_;
   std::uint64_t gaps_ = 0;                    // passed so far on our side
-  std::uint64_t lost_of_other_ = never_lost;  // where the recording first lacks octets of the other side
-  bool other_stops_ = false;                  // the recording ends amid what the other side says
+  std::uint64_t lost_of_other_ = never_lost;  // position of the first octets of the other side that are missing
+  bool other_stops_ = false;                  // the recording ends within the other side's stream
   std::map<std::uint32_t, Answered> live_numbering_;
   std::vector<std::uint32_t> msn_less_;  // for each item of the other side, with says_recorded_only
-  std::uint64_t not_come_ = 0;           // recorded answers no longer waited for, after something was left out
+  std::uint64_t not_come_ = 0;           // recorded answers given up, after something was left out
 };
 
 }  // namespace parley::replay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Player: what the live side says, item by item, compared with what the recorded one said.
+// Player: compares the live side with the recorded one, item by item.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct ByItem {
   bool operator()(std::size_t item, const Field& f) const { return item < f.item; }
 };
 
-/// What no correct stream can provoke, whatever was left out of it: the live side's own faults, and its Terminate. An
-/// RST may come from its program, which misses what was left out.
+/// Items that no correct stream can provoke, even with omissions: the live side's own faults, and its Terminate. An RST
+/// is not among them: the live program may send it because of an omission.
 bool objects(const Item& item) {
   return item.kind == Item::Kind::bad_crc || item.kind == Item::Kind::raw || item.kind == Item::Kind::startup ||
          item.kind == Item::Kind::rtr_frame || item.marker_fault || item.pad_fault || item.is(RdmapOpcode::terminate);
@@ -110,7 +110,7 @@ void Player::live_item(Instant now, Item& item) {
   std::vector<Mismatch> ignored;
   if (auto mismatch = differs(index, item, less, &ignored)) {
     if (lane.unsure && !objects(item)) {
-      // What was taken for the message after the gap was a similar one inside the gap.
+      // The item that was matched with the message after the gap was a similar one inside the gap.
       lane.matched_at.resize(*lane.unsure);
       lane.unsure.reset();
       result_.compared -= lane.matched_unsure;
@@ -130,14 +130,14 @@ void Player::live_item(Instant now, Item& item) {
   match(now, lane, item);
 }
 
-// Not in the recording: an answer too many, or one beyond its end.
+// An item that is not in the recording: an additional answer, or one after the recording's end.
 void Player::unexpected(Instant now, const Item& item) {
   const bool end = item.kind == Item::Kind::fin || item.kind == Item::Kind::rst;
-  // Where the recording of the other side stops in the middle, nobody knows what came next.
+  // If the recording stops within the other side's stream, the next items are unknown.
   const bool recorded_so_far = recording_.closed || (next_step_ < mine().steps.size() && !other_stops_);
   const bool sure = !result_.left_out && !lanes_[static_cast<std::size_t>(item.lane())].unsure;
   const bool known = other().seen && recorded_so_far && (sure || objects(item));
-  // A peer that answers with RST, or has closed, may do so again; if the recording lacks it, that means little.
+  // A peer that answered with RST or has closed may do so again. An end that the recording lacks is then no difference.
   const bool after_end = end && std::any_of(other().items.begin(), other().items.end(), [](const Item& i) {
                            return i.kind == Item::Kind::fin || i.kind == Item::Kind::rst;
                          });
@@ -153,7 +153,7 @@ void Player::unexpected(Instant now, const Item& item) {
   remember(now, item, none);
 }
 
-// A Read or Atomic that needs an answer.
+// Remembers a Read or Atomic that needs an answer.
 void Player::remember(Instant now, const Item& live, std::size_t recorded) {
   if (const auto q = wire::ReadRequest::parse(live.payload); q && live.is(RdmapOpcode::read_request)) {
     if (recorded == none && too_many_ask(now, live, Asks::read)) return;
@@ -166,8 +166,8 @@ void Player::remember(Instant now, const Item& live, std::size_t recorded) {
   if (owed_.erase(recorded) > 0) answer_lost(recorded);
 }
 
-// Requests that are not in the recording are kept to be answered, as many as a peer may have outstanding: no more than
-// the IRD that we announced (RFC 6581 §9.1), which is unknown without enhanced data.
+// Unrecorded requests are kept to be answered, up to the IRD that we announced (RFC 6581 §9.1) and at least up to
+// unrecorded_max. Without enhanced data the IRD is unknown.
 bool Player::too_many_ask(Instant now, const Item& live, Asks kind) {
   std::size_t& waiting = unrecorded_[static_cast<std::size_t>(kind)];
   const bool told =
@@ -184,7 +184,7 @@ bool Player::too_many_ask(Instant now, const Item& live, Asks kind) {
   return true;
 }
 
-// What the live side has begun to say.
+// Describes what the live side has begun but not completed.
 std::string Player::half_said() const {
   std::string out = reader_.begun();
   if (const Item* item = assembler_.begun(); item != nullptr) out += (out.empty() ? "" : ", and ") + describe(*item);
@@ -208,27 +208,27 @@ void Player::tell_ignored(Instant now, const std::vector<Mismatch>& ignored, con
   }
 }
 
-// True if the live item is to be compared with the lane's next: the item whose end is missing, if the two
-// begin alike, or what comes after the gap.
+// True if the live item must be compared with the lane's next item: one whose end is missing, if both begin alike, or
+// one after the gap.
 bool Player::pass_gap(LaneState& lane, const Item& live, Instant now) {
   for (std::size_t at = lane.next(); at < lane.items.size(); ++at) {
     const std::size_t index = lane.items[at];
     const Item& candidate = other().items[index];
     if (candidate.kind == Item::Kind::gap || candidate.headless) continue;
     if (!differs(index, live, live.header.tagged ? 0 : live_numbering_[live.header.qn].less)) {
-      // Only a number tells apart messages with the same names and octets (RFC 5041 §4.2, §4.3).
+      // Only an MSN distinguishes messages with the same names and octets; tagged ones have none (RFC 5041 §4.2, §4.3).
       if (live.header.tagged) lane.unsure = lane.next(), lane.matched_unsure = 0;
       while (lane.next() < at) lane.matched_at.push_back(now);
       return true;
     }
-    // A message without its end may have been abandoned by its sender.
+    // The sender may have abandoned a message that lacks its end.
     if (!candidate.vague()) return false;
   }
   return false;
 }
 
-// Something was left out of what we say, so the live side may leave out answers to it, and count its messages without
-// them (RFC 5041 §5.3). True if the live item is to be compared with the lane's next.
+// After an omission on our side the live side may omit answers to it, and its MSNs do not count them (RFC 5041 §5.3).
+// True if the live item must be compared with the lane's next item.
 bool Player::align(LaneState& lane, const Item& live, Instant now) {
   const bool counted = live.kind == Item::Kind::message && !live.header.tagged;
   Answered& n = live_numbering_[counted ? live.header.qn : 0];
@@ -245,7 +245,7 @@ bool Player::align(LaneState& lane, const Item& live, Instant now) {
       less = candidate.header.msn - (msn_less_.empty() ? 0 : msn_less_[index]) - live.header.msn;
       possible = less - n.less <= n.passed + skipped;
     }
-    // A Terminate with another meaning is the live side's answer in place of the recorded one.
+    // A Terminate with another meaning counts as the answer instead of the recorded one.
     const bool objection = possible && live.is(RdmapOpcode::terminate) && candidate.is(RdmapOpcode::terminate);
     if (possible && (objection || !differs(index, live, less))) {
       while (lane.next() < at) pass(lane, now);
@@ -281,7 +281,7 @@ void Player::live_startup(const Item& item) {
   if (own_startup_) settle();
 }
 
-// Both startup frames are known: how FPDUs look from here on, in both directions (RFC 5044 §4.3, §4.4, §7.1.1).
+// Sets the format of FPDUs in both directions, once both startup frames are known (RFC 5044 §4.3, §4.4, §7.1.1).
 void Player::settle() {
   if (settled_) return;
   settled_ = true;

@@ -63,7 +63,8 @@ void Player::play_startup(const Step& step) {
   Bytes frame = step.octets;
   auto own = decode_startup(frame);
   const auto& asked = recording_.report.request;
-  // RFC 6581 §9.1: a Reply answers the IRD and ORD of its Request; what echoed the recorded one echoes the live one.
+  // RFC 6581 §9.1: a Reply answers the IRD and ORD of its Request. Values that echoed the recorded Request echo the
+  // live one.
   if (side_ == Side::responder && own && own->enhanced && asked && asked->enhanced && live_startup_ &&
       live_startup_->enhanced) {
     wire::MpaEnhanced& e = *own->enhanced;
@@ -76,14 +77,14 @@ void Player::play_startup(const Step& step) {
   if (live_startup_) settle();
 }
 
-// Notes what the recording lacks of a step that is played all the same.
+// Notes the octets that the recording lacks of a step that is played with zeros for them.
 void Player::tell_zeros(const Step& step) {
   if (step.known >= step.octets.size()) return;
   left_out(fmt::format("frame {}: {} of {} octets of the {} are not in the recording; zeros are played",
                        step.last.frame, step.octets.size() - step.known, step.octets.size(), to_string(step.kind)));
 }
 
-// Octets are missing here: any request whose answer was among them gets one.
+// Handles missing octets: each request whose answer was among them gets zeros.
 void Player::pass_lost() {
   ++gaps_;
   const auto owed = answers_.owed_at.find(next_step_ - 1);
@@ -91,13 +92,13 @@ void Player::pass_lost() {
   for (const std::size_t request : owed->second) answer_lost(request);
 }
 
-// A name of the live side's memory that it may have announced where the recording has a gap.
+// Whether the live side may have announced this STag where the recording has a gap.
 bool Player::name_lost(std::uint32_t stag, const Step& step) const {
   return step.first.peer_received >= lost_of_other_ && !map_.knows(stag);
 }
 
-// Why a message is not played; empty if it is. Half a message would hold up everything after it, one with zeros where
-// memory is named would be refused, and neither is what the recorded side sent.
+// Why a message is not played; empty if it is. Half a message would block everything after it. A message with zeros
+// instead of a memory name would be refused. The recorded side sent neither.
 std::string Player::why_left_out(const Item& item, const Step& step) const {
   if (item.kind == Item::Kind::gap) return "its header is not in the recording";
   if (item.kind != Item::Kind::message) return "";
@@ -115,7 +116,7 @@ std::string Player::why_left_out(const Item& item, const Step& step) const {
   return "";
 }
 
-// True if nothing of the step is to be played.
+// True if the step must not be played.
 bool Player::leave_out(const Step& step, const Item& item) {
   const std::size_t index = next_step_ - 1;
   if (item.first_step != index) return left_item_ == item_[index];
@@ -125,7 +126,7 @@ bool Player::leave_out(const Step& step, const Item& item) {
   left_out(fmt::format("frame {}: {}: {}; it is not played", step.last.frame, describe(item), why));
   if (item.kind == Item::Kind::gap) {
     pass_lost();
-  } else if (!item.header.tagged && !item.headless) {  // a lost beginning counts at the next message
+  } else if (!item.header.tagged && !item.headless) {  // a message without its beginning is counted at the next one
     wire::DdpHeader h = item.header;
     number(h, true);
     ++numbering_[h.qn].less;
@@ -133,8 +134,8 @@ bool Player::leave_out(const Step& step, const Item& item) {
   return true;
 }
 
-// RFC 5041 §5.3: the messages of a queue are numbered in sequence. A number that jumps after a gap shows how many were
-// lost in it; one that jumps elsewhere is the recorded side's own fault, and stays.
+// RFC 5041 §5.3: the messages of a queue are numbered in sequence. If the MSN jumps after a gap, the jump is the number
+// of messages lost in it. A jump elsewhere is the recorded side's own fault and is played.
 void Player::number(wire::DdpHeader& h, bool first) {
   Numbering& n = numbering_[h.qn];
   if (first) {
@@ -162,8 +163,8 @@ bool Player::play_fpdu(const Step& step) {
   return true;
 }
 
-// The step begins the answer to a request: those before it are answered first, if their answers are known to be
-// lost. False: there are none.
+// If the step begins the answer to a request, requests before it are answered first, provided that their answers are
+// known to be lost. False: there are none.
 bool Player::owe_before(const Step& step) {
   const Item* item = item_of_step(next_step_);
   if (gaps_ == 0 || item == nullptr || item->first_step != next_step_) return false;
@@ -178,7 +179,7 @@ bool Player::owe_before(const Step& step) {
   return true;
 }
 
-// One segment of what is owed to the live side.
+// Sends one segment of an answer that the live side still needs.
 void Player::make_some(Instant now) {
   last_made_ = now;
   progress(now);
@@ -219,22 +220,22 @@ void Player::make_answer(Asks kind) {
   frame(ulpdu, {});
 }
 
-// The recorded request was answered where octets are missing: the live one, and those before it, must not wait for
-// ever.
+// The answer to this recorded request is among missing octets. The live request, and those before it, get zeros, so
+// that they do not wait for ever.
 void Player::answer_lost(std::size_t request) {
   const Asks kind = other().items[request].is(RdmapOpcode::read_request) ? Asks::read : Asks::atomic;
   const auto& asked = asked_[static_cast<std::size_t>(kind)];
   const auto mine = std::find_if(asked.begin() + static_cast<std::ptrdiff_t>(answered_[static_cast<std::size_t>(kind)]),
                                  asked.end(), [request](const Asked& a) { return a.recorded == request; });
   if (mine == asked.end()) {
-    owed_.insert(request);  // it has not come yet
+    owed_.insert(request);  // it has not arrived yet
     return;
   }
   owed_answers_.push_back({kind, static_cast<std::size_t>(mine - asked.begin()) + 1});
 }
 
-// Sends a response to the live request that it answers, in full: zeros for what the recording lacks. Returns nothing if
-// it is to be played segment by segment as recorded; else whether the step was played.
+// Sends a response in full to the live request that it answers, with zeros for octets that the recording lacks. Returns
+// nullopt if the response must be played segment by segment as recorded; else whether the step was played.
 std::optional<bool> Player::answer(const Step& step, const Item& item) {
   const std::size_t index = next_step_ - 1;
   if (made_item_ == item_[index]) return true;
@@ -246,13 +247,13 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   const bool atomic = item.is(RdmapOpcode::atomic_response);
   const Asks kind = atomic ? Asks::atomic : Asks::read;
   std::size_t& answering = answering_[static_cast<std::size_t>(kind)];
-  if (!item.whole && !item.cut) {  // the recorded side itself broke it off: the request is not answered by that
+  if (!item.whole && !item.cut) {  // the recorded side itself aborted it, so it does not answer the request
     answering = answered_[static_cast<std::size_t>(kind)];
     return {};
   }
   answering = none;
   if (answered_[static_cast<std::size_t>(kind)] >= asked_[static_cast<std::size_t>(kind)].size()) {
-    // Only if the recording has the request, or would have it, is an answer to nothing the recorded side's own fault.
+    // An answer without a request is the recorded side's own fault, unless the request may be in a gap or was omitted.
     if (!result_.left_out && step.first.peer_received < lost_of_other_) return {};
     left_item_ = item_[index];
     left_out(fmt::format("frame {}: {}: the live side did not ask for it; it is not played", step.last.frame,
@@ -288,7 +289,8 @@ std::optional<bool> Player::answer(const Step& step, const Item& item) {
   return true;
 }
 
-// As many octets as the live side asks for in total: those recorded, cut or repeated; if there are none, zeros.
+// Sends as many octets in total as the live side asked for: the recorded ones, cut or repeated; zeros if there are
+// none.
 void Player::make_segment() {
   Making& m = *making_;
   const std::size_t step = std::max<std::size_t>(mpa::mulpdu_of(emss_, tx_markers_), 128) - PARLEY_DDP_TAGGED_LEN;
@@ -345,11 +347,11 @@ void Player::map_header(Bytes& ulpdu, const Step& step) {
     h.stag = map_.stag(was.stag);
   if (!h.tagged) number(h, of_message && item->first_step == next_step_ - 1);
   std::uint8_t control = ConstBytes(ulpdu).front();
-  // After a segment that is not the last of its message, only the next one may follow (RFC 5041 §5.2): what is there
-  // of a Write is played as a Write of its own.
+  // After a segment that is not the last of its message, only the next one may follow (RFC 5041 §5.2). So the recorded
+  // part of a Write is played as a separate Write.
   if (h.tagged && item != nullptr && item->cut && item->last_step == next_step_ - 1) control |= PARLEY_DDP_L;
   h.emit(ulpdu);
-  // Reserved bits that were set on the wire stay set.
+  // The control octet keeps reserved bits that were set on the wire.
   Writer(MutBytes(ulpdu)).u8(control);
   MutBytes body = MutBytes(ulpdu).subspan(h.size());
   if (h.opcode == RdmapOpcode::read_request && !h.tagged) {
@@ -375,7 +377,7 @@ void Player::map_header(Bytes& ulpdu, const Step& step) {
     Writer(body).be32(atomics[answering_.back()].id);
 }
 
-// RFC 5044 §4.1 to §4.4, with the recorded faults put back in.
+// Frames the ULPDU (RFC 5044 §4.1 to §4.4) and applies the recorded faults.
 void Player::frame(ConstBytes ulpdu, const Step& step) {
   mpa::Framer framer({.crc = tx_crc_, .markers = tx_markers_, .emss = emss_}, tx_position_);
   const std::size_t size = framer.wire_size(ulpdu.size());
@@ -384,7 +386,7 @@ void Player::frame(ConstBytes ulpdu, const Step& step) {
   const MutBytes body = MutBytes(out).first(size - PARLEY_MPA_CRC_LEN);
   bool changed = false;
   if (step.bad_pad) {
-    // The pad ends where the CRC begins, or where the marker before the CRC does.
+    // The pad ends where the CRC begins or, if a marker is just before the CRC, where the marker begins.
     const bool marker_last = tx_markers_ && (tx_position_ + body.size() - PARLEY_MPA_MARKER_LEN) % 512 == 0;
     body.last(marker_last ? PARLEY_MPA_MARKER_LEN + 1 : 1).front() = 0xFF;
     changed = true;

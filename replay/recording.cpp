@@ -27,7 +27,7 @@ class Gatherer {
   }
 
   void packet(const wire::CapturedPacket& p) {
-    if (p.packet_id && !ids_.insert(*p.packet_id).second) return;  // the same packet, captured elsewhere
+    if (p.packet_id && !ids_.insert(*p.packet_id).second) return;  // the same packet, captured at another interface
     if (p.frame < report_.first_frame || p.frame > report_.last_frame) return;
     const wire::PacketView v = wire::parse_packet(p.link_type, p.octets, p.original_length);
     if (v.kind != wire::PacketKind::tcp) return;
@@ -101,7 +101,7 @@ void Gatherer::finish(Recording& out) {
   const bool both = report_.request && report_.reply;
   for (Half& h : halves_)
     if (!h.tcp.from_syn()) h.reader.not_from_beginning();
-  // Without both frames, the octets themselves must show it.
+  // Without both frames, the reader must infer CRC and markers from the octets.
   halves_[0].reader.agreed(both ? a.crc : Known::unknown, report_.reply ? a.markers_to_responder : Known::unknown,
                            a.revision <= 1);
   halves_[1].reader.agreed(both ? a.crc : Known::unknown, report_.request ? a.markers_to_initiator : Known::unknown,
@@ -130,7 +130,7 @@ void Gatherer::finish(Recording& out) {
     for (std::size_t n = 0; n < s.steps.size(); ++n) assembler.add(s.steps[n], n);
     assembler.finish(!closed);
     s.items = std::move(assembler.items());
-    // Items end where their last octet is: a message may have become whole after one that was begun later.
+    // Items are ordered by their last octet: a message may become complete after one that began later.
     std::stable_sort(s.items.begin(), s.items.end(), [](const Item& x, const Item& y) { return x.end < y.end; });
   }
   what_lacks(out);
@@ -168,7 +168,7 @@ std::string kinds_text(const capture::FileReport& report) {
   return counted(all.size(), roce == 0 ? "MPA connection" : "RoCE connection");
 }
 
-/// The number of the only playable connection; if there are several, the user has to say which.
+/// The number of the only playable connection; if there are several, the user must choose.
 tl::expected<std::size_t, std::string> only_playable(const capture::FileReport& report) {
   const auto& connections = report.connections;
   std::size_t playable = 0, first = 0;

@@ -80,7 +80,7 @@ void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) 
   taken_ += n;
   switch (phase_) {
     case Phase::startup: {
-      // Only private data is cut: the frame's length is known.
+      // If only private data are missing, the frame's length is known.
       const auto v = wire::MpaFrameView::parse(head_);
       if (v && head_.size() + n <= v->frame_size()) {
         head_.resize(head_.size() + static_cast<std::size_t>(n));
@@ -88,7 +88,7 @@ void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) 
       }
       gap(n + head_.size(), ref);
       head_.clear();
-      // FPDUs may be found again; where they begin is a guess.
+      // FPDUs may be found again; their beginning is a guess.
       startup_length_ = position_;
       phase_ = Phase::waiting;
       return;
@@ -96,7 +96,7 @@ void StepReader::take_missing(std::uint64_t n, const SegmentRef& ref, bool cut) 
     case Phase::waiting: return keep({{}, n, cut, false, ref});
     case Phase::rtr_frame: keep({{}, n, cut, false, ref}); return rtr_or_fpdus();
     case Phase::fpdus:
-      if (walker_.markers() == Known::unknown) {  // its first octets would have told
+      if (walker_.markers() == Known::unknown) {  // only its first octets would have shown them
         gap(n, ref);
         phase_ = Phase::raw;
         return;
@@ -137,7 +137,7 @@ void StepReader::startup_octets(ConstBytes in, const SegmentRef& ref) {
   if (!rest.empty()) keep({rest, 0, false, false, ref});
 }
 
-// It was not a startup frame, or never became whole: the octets are played as they came.
+// It is not a startup frame, or an incomplete one: its octets become raw steps.
 void StepReader::head_is_raw() {
   phase_ = Phase::raw;
   const Bytes all = std::exchange(head_, {});
@@ -169,7 +169,7 @@ void StepReader::agreed(Known crc, Known markers, bool rtr_frame) {
   markers_ = markers;
   if (phase_ == Phase::startup) return;
   if (without_startup_ && markers != Known::no) {
-    // Markers are at multiples of 512 from an octet that nobody saw (RFC 5044 §4.3).
+    // Markers are at multiples of 512 from an octet that was not captured (RFC 5044 §4.3).
     phase_ = Phase::raw;
     taken_ = position_;
     gap(kept_octets_, kept_.empty() ? SegmentRef{} : kept_.front().ref);
@@ -192,7 +192,7 @@ void StepReader::no_fpdus() {
 
 void StepReader::rtr_or_fpdus() {
   constexpr std::string_view rtr_head = "MPA ID R";
-  // Each chunk is looked at once, however small: the part of the frame received so far is kept.
+  // Each chunk is appended only once, so that many small chunks cost little.
   for (; !rtr_cut_ && rtr_chunks_ < kept_.size(); ++rtr_chunks_) {
     const Chunk& c = kept_[rtr_chunks_];
     if (c.missing > 0)
@@ -228,7 +228,7 @@ void StepReader::begin_fpdus() {
   taken_ = fpdu_base_;
   rtr_head_ = {};
   walker_.start(crc_, markers_);
-  walker_.trust_agreement();  // a live side must not be waited for until more of it arrives
+  walker_.trust_agreement();  // do not wait for further octets to confirm it: a live side may not send any
   flush_kept();
 }
 
@@ -262,12 +262,12 @@ void StepReader::after_walk() {
   pending_base_ = std::max(pending_base_, from);
   while (pending_parts_.size() > 1 && pending_parts_[1].first <= pending_base_) pending_parts_.pop_front();
   if (!broken_) return;
-  // Without a length there are no boundaries any more (RFC 5044 §8): only the octets themselves are left.
+  // Without a length the FPDU boundaries are lost (RFC 5044 §8): the remaining octets are raw.
   phase_ = Phase::raw;
   raw_pending();
 }
 
-// The octets come out as they came, each part with its segment.
+// Makes the pending octets raw steps, each part with its segment.
 void StepReader::raw_pending() {
   const Bytes all = std::exchange(pending_, {});
   for (std::size_t i = 0; i < pending_parts_.size(); ++i) {
@@ -331,7 +331,7 @@ std::string StepReader::begun() const {
   const bool markers = walker_.markers() == Known::yes;
   Reader r(pending_);
   if (markers && pending_base_ % PARLEY_MPA_MARKER_INTERVAL == 0) r.skip(PARLEY_MPA_MARKER_LEN);
-  const std::uint32_t length = r.be16();  // 0 if it has not come yet
+  const std::uint32_t length = r.be16();  // 0 if it has not arrived yet
   if (length == 0) return fmt::format("{} octets of an FPDU", pending_.size());
   return fmt::format("{} of the {} octets of an FPDU", pending_.size(),
                      capture::FpduWalker::wire_size(pending_base_, length, markers));
@@ -350,7 +350,7 @@ void StepReader::finish(const SegmentRef& ref, bool closed) {
     return gap(taken_ - fpdu_base_ - walker_.lost_at(), lost_ref_.value_or(ref));
   }
   if (phase_ != Phase::fpdus || pending_.empty()) return;
-  // A recording that stops within an FPDU does not show that the sender did.
+  // A recording that stops within an FPDU does not show that the sender stopped there.
   if (closed) {
     const std::size_t before = steps_.size();
     raw_pending();

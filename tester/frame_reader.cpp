@@ -170,7 +170,7 @@ Task<Received> FrameReader::fpdu(Duration patience) {
     if (next_fpdu(h)) co_return h;
     const ConstBytes in = tcp_.unread();
     if (!in.empty()) {
-      // The deframer borrows what it is fed until it asks for more, so it gets a copy that stays in place.
+      // The deframer keeps views of its input until it needs more, so it gets a copy that stays in place.
       fed_.assign(in.begin(), in.end());
       tcp_.take(fed_.size());
       deframer_->feed(fed_);

@@ -36,8 +36,8 @@ Bytes FpduWriter::write(ConstBytes ulpdu, const FpduFaults& faults) {
   Bytes out(size);
   Writer w(out);
   std::size_t taken = 0;
-  // RFC 5044 §4.3: a marker at each stream position divisible by 512; it points back at ULPDU_Length, or with 0 at the
-  // one right behind it.
+  // RFC 5044 §4.3: a marker at each stream position divisible by 512. It points back to ULPDU_Length; 0 means that
+  // ULPDU_Length comes right after it.
   std::size_t length_at = 0;
   const auto marker = [&] {
     if (!markers_ || (position_ + w.size()) % PARLEY_MPA_MARKER_INTERVAL != 0) return;
@@ -52,7 +52,7 @@ Bytes FpduWriter::write(ConstBytes ulpdu, const FpduFaults& faults) {
     taken += 4;
   }
   marker();
-  // RFC 5044 §4.4: the CRC covers the markers; it goes out least significant octet first.
+  // RFC 5044 §4.4: the CRC covers the markers; it is sent least significant octet first.
   const std::uint32_t sum = crc_ ? mpa::crc32c(ConstBytes(out).first(w.size())) : 0;
   w.le32(faults.bad_crc ? sum ^ 1U : sum);
   position_ += out.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Octets for a scripted peer: startup frames (RFC 5044 §7.1.1, RFC 6581 §6), FPDUs (RFC 5044 §4) and DDP segments with
-// every field settable, so that a script can be wrong on purpose. Nothing here judges.
+// Octets for a scripted peer: startup frames (RFC 5044 §7.1.1, RFC 6581 §6), FPDUs (RFC 5044 §4) and DDP segments.
+// Every field can be set, without checks, so that a script can send faulty frames on purpose.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -18,7 +18,7 @@ struct StartupOctets {
   std::uint8_t revision = 1;
   std::optional<std::uint32_t> enhanced{};  ///< the IRD word in the high half, the ORD word in the low
   Bytes private_data{};
-  std::optional<std::uint16_t> pd_length{};  ///< instead of the true one
+  std::optional<std::uint16_t> pd_length{};  ///< instead of the correct one
   Bytes trailing{};                          ///< octets after the frame, in the same write
 };
 Bytes startup(const StartupOctets& frame);
@@ -33,14 +33,14 @@ struct FpduFaults {
   std::uint8_t pad = 0;                   ///< value of the pad octets
   std::uint16_t fpduptr_add = 0;          ///< added to each FPDUPTR; the CRC covers the result
   std::uint16_t marker_reserved = 0;      ///< of each marker
-  std::optional<std::uint16_t> length{};  ///< ULPDU_Length instead of the true one
+  std::optional<std::uint16_t> length{};  ///< ULPDU_Length instead of the correct one
 };
 
-/// The FPDUs of one direction, in sequence.
+/// Writes the FPDUs of one direction, in sequence.
 class FpduWriter {
  public:
   FpduWriter(bool crc, bool markers) : crc_(crc), markers_(markers) {}
-  /// `ulpdu` has at most PARLEY_MPA_ULPDU_MAX octets.
+  /// `ulpdu` must have at most PARLEY_MPA_ULPDU_MAX octets.
   Bytes write(ConstBytes ulpdu, const FpduFaults& faults = {});
   std::uint64_t position() const { return position_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A RoCEv2 peer that does what a script says, packet by packet: ScriptedPeer's counterpart above base/packet_port.hpp. It holds
-// one address and puts octets from the BTH to the pad on the wire as they are given to it, right or wrong.
+// A RoCEv2 peer that follows a script, packet by packet: ScriptedPeer's counterpart above base/packet_port.hpp. It
+// binds one address and sends the given octets, from the BTH to the pad, unchecked.
 #pragma once
 #include <deque>
 #include <functional>
@@ -12,31 +12,31 @@
 
 namespace parley::tester {
 
-/// A packet as it came: from the BTH to the ICRC, which was right.
+/// A packet as received: from the BTH to the ICRC, which was correct.
 struct ReceivedPacket {
   Instant at{};
-  Address from{}, to{};  ///< `to`: the host's own
+  Address from{}, to{};  ///< `to`: an address of this host
   Bytes octets;
 };
 
 class PacketPeer final : public PacketMachine {
  public:
-  static constexpr std::size_t received_max = 1024;  ///< not taken; more are dropped
-  static constexpr std::size_t unsent_max = 1024;    ///< more are dropped
+  static constexpr std::size_t received_max = 1024;  ///< packets not taken; more are dropped
+  static constexpr std::size_t unsent_max = 1024;    ///< packets not sent; more are dropped
 
   PacketPeer() = default;
   PacketPeer(const PacketPeer&) = delete;
   PacketPeer& operator=(const PacketPeer&) = delete;
 
-  /// One script at a time. It runs to its first wait at once.
+  /// Runs the script to its first wait. One script at a time.
   void start(Instant now, Task<void> script);
   bool done() const { return script_.done(); }
-  /// Drops the script at the point where it waits.
+  /// Destroys the script at the point where it waits.
   void stop();
 
   // ---- for scripts ----
   Instant now() const { return now_; }
-  /// What a script waits for; true if it came, false if `patience` ran out first.
+  /// A wait of a script. True: the condition holds; false: `patience` ended first.
   class Wait {
    public:
     Wait(PacketPeer& peer, std::function<bool()> ready, Duration patience)
@@ -55,17 +55,17 @@ class PacketPeer final : public PacketMachine {
   Wait sleep(Duration time) {
     return until([] { return false; }, time);
   }
-  /// The address that leads to `to`, which is then used; none: why().
+  /// Binds and returns the local address from which `to` is reached. nullopt: why() has the reason.
   Task<std::optional<Address>> bind(Address to, Duration patience);
-  /// An address of the host's own, or any() of its family for all of them; none: why().
+  /// Binds a local address, or any() of its family for all of them. nullopt: why() has the reason.
   Task<std::optional<Address>> bind_at(Address local, Duration patience);
   /// `packet`: from the BTH to the pad.
   void send(const PacketPath& path, ConstBytes packet);
   bool has_packet() const { return !received_.empty(); }
-  /// has_packet().
+  /// Requires has_packet().
   ReceivedPacket take();
   const std::string& why() const { return why_; }
-  /// What the system said of the way to the peer since the last time; empty: nothing.
+  /// The system's last error for the path to the peer since the previous call; empty: none.
   std::string take_unreachable() { return std::exchange(unreachable_, {}); }
 
   // ---- PacketMachine ----

@@ -30,7 +30,7 @@ void TcpStream::fin() {
   if (over_ || fin_wanted_) return;
   fin_wanted_ = true;
   note(true, Exchanged::Kind::fin, {});
-  // The driver sends what is queued before the FIN, but it does not know of what is still here.
+  // The driver sends its own queue before the FIN, but does not know the octets that are still queued here.
   if (out_.empty()) peer_->command(StreamCommand::Kind::shutdown, id_);
 }
 
@@ -273,7 +273,7 @@ void ScriptedPeer::sent(Instant now, StreamId stream, std::size_t n) {
   tcp->sent_ += n;
   tcp->out_octets_ -= n;
   tcp->out_first_ += n;
-  if (tcp->out_first_ < tcp->out_.front().size()) return;  // the driver comes back when it can write
+  if (tcp->out_first_ < tcp->out_.front().size()) return;  // the driver calls again when it can write
   tcp->out_.pop_front();
   tcp->out_first_ = 0;
   if (!tcp->out_.empty()) {

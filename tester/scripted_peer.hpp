@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A TCP peer that does what a script says, octet by octet: for peers that are wrong on purpose, and for questions put
-// to a live peer. The script is a coroutine; the same script runs over sockets and in the simulator, since ScriptedPeer
-// is a StreamMachine.
+// A TCP peer that follows a script, octet by octet: for intentionally faulty peers, and for tests of a live peer. The
+// script is a coroutine; the same script runs over sockets and in the simulator, since ScriptedPeer is a StreamMachine.
 //
 //   Task<void> script(ScriptedPeer& peer) {
 //     TcpStream* tcp = co_await peer.connect(address, 5s);
@@ -27,21 +26,21 @@
 
 namespace parley::tester {
 
-/// Something that went over a stream, for reports.
+/// An event on a stream, sent or received, for reports.
 struct Exchanged {
   enum class Kind : std::uint8_t { octets, fin, rst, timeout };
   Instant at{};
   bool by_us = false;
   Kind kind = Kind::octets;
-  Bytes octets;          ///< as many as fit TcpStream::kept_max
-  std::size_t size = 0;  ///< how many there were
+  Bytes octets;          ///< as many as fit into TcpStream::kept_max
+  std::size_t size = 0;  ///< the full number of octets
 };
 
-/// One TCP connection, as a script handles it. It exists until the ScriptedPeer forgets it.
+/// A script's TCP connection. It exists until the ScriptedPeer forgets it.
 class TcpStream {
  public:
-  static constexpr std::size_t unread_max = 4 << 20;  ///< octets not taken; beyond that the stream is reset
-  static constexpr std::size_t unsent_max = 4 << 20;  ///< send() beyond it resets the stream as well
+  static constexpr std::size_t unread_max = 4 << 20;  ///< octets not taken; beyond it the stream is reset
+  static constexpr std::size_t unsent_max = 4 << 20;  ///< octets not sent; send() beyond it resets the stream
   static constexpr std::size_t kept_max = 64 << 10;   ///< octets in history()
   static constexpr std::size_t exchanged_max = 4096;  ///< entries of history()
 
@@ -96,10 +95,10 @@ class ScriptedPeer final : public StreamMachine {
   ScriptedPeer(const ScriptedPeer&) = delete;
   ScriptedPeer& operator=(const ScriptedPeer&) = delete;
 
-  /// One script at a time. It runs to its first wait at once.
+  /// Runs the script to its first wait. One script at a time.
   void start(Instant now, Task<void> script);
   bool done() const { return script_.done(); }
-  /// Drops the script at the point where it waits.
+  /// Destroys the script at the point where it waits.
   void stop() {
     wait_.reset();
     script_ = {};
@@ -108,7 +107,7 @@ class ScriptedPeer final : public StreamMachine {
   // ---- for scripts ----
   Instant now() const { return now_; }
 
-  /// What a script waits for; true if it came, false if `patience` ran out first.
+  /// A wait of a script. True: the condition holds; false: `patience` ended first.
   class Wait {
    public:
     Wait(ScriptedPeer& peer, std::function<bool()> ready, Duration patience)
@@ -125,24 +124,24 @@ class ScriptedPeer final : public StreamMachine {
   };
   Wait until(std::function<bool()> ready, Duration patience) { return Wait(*this, std::move(ready), patience); }
   Wait sleep(Duration time);
-  /// More than `n` unread octets, or the end of the stream.
+  /// Waits for more than `n` unread octets, or the end of the stream.
   Wait more(const TcpStream& tcp, std::size_t n, Duration patience);
-  /// The end of the stream (FIN, RST, TCP timeout), whatever comes before it.
+  /// Waits for the end of the stream (FIN, RST, TCP timeout); octets before it do not end the wait.
   Wait end(const TcpStream& tcp, Duration patience);
 
   /// Null if it failed or took too long; why() has the reason.
   Task<TcpStream*> connect(Address to, Duration patience);
-  /// The address it listens on; none: see why().
+  /// Returns the address on which it listens. nullopt: why() has the reason.
   Task<std::optional<Address>> listen(Address at, Duration patience);
   /// The oldest connection not yet taken; null if none came in time.
   Task<TcpStream*> accept(Duration patience);
-  /// Resets connections that came and were not taken: of no interest to what follows.
+  /// Resets accepted connections that were not yet taken, so that later accept() calls do not return them.
   void drop_waiting();
   std::size_t waiting() const { return waiting_.size(); }
   const std::string& why() const { return why_; }
   /// Resets that stream if it is open, and forgets it.
   void forget_stream(TcpStream& tcp);
-  /// Resets what is still open, and forgets all streams.
+  /// Resets open streams, and forgets all streams.
   void forget_streams();
 
   // ---- StreamMachine ----
@@ -179,7 +178,7 @@ class ScriptedPeer final : public StreamMachine {
   Instant now_{};
   Task<void> script_;
   std::optional<Suspended> wait_;
-  std::vector<std::unique_ptr<TcpStream>> streams_;  // at most streams_max, and waiting_max
+  std::vector<std::unique_ptr<TcpStream>> streams_;  // at most streams_max
   std::deque<TcpStream*> waiting_;                   // at most waiting_max
   std::deque<StreamCommand> commands_;               // a few for each stream
   std::deque<StreamId> ready_;                       // each stream once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A coroutine that starts when it is awaited and then gives its value to whoever awaits it. No threads, no scheduler:
-// tester::ScriptedPeer resumes it when something happened that the script waits for.
+// A coroutine that starts when it is awaited and returns its value to the awaiting coroutine. There are no threads and
+// no scheduler: tester::ScriptedPeer or PacketPeer resumes a script when its condition holds or its time is over.
 #pragma once
 #include <coroutine>
 #include <exception>
@@ -78,7 +78,7 @@ class [[nodiscard]] Task {
   }
   T await_resume() { return handle_.promise().take(); }
 
-  /// For a task that nobody awaits: runs it to its first wait.
+  /// For a task that no coroutine awaits: runs it to its first wait.
   void start() {
     if (handle_) handle_.resume();
   }

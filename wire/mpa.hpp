@@ -15,12 +15,12 @@ inline constexpr std::uint32_t marker_interval = PARLEY_MPA_MARKER_INTERVAL;
 
 enum class MpaKey : std::uint8_t { req, rep, rtr, rtr_hex, unknown };
 std::string_view to_string(MpaKey key);
-/// Takes 16 octets.
+/// `key` is 16 octets; any other size gives MpaKey::unknown.
 MpaKey classify_mpa_key(ConstBytes key);
 /// True while `head` (0..16 octets) can still become one of the known keys.
 bool may_become_mpa_key(ConstBytes head);
 
-/// A checked view of a startup frame: whatever its fields say, it can be printed.
+/// A view of a startup frame. Its fields may have any values; printing it is always safe.
 struct MpaFrameView {
   MpaKey key = MpaKey::unknown;
   std::uint8_t flags = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Codec of Parley's messages of a staged QP negotiation (parley/wire/neg.h, docs/negotiation.md).
+// Codec of the messages of Parley's staged QP negotiation (parley/wire/neg.h, docs/negotiation.md).
 #pragma once
 #include <optional>
 #include <string>
@@ -27,12 +27,12 @@ std::string_view to_string(NegType type);
 /// "none", "info", "ready", "done"; "unknown".
 std::string_view neg_stage_text(std::uint8_t stage);
 
-/// A checked view: whatever the fields say, it can be printed.
+/// A message header. parse() validates it, so it can be printed.
 struct NegHeader {
   NegType type = NegType::turn;
   std::uint8_t stage = 0;
   std::uint8_t flags = 0;
-  std::uint16_t round = 0;   ///< of the sender in the stage, from 1; 0 outside of stages
+  std::uint16_t round = 0;   ///< the sender's round within the stage, from 1; 0 outside of stages
   std::uint32_t length = 0;  ///< octets that follow
 
   bool last() const { return (flags & PARLEY_NEG_FLAG_LAST) != 0; }
@@ -41,13 +41,13 @@ struct NegHeader {
   static Result<NegHeader> parse(ConstBytes in);
   void emit(MutBytes out) const;  ///< 16 octets
 };
-/// The message that octets begin with; a view into them.
+/// The message at the start of a buffer; `body` is a view into the buffer.
 struct NegMessage {
   NegHeader header;
   ConstBytes body;
 
   std::size_t size() const { return PARLEY_NEG_HEADER_LEN + body.size(); }
-  /// Errors: as NegHeader::parse; truncated, too: the body is not there to its end.
+  /// Errors: as NegHeader::parse; also truncated if the body is incomplete.
   static Result<NegMessage> parse(ConstBytes in);
 };
 /// True while `head` can still become the start of a message.
@@ -58,9 +58,10 @@ struct NegItem {
   ConstBytes value;
   std::string_view text() const { return {reinterpret_cast<const char*>(value.data()), value.size()}; }
 };
-/// Those of known types; views into `in`. Errors: malformed: an item is cut off; unsupported: an unknown critical item.
+/// Returns the items of known types, as views into `in`. Errors: malformed: an item is cut off; unsupported: an unknown
+/// critical item.
 Result<std::vector<NegItem>> parse_neg_items(ConstBytes in);
-/// Appends an item; a value beyond 65535 octets is cut.
+/// Appends an item; a value longer than 65535 octets is truncated.
 void add_neg_item(Bytes& out, NegItemType type, ConstBytes value);
 void add_neg_item(Bytes& out, NegItemType type, std::string_view value);
 

@@ -122,15 +122,16 @@ Result<NeighbourMessage> parse_neighbour(ConstBytes icmp, const Ip6& source, con
     out.solicited = (flags & flag_solicited) != 0;
     out.overrides = (flags & flag_override) != 0;
   }
-  // RFC 4861 §7.1.1, §7.1.2: a hop limit of 255 shows that no router has forwarded it; code 0; the target is one node.
+  // RFC 4861 §7.1.1, §7.1.2: the hop limit is 255 (no router forwarded it), the code is 0, the target is not multicast.
   if (hop_limit != 255 || code != 0 || is_group(out.target)) return fail(Errc::malformed);
   if (!parse_options(r, out.advert ? option_target_link : option_source_link, out.link_address))
     return fail(Errc::malformed);
   const bool unspecified = source == Ip6{};
-  // §7.1.1: a sender without an address asks the group, and has no link-layer address to give.
+  // §7.1.1: a solicitation from the unspecified address goes to the solicited-node multicast address and has no source
+  // link-layer address option.
   if (!out.advert && unspecified && (destination != solicited_node(out.target) || out.link_address))
     return fail(Errc::malformed);
-  // §7.1.2: an answer to a question never goes to a group.
+  // §7.1.2: an advertisement to a multicast address has the Solicited flag clear.
   if (out.advert && is_group(destination) && out.solicited) return fail(Errc::malformed);
   return out;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Who has that address: ARP packets for Ethernet and IPv4 (RFC 826), and Neighbour Solicitations and Advertisements of
-// ICMPv6 with their link-layer address options and checksum (RFC 4861 §4.3, §4.4, §4.6.1; RFC 4443 §2.3).
+// Address resolution codecs: ARP packets for Ethernet and IPv4 (RFC 826), and Neighbour Solicitations and
+// Advertisements of ICMPv6 with their link-layer address options and checksum (RFC 4861 §4.3, §4.4, §4.6.1;
+// RFC 4443 §2.3).
 #pragma once
 #include <array>
 #include <cstdint>
@@ -28,10 +29,10 @@ struct ArpPacket {
   bool operator==(const ArpPacket&) const = default;
 };
 
-/// `out` has room for ArpPacket::wire_size octets.
+/// `out` must have room for ArpPacket::wire_size octets.
 void emit_arp(const ArpPacket& packet, MutBytes out);
-/// What follows the Ethernet header; padding behind it is ignored. Errors: truncated; malformed (not Ethernet and IPv4,
-/// or neither request nor reply).
+/// `packet` follows the Ethernet header; trailing padding is ignored. Errors: truncated; malformed (not Ethernet and
+/// IPv4, or neither request nor reply).
 Result<ArpPacket> parse_arp(ConstBytes packet);
 
 struct NeighbourMessage {
@@ -46,15 +47,15 @@ struct NeighbourMessage {
 
 /// Writes wire_size() octets of ICMPv6 with the checksum for these addresses.
 void emit_neighbour(const NeighbourMessage& message, const Ip6& source, const Ip6& destination, MutBytes out);
-/// An ICMPv6 message of an IPv6 packet, with the validation of RFC 4861 §7.1. Errors: truncated; unsupported (another
-/// ICMPv6 type); crc_mismatch (checksum); malformed (a rule of §7.1 is broken).
+/// Parses the ICMPv6 message of an IPv6 packet and validates it (RFC 4861 §7.1). Errors: truncated; unsupported
+/// (another ICMPv6 type); crc_mismatch (checksum); malformed (a rule of §7.1 is broken).
 Result<NeighbourMessage> parse_neighbour(ConstBytes icmp, const Ip6& source, const Ip6& destination,
                                          std::uint8_t hop_limit);
 
-/// RFC 4291 §2.7.1: the group of all nodes whose address ends as this one does.
+/// RFC 4291 §2.7.1: the solicited-node multicast address for `address`. It has the address's last 24 bits.
 Ip6 solicited_node(const Ip6& address);
 inline constexpr Ip6 all_nodes{0xFF, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-/// RFC 2464 §7: the MAC address of an IPv6 group.
+/// RFC 2464 §7: the MAC address of an IPv6 multicast group.
 Mac group_mac(const Ip6& group);
 
 }  // namespace parley::wire

@@ -14,7 +14,7 @@ constexpr std::uint8_t protocol_udp = 17;
 constexpr std::uint16_t port_rocev2 = 4791;
 constexpr std::size_t tags_max = 4, extensions_max = 16;
 
-/// The captured part of an IP packet, and how much there was on the wire.
+/// The captured part of a network-layer packet, and its length on the wire.
 struct Datagram {
   std::uint16_t ethertype = 0;
   ConstBytes octets;
@@ -41,7 +41,8 @@ std::uint16_t ethertype_of_family(ConstBytes head) {
   return 0;
 }
 
-/// Strips the link header; ethertype 0 if what follows is not IP or the frame is too short to tell.
+/// Strips the link header. The ethertype is 0 if the frame is too short. For a link type without an EtherType it is
+/// also 0 if the packet is not IP.
 Datagram strip_link(std::uint16_t link_type, ConstBytes frame, std::size_t wire_length) {
   Reader r(frame);
   Datagram d;
@@ -78,7 +79,7 @@ Datagram strip_link(std::uint16_t link_type, ConstBytes frame, std::size_t wire_
 Address address_of(Reader& r, Address::Family family) {
   Address a;
   a.family = family;
-  // Lengths that the compiler knows: each packet has two of these.
+  // Constant lengths let the compiler inline the copy; this runs twice per packet.
   if (family == Address::Family::v4) {
     if (const ConstBytes octets = r.bytes(4); r.ok()) std::copy_n(octets.begin(), 4, a.octets.begin());
   } else {

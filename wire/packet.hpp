@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// From a captured frame to a TCP segment, and back. Decoded: Ethernet with any VLAN tags (802.1Q, QinQ), Linux cooked
-// SLL and SLL2, BSD loopback, raw IP; IPv4 with options, IPv6 with extension headers; TCP with options (RFC 9293 §3.1).
-// Frames cut by the snap length are decoded as far as they go; IP fragments are recognised, not reassembled.
+// Decodes captured frames to TCP segments, and encodes such frames. Decoded: Ethernet with VLAN tags (802.1Q, QinQ),
+// Linux cooked SLL and SLL2, BSD loopback, raw IP; IPv4 with options, IPv6 with extension headers; TCP with options
+// (RFC 9293 §3.1).
+// Frames cut by the snap length are decoded up to the cut. IP fragments are recognised but not reassembled.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -30,7 +31,7 @@ bool link_type_supported(std::uint16_t link_type);
 
 inline constexpr std::uint16_t ethertype_ipv4 = 0x0800, ethertype_arp = 0x0806, ethertype_ipv6 = 0x86DD;
 inline constexpr std::uint8_t protocol_tcp = 6;
-/// Octets of headers without tags, options and extensions, and where the checksum of TCP is (RFC 9293 §3.1).
+/// Header sizes in octets, without tags, options and extensions, and the offset of TCP's checksum (RFC 9293 §3.1).
 inline constexpr std::uint32_t ethernet_header = 14, ipv4_header = 20, ipv6_header = 40, tcp_header = 20;
 inline constexpr std::uint32_t tcp_checksum_at = 16;
 
@@ -44,7 +45,7 @@ struct TcpSegmentView {
   std::uint8_t flags = 0;
   std::uint16_t window = 0;
   std::uint16_t mss = 0;     ///< from the option; 0 when absent
-  bool timestamps = false;   ///< the option is there: 12 octets less payload per segment
+  bool timestamps = false;   ///< the option is present; it takes 12 octets per segment
   ConstBytes payload;        ///< as captured
   std::uint32_t length = 0;  ///< octets of payload on the wire; more than payload.size() when the frame is cut
 
@@ -57,13 +58,13 @@ struct TcpSegmentView {
 enum class PacketKind : std::uint8_t {
   tcp,
   other,        ///< not TCP over IP
-  fragment,     ///< a later fragment of an IP packet: no TCP header
-  cut,          ///< the capture ends before the TCP header does
+  fragment,     ///< a fragment of an IP packet other than the first: no TCP header
+  cut,          ///< the capture ends before the end of the TCP header
   malformed,    ///< lengths contradict each other
   unsupported,  ///< link type
 };
 
-/// What a packet carries: whose reader it goes to.
+/// What a packet carries; it selects the next parser.
 enum class PacketCargo : std::uint8_t {
   other,
   tcp,  ///< kind tcp
@@ -77,11 +78,11 @@ struct PacketView {
   PacketCargo cargo = PacketCargo::other;  ///< kinds tcp and other
   bool first_fragment = false;             ///< kind tcp: the rest of its payload is in fragments
   TcpSegmentView tcp;                      ///< kind tcp
-  std::uint16_t ethertype = 0;             ///< what `network` is; 0: the link header is cut, or names none
-  ConstBytes network;                      ///< behind the link header (from the GRH or the IP header on), as captured
+  std::uint16_t ethertype = 0;             ///< of `network`; 0: the link header is cut, or names no protocol
+  ConstBytes network;                      ///< after the link header (from the GRH or IP header on), as captured
 };
 
-/// Total: any octets give a kind. `original_length` is the frame's length on the wire.
+/// Never fails: any octets give a kind. `original_length` is the frame's length on the wire.
 PacketView parse_packet(std::uint16_t link_type, ConstBytes frame, std::uint32_t original_length);
 
 /// A TCP segment to be written as a complete Ethernet frame.
@@ -96,11 +97,11 @@ struct TcpFrame {
 };
 inline constexpr std::size_t tcp_frame_payload_max = 65000;
 
-/// Ethernet, IP and TCP headers with right lengths and checksums. The MAC addresses are made from the IP addresses
-/// (locally administered). Errors: invalid_argument.
+/// Writes Ethernet, IP and TCP headers with correct lengths and checksums. The MAC addresses are made from the IP
+/// addresses (locally administered). Errors: invalid_argument.
 Result<Bytes> emit_tcp_frame(const TcpFrame& frame);
 
-/// The Internet checksum over pieces (RFC 1071), for those who check frames.
+/// The Internet checksum over `pieces` (RFC 1071); 0 if they include a correct checksum.
 std::uint16_t internet_checksum(std::span<const ConstBytes> pieces);
 
 }  // namespace parley::wire

@@ -45,7 +45,7 @@ CaptureStatus PcapReader::read_header(ConstBytes window, std::size_t& consumed) 
   modified_ = magic == magic_modified;
   Reader r(window.subspan(4));
   const std::uint16_t major = swapped_ ? r.le16() : r.be16();
-  r.skip(2 + 4 + 4 + 4);  // minor version, time zone, accuracy and snap length add nothing to the records
+  r.skip(2 + 4 + 4 + 4);  // minor version, time zone, accuracy and snap length do not affect the records
   const std::uint32_t link = swapped_ ? r.le32() : r.be32();
   if (major != 2) return fail_at(4, fmt::format("pcap version {} is not known (2 is)", major));
   link_type_ = static_cast<std::uint16_t>(link & 0xFFFF);  // the upper half describes the frame check sequence
@@ -67,7 +67,7 @@ CaptureStatus PcapReader::next(ConstBytes window, CapturedPacket& out, std::size
   Reader r(window);
   const auto u32 = [&] { return swapped_ ? r.le32() : r.be32(); };
   const std::uint32_t seconds = u32(), fraction = u32(), captured = u32(), original = u32();
-  // The unwritten end of a file that was made longer than what was then written into it.
+  // The file was preallocated and not written to its end.
   if (seconds == 0 && fraction == 0 && captured == 0 && original == 0)
     return fail_at(offset_, fmt::format("the record of packet {} is nothing but zeros: the file was not written to "
                                         "its end",

@@ -2,8 +2,8 @@
 // Classic pcap files, read and written: magics a1b2c3d4 (microseconds), a1b23c4d (nanoseconds) and a1b2cd34 (the
 // "modified" header of old Linux systems), either octet order. Nothing here opens a file: the caller owns the octets.
 //
-// Reading is by window: the caller shows the octets from offset() on, as many as it has, and drops what was consumed.
-// A window of capture_window_min octets is always enough to make progress, so memory is bounded by that.
+// The reader works on a window: the caller passes the octets from offset() on, as many as it has, and drops those that
+// were consumed. A window of capture_window_min octets is always enough to make progress, so it bounds the memory.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,12 +14,12 @@
 
 namespace parley::wire {
 
-/// A longer packet record is taken for damage: no TCP/IP frame comes near it, and it bounds the reader's window.
+/// A longer packet record is treated as damage: no TCP/IP frame is that large. The limit bounds the reader's window.
 inline constexpr std::uint32_t capture_packet_max = 1 << 20;
 inline constexpr std::size_t capture_window_min = capture_packet_max + (64 << 10);
 
-/// Link types that are no networks of IP (those are in wire/packet.hpp): records that say what kind of link they are of, and packets of an
-/// InfiniBand link from the LRH on.
+/// Link types other than those of wire/packet.hpp: ERF, whose records name their kind of link, and InfiniBand, whose
+/// packets begin with the LRH.
 inline constexpr std::uint16_t link_type_erf = 197, link_type_infiniband = 247;
 
 struct CapturedPacket {
@@ -29,7 +29,7 @@ struct CapturedPacket {
   std::uint32_t interface = 0;
   std::uint16_t link_type = 0;
   std::uint32_t original_length = 0;  ///< octets on the wire; octets.size() when the snap length cut nothing
-  /// pcapng's epb_packetid: the same wherever the same packet was seen.
+  /// pcapng's epb_packetid: equal in all records of one packet.
   std::optional<std::uint64_t> packet_id{};
   ConstBytes octets;  ///< view into the window
 };
@@ -43,13 +43,13 @@ struct CaptureError {
 
 enum class CaptureStatus : std::uint8_t {
   packet,     ///< `out` holds one; its octets are a view into the window
-  need_more,  ///< show a longer window (after dropping what was consumed); at the end of the file call finish()
+  need_more,  ///< pass a longer window (after dropping what was consumed); at the end of the file call finish()
   error,      ///< error() has the cause; nothing more can be read
 };
 
 class PcapReader {
  public:
-  /// Whether a file starts this way: its first four octets, read as big-endian.
+  /// Whether `first` is a pcap magic. `first` is the file's first four octets, read as big-endian.
   static bool is_magic(std::uint32_t first);
   CaptureStatus next(ConstBytes window, CapturedPacket& out, std::size_t& consumed);
   const CaptureError& error() const { return error_; }
@@ -68,7 +68,7 @@ class PcapReader {
   CaptureError error_;
 };
 
-/// Appends a classic pcap file (nanoseconds, little-endian) to a buffer that the caller drains wherever it likes.
+/// Appends a classic pcap file (nanoseconds, little-endian) to a buffer that the caller drains.
 class PcapWriter {
  public:
   PcapWriter(Bytes& out, std::uint16_t link_type, std::uint32_t snap_length = 262144);

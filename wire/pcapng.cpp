@@ -21,13 +21,13 @@ constexpr std::size_t block_head = 8, block_frame = 12;  // type and length; the
 
 constexpr std::size_t padded(std::size_t n) { return (n + 3) & ~std::size_t{3}; }
 
-/// 146 years before and after 1970 at most, so that any two times have a difference.
+/// Clamps to 146 years before or after 1970, so that the difference of any two times fits in 64 bits.
 std::int64_t clamp_ns(std::int64_t seconds, std::uint64_t nanoseconds) {
   constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max() / 2 / 1'000'000'000 - 1;
   return std::clamp<std::int64_t>(seconds, -limit, limit) * 1'000'000'000 + static_cast<std::int64_t>(nanoseconds);
 }
 
-/// One block under construction: sized when finished.
+/// A block under construction; append_to() writes its length.
 class Block {
  public:
   explicit Block(std::uint32_t type) : type_(type) {}
@@ -295,7 +295,7 @@ std::optional<CaptureError> PcapngReader::finish(std::size_t left) const {
 
 namespace {
 
-/// What a file with this magic is, if people mistake it for a capture; null: unknown.
+/// Describes a file that is not pcap or pcapng, by its magic; null: unknown.
 const char* other_format(std::uint32_t magic) {
   if (magic >> 16 == 0x1F8B) return "it is compressed with gzip; unpack it first";
   switch (magic) {

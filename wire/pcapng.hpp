@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// pcapng files, read and written, and CaptureReader, which takes either format (wire/pcap.hpp explains windows).
+// pcapng files, read and written, and CaptureReader, which reads pcap or pcapng (wire/pcap.hpp explains windows).
 // Read: sections of either octet order, any number of interfaces with their own time resolution and offset,
 // enhanced, simple and old packet blocks; other blocks and unknown options are skipped without being held in
 // memory.
@@ -54,7 +54,7 @@ class CaptureReader {
   CaptureStatus next(ConstBytes window, CapturedPacket& out, std::size_t& consumed);
   const CaptureError& error() const;
   std::uint64_t offset() const;
-  /// Call when the file has no more octets than the `left` not yet consumed: empty if it may end there.
+  /// Call at the end of the file; `left` is the number of octets not consumed. Empty if the file may end there.
   std::optional<CaptureError> finish(std::size_t left) const;
 
  private:
@@ -80,7 +80,7 @@ std::optional<CaptureError> read_capture(ConstBytes file, Handler&& handle) {
   }
 }
 
-/// What a section header says about where the file comes from. Empty strings are left out.
+/// The options of a section header that describe the file's origin. Empty strings are not written.
 struct PcapngSection {
   std::string application;  ///< shb_userappl: program, version, seed, commit
   std::string hardware, system;
@@ -89,11 +89,11 @@ struct PcapngSection {
 
 enum class PacketDirection : std::uint8_t { unknown = 0, inbound = 1, outbound = 2 };
 
-/// What may accompany a packet's octets.
+/// Options of a packet.
 struct PacketRemarks {
-  std::span<const std::string> comments{};  ///< each shows in Wireshark beside the packet; empty ones are left out
+  std::span<const std::string> comments{};  ///< Wireshark shows them with the packet; empty ones are not written
   PacketDirection direction = PacketDirection::unknown;
-  std::optional<std::uint64_t> packet_id{};  ///< the same wherever the same packet was seen
+  std::optional<std::uint64_t> packet_id{};  ///< equal in all records of one packet
   std::uint32_t original_length = 0;         ///< 0: the frame is whole
 };
 
@@ -101,12 +101,12 @@ struct PacketRemarks {
 class PcapngWriter {
  public:
   PcapngWriter(Bytes& out, const PcapngSection& section);
-  /// Returns the interface's number. All of them come before the first packet that names them. speed_bps 0: left out.
+  /// Returns the interface's number. Add an interface before the first packet that names it. speed_bps 0: not written.
   std::uint32_t add_interface(std::string_view name, std::uint16_t link_type, std::string_view description = {},
                               std::uint64_t speed_bps = 0);
   /// Names for addresses (a name resolution block); ports do not matter.
   void add_names(std::span<const std::pair<Address, std::string>> names);
-  /// original_length 0: the frame is whole. The comment shows in Wireshark beside the packet.
+  /// original_length 0: the frame is whole. Wireshark shows the comment with the packet.
   void packet(std::uint32_t interface, Instant at, ConstBytes frame, std::string_view comment = {},
               PacketDirection direction = PacketDirection::unknown, std::uint32_t original_length = 0);
   void packet(std::uint32_t interface, Instant at, ConstBytes frame, const PacketRemarks& remarks);

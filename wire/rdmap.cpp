@@ -24,8 +24,7 @@ bool is_swapped(std::uint8_t octet0, std::uint8_t code, std::uint8_t bits, std::
   const bool as_sent = !terminate_text(hi, lo, code).empty();
   const bool exchanged = !terminate_text(lo, hi, code).empty();
   if ((bits & 0xE0) != 0) return false;
-  // If both nibbles are the same, the low bits are siw's M, D and R only if something follows the control
-  // word.
+  // If both nibbles are the same, the low bits are siw's M, D and R only if something follows the control word.
   if (hi == lo && length == PARLEY_RDMAP_TERM_CTRL_LEN) return false;
   if ((bits & (PARLEY_RDMAP_TERM_SIW_M | PARLEY_RDMAP_TERM_SIW_D | PARLEY_RDMAP_TERM_SIW_R)) != 0)
     return exchanged || !as_sent;

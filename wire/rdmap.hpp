@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// DDP and RDMAP headers: RFC 5041 §4, RFC 5040 §4, RFC 7306 §5-6. Parsing is total; judging is the caller's.
+// DDP and RDMAP headers: RFC 5041 §4, RFC 5040 §4, RFC 7306 §5-6. The parsers check lengths only; the caller validates
+// the values.
 #pragma once
 #include <array>
 #include <optional>
@@ -36,7 +37,7 @@ struct DdpHeader {
   std::uint32_t qn = 0, msn = 0, mo = 0;  ///< untagged
 
   std::size_t size() const { return tagged ? PARLEY_DDP_TAGGED_LEN : PARLEY_DDP_UNTAGGED_LEN; }
-  /// Errors: truncated, when the ULPDU is shorter than the header its T bit asks for.
+  /// Errors: truncated, when the ULPDU is shorter than the header that its T bit selects.
   static Result<DdpHeader> parse(ConstBytes ulpdu);
   std::size_t emit(MutBytes out) const;
 };
@@ -72,7 +73,7 @@ struct AtomicResponse {
 struct Terminate {
   std::uint8_t layer = 0, etype = 0, code = 0;
   bool m = false, d = false, r = false;
-  bool nibbles_swapped = false;  ///< octet 0 and the header bits are in Linux siw's order; the fields are right
+  bool nibbles_swapped = false;  ///< the wire format has Linux siw's order of octet 0 and the header bits
   std::uint16_t ddp_segment_length = 0;
   ConstBytes ddp_header;    ///< 14 or 18 octets when d
   ConstBytes read_request;  ///< 28 octets when r

@@ -16,7 +16,7 @@ constexpr std::uint8_t length_mss = 4, length_window_scale = 3, length_sack_perm
 constexpr std::size_t header_min = 20, options_max = 40;
 
 /// Octets of options without SACK blocks, padding included. The layout is Linux's: padding goes in front so that values
-/// are aligned, and in a SYN SACK-permitted serves as the padding of the timestamps.
+/// are aligned. In a SYN, SACK-permitted is the padding of the timestamps.
 std::size_t fixed_size(const TcpHeader& h) {
   std::size_t size = h.mss != 0 ? 4 : 0;
   if (h.timestamps) size += 12;
@@ -25,7 +25,7 @@ std::size_t fixed_size(const TcpHeader& h) {
   return size;
 }
 
-/// As many blocks as there are and still fit: the last ones are left out (RFC 2018 §3).
+/// The number of SACK blocks to write. If not all fit, the last ones are omitted (RFC 2018 §3).
 std::size_t blocks_of(const TcpHeader& h) {
   const std::size_t room = (options_max - 4 - fixed_size(h)) / length_block;
   return std::min({std::size_t{h.sack_count}, h.sack.size(), room});
@@ -80,7 +80,7 @@ void parse_sack(Reader value, TcpHeader& h) {
   }
 }
 
-// RFC 9293 §3.1: an option with an impossible length ends the list; what came before it counts.
+// RFC 9293 §3.1: an option with an impossible length ends the list; the options before it are kept.
 void parse_options(ConstBytes options, TcpHeader& h) {
   if (options.size() == 12) {  // nearly every segment of a connection with timestamps
     Reader common(options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The TCP header as a value (RFC 9293 §3.1), with the options that Parley speaks: MSS, window scale and timestamps
+// The TCP header as a value (RFC 9293 §3.1), with the options that Parley supports: MSS, window scale and timestamps
 // (RFC 7323), SACK-permitted and SACK blocks (RFC 2018).
 #pragma once
 #include <array>
@@ -26,7 +26,7 @@ struct TcpHeader {
     std::uint32_t left = 0, right = 0;
     bool operator==(const Block&) const = default;
   };
-  std::uint8_t sack_count = 0;  ///< 0..3; what does not fit beside other options is not written
+  std::uint8_t sack_count = 0;  ///< 0..3; blocks that do not fit next to other options are not written
   std::array<Block, 3> sack{};
 
   bool syn() const { return (flags & tcp_flag::syn) != 0; }
@@ -37,17 +37,18 @@ struct TcpHeader {
   std::size_t wire_size() const;
 };
 
-/// Writes wire_size() octets with checksum 0. `out` is long enough.
+/// Writes wire_size() octets with checksum 0. `out` must have room for them.
 void emit_tcp_header(const TcpHeader& header, MutBytes out);
-/// The header and where its payload begins. Errors: truncated, malformed (data offset). Unknown options are skipped.
+/// The header, and its size in octets: the payload's offset.
 struct TcpParsed {
   TcpHeader header;
   std::size_t size = 0;
 };
+/// Errors: truncated, malformed (data offset). Unknown options are skipped.
 Result<TcpParsed> parse_tcp_header(ConstBytes segment);
 
-/// The answer to a segment that belongs to no connection: RST (RFC 9293 §3.10.7.1). Not to be sent if `in` has RST.
-/// `payload`: octets of data in it.
+/// The RST that answers a segment of no known connection (RFC 9293 §3.10.7.1). Do not send it if `in` has RST.
+/// `payload`: octets of data in the segment.
 TcpHeader reset_for(const TcpHeader& in, std::size_t payload);
 
 }  // namespace parley::wire

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// For tables of conformance cases: the two entries of a case put to responders and initiators alike. Include it only
-// in the .cpp files that hold such a table.
+// For tables of conformance cases: the two entries of a case that is run against responders and initiators. Include it
+// only in the .cpp files that hold such a table.
 #pragma once
 #include "conform/core/case.hpp"
 

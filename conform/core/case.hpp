@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a conformance case is: a question put to a live iWARP peer, and the answer that the RFC requires. The cases
-// are tables, one per topic; each has a coroutine of a few lines over a Tester.
+// A conformance case: a stimulus for a live iWARP peer, and the response that the RFC requires. The cases are tables,
+// one per topic; each case has a coroutine of a few lines that uses a Tester.
 // RFC 5044, RFC 5041, RFC 5040, RFC 6581, RFC 7306, OFA 2007-10 Rtr.
 #pragma once
 #include <cstdint>
@@ -22,7 +22,7 @@ enum class Verdict : std::uint8_t {
   pass,
   fail,
   inconclusive,  ///< the peer, or the program above it, did not do what the case needs
-  not_run,       ///< left out, destructive, or not testable on a live peer
+  not_run,       ///< not selected, destructive, or not testable on a live peer
 };
 std::string_view to_string(Iut iut);
 std::string_view to_string(Level level);      ///< "MUST"
@@ -32,18 +32,18 @@ std::string_view to_string(Verdict verdict);  ///< "not run"
 struct Observation {
   Verdict verdict = Verdict::inconclusive;
   std::string observed;
-  bool silent = false;  ///< rests on silence alone: the runner repeats the case before it believes it
+  bool silent = false;  ///< the verdict rests on silence alone: the runner repeats the case once
 };
 
 struct Case {
-  std::string_view row;   ///< of the table in docs/conform.md: "52"; "+" and a number for those beyond it
+  std::string_view row;   ///< in the table of docs/conform.md: "52"; "+" and a number for cases beyond it
   std::string_view name;  ///< kebab-case, unique per Iut
   Iut iut = Iut::responder;
   std::string_view clause;  ///< "RFC 5044 §7.1.1"
   Level level = Level::must;
   bool destructive = false;  ///< has crashed a known peer
   std::string_view stimulus, expected;
-  tester::Task<Observation> (*run)(Tester& tester) = nullptr;  ///< none: not testable live, `expected` says why
+  tester::Task<Observation> (*run)(Tester& tester) = nullptr;  ///< null: not testable live, `expected` says why
 };
 
 std::span<const Case> startup_cases();    ///< the Request and its answer

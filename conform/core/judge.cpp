@@ -43,7 +43,7 @@ std::string code_text(const TermCode& c) {
 
 std::string_view part(bool here) { return here ? "set" : "not set"; }
 
-/// What is wrong with the parts after the code; empty: nothing. `low`: M, D and R are read from the low bits.
+/// Names what is wrong with the parts after the code; empty: nothing.
 std::string header_fault(const Received& received, const RawControl& raw, const TerminateDue& due) {
   const bool m = (raw.bits & PARLEY_RDMAP_TERM_M) != 0, d = (raw.bits & PARLEY_RDMAP_TERM_D) != 0,
              r = (raw.bits & PARLEY_RDMAP_TERM_R) != 0;
@@ -129,7 +129,7 @@ Observation judge_terminate(const Received& received, const TerminateDue& due) {
   const std::string octets = fmt::format("Terminate {:02x} {:02x} {:02x}", raw->octet0, raw->code.code, raw->bits);
   const bool low_bits = (raw->bits & 0xE0) == 0 && (raw->bits & 0x07) != 0;
   const bool right = listed(due.codes, raw->code), right_swapped = listed(due.codes, exchanged(raw->code));
-  // If the code is right as it stands but the bits of octet 2 are misplaced, the order is still wrong.
+  // If the code is right as sent but the bits of octet 2 are misplaced, the order is still wrong.
   if (right && !(low_bits && right_swapped && raw->code.layer != raw->code.etype)) {
     const std::string fault = header_fault(received, *raw, due);
     const std::string words = fmt::format("{}: {}", octets, code_text(raw->code));
@@ -189,7 +189,8 @@ Task<std::optional<std::string>> still_understands(Tester& tester, Conn& conn) {
 Task<std::optional<std::string>> takes_rtr_frame(Tester& tester, Conn& conn, std::string_view key) {
   co_await tester.peer().sleep(tester.settings().first_fpdu);
   conn.send_startup({.key = key});
-  // A peer that takes the frame for an FPDU finds a wrong version in it: not to be confused with the question below.
+  // A peer that reads the frame as an FPDU finds a wrong version in it. Its Terminate must not pass as the answer to
+  // the segment of still_understands().
   const Received after = co_await conn.receive_terminate(tester.settings().quiet);
   if (after.kind != Received::Kind::silence) co_return ending_text(after);
   auto wrong = co_await still_understands(tester, conn);

@@ -22,7 +22,7 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-/// Octets that a peer sent may hold control characters, which a page must not.
+/// Replaces control characters, which a peer's octets may contain, and escapes HTML.
 std::string escape(std::string_view text) {
   std::string plain(text);
   std::replace_if(

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A conformance run as text: a Markdown report that is the same from run to run, and one HTML page with every
-// exchange.
+// Reports of a conformance run: Markdown that is the same from run to run, and one HTML page with every exchange.
 #pragma once
 #include <string>
 
@@ -14,9 +13,9 @@ struct ReportHead {
   std::string command;  ///< how to repeat it
   bool strict = false;
   bool interrupted = false;  ///< the run was ended early: the report says that it is partial
-  /// For the page only: Markdown is the same from run to run.
+  /// For the HTML page only, since the Markdown must be the same from run to run.
   const draw::Provenance* provenance = nullptr;
-  std::string_view transport = "iWARP";  ///< names what has no title
+  std::string_view transport = "iWARP";  ///< names the report if `title` is empty
 };
 
 /// "pass", "FAIL", "FAIL (SHOULD)", "inconclusive", "not run".
@@ -29,7 +28,7 @@ std::string failures_text(const std::vector<Result>& results, bool strict);
 std::string markdown(const ReportHead& head, Iut iut, const std::vector<Result>& results);
 /// The table of all cases of MPA, DDP and RDMAP, for docs/conform.md.
 std::string case_table();
-/// That of some.
+/// The table of the cases in `list`.
 std::string case_table(std::string_view title, const std::vector<const Case*>& list);
 /// One self-contained page.
 std::string html(const ReportHead& head, Iut iut, const std::vector<Result>& results);

@@ -32,7 +32,7 @@ Run::Run(tester::ScriptedPeer& peer, Settings settings, std::vector<const Case*>
       hooks_(std::move(hooks)),
       tester_(peer, settings_) {}
 
-// Both halves are closed in order if the peer cooperates; what is still open after that is reset.
+// Both halves are closed gracefully if the peer cooperates; connections that stay open are reset.
 Task<> Run::close() {
   const bool open = tester_.finish();
   if (open) co_await peer_.until([this] { return tester_.all_over(); }, 300ms);
@@ -41,10 +41,10 @@ Task<> Run::close() {
 
 Task<> Run::begin(const Case& what) {
   if (!hooks_.before) co_return;
-  // A freshly started program makes its own connection; any that is waiting is a late retry.
+  // A newly started program opens its own connection; a waiting one is a late retry of an earlier program.
   peer_.drop_waiting();
   hooks_.before(what);
-  co_await peer_.sleep(1us);  // the hook took time, which the stage learns at its next input
+  co_await peer_.sleep(1us);  // the hook took time; the next input updates the clock
 }
 
 Task<std::string> Run::end() {
@@ -81,8 +81,8 @@ Task<> Run::ask_for_set_up(const Case& what) {
   }
 }
 
-// A server for something else also closes on a wrong Request, or answers one with octets that are no Reply. What
-// it does says nothing about how it speaks MPA.
+// A server for another protocol also closes on a wrong Request, or answers it with octets that are no Reply. Such a
+// result says nothing about MPA.
 Task<Result> Run::judged(const Case& what) {
   Result result = co_await one(what);
   const auto told = [&result] {
@@ -93,7 +93,7 @@ Task<Result> Run::judged(const Case& what) {
     result.finding = {Verdict::inconclusive,
                       result.finding.observed + "; but no valid Request was accepted either, so this is inconclusive"};
   }
-  // Some peers leave an FPDU unread now and then; a result that rests on silence alone is tried once more.
+  // Some peers occasionally leave an FPDU unread: repeat a case whose result rests on silence alone.
   if (!result.finding.silent) co_return result;
   Result again = co_await one(what);
   co_return again.finding.verdict != Verdict::inconclusive ? std::move(again) : std::move(result);
@@ -138,7 +138,7 @@ void Run::interrupt() {
 }
 
 std::string Run::why_not_now(unsigned refused, unsigned ran) {
-  // A port where nobody ever was is reported at once. A program restarted for each case may be slow to start.
+  // A peer that was never reached is reported at once. A program restarted for each case may be slow to start.
   if (!reached_ && refused > 0 && !tester_.initiator() && !hooks_.before) return "the peer was never reached";
   if (refused >= settings_.refused_max) {
     gave_up_ = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Runs conformance cases one after the other against a live peer. A peer that is silent or dead ends a case, never the
-// run: each wait has a limit, and so has each case.
+// Runs conformance cases one after the other against a live peer. A silent or dead peer ends a case but not the run:
+// each wait has a limit, and so has each case.
 #pragma once
 #include <functional>
 #include <string>
@@ -26,14 +26,14 @@ struct Tally {
 bool counts_as_failed(const Result& result, bool strict);
 Tally tally(const std::vector<Result>& results, bool strict);
 
-/// Why a case is not run; empty: it is.
+/// Returns why a case is not run; empty: it is run.
 using Selection = std::function<std::string(const Case&)>;
 
 struct Hooks {
   std::function<void(const Case&)> before;    ///< starts the peer's program
-  std::function<std::string()> after;         ///< waits for its end, with a limit; its output
-  std::function<void(const Result&)> result;  ///< as they come
-  std::function<bool()> stopped;              ///< asks to stop between cases; interrupt() also ends the running one
+  std::function<std::string()> after;         ///< waits for its end, with a limit; returns its output
+  std::function<void(const Result&)> result;  ///< called with each result
+  std::function<bool()> stopped;              ///< polled between cases: true stops the run (see also interrupt())
 };
 
 class Run {
@@ -42,22 +42,22 @@ class Run {
 
   /// The script to start on the peer. An initiator's tester is already listening.
   Task<> script();
-  /// Drops the script where it is, even in the middle of a case: that one and those after it are not run. The peer
-  /// must then be driven a little further for the connections to be reset.
+  /// Abandons the script, even in the middle of a case: that case and those after it count as not run. The caller must
+  /// then drive the ScriptedPeer a little further so that it resets the connections.
   void interrupt();
   const std::vector<Result>& results() const { return results_; }
   /// The peer was never reached.
   bool unreachable() const { return !reached_ && tried_ && !interrupted_; }
-  /// It was no longer there, and cases were left out because of that.
+  /// The peer was no longer reachable, and cases were not run because of that.
   bool gave_up() const { return gave_up_; }
   const std::string& why_unreachable() const { return why_; }
-  /// It was there, but was never seen to set up a connection, so nothing can be said about it. Empty: it was.
+  /// Why the peer could not be judged: it was reachable but never set up a connection. Empty: it did.
   std::string why_foreign() const;
-  /// It answered with Replies, even if only rejecting ones.
+  /// The peer answered with Replies, even if only with rejecting ones.
   bool spoke_mpa() const { return tester_.spoke_mpa(); }
-  /// It could not be asked for a set-up, since it accepted no further connection.
+  /// The probe for a set-up was not possible, since the peer accepted no further connection.
   bool gone() const { return tester_.gone(); }
-  /// Cases were left out because interrupt() was called or Hooks::stopped asked to stop.
+  /// Cases were not run because interrupt() was called or Hooks::stopped returned true.
   bool interrupted() const { return interrupted_; }
 
  private:
@@ -65,7 +65,7 @@ class Run {
   std::string why_not_now(unsigned refused, unsigned ran);
   void add(Result result);
   Task<Result> one(const Case& what);
-  /// The program for one or several connections, if there is one to be started.
+  /// Starts the peer's program for one or several connections, if Hooks::before is set.
   Task<> begin(const Case& what);
   Task<std::string> end();
   Task<> ask_for_set_up(const Case& what);

@@ -51,7 +51,7 @@ std::string frame_text(const Received& h) {
   return out;
 }
 
-/// What came where a startup frame should: "48 54 54 50 ('HTTP'), then FIN".
+/// Text of what came instead of a startup frame: "48 54 54 50 ('HTTP'), then FIN".
 static std::string octets_text(const Received& h, Duration within) {
   std::string end(h.kind == Received::Kind::silence ? "silence for " + milliseconds_text(within) : to_string(h.kind));
   if (h.octets.empty()) return h.kind == Received::Kind::silence ? end : end + " and not one octet";
@@ -192,7 +192,7 @@ Task<Conn*> Tester::open(std::optional<Duration> patience) {
     const Instant until = peer_.now() + patience.value_or(settings_.patience);
     tester::TcpStream* stream = nullptr;
     do {
-      if (stream != nullptr) peer_.forget_stream(*stream);  // given up by the peer before its turn
+      if (stream != nullptr) peer_.forget_stream(*stream);  // the peer closed it before it was used
       stream = co_await peer_.accept(std::max(until - peer_.now(), Duration{}));
     } while (stream != nullptr && stream->ended());
     if (stream != nullptr) co_return &conns_.emplace_back(*this, *stream, static_cast<unsigned>(conns_.size() + 1));
@@ -204,7 +204,7 @@ Task<Conn*> Tester::open(std::optional<Duration> patience) {
     const Duration left = limit - peer_.now();
     tester::TcpStream* stream = co_await peer_.connect(settings_.target, left);
     if (stream != nullptr) co_return &conns_.emplace_back(*this, *stream, static_cast<unsigned>(conns_.size() + 1));
-    // A program may take a moment to listen again after it served a connection.
+    // After a connection a program may need a moment before it listens again.
     if (limit - peer_.now() <= 300ms) break;
     co_await peer_.sleep(250ms);
   }
@@ -222,7 +222,7 @@ Task<Conn*> Tester::ask(StartupOctets request) {
   co_return conn;
 }
 
-// An echo server answers a Reply with a Reply: only the answer to a Request counts.
+// Only a Reply to a Request counts: an echo server answers a Reply with a Reply.
 void Tester::learn(const StartupOctets& request, const Received& reply) {
   if (request.key != PARLEY_MPA_KEY_REQ || !reply.is(wire::MpaKey::rep)) return;
   spoke_mpa_ = true;
@@ -237,7 +237,7 @@ Task<Conn*> Tester::asked() {
     conn->request = co_await conn->receive_startup(settings_.reply);
     if (!conn->request.is(wire::MpaKey::req)) break;
     accepted_ = spoke_mpa_ = true;
-    // RFC 6581 §10: a lower revision than before is the peer's retry after the case before this one.
+    // RFC 6581 §10: a lower revision than before is the peer's retry after the previous case.
     if (conn->request.revision >= revision_) {
       revision_ = conn->request.revision;
       co_return conn;
@@ -311,7 +311,7 @@ Task<Conn*> Tester::try_form(Form form, SetUp wish) {
   co_return conn;
 }
 
-// RFC 6581 §9.2: one of the kinds that the Reply names, as the very first FPDU.
+// RFC 6581 §9.2: the first FPDU is one of the kinds that the Reply names.
 void Tester::send_rtr(Conn& conn) {
   const auto& reply = conn.reply.enhanced;
   if (!reply || !reply->a) return;
@@ -333,13 +333,13 @@ Task<Conn*> Tester::set_up_responder(SetUp wish) {
     Conn* conn = co_await try_form(form_, wish);
     co_return conn;
   }
-  // Some hardware takes revision 2 in the peer-to-peer model only, some peers only revision 1.
+  // Some hardware accepts revision 2 in the peer-to-peer model only; some peers accept only revision 1.
   const Form forms[] = {Form::v2_client_server, Form::v2_peer_to_peer, Form::v1};
   Observation first_trouble;
   for (const Form form : forms) {
     Conn* conn = co_await try_form(form, wish);
     if (conn != nullptr) {
-      // A refusal because of markers says nothing about the form.
+      // With markers a peer may refuse any form, so only set-ups without markers decide the form.
       if (!wish.markers) form_ = form;
       co_return conn;
     }
@@ -365,7 +365,7 @@ StartupOctets Tester::fitting_reply(const Received& request, const SetUp& wish) 
   const unsigned ord = asked.ird == PARLEY_MPA_ENH_NOT_NEGOTIATED ? asked.ird : std::min<unsigned>(asked.ird, wish.ord);
   unsigned ird_bits = 0, ord_bits = 0;
   if (asked.a) {
-    // Exactly one kind, and one that was offered: some peers insist on that.
+    // Exactly one kind, out of those offered: some peers insist on that.
     ird_bits = PARLEY_MPA_ENH_A;
     if (asked.c) {
       ord_bits = PARLEY_MPA_ENH_C;
@@ -383,7 +383,7 @@ Task<bool> Tester::first_fpdu(Conn& conn) {
   conn.first = co_await conn.receive_fpdu(settings_.reply);
   if (conn.first.kind != Received::Kind::fpdu) {
     closed_early_ = conn.first.closed();
-    // RFC 5044 §7.1.2 rule 4: a responder is silent until it received one.
+    // RFC 5044 §7.1.2 rule 4: a responder sends nothing until it has received an FPDU.
     trouble_ = {Verdict::inconclusive,
                 "the initiator sent no FPDU, and until then the tester may send none: " + conn.first.words()};
     co_return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a conformance case works with: connections to (or from) the implementation under test, ways to send and receive,
-// what is known of the program above it, and a record of the exchange.
+// The interface of a conformance case to the implementation under test: connections to (or from) it, functions to send
+// and receive, what is known about the program above it, and a record of the exchange.
 #pragma once
 #include <deque>
 #include <memory>
@@ -25,25 +25,25 @@ enum class Ulp : std::uint8_t { unknown, rping };
 struct Settings {
   Iut iut = Iut::responder;
   Address target{};            ///< responder: where it listens
-  Duration connect = 5s;       ///< for a TCP connection, retrying within that time
+  Duration connect = 5s;       ///< for a TCP connection, retries included
   Duration reply = 5s;         ///< for an answer
-  Duration quiet = 700ms;      ///< how long a peer must be silent where nothing is due
+  Duration quiet = 700ms;      ///< how long a peer must be silent where no answer is expected
   Duration timer = 65s;        ///< for the peer's own timers; the longest known is 60 s
   Duration patience = 30s;     ///< initiator: for its next connection
   Duration pause = 200ms;      ///< between two cases
-  Duration first_fpdu = 50ms;  ///< from the Reply to the tester's first FPDU: some peers lose one that comes at once
+  Duration first_fpdu = 50ms;  ///< from the Reply to the tester's first FPDU: some peers lose an immediate one
   Ulp ulp = Ulp::unknown;
   std::optional<std::uint32_t> recv_size;   ///< octets of the first receive posted
   std::optional<std::uint32_t> recv_count;  ///< receives posted
   bool speaks_first = false;                ///< responder: its program sends as soon as it is allowed to
-  unsigned refused_max = 3;                 ///< connections refused in a row after which the rest is not run
-  unsigned foreign_max = 3;                 ///< cases after which a peer that speaks something else is given up
+  unsigned refused_max = 3;                 ///< after so many refused connections in a row the rest is not run
+  unsigned foreign_max = 3;                 ///< after so many cases without MPA from the peer the rest is not run
 };
 
-/// One thing that went over a connection.
+/// One event on a connection, sent or received.
 struct Exchange {
   Instant at{};
-  unsigned connection = 1;  ///< of the case
+  unsigned connection = 1;  ///< number within the case
   bool by_tester = false;
   std::string words;
   Bytes octets;
@@ -63,7 +63,7 @@ class Conn {
   Task<Received> receive_anything(Duration patience);
   /// The next Terminate or end; other FPDUs before it are skipped.
   Task<Received> receive_terminate(Duration patience);
-  /// Both startup frames are exchanged: how FPDUs look from here on.
+  /// Sets the format of FPDUs, after both startup frames were exchanged.
   void full_operation(bool crc, bool markers_out, bool markers_in);
 
   tester::TcpStream& stream() { return stream_; }
@@ -76,9 +76,9 @@ class Conn {
   std::uint32_t next_read() { return read_msn_++; }
   unsigned reads_asked() const { return read_msn_ - 1; }
 
-  Received request, reply;  ///< one of the two is the tester's own and is not filled in
+  Received request, reply;  ///< the tester's own frame of the two is not filled in
   Received first;           ///< set-up with an initiator: its first FPDU
-  unsigned ird = 0;         ///< Reads the peer answers at once; 0: not negotiated
+  unsigned ird = 0;         ///< outstanding Reads that the peer accepts; 0: not negotiated
   unsigned passed_over = 0;
 
  private:
@@ -95,12 +95,12 @@ class Conn {
   std::uint32_t send_msn_ = 1, read_msn_ = 1;
 };
 
-/// The kind of connection a case wants.
+/// The kind of connection that a case needs.
 struct SetUp {
   bool crc = true;
   bool markers = false;   ///< the peer must insert markers
-  std::uint16_t ord = 8;  ///< Reads that the tester wants to have outstanding
-  bool enhanced = true;   ///< under revision 2, if the peer speaks it
+  std::uint16_t ord = 8;  ///< outstanding Reads that the tester asks for
+  bool enhanced = true;   ///< under revision 2, if the peer supports it
 };
 
 class Tester {
@@ -125,30 +125,30 @@ class Tester {
   Task<Conn*> set_up(SetUp wish);
   /// Whether a plain Request (revision 1, C) is accepted: a peer whose program rejects everything breaks no rule.
   Task<bool> accepts_plain();
-  /// Whether this peer was ever seen to set up a connection: as responder it accepted a Request, as initiator it sent
-  /// one. Until then, nothing it does shows how it follows the RFCs: it may not speak MPA at all.
+  /// Whether this peer has set up a connection so far: as responder it accepted a Request, as initiator it sent one.
+  /// Until then nothing that it does shows whether it follows the RFCs: it may not speak MPA at all.
   bool accepted() const { return accepted_; }
   /// Responder: tries each form of set-up once, from 0 to form_count - 1, until one is accepted.
   static constexpr unsigned form_count = 3;
   Task<> ask_form(unsigned form);
-  /// It answered with a Reply, even if only a rejecting one.
+  /// The peer answered with a Reply, even if only with a rejecting one.
   bool spoke_mpa() const { return spoke_mpa_; }
-  /// What answered the first ask_form(), or came in place of an initiator's Request, with its octets.
+  /// The answer to the first ask_form(), or what an initiator sent instead of a Request, with its octets.
   const std::string& instead() const { return instead_; }
-  /// That was neither a Reply nor the end of the connection: a server for something else, or one that waits.
+  /// The answer was neither a Reply nor the end of the connection: the peer is another kind of server, or it waits.
   bool foreign() const { return foreign_; }
-  /// The sound Request could not be put to it, since it accepted no further connection; instead() has the symptom.
+  /// ask_form() could not send its Request, since the peer accepted no further connection; instead() has the symptom.
   bool gone() const { return gone_; }
-  /// Why the last of these returned null.
+  /// Why the last of these functions returned null or false.
   Observation trouble() const { return trouble_; }
 
-  /// A Reply that accepts `request` and asks for nothing; also sets what the connection is to expect.
+  /// A Reply that accepts `request`, with the CRC and markers of `wish` and, if needed, fitting enhanced data.
   tester::StartupOctets fitting_reply(const Received& request, const SetUp& wish) const;
   /// After the Reply to an initiator was sent: receives its first FPDU and answers an RTR. False: trouble() says why.
   Task<bool> first_fpdu(Conn& conn);
 
   std::vector<Exchange>& exchanges() { return exchanges_; }
-  /// Adds what came and was not received.
+  /// Records the octets that arrived but that no case received.
   void note_rest();
   /// Sends FIN on open connections; returns whether there were any.
   bool finish();
@@ -156,7 +156,7 @@ class Tester {
   /// Forgets connections and exchanges.
   void clear();
   bool refused() const { return refused_; }
-  /// The initiator closed when its first FPDU was due.
+  /// The initiator closed instead of sending its first FPDU.
   bool closed_early() const { return closed_early_; }
 
  private:
@@ -174,7 +174,7 @@ class Tester {
   std::deque<Conn> conns_;  // at most ScriptedPeer::streams_max
   std::vector<Exchange> exchanges_;
   Observation trouble_;
-  Form form_ = Form::untried;  // what the responder was found to accept
+  Form form_ = Form::untried;  // the form that the responder accepts
   std::optional<bool> plain_accepted_;
   bool refused_ = false;  // the last open() of a responder failed
   bool closed_early_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Alternate paths of a connection that stands: LAP and APR. IBA §12.8.
+// Alternate paths of an established connection: LAP and APR. IBA §12.8.
 #include <fmt/format.h>
 
 #include "conform/ibcm/judge.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A peer that connects: its REQ, what it does with a REP, its RTU. IBA §12.6.5, §12.6.8, §12.6.9, §12.9.
+// A peer that connects: its REQ, how it handles a REP, its RTU. IBA §12.6.5, §12.6.8, §12.6.9, §12.9.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,9 +16,10 @@ using wire::ib::CmRep;
 using wire::ib::CmReq;
 using wire::ib::CmRtu;
 
-// ---- the REQ -------------------------------------------------------------------------------------------------------------
+// ---- the REQ
+// -------------------------------------------------------------------------------------------------------------
 
-/// Looks at the packet of the REQ, which is then accepted.
+/// Checks the packet of the REQ, then accepts the REQ.
 Task<Observation> req_packet(Tester& b, std::string (*wrong)(const Link& link)) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
@@ -78,7 +79,7 @@ Task<Observation> req_again(Tester& b) {
   co_return out;
 }
 
-/// How long it can go on until the peer has sent its REQ as often as it said.
+/// The longest time until the peer has retransmitted its REQ as often as Max CM Retries allows.
 Duration until_given_up(const CmReq& req) {
   const Duration each =
       wire::ib::timeout_of(req.remote_cm_response_timeout) + wire::ib::timeout_of(req.primary.local_ack_timeout);
@@ -102,7 +103,7 @@ Task<Observation> req_retries(Tester& b) {
     if (heard.as<wire::ib::CmRej>() != nullptr) break;  // it gives up
   }
   link->ended = true;
-  co_await b.peer().sleep(b.settings().quiet);  // whose REQ waited as long gives up as well
+  co_await b.peer().sleep(b.settings().quiet);  // so that other waiting REQs of the peer also time out
   if (again > link->asked.max_cm_retries)
     co_return failed(
         fmt::format("the REQ {} times again, though Max CM Retries is {}", again, link->asked.max_cm_retries));
@@ -122,9 +123,10 @@ Task<Observation> silent_before_rep(Tester& b) {
   co_return up ? pass("only REQs") : b.trouble();
 }
 
-// ---- the RTU ----------------------------------------------------------------------------------------------------------------
+// ---- the RTU
+// ----------------------------------------------------------------------------------------------------------------
 
-/// The RTU to a REP that may be unusual.
+/// Sends a changed REP and expects the RTU.
 Task<Observation> rtu_to(Tester& b, void (*spoil)(CmRep& rep)) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
@@ -174,7 +176,7 @@ Task<Observation> rep_reserved(Tester& b) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
   Bytes mad = b.mad(*link, link->reply);
-  // IBA §12.6.8: the bits behind SRQ.
+  // IBA §12.6.8: the reserved bits after SRQ.
   MutBytes octet = MutBytes(mad).subspan(PARLEY_IB_MAD_HEADER_LEN + 27, 1);
   octet.front() = static_cast<std::uint8_t>(octet.front() | 0x0F);
   link->replied = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Datagrams on queue pair 1 that are no messages of the CM, or messages about connections that are not there: IBA §9.6,
-// §12.6, §13.5.
+// Datagrams on queue pair 1 that are not messages of the CM, or messages about unknown connections: IBA §9.6, §12.6,
+// §13.5.
 #include <fmt/format.h>
 
 #include "conform/ibcm/judge.hpp"
@@ -40,7 +40,7 @@ Task<Observation> response_bit(Tester& b) {
   return header_dropped(b, "REQ with the R bit", [](MadHeader& h) { h.method |= PARLEY_IB_MAD_RESPONSE; });
 }
 
-// IBA §13.4.5: a method that is not there may be answered with a status; what must not come is a REP.
+// IBA §13.4.5: an unsupported method may be answered with a status, but not with a REP.
 Task<Observation> other_method(Tester& b) {
   Link& link = b.link();
   Bytes mad = b.mad(link, link.req);
@@ -65,7 +65,7 @@ Task<Observation> length_dropped(Tester& b, std::size_t size) {
 Task<Observation> truncated(Tester& b) { return length_dropped(b, 200); }
 Task<Observation> empty(Tester& b) { return length_dropped(b, 0); }
 
-/// A REQ in a packet that is wrong.
+/// A REQ in a faulty packet.
 Task<Observation> packet_dropped(Tester& b, Faults faults) {
   Link& link = b.link();
   return drops(b, link, "REQ", b.mad(link, link.req), faults);
@@ -92,7 +92,7 @@ Task<Observation> reserved_bth(Tester& b) {
   co_return pass("REP");
 }
 
-/// A message about a connection that is not there, which nothing answers. Then a REQ on the same connection is.
+/// A message about an unknown connection must get no answer; then a REQ on the same connection must be answered.
 Task<Observation> ignored(Tester& b, Link& link, CmBody body) {
   b.send(link, body);
   const Heard heard = co_await b.rest(link);

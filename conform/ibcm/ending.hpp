@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How a connection ends, asked of a peer that listens and of one that connects alike: in the tables of both. IBA §12.6.10, §12.6.11,
-// §12.9.
+// Cases about the end of a connection, for listening and for connecting peers; they are in the tables of both. IBA
+// §12.6.10, §12.6.11, §12.9.
 #pragma once
 #include "conform/ibcm/case.hpp"
 

@@ -11,7 +11,8 @@ using wire::ib::CmDreq;
 using wire::ib::CmRej;
 using wire::ib::CmRep;
 
-// ---- of both roles -------------------------------------------------------------------------------------------------------
+// ---- of both roles
+// -------------------------------------------------------------------------------------------------------
 
 Task<Observation> disconnect(Tester& b) {
   Link* link = co_await standing(b);
@@ -45,7 +46,7 @@ Task<Observation> dreq_again(Tester& b) {
 
 namespace {
 
-/// A DREQ that is none of this connection, which then still stands.
+/// Sends a DREQ that does not match this connection; the connection must stay up.
 Task<Observation> not_this_one(Tester& b, CmDreq (*spoilt)(const Link& link), bool drep_is_fine) {
   Link* link = co_await standing(b);
   if (link == nullptr) co_return b.trouble();
@@ -86,7 +87,7 @@ Task<Observation> drep_for_standing(Tester& b) {
 Task<Observation> request_after_end(Tester& b) {
   Link* link = co_await ended(b);
   if (link == nullptr) co_return b.trouble();
-  co_await b.peer().sleep(b.settings().quiet);  // for the program above
+  co_await b.peer().sleep(b.settings().quiet);  // gives the program above the peer time
   link->heard.clear();
   const Request request = nothing(link->next_psn());
   b.send_request(*link, request);
@@ -94,7 +95,8 @@ Task<Observation> request_after_end(Tester& b) {
   co_return heard.is_ack() ? failed("it was acknowledged") : pass("not acknowledged");
 }
 
-// ---- of a listener -------------------------------------------------------------------------------------------------------
+// ---- of a listener
+// -------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -113,7 +115,7 @@ Task<Observation> dreq_before_rtu(Tester& b) {
   if (!asked) co_return b.trouble();
   b.send_dreq(link);
   const Heard heard = co_await response(b, link, b.settings().reply);
-  // Linux leaves the DREP to the program, which may wait for the RTU and nothing else.
+  // Linux leaves the DREP to the program, which may wait only for the RTU.
   if (heard.silence) co_return unclear("silence, which may be the program's");
   co_return heard.as<CmDrep>() != nullptr ? pass("DREP") : failed(heard.words());
 }
@@ -145,9 +147,10 @@ Task<Observation> rtu_after_end(Tester& b) {
   co_return heard.silence ? pass("silence") : failed(heard.words());
 }
 
-// ---- stale connections, and what is remembered --------------------------------------------------------------------------
+// ---- stale connections, and what is remembered
+// --------------------------------------------------------------------------
 
-/// A REQ with the queue pair of `old`, and other IDs.
+/// A connection whose REQ has the queue pair of `old` and other IDs.
 Link& same_queue_pair(Tester& b, const Link& old) {
   Link& link = b.link();
   link.req.local_qpn = old.req.local_qpn;
@@ -193,7 +196,7 @@ Task<Observation> timewait_duplicate(Tester& b) {
   const Heard heard = co_await b.rest(*link);
   link->ended = heard.as<CmRep>() == nullptr;
   if (const auto* rep = heard.as<CmRep>()) {
-    link->rep = *rep;  // another connection under the old IDs, which has to be ended
+    link->rep = *rep;  // another connection under the old IDs; close() must end it
     co_return failed("REP: a REQ that comes late begins a new connection");
   }
   const auto* rej = heard.as<CmRej>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Requests on the queue pair of a connection that have to be refused with a NAK, or dropped: IBA §9.6, §9.7.4.1.
+// Requests on the queue pair of a connection that the peer must NAK or drop: IBA §9.6, §9.7.4.1.
 #include "conform/ibcm/judge.hpp"
 #include "conform/ibcm/table.hpp"
 
@@ -16,7 +16,7 @@ Request request_of(Operation operation, std::size_t payload) {
   request.payload = Bytes(payload, 0x5A);
   return request;
 }
-/// At an address and under a key that nobody has.
+/// A request with an address and an R_Key that do not exist.
 Request request_at(Operation operation, std::uint32_t length, std::size_t payload) {
   Request request = request_of(operation, payload);
   request.reth = {.va = 0x7E57AB1E0000, .r_key = 0xDEADBE00, .dma_length = length};
@@ -28,13 +28,13 @@ Task<Observation> send_last(Tester& b) { return answered(b, request_of(Operation
 Task<Observation> write_middle(Tester& b) { return answered(b, request_of(Operation::write_middle, 1024), invalid); }
 Task<Observation> write_last(Tester& b) { return answered(b, request_of(Operation::write_last, 16), invalid); }
 Task<Observation> short_first(Tester& b) { return answered(b, request_of(Operation::send_first, 8), invalid); }
-// Where the receive is shorter too, that may be what the NAK is about.
+// If the receive is also too short, the NAK may be for that.
 Task<Observation> beyond_mtu(Tester& b) {
   return answered(b, request_of(Operation::send_only, 1028),
                   [](const Heard& h) { return invalid(h) || inoperable(h); });
 }
 
-// IBA §9.7.4.1 has a NAK for a reserved opcode, §9.6 drops what no service has: either is an answer, an ACK is none.
+// IBA §9.7.4.1 answers a reserved opcode with a NAK; §9.6 drops an opcode of no service. Both pass, an ACK does not.
 Task<Observation> unassigned(Tester& b) {
   Link& link = b.link();
   const bool up = co_await b.set_up(link);
@@ -69,7 +69,7 @@ Task<Observation> read_bad_key(Tester& b) {
   co_return no_access(heard) ? pass(heard.words()) : failed(heard.words());
 }
 
-// IBA §9.7.4.1.2: a queue pair without atomics refuses them as such, before it looks at the key.
+// IBA §9.7.4.1.2: a queue pair without atomics answers NAK invalid request before it checks the R_Key.
 Task<Observation> atomic_bad_key(Tester& b) {
   Request request = nothing(0);
   request.operation = Operation::fetch_add;
@@ -100,7 +100,7 @@ Task<Observation> dead_after_nak(Tester& b) {
   co_return heard.is_ack() ? failed("a later request is acknowledged") : pass("no later request is acknowledged");
 }
 
-/// A First that stays alone, and then what begins another message.
+/// Sends a First without its Last, then the start of another message.
 Task<Observation> first_alone(Tester& b) {
   Link& link = b.link();
   const bool up = co_await b.set_up(link);
@@ -118,7 +118,8 @@ Task<Observation> first_alone(Tester& b) {
   co_return invalid(heard) ? pass(heard.words()) : failed(heard.words());
 }
 
-// ---- dropped -----------------------------------------------------------------------------------------------------------
+// ---- dropped
+// -----------------------------------------------------------------------------------------------------------
 
 Task<Observation> p_key(Tester& b) { return request_dropped(b, nothing(0), {.p_key = 0x9234}); }
 Task<Observation> tver(Tester& b) { return request_dropped(b, nothing(0), {.tver = 1}); }
@@ -158,7 +159,7 @@ constexpr Case table[] = {
         "NAK remote access error", write_bad_key),
     row("109", "write-key-0", "IBA §9.7.4.1", must, "a Write of 16 octets with R_Key 0", "NAK remote access error",
         write_key_0),
-    // Linux 6.1's rxe copies to the memory region that it did not look up.
+    // Linux 6.1's rxe copies to a memory region that it did not look up.
     destructive(row("110", "write-longer-than-it-says", "IBA §9.7.4.1", must, "a Write with 16 octets and DMA Length 0",
                     "NAK invalid request", write_longer)),
     row("111", "read-bad-key", "IBA §9.7.4.1", must, "a Read of 16 octets with an unknown key",

@@ -17,7 +17,7 @@ Task<Observation> accepts(Tester& tester, Spoil spoil) {
     tester.send_rtu(link);
     co_return pass("REP");
   }
-  // Whether it is this REQ that it does not like, or any.
+  // Does the peer reject only this REQ, or any REQ?
   const std::string got = tester.trouble().observed;
   Link& plain = tester.link();
   const bool others = co_await tester.set_up(plain);
@@ -49,12 +49,12 @@ Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad
 }
 
 namespace {
-/// IBA §12.6.6: the peer that connected asks for time before its RTU. Of a REP that came more than once each is answered so.
+/// IBA §12.6.6: the initiator asks for time before its RTU. It answers each duplicate REP in the same way.
 bool holds_the_rep(const Link& link, const Heard& heard) {
   const auto* mra = heard.as<wire::ib::CmMra>();
   return link.passive && mra != nullptr && mra->about == CmAbout::rep;
 }
-/// Of the peer that connected: each of them may come again, and later than what was sent behind it.
+/// A set-up message of the initiator. Each may be repeated, and may arrive after messages that were sent later.
 bool is_of_the_set_up(const Link& link, const Heard& heard) {
   const bool first = heard.as<wire::ib::CmReq>() != nullptr || heard.as<wire::ib::CmRtu>() != nullptr;
   return link.passive && (first || holds_the_rep(link, heard));
@@ -63,7 +63,7 @@ bool is_of_the_set_up(const Link& link, const Heard& heard) {
 
 Task<Heard> response(Tester& tester, Link& link, Duration patience) {
   const Instant limit = tester.peer().now() + patience;
-  Heard end;  // what ended the connection, which may overtake the NAK that is the reason
+  Heard end;  // the DREQ; it may overtake the NAK that caused it
   for (unsigned i = 0;; ++i) {
     const Duration left = std::max(limit - tester.peer().now(), Duration{});
     Heard heard = co_await tester.hear(link, left);
@@ -92,7 +92,7 @@ Task<std::string> still_serves(Tester& tester, Link& link) {
 }
 
 namespace {
-/// The next that is wanted; what else comes is passed over.
+/// The next packet that `wanted` accepts; others are skipped.
 Task<Heard> next_of(Tester& tester, Link& link, Duration patience, std::function<bool(const Heard&)> wanted) {
   const Instant limit = tester.peer().now() + patience;
   for (unsigned i = 0;; ++i) {
@@ -119,7 +119,7 @@ Task<bool> accept(Tester& tester, Link& link) {
   const Duration reply = tester.settings().reply;
   const Instant limit = tester.peer().now() + tester.settings().patience;
   Instant due = tester.peer().now() + reply;
-  bool held = false;  // IBA §12.9: the peer has asked for time, behind which the REP goes again
+  bool held = false;  // IBA §12.9: the peer has asked for time; retransmit the REP after it
   tester.send_rep(link);
   for (std::size_t i = 0; i < Tester::exchanges_max; ++i) {
     const Heard heard = co_await tester.hear(link, std::max(due - tester.peer().now(), Duration{}));
@@ -140,7 +140,7 @@ Task<bool> accept(Tester& tester, Link& link) {
       held = false;
       continue;
     }
-    // The REQ again: both were under way.
+    // A retransmitted REQ has crossed the REP.
     if (heard.as<wire::ib::CmReq>() != nullptr) {
       if (!held) due = now + reply;
       continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Judgements shared by many cases: the peer refused with that reason, said nothing, still takes connections or data.
+// Checks shared by many cases: the peer rejected with that reason, was silent, still accepts connections or data.
 #pragma once
 #include <functional>
 
@@ -8,47 +8,48 @@
 
 namespace parley::conform::ibcm {
 
-/// How a case makes something wrong of a valid REQ.
+/// Changes a valid REQ for a case.
 using Spoil = void (*)(wire::ib::CmReq& req);
 
-/// The REQ is answered with a REP, whatever else.
+/// The REQ must be answered with a REP.
 Task<Observation> accepts(Tester& tester, Spoil spoil);
-/// The REQ is refused for that reason. `any`: another reason will do, and silence does not.
+/// The REQ must be rejected for that reason. `any`: any reason passes; silence fails in either case.
 Task<Observation> refuses(Tester& tester, Spoil spoil, CmReject reason, bool any = false);
-/// Nothing answers a datagram, and a valid REQ on the same connection is answered after it.
+/// The datagram must get no answer; then a valid REQ on the same connection must be answered.
 Task<Observation> drops(Tester& tester, Link& link, std::string words, Bytes mad, Faults faults = {});
-/// A Write of nothing is acknowledged: empty, or what came instead.
+/// Sends a zero-length Write. Empty: it was acknowledged; else the text of what came instead.
 Task<std::string> still_serves(Tester& tester, Link& link);
-/// The next packet on the queue pair or of the CM. The peer's own requests, messages of the set-up that come again or late, and a
-/// DREQ, which is answered, are passed over; the DREQ is returned where nothing else comes.
+/// The next packet on the queue pair or of the CM. Skips the peer's own requests and repeated or late set-up messages.
+/// A DREQ is answered and skipped, but returned if nothing else comes.
 Task<Heard> response(Tester& tester, Link& link, Duration patience);
-/// A connection that stands, whoever began it, and that a program which connected knows of. Null: trouble() says why.
+/// An established connection, in either role. Waits for a connecting peer's first request, so that its program knows of
+/// the connection. Null: trouble() says why.
 Task<Link*> standing(Tester& tester);
-/// One that stood, and that the tester's DREQ and a DREP ended. Null: trouble() says why.
+/// A connection that was established and then ended by the tester's DREQ and a DREP. Null: trouble() says why.
 Task<Link*> ended(Tester& tester);
-/// What is wrong with a datagram of the CM from its BTH to its DETH (IBA §13.5.1), and with its MAD header (IBA §13.4.2); empty:
-/// nothing.
+/// What is wrong with a datagram of the CM from its BTH to its DETH (IBA §13.5.1), and with its MAD header
+/// (IBA §13.4.2); empty: nothing.
 std::string wrong_datagram(const Heard& heard);
 std::string wrong_mad_header(const Heard& heard);
 /// Reserved bits that are set in a message of the CM (IBA §12.6); empty: none.
 std::string wrong_reserved_bits(const Heard& heard);
 
-// Where the peer is the initiator.
+// For peers in the initiator's role.
 
-/// The next message of the CM. Requests on the queue pair are passed over, and so are an MRA of the REP, and the REQ again, which may
-/// cross any answer, unless `reqs`.
+/// The next message of the CM. Skips requests on the queue pair, an MRA for the REP and, unless `reqs`, a retransmitted
+/// REQ, which may cross any answer.
 Task<Heard> message(Tester& tester, Link& link, Duration patience, bool reqs = false);
-/// The next request of the peer's or message of the CM but those of the set-up; answers to the tester's are passed over.
+/// The peer's next request or CM message, except those of the set-up. Skips answers to the tester's requests.
 Task<Heard> response_of_peer(Tester& tester, Link& link, Duration patience);
-/// The REP, and its RTU or the peer's first request. False: trouble() says what came.
+/// Sends the REP and waits for the RTU or the peer's first request. False: trouble() says what came.
 Task<bool> accept(Tester& tester, Link& link);
-/// The peer's next REQ, accepted. Null: trouble() says why.
+/// Accepts the peer's next REQ. Null: trouble() says why.
 Task<Link*> accepted(Tester& tester);
 
-/// What that request is answered with has to be so; else `failed`.
+/// The answer to that request must satisfy `right` and have the request's PSN.
 Task<Observation> answered(Tester& tester, Request request, std::function<bool(const Heard&)> right,
                            Faults faults = {});
-/// The request is dropped without a word, and the connection serves the next one.
+/// The request must be dropped silently, and the next one on the connection must be acknowledged.
 Task<Observation> request_dropped(Tester& tester, Request request, Faults faults = {});
 
 }  // namespace parley::conform::ibcm

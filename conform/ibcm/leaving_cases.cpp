@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A peer that connected: how its connection ends, and what it does with answers to its own requests. IBA §12.6.10, §12.9, §9.7.5,
-// §9.7.6.
+// A peer that connected: the end of its connection, and how it handles answers to its own requests. IBA §12.6.10,
+// §12.9, §9.7.5, §9.7.6.
 #include <optional>
 
 #include "conform/ibcm/ending.hpp"
@@ -14,7 +14,7 @@ using wire::ib::CmDrep;
 using wire::ib::CmDreq;
 using wire::ib::CmRej;
 
-/// The DREQ may overtake the RTU; the second one does not.
+/// The DREQ may overtake the RTU; a second DREQ does not.
 Task<Observation> dreq_with_rep(Tester& b) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
@@ -49,11 +49,12 @@ Task<Observation> rej_of_standing(Tester& b) {
   co_return heard.is_ack() ? failed("the connection stays up") : pass("the connection is over");
 }
 
-// ---- its own requests ------------------------------------------------------------------------------------------------------
+// ---- its own requests
+// ------------------------------------------------------------------------------------------------------
 
-/// What came on a connection.
+/// A packet, and the connection on which it came.
 struct Came {
-  Link* link = nullptr;  ///< null: trouble() says why nothing did
+  Link* link = nullptr;  ///< null: nothing came, trouble() says why
   Heard heard{};
 };
 
@@ -80,7 +81,7 @@ void answer(Tester& b, const Came& first, std::uint8_t syndrome) {
   b.send_ack(*first.link, first.heard.bth.psn, syndrome);
 }
 
-/// Acknowledges what the peer repeats, so that it is left in order.
+/// Acknowledges the peer's retransmitted request, so that its queue pair is left in order.
 void settle(Tester& b, const Came& first) {
   first.link->acks = true;
   first.link->msn = 1;
@@ -106,7 +107,7 @@ Task<Observation> rnr_nak(Tester& b) {
   return comes_again_after(b, PARLEY_IB_SYNDROME_RNR_NAK | 12, b.settings().reply);
 }
 
-/// IBA §9.7.5.2.8: nothing is sent before the time that the RNR NAK names.
+/// IBA §9.7.5.2.8: the peer must not retransmit before the time in the RNR NAK.
 Task<Observation> rnr_waits(Tester& b) {
   const Came first = co_await first_request(b);
   if (first.link == nullptr) co_return b.trouble();
@@ -121,7 +122,7 @@ Task<Observation> rnr_waits(Tester& b) {
   co_return again.is_request() ? pass("the request again, after the RNR timer") : failed(again.words());
 }
 
-/// After a NAK that is final no further request, and the connection is ended by its owner or not.
+/// After a fatal NAK the peer must send no further request; its program may end the connection.
 Task<Observation> final_nak(Tester& b) {
   const Came first = co_await first_request(b);
   if (first.link == nullptr) co_return b.trouble();
@@ -131,7 +132,7 @@ Task<Observation> final_nak(Tester& b) {
   co_return pass("no further request");
 }
 
-/// The peer's DREQ: its request failed, so it ends the connection.
+/// Makes the peer's request fail and waits for the DREQ with which the peer ends the connection.
 Task<Came> first_dreq(Tester& b) {
   Came came = co_await first_request(b);
   if (came.link == nullptr) co_return came;
@@ -161,7 +162,7 @@ Task<Observation> crossing_dreqs(Tester& b) {
   co_return ours.as<CmDrep>() != nullptr ? pass("DREP") : failed(ours.words());
 }
 
-/// IBA §12.9: a DREQ that nobody answers comes again.
+/// IBA §12.9: the peer must retransmit a DREQ that gets no DREP.
 Task<Observation> lost_drep(Tester& b) {
   const Came first = co_await first_dreq(b);
   if (first.link == nullptr) co_return b.trouble();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Requests on the queue pair of a connection: PSNs and their answers, IBA §9.7. Most are Writes of no octets, which need
+// Requests on the queue pair of a connection: PSNs and their answers, IBA §9.7. Most are zero-length Writes, which need
 // neither a receive nor memory of the peer.
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ Task<Observation> ack_form(Tester& b) {
   if (heard.bth.solicited || heard.bth.tver != 0 || heard.bth.pad_count != 0 || !heard.payload.empty())
     co_return failed("it has a pad, a payload or SE");
   if (heard.bth.ack_req) co_return failed("it asks for an acknowledgment itself");
-  const bool credits = link.req.flow_control && link.rep->flow_control;  // IBA §9.7.7.2: where both sides want them
+  const bool credits = link.req.flow_control && link.rep->flow_control;  // IBA §9.7.7.2: only if both sides want them
   const unsigned granted = heard.aeth.syndrome & PARLEY_IB_CREDITS_NONE;
   if (!credits && granted != PARLEY_IB_CREDITS_NONE)
     co_return failed(fmt::format("it has credits (code {}) where none were agreed on", granted));
@@ -96,7 +96,7 @@ Task<Observation> old_duplicate(Tester& b) {
   b.send_request(link, request);
   const Heard heard = co_await response(b, link, b.settings().reply);
   if (!heard.is_ack()) co_return failed(heard.words());
-  // IBA §9.7.5.1.3: the most recent, which includes those before it.
+  // IBA §9.7.5.1.3: the ACK has the most recent PSN, which includes those before it.
   co_return heard.bth.psn == psn_after(first, 2) || heard.bth.psn == first ? pass("ACK")
                                                                            : failed("an ACK of another PSN");
 }
@@ -144,7 +144,7 @@ Task<Observation> gap_filled(Tester& b) {
   co_return pass("ACKs, and another NAK for another gap");
 }
 
-/// The PSN half of all ahead is behind.
+/// A PSN more than half of the PSN space ahead counts as a duplicate.
 Task<Observation> half_round(Tester& b) {
   Link& link = b.link();
   const bool up = co_await b.set_up(link);
@@ -173,7 +173,7 @@ Task<Observation> send(Tester& b) {
   co_return pass(heard.is_ack() ? "ACK" : "RNR NAK");
 }
 
-/// Sends until the peer has no receive: the one that finds none is not executed, and those behind it wait.
+/// Sends until the peer has no receive. The request that finds none is not executed, and later ones wait.
 Task<Observation> without_receive(Tester& b) {
   Link& link = b.link();
   const bool up = co_await b.set_up(link);
@@ -239,7 +239,7 @@ Task<Observation> ghost(Tester& b, std::uint8_t syndrome) {
 Task<Observation> ghost_ack(Tester& b) { return ghost(b, PARLEY_IB_CREDITS_NONE); }
 Task<Observation> ghost_nak(Tester& b) { return ghost(b, PARLEY_IB_SYNDROME_NAK); }
 
-/// With rping's client played by the tester, the server reads the memory that a Send names.
+/// The tester acts as rping's client; rping's server then reads the memory that a Send advertises.
 Task<Observation> first_psn(Tester& b) {
   if (b.settings().ulp != Ulp::rping) co_return unclear("the peer's program is not known to send (--ulp rping)");
   Link& link = b.link();

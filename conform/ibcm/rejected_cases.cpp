@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A peer that connects, and is rejected, told to wait, or gets what is for somebody else. IBA §12.6.6, §12.6.7, §12.9.
+// A peer that connects and gets a REJ, an MRA, or a message for another connection. IBA §12.6.6, §12.6.7, §12.9.
 #include "conform/ibcm/judge.hpp"
 #include "conform/ibcm/table.hpp"
 
@@ -12,15 +12,15 @@ using wire::ib::CmRep;
 using wire::ib::CmReq;
 using wire::ib::CmRtu;
 
-/// What the peer says once it must have the REJ.
+/// The peer's next packet after it must have received the REJ.
 Task<Heard> behind_rej(Tester& b, Link& link) {
   co_await b.peer().sleep(50ms);
-  std::erase_if(link.heard, [](const Heard& heard) { return heard.as<CmReq>() != nullptr; });  // were on their way
+  std::erase_if(link.heard, [](const Heard& heard) { return heard.as<CmReq>() != nullptr; });  // these crossed the REJ
   const Heard heard = co_await b.hear(link, b.settings().quiet);
   co_return heard;
 }
 
-/// What comes behind a REJ of the REQ: nothing of that attempt any more. Another attempt has IDs of its own.
+/// After a REJ of its REQ the peer must send nothing more for that attempt. A new attempt has its own IDs.
 Task<Observation> rejected(Tester& b, CmRej rej) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
@@ -40,7 +40,7 @@ Task<Observation> rej_gid(Tester& b) {
 }
 Task<Observation> rej_mtu(Tester& b) {
   CmRej rej{.info_length = 1, .reason = CmReject::invalid_path_mtu};
-  rej.info[0] = 5 << 4;  // no smaller than what the peer asked for: nothing to try again with
+  rej.info[0] = 5 << 4;  // not smaller than the peer's MTU, so a retry makes no sense
   return rejected(b, rej);
 }
 Task<Observation> rej_redirect(Tester& b) {
@@ -69,7 +69,7 @@ Task<Observation> rej_twice(Tester& b) {
   co_return heard.silence ? pass("silence") : failed(heard.words());
 }
 
-/// IBA §12.6.7.2 reason 6: nobody waits for that REP any more.
+/// IBA §12.6.7.2 reason 6: the peer no longer expects that REP.
 Task<Observation> rep_after_rej(Tester& b) {
   Link* link = co_await b.asked();
   if (link == nullptr) co_return b.trouble();
@@ -120,7 +120,7 @@ Task<Observation> rtu_to_initiator(Tester& b) {
   co_return co_await then_taken(b, *link);
 }
 
-/// 4.3 s for the REP.
+/// An MRA that asks for 4.3 s until the REP.
 CmMra mra_of(const Link& link) {
   return {.local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .about = CmAbout::req, .service_timeout = 20};
 }
@@ -140,7 +140,7 @@ Task<Observation> mra(Tester& b) {
   if (link == nullptr) co_return b.trouble();
   b.send(*link, mra_of(*link));
   co_await b.peer().sleep(50ms);
-  link->heard.clear();  // what was on its way
+  link->heard.clear();  // packets that crossed the MRA
   const Heard heard = co_await b.hear(*link, b.settings().quiet);
   if (!heard.silence) co_return failed(heard.words() + " within the time that the MRA asked for");
   const bool up = co_await accept(b, *link);
@@ -156,7 +156,7 @@ Task<Observation> rej_after_mra(Tester& b) {
   co_return heard.silence ? pass("silence") : failed(heard.words());
 }
 
-/// IBA §12.9: a queue pair that another connection with this peer has.
+/// IBA §12.9: the REP names a queue pair that another connection with this peer uses.
 Task<Observation> stale_rep(Tester& b) {
   Link* old = co_await accepted(b);
   if (old == nullptr) co_return b.trouble();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// REQs that cannot be taken, and the reason that their REJ has to give: IBA §12.6.7.2.
+// REQs that the peer cannot accept, and the required reason in the REJ: IBA §12.6.7.2.
 #include <fmt/format.h>
 
 #include "conform/ibcm/judge.hpp"
@@ -36,7 +36,7 @@ Task<Observation> rej_fields(Tester& b) {
   co_return pass("as it should be");
 }
 
-// IBA §12.6.7.2: the REJ names the largest MTU that can be had. No MTU has the codes 0 and 6 to 15.
+// IBA §12.6.7.2: the REJ has the largest supported MTU. The codes 0 and 6 to 15 are no MTU.
 Task<Observation> mtu_0(Tester& b) {
   return refuses(
       b, [](CmReq& req) { req.path_mtu = 0; }, CmReject::invalid_path_mtu);

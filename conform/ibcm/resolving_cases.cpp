@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A peer that asks for a service of UD: its SIDR_REQ, and what it does with the answer. IBA §12.11.
+// A peer that resolves a UD service: its SIDR_REQ, and how it handles the answer. IBA §12.11.
 #include <fmt/format.h>
 
 #include "conform/ibcm/judge.hpp"
@@ -36,7 +36,7 @@ Task<Observation> request(Tester& b) {
   co_return pass("as it should be");
 }
 
-/// An answer is taken: the SIDR_REQ does not come again.
+/// The peer accepts an answer: it does not retransmit the SIDR_REQ.
 Task<Observation> taken(Tester& b, SidrStatus status) {
   Link* link = co_await b.resolving();
   if (link == nullptr) co_return b.trouble();
@@ -58,7 +58,7 @@ Task<Observation> twice(Tester& b) {
   co_return heard.silence ? pass("silence") : failed(heard.words());
 }
 
-/// The SIDR_REQ comes again, though somebody else was answered.
+/// An answer to another request must not stop the retransmission of the SIDR_REQ.
 Task<Observation> of_another(Tester& b) {
   Link* link = co_await b.resolving();
   if (link == nullptr) co_return b.trouble();

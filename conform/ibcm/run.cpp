@@ -33,10 +33,10 @@ Run::Run(tester::PacketPeer& peer, Settings settings, std::vector<const Case*> l
 
 Task<> Run::begin(const Case& what) {
   if (!hooks_.before) co_return;
-  // A freshly started program makes its own request; any that has arrived is of one that is gone.
+  // A newly started program sends its own REQ; one that has already arrived is from an earlier program.
   tester_.drop_arrived();
   hooks_.before(what.what);
-  co_await peer_.sleep(1us);  // the hook took time, which the stage learns at its next input
+  co_await peer_.sleep(1us);  // the hook took time; the next input updates the clock
 }
 
 Task<std::string> Run::end() {
@@ -56,12 +56,12 @@ Task<Result> Run::one(const Case& what) {
   running_ = &what;
   const std::uint64_t before = tester_.heard();
   result.finding = co_await what.ask(tester_);
-  // A message that the peer spoiled is no lack of an answer (IBA §12.6.1, §13.4.2).
+  // A malformed message from the peer is a failure, not a missing answer (IBA §12.6.1, §13.4.2).
   if (result.finding.verdict == Verdict::inconclusive && !tester_.unreadable().empty())
     result.finding = failed(tester_.unreadable());
   result.took = peer_.now() - result.began;
   result.exchanges = tester_.exchanges();
-  // A request of the peer's that had come before the case took it is a sign of the peer as well.
+  // A REQ of the peer that arrived before the case also shows that the peer is there.
   const bool took =
       std::any_of(result.exchanges.begin(), result.exchanges.end(), [](const Exchange& e) { return !e.by_tester; });
   silent_ = tester_.heard() == before && !took && !tester_.nobody_resolves() ? silent_ + 1 : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Runs the cases of InfiniBand's CM and transport one after the other against a live peer. First a plain REQ: a peer that
-// does not answer it, or accepts no connection, is not judged.
+// Runs the cases of InfiniBand's CM and transport one after the other against a live peer. First it sets up one plain
+// connection; if that fails, the peer is not judged.
 #pragma once
 #include "conform/core/run.hpp"
 #include "conform/ibcm/case.hpp"
@@ -12,15 +12,15 @@ class Run {
   Run(tester::PacketPeer& peer, Settings settings, std::vector<const Case*> list, Selection selection, Hooks hooks);
 
   Task<> script();
-  /// Drops the script where it is: that case and those after it are not run.
+  /// Abandons the script: the running case and those after it count as not run.
   void interrupt();
   const std::vector<Result>& results() const { return results_; }
   bool interrupted() const { return interrupted_; }
-  /// Not one packet came from the peer; why.
+  /// No packet came from the peer; why() has the reason.
   bool unreachable() const { return unreachable_; }
-  /// It was no longer there, and cases were left out because of that.
+  /// The peer was no longer reachable, and cases were not run because of that.
   bool gave_up() const { return gave_up_; }
-  /// It answered, but accepted no plain REQ.
+  /// The peer answered, but the plain connection was not set up.
   bool refused() const { return refused_; }
   const std::string& why() const { return why_; }
 
@@ -28,7 +28,7 @@ class Run {
   Task<> begin(const Case& what);
   Task<std::string> end();
   Task<Result> one(const Case& what);
-  /// Whether the peer accepts a plain REQ.
+  /// Sets up a plain connection, in the peer's role; sets unreachable_ or refused_ if that fails.
   Task<> probe(const Case& what);
   std::string left_out(const Case& what) const;
   std::string why_not_now();

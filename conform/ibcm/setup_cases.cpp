@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// REQ, REP and RTU as they should be, lost and doubled: IBA §12.6, §12.9.
+// Correct, lost and duplicate REQ, REP and RTU: IBA §12.6, §12.9.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ Task<Observation> plain(Tester& b) {
   co_return heard.silence ? pass("REP; silence after the RTU") : failed("after the RTU: " + heard.words());
 }
 
-/// Looks at the packet of the REP.
+/// Checks the packet of the REP.
 Task<Observation> rep_packet(Tester& b, std::string (*wrong)(const Link& link, const Heard& rep)) {
   Link& link = b.link();
   b.send_req(link);
@@ -52,9 +52,10 @@ Task<Observation> rep_transaction(Tester& b) {
   });
 }
 
-// ---- again and again ---------------------------------------------------------------------------------------------------
+// ---- again and again
+// ---------------------------------------------------------------------------------------------------
 
-/// What is judged as the answer to a REQ that is a duplicate.
+/// What is wrong with the answer to a duplicate REQ; empty: nothing.
 std::string wrong_again(const Link& link, const Heard& heard) {
   if (heard.silence || heard.as<CmMra>() != nullptr) return {};
   const auto* rep = heard.as<CmRep>();
@@ -91,7 +92,7 @@ Task<Observation> duplicate_req_established(Tester& b) {
   co_return pass(heard.silence ? "silence" : heard.words());
 }
 
-/// REPs that come within `time`; a fault in one, or none.
+/// The number of REPs within `time`, and a fault in one of them; empty: none.
 struct Repeats {
   unsigned count = 0;
   std::string fault;
@@ -197,7 +198,7 @@ Task<Observation> mra_to_rep(Tester& b) {
       .local_comm_id = link.id(), .remote_comm_id = link.peer_id(), .about = CmAbout::rep, .service_timeout = 20};
   b.send(link, mra);
   co_await b.peer().sleep(50ms);
-  link.heard.clear();  // what was on its way
+  link.heard.clear();  // packets that crossed it
   const Repeats found = co_await repeats(b, link, std::max(b.settings().quiet, Duration(500ms)));
   if (found.count > 0) co_return failed(found.fault.empty() ? "the REP comes again" : found.fault);
   b.send_rtu(link);
@@ -223,7 +224,8 @@ Task<Observation> rej_to_rep(Tester& b) {
   co_return pass("silence");
 }
 
-// ---- fields that are right, if unusual ---------------------------------------------------------------------------------
+// ---- fields that are right, if unusual
+// ---------------------------------------------------------------------------------
 
 Task<Observation> depths(Tester& b, std::uint8_t ird, std::uint8_t ord) {
   Link& link = b.link();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Service ID resolution by a peer whose service is one of RC: IBA §12.11.
+// Service ID resolution with a peer whose service is RC: IBA §12.11.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// For tables of cases: a row. Include it only in the .cpp files that hold such a table.
+// Functions that build rows of case tables. Include it only in the .cpp files that hold such a table.
 #pragma once
 #include "conform/ibcm/case.hpp"
 
@@ -9,12 +9,12 @@ constexpr Case row(std::string_view number, std::string_view name, std::string_v
                    std::string_view stimulus, std::string_view expected, Task<Observation> (*ask)(Tester&)) {
   return {{number, name, Iut::responder, clause, level, false, stimulus, expected}, ask};
 }
-/// One for a peer that connects.
+/// A row for a peer that connects.
 constexpr Case asks(std::string_view number, std::string_view name, std::string_view clause, Level level,
                     std::string_view stimulus, std::string_view expected, Task<Observation> (*ask)(Tester&)) {
   return {{number, name, Iut::initiator, clause, level, false, stimulus, expected}, ask};
 }
-/// One that has crashed a known peer.
+/// A row that has crashed a known peer.
 constexpr Case destructive(Case c) {
   c.what.destructive = true;
   return c;

@@ -54,13 +54,14 @@ Request nothing(std::uint32_t psn) {
   return request;
 }
 
-// ---- Tester: what goes out --------------------------------------------------------------------------------------------
+// ---- Tester: what goes out
+// --------------------------------------------------------------------------------------------
 
 Task<bool> Tester::bind() {
   const bool listens = settings_.iut == Iut::initiator;
   Address own = settings_.target;
   own.port = 0;
-  // One after the other: only one of two in a conditional expression would be awaited.
+  // No conditional expression here: only one of two co_awaits in it would be awaited.
   if (listens) {
     local_ = co_await peer_.bind_at(own, 5s);
   } else {
@@ -83,7 +84,7 @@ Link& Tester::link() {
   req.local_ca_guid = ca_guid_;
   req.local_qpn = draw(0xFFFF00) + 0x20;
   req.responder_resources = req.initiator_depth = 1;
-  // 268 ms, so that what a peer sends again comes within a case; 67 ms for its requests on the queue pair.
+  // 268 ms, so that a peer's retransmissions come within a case; 67 ms for its requests on the queue pair (below).
   req.remote_cm_response_timeout = req.local_cm_response_timeout = 16;
   req.starting_psn = draw(1 << 24);
   req.retry_count = 2;
@@ -235,7 +236,8 @@ void Tester::send_ack(Link& link, std::uint32_t psn, std::uint8_t syndrome) {
   put(octets, {});
 }
 
-// ---- Tester: what comes in --------------------------------------------------------------------------------------------
+// ---- Tester: what comes in
+// --------------------------------------------------------------------------------------------
 
 Link* Tester::owner_of(const Heard& heard) {
   const auto id_of = [&heard]() -> std::uint32_t {
@@ -258,7 +260,7 @@ Link* Tester::owner_of(const Heard& heard) {
       if (link.passive && !link.resolving && link.asked.local_comm_id == req->local_comm_id) return &link;
     return nullptr;
   }
-  // IBA §12.6.7.2 reason 4: it names its sender, who may have been given no ID of the tester's.
+  // IBA §12.6.7.2 reason 4: find the link by the sender's ID, since the sender may not know an ID of the tester.
   if (const auto* rej = heard.as<ib::CmRej>();
       rej != nullptr && rej->reason == CmReject::timeout && settings_.iut == Iut::initiator) {
     for (Link& link : links_)
@@ -272,7 +274,7 @@ Link* Tester::owner_of(const Heard& heard) {
   }
   for (Link& link : links_)
     if (heard.bth.dest_qpn == PARLEY_IB_GSI_QPN ? id == link.id() : heard.bth.dest_qpn == link.qpn()) return &link;
-  // What names no connection can only be an answer to what was sent last.
+  // A message that names no connection answers the message that was sent last.
   const bool nameless = heard.bth.dest_qpn == PARLEY_IB_GSI_QPN && id == 0;
   return nameless && !links_.empty() ? &links_.back() : nullptr;
 }
@@ -335,7 +337,7 @@ void Tester::drain() {
 
 namespace {
 
-/// Of a REQ or SIDR_REQ; 0: it is neither.
+/// The ID of a REQ or SIDR_REQ; 0: it is neither.
 std::uint32_t request_id_of(const Heard& heard) {
   if (const auto* req = heard.as<ib::CmReq>()) return req->local_comm_id;
   const auto* sidr = heard.as<ib::CmSidrReq>();
@@ -344,14 +346,15 @@ std::uint32_t request_id_of(const Heard& heard) {
 
 }  // namespace
 
-/// A REQ of the peer's, or what a case that is over left: the peer would ask again and again.
+/// Handles a REQ of the peer, or a message of an earlier case, which must be answered: else the peer keeps
+/// retransmitting.
 void Tester::take_unowned(Heard heard) {
   if (!heard.message) return;
   Link forgotten;
   forgotten.transaction_id = heard.message->transaction_id;
   if (const auto* dreq = heard.as<ib::CmDreq>())
     return send(forgotten, ib::CmDrep{.local_comm_id = dreq->remote_comm_id, .remote_comm_id = dreq->local_comm_id});
-  if (const auto* rej = heard.as<ib::CmRej>())  // it waits no longer
+  if (const auto* rej = heard.as<ib::CmRej>())  // the peer has given up that REQ
     std::erase_if(arrived_, [rej](const Heard& h) { return request_id_of(h) == rej->local_comm_id; });
   const std::uint32_t id = request_id_of(heard);
   if (id == 0 || settings_.iut != Iut::initiator) return;
@@ -361,7 +364,7 @@ void Tester::take_unowned(Heard heard) {
     arrived_.push_back(std::move(heard));
 }
 
-/// A REQ or SIDR_REQ of a case that is over.
+/// Rejects a REQ or SIDR_REQ of an earlier case.
 void Tester::refuse_again(Link& forgotten, const Heard& heard) {
   if (const auto* sidr = heard.as<ib::CmSidrReq>())
     return send(forgotten, ib::CmSidrRep{.request_id = sidr->request_id,
@@ -448,7 +451,7 @@ Task<> Tester::until_it_speaks(Link& link, Duration patience) {
   co_await peer_.until(spoke, patience);
 }
 
-// IBA §12.9: an MRA replaces the wait under way; what it asks for may be asked for again.
+// IBA §12.9: an MRA restarts the wait with the time that it asks for; the peer may send further MRAs.
 Task<Heard> Tester::decision(Link& link, std::function<void()> again, Duration patience, Instant limit) {
   Heard heard = co_await hear(link, patience);
   for (std::size_t i = 0; i < exchanges_max; ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a case of InfiniBand's CM and transport works with: connections to the peer under test, ways to send right and wrong
-// packets, and a record of the exchange. It shares the codecs of wire/ib with Parley's own CM and NIC, and nothing else.
+// The interface of a case of InfiniBand's CM and transport to the peer under test: connections, functions to send
+// correct and faulty packets, and a record of the exchange. It shares only the codecs of wire/ib with Parley's own CM
+// and NIC.
 #pragma once
 #include <deque>
 #include <functional>
@@ -26,21 +27,21 @@ using wire::ib::Nak;
 using wire::ib::Operation;
 
 struct Settings {
-  Iut iut = Iut::responder;  ///< what the peer is
-  /// Its host, or the tester's own address if the peer connects; the port is that of the service (rdma_cm's, not UDP's).
+  Iut iut = Iut::responder;  ///< the peer's role
+  /// The peer's host, or the tester's own address if the peer connects. The port is rdma_cm's, not UDP's.
   Address target{};
-  Duration connect = 5s;     ///< for a service that is only being started
+  Duration connect = 5s;     ///< for a service that is still starting
   Duration reply = 5s;       ///< for an answer
-  Duration timer = 10s;      ///< for the peer's own timers: Linux sends a REQ again after 6.1 s
+  Duration timer = 10s;      ///< for the peer's own timers: Linux retransmits a REQ after 6.1 s
   Duration patience = 30s;   ///< initiator: for its next REQ
-  Duration quiet = 700ms;    ///< how long a peer must be silent where nothing is due
+  Duration quiet = 700ms;    ///< how long a peer must be silent where no answer is expected
   Duration pause = 100ms;    ///< between two cases
   Ulp ulp = Ulp::unknown;    ///< the program above the peer
-  std::uint64_t seed = 1;    ///< of IDs and numbers, which a peer remembers for a while
-  unsigned refused_max = 3;  ///< cases without any answer after which the rest is not run
+  std::uint64_t seed = 1;    ///< of IDs, QPNs and PSNs; vary it, since a peer remembers them for a while
+  unsigned refused_max = 3;  ///< after so many cases in a row without an answer the rest is not run
 };
 
-/// What came from the peer on a connection.
+/// A packet from the peer on a connection, or silence.
 struct Heard {
   bool silence = true;
   Instant at{};
@@ -51,8 +52,8 @@ struct Heard {
   wire::ib::Reth reth;
   Bytes payload;
   std::optional<CmMessage> message;  ///< of the CM
-  std::string unreadable;            ///< it is of the CM's class, and no message of the CM: why
-  std::string unreachable;           ///< silence: what the system said of the way
+  std::string unreadable;            ///< why a MAD of the CM's class is no message of the CM
+  std::string unreachable;           ///< silence: the system's error for the path, if any
 
   template <class M>
   const M* as() const {
@@ -66,17 +67,17 @@ struct Heard {
   bool is_nak(Nak nak) const;
   bool is_rnr() const;
   bool is_request() const;  ///< of the transport, on a queue pair
-  /// Without IDs, numbers of queue pairs and PSNs, which differ from run to run.
+  /// A description without IDs, QPNs and PSNs, which differ from run to run.
   std::string words() const;
 };
 
-/// How a packet differs from a right one.
+/// How a packet differs from a correct one.
 struct Faults {
   std::optional<std::uint32_t> q_key, dest_qpn;
   std::optional<std::uint16_t> p_key;
   std::optional<std::uint8_t> opcode, pad_count;
   std::uint8_t tver = 0;
-  bool reserved = false;  ///< bits of the BTH that are reserved, or say nothing to a receiver, are set
+  bool reserved = false;  ///< sets bits of the BTH that are reserved or that a receiver ignores
   bool bad_icrc = false;
 };
 
@@ -89,43 +90,43 @@ struct Request {
   bool ack_req = true;
   std::uint32_t psn = 0;
 };
-/// From an MRA on its sender has so long for the answer: IBA §12.9, the service timeout and the time of the way. `ack_timeout` is
-/// that of the REQ.
+/// The time from an MRA within which its sender must answer (IBA §12.9): the service timeout plus the REQ's local ACK
+/// timeout, `ack_timeout`.
 Duration time_asked_for(const wire::ib::CmMra& mra, std::uint8_t ack_timeout);
-/// A Write of nothing: the one request that needs neither a receive nor memory of the peer (IBA §9.7.4.1).
+/// A zero-length Write: it needs neither a receive nor memory of the peer (IBA §9.7.4.1).
 Request nothing(std::uint32_t psn);
 
-/// A connection, as far as the tester has come with it.
+/// A connection in any state.
 struct Link {
-  unsigned number = 1;  ///< of the case
+  unsigned number = 1;  ///< within the case
   wire::ib::CmReq req;
-  std::optional<wire::ib::CmRep> rep;  ///< the first that came
+  std::optional<wire::ib::CmRep> rep;  ///< the first one received
   std::uint64_t transaction_id = 0;
   std::uint32_t psn = 0;    ///< of the tester's next request
   bool ended = false;       ///< a REJ or DREP came
-  std::deque<Heard> heard;  // not taken; at most Tester::exchanges_max
+  std::deque<Heard> heard;  // received, not yet returned by hear(); at most Tester::exchanges_max
 
   std::uint32_t next_psn() {
     const std::uint32_t now = psn;
     psn = (psn + 1) & 0xFFFFFF;
     return now;
   }
-  // Of one that the peer began: its REQ, and the REP that the tester has for it.
+  // For a connection that the peer initiated: its REQ, and the tester's REP.
   bool passive = false;
   Heard first;  ///< the REQ or SIDR_REQ as it came
   wire::ib::CmReq asked;
   wire::ib::CmRep reply;
-  std::optional<wire::ib::CmSidrReq> resolving;  ///< it asks for a service of UD instead
-  bool replied = false;                          ///< the REP went out
-  bool acks = true;                              ///< the peer's requests are acknowledged as they come
-  bool spoke = false;                            ///< a request of the peer's came
+  std::optional<wire::ib::CmSidrReq> resolving;  ///< the peer resolves a UD service instead
+  bool replied = false;                          ///< the REP was sent
+  bool acks = true;                              ///< the peer's requests are acknowledged on arrival
+  bool spoke = false;                            ///< a request of the peer arrived
   std::uint32_t msn = 0;
 
   std::uint32_t id() const { return passive ? reply.local_comm_id : req.local_comm_id; }
   std::uint32_t peer_id() const { return passive ? asked.local_comm_id : rep ? rep->local_comm_id : 0; }
   std::uint32_t qpn() const { return passive ? reply.local_qpn : req.local_qpn; }
   std::uint32_t peer_qpn() const { return passive ? asked.local_qpn : rep ? rep->local_qpn : 0; }
-  /// The peer may have it by now.
+  /// The connection may exist on the peer's side.
   bool begun() const { return passive ? replied : rep.has_value(); }
 };
 constexpr std::uint32_t psn_after(std::uint32_t psn, std::uint32_t n) { return (psn + n) & 0xFFFFFF; }
@@ -133,18 +134,18 @@ constexpr std::uint32_t psn_after(std::uint32_t psn, std::uint32_t n) { return (
 class Tester {
  public:
   static constexpr std::size_t exchanges_max = 512;  ///< kept per case
-  static constexpr std::size_t links_max = 64;       ///< of a case, and of REQs that wait for theirs
-  static constexpr std::size_t over_max = 256;       ///< IDs of REQs that are over
+  static constexpr std::size_t links_max = 64;       ///< connections of a case; also waiting REQs and SIDR_REQs
+  static constexpr std::size_t over_max = 256;       ///< remembered IDs of REQs and SIDR_REQs that a case has used
 
   Tester(tester::PacketPeer& peer, const Settings& settings)
       : peer_(peer), settings_(settings), rng_(settings.seed), ca_guid_(draw_guid()) {}
 
   const Settings& settings() const { return settings_; }
   tester::PacketPeer& peer() { return peer_; }
-  /// The tester's own address is needed before anything is sent. False: why().
+  /// Binds the tester's own address; call it before anything is sent. False: why() has the reason.
   Task<bool> bind();
 
-  /// A connection with IDs of its own and a REQ that asks for nothing unusual. At most links_max.
+  /// A new connection with its own IDs and an ordinary REQ. Beyond links_max the oldest one is dropped.
   Link& link();
   std::uint32_t draw(std::uint32_t most) { return static_cast<std::uint32_t>(rng_.next() % most); }
   Bytes mad(const Link& link, const CmBody& body) const;
@@ -156,39 +157,40 @@ class Tester {
   void send_rej(Link& link, CmReject reason, CmAbout about = CmAbout::req);
   void send_dreq(Link& link);
   void send_request(Link& link, const Request& request, const Faults& faults = {});
-  /// An ACK or NAK of the tester.
+  /// Sends an ACK or NAK.
   void send_ack(Link& link, std::uint32_t psn, std::uint8_t syndrome);
 
-  /// What comes next on that connection.
+  /// The next packet on that connection.
   Task<Heard> hear(Link& link, Duration patience);
-  /// The answer that is due: hear() for Settings::reply.
+  /// An expected answer: hear() for Settings::reply.
   Task<Heard> answer(Link& link) { return hear(link, settings_.reply); }
-  /// The answer to the REQ that was sent. After an MRA the peer has the time that it asks for, then the REQ goes again; an MRA is
-  /// returned only where that time is longer than Settings::connect leaves.
+  /// The answer to the REQ that was sent. After an MRA it waits for the time that the MRA asks for, then retransmits
+  /// the REQ. An MRA is returned only if it asks for more time than Settings::connect leaves.
   Task<Heard> decision(Link& link) {
     return decision(link, [this, &link] { send_req(link); });
   }
-  /// Of a REQ that was no usual one: `again` sends it once more.
+  /// The same for another REQ than Link::req: `again` retransmits it.
   Task<Heard> decision(Link& link, std::function<void()> again) {
     return decision(link, std::move(again), settings_.reply, peer_.now() + settings_.connect);
   }
-  /// What comes though nothing is due: hear() for Settings::quiet.
+  /// An unexpected packet or, as expected, silence: hear() for Settings::quiet.
   Task<Heard> rest(Link& link) { return hear(link, settings_.quiet); }
-  /// Initiator: its next REQ, and a REP that asks for nothing unusual. Null: trouble() says why.
+  /// Initiator: waits for the peer's next REQ and prepares an ordinary REP. Null: trouble() says why.
   Task<Link*> asked();
-  /// The same of a SIDR_REQ. Where none came once, none is waited for again.
+  /// The same for a SIDR_REQ. If none came the first time, later calls do not wait.
   Task<Link*> resolving();
-  /// Until the peer's first request, or the end: a program that hears of the end of its connection before it has seen its begin may
-  /// hang, as stock rping does.
+  /// Waits for the peer's first request or the end of the connection. A program that sees the end of its connection
+  /// before it has seen its start may hang, as stock rping does.
   Task<> until_it_speaks(Link& link, Duration patience);
-  /// REQ and REP; the REQ goes again if it may be lost, or if the service is not there yet. False: trouble() says why.
+  /// Sends the REQ and waits for the REP. Retransmits the REQ if it may be lost, or if the service is not there yet.
+  /// False: trouble() says why.
   Task<bool> ask(Link& link);
-  /// The same, and the RTU.
+  /// The same, then sends the RTU.
   Task<bool> set_up(Link& link);
   Observation trouble() const { return trouble_; }
   void set_trouble(std::string observed) { trouble_ = {Verdict::inconclusive, std::move(observed)}; }
   bool accepted() const { return accepted_; }
-  /// What came in this case that is of the CM's class and no message of it; empty: nothing.
+  /// The first MAD of the CM's class in this case that is no message of the CM; empty: none.
   const std::string& unreadable() const { return unreadable_; }
   bool nobody_resolves() const { return nobody_resolves_; }
   void note_accepted() { accepted_ = true; }
@@ -197,10 +199,10 @@ class Tester {
   const std::string& why() const { return why_; }
 
   std::vector<Exchange>& exchanges() { return exchanges_; }
-  /// Ends the connections of the case, as far as the peer takes part.
+  /// Sends a DREQ on the open connections of the case and waits briefly for the DREPs.
   Task<> close();
   void clear();
-  /// Requests of the peer's that no case has taken.
+  /// Drops the peer's REQs and SIDR_REQs that no case has used.
   void drop_arrived();
 
  private:
@@ -221,8 +223,8 @@ class Tester {
   Rng rng_;
   std::uint64_t ca_guid_;
   std::uint32_t gsi_psn_ = 0;
-  std::optional<Address> local_, remote_;  // the peer: as told, or where the last REQ came from
-  std::deque<Heard> arrived_;              // REQs; at most links_max
+  std::optional<Address> local_, remote_;  // remote_: as configured, or the source of the last REQ or SIDR_REQ
+  std::deque<Heard> arrived_;              // REQs and SIDR_REQs; at most links_max
   std::deque<std::uint32_t> over_;         // at most over_max
   std::deque<Link> links_;                 // at most links_max
   std::vector<Exchange> exchanges_;

@@ -54,10 +54,10 @@ Task<Answer> enhanced_answer(Tester& b, unsigned ird_word, unsigned ord_word) {
   co_return a;
 }
 
-// RFC 6581 §9.2: a responder that agreed to an indication is in full operation only after it. One that is abandoned
-// before that may come to harm (Linux's iw_cm stops the kernel when the connection ends before it was established),
-// which is not what the cases about the Reply are about. So they send the indication, and a zero-length Read whose
-// answer shows that it was taken; if none can be sent or answered, the peer gets some time.
+// RFC 6581 §9.2: a responder that agreed to an indication is in full operation only after it. Abandoning it before that
+// may harm it: Linux's iw_cm stops the kernel when the connection ends before it was established. The cases about the
+// Reply do not test that. So they send the indication, and a zero-length Read whose answer shows that the peer accepted
+// it; if none can be sent or answered, they give the peer some time.
 Task<> complete(Tester& b, Conn& conn) {
   if (!conn.reply.enhanced || !conn.reply.enhanced->a || conn.stream().ended()) co_return;
   const MpaEnhanced& e = *conn.reply.enhanced;
@@ -96,8 +96,8 @@ std::string client_server_wrong(const MpaEnhanced& e) {
 Task<Observation> v2_client_server(Tester& b) { return enhanced(b, 8, 8, client_server_wrong); }
 Task<Observation> kinds_without_a(Tester& b) { return enhanced(b, 8 | B, 8 | C | D, client_server_wrong); }
 
-// RFC 6581 §9.1: the responder's ORD is at most what the initiator can hold. Its IRD may stay below what was asked:
-// then the initiator lowers its ORD.
+// RFC 6581 §9.1: the responder's ORD is at most the initiator's IRD. Its IRD may be below the initiator's ORD: then the
+// initiator lowers its ORD.
 Task<Observation> depths_fit(Tester& b) {
   return enhanced(b, 3, 5, [](const MpaEnhanced& e) -> std::string {
     if (e.ord > 3 && e.ord != not_negotiated) return fmt::format("ORD {} exceeds the Request's IRD 3", e.ord);
@@ -184,7 +184,7 @@ Task<Observation> rtr_missing(Tester& b) {
   co_return pass(ending_text(end));
 }
 
-// ---- an indication that comes to nothing ---------------------------------------------------------------------------
+// ---- a faulty or lost indication -----------------------------------------------------------------------------------
 
 // RFC 5040 §7.2: the first FPDU is judged like any other, and an error ends the connection before it is established.
 Task<Observation> rtr_faulty(Tester& b) {
@@ -200,7 +200,7 @@ Task<Observation> rtr_faulty(Tester& b) {
   co_return found;
 }
 
-// RFC 5044 §8: TCP may be lost at any time, and only the stream that used it ends.
+// RFC 5044 §8: a TCP connection may be lost at any time; that ends only its own stream.
 Task<Observation> rtr_lost(Tester& b) {
   const Answer a = co_await enhanced_answer(b, 8 | A | B, 8 | C | D);
   if (!a.enhanced) co_return a.trouble;

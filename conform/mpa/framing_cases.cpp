@@ -37,8 +37,8 @@ Task<Observation> bad_crc_after_good(Tester& b) {
   return provoke(b, std::move(p));
 }
 
-// RFC 5044 §7.1.1: CRC in both directions if either side asks. The peer's side shows in its Terminate, which the tester
-// accepts only with a right CRC.
+// RFC 5044 §7.1.1: CRC in both directions if either side asks. The peer's Terminate shows whether it uses CRC: the
+// tester accepts it only with a correct CRC.
 Task<Observation> crc_if_one_asks(Tester& b, bool tester_asks) {
   Conn* conn = co_await b.set_up({.crc = tester_asks});
   if (conn == nullptr) co_return b.trouble();
@@ -70,7 +70,7 @@ Task<Observation> crc_off(Tester& b) {
 Task<Observation> nonzero_pad(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
-  // One octet of payload makes a pad of three; the answer shows whether the segment was read.
+  // One octet of payload needs a pad of three; the answer shows whether the peer read the segment.
   wire::DdpHeader h = tester::send_header(conn->next_send());
   h.rdmap_version = 0;
   conn->send_fpdu(tester::segment(h, Bytes{1}), {.pad = 0xFF});
@@ -92,12 +92,13 @@ Task<Observation> reserved_ddp_bits(Tester& b) {
 Task<Observation> wrong_length(Tester& b, Bytes ulpdu) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
-  // A peer that reads whole headers only notices when more comes.
+  // A peer that reads only whole headers needs more octets before it notices.
   conn->send_fpdu(ulpdu);
   conn->send_fpdu(zero_write());
   const Received received = co_await conn->receive_terminate(b.settings().reply);
   if (received.closed()) co_return pass(ending_text(received));
-  // No code is assigned; a peer that reads on finds no valid version, and MPA has a code for lengths that do not fit.
+  // No code is assigned: a peer that reads on may find an invalid version, and MPA has a code for lengths that do not
+  // fit.
   TerminateDue due;
   due.codes = {{1, 0, 0x00}, {2, 0, 0x03}, {1, 2, 0x06}, {1, 1, 0x04}, {0, 2, 0x05}, {0, 2, 0x06}, {0, 2, 0x07}};
   due.header = false;
@@ -151,7 +152,7 @@ Task<Observation> octet_by_octet(Tester& b) {
 void send_empty_read(Conn& conn, std::uint32_t sink) {
   conn.send_fpdu(tester::read_request(conn.next_read(), {.sink_stag = sink, .source_stag = 1}));
 }
-/// The Response to that Read, or what came in its place; what the peer sends unasked is skipped.
+/// The Response to that Read, or what came instead. Unsolicited FPDUs of the peer are skipped.
 Task<Received> receive_answer(Tester& b, Conn& conn, std::uint32_t sink) {
   Received received;
   for (unsigned n = 0; n < 8; ++n) {
@@ -162,7 +163,7 @@ Task<Received> receive_answer(Tester& b, Conn& conn, std::uint32_t sink) {
   co_return received;
 }
 
-// ---- markers in what the peer sends --------------------------------------------------------------------------------
+// ---- markers from the peer -----------------------------------------------------------------------------------------
 
 /// A connection on which the peer must insert markers.
 Task<Conn*> with_markers(Tester& b, bool enhanced, Observation& trouble) {
@@ -216,7 +217,7 @@ Task<Observation> markers_everywhere(Tester& b) {
   co_return pass("5 markers and more at all places of an FPDU, pointers and CRC right");
 }
 
-// ---- markers in what the tester sends ------------------------------------------------------------------------------
+// ---- markers from the tester ---------------------------------------------------------------------------------------
 
 constexpr std::string_view no_markers_wanted = "the peer does not ask for markers";
 
@@ -238,13 +239,13 @@ Task<Observation> pointer_low_bits(Tester& b) {
   co_return wrong ? failed(*wrong) : pass("treated as 0");
 }
 
-// RFC 5044 §8: no FPDU after the faulty one is passed up, so a question after it stays unanswered.
+// RFC 5044 §8: no FPDU after the faulty one is passed up, so a Read after it gets no answer.
 Task<Observation> wrong_pointer(Tester& b) {
   constexpr std::uint32_t before = 0x11, behind = 0x12;
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
   if (!conn->markers_out()) co_return unclear(std::string(no_markers_wanted));
-  // Its silence means something only if it answered a moment ago.
+  // Later silence is evidence only if the peer answers a Read now.
   bool answers = false;
   if (conn->ird > 0) {
     send_empty_read(*conn, before);
@@ -360,7 +361,7 @@ std::vector<const Case*> cases(Iut iut) {
        {startup_cases(), enhanced_cases(), initiator_cases(), framing_cases(), rdmap_cases(), order_cases()})
     for (const Case& c : table_of)
       if (c.iut == iut) all.push_back(&c);
-  // By row, the rest as in the tables.
+  // Sorted by row; cases of one row stay in the tables' order.
   const auto row = [](const Case* c) {
     unsigned n = 0;
     for (const char digit : c->row) {

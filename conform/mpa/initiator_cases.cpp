@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// An initiator's Request, and what it makes of Replies: RFC 5044 §7.1, RFC 6581 §9, §10.
+// An initiator's Request, and how it handles Replies: RFC 5044 §7.1, RFC 6581 §9, §10.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -30,19 +30,19 @@ std::string offered_text(const Received& request) {
              : "the initiator does not ask for the peer-to-peer model";
 }
 
-/// Asks for CRC only if the initiator does: one that refuses a Reply may not yet have switched CRC on.
+/// Asks for CRC only if the initiator does: an initiator that refuses a Reply may not have enabled CRC yet.
 StartupOctets fitting(Tester& b, const Received& request) {
   return b.fitting_reply(request, {.crc = (request.flags & flag_c) != 0});
 }
 
-/// A Reply with these words instead of the fitting ones.
+/// A Reply with these enhanced words instead of the fitting ones.
 StartupOctets enhanced_reply(Tester& b, const Received& request, unsigned ird_word, unsigned ord_word) {
   StartupOctets reply = fitting(b, request);
   reply.enhanced = tester::enhanced(ird_word, ord_word);
   return reply;
 }
 
-/// A peer that hangs is as silent as one whose program has nothing to send.
+/// A hung peer and a peer whose program has nothing to send are both silent.
 Observation silent_after_reply() { return unclear("silent: whether the Reply was taken does not show"); }
 
 void reply(Conn& conn, const StartupOctets& frame) {
@@ -60,7 +60,7 @@ Task<Observation> request_sound(Tester& b) {
   const std::string got = frame_text(q);
   if (q.revision != 1 && q.revision != 2) co_return failed(fmt::format("{}: revision {}", got, q.revision));
   if ((q.flags & flag_r) != 0) co_return failed(got + ": R is set");
-  // RFC 5044 §7.1.1: reserved bits are 0. S is one of them under revision 1, unless it is that of the Rtr frame.
+  // RFC 5044 §7.1.1: reserved bits are 0. Under revision 1 S is one of them, unless it offers the Rtr frame.
   const unsigned res = q.flags & PARLEY_MPA_RES_V2;
   if (res != 0) co_return failed(fmt::format("{}: reserved bits {:02x} are set", got, res));
   if (q.revision >= 2 && (q.flags & flag_s) != 0 && !q.enhanced) co_return failed(got + ": S without enhanced data");
@@ -97,9 +97,9 @@ Task<Observation> silent_before_reply(Tester& b) {
   co_return failed(ending_text(early) + " before the Reply");
 }
 
-// ---- Replies that have to end the connection -----------------------------------------------------------------------
+// ---- Replies that must end the connection --------------------------------------------------------------------------
 
-/// RFC 5044 §8: TCP is closed at once, so nothing may come before the end.
+/// RFC 5044 §8: the peer closes TCP at once, so it may send nothing before that.
 Task<Observation> closes(Tester& b, StartupOctets frame) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();
@@ -160,7 +160,7 @@ Task<Observation> rejected(Tester& b) {
   const Received end = co_await conn->receive_anything(b.settings().reply);
   if (end.closed()) co_return pass(ending_text(end));
   if (end.kind != Received::Kind::silence) co_return failed("octets after the rejection");
-  // RFC 5044 §7.1.2 rule 3 leaves TCP to the program, which may keep it; a peer that missed R is as silent if it has
+  // RFC 5044 §7.1.2 rule 3 leaves TCP to the program, which may keep it. A peer that ignored R is also silent if it has
   // nothing to send. Only the latter understands FPDUs here.
   const auto not_taken = co_await still_understands(b, *conn);
   if (!not_taken) co_return failed("R is not seen: an FPDU behind the rejection is answered as in full operation");
@@ -337,7 +337,7 @@ Task<Observation> reply_in_pieces(Tester& b) {
   co_return failed(ending_text(received));
 }
 
-// OFA 2007-10 Rtr §2: a Reply that copies the S bit may come from a peer that never heard of the Rtr frame.
+// OFA 2007-10 Rtr §2: a Reply that copies the S bit may come from a peer that does not know the Rtr frame.
 Task<Observation> echoing_peer(Tester& b) {
   Conn* conn = co_await b.asked();
   if (conn == nullptr) co_return b.trouble();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Segments of one message that are not in increasing order of MO or TO. RFC 5041 §5.3 asks that order of a Data Source
-// only as a SHOULD, so a Data Sink does well to place them; the one with the L bit still comes last (§4.1).
+// Segments of one message that are not in increasing order of MO or TO. RFC 5041 §5.3 requires that order of a Data
+// Source only as a SHOULD, so a Data Sink should place them. The segment with the L bit is still the last one (§4.1).
 #include <algorithm>
 
 #include "conform/core/both_roles.hpp"
@@ -12,7 +12,7 @@ namespace {
 using wire::DdpHeader;
 using wire::RdmapOpcode;
 
-/// Three segments of `payload`, the second third first. MO and TO count from those of `header`.
+/// Sends `payload` in three segments: the second third, the first, the last. MO and TO count from those of `header`.
 void send_out_of_order(Conn& conn, const DdpHeader& header, ConstBytes payload) {
   const std::size_t third = payload.size() / 3;
   for (const std::size_t at : {third, std::size_t{0}, 2 * third}) {
@@ -24,13 +24,13 @@ void send_out_of_order(Conn& conn, const DdpHeader& header, ConstBytes payload) 
   }
 }
 
-/// How the peer took it, shown by its answer to a following segment of RDMAP version 0. `open`: Terminates that have
+/// Judges how the peer handled it by its answer to a following segment of RDMAP version 0. `open`: Terminates that have
 /// another cause.
 Task<Observation> judged_by_what_follows(Tester& b, Conn& conn, std::span<const TermCode> open = {}) {
   conn.send_fpdu(wrong_version_segment(conn.next_send()));
   const Received received = co_await conn.receive_terminate(b.settings().reply);
   if (means(received, wrong_version)) co_return pass("taken");
-  // By then the program above has the message, and may not like it.
+  // By then the program above has the message, and may close because of it.
   if (received.closed())
     co_return unclear(ending_text(received) + " without a Terminate; it may be the program's wish");
   for (const TermCode& code : open)
@@ -45,7 +45,7 @@ Task<Observation> send_out_of_order(Tester& b) {
   if (size < 3) co_return unclear("no receive of three octets or more is known of (--recv-size)");
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
-  // The message tells rping's server what to read next, so its Read shows where the octets were placed.
+  // The message names the memory that rping's server reads next, so its Read shows where the octets were placed.
   const bool named = b.settings().ulp == Ulp::rping && !b.initiator();
   const Bytes ad = rping_advertisement();
   send_out_of_order(*conn, tester::send_header(conn->next_send()), named ? ad : Bytes(size, 0));

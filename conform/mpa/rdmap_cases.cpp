@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Faulty DDP segments and RDMAP messages, and the Terminates due for them; nothing need be known of the program above
-// except where a receive must be posted. RFC 5041 §5, §7.1, RFC 5040 §4, §5, §7, RFC 7306.
+// Faulty DDP segments and RDMAP messages, and the Terminates that must answer them. A case depends on the program above
+// only if a receive must be posted. RFC 5041 §5, §7.1, RFC 5040 §4, §5, §7, RFC 7306.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ Task<Observation> mo_4(Tester& b) {
   DdpHeader h = tester::send_header(1);
   h.mo = 4;
   TerminateDue due{.codes = {{1, 2, 0x04}}};
-  // Without a buffer, or with one of less than 8 octets, that is the first error found.
+  // Without a receive, or with one of less than 8 octets, the peer may report that error first.
   if (!b.settings().recv_size) due.unclear = {no_buffer};
   if (b.settings().recv_size.value_or(0) < 8) due.codes = {{1, 2, 0x04}, {1, 2, 0x05}};
   due.unclear_why = no_buffer_why;
@@ -95,7 +95,7 @@ Task<Observation> more_sends_than_buffers(Tester& b) {
   p.due.codes = {no_buffer, {1, 2, 0x03}};
   p.due.header = false;
   const Observation f = co_await provoke_on(b, *conn, std::move(p));
-  // A program that posts faster than Sends come, or hangs up on one it does not like, breaks no rule.
+  // A program may post receives faster than Sends come, or close on an unwanted Send: neither breaks a rule.
   if (f.verdict == Verdict::fail && f.observed.find("Terminate ") != 0)
     co_return unclear("the program above took the Sends, or closed: " + f.observed);
   co_return f;
@@ -132,7 +132,7 @@ Task<Observation> write_outside(Tester& b, bool wrap) {
   p.due.codes = {{1, 1, 0x01}};
   // An address range that wraps is out of bounds as well.
   if (wrap) p.due.codes = {{1, 1, 0x03}, {1, 1, 0x01}};
-  // The sink of a Read is the peer's own business: nothing requires it to be open to Writes.
+  // Nothing requires the sink of a Read to be open to Writes.
   for (const TermCode& code : not_for_writes)
     if (!b.initiator() || code.layer == PARLEY_RDMAP_LAYER_RDMAP) p.due.unclear.list[p.due.unclear.size++] = code;
   p.due.unclear_why = not_for_writes_why;
@@ -213,7 +213,7 @@ Task<Observation> read_on_queue_0(Tester& b) {
 Task<Observation> reads_over_ird(Tester& b) {
   Conn* conn = co_await b.set_up({.ord = 1});
   if (conn == nullptr) co_return b.trouble();
-  // Under revision 1 nothing is known about how many the peer holds, except that it announced none.
+  // Under revision 1 the peer announces no IRD, so its limit is unknown.
   const unsigned ird = conn->reply.enhanced     ? conn->reply.enhanced->ird
                        : conn->request.enhanced ? conn->request.enhanced->ird
                                                 : 0;
@@ -321,13 +321,13 @@ Task<Observation> terminate_received(Tester& b) {
   h.opcode = RdmapOpcode::terminate;
   h.qn = PARLEY_DDP_QN_TERMINATE;
   conn->send_fpdu(tester::segment(h, body));
-  // What was in flight when the Terminate arrived is skipped.
+  // FPDUs that were in flight when the Terminate arrived are skipped.
   const Received after = co_await conn->receive_terminate(b.settings().reply);
   if (after.closed()) co_return pass(ending_text(after));
   co_return failed(ending_text(after) + " instead of the end of the connection");
 }
 
-// RFC 5044 §7.2: each half connection ends by itself. What was requested before the FIN is answered after it.
+// RFC 5044 §7.2: each half connection ends by itself. A Read requested before the FIN is answered after it.
 Task<Observation> half_close(Tester& b) {
   Conn* conn = co_await b.set_up({});
   if (conn == nullptr) co_return b.trouble();
@@ -367,7 +367,7 @@ constexpr Case table[] = {
          write_bad_stag),
     BOTH("56", "write-out-of-bounds", ddp7, must, "Write far beyond memory that the peer advertised", "Terminate 11 01",
          write_out_of_bounds),
-    // A peer that compares sums without considering overflow may let it through to memory that is not its own.
+    // A peer that compares sums without regard to overflow may write outside its memory region.
     Case{"56", "write-wraps", Iut::responder, ddp7, Level::must, true, "Write beyond the end of the address space",
          "Terminate 11 03 (or 11 01)", write_wraps},
     Case{"56", "write-wraps", Iut::initiator, ddp7, Level::must, true, "Write beyond the end of the address space",

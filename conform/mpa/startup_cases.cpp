@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A responder's answers to Requests, plain ones and bad ones: RFC 5044 §7.1.
+// A responder's answers to valid and invalid Requests: RFC 5044 §7.1.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -19,14 +19,14 @@ constexpr std::uint8_t flag_m = PARLEY_MPA_FLAG_M, flag_c = PARLEY_MPA_FLAG_C, f
 
 bool accepted(const Received& reply) { return reply.is(MpaKey::rep) && (reply.flags & flag_r) == 0; }
 
-/// A plain Request is accepted, but this one, which must be treated the same, is not.
+/// For a Request that was not accepted: fails if a plain Request, which must be treated in the same way, is accepted.
 Task<Observation> not_accepted(Tester& b, std::string got) {
   const bool plain = co_await b.accepts_plain();
   if (plain) co_return failed(got + ", where a plain Request is accepted");
   co_return unclear(got + "; a plain Request is not accepted either");
 }
 
-/// Sends the Request; the Reply must accept, and `wrong` names what is wrong with it.
+/// Sends the Request; the Reply must accept. `wrong` returns what is wrong with the Reply; empty: nothing.
 Task<Observation> answer(Tester& b, StartupOctets request, std::string (*wrong)(const Received& reply)) {
   Conn* conn = co_await b.ask(std::move(request));
   if (conn == nullptr) co_return b.trouble();
@@ -53,7 +53,7 @@ Task<Observation> plain_v1(Tester& b) {
 
 Task<Observation> reserved_bits(Tester& b) { return answer(b, {.flags = flag_c | 0x0F}, reserved_wrong); }
 
-// RFC 5044 §7.1.1 calls the bit reserved; the 2007 proposal gives it a meaning, which the Rtr frame must then have.
+// RFC 5044 §7.1.1 reserves the bit. The 2007 proposal uses it to offer the Rtr frame, which the peer must then accept.
 Task<Observation> s_on_revision_1(Tester& b) {
   const StartupOctets request{.flags = flag_c | flag_s};
   Conn* conn = co_await b.ask(request);
@@ -81,7 +81,7 @@ Task<Observation> r_in_request(Tester& b) {
   co_return f;
 }
 
-// ---- Requests that have to be refused by closing -------------------------------------------------------------------
+// ---- Requests that must be refused by closing ----------------------------------------------------------------------
 
 Task<Observation> closes(Tester& b, StartupOctets request) {
   Conn* conn = co_await b.ask(std::move(request));
@@ -92,7 +92,7 @@ Task<Observation> closes(Tester& b, StartupOctets request) {
 Task<Observation> bad_key(Tester& b) { return closes(b, {.key = "MPA ID Foo Frame", .flags = flag_c}); }
 Task<Observation> reply_key(Tester& b) { return closes(b, {.key = PARLEY_MPA_KEY_REP, .flags = flag_c}); }
 
-// RFC 5044 §7.1.1: closing, or first a Reply with its own revision.
+// RFC 5044 §7.1.1: the peer closes, with or without a prior Reply that has its own revision.
 Task<Observation> unknown_revision(Tester& b, std::uint8_t revision) {
   const StartupOctets request{.flags = flag_c, .revision = revision};
   Conn* conn = co_await b.ask(request);
@@ -106,7 +106,8 @@ Task<Observation> unknown_revision(Tester& b, std::uint8_t revision) {
 Task<Observation> revision_3(Tester& b) { return unknown_revision(b, 3); }
 Task<Observation> revision_129(Tester& b) { return unknown_revision(b, 129); }
 
-// RFC 5044 Appendix C: permissive means Rev 0 with markers and CRC; the others answer their own revision and close.
+// RFC 5044 Appendix C: a permissive peer accepts Rev 0 with markers and CRC; others answer their own revision and
+// close.
 Task<Observation> revision_0(Tester& b) {
   const StartupOctets request{.flags = flag_m | flag_c, .revision = 0};
   Conn* conn = co_await b.ask(request);

@@ -18,7 +18,7 @@ namespace {
 
 using Found = std::optional<Mismatch>;
 
-/// Looks at field after field until one differs that is not to be ignored.
+/// Compares field after field until one differs that is not ignored.
 class RoceComparison {
  public:
   RoceComparison(const RoceStep& recorded, const RoceStep& live, std::span<const Field> masks, const Leniency& leniency)
@@ -63,7 +63,7 @@ class RoceComparison {
   void message(const wire::ib::CmSidrRep& r, const wire::ib::CmSidrRep& l);
   void message(const wire::ib::CmApr& r, const wire::ib::CmApr& l);
   void message(const wire::ib::CmRtu& r, const wire::ib::CmRtu& l) { private_data(r, l, "IBA §12.6.9"); }
-  // How it ends for the sender is no part of what its program says.
+  // Parley's note on how the sender ended is not part of its program's private data.
   void message(wire::ib::CmDreq r, wire::ib::CmDreq l) {
     for (wire::ib::CmDreq* dreq : {&r, &l}) wire::ib::marker::strip(dreq->private_data, wire::ib::marker::Kind::end);
     private_data(r, l, "IBA §12.6.10");
@@ -78,13 +78,14 @@ class RoceComparison {
   Found found_;
 };
 
-/// Where the program's private data begin: the header of the RDMA IP CM service has addresses and a port (IBA Annex A11).
+/// The offset of the program's private data: after the header of the RDMA IP CM service, which has addresses and a port
+/// (IBA Annex A11).
 std::size_t behind_addresses(std::uint64_t service_id, ConstBytes private_data) {
   const bool header = wire::ib::cma_service_of(service_id) && wire::ib::CmaHeader::parse(private_data);
   return header ? PARLEY_CMA_HEADER_LEN : 0;
 }
 
-/// The port space of a service: its port is the live peer's own.
+/// The service ID without its port, which the live peer chooses.
 std::uint64_t space_of(std::uint64_t service_id) {
   return wire::ib::cma_service_of(service_id) ? service_id >> 16 : service_id;
 }
@@ -199,7 +200,7 @@ Found RoceComparison::packets() {
   if (recorded_.octets.front() != live_.octets.front()) return other_kind();
   if (recorded_.is_nak() || live_.is_nak()) {
     const std::uint8_t was = recorded_.packet().aeth.syndrome, is = live_.packet().aeth.syndrome;
-    // An RNR NAK's timer is the receiver's own.
+    // The receiver chooses the timer of an RNR NAK.
     const bool both_rnr = (was & is & 0xE0) == PARLEY_IB_SYNDROME_RNR_NAK && ((was | is) & 0xC0) == 0;
     if (was != is && !both_rnr) return other_kind();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Whether a packet of a live RoCE peer means what a recorded one did. Not compared: communication and transaction IDs, numbers of queue
-// pairs, PSNs, GUIDs, addresses, MSNs, credits, and whether an acknowledgment was asked for.
+// Compares the meaning of a live RoCE peer's packet with that of a recorded one. Not compared: communication and
+// transaction IDs, QPNs, PSNs, GUIDs, addresses, MSNs, credits, and AckReq.
 #pragma once
 #include <optional>
 #include <span>
@@ -10,7 +10,8 @@
 
 namespace parley::replay {
 
-/// `masks`: octets of the recorded packet that name memory, in its payload or its private data. Returns the first difference.
+/// `masks`: octets of the recorded packet that name memory, in its payload or its private data. Returns the first
+/// difference, or nullopt.
 std::optional<Mismatch> compare(const RoceStep& recorded, const RoceStep& live, std::span<const Field> masks,
                                 const Leniency& leniency);
 

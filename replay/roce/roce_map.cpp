@@ -19,7 +19,7 @@ constexpr std::uint32_t mask24 = 0xFFFFFF;
 
 std::size_t index(Side side) { return capture::index_of(side); }
 
-/// The queue pair that a message gives as its sender's; of XRC the one that stands where an EE context does.
+/// The QPN of a message's sender; for XRC it is in the EE context field.
 template <class M>
 auto queue_pair_of(M& m) -> std::conditional_t<std::is_const_v<M>, const std::uint32_t*, std::uint32_t*> {
   using T = std::remove_const_t<M>;
@@ -29,7 +29,7 @@ auto queue_pair_of(M& m) -> std::conditional_t<std::is_const_v<M>, const std::ui
   return nullptr;
 }
 
-/// The PSN with which the receiver of the message has to begin.
+/// The first PSN that the receiver of the message must send.
 template <class M>
 std::optional<std::uint32_t> starting_psn_of(const M& m) {
   if constexpr (requires { m.starting_psn; }) return m.starting_psn;
@@ -61,7 +61,7 @@ void RoceMap::draw_own(const RoceRecording& recording) {
   for (const RoceStep& step : recording.steps) {
     if (step.from != played_) continue;
     if (!step.cm) {
-      draw_queue_pair(step.packet().deth.source_qpn);  // who sends datagrams need not have told its number before
+      draw_queue_pair(step.packet().deth.source_qpn);  // a datagram's sender need not have announced its QPN
       continue;
     }
     std::visit(
@@ -187,7 +187,7 @@ CmMessage RoceMap::message(const RoceStep& recorded) {
         if constexpr (requires { m.primary; }) set_path(m.primary);
         if constexpr (requires { m.service_id; }) set_service(m);
         if constexpr (std::is_same_v<M, wire::ib::CmRej>) {
-          // IBA §12.6.7.2: who gave up names itself.
+          // IBA §12.6.7.2: a REJ for a timeout has its sender's CA GUID.
           if (m.info_length == 8 && Reader(m.info).be64() == recorded_guid_ && recorded_guid_ != 0)
             Writer(m.info).be64(own_guid_);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What numbers of a RoCE recording are called in the live connection: communication, transaction and request IDs, queue pairs, PSNs, GUIDs,
-// addresses, R_Keys. The played side's own are drawn, for a peer remembers those of a connection that is over; the other side's are
-// what the live peer says.
+// Maps numbers of a RoCE recording to those of the live connection: communication, transaction and request IDs, QPNs,
+// PSNs, GUIDs, addresses, R_Keys. The played side's own numbers are random, since a peer remembers those of an ended
+// connection. The other side's are those that the live peer sends.
 #pragma once
 #include <array>
 #include <map>
@@ -15,16 +15,16 @@ class RoceMap {
  public:
   RoceMap(const RoceRecording& recording, capture::Side played, std::uint64_t seed);
 
-  /// Addresses of the live connection. `port`: of the service, if the played side asks for it; 0: as recorded.
+  /// Addresses of the live connection. `port`: of the service, if the played side is the initiator; 0: as recorded.
   void set_addresses(const Address& own, const Address& peer, std::uint16_t port);
-  /// A packet of the other side, and what the live one sent in its place.
+  /// Learns numbers from packet `index` of the other side and the live packet that matched it.
   void learn(const RoceStep& recorded, std::size_t index, const RoceStep& live);
-  /// The packet of the played side for the live one: from the BTH to the pad.
+  /// Translates a packet of the played side for the live connection: from the BTH to the pad.
   Bytes translate(const RoceStep& recorded);
   /// Octets of packet `index` of the other side that name its memory.
   std::vector<Field> masks(std::size_t index) const;
 
-  /// The queue pair and the communication or request ID that the live side knows the played one by.
+  /// Whether the packet's QPN, or the message's communication or request ID, is one of the played side.
   bool is_mine(const wire::ib::Bth& bth) const;
   bool is_mine(const wire::ib::CmMessage& message) const;
   /// PSN of a request of the played side.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Names of memory in a RoCE recording. An R_Key and a virtual address are what an STag and a tagged offset are, so that the rules
-// of replay/mapping.hpp find them: messages are put into its terms here, and what it finds is taken back to packets.
+// Names of memory in a RoCE recording. An R_Key and a virtual address correspond to an STag and a tagged offset, so the
+// rules of replay/mapping.hpp find them: this file converts messages to its terms, and its results back to packets.
 #include <algorithm>
 
 #include "replay/roce/roce_recording.hpp"
@@ -15,7 +15,7 @@ using wire::ib::Operation;
 
 namespace {
 
-/// A part of an item's octets: where they stand in the recording.
+/// Maps a part of an item's octets to a step of the recording.
 struct Part {
   std::size_t step = 0, begin = 0, size = 0;  // `begin`: in the item
 };
@@ -118,7 +118,7 @@ RoceNames find_names(const RoceRecording& recording, Side owner) {
   out.uses = found.uses;
   for (const Field& field : found.fields)
     for (const Part& part : mine.parts[field.item])
-      // One that straddles two packets is in neither; nobody announces memory so.
+      // A name that straddles two packets is dropped: programs do not announce memory that way.
       if (field.offset >= part.begin && field.offset + field.size() <= part.begin + part.size) {
         RoceName name{part.step, field};
         name.field.offset -= part.begin;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RocePlayer: its way through the recording. roce_player_live.cpp has what comes from the live side and what goes to it.
+// RocePlayer: the sequence of the recording. roce_player_live.cpp receives from the live side and sends to it.
 #include "replay/roce/roce_player.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration bind_patience = 5s;
-constexpr Duration nudge_after = 1s;  // silence while something of ours may be lost
+constexpr Duration nudge_after = 1s;  // of silence, when a packet of ours may be lost
 
 }  // namespace
 
@@ -98,7 +98,7 @@ Task<> RocePlayer::play(std::size_t index) {
 bool RocePlayer::met(const RoceStep& step) const {
   const std::deque<RoceStep>& lane = heard_[static_cast<std::size_t>(lane_of(step))];
   if (!step.is_ack()) return !lane.empty();
-  // IBA §9.7.5.1.2: an acknowledgment is one of all before it.
+  // IBA §9.7.5.1.2: an acknowledgment covers all PSNs before it.
   const std::uint32_t psn = map_.request_psn(step.packet().bth.psn);
   return (acked_ && ((*acked_ - psn) & PARLEY_IB_QPN_MAX) < 0x800000) || (!lane.empty() && lane.front().is_nak());
 }
@@ -110,7 +110,7 @@ Task<bool> RocePlayer::wait_for(const RoceStep& step, Duration patience) {
     return done_ || met(step);
   };
   for (;;) {
-    const bool first = !started_;  // nobody has come yet, and nobody has to
+    const bool first = !started_;  // no peer has connected yet: wait without a limit
     const Instant until = first ? never : std::min(limit, resend_at_);
     const Duration rest = until == never ? Duration(1h) : until - peer_.now();
     co_await peer_.until(there, std::clamp(rest, Duration{0}, first ? Duration(1h) : Duration(nudge_after)));
@@ -143,7 +143,7 @@ Task<> RocePlayer::expect(std::size_t index) {
   compare_with(index, live);
 }
 
-// What comes behind the last packet of the recording.
+// Waits for packets after the last one of the recording.
 Task<> RocePlayer::linger() {
   co_await peer_.until(
       [this] {

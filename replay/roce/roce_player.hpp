@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Plays one side of a RoCE recording to a live peer, packet by packet, and compares what the peer sends with what the recorded one
-// did. It goes through the recording in its order: a packet of the played side goes out when all that the recording has before it
-// has been heard, and the recorded pause since has passed; one of the other side is waited for.
+// Plays one side of a RoCE recording to a live peer, packet by packet, and compares the peer's packets with the
+// recorded ones. It follows the order of the recording. A packet of the played side is sent when all packets before it
+// have been received and the recorded pause has passed. For a packet of the other side it waits.
 //
-// Messages of the CM, requests and responses are compared in order, each among its own kind. An ACK counts for all PSNs before it, so
-// that it is met by any later one. Packets that the recording repeats for reasons of its own (loss, a peer that was slow) are
-// neither played nor waited for; what the live connection loses is sent again as IBA §9.7.5 and §12.9 have it.
+// Messages of the CM, requests and responses are compared in order, each among its own kind. An ACK covers all PSNs
+// before it, so that any later ACK matches it. Retransmissions in the recording (loss, a slow peer) are neither played
+// nor waited for. The player retransmits packets that the live connection loses (IBA §9.7.5, §12.9).
 #pragma once
 #include <deque>
 #include <map>
@@ -18,31 +18,31 @@ namespace parley::replay {
 
 struct RoceTarget {
   Address where;           ///< initiator: the peer, and the port of the service; responder: the address to listen on
-  std::uint64_t seed = 1;  ///< of the numbers that are drawn
+  std::uint64_t seed = 1;  ///< of the random numbers
 };
 
 class RocePlayer {
  public:
-  static constexpr std::size_t heard_max = 4096;    ///< waiting, of each kind; more are dropped, as by a network
-  static constexpr std::size_t unacked_max = 4096;  ///< kept to be sent again
-  static constexpr unsigned again_max = 7;          ///< times in a row
+  static constexpr std::size_t heard_max = 4096;    ///< waiting packets of each kind; more are dropped, as by a network
+  static constexpr std::size_t unacked_max = 4096;  ///< packets kept for retransmission
+  static constexpr unsigned again_max = 7;          ///< retransmissions in a row
 
-  /// `recording` outlives the player.
+  /// `recording` must outlive the player.
   RocePlayer(const RoceRecording& recording, capture::Side side, const PlayOptions& options, const RoceTarget& target);
 
-  /// What drives it: base/packet_port.hpp.
+  /// The machine that the caller drives (base/packet_port.hpp).
   tester::PacketPeer& machine() { return peer_; }
   void start(Instant now);
   /// The live side cannot be reached, or a signal came.
   void fail(const std::string& why);
 
-  /// Memory of the live side that it does not announce on the wire but that the caller knows.
+  /// Memory of the live side that the caller knows although it is not announced on the wire.
   void know_r_key(std::uint32_t recorded, std::uint32_t live) { map_.know_r_key(recorded, live); }
   void know_va(std::uint32_t r_key, std::uint64_t recorded, std::uint64_t live) { map_.know_va(r_key, recorded, live); }
 
-  /// The address that it listens on, once known.
+  /// The address on which it listens, once known.
   const std::optional<Address>& local() const { return local_; }
-  /// It has no address, so that nothing was played.
+  /// Why the local address could not be bound, so that nothing was played; empty: it was bound.
   const std::string& failed() const { return failed_; }
   bool started() const { return started_; }  ///< responder: a REQ came
   bool done() const { return done_; }
@@ -94,21 +94,21 @@ class RocePlayer {
   RoceMap map_;
   PlayResult result_;
   tester::PacketPeer peer_;
-  std::optional<Address> local_, live_;  // ours, and whose packets count
+  std::optional<Address> local_, live_;  // our address; the peer's: packets from others are ignored
   std::string failed_;
   bool started_ = false, done_ = false;
   Instant begun_{};
-  Instant before_{}, paced_{};                 // when the packet before was recorded, and when it was dealt with
-  std::size_t next_ = 0;                       // the one that is being dealt with
+  Instant before_{}, paced_{};                 // when the previous packet was recorded, and when it was played or met
+  std::size_t next_ = 0;                       // the current step
   std::array<std::deque<RoceStep>, 3> heard_;  // by lane, not compared yet
   std::map<wire::ib::CmMessageType, Heard> messages_;  // the newest of each type
-  std::map<wire::ib::CmMessageType, Bytes> answers_;   // ours to a message of that type
-  std::optional<Bytes> last_message_;                  // ours that wants an answer
-  std::deque<Sent> unacked_;                           // requests of ours, in order
-  std::optional<std::uint32_t> acked_;                 // PSN of ours up to which all are acknowledged
-  std::optional<std::uint32_t> next_psn_;              // that the live side's requests are due with
+  std::map<wire::ib::CmMessageType, Bytes> answers_;   // our answers to messages of that type
+  std::optional<Bytes> last_message_;                  // our last message that needs an answer
+  std::deque<Sent> unacked_;                           // our unacknowledged requests, in order
+  std::optional<std::uint32_t> acked_;                 // the highest of our PSNs that is acknowledged
+  std::optional<std::uint32_t> next_psn_;              // the expected PSN of the live side's next request
   std::optional<Bytes> last_ack_;
-  Instant resend_at_ = never;  // what the live side asked for again
+  Instant resend_at_ = never;  // when to retransmit from resend_psn_, after a NAK
   std::uint32_t resend_psn_ = 0;
   unsigned again_ = 0;
 };

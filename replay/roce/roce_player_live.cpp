@@ -86,7 +86,7 @@ void RocePlayer::drain() {
   }
 }
 
-/// A responder's live peer is whoever asks first.
+/// A responder's live peer is the first one that sends a REQ or SIDR_REQ.
 bool RocePlayer::is_first_ask(const RoceStep& live, const Address& from, const Address& to) {
   const CmMessageType type = live.cm->type();
   if (type != CmMessageType::req && type != CmMessageType::sidr_req) return false;
@@ -110,7 +110,7 @@ void RocePlayer::take_message(RoceStep live) {
   live.cm->emit(mad);
   const auto [it, fresh] = messages_.try_emplace(type, Heard{mad, 0});
   if (!fresh && it->second.mad == mad) {
-    // It was sent again: the answer was lost, or is late.
+    // A retransmission: the answer was lost, or is late.
     const auto answer = answers_.find(type);
     if (answer != answers_.end() && it->second.answered_again++ < again_max) put(answer->second);
     return;
@@ -126,12 +126,12 @@ void RocePlayer::take_message(RoceStep live) {
   if (type == CmMessageType::mra && !is_next(CmMessageType::mra)) {
     log(false, 0, describe(live) + ", not in the recording");
     ++result_.not_compared;
-    return;  // IBA §12.6.6: it asks for patience, and says nothing else
+    return;  // IBA §12.6.6: it only asks for more time
   }
   keep(std::move(live));
 }
 
-/// Whether the recording still has such a message of the other side.
+/// Whether the other side's next message in the recording has this type.
 bool RocePlayer::is_next(CmMessageType type) const {
   for (std::size_t i = next_; i < recording_.steps.size(); ++i) {
     const RoceStep& step = recording_.steps[i];
@@ -151,7 +151,7 @@ void RocePlayer::take_response(RoceStep live) {
   const wire::ib::Packet p = live.packet();
   if (!live.is_nak()) {
     const bool answer = live.operation() != Operation::acknowledge;
-    // One that is behind what was heard answers a request that was sent again.
+    // A response whose PSN is already acknowledged answers a retransmitted request.
     const bool old = answer && acked_ && !is_behind(*acked_, p.bth.psn);
     acknowledged(p.bth.psn);
     if (answer && !old) keep(std::move(live));
@@ -163,14 +163,14 @@ void RocePlayer::take_response(RoceStep live) {
   const bool sequence =
       syndrome == (PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(wire::ib::Nak::psn_sequence_error));
   if ((!rnr && !sequence) || expects_nak()) return keep(std::move(live));
-  // The live network lost something, or the live program is slower (IBA §9.7.5.2.8).
+  // The live network lost a packet, or the live program is slower (IBA §9.7.5.2.8).
   log(false, 0, describe(live) + ", not in the recording");
   ++result_.not_compared;
   resend_psn_ = p.bth.psn;
   resend_at_ = after(peer_.now(), rnr ? wire::ib::rnr_timer(syndrome) : Duration{0});
 }
 
-/// Whether it is the next one of a queue pair, which takes no other (IBA §9.7.3).
+/// Whether it is the queue pair's next request; it executes no other (IBA §9.7.3).
 bool RocePlayer::take_request(const RoceStep& live) {
   if (!is_reliable(live)) return true;
   const wire::ib::Packet p = live.packet();
@@ -199,7 +199,7 @@ void RocePlayer::put(ConstBytes octets) {
   PacketPath path;
   path.local = *local_;
   path.peer = *live_;
-  path.source_port = 0xC000;  // IBA A17.9.2: any, the same for a flow
+  path.source_port = 0xC000;  // IBA A17.9.2: any value, the same for all packets of a flow
   peer_.send(path, octets);
 }
 
@@ -235,7 +235,7 @@ void RocePlayer::send_again(std::uint32_t psn) {
     if (!is_behind(sent.psn, psn)) put(sent.octets);
 }
 
-/// Nothing came for a while: what was lost goes again.
+/// After a silence, retransmits what may be lost.
 void RocePlayer::nudge() {
   if (!live_ || done_) return;
   if (resend_at_ != never) {
@@ -247,7 +247,7 @@ void RocePlayer::nudge() {
         nullptr, nullptr);
   }
   if (++again_ > again_max) return;
-  // IBA §12.9 gives a peer seconds to answer, which may think.
+  // IBA §12.9 gives a peer seconds to answer, so messages are retransmitted less often than requests.
   constexpr unsigned of_message = 4;
   if (last_message_ && again_ % of_message == 0)
     put(*last_message_);

@@ -22,9 +22,9 @@ using wire::ib::Operation;
 
 namespace {
 
-constexpr std::size_t steps_max = 1 << 20;  // of one connection; the rest is left out, and said
+constexpr std::size_t steps_max = 1 << 20;  // of one connection; further ones are dropped, with a note
 
-/// The packets of the frames that the checker gave to the connection.
+/// Collects the packets of the frames that the checker assigned to the connection.
 class RoceGatherer {
  public:
   RoceGatherer(const std::map<std::uint64_t, Side>& frames, RoceRecording& out) : frames_(frames), out_(out) {}
@@ -64,12 +64,12 @@ class RoceGatherer {
   std::uint64_t unplayed_ = 0;
 };
 
-/// What one side has sent so far.
+/// The packets that one side has sent so far.
 class SentBefore {
  public:
   explicit SentBefore(std::uint32_t path_mtu) : path_mtu_(path_mtu) {}
 
-  /// Whether it was sent before; else it is from now on.
+  /// Adds a packet. True: it was sent before.
   bool add(const RoceStep& step) {
     if (step.cm) {
       Bytes mad(PARLEY_IB_MAD_LEN);
@@ -80,7 +80,7 @@ class SentBefore {
     if (wire::ib::service_of(p.bth.opcode) == wire::ib::Service::ud) return false;
     const std::uint32_t psn = p.bth.psn;
     if (step.is_response()) return !answers_.insert({step.is_ack(), step.is_nak() ? p.aeth.syndrome : 0, psn}).second;
-    // IBA §9.7.3: a Read takes the PSNs of its responses, and may be sent again from any of them.
+    // IBA §9.7.3: a Read occupies the PSNs of its responses, and may be retransmitted from any of them.
     std::uint32_t span = 1;
     if (step.operation() == Operation::read_request && path_mtu_ != 0)
       span = std::max<std::uint32_t>(1, p.reth.dma_length / path_mtu_ + (p.reth.dma_length % path_mtu_ != 0 ? 1 : 0));
@@ -89,7 +89,7 @@ class SentBefore {
     requests_[psn] = span;
     return false;
   }
-  /// The receiver was not ready for this PSN, and asks for it again (IBA §9.7.5.2.8).
+  /// The receiver was not ready for this PSN: the sender retransmits from it (IBA §9.7.5.2.8).
   void forget_requests(std::uint32_t psn) {
     std::erase_if(requests_, [psn](const auto& one) { return ((one.first - psn) & PARLEY_IB_QPN_MAX) < 0x800000; });
   }
@@ -98,12 +98,12 @@ class SentBefore {
  private:
   std::uint32_t path_mtu_;
   std::set<Bytes> messages_;
-  std::map<std::uint32_t, std::uint32_t> requests_;  // PSN to how many it takes
+  std::map<std::uint32_t, std::uint32_t> requests_;  // PSN to the number of PSNs that the request occupies
   std::set<std::tuple<bool, std::uint8_t, std::uint32_t>> answers_;
 };
 
-// What the network of that day lost is no part of what was said: a NAK of a PSN that is missing, and what is sent again because of it.
-// What is sent again for a receiver that was not ready is a step of its own, and so is the answer to it.
+// Marks the effects of packet loss, which are not part of the conversation: NAKs for missing PSNs, and retransmissions
+// because of them. A retransmission after an RNR NAK, and the answer to it, are steps of their own.
 void mark_repeated(std::vector<RoceStep>& steps, std::uint32_t path_mtu) {
   std::array<SentBefore, 2> sent{SentBefore(path_mtu), SentBefore(path_mtu)};
   for (RoceStep& step : steps) {

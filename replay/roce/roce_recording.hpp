@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A capture of RoCEv2 made playable: one connection of the InfiniBand CM, or one service ID resolution, packet by packet, in the
-// order of the capture. Which packets are its own, the checker of captures says (capture/rules/roce).
+// One connection of the InfiniBand CM, or one service ID resolution, from a capture of RoCEv2: packet by packet, in the
+// order of the capture. The capture checker (capture/rules/roce) assigns packets to it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -19,13 +19,13 @@ struct RoceStep {
   std::uint64_t frame = 0;
   Instant at{};
   capture::Side from{};
-  Bytes octets;                           ///< from the BTH to the ICRC; what the capture lacks reads 0
-  std::size_t known = 0;                  ///< length of the head of `octets` that it holds
-  std::optional<wire::ib::CmMessage> cm;  ///< of the CM; none: data
-  /// It was sent before, and not for a receiver that was not ready; or it is a NAK of something lost. Neither played nor waited for.
+  Bytes octets;                           ///< from the BTH to the ICRC; zeros where the capture lacks octets
+  std::size_t known = 0;                  ///< length of the head of `octets` that the capture holds
+  std::optional<wire::ib::CmMessage> cm;  ///< nullopt: not a message of the CM
+  /// A retransmission for another reason than an RNR NAK, or a NAK for a lost packet. Neither played nor waited for.
   bool again = false;
 
-  /// A view of `octets`, which hold a packet.
+  /// A view of the packet in `octets`.
   wire::ib::Packet packet() const { return *wire::ib::Packet::parse(octets); }
   wire::ib::Operation operation() const { return wire::ib::operation_of(octets.front()); }
   bool is_response() const { return !cm && wire::ib::rule_of(octets.front()).response; }
@@ -34,7 +34,7 @@ struct RoceStep {
 };
 
 struct RoceRecording {
-  std::size_t connection = 0;   ///< which one in the file, from 1
+  std::size_t connection = 0;   ///< number in the file, from 1
   std::size_t connections = 0;  ///< in the file
   capture::ConnectionReport report;
   std::vector<RoceStep> steps;
@@ -43,10 +43,10 @@ struct RoceRecording {
   std::size_t count(capture::Side side) const;  ///< of its steps that are played or compared
 };
 
-/// Reads connection `number`, from 1, of the contents, which must be those of the file: one of RoCE.
+/// Reads connection `number` (from 1), which must use RoCE. `contents` must be those of the file.
 RoceRecording read_roce_recording(ConstBytes file, const Contents& contents, std::size_t number);
 
-/// What keeps `side` from being played from the beginning; empty if nothing does.
+/// Why `side` cannot be played from the beginning; empty if it can.
 std::string why_not_playable(const RoceRecording& recording, capture::Side side);
 
 /// Octets of a packet, or of private data, that name memory of their sender (replay/mapping.hpp).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Reading and writing are visitors of the fields in parley/wire/ibcm_fields.h.
+// The reader and the writer are visitors of the fields in parley/wire/ibcm_fields.h.
 #include "wire/ib/cm.hpp"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace parley::wire::ib {
 namespace {
 
-// No number has more than 64 bits, or begins in the last seven octets of a message.
-class Get {  // into a message that was made empty
+// Reads 8 octets for each number: no number begins in the last seven octets of a message, or is wider than 64 bits.
+class Get {  // into a cleared message
  public:
   explicit Get(ConstBytes in) : in_(in) {}
   template <class Place, class T>
@@ -42,7 +42,7 @@ class Get {  // into a message that was made empty
   ConstBytes in_;
 };
 
-class Put {  // into zeros
+class Put {  // into zeroed octets
  public:
   explicit Put(MutBytes out) : out_(out) {}
   template <class Place, class T>
@@ -91,7 +91,7 @@ struct Facts;
 PARLEY_IBCM_MESSAGES(PARLEY_X)
 #undef PARLEY_X
 
-/// False: there is no such message.
+/// False: no message has this attribute.
 template <std::size_t I = 0>
 bool read_body(std::uint16_t attribute, Get& io, CmBody& body) {
   if constexpr (I < std::variant_size_v<CmBody>) {
@@ -131,7 +131,7 @@ CmMessageType CmMessage::type() const {
 }
 
 Result<CmMessage> CmMessage::parse(ConstBytes mad) {
-  Result<CmMessage> out;  // in place: a message is as long as several lines of the cache
+  Result<CmMessage> out;  // filled in place: a message spans several cache lines
   if (auto good = read(mad, *out); !good) out = tl::unexpected(std::move(good.error()));
   return out;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The messages of the InfiniBand Communication Manager: IBA vol. 1 §12.6 to §12.11. Numbers have their field's width in the
-// comment; more bits than that are cut off on the way out. Reserved bits are sent as zeros and not looked at.
+// The messages of the InfiniBand Communication Manager: IBA vol. 1 §12.6 to §12.11. A number's comment gives the width
+// of its field; emit() cuts off higher bits. Reserved bits are sent as zeros and ignored on receipt.
 //
-// No message says how long its private data is: the receiver sees the whole of the field.
+// A message does not carry the length of its private data: the receiver gets the whole field.
 #pragma once
 #include <array>
 #include <optional>
@@ -90,7 +90,7 @@ struct CmReq {
   std::uint8_t remote_cm_response_timeout = 0;  ///< 5 bits; timeout_of()
   CmService service = CmService::rc;
   bool flow_control = false;                   ///< end-to-end
-  std::uint32_t starting_psn = 0;              ///< 24 bits; of what the receiver of the REQ sends
+  std::uint32_t starting_psn = 0;              ///< 24 bits; the first PSN that the REQ's receiver sends
   std::uint8_t local_cm_response_timeout = 0;  ///< 5 bits; timeout_of()
   std::uint8_t retry_count = 0;                ///< 3 bits
   std::uint16_t p_key = PARLEY_IB_P_KEY_DEFAULT;
@@ -121,7 +121,7 @@ struct CmMra {
 struct CmRej {
   std::uint32_t local_comm_id = 0, remote_comm_id = 0;
   CmAbout about = CmAbout::req;
-  std::uint8_t info_length = 0;  ///< 7 bits; octets of `info` that count
+  std::uint8_t info_length = 0;  ///< 7 bits; valid octets of `info`
   CmReject reason{};
   CmInfo info{};
   PrivateData<148> private_data{};
@@ -144,7 +144,7 @@ struct CmRep {
   bool srq = false;
   std::uint64_t local_ca_guid = 0;
   PrivateData<196> private_data{};
-  /// The queue pair, whichever field names it.
+  /// The responder's QPN: local_qpn, or local_eecn if local_qpn is 0 (XRC).
   std::uint32_t qpn() const { return local_qpn != 0 ? local_qpn : local_eecn; }
   bool operator==(const CmRep&) const = default;
 };
@@ -159,7 +159,7 @@ struct CmRtu {
 /// IBA §12.6.10.
 struct CmDreq {
   std::uint32_t local_comm_id = 0, remote_comm_id = 0;
-  std::uint32_t remote_qpn = 0;  ///< 24 bits; of the receiver
+  std::uint32_t remote_qpn = 0;  ///< 24 bits; the receiver's
   PrivateData<220> private_data{};
   bool operator==(const CmDreq&) const = default;
 };
@@ -223,14 +223,14 @@ struct CmMessage {
   CmBody body;
 
   CmMessageType type() const;
-  /// Errors: truncated below 256 octets; unsupported: another class, version, method or attribute, which a receiver drops without
-  /// a word.
+  /// Errors: truncated below 256 octets; unsupported: another class, version, method or attribute. A receiver drops
+  /// such a MAD silently, except a REQ or SIDR_REQ of another class version, which it rejects (IBA §12.6.7.2).
   static Result<CmMessage> parse(ConstBytes mad);
   void emit(MutBytes out) const;  ///< 256 octets
   bool operator==(const CmMessage&) const = default;
 };
 
-/// As CmMessage::emit(), of a body by itself: any of CmBody's.
+/// As CmMessage::emit(), for one of CmBody's types.
 template <class M>
 void emit_cm(const M& body, std::uint64_t transaction_id, std::uint32_t attribute_modifier, MutBytes out);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Walks over the fields of a CM message with the place of each, as parley/wire/ibcm_fields.h and mad_cm.h have them: what reads,
-// writes or changes messages is a visitor.
+// Visits the fields of a CM message and their positions, from parley/wire/ibcm_fields.h and mad_cm.h. The code that
+// reads, writes or changes messages is a visitor.
 #pragma once
 #include <concepts>
 #include <type_traits>
@@ -11,10 +11,10 @@
 
 namespace parley::wire::ib {
 
-/// What of a field may point to hosts or people.
+/// The kind of identifier that a field holds, for anonymization; `kept`: none.
 enum class CmRole : std::uint8_t { kept, gid, guid, flow_label, service, q_key };
 
-/// Where a field is: bit 0 is the most significant one of the first octet behind the MAD header.
+/// The position of a field: bit 0 is the most significant bit of the first octet after the MAD header.
 template <std::size_t Bit, std::size_t Width, CmRole Role = CmRole::kept>
 struct CmPlace {
   static constexpr std::size_t octet = Bit / 8;
@@ -42,8 +42,8 @@ void visit_path_of_lap(V& v, P& path) {
 
 }  // namespace detail
 
-/// Calls v.field(CmPlace, value), v.part(CmPlace, value, shift) for a number that is in several places, and v.octets(CmPlace, array) for
-/// information and private data, in the order in which they stand.
+/// Calls, in message order: v.field(CmPlace, value); v.part(CmPlace, value, shift) for each part of a number that is
+/// split over several places; v.octets(CmPlace, array) for additional information and private data.
 #define PARLEY_F(S, member, name, filter, label, role) \
   v.field(CmPlace<mad::S::member.bit, mad::S::member.width, CmRole::role>{}, m.name);
 #define PARLEY_E(S, member, name, label, shift) \

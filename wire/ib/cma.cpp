@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t address_octets = 16, v4_octets = 4;
 
-// IPv4 addresses stand in the last four of sixteen octets.
+// An IPv4 address is in the last four of sixteen octets.
 Address address_from(ConstBytes octets, Address::Family family) {
   Address out;
   out.family = family;

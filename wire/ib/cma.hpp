@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The RDMA IP CM service: how IP addresses and ports stand in messages of the InfiniBand CM (IBA vol. 1 Annex A11).
+// The RDMA IP CM service: IP addresses and ports in messages of the InfiniBand CM (IBA vol. 1 Annex A11).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -26,15 +26,15 @@ struct CmaService {
   std::uint16_t port = 0;
   bool operator==(const CmaService&) const = default;
 };
-/// None for a service ID of another form, or of a port space without a name.
+/// nullopt for a service ID of another form, or of a port space without a name.
 std::optional<CmaService> cma_service_of(std::uint64_t service_id);
 
-/// The Q_Key that queue pairs of the port space UDP begin with on Linux, and that groups are joined with (RDMA_UDP_QKEY): its peers
+/// The Q_Key that Linux gives to queue pairs of the port space UDP and uses to join groups (RDMA_UDP_QKEY). Peers
 /// expect it.
 inline constexpr std::uint32_t udp_q_key = 0x01234567;
 
-/// The first 36 octets of the private data of a REQ or SIDR_REQ to such a service. The destination's port is not in them, but in the
-/// service ID.
+/// The first 36 octets of the private data of a REQ or SIDR_REQ to such a service. The destination's port is in the
+/// service ID only.
 struct CmaHeader {
   Address source;       ///< with its port
   Address destination;  ///< port 0; of the source's family

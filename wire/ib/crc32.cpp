@@ -31,9 +31,9 @@ constexpr Tables make_tables() {
 }
 constexpr Tables tables = make_tables();
 
-// Whole words: most of what is short is a header, and comes for each packet.
+// Reads a whole word. Short inputs are mostly headers, and each packet has them.
 std::uint32_t le32(const std::uint8_t* in) { return load<std::uint32_t>(in, std::endian::little); }
-/// What four octets leave after `more` octets of zero, at most 4, behind them.
+/// The CRC state that four octets leave after `more` (at most 4) further zero octets.
 std::uint32_t under_zeros(std::uint32_t octets, std::size_t more) {
   return tables[more + 3][octets & 0xFF] ^ tables[more + 2][octets >> 8 & 0xFF] ^
          tables[more + 1][octets >> 16 & 0xFF] ^ tables[more][octets >> 24];
@@ -71,7 +71,8 @@ constexpr Powers inverse_powers = make_powers(make_inverse());
 
 #ifdef PARLEY_HAVE_ISAL
 #if defined(__x86_64__)
-// isa-l's kernels leave the wide registers in use, and every SSE instruction behind them would wait for their result.
+// isa-l's kernels leave the upper halves of the wide registers in use, and every later SSE instruction would wait for
+// them.
 void give_wide_registers_back() {
   if (__builtin_cpu_supports("avx") != 0) asm volatile("vzeroupper");
 }
@@ -90,7 +91,7 @@ std::uint32_t crc32_isal(std::uint32_t before, ConstBytes in) {
 
 std::uint32_t crc32(std::uint32_t before, ConstBytes in) {
 #ifdef PARLEY_HAVE_ISAL
-  constexpr std::size_t worth_it = 64;  // isa-l folds as many at once
+  constexpr std::size_t worth_it = 64;  // isa-l folds 64 octets at a time
   if (in.size() >= worth_it) return crc32_isal(before, in);
 #endif
   std::uint32_t crc = ~before;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The invariant CRC: CRC-32 of Ethernet over the packet with the fields that change on the way replaced by ones, and eight octets
-// of ones in the place of the LRH; of a packet without a GRH, which stays in its subnet, the LRH itself (IBA §7.8.1, Annexes A16.3 and
-// A17.3.3).
+// The invariant CRC: Ethernet's CRC-32 over the packet (IBA §7.8.1, Annexes A16.3 and A17.3.3). Fields that change on
+// the way are replaced by ones, and the LRH by eight octets of ones. A packet without a GRH stays in its subnet: the
+// ICRC covers its LRH, except the VL.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +12,7 @@
 namespace parley::wire::ib {
 namespace {
 
-/// The BTH of a packet as the ICRC sees it.
+/// The BTH of a packet as the ICRC covers it: the octet of FECN and BECN is ones.
 std::array<std::uint8_t, PARLEY_IB_BTH_LEN> ones_for_congestion(ConstBytes packet) {
   std::array<std::uint8_t, PARLEY_IB_BTH_LEN> bth;
   std::copy_n(packet.begin(), bth.size(), bth.begin());

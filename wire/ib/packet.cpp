@@ -74,7 +74,7 @@ constexpr OpcodeRule make_rule(std::uint8_t opcode) {
   return {.assigned = true, .response = rule->response, .headers = headers};
 }
 
-// Every packet asks for its opcode's rule several times.
+// A table, since each packet looks up its opcode's rule several times.
 constexpr auto rules = [] {
   std::array<OpcodeRule, 256> all{};
   for (std::size_t opcode = 0; opcode < all.size(); ++opcode)
@@ -103,7 +103,7 @@ std::size_t size_of_headers(unsigned headers) {
 
 namespace {
 
-// Every packet has it: whole words, since what is written octet by octet and then read at once costs a wait each time.
+// The BTH is read and written in whole words: reading a word just after writing its octets one by one stalls the CPU.
 std::uint32_t word(ConstBytes in, std::size_t at) { return load<std::uint32_t>(in.data() + at, std::endian::big); }
 
 void put_word(MutBytes out, std::size_t at, std::uint32_t value) { store(out.data() + at, value, std::endian::big); }
@@ -229,7 +229,7 @@ Result<Packet> Packet::parse(ConstBytes in) {
 
 Result<void> Packet::read(ConstBytes in) {
   if (in.size() < PARLEY_IB_BTH_LEN + PARLEY_IB_ICRC_LEN) return fail(Errc::truncated);
-  // Headers that the opcode does not have are empty, and were for the opcode before as well.
+  // Clear the headers of the packet that was read before. If its opcode had none, they are already empty.
   if (rule_of(bth.opcode).headers != 0) *this = Packet{};
   read_bth(in, bth);
   Reader r(in.subspan(PARLEY_IB_BTH_LEN, in.size() - PARLEY_IB_BTH_LEN - PARLEY_IB_ICRC_LEN));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// InfiniBand transport packets from the BTH to the ICRC, as RoCE carries them: IBA vol. 1 §9. Parsing is total, and what is
-// parsed is emitted again to the same octets, reserved bits included; judging is the caller's.
+// InfiniBand transport packets from the BTH to the ICRC, as RoCE carries them: IBA vol. 1 §9. The parsers check lengths
+// only; the caller validates the values. A parsed packet is emitted as the same octets, reserved bits included. Only
+// the pad may differ: its size follows from the payload, and its octets are zeros.
 #pragma once
 #include <array>
 #include <optional>
@@ -40,15 +41,15 @@ constexpr std::uint8_t opcode_of(Service service, Operation operation) {
 struct OpcodeRule {
   bool assigned = false;  ///< the service has this operation; CNP counts
   bool response = false;  ///< goes to the requester
-  unsigned headers = 0;   ///< PARLEY_IB_HEADERS' masks; of an opcode that is not assigned none
+  unsigned headers = 0;   ///< PARLEY_IB_HEADERS' masks; none if the opcode is not assigned
 };
 OpcodeRule rule_of(std::uint8_t opcode);
 /// "RC SEND First", "CNP", "unassigned opcode".
 std::string opcode_text(std::uint8_t opcode);
-/// Octets of these headers (PARLEY_IB_HEADERS' masks).
+/// Size of these headers (PARLEY_IB_HEADERS' masks) in octets.
 std::size_t size_of_headers(unsigned headers);
 
-/// IBA §10.9: both have the same number, and one of them is a full member.
+/// IBA §10.9: the low 15 bits are equal, and at least one side is a full member.
 constexpr bool p_keys_match(std::uint16_t x, std::uint16_t y) {
   return ((x ^ y) & 0x7FFF) == 0 && ((x | y) & 0x8000) != 0;
 }
@@ -125,11 +126,11 @@ std::string syndrome_text(std::uint8_t syndrome);
 Duration rnr_timer(std::uint8_t code);
 /// End-to-end credits of a code 0..30, IBA §9.7.7.2; none for 31.
 std::optional<std::uint16_t> credits_of(std::uint8_t code);
-/// 4.096 us times 2^code (IBA §9.9.1 and §12.7); only the low five bits count. Code 0 means "no timer" to a queue pair, which is
-/// the caller's to know.
+/// 4.096 us times 2^code (IBA §9.9.1 and §12.7); only the low five bits count. For a queue pair code 0 means "no
+/// timer"; the caller must handle it.
 Duration timeout_of(std::uint8_t code);
 
-/// A packet from the BTH to the ICRC. Headers are there or not as `bth.opcode` says.
+/// A packet from the BTH to the ICRC. `bth.opcode` determines which headers are present.
 struct Packet {
   Bth bth;
   Deth deth;
@@ -138,31 +139,34 @@ struct Packet {
   AtomicEth atomic;
   Aeth aeth;
   std::uint64_t atomic_original = 0;  ///< AtomicAckETH
-  std::array<std::uint8_t, 4> imm{};  ///< the octets as they stand, which is what verbs give a program
+  std::array<std::uint8_t, 4> imm{};  ///< as on the wire; verbs pass it to a program unchanged
   std::uint32_t invalidate = 0;       ///< IETH: the R_Key
-  ConstBytes payload;                 ///< a view of what was parsed
+  ConstBytes payload;                 ///< a view into the parsed octets
   ConstBytes pad;                     ///< bth.pad_count octets; emitted as zeros
   std::uint32_t icrc = 0;
 
-  /// `in` ends with the ICRC. Of an opcode that is not assigned everything after the BTH is payload.
-  /// Errors: truncated (shorter than its headers and ICRC), malformed (more pad than is there).
+  /// `in` ends with the ICRC. If the opcode is not assigned, all octets between the BTH and the ICRC are payload and
+  /// pad. Errors: truncated (shorter than its headers and ICRC), malformed (the pad count exceeds the octets left).
   static Result<Packet> parse(ConstBytes in);
-  /// The same into this object, which was made empty or by read(). After an error it says nothing.
+  /// As parse(), into this object. It must be default-constructed or the result of read(). After an error its contents
+  /// are unspecified.
   Result<void> read(ConstBytes in);
   /// From the BTH to the ICRC.
   std::size_t size() const;
-  /// Writes size() octets; `bth.pad_count` follows from the payload, and the ICRC is written as it stands in `icrc`.
+  /// Writes size() octets and returns the number written; 0 if `out` is shorter. The pad count follows from the
+  /// payload; the ICRC is copied from `icrc`.
   std::size_t emit(MutBytes out) const;
-  /// Writes the headers alone, as in front of `payload_size` octets, and returns their size; 0 if `out` has no room for them.
+  /// Writes the headers alone, for a payload of `payload_size` octets. Returns their size; 0 if `out` is too short.
   std::size_t emit_headers(std::size_t payload_size, MutBytes out) const;
 };
-/// Octets of zeros after a payload, so that it ends at a word (IBA §9.4).
+/// The number of zero octets after a payload that align its end to 4 octets (IBA §9.4).
 constexpr std::uint8_t pad_of(std::size_t payload) { return static_cast<std::uint8_t>((4 - payload % 4) % 4); }
 
-/// The invariant CRC (IBA §7.8.1, Annexes A16.3 and A17.3.3). `network`: the GRH, or the IP and UDP headers, or the LRH of a packet
-/// that has neither, as they are on the wire: fields which change on the way may hold anything. `packet`: from the BTH to where
-/// the ICRC stands. Which of them it is shows in the length: 20 + 8 (IPv4), 40 + 8 (IPv6), 40 (GRH), 8 (LRH).
-/// Errors: invalid_argument for other lengths.
+/// The invariant CRC (IBA §7.8.1, Annexes A16.3 and A17.3.3). `network`: the GRH, or the IP and UDP headers, or the LRH
+/// of a packet that has neither, as on the wire; the values of fields that change on the way do not matter. Its length
+/// distinguishes them: 20 + 8 (IPv4), 40 + 8 (IPv6), 40 (GRH), 8 (LRH). `packet`: from the BTH up to, not including,
+/// the ICRC. Errors: invalid_argument for other lengths of `network`, another IP version, or a `packet` shorter than a
+/// BTH.
 Result<std::uint32_t> icrc(ConstBytes network, ConstBytes packet);
 
 }  // namespace parley::wire::ib

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Known departures of real InfiniBand and RoCE peers from the specification, as data, and what else makes them tell apart. One table
-// serves all: cm/ibcm, cm/providers/roce and nic/roce play an entry (RoceProviderOptions::play_quirk), `parley pcap check` names the
-// departure where a capture shows one, and `parley quirks` lists them. No code tests for a peer by name: it asks for a departure.
+// Known departures of real InfiniBand and RoCE peers from the specification, and other facts that distinguish these
+// peers, as data. cm/ibcm, cm/providers/roce and nic/roce play an entry of this table
+// (RoceProviderOptions::play_quirk), `parley pcap check` names a departure that a capture shows, and `parley quirks`
+// lists them. Code never checks a peer's name: it checks for a departure.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -38,8 +39,8 @@ enum class Departure : std::uint8_t {
 struct DepartureFacts {
   Departure what{};
   std::string_view name;      ///< "forgets-in-timewait"
-  std::string_view clause;    ///< what it departs from; empty: the specification leaves it open
-  std::string_view summary;   ///< goes on after the peer's name
+  std::string_view clause;    ///< of the specification; empty: the specification leaves it open
+  std::string_view summary;   ///< continues a sentence that begins with the peer's name
   std::string_view evidence;  ///< where it was seen
 };
 
@@ -64,14 +65,14 @@ struct Quirk {
   std::string_view summary;   ///< one sentence for users
   std::string_view evidence;  ///< where it was seen
   DepartureSet departures{};
-  bool spec_timers = false;      ///< repeats its messages after the response timeouts alone
-  std::uint8_t ack_timeout = 0;  ///< that it asks for in a REQ; 0: as configured
+  bool spec_timers = false;      ///< retransmits CM messages by the response timeouts only
+  std::uint8_t ack_timeout = 0;  ///< that its REQ carries; 0: as configured
 };
 
 /// All of them, in the order of the enumeration.
 std::span<const DepartureFacts> all_departures();
 const DepartureFacts& facts_of(Departure what);
-/// The entry of that name; the empty name gives a peer without departures. Errors: invalid_argument.
+/// The entry with that name; for an empty name, a peer without departures. Errors: invalid_argument.
 Result<const Quirk*> find_quirk(std::string_view name);
 /// All named entries, in a stable order.
 std::span<const Quirk> all_quirks();

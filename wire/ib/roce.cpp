@@ -189,7 +189,7 @@ std::optional<std::uint16_t> identification_of(RoceHeader header, ConstBytes pac
   const std::size_t behind = header.size() - ipv4_identification_at + packet.size() - icrc_size;
   const std::uint32_t difference = icrc_under(header, packet) ^ icrc_in(packet);
   if (difference == 0) return std::uint16_t{0};
-  // A wrong identification differs in two octets, and so the cause in the low half of what it would be.
+  // Only the two octets of the identification can differ: they are the low half of the cause.
   const std::uint32_t cause = crc32_cause(difference, behind);
   if (cause > 0xFFFF) return std::nullopt;
   return static_cast<std::uint16_t>(cause << 8 | cause >> 8);

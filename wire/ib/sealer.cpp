@@ -13,9 +13,10 @@ namespace parley::wire::ib {
 namespace {
 
 using Table = std::array<std::uint32_t, 256>;
-constexpr std::size_t begin_size = 8;  // of the BTH: all in front of AckReq and the PSN
+constexpr std::size_t begin_size = 8;  // of the BTH: everything before AckReq and the PSN
 
-/// What each of the two octets of an identification does to the CRC of the IPv4 and UDP headers and the BTH's beginning.
+/// The change of the CRC over the IPv4 and UDP headers and the BTH's first 8 octets that each value of one octet of the
+/// identification makes.
 constexpr Table make_effects(std::size_t octet) {
   constexpr std::size_t behind = IcrcHead::ipv4_and_udp - ipv4_identification_at + begin_size;
   Table out{};
@@ -72,7 +73,7 @@ void Sealer::seal(std::uint16_t identification, MutBytes packet) {
   put_icrc(packet, icrc(identification, covered_of(packet)));
 }
 
-// First the CRC: the copy then finds the octets in the nearest cache, and neither waits for what the other writes.
+// Computes the CRC before the copy: the copy then reads from the L1 cache, and neither waits for the other's stores.
 void Sealer::seal_all(std::uint16_t identification, std::size_t size, MutBytes packets, ConstBytes payload) {
   const std::size_t count = packets.size() / size, each = payload.size() / count, before = size - icrc_size - each;
   for (std::size_t i = 0; i < count; ++i) {
@@ -105,7 +106,8 @@ std::optional<std::uint16_t> Sealer::identification_of(std::uint16_t likely, Con
   const std::uint32_t difference = icrc(likely, covered_of(packet)) ^ get_icrc(packet);
   if (difference == 0) return v4_ ? likely : std::uint16_t{0};
   if (!v4_) return std::nullopt;
-  // Another identification differs in two octets, and "don't fragment" in a bit of the third: so does the cause, in this order.
+  // The low two octets of the cause are the identification's difference; a bit of the third is that of "don't
+  // fragment".
   constexpr std::uint32_t dont_fragment = 0x40U << 16;
   const std::size_t behind = IcrcHead::ipv4_and_udp - ipv4_identification_at + packet.size() - icrc_size;
   const std::uint32_t cause = crc32_cause(difference, behind);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The ICRCs of many packets of one flow, as a UDP socket sends and receives them: what their network headers contribute is worked out
-// once for each length. Only the IPv4 identification differs besides, and what it contributes is looked up, since the CRC is linear.
+// The ICRCs of many packets of one flow, as a UDP socket sends and receives them. The network headers' share of the CRC
+// is computed once for each length. Packets of one length differ only in the IPv4 identification; its share is looked
+// up in a table, since the CRC is linear.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,35 +14,37 @@ namespace parley::wire::ib {
 class Sealer {
  public:
   Sealer() = default;
-  /// The header's identification, and what is not covered by the ICRC, say nothing. RoCEv2 only.
+  /// RoCEv2 only. The header's identification is ignored, as are the fields that the ICRC does not cover.
   explicit Sealer(const RoceHeader& header) : header_(header), v4_(header.is_ipv4()) {}
 
-  /// Writes the ICRC of `packet` (BTH to ICRC, 16 to 65,000 octets) into its last four octets; `identification` is IPv4's.
+  /// Writes the ICRC of `packet` (BTH to ICRC, 16 to 65,000 octets) into its last four octets; `identification` is
+  /// IPv4's.
   void seal(std::uint16_t identification, MutBytes packet);
-  /// The same for packets of `size` octets that stand behind one another; the identification counts up.
-  /// Before the ICRC of each comes an equal share of `payload`, which is copied there.
+  /// The same for consecutive packets of `size` octets each; the identification counts up. Each packet gets an equal
+  /// share of `payload`, which is copied to just before its ICRC.
   void seal_all(std::uint16_t identification, std::size_t size, MutBytes packets, ConstBytes payload);
-  /// The ICRC of a packet in two pieces that have no room for it, the BTH in the first: its low octet is to come first.
+  /// The ICRC of a packet in two pieces without it; `front` holds the BTH. The caller writes it low octet first.
   std::uint32_t icrc(std::uint16_t identification, ConstBytes front, ConstBytes rest = {});
-  /// Whether the ICRC is right under this identification, which IPv6 has none of.
+  /// Whether the ICRC is correct under this identification; IPv6 ignores the identification.
   bool is_sealed(std::uint16_t identification, ConstBytes packet);
-  /// Whether the ICRC is right, and on IPv4 under which identification; without "don't fragment" if not with it, as on a UDP socket
-  /// neither is known. `likely` is tried first, and costs less. On IPv6 the answer is 0. Of damaged packets one in 32,768 passes on
-  /// IPv4, where is_sealed() lets one in 2^32 through.
+  /// The identification under which the ICRC is correct; nullopt if there is none. On IPv6 it is 0. On IPv4 "don't
+  /// fragment" may be set or clear, since a UDP socket does not report either. `likely` is tried first and costs less.
+  /// On IPv4 one damaged packet in 32,768 passes; is_sealed() passes one in 2^32.
   std::optional<std::uint16_t> identification_of(std::uint16_t likely, ConstBytes packet);
-  /// Of packets of `size` octets that stand behind one another, how many at the beginning have a right ICRC under identifications that
-  /// count up from `first`. Those behind them may have one too, under another. `payload`, if it is not empty, has an equal share for each
-  /// of the packets: what is in front of the ICRC is copied there, of those that are counted.
+  /// Counts how many of the consecutive packets of `size` octets each, from the first on, have a correct ICRC under
+  /// identifications that count up from `first`. Later packets may be correct under other identifications. If `payload`
+  /// is not empty, it has an equal share for each packet. The octets before the ICRC of each counted packet are copied
+  /// there.
   std::size_t count_sealed(std::uint16_t first, std::size_t size, ConstBytes packets, MutBytes payload = {});
 
  private:
-  /// What packets of one length have in common.
+  /// The state that packets of one length share.
   struct Share {
     std::size_t size = 0;    // 0: none yet
     std::uint32_t head = 0;  // CRC-32 of all before the BTH, with the identification 0
-    // Of the last one, which the next is likely to follow in its message: the first octets of the BTH, and the CRC with them.
-    std::uint32_t begun = 0;
-    std::uint64_t begins = 0;
+    // Of the last packet; the next packet of a message often begins in the same way.
+    std::uint32_t begun = 0;   // CRC-32 up to and including the first 8 octets of the BTH
+    std::uint64_t begins = 0;  // those 8 octets
   };
   Share& place_of(std::size_t size) { return shares_[(size >> 2 ^ size >> 4) % shares_.size()]; }
   void begin(Share& share, std::size_t size, std::uint64_t begins);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the codes of an AETH and of timers stand for.
+// The meanings of AETH and timer codes.
 #include <fmt/format.h>
 
 #include <iterator>
@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::uint32_t rnr_timers[32] = {PARLEY_IB_RNR_TIMERS};  // of 10 us
+constexpr std::uint32_t rnr_timers[32] = {PARLEY_IB_RNR_TIMERS};  // in units of 10 us
 constexpr std::uint16_t credits[31] = {PARLEY_IB_CREDITS};
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Structures of parley/wire/mad_cm.h: communication management. `wire/ib/cm.hpp` has the same messages as the CM uses them, made from these.
+// Structures of parley/wire/mad_cm.h: communication management. wire/ib/cm.hpp derives from these the messages that the
+// CM uses.
 #pragma once
 #include "wire/mad/common.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Component masks of subnet administration (IBA §15.2.1.1), made by naming members. A member of another record does not compile.
+// Component masks of subnet administration (IBA §15.2.1.1), built from members. A member of another record does not
+// compile.
 //
 //   ComponentMask<PathRecord> mask(PathRecord::sgid, PathRecord::dgid, PathRecord::reversible);
 //   mask.add(...); mask.bits()
@@ -10,7 +11,7 @@
 
 namespace parley::wire::mad {
 
-/// What subnet administration answers questions about.
+/// An attribute that subnet administration has a query for.
 template <class A>
 concept SaRecord = LegalFor<A, MgmtClass::subn_adm, Method::get> ||
     LegalFor<A, MgmtClass::subn_adm, Method::get_multi> || LegalFor<A, MgmtClass::subn_adm, Method::get_trace_table>;
@@ -24,7 +25,7 @@ class ComponentMask {
     (add(members), ...);
   }
 
-  /// All of it: every member of a structure, every element of an array.
+  /// Adds the whole member: every member of a structure, every element of an array.
   template <class Value>
   ComponentMask& add(Member<Record, Value> member) {
     bits_ |= components_of(Record::layout, member.bit).mask();
@@ -36,7 +37,7 @@ class ComponentMask {
     bits_ |= components_of(Record::layout, member.bit, &bit).mask();
     return *this;
   }
-  /// One element. An array that has but one component gets that one.
+  /// Adds one element of an array; if the array has a single component, adds that component.
   template <class Value>
   ComponentMask& add_element(Member<Record, Value> member, std::size_t index) {
     const Components all = components_of(Record::layout, member.bit);

@@ -18,7 +18,7 @@ namespace {
 
 const Layout& layout_of(StructureId id) { return *all_layouts()[static_cast<std::size_t>(id)]; }
 
-/// The header up to the data, which is shown as what it is.
+/// The octet at which the class's header ends and the data begins.
 std::size_t header_end(const Decoded& decoded) {
   return decoded.data != 0 ? decoded.data : std::size_t{decoded.format.layout->octets};
 }
@@ -27,8 +27,8 @@ bool has_table(Method method) {
   return method == Method::get_table_resp || method == Method::get_trace_resp || method == Method::get_multi_resp;
 }
 
-/// Octets of records: RMPP says how many of a last segment count, with the 20 octets of the class's header
-/// (IBA §13.6.2.1). Later segments begin in the middle of a record.
+/// Octets of records in the datagram. In a last segment RMPP's payload length counts them and the 20 octets of the
+/// class's header (IBA §13.6.2.1). 0 for segments after the first: they begin in the middle of a record.
 std::size_t table_octets(ConstBytes mad) {
   const auto header = RmppHeader::parse(mad);
   const std::size_t there = mad.size() - SaHeader::size;
@@ -40,7 +40,7 @@ std::size_t table_octets(ConstBytes mad) {
   return std::min(there, payload - header_part);
 }
 
-/// IBA §15.2.1.1: the records stand `attribute_offset` times 8 octets apart.
+/// IBA §15.2.1.1: a record begins every `attribute_offset` times 8 octets.
 void add_records(Decoded& out, const Layout& layout, ConstBytes mad) {
   const auto header = SaHeader::parse(mad);
   if (!header) return;
@@ -51,7 +51,7 @@ void add_records(Decoded& out, const Layout& layout, ConstBytes mad) {
     out.bodies.push_back({&layout, out.data + at, mad.subspan(out.data + at, layout.octets)});
 }
 
-/// IBA §14.2.5.1: what a subnet management trap says more.
+/// IBA §14.2.5.1: the layout of a subnet management trap's DataDetails; null if the trap is unknown.
 const Layout* details_of(std::uint16_t trap) {
 #define PARLEY_X(first, last, structure) \
   if (trap >= first && trap <= last) return &structure::layout;
@@ -85,13 +85,13 @@ std::string attribute_name(const Decoded& decoded) {
   return layout != nullptr ? std::string(layout->name) : fmt::format("attribute 0x{:04X}", decoded.attribute);
 }
 
-/// The class's header without its data, and for a class with a route what stands behind the data.
+/// All octets from the data on. In a directed SMP they include the paths after the data.
 ConstBytes rest_of(const Decoded& decoded, ConstBytes mad) {
   const std::size_t end = std::min(header_end(decoded), mad.size());
   return mad.subspan(end);
 }
 
-/// The members of the format but for its data.
+/// Calls `take` for each member of the format except its data.
 template <class Take>
 void each_header_field(const Decoded& decoded, const Take& take) {
   for (const Field& field : decoded.format.layout->fields)
@@ -115,7 +115,7 @@ struct Headers {
 const Layout* attribute_layout(MgmtClass mgmt_class, std::uint16_t attribute, std::uint8_t first) {
   if (attribute == 0) return nullptr;
   const MgmtClass wanted = same_rpcs(mgmt_class);
-  if (wanted == MgmtClass::vendor) return nullptr;  // which vendor's is not in the datagram
+  if (wanted == MgmtClass::vendor) return nullptr;  // attributes depend on the vendor
   if (wanted == MgmtClass::cc && attribute == SwitchCongestionLog::attribute && first == 2)
     return &CaCongestionLog::layout;
   for (const LegalRow& row : legal_rows) {
@@ -163,10 +163,10 @@ std::string title(const Decoded& decoded) {
                      method.starts_with("method") && !vendor ? " " : "", method, attribute);
 }
 
-// IBA §13.4.7; the upper octet is the class's own.
+// IBA §13.4.7; the upper octet is class-specific.
 std::string status_text(const Decoded& decoded) {
   const bool directed = decoded.mgmt_class == MgmtClass::subn_directed;
-  const std::uint32_t status = directed ? decoded.status & 0x7FFFU : decoded.status;  // IBA §14.2.1.2: the rest is D
+  const std::uint32_t status = directed ? decoded.status & 0x7FFFU : decoded.status;  // IBA §14.2.1.2: bit 15 is D
   std::vector<std::string> parts;
   if ((status & PARLEY_MAD_STATUS_BUSY) != 0) parts.push_back("busy");
   if ((status & PARLEY_MAD_STATUS_REDIRECT) != 0) parts.push_back("redirection required");

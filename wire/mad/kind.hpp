@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the value of a member of a management datagram means: its type in C++, how it is written, its unit, its names.
+// Kinds of members of management datagrams: the C++ type, the printed form, the unit and the value names of each.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -59,16 +59,16 @@ struct Name {
 
 struct KindFacts {
   std::string_view name;
-  std::span<const Name> names;  ///< of values, or of bits if `mask`
+  std::span<const Name> names;  ///< of values; of bits if `mask`
   bool mask = false;
   std::string_view unit = {};
-  std::uint32_t factor = 1;  ///< what a value of 1 is worth in that unit
+  std::uint32_t factor = 1;  ///< units per 1 of the value
 };
 const KindFacts& facts_of(Kind kind);
 /// The name of a value of that kind; empty if it has none.
 std::string_view name_of(Kind kind, std::uint64_t value);
 
-/// Types of members that are no numbers.
+/// Types of members that are not numbers.
 struct Text {};
 struct Octets {};
 

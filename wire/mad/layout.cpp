@@ -14,7 +14,7 @@ namespace parley::wire::mad {
 
 namespace {
 
-// The last row of each table stands for none, so that a structure without members has a table too.
+// The last row of each table is a placeholder, so that a structure without members has a table too.
 #define PARLEY_F(name, octet, bit, width, count, kind) {#name, octet * 8 + bit, width, count, Kind::kind, nullptr},
 #define PARLEY_S(name, octet, count, type) {#name, octet * 8, type::size * 8, count, Kind::structure, &type::layout},
 #define PARLEY_R(octet, bit, width) {"", octet * 8 + bit, width, 1, Kind::reserved, nullptr},
@@ -70,12 +70,12 @@ ConstBytes octets_at(ConstBytes octets, const Field& field, std::size_t index) {
 
 namespace {
 
-/// Components of a member that is no structure.
+/// Components of a member that is not a structure.
 std::size_t own_components(const Field& field) {
   switch (field.kind) {
     case Kind::service_data: return field.count;
     case Kind::path_service_id: return 2;
-    case Kind::link_speed_ext2: return 0;  // made of bits that were reserved, which have one component together
+    case Kind::link_speed_ext2: return 0;  // made of formerly reserved bits, which share one component
     default: return 1;
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The tables of parley/wire/mad.h as data: one codec, one set of printers and one count of component-mask bits read them.
+// The tables of parley/wire/mad.h as data, for the codec, the printers and the numbering of component-mask bits.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,10 +12,10 @@ namespace parley::wire::mad {
 struct Layout;
 
 struct Field {
-  const char* name;  ///< "" of reserved bits
+  const char* name;  ///< "" for reserved bits
   std::uint16_t bit, width, count;
   Kind kind;
-  const Layout* nested;  ///< of a structure
+  const Layout* nested;  ///< null unless the field is a structure
 
   constexpr std::size_t bits() const { return std::size_t{width} * count; }
   constexpr std::size_t octet() const { return bit / 8U; }
@@ -36,14 +36,15 @@ std::span<const Layout* const> all_layouts();
 const Layout* find_layout(std::string_view name);
 const Field* find_field(const Layout& layout, std::string_view name);
 
-/// An element of a field that is a number of at most 64 bits. `octets` are those of the structure, whole.
+/// An element of a field that is a number of at most 64 bits. `octets` is the whole structure.
 std::uint64_t number_at(ConstBytes octets, const Field& field, std::size_t index = 0);
 void put_number(MutBytes octets, const Field& field, std::size_t index, std::uint64_t value);
-/// The octets of an element of a field whose width is a whole number of them.
+/// The octets of an element of a field whose width is a whole number of octets.
 ConstBytes octets_at(ConstBytes octets, const Field& field, std::size_t index = 0);
 
-/// The component-mask bit of the member that begins at `bit` of a record, and how many it has (IBA C15-0.1.27): each
-/// member has one in the order in which they stand, reserved bits too; those of a structure in the record have their own.
+/// The first component-mask bit of the member that begins at `bit` of a record, and its number of bits (IBA
+/// C15-0.1.27). Each member has one bit, in record order; reserved bits and the members of a nested structure have
+/// theirs too.
 struct Components {
   std::uint8_t first = 0, count = 0;
   constexpr std::uint64_t mask() const {
@@ -51,13 +52,14 @@ struct Components {
   }
   bool operator==(const Components&) const = default;
 };
-/// `inner`: the bit in the nested structure, when `bit` is where that stands; without it all of its members.
+/// `inner`: the bit of a member within the nested structure that begins at `bit`; null: all of its members.
 Components components_of(const Layout& record, std::size_t bit, const std::size_t* inner = nullptr);
 
-/// What a component mask names of a record: "lid", "node_info.num_ports", "service_data8[3]". A bit that no member has is left out.
+/// Names of the members that a component mask selects: "lid", "node_info.num_ports", "service_data8[3]". Bits without a
+/// member are skipped.
 std::vector<std::string> component_names(const Layout& record, std::uint64_t mask);
 
-/// Whether the fields follow each other without gaps up to `octets`, and each is one that the codec can read.
+/// Whether the fields follow each other without gaps up to `octets`, and the codec can read each of them.
 constexpr bool is_whole(std::span<const Field> fields, std::size_t octets) {
   std::size_t at = 0;
   for (const Field& field : fields) {

@@ -86,13 +86,13 @@ std::string number_text(const Field& field, std::uint64_t value) {
   }
 }
 
-/// Not even its beginning is there, or, of what is no structure, not its end.
+/// Whether the field is cut off: the beginning of a nested structure is missing, or the end of any other field.
 bool is_cut(const Field& field, ConstBytes octets) {
   if (field.nested != nullptr && field.count == 1) return field.octet() >= octets.size();
   return (field.bit + field.bits() + 7) / 8 > octets.size();
 }
 
-/// Of a structure as much as there is.
+/// The octets of a nested structure, as far as they are present.
 ConstBytes part_at(ConstBytes octets, const Field& field, std::size_t index) {
   const std::size_t at = field.octet() + index * field.width / 8;
   return octets.subspan(at, std::min<std::size_t>(field.width / 8U, octets.size() - at));
@@ -104,7 +104,7 @@ class Walk {
   struct Step {
     const Field& field;
     std::string path;   // "node_info.num_ports", "entry[3].ccti_timer"
-    std::size_t octet;  // of the structure it is in, from the beginning of the outermost
+    std::size_t octet;  // where its structure begins in the outermost one
     ConstBytes octets;  // of that structure
     std::size_t index;  // in its array
   };
@@ -129,7 +129,7 @@ class Walk {
   }
 };
 
-/// The octets that a member is in, at most 8 of them.
+/// The first octet's number, and at most 8 of the octets that hold the member.
 std::string place_text(const Walk::Step& step) {
   const Field& field = step.field;
   const bool all = is_string(field) || field.reserved();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which class has which method for which attribute, and requests made so: one that is not in the table does not compile.
+// The table of legal classes, methods and attributes, and typed requests. A request that is not in the table does not
+// compile.
 //
-//   const Datagram mad = request<MgmtClass::subn, Method::get>(PortInfo{}, {.transaction_id = 7, .attribute_modifier = 1});
+//   const Datagram mad =
+//       request<MgmtClass::subn, Method::get>(PortInfo{}, {.transaction_id = 7, .attribute_modifier = 1});
 #pragma once
 #include "parley/wire/ib.h"
 #include "wire/mad/common.hpp"
@@ -27,7 +29,7 @@ inline constexpr LegalRow legal_rows[] = {
 struct ClassFacts {
   MgmtClass mgmt_class;
   std::uint8_t version;
-  std::uint8_t data;  ///< where the attribute begins
+  std::uint8_t data;  ///< the octet at which the attribute begins
   StructureId format;
   std::string_view prefix;  ///< "SubnAdm" of SubnAdmGet
 };
@@ -38,7 +40,7 @@ inline constexpr ClassFacts class_rows[] = {
 #undef PARLEY_X
 };
 
-/// Of the class octet of a MAD; those of vendors have one for each range. Null of an unknown class.
+/// The entry for a MAD's class octet; each of the two vendor ranges has one entry. Null for an unknown class.
 constexpr const ClassFacts* facts_of_class(std::uint32_t mgmt_class) {
   if (mgmt_class > 0x09 && mgmt_class <= PARLEY_MAD_VENDOR_LAST) mgmt_class = 0x09;
   if (mgmt_class > 0x30 && mgmt_class <= PARLEY_MAD_VENDOR_OUI_LAST) mgmt_class = 0x30;
@@ -47,7 +49,8 @@ constexpr const ClassFacts* facts_of_class(std::uint32_t mgmt_class) {
   return nullptr;
 }
 
-/// A directed route has what there is by LID, vendors with an OUI what those without have.
+/// The class whose table rows apply: directed-route SMPs use those of LID-routed SMPs, vendor classes with an OUI those
+/// of vendor classes without one.
 constexpr MgmtClass same_rpcs(MgmtClass mgmt_class) {
   if (mgmt_class == MgmtClass::subn_directed) return MgmtClass::subn;
   return mgmt_class == MgmtClass::vendor_oui ? MgmtClass::vendor : mgmt_class;
@@ -58,22 +61,22 @@ constexpr bool is_smp(std::uint8_t mgmt_class) {
   return mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn) ||
          mgmt_class == static_cast<std::uint8_t>(MgmtClass::subn_directed);
 }
-/// Of a vendor, with an OUI in its header.
+/// Whether it is a vendor class with an OUI in its header.
 constexpr bool has_oui(std::uint8_t mgmt_class) {
   const ClassFacts* facts = facts_of_class(mgmt_class);
   return facts != nullptr && facts->mgmt_class == MgmtClass::vendor_oui;
 }
-/// Whether a method answers another: a response, or TrapRepress.
+/// Whether a method is an answer: a response, or TrapRepress.
 constexpr bool is_answer(std::uint8_t method) {
   return (method & PARLEY_IB_MAD_RESPONSE) != 0 || method == static_cast<std::uint8_t>(Method::trap_repress);
 }
 
-/// Whether a method asks for several records, or data of any length, whose answer comes by RMPP.
+/// Whether the response to a method uses RMPP: it has several records, or data of any length.
 constexpr bool gives_table(Method method) {
   return method == Method::get_table || method == Method::get_trace_table || method == Method::get_multi;
 }
 
-/// IBA §13.4.5, §14.2.5, §15.2.5: of a request, or of a trap, report or send.
+/// IBA §13.4.5, §14.2.5, §15.2.5: whether a request, trap, report or send is legal.
 constexpr bool is_legal(StructureId structure, MgmtClass mgmt_class, Method method) {
   for (const LegalRow& row : legal_rows)
     if (row.structure == structure && row.mgmt_class == same_rpcs(mgmt_class)) return row.has(method);
@@ -88,32 +91,32 @@ using Datagram = std::array<std::uint8_t, PARLEY_IB_MAD_LEN>;
 struct RequestOptions {
   std::uint64_t transaction_id = 0;
   std::uint32_t attribute_modifier = 0;
-  std::uint64_t key = 0;             ///< M_Key, SM_Key, B_Key or CC_Key; classes without one leave it
+  std::uint64_t key = 0;             ///< M_Key, SM_Key, B_Key or CC_Key; ignored for classes without one
   std::uint64_t component_mask = 0;  ///< subnet administration; ComponentMask
-  std::uint8_t mgmt_class = 0;       ///< of a vendor: which of its range; 0: the first
-  std::uint32_t oui = 0;             ///< 24 bits; of a vendor with one
+  std::uint8_t mgmt_class = 0;       ///< vendor classes: the class octet; 0: the first of the range
+  std::uint32_t oui = 0;             ///< 24 bits; vendor classes with an OUI
 };
 
 namespace detail {
-/// Class and attribute are as the table has them.
+/// The caller has checked class, method and attribute against the table.
 Datagram build(const ClassFacts& facts, Method method, std::uint16_t attribute, ConstBytes body,
                const RequestOptions& options);
 }  // namespace detail
 
-/// Octet 0 is 1, the rest that is not given is zero.
+/// The base version is 1; fields that are not given are zero.
 template <MgmtClass C, Method M, LegalFor<C, M> A>
 Datagram request(const A& body, const RequestOptions& options = {}) {
   return detail::build(*facts_of_class(static_cast<std::uint32_t>(C)), M, A::attribute, body.octets(), options);
 }
 
-/// The route of a directed SMP (IBA §14.2.1.2): `path` has the port to leave by for each hop behind its first octet, which is 0.
-/// A part by LID before it or behind it is given by the LID of that part's end. Errors: invalid_argument if `path` is empty
-/// or has more than 63 hops.
+/// The route of a directed SMP (IBA §14.2.1.2). `path[0]` is 0; each further octet is the egress port of one hop. If a
+/// LID-routed part precedes or follows the directed part, the LID of that part's end is given.
 struct DirectedRoute {
   ConstBytes path;
   std::uint16_t source_lid = PARLEY_MAD_PERMISSIVE_LID;       ///< DrSLID
   std::uint16_t destination_lid = PARLEY_MAD_PERMISSIVE_LID;  ///< DrDLID
 };
+/// Errors: invalid_argument if `path` is empty or has more than 63 hops.
 Result<void> set_route(Datagram& smp, const DirectedRoute& route);
 
 }  // namespace parley::wire::mad

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Typed access to the structures of management datagrams. A structure holds its octets as they are on the wire, reserved bits
-// too; a member is named by a constant that knows whose it is and what type it has:
+// Typed access to the structures of management datagrams. A structure holds its octets as on the wire, reserved bits
+// included. Each member is a constant whose type carries the owning structure and the value's type:
 //
 //   auto info = PortInfo::parse(octets);
 //   if (info->get(PortInfo::port_state) == PortState::active) lid = info->get(PortInfo::lid);
 //   NodeRecord record;
 //   record.set(NodeRecord::lid, 5).set(NodeRecord::node_info, NodeInfo{}.set(NodeInfo::num_ports, 36));
 //
-// A member of another structure, or a value of another type, does not compile. Numbers that are wider than the member are cut.
+// A member of another structure, or a value of another type, does not compile. Numbers wider than the member are
+// truncated.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -35,7 +36,7 @@ concept Structured = requires {
   T::layout;
 };
 
-/// What a member is set to.
+/// The type of the value that a member is set to.
 template <class Value>
 using Argument = std::conditional_t<std::is_same_v<Value, Text>, std::string_view,
                                     std::conditional_t<std::is_same_v<Value, Octets>, ConstBytes, Value>>;
@@ -44,7 +45,7 @@ namespace detail {
 inline MutBytes part(MutBytes octets, std::size_t bit, std::size_t width, std::size_t index) {
   return octets.subspan((bit + index * width) / 8, width / 8);
 }
-/// The octets, then zeros.
+/// Copies `in`, as far as it fits, and fills the rest of `out` with zeros.
 inline void fill(MutBytes out, ConstBytes in) {
   const std::size_t n = std::min(out.size(), in.size());
   std::fill(std::copy_n(in.begin(), n, out.begin()), out.end(), std::uint8_t{0});
@@ -56,19 +57,19 @@ class Structure {
  public:
   static constexpr std::size_t size = Size;
 
-  /// The first `size` octets. Errors: truncated.
+  /// Reads the first `size` octets. Errors: truncated.
   static Result<Self> parse(ConstBytes in) {
     if (in.size() < Size) return fail(Errc::truncated);
     Self out;
     std::copy_n(in.begin(), Size, out.octets_.begin());
     return out;
   }
-  /// Into `size` octets.
+  /// Writes `size` octets.
   void emit(MutBytes out) const { std::copy(octets_.begin(), octets_.end(), out.begin()); }
   ConstBytes octets() const { return octets_; }
   MutBytes octets() { return octets_; }
 
-  /// A number, flag, enumerator, GID or structure. `index` is below the member's count.
+  /// A number, flag, enumerator, GID or structure. `index` must be below the member's count.
   template <class Value>
   Value get(Member<Self, Value> member, std::size_t index = 0) const {
     PARLEY_ASSERT(index < member.count);
@@ -104,7 +105,7 @@ class Structure {
       write_bits(octets_, member.bit + index * member.width, member.width, static_cast<std::uint64_t>(value));
     return self();
   }
-  /// Cut to the member's length, zeros behind it.
+  /// Truncates to the member's length, or pads with zeros.
   Self& set(Member<Self, Text> member, std::string_view text) {
     return set_octets(member, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
   }
