@@ -13,8 +13,8 @@
 // --data_validation a second address; with a GID its octets; and the number of the shared receive queue. So there are
 // four formats.
 //
-// With -R (a driver that connects) keys are a structure of 56 octets. Info ends with keys of zeros, as a barrier. Then the queue
-// pair is connected. Ready starts with such keys again, followed by the keys of info.
+// With -R (a driver that connects) keys are a structure of 56 octets. Info ends with keys of zeros, as a barrier. Then
+// the queue pair is connected. Ready starts with such keys again, followed by the keys of info.
 #pragma once
 #include <utility>
 

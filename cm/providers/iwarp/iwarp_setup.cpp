@@ -123,7 +123,7 @@ void Iwarp::drain_startup(Connection& c, Instant now) {
 
 void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& event) {
   using Kind = mpa::StartupEvent::Kind;
-  // The reasons come with the end of set-up.
+  // The reasons are recorded at the end of the set-up.
   if (c.trace && event.kind != Kind::request && event.kind != Kind::fpdu_mode)
     trace_reasons(*c.trace, event.parameters.reasons);
   switch (event.kind) {
