@@ -20,7 +20,7 @@ using wire::mad::RmppStatus;
 
 inline constexpr std::size_t header_octets = 56;    ///< in front of the data of a segment of subnet administration
 inline constexpr std::size_t segment_data = 200;    ///< octets of data in a segment of subnet administration
-inline constexpr std::size_t segment_octets = 220;  ///< the same with the class's header, as PayloadLength counts
+inline constexpr std::size_t segment_octets = 220;  ///< the same with the class's header, as in PayloadLength
 /// Whether datagrams of the class have RMPP's header (IBA §13.6.2).
 constexpr bool has_rmpp(std::uint8_t mgmt_class) {
   const wire::mad::ClassFacts* facts = wire::mad::facts_of_class(mgmt_class);

@@ -31,7 +31,7 @@ struct RequestFault {
   std::string_view why;
 };
 
-/// The method of the answer (IBA §13.4.5). None: an answer and a Send have no answer.
+/// The method of the answer (IBA §13.4.5). None: answers, TrapRepress and Send have no answer.
 std::optional<wire::mad::Method> response_to(wire::mad::Method method);
 
 /// A valid request has 256 octets, or is a message by RMPP; base version 1; a known class and version; and a method
