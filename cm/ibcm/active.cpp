@@ -32,7 +32,8 @@ Result<void> check(const ConnectParameters& p) {
   return p.timers ? check(*p.timers) : Result<void>();
 }
 
-// IBA §A14: an XRC REQ has service type 3 with extended type 1. Fields for a responder stay 0, as in Linux.
+// IBA §A14: an XRC REQ has service type 3 with extended type 1. Members without a meaning for an INI queue pair stay 0,
+// as in Linux.
 CmReq req_of(const ConnectParameters& p, const Timers& timers) {
   const bool xrc = p.qp_type == QpType::xrc;
   CmReq m;

@@ -131,8 +131,7 @@ void Agent::Body::duplicate_req(Connection& c, const MadFrom& from, const Head& 
       return;
     case State::mra_req_sent: return answer_again(c);
     case State::rep_sent:
-      // The REP was lost or crossed this REQ. Linux does not answer: it retransmits the REP when its timer expires, 4.3
-      // s.
+      // The REP was lost or crossed this REQ. Linux does not answer; its timer retransmits the REP after 4.3 s.
       ++counters.duplicates;
       if (plays(Departure::leaves_rep_to_timer)) return;
       ++counters.answered_again;
@@ -215,8 +214,7 @@ void Agent::Body::tell_turned(Listener& listener, const Gid& peer) {
   events_.push(TurnedAway{.service_id = listener.service_id});
 }
 
-// Answers a request for which there is no room. This side keeps no state: after the MRA the peer sends the same REQ
-// again.
+// Answers a request for which there is no room. This side keeps no state: after an MRA the peer retransmits its REQ.
 void Agent::Body::say_full(const ListenOptions& options, const MadTo& to, std::uint64_t tid, std::uint32_t peer_id,
                            bool offered) {
   if (options.when_full == WhenFull::drop) {
@@ -295,8 +293,7 @@ Result<void> Agent::Body::reject(Instant now, ConnectionId id, const RejectParam
   m.info_length = static_cast<std::uint8_t>(p.info.size());
   if (!fill(m.info, p.info)) return too_long(p.info.size(), m.info.size());
   if (!fill(m.private_data, p.private_data)) return too_long(p.private_data.size(), m.private_data.size());
-  // After an MRA the peer retransmits its REQ only when the service timeout is over; keep the REJ until then (IBA
-  // §12.9).
+  // After an MRA the peer retransmits its REQ only after the service timeout; keep the REJ until then (IBA §12.9).
   if (c->state == State::mra_req_sent && options_.mra_timeout)
     c->timewait = 2 * c->timewait + wire::ib::timeout_of(*options_.mra_timeout);
   answer(*c, octets_of(c->tid, m));

@@ -57,8 +57,8 @@ Outcome<Wanted> wanted_of(const Config& config) {
   if (!toward) return tl::unexpected(toward.error());
   const std::string gid = text_in(config, "gid");
   const auto any_of = [](const Address& a) { return Address::any(a.family, 0); };
-  // A listener tries its variants before it has a peer. The trial uses loopback, to see whether queue pairs can be
-  // made.
+  // A listener tries its variants before it has a peer. The trial uses loopback, to see whether it can make queue
+  // pairs.
   const Address peer = toward->value_or(Address::v4(127, 0, 0, 1, 0));
   if (gid.empty()) return Wanted{any_of(peer), peer};
   const auto parsed = parse_gid(gid);

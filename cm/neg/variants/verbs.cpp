@@ -194,8 +194,7 @@ Outcome<Turn> VerbsVariant::ready(std::optional<ConstBytes> peer) {
     return say(Ready::ready, !tests_);
   }
   if (seen_ || !tests_) {
-    // The peer still waits for the test message. UC and UD do not retransmit, but take_test() lets the driver send it
-    // again.
+    // The peer still waits for the test message. UC and UD do not retransmit; take_test() lets the driver do it.
     if (seen_ && !peer_seen_)
       if (auto again = take_test(); !again) return tl::unexpected(again.error());
     return Turn{.completed = true};
