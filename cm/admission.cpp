@@ -14,7 +14,7 @@ constexpr std::size_t interface_id_at = 8;  // the network part of an IPv6 addre
 
 Admission::Admission(std::uint32_t max, std::uint32_t share) : max_(max), share_(share) { PARLEY_ASSERT(share < max); }
 
-// All link-local addresses share one /64: there each host counts as a network of its own.
+// All link-local addresses share one /64, so each link-local address counts as a separate network.
 Address Admission::network_of(const Address& peer) {
   Address network = peer;
   network.port = 0;
@@ -42,7 +42,7 @@ Admission::Answer Admission::arrive(const Address& peer, Owner owner) {
     if (network != nullptr)
       if (const auto at = network->sources.find(address); at != network->sources.end()) own = &at->second;
     Source* from = busiest(network, own);
-    // Held ones may have taken every place, or all but the share.
+    // Nothing to evict: held connections take every place, or all but the share.
     if (from == nullptr) return {};
     answer.gave_way = remove(from->first);
   }
@@ -55,7 +55,7 @@ Admission::Answer Admission::arrive(const Address& peer, Owner owner) {
   return answer;
 }
 
-// The newcomer counts too: its own network and address have one more than their rank says.
+// The newcomer counts too: its network and its address have one half-open connection more than their rank says.
 Admission::Source* Admission::busiest(Network* newcomer_network, Source* newcomer) const {
   Network* network = ranking_.first();
   if (network == nullptr) return nullptr;

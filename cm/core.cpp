@@ -55,7 +55,7 @@ Result<void> Core::migrate(EndpointId endpoint, Channel& from, Channel& to) {
   for (Event& event : to.events)
     if (of_it(event)) std::visit([&](auto& e) { e.id = id(endpoint); }, event);
   if (!ids.find(endpoint)->visited) return {};
-  // Newcomers follow their listener. What has failed before anybody heard of it ends where that waits to be polled.
+  // Unannounced newcomers follow their listener. Those that have failed stay: their last event waits in `from`.
   for (Event& event : from.events)
     if (auto* request = std::get_if<ConnectRequest>(&event); request && request->listener.number() == endpoint)
       request->listener = id(endpoint);

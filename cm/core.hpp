@@ -48,7 +48,7 @@ class Core {
   std::map<EndpointId, Way> ways;  // at most one per id
   Liveness liveness;               ///< ManagerOptions::liveness
 
-  /// The first Manager is gone, and with it the provider.
+  /// The first Manager was destroyed, and with it the provider.
   bool closed() const { return channels_.front() == nullptr; }
   /// Errors: no_space (managers_max).
   Result<void> join(Channel& channel);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Failures as text. The driver gives the system's own error code; here it becomes an Errc and a piece of advice.
+// Failures as text: the driver's error code of the system becomes an Errc and a suggestion.
 #include "cm/failure_text.hpp"
 
 #include <fmt/format.h>

@@ -10,7 +10,7 @@
 
 namespace parley::cm {
 
-/// The code that uses it bounds it.
+/// Has no bound: the code that uses it must limit it.
 template <class T>
 class Fifo {
  public:

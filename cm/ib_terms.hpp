@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Meaning of a connection over InfiniBand's connection manager for users, for both implementations: Parley's
-// (providers/roce) and the kernel's (drivers/rdmacm).
+// Options, limits and failures of connections over InfiniBand's connection manager. Shared by both implementations:
+// Parley's (providers/roce) and the kernel's (drivers/rdmacm).
 #pragma once
 #include <memory>
 #include <optional>
@@ -26,7 +26,7 @@ Result<ib::Options> ib_options(const TransportOptions& options, std::string_view
 /// Whether a queue pair of type `init` fits a connection of type `type`. Errors: unsupported, invalid_argument.
 Result<void> check_qp_type(QpType init, QpType type);
 
-/// Reject reasons that may be temporary are not `rejected`.
+/// The code for a REJ. Reasons that may be temporary have a code other than `rejected`.
 Errc errc_of(wire::ib::CmReject reason);
 /// "a REJ: no queue pair available (1)"
 std::string reject_sentence(wire::ib::CmReject reason);

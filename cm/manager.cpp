@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The Manager's body: arguments that every transport checks alike, ids, and what an event means for them.
+// Implementation of Manager and Id: the argument checks shared by all transports, ids, and how events change them.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@ tl::unexpected<Error> no_id() {
   return fail(Errc::wrong_state, "this Id names nothing: it was never made, or destroy() was called on it");
 }
 
-/// `manager`: the handle has one, which has not got the id.
+/// `manager`: the handle's Manager, which does not have the id. Null: the handle is empty.
 tl::unexpected<Error> not_here(const Manager* manager) {
   if (manager == nullptr) return no_id();
   return fail(Errc::wrong_state, "the id has migrated to another Manager, or its host is gone");
@@ -48,7 +48,7 @@ Result<void> check_connect(const Address& peer, const ConnectOptions& options) {
   return Retries::check(options);
 }
 
-/// `options` with what the Manager's say where they say nothing.
+/// `options`, with the Manager's values for those that are not set.
 template <class Options>
 Result<Options> with_liveness(Options options, const Liveness& otherwise) {
   const auto merged = merge_liveness(options.keepalive, options.dead_after, otherwise);
@@ -58,7 +58,7 @@ Result<Options> with_liveness(Options options, const Liveness& otherwise) {
   return options;
 }
 
-/// An id that is released unless it comes into use, whatever is thrown in between.
+/// A new id. The destructor releases it, also after an exception, unless keep() was called.
 class Issued {
  public:
   Issued(Core& core, const Channel& channel) : core_(core), id_(core.ids.issue()) {
@@ -151,7 +151,7 @@ Manager::Manager(Manager& host, std::unique_ptr<Channel> channel)
 
 Manager::~Manager() {
   if (channel_->number != 0 && !core_->closed()) {
-    // Listeners last: whoever came to one is found by it.
+    // Listeners last: their newcomers refer to them.
     for (const bool listeners : {false, true})
       core_->ids.for_each([&](EndpointId id) {
         const bool of_listener = core_->ids.find(id)->listener != 0;
@@ -310,7 +310,7 @@ Result<Id> Manager::adopt(Migrant&& migrant) {
   Endpoint& endpoint = *core_->ids.find(id);
   endpoint.listener = Pending::adopted;
   endpoint.announced = true;
-  core_->make_room(2);  // of what gives way, and this one
+  core_->make_room(2);  // for the event of an evicted request, and for this one's
   if (const auto adopted = provider_.adopt(id, migrant.body_, migrant.request_); !adopted)
     return tl::unexpected(adopted.error());
   migrant.body_.reset();

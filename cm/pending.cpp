@@ -7,7 +7,7 @@
 namespace parley::cm {
 namespace {
 
-/// For networks that have no pending connection, beyond pending_max.
+/// Places beyond pending_max, for networks that have no pending connection.
 std::uint32_t share(std::uint32_t pending_max) { return std::min(pending_max / 8, 0xFFFFFFFF - pending_max); }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Pending {
   };
   /// A new half-open connection at its listener.
   Answer admit(EndpointId id, const Address& peer);
-  /// The ULP must decide, or the end waits to be polled: the connection still takes a place, and waits for this side.
+  /// The ULP must decide, or the last event waits to be polled: the connection keeps its place and waits for this side.
   void our_turn(EndpointId id);
   void peers_turn(EndpointId id);
   /// Accepted, and the peer has no time limit for its first message: the connection no longer counts as pending, but is ended

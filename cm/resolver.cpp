@@ -12,7 +12,7 @@
 namespace parley::cm {
 Failure NotFound::of(const Address& peer, Duration age) const {
   Failure out{.step = step, .code = code, .advice = advice};
-  // A driver may have taken the answer a moment after its turn began.
+  // `age` may be negative: the answer may have arrived after the time that the driver took at the start of its turn.
   out.received = age <= Duration{}
                      ? peer.to_string() + ": as another search has just found"
                      : fmt::format("{}: as another search found {} ago", peer.to_string(), duration_text(age));
@@ -61,7 +61,7 @@ std::optional<Resolver::Turn> Resolver::next(Instant now) {
     }
     const bool leads = std::holds_alternative<Found>(peer.known) && fresh(peer, now);
     if (peer.under_way != 0 && !leads && !asked.alone) {
-      // One search is enough to find that nobody is there: the other places are for other peers.
+      // One search is enough to find that a peer does not exist. The other places are for other peers.
       asked.where = Where::follows;
       peer.followers.splice(peer.followers.end(), queue_, asked.place);
       continue;
@@ -85,7 +85,7 @@ Instant Resolver::known_since(const Key& key) const {
   return at == peers_.end() ? Instant{} : at->second.since;
 }
 
-/// Out of everything that it is in. The peer stays: tidy() is the caller's.
+/// Removes the id from all tables. The peer's entry stays: the caller must call tidy().
 Resolver::Peers::iterator Resolver::take_out(std::map<EndpointId, Asked>::iterator asked) noexcept {
   const auto peer = asked->second.peer;
   switch (asked->second.where) {
@@ -101,7 +101,7 @@ Resolver::Peers::iterator Resolver::take_out(std::map<EndpointId, Asked>::iterat
   }
   --peer->second.askers;
   asked_.erase(asked);
-  // Those who waited for it are next, in front of the others: they have waited longest.
+  // Its followers go to the front of the queue: they have waited longest.
   if (peer->second.under_way == 0) {
     for (const EndpointId id : peer->second.followers) asked_.at(id).where = Where::queue;
     queue_.splice(queue_.begin(), peer->second.followers);
@@ -146,7 +146,7 @@ void Resolver::not_found(EndpointId id, const Failure& why, Instant now) {
   const auto at = asked_.find(id);
   if (at == asked_.end() || at->second.where != Where::under_way) return;
   const auto peer = at->second.peer;
-  // That this side has no descriptor or no memory says nothing of the peer.
+  // Other failures, such as no descriptor or no memory on this side, are not about the peer.
   if (why.code == Errc::unreachable || why.code == Errc::timed_out) {
     const NotFound failed{.step = why.step, .code = why.code, .advice = why.advice};
     for (const EndpointId follower : peer->second.followers) {

@@ -9,10 +9,10 @@
 namespace parley::cm {
 
 bool may_pass(const Failure& why) {
-  // The last two are this machine's own want of ports or descriptors, which other connections may give back.
+  // The last two mean that this machine has no free port or descriptor; other connections may free one.
   constexpr std::array passing{Errc::refused,    Errc::unreachable,    Errc::timed_out, Errc::peer_closed,
                                Errc::peer_reset, Errc::address_in_use, Errc::no_space};
-  // After the Reply the peer may have acted on the connection: another one would not be the same.
+  // After the Reply the peer may have used the connection, so a new one is not a repetition of the same attempt.
   if (why.stage() > Stage::reply) return false;
   return std::any_of(passing.begin(), passing.end(), [&](Errc code) { return why.code == make_error_code(code); });
 }
@@ -58,7 +58,7 @@ void Retries::begin(EndpointId id, Instant now) {
   if (plan.end != never) ends_.emplace(plan.end, id);
 }
 
-// Half of the back-off, and up to all of it.
+// Random, between half of the back-off and all of it.
 Duration Retries::spread(Duration back_off) {
   const auto half = static_cast<std::uint64_t>(back_off.count()) / 2;
   return back_off - Duration(static_cast<std::int64_t>(rng_.between(0, half)));
@@ -68,8 +68,8 @@ std::optional<Retries::Again> Retries::next(EndpointId id, const Failure& why, I
   const auto found = plans_.find(id);
   if (found == plans_.end()) return std::nullopt;
   Plan& plan = found->second;
-  // What kept the transport from opening, whatever it was, may be that address's alone: no IPv6 here, a firewall's rule,
-  // an interface without an RDMA device.
+  // A transport that does not open may concern only this address: no IPv6 on this host, a firewall rule, an interface
+  // without an RDMA device. So the next address is tried after any such failure.
   const bool passing = may_pass(why);
   const bool elsewhere = (passing || why.stage() <= Stage::transport) && plan.at + 1 < plan.peers.size();
   if (!elsewhere && (!passing || plan.round >= plan.retry.rounds)) return std::nullopt;

@@ -26,7 +26,7 @@ struct Teller {
                                         .crc = p->crc,
                                         .markers_sent = p->tx_markers,
                                         .markers_received = p->rx_markers};
-    std::string gid, peer_gid;  // of which the event has views
+    std::string gid, peer_gid;  // the event has views of them
     if (!device.empty()) out.nic = NicFields{.device = device, .local = scope.local, .gid = {}, .peer_gid = {}};
     if (const auto* ib = std::get_if<ib::Parameters>(&e.parameters); ib != nullptr && out.nic) {
       gid = gid_text(ib->sgid), peer_gid = gid_text(ib->dgid);
@@ -58,7 +58,7 @@ struct Teller {
     const std::string gid = ib == nullptr ? std::string() : gid_text(ib->sgid);
     scope.record(trace::Resolved{.local = e.local, .device = device, .gid = gid});
   }
-  // One for many peers, each of which was told as it happened; and the program's own.
+  // Not recorded: each peer that was turned away has its own record already, and user events belong to the program.
   void operator()(const TurnedAway&) const {}
   void operator()(const UserEvent&) const {}
 };
@@ -76,8 +76,8 @@ struct Implied {
   Turn turn = Turn::any;
 };
 
-// InfiniBand's CM: IBA 1.x §12.6. What an iWARP device is told of at once, behind TCP and both frames, has happened by then;
-// of a Reply that rejects, and of a reset, its drivers tell alike.
+// InfiniBand's CM: IBA 1.x §12.6. An iWARP device reports the whole set-up in one event, after TCP and both MPA frames.
+// It has no row for REJECTED: its drivers report a Reply that rejects and a reset in the same way.
 constexpr std::array<Implied, 24> implied{{
     {"rdma_connect", Side::initiator, Over::ib, true, "REQ"},
     {"CONNECT_REQUEST", Side::responder, Over::ib, false, "REQ"},
@@ -87,7 +87,7 @@ constexpr std::array<Implied, 24> implied{{
     {"ESTABLISHED", Side::responder, Over::ib, false, "RTU"},
     {"rdma_reject", Side::either, Over::ib, true, "REJ"},
     {"REJECTED", Side::either, Over::ib, false, "REJ"},
-    // Where both sides disconnect at once, the kernel tells of the other's DREQ as of the DREP.
+    // If both sides disconnect at once, the kernel reports the peer's DREQ like a DREP.
     {"rdma_disconnect", Side::either, Over::ib, true, "DREQ", Turn::first},
     {"rdma_disconnect", Side::either, Over::ib, true, "DREP", Turn::answer},
     {"DISCONNECTED", Side::either, Over::ib, false, "DREQ", Turn::first},
@@ -110,7 +110,7 @@ bool fits(const Implied& row, const KernelTold& told) {
   const Over over = told.iwarp ? Over::iwarp : told.datagrams ? Over::sidr : Over::ib;
   if (row.by != told.by || row.over != over) return false;
   if (row.side != Side::either && (row.side == Side::initiator) != told.initiator) return false;
-  // A disconnect that nobody answered says how it went by its status.
+  // A status other than 0 means that the disconnect got no answer: it implies no message.
   if (row.turn != Turn::any && ((row.turn == Turn::answer) != told.answer || told.status != 0)) return false;
   return true;
 }

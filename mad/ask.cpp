@@ -7,7 +7,7 @@ namespace parley::mad {
 
 namespace {
 
-/// What a path that is spelt out leaves open is the PathRecord's.
+/// Takes members that the written path does not set from the PathRecord.
 Path completed(Path given, const Path& found) {
   const Path usual;
   given.address.lid = found.address.lid;
@@ -30,7 +30,7 @@ Path PathDefaults::apply(Path path) const {
 
 Task<Reply<Path>> resolve_text(Port& port, PathText to, PathDefaults defaults) {
   Path path = to.path;
-  if (to.gid && !port.facts().lids) {  // RoCE's GIDs are addresses
+  if (to.gid && !port.facts().lids) {  // RoCE: the GID is the address
     path.address.lid = 0;
     if (!path.address.grh) path.address.grh = Grh{.gid = *to.gid};
   } else if (to.gid) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A request that a user wrote: its path may be a GID, which subnet administration has to be asked for, and leaves open what the user's
-// settings say.
+// A request of a user. Its path may be a GID, which must be resolved by subnet administration. The user's settings
+// supply what the path does not set.
 #pragma once
 #include "mad/path_text.hpp"
 #include "mad/port.hpp"
 
 namespace parley::mad {
 
-/// What the paths of a user's requests have in common.
+/// The user's settings for the paths of all requests.
 struct PathDefaults {
   Duration timeout = std::chrono::seconds(1);
   std::uint8_t retries = 3;
@@ -19,14 +19,16 @@ struct PathDefaults {
 struct Ask {
   Rpc rpc;
   Bytes body;
-  std::optional<PathText> to;  ///< none: subnet administration, as the port knows it
+  std::optional<PathText> to;  ///< none: the port's subnet administration
   PathDefaults defaults;
 };
 
-/// The way to what a text names. Errors: of subnet administration, if it has to be asked: of GIDs, where there are LIDs.
+/// The path to the destination in a text. Queries subnet administration for the LID of a GID, if the transport has
+/// LIDs. Errors: of that query.
 Task<Reply<Path>> resolve_text(Port& port, PathText to, PathDefaults defaults);
 
-/// Resolves the path, sends the request and gives the answer as octets. `what` outlives the task. Errors: of either.
+/// Resolves the path, sends the request and returns the answer as octets. `what` must outlive the task. Errors: of
+/// both.
 Task<Reply<RawReply>> ask(Port& port, const Ask& what);
 
 }  // namespace parley::mad

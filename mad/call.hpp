@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// An RPC that can be awaited: what Port's functions give. It is sent when it is awaited, or spawned into a Scope.
+// An RPC that can be awaited, as Port's functions return it. It is sent when it is awaited, or spawned into a Scope.
 #pragma once
 #include "mad/task.hpp"
 #include "mad/transactor.hpp"
@@ -7,8 +7,8 @@
 
 namespace parley::mad {
 
-/// The records of a table's answer, as far as they are there; of one that was cut (Fault::cut), error.reply() has those that came. Errors:
-/// malformed, where AttributeOffset is less than a record.
+/// The complete records in an answer with a table. For an answer that was cut (Fault::cut), error.reply() has the
+/// records that arrived. Errors: truncated (no headers); malformed (AttributeOffset is less than a record).
 template <class A>
 Result<std::vector<A>> records_in(ConstBytes mad) {
   std::vector<A> out;
@@ -29,7 +29,7 @@ namespace detail {
 class CallBase : Wait {
  public:
   CallBase(Transactor& transactor, Transactor::Id id) : transactor_(&transactor), id_(id) {}
-  /// Before it is awaited.
+  /// Only before it is awaited.
   CallBase(CallBase&& other) noexcept;
   CallBase& operator=(CallBase&&) = delete;
   ~CallBase();
@@ -59,7 +59,7 @@ class CallBase : Wait {
 
 }  // namespace detail
 
-/// Gives a Reply<T>. T is a structure, a vector of records, or RawReply. Ends before the port does.
+/// co_await returns a Reply<T>. T is a structure, a vector of records, or RawReply. The port must outlive it.
 template <class T>
 class [[nodiscard]] Call : public detail::CallBase {
  public:

@@ -21,7 +21,7 @@ class Walk {
 
   Task<void> run(Port& port) {
     jobs_.push_back({Job::probe, 0, no_node});
-    // Jobs make jobs: those that come when all are under way are begun once these have ended.
+    // Jobs create jobs. Those that are created after the queue was empty start when the others have ended.
     while (!stopped_ && (!jobs_.empty() || take_put_off())) {
       const ScopeOptions limits{.on_error = OnError::keep, .limit = options_.jobs_max};
       const Reply<void> all = co_await run_each(port, limits, [this] { return next(); });
@@ -34,9 +34,9 @@ class Walk {
  private:
   struct Job {
     enum Kind : std::uint8_t { probe, lid_check, description, switch_info, port_info } kind;
-    std::uint8_t port;   // to go out of, or to be asked about
+    std::uint8_t port;   // the egress port of a probe, or the port that is queried
     std::uint32_t node;  // no_node: the port itself
-    bool again = false;  // it had no answer, and was put off
+    bool again = false;  // a retry: the first attempt had no answer
   };
 
   std::optional<Task<void>> next() {
@@ -59,7 +59,7 @@ class Walk {
 
   Topology& topology() { return out_.topology; }
 
-  /// To a node; `port`: to whoever is behind that port of it.
+  /// The path to a node; with `port`, to the node behind that port.
   std::optional<Path> path_to(std::uint32_t node, std::uint8_t port = 0) const {
     Path out = options_.path;
     if (node == no_node) return out;
@@ -76,7 +76,7 @@ class Walk {
     return out;
   }
 
-  /// Of the request of `job`: the answer. If there is none, all that follows from that has been done.
+  /// The answer to the request of `job`. None: the missing answer has been handled.
   template <class A>
   std::optional<A> answer(Job job, const Reply<A>& reply) {
     if (!reply && (reply.error().fault() == Fault::cancelled || reply.error().fault() == Fault::deadline)) {
@@ -92,8 +92,9 @@ class Walk {
     return std::nullopt;
   }
 
-  /// Once the rest is done, what had no answer is asked for again, if the subnet loses datagrams: then a few of many thousands of
-  /// requests lose all of their tries. Where nothing else was lost, a node that stays silent is dead, and the wait is spared.
+  /// When the rest is done, repeats the jobs without an answer, if the subnet loses datagrams: a few of many thousands
+  /// of requests then lose all of their tries. If nothing else was lost, a silent node is dead, and is not queried
+  /// again.
   bool take_put_off() {
     if (port_.counters().recovered > 0)
       jobs_.insert(jobs_.end(), put_off_.begin(), put_off_.end());
@@ -136,7 +137,7 @@ class Walk {
       look_at_port(added.node, came_in, info->get(NodeInfo::port_guid));
   }
 
-  /// A switch is asked about all of its ports, another node about the one that was found.
+  /// Queries all ports of a switch, but only the reached port of another node.
   void look_at(std::uint32_t node) {
     const TopologyNode& found = topology().nodes()[node];
     const bool is_switch = found.type == NodeType::switch_;
@@ -157,7 +158,7 @@ class Walk {
       jobs_.push_back({Job::port_info, static_cast<std::uint8_t>(i), node});
   }
 
-  /// LIDs may be left over from another subnet manager, or double: the node itself has to answer there.
+  /// A LID may be stale, from another subnet manager, or a duplicate. It is only used if the node itself answers there.
   Task<void> lid_check(Port& port, Job job) {
     Path path = options_.path;
     path.route.reset();
@@ -184,7 +185,7 @@ class Walk {
       topology().node(job.node).enhanced_port0 = info->get(SwitchInfo::enhanced_port0);
   }
 
-  /// A port of a channel adapter is asked by the link that leads to it: each has an SMA of its own.
+  /// A port of a channel adapter is queried by its own link, because each port has its own SMA.
   std::optional<Path> path_to_port(const Job& job) const {
     const TopologyNode& node = out_.topology.nodes()[job.node];
     const TopologyPort& port = out_.topology.port(job.node, job.port);
@@ -202,7 +203,7 @@ class Walk {
     go_on_from(job);
   }
 
-  /// From a port whose PortInfo was read, or will not come.
+  /// Continues behind a port whose PortInfo was read, or had no answer.
   void go_on_from(const Job& job) {
     const TopologyPort& about = topology().port(job.node, job.port);
     const TopologyNode& node = topology().nodes()[job.node];
@@ -214,7 +215,7 @@ class Walk {
         look_at_rest(job.node);
       return;
     }
-    // Only switches pass a directed route on, and the port that it begins at. What is not known may lead somewhere.
+    // Only switches and the first node forward a directed route. A port without PortInfo may have a link.
     const bool leads_on = node.type == NodeType::switch_ || job.node == 0;
     if (leads_on && about.peer == no_node && (about.link_up() || !about.known) && node.hops < options_.hops_max)
       jobs_.push_back({Job::probe, job.port, job.node});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Why a request has no answer, as data: what was asked, what came back, by which path, and what the callers were about.
+// Why a request failed, as data: the request, the reply, the path, and what the callers were doing.
 //
 //   const Reply<NodeInfo> info = co_await port.subn_get<NodeInfo>(path);
 //   if (!info) co_return tl::unexpected(std::move(info.error()).about("looking at the switch behind port 3"));
@@ -37,16 +37,16 @@ enum class Fault : std::uint8_t {
   PARLEY_MAD_FAULTS(PARLEY_X)
 #undef PARLEY_X
 };
-/// Why there is no_space for a request.
+/// The reason of no_space for a request.
 inline constexpr std::string_view too_many_open = "too many requests are open";
-/// A sentence's worth: "no answer".
+/// Its text: "no answer".
 std::string_view text_of(Fault fault);
 /// Its name: "timeout".
 std::string_view word_of(Fault fault);
 
 class MadError {
  public:
-  /// `why`: a sentence beyond the fault's own, or empty.
+  /// `why`: details in addition to the fault's text, or empty.
   explicit MadError(Fault fault, std::string why = {});
   MadError(const MadError& other);
   MadError(MadError&&) noexcept = default;
@@ -55,25 +55,26 @@ class MadError {
   ~MadError() = default;
 
   Fault fault() const { return data_->fault; }
-  /// 16 bits as the answer has them, without a directed route's D bit; 0 if there is no answer.
+  /// The 16 bits of the answer's status, without the D bit of a directed route; 0 if there is no answer.
   std::uint16_t status() const { return data_->status; }
-  /// Upper octet of the status: of subnet administration, PARLEY_MAD_SA_STATUSES.
+  /// The upper octet of the status; for subnet administration one of PARLEY_MAD_SA_STATUSES.
   std::uint8_t class_status() const { return static_cast<std::uint8_t>(data_->status >> 8 & 0x7F); }
-  bool is_no_records() const;  ///< subnet administration has nothing to that question
+  bool is_no_records() const;  ///< subnet administration has no record that matches the query
   ConstBytes request() const { return data_->request; }
-  ConstBytes reply() const { return data_->reply; }  ///< empty if none came
+  ConstBytes reply() const { return data_->reply; }  ///< empty: no answer
   const Path& path() const { return data_->path; }
   unsigned tries() const { return data_->tries; }                             ///< times that the request was sent
   const std::vector<std::string>& context() const { return data_->context; }  ///< the innermost caller's first
 
-  /// One line of what the caller was about; for `return tl::unexpected(std::move(error).about("..."))`.
+  /// Adds a line about what the caller was doing; for `return tl::unexpected(std::move(error).about("..."))`.
   MadError& about(std::string line) &;
   MadError&& about(std::string line) &&;
 
   /// One line: "SubnGet(NodeInfo) to LID 5: no answer in 4 tries".
   std::string message() const;
   enum class Detail : std::uint8_t { lines, path, packets };
-  /// The outermost context first, then "+ " and each further one, then message(); `path` adds the path, `packets` both datagrams field by field.
+  /// The outermost context first, then "+ " and each further one, then message(). `path` adds the path; `packets` also
+  /// adds both datagrams, field by field.
   std::string dump(Detail detail = Detail::lines) const;
 
  private:
@@ -90,14 +91,14 @@ class MadError {
   std::unique_ptr<Data> data_;  // null only when moved from
 };
 
-/// What an RPC ends with.
+/// The result of an RPC.
 template <class T>
 using Reply = tl::expected<T, MadError>;
 
-/// An answer as it came.
+/// An answer as it was received.
 struct RawReply {
-  Bytes mad;     ///< 256 octets; of several segments the headers of the first and all of the data
-  Address from;  ///< who answered
+  Bytes mad;     ///< 256 octets; for several segments, the headers of the first and all of the data
+  Address from;  ///< the responder
 };
 
 }  // namespace parley::mad

@@ -31,7 +31,7 @@ void Executor::set_timer(detail::Timer& timer, Instant at) {
   if (timer.key == detail::Timer::unset) {
     if (free_keys_.empty()) {
       timers_.push_back(nullptr);
-      free_keys_.reserve(timers_.capacity());  // so that to clear one needs no memory
+      free_keys_.reserve(timers_.capacity());  // so that clear_timer() needs no memory
       free_keys_.push_back(static_cast<std::uint32_t>(timers_.size() - 1));
     }
     timer.key = free_keys_.back();

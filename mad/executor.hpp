@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What runs a port's tasks, in the order in which they become ready, on the thread that calls run(). It has a time that it is told, timers
-// for sleep() and for scopes, and the memory of the tasks' frames.
+// Runs a port's tasks, in the order in which they become ready, on the thread that calls run(). It has the time of the
+// last call, timers for sleep() and for scopes, and the memory of the tasks' frames.
 #pragma once
 #include <coroutine>
 
@@ -21,12 +21,12 @@ struct WaitTag;
 struct ChildTag;
 struct ScopeTag;
 
-/// What of a promise does not depend on the task's type.
+/// The part of a promise that does not depend on the task's type.
 struct PromiseBase : Link<ReadyTag> {
   Executor* executor = nullptr;
   Scope* scope = nullptr;
   std::coroutine_handle<> self;
-  PromiseBase* awaiter = nullptr;  // goes on when this one has ended
+  PromiseBase* awaiter = nullptr;  // continues when this task has ended
 };
 
 /// Something that a task waits for and that its scope may stop.
@@ -78,15 +78,15 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// Goes on with every task that is ready, and with those that become so, until none is.
+  /// Resumes every task that is ready or becomes ready, until there is none.
   void run(Instant now);
   bool has_ready() const { return !ready_.empty(); }
-  /// Of the last run(), or the last deadline.
+  /// The time of the last run() or handle_deadline().
   Instant now() const { return now_; }
   Instant next_deadline() const { return deadlines_.next(); }
   void handle_deadline(Instant now);
 
-  /// True after the whole of it, false if the scope was stopped.
+  /// True after the whole duration, false if the scope was stopped.
   detail::Sleep sleep(Duration duration) { return {*this, duration}; }
 
   FramePool& frames() { return frames_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Numbers by number: open addressing, at most half full, so that a look costs about one line of cache and nothing is allocated but when it
-// grows.
+// A table of values by number: open addressing, at most half full. A look-up costs about one cache line. Memory is
+// allocated only when the table grows.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ class FlatTable {
       if (cells_[at].key == key) return &cells_[at].value;
     }
   }
-  /// `key` is not in it.
+  /// `key` must not be in the table.
   void insert(std::uint64_t key, Value value) {
     if (2 * (size_ + 1) > cells_.size()) grow();
     put(key, value);
@@ -31,7 +31,7 @@ class FlatTable {
     for (; cells_[hole].taken && cells_[hole].key != key;) hole = next(hole);
     if (!cells_[hole].taken) return;
     --size_;
-    for (std::size_t at = next(hole); cells_[at].taken; at = next(at)) {  // what a search would miss moves up
+    for (std::size_t at = next(hole); cells_[at].taken; at = next(at)) {  // moves cells that a search would miss
       const std::size_t wanted = home(cells_[at].key), mask = cells_.size() - 1;
       if (((at - wanted) & mask) < ((at - hole) & mask)) continue;
       cells_[hole] = cells_[at];

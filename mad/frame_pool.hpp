@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Memory for coroutine frames: what is given back is kept for the next of its size, so that a port in steady state allocates nothing.
+// Memory for coroutine frames. Freed frames are kept for later ones of the same size class, so that a port in steady
+// state allocates nothing.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -14,7 +15,7 @@ class FramePool {
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
 
-  /// Of a null pool: from the heap. Frames end before the pool does.
+  /// `pool` null: from the heap. The pool must outlive its frames.
   static void* take(FramePool* pool, std::size_t octets);
   static void give_back(void* frame) noexcept;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Lists through their elements: nothing is allocated, and an element that ends leaves its list.
+// Intrusive lists: nothing is allocated, and an element leaves its list when it is destroyed.
 #pragma once
 
 namespace parley::mad {
 
-/// A base of what may stand in one list; `Tag` tells apart those of an object that stands in several.
+/// The base of an element of a list. `Tag` distinguishes the bases of an object that can be in several lists.
 template <class Tag>
 class Link {
  public:
@@ -39,7 +39,7 @@ class List {
   }
   bool empty() const { return !head_.linked(); }
   T& front() { return static_cast<T&>(*head_.next_); }
-  /// From whichever list it stands in to the end of this one.
+  /// Moves the element from its current list, if any, to the end of this one.
   void push_back(T& element) {
     Link<Tag>& link = element;
     link.unlink();
@@ -57,7 +57,7 @@ class List {
     static_cast<Link<Tag>&>(first).unlink();
     return &first;
   }
-  /// `visit` may unlink the element that it is given.
+  /// `visit` may unlink the element that it gets.
   template <class F>
   void for_each(F visit) {
     for (Link<Tag>* link = head_.next_; link != &head_;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A transport that answers every request with the same attribute at its next turn, and allocates nothing once it is made, and tasks
-// that keep it busy: what a port costs by itself.
+// Measures the cost of a port alone: a transport that answers every request with the same attribute in its next turn,
+// and allocates nothing after its construction; and tasks that keep it busy.
 #pragma once
 #include "mad/pump.hpp"
 #include "wire/mad/smp.hpp"
@@ -45,7 +45,7 @@ class Loopback : public Transport {
   wire::mad::NodeInfo info_;
 };
 
-/// Asks `count` times, one after the other; how many ports the answers have in all.
+/// Sends `count` requests, one after the other. Returns the sum of the numbers of ports in the answers.
 inline Task<std::uint64_t> ask_in_turn(Port& port, std::uint16_t lid, std::size_t count) {
   std::uint64_t sum = 0;
   const Path path = Path::by_lid(lid);

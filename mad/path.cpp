@@ -56,7 +56,7 @@ Path Path::to_self() {
   return out;
 }
 
-// IBA §13.4.6.2: there and back, and what the responder needs.
+// IBA §13.4.6.2: the time of the path in both directions, plus the responder's time.
 Duration Path::time_limit() const {
   return timeout ? *timeout : of_exponent(packet_life_time + 1U) + of_exponent(response_time);
 }

@@ -51,7 +51,7 @@ Or<Gid> parse_gid(std::string_view text) {
   return address->octets;
 }
 
-/// The part behind '%': "mlx5_0/1", "mlx5_0".
+/// Parses the part after '%': "mlx5_0/1", "mlx5_0". Returns what is wrong, or nothing.
 std::string take_device(std::string_view text, PathText& out) {
   const std::size_t slash = text.find('/');
   out.device = text.substr(0, slash);
@@ -76,7 +76,7 @@ Or<PathText> by_gid(std::string_view text) {
   return out;
 }
 
-/// Of a directed route: "0,1,3" or, in a spec, "0:1:3".
+/// Parses a directed route: "0,1,3" or, in a spec, "0:1:3".
 Or<Route> parse_route(std::string_view text, char between) {
   Route out;
   std::size_t hop = 0;
@@ -113,7 +113,7 @@ Or<PathText> by_lid(std::string_view text) {
   return out;
 }
 
-/// A member of a spec that is a number.
+/// A numeric member of a spec.
 struct Row {
   std::string_view name;
   std::uint64_t max;
@@ -149,7 +149,7 @@ constexpr Row rows[] = {
 
 constexpr std::string_view none = "none";
 
-/// What a new path has where the spec says nothing.
+/// A path with the default values of the members that a spec does not set.
 Path fresh(bool directed) {
   Path out;
   if (directed) out.route = Route{};

@@ -2,12 +2,12 @@
 // Paths as users write them:
 //
 //   5, 0x5                          a LID, unicast
-//   0,1,3                           a directed route: 0, then the port to leave by at each hop; "0," or "0" with a comma is the port itself
+//   0,1,3                           a directed route: 0, then the egress port of each hop; "0," is the port itself
 //   fe80::2:c903:0:1491             a port's GID
 //   0002:c903:0000:1491             a port's GUID: the GID with the prefix fe80::; also 0x and 16 digits
-//   fe80::2:c903:0:1491%mlx5_0/1    either, and the local port to go out of
+//   fe80::2:c903:0:1491%mlx5_0/1    either, and the local port to use
 //   IBPath(DLID=2,SL=2)             member by member, as path_spec() prints it
-//   IBDRPath(drPath=0:1:3)          the same of a directed route
+//   IBDRPath(drPath=0:1:3)          the same for a directed route
 #pragma once
 #include <optional>
 #include <string>
@@ -19,20 +19,21 @@
 
 namespace parley::mad {
 
-/// What a text names. Of a port's GID or GUID subnet administration has to say the LID: `path` is that of the GID's answer.
+/// The parsed text. A GID or GUID has no LID in `path`: resolve_text() (mad/ask.hpp) gets it from subnet
+/// administration.
 struct PathText {
   Path path;
-  std::optional<Gid> gid;  ///< its LID is not known yet
-  std::string device;      ///< behind '%'; may be empty
-  std::uint8_t port = 0;   ///< behind the device; 0: not given
-  bool spelt_out = false;  ///< member by member: its times and keys are its own
+  std::optional<Gid> gid;  ///< set if its LID is not known yet
+  std::string device;      ///< after '%'; may be empty
+  std::uint8_t port = 0;   ///< after the device; 0: not given
+  bool spelt_out = false;  ///< member by member: PathDefaults do not apply to it
 };
 
-/// Errors: a sentence that says what is wrong, with what is allowed, and where in the text.
+/// Errors: a sentence that says what is wrong, what is allowed, and where in the text it is.
 tl::expected<PathText, std::string> parse_path(std::string_view text);
 
-/// "IBPath(DLID=2,SL=2)": members that differ from those of a new path, so that parse_path() gives the same again. Times are cut to
-/// microseconds.
+/// "IBPath(DLID=2,SL=2)": the members that differ from those of a new path. parse_path() returns the same path again.
+/// Times are cut to microseconds.
 std::string path_spec(const Path& path);
 
 }  // namespace parley::mad

@@ -4,8 +4,9 @@
 //   const Reply<NodeInfo> info = co_await port.subn_get<NodeInfo>(path);
 //   const Reply<std::vector<NodeRecord>> nodes = co_await port.sa_get_table(Query<NodeRecord>().set(NodeRecord::lid, 5));
 //
-// An RPC that the specification does not have (subn_set of NodeInfo) does not compile. mad/pump.hpp carries packets between a Port and a
-// Transport and runs a task to its end; who has a loop of his own does what pump() does. One thread.
+// An RPC that the specification does not have (subn_set of NodeInfo) does not compile. mad/pump.hpp carries packets
+// between a Port and a Transport, and runs a task to its end; a program with its own loop does what pump() does.
+// Single-threaded.
 #pragma once
 #include "mad/call.hpp"
 #include "wire/mad/component_mask.hpp"
@@ -17,12 +18,12 @@ using wire::mad::Method;
 using wire::mad::MgmtClass;
 using wire::mad::Query;
 
-/// What of RequestOptions is neither the path's nor the Port's.
+/// The members of wire::mad::RequestOptions that neither the path nor the Port sets.
 struct RpcOptions {
   std::uint32_t modifier = 0;
   std::uint64_t component_mask = 0;
   std::uint64_t key = 0;          ///< B_Key, CC_Key
-  std::uint8_t vendor_class = 0;  ///< which of a vendor's range; 0: the first
+  std::uint8_t vendor_class = 0;  ///< the class in the range of vendors; 0: the first
   std::uint32_t oui = 0;
 };
 
@@ -34,7 +35,7 @@ class NextRequest final : Wait {
  public:
   explicit NextRequest(Port& port) : port_(port) {}
   ~NextRequest();
-  bool await_ready() const noexcept { return false; }  // a scope that is stopped comes first
+  bool await_ready() const noexcept { return false; }  // first check whether the scope is stopped
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> task) {
     start(task.promise());
@@ -56,7 +57,7 @@ class NextRequest final : Wait {
 
 class Port {
  public:
-  /// `local` is copied; handle_changed() renews it.
+  /// `local` is copied; handle_changed() replaces it.
   Port(const TransportFacts& facts, const LocalPort& local, const PortOptions& options = {});
 
   // RPCs. Paths and bodies are copied.
@@ -95,7 +96,7 @@ class Port {
   Call<A> sa_set(const Path& path, const Query<A>& query) {
     return sa<Method::set>(path, query);
   }
-  /// InformInfo, and what is set whole.
+  /// For InformInfo, and for attributes that are set as a whole.
   template <LegalFor<MgmtClass::subn_adm, Method::set> A>
   Call<A> sa_set(const Path& path, const A& body, std::uint64_t component_mask = 0) {
     return rpc<MgmtClass::subn_adm, Method::set>(path, body, {.component_mask = component_mask});
@@ -112,8 +113,8 @@ class Port {
   Call<std::vector<A>> sa_get_trace_table(const Path& path, const Query<A>& query) {
     return sa<Method::get_trace_table>(path, query);
   }
-  /// MultiPathRecord (IBA §15.3.6): `gids` are the sources and then the destinations, whose counts `query` has. More than fit one datagram
-  /// go by RMPP. The answer has paths.
+  /// MultiPathRecord (IBA §15.3.6). `gids`: the sources, then the destinations; `query` has their counts. The request
+  /// goes by RMPP, so it may be longer than a datagram. The answer has paths.
   Call<std::vector<wire::mad::PathRecord>> sa_get_multi(const Path& path,
                                                         const Query<wire::mad::MultiPathRecord>& query,
                                                         std::span<const Gid> gids);
@@ -135,28 +136,28 @@ class Port {
     return Call<T>(transactor_, open(C, M, A::attribute, path, body.octets(), options), data_of(C));
   }
 
-  /// What is known by numbers alone. `body` is the attribute's octets.
+  /// An RPC that is given by numbers. `body`: the attribute's octets.
   Call<RawReply> raw(const Path& path, const Rpc& rpc, ConstBytes body);
-  /// 256 octets as they are; their transaction ID is set here.
+  /// A whole datagram of 256 octets; its transaction ID is set here.
   Call<RawReply> raw(const Path& path, ConstBytes mad);
 
-  // The side that answers; mad/serve.hpp makes the answers.
+  // The side that answers; mad/serve.hpp builds the answers.
 
-  /// Until a request, trap or report comes: std::optional<Incoming>, none if the scope was stopped. One task at a time. What comes before
-  /// serve() was called is only counted.
+  /// Waits for a request, trap or report. Returns std::optional<Incoming>: none if the scope was stopped. One task at a
+  /// time. Requests that arrive before serve() was called are only counted.
   detail::NextRequest next_request() { return detail::NextRequest(*this); }
   void serve() { transactor_.serve(); }
-  /// Sends what waits for no answer. Errors: as Transactor::post() has them.
+  /// Sends a datagram that expects no answer. Errors: those of Transactor::post().
   Result<void> post(const Address& to, ConstBytes mad) { return transactor_.post(to, mad); }
 
   // Tasks.
 
-  /// Runs when run() is called; holds what the task gives. `awaitable` is a Task or a Call.
+  /// Starts a task, which runs in run(). The result is in the Running. `awaitable` is a Task or a Call.
   template <class A>
   Running<A> start(A awaitable) {
     return Running<A>(executor_, std::move(awaitable));
   }
-  /// co_await port.sleep(...): true after the whole of it, false if the scope was stopped.
+  /// co_await port.sleep(...): true after the whole duration, false if the scope was stopped.
   detail::Sleep sleep(Duration duration) { return executor_.sleep(duration); }
   Executor& executor() { return executor_; }
 
@@ -168,9 +169,9 @@ class Port {
 
   // The machine. After any of these: run(), then poll_packet(), then next_deadline().
 
-  /// Goes on with the tasks that wait no more. True if there were any.
+  /// Handles deadlines, and resumes the tasks that are ready. True if there were any.
   bool run(Instant now);
-  /// What to send, and the same until packet_sent(); null: nothing. Call that right after a send that took it.
+  /// The packet to send, the same until packet_sent(). Null: none. Call packet_sent() right after it was sent.
   const Packet* poll_packet() { return transactor_.poll_packet(); }
   void packet_sent(Instant now) { transactor_.packet_sent(now); }
   void handle_packet(Instant now, const Address& from, ConstBytes mad) { transactor_.handle_packet(now, from, mad); }

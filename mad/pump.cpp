@@ -4,7 +4,7 @@
 namespace parley::mad {
 
 namespace {
-constexpr int batch_max = 64;  // datagrams taken before tasks and deadlines have their turn
+constexpr int batch_max = 64;  // datagrams received before tasks and deadlines are handled
 }
 
 Result<bool> pump(Port& port, Transport& transport, Instant now) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Packets between a Port and a Transport, and the loop that runs a task to its end. The loop's clock and its way to wait are given to it.
+// Carries packets between a Port and a Transport, and runs a task to its end in a loop. The caller supplies the loop's
+// clock and its wait function.
 #pragma once
 #include <utility>
 
@@ -8,13 +9,14 @@
 
 namespace parley::mad {
 
-/// One turn: what came, deadlines that have passed, tasks, what is to be sent. True if anything moved: there may be more at once. After
-/// false, wait for the transport's fd (to write as well, if wants_to_send()) or port.next_deadline(). Errors: the transport's.
+/// One turn: received packets, deadlines, tasks, packets to send. True if anything was done: there may be more at once.
+/// After false, wait for the transport's fd (also for writing, if wants_to_send()) or port.next_deadline(). Errors: the
+/// transport's.
 Result<bool> pump(Port& port, Transport& transport, Instant now);
 
-/// Runs until the task has ended. `clock()` gives the Instant; `wait(transport, deadline)` blocks until the transport has something
-/// or the deadline passes. `stop()` is asked in each turn; true cancels the task, which comes to its own end. Errors: the transport's;
-/// the task is then ended where it waits.
+/// Runs until the task has ended. `clock()` returns the time. `wait(transport, deadline)` blocks until the transport
+/// has something or the deadline passes. `stop()` is called in each turn; true cancels the task, which then runs to its
+/// end. Errors: the transport's; the task is then destroyed where it waits.
 template <class A, class ClockFn, class WaitFn, class StopFn>
 Result<detail::Awaited<A>> run(Port& port, Transport& transport, A awaitable, ClockFn clock, WaitFn wait, StopFn stop) {
   auto running = port.start(std::move(awaitable));

@@ -19,7 +19,7 @@ constexpr std::size_t rmpp_header = PARLEY_IB_MAD_LEN - segment_octets;
 
 std::size_t header_of(ConstBytes mad) { return header_octets_of(mad[1]); }
 
-/// Octets of data in a segment: of the last one as its PayloadLength says, which counts the class's header.
+/// Octets of data in a segment. In the last one its PayloadLength determines them, which includes the class's header.
 std::size_t data_octets(ConstBytes mad) {
   const std::size_t class_header = header_of(mad) - rmpp_header;
   const std::size_t payload = RmppHeader::parse(mad)->get(RmppHeader::data2);
@@ -27,7 +27,7 @@ std::size_t data_octets(ConstBytes mad) {
   return (last ? std::clamp(payload, class_header, segment_octets) : segment_octets) - class_header;
 }
 
-/// What is in no segment's flags.
+/// The members of RMPP's header that differ between packets.
 struct Segment {
   RmppType type;
   std::uint32_t flags, data1, data2;
@@ -38,7 +38,7 @@ void write_header(MutBytes mad, const Segment& segment) {
   auto header = *RmppHeader::parse(mad);
   header.set(RmppHeader::rmpp_version, version)
       .set(RmppHeader::rmpp_type, segment.type)
-      .set(RmppHeader::r_resp_time, 0x1F)  // none given
+      .set(RmppHeader::r_resp_time, 0x1F)  // not specified
       .set(RmppHeader::rmpp_flags, static_cast<std::uint8_t>(segment.flags))
       .set(RmppHeader::rmpp_status, segment.status)
       .set(RmppHeader::data1, segment.data1)
@@ -46,7 +46,8 @@ void write_header(MutBytes mad, const Segment& segment) {
       .emit(mad);
 }
 
-/// IBA §13.6.2: ACK, STOP and ABORT go the other way, with the method of the response and the headers of what they answer.
+/// IBA §13.6.2: ACK, STOP and ABORT go in the opposite direction, with the response's method and the headers of the
+/// segment that they answer.
 Datagram answer_to(ConstBytes headers, const Segment& segment) {
   Datagram out{};
   std::copy_n(headers.begin(), header_of(headers), out.begin());
@@ -57,7 +58,7 @@ Datagram answer_to(ConstBytes headers, const Segment& segment) {
 
 bool is_whole(ConstBytes mad) { return mad.size() == PARLEY_IB_MAD_LEN; }
 
-/// A status that ends a transaction; one that may not stand there counts as "illegal status".
+/// The status of a STOP or ABORT. "normal" is not allowed there, and counts as "illegal status".
 RmppStatus status_of(const RmppHeader& header) {
   const RmppStatus status = header.get(RmppHeader::rmpp_status);
   return status == RmppStatus::normal ? RmppStatus::illegal_status : status;
@@ -66,13 +67,13 @@ RmppStatus status_of(const RmppHeader& header) {
 }  // namespace
 
 Datagram refusal(ConstBytes segment, RmppStatus status) {
-  const bool stop = status == RmppStatus::resources_exhausted;  // the one that STOP may have
+  const bool stop = status == RmppStatus::resources_exhausted;  // the only status that STOP may have
   return answer_to(segment, {stop ? RmppType::stop : RmppType::abort, flags::active, 0, 0, status});
 }
 
 Datagram abort_of(ConstBytes message, RmppStatus status) {
   Datagram out = refusal(message, status);
-  out[3] ^= PARLEY_IB_MAD_RESPONSE;  // it goes the way of the data
+  out[3] ^= PARLEY_IB_MAD_RESPONSE;  // it goes in the direction of the data
   return out;
 }
 
@@ -142,7 +143,7 @@ void Sender::handle(Instant now, ConstBytes mad) {
       return handle_ack(now, header.get(RmppHeader::data1), header.get(RmppHeader::data2));
     case RmppType::stop:
     case RmppType::abort: return fail_by_peer(status_of(header));
-    case RmppType::data: return;  // of a message that goes the other way
+    case RmppType::data: return;  // of a message in the other direction
     default: return give_up(RmppStatus::bad_type, true);
   }
 }
@@ -151,8 +152,8 @@ void Sender::handle(Instant now, ConstBytes mad) {
 void Sender::handle_ack(Instant now, std::uint32_t segment, std::uint32_t window_last) {
   if (window_last < segment) return give_up(RmppStatus::window_too_small, true);
   if (segment > count_ || segment > window_last_) return give_up(RmppStatus::segment_too_big, true);
-  if (segment < acknowledged_ || window_last < window_last_) return;    // an old one
-  if (segment == acknowledged_ && window_last == window_last_) return;  // the same once more is no progress
+  if (segment < acknowledged_ || window_last < window_last_) return;    // an old ACK
+  if (segment == acknowledged_ && window_last == window_last_) return;  // a duplicate is no progress
   tries_ = 0;
   acknowledged_ = segment;
   window_last_ = window_last;
@@ -190,7 +191,7 @@ void Receiver::handle(Instant now, ConstBytes mad) {
   if (!is_whole(mad) || finished_) return;
   const auto header = *RmppHeader::parse(mad);
   if ((header.get(RmppHeader::rmpp_flags) & flags::active) == 0) return;
-  if (outcome_ == Outcome::done) {  // the message is whole: its end may be asked for again, and nothing takes it back
+  if (outcome_ == Outcome::done) {  // complete: acknowledge duplicates, and ignore everything else
     if (header.get(RmppHeader::rmpp_type) == RmppType::data && header.get(RmppHeader::data1) <= received_)
       acknowledge();
     return;
@@ -206,7 +207,7 @@ void Receiver::handle(Instant now, ConstBytes mad) {
       answer_.reset();
       failure_->by_peer = true;
       return;
-    case RmppType::ack: return;  // of a message that goes the other way
+    case RmppType::ack: return;  // of a message in the other direction
     default: return give_up(mad, RmppStatus::bad_type);
   }
 }
@@ -250,7 +251,7 @@ void Receiver::take_in_order(ConstBytes mad) {
   message_.insert(message_.end(), data.begin(), data.end());
 }
 
-/// IBA §13.6.2.1: the first PayloadLength says where the last segment is and how long.
+/// IBA §13.6.2.1: the first PayloadLength determines the number and the length of the last segment.
 std::optional<RmppStatus> Receiver::objection_to_length(ConstBytes mad) const {
   if (said_length_ == 0) return std::nullopt;
   const std::size_t whole = std::size_t{received_} * segment_octets, class_header = header_of(mad) - rmpp_header;

@@ -67,7 +67,7 @@ std::string no_member(const Layout& layout, std::string_view name) {
   return fmt::format("{} has no member {}; there are: {}", layout.name, quoted(name), fmt::join(names, ", "));
 }
 
-/// "name" or "name[3]" of a structure.
+/// Finds "name" or "name[3]" in a structure. Returns what is wrong, or nothing.
 std::string find_element(const Layout& layout, std::string_view word, const Field*& field, std::size_t& index,
                          bool& indexed) {
   const std::size_t open = word.find('[');
@@ -101,7 +101,8 @@ std::string find_place(const Layout& layout, std::string_view name, MemberPlace&
   return find_element(*out.outer->nested, name.substr(dot + 1), out.field, out.index, out.indexed);
 }
 
-/// A name that a value of that kind has, bits of a mask added with '+'; or a number. MTUs have names that look like numbers.
+/// The value of a name of the field's kind (for masks: of names joined with '+'), or of a number. Names come first,
+/// because MTUs have names that look like numbers.
 std::optional<std::uint64_t> named_value(const Field& field, std::string_view text) {
   if (field.kind == Kind::flag) {
     if (text == "true" || text == "yes") return 1;
@@ -168,7 +169,7 @@ std::string put_value(const Field& field, std::size_t index, std::string_view te
   }
 }
 
-/// IBA C15-0.1.27: an element has a bit of its own where the array has as many.
+/// IBA C15-0.1.27: an element has its own bit if the array has one bit per element.
 Components bits_of(const Layout& record, const MemberPlace& place) {
   const std::size_t inner = place.field->bit;
   Components bits = place.field == place.outer ? components_of(record, place.outer->bit)
@@ -178,7 +179,8 @@ Components bits_of(const Layout& record, const MemberPlace& place) {
   return bits;
 }
 
-/// What is the request's and not the attribute's; null: no such name.
+/// Sets a value of the request instead of its attribute; `mine`: it has one of that name. Returns what is wrong, or
+/// nothing.
 std::string set_own(Rpc& rpc, std::string_view name, std::string_view value, bool& mine) {
   const auto given = number_in(value);
   const auto take = [&](auto& member, std::uint64_t most) -> std::string {

@@ -17,7 +17,7 @@ Task<Reply<Path>> lid_path_of(Port& port, Path path) {
   out.timeout = path.timeout;
   if (route.destination_lid != PARLEY_MAD_PERMISSIVE_LID) co_return out;
   std::uint16_t lid = path.address.lid == PARLEY_MAD_PERMISSIVE_LID ? port.local().lid : path.address.lid;
-  // The first hop leaves the port itself by its own number; a channel adapter has no other way out.
+  // The first port of the route is the number of the local port: a channel adapter has no other link at that LID.
   for (std::size_t hop = 0; hop < route.hops; ++hop) {
     Query<LinkRecord> query;
     query.set(LinkRecord::from_lid, lid).set(LinkRecord::from_port, route.ports()[hop]);
@@ -44,7 +44,7 @@ Task<Reply<PortInfo>> sa_port_info(Port& port, Path path, std::uint32_t modifier
     if (!record) co_return tl::unexpected(record.error());
     co_return record->get(PortInfoRecord::port_info);
   }
-  // Whether the node is a switch is not known: of all its ports the one that 0 would be.
+  // The type of the node is not known: if there is a port 0, it is a switch; otherwise take the first record.
   const Reply<std::vector<PortInfoRecord>> records = co_await port.sa_get_table(query);
   if (!records) co_return tl::unexpected(records.error());
   if (records->empty()) co_return tl::unexpected(MadError(Fault::malformed, "the table of its ports is empty"));

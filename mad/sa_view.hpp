@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What SMPs would say, as subnet administration knows it: without M_Keys, and of nodes that do not answer. The same question as
-// Port::subn_get, with the answer out of a record.
+// Attributes of subnet management, read from the records of subnet administration. This needs no M_Key, and works for
+// nodes that do not answer. The call is like Port::subn_get; the answer is taken from a record.
 //
 //   const Reply<PortInfo> info = co_await sa_subn_get<PortInfo>(port, path, 1);
 #pragma once
@@ -9,12 +9,14 @@
 
 namespace parley::mad {
 
-/// The same port by LID. A directed route is followed link by link, with one LinkRecord each. Errors: of those queries.
+/// The path by LID to the same port. Follows a directed route link by link, with one query for a LinkRecord each.
+/// Errors: of those queries.
 Task<Reply<Path>> lid_path_of(Port& port, Path path);
 
 namespace detail {
 
-/// X(attribute, its record, the record's member for it, an empty one where there is no record, query): of `query` the LID is set.
+/// X(attribute, its record, the record's member for it, whether it is empty if there is no record, query). The LID is
+/// already set in `query`.
 #define PARLEY_SA_VIEW(X)                                                                                     \
   X(GuidInfo, GuidInfoRecord, guid_info, false, query.set(R::block_num, static_cast<std::uint8_t>(modifier))) \
   X(LinearForwardingTable, LinearForwardingTableRecord, linear_forwarding_table, true,                        \
@@ -35,7 +37,7 @@ namespace detail {
 
 template <class A>
 struct SaForm;
-// IBA §14.2.5: what the attribute modifier says of each.
+// IBA §14.2.5: the meaning of the attribute modifier of each.
 #define PARLEY_X(attribute_, record_, member, empty_if_none_, query_)                 \
   template <>                                                                         \
   struct SaForm<wire::mad::attribute_> {                                              \
@@ -56,8 +58,8 @@ Task<Reply<wire::mad::PKeyTable>> sa_pkey_table(Port& port, Path path, std::uint
 
 }  // namespace detail
 
-/// `type`: the node's, if it is known: of a switch PortInfo 0 is port 0, of a channel adapter the port itself. Tables that subnet
-/// administration has no record of are empty. Errors: of the queries.
+/// `type`: the node's, if it is known. PortInfo with modifier 0 is port 0 of a switch, and the port itself of a channel
+/// adapter. Tables without a record are empty. Errors: of the queries.
 template <LegalFor<MgmtClass::subn, Method::get> A>
 Task<Reply<A>> sa_subn_get(Port& port, Path path, std::uint32_t modifier = 0,
                            std::optional<wire::mad::NodeType> type = std::nullopt) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Children that run at once and end before their parent goes on. Errors come back to who joins.
+// Children that run concurrently, and end before their parent continues. join() returns their errors.
 //
 //   Scope scope(port.executor(), {.limit = 32});
 //   for (...) {
-//     if (!co_await scope.room()) break;      // until there is room for one more; false once the scope is stopped
+//     if (!co_await scope.room()) break;      // waits until one more may start; false if the scope is stopped
 //     scope.spawn(visit(port, path));         // a Task, or a Call of a Port
 //   }
 //   const Reply<void> all = co_await scope.join();
@@ -18,49 +18,52 @@ namespace parley::mad {
 
 enum class OnError : std::uint8_t {
   cancel,  ///< a child's error stops its siblings
-  keep,    ///< the others go on; the first error is what join() gives
+  keep,    ///< the others continue; join() returns the first error
 };
 
 struct ScopeOptions {
   OnError on_error = OnError::cancel;
   std::size_t limit = 1024;  ///< children at a time, for room(); at least 1
-  Instant deadline = never;  ///< the scope is then stopped, with Fault::deadline
+  Instant deadline = never;  ///< when the scope is stopped, with Fault::deadline
 };
 
 namespace detail {
 
 struct ChildBase : PromiseBase, Link<ChildTag> {};
 
-/// What `co_await` of an awaitable gives.
+/// The type of the result of `co_await`.
 template <class A>
 using Awaited = decltype(std::declval<A&>().await_resume());
 
 }  // namespace detail
 
-/// Lives in the task that made it, or outside of all tasks. What is made within a task is stopped when that task's scope is.
+/// Must not outlive the task that created it; it may also exist outside of all tasks. A scope that is created in a task
+/// is stopped together with that task's scope.
 class Scope final : Link<detail::ScopeTag>, detail::Timer {
  public:
   explicit Scope(Executor& executor, const ScopeOptions& options = {});
-  /// Children that still run are ended where they wait.
+  /// Destroys the children that still run, where they wait.
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
-  /// `awaitable` is a Task or a Call. If it gives a Reply, the error is the scope's; the value is dropped.
+  /// `awaitable` is a Task or a Call. If its result is a Reply, an error becomes the scope's, and a value is discarded.
   template <class A>
   void spawn(A awaitable);
-  /// What it gives goes to `out`, which outlives the child; an error is no error of the scope.
+  /// Stores the result in `out`, which must outlive the child. An error in it is not an error of the scope.
   template <class A>
   void spawn_into(std::optional<detail::Awaited<A>>& out, A awaitable);
 
   struct Join;
   struct Room;
-  /// Waits for all children: Reply<void> with the first error of one. Throws what a child threw.
+  /// Waits for all children. Returns Reply<void> with the first error of a child, or with the reason why the scope was
+  /// stopped. Rethrows an exception of a child.
   Join join();
-  /// Waits until there are fewer than `limit` children: bool, false if the scope was stopped.
+  /// Waits until there are fewer than `limit` children. Returns false if the scope was stopped.
   Room room();
 
-  /// Requests under way and later ones end with Fault::cancelled, in the scopes within this one too. Tasks run to their ends.
+  /// Current and later requests of this scope and of its inner scopes end with Fault::cancelled. Tasks run to their
+  /// end.
   void cancel() { stop(Fault::cancelled); }
   std::size_t children() const { return children_; }
   /// Why, if it was stopped.

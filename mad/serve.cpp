@@ -74,7 +74,7 @@ std::optional<Datagram> reply_to(ConstBytes request, ConstBytes body, std::uint1
   auto out = error_reply(request, status);
   const auto* facts = wire::mad::facts_of_class(request.size() > 1 ? request[1] : 0U);
   if (!out || facts == nullptr) return out;
-  const bool smp = wire::mad::same_rpcs(facts->mgmt_class) == MgmtClass::subn;  // behind its 64 octets stand the hops
+  const bool smp = wire::mad::same_rpcs(facts->mgmt_class) == MgmtClass::subn;  // the hops follow its 64 octets
   const std::size_t room = smp ? std::size_t{64} : out->size() - facts->data;
   wire::mad::detail::fill(MutBytes(*out).subspan(facts->data, room), body);
   return out;
@@ -112,7 +112,7 @@ Bytes long_reply(ConstBytes request, ConstBytes data) {
   return out;
 }
 
-// IBA §15.2.1.1: AttributeOffset counts eight octets.
+// IBA §15.2.1.1: AttributeOffset is in units of 8 octets.
 Bytes table_reply(ConstBytes request, ConstBytes records, std::size_t size) {
   if (size == 0) return {};
   const std::size_t step = (size + 7) / 8 * 8, count = records.size() / size;

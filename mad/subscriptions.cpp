@@ -26,7 +26,7 @@ bool is_sane(const InformInfo& info) {
   return is_unicast_lid(begin) && (end == 0 || (begin <= end && is_unicast_lid(end)));
 }
 
-/// What makes one subscription another: all but the time, and where it is to be (un)done.
+/// What identifies a subscription: all members except the response time, and whether to subscribe or unsubscribe.
 InformInfo essence_of(InformInfo info) {
   return info.set(InformInfo::subscribe, 0).set(InformInfo::resp_time_value, 0);
 }
@@ -61,7 +61,7 @@ bool agree(const InformInfoRecord& a, const InformInfoRecord& b, std::uint64_t m
 
 Bytes octets_of(const std::optional<Datagram>& reply) { return reply ? Bytes(reply->begin(), reply->end()) : Bytes(); }
 
-/// Ends a report however its task ends.
+/// Calls end_report() at the end of the task, whatever the reason.
 struct Under {
   Subscriptions& subscriptions;
   std::uint32_t id;
@@ -102,13 +102,14 @@ Bytes Subscriptions::answer(const Address& from, const Gid& gid, ConstBytes mad)
   return {};
 }
 
-/// IBA §13.4.8.3: the answer is a copy of what was asked for; where that is refused, it does not subscribe.
+/// IBA §13.4.8.3: the answer is a copy of the request; if that is refused, with Subscribe = 0.
 Bytes Subscriptions::set(const Address& from, const Gid& gid, ConstBytes mad) {
   const auto asked = InformInfo::parse(mad.subspan(data_at));
   if (!asked) return {};
   InformInfo info = *asked;
   const bool subscribes = info.get(InformInfo::subscribe) != 0;
-  // Whoever subscribes is told at the queue pair that he asks from; who unsubscribes names that.
+  // Reports go to the queue pair that has sent the request to subscribe. A request to unsubscribe names that queue
+  // pair.
   if (subscribes || info.get(InformInfo::qpn) == 0) info.set(InformInfo::qpn, from.qpn);
   const Subscription wanted{.to = from, .subscriber = gid, .info = info};
   std::uint16_t status = request_invalid;
@@ -125,7 +126,7 @@ std::uint16_t Subscriptions::subscribe(Subscription wanted) {
   std::vector<bool> taken(options_.most_of_port);
   std::size_t of_port = 0;
   for (Subscription& each : all_) {
-    if (is_same(each, wanted)) {  // once more: the time may be another
+    if (is_same(each, wanted)) {  // a repetition: the response time may differ
       each.info = wanted.info;
       each.unanswered = 0;
       return 0;
@@ -196,7 +197,8 @@ std::optional<Path> Subscriptions::begin_report(std::uint32_t id) {
   return path.reverse();
 }
 
-/// Only silence is held against it: an answer that says no is an answer, and what ended on this side says nothing.
+/// Only a missing answer counts against the subscription. An answer with an error status is an answer, and a fault of
+/// this side does not count.
 void Subscriptions::end_report(std::uint32_t id, std::optional<Fault> fault) {
   const bool silent = fault == Fault::timeout || fault == Fault::refused;
   const bool local =

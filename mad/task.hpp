@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Coroutines over a port, and how several run at once. A task starts when it is awaited, or spawned into a scope:
+// Coroutines over a port, and functions that run several at once. A task starts when it is awaited, or spawned into a
+// scope:
 //
 //   Task<Reply<unsigned>> count(Port& port, Path path) {
 //     const Reply<NodeInfo> info = co_await port.subn_get<NodeInfo>(path);
@@ -8,8 +9,9 @@
 //   }
 //   auto [a, b] = co_await when_all(port, count(port, x), port.subn_get<PortInfo>(y));
 //
-// A task whose first parameter (of a member function or lambda: any) is a Port, Executor or Scope, or has executor(), has its frame in the
-// executor's pool; else it is on the heap. Arguments that are references must outlive the task: take Paths and the like by value.
+// If a parameter of a task is a Port, Executor or Scope, or has executor(), the task's frame is in the executor's pool;
+// otherwise it is on the heap. Objects that are passed by reference must outlive the task: pass Paths and the like by
+// value.
 #pragma once
 #include <coroutine>
 #include <exception>
@@ -40,18 +42,19 @@ FramePool* first_pool(A& argument, More&... more) {
   return first_pool(more...);
 }
 
-/// Where the frames of tasks are.
+/// Allocates the frames of tasks.
 struct Pooled {
   static void* operator new(std::size_t octets) { return FramePool::take(nullptr, octets); }
   template <class... Arguments>
   static void* operator new(std::size_t octets, Arguments&... arguments) {
     return FramePool::take(first_pool(arguments...), octets);
   }
-  // Inline, since gcc 12 takes it for the wrong one for what the template has allocated.
+  // Inline, because gcc 12 otherwise considers it a mismatch for memory that the template has allocated.
   [[gnu::always_inline]] static void operator delete(void* frame) noexcept { FramePool::give_back(frame); }
 };
 
-/// At a task's end, who awaits it goes on. Tasks never resume one another: the executor does, so that its stack stays flat.
+/// At a task's end its awaiter continues. Tasks never resume each other: the executor does, so that the stack stays
+/// flat.
 struct FinalAwaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
@@ -139,7 +142,7 @@ inline constexpr bool is_reply = false;
 template <class T>
 inline constexpr bool is_reply<Reply<T>> = true;
 
-/// A child of a scope: nobody awaits it, it ends itself and tells the scope.
+/// A child of a scope. No task awaits it: at its end it destroys itself and notifies the scope.
 struct Child {
   struct promise_type : ChildBase, Pooled {
     Child get_return_object() noexcept {
@@ -188,7 +191,7 @@ void Scope::spawn_into(std::optional<detail::Awaited<A>>& out, A awaitable) {
   start(*detail::run_child_into(*this, std::move(awaitable), out).promise);
 }
 
-/// All of them at once; what each gives, in order. `on` is a Port, Executor or Scope.
+/// Runs all of them at once. Returns their results in order. `on` is a Port, Executor or Scope.
 template <class On, class... A>
 Task<std::tuple<detail::Awaited<A>...>> when_all(On& on, A... awaitables) {
   std::tuple<std::optional<detail::Awaited<A>>...> out;
@@ -198,7 +201,7 @@ Task<std::tuple<detail::Awaited<A>...>> when_all(On& on, A... awaitables) {
   co_return std::apply([](auto&... slot) { return std::tuple<detail::Awaited<A>...>(std::move(*slot)...); }, out);
 }
 
-/// The same of any number of one type.
+/// The same for any number of one type.
 template <class On, class A>
 Task<std::vector<detail::Awaited<A>>> when_all(On& on, std::vector<A> awaitables) {
   std::vector<std::optional<detail::Awaited<A>>> slots(awaitables.size());
@@ -221,8 +224,8 @@ Task<T> with_deadline(On& on, Duration duration, Task<T> task) {
   co_return std::move(*out);
 }
 
-/// Children that `next` gives one by one as std::optional, until it gives none, in that order and at most `options.limit` at a time.
-/// Ends when all have ended, with the first error of a child.
+/// Runs the children that `next` returns one by one as std::optional, until it returns none. They start in that order,
+/// at most `options.limit` at a time. Ends when all have ended, with the first error of a child.
 template <class On, class Next>
 Task<Reply<void>> run_each(On& on, ScopeOptions options, Next next) {
   Scope scope(on.executor(), options);
@@ -235,7 +238,7 @@ Task<Reply<void>> run_each(On& on, ScopeOptions options, Next next) {
   co_return co_await scope.join();
 }
 
-/// A task that runs, as Port::start() and run() have it. Ends the task if it is destroyed earlier.
+/// A running task, for Port::start() and run(). The destructor destroys the task if it still runs.
 template <class A>
 class Running {
  public:
@@ -247,7 +250,7 @@ class Running {
       scope_.spawn_into(value_, std::move(awaitable));
   }
   bool done() const { return scope_.children() == 0; }
-  /// Once, when it is done.
+  /// The result: once, when done().
   Value take() {
     scope_.rethrow();
     if constexpr (!std::is_void_v<Value>) return std::move(*value_);
@@ -256,7 +259,7 @@ class Running {
 
  private:
   using Slot = std::conditional_t<std::is_void_v<Value>, char, Value>;
-  std::optional<Slot> value_;  // before the scope, whose end it must outlive
+  std::optional<Slot> value_;  // before the scope, because it must outlive it
   Scope scope_;
 };
 

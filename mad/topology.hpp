@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A subnet as its nodes, ports and links: what a discovery finds, kept small, for printers and checks.
+// The nodes, ports and links of a subnet that a discovery has found, in compact form, for printers and checks.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,9 +16,9 @@ namespace parley::mad {
 
 inline constexpr std::uint32_t no_node = ~0U;
 
-/// What is known of a port. Numbers are those of PortInfo.
+/// The data of a port. Numbers are those of PortInfo.
 struct TopologyPort {
-  std::uint64_t guid = 0;  ///< of a channel adapter's or router's port; of a switch's port 0
+  std::uint64_t guid = 0;  ///< for ports of channel adapters and routers, and for port 0 of switches
   std::uint32_t peer = no_node;
   std::uint32_t capability_mask = 0;
   std::uint16_t lid = 0;
@@ -31,8 +31,8 @@ struct TopologyPort {
   std::uint8_t state : 4 = 0, physical_state : 4 = 0;
   std::uint8_t mtu : 4 = 0, mtu_cap : 4 = 0;
   bool known : 1 = false;      ///< its PortInfo was read
-  bool lost : 1 = false;       ///< its PortInfo was asked for and did not come
-  bool peer_lost : 1 = false;  ///< whoever is behind it did not answer
+  bool lost : 1 = false;       ///< there was no answer for its PortInfo
+  bool peer_lost : 1 = false;  ///< the node behind it did not answer
 
   bool link_up() const { return physical_state == static_cast<std::uint8_t>(wire::mad::PortPhysicalState::link_up); }
   void set(const wire::mad::PortInfo& info);
@@ -42,16 +42,16 @@ struct TopologyNode {
   std::uint64_t guid = 0, system_image_guid = 0, port_guid = 0;
   std::uint32_t vendor_id = 0, revision = 0;
   std::uint32_t first_port = 0;    ///< index of port 0
-  std::uint32_t text_at = 0;       ///< of its description
-  std::uint32_t parent = no_node;  ///< towards where the discovery began
+  std::uint32_t text_at = 0;       ///< index of its description
+  std::uint32_t parent = no_node;  ///< the next node towards the start of the discovery
   std::uint16_t device_id = 0;
   std::uint8_t ports = 0, parent_port = 0, text_octets = 0;
-  std::uint8_t reached_port = 0;  ///< at which the discovery came in
+  std::uint8_t reached_port = 0;  ///< the port by which the discovery reached the node
   std::uint8_t hops = 0;
   wire::mad::NodeType type{};
   bool enhanced_port0 : 1 = false;
   bool by_lid : 1 = false;  ///< it answers as the same node at its LID
-  bool lost : 1 = false;    ///< something that it was asked did not come
+  bool lost : 1 = false;    ///< a request to it had no answer
 };
 
 class Topology {
@@ -72,21 +72,21 @@ class Topology {
   /// Links, each counted once.
   std::size_t links() const;
   std::size_t count(wire::mad::NodeType type) const;
-  /// LID of the port, of a switch of the switch.
+  /// The port's LID; for a switch, the LID of port 0.
   std::uint16_t lid_of(std::uint32_t node, std::uint8_t port) const;
-  /// The directed route by which the discovery came to a node; none if it has more than 63 hops.
+  /// The directed route by which the discovery reached a node; none if it has more than 63 hops.
   std::optional<Route> route_to(std::uint32_t node) const;
-  /// Of a linked port: whether its end of the link is the lesser one, so that each link is seen once.
+  /// For a linked port: whether it is the lesser end of its link. Use it to visit each link once.
   bool is_first_end(std::uint32_t node, std::uint8_t port) const;
 
-  /// Index of the node with that GUID, made if there is none.
+  /// The index of the node with that GUID; adds the node if there is none.
   struct Added {
     std::uint32_t node;
     bool is_new;
   };
   Added add(const wire::mad::NodeInfo& info, std::uint32_t parent, std::uint8_t parent_port);
   void set_description(std::uint32_t node, std::string_view text);
-  /// Both ends. False: one of them is linked to another port already, or the node has no such port.
+  /// Links both ends. False: one of them is linked to another port already, or the node has no such port.
   bool link(std::uint32_t a, std::uint8_t a_port, std::uint32_t b, std::uint8_t b_port);
 
  private:
@@ -96,9 +96,9 @@ class Topology {
   std::unordered_map<std::uint64_t, std::uint32_t> by_guid_;
 };
 
-/// "4x", "?" of a value that has no name.
+/// "4x"; "?" for a value without a name.
 std::string width_text(std::uint8_t width);
-/// "SDR", "EDR", ...: of what is active.
+/// The active speed: "SDR", "EDR", ...
 std::string_view speed_text(const TopologyPort& port);
 /// A link's width and speed as "4xEDR".
 std::string link_text(const TopologyPort& port);

@@ -17,7 +17,7 @@ namespace {
 using wire::mad::PortCounters;
 using wire::mad::PortState;
 
-/// A counter, and what it may have reached. The thresholds are those that ibcheckerrors has had.
+/// A counter and its threshold. The thresholds are those of ibcheckerrors.
 struct CounterLimit {
   std::string_view name;
   std::uint32_t limit;
@@ -52,12 +52,12 @@ unsigned lanes(unsigned width) {
   return most;
 }
 
-/// All speeds as one row of bits, slowest first.
+/// All speeds as one bit mask; the lowest bit is the slowest.
 unsigned speeds(unsigned old, unsigned extended, unsigned extended2) {
   return (old & 7) | (extended & 15) << 3 | (extended2 & 1) << 7;
 }
 unsigned enabled(const TopologyPort& p) { return speeds(p.speed_enabled, p.ext_enabled, p.ext2_enabled); }
-/// With an extended speed active, the old field says 10 Gb/s or nothing.
+/// If an extended speed is active, the old field has 10 Gb/s or nothing.
 unsigned active(const TopologyPort& p) { return speeds(p.speed_active, p.ext_active, p.ext2_active); }
 std::string_view speed_name(unsigned row) {
   constexpr std::string_view names[] = {"?", "SDR", "DDR", "QDR", "FDR", "EDR", "HDR", "NDR", "XDR"};

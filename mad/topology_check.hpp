@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What is wrong with a subnet, as far as its topology and its counters tell.
+// Finds faults of a subnet in its topology and its counters.
 #pragma once
 #include <optional>
 
@@ -22,10 +22,10 @@ struct TopologyFinding {
   std::uint32_t node = no_node;
   std::uint8_t port = 0;
   TopologyFault fault{};
-  std::string text;  ///< "the link to ... is 1x, and both ends have 4x enabled"
+  std::string text;  ///< "the link to ... is 1x, but both ends have 4x enabled"
 };
 
-/// In the order of nodes and ports; of a link at its first end.
+/// In the order of nodes and ports. A fault of a link is reported at its first end. Duplicate LIDs follow at the end.
 std::vector<TopologyFinding> check_links(const Topology& topology);
 
 /// "symbol_error_counter 12 (threshold 10)"; nothing if all are within their limits. `factor` multiplies the limits.

@@ -14,7 +14,7 @@ using wire::mad::NodeType;
 
 namespace {
 
-/// What ibnetdiscover calls each type: its word, the letter of its names, and the word before its GUID.
+/// The words of ibnetdiscover for a type: its name, the letter of node names, and the word before the GUID.
 struct TypeWords {
   std::string_view word, letter, guid, text;
 };
@@ -27,7 +27,7 @@ TypeWords words_of(NodeType type) {
   }
 }
 
-/// Its description; quotes in it would end the text.
+/// The node's description. Quotes are replaced, because they would end the text.
 std::string label(const Topology& topology, const TopologyNode& node) {
   std::string out = printable(topology.description(node), true);
   for (char& c : out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How requests are opened, wait for room, leave and end. What comes back is in transactor_replies.cpp.
+// Opens, queues, sends and ends requests. transactor_replies.cpp handles answers.
 #include "mad/transactor.hpp"
 
 #include <utility>
@@ -17,9 +17,9 @@ using wire::mad::MgmtClass;
 namespace {
 
 constexpr std::size_t idle_max = 4096;
-constexpr Duration first_wait_max = std::chrono::hours(24);  // what a time of any length is cut to
+constexpr Duration first_wait_max = std::chrono::hours(24);  // upper bound of a path's timeout
 
-/// Requests with the same one share a window.
+/// Requests with the same key share a window.
 std::uint64_t key_of(const Address& to, const std::optional<Route>& route, std::uint8_t mgmt_class) {
   std::uint64_t key = to.lid | std::uint64_t{mgmt_class} << 16 | std::uint64_t{to.qpn} << 24;
   if (to.grh) key = fnv1a(to.grh->gid, key ^ fnv1a_start);
@@ -53,7 +53,7 @@ Transactor::Transactor(const TransportFacts& facts, const PortOptions& options)
 Transactor::~Transactor() = default;
 
 void Transactor::set_local(const LocalPort& local) {
-  // Between two managers the old one's stays.
+  // While there is no subnet manager, the path to the previous one is kept.
   if (local.sm_lid != 0 || !is_unicast_lid(sa_path_.address.lid)) sa_path_ = sa_path(local);
   gid_ = local.gid;
 }
@@ -124,7 +124,7 @@ Transactor::Id Transactor::open(ConstBytes mad, const Path& path) {
   return t->id;
 }
 
-/// What follows from class and path.
+/// Sets what depends on class and path.
 void Transactor::prepare(Transaction& t) {
   const std::uint8_t mgmt_class = class_of(t.request);
   const auto method = static_cast<Method>(method_of(t.request));
@@ -154,7 +154,7 @@ void Transactor::prepare(Transaction& t) {
 
 bool Transactor::carries_whole(ConstBytes mad) const { return facts_.rmpp && is_subn_adm(mad); }
 
-/// IBA §13.6.3.3: a GetMulti goes by RMPP, however long it is, and so does its answer.
+/// IBA §13.6.3.3: a GetMulti of any length goes by RMPP, and so does its answer.
 void Transactor::attach_long(Transaction& t, ConstBytes body, std::size_t data) {
   constexpr std::uint8_t version = 1, type_data = 1;
   t.long_request.assign(t.request.begin(), t.request.begin() + static_cast<std::ptrdiff_t>(data));
@@ -179,7 +179,7 @@ void Transactor::submit(Id id) {
   try {
     use_destination(t);
     enqueue(t);
-  } catch (...) {  // no memory: it is as if it had not been submitted
+  } catch (...) {  // no memory: undo the submission
     forget_destination(t);
     by_tid_.erase(t.tid);
     t.phase = Phase::open;
@@ -275,7 +275,7 @@ void Transactor::enqueue(Transaction& t) {
   first_.push_back(t);
 }
 
-/// Gives its places in the windows to those that wait for them.
+/// Leaves both windows, and gives its place to requests that wait for it.
 void Transactor::leave(Transaction& t) {
   static_cast<Link<SendTag>&>(t).unlink();
   deadlines_.set(t.id, never);
@@ -357,7 +357,7 @@ void Transactor::packet_sent(Instant now) {
   Transaction& t = *polled_;
   t.sent_at = now;
   const bool first = !t.in_window;
-  // Before all else, since it may lack memory: the packet is then sent once more.
+  // First, because this may throw for lack of memory: the packet is then sent again.
   const Instant at =
       t.transfer ? t.transfer->deadline() : now + wait_of(t.path.time_limit(), first ? t.tries_here : t.tries_here - 1);
   if (at != never) deadlines_.set(t.id, at);
@@ -381,7 +381,8 @@ void Transactor::packet_sent(Instant now) {
   }
 }
 
-/// Doubled `times` times, and then up to a quarter longer at random, so that what was lost together does not return together.
+/// Doubled `times` times, then extended by a random part of up to a quarter, so that requests that were lost together
+/// are not retransmitted together.
 Duration Transactor::wait_of(Duration first, unsigned times) {
   Duration wait = std::clamp(first, Duration(1), first_wait_max);
   if (times == 0) return wait;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Requests and their answers (IBA §13.4.6): which answer is whose, how many are under way, when one is sent again and when it is given
-// up. A machine as base/machine.hpp says, without tasks; mad/port.hpp has those.
+// Requests and their answers (IBA §13.4.6): matches answers to requests, limits the outstanding requests, retransmits
+// and gives up. A machine as defined in base/machine.hpp, without tasks; mad/port.hpp adds tasks.
 //
-// A request is opened, submitted, and done later, in any order: poll_done() says which. It is the caller's until release(). Requests
-// leave in the order in which they were submitted, but for those to a destination whose window is full.
+// A request is opened, then submitted, and is done later. Requests are done in any order; poll_done() returns them. The
+// caller owns a request until release(). Requests are sent in the order of submit(), except to a destination whose
+// window is full.
 #pragma once
 #include <deque>
 #include <memory>
@@ -23,46 +24,46 @@
 namespace parley::mad {
 
 struct PortOptions {
-  std::uint64_t seed = 1;                              ///< of transaction IDs and jitter: another one for each port
-  WindowOptions window;                                ///< of all requests of the port
-  WindowOptions destination_window;                    ///< of those to one destination
-  std::size_t transactions_max = 65536;                ///< open ones; more end with Fault::no_space
-  unsigned busy_retries = 8;                           ///< times that a busy destination is asked again
-  Duration busy_wait = std::chrono::milliseconds(20);  ///< the first time; each further one twice as long
-  Duration wait_max = std::chrono::seconds(30);        ///< the longest that doubling makes of a wait
-  unsigned redirects_max = 4;                          ///< followed of one request
-  rmpp::Options rmpp;                                  ///< where the transport does not do it
+  std::uint64_t seed = 1;                              ///< of transaction IDs and jitter: different for each port
+  WindowOptions window;                                ///< for all requests of the port
+  WindowOptions destination_window;                    ///< for requests to one destination
+  std::size_t transactions_max = 65536;                ///< open requests; others end with Fault::no_space
+  unsigned busy_retries = 8;                           ///< retries of a request to a busy destination
+  Duration busy_wait = std::chrono::milliseconds(20);  ///< before the first of them; doubled each time
+  Duration wait_max = std::chrono::seconds(30);        ///< upper bound of waits that are doubled
+  unsigned redirects_max = 4;                          ///< that one request follows
+  rmpp::Options rmpp;                                  ///< if the transport does not do RMPP
   std::size_t table_octets_max =
       64 << 20;                        ///< of data in one answer; a longer one ends its request with Fault::no_space
-  std::size_t long_requests_max = 64;  ///< of others, coming in segments; more are told to stop
+  std::size_t long_requests_max = 64;  ///< of others, incomplete, in segments; further ones get a STOP
   std::size_t request_octets_max = 64 << 10;  ///< of data in one of those
 };
 
-/// Since the beginning.
+/// Since construction.
 struct Counters {
   std::uint64_t sent = 0, received = 0;       ///< datagrams
-  std::uint64_t answered = 0, recovered = 0;  ///< requests whose answer came, whatever it says; of these, to a retry
-  std::uint64_t resent = 0, timeouts = 0;     ///< sent again for want of an answer; given up
-  std::uint64_t busy = 0, redirected = 0;     ///< answers that say so
-  std::uint64_t refused = 0, lost = 0;        ///< datagrams that came back: not sent; dropped on the way
-  std::uint64_t unexpected = 0;               ///< answers to nothing that is under way: late, repeated, to others
+  std::uint64_t answered = 0, recovered = 0;  ///< requests with an answer of any status; of these, after a retry
+  std::uint64_t resent = 0, timeouts = 0;     ///< retransmissions for lack of an answer; requests given up
+  std::uint64_t busy = 0, redirected = 0;     ///< answers with that status
+  std::uint64_t refused = 0, lost = 0;        ///< datagrams that were returned: not sent; dropped on the way
+  std::uint64_t unexpected = 0;               ///< answers without an outstanding request: late, duplicate, of others
   std::uint64_t mismatched = 0;  ///< answers with the ID of a request, but of another peer, class or method
   std::uint64_t malformed = 0;   ///< too short or of another base version
-  std::uint64_t unasked = 0;     ///< requests, traps and reports that nobody here takes
+  std::uint64_t unasked = 0;     ///< requests, traps and reports without serve() or without room in the queue
   std::uint64_t unfinished =
       0;  ///< requests in segments that broke a rule, found no room, took too long or were given up
 };
 
-/// Something to be sent once, of any class.
+/// A request of any class.
 struct Rpc {
-  wire::mad::MgmtClass mgmt_class{};  ///< of a directed route: subn, as by LID
+  wire::mad::MgmtClass mgmt_class{};  ///< for a directed route subn, as by LID
   wire::mad::Method method{};
   std::uint16_t attribute = 0;
   std::uint32_t modifier = 0;
-  std::uint64_t component_mask = 0;  ///< of subnet administration
-  std::uint64_t key = 0;             ///< B_Key, CC_Key; M_Key and SM_Key are the path's
-  std::uint8_t vendor_class = 0;     ///< which of a vendor's range; 0: the first
-  std::uint32_t oui = 0;             ///< 24 bits; of a vendor with one
+  std::uint64_t component_mask = 0;  ///< for subnet administration
+  std::uint64_t key = 0;             ///< B_Key, CC_Key; the path has M_Key and SM_Key
+  std::uint8_t vendor_class = 0;     ///< the class in the range of vendors; 0: the first
+  std::uint32_t oui = 0;             ///< 24 bits; for vendor classes with an OUI
 };
 
 class Transactor {
@@ -76,52 +77,53 @@ class Transactor {
   Transactor(const Transactor&) = delete;
   Transactor& operator=(const Transactor&) = delete;
 
-  /// A request that is not sent yet; none: transactions_max are open. What cannot be sent (a GMP by directed route) is done as soon as
-  /// it is submitted. `body` is the attribute, cut to what the class has room for, or of more octets where the method allows it: then
-  /// it goes by RMPP.
+  /// Creates a request, without sending it. None: transactions_max are open. A request that cannot be sent (such as a
+  /// GMP by directed route, or a `body` that is too long for its class) is done with Fault::invalid as soon as it is
+  /// submitted. `body`: the attribute. SubnAdmGetMulti always goes by RMPP, so its body may be longer than a datagram.
   Id open(const Rpc& rpc, const Path& path, ConstBytes body);
-  /// The same of 256 octets as they are; their transaction ID is set here.
+  /// The same for a whole datagram of 256 octets. Its transaction ID is set here, and the directed route of `path`.
   Id open(ConstBytes mad, const Path& path);
   void submit(Id id);
-  /// Of the port itself: where subnet administration is, which is asked for the way to a redirection's GID.
+  /// The port's own data: the path to subnet administration, which is queried if a redirection has a GID without a LID.
   void set_local(const LocalPort& local);
-  /// To subnet administration.
+  /// The path to subnet administration.
   const Path& manager_path() const { return sa_path_; }
-  /// A submitted one is done with `why`.
+  /// Ends the request with `why`, unless it is done.
   void cancel(Id id, Fault why);
   void release(Id id);
-  /// Of whoever opened it; null at first.
+  /// A pointer of the caller; initially null.
   void*& user(Id id);
 
-  /// The next one that is done; none: there is no more. It stays until it is released.
+  /// The next request that is done; none: there are no more. It stays valid until release().
   Id poll_done();
   bool ok(Id id) const;
-  /// Whole, once done and ok().
+  /// The whole answer; the request must be done and ok().
   ConstBytes reply(Id id) const;
   const Address& replier(Id id) const;
-  /// Why a done one is not ok().
+  /// Why a request that is done is not ok().
   MadError error(Id id) const;
-  /// The same of one whose reply turned out to be malformed.
+  /// The same for a request whose reply turned out to be malformed.
   MadError error(Id id, Fault fault, std::string why) const;
 
-  /// What to send, and the same until packet_sent(); null: nothing. Call that right after a send that took it.
+  /// The packet to send, the same until packet_sent(). Null: none. Call packet_sent() right after it was sent.
   const Packet* poll_packet();
   void packet_sent(Instant now);
   void handle_packet(Instant now, const Address& from, ConstBytes mad);
-  /// `mad` came back: the transport did not send it. Its request ends.
+  /// The transport returned `mad` without sending it. Its request ends.
   void handle_refused(Instant now, ConstBytes mad);
-  /// `mad` was dropped on its way: its request does not wait for the rest of this try's time.
+  /// `mad` was dropped on its way: its request does not wait for the rest of this try's time limit.
   void handle_lost(Instant now, ConstBytes mad);
   Instant next_deadline() const;
   void handle_deadline(Instant now);
 
-  /// From now on requests, traps and reports are kept for poll_request(): at most 256, more are counted as unasked. Those that come in
-  /// segments are put together first; what breaks RMPP's rules is refused with its status.
+  /// From now on requests, traps and reports are queued for poll_request(): at most 256, further ones are counted as
+  /// unasked. Requests in segments are reassembled first. A segment that violates RMPP is refused with RMPP's status.
   void serve() { serves_ = true; }
   bool has_request() const { return !requests_.empty(); }
   std::optional<Incoming> poll_request();
-  /// Sends a datagram that waits for no answer: 256 octets, or the whole answer of several segments (table_reply()), by RMPP where the
-  /// transport does not do that. Errors: no_space with 1024 waiting or 64 long ones; invalid_argument of another length.
+  /// Sends a datagram that expects no answer: 256 octets, or a whole answer of several segments (table_reply()). RMPP
+  /// is done here if the transport does not do it. Errors: no_space (1024 datagrams or 64 long answers wait),
+  /// invalid_argument (another length).
   Result<void> post(const Address& to, ConstBytes mad);
 
   const Counters& counters() const { return counters_; }
@@ -142,7 +144,7 @@ class Transactor {
   const Transaction& at(Id id) const { return *slots_[id]; }
   Transaction* acquire(const Path& path);
   void prepare(Transaction& t);
-  /// RMPP is the transport's.
+  /// The transport does the RMPP of this datagram.
   bool carries_whole(ConstBytes mad) const;
   void attach_long(Transaction& t, ConstBytes body, std::size_t data);
   void name(Transaction& t);
@@ -190,7 +192,7 @@ class Transactor {
   PortOptions options_;
   Rng rng_;
   Counters counters_;
-  Instant now_{};  // the latest that was told
+  Instant now_{};  // of the last call
   Path sa_path_;
   Gid gid_{};
   std::vector<std::unique_ptr<Transaction>> slots_;  // at most transactions_max
@@ -200,22 +202,22 @@ class Transactor {
   FlatTable<Id> by_tid_;
   FlatTable<std::uint32_t> by_destination_;
   std::vector<std::unique_ptr<Destination>> destinations_;
-  List<Destination, IdleTag> idle_;  // what is known of those that nothing goes to now: at most 4096
+  List<Destination, IdleTag> idle_;  // destinations without requests, whose windows are kept: at most 4096
   std::size_t idle_count_ = 0;
   std::vector<std::uint32_t> free_destinations_;
   Window window_;
   List<Transaction, SendTag> first_;  // to be sent for the first time, when the port's window has room
-  List<Transaction, SendTag> again_;  // to be sent now: repeated requests, RMPP
+  List<Transaction, SendTag> again_;  // to be sent now: retransmissions, RMPP
   List<Transaction, DoneTag> done_;
   DeadlineQueue deadlines_;
   std::deque<std::unique_ptr<Lingering>> lingering_;  // at most 64
-  std::deque<std::unique_ptr<Lingering>> replies_;    // long ones that are sent: at most 64
+  std::deque<std::unique_ptr<Lingering>> replies_;    // long answers in progress: at most 64
   std::deque<std::unique_ptr<Lingering>>
-      long_requests_;  // of others: at most long_requests_max come, of 256 the end is told again
+      long_requests_;  // of others: at most long_requests_max incomplete, and 256 ended ones that answer duplicates
   std::deque<std::pair<Address, Bytes>> posted_;  // at most 1024
   std::deque<Incoming> requests_;                 // at most 256
   bool serves_ = false;
-  bool lingering_speaks_ = false;  // one of them may have something to send
+  bool lingering_speaks_ = false;  // a lingering transfer or a long answer may have something to send
   Packet packet_;
   Transaction* polled_ = nullptr;
   Lingering* polled_lingering_ = nullptr;

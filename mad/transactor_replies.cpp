@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What comes back: whose it is, what it says, and what follows when nothing comes.
+// Answers: matching, status and redirection; and what happens if there is no answer.
 #include <utility>
 
 #include "mad/transaction.hpp"
@@ -33,7 +33,7 @@ std::string_view words_of(const std::optional<rmpp::Failure>& failure) {
   return wire::mad::name_of(wire::mad::Kind::rmpp_status, static_cast<std::uint64_t>(failure->status));
 }
 
-/// IBA §13.6.2: what gives the other side of a double-sided transfer its turn, ACK of segment 0.
+/// IBA §13.6.2: the ACK of segment 0, which gives the other side of a double-sided transfer its turn.
 Datagram turn_of(ConstBytes request) {
   Datagram out{};
   std::copy_n(request.begin(), rmpp::header_octets, out.begin());
@@ -53,11 +53,12 @@ Transactor::Transaction* Transactor::find(ConstBytes mad) {
   const Id* id = by_tid_.find(tid_of(mad));
   if (id == nullptr) return nullptr;
   Transaction& t = at(*id);
-  const bool is_asked = t.tries > 0 && t.phase != Phase::resolving;  // a resolving one has left whom it asked
+  const bool is_asked = t.tries > 0 && t.phase != Phase::resolving;  // resolving: the old destination is abandoned
   return is_asked ? &t : nullptr;
 }
 
-/// IBA C13-19.1.1, and who answers: a directed route's addresses are those of its last leg, so they say nothing.
+/// IBA C13-19.1.1, and the address of the answer. With a directed route that is the address of the last hop, so it is
+/// not compared.
 bool Transactor::matches(const Transaction& t, const Address& from, ConstBytes mad) const {
   const auto response = response_to(static_cast<Method>(method_of(t.request)));
   if (class_of(mad) != class_of(t.request) || static_cast<Method>(method_of(mad)) != response) return false;
@@ -87,9 +88,9 @@ void Transactor::handle_packet(Instant now, const Address& from, ConstBytes mad)
   handle_reply(now, *t, from, mad);
 }
 
-/// The request that `mad` is of, if it waits for an answer; else `mad` is counted.
+/// The request that was sent as `mad`, if it waits for an answer. Otherwise null, and `mad` is counted.
 Transactor::Transaction* Transactor::find_returned(ConstBytes mad) {
-  // The ID of an answer is its asker's, and may be that of a request of ours, too.
+  // An answer has its requester's ID, which may also be the ID of a request of this side.
   const bool ours = mad.size() >= wire::mad::MadHeader::size && !wire::mad::is_answer(method_of(mad));
   Transaction* t = ours ? find(mad) : nullptr;
   if (t != nullptr && t->phase == Phase::waiting) return t;
@@ -111,7 +112,7 @@ void Transactor::handle_lost(Instant now, ConstBytes mad) {
   if (t == nullptr) return;
   ++counters_.lost;
   const bool is_repeated = static_cast<Link<SendTag>&>(*t).linked();  // the next try is due already
-  if (!t->transfer && !is_repeated) deadlines_.set(t->id, now);       // RMPP has timers of its own
+  if (!t->transfer && !is_repeated) deadlines_.set(t->id, now);       // RMPP has its own timers
 }
 
 void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, ConstBytes mad) {
@@ -119,7 +120,7 @@ void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, 
     return handle_transfer(now, t, from, mad);
   const bool in_transfer = t.transfer && t.transfer->receiver && t.transfer->deadline() != never;
   if (in_transfer || (t.phase == Phase::backing_off && (status_of(mad, t.directed) & PARLEY_MAD_STATUS_BUSY) != 0)) {
-    ++counters_.unexpected;  // beside segments, or BUSY once more
+    ++counters_.unexpected;  // in addition to segments, or a duplicate BUSY
     return;
   }
   const std::size_t most = rmpp::header_octets_of(class_of(mad)) + options_.table_octets_max;
@@ -136,7 +137,7 @@ void Transactor::handle_reply(Instant now, Transaction& t, const Address& from, 
   judge(now, t);
 }
 
-/// For answers that come in segments.
+/// The options for answers in segments.
 rmpp::Options Transactor::reply_options() const {
   rmpp::Options out = options_.rmpp;
   out.octets_max = options_.table_octets_max;
@@ -151,10 +152,10 @@ void Transactor::take_reply(Transaction& t, const Address& from, ConstBytes mad)
   if (mad.size() > t.reply.size()) t.long_reply.assign(mad.begin(), mad.end());
 }
 
-/// A segment of the answer, or word about one of the request.
+/// Handles a segment of the answer, or an ACK, STOP or ABORT of the request.
 void Transactor::handle_transfer(Instant now, Transaction& t, const Address& from, ConstBytes mad) {
   const bool ack = type_of(mad) == RmppType::ack;
-  if (ack && !t.transfer) {  // of nothing: the request was no segment
+  if (ack && !t.transfer) {  // the request was not a segment
     ++counters_.unexpected;
     return;
   }
@@ -257,7 +258,7 @@ void Transactor::redirect(Transaction& t) {
   enqueue(t);
 }
 
-/// Without a LID, subnet administration knows the way.
+/// The redirection has no LID: queries subnet administration for the path to its GID.
 void Transactor::resolve(Transaction& t, const Gid& gid) {
   t.phase = Phase::resolving;
   if (t.asker != none) return finish(t, Fault::redirect, "subnet administration itself is behind a GID without a LID");
@@ -306,7 +307,8 @@ void Transactor::handle_deadline(Instant now) {
 
 bool Transactor::manager_moved(const Transaction& t) const { return t.to_manager && t.to != sa_path_.address; }
 
-/// Another subnet manager has taken over while it was asked: the new one is asked from the beginning, under another ID.
+/// Another subnet manager has taken over during the request: sends the request to the new one, from the beginning and
+/// with another ID.
 void Transactor::follow_manager(Transaction& t) {
   leave(t);
   forget_destination(t);
@@ -327,12 +329,12 @@ void Transactor::handle_due(Instant now, Transaction& t) {
   }
   Destination& d = *destinations_[t.destination];
   d.window.lost(t.sent_at, now);
-  if (d.answered) window_.lost(t.sent_at, now);  // who never answers says nothing about the others
+  if (d.answered) window_.lost(t.sent_at, now);  // a destination that never answers does not slow the others
   if (t.tries_here > t.path.retries) {
     ++counters_.timeouts;
     return finish(t, Fault::timeout);
   }
-  if (t.segmented) {  // two answers in segments would be taken for one
+  if (t.segmented) {  // another ID, so that segments of two answers are not mixed
     by_tid_.erase(t.tid);
     name(t);
     t.transfer.reset();
@@ -343,10 +345,11 @@ void Transactor::handle_due(Instant now, Transaction& t) {
   }
   ++t.tries_here;
   again_.push_back(t);
-  deadlines_.set(t.id, now + wait_of(t.path.time_limit(), t.tries_here - 1));  // though it may not be sent
+  deadlines_.set(t.id, now + wait_of(t.path.time_limit(), t.tries_here - 1));  // even if it cannot be sent now
 }
 
-/// The other side is told that nobody waits any more; without that it would repeat itself for its whole time (IBA §13.6.2: ABORT).
+/// Sends an ABORT (IBA §13.6.2), because no request waits any more. Without it the other side would retransmit until
+/// its own time limit.
 void Transactor::abandon(const Transaction& t) {
   if (!t.transfer || !t.transfer->under_way()) return;
   const auto& receiver = t.transfer->receiver;
@@ -357,12 +360,12 @@ void Transactor::abandon(const Transaction& t) {
       say(t.to, rmpp::refusal(receiver->message(), why));
     else if (sender && sender->is_heard())
       say(t.to, rmpp::abort_of(t.long_request, why));
-  } catch (...) {  // no memory: then it waits
+  } catch (...) {  // no memory: the other side waits for its time limit
   }
 }
 
-/// The end of a transfer that the other side may ask for again, or has still to be told of.
-/// Where memory lacks, the other side does not hear of the end, and gives up by its own time.
+/// Keeps a transfer that has ended, to answer duplicates and to send its last packet. If memory is short, the other
+/// side gives up after its own time limit.
 void Transactor::linger(Transaction& t) {
   std::unique_ptr<Transfer> transfer = std::move(t.transfer);
   if (!transfer || transfer->under_way()) return;

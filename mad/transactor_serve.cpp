@@ -38,7 +38,8 @@ void Transactor::take_request(const Address& from, Bytes mad) {
   requests_.push_back({from, std::move(mad)});
 }
 
-/// Of a request, or word about an answer. STOP and ABORT of both have the request's method: while the request comes they are of that.
+/// Handles a segment of a request, or an ACK, STOP or ABORT of an answer. STOP and ABORT of both have the request's
+/// method: while the request is incomplete, they belong to it.
 void Transactor::handle_segment(Instant now, const Address& from, ConstBytes mad) {
   const auto header = *RmppHeader::parse(mad);
   const RmppType type = header.get(RmppHeader::rmpp_type);
@@ -57,16 +58,16 @@ void Transactor::handle_segment(Instant now, const Address& from, ConstBytes mad
     return;
   }
   const bool is_turn = type == RmppType::ack && header.get(RmppHeader::data1) == 0;
-  if (known && is_turn) {  // before there is an answer
+  if (known && is_turn) {  // there is no answer yet
     std::copy(mad.begin(), mad.end(), (*request)->transfer->turned.emplace().begin());
     return;
   }
   const bool is_word = type == RmppType::ack || type == RmppType::stop || type == RmppType::abort;
   if (!is_word) return begin_long_request(now, from, mad);
-  ++counters_.unexpected;  // it is over
+  ++counters_.unexpected;  // its transfer is over
 }
 
-/// Where requests wait for somebody to take them, it is not acknowledged, and its sender tries again.
+/// If the queue of requests is full, the segment is not acknowledged, and its sender retransmits it.
 void Transactor::begin_long_request(Instant now, const Address& from, ConstBytes mad) {
   if (!serves_ || requests_.size() >= requests_max) {
     ++counters_.unasked;
@@ -82,7 +83,7 @@ void Transactor::begin_long_request(Instant now, const Address& from, ConstBytes
     ++counters_.unfinished;
     if (transfer->poll()) say(from, *transfer->out);
   } else if (receiver.message().empty()) {
-    ++counters_.unexpected;  // a later segment of one that is over
+    ++counters_.unexpected;  // a later segment of a transfer that is over
   } else {
     keep_long_request(std::move(transfer), from, mad);
   }
@@ -107,11 +108,11 @@ void Transactor::after_segment(Lingering& request) {
   rmpp::Receiver& receiver = *request.transfer->receiver;
   if (request.transfer->poll()) say(request.to, *std::exchange(request.transfer->out, std::nullopt));
   if (receiver.failure()) ++counters_.unfinished;
-  const bool is_whole = receiver.outcome() == Outcome::done && !receiver.message().empty();  // and not taken yet
+  const bool is_whole = receiver.outcome() == Outcome::done && !receiver.message().empty();  // not yet taken
   if (is_whole) take_request(request.to, receiver.take_message());
 }
 
-/// Before the request's answer. Without room it is as if it were lost.
+/// Queues a packet of RMPP about a segment. Without room it is lost, as on a wire.
 void Transactor::say(const Address& to, ConstBytes mad) {
   if (posted_.size() < posted_max) posted_.emplace_back(to, Bytes(mad.begin(), mad.end()));
 }
@@ -136,7 +137,8 @@ Result<void> Transactor::post(const Address& to, ConstBytes mad) {
 Result<void> Transactor::post_long(const Address& to, ConstBytes mad) {
   auto sender = rmpp::Sender::create(Bytes(mad.begin(), mad.end()), options_.rmpp);
   if (!sender) return tl::unexpected(sender.error());
-  // Who asks again under the same ID has not heard the first answer; if he has, his request came twice.
+  // The same request has an answer already. If a part of that is acknowledged, the request is a duplicate. Otherwise
+  // this answer replaces it.
   const auto first = find_asker(replies_, to, mad);
   if (first != replies_.end() && (*first)->transfer->sender->is_heard()) return {};
   polled_lingering_ = nullptr;
@@ -147,7 +149,7 @@ Result<void> Transactor::post_long(const Address& to, ConstBytes mad) {
   transfer->sender->start(now_);
   const auto asked = find_asker(long_requests_, to, mad);
   if (asked != long_requests_.end() && (*asked)->transfer->turned)
-    transfer->sender->handle(now_, *(*asked)->transfer->turned);  // IBA §13.6.3.3: its window is the answer's first
+    transfer->sender->handle(now_, *(*asked)->transfer->turned);  // IBA §13.6.3.3: it has the answer's first window
   replies_.push_back(std::make_unique<Lingering>(Lingering{std::move(transfer), to, whole_tid_of(mad), class_of(mad)}));
   lingering_speaks_ = true;
   return {};
@@ -181,7 +183,7 @@ void Transactor::handle_replies_due(Instant now) {
   std::erase_if(long_requests_, is_over);
 }
 
-/// What transfers that no request waits for have to say; those that have said all are forgotten.
+/// The next packet of transfers without a waiting request. Removes transfers that are over.
 const Packet* Transactor::poll_lingering() {
   for (const auto* list : {&lingering_, &replies_}) {
     for (const auto& each : *list) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What carries MADs for a port: an implementation is a driver, the simulator or a test. Sending and receiving never block; serve() and, once
-// a second, poll_changed() may ask the system or ibsim, which takes it a tenth of a second at most.
+// Carries MADs for a port; implemented by drivers, the simulator and tests. send() and receive() never block. serve()
+// and, once a second, poll_changed() may query the system or ibsim, which takes at most 0.1 s.
 #pragma once
 #include <span>
 
@@ -12,8 +12,8 @@ namespace parley::mad {
 /// Requests that a program answers.
 struct Served {
   std::uint8_t mgmt_class, class_version = 1;
-  std::uint32_t oui = 0;                       ///< of a vendor's class that has one
-  std::span<const wire::mad::Method> methods;  ///< of which
+  std::uint32_t oui = 0;                       ///< for vendor classes with an OUI
+  std::span<const wire::mad::Method> methods;  ///< of the requests
 };
 
 class Transport {
@@ -22,25 +22,27 @@ class Transport {
 
   virtual const TransportFacts& facts() const = 0;
   virtual const LocalPort& local() const = 0;
-  /// `mad`: 256 octets, more where facts().rmpp. False: its queue is full; try again when it can send.
-  /// Errors: the device is gone, the peer of a socket is gone.
+  /// `mad`: 256 octets, or more if facts().rmpp. False: the queue is full; try again when the transport can send.
+  /// Errors: the device or the peer of the socket is gone.
   virtual Result<bool> send(const Address& to, ConstBytes mad) = 0;
-  /// What came, whose octets stay until the next call; none: nothing is there. A datagram of this side may come back: `refused` if it
-  /// was never sent (no address, another partition), so that a retry is no use; `lost` if it was dropped on its way, of which ibsim tells.
+  /// A received datagram; its octets are valid until the next call. A datagram of this side may be returned: `refused`
+  /// if it was never sent (no address, another partition), so that a retry is useless; `lost` if it was dropped on its
+  /// way, which only ibsim reports.
   struct Received {
     Address from;
     ConstBytes mad;
     bool refused = false, lost = false;
   };
+  /// None: nothing has arrived.
   virtual Result<std::optional<Received>> receive() = 0;
-  /// Has these requests brought, where they come to nobody else than who has asked for them. Errors: another program has them; the
-  /// transport brings none.
+  /// Registers for these requests, if the transport delivers requests only to the program that has registered. Errors:
+  /// another program has registered; the transport delivers no requests.
   virtual Result<void> serve(const Served&) { return {}; }
   /// True once after local() has changed.
   virtual bool poll_changed() = 0;
-  /// To be waited for with poll(2) or epoll; -1 where there is none (memory, the simulator).
+  /// For poll(2) or epoll; -1: there is none (memory, the simulator).
   virtual int fd() const = 0;
-  /// Whether send() answered false and has not been worth another try since: wait for POLLOUT as well.
+  /// Whether send() returned false, and the transport still cannot send: wait for POLLOUT as well.
   virtual bool wants_to_send() const = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How many requests may be under way: more by one for each window's worth of answers, half as many after a loss. Requests that were
-// under way when it was halved do not halve it again: what is lost together is one loss.
+// Limits the outstanding requests. The window grows by one after a full window of answers, and is halved after a loss.
+// Losses of requests that were sent before the last halving do not halve it again: they count as the same loss.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,7 @@ class Window {
     answers_ = 0;
     ++size_;
   }
-  /// `sent`: when what was lost had left.
+  /// `sent`: when the lost request was sent.
   void lost(Instant sent, Instant now) {
     if (sent < halved_) return;
     halved_ = now;

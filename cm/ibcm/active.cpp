@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The side that sends the REQ (IBA §12.9), and REJs of either side.
+// The side that sends the REQ (IBA §12.9), and received REJs on both sides.
 #include <algorithm>
 
 #include "base/after.hpp"
@@ -13,7 +13,7 @@ using namespace wire::ib;
 
 namespace {
 
-constexpr std::uint8_t code_max = 31;  // of the exponents of times
+constexpr std::uint8_t code_max = 31;  // of exponents of timeouts
 
 Result<void> check(const ConnectParameters& p) {
   if (p.qpn > PARLEY_IB_QPN_MAX || p.starting_psn > PARLEY_IB_QPN_MAX)
@@ -32,7 +32,8 @@ Result<void> check(const ConnectParameters& p) {
   return p.timers ? check(*p.timers) : Result<void>();
 }
 
-// IBA §A14: an XRC REQ says type 3 with extended type 1. Of what only a responder has, it says nothing, as Linux.
+// IBA §A14: an XRC REQ has service type 3 with extended type 1. Members without a meaning for an INI queue pair stay 0,
+// as in Linux.
 CmReq req_of(const ConnectParameters& p, const Timers& timers) {
   const bool xrc = p.qp_type == QpType::xrc;
   CmReq m;
@@ -83,7 +84,7 @@ Result<ConnectionId> Agent::Body::connect(Instant now, const ConnectParameters& 
   c.to = way_of(p.path);
   c.timers = timers;
   c.retries = timers.retries;
-  // IBA §12.9: the way there and back, and the time that the peer's CM may take.
+  // IBA §12.9: the time of the path in both directions, plus the time that the peer's CM may take.
   c.interval = time_of(p.path.primary.local_ack_timeout) + time_of(p.remote_response_timeout);
   c.timewait = timewait_of(p.path.primary.local_ack_timeout);
   c.tid = std::uint64_t{incarnation_} << 32 | c.local_id;
@@ -93,7 +94,7 @@ Result<ConnectionId> Agent::Body::connect(Instant now, const ConnectParameters& 
   return start(now, c);
 }
 
-/// At once, or when its turn comes.
+/// Sends the request at once, or queues it until the window has room.
 Result<ConnectionId> Agent::Body::start(Instant now, Connection& c) {
   const ConnectionId id = c.id;
   const auto place = window_.enter(c.to.destination, id);
@@ -123,7 +124,8 @@ void Agent::Body::begin_next(Instant now) {
 
 void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmRep& m) {
   Connection* c = by_local(m.remote_comm_id);
-  // IBA §12.6.7.2 reason 6: nobody waits for this REP (any more), which its sender would repeat. Linux says nothing.
+  // IBA §12.6.7.2 reason 6: no connection waits for this REP, and its sender would retransmit it. Linux does not
+  // answer.
   const auto refuse_it = [&] {
     if (plays(Departure::drops_unknown_rep)) return;
     send_once(reply_to(from), head.transaction_id,
@@ -145,7 +147,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       if (options_.mra_timeout) (void)send_mra(now, c->id, *options_.mra_timeout, {});
       return;
     case State::mra_rep_sent: return answer_again(*c);
-    case State::established: return answer_again(*c);  // IBA §12.9: the RTU was lost, or comes yet
+    case State::established: return answer_again(*c);  // IBA §12.9: the RTU was lost, or crossed this REP
     case State::timewait: ++counters.duplicates; return refuse_it();
     case State::closed:
       if (c->answer != nullptr) return answer_again(*c);  // the REJ was lost
@@ -153,19 +155,19 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       return refuse_it();
     case State::queued:
     case State::sidr_req_sent: ++counters.unexpected; return;
-    default: ++counters.duplicates;  // a DREQ is on its way
+    default: ++counters.duplicates;  // a DREQ was sent or received
   }
 }
 
 void Agent::Body::accept_rep(Instant now, Connection& c, const Head& head, const CmRep& m) {
-  // IBA §A14: the TGT queue pair stands where the EE context of RD would.
+  // IBA §A14: the REP has the TGT queue pair number in the field of RD's EE context.
   const std::uint32_t qpn = c.qp_type == QpType::xrc ? m.local_eecn : m.local_qpn;
   leave_set_up(c);
   stop_waiting(c);
   if (!can_connect(qpn))  // as in check_req()
     return refuse_rep(now, c, m, CmReject::unsupported_request, unusable_qpn(State::req_sent, "REP", qpn));
   if (Connection* old = found_in(by_peer_qpn_, PeerKey{m.local_ca_guid, qpn})) {
-    // IBA §12.9: a queue pair that this side still has a connection with.
+    // IBA §12.9: this side still has a connection with that queue pair.
     refuse_rep(now, c, m, CmReject::stale_connection,
                broken(State::req_sent, Errc::rejected, "a REP whose queue pair another connection with that peer has",
                       "let the peer use another queue pair, or wait until the other connection's timewait is over"));
@@ -200,7 +202,7 @@ Result<void> Agent::Body::ready(Instant, ConnectionId id, ConstBytes private_dat
 void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmMra& m) {
   Connection* c = nullptr;
   if (m.about == CmAbout::req) {
-    // The peer may have an ID for this by now; only the REP tells it.
+    // The peer may have assigned an ID already, but this side learns it only from the REP.
     c = by_local(m.remote_comm_id);
     if (c == nullptr || !c->active) {
       ++counters.unknown;
@@ -233,7 +235,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmMr
   ++counters.unexpected;
 }
 
-/// Null: it is counted.
+/// The connection that the REJ is about. Null: unknown, or from another GID; it is counted.
 Connection* Agent::Body::rejected_by(const MadFrom& from, const CmRej& m) {
   Connection* c = nullptr;
   if (m.reason == CmReject::timeout && m.info_length >= 8) {
@@ -242,7 +244,7 @@ Connection* Agent::Body::rejected_by(const MadFrom& from, const CmRej& m) {
   }
   if (c == nullptr) {
     c = by_local(m.remote_comm_id);
-    // About a REQ: this side knows no ID of the peer's, and the peer may have made none.
+    // In a REJ about a REQ the peer's ID is not compared: this side does not know it, and the peer may have none.
     if (c != nullptr &&
         (m.about == CmAbout::req ? !c->active || c->peer_known : !c->peer_known || c->remote_id != m.local_comm_id))
       c = nullptr;
@@ -258,13 +260,14 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmRe
   if (Connection* c = rejected_by(from, m)) rejected(now, *c, m);
 }
 
-/// How long a REJ asks this side to wait before its REQ comes again; none: the REJ is the end, as it is for the last of its tries.
+/// How long this side waits before it retransmits its REQ, if the REJ has a retry-after. None: the REJ is final, as
+/// also after the last retry.
 std::optional<Duration> Agent::Body::busy_wait(const Connection& c, const CmRej& m) {
   if (m.reason != CmReject::consumer || !c.offered_retry_after || c.waits >= waits_max || c.sends > c.retries)
     return std::nullopt;
   const auto asked = busy::retry_after_of(m.private_data);
   if (!asked) return std::nullopt;
-  const auto half = static_cast<std::uint64_t>(asked->count()) / 2;  // not all of them at once
+  const auto half = static_cast<std::uint64_t>(asked->count()) / 2;  // so that not all peers return at once
   return *asked + Duration(static_cast<std::int64_t>(rng_.between(0, half)));
 }
 
@@ -282,7 +285,7 @@ void Agent::Body::rejected(Instant now, Connection& c, const CmRej& m) {
     case State::mra_req_sent:
     case State::rep_sent:
     case State::mra_rep_rcvd:
-      // IBA §12.9: who is told that its queue pair is stale keeps it out of use for a timewait.
+      // IBA §12.9: after a REJ for a stale connection, this side keeps its queue pair out of use for a timewait.
       tell(c, Rejected{.reject = m, .timewait = is_stale, .why = rejected_because(c.state, m)});
       return is_stale ? enter_timewait(now, c) : close(now, c, !c.active);
     case State::rep_rcvd:

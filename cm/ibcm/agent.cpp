@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The Agent is a handle: all of it is in Body.
+// The Agent is a handle; Body is the implementation.
 #include "cm/ibcm/agent.hpp"
 
 #include "cm/ibcm/body.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The InfiniBand Communication Manager on one port's QP1, for one CA GUID: IBA vol. 1 §12. Input: MADs, commands and a time.
-// Output: MADs, events and a deadline (base/machine.hpp). It does not change queue pairs: an event tells the user when to.
+// The InfiniBand Communication Manager on one port's QP1, for one CA GUID: IBA vol. 1 §12. Input: MADs, commands and a
+// time. Output: MADs, events and a deadline (base/machine.hpp). It does not change queue pairs: the user does, at its
+// events.
 //
 // The active side                                     The passive side
 //   connect()            -> REQ                         listen()

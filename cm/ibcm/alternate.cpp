@@ -46,7 +46,7 @@ void Agent::Body::take(Instant, const MadFrom& from, const Head& head, const CmL
   };
   Connection* c = by_both(from, m.remote_comm_id, m.local_comm_id);
   if (c == nullptr || c->state == State::closed || c->state == State::timewait)
-    return refuse_it(ApStatus::invalid_comm_id);  // IBA §12.8.2; Linux says nothing
+    return refuse_it(ApStatus::invalid_comm_id);  // IBA §12.8.2; Linux does not answer
   if (c->state != State::established) {
     ++counters.unexpected;
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The Agent's tables, and which machine gets a MAD.
+// The Agent's tables, and the dispatch of MADs and events.
 #include "cm/ibcm/body.hpp"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ Connection* Agent::Body::get(ConnectionId id) { return const_cast<Connection*>(f
 
 Connection* Agent::Body::by_local(std::uint32_t local_id) { return found_in(local_, local_id); }
 
-// Link-local GIDs are another peer's on each link (RFC 4007 §4).
+// The same link-local GID names a different peer on each link (RFC 4007 §4).
 bool Agent::Body::same_peer(const MadTo& a, const MadTo& b) {
   return same_octets(a.destination, b.destination) &&
          (a.sgid_index == b.sgid_index || !is_link_local_gid(a.destination));
@@ -74,7 +74,7 @@ Connection* Agent::Body::by_both(const MadFrom& from, std::uint32_t local_id, st
   return from_peer(*c, from) ? c : nullptr;
 }
 
-// Of a counter, so that an ID comes back only after all others; 0 is what peers write who have none.
+// IDs come from a counter, so that an ID is reused only after all others. 0 is not used: it means that there is no ID.
 std::uint32_t Agent::Body::next_local_id() {
   while (true) {
     const std::uint32_t id = ++counter_ ^ operand_;
@@ -145,8 +145,8 @@ void Agent::Body::handle_mad(Instant now, const MadFrom& from, ConstBytes mad) {
   begin_next(now);
 }
 
-// IBA §12.6.7.2 reason 31: a request of another class version is rejected with the version that this side speaks. Where the
-// requester's communication ID stands has never changed.
+// IBA §12.6.7.2 reason 31: a request of another class version is rejected with the version that this side supports. The
+// requester's communication ID is at the same offset in all versions.
 void Agent::Body::judge_other(const MadFrom& from, ConstBytes mad) {
   ++counters.malformed;
   if (plays(Departure::drops_class_version)) return;
@@ -167,7 +167,7 @@ void Agent::Body::judge_other(const MadFrom& from, ConstBytes mad) {
   }
 }
 
-/// Its id was not destroyed since, and nothing has told it meanwhile.
+/// False: its id was destroyed, or (TurnedAway) its listener is gone or has nothing to report.
 bool Agent::Body::is_wanted(const Event& event) {
   if (const auto* turned = std::get_if<TurnedAway>(&event)) {
     const Listener* listener = listener_of(turned->service_id);
@@ -194,7 +194,7 @@ bool Agent::Body::has_event() {
 std::optional<Event> Agent::Body::poll_event() {
   if (!has_event()) return std::nullopt;
   std::optional<Event> event = events_.pop();
-  if (auto* turned = std::get_if<TurnedAway>(&*event)) {  // with what has come together by now
+  if (auto* turned = std::get_if<TurnedAway>(&*event)) {  // with the totals up to now
     const std::uint64_t service_id = turned->service_id;
     Listener& listener = *listener_of(service_id);
     *turned = std::exchange(listener.turned, TurnedAway{});

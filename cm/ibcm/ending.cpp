@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How set-ups and connections end, on both sides: DREQ and DREP, timewait, and what is remembered of the ended.
+// How set-ups and connections end, on both sides: DREQ and DREP, timewait, and what is remembered of ended connections.
 #include <algorithm>
 
 #include "base/after.hpp"
@@ -15,7 +15,7 @@ void Agent::Body::leave_set_up(Connection& c) {
   leave_listener(c);
 }
 
-/// `remember`: the peer may send the same again.
+/// `remember_it`: keeps the connection for duplicates of the peer's last message.
 void Agent::Body::close(Instant now, Connection& c, bool remember_it) {
   leave_set_up(c);
   stop_waiting(c);
@@ -27,8 +27,8 @@ void Agent::Body::close(Instant now, Connection& c, bool remember_it) {
   if (c.orphan) release(c);
 }
 
-// IBA §12.9: the queue pair and the IDs of both sides stay out of use until nothing of the connection can be under way any
-// more. Linux takes them out of its tables here, and so takes a late duplicate of the REQ for a new request.
+// IBA §12.9: the queue pair and the IDs of both sides stay out of use until no packet of the connection can be in
+// flight. Linux removes them from its tables here, so it treats a late duplicate of the REQ as a new request.
 void Agent::Body::enter_timewait(Instant now, Connection& c, const CmDrep* drep) {
   leave_set_up(c);
   stop_waiting(c);
@@ -91,8 +91,8 @@ CmRej Agent::Body::rej_of(const Connection& c, CmReject reason) const {
   return m;
 }
 
-// IBA §12.6.7.2 reason 4: the receiver may know no communication ID of this side's, or not the one it has now. The CA GUID in the
-// additional information finds it.
+// IBA §12.6.7.2 reason 4: this side may not know the receiver's communication ID. The receiver then finds the
+// connection by this side's ID and the CA GUID in the additional information.
 CmRej Agent::Body::timeout_rej_of(const Connection& c) const {
   CmRej m = rej_of(c, CmReject::timeout);
   m.info_length = 8;
@@ -138,7 +138,7 @@ Result<void> Agent::Body::disconnect(Instant now, ConnectionId id, ConstBytes pr
 void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const CmDreq& m) {
   Connection* c = by_local(m.remote_comm_id);
   if (c == nullptr || !c->peer_known || c->remote_id != m.local_comm_id || c->state == State::closed) {
-    // IBA §12.9: of a connection that this side does not know, none is left; the peer need not wait to learn that.
+    // IBA §12.9: this side does not know the connection. It answers all the same, so that the peer need not wait.
     ++counters.unknown;
     return send_once(reply_to(from), head.transaction_id,
                      CmDrep{.local_comm_id = m.remote_comm_id, .remote_comm_id = m.local_comm_id});
@@ -163,7 +163,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       c->was_established = true;
       tell(*c, DisconnectRequested{.end = end_note_of(m.private_data), .private_data = m.private_data});
       return;
-    case State::dreq_sent:  // they crossed; each side answers the other
+    case State::dreq_sent:  // the DREQs crossed: each side sends a DREP
       c->tid = head.transaction_id;
       c->peer_end = end_note_of(m.private_data);
       return send_drep(now, *c, {});
@@ -174,7 +174,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
         c->answer_type = CmMessageType::drep;
       }
       return answer_again(*c);
-    default: ++counters.duplicates;  // dreq_rcvd: the user's answer is on its way
+    default: ++counters.duplicates;  // dreq_rcvd: the user has not answered yet
   }
 }
 
@@ -188,7 +188,7 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head&, const CmDr
   enter_timewait(now, *c, &m);
 }
 
-// What ib_destroy_cm_id() does in each state, and what a REQ that stays undecided tells its sender.
+// Sends the same message in each state as Linux's ib_destroy_cm_id(). An undecided REQ is rejected.
 void Agent::Body::destroy_set_up(Instant now, Connection& c) {
   switch (c.state) {
     case State::req_sent:
@@ -216,7 +216,7 @@ void Agent::Body::destroy(Instant now, ConnectionId id, const std::optional<EndN
       return begin_disconnect(now, *c, {}, end);
     case State::dreq_rcvd: return send_drep(now, *c, {});
     case State::dreq_sent:
-    case State::timewait: return;  // goes on by itself
+    case State::timewait: return;  // ends without the user
     case State::closed:
       if (!c->is_remembered) release(*c);
       return;

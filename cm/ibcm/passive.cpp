@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The side that gets the REQ: IBA §12.9.
+// The side that receives the REQ: IBA §12.9.
 #include <algorithm>
 
 #include "cm/ibcm/body.hpp"
@@ -72,9 +72,9 @@ void Agent::Body::refuse(const MadFrom& from, const Head& head, const CmReq& m, 
   send_once(reply_to(from), head.transaction_id, out);
 }
 
-/// What no user needs to be asked about. Linux asks its users, and rejects types that it does not know with 28.
+/// Rejects REQs that no user could accept. Linux passes them to its users, and rejects unknown types with 28.
 bool Agent::Body::check_req(const MadFrom& from, const Head& head, const CmReq& m) {
-  // IBA §12.6.7.2 reason 9. Neither RD nor an extended type other than XRC is anything that a queue pair here can be.
+  // IBA §12.6.7.2 reason 9. There are no queue pairs here for RD or for an extended type other than XRC.
   if (!type_of(m)) {
     const bool as_user = plays(Departure::rejects_service_type);
     return refuse(from, head, m, as_user ? CmReject::consumer : CmReject::invalid_transport_service), false;
@@ -87,10 +87,10 @@ bool Agent::Body::check_req(const MadFrom& from, const Head& head, const CmReq& 
   if (plays(Departure::takes_path_mtu)) {
     if (m.path_mtu > 5) return false;
   } else if (m.path_mtu < 1 || m.path_mtu > 5) {
-    const std::uint8_t largest = 5 << 4;  // in the bits where it stands in the REQ
+    const std::uint8_t largest = 5 << 4;  // in the same bits as in the REQ
     return refuse(from, head, m, CmReject::invalid_path_mtu, {&largest, 1}), false;
   }
-  // IBA §12.6.7.2 reason 12, with a GID of this port's.
+  // IBA §12.6.7.2 reason 12, with a GID of this port.
   if (m.primary.remote_gid != from.destination)
     return refuse(from, head, m, CmReject::primary_gid, from.destination), false;
   return true;
@@ -104,14 +104,14 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
       known->requested_at = now;
       return duplicate_req(*known, from, head, m);
     }
-    // Another request under an ID that is in use: the peer has begun anew and its counter as well.
+    // Another request with an ID that is in use: the peer was restarted, and its counter of IDs with it.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
     return stale(now, *known, reply_to(from));
   }
   if (!check_req(from, head, m)) return;
   if (Connection* known = found_in(by_peer_qpn_, PeerKey{m.local_ca_guid, m.local_qpn})) {
-    // IBA §12.9: the peer knows nothing of a connection that this side still has with that queue pair.
+    // IBA §12.9: this side still has a connection with that queue pair, which the peer has lost.
     refuse(from, head, m, CmReject::stale_connection);
     ++counters.stale;
     return stale(now, *known, reply_to(from));
@@ -126,19 +126,19 @@ void Agent::Body::duplicate_req(Connection& c, const MadFrom& from, const Head& 
   switch (c.state) {
     case State::req_rcvd:
       ++counters.duplicates;
-      // As the RDMA CM of Linux: whoever repeats its REQ is told to wait for the user.
+      // Like Linux's RDMA CM: a retransmitted REQ is answered with an MRA while the user decides.
       if (options_.mra_timeout) (void)send_mra({}, c.id, c.mra_timeout, {});
       return;
     case State::mra_req_sent: return answer_again(c);
     case State::rep_sent:
-      // The REP was lost or crosses this REQ. Linux lets its timer see to it, in 4.3 s.
+      // The REP was lost or crossed this REQ. Linux does not answer; its timer retransmits the REP after 4.3 s.
       ++counters.duplicates;
       if (plays(Departure::leaves_rep_to_timer)) return;
       ++counters.answered_again;
       return send_again(c.to, *c.unanswered);
     case State::timewait:
     case State::closed:
-      // A late duplicate, or the answer was lost. Linux has forgotten the request by now and takes it for a new one.
+      // A late duplicate, or the answer was lost. Linux has forgotten the request by now and treats it as a new one.
       if (c.answer != nullptr && c.answer_type == CmMessageType::rej) return answer_again(c);
       ++counters.duplicates;
       return refuse(from, head, m, CmReject::stale_connection);
@@ -146,9 +146,9 @@ void Agent::Body::duplicate_req(Connection& c, const MadFrom& from, const Head& 
   }
 }
 
-/// The peer has shown that it has no part in this connection any more.
+/// A request has shown that the peer no longer has this connection.
 void Agent::Body::stale(Instant now, Connection& old, const MadTo& peer) {
-  // A CA GUID is no secret: only the peer itself ends its connections.
+  // A CA GUID is not secret, so only a message from the peer's GID may end the connection.
   if (options_.check_source_gid && !same_peer(peer, old.to)) return;
   if (old.state != State::established) return;
   old.why =
@@ -214,7 +214,7 @@ void Agent::Body::tell_turned(Listener& listener, const Gid& peer) {
   events_.push(TurnedAway{.service_id = listener.service_id});
 }
 
-// There is no room. What is answered needs no memory here: to a busy MRA the peer sends the same REQ again.
+// Answers a request for which there is no room. This side keeps no state: after an MRA the peer retransmits its REQ.
 void Agent::Body::say_full(const ListenOptions& options, const MadTo& to, std::uint64_t tid, std::uint32_t peer_id,
                            bool offered) {
   if (options.when_full == WhenFull::drop) {
@@ -293,7 +293,7 @@ Result<void> Agent::Body::reject(Instant now, ConnectionId id, const RejectParam
   m.info_length = static_cast<std::uint8_t>(p.info.size());
   if (!fill(m.info, p.info)) return too_long(p.info.size(), m.info.size());
   if (!fill(m.private_data, p.private_data)) return too_long(p.private_data.size(), m.private_data.size());
-  // Who was asked to wait repeats its REQ only behind that, and shall get the same answer then (IBA §12.9).
+  // After an MRA the peer retransmits its REQ only after the service timeout; keep the REJ until then (IBA §12.9).
   if (c->state == State::mra_req_sent && options_.mra_timeout)
     c->timewait = 2 * c->timewait + wire::ib::timeout_of(*options_.mra_timeout);
   answer(*c, octets_of(c->tid, m));
@@ -333,7 +333,7 @@ void Agent::Body::limit_mra(ConnectionId id, std::uint8_t service_timeout) {
   if (Connection* c = get(id)) c->mra_timeout = std::min(c->mra_timeout, service_timeout);
 }
 
-/// Only this one has the given time: what is kept for duplicates has its own.
+/// Only this MRA has `service_timeout`; the copy that is kept for duplicates has the connection's mra_timeout.
 void Agent::Body::remind(ConnectionId id, std::uint8_t service_timeout) {
   Connection* c = get(id);
   if (c == nullptr || c->orphan || !options_.mra_timeout || c->state != State::req_rcvd) return;

@@ -10,7 +10,7 @@ using namespace wire::ib;
 
 namespace {
 
-constexpr std::uint8_t answer_kept = 21;  // timeout_of(): two tries of Linux, which come 4.1 s apart
+constexpr std::uint8_t answer_kept = 21;  // timeout_of(): 8.6 s, for two retransmissions of Linux, 4.1 s apart
 
 }  // namespace
 
@@ -63,14 +63,14 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
   if (const auto at = sidr_.find(sidr_key(reply_to(from), m.request_id)); at != sidr_.end()) {
     Connection& known = *get(at->second);
     if (known.state != State::closed || known.tid == head.transaction_id) return answer_again(known);
-    forget(known);  // the peer has begun anew, and its counter as well
+    forget(known);  // the peer was restarted, and its counter of IDs with it
   }
   const auto refuse_it = [&](SidrStatus status) {
     ++counters.refused;
     send_once(reply_to(from), head.transaction_id,
               CmSidrRep{.request_id = m.request_id, .status = status, .service_id = m.service_id});
   };
-  if (!has_p_key(m.p_key)) return refuse_it(SidrStatus::rejected);  // no status says it
+  if (!has_p_key(m.p_key)) return refuse_it(SidrStatus::rejected);  // there is no status for this
   Listener* listener = listener_of(m.service_id);
   if (listener == nullptr || !listener->options.sidr) return refuse_it(SidrStatus::unsupported_service_id);
   const auto made = make(false);
@@ -89,7 +89,8 @@ void Agent::Body::take(Instant now, const MadFrom& from, const Head& head, const
     c.state = State::closed;
     release(c);
   }
-  // Nothing in SIDR asks for time, and a refusal would be final: the peer's timer brings it back.
+  // SIDR has no message that asks the peer to wait, and a refusal would be final. Without an answer the peer
+  // retransmits.
   ++counters.dropped_requests;
   ++listener->turned.dropped;
   tell_turned(*listener, from.source);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What is sent, when it is sent again, and when that ends.
+// Transmission, retransmission, and when this side gives up.
 #include <algorithm>
 
 #include "base/after.hpp"
@@ -11,7 +11,7 @@ using namespace wire::ib;
 
 namespace {
 
-/// A peer that asks for less would make this side send its answer many times at once.
+/// Lower bound of a peer's timeouts: with a smaller one, this side would retransmit its answer in a burst.
 constexpr Duration interval_min = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -71,7 +71,7 @@ Duration Agent::Body::peer_timeout(std::uint8_t code) const {
   return std::clamp<Duration>(time_of(code), interval_min, options_.peer_timeout_max);
 }
 
-// IBA §12.9: as long as a packet of the connection may still be under way.
+// IBA §12.9: as long as a packet of the connection may still be in flight.
 Duration Agent::Body::timewait_of(std::uint8_t ack_timeout) const {
   return std::clamp<Duration>(timeout_of(ack_timeout), options_.timewait_min, options_.timewait_max);
 }
@@ -101,7 +101,8 @@ void Agent::Body::await_answer(Instant now, Connection& c, const Octets& octets)
   arm(now, c);
 }
 
-// Many that began at once do not come back at once: each wait loses up to half of itself.
+// Each back-off wait is shortened by a random part of up to half, so that set-ups that began together do not retransmit
+// together.
 void Agent::Body::arm(Instant now, Connection& c) {
   if (c.timers.kind == Timers::Kind::spec) return set_deadline(c, after(now, c.interval));
   const auto half = static_cast<std::uint64_t>(c.back_off.count()) / 2;
@@ -128,8 +129,8 @@ void Agent::Body::answer_again(Connection& c) {
   send_again(c.to, *c.answer);
 }
 
-// IBA §12.9: an MRA replaces the wait under way by its service timeout and the time of the way. The peer lives, so that back-off
-// begins anew behind it. What is sent then counts towards Max CM Retries all the same (§12.6.5).
+// IBA §12.9: an MRA replaces the current wait by its service timeout plus the time of the path. It shows that the peer
+// is alive, so back-off restarts after it. Later retransmissions still count towards Max CM Retries (§12.6.5).
 void Agent::Body::wait_longer(Instant now, Connection& c, Duration wait, Waiting event) {
   if (++c.waits > waits_max) {
     ++counters.unexpected;
@@ -139,12 +140,12 @@ void Agent::Body::wait_longer(Instant now, Connection& c, Duration wait, Waiting
   const bool spec = c.timers.kind == Timers::Kind::spec;
   const Duration silence = event.busy || spec ? Duration{} : c.timers.silence;
   if (const Duration most = 2 * silence / 3;
-      silence > Duration{} && wait > most) {  // the rest is for answers that are lost
+      silence > Duration{} && wait > most) {  // the last third is for retransmissions
     wait = most;
-    c.sends = 1;  // the peer lives, and did not ask for the copies that go before its time is over
+    c.sends = 1;  // the peer did not ask for the copies that are sent before its time is over
   }
   event.until = after(now, wait);
-  // Who was told that there is no room keeps to its own time; who was asked for patience has it.
+  // An MRA extends the time limit of this side's request. A busy answer does not.
   if (c.give_up != never && !event.busy)
     c.give_up = silence > Duration{} ? after(now, silence) : std::max(c.give_up, after(event.until, c.interval));
   set_deadline(c, event.until);
@@ -174,8 +175,8 @@ void Agent::Body::on_deadline(Instant now, Connection& c) {
   arm(now, c);
 }
 
-// IBA §12.9: who gives a set-up up tells the other side, so that it does not wait for its own timeouts. Linux does so only
-// when the user destroys the ID.
+// IBA §12.9: the side that gives up a set-up sends a REJ, so that the peer does not wait for its own timeouts. Linux
+// sends it only when the user destroys the ID.
 void Agent::Body::give_up(Instant now, Connection& c) {
   Failure why = nothing_came(c, now);
   const bool says = !plays(Departure::gives_up_in_silence);
@@ -194,7 +195,7 @@ void Agent::Body::give_up(Instant now, Connection& c) {
       if (!c.why) c.why = std::make_unique<Failure>(std::move(why));
       return enter_timewait(now, c);
     case State::sidr_req_sent: tell(c, Failed{.why = std::move(why)}); return close(now, c, false);
-    default:  // established, and a LAP
+    default:  // established: no answer to the LAP
       drop(c.unanswered);
       c.alternate = AlternateState::idle;
       tell(c, AlternateAnswered{.why = std::move(why)});

@@ -58,7 +58,7 @@ std::optional<ConnectionId> Window::next() {
   return std::nullopt;
 }
 
-// A peer that is gone from the table may still be in turns_ once; next() passes over it.
+// A peer in turns_ stays in the table until next() has removed its turn.
 void Window::settle(At at) {
   Peer& peer = at->second;
   if (!peer.has_turn && !peer.waiting.empty() && peer.outstanding < per_peer_) {

@@ -15,8 +15,8 @@
 namespace parley::neg {
 namespace {
 
-constexpr Duration leave_within = std::chrono::seconds(2);  // for the peer's half of the hang-up
-constexpr std::uint32_t second_rounds = 20;                 // perftest's server listens anew for the second connection
+constexpr Duration leave_within = std::chrono::seconds(2);  // for the peer's half of the disconnect
+constexpr std::uint32_t second_rounds = 20;                 // perftest's server listens again for the second connection
 Request what_it_is() { return {.plugin = "parley", .variant = "perftest"}; }
 
 /// The second connection's queue pair, for DeviceQp.
@@ -25,7 +25,7 @@ class LinkGround final : public QpGround {
   explicit LinkGround(TestLink& link) : link_(link), device_(*link.id.device()) {}
   Device& device() override { return device_; }
   Outcome<void> reach(const AhAttr&) override { return {}; }
-  void work(Duration) override {}  // the host's turn is the caller's
+  void work(Duration) override {}  // the caller runs the host's turns
   Instant now() const override { return link_.now; }
   bool connects() const override { return true; }
   Result<QueuePair*> make_qp(const QpInit& init) override;
@@ -53,7 +53,7 @@ Result<QueuePair*> LinkGround::make_qp(const QpInit& init) {
 class LinkDriver final : public QpDriver {
  public:
   LinkDriver(std::shared_ptr<TestLink> link, const Config& config) : link_(std::move(link)), config_(config) {}
-  // The first queue pair number that there can be stands for the one that is not made yet.
+  // The queue pair does not exist yet; its number here is a placeholder, the lowest one possible.
   Outcome<QpAttributes> open() override {
     return QpAttributes{.qpn = 2, .mtu = static_cast<std::uint32_t>(number_of(config_, "mtu"))};
   }
@@ -124,7 +124,7 @@ void TestLink::established() {
 }
 
 void TestLink::fail(const cm::Failure& why) {
-  if (failure || up) return;  // of one that was up, completions say as much
+  if (failure || up) return;  // if it was up, completions report the failure
   failure = Failure{.problem = Problem::vendor_library_error,
                     .text = fmt::format("the connection of the test: {}", why.to_string(peer.to_string()))};
 }
@@ -139,7 +139,8 @@ CmTalks::~CmTalks() {
 Outcome<void> CmTalks::start(Instant now) {
   if (options_.connect_timeout <= Duration{})
     return failed(Problem::configuration_error, "CmNegotiationOptions::connect_timeout is more than 0");
-  // Drivers are asked for while a negotiation has its link; before that there is one to try the configuration.
+  // In a negotiation, its link exists when a driver is made. Before that, one is made without a link to try the
+  // configuration.
   auto added = framework_.add(
       make_builtin_plugin({.name = "rdma_cm",
                            .parameters = device_parameters("rdma_cm"),
@@ -255,7 +256,7 @@ void CmTalks::on_failed(Instant now, cm::Id id, const cm::Failure& why) {
 void CmTalks::on_disconnected(Instant now, const cm::Disconnected& down) {
   if (down.id == control_) {
     control_up_ = false;
-    // What came before the end is taken first.
+    // First handle the messages that arrived before the end.
     if (phase_ == Phase::talking) move(now);
     if (phase_ == Phase::talking) {
       session_->handle_end(now, "the connection ended");
@@ -274,7 +275,7 @@ void CmTalks::turn(Instant now) {
   if (phase_ == Phase::leaving && now >= leave_by_) drop();
 }
 
-/// What has come goes to the session, and what it says leaves.
+/// Passes received messages to the session, and sends its output.
 void CmTalks::move(Instant now) {
   for (;;) {
     auto came = messages_->take();

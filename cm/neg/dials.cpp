@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Dials: each attempt, whether another one follows, and their one end.
+// Dials: each attempt, the retry after it, and the one Ended of the dial.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@
 namespace parley::neg {
 namespace {
 
-/// As cm::Retries judges it: what went wrong before the stage info was over may pass.
+/// The failure as cm::Retries needs it: a lost or silent connection before the end of the stage info may be temporary.
 cm::Failure judged(const Failure& why) {
   cm::Failure out{.step = {.stage = cm::Stage::request}};
   const bool early = why.stage <= Stage::info && !why.by_peer;
@@ -148,7 +148,7 @@ void Peers::attempt_failed(Instant now, Dialling& d, Failure why, const cm::Fail
       trace::NegRetrying{.next = again->peer, .backup = again->peer != d.at, .wait = again->wait, .why = why_of(why)});
   if (d.trace) d.trace->peer = again->peer;
   events_.push_back(Retrying{d.id, std::move(why), d.at, again->peer, again->wait});
-  if (d.at != again->peer) d.variant.reset();  // it was made to reach the other one
+  if (d.at != again->peer) d.variant.reset();  // it was made for the previous address
   d.at = again->peer;
   if (again->wait <= Duration{}) return open(now, d);
   due(d, std::min(after(now, again->wait), never - Duration(1)));

@@ -44,14 +44,14 @@ std::string wrong_value(const Parameter& p, std::string_view value) {
                                                         : fmt::format("write a number, {} to {}", p.least, p.most);
 }
 
-/// Its values are handed on as they are, so they cannot be made printable.
+/// Whether all values are printable. They reach the plug-in unchanged, so they cannot be escaped.
 bool shows(const Parameter& p) {
   return printable(p.otherwise, false) == p.otherwise &&
          std::all_of(p.choices.begin(), p.choices.end(),
                      [](const std::string& choice) { return printable(choice, false) == choice; });
 }
 
-/// What is shown to people, so that it does to their terminals and logs what text does.
+/// Escapes the texts that are shown to people, so that they have no effect on terminals and logs.
 void make_printable(VariantInfo& info) {
   info.summary = printable(info.summary, false);
   for (Parameter& p : info.parameters) p.help = printable(p.help, false);
@@ -100,7 +100,7 @@ Outcome<void> check_variants(const std::string& plugin, const std::vector<Varian
   return {};
 }
 
-/// With a value for each parameter that has one.
+/// The configuration with the default values added. Errors: configuration_error.
 Outcome<Config> checked_config(const Framework::Entry& entry, const Config& given) {
   const auto wrong = [&](std::string_view key, std::string_view what) {
     return failed(Problem::configuration_error,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Streams: who is listened to, what goes over each connection, and when it is closed. Dials are in dials.cpp.
+// Streams: the listener, the octets of each stream, and when it is closed. Dials are in dials.cpp.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ Outcome<void> Peers::listen(const Address& local, std::vector<Offer> offers) {
                     fmt::format("{}/{} is offered beside others; its peers do not say what they want", offer.plugin,
                                 offer.variant),
                     "listen for it alone, on a port of its own");
-    // What is wrong with it shall be known before the first peer comes.
+    // A trial: a wrong configuration is an error of listen(), not of each peer.
     if (auto made = framework_.make(offer.plugin, offer.variant, Role::responder, offer.config); !made)
       return tl::unexpected(made.error());
   }
@@ -75,7 +75,7 @@ void Peers::handle_listen_failed(Instant now, StreamId, std::error_code why) {
   events_.push_back(ListenFailed{listen_address_, std::move(failure)});
 }
 
-// Of a session, or of a dial with all its attempts.
+// The trace of a session, or of a dial with all its attempts.
 std::unique_ptr<Traced> Peers::begin_trace(const Address& local, const Address& peer) {
   if (options_.trace == nullptr) return nullptr;
   return std::make_unique<Traced>(*options_.trace, ++traced_, local, peer);
@@ -99,7 +99,7 @@ std::optional<Peers::Event> Peers::poll_event() {
   return event;
 }
 
-// A configuration that does not say where the queue pairs shall reach: to the peer.
+// Adds the peer's address as `toward`, if the variant has that parameter and it is not set.
 Config Peers::toward(const Framework::Entry& entry, Config config, const Address& peer) {
   const auto& has = entry.variant.parameters;
   if (std::any_of(has.begin(), has.end(), [](const Parameter& p) { return p.name == toward_parameter; }))
@@ -193,7 +193,7 @@ bool Peers::handle_no_room(Instant now, StreamId) {
   return true;
 }
 
-// A session that has not said what it wants makes room for a newcomer.
+// Ends a session whose peer has not sent a message yet, to make room for a newcomer.
 void Peers::evict(Instant now, StreamId stream) {
   Talk* t = talk(stream);
   if (t == nullptr) return;
@@ -225,7 +225,7 @@ void Peers::handle_end(Instant now, StreamId stream, StreamEnd end) {
   settle(now, *t);
 }
 
-// After any input of a stream: what goes out, and whether that was all.
+// Called after every input of a stream: queues the session's output, and handles its end.
 void Peers::settle(Instant now, Talk& t) {
   const Bytes more = t.session.poll_transmit();
   if (!more.empty() && !t.gone) {
@@ -237,7 +237,7 @@ void Peers::settle(Instant now, Talk& t) {
   leave(now, t);
 }
 
-// The session has ended: it is told, once.
+// The session has ended: reports it once.
 void Peers::over(Instant now, Talk& t) {
   t.told = true;
   t.leave_at = after(now, options_.linger);
@@ -256,7 +256,8 @@ void Peers::over(Instant now, Talk& t) {
   events_.push_back(std::move(ended));
 }
 
-// What is left of a session. A variant that cannot say what it has agreed has failed, here if not for the peer.
+// Moves the session's results into `ended`. If the variant cannot return what was agreed, the session has failed on
+// this side, although not for the peer.
 void Peers::conclude(Ended& ended, Session& session) {
   ended.history = session.history();
   if (!ended.failure) {
@@ -268,7 +269,8 @@ void Peers::conclude(Ended& ended, Session& session) {
   ended.variant = session.take_variant();
 }
 
-// Closes the stream once nothing is left to be said on it. Otherwise its deadline is brought up to date.
+// Closes the stream when the session is over and nothing more is to be sent or received. Otherwise updates its
+// deadline.
 void Peers::leave(Instant now, Talk& t) {
   if (t.told) {
     const bool drained = t.out.size() == t.out_at;

@@ -13,8 +13,7 @@ namespace parley::neg {
 namespace {
 
 constexpr std::uint32_t port_mtu = 4096;
-constexpr std::uint64_t psn_stream =
-    0x9E3779B97F4A7C15;  // PSNs and the device's own numbers shall have nothing in common
+constexpr std::uint64_t psn_stream = 0x9E3779B97F4A7C15;  // makes PSNs independent of the device's own random numbers
 
 /// One queue pair's address on the engine, and the engine's time.
 class RoceGround final : public QpGround {
@@ -50,7 +49,7 @@ Outcome<void> RoceGround::reach(const AhAttr& peer) {
 }
 
 struct Wanted {
-  Address local, peer;  // any(): no such wish
+  Address local, peer;  // any(): no preference
 };
 
 Outcome<Wanted> wanted_of(const Config& config) {
@@ -58,7 +57,8 @@ Outcome<Wanted> wanted_of(const Config& config) {
   if (!toward) return tl::unexpected(toward.error());
   const std::string gid = text_in(config, "gid");
   const auto any_of = [](const Address& a) { return Address::any(a.family, 0); };
-  // A listener tries its variants before it has a peer: then loopback says whether there are such queue pairs at all.
+  // A listener tries its variants before it has a peer. The trial uses loopback, to see whether it can make queue
+  // pairs.
   const Address peer = toward->value_or(Address::v4(127, 0, 0, 1, 0));
   if (gid.empty()) return Wanted{any_of(peer), peer};
   const auto parsed = parse_gid(gid);
@@ -68,7 +68,7 @@ Outcome<Wanted> wanted_of(const Config& config) {
   return Wanted{local, any_of(local)};
 }
 
-/// The address that the driver gives, with what is to be released.
+/// The address that the driver has bound, and the bind to release.
 struct Bound {
   BindId bind = 0;
   Address local{};
@@ -147,7 +147,7 @@ void RoceNic::handle_deadline(Instant now) {
   forget_events();
 }
 
-// Nobody speaks InfiniBand's CM here, and of a failure the completions say as much.
+// Discards the output that the caller does not poll. There is no connection manager, and completions report failures.
 void RoceNic::forget_events() {
   nic::roce::MadIn in;
   while (takes_ == Takes::nothing && device_->poll_mad(in)) {

@@ -36,7 +36,7 @@ std::string_view kind_of(Framing framing, NegType type) {
   return "unknown";
 }
 
-/// Counted from 1: of a stage in which nobody has said anything yet, too.
+/// Counted from 1, also in a stage without any message so far. 0: no stage.
 std::uint16_t round_of(Stage stage, std::uint16_t sent, std::uint16_t heard) {
   return stage == Stage::none ? std::uint16_t{0} : std::max({sent, heard, std::uint16_t{1}});
 }
@@ -151,7 +151,7 @@ void Session::take_messages() {
   look_for_abort();
 }
 
-// While this side works the peer's messages are kept; that the peer has given up is no use to keep.
+// While this side works, the peer's messages are kept, except that an Abort takes effect at once.
 void Session::look_for_abort() {
   if (!working_ || state_ == State::over || framing_ == Framing::raw) return;
   ConstBytes rest = in_;
@@ -198,7 +198,7 @@ void Session::abort(Instant now, Failure why) {
   if (state_ != State::over) fail_with(std::move(why), true);
 }
 
-// One message of in_. False: it is not whole yet, or wrong.
+// Takes one message from in_. False: it is incomplete, or wrong.
 bool Session::take_message() {
   if (!wire::may_become_neg_magic(in_)) {
     const ConstBytes head = ConstBytes(in_).first(std::min<std::size_t>(in_.size(), 16));
@@ -231,7 +231,7 @@ bool Session::take_message() {
   return true;
 }
 
-// One message of in_, as long as the variant says. False: it is not whole yet, or wrong.
+// Takes one message from in_; the variant determines its length. False: it is incomplete, or wrong.
 bool Session::take_raw() {
   const auto length = guarded([this] { return variant_->message_length(stage_, in_); });
   if (!length) {
@@ -269,7 +269,8 @@ void Session::take_hello(ConstBytes body) {
   const auto items = wire::parse_neg_items(body);
   if (!items) return violated(items.error().message());
   for (const wire::NegItem& item : *items) {
-    // They end in texts for people: what is not printable is escaped, and then names nothing.
+    // These texts are shown to people, so unprintable octets are escaped. An escaped name matches no plug-in or
+    // variant.
     if (item.type == NegItemType::plugin) request_.plugin = printable(item.text().substr(0, label_max), false);
     if (item.type == NegItemType::variant) request_.variant = printable(item.text().substr(0, label_max), false);
     if (item.type == NegItemType::label) request_.label = printable(item.text().substr(0, label_max), false);
@@ -340,10 +341,10 @@ void Session::begin_stage(Stage stage) {
   if (role_ == Role::initiator) speak(std::nullopt);
 }
 
-// From now on the peer's next message is due.
+// Restarts the time limit for the peer's next message.
 void Session::await_answer() { answer_deadline_ = peer_works_ ? never : limited(now_, options_.answer_timeout); }
 
-// What the peer says after this side has said all. False: the session has failed.
+// Handles a message of the peer after this side's last one. False: the session has failed.
 bool Session::listen(ConstBytes peer) {
   if (peer.empty()) return true;
   auto said = guarded([&] { return variant_->exchange(stage_, peer); });
@@ -354,7 +355,7 @@ bool Session::listen(ConstBytes peer) {
   return state_ != State::over;
 }
 
-// This side's turn.
+// Gets this side's next message from the variant, and sends it.
 void Session::speak(std::optional<ConstBytes> peer) {
   if (sent_rounds_ == options_.rounds_max)
     return fail_with(here(Problem::too_many_rounds, fmt::format("{} in one stage", counted(sent_rounds_, "round")),
@@ -387,13 +388,13 @@ void Session::end_stage() {
   work();
 }
 
-// What the variant does between stages. Once it is through, what came meanwhile is taken.
+// Runs the variant's work between stages. When it is done, handles the messages that arrived meanwhile.
 void Session::work() {
   auto left = guarded([this] { return variant_->work(stage_, now_); });
   if (!left) return fail_with(std::move(left.error()), true);
   if (*left) {
     if ((*left)->moved || work_at_ == never) answer_deadline_ = limited(now_, options_.answer_timeout);
-    // Never due at once: whoever serves what is due at one time would not come to an end.
+    // Never due at `now`: a caller that handles all deadlines up to `now` would never finish.
     work_at_ = after(now_, std::max((*left)->again, Duration(1)));
     return;
   }
@@ -401,7 +402,7 @@ void Session::work() {
   working_ = false;
   work_at_ = never;
   next_stage();
-  if (!resumed) return;  // whoever called takes the peer's messages
+  if (!resumed) return;  // the caller handles the peer's messages
   take_messages();
   if (ended_ && state_ != State::over) handle_end(now_, *std::exchange(ended_, std::nullopt));
 }

@@ -38,7 +38,7 @@ bool Service::handle(const cm::Event& event) {
   if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) return on_request(*request);
   const std::uint64_t number = cm::endpoint_of(event);
   if (const auto asked = answering_.find(number); asked != answering_.end()) {
-    // Established or not: it was answered, and the answer is kept for those who ask again.
+    // Established or not: the SIDR_REQ was answered, and the provider keeps the answer for duplicates.
     asked->second.destroy();
     answering_.erase(asked);
     return true;
@@ -50,7 +50,7 @@ bool Service::handle(const cm::Event& event) {
   if (std::holds_alternative<cm::Established>(event)) {
     on_established(at->second);
   } else if (const auto* over = std::get_if<cm::Disconnected>(&event)) {
-    // IBA §12.9: a REQ from the queue pair that the peer had says that it forgot this one.
+    // IBA §12.9: a new REQ with the queue pair or ID of this connection shows that the peer has lost the connection.
     const bool reused = over->why.received == cm::ibcm::stale_words;
     let_go(number, reused ? EventKind::peer_reused : EventKind::peer_gone);
   } else if (std::holds_alternative<cm::ConnectFailed>(event) || std::holds_alternative<cm::Rejected>(event)) {
@@ -98,14 +98,14 @@ void Service::tell_srqn(const cm::ConnectRequest& request) {
     id.destroy();
 }
 
-// The connection manager has brought it there.
+// The connection manager has already moved the queue pair; this updates the registry.
 void Service::on_established(Held& held) {
   (void)attachment_.registrar().modify(held.tgt, State::rtr, 1);
   (void)attachment_.registrar().modify(held.tgt, State::rts, 1);
   if (options_.on_up) options_.on_up(held.tgt, held.peer);
 }
 
-/// Registrants are told, and the service is none of them any more.
+/// Reports `kind` to the registrants, and releases the service's own registration.
 void Service::let_go(std::uint64_t number, EventKind kind) {
   const auto at = held_.find(number);
   (void)attachment_.registrar().report(at->second.tgt, kind, 0);

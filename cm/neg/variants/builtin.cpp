@@ -31,7 +31,7 @@ class BuiltinPlugin final : public Plugin {
   Outcome<std::unique_ptr<Variant>> make(std::string_view variant, Role role, const Config& config) override;
 
  private:
-  /// None: nothing is played, or the variant is no program's.
+  /// None: no test is played, or the variant is not that of a program.
   static std::optional<Player> player_for(std::string_view variant, Role role, Transport transport,
                                           const Config& config);
   QpDrivers drivers_;
@@ -54,7 +54,7 @@ Parameter flag_parameter(std::string name, std::string help, std::string otherwi
 
 Parameter done_parameter() { return flag_parameter("done", "agree on the end, too (the stage done)"); }
 
-/// Of the variants of programs.
+/// Parameters of the variants of programs.
 std::vector<Parameter> program_parameters() {
   using Kind = Parameter::Kind;
   return {transport_parameter({"rc", "uc", "ud"}),
@@ -123,7 +123,7 @@ std::vector<VariantInfo> BuiltinPlugin::variants() const {
   return out;
 }
 
-/// What no program does with that transport. Errors: configuration_error.
+/// Refuses what no program does with that transport. Errors: configuration_error.
 Outcome<void> check_program(std::string_view variant, Transport transport, const Config& config) {
   const std::string test = variant == "perftest" ? text_in(config, "test") : "pingpong";
   const bool writes = test.starts_with("write"), reads = test.starts_with("read");
@@ -164,7 +164,7 @@ Outcome<std::unique_ptr<Variant>> BuiltinPlugin::make(std::string_view variant, 
     if (auto sane = check_program(variant, transport, config); !sane) return tl::unexpected(sane.error());
   std::optional<Player> player;
   if (!means_manual(drivers_, config)) player = player_for(variant, role, transport, config);
-  // What the test needs, unless the memory is somebody else's.
+  // The memory and the access that the test needs. The driver "manual" has no memory, so it has no player.
   if (player) {
     config["length"] = std::to_string(player->memory());
     config[std::string(access_parameter)] = player->peer_access();

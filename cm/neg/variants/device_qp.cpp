@@ -32,7 +32,7 @@ tl::unexpected<Failure> not_registered(const Error& why) {
                        why == Errc::no_space ? "raise the limit of locked memory (ulimit -l), or use less" : "");
 }
 
-/// What the peer may do with the memory: what the test needs, or all that the transport has.
+/// The peer's access to the memory: what the test needs, or everything that the transport has.
 Access rights_of(const Config& config, Transport transport) {
   const std::string needed = text_in(config, access_parameter);
   if (needed == "none" || number_of(config, "length") == 0) return Access::none;
@@ -113,7 +113,7 @@ class DeviceQp final : public QpDriver, public DataPath {
   PdHandle pd_ = 0;
   std::optional<MemoryRegion> region_, test_region_;
   std::unique_ptr<CompletionQueue> cq_;
-  QueuePair* qp_ = nullptr;  // of XRC the receiving end
+  QueuePair* qp_ = nullptr;  // XRC: the receiving end
   std::unique_ptr<XrcDomain> xrcd_;
   std::unique_ptr<SharedReceiveQueue> srq_;  // XRC
   std::unique_ptr<QueuePair> ini_;           // XRC: the sending end
@@ -198,7 +198,7 @@ Outcome<void> DeviceQp::make_objects() {
   return {};
 }
 
-// IBA Annex A14: what sends names the peer's shared receive queue, and what receives has no queues of its own.
+// IBA Annex A14: requests of the sending end name the peer's shared receive queue. The receiving end has no queues.
 Outcome<void> DeviceQp::make_ends_of_xrc() {
   auto domain = ground_->device().open_xrcd();
   if (!domain) return device_failed("an XRC domain", domain.error());
@@ -219,7 +219,7 @@ Outcome<void> DeviceQp::make_ends_of_xrc() {
   return {};
 }
 
-// The end that sends, and of XRC the one that receives.
+// Modifies the sending end and, for XRC, the receiving end.
 Outcome<void> DeviceQp::modify_both(const QpAttr& sending, const QpAttr& receiving, std::string_view what) {
   if (auto moved = sender().modify(sending); !moved) return device_failed(what, moved.error());
   if (!xrc()) return {};
@@ -336,7 +336,7 @@ Outcome<std::optional<Bytes>> DeviceQp::take_test() {
     if (came.size() < before)
       return failed(Problem::vendor_library_error, "a datagram came without its global route header");
     Bytes out(came.begin() + static_cast<std::ptrdiff_t>(before), came.end());
-    // It may be somebody else's: then the peer's is still to come.
+    // The datagram may be from another sender: then the peer's is still to come.
     if (ud())
       if (auto again = post_test_receive(done.wr_id); !again) return tl::unexpected(again.error());
     return out;

@@ -21,7 +21,7 @@ Outcome<Turn> Lockstep::exchange(Stage stage, std::optional<ConstBytes> peer) {
   enter(stage);
   Turn out;
   if (peer && at_ < steps_.size()) {
-    // Where Parley's own framing carries the exchange, the peer chooses the length.
+    // With Parley's own framing, the peer chooses the length.
     if (peer->size() != steps_[at_].length)
       return tl::unexpected(
           Failure{.problem = Problem::invalid_peer_data,

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t version_len = 16, mtu_len = 2, number_len = 4, report_len = 8;
 
-/// How often keys are exchanged besides once for each queue pair.
+/// How often keys are exchanged in addition to once for each queue pair.
 struct PerftestRun {
   std::string_view test;
   std::size_t first;   // in info, of the first queue pair
@@ -32,7 +32,7 @@ constexpr PerftestRun perftest_runs[] = {
     {"read_lat", 1, 0, false}, {"send_bw", 0, 1, false}, {"send_lat", 0, 1, false},
 };
 
-/// "6.29" as 6029; 0: it is no version.
+/// "6.29" as 6029; 0: not a version.
 unsigned version_number(std::string_view text) {
   unsigned major = 0, minor = 0;
   const char* const end = text.data() + text.size();
@@ -42,7 +42,7 @@ unsigned version_number(std::string_view text) {
   return 1000 * major + minor;
 }
 constexpr Duration connecting_pause = std::chrono::milliseconds(5);
-constexpr unsigned oldest = 5033;  // from there on numbers and path MTU have the lengths that they have
+constexpr unsigned oldest = 5033;  // since this version, numbers and path MTU have the present lengths
 
 }  // namespace
 
@@ -184,7 +184,7 @@ std::vector<Lockstep::Step> PerftestVariant::report() const {
   return out;
 }
 
-// The peer connects, or listens, once it has had the barrier before.
+// The peer connects or listens after it has received the barrier.
 Outcome<std::optional<Work>> PerftestVariant::connect() {
   const auto connected = set_.connect();
   if (!connected) return tl::unexpected(connected.error());

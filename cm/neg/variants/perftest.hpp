@@ -4,16 +4,17 @@
 //
 // stage | each side sends, the client first, the server in answer
 // ------+-----------------------------------------------------------------------------------------------------------------
-// info  | version, 16 octets; page size and cache line size, 4 octets each; path MTU as a digit, 2 octets; keys for each
-//       | queue pair (of write_lat and read_lat the first one's twice); then RTR and RTS
-// ready | keys again, as barriers: for each queue pair and once more; of send_bw and send_lat once more before them
-// done  | keys once the test is over, as a barrier; of write_bw and read_bw before that keys and a report of 5 numbers
+// info  | version, 16 octets; page and cache line size, 4 octets each; path MTU as a digit, 2 octets; keys for each
+//       | queue pair (write_lat, read_lat: those of the first one twice); then RTR and RTS
+// ready | keys again, as barriers: for each queue pair and once more; send_bw, send_lat: once more before them
+// done  | write_bw, read_bw: keys and a report of 5 numbers; all tests: keys as a barrier
 //
-// Keys are text: LID, number of outstanding reads, queue pair number, PSN, R_Key, virtual address; with --data_validation a second
-// address; with a GID its octets, and the number of the shared receive queue. So there are four formats.
+// Keys are text: LID, number of outstanding reads, queue pair number, PSN, R_Key, virtual address; with
+// --data_validation a second address; with a GID its octets; and the number of the shared receive queue. So there are
+// four formats.
 //
-// With -R (a driver that connects) keys are a structure of 56 octets. Info ends with keys of zeros, as a barrier. Then the queue
-// pair is connected. Ready starts with such keys again, followed by the keys of info.
+// With -R (a driver that connects) keys are a structure of 56 octets. Info ends with keys of zeros, as a barrier. Then
+// the queue pair is connected. Ready starts with such keys again, followed by the keys of info.
 #pragma once
 #include <utility>
 

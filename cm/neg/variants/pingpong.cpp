@@ -46,7 +46,7 @@ Outcome<QpAttributes> read_pingpong_address(ConstBytes in) {
   return out;
 }
 
-// Who speaks something else shall not be waited for.
+// Detects a peer with another protocol by its first octets, without waiting for a whole address.
 Outcome<std::optional<std::size_t>> PingpongVariant::message_length(Stage stage, ConstBytes begun) {
   constexpr std::size_t lid = 4;  // digits before the first colon
   if (stage == Stage::info)
@@ -84,7 +84,7 @@ std::vector<Lockstep::Step> PingpongVariant::steps(Stage stage) {
   return {};
 }
 
-// Both sides hang up before they play.
+// The programs close the TCP connection before their test, so the test follows the last stage.
 Outcome<std::optional<Work>> PingpongVariant::work(Stage stage, Instant now) {
   if (!player_ || stage != Stage::ready) return std::nullopt;
   auto left = player_->work(set_, now);
@@ -92,7 +92,7 @@ Outcome<std::optional<Work>> PingpongVariant::work(Stage stage, Instant now) {
   return left;
 }
 
-// The answer says that this side can receive, so it is brought to RTS first.
+// The answer means that this side can receive, so its queue pairs are moved to RTS first.
 Outcome<void> PingpongVariant::take(ConstBytes in) {
   for (std::size_t i = 0; i < set_.size(); ++i) {
     auto peer = read_pingpong_address(in.subspan(i * pingpong_address_len, pingpong_address_len));

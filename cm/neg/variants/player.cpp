@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t page = 4096;                // perftest's programs use whole ones of each other's memory
+constexpr std::size_t page = 4096;                // perftest's programs use whole pages of each other's memory
 constexpr std::size_t completions_at_once = 256;  // then other sessions have their turn
 constexpr std::size_t ping_pong_receives = 64;    // of each queue pair; the peer has one message under way
 constexpr unsigned idle_turns = 50;               // looks without a pause
@@ -72,7 +72,7 @@ Player::Player(PlayOptions options) : options_(std::move(options)) {
   if (options_.iterations == 0) options_.iterations = program->iterations;
 }
 
-// One half for the peer, one for this side.
+// Octets of one area. The memory has one area for the peer and one for this side; ping-pong has one for both.
 std::size_t Player::area() const {
   const std::size_t octets = options_.size + grh_len;
   return kind_ == Kind::ping_pong ? octets : (octets + page - 1) / page * page;
@@ -85,7 +85,7 @@ bool Player::receives() const {
 }
 bool Player::lossy() const { return options_.transport == Transport::ud || options_.transport == Transport::uc; }
 
-// Of a side that does nothing, at once.
+// A side that neither sends nor receives is done at once.
 bool Player::done() const {
   return lossy_end_ ||
          ((!sends() || sent_ >= options_.iterations) && (!receives() || received_ >= options_.iterations));
@@ -102,7 +102,7 @@ bool Player::peer_works() const {
   return options_.role == Role::responder && (kind_ == Kind::write || kind_ == Kind::read);
 }
 
-// A datagram is as long as the path takes: perftest does so, ibv_ud_pingpong refuses instead.
+// Limits the default size of a datagram to the path MTU, as perftest does. ibv_ud_pingpong refuses instead.
 void Player::fit(std::uint32_t mtu) {
   if (own_size_ && options_.transport == Transport::ud && !is_pingpong()) options_.size = std::min(options_.size, mtu);
 }
@@ -146,7 +146,7 @@ Outcome<void> Player::send(DataPath& path, Line& line) {
   return {};
 }
 
-// What may be sent without waiting for anything.
+// Sends what may be sent now: the first ping-pong message, or requests up to the send depth.
 Outcome<void> Player::fill(QpSet& set) {
   if (options_.role != Role::initiator) return {};
   for (std::size_t i = 0; i < lines_.size(); ++i) {
@@ -164,7 +164,8 @@ Outcome<void> Player::fill(QpSet& set) {
   return {};
 }
 
-// The client gets back what it has sent; the server, what the programs' -c expects.
+// Verifies a message. The client expects what it has sent. The server expects what the programs' option -c expects: 0
+// at the start of each page.
 Outcome<void> Player::look_at(DataPath& path) {
   const ConstBytes message = path.memory().subspan(grh(), options_.size);
   const bool client = options_.role == Role::initiator;

@@ -13,7 +13,7 @@
 namespace parley::neg {
 namespace {
 
-constexpr int strangers_at_once = 4;  // datagrams of others that one look passes over
+constexpr int strangers_at_once = 4;  // datagrams of other senders that one look skips
 constexpr int looks_max = 48;         // below SessionOptions::rounds_max, so that the reason given is the real one
 
 enum class Item : std::uint16_t {
@@ -194,7 +194,7 @@ Outcome<Turn> VerbsVariant::ready(std::optional<ConstBytes> peer) {
     return say(Ready::ready, !tests_);
   }
   if (seen_ || !tests_) {
-    // The peer still waits: UC and UD repeat nothing, but for the driver.
+    // The peer still waits for the test message. UC and UD do not retransmit; take_test() lets the driver do it.
     if (seen_ && !peer_seen_)
       if (auto again = take_test(); !again) return tl::unexpected(again.error());
     return Turn{.completed = true};
@@ -206,7 +206,7 @@ Outcome<Turn> VerbsVariant::ready(std::optional<ConstBytes> peer) {
 
 Outcome<void> VerbsVariant::send_test() { return set_.driver(0).send_test(test_message(set_.local(0))); }
 
-// A queue pair of UD hears datagrams of others, too.
+// A UD queue pair also receives datagrams of other senders.
 Outcome<std::optional<Bytes>> VerbsVariant::take_test() {
   const Bytes due = test_message(set_.agreed().at(0).peer);
   for (int i = 0; i < strangers_at_once; ++i) {

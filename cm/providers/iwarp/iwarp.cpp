@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Endpoints and commands: what the user calls, checked at once and queued for the driver's next turn.
+// Endpoints, and the user's commands: they are checked at once, and queued for the driver's next turn.
 #include "cm/providers/iwarp/iwarp.hpp"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ Connection* Iwarp::find(EndpointId endpoint) const {
   return slot != nullptr && slot->connection && slot->connection->id == endpoint ? slot->connection.get() : nullptr;
 }
 
-// As find(), but null for what the user has destroyed.
+// Like find(), but null if the user has destroyed the id.
 Connection* Iwarp::known(EndpointId endpoint) const {
   Connection* c = find(endpoint);
   return c != nullptr && !orphan(*c) ? c : nullptr;
@@ -139,7 +139,8 @@ void Iwarp::command(const StreamCommand& command) {
 
 void Iwarp::command(StreamCommand::Kind kind, StreamId stream) { command({.kind = kind, .id = stream}); }
 
-// Needs no memory. The endpoint is freed at once, so that there is room for those of the others.
+// Allocates no memory: slot_for() has reserved one command per endpoint. The caller frees the endpoint after this
+// command.
 void Iwarp::last_command(StreamCommand::Kind kind, StreamId stream) noexcept {
   commands_.push({.kind = kind, .id = stream});
 }
@@ -159,7 +160,7 @@ Result<void> Iwarp::make_qp(Connection& c, const QpInit* init) {
 
 void Iwarp::drop_qp(Connection& c) { c.qp.reset(); }
 
-// For the user it is over: no more events.
+// The user gets no more events of this id.
 void Iwarp::end(Connection& c) {
   enter(c, Phase::over);
   core_->retries.forget(c.id);
@@ -181,7 +182,7 @@ Result<Limits> Iwarp::limits(EndpointId endpoint) const {
   return Limits{.request = reply, .reply = reply, .reject = reply};
 }
 
-// The system's routing table decides when the stream is opened.
+// The system chooses the route when the stream is opened.
 Result<Route> Iwarp::resolve(const Address& peer, const std::optional<Address>& local) {
   return Route{device_.get(), local.value_or(Address::any(peer.family, 0))};
 }
@@ -290,8 +291,9 @@ Result<void> Iwarp::disconnect(EndpointId endpoint) {
   return {};
 }
 
-// Keeps what the queue pair still owes the peer (a Terminate, usually), because the user's memory and completion queues
-// may go right after destroy(). False: there was no memory for it, and half an FPDU is worse than none.
+// Copies what the queue pair still owes the peer (usually a Terminate), because the user may free memory and completion
+// queues right after destroy(). False: no memory for the copy; nothing must be sent, since a part of an FPDU would be
+// worse.
 bool Iwarp::keep_tail(Connection& c) noexcept {
   if (!c.qp || !c.qp->has_transmit()) return true;
   try {
@@ -317,7 +319,7 @@ void Iwarp::destroy(EndpointId endpoint) noexcept {
       c->wire == Wire::opening || c->wire == Wire::up || c->wire == Wire::shut || c->wire == Wire::finishing;
   const bool rejecting = c->phase == Phase::decided && !c->setup->decision->accept;
   if (on_wire && (c->phase == Phase::over || rejecting) && keep_tail(*c)) {
-    // The connection has ended for the user; the Reply with R=1, the Terminate or the FIN is still on its way.
+    // The connection has ended for the user; the Reply with R=1, the Terminate or the FIN is still to be sent.
     drop_qp(*c);
     core_->ids.find(endpoint)->orphan = true;
     return;
@@ -328,7 +330,7 @@ void Iwarp::destroy(EndpointId endpoint) noexcept {
 }
 
 bool Iwarp::poll_command(StreamCommand& out) {
-  // The input is over and no one uses an endpoint any more; there may never be another input.
+  // The input has been handled, so no caller uses a retired endpoint. Free them now: there may never be another input.
   if (!retired_.empty()) free_retired();
   const auto next = commands_.pop();
   if (next) out = *next;

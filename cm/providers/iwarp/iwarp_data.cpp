@@ -135,8 +135,8 @@ void Iwarp::handle_end(Instant now, StreamId stream, StreamEnd end) {
         fail_setup(*c, now, stream_lost(mpa::step::wait_first_fpdu, end, *c), mpa::StartupEvent::Close::graceful);
       break;
     case Phase::holding:
-      // An echoing peer sends a Terminate before it closes, so a FIN alone is an honest peer's half close. It proves
-      // nothing for the next connection either.
+      // An echoing peer sends a Terminate before it closes, so a FIN alone is an honest peer's half close. The peer is
+      // not recorded as honest: its next connection is watched again.
       c->setup->watching = false;
       end_hold(*c, now);
       if (c->phase == Phase::open) {
@@ -183,7 +183,7 @@ void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
     case Phase::open:
     case Phase::closing: {
       const Step& step = c.phase == Phase::closing ? step::closing : step::data;
-      // Whatever arrived before the loss is already delivered; the queue pair flushes the rest.
+      // Octets that arrived before the loss are already delivered; the queue pair flushes its work.
       c.qp->handle_end(true);
       disconnected(c, now, finishing ? not_acknowledged(end, options_.linger) : stream_lost(step, end, c), false);
       stream_finished(c, now);
@@ -194,7 +194,7 @@ void Iwarp::lose_stream(Connection& c, Instant now, StreamEnd end) {
   refresh_deadline(c);
 }
 
-// The user's side has ended; our octets and both FINs still have to pass, within a time limit.
+// The connection has ended for the user. The remaining octets and both FINs must pass within `linger`.
 void Iwarp::begin_linger(Connection& c, Instant now) {
   c.want_fin = true;
   c.deadline = after(now, options_.linger);
@@ -233,7 +233,8 @@ void Iwarp::mark_ready(Connection& c) {
   ready_.push_back(c.stream);
 }
 
-// After every input: is there anything to send, may the FIN go, is the stream finished.
+// Called after every input: marks the stream as ready to send, sends the FIN, or finishes the stream, as the state
+// allows.
 void Iwarp::settle(Connection& c, Instant now) {
   if (c.wire == Wire::up) {
     if (has_transmit(c)) {
@@ -260,7 +261,7 @@ void Iwarp::settle(Connection& c, Instant now) {
       stream_finished(c, now);
     }
   } else if (c.peer_fin && c.phase == Phase::open) {
-    // RFC 5044 §7.2: the peer's half is closed, ours is not: what the user posted, and still posts, goes out.
+    // RFC 5044 §7.2: only the peer's half is closed. Work that is posted, now or later, is still sent.
     const bool idle = !has_transmit(c) && c.qp->drained();
     if (idle != c.grace || c.deadline == never) {
       c.grace = idle;
@@ -335,7 +336,7 @@ void Iwarp::on_deadline(Connection& c, Instant now) {
 
 // The time for all attempts is over.
 void Iwarp::out_of_time(Connection& c, Instant now) {
-  if (c.phase > Phase::startup) return;  // established, or nearly so: the peer takes it for that
+  if (c.phase > Phase::startup) return;  // established, or holding: for the peer it is established
   const Step step = c.phase == Phase::startup ? c.setup->startup->step() : mpa::step::tcp_connect;
   if (c.phase == Phase::opening) drop_stream(c, StreamCommand::Kind::reset);
   fail_setup(c, now, cm::out_of_time(step, core_->retries.timeout(c.id)), mpa::StartupEvent::Close::reset);
@@ -368,7 +369,7 @@ StreamId Iwarp::poll_ready() {
   while (nic::iwarp::StreamQp* qp = device_->poll_dirty()) {
     Connection* c = find(qp->owner);  // none: created by the user on the device, without a stream
     if (c == nullptr) continue;
-    if (c->phase != Phase::over && qp->has_event()) core_->note(qp->owner);  // of the user's own call
+    if (c->phase != Phase::over && qp->has_event()) core_->note(qp->owner);  // caused by a call of the user
     if (!has_transmit(*c)) continue;
     if (ready_.empty()) return c->stream;
     mark_ready(*c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How a request goes over from one Manager to another: everything that there is of it is in its Setup and its stream.
+// Moves a request from one Manager to another. Its state is its Setup, its stream, and the stream's addresses and EMSS.
 #include <utility>
 
 #include "cm/failure_text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// From nothing to Established, or to a failure: the part of a connection in which mpa::Startup is in charge.
+// The set-up of a connection, from the user's command to Established or a failure. mpa::Startup controls it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool is_fpdu_form(mpa::Rtr rtr) { return rtr == mpa::Rtr::send || rtr == mpa::Rt
 
 bool offers_rtr_frame(const mpa::Options& options) { return options.revision == 1 && options.rtr == mpa::Rtr::frame; }
 
-// OFA 2007-10 Rtr §2: for a peer that does not know the Rtr frame, use what the user chose for that case, and no S.
+// OFA 2007-10 Rtr §2: for a peer that does not support the Rtr frame, use the user's rtr_fallback, with S=0.
 void give_up_rtr_frame(mpa::Options& options) {
   options.rtr = options.rtr_fallback == mpa::Rtr::frame ? mpa::Rtr::none : options.rtr_fallback;
   options.rtr_by_s = false;
@@ -52,7 +52,7 @@ void Iwarp::carry_out(Connection& c, Instant now) {
       c.deadline = after(now, options_.linger);
       settle(c, now);
       break;
-    default: poll_qp(c, now);  // the user's modify() ended it; or it ended before its command's turn came
+    default: poll_qp(c, now);  // the user's modify() ended it; or it ended before its command was carried out
   }
 }
 
@@ -89,7 +89,7 @@ void Iwarp::begin_startup(Connection& c, Instant now) {
   setup.times.transport = now - setup.start;
   auto startup = mpa::Startup::create(mpa::Role::initiator, setup.options, setup.private_data, now);
   if (!startup) {
-    // Only a retry gets here: options that contradict each other from the start were refused by connect().
+    // Only possible in a retry: connect() refuses contradictory options.
     fail_setup(c, now,
                plain_failure(mpa::step::send_request, Errc::invalid_argument, {}, startup.error().message(),
                              "choose options that hold for the fall-back too"),
@@ -123,7 +123,7 @@ void Iwarp::drain_startup(Connection& c, Instant now) {
 
 void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& event) {
   using Kind = mpa::StartupEvent::Kind;
-  // The reasons come with the end of set-up.
+  // The reasons are recorded at the end of the set-up.
   if (c.trace && event.kind != Kind::request && event.kind != Kind::fpdu_mode)
     trace_reasons(*c.trace, event.parameters.reasons);
   switch (event.kind) {
@@ -140,7 +140,7 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
     case Kind::fpdu_mode:
       if (attach(c, now, event.parameters, mpa::Rtr::none, true) && !c.setup->startup->leftover().empty()) {
         const ConstBytes head = c.setup->startup->leftover();
-        c.setup->early.assign(head.begin(), head.end());  // fed before what follows in the same octets
+        c.setup->early.assign(head.begin(), head.end());  // fed before the octets that follow in the same input
       }
       return;
     case Kind::established:
@@ -167,8 +167,8 @@ void Iwarp::on_startup_event(Connection& c, Instant now, mpa::StartupEvent& even
       }
       c.setup->retried_v1 = true;
       c.setup->options.revision = 1;  // RFC 6581 §10
-      // A Send that nothing announces is a message to the peer's ULP, which nobody sent; a zero-length Write says as
-      // much to MPA and nothing to the ULP.
+      // Without S, the peer would deliver a Send to its ULP as a message. A zero-length Write serves MPA equally, and
+      // the ULP does not see it.
       if (c.setup->options.rtr == mpa::Rtr::send && !c.setup->options.rtr_by_s) c.setup->options.rtr = mpa::Rtr::write;
       retry(c, now, std::move(event.failure), c.peer);
       return;
@@ -180,8 +180,8 @@ void Iwarp::on_reply(Connection& c, Instant now, mpa::StartupEvent& event) {
   Setup& setup = *c.setup;
   setup.times.reply = now - setup.start;
   const Duration delay = setup.startup->peer_quirk().first_fpdu_delay;
-  // A peer that echoes reserved bits confirms S without knowing it, and shows that by a Terminate right after the Rtr
-  // frame. Only time tells it from an honest peer, so an unknown one is watched, once.
+  // A peer that echoes reserved bits seems to confirm S, but does not support it: it sends a Terminate right after the
+  // Rtr frame. Only a wait distinguishes it from an honest peer, so an unknown peer is watched once.
   setup.watching = event.parameters.rtr == mpa::Rtr::frame && setup.options.peer_quirk.empty() &&
                    options_.echo_watch > Duration{} && echoes_.of(c.peer) == EchoMemory::Trait::unknown;
   const Duration hold = std::max(delay, setup.watching ? options_.echo_watch : Duration{});
@@ -241,7 +241,7 @@ bool Iwarp::attach(Connection& c, Instant now, mpa::Parameters& parameters, mpa:
   const mpa::Quirk& played = c.setup->startup->play_quirk();
   nic::iwarp::AttachOptions options;
   options.role = c.role;
-  // The reasons are for the user to read; the queue pair has no use for a copy of them.
+  // The reasons are for the user. They are moved aside, so that the queue pair does not copy them.
   mpa::Reasons reasons = std::move(parameters.reasons);
   parameters.reasons = {};
   options.parameters = parameters;
@@ -282,7 +282,7 @@ void Iwarp::establish(Connection& c, Instant now, mpa::StartupEvent& event) {
     core_->retries.forget(c.id);
 }
 
-// RFC 6581 §8: the Reply is valid MPA but unacceptable; the peer learns it from a Terminate, which is an FPDU.
+// RFC 6581 §8: the Reply is valid MPA but unacceptable. A Terminate, which is an FPDU, reports this to the peer.
 void Iwarp::refuse_with_terminate(Connection& c, Instant now, mpa::StartupEvent& event) {
   if (!attach(c, now, event.parameters, mpa::Rtr::none, false)) return;
   c.qp->send_terminate(PARLEY_RDMAP_LAYER_LLP, 0, event.terminate_code);
@@ -321,8 +321,8 @@ void Iwarp::decide(Connection& c, Instant now) {
                mpa::StartupEvent::Close::reset);
     return;
   }
-  // RFC 5044 §7.1.2 rule 4: from here a classic initiator may be silent as long as its ULP likes. The ULP on this side
-  // knows of the connection and can end it; it takes no room from those that nobody has looked at.
+  // RFC 5044 §7.1.2 rule 4: from here on a classic initiator may be silent without a time limit. The ULP on this side
+  // knows the connection and can end it, so it no longer takes a place of pending connections.
   if (setup.startup->parameters().rtr == mpa::Rtr::none)
     core_->pending.await_first_message(c.id, c.peer);
   else
@@ -337,7 +337,7 @@ void Iwarp::retry(Connection& c, Instant now, Failure why, const Address& failed
   c.setup->reply.reset();
   c.setup->early.clear();
   c.setup->watching = c.setup->request_timed = false;
-  c.local = c.setup->local;  // the port of the stream before is gone
+  c.local = c.setup->local;  // the previous stream's port is gone
   if (wait <= Duration{}) {
     open_stream(c, now);
     return;
@@ -348,7 +348,7 @@ void Iwarp::retry(Connection& c, Instant now, Failure why, const Address& failed
   refresh_deadline(c);
 }
 
-// A new stream to the address that cm/retries.hpp chooses, with what the user asked for at first.
+// A new stream to the address that cm/retries.hpp chooses, with the user's original options.
 bool Iwarp::try_again(Connection& c, Instant now, Failure& why) {
   if (c.role == mpa::Role::responder || c.attached) return false;
   const auto again = core_->retries.next(c.id, why, now);
@@ -396,7 +396,7 @@ void Iwarp::handle_connect_failed(Instant now, StreamId stream, std::error_code 
   unmap_stream(stream);
   c->stream = 0;
   c->wire = Wire::gone;
-  // If no local address was requested, none can be wrong: what is not available is a port.
+  // If no local address was requested, the address cannot be the cause: no local port is free.
   const bool out_of_ports = why == std::errc::address_not_available && !c->setup->bind_local;
   fail_setup(*c, now,
              out_of_ports ? ports_exhausted(mpa::step::tcp_connect, c->peer)

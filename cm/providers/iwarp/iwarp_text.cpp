@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a lost stream and a Terminate are called.
+// Texts for lost streams and Terminates.
 #include <fmt/format.h>
 
 #include <optional>
@@ -17,7 +17,7 @@ Failure stream_lost(const Step& step, StreamEnd end, const Connection& c) {
       return plain_failure(step, Errc::peer_reset, "RFC 5044 §8", "RST",
                            "look at the peer's log for the reason, then connect again");
     case StreamEnd::timeout:
-      // TCP says that it gave up, not after how long: Linux does so up to 1 s before the time is over.
+      // TCP reports that it gave up, but not after which time: Linux gives up to 1 s before dead_after is over.
       return no_answer(step, "RFC 5044 §8", c.peer,
                        c.dead_after > Duration{} ? "; dead_after is " + limit_text(c.dead_after) : "");
     case StreamEnd::fin:

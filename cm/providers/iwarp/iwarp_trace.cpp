@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the provider records of itself (parley/trace.hpp). Nothing here changes anything.
+// Trace records of the provider (parley/trace.hpp). These functions change no connection.
 #include "cm/providers/iwarp/iwarp_impl.hpp"
 
 namespace parley::cm::iwarp {
@@ -62,7 +62,7 @@ void Iwarp::trace_phase(const Connection& c, Phase to) {
   if (c.phase != to) c.trace->record(trace::CmState{.from = to_string(c.phase), .to = to_string(to)});
 }
 
-// destroy() does not fail: of a sink that does, the event is lost.
+// destroy() must not fail: if the sink throws, the event is lost.
 void Iwarp::trace_destroyed(const Connection& c) noexcept {
   try {
     c.trace->record(trace::CmState{.from = to_string(c.phase), .to = "gone"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Endpoints and commands: arguments are checked at once, and most is done at the driver's next turn.
+// Endpoints and commands: arguments are checked at once; most work is done at the driver's next turn.
 #include <algorithm>
 #include <array>
 
@@ -24,7 +24,7 @@ Result<ib::Options> options_of(const TransportOptions& options, std::optional<Qp
   return ib_options(options, "`transport` holds MPA's options; RoCE has ib::Options", wrong);
 }
 
-/// A queue pair is at one address, which its GID has to be.
+/// Checks that the address can be a GID of one queue pair: unicast, and IPv4 given as IPv4.
 Result<void> check_unicast(const Address& address) {
   if (is_multicast(gid_of(address)))
     return fail(Errc::bad_address, "RoCE connects two hosts, and a multicast address is nobody's");
@@ -96,13 +96,13 @@ void Roce::join_agent(Connection& c, ibcm::ConnectionId cm) {
   by_cm_[slot] = c.id;
 }
 
-// The agent still owes the peer what it owes, and remembers what it must.
+// The agent still sends the messages owed to the peer, and remembers the connection for as long as it must.
 void Roce::leave_agent(Connection& c) noexcept {
   if (c.cm == 0) return;
   try {
     const std::size_t left = c.qp ? c.qp->sends_open() : 0;
     agent_.destroy(now_, std::exchange(c.cm, 0), ibcm::end_note(ibcm::EndNote::How::abandoned, left));
-  } catch (...) {  // the peer hears nothing, as of a lost message
+  } catch (...) {  // no message to the peer, as if it were lost
   }
 }
 
@@ -196,7 +196,7 @@ Result<Limits> Roce::limits(EndpointId endpoint) const {
   return ib_limits(c->options.qp_type);
 }
 
-// The system's routing table decides when an address is bound.
+// The system chooses the route when an address is bound.
 Result<Route> Roce::resolve(const Address& peer, const std::optional<Address>& local) {
   return Route{shown_, local.value_or(Address::any(peer.family, 0))};
 }
@@ -275,7 +275,7 @@ Result<void> Roce::accept(EndpointId endpoint, const AcceptOptions& options) {
     if (auto made = make_qp(c, options.qp ? &*options.qp : nullptr); !made) return made;
   if (given) c.options = *ib;
   if (ib->reply_timeout > Duration{}) c.reply_timeout = ib->reply_timeout;
-  // What the peer offers, and what the device can do, are the bounds (IBA §12.7.29, §12.7.30).
+  // The peer's offer and the device's attributes are upper bounds (IBA §12.7.29, §12.7.30).
   const auto least = [](std::uint32_t own, std::uint32_t offer, std::uint32_t most) {
     return static_cast<std::uint16_t>(std::min({own, offer, most}));
   };
@@ -310,9 +310,9 @@ void Roce::destroy(EndpointId endpoint) noexcept {
     return;
   }
   try {
-    // reject() and destroy() in one breath: the peer still gets the answer.
+    // destroy() right after reject(), before the driver's turn: the peer still gets the answer.
     if (c->phase == Phase::decided && !c->accept) say_no(*c, now_, true);
-  } catch (...) {  // the peer hears nothing, as of a lost message
+  } catch (...) {  // no message to the peer, as if it were lost
   }
   trace_destroyed(*c);
   free_slot(endpoint);
@@ -385,9 +385,9 @@ Result<void> check_options(const RoceProviderOptions& options) {
 
 namespace {
 
-constexpr std::uint32_t agent_connections_max = 1U << 20;  // above the Manager's bound, as a rule
-// 4.3 s: whoever was told to wait asks again then, and gets the same answer as long as there is none. An answer that is lost
-// behind an MRA, or a host that crashes, costs no more than that (IBA §12.6.6).
+constexpr std::uint32_t agent_connections_max = 1U << 20;  // usually above the Manager's limit
+// 4.3 s: after that time the peer retransmits its REQ, and gets another MRA until the user has decided. So an answer
+// that is lost after an MRA, or a host that crashes, costs no more than that time (IBA §12.6.6).
 constexpr std::uint8_t mra_timeout = 20;
 
 }  // namespace
@@ -416,7 +416,7 @@ std::unique_ptr<RoceProvider> make_roce_provider(const RoceProviderOptions& give
   nic.address_base = options.address_base;
   nic.play = quirk.departures;
   nic.ack_delay = options.ack_delay;
-  nic.first_qpn = nic.first_srqn = 0;  // one of many hosts at an address may have gone before
+  nic.first_qpn = nic.first_srqn = 0;  // random: an earlier host at the same address may have used the first numbers
   auto device = nic::roce::make_device(nic);
   PARLEY_ASSERT(agent.has_value() && device.has_value());
   return std::make_unique<roce::Roce>(options, std::move(*agent), std::move(*device));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// UD: a service of the port space UDP tells the queue pair that takes its datagrams (SIDR, IBA §12.11).
+// UD: SIDR returns the queue pair that receives the datagrams of a service in the port space UDP (IBA §12.11).
 #include "cm/providers/roce/roce_impl.hpp"
 
 namespace parley::cm::roce {
@@ -43,7 +43,7 @@ void Roce::on_service_request(Instant now, ibcm::SidrRequested& event) {
   ask(*l, id, std::move(made), bytes_of(req.private_data, PARLEY_CMA_HEADER_LEN), now);
 }
 
-/// A datagram queue pair has no peer of its own: it goes to RTS at once.
+/// A UD queue pair is not connected to a peer: it moves to RTS at once.
 Result<void> Roce::to_rts_for_datagrams(Connection& c) {
   auto way = way_to_peer(c);
   if (!way) return tl::unexpected(way.error());
@@ -57,7 +57,7 @@ Result<void> Roce::to_rts_for_datagrams(Connection& c) {
   return {};
 }
 
-/// The answer names the queue pair, which receives from here on; nobody confirms it.
+/// Sends the SIDR_REP with the queue pair, which receives from now on. The peer does not confirm a SIDR_REP.
 void Roce::grant_service(Connection& c, Instant now) {
   if (auto moved = to_rts_for_datagrams(c); !moved) {
     say_no(c, now, false);
@@ -94,7 +94,7 @@ void Roce::on_service_reply(Connection& c, Instant now, ibcm::SidrReplied& event
   fail_setup(c, now, sidr_failure(rep.status));
 }
 
-/// To a request that waits: the program's no, with its private data, or that there is no room.
+/// Refuses a request that waits: as a rejection by the program, with its private data, or because there is no room.
 void Roce::say_no(Connection& c, Instant now, bool by_program) {
   using wire::ib::CmReject;
   const ConstBytes data = by_program ? ConstBytes(c.private_data) : ConstBytes();

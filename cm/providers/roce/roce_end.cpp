@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What agent and device say, and how connections end.
+// Events of the agent and the device, and how connections end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,16 +60,16 @@ void Roce::on_notice(Instant now, const nic::roce::QpNotice& notice) {
   } else if (*kind == Kind::qp_fatal && c->live()) {
     hang_up(*c, now);
     const nic::roce::QpFailure& why = c->qp->failure();
-    // A queue pair that its owner has closed answers nothing either, and the DREQ that says so may be lost.
+    // A queue pair that its owner has closed does not answer either, and its DREQ may have been lost.
     const bool closed = why.cause == nic::roce::QpFailure::Cause::silence && host_answered(*c, now);
     disconnected(*c, closed ? closed_in_silence(c->peer, why.elapsed) : failure_of(*c, why), false);
   }
 }
 
-// The peer has ended the connection; what it sent before is in the completion queue by now.
+// The peer has ended the connection. The completions for what it sent before are already in the completion queue.
 void Roce::on_disconnect_requested(Connection& c, Instant now, const ibcm::DisconnectRequested& event) {
   if (!c.live()) {
-    if (c.phase == Phase::accepting) established(c, now, {});  // the RTU was lost; the DREQ says as much
+    if (c.phase == Phase::accepting) established(c, now, {});  // the RTU was lost; the DREQ implies it
     if (!c.live()) return;
   }
   c.peer_end = event.end;
@@ -104,7 +104,7 @@ void Roce::on_deadline(Connection& c, Instant now) {
         plain_failure(step::closing, Errc::timed_out, {}, "requests were not complete when the time for them was over",
                       "raise RoceProviderOptions::linger"),
         false);
-  if (!c.asked) {  // linger is over; the peer is told all the same
+  if (!c.asked) {  // linger has passed; the DREQ is sent all the same
     c.forced = true;
     hang_up(c, now);
     return set_deadline(c, after(now, options_.linger));
@@ -123,22 +123,22 @@ void Roce::out_of_time(Connection& c, Instant now) {
   fail_setup(c, now, cm::out_of_time(step, core_->retries.timeout(c.id)));
 }
 
-// Requests that are posted go first, as Id::disconnect() promises.
+// Posted requests complete first, as Id::disconnect() promises.
 void Roce::check_closing(Connection& c, Instant now) {
   if (c.phase != Phase::closing || c.asked || c.qp->sends_open() != 0) return;
-  if (c.datagrams()) return disconnected(c, {}, true);  // there is no peer that has to know
+  if (c.datagrams()) return disconnected(c, {}, true);  // there is no peer to notify
   hang_up(c, now);
   set_deadline(c, after(now, options_.linger));
 }
 
-/// What is posted is flushed, and nothing of the peer is taken any more.
+/// Moves the queue pair to ERR: posted work is flushed, and later packets of the peer are dropped.
 void Roce::stop_qp(Connection& c) {
   if (c.qp->state() == QpState::err) return;
   c.left = c.qp->sends_open();
   (void)c.qp->modify({.state = QpState::err});
 }
 
-/// DREQ, or DREP if the peer's DREQ has come. What is posted is flushed.
+/// Sends a DREQ, or a DREP if the peer's DREQ has arrived. Posted work is flushed.
 void Roce::hang_up(Connection& c, Instant now) {
   if (std::exchange(c.asked, true)) return;
   std::erase(closing_, c.id);
@@ -157,7 +157,7 @@ void Roce::disconnected(Connection& c, Failure why, bool graceful) {
   end(c);
 }
 
-// For the user it is over but for TimewaitExit.
+// The user gets no more events of this id, except TimewaitExit.
 void Roce::end(Connection& c) {
   enter(c, Phase::over);
   std::erase(closing_, c.id);

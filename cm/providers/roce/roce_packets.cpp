@@ -9,12 +9,12 @@
 namespace parley::cm::roce {
 namespace {
 
-constexpr int rounds_max = 64;  // of what device and agent have for each other, in one turn
+constexpr int rounds_max = 64;  // exchanges between device and agent in one turn
 constexpr Duration unreachable_pause = std::chrono::milliseconds(20);
 
-/// What Linux makes of ICMP's destination unreachable (RFC 792, RFC 1812 §5.2.7.1; RFC 4443 §3.1) except "port":
-/// permission_denied is ICMPv6's "administratively prohibited" (codes 1, 5 and 6), which in IPv4 (codes 9, 10 and 13) is one of
-/// the others.
+/// Linux's errors for ICMP destination unreachable (RFC 792, RFC 1812 §5.2.7.1; RFC 4443 §3.1), except "port
+/// unreachable". permission_denied is ICMPv6's "administratively prohibited" (codes 1, 5 and 6). In IPv4 (codes 9, 10
+/// and 13) Linux reports that as one of the other two.
 bool is_unreachable(std::error_code why) {
   return why == std::errc::host_unreachable || why == std::errc::network_unreachable ||
          why == std::errc::permission_denied;
@@ -29,7 +29,7 @@ BindId Roce::bind(EndpointId owner, const Address& local, const Address& peer) {
   return id;
 }
 
-/// The endpoint for which the driver binds; at most one of the two, and none where it has done with that.
+/// The slot of the connection or listener that requested this bind. Null: it no longer needs it.
 Slot* Roce::owner_of(BindId bind) {
   const std::size_t slot = bind % EndpointTable::limit;
   if (slot >= slots_.size()) return nullptr;
@@ -38,7 +38,7 @@ Slot* Roce::owner_of(BindId bind) {
   return of_connection || (owner.listener && owner.listener->bind == bind) ? &owner : nullptr;
 }
 
-// Where memory has run out, the address stays bound until the host ends.
+// If memory is short, the address stays bound until the host ends.
 void Roce::release(BindId& bind) noexcept {
   if (bind == 0) return;
   try {
@@ -48,8 +48,8 @@ void Roce::release(BindId& bind) noexcept {
   bind = 0;
 }
 
-// The address goes once the peer has been told, and an answer that was lost can be repeated.
-// Who leaves an address last keeps it for those that have left it before.
+// Keeps the address for `linger`, so that messages owed to the peer can be sent, and a lost answer repeated. There is
+// one entry per address: the connection that leaves last keeps it bound for those that left before.
 void Roce::release_later(Connection& c) noexcept {
   if (c.bind == 0) return;
   const Address local = without_port(c.local);
@@ -84,7 +84,7 @@ void Roce::handle_bound(Instant now, BindId id, const Address& local) {
   const Slot* owner = owner_of(id);
   if (owner == nullptr) return;
   if (owner->listener) {
-    if (!local.is_any()) (void)addresses_.add(local);  // for datagrams; a connection that finds no place is told so
+    if (!local.is_any()) (void)addresses_.add(local);  // for datagrams; connections report a full table themselves
     return start_listening(*owner->listener, local);
   }
   Connection* c = owner->connection.get();
@@ -128,7 +128,7 @@ void Roce::handle_placed(Instant now, const PacketPath& from, std::size_t size, 
   settle(now);
 }
 
-/// The device is asked for something; false: there is nothing.
+/// Must be called before packets are polled. False: there are none.
 bool Roce::prepare_to_poll(Instant now) {
   now_ = now;
   if (at_rest()) return device_->has_transmit();
@@ -150,9 +150,10 @@ PacketRun Roce::poll_packets(Instant now, std::size_t most, PacketPath& to, MutB
   return addresses_.poll_packets(now, most, to, out);
 }
 
-/// What came for the agent goes to it, what it says to the users and to the wire. Bounded: the rest has its turn later.
+/// Passes received MADs to the agent, the agent's events to the users, and its MADs to the device. Limited to
+/// rounds_max; the rest follows in a later turn.
 void Roce::settle(Instant now) {
-  if (at_rest()) return;  // as after nearly every packet
+  if (at_rest()) return;  // the case after nearly every packet
   for (int round = 0; round < rounds_max && settle_once(now) && !at_rest(); ++round) {
   }
 }
@@ -190,13 +191,13 @@ bool Roce::settle_once(Instant now) {
     out.traffic_class = to.traffic_class;
     out.hop_limit = to.hop_limit;
     out.flow_label = to.flow_label;
-    (void)device_->send_mad(out);  // where there is no room it is lost as on a wire
+    (void)device_->send_mad(out);  // without room it is lost, as on a wire
   }
   return any;
 }
 
-// ICMP is only a hint: a set-up accepts it in both roles, a queue pair only "port unreachable", the second time. One search of all
-// connections is enough for the errors that a burst of packets brings back, unless a set-up has begun since.
+// ICMP is only a hint: a set-up accepts it in both roles, a queue pair only "port unreachable", the second time. A
+// burst of packets may return many errors: they cause one search of all connections, unless a set-up has begun since.
 void Roce::handle_unreachable(Instant now, const PacketPath& path, std::error_code why) {
   now_ = now;
   const bool refused = why == std::errc::connection_refused;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// From nothing to Established, or to a failure.
+// The set-up of a connection, from the user's command to Established or a failure.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +15,14 @@ using wire::ib::CmReject;
 using wire::ib::Departure;
 
 constexpr std::uint8_t min_rnr_timer = 12;             // 0.64 ms; Linux's 0 is 655 ms
-constexpr std::size_t listeners_per_port = 64;         // of one port, each at an address of its own
-constexpr std::uint32_t agent_pending_max = 1U << 20;  // who may be pending is the Manager's to say
+constexpr std::size_t listeners_per_port = 64;         // each at a different address
+constexpr std::uint32_t agent_pending_max = 1U << 20;  // not reached: the Manager's limits apply first
 
 std::uint8_t depth(std::uint16_t wanted, std::uint32_t device_max) {
   return static_cast<std::uint8_t>(std::min<std::uint32_t>({wanted, device_max, 255}));
 }
 
-/// What the REQ says of a queue pair.
+/// The type of a queue pair in the REQ.
 ibcm::QpType service_type_of(QpType type) {
   if (type == QpType::uc) return ibcm::QpType::uc;
   return type == QpType::xrc_ini || type == QpType::xrc_tgt ? ibcm::QpType::xrc : ibcm::QpType::rc;
@@ -91,7 +91,7 @@ void Roce::start_listening(Listener& l, const Address&) {
   core_->push(Listening{core_->id(l.id), l.address});
 }
 
-/// What the agent does; under RoceWhenFull::refuse it is not asked (on_request).
+/// What the agent does if there is no room. on_request() handles RoceWhenFull::refuse without the agent.
 ibcm::WhenFull Roce::when_full() const {
   if (plays(Departure::drops_when_full) || options_.when_full == RoceWhenFull::drop) return ibcm::WhenFull::drop;
   return options_.when_full == RoceWhenFull::retry_after ? ibcm::WhenFull::reject : ibcm::WhenFull::mra;
@@ -105,7 +105,7 @@ void Roce::start_attempt(Connection& c, Instant now) {
   c.local = c.asked_local.value_or(Address::any(c.peer.family, 0));
   if (c.local.port == 0) c.local.port = next_port();
   if (c.local.scope_id != 0 && nic::roce::is_scoped(c.local) && nic::roce::is_scoped(c.peer)) {
-    // RFC 4007 §9: what has a link-local source stays on its link.
+    // RFC 4007 §9: a packet with a link-local source stays on its link.
     if (c.peer.scope_id != 0 && c.peer.scope_id != c.local.scope_id)
       return fail_setup(
           c, now,
@@ -158,7 +158,7 @@ void Roce::request(Connection& c, Instant now) {
 
 ibcm::Path Roce::path_to_peer(const Connection& c) const {
   ibcm::Path path = ibcm::Path::roce(gid_of(c.local), gid_of(c.peer));
-  // As Linux has it; the flow label becomes the UDP source port.
+  // The same formula as in Linux; the UDP source port is derived from the flow label.
   path.primary.flow_label = (c.local.port * 31U + c.peer.port) & 0xFFFFF;
   path.primary.traffic_class = options_.traffic_class;
   if (const auto* own = addresses_.find(c.local, c.peer)) path.sgid_index = own->index;
@@ -174,7 +174,7 @@ ibcm::Timers Roce::timers_of(const Connection& c) const {
           .silence = c.options.reply_timeout > Duration{} ? Duration{} : c.watch.dead_after};
 }
 
-/// Of the request, with what IBA Annex A11 puts first.
+/// The private data of the request: the header of IBA Annex A11, then the user's octets.
 ConstBytes Roce::private_data_of(const Connection& c, RequestData& room) {
   const MutBytes data = MutBytes(room).first(PARLEY_CMA_HEADER_LEN + c.private_data.size());
   Address destination = c.peer;
@@ -184,7 +184,7 @@ ConstBytes Roce::private_data_of(const Connection& c, RequestData& room) {
   return data;
 }
 
-// Of several at one port the one whose address it is; else one for all addresses.
+// The listener at exactly this address; if there is none, one for all addresses.
 Listener* Roce::listener_for(std::uint64_t service, const Address& local) const {
   const auto at = services_.find(service);
   if (at == services_.end()) return nullptr;
@@ -203,13 +203,13 @@ void Roce::refuse(Instant now, ibcm::ConnectionId id, CmReject reason) {
   agent_.destroy(now, id);
 }
 
-/// Without a word of the peer's; an MRA is one.
+/// The longest wait without any message of the peer. An MRA counts as a message.
 Duration Roce::reply_timeout_of(const ib::Options& options, const nic::roce::QpWatch& watch) const {
   if (options.reply_timeout > Duration{}) return options.reply_timeout;
   return watch.dead_after > Duration{} ? std::min(options_.reply_timeout, watch.dead_after) : options_.reply_timeout;
 }
 
-/// What a request to a listener begins, on whatever transport service.
+/// A new connection for a request to a listener, for any transport service.
 std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::ConnectionId cm, const Address& local,
                                                 const Address& peer) {
   auto made = make_from(spare_connections_);
@@ -226,13 +226,13 @@ std::unique_ptr<Connection> Roce::connection_at(const Listener& l, ibcm::Connect
   return made;
 }
 
-/// A connection as the request has it, from this side's view.
+/// A new connection with the values of the REQ, from this side's view.
 std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::RequestReceived& event,
                                                 const Address& local, const Address& peer) {
   const wire::ib::CmReq& req = event.request;
   auto made = connection_at(l, event.id, local, peer);
   Connection& c = *made;
-  // What the peer may have outstanding is what this side answers, and the other way round (IBA §12.7.29, §12.7.30).
+  // The peer's initiator depth is this side's responder resources, and vice versa (IBA §12.7.29, §12.7.30).
   if (!c.unreliable()) {
     c.offered = {req.initiator_depth, req.responder_resources};
     c.depths = l.depths;
@@ -250,7 +250,7 @@ std::unique_ptr<Connection> Roce::connection_of(const Listener& l, const ibcm::R
   return made;
 }
 
-/// An id for the peer's request. 0: there is no room, which the Manager and the trace have been told.
+/// An id for the peer's request. 0: there is no room, which is already reported to the Manager and the trace.
 EndpointId Roce::admit(const Listener& l, const Address& peer, Instant now) {
   const EndpointId id = core_->ids.issue();
   const auto no_room = [&](Scarce scarce) {
@@ -267,7 +267,7 @@ EndpointId Roce::admit(const Listener& l, const Address& peer, Instant now) {
   return no_room(Scarce::pending_max);
 }
 
-/// The program decides.
+/// Announces the request to the program, which decides.
 void Roce::ask(const Listener& l, EndpointId id, std::unique_ptr<Connection> made, Bytes private_data, Instant now) {
   Connection& c = *made;
   c.id = id;
@@ -305,7 +305,7 @@ void Roce::on_request(Instant now, ibcm::RequestReceived& event) {
   const bool any_mtu = plays(Departure::takes_path_mtu);
   if (!any_mtu && (req.path_mtu < 1 || req.path_mtu > static_cast<std::uint8_t>(options_.mtu))) {
     const auto largest =
-        static_cast<std::uint8_t>(static_cast<unsigned>(options_.mtu) << 4);  // as it stands in the REQ
+        static_cast<std::uint8_t>(static_cast<unsigned>(options_.mtu) << 4);  // in the same bits as in the REQ
     (void)agent_.reject(now, event.id, {.reason = CmReject::invalid_path_mtu, .info = ConstBytes(&largest, 1)});
     return agent_.destroy(now, event.id);
   }
@@ -330,7 +330,7 @@ void Roce::decide(Connection& c, Instant now) {
   }
   c.psn = next_psn();
   if (c.datagrams()) return grant_service(c, now);
-  // IBA §12.9.7.1: RTR before the REP, RTS behind the RTU. In between the first packet of the peer shows (COMM_EST).
+  // IBA §12.9.7.1: RTR before the REP, RTS after the RTU. In between, COMM_EST reports the peer's first packet.
   if (auto moved = to_rtr(c); !moved) {
     say_no(c, now, false);
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, moved.error()));
@@ -343,7 +343,7 @@ void Roce::decide(Connection& c, Instant now) {
   p.rnr_retry_count = c.options.rnr_retry_count;
   p.private_data = c.private_data;
   p.timers = timers_of(c);
-  // The peer's silence did not begin with the REP.
+  // The peer's silence began before the REP.
   if (p.timers->silence > Duration{}) p.timers->total = std::min(p.timers->total, std::max(dead - now, Duration(1)));
   if (auto accepted = agent_.accept(now, c.cm, p); !accepted)
     return fail_setup(c, now, local_failure(ib::step::ulp_decision, accepted.error()));
@@ -365,7 +365,7 @@ Result<AhAttr> Roce::way_to_peer(const Connection& c) {
                 .sl = c.path.sl};
 }
 
-/// The queue pair takes what the peer sends from here on, with what the two messages say.
+/// Moves the queue pair to RTR with the values of the REQ and the REP: it receives the peer's packets from now on.
 Result<void> Roce::to_rtr(Connection& c) {
   const auto way = way_to_peer(c);
   if (!way) return tl::unexpected(way.error());
@@ -376,7 +376,7 @@ Result<void> Roce::to_rtr(Connection& c) {
   rtr.path_mtu = c.mtu;
   rtr.dest_qp_num = c.remote_qpn;
   rtr.rq_psn = c.psn;
-  // What only a responder of acknowledged requests has.
+  // Only a responder of acknowledged requests has these attributes.
   if (c.options.qp_type != QpType::xrc_ini && !c.unreliable()) {
     rtr.max_dest_rd_atomic = c.depths.ird;
     rtr.min_rnr_timer = plays(Departure::slow_rnr_timer) ? std::uint8_t{0} : min_rnr_timer;
@@ -389,7 +389,7 @@ Result<void> Roce::to_rts(Connection& c) {
   rts.sq_psn = c.remote_psn;
   if (c.unreliable()) return c.qp->modify(rts);  // nothing is acknowledged
   rts.timeout = c.ack_timeout;
-  if (c.options.qp_type == QpType::xrc_tgt) return c.qp->modify(rts);  // the rest is of what only a requester has
+  if (c.options.qp_type == QpType::xrc_tgt) return c.qp->modify(rts);  // the other attributes are a requester's
   rts.retry_cnt = c.options.retry_count;
   rts.rnr_retry = c.rnr_retry;
   rts.max_rd_atomic = c.depths.ord;
@@ -415,8 +415,8 @@ void Roce::on_reply(Connection& c, Instant now, ibcm::ReplyReceived& event) {
   established(c, now, bytes_of(rep.private_data));
 }
 
-/// IBA §12.6.7.2 reason 26: the additional information has the largest MTU that the peer can use, in the bits where it stands in the
-/// REQ. None: it names none that is smaller than the one asked for.
+/// IBA §12.6.7.2 reason 26: the additional information has the largest MTU that the peer can use, in the same bits as
+/// in the REQ. None: there is no MTU that is smaller than the requested one.
 std::optional<Mtu> Roce::mtu_named_by(const Connection& c, const wire::ib::CmRej& rej) {
   if (rej.reason != CmReject::invalid_path_mtu || rej.info_length == 0) return std::nullopt;
   const auto code = static_cast<Mtu>(rej.info[0] >> 4);
@@ -433,13 +433,13 @@ void Roce::on_rejected(Connection& c, Instant now, ibcm::Rejected& event) {
                                       "the peer's side gave the connection up: look at its log"),
                         false);
   }
-  // Once, with what the peer named; whoever then names another does not know.
+  // Retry once with the MTU that the peer named. A second MTU from the same peer is not trusted.
   if (const auto named = mtu_named_by(c, event.reject); named && c.phase == Phase::requesting && !c.mtu_named) {
     c.mtu_named = *named;
     leave_agent(c);
     return request(c, now);
   }
-  // The agent has waited as long as it may.
+  // The agent has already waited and retried up to its limits.
   if (c.phase == Phase::requesting && options_.offer_retry_after && reason == CmReject::consumer &&
       ibcm::busy::retry_after_of(event.reject.private_data))
     return fail_setup(c, now,
@@ -510,7 +510,7 @@ bool Roce::try_again(Connection& c, Instant now, Failure& why) {
   if (!c.initiator || !c.qp || c.qp->state() != QpState::init) return false;
   const auto again = core_->retries.next(c.id, why, now);
   if (!again) return false;
-  leave_agent(c);  // an answer that comes late is none
+  leave_agent(c);  // a late answer is ignored
   const Address failed = std::exchange(c.peer, again->peer);
   tell(c, Retrying{id_of(c), std::move(why), failed, c.peer, again->wait});
   if (again->wait == Duration{}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Peers that say nothing (cm::Liveness), where the queue pair cannot see it alone: nic/roce/watch.cpp has the rest.
+// Silent peers (cm::Liveness), as far as the queue pair cannot detect them alone: nic/roce/watch.cpp has the rest.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,22 +14,23 @@ namespace {
 using wire::ib::timeout_of;
 
 constexpr std::uint8_t mra_code_min = 12, mra_code_max = 20;  // 17 ms to 4.3 s
-constexpr int host_asked = 4;                                 // SIDR_REQs in the time that there is
+constexpr int host_asked = 4;                                 // SIDR_REQs within the time limit
 
-/// What a peer adds to the time that an MRA gives it (IBA §12.9: the time of the way), up to 4.3 s.
+/// What a peer adds to the service timeout of an MRA (IBA §12.9: the time of the path), up to 4.3 s.
 Duration time_of_the_way(const Connection& c) {
   return std::clamp<Duration>(timeout_of(c.ack_timeout), std::chrono::milliseconds(100), timeout_of(mra_code_max));
 }
 
-/// For REQs and MRAs that are lost, and peers that are late.
+/// The margin for REQs and MRAs that are lost, and for peers that are late.
 Duration slack(const Connection& c) { return std::min<Duration>(std::chrono::seconds(1), c.watch.dead_after / 8); }
 
-/// When a peer that has not been asked for time is asked, before it asks itself.
+/// The time after a REQ when the peer gets an unsolicited MRA, unless it has retransmitted its REQ before.
 Duration remind_after(const Connection& c) {
   return c.watch.dead_after > Duration{} ? std::min(c.watch.keepalive, c.watch.dead_after / 2) : c.watch.keepalive;
 }
 
-/// The longest service timeout of an MRA, sent `later` than the peer's last REQ, after which the peer still repeats its REQ in time.
+/// The longest service timeout of an MRA, sent `later` than the peer's last REQ, with which the peer still retransmits
+/// its REQ within dead_after.
 std::uint8_t mra_code(const Connection& c, Duration later) {
   const Duration most = c.watch.dead_after - later - time_of_the_way(c) - slack(c);
   std::uint8_t code = mra_code_max;
@@ -39,16 +40,17 @@ std::uint8_t mra_code(const Connection& c, Duration later) {
 
 }  // namespace
 
-/// The last part of dead_after is for the question to the host.
+/// The last part of dead_after is reserved for a SIDR_REQ to the peer's host.
 nic::roce::QpWatch Roce::watch_of(const Connection& c) const {
   nic::roce::QpWatch watch = c.watch;
   if (watch.dead_after > Duration{}) watch.warning = last_word(watch.keepalive, watch.dead_after);
   return watch;
 }
 
-/// While the program decides, the peer repeats its REQ: behind the time that an MRA gave it, or its response timeout (4.3 s of Linux and
-/// of this side), and the time of the way. A peer that does not is dead after dead_after, or when its REQ was expected, whichever is later:
-/// the latter only where dead_after is too short for the peer's own times.
+/// While the program decides, the peer retransmits its REQ after the service timeout of an MRA, or after its response
+/// timeout (4.3 s for Linux and for this side), plus the time of the path. A peer that does not is dead after
+/// dead_after, or when its REQ was expected, whichever is later. The latter only matters if dead_after is too short for
+/// the peer's timers.
 Instant Roce::asker_dead_at(const Connection& c) const {
   if (c.watch.dead_after <= Duration{}) return never;
   const Instant asked = agent_.requested_at(c.cm);
@@ -97,7 +99,8 @@ void Roce::watch_asker(Connection& c, Instant now) {
   set_deadline(c, next == never ? never : std::max(next, now + std::chrono::milliseconds(1)));
 }
 
-/// Behind an MRA this side's REQ waits; the ICMP error that shows that the peer's process is gone must not.
+/// After an MRA this side does not retransmit its REQ for some time, so no ICMP error shows that the peer's process is
+/// gone. Sets the timer for SIDR_REQs, which cause that error instead.
 void Roce::watch_decider(Connection& c, Instant now) {
   if (c.datagrams() || c.watch.keepalive <= Duration{}) return;
   set_deadline(c, after(now, c.watch.keepalive));
@@ -108,14 +111,15 @@ void Roce::ask_decider(Connection& c, Instant now) {
   set_deadline(c, after(now, c.watch.keepalive));
 }
 
-/// For the ICMP error that comes where the peer's process is gone.
+/// Sends a SIDR_REQ, for the ICMP error that arrives if the peer's process is gone.
 void Roce::ping_host(const Connection& c, Instant now) {
   ask_host_for(c, now, std::min<Duration>(c.watch.keepalive, std::chrono::seconds(1)));
 }
 
 void Roce::ask_host(const Connection& c, Instant now) { ask_host_for(c, now, watch_of(c).warning); }
 
-/// A SIDR_REQ for a port that nothing can listen on: each connection manager answers it, in any state, and nothing else comes of it.
+/// Sends a SIDR_REQ for port 0, on which nothing can listen: every connection manager answers it in any state, and it
+/// has no other effect.
 void Roce::ask_host_for(const Connection& c, Instant now, Duration time) {
   const Address peer = without_port(c.peer);
   std::erase_if(asked_hosts_, [&](const AskedHost& h) { return h.asking == 0 && h.until <= now && h.peer != peer; });
@@ -134,7 +138,7 @@ void Roce::ask_host(AskedHost& host, Instant now) {
   p.path = host.path;
   p.timers =
       ibcm::Timers{.kind = Kind::back_off, .first = host.interval, .cap = host.interval, .total = host.until - now};
-  // Without room there is no answer, as from a host that is gone.
+  // If the agent has no room, there is no answer, as from a host that is down.
   host.asking = agent_.sidr_request(now, p).value_or(0);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the provider records (parley/trace.hpp). Nothing here changes anything.
+// Trace records of the provider (parley/trace.hpp).
 #include "cm/providers/roce/roce_impl.hpp"
 
 namespace parley::cm::roce {
@@ -38,7 +38,7 @@ void Roce::enter(Connection& c, Phase phase) {
   c.phase = phase;
 }
 
-// destroy() does not fail: of a sink that does, the event is lost.
+// destroy() must not fail: if the sink throws, the event is lost.
 void Roce::trace_destroyed(Connection& c) noexcept {
   if (!c.trace) return;
   try {
