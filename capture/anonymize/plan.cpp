@@ -192,8 +192,8 @@ void StreamPlan::plan_header(const Stream& s, const WalkedFpdu& f, bool proven, 
   if (p.masks.size() > 1) p.masks[1] = rdmap & static_cast<std::uint8_t>(~PARLEY_RDMAP_OPCODE_MASK);
 }
 
-/// Masks for messages that consist of fields. Fields that rules check stay or get the same pseudonyms as elsewhere. In a
-/// Terminate that is cut, this holds for the captured fields.
+/// Masks for messages that consist of fields. Fields that rules check stay or get the same pseudonyms as elsewhere. In
+/// a Terminate that is cut, this holds for the captured fields.
 void StreamPlan::plan_body(const WalkedFpdu& f, const wire::DdpHeader& h, bool proven, Patch& p) const {
   const ConstBytes body = f.ulpdu.subspan(h.size());
   const std::size_t known = f.known - std::min(f.known, h.size());
