@@ -86,7 +86,7 @@ void NegConnection::take_over(Half& h, const NegHead& head) {
   h.gap = false;
 }
 
-// The position up to which the sender of `m` had received its peer's stream; none if that stream was not followed whole.
+// The position up to which the sender of `m` had received its peer's stream; none if that stream has holes.
 std::optional<std::uint64_t> NegConnection::heard_of_peer(const Half& h, const Message& m) const {
   const Half& peer = peer_of(h);
   if (peer.holes || peer.state != State::follow || !peer.tcp.from_syn()) return std::nullopt;
