@@ -13,7 +13,7 @@ namespace parley::capture {
 namespace {
 
 constexpr std::size_t masked_startup = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN;
-constexpr std::size_t connection_cost = 2048;  // approximate memory of a connection's tables
+constexpr std::size_t connection_cost = 2048;  // approximate memory for one connection
 
 /// Whether these can be the two control octets of a DDP segment with an RDMAP opcode (RFC 5041 §4.1, RFC 5040 §4.1).
 bool plausible_control(ConstBytes ulpdu) {
