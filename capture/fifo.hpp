@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // A queue that allocates no memory while it is empty. The checker follows tens of thousands of connections, and most of
-// their queues stay empty. An empty std::deque takes about 512 octets.
+// their queues stay empty. An empty std::deque allocates about 512 octets.
 #pragma once
 #include <cstddef>
 #include <iterator>

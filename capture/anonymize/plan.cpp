@@ -193,7 +193,7 @@ void StreamPlan::plan_header(const Stream& s, const WalkedFpdu& f, bool proven, 
 }
 
 /// Masks for messages that consist of fields. Fields that rules check stay or get the same pseudonyms as elsewhere. In
-/// a Terminate that is cut, this holds for the captured fields.
+/// a Terminate that is cut, this also holds for the captured fields.
 void StreamPlan::plan_body(const WalkedFpdu& f, const wire::DdpHeader& h, bool proven, Patch& p) const {
   const ConstBytes body = f.ulpdu.subspan(h.size());
   const std::size_t known = f.known - std::min(f.known, h.size());

@@ -320,7 +320,7 @@ bool FpduWalker::step(FpduSink& sink) {
   const std::uint32_t length = r.be16();
   Reader begin(view(base_, 2));
   if (bool wait = false; begin.be16() == startup_length && startup_here(sink, wait)) return !wait;
-  // RFC 5044 §3: a ULPDU has 1 to 64768 octets; the DDP header alone takes 14.
+  // RFC 5044 §3: a ULPDU has 1 to 64768 octets; the DDP header alone has 14.
   if (length == 0 || length > PARLEY_MPA_ULPDU_MAX) {
     const SegmentRef ref = mark_at(header + 1).ref;
     const bool doubted = doubtful_;

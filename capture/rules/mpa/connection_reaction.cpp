@@ -166,7 +166,7 @@ void MpaConnection::judge_terminate_without_cause(Side terminator) {
                             describe_terminate(said->layer, said->etype, said->code), to_string(other(terminator))));
 }
 
-// RFC 5040 §6.2.1: the stream must be closed in a way that the Terminate can arrive.
+// RFC 5040 §6.2.1: a side that sent a Terminate closes the stream so that the Terminate arrives; a RST may prevent it.
 void MpaConnection::judge_end_of_terminated(const Half& h) {
   if (h.received.terminate_end == 0 || h.rst_frame == 0 || h.tcp.acked_position() >= h.received.terminate_end) return;
   const Half& peer = halves_[1 - h.index];

@@ -111,7 +111,7 @@ void MpaConnection::whole_startup_frame(Half& h, std::size_t size, const Segment
     return;
   }
   startup_frame(h, size);
-  // The rest came in the segment that completed the frame.
+  // The rest arrived in the segment that completed the frame.
   if (!rest.empty()) h.read(rest, ref, false);
 }
 

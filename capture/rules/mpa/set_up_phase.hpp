@@ -50,7 +50,7 @@ enum class SetUpInput : std::uint8_t {
   // Terminates that are the first FPDU of their sender.
   terminate_of_set_up,  // the initiator's, layer LLP and code 4 to 7, before any FPDU of the responder
   terminate_on_frame,   // the responder's, when the Rtr frame was all that the initiator had sent
-  // The end of the streams. The first two come in addition to one of the others.
+  // The end of the streams. The first two are used in addition to one of the others.
   refused,          // FIN or RST of an initiator that sent nothing behind its Request; the Reply gave it a reason
   left,             // the same without a reason
   initiator_ended,  // FIN of the initiator

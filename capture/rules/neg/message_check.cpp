@@ -13,7 +13,7 @@ namespace parley::capture {
 namespace {
 
 constexpr std::uint8_t neg_stage_last = 3;
-constexpr std::size_t neg_text_max = 1024;  // a session keeps so many octets of a text
+constexpr std::size_t neg_text_max = 1024;  // octets of a text that a session keeps
 constexpr std::uint8_t transport_ud = 3;
 
 bool known_neg_type(std::uint8_t type) {

@@ -52,8 +52,8 @@ class RdmapCheck {
   void lost(Side side);
   /// Some octets of `side` were not read: it cannot be claimed that it did not send something.
   void not_all_read(Side side) { at(side).lossy = true; }
-  /// The peer of `side` had received octets of `side` that are not decoded (yet). The peer's next answers may have no
-  /// known request.
+  /// The peer of `side` had received octets of `side` that are not decoded (yet). Therefore answers may have no known
+  /// request, and requests may seem unanswered.
   void behind(Side side) {
     at(side).behind = true;
     reads_unknown();
