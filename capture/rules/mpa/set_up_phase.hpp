@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The phases of one MPA set-up as the checker sees it (RFC 5044 §7.1, RFC 6581 §9, OFA 2007-10 Rtr): each phase with each
-// input has a next phase and checks. MpaConnection runs from this table; tests/states/capture_mpa.txt prints it. The
-// phase holds no fact: SetUpFacts has what the peers said and agreed on.
+// The phases of one MPA set-up as the checker sees it (RFC 5044 §7.1, RFC 6581 §9, OFA 2007-10 Rtr): each phase with
+// each input has a next phase and checks. MpaConnection runs from this table; tests/states/capture_mpa.txt prints it.
+// The phase holds no fact: SetUpFacts has what the peers sent and agreed on.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The phases of one direction of an MPA connection (RFC 5044 §7.1): each phase with each input has a next phase, and the
-// phase says how octets and holes are read. It is a table like that of the set-up (set_up_phase.hpp).
+// The phases of one direction of an MPA connection (RFC 5044 §7.1): each phase with each input has a next phase, and
+// the phase says how octets and holes are read. It is a table like that of the set-up (set_up_phase.hpp).
 #pragma once
 #include <cstdint>
 #include <string_view>
