@@ -23,7 +23,7 @@ bool closed(const Half (&halves)[2]) {
   return halves[0].rst_frame != 0 || halves[1].rst_frame != 0 || (halves[0].fin_frame != 0 && halves[1].fin_frame != 0);
 }
 
-/// Closed, and all octets were seen or are known to be missing. Later segments are retransmissions.
+/// Closed, and no new octets are expected. Later segments are retransmissions.
 template <class Half>
 bool settled(const Half (&halves)[2]) {
   if (halves[0].tcp.holding() || halves[1].tcp.holding()) return false;

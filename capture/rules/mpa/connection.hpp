@@ -80,7 +80,7 @@ class MpaConnection : SetUpState {
   bool with_events() const { return with_events_; }
   bool is_mpa() const { return protocol_ == Protocol::mpa; }
   bool closed() const;
-  /// Closed, and all octets were seen or are known to be missing. Later segments are retransmissions.
+  /// Closed, and no new octets are expected. Later segments are retransmissions.
   bool settled() const;
   /// The capture holds the SYNs, both FINs and all octets between them. Packets that the capture dropped do not matter.
   bool whole() const;

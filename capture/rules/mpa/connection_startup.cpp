@@ -36,8 +36,8 @@ bool MpaConnection::may_be_startup(const Half& h, const wire::MpaFrameView& v) {
 }
 
 // If the first frame is a Reply, its Request was sent before the capture began, or is lost: the other side is the
-// initiator. But if the capture proves that the other side has sent nothing, the sender is an initiator with a wrong
-// key.
+// initiator. But if the capture has both SYNs and proves that the other side has sent nothing, the sender is an
+// initiator with a wrong key.
 void MpaConnection::settle_roles(const Half& h) {
   if (std::exchange(roles_known_, true)) return;
   const Half& peer = peer_of(h);

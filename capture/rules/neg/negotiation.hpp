@@ -43,7 +43,7 @@ class NegConnection {
   /// Refuted, but the beginning may be missing from the capture.
   bool may_lack_begin() const { return may_lack_begin_; }
   bool closed() const;
-  /// Closed, and all octets were seen or are known to be missing.
+  /// Closed, and no new octets are expected.
   bool settled() const;
   /// The capture holds the SYNs, both FINs and all octets between them.
   bool whole() const;
