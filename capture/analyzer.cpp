@@ -15,7 +15,7 @@
 namespace parley::capture {
 namespace {
 
-/// What a report takes in memory, strings and private data included.
+/// Memory of a report, with its strings and private data.
 std::size_t octets_of(const ConnectionReport& r) {
   std::size_t n = sizeof r + r.end.capacity() + r.judgement.why.capacity();
   for (const auto* s : {&r.request, &r.reply, &r.rtr_frame})
@@ -29,6 +29,7 @@ std::size_t octets_of(const ConnectionReport& r) {
   return n;
 }
 
+// Reports are large: the order is computed first, then each report moves once.
 template <class Reports>
 void sort_by_first_frame(Reports& reports) {
   std::vector<std::uint32_t> order(reports.size());
@@ -70,7 +71,7 @@ bool Analyzer::seen_before(const wire::CapturedPacket& packet) {
   const auto [it, added] = packet_ids_.try_emplace(id, PacketSeen{digest, packet.interface});
   if (!added) {
     PacketSeen& before = it->second;
-    // At one interface a packet is seen once: the number tells packets not apart.
+    // An interface captures a packet once. Two different packets here with one ID: the ID does not identify packets.
     if (before.interface == packet.interface && before.digest != digest) before.of_many = true;
     if (before.of_many) return false;
     ++report_.copies;
@@ -89,7 +90,7 @@ bool Analyzer::seen_before(const wire::CapturedPacket& packet) {
 
 void Analyzer::push(const wire::CapturedPacket& packet) {
   ++report_.packets;
-  // The same packet at another interface is no retransmission, whatever happened to it on its way.
+  // The same packet at another interface is not a retransmission, even if it was altered on its way.
   if (packet.packet_id && seen_before(packet)) return;
   if (packet.octets.size() < packet.original_length) ++report_.cut_packets;
   wire::CapturedPacket inner = packet;
@@ -113,8 +114,8 @@ void Analyzer::push(const wire::CapturedPacket& packet) {
   }
 }
 
-/// Who reads which flow: TCP streams, packets to a UDP port, an Ethertype. Another protocol is a reader here, its rules in
-/// rules/ and its part of the report.
+/// The reader of a kind of packets: TCP streams, a UDP port, an Ethertype. A new protocol needs a reader here, rules in
+/// rules/ and a part of the report.
 struct Analyzer::FlowReader {
   wire::PacketCargo flow;
   void (Analyzer::*read)(const wire::PacketView& packet, const wire::CapturedPacket& captured);
@@ -143,11 +144,11 @@ void Analyzer::read_tcp(const wire::PacketView& packet, const wire::CapturedPack
 }
 
 void Analyzer::tcp(const wire::TcpSegmentView& t, const wire::CapturedPacket& packet) {
-  // A connection of an end with itself has no two directions to tell apart.
+  // The two directions of a connection of an end to itself cannot be told apart.
   if (t.source == t.destination) return;
   const bool forward = t.source < t.destination;
   const Key key = forward ? Key{t.source, t.destination} : Key{t.destination, t.source};
-  // Before the look-up, since it removes entries; seldom while it has nothing to remove.
+  // make_room() removes entries, so it must run before the look-up. It runs rarely if it cannot free anything.
   if (connections_.size() > known_max || (live_ >= live_max && t.syn() && report_.not_followed % 4096 == 0))
     make_room();
   auto [it, added] = connections_.try_emplace(key);
@@ -200,7 +201,7 @@ bool Analyzer::told_port(const Key& key) const {
                      [&](std::uint16_t port) { return key.a.port == port || key.b.port == port; });
 }
 
-// A segment of a connection that is not followed: is it one of MPA whose set-up is not in the capture?
+// Checks whether a segment of a connection that is not followed belongs to MPA without a captured set-up.
 void Analyzer::pick_up(const Key& key, Known& known, unsigned from, const wire::TcpSegmentView& t,
                        const wire::CapturedPacket& packet) {
   PickUps::Found found = pick_ups_.segment(key, from, t, packet.frame, packet.at);
@@ -254,7 +255,7 @@ void Analyzer::retire(Slot*& c) {
   drop(c);
 }
 
-// One TCP connection may hold as many as fit in it, each of which counts as one in the bounds of the report.
+// One TCP connection may hold many rejected set-ups. Each counts as a connection in the bounds of the report.
 EventLimits Analyzer::set_up_rejected(MpaConnection& connection, ConnectionReport&& report, bool whole,
                                       std::uint64_t next) {
   report.dropped = whole ? 0 : report_.dropped - connection.dropped_before;
@@ -265,8 +266,8 @@ EventLimits Analyzer::set_up_rejected(MpaConnection& connection, ConnectionRepor
   return events;
 }
 
-// A closed connection is kept for a while, since packets may come late or be captured out of order; longer when it
-// lacks some. Its verdict takes much less room than what is followed of it.
+// A closed connection is kept for a while, because packets may arrive late or be captured out of order. It is kept
+// longer if it lacks octets. Its verdict takes much less memory than its state.
 void Analyzer::retire_closed(Instant now) {
   while (closed_.size() > closed_few) {
     const auto it = connections_.find(closed_.front());
@@ -275,12 +276,12 @@ void Analyzer::retire_closed(Instant now) {
       return;
     closed_.pop_front();
     if (!there) continue;
-    it->second.may_be_mpa = it->second.may_be_negotiation = false;  // what comes late is no connection of its own
+    it->second.may_be_mpa = it->second.may_be_negotiation = false;  // late packets are not another connection
     retire(it->second);
   }
 }
 
-// The first ones are listed; then those with something wrong in them have the rest of the room to themselves.
+// Connections are listed until 3/4 of the memory is used. The rest is for those with errors or warnings.
 void Analyzer::list(ConnectionReport&& r) {
   options_.policy.apply(r.findings, report_.ignored);
   r.judgement = judge(r, options_.fail_on);
@@ -302,7 +303,7 @@ void Analyzer::list(ConnectionReport&& r) {
 }
 
 void Analyzer::make_room() {
-  // Finished connections make place; those of no interest are forgotten, which costs at most a second look at one.
+  // Retires closed connections and forgets those that are not followed. A forgotten one may be examined a second time.
   for (auto it = connections_.begin(); it != connections_.end();) {
     Known& known = it->second;
     if (known.followed() && known.closed()) retire(known);
@@ -311,7 +312,6 @@ void Analyzer::make_room() {
   }
 }
 
-// By first frame. Reports are large: their order is found first, and each moves once.
 void Analyzer::sort_reports() {
   sort_by_first_frame(report_.connections);
   sort_by_first_frame(report_.negotiations);
@@ -342,10 +342,10 @@ void Analyzer::tell_unlisted() {
 }
 
 FileReport Analyzer::finish() {
-  // In the order of the file, since not all may be listed.
+  // In file order, because the report may not have room for all.
   std::vector<Known*> left;
   for (auto& [key, known] : connections_) {
-    if (known.negotiation) {  // what waits may be what tells
+    if (known.negotiation) {  // octets that are held back may show whether it is a negotiation
       known.negotiation->stop_waiting();
       negotiation_found(key, known, true, {});
     }

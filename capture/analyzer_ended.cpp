@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The Analyzer on a capture that goes on: which connections have ended, and what the capture lost.
+// The Analyzer on a live capture: which connections have ended, and how many packets the capture dropped.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 namespace parley::capture {
 
 void Analyzer::dropped(std::uint64_t n) {
-  // What comes now was queued before the last of them was dropped, perhaps: they count for connections begun since the
-  // call before.
+  // The next packets may have been queued before the last drop. Therefore the drops since the previous call count for
+  // connections that begin after this call, too.
   dropped_before_ = report_.dropped;
   report_.dropped += n;
 }
 
 std::vector<ConnectionReport> Analyzer::take_ended(Instant now) {
   end_closed(now);
-  // A clock that was set back must not put the sweep off.
+  // A clock that was set back must not delay the sweep.
   if (now >= next_sweep_ || next_sweep_ - now > sweep_every) {
     next_sweep_ = now + sweep_every;
     end_silent(now);
@@ -29,7 +29,7 @@ std::vector<ConnectionReport> Analyzer::take_ended(Instant now) {
   return report_.take_connections();
 }
 
-// As retire_closed(), but by time alone, and one that must wait keeps no other.
+// As retire_closed(), but by time alone; a connection that is kept does not keep those behind it.
 void Analyzer::end_closed(Instant now) {
   Fifo<Key> left;
   for (const Key& key : closed_) {
@@ -62,7 +62,7 @@ void Analyzer::end_silent(Instant now) {
     if (report_.connections.size() > listed)
       report_.connections.back().end =
           fmt::format("open, and silent for {}: not followed any longer", duration_text(options_.idle));
-    // If it goes on after all, an MPA connection is found by its FPDUs; of another the beginning may still come.
+    // If an MPA connection continues later, its FPDUs identify it. Any other one is forgotten: its set-up may follow.
     known.may_be_mpa = mpa;
     if (!mpa) forget_negotiation(known);
     it = mpa ? std::next(it) : connections_.erase(it);

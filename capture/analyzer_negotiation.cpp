@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The Analyzer on TCP connections that carry a staged QP negotiation, or may: from the first packet on both its rules and
-// those of MPA read a connection, until its octets tell whose it is.
+// The Analyzer on TCP connections that carry, or may carry, a staged QP negotiation. From its first packet on, both
+// these rules and the MPA rules read a connection, until its octets show which protocol it carries.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace parley::capture {
 namespace {
 
-/// What a report takes in memory.
+/// Memory of a report.
 std::size_t octets_of_negotiation(const NegotiationReport& r) {
   std::size_t n = sizeof r + r.end.capacity() + r.judgement.why.capacity() + r.plugin.capacity() +
                   r.variant.capacity() + r.label.capacity() + r.attributes.capacity() * sizeof(QpSeen);
@@ -46,7 +46,7 @@ void Analyzer::retire(Known& known) {
   retire_negotiation(known);
 }
 
-// What a packet decides. True: this is a negotiation.
+// Evaluates what the last packet showed. True: the connection is a negotiation.
 bool Analyzer::negotiation_found(const Key& key, Known& known, bool was_closed, Instant now) {
   NegConnection& n = *known.negotiation;
   if (n.refuted()) {
@@ -64,11 +64,11 @@ bool Analyzer::negotiation_found(const Key& key, Known& known, bool was_closed, 
   return true;
 }
 
-// Whether the packet belongs to a negotiation. `fresh`: it is the first one of its connection, or opens another.
+// True: the packet belongs to a negotiation. `fresh`: it is the first packet of its connection, or opens another.
 bool Analyzer::negotiation(const Key& key, Known& known, bool fresh, unsigned from, const wire::TcpSegmentView& t,
                            const wire::CapturedPacket& packet) {
   const bool opening = t.syn() && !t.has_ack();
-  // The addresses and ports of an earlier connection, which is retired after this.
+  // A new connection on the addresses and ports of an earlier one. The caller retires that one afterwards.
   const bool anew = opening && known.slot != nullptr && (*known.slot)->is_new_syn(from, t);
   if (known.slot != nullptr && (*known.slot)->is_mpa() && !anew) {
     forget_negotiation(known);

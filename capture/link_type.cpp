@@ -12,7 +12,7 @@ namespace parley::capture {
 namespace {
 
 using Name = std::pair<std::uint16_t, std::string_view>;
-// Those that people meet; by number.
+// Common link types, by number.
 constexpr std::array<Name, 32> names{Name{0, "loopback, NULL"},
                                      Name{1, "Ethernet"},
                                      Name{6, "Token Ring"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What link types of captures are called, for messages about those that are not decoded. The numbers are those of
+// Names of link types, for messages about those that are not decoded. The numbers are those of
 // https://www.tcpdump.org/linktypes.html; a capture's header has 16 bits for them.
 #pragma once
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace parley::capture {
 
-/// "189 (USB, Linux)"; a number without a known name is given alone.
+/// "189 (USB, Linux)"; the number alone if it has no known name.
 std::string link_type_text(std::uint16_t link_type);
-/// "link type 189 (USB, Linux) is not decoded (Ethernet, ... are)"
+/// "link type 189 (USB, Linux) is not decoded; Ethernet, Linux cooked, loopback and raw IP are"
 std::string link_type_refusal(std::uint16_t link_type);
 
 }  // namespace parley::capture

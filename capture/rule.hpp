@@ -11,8 +11,8 @@
 namespace parley::capture {
 
 enum class Severity : std::uint8_t {
-  note,     ///< information, among it everything that is only known to be missing from the capture
-  warning,  ///< a SHOULD was broken, or something looks wrong but cannot be proven from the wire
+  note,     ///< information, for example that octets are missing from the capture
+  warning,  ///< a SHOULD was broken, or something looks wrong but cannot be proven from the capture
   error,    ///< a peer broke a MUST, proven by octets in the capture
 };
 std::string_view to_string(Severity severity);
@@ -31,7 +31,7 @@ enum class RuleNeeds : std::uint8_t {
 };
 std::string_view to_string(RuleNeeds needs);
 
-/// A row of the table; its texts are static.
+/// A row of the table. The texts are static.
 struct RuleFacts {
   Rule rule;
   std::string_view id;      ///< "mpa.crc"
@@ -43,7 +43,7 @@ struct RuleFacts {
 const RuleFacts& facts_of(Rule rule);
 /// In the order of the table.
 std::span<const RuleFacts> all_rules();
-/// The rule of that id; null: there is none.
+/// The rule with this id; null if there is none.
 const RuleFacts* find_rule(std::string_view id);
 
 }  // namespace parley::capture

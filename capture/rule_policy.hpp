@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a user wants of some rules otherwise than the table has it.
+// Rules that the user ignores, or to which the user gives another severity than the table.
 #pragma once
 #include <map>
 #include <set>
@@ -10,10 +10,10 @@
 namespace parley::capture {
 
 struct RulePolicy {
-  std::set<Rule> ignored;               ///< their findings are counted, and decide nothing
-  std::map<Rule, Severity> severities;  ///< in place of those of the table
+  std::set<Rule> ignored;               ///< their findings are only counted; they do not affect the verdict
+  std::map<Rule, Severity> severities;  ///< replace those of the table
 
-  /// Takes the ignored findings out and adds their numbers to `left_out`; gives the others their severities.
+  /// Removes the ignored findings, counts them in `left_out`, and sets the severities of the others.
   void apply(std::vector<Finding>& findings, RuleCounts& left_out) const;
 };
 

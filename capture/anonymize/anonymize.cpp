@@ -21,7 +21,7 @@ constexpr std::size_t pcap_header = 24, record_header = 16, modified_record_head
 
 constexpr std::size_t padded(std::size_t n) { return (n + 3) & ~std::size_t{3}; }
 
-/// Ticks of a clock with this if_tsresol in so many nanoseconds, rounded down.
+/// Converts nanoseconds to ticks of a clock with this if_tsresol, rounded down.
 std::uint64_t ticks_in(std::uint8_t resolution, std::uint64_t ns) {
   const unsigned n = resolution & 0x7F;
   const std::uint64_t seconds = ns / 1'000'000'000, rest = ns % 1'000'000'000;
@@ -37,7 +37,7 @@ std::uint64_t ticks_in(std::uint8_t resolution, std::uint64_t ns) {
 
 }  // namespace
 
-/// A pcapng block in either octet order.
+/// Writes a pcapng block in either octet order.
 class Anonymizer::BlockOut {
  public:
   BlockOut(Bytes& out, std::uint32_t type, bool little) : out_(out), start_(out.size()), little_(little) {
@@ -62,7 +62,7 @@ class Anonymizer::BlockOut {
     put(padded(value.size())).bytes(value);
     options_ = true;
   }
-  MutBytes room(std::size_t n) {  // with its padding, which stays 0
+  MutBytes room(std::size_t n) {  // followed by zero padding
     const std::size_t at = out_.size();
     put(padded(n));
     return MutBytes(out_).subspan(at, n);
@@ -180,7 +180,7 @@ void Anonymizer::blocks(ConstBytes consumed, const wire::CapturedPacket* packet,
       skip_ = length;
       continue;
     }
-    if (length > consumed.size()) return;  // the reader gives these whole
+    if (length > consumed.size()) return;  // cannot happen: the reader consumes these blocks whole
     const ConstBytes body = consumed.subspan(block_head, length - block_frame);
     if (type == block_section) section(body, out);
     if (type == block_interface) interface_block(body, out);
@@ -197,7 +197,7 @@ void Anonymizer::section(ConstBytes body, Bytes& out) {
   b.u32(byte_order_magic);
   b.u16(u16(r));
   b.u16(u16(r));
-  b.u64(~0ULL);  // the section's length is another one now
+  b.u64(~0ULL);  // section length: not specified, because it changes
   if (body.size() > 16) ++container_.options_dropped;
   b.end();
 }
@@ -231,14 +231,14 @@ void Anonymizer::interface_block(ConstBytes body, Bytes& out) {
 
 std::uint64_t Anonymizer::shifted(const Interface& i, std::uint64_t ticks) const {
   if (!options_.shift_time) return ticks;
-  // The earliest moment on this interface's own clock, which runs from its own offset.
+  // The earliest time on this interface's clock, relative to the interface's if_tsoffset.
   const std::int64_t offset = std::clamp<std::int64_t>(i.offset_seconds, -(1LL << 32), 1LL << 32) * 1'000'000'000;
   const std::int64_t from = earliest_.time_since_epoch().count() - offset;
   if (from >= 0) return ticks - std::min(ticks, ticks_in(i.resolution, static_cast<std::uint64_t>(from)));
   return ticks + ticks_in(i.resolution, static_cast<std::uint64_t>(-from));
 }
 
-// epb_flags, epb_dropcount and epb_packetid; the identifier becomes another, the same wherever it was the same.
+// Keeps epb_flags and epb_dropcount. epb_packetid is replaced; equal identifiers stay equal.
 void Anonymizer::packet_options(Reader options, BlockOut& block) {
   while (options.left() >= 4) {
     const std::uint16_t code = u16(options), length = u16(options);

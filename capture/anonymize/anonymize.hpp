@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A capture that may be shown to strangers: same packets, times, lengths and verdict; other addresses, ports, private
-// data and payload. Two passes over the file: note() learns what the streams hold, rewrite() writes the file anew,
-// block by block. pcap stays pcap, pcapng stays pcapng, and of the latter only what is known to name nobody is written:
-// section, interface and packet blocks with resolution, speed, direction and packet identifiers.
+// Anonymizes a capture. Packets, times, lengths and the verdict stay the same; addresses, ports, private data and
+// payload are replaced. It makes two passes over the file: note() reads the streams, rewrite() writes the new file
+// block by block. pcap stays pcap, and pcapng stays pcapng. In pcapng, only blocks and options without names are
+// written: section, interface and packet blocks, with resolution, speed, direction and packet identifiers.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -17,11 +17,11 @@ namespace parley::capture {
 struct AnonymizeOptions {
   AnonymizeKey key;
   bool keep_stags = false;
-  bool shift_time = false;  ///< the earliest packet is at 0
+  bool shift_time = false;  ///< move all times so that the earliest packet is at 0
 };
 
 struct ContainerCounts {
-  std::uint64_t blocks_dropped = 0;   ///< name resolution, statistics, decryption secrets, and whatever else there is
+  std::uint64_t blocks_dropped = 0;   ///< name resolution, statistics, decryption secrets, and all other types
   std::uint64_t options_dropped = 0;  ///< comments, names of interfaces, programs and systems, hashes
 };
 
@@ -29,14 +29,14 @@ class Anonymizer {
  public:
   explicit Anonymizer(const AnonymizeOptions& options);
 
-  /// First pass: every packet of the file, in order; then learned().
+  /// First pass: call with every packet of the file, in order; then call learned().
   void note(const wire::CapturedPacket& packet);
   void learned();
-  /// Empty, or why this file cannot be rewritten: it needs more memory than is set aside, or nothing of it is
-  /// understood, so that nothing but zeros would be left.
+  /// Why this file cannot be rewritten; empty if it can. Either it needs more memory than the limits allow, or no link
+  /// type of it is decoded, so that only zeros would be left.
   std::string refusal() const;
 
-  /// Second pass: like wire::CaptureReader::next, but appends to `out` what the consumed octets become.
+  /// Second pass: like wire::CaptureReader::next, but appends the anonymized form of the consumed octets to `out`.
   wire::CaptureStatus rewrite(ConstBytes window, Bytes& out, std::size_t& consumed);
   const wire::CaptureError& error() const { return reader_.error(); }
   std::optional<wire::CaptureError> finish(std::size_t left) const { return reader_.finish(left); }
@@ -70,13 +70,13 @@ class Anonymizer {
   Analyzer analyzer_;
   FrameAnonymizer frames_;
   ContainerCounts container_;
-  std::uint64_t noted_ = 0, foreign_ = 0;  // packets, and those of a link type that is not decoded
+  std::uint64_t noted_ = 0, foreign_ = 0;  // packets; those of a link type that is not decoded
   std::uint16_t foreign_link_type_ = 0;
   Instant earliest_{Duration{std::numeric_limits<std::int64_t>::max()}};
   wire::CaptureReader reader_;
   enum class Format : std::uint8_t { unknown, pcap, pcapng } format_ = Format::unknown;
   bool little_ = true, nanoseconds_ = false, modified_ = false, header_written_ = false;
-  std::uint64_t skip_ = 0;  // of a block that is dropped
+  std::uint64_t skip_ = 0;  // octets of a dropped block that are still to be skipped
   std::vector<Interface> interfaces_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// StreamPlan: the masks of any part of a stream.
+// StreamPlan: computes the masks for any part of a stream.
 #include <algorithm>
 
 #include "base/bytes_io.hpp"
@@ -12,7 +12,7 @@ using wire::marker_interval;
 
 }  // namespace
 
-/// Where octet `n` of an FPDU, markers not counted, stands in the stream of FPDUs when the FPDU begins at `at`.
+/// The position in the FPDU stream of octet `n` (markers not counted) of an FPDU that begins at `at`.
 std::uint64_t StreamPlan::place_of(std::uint64_t at, std::uint64_t n, bool markers) {
   if (!markers) return at + n;
   const std::uint64_t first = (marker_interval - at % marker_interval) % marker_interval;
@@ -41,8 +41,8 @@ void StreamPlan::mask_startup(const Record& r, std::uint64_t begin, MutBytes out
     out[i - (begin - r.at)] = masks[i];
 }
 
-// RFC 5044 §4.3. In an FPDU that its CRC proves, markers stay. Elsewhere only those octets stay that are the ones due;
-// others become different ones that are not due either.
+// Markers (RFC 5044 §4.3) of an FPDU with a correct CRC stay. In other FPDUs, only the correct octets of a marker stay;
+// a wrong octet becomes a fixed one that is wrong, too.
 void StreamPlan::mask_markers(const Stream& s, const Record& r, std::uint64_t begin, ConstBytes in, MutBytes out) {
   const std::uint64_t base = s.info.fpdus_at, at = r.at - base;
   const std::uint64_t header = at + (at % marker_interval == 0 ? PARLEY_MPA_MARKER_LEN : 0);
@@ -79,7 +79,7 @@ void StreamPlan::mask_fpdu(const Stream& s, const Record& r, std::uint64_t begin
   }
   constexpr std::uint64_t length_field = PARLEY_MPA_LEN_LEN;
   const std::uint64_t head = (r.flags & is_tagged) != 0 ? PARLEY_DDP_TAGGED_LEN : PARLEY_DDP_UNTAGGED_LEN;
-  // A segment from the middle of a long FPDU holds none of what is at its head.
+  // A segment from the middle of a long FPDU does not reach its headers.
   if (begin <= base + place_of(at, length_field + std::max<std::uint64_t>(head, patch_begin + patch.size()), markers)) {
     for (std::uint64_t n = 0; n < length_field; ++n) put(n, 0);
     std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN> masks{};
@@ -104,8 +104,8 @@ void StreamPlan::mask(const Stream& s, const Record& r, std::uint64_t begin, Con
     case Kind::message: s.keys.fill(begin, out); return mask_startup(r, begin, out);
     case Kind::fpdu: return mask_fpdu(s, r, begin, in, out);
     case Kind::lone: {
-      // A marker before the length belongs to it, if it is one: pointer 0. Where the stream begins, what stands there
-      // decides whether it has markers at all.
+      // A leading marker becomes zeros (FPDUPTR 0). At the beginning of the stream all octets stay, because they decide
+      // whether the stream has markers.
       const std::uint64_t length_at = r.at == s.info.fpdus_at ? r.at : end_of(s, r) - PARLEY_MPA_LEN_LEN;
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = begin + i < length_at ? in[i] : std::uint8_t{0};
       return;
@@ -113,7 +113,7 @@ void StreamPlan::mask(const Stream& s, const Record& r, std::uint64_t begin, Con
   }
 }
 
-/// Where FPDU boundaries were lost, markers are what finds them again (RFC 5044 §6).
+/// Keeps well-formed markers where FPDU boundaries were lost: a receiver resynchronises by them (RFC 5044 §6).
 void StreamPlan::keep_lost_markers(const Stream& s, std::uint64_t begin, ConstBytes in, MutBytes out) {
   if (s.info.markers != Known::yes) return;
   const std::uint64_t base = s.info.fpdus_at, end = begin + in.size();
@@ -151,7 +151,7 @@ void StreamPlan::apply(const wire::TcpSegmentView& t, std::uint64_t frame, MutBy
   const std::uint32_t relative = (t.syn() ? t.seq + 1 : t.seq) - s.info.first_seq;
   const std::int64_t signed_at =
       static_cast<std::int64_t>(s.high) + static_cast<std::int32_t>(relative - static_cast<std::uint32_t>(s.high));
-  if (signed_at < 0) {  // from before what is known of this stream
+  if (signed_at < 0) {  // octets before the known part of this stream
     const auto before = static_cast<std::size_t>(std::min(-signed_at, static_cast<std::int64_t>(in.size())));
     in = in.subspan(before);
     out = out.subspan(before);

@@ -14,7 +14,7 @@ namespace {
 using wire::ethertype_arp, wire::ethertype_ipv4, wire::ethertype_ipv6, wire::protocol_tcp;
 constexpr std::uint16_t ethertype_rocev1 = PARLEY_ROCE_ETHERTYPE, port_rocev2 = PARLEY_ROCE_UDP_PORT;
 constexpr std::uint8_t protocol_icmp = 1, protocol_udp = 17, protocol_icmp6 = 58;
-constexpr std::size_t tags_max = 4, extensions_max = 16;  // as many as wire::parse_packet follows
+constexpr std::size_t tags_max = 4, extensions_max = 16;  // the limits of wire::parse_packet
 
 bool is_vlan(std::uint16_t type) { return type == 0x8100 || type == 0x88A8 || type == 0x9100; }
 
@@ -76,7 +76,7 @@ void FrameAnonymizer::cooked_address(Cursor& c, std::size_t length) {
   }
 }
 
-/// Rewrites the link header and any VLAN tags; the ethertype, or 0 when there is none.
+/// Rewrites the link header and any VLAN tags. Returns the ethertype, or 0 if there is none.
 std::uint16_t FrameAnonymizer::link(std::uint16_t link_type, Cursor& c) {
   std::uint64_t type = 0;
   switch (static_cast<wire::LinkType>(link_type)) {
@@ -99,7 +99,7 @@ std::uint16_t FrameAnonymizer::link(std::uint16_t link_type, Cursor& c) {
       break;
     case wire::LinkType::null:
     case wire::LinkType::loop: {
-      // Which number means which family depends on the system; wire::parse_packet knows them all.
+      // The numbers of the address families depend on the system; these are the ones that wire::parse_packet accepts.
       const ConstBytes family = c.drop(4);
       const std::uint32_t be = Reader(family).be32(), le = Reader(family).le32(), v = std::min(be, le);
       if (v > 255) return 0;
@@ -258,7 +258,7 @@ void FrameAnonymizer::tcp(Cursor& c, const wire::CapturedPacket& packet, const I
   ++counts_.tcp;
   port(c);
   port(c);
-  c.keep(8);  // sequence numbers: the verdict lives on them, and they name nobody
+  c.keep(8);  // sequence numbers: the verdict depends on them, and they identify no one
   const std::size_t header = (c.keep(1) >> 4) * 4;
   const std::uint64_t flags = c.keep(1);
   c.keep(2);
@@ -275,7 +275,7 @@ void FrameAnonymizer::tcp(Cursor& c, const wire::CapturedPacket& packet, const I
   plan_.apply(view.tcp, packet.frame, ip.after.subspan(header, view.tcp.payload.size()));
 }
 
-// RFC 9293 §3.2, RFC 7323 §2 and §3, RFC 2018. Options that are not known become as many NOPs.
+// RFC 9293 §3.2, RFC 7323 §2 and §3, RFC 2018. An unknown option becomes NOPs of the same length.
 void FrameAnonymizer::tcp_options(ConstBytes in, MutBytes out, bool whole, const Internet& ip) {
   Cursor c(in, out);
   while (c.left() > 0) {
@@ -315,7 +315,7 @@ void FrameAnonymizer::tcp_options(ConstBytes in, MutBytes out, bool whole, const
 void FrameAnonymizer::udp(Cursor& c) {
   ++counts_.udp;
   port(c);
-  // RoCE is known by its port, which no other may get.
+  // RoCEv2 is recognised by its port. No other port may become it.
   const std::uint16_t to = read16(c.rest_before(), 0);
   if (to == port_rocev2) {
     c.keep(2);
@@ -331,7 +331,7 @@ void FrameAnonymizer::udp(Cursor& c) {
   c.keep(2);
 }
 
-// RFC 4861 §4.3, §4.4, §4.6.1; of other messages only type and code.
+// RFC 4861 §4.3, §4.4, §4.6.1. Of other messages, only type and code stay.
 void FrameAnonymizer::icmp6(Cursor& c) {
   ++counts_.icmp;
   const std::uint64_t type = c.keep(1);
@@ -350,13 +350,13 @@ void FrameAnonymizer::icmp6(Cursor& c) {
   }
 }
 
-/// `after` is rewritten but for its checksum at `at`, which is 0.
+/// Writes the checksum at `at`. `after` must be rewritten except for the checksum, which must be 0.
 void FrameAnonymizer::checksum(ConstBytes before, MutBytes after, std::size_t at, ConstBytes pseudo_before,
                                ConstBytes pseudo_after) {
   const std::uint16_t was = read16(before, at), right = sum_of(pseudo_after, after);
   if (sum_of(pseudo_before, before) == 0) {
     ++counts_.checksums_right;
-    // RFC 768: 0 would say that there is none; for others both zeros of one's complement are the same.
+    // RFC 768: in UDP, 0 means no checksum. Elsewhere both zeros of one's complement are equivalent.
     return write16(after, at, right == 0 && was == 0xFFFF ? std::uint16_t{0xFFFF} : right);
   }
   ++counts_.checksums_wrong;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One captured frame with other addresses, ports and payload, of the same length. The new frame begins as zeros, and
-// only what is understood is written into it: link headers and VLAN tags, ARP (RFC 826), IPv4, IPv6 with extension
+// Rewrites one captured frame with other addresses, ports and payload, of the same length. The new frame starts as
+// zeros. Only decoded fields are written into it: link headers and VLAN tags, ARP (RFC 826), IPv4, IPv6 with extension
 // headers, TCP (RFC 9293 §3.1) with its common options, UDP, RoCE, ICMP and Neighbour Discovery (RFC 4861 §4).
-// Checksums that were right are right again; wrong ones stay wrong, by another amount, since the amount tells something
-// of the octets; those of segments that are not captured whole become 0.
+// Correct checksums are recomputed. Wrong ones stay wrong by a different amount, because the amount would reveal
+// something of the octets. Checksums of segments that are not captured whole become 0.
 #pragma once
 #include <cstdint>
 
@@ -15,16 +15,16 @@ namespace parley::capture {
 struct FrameCounts {
   std::uint64_t packets = 0;
   std::uint64_t tcp = 0, udp = 0, icmp = 0, arp = 0, other = 0;
-  std::uint64_t roce = 0;                                  ///< those over UDP count there as well
-  std::uint64_t addresses = 0, ports = 0;                  ///< fields, not distinct ones
-  std::uint64_t checksums_right = 0, checksums_wrong = 0;  ///< kept so
+  std::uint64_t roce = 0;                                  ///< RoCEv2 also counts as UDP
+  std::uint64_t addresses = 0, ports = 0;                  ///< rewritten fields, not distinct values
+  std::uint64_t checksums_right = 0, checksums_wrong = 0;  ///< in the original; they are right or wrong as before
   std::uint64_t options_dropped = 0;                       ///< TCP options and IP options
 };
 
 class FrameAnonymizer {
  public:
   FrameAnonymizer(Pseudonyms& names, StreamPlan& plan) : names_(names), plan_(plan) {}
-  /// `out` has the size of packet.octets.
+  /// `out` must have the size of packet.octets.
   void rewrite(const wire::CapturedPacket& packet, MutBytes out);
   const FrameCounts& counts() const { return counts_; }
 

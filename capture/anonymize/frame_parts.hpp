@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the parts of FrameAnonymizer hand to each other: a cursor over a frame, and an IP packet's payload.
+// Types shared by the parts of FrameAnonymizer: a cursor over a frame, and an IP packet's payload.
 #pragma once
 #include "base/bytes_io.hpp"
 #include "capture/anonymize/frame.hpp"
 
 namespace parley::capture {
 
-/// Walks an input and the output of the same size. What is asked of a field that is not there whole leaves zeros.
+/// Walks an input and an output of the same size. A field that is not captured whole stays zero in the output.
 class FrameAnonymizer::Cursor {
  public:
   Cursor(ConstBytes in, MutBytes out) : in_(in), out_(out) {}
@@ -17,7 +17,7 @@ class FrameAnonymizer::Cursor {
   MutBytes after() const { return out_; }
   ConstBytes rest_before() const { return in_.subspan(at_); }
   MutBytes rest_after() const { return out_.subspan(at_); }
-  /// The next n octets as they were, of which nothing is written.
+  /// Returns the next n input octets, and writes nothing.
   ConstBytes drop(std::size_t n) {
     if (!ok_ || n > in_.size() - at_) {
       ok_ = false;
@@ -26,10 +26,10 @@ class FrameAnonymizer::Cursor {
     at_ += n;
     return in_.subspan(at_ - n, n);
   }
-  void put(ConstBytes octets) {  // in place of those that were dropped last
+  void put(ConstBytes octets) {  // writes in place of the octets dropped last
     if (ok_) Writer(out_.first(at_).last(octets.size())).bytes(octets);
   }
-  /// The next n octets stay; the number that they are if they are one or two.
+  /// Copies the next n octets to the output. Returns their value if n is 1 or 2.
   std::uint16_t keep(std::size_t n) {
     const ConstBytes octets = drop(n);
     put(octets);
@@ -44,15 +44,15 @@ class FrameAnonymizer::Cursor {
   bool ok_ = true;
 };
 
-/// What transport needs to know of the packet around it.
+/// The IP packet around a transport segment.
 struct FrameAnonymizer::Internet {
-  ConstBytes before;  ///< what is captured of the transport's octets
+  ConstBytes before;  ///< the captured octets of the IP payload
   MutBytes after;
-  std::size_t length = 0;                       ///< on the wire
-  bool whole = false;                           ///< all of them are here
-  ConstBytes header_before, with_header_after;  ///< the IP header, and it with `after`
+  std::size_t length = 0;                       ///< of the IP payload on the wire
+  bool whole = false;                           ///< the IP payload is captured whole
+  ConstBytes header_before, with_header_after;  ///< the old IP header; the new IP header followed by `after`
   Bytes addresses_before, addresses_after;
-  Address source, destination;  ///< as they were
+  Address source, destination;  ///< the original ones
   Bytes pseudo(ConstBytes addresses, std::uint8_t protocol) const {
     Bytes out(addresses.begin(), addresses.end());
     out.resize(out.size() + 8);

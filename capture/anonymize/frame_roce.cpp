@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// FrameAnonymizer: RoCE. What a rule looks at stays: opcodes, QPNs, PSNs, lengths, syndromes, communication IDs and the fields
-// of CM messages. Addresses and GIDs get the names that they have elsewhere; R_Keys, addresses of memory, Q_Keys, GUIDs,
-// ports in service IDs, private data, payload and immediate data become others. A repetition stays one.
+// FrameAnonymizer: RoCE. Fields that rules use stay: opcodes, QPNs, PSNs, lengths, syndromes, communication IDs and the
+// fields of CM messages. Addresses and GIDs get the same pseudonyms as elsewhere. R_Keys, virtual addresses, Q_Keys,
+// GUIDs, ports in service IDs, private data, payload and immediate data are replaced. A retransmission stays identical
+// to the first packet.
 #include <algorithm>
 #include <type_traits>
 
@@ -31,7 +32,7 @@ std::uint64_t mask_number(const Keystream& keys, std::uint64_t at, std::uint64_t
   return Reader(octets).be64();
 }
 
-/// Reserved bits of a MAD, which a message does not have.
+/// The reserved bits of a MAD, which CmMessage does not hold.
 Bytes reserved_bits_of(ConstBytes mad, const CmMessage& message) {
   Bytes out(PARLEY_IB_MAD_LEN);
   message.emit(out);
@@ -77,7 +78,8 @@ struct FrameAnonymizer::RoceNames {
     if constexpr (Role == CmRole::q_key) return q_key(in);
     return in;
   }
-  /// The header of the RDMA IP CM service stays one; what does not look like it keeps its versions, for which it is judged.
+  /// Rewrites the header of the RDMA IP CM service. An invalid header keeps only its versions, because a rule checks
+  /// them. Returns the number of octets of private data that must not be masked.
   std::size_t cma_header(std::uint64_t service_id, MutBytes private_data) const {
     const auto cma = wire::ib::cma_service_of(service_id);
     if (!cma) return 0;
@@ -107,7 +109,7 @@ struct FrameAnonymizer::RoceNames {
   }
 
  private:
-  struct Renamer {  // of what parley/wire/ibcm_fields.h gives a role
+  struct Renamer {  // replaces the fields that have a role in parley/wire/ibcm_fields.h
     const RoceNames& names;
     template <class Place, class T>
     void field(Place, T& value) {
@@ -120,7 +122,7 @@ struct FrameAnonymizer::RoceNames {
   };
 };
 
-/// A MAD of CM becomes one, a short one of as many octets; of another class nothing is kept.
+/// Rewrites a CM MAD; a truncated one keeps its length. MADs of other classes become zeros.
 void FrameAnonymizer::roce_mad(const RoceNames& names, ConstBytes in, MutBytes out) {
   const auto header = wire::ib::MadHeader::parse(in);
   if (!header || header->mgmt_class != PARLEY_IB_CLASS_CM) return;
@@ -143,7 +145,7 @@ void FrameAnonymizer::roce_mad(const RoceNames& names, ConstBytes in, MutBytes o
   Writer(out).bytes(ConstBytes(after).first(std::min(in.size(), after.size())));
 }
 
-// `network`: the headers before the BTH, as they were and as they are now. The packet has `wire_size` octets on the wire.
+// `network`, `network_after`: the old and new headers before the BTH. `wire_size`: octets from BTH to ICRC on the wire.
 void FrameAnonymizer::roce(ConstBytes network, ConstBytes network_after, ConstBytes in, MutBytes out,
                            std::size_t wire_size, const Address& source, const Address& destination) {
   ++counts_.roce;
@@ -154,7 +156,7 @@ void FrameAnonymizer::roce(ConstBytes network, ConstBytes network_after, ConstBy
   Bytes after(wire_size);
   Writer(after).bytes(ConstBytes(before).first(PARLEY_IB_BTH_LEN));
   const auto parsed = wire::ib::Packet::parse(before);
-  if (!parsed) return Writer(out).bytes(ConstBytes(after).first(out.size()));  // it stays one that cannot be read
+  if (!parsed) return Writer(out).bytes(ConstBytes(after).first(out.size()));  // a malformed packet stays malformed
   RoceNames names{names_, plan_.keep_stags()};
   wire::ib::Packet p = *parsed;
   names.keys = names_.stream(source, destination, p.bth.dest_qpn);
@@ -179,14 +181,14 @@ void FrameAnonymizer::roce(ConstBytes network, ConstBytes network_after, ConstBy
   const bool gsi = p.bth.dest_qpn == PARLEY_IB_GSI_QPN && wire::ib::service_of(p.bth.opcode) == wire::ib::Service::ud;
   const std::size_t mad = std::min<std::size_t>(parsed->payload.size(), PARLEY_IB_MAD_LEN);
   if (gsi && mad >= PARLEY_IB_MAD_HEADER_LEN + sizeof(std::uint32_t) && in.size() >= headers + mad) {
-    // Of a message each sending has its own PSN, and the same octets.
+    // Retransmissions of a CM message have different PSNs but the same octets, so the mask must not depend on the PSN.
     names.keys = names_.stream(source, destination, Reader(parsed->payload.subspan(PARLEY_IB_MAD_HEADER_LEN)).be32());
     roce_mad(names, parsed->payload, payload);
   } else if (!gsi) {
     Writer(payload).bytes(parsed->payload);
     mask_octets(names.keys, at + 64, payload);
   }
-  // A pad of other octets than zeros is judged for that.
+  // A rule checks that the pad is zero: a nonzero octet stays nonzero.
   std::transform(parsed->pad.begin(), parsed->pad.end(),
                  after.begin() + static_cast<std::ptrdiff_t>(headers + payload.size()),
                  [](std::uint8_t octet) { return static_cast<std::uint8_t>(octet == 0 ? 0 : 1); });
@@ -233,7 +235,7 @@ void FrameAnonymizer::rocev1(Cursor& c, std::size_t wire_length) {
        c.rest_after().first(captured), length, source, destination);
 }
 
-/// An IPv6 address, or one of IPv4 in such a one.
+/// Rewrites a GID: an IPv6 address, or an IPv4-mapped one.
 void FrameAnonymizer::gid(Cursor& c) {
   wire::Ip6 ip{};
   const ConstBytes octets = c.rest_before().first(std::min(ip.size(), c.left()));

@@ -8,7 +8,7 @@
 namespace parley::capture {
 namespace {
 
-/// What is hashed, so that a port and a VLAN of the same number have nothing in common.
+/// The kind of value that is hashed, so that a port and a VLAN with the same number get unrelated hashes.
 enum What : std::uint8_t {
   what_v4 = 1,
   what_v4_group,
@@ -71,7 +71,7 @@ std::uint64_t Pseudonyms::hash(std::uint8_t what, std::uint64_t a, std::uint64_t
   return hash(what, in);
 }
 
-// A balanced Feistel network: whatever the round function is, it can be undone with the key, so nothing collides.
+// A balanced Feistel network. It is invertible for any round function, so it is a permutation: no two values collide.
 std::uint32_t Pseudonyms::permute(std::uint8_t what, std::uint32_t in, unsigned bits) const {
   const unsigned half = bits / 2;
   const std::uint32_t mask = (1u << half) - 1;
@@ -126,7 +126,7 @@ wire::Ip6 Pseudonyms::v6(const wire::Ip6& in) {
   }
   if (high == 0xFF02000000000000) {
     if (low == 1 || low == 2 || low == 0x16) return in;
-    if (low >> 24 == 0x1FF) {  // RFC 4291 §2.7.1: a solicited-node group ends as the address does
+    if (low >> 24 == 0x1FF) {  // RFC 4291 §2.7.1: a solicited-node group ends with the last 24 bits of the address
       out = in;
       last24(out);
       return out;
@@ -136,7 +136,7 @@ wire::Ip6 Pseudonyms::v6(const wire::Ip6& in) {
   Writer w(out);
   w.be64(first);
   w.be64(second);
-  if (in[0] == 0xFF) {  // a group: its flags and scope stay
+  if (in[0] == 0xFF) {  // a group: flags and scope stay
     out[0] = in[0];
     out[1] = in[1];
     return out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// StreamPlan: filling it from what the checker read. apply.cpp uses it.
+// StreamPlan: is filled here while the checker reads. apply.cpp applies it.
 #include "capture/anonymize/plan.hpp"
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace parley::capture {
 namespace {
 
 constexpr std::size_t masked_startup = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_ENH_LEN;
-constexpr std::size_t connection_cost = 2048;  // its tables, roughly
+constexpr std::size_t connection_cost = 2048;  // approximate memory for one connection
 
-/// Whether these could be the two control octets of a DDP segment that RDMAP knows (RFC 5041 §4.1, RFC 5040 §4.1).
+/// Whether these can be the two control octets of a DDP segment with an RDMAP opcode (RFC 5041 §4.1, RFC 5040 §4.1).
 bool plausible_control(ConstBytes ulpdu) {
   Reader r(ulpdu);
   const std::uint8_t ddp = r.u8(), rdmap = r.u8();
@@ -101,7 +101,7 @@ void StreamPlan::startup(const TappedStream& stream, std::uint64_t at, ConstByte
   Patch p;
   p.masks.resize(std::min(octets.size(), masked_startup));
   s->keys.fill(at, p.masks);
-  // A key that is none is only shown to begin like one.
+  // Of an unknown key, only the beginning "MPA ID " stays.
   const ConstBytes key = octets.first(std::min<std::size_t>(octets.size(), PARLEY_MPA_KEY_LEN));
   constexpr std::string_view head = "MPA ID ";
   const bool begins = std::equal(
@@ -114,7 +114,7 @@ void StreamPlan::startup(const TappedStream& stream, std::uint64_t at, ConstByte
     for (std::size_t i = PARLEY_MPA_FLAGS_OFF; i < std::min<std::size_t>(octets.size(), PARLEY_MPA_HEADER_LEN); ++i)
       p.masks[i] = 0;
   else if ((octets.front() ^ p.masks.front()) == head.front())
-    p.masks.front() ^= 1;  // what is no startup frame must not become one
+    p.masks.front() ^= 1;  // octets that are not a startup frame must not become one
   const auto v = wire::MpaFrameView::parse(octets);
   std::uint64_t own = PARLEY_MPA_HEADER_LEN;
   if (begins && v && v->revision >= 2 && v->s() && v->pd_length >= PARLEY_MPA_ENH_LEN) {  // RFC 6581 §6
@@ -141,7 +141,7 @@ void StreamPlan::judged(std::uint64_t connection, std::uint64_t last_frame) {
   }
 }
 
-/// Masks for a DDP header: STag and offset get other names. Of what is not trusted to be one, the numbers do as well.
+/// Masks for a DDP header: STag and tagged offset get pseudonyms. If it is not `trusted`, the QN, MSN and MO as well.
 Bytes StreamPlan::header_masks(ConstBytes header, bool trusted) const {
   Bytes out(2);
   Reader r(header);
@@ -178,22 +178,22 @@ void StreamPlan::plan_header(const Stream& s, const WalkedFpdu& f, bool proven, 
       return;
     }
   } else {
-    // Too short for a header, or cut: what it would be is decided by the control octets alone.
+    // Too short for a header, or cut: only the control octets stay.
     masks.resize(std::min<std::size_t>(f.ulpdu.size(), PARLEY_DDP_UNTAGGED_LEN));
     s.keys.fill(r.at, masks);
     std::fill_n(masks.begin(), std::min<std::size_t>(masks.size(), 2), std::uint8_t{0});
   }
   p.masks = std::move(masks);
   if (f.crc != WalkedFpdu::Crc::bad || plausible_control(seen)) return;
-  // The octets are wrong by their CRC and make no sense: T, L and the opcode are all that anybody looks at.
+  // The CRC is wrong and the control octets are invalid: only T, L and the opcode stay.
   Reader c(seen);
   const std::uint8_t ddp = c.u8(), rdmap = c.u8();
   if (!p.masks.empty()) p.masks[0] = ddp & static_cast<std::uint8_t>(~(PARLEY_DDP_T | PARLEY_DDP_L));
   if (p.masks.size() > 1) p.masks[1] = rdmap & static_cast<std::uint8_t>(~PARLEY_RDMAP_OPCODE_MASK);
 }
 
-/// Bodies that are made of fields: what a rule looks at stays, or gets the name that it has elsewhere. So do the fields
-/// that are here of one that the capture does not hold whole.
+/// Masks for messages that consist of fields. Fields that rules check stay or get the same pseudonyms as elsewhere. In
+/// a Terminate that is cut, this also holds for the captured fields.
 void StreamPlan::plan_body(const WalkedFpdu& f, const wire::DdpHeader& h, bool proven, Patch& p) const {
   const ConstBytes body = f.ulpdu.subspan(h.size());
   const std::size_t known = f.known - std::min(f.known, h.size());
@@ -223,7 +223,7 @@ void StreamPlan::plan_body(const WalkedFpdu& f, const wire::DdpHeader& h, bool p
   } else if (h.opcode == wire::RdmapOpcode::terminate && known >= PARLEY_RDMAP_TERM_CTRL_LEN) {
     const auto t = wire::Terminate::parse(body.first(known));
     p.masks.resize(PARLEY_RDMAP_TERM_CTRL_LEN);
-    if (t && (t->m || t->d) && known >= 6) p.masks.resize(6);  // the length of the segment it is about
+    if (t && (t->m || t->d) && known >= 6) p.masks.resize(6);  // with the DDP Segment Length
     if (t && !t->ddp_header.empty()) {
       p.masks.resize(place(t->ddp_header));
       append(p.masks, header_masks(t->ddp_header, proven || plausible_header(t->ddp_header)));
@@ -241,7 +241,7 @@ void StreamPlan::plan_pad(const WalkedFpdu& f, Record& r, Patch& p) {
     return;
   }
   const std::size_t pad_at = PARLEY_MPA_LEN_LEN + f.ulpdu.size(), pad = (4 - pad_at % 4) % 4;
-  for (std::size_t i = 0; i < pad; ++i) {  // not zero stays not zero
+  for (std::size_t i = 0; i < pad; ++i) {  // a nonzero octet becomes 0xA5
     const std::uint64_t at = place_of(f.position, pad_at + i, (r.flags & has_markers) != 0) - f.position;
     const std::uint8_t octet = f.wire[at];
     p.pad[i] = octet != 0 ? octet ^ 0xA5 : std::uint8_t{0};
@@ -251,7 +251,7 @@ void StreamPlan::plan_pad(const WalkedFpdu& f, Record& r, Patch& p) {
 std::uint32_t StreamPlan::plan_crc(const Stream& s, const Record& r, const WalkedFpdu& f) const {
   const ConstBytes covered = f.wire.first(f.wire.size() - PARLEY_MPA_CRC_LEN);
   const std::uint32_t sent = Reader(f.wire.last(PARLEY_MPA_CRC_LEN)).le32();
-  const auto to_mask = [](std::uint32_t v) {  // as its octets stand on the wire: RFC 5044 §4.4
+  const auto to_mask = [](std::uint32_t v) {  // in the order on the wire: RFC 5044 §4.4
     Bytes out(4);
     Writer(out).le32(v);
     return Reader(out).be32();
@@ -263,7 +263,7 @@ std::uint32_t StreamPlan::plan_crc(const Stream& s, const Record& r, const Walke
   const bool holes = f.crc == WalkedFpdu::Crc::not_seen || f.known < f.ulpdu.size();
   if (!holes && sent == mpa::crc32c(covered)) return to_mask(sent ^ right);
   if (sent == 0) return right == 0 ? to_mask(1) : 0;
-  // What a wrong CRC differs by tells something of the octets it was made of: only that it is wrong stays.
+  // The difference of a wrong CRC from the correct one would reveal something of the octets. Replace it by another one.
   std::uint32_t other = right ^ names_.error32(r.at ^ s.info.first_seq);
   if (other == 0) other = ~right;
   return to_mask(sent ^ other);
@@ -288,7 +288,7 @@ void StreamPlan::fpdu(const TappedStream& stream, const WalkedFpdu& f) {
   if (const auto h = wire::DdpHeader::parse(seen); p.masks.empty() && h) plan_body(f, *h, proven, p);
   plan_pad(f, r, p);
   const bool patched = !p.masks.empty() || f.pad_not_zero;
-  // The CRC depends on all the rest, so the record is added first and completed then.
+  // The CRC depends on all other masks, so the record is added first and completed afterwards.
   add(*s, r, patched ? &p : nullptr);
   if (full_) return;
   Record& added = s->records.back();

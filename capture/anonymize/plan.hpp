@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What becomes of each octet of the TCP streams of a capture. The checker's reading of the file
-// (capture/read/stream_tap.hpp) fills the plan; then apply() rewrites a segment's payload, whichever part of an
-// FPDU it holds and however often.
+// The replacement of each octet of a capture's TCP streams. The checker fills the plan while it reads the file
+// (capture/read/stream_tap.hpp). Then apply() rewrites the payload of segments. A segment may hold any part of an FPDU,
+// and octets may repeat.
 //
 //   startup frame (RFC 5044 §7.1.1)    header and enhanced data stay, private data is replaced
-//   FPDU (RFC 5044 §4.1)               length, marker, pad and headers stay, STags and tagged offsets get other names,
-//                                      payload is replaced, the CRC is made right again if it was right
-//   message of a QP negotiation        headers, types and lengths of items and what rules look at stay; numbers, names,
+//   FPDU (RFC 5044 §4.1)               length, marker, pad and headers stay, STags and tagged offsets get pseudonyms,
+//                                      payload is replaced, a correct CRC is recomputed
+//   message of a QP negotiation        headers, types and lengths of items and what rules check stay; numbers, names,
 //                                      texts and addresses are replaced
-//   anything else                      becomes 0: what the checker did not understand, nobody vouches for
+//   anything else                      becomes 0: it was not decoded and may hold anything
 //
-// Each change is an XOR with a mask that is known before the octets are seen, so that parts of a field need not meet.
+// Each change is an XOR with a mask computed in the first pass. Therefore a field can be split over segments.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -25,7 +25,7 @@
 
 namespace parley::capture {
 
-/// Octets and FPDUs by what happened to them, for the report. Repeated octets count each time.
+/// Counts of octets and FPDUs by treatment, for the report. Repeated octets count each time.
 struct StreamCounts {
   std::uint64_t fpdus = 0, crc_right = 0, crc_wrong = 0, startup_frames = 0, messages = 0;  // in the streams, once each
   std::uint64_t private_data = 0;                                                           // octets, once each
@@ -43,14 +43,14 @@ class StreamPlan final : public StreamTap {
   void negotiation(const TappedStream& stream, std::uint64_t at, ConstBytes octets, bool qp_turns) override;
   void judged(std::uint64_t connection, std::uint64_t last_frame) override;
 
-  /// Between reading and rewriting.
+  /// Call once, after the file was read and before apply().
   void finish();
-  /// Writes to `out`, of the same size, what the payload of this segment becomes.
+  /// Writes the new payload of this segment to `out`, which must have the same size.
   void apply(const wire::TcpSegmentView& t, std::uint64_t frame, MutBytes out);
 
   const StreamCounts& counts() const { return counts_; }
   bool keep_stags() const { return keep_stags_; }
-  /// The plan would need more memory than state_max: what came later is not in it, so nothing may be written.
+  /// The plan would need more memory than state_max. It is incomplete, and the file must not be written.
   bool full() const { return full_; }
   static constexpr std::size_t state_max = 256 << 20;
 
@@ -59,18 +59,18 @@ class StreamPlan final : public StreamTap {
   static constexpr std::uint8_t has_markers = 1, has_patch = 2, is_tagged = 4, unproven = 8, pad_unknown = 16;
   /// 32 octets for each FPDU.
   struct Record {
-    std::uint64_t at = 0;  ///< in the stream
+    std::uint64_t at = 0;  ///< stream position
     std::uint64_t offset_mask = 0;
     std::uint32_t stag_mask = 0;
-    std::uint32_t crc_mask = 0;  ///< startup, message: length of it
-    std::uint32_t patch = 0;     ///< where in patches_
+    std::uint32_t crc_mask = 0;  ///< for startup and message: its length
+    std::uint32_t patch = 0;     ///< offset in patches_
     std::uint16_t length = 0;    ///< ULPDU_Length
     Kind kind = Kind::fpdu;
     std::uint8_t flags = 0;
   };
-  /// Masks of more than the two words above. In patches_: begin and length (16 bits each), then the masks.
+  /// Masks that do not fit into a Record. In patches_: begin and length (16 bits each), the masks, and the pad.
   struct Patch {
-    std::uint16_t begin = 0;  ///< in the ULPDU, or in the startup frame
+    std::uint16_t begin = 0;  ///< offset in the ULPDU, or in the startup frame or message
     Bytes masks;
     std::array<std::uint8_t, 3> pad{};
   };
@@ -79,7 +79,7 @@ class StreamPlan final : public StreamTap {
     bool known = false;
     Keystream keys;
     std::deque<Record> records;
-    std::uint64_t high = 0;  // where apply() was last: tells which 4 GiB a sequence number means
+    std::uint64_t high = 0;  // highest position seen by apply(); resolves the wrap of sequence numbers
   };
   struct TappedConnection {
     std::uint64_t first_frame = 0, last_frame = 0;

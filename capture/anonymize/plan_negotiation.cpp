@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// StreamPlan: messages of a staged QP negotiation (docs/negotiation.md). What a rule looks at stays, so that the verdict does.
+// StreamPlan: messages of a staged QP negotiation (docs/negotiation.md). Fields that rules check stay, so that the
+// verdict stays the same.
 #include <algorithm>
 #include <optional>
 
@@ -11,16 +12,16 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::size_t patch_max = 32768;  // a patch has 16 bits for its length
+constexpr std::size_t patch_max = 32768;  // the length of a patch has 16 bits
 
 void keep(MutBytes masks) { std::fill(masks.begin(), masks.end(), std::uint8_t{0}); }
 
-/// Octets of a text become letters, as many, so that it can be printed.
+/// Replaces a text by as many letters, so that it is printable.
 void mask_letters(ConstBytes in, MutBytes masks) {
   for (std::size_t i = 0; i < in.size(); ++i) masks[i] = in[i] ^ static_cast<std::uint8_t>('a' + masks[i] % 26);
 }
 
-/// Calls what(type, value, where the value begins) for each item that is there, keeping its head; the last one may be cut off.
+/// Keeps the head of each item, and calls what(type, value, masks of the value). The last item may be truncated.
 template <class What>
 void each_item(ConstBytes in, MutBytes masks, What what) {
   Reader r(in);
@@ -51,8 +52,8 @@ void StreamPlan::mask_items(ConstBytes in, MutBytes masks, bool names_stay) cons
   });
 }
 
-// QPN, PSN, Q_Key and keys of memory get other values of the same width, addresses those that they have elsewhere. Sizes,
-// depths and the path MTU stay, as those of FPDUs do.
+// QPNs, PSN, LID, Q_Key, rkey and virtual address get other values of the same width; GIDs get the same pseudonyms as
+// elsewhere. Lengths, depths and the path MTU stay.
 void StreamPlan::mask_qp_info(ConstBytes in, MutBytes masks) {
   keep(masks.first(std::min<std::size_t>(in.size(), PARLEY_NEG_QP_HEADER_LEN)));
   if (in.size() <= PARLEY_NEG_QP_HEADER_LEN) return;
@@ -65,7 +66,7 @@ void StreamPlan::mask_qp_info(ConstBytes in, MutBytes masks) {
             [this](std::uint16_t type, ConstBytes value, MutBytes mask) {
               if (type == mtu || type == ird || type == ord || type == tests) return keep(mask);
               if ((type == qpn || type == psn || type == srqn || type == ini_qpn) && !mask.empty())
-                return keep(mask.first(1));  // numbers of 24 bits
+                return keep(mask.first(1));  // 24-bit numbers
               if (type == memory && value.size() == 20) {
                 if (keep_stags_) return keep(mask);
                 return keep(mask.last(8));
@@ -78,7 +79,7 @@ void StreamPlan::mask_qp_info(ConstBytes in, MutBytes masks) {
             });
 }
 
-// A GID is an IPv6 address, or holds one of IPv4 (RFC 4291 §2.5.5.2).
+// A GID is an IPv6 address or an IPv4-mapped one (RFC 4291 §2.5.5.2).
 std::array<std::uint8_t, 16> StreamPlan::other_gid(const std::array<std::uint8_t, 16>& gid) {
   constexpr std::array<std::uint8_t, 12> mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
   if (!std::equal(mapped.begin(), mapped.end(), gid.begin())) return names_.v6(gid);
@@ -109,7 +110,7 @@ void StreamPlan::negotiation(const TappedStream& stream, std::uint64_t at, Const
     else if (qp_turns && head.stage == 1)
       mask_qp_info(body, rest);
     else if (qp_turns && body.size() == 1)
-      keep(rest);  // a word of the stage ready
+      keep(rest);  // a Turn of the stage ready
   }
   ++counts_.messages;
   for (std::size_t begin = 0; begin < masks.size(); begin += patch_max) {

@@ -57,7 +57,7 @@ std::string name_of(std::uint64_t service_id) {
   return {};
 }
 
-/// What the ICRC covers below the BTH; empty: it cannot be made.
+/// The octets below the BTH that the ICRC covers; empty if the ICRC cannot be computed.
 ConstBytes network_of(const parley_engine_packet& in) {
   if (!in.plain || in.below > in.bth || in.bth > in.captured) return {};
   return ConstBytes(in.octets + in.below, in.bth - in.below);
@@ -111,12 +111,12 @@ void Engine::roce(const parley_engine_packet& in, parley_engine_place& out) {
   const bool wrong = p.icrc_wrong();
   analyzer_->roce().take(p);
   describe();
-  // Other management datagrams: no connection has them, and each is judged by itself.
+  // Management datagrams other than CM belong to no connection. Each is judged by itself.
   if (out.connection == nullptr && !told_ && !wrong)
     for (const PacketFault& fault : faults_of(p)) of_nobody(in.frame, fault.rule, fault.text);
 }
 
-/// What the packet may have made known of its connection.
+/// Updates the connection with what the packet may have shown: QPNs, service, service ID.
 void Engine::describe() {
   if (at_ == nullptr || at_->watched == nullptr) return;
   parley_engine_connection& c = *static_cast<parley_engine_connection*>(at_->watched);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The Analyzer for who shows packets: engine_c.cpp is its face in C (capture/engine/parley_engine.h has the contract).
+// The Analyzer for programs that display packets. engine_c.cpp has its C interface; the contract is
+// capture/engine/parley_engine.h.
 #pragma once
 #include <deque>
 #include <memory>
@@ -19,7 +20,7 @@ class Engine : RoceWatch {
 
   void roce(const parley_engine_packet& in, parley_engine_place& out);
   void finish();
-  /// It ran out of memory: nothing more is read.
+  /// The engine ran out of memory: it reads no further packets.
   void give_up() noexcept {
     analyzer_.reset();
     gave_up_ = true;
@@ -29,7 +30,7 @@ class Engine : RoceWatch {
   const std::deque<parley_engine_connection>& connections() const { return connections_; }
 
  private:
-  /// Packets that somebody else has found in their frames.
+  /// Reads packets that the calling program has located in their frames.
   class Reader : public TransportReader {
    public:
     Status read(const parley_engine_packet& in, RocePacket& out);
@@ -48,8 +49,8 @@ class Engine : RoceWatch {
   std::deque<parley_engine_connection> connections_;
   std::uint32_t numbers_ = 0;
   parley_engine_place* place_ = nullptr;  // of the packet that is being read
-  RoceConnection* at_ = nullptr;          // and its connection
-  bool told_ = false;                     // something was found in it
+  RoceConnection* at_ = nullptr;          // connection of that packet
+  bool told_ = false;                     // that packet caused a finding
   bool gave_up_ = false;
   std::unique_ptr<Analyzer> analyzer_;
 };

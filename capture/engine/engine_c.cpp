@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The functions of parley_engine.h. Nothing is thrown out of them.
+// The functions of parley_engine.h. They throw nothing.
 #include <new>
 
 #include "capture/engine/engine.hpp"
@@ -17,7 +17,7 @@ parley_engine_status guarded(parley_engine* engine, const Work& work) noexcept {
   try {
     work();
     return PARLEY_ENGINE_OK;
-  } catch (...) {  // of the standard library, which has no memory
+  } catch (...) {  // only std::bad_alloc is expected
     engine->engine.give_up();
     return PARLEY_ENGINE_NO_MEMORY;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The findings of a capture by frame, as C sees them.
+// The findings of a capture by frame, in the form of the C interface.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -15,7 +15,7 @@ namespace parley::capture {
 
 class FindingsBook {
  public:
-  /// The packet that is being read: what is found in another frame is late.
+  /// Sets the frame that is being read. A finding in another frame is late.
   void reading(std::uint64_t frame) {
     now_ = frame;
     late_.clear();
@@ -23,7 +23,7 @@ class FindingsBook {
   void add(const Finding& finding);
   const parley_engine_finding* of(std::uint64_t frame) const;
   const std::vector<const parley_engine_finding*>& late() const { return late_; }
-  /// A text that lives as long as the book.
+  /// Stores a text. The pointer is valid as long as the book.
   const char* keep(std::string text) { return texts_.emplace_back(std::move(text)).c_str(); }
 
  private:

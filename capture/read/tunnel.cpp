@@ -14,7 +14,7 @@ constexpr std::uint8_t ip_in_ip = 4, udp = 17, ipv6_in_ip = 41, gre = 47, mpls_i
 constexpr std::uint16_t port_vxlan = 4789, port_vxlan_of_linux = 8472, port_geneve = 6081, port_mpls = 6635;
 constexpr std::size_t labels_max = 16, label_size = 4;
 
-/// What is left of the packet behind the headers that were read, and what it begins with.
+/// The packet behind the tunnel headers: its link type, and its offset.
 struct Inside {
   std::uint16_t link_type = 0;
   std::size_t at = 0;
@@ -32,13 +32,13 @@ Found ip_at(const Reader& r) {
   return Inside{link_of(wire::LinkType::raw), r.offset()};
 }
 
-/// Labels up to the last one; IP tells itself by its version, anything else is a pseudowire of Ethernet (RFC 4448).
+/// Skips the label stack. If an IP version follows, the rest is IP; anything else is an Ethernet pseudowire (RFC 4448).
 Found in_mpls(Reader& r) {
   for (std::size_t n = 0; n < labels_max; ++n) {
     const std::uint32_t label = r.be32();
     if (!r.ok()) return std::nullopt;
     if ((label & 0x100) == 0) continue;
-    const std::uint8_t version = Reader(r).u8() >> 4;  // 0 where nothing follows
+    const std::uint8_t version = Reader(r).u8() >> 4;  // 0 if nothing follows
     if (version == 4 || version == 6) return ip_at(r);
     if (version == 0 && r.left() > label_size) r.skip(label_size);  // the control word
     return ethernet_at(r);
@@ -103,7 +103,7 @@ Found in_ip(std::uint8_t protocol, Reader& r) {
   }
 }
 
-/// `end`: where the IP packet ends by its own word.
+/// `end`: where the IP packet ends by its Total Length.
 Found in_ipv4(Reader& r, std::size_t& end) {
   const std::uint8_t first = r.u8();
   r.skip(1);

@@ -65,7 +65,7 @@ class Line {
   Line& flag(bool v) { return add(v ? "true" : "false"); }
   Line& number(std::uint64_t v) { return add(fmt::format("{}", v)); }
   Line& none() { return add(""); }
-  /// Whole nanoseconds as a decimal number with `digits` behind the point.
+  /// `ns` divided by `unit` as a decimal number with `digits` decimals; `unit` must be 10^digits.
   Line& decimal(std::int64_t ns, std::int64_t unit, int digits) {
     const bool minus = ns < 0;
     const auto size = static_cast<std::uint64_t>(minus ? -ns : ns), one = static_cast<std::uint64_t>(unit);
@@ -161,7 +161,7 @@ std::string to_csv(std::string_view file, const FileReport& report, const draw::
   std::uint64_t number = 0;
   for (const auto& c : report.connections) out += connection(file, ++number, c) + end;
   if (report.all_connections() > 0) return out;
-  // A file that has nothing to judge must not look like one that nobody asked for.
+  // A file without connections needs a line, or it would look as if it had not been read.
   Line l;
   l.text(file);
   for (std::size_t i = 1; i + standing_columns + roce_columns + key_columns < columns_of_a_connection.size(); ++i)

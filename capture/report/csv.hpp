@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A report as comma-separated values: one line per MPA connection, quoted as RFC 4180 §2 says. Lines end with LF, so
-// that tools which read lines do not find a CR in the last column.
+// A report as comma-separated values: one line per MPA or RoCE connection, quoted according to RFC 4180 §2. Lines end
+// with LF, so that line-based tools find no CR in the last column.
 #pragma once
 #include <string>
 #include <string_view>
@@ -10,12 +10,12 @@
 
 namespace parley::capture {
 
-/// The names of the columns; they only ever grow at the end.
+/// The names of the columns. New columns are only appended.
 std::string csv_header(const draw::Provenance* provenance = nullptr);
-/// The line of one connection, of that number.
+/// The line of connection `number`.
 std::string to_csv(std::string_view file, std::uint64_t number, const ConnectionReport& connection,
                    const draw::Provenance* provenance = nullptr);
-/// A line per connection of the file that is listed; if it has none at all, one that says so.
+/// A line for each listed connection of the file; if the file has none, one line that says so.
 std::string to_csv(std::string_view file, const FileReport& report, const draw::Provenance* provenance = nullptr);
 
 }  // namespace parley::capture

@@ -36,7 +36,7 @@ Json direction(const DirectionCounts& c) {
           {"missing_octets", c.missing_octets}};
 }
 
-/// In the texts of this room, times have all their digits.
+/// Times are printed in milliseconds with all six decimals.
 std::string nanoseconds_shown(double milliseconds) { return fmt::format("{:.6f}", milliseconds); }
 
 }  // namespace
@@ -59,7 +59,7 @@ Json json(const RuleCounts& ignored) {
   return j;
 }
 
-/// What only MPA has.
+/// The members that only MPA has.
 Json mpa_part(const ConnectionReport& c) {
   return {{"revision", c.outcome == Outcome::not_captured ? Json() : Json(c.revision)},
           {"crc", c.crc},
@@ -74,7 +74,7 @@ Json mpa_part(const ConnectionReport& c) {
 Json json(const ConnectionReport& c) {
   if (c.ib) return ib_json(c);
   Json mpa = mpa_part(c);
-  // These four stood here before other protocols did, and stay readable here.
+  // `revision`, `crc`, `markers` and `rtr` are repeated here for compatibility: they are older than the object `mpa`.
   Json j{{"transport", "iwarp"},
          {"protocol", "mpa"},
          {"initiator", c.initiator.to_string()},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A report as JSON, keys always in the same order; the schema is docs/schema/pcap-check.json.
+// A report as JSON, with keys in a fixed order. The schema is docs/schema/pcap-check.json.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@ namespace parley::capture {
 
 Json json(std::string_view file, const FileReport& report);
 Json json(const ConnectionReport& connection);
-/// Of one that has `ib`; json() calls it.
+/// The part of json() for a connection with `ib`.
 Json ib_json(const ConnectionReport& connection);
 Json json(const NegotiationReport& negotiation);
 Json json(const Finding& finding);
@@ -19,10 +19,10 @@ Json json(const Finding& finding);
 Json json(const RuleCounts& ignored);
 /// `verdict` and `reason`.
 Json json(const Judgement& judgement);
-/// The object for a file that cannot be read at all.
+/// The object for a file that cannot be read.
 Json error_json(std::string_view file, std::string_view error);
 
-/// The text of one object. `indent` 0: on one line; else pretty, for files that people review.
+/// The text of one object. `indent` 0: on one line; else indented by that many spaces.
 std::string to_json(std::string_view file, const FileReport& report, int indent = 0);
 std::string to_json(const ConnectionReport& connection);
 

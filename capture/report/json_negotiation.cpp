@@ -33,7 +33,7 @@ Json neg_stages(const NegotiationReport& n) {
   return out;
 }
 
-/// Values that people know in hexadecimal are texts, as `parley neg --json` has them.
+/// GID and virtual address are texts, the other values numbers.
 Json qp_json(const QpSeen& q) {
   Json j{{"frame", q.frame},
          {"side", to_string(q.side)},

@@ -43,7 +43,7 @@ class Filler {
     auto finding = c_.findings.begin();
     for (std::size_t i = 0; i < c_.events.size(); ++i) {
       const LadderEvent& e = c_.events[i];
-      // What happens without an event of its own stands before what comes after it.
+      // Findings in frames without an event are placed before the next event.
       for (; finding != c_.findings.end() && finding->frame < e.frame; ++finding) tell(*finding);
       now_ = Instant{} + (e.at - c_.first_at);
       show(e);
@@ -58,7 +58,7 @@ class Filler {
 
  private:
   void add(draw::LadderRow row) {
-    // Rows go by time; a capture may have a clock that was set back.
+    // Row times must not decrease, even if the capture's clock was set back.
     latest_ = std::max(latest_, now_);
     row.at = row.arrived = latest_;
     if (p_.rows.size() >= o_.rows_max && !row.finding())
@@ -76,7 +76,7 @@ class Filler {
     row.repeated = e.kind == Kind::repeated;
     const std::size_t name = e.name == 0 ? e.text.size() : std::min(e.name, e.text.size());
     row.text = e.text.substr(0, name);
-    // The page says "again" of what is repeated by itself.
+    // The page itself adds "again" to repeated rows.
     if (row.repeated && row.text.ends_with(" again")) row.text.resize(row.text.size() - 6);
     if (name < e.text.size()) row.detail = e.text.substr(name + (e.text[name] == ' ' ? 1 : 0));
     if (e.kind == Kind::gap) {

@@ -15,7 +15,7 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::size_t listed_max = 40;  // findings below the text table; the others are in the page and the CSV
+constexpr std::size_t listed_max = 40;  // failures below the text table; the page and the CSV have the others
 
 std::string_view trim(std::string_view s) {
   const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -42,7 +42,7 @@ std::string pad(std::string text, std::size_t width) {
   return text;
 }
 
-/// The first finding of the gravest severity above a note; null: there is none.
+/// The first finding of the highest severity above note; null if there is none.
 const Finding* gravest(const MatrixEntry& c) {
   const Finding* found = nullptr;
   for (const Finding& f : c.findings)
@@ -50,7 +50,7 @@ const Finding* gravest(const MatrixEntry& c) {
   return found;
 }
 
-/// Each connection that failed, and why.
+/// A line for each failed connection, with the reason; at most listed_max.
 std::string failures_text(const Matrix& m, std::size_t width) {
   std::string out;
   std::size_t listed = 0;
@@ -69,7 +69,7 @@ std::string failures_text(const Matrix& m, std::size_t width) {
   return out;
 }
 
-/// A line for the connections of a cell that have this standing and no line of their own.
+/// For each standing, one line for the connections of a cell that are counted but not listed.
 std::string not_listed_csv(const Matrix& m, const Matrix::Pair& pair, const std::string& form, const Matrix::Cell& cell,
                            const std::string& end) {
   StandingCounts listed;
@@ -172,7 +172,7 @@ std::vector<std::string> Matrix::forms() const {
     for (const auto& [form, cell] : row) of_form[form] += cell.counts.all();
   std::vector<std::string> out;
   for (const auto& [form, n] : of_form) out.push_back(form);
-  // The usual forms first, so that a narrow screen shows them.
+  // The most frequent forms first, so that a narrow screen shows them.
   std::stable_sort(out.begin(), out.end(),
                    [&of_form](const std::string& a, const std::string& b) { return of_form.at(a) > of_form.at(b); });
   return out;
@@ -217,7 +217,7 @@ std::string PeerNames::name_of_host(const std::string& host) const {
 }
 
 bool names_in_path(std::string_view path, std::string& initiator, std::string& responder) {
-  // The file's own name first, then that of the directory it is in.
+  // Try the name of the file, then the name of its directory.
   for (int level = 0; level < 2 && !path.empty(); ++level) {
     const std::size_t slash = path.find_last_of('/');
     std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
@@ -226,7 +226,7 @@ bool names_in_path(std::string_view path, std::string& initiator, std::string& r
     const std::size_t dashes = name.find("--");
     if (dashes == std::string_view::npos || dashes == 0) continue;
     std::string_view second = name.substr(dashes + 2);
-    second = second.substr(0, second.find("--"));  // what follows tells runs apart: "a--b--3.pcap"
+    second = second.substr(0, second.find("--"));  // the rest distinguishes runs: "a--b--3.pcap"
     if (second.empty()) continue;
     initiator = std::string(name.substr(0, dashes));
     responder = std::string(second);
@@ -240,7 +240,7 @@ std::string to_text(const Matrix& m, std::size_t width) {
   std::string out;
   for (std::size_t f = 0; f < forms.size(); ++f) out += fmt::format("{:>3}  {}\n", f + 1, forms[f]);
   if (!forms.empty()) out += "\n";
-  std::vector<std::size_t> widths(forms.size());  // each has a cell that is wider than its number
+  std::vector<std::size_t> widths(forms.size());  // each column has a cell that is wider than the column's number
   std::size_t first = 0;
   for (const auto& [pair, row] : m.cells) {
     first = std::max(first, columns(printable(pair.first + " -> " + pair.second, false)));

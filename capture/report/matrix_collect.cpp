@@ -15,7 +15,7 @@ class FileNames {
         second_host_(std::move(first_responder)),
         in_path_(names_in_path(file, first_, second_)) {}
 
-  /// The path names the ends of the first connection; the same hosts have the same names in the others.
+  /// The path gives the names for the ends of the first connection. The same hosts have these names in all connections.
   std::string name(const std::string& host, bool initiator) const {
     const std::string given = names_.name_of_host(host);
     if (given != host || !in_path_) return given;

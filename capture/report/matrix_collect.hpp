@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The connections of one capture on their way into the matrix. They arrive as they end, and their names depend on the
-// one that began first, which is known only when the whole file has been read.
+// Collects the connections of one capture for the matrix. They arrive in the order of their ends. Their names depend on
+// the connection that began first, which is known only when the whole file has been read.
 #pragma once
 #include <map>
 #include <string>
@@ -12,13 +12,13 @@ namespace parley::capture {
 
 class MatrixCollector {
  public:
-  /// `names` come before those that the path of the file gives.
+  /// `names` override those in the path of the file.
   MatrixCollector(Matrix& matrix, std::string file, const PeerNames& names)
       : matrix_(matrix), file_(std::move(file)), names_(names) {}
 
-  /// One connection of the file, judged; `ladder` as text, or empty.
+  /// Adds a judged connection of the file. `ladder`: as text, may be empty.
   void add(ConnectionReport&& connection, std::string ladder);
-  /// Puts all of them into the matrix, by first frame. Called once.
+  /// Adds all of them to the matrix, by first frame. Call once.
   void finish();
 
  private:
@@ -41,8 +41,8 @@ class MatrixCollector {
   std::string file_;
   const PeerNames& names_;
   std::vector<Listed> listed_;
-  std::map<Alike, StandingCounts> counted_;  // without those listed; at most Matrix::cells_max
-  StandingCounts outside_;                   // beyond these
+  std::map<Alike, StandingCounts> counted_;  // connections that are not listed; at most Matrix::cells_max entries
+  StandingCounts outside_;                   // connections beyond these entries
   std::uint64_t first_frame_ = UINT64_MAX;
   Hosts first_;  // of the connection that began first
 };

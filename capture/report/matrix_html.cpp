@@ -60,7 +60,7 @@ tbody th{max-width:118px;font-size:13px}thead th{min-width:92px}}
 @media print{section.cell{display:block}.back{display:none}}
 )css";
 
-/// Lines of a ladder, which printable would join.
+/// Escapes the lines of a ladder one by one, because html_text() would join them.
 std::string html_lines(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -90,9 +90,9 @@ std::string article(const MatrixEntry& c) {
   return out + "</article>\n";
 }
 
-constexpr std::size_t passed_articles_max = 200;  // of one cell; the CSV lists the others
+constexpr std::size_t passed_articles_max = 200;  // passed connections shown for one cell; the CSV lists the others
 
-/// " has-failed has-passed": what the filter looks for.
+/// The classes for the filter: " has-failed has-passed".
 std::string filter_classes(const StandingCounts& counts) {
   std::string out;
   for (const Standing v : {Standing::failed, Standing::partial, Standing::passed})
@@ -109,7 +109,7 @@ std::string filter(const StandingCounts& counts) {
   return out + "</fieldset>\n";
 }
 
-/// The connections of a cell: what failed first, then what is partial.
+/// The connections of a cell: failed, then partial, then passed.
 std::string articles(const Matrix& m, const Matrix::Cell& cell) {
   std::string out;
   std::uint64_t shown = 0, passed = 0;
@@ -142,7 +142,7 @@ StandingCounts row_counts(const Matrix::Row& row) {
   return out;
 }
 
-/// Rows in their order, those with a failure first, then those with something partial.
+/// The rows by worst verdict: failed, then partial, then passed; otherwise in their order.
 std::vector<const std::pair<const Matrix::Pair, Matrix::Row>*> rows_by_verdict(const Matrix& m) {
   std::vector<const std::pair<const Matrix::Pair, Matrix::Row>*> out;
   out.reserve(m.cells.size());

@@ -24,7 +24,7 @@ Judgement judged(const Report& r, Severity fail_on) {
   return {why.empty() ? Standing::passed : Standing::partial, std::move(why)};
 }
 
-/// What both directions lack, and what was dropped meanwhile.
+/// Adds the missing octets of both directions, and the dropped packets.
 template <class Report>
 void add_what_is_missing(std::string& why, const Report& r) {
   if (const std::uint64_t n = r.from_initiator.missing_octets + r.from_responder.missing_octets; n > 0)
@@ -55,7 +55,7 @@ std::string not_seen_whole(const ConnectionReport& c) {
   std::string why;
   if (c.outcome == Outcome::incomplete) add(why, "the set-up was not completed");
   if (c.outcome == Outcome::not_captured && !c.to_group()) add(why, "the set-up is not in the capture");
-  // A rejection alone does not show what it rejects.
+  // A rejection without its Request or REQ does not show what was rejected.
   if (c.outcome == Outcome::rejected && (c.ib ? c.ib->req_frame == 0 : !c.request))
     add(why, "the set-up is not in the capture");
   if (c.ib)

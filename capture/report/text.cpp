@@ -14,8 +14,8 @@
 namespace parley::capture {
 namespace {
 
-/// Appends to the text. A file may have tens of thousands of connections, each with seven lines: making a
-/// string of each word first would take longer than finding out what to say.
+/// Appends to the text without temporary strings. A file may have tens of thousands of connections with seven lines
+/// each; temporary strings for each word would take most of the time.
 class Appender {
  public:
   explicit Appender(std::string& out) : out_(out) {}
@@ -90,10 +90,10 @@ void direction_text(const DirectionCounts& c, Appender out) {
   }
 }
 
-constexpr std::size_t words_at = 13;     // where the words of a row begin
-constexpr std::size_t piece = 64 << 10;  // what write_text() hands on at a time
+constexpr std::size_t words_at = 13;     // column where the words of a row begin
+constexpr std::size_t piece = 64 << 10;  // the approximate size of write_text()'s pieces
 
-/// One connection's block behind what is there.
+/// Appends one connection's block.
 void connection_text(const ConnectionReport& c, const TextOptions& o, std::string& out) {
   if (c.ib) {
     out += ib_text(c, o);
@@ -106,7 +106,7 @@ void connection_text(const ConnectionReport& c, const TextOptions& o, std::strin
     begun = out.size();
   };
   const auto end = [&] {
-    // Octets are at least as many as columns, so that most rows need no second look.
+    // There are at least as many octets as columns, so short rows need no exact count.
     if (words_at + (out.size() - begun) > o.width) {
       const std::string wrapped = wrap(std::string_view(out).substr(begun), o.width, words_at);
       out.replace(begun, std::string::npos, wrapped);
@@ -167,7 +167,7 @@ std::string summary_text(std::string_view file, const FileReport& r) {
   for (const auto& n : r.notes) words << "note: " << n << "\n";
   if (!r.ignored.empty()) words << ignored_text(r.ignored) << "\n";
   words << file << ": " << standing_text(r.judgement);
-  if (r.all_judged() == 0) {  // which the standing has told, and what is there instead
+  if (r.all_judged() == 0) {  // the standing says so, and lists the contents
     words << "\n";
     return out;
   }

@@ -11,7 +11,7 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::size_t margin = 21;  // frame number and time
+constexpr std::size_t margin = 21;  // columns for frame number and time
 
 struct Glyphs {
   std::string_view line, left_head, right_head, dash, dotted, cross;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A negotiation for people.
+// A negotiation as text.
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -10,7 +10,7 @@
 namespace parley::capture {
 namespace {
 
-/// A name, and the words of it, wrapped.
+/// Appends a row: a name, and its words, wrapped.
 void add_row(std::string& out, std::string_view name, const std::string& words, std::size_t width) {
   constexpr std::size_t words_begin = 13;
   out += fmt::format("  {:<11}{}\n", name, wrap(words, width, words_begin));

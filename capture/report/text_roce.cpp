@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A connection of InfiniBand's transport for people.
+// A connection of InfiniBand's transport as text.
 #include <fmt/format.h>
 
 #include "base/text.hpp"

@@ -13,8 +13,8 @@ struct Total {
   using ByStanding = std::array<std::uint64_t, 3>;
 
   ByStanding files{}, connections{}, negotiations{};  ///< by Standing
-  std::uint64_t roce = 0;                             ///< so many of the connections are RoCE
-  std::uint64_t unread = 0;  ///< files that were not read to their end; they are in `files` too
+  std::uint64_t roce = 0;                             ///< the RoCE connections among `connections`
+  std::uint64_t unread = 0;                           ///< files that were not read to their end; `files` includes them
   std::uint64_t errors = 0, warnings = 0;
   RuleCounts ignored;
 

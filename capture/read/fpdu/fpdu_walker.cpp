@@ -18,17 +18,17 @@ namespace {
 
 using wire::marker_interval;
 constexpr std::uint32_t fpdu_least = PARLEY_MPA_LEN_LEN + 2 + PARLEY_MPA_CRC_LEN;  // with an empty ULPDU, padded
-constexpr std::uint32_t startup_length = 0x4D50;  // "MP", with which startup frames begin
+constexpr std::uint32_t startup_length = 0x4D50;  // "MP", the beginning of startup frames
 
 std::uint64_t next_marker(std::uint64_t at) { return (at + marker_interval - 1) / marker_interval * marker_interval; }
 
-// Whether a ULPDU can be a DDP segment at all; used only to recognise FPDUs after a loss, never to accuse.
+// Whether a ULPDU can be a DDP segment. Used only to recognise FPDUs after a loss, never to report a fault.
 bool plausible_segment(ConstBytes ulpdu) {
   const auto h = wire::DdpHeader::parse(ulpdu);
   if (!h || h->ddp_version > 1 || h->rdmap_version > 1) return false;
   Reader r(ulpdu);
   if ((r.u8() & PARLEY_DDP_RSVD) != 0) return false;
-  const auto rule = wire::rule_of(h->opcode);  // its queue is 0 if it is tagged, as in a header
+  const auto rule = wire::rule_of(h->opcode);  // the queue number is 0 if tagged, in the rule and in the header
   return rule.assigned && rule.tagged == h->tagged && rule.qn == h->qn;
 }
 
@@ -52,7 +52,7 @@ void FpduWalker::start_inside(Known crc, bool markers, std::uint64_t position) {
 }
 
 bool FpduWalker::unknown_in(std::uint64_t begin, std::uint64_t stop) const {
-  // The ranges are in order and do not touch: the first that ends after `begin` decides.
+  // The ranges are ascending and disjoint: the first one that ends after `begin` decides.
   const auto it = std::upper_bound(unknown_.begin(), unknown_.end(), begin,
                                    [](std::uint64_t v, const Range& r) { return v < r.end; });
   return it != unknown_.end() && it->begin < stop;
@@ -79,7 +79,7 @@ void FpduWalker::append(ConstBytes in) {
   window_ = buffer_;
 }
 
-// How many octets more would make the FPDU whole that the buffer begins with; 0: not known.
+// How many octets the first FPDU in the buffer still lacks; 0: none, or not known.
 std::size_t FpduWalker::wanted() const {
   if (resync_ || markers_ == Known::unknown || !unknown_.empty()) return 0;
   const bool markers = markers_ == Known::yes;
@@ -91,14 +91,14 @@ std::size_t FpduWalker::wanted() const {
 }
 
 void FpduWalker::octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSink& sink) {
-  window_ = buffer_;  // a copy of a walker has a buffer of its own
+  window_ = buffer_;  // a copied walker has its own buffer
   if (size() == 0) {
     marks_.clear();
     first_mark_ = 0;
   }
   marks_.push_back({end(), ref, start});
   if (size() > 0) {
-    // Only what completes the FPDU that was begun is put behind it; the rest need not be moved.
+    // Append only the octets that complete the FPDU in the buffer. The rest is walked in place.
     if (const std::size_t n = wanted(); n > 0 && n < in.size()) {
       append(in.first(n));
       in = in.subspan(n);
@@ -115,7 +115,7 @@ void FpduWalker::octets(ConstBytes in, const SegmentRef& ref, bool start, FpduSi
 
 void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink) {
   window_ = buffer_;
-  // Inside an FPDU whose length is known, the boundaries survive; the octets are only marked.
+  // A hole inside an FPDU of known length does not lose the boundaries. Only mark its octets as unknown.
   bool inside = false;
   if (!resync_ && markers_ != Known::unknown) {
     const bool lead = markers_ == Known::yes && base_ % marker_interval == 0;
@@ -140,12 +140,12 @@ void FpduWalker::missing(std::uint64_t n, const SegmentRef& ref, FpduSink& sink)
   window_ = {};
   begin_ = 0;
   unknown_.clear();
-  if (markers_ == Known::unknown) markers_ = Known::no;  // their first octets are gone
+  if (markers_ == Known::unknown) markers_ = Known::no;  // the octets that would decide are missing
   lose(none);
   lost_at_ = lost_at;
 }
 
-/// Whether an FPDU that may be none can be one; if it proves to be one, the doubt ends.
+/// Whether a doubtful FPDU is plausible. If it is proven (by its CRC or by markers), the doubt ends.
 bool FpduWalker::dispel(WalkedFpdu& f, Known crc_before) {
   const bool marked =
       markers_ == Known::yes && f.wire_octets > wire_size(0, static_cast<std::uint32_t>(f.ulpdu.size()), false);
@@ -156,7 +156,7 @@ bool FpduWalker::dispel(WalkedFpdu& f, Known crc_before) {
   return true;
 }
 
-/// Whether a startup frame begins here, with 'MP' where ULPDU_Length is due and no DDP version behind it.
+/// Whether a startup frame begins here ("MPA ID R" in place of a ULPDU_Length). `wait`: it is not whole yet.
 bool FpduWalker::startup_here(FpduSink& sink, bool& wait) {
   const std::size_t have = std::min<std::size_t>(size(), PARLEY_MPA_HEADER_LEN);
   constexpr std::string_view head = "MPA ID R";
@@ -172,11 +172,11 @@ bool FpduWalker::startup_here(FpduSink& sink, bool& wait) {
   const std::size_t n = v->frame_size();
   sink.startup_frame(*v, mark_at(base_ + n - 1).ref);
   consume(base_ + n);
-  if (markers_ == Known::yes) lose(base_);  // from where its sender counts them now is open
+  if (markers_ == Known::yes) lose(base_);  // it is unknown where its sender now counts marker positions from
   return true;
 }
 
-/// FPDU octets on the wire at `at` with all markers but that at `omitted`.
+/// FPDU octets on the wire at `at` with all markers except the one at `omitted`.
 std::uint32_t FpduWalker::size_without(std::uint64_t at, std::uint32_t length, std::uint64_t omitted) {
   const std::uint32_t plain = wire_size(0, length, false);
   std::uint32_t markers = 0;
@@ -185,13 +185,13 @@ std::uint32_t FpduWalker::size_without(std::uint64_t at, std::uint32_t length, s
   return plain + markers;
 }
 
-// RFC 5044 §4.3: a sender that leaves a marker out has computed the CRC without it. `stop`: where known octets end.
+// A sender that omits a marker computes the CRC without it (RFC 5044 §4.3). `stop`: where known octets end.
 void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, std::uint64_t stop,
                                      WalkedFpdu& out) const {
   const auto length = static_cast<std::uint32_t>(out.ulpdu.size());
   for (std::uint64_t m = next_marker(at); m + PARLEY_MPA_MARKER_LEN <= stop && m < at + out.wire_octets;
        m += marker_interval) {
-    if (m <= header) continue;  // without it, the length would stand elsewhere
+    if (m <= header) continue;  // without this marker, the ULPDU_Length would be elsewhere
     Reader here(view(m, PARLEY_MPA_MARKER_LEN));
     if ((here.be32() & 0xFFFC) == m - header) continue;
     const std::uint64_t crc_at = at + size_without(at, length, m) - PARLEY_MPA_CRC_LEN;
@@ -207,13 +207,13 @@ void FpduWalker::find_missing_marker(std::uint64_t at, std::uint64_t header, std
   }
 }
 
-// The same where a marker is due before the FPDU: its ULPDU_Length stands there instead.
+// As find_missing_marker() for the leading marker of an FPDU: the ULPDU_Length is at its place.
 FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
   constexpr std::uint32_t probe = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN;
   if (markers_ != Known::yes || crc_ != Known::yes || base_ % marker_interval != 0 || doubtful_) return Lead::there;
   if (size() < PARLEY_MPA_LEN_LEN) return ended_ ? Lead::there : Lead::wait;
   Reader r(view(base_, PARLEY_MPA_LEN_LEN));
-  const std::uint32_t length = r.be16();  // RFC 5044 §4.3: the first half of a marker is 0, and here its FPDUPTR
+  const std::uint32_t length = r.be16();  // RFC 5044 §4.3: 0 in a marker; the FPDUPTR is 0 here, too
   if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Lead::there;
   if (size() < probe) return ended_ ? Lead::there : Lead::wait;
   if (unknown_in(base_, base_ + probe) || Reader(view(base_ + PARLEY_MPA_LEN_LEN, 1)).u8() == 0 ||
@@ -227,7 +227,7 @@ FpduWalker::Lead FpduWalker::leading_marker(WalkedFpdu& out) {
     return Lead::there;
   out.position = out.missing_marker = base_;
   out.marker_missing = true;
-  out.crc = WalkedFpdu::Crc::bad;  // to a receiver, which takes the markers out where they are due
+  out.crc = WalkedFpdu::Crc::bad;  // for a receiver, which expects the marker
   out.wire_octets = total;
   out.wire = view(base_, total);
   out.first = mark_at(base_).ref;
@@ -247,7 +247,7 @@ void FpduWalker::lose(std::uint64_t candidate) {
 }
 
 void FpduWalker::walk(FpduSink& sink) {
-  // step() consumes from the front; erasing once at the end keeps many small FPDUs in a segment linear.
+  // step() consumes from the front. Erasing once at the end keeps the cost linear for many small FPDUs in a segment.
   while (step(sink)) {
   }
   if (window_.data() == buffer_.data() && !buffer_.empty())
@@ -267,7 +267,7 @@ void FpduWalker::finish(FpduSink& sink) {
   walk(sink);
   const std::size_t due = wanted();
   if (markers_ != Known::yes || crc_ != Known::yes || due == 0 || due > 2 * PARLEY_MPA_MARKER_LEN) return;
-  // The last FPDU lacks as much as a marker has; without it, a second one may fall behind its end.
+  // The last FPDU lacks the octets of one marker, or of two: without the omitted one, a second may lie behind its end.
   const std::uint64_t header = base_ + (base_ % marker_interval == 0 ? PARLEY_MPA_MARKER_LEN : 0), stop = end();
   Reader r(view(header, 2));
   const std::uint32_t length = r.be16();
@@ -320,7 +320,7 @@ bool FpduWalker::step(FpduSink& sink) {
   const std::uint32_t length = r.be16();
   Reader begin(view(base_, 2));
   if (bool wait = false; begin.be16() == startup_length && startup_here(sink, wait)) return !wait;
-  // RFC 5044 §3: a ULPDU has 1 to 64768 octets; the DDP header alone takes 14.
+  // RFC 5044 §3: a ULPDU has 1 to 64768 octets; the DDP header alone has 14.
   if (length == 0 || length > PARLEY_MPA_ULPDU_MAX) {
     const SegmentRef ref = mark_at(header + 1).ref;
     const bool doubted = doubtful_;
@@ -350,9 +350,9 @@ bool FpduWalker::step(FpduSink& sink) {
   return true;
 }
 
-/// Whether the first octets are those of a stream with markers if there should be none, or of one without if there
-/// should be (RFC 5044 §4.3). Only a good FPDU under the other reading proves that; octets that fit the agreed one are
-/// never kept waiting. `total`: the octets of that FPDU.
+/// Whether the stream begins with a marker although none was agreed, or without one although markers were agreed
+/// (RFC 5044 §4.3). Only a good FPDU under the other reading proves it. Octets that fit the agreement are never held
+/// back. `total`: the octets of that FPDU.
 FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   if (base_ != 0 || resync_) return Beginning::as_agreed;
   const bool agreed = markers_ == Known::yes;
@@ -360,13 +360,13 @@ FpduWalker::Beginning FpduWalker::beginning(std::uint32_t& total) {
   Reader head(view(0, 2));
   const bool zero = head.be16() == 0;
   if (zero == agreed) return Beginning::as_agreed;
-  // A marker's reserved half may have bits set; its FPDUPTR is 0 here, where a DDP header has its version.
+  // A marker's reserved half may have bits set. Its FPDUPTR is 0 here; a DDP header has its nonzero version there.
   if (agreed && size() > 2 && !unknown_in(2, 3) && Reader(view(2, 1)).u8() == 0) return Beginning::as_agreed;
   const std::uint64_t header = agreed ? 0 : PARLEY_MPA_MARKER_LEN;
   if (end() < header + 2) return Beginning::wait;
   if (unknown_in(0, header + 2)) return Beginning::as_agreed;
   Reader r(view(0, header + 2));
-  // A marker between FPDUs points nowhere; a ULPDU_Length of 0 is followed by a DDP header.
+  // A marker between FPDUs has FPDUPTR 0; a DDP header would follow a ULPDU_Length of 0.
   if (!agreed && (r.be32() & ~std::uint32_t{3}) != 0) return Beginning::as_agreed;
   const std::uint32_t length = r.be16();
   if (length < PARLEY_DDP_TAGGED_LEN || length > PARLEY_MPA_ULPDU_MAX) return Beginning::as_agreed;
@@ -433,7 +433,7 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
     for (const Range& r : unknown_)
       if (r.begin < at + total && r.end > at) {
         const std::uint64_t ahead = std::max(r.begin, header + 2) - (header + 2);
-        // Markers only make the stream position run ahead of the ULPDU, so this never claims too much.
+        // Markers only move the stream position ahead of the ULPDU. The result may be too small, but never too large.
         const std::uint64_t inside = markers ? ahead - std::min(ahead, ahead / (marker_interval - 4) * 4 + 8) : ahead;
         out.known = std::min<std::size_t>(out.known, inside);
         break;
@@ -456,8 +456,7 @@ bool FpduWalker::build(std::uint64_t at, std::uint32_t length, std::uint32_t tot
   return good;
 }
 
-/// Whether a DDP header can begin at `at`, or is not there whole: whoever looks for FPDUs need not wait for the rest of
-/// what is none.
+/// Whether a DDP header can begin at `at`, or is not complete yet. The search rejects most candidates early by this.
 bool FpduWalker::plausible_head(std::uint64_t at, std::uint32_t ulpdu_length, bool markers) const {
   std::array<std::uint8_t, PARLEY_DDP_UNTAGGED_LEN> head{};
   const std::size_t n = std::min<std::size_t>(head.size(), ulpdu_length);
@@ -483,13 +482,13 @@ FpduWalker::Guess FpduWalker::judge(std::uint64_t at) {
   WalkedFpdu f;
   const Known before = crc_;
   build(at, length, total, f);
-  if (before == Known::unknown && f.crc != WalkedFpdu::Crc::good) crc_ = before;  // it may have been no FPDU
+  if (before == Known::unknown && f.crc != WalkedFpdu::Crc::good) crc_ = before;  // it may not have been an FPDU
   if (!plausible_segment(f.ulpdu) || f.known < PARLEY_DDP_TAGGED_LEN) return Guess::bad;
   if (f.crc == WalkedFpdu::Crc::bad || !f.marker_fault.empty() || f.pad_not_zero) return Guess::bad;
   return Guess::good;
 }
 
-/// The first marker that is there and was not tried; `none` if there is none.
+/// The first captured marker that was not tried; `none` if there is none.
 std::uint64_t FpduWalker::marker_to_try() const {
   if (markers_ != Known::yes) return none;
   for (std::uint64_t m = marker_scan_; m + PARLEY_MPA_MARKER_LEN <= end(); m += marker_interval)
@@ -497,7 +496,7 @@ std::uint64_t FpduWalker::marker_to_try() const {
   return none;
 }
 
-/// Where the first TCP segment begins that was not tried; `none` if there is none.
+/// The beginning of the first TCP segment that was not tried; `none` if there is none.
 std::uint64_t FpduWalker::segment_to_try() const {
   auto mark = std::lower_bound(marks_.begin() + static_cast<std::ptrdiff_t>(first_mark_), marks_.end(), segment_scan_,
                                [](const Mark& m, std::uint64_t v) { return m.at < v; });
@@ -509,7 +508,7 @@ bool FpduWalker::next_candidate() {
   for (;;) {
     const std::uint64_t marker = marker_to_try(), segment = segment_to_try();
     const std::uint64_t expected = expected_ < end() ? expected_ : none;
-    // Behind a ULPDU that is empty, or of which the length is missing, nothing else comes into question.
+    // Behind an empty ULPDU, or one whose length is missing, only the expected position is a candidate.
     const bool expected_first = expected_ - lost_at_ <= fpdu_least + PARLEY_MPA_MARKER_LEN;
     if (expected == none && (expected_first || (marker == none && segment == none))) return false;
     const std::uint64_t marker_end = marker == none ? none : marker + PARLEY_MPA_MARKER_LEN;
@@ -519,7 +518,7 @@ bool FpduWalker::next_candidate() {
       candidate_ = segment;
       segment_scan_ = segment + 1;
     } else {
-      // RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it.
+      // RFC 5044 §6: a marker points to the beginning of its FPDU, or an FPDU begins right after it.
       Reader r(view(marker + 2, 2));
       const std::uint64_t pointer = r.be16() & 0xFFFCu;
       candidate_ = pointer > marker ? marker : marker - pointer;
@@ -530,7 +529,7 @@ bool FpduWalker::next_candidate() {
   }
 }
 
-/// Drops what no candidate can begin in any more: a marker still to come may point back.
+/// Drops octets in which no candidate can begin any more. A later marker may still point back up to pointer_max.
 void FpduWalker::forget_tried() {
   std::uint64_t to = end();
   if (markers_ == Known::yes) to = std::min(to, marker_scan_ - std::min(marker_scan_, pointer_max));

@@ -24,7 +24,7 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 }
 
 std::uint64_t hash_of(std::uint64_t h, const Address& a) {
-  // Each packet comes here: two loads, whatever their octet order is. Nothing but the place in a table depends on it.
+  // Called for each packet, so it uses two plain loads. Byte order does not matter: it only affects hash table places.
   std::uint64_t high = 0, low = 0;
   static_assert(sizeof a.octets == sizeof high + sizeof low);
   std::memcpy(&high, a.octets.data(), sizeof high);
@@ -32,8 +32,8 @@ std::uint64_t hash_of(std::uint64_t h, const Address& a) {
   return mix(h, high ^ low * 0xD6E8FEB86659FD93ULL ^ std::uint64_t{a.port} << 48);
 }
 
-/// The ULPDU_Length at the head of `in` if an FPDU of DDP and RDMAP version 1 can follow it, else 0. Stricter than what
-/// a receiver may demand: this is no judgement.
+/// The ULPDU_Length at the beginning of `in` if an FPDU of DDP and RDMAP version 1 can follow it, else 0. This is
+/// stricter than a receiver may be; it is used only for recognition.
 std::uint32_t plausible_length(ConstBytes in) {
   if (in.size() < fpdu_min) return 0;
   Reader r(in);
@@ -46,7 +46,7 @@ std::uint32_t plausible_length(ConstBytes in) {
   if ((ddp & PARLEY_DDP_RSVD) != 0 || (rdmap & 0x30) != 0) return 0;
   const auto h = wire::DdpHeader::parse(ulpdu);
   if (!h || h->ddp_version != 1 || h->rdmap_version != 1) return 0;
-  const auto rule = wire::rule_of(h->opcode);  // its queue is 0 if it is tagged, as in a header
+  const auto rule = wire::rule_of(h->opcode);  // the queue number is 0 if tagged, in the rule and in the header
   return rule.assigned && rule.tagged == h->tagged && rule.qn == h->qn ? length : 0;
 }
 
@@ -78,7 +78,7 @@ bool plausible_fpdu(ConstBytes in) { return plausible_length(in) != 0; }
 FpduProof prove_fpdu(ConstBytes in) {
   FpduProof proof;
   if (in.size() < fpdu_min) return proof;
-  // RFC 5044 §4.3: a marker right before an FPDU points nowhere.
+  // RFC 5044 §4.3: a marker right before an FPDU has FPDUPTR 0.
   Reader r(in);
   if (r.be32() == 0) {
     if (const auto length = plausible_length(in.subspan(PARLEY_MPA_MARKER_LEN)); length != 0)
@@ -88,8 +88,8 @@ FpduProof prove_fpdu(ConstBytes in) {
   const std::uint32_t length = plausible_length(in);
   if (length == 0) return proof;
   try_reading(in, length, false, 0, proof);
-  // A marker inside tells how far behind the ULPDU_Length it stands; which of those that look like one is one, the CRC
-  // decides. One inside the DDP header is not looked for: another FPDU will do.
+  // A marker inside the FPDU has its distance from the ULPDU_Length in FPDUPTR. Up to 4 words that fit are tried; the
+  // CRC decides. A marker inside the DDP header is not searched for: a later FPDU can prove MPA as well.
   const std::size_t end = std::min<std::size_t>(in.size(), marker_interval);
   int tried = 0;
   for (std::size_t at = (head_max + 3) / 4 * 4; at + PARLEY_MPA_MARKER_LEN <= end && tried < 4; at += 4) {
@@ -122,7 +122,7 @@ PickUps::Found PickUps::segment(const ConnectionKey& key, unsigned from, const w
   if (const auto known = watches_.empty() ? by_ends_[from].end() : by_ends_[from].find(key);
       known != by_ends_[from].end()) {
     const auto watch = known->second;
-    if (static_cast<std::int32_t>(t.seq - watch->next_seq) < 0) return {};  // seen
+    if (static_cast<std::int32_t>(t.seq - watch->next_seq) < 0) return {};  // a retransmission
     const bool next = t.seq == watch->next_seq && whole && watch->segments.size() < segments_max;
     if (next) keep(*watch, t, frame, at);
     if (next && watch->have < watch->wanted) return {};
@@ -141,7 +141,7 @@ PickUps::Found PickUps::segment(const ConnectionKey& key, unsigned from, const w
         return found;
       }
     }
-    drop(watch);  // it was none, or octets of it are missing
+    drop(watch);  // not an FPDU, or octets of it are missing
   }
   const FpduProof proof = prove_fpdu(t.payload);
   if (proof.is == FpduProof::Is::none) return {};

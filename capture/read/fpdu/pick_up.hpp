@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Recognises FPDUs (RFC 5044 §4) of connections whose set-up is not in the capture, and keeps what may become the first
-// one of each until it is whole. An FPDU is looked for where a TCP segment begins (§5: senders align them); its CRC32c
-// over a header that DDP and RDMAP can have proves it, so that other traffic is not taken for MPA.
+// Recognises FPDUs (RFC 5044 §4) of connections whose set-up is not in the capture. It keeps the segments that may hold
+// the first FPDU of a connection until it is whole. It expects an FPDU at the beginning of a TCP segment (§5: senders
+// align them). A correct CRC32c and a valid DDP and RDMAP header prove it, so that other traffic is not taken for MPA.
 #pragma once
 #include <cstdint>
 #include <list>
@@ -24,28 +24,28 @@ struct ConnectionKeyHash {
   std::size_t operator()(const ConnectionKey& k) const;
 };
 
-/// How octets that begin with an FPDU are to be read.
+/// How to read octets that begin with an FPDU.
 struct ProvenFpdu {
   bool markers = false;
   std::uint32_t phase = 0;  ///< stream position of its first octet modulo the marker interval (RFC 5044 §4.3)
-  bool crc = true;          ///< false: taken for an FPDU without its CRC, since the port is said to carry MPA
+  bool crc = true;          ///< false: accepted without a correct CRC, since the port is in AnalyzerOptions::mpa_ports
 };
 
 struct FpduProof {
   enum class Is : std::uint8_t { none, more, proven };
   Is is = Is::none;
-  std::uint32_t wanted = 0;  ///< more: so many octets decide
+  std::uint32_t wanted = 0;  ///< more: the octets needed to decide
   ProvenFpdu fpdu;
 };
-/// Whether an FPDU begins with the first of these octets.
+/// Whether an FPDU begins at the first of these octets.
 FpduProof prove_fpdu(ConstBytes in);
-/// Whether one may, as far as its length and its DDP header tell.
+/// Whether an FPDU may begin here, judged by its length and its DDP header alone.
 bool plausible_fpdu(ConstBytes in);
 
 class PickUps {
  public:
   struct Kept {
-    wire::TcpSegmentView segment;  ///< its payload is that of `octets`
+    wire::TcpSegmentView segment;  ///< its payload refers to `octets`
     Bytes octets;
     std::uint64_t frame = 0;
     Instant at{};
@@ -54,7 +54,7 @@ class PickUps {
     std::vector<Kept> segments;  ///< in order; empty: no FPDU is proven (yet)
     ProvenFpdu fpdu;
   };
-  /// A segment of a connection that nobody follows.
+  /// Examines a segment of a connection that is not followed.
   Found segment(const ConnectionKey& key, unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame,
                 Instant at);
 
@@ -67,9 +67,9 @@ class PickUps {
     std::vector<Kept> segments;
   };
   using Watches = std::list<Watched>;                // the oldest first
-  static constexpr std::size_t watched_max = 64;     // hardly any segment of other traffic looks like the first of one
-  static constexpr std::size_t kept_max = 4 << 20;   // octets of all
-  static constexpr std::size_t segments_max = 2048;  // of one
+  static constexpr std::size_t watched_max = 64;     // few segments of other traffic look like the start of an FPDU
+  static constexpr std::size_t kept_max = 4 << 20;   // octets kept for all connections
+  static constexpr std::size_t segments_max = 2048;  // segments kept for one connection
 
   void drop(Watches::iterator watch);
   void keep(Watched& w, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);

@@ -16,17 +16,17 @@ using wire::mad::Lrh;
 constexpr std::size_t erf_head = 16, erf_extension = 8;
 constexpr std::uint8_t erf_infiniband = 21, erf_more = 0x80;  // the topmost bit: an extension header follows
 
-/// An ERF record's head: what it is of, and where the packet stands in it.
+/// The header of an ERF record: its type, and where its packet begins and ends.
 struct ErfHead {
   std::uint8_t type = 0;
   std::size_t packet_at = erf_head, end = 0, on_wire = 0;
 };
 
-/// None if the capture ends before it does.
+/// None if the capture ends inside the header.
 std::optional<ErfHead> read_erf(ConstBytes record) {
   Reader r(record);
   ErfHead out;
-  r.skip(8);  // time, which the file has too
+  r.skip(8);  // timestamp; the file has it, too
   const std::uint8_t type = r.u8();
   r.skip(1);
   out.end = r.be16();
@@ -52,7 +52,7 @@ LinkReader::Status LinkReader::read(const wire::CapturedPacket& captured, LinkPa
   if (head->type != erf_infiniband) return Status::other;
   if (head->end < head->packet_at)
     return malformed(captured, 10, fmt::format("an ERF record of {} octets has no room for its head", head->end));
-  wire::CapturedPacket record = captured;  // what stands behind its end is padding
+  wire::CapturedPacket record = captured;  // octets behind head->end are padding
   record.octets = captured.octets.first(std::min(size, head->end));
   return read_link(record, head->packet_at, head->on_wire, out);
 }

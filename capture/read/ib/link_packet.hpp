@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One captured packet of an InfiniBand link (IBA §7.7, §8.3): of the link type InfiniBand, which begins with the LRH, or an ERF record
-// of that type, which Wireshark and `parley mad --pcap` write.
+// One captured packet of an InfiniBand link (IBA §7.7, §8.3). The link type is InfiniBand (the packet begins with the
+// LRH), or ERF with a record of type InfiniBand, as Wireshark and `parley mad --pcap` write it.
 #pragma once
 #include <optional>
 
@@ -14,14 +14,14 @@ struct LinkPacket : TransportPacket {
   std::optional<wire::ib::RoceHeader> grh;
 };
 
-/// Reads packet after packet: of one that is cut it makes a whole one, which the next call overwrites. The VCRC, which not every
-/// capture has, is not looked at.
+/// Reads packets one by one. It fills a cut packet with zeros up to its length; the next call overwrites that copy. It
+/// ignores the VCRC, which not every capture has.
 class LinkReader : public TransportReader {
  public:
   static bool reads(std::uint16_t link_type) {
     return link_type == wire::link_type_erf || link_type == wire::link_type_infiniband;
   }
-  /// `captured` is of a link type that it reads.
+  /// reads(captured.link_type) must be true.
   Status read(const wire::CapturedPacket& captured, LinkPacket& out);
 
  private:

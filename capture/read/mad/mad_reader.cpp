@@ -19,7 +19,7 @@ bool is_mad(const TransportPacket& p) {
          !p.known_payload().empty() && p.packet.payload[0] == PARLEY_IB_MAD_BASE_VERSION;
 }
 
-/// Tables that the system puts together are handed over whole, and captured so.
+/// The kernel reassembles RMPP tables of these classes and delivers, and captures, them as one datagram.
 bool may_be_longer(ConstBytes mad) {
   const auto* facts = mad.size() > 1 ? wire::mad::facts_of_class(mad[1]) : nullptr;
   return facts != nullptr &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The management datagram in a captured packet, whatever carried it: an InfiniBand link, RoCEv1 or RoCEv2.
+// The management datagram in a captured packet of an InfiniBand link, RoCEv1 or RoCEv2.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 namespace parley::capture {
 
 struct CapturedMad {
-  /// LIDs of an InfiniBand link; GIDs of RoCE, where IPv4 addresses are ::ffff:a.b.c.d, and of a packet with a GRH.
+  /// LIDs for an InfiniBand link. GIDs for RoCE (IPv4 addresses as ::ffff:a.b.c.d) and for a packet with a GRH.
   struct End {
     std::optional<std::uint16_t> lid;
     std::optional<Gid> gid;
@@ -21,8 +21,8 @@ struct CapturedMad {
   std::uint64_t frame = 0;
   Instant at{};
   End source, destination;
-  ConstBytes octets;   ///< as many as are in the capture: a view that the next call ends
-  std::string damage;  ///< in words, what is wrong with the packet or missing of it; empty: nothing
+  ConstBytes octets;   ///< the captured octets; the view is valid until the next call of read()
+  std::string damage;  ///< what is wrong with the packet or missing from it, in words; empty: nothing
 };
 
 /// "LID 5 QP 1", "LID 5 GID fe80::1 QP 1", "GID ::ffff:192.0.2.1 QP 1".
@@ -32,12 +32,12 @@ class MadReader {
  public:
   enum class Status : std::uint8_t {
     mad,
-    none,         ///< something else
-    unreadable,   ///< of InfiniBand or RoCE, and no one can say what it carries: why()
-    unsupported,  ///< link type
+    none,         ///< not a management datagram
+    unreadable,   ///< InfiniBand or RoCE, but its content cannot be determined; see why()
+    unsupported,  ///< link type not decoded
   };
-  /// A datagram is what a UD SEND Only has that goes to or comes from QP 0 or 1, or that has the Q_Key of QP 1, a
-  /// datagram's length and its version (IBA §13.4.1, §13.4.2).
+  /// A management datagram is a UD SEND Only to or from QP 0 or 1. So is a UD SEND Only with the Q_Key of QP 1, the
+  /// length of a MAD and the base version of a MAD (IBA §13.4.1, §13.4.2).
   Status read(const wire::CapturedPacket& captured, CapturedMad& out);
   /// "frame 12, octet 42: ...", "frame 12: ...".
   const std::string& why() const { return why_; }

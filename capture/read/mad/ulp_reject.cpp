@@ -34,7 +34,7 @@ std::string nvme_text(ConstBytes octets) {
   return fmt::format("NVMe: status {}, {}", status, nvme_status(status));
 }
 
-// The header that Linux's RTRS sends in each message of its set-up: magic number, version, errno.
+// The header of each set-up message of Linux's RTRS: magic number, version, errno.
 std::string rtrs_text(ConstBytes octets) {
   Reader r(octets);
   const std::uint16_t magic = r.le16();
@@ -43,7 +43,7 @@ std::string rtrs_text(ConstBytes octets) {
   return fmt::format("RTRS {}.{}: errno {}", version >> 8, version & 0xFF, number);
 }
 
-// RFC 7145 §9.3 as InfiniBand's annex has it: what the target cannot do.
+// RFC 7145 §9.3, in the form of the InfiniBand annex: features that the target does not support.
 std::string iser_text(ConstBytes octets) {
   constexpr std::uint8_t no_zbva = 0x80, no_invalidate = 0x40;
   const std::uint8_t flags = octets.empty() ? std::uint8_t{0} : octets[0];
@@ -52,7 +52,7 @@ std::string iser_text(ConstBytes octets) {
   return out.empty() ? out : "iSER: " + out;
 }
 
-// RFC 8797 §4: its version and the sizes that it takes.
+// RFC 8797 §4: version, and the greatest sizes that it sends and receives.
 std::string nfs_text(ConstBytes octets) {
   Reader r(octets);
   const std::uint32_t magic = r.be32();

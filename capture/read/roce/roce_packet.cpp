@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t frame_max = 70'000;  // no IP packet is longer
 
-/// An IPv4 packet that is a fragment, or the first of several.
+/// An IPv4 or IPv6 fragment; for IPv4 also the first one.
 bool is_fragment(std::uint16_t ethertype, ConstBytes network) {
   Reader r(network);
   if (ethertype == wire::ethertype_ipv4) {
@@ -36,7 +36,7 @@ RoceReader::Status RoceReader::read(const wire::PacketView& view, const wire::Ca
   }
   const auto parsed = wire::ib::RoceHeader::parse(view.ethertype, network);
   if (!parsed) {
-    // Of a cut packet the lengths may be among what is missing.
+    // The missing part of a cut packet may include the length fields.
     if (view.network.size() < network.size() && view.network.size() < wire::ipv6_header + 8) return Status::cut;
     if (parsed.error() == Errc::truncated)
       return malformed(captured, network_at, "the packet ends before its headers say that it does");

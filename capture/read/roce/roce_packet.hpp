@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One captured RoCE packet, of version 1 or 2, with what is known of it: a snap length may have cut it.
+// One captured RoCE packet, of version 1 or 2. A snap length may have cut it.
 #pragma once
 #include <cstdint>
 
@@ -12,13 +12,13 @@ namespace parley::capture {
 struct RocePacket : TransportPacket {
   wire::ib::RoceHeader network;
   bool of_link =
-      false;  ///< of InfiniBand's own links: `network` has the GIDs that stand for its LIDs, or those of its GRH
+      false;  ///< from an InfiniBand link: `network` has the GIDs of the GRH, or GIDs that represent the LIDs
 };
 
-/// Reads packet after packet: of one that is cut it makes a whole one, which the next call overwrites.
+/// Reads packets one by one. It fills a cut packet with zeros up to its length; the next call overwrites that copy.
 class RoceReader : public TransportReader {
  public:
-  /// `view` is of that frame, and carries RoCE.
+  /// `view` must be the view of `captured` and carry RoCE.
   Status read(const wire::PacketView& view, const wire::CapturedPacket& captured, RocePacket& out);
 };
 

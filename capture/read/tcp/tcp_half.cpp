@@ -8,7 +8,7 @@
 namespace parley::capture {
 namespace {
 
-// The octets of a ring from stream position `at` on, as the one or two pieces that they are.
+// Visits `n` octets of a ring from stream position `at` on, as one or two pieces.
 template <class Span, class Visit>
 void pieces_of(Span ring, std::uint64_t at, std::size_t n, Visit&& visit) {
   const std::size_t begin = at & (ring.size() - 1), first = std::min(n, ring.size() - begin);
@@ -33,7 +33,7 @@ bool TcpHalf::may_begin_at(std::uint32_t seq) const {
   return synchronised_ && next_seq_ - static_cast<std::uint32_t>(position_) - (seq + 1) <= late_syn_max;
 }
 
-// A segment without octets has the number of what its sender sends next (RFC 9293 §3.4): all before it was sent.
+// An empty segment has the sequence number of the next octet (RFC 9293 §3.4): all octets before it were sent.
 void TcpHalf::note_sent(const wire::TcpSegmentView& t) {
   const auto at = position_of(t.seq + t.length);
   if (t.syn() || !at || *at > position_ + held_octets_max) return;
@@ -50,7 +50,7 @@ std::optional<std::uint64_t> TcpHalf::position_of(std::uint32_t seq) const {
 }
 
 void TcpHalf::acked(std::uint32_t ack) {
-  if (!synchronised_) {  // the capture began later: the receiver knows where this direction stands
+  if (!synchronised_) {  // the capture began later: the ACK gives the position of this direction
     synchronised_ = true;
     next_seq_ = ack;
     return;
@@ -58,7 +58,7 @@ void TcpHalf::acked(std::uint32_t ack) {
   if (const auto at = position_of(ack); at && *at > acked_ && *at < position_ + absurd_distance) acked_ = *at;
 }
 
-// The ring becomes larger as long as all connections together may have more.
+// Enlarges the ring unless the budget of all connections is exhausted.
 bool TcpHalf::grow_history(std::size_t wanted, ReassemblyBudget& budget) {
   const std::size_t size = std::bit_ceil(std::clamp(wanted, history_min, history_max));
   if (size <= history_.size() || budget.history + size - history_.size() > ReassemblyBudget::history_max) return false;
@@ -89,7 +89,7 @@ void TcpHalf::remember(ConstBytes data, ReassemblyBudget& budget) {
 }
 
 void TcpHalf::compare(std::uint64_t at, ConstBytes data) {
-  const std::uint64_t from = position_ - history_known_;  // what is known ends at position_
+  const std::uint64_t from = position_ - history_known_;  // the history ends at position_
   const std::uint64_t begin = std::max(at, from), end = std::min<std::uint64_t>(at + data.size(), position_);
   if (begin >= end) return;
   pieces_of(ConstBytes(history_), begin, end - begin, [&](ConstBytes old, std::size_t done) {
@@ -157,7 +157,7 @@ SegmentClass TcpHalf::segment(const wire::TcpSegmentView& t, const SegmentRef& r
   if (back >= t.length) return SegmentClass::retransmission;
   const auto keep = static_cast<std::size_t>(back);
   const ConstBytes fresh = t.payload.size() > keep ? t.payload.subspan(keep) : ConstBytes{};
-  if (t.payload.size() < keep) {  // cut before what is new
+  if (t.payload.size() < keep) {  // the snap length cut all new octets
     deliver({}, t.length - static_cast<std::uint32_t>(back), ref, false, budget, sink);
   } else {
     deliver(fresh, t.length - static_cast<std::uint32_t>(back), ref, false, budget, sink);
@@ -172,7 +172,7 @@ void TcpHalf::hold(std::uint64_t at, const wire::TcpSegmentView& t, const Segmen
   auto it = held_.upper_bound(begin);
   if (it != held_.begin()) --it;
   while (begin < end) {
-    // Skip what is held already; take what lies before the next held piece.
+    // Skip octets that are already held; take those before the next held piece.
     while (it != held_.end() && it->first + it->second.length <= begin) ++it;
     std::uint64_t stop = end;
     if (it != held_.end() && it->first < end) {
@@ -207,7 +207,7 @@ void TcpHalf::hold(std::uint64_t at, const wire::TcpSegmentView& t, const Segmen
   }
 }
 
-// What is held begins at position_ or later: a segment that came in its place may hold some of it as well.
+// Removes held octets before position_: a segment that was delivered may have included some of them.
 void TcpHalf::trim(ReassemblyBudget& budget) {
   while (!held_.empty() && held_.begin()->first < position_) {
     auto node = held_.extract(held_.begin());
@@ -279,7 +279,7 @@ void TcpHalf::concede(std::uint64_t position, const SegmentRef& ref, ReassemblyB
     const std::uint64_t before = position_;
     drain(budget, sink);
     if (position_ < position && position_ == before && !held_.empty() && held_.begin()->first == position_) {
-      never_wait();  // each waits for the other
+      never_wait();  // both directions wait for each other
       drain(budget, sink);
     }
   }
@@ -298,7 +298,7 @@ void TcpHalf::flush(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& s
   if (ends_at_ && *ends_at_ > position_)
     lose(*ends_at_ - position_, ref, sink);
   else if (synchronised_ && !ends_at_ && shown > position_ + 1)
-    // One octet more than seen is the FIN's place in the sequence, not data.
+    // One octet more than seen is the sequence number of a FIN, not data.
     lose(shown - position_, ref, sink);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One direction of a TCP connection, put back in order from captured segments (RFC 9293 §3.4, §3.10.7.4).
-// Octets come out once, in sequence, each with the frame that first carried it; octets that were sent but that the
-// capture does not hold come out as missing(). The first copy of an octet wins.
+// One direction of a TCP connection, reassembled from captured segments (RFC 9293 §3.4, §3.10.7.4). It delivers each
+// octet once, in sequence, with the frame that carried it first. It reports octets that were sent but not captured as
+// missing(). The first copy of an octet is used.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,11 +13,11 @@
 
 namespace parley::capture {
 
-/// Where octets were seen.
+/// The segment that carried octets.
 struct SegmentRef {
   std::uint64_t frame = 0;
   Instant at{};
-  /// How much of the opposite stream its sender had received by then; 0 when unknown.
+  /// The position in the opposite stream up to which its sender had received (by its ACK); 0: unknown.
   std::uint64_t peer_received = 0;
 };
 
@@ -26,56 +26,56 @@ class HalfSink {
   virtual ~HalfSink() = default;
   /// `start`: these octets begin a TCP segment.
   virtual void octets(ConstBytes in, const SegmentRef& ref, bool start) = 0;
-  /// `n` octets that the capture lacks; `cut`: by its snap length. `ref` is the segment that showed it.
+  /// `n` octets that the capture lacks. `cut`: because of its snap length. `ref`: the segment that shows the gap.
   virtual void missing(std::uint64_t n, const SegmentRef& ref, bool cut) = 0;
 };
 
 enum class SegmentClass : std::uint8_t { empty, in_order, out_of_order, retransmission, keepalive, absurd };
 
-/// Octets held back for all connections together; shared so that a file with many of them stays in bounds.
+/// Octets held back, shared by all connections to bound the memory.
 struct ReassemblyBudget {
   std::size_t used = 0;
   static constexpr std::size_t max = 64 << 20;
-  std::size_t history = 0;  ///< octets kept to compare repetitions with
+  std::size_t history = 0;  ///< delivered octets kept to compare retransmissions with
   static constexpr std::size_t history_max = 16 << 20;
 };
 
 class TcpHalf {
  public:
-  /// The SYN of this direction: its data begins at seq + 1. One that was captured late moves no position that was told
-  /// (`counted`: to the other direction) or read.
+  /// The SYN of this direction: its data begins at seq + 1. A SYN that was captured late does not change the positions
+  /// if octets were already read, or if the other direction already uses them (`counted`).
   void syn(std::uint32_t seq, bool counted = false);
-  /// Whether a SYN with this number, captured late, can have begun this stream.
+  /// Whether a late-captured SYN with this number can be the one of this stream.
   bool may_begin_at(std::uint32_t seq) const;
   bool synchronised() const { return synchronised_; }
   bool from_syn() const { return from_syn_; }
   std::uint32_t syn_seq() const { return syn_seq_; }
-  /// Payload of a segment (none is fine). Delivers what it can.
+  /// Takes a segment, also one without payload, and delivers the octets that are in order.
   SegmentClass segment(const wire::TcpSegmentView& t, const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
   /// The opposite direction acknowledged up to `ack`.
   void acked(std::uint32_t ack);
-  /// Called for each packet of the connection: a hole that the receiver has acknowledged is the capture's, not TCP's;
-  /// after `patience` more packets it is given up, which leaves room for captures with packets slightly out of order.
+  /// Call for each packet of the connection. A hole that the receiver has acknowledged is a loss of the capture, not of
+  /// TCP. It is reported as missing() after `patience` more packets, because the capture may be slightly out of order.
   void tick(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
-  /// End of the connection or of the capture: everything held back comes out, with missing() between.
+  /// End of the connection or of the capture: delivers all octets held back, with missing() between them.
   void flush(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
-  /// Stops keeping anything: the connection is of no interest.
+  /// Releases all memory: the connection is not of interest.
   void forget(ReassemblyBudget& budget);
-  /// Later repetitions are compared with what was delivered.
+  /// From now on, compare retransmissions with the delivered octets.
   void keep_history() { keep_history_ = true; }
 
-  /// What the sender of a segment had received is read before it, as far as it comes at all: `position` is how far that
-  /// direction is. A capture may show an answer before its question.
+  /// The opposite direction was read up to `position`. A segment waits until the octets that its sender had received
+  /// were read, because a capture may show an answer before its request.
   void heard(std::uint64_t position) { peer_position_ = position; }
-  /// The position of the other direction that is waited for; 0: nothing waits.
+  /// The position of the opposite direction that the next segment waits for; 0: no segment waits.
   std::uint64_t waits_for() const;
-  /// Called for each packet while something waits: whether that has lasted too long. What waits is then let go.
+  /// Call for each packet while a segment waits. True: it waited too long; call concede() on the opposite direction.
   bool waited_long();
-  /// No longer waits, now and then.
+  /// Do not wait for the opposite direction any more, now or later.
   void never_wait() { vain_waits_ = vain_waits_max; }
-  /// Delivers what waits no longer.
+  /// Delivers segments that need not wait any longer.
   void go_on(ReassemblyBudget& budget, HalfSink& sink) { drain(budget, sink); }
-  /// Octets up to `position` that are not there are not in the capture.
+  /// Reports the octets up to `position` that were not captured as missing.
   void concede(std::uint64_t position, const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
 
   /// Octets delivered or missing so far.
@@ -83,7 +83,7 @@ class TcpHalf {
   std::optional<std::uint64_t> position_of(std::uint32_t seq) const;
   std::uint64_t acked_position() const { return acked_; }
   bool holding() const { return !held_.empty(); }
-  /// The last segment repeated octets with other content than before.
+  /// The last segment repeated octets with different content.
   bool differed() const { return differed_; }
 
  private:
@@ -93,13 +93,13 @@ class TcpHalf {
     bool start = true;
     SegmentRef ref;
   };
-  static constexpr std::uint64_t held_octets_max = 2 << 20;  // more than any window seen in practice is in flight
+  static constexpr std::uint64_t held_octets_max = 2 << 20;  // larger than TCP windows seen in practice
   static constexpr std::size_t held_segments_max = 4096;
-  static constexpr std::uint32_t late_syn_max = 1 << 20;     // octets behind a SYN that is still taken for theirs
-  static constexpr std::uint64_t absurd_distance = 1 << 28;  // a sequence number so far ahead belongs to nobody
-  static constexpr std::uint32_t patience = 16;
-  static constexpr std::uint32_t wait_max = 40;       // packets of the connection; captures shuffle less
-  static constexpr std::uint32_t vain_waits_max = 8;  // a capture of one direction alone shows nothing to wait for
+  static constexpr std::uint32_t late_syn_max = 1 << 20;     // octets read before their SYN was captured, at most
+  static constexpr std::uint64_t absurd_distance = 1 << 28;  // such a sequence number belongs to another connection
+  static constexpr std::uint32_t patience = 16;              // packets; see tick()
+  static constexpr std::uint32_t wait_max = 40;       // packets of the connection; reordering in captures is smaller
+  static constexpr std::uint32_t vain_waits_max = 8;  // after this many, assume a capture of one direction only
   static constexpr std::size_t history_min = 256, history_max = 64 << 10;  // powers of two
 
   void deliver(ConstBytes data, std::uint32_t length, const SegmentRef& ref, bool start, ReassemblyBudget& budget,
@@ -111,7 +111,7 @@ class TcpHalf {
   void skip_hole(const SegmentRef& ref, ReassemblyBudget& budget, HalfSink& sink);
   void note_sent(const wire::TcpSegmentView& t);
   bool must_wait(const SegmentRef& ref) const {
-    // One octet more may be a FIN, which takes a place in the sequence.
+    // One octet more may be the sequence number of a FIN.
     return ref.peer_received > peer_position_ + 1 && ref.peer_received - peer_position_ < held_octets_max &&
            vain_waits_ < vain_waits_max;
   }
@@ -125,15 +125,15 @@ class TcpHalf {
   std::uint32_t next_seq_ = 0;
   std::uint64_t position_ = 0;
   std::uint64_t acked_ = 0;
-  std::uint64_t sent_ = 0;                // by the numbers of its own segments without octets, a FIN's place included
+  std::uint64_t sent_ = 0;                // by the sequence numbers of its empty segments; may include a FIN's number
   std::optional<std::uint64_t> ends_at_;  // by its FIN
   std::uint32_t waited_ = 0;
   std::uint64_t peer_position_ = 0;
   std::uint32_t waiting_ = 0, vain_waits_ = 0;
   std::uint64_t held_octets_ = 0;
-  std::map<std::uint64_t, Held> held_;  // by position, from position_ on, without overlaps; bounded as above
+  std::map<std::uint64_t, Held> held_;  // by position, from position_ on, disjoint; bounded by held_octets_max
   Bytes history_;                       // ring of delivered octets: position p at p modulo its size, a power of two
-  std::size_t history_known_ = 0;       // how many octets before position_ it holds
+  std::size_t history_known_ = 0;       // octets before position_ that it holds
 };
 
 }  // namespace parley::capture

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Both directions of a TCP connection: each waits for what its sender had received of the other (TcpHalf::heard).
-// A Half is a HalfSink with a TcpHalf `tcp`; the frames of its first SYN, FIN and RST, 0: not seen; its `counts`; and
-// `first_seq`, the sequence number of stream position 0.
+// Both directions of a TCP connection. A segment waits for the octets of the other direction that its sender had
+// received (TcpHalf::heard).
+// A Half is a HalfSink with these members: a TcpHalf `tcp`; the frames of the first SYN, FIN and RST (0: not seen);
+// `counts`; and `first_seq`, the sequence number of stream position 0.
 #pragma once
 #include "capture/read/tcp/tcp_half.hpp"
 
@@ -22,17 +23,17 @@ bool closed(const Half (&halves)[2]) {
   return halves[0].rst_frame != 0 || halves[1].rst_frame != 0 || (halves[0].fin_frame != 0 && halves[1].fin_frame != 0);
 }
 
-/// Closed, and all octets that were acknowledged or sent before the end were seen: what comes is a repetition.
+/// Closed, and no new octets are expected. Later segments are retransmissions.
 template <class Half>
 bool settled(const Half (&halves)[2]) {
   if (halves[0].tcp.holding() || halves[1].tcp.holding()) return false;
   if (halves[0].rst_frame != 0 || halves[1].rst_frame != 0) return true;
-  // RFC 9293 §3.4: a FIN takes a place in the sequence.
+  // RFC 9293 §3.4: a FIN occupies one sequence number.
   const auto all_acked = [](const Half& h) { return h.tcp.acked_position() == h.tcp.position() + 1; };
   return closed(halves) && all_acked(halves[0]) && all_acked(halves[1]);
 }
 
-/// Seen from SYN to both FINs, and all that was acknowledged between: it lacks nothing, whatever the capture lost.
+/// The capture holds the SYNs, both FINs and all octets between them. Packets that the capture dropped do not matter.
 template <class Half>
 bool whole(const Half (&halves)[2]) {
   const auto seen = [](const Half& h) {
@@ -41,7 +42,7 @@ bool whole(const Half (&halves)[2]) {
   return seen(halves[0]) && seen(halves[1]) && settled(halves);
 }
 
-/// Learns first_seq from a segment, by a number that is surely ahead of what was delivered.
+/// Computes first_seq from a segment, by a sequence number that is certainly ahead of the delivered octets.
 template <class Half>
 void note_sequence(Half& h, const wire::TcpSegmentView& t) {
   const std::uint32_t seq = t.syn() ? t.seq + 1 : t.seq;
@@ -52,8 +53,8 @@ void note_sequence(Half& h, const wire::TcpSegmentView& t) {
     h.first_seq = ahead - static_cast<std::uint32_t>(*at);
 }
 
-/// What waited for octets of the other direction goes on when they came, or when they will not come. `now`: nothing waits
-/// any longer.
+/// Delivers segments that waited for octets of the other direction if these were read or waited for too long. `now`:
+/// stop waiting.
 template <class Half>
 void go_on_together(Half (&halves)[2], bool now, const SegmentRef& ref, ReassemblyBudget& budget) {
   for (bool moved = true; moved;) {
@@ -77,7 +78,7 @@ void go_on_together(Half (&halves)[2], bool now, const SegmentRef& ref, Reassemb
   }
 }
 
-/// The capture ends: what is waited for will not come.
+/// The capture ends: treats octets that are waited for as missing.
 template <class Half>
 void settle_waits_of(Half (&halves)[2], const SegmentRef& ref, ReassemblyBudget& budget) {
   for (int turn = 0; turn < 2; ++turn)

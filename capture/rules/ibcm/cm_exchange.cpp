@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// CmExchange: which message it is, and the REQ and REP; cm_exchange_rest.cpp has the others.
+// CmExchange: dispatch of messages, communication IDs, REQ and REP. cm_exchange_rest.cpp has the other messages.
 #include "capture/rules/ibcm/cm_exchange.hpp"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ constexpr bool has_remote = requires(const M& m) {
   m.remote_comm_id;
 };
 
-/// Names of the fields in which two REQs or REPs differ, as many as fit into a sentence.
+/// Names of the fields in which two REQs or REPs differ.
 class Differences {
  public:
   template <class T>
@@ -166,7 +166,7 @@ bool CmExchange::message(Side from, const CmSeen& m) {
       if (is_of_before(m)) break;
       take_rep(from, m, std::get<CmRep>(m.message.body));
       check_rep_count(m);
-      // A REQ that comes again may be answered again at once.
+      // The responder may answer a retransmitted REQ at once. Otherwise it must wait before it retransmits the REP.
       if (req_ && sendings_of(CmMessageType::req, other(from)).last.at < before.last.at)
         check_early(from, m, before, req_->local_cm_response_timeout);
       break;
@@ -187,25 +187,25 @@ bool CmExchange::message(Side from, const CmSeen& m) {
   return true;
 }
 
-/// A repeated REQ can be between the responder's last message and this one; it need not be in the capture.
+/// Whether a retransmitted REQ may be between the responder's last message and this one, in the capture or missing.
 bool CmExchange::asked_again(const CmSeen& m) {
-  // What the initiator names is of before the capture; a DREP may be about a connection that its sender does not know.
+  // An ID from the initiator may be older than the capture. A DREP may be about a connection unknown to its sender.
   if (!answered_) return true;
   const Sendings& req = sendings_of(CmMessageType::req, Side::initiator);
   if (req.count > 1 && req.last.frame > answer_.frame) return true;
-  // Answers are not remembered for ever, and those to several REQs may come together, the first ones held up.
+  // The responder may forget its answers, and delayed answers to several REQs may arrive together.
   if (lives_ < req.count) return true;
   const Duration due = req_ ? least_wait(req_->remote_cm_response_timeout) : Duration{0};
   return m.ref.at - answer_.at >= due;
 }
 
-/// A REP that comes late, of what the responder answered before.
+/// Whether this is a late REP of an earlier answer of the responder.
 bool CmExchange::is_of_before(const CmSeen& rep) const {
   return restarted_ && rep_ != nullptr && ids_of(rep.message).local != rep_->local_comm_id;
 }
 
-/// The connection is over, and a REQ can have come since, so that a DREQ or DREP may be of the next one, whose REP the capture
-/// has behind it or lacks.
+/// The connection is over, and a REQ may have followed. Then a DREQ or DREP may belong to the next connection, whose
+/// REP is captured later or missing.
 bool CmExchange::may_be_next(const CmSeen& m) const {
   const bool ends = m.message.type() == CmMessageType::dreq || m.message.type() == CmMessageType::drep;
   if (!ends || restarted_ || req_ == nullptr || !ended()) return false;
@@ -214,7 +214,7 @@ bool CmExchange::may_be_next(const CmSeen& m) const {
   return seen_.drep_frame != 0 && m.ref.at - answer_.at >= least_wait(req_->remote_cm_response_timeout);
 }
 
-// IBA §12.9: a peer that was started again knows nothing of what it has said, and takes the repeated REQ for a new one.
+// IBA §12.9: a restarted peer has lost its state, and takes a retransmitted REQ for a new one.
 void CmExchange::check_restart(Side from, const CmSeen& m) {
   auto& known = ids_[index_of(Side::responder)];
   const CmIds ids = ids_of(m.message);
@@ -241,14 +241,14 @@ void CmExchange::check_restart(Side from, const CmSeen& m) {
   for (auto& sent : sendings_) sent[index_of(Side::responder)] = {};
 }
 
-/// Each of the two stands where the other is due.
+/// Whether the local and the remote communication ID are exchanged.
 bool CmExchange::ids_exchanged(Side from, const CmIds& ids) const {
   const auto &mine = ids_[index_of(from)], &theirs = ids_[index_of(other(from))];
   if (!ids.has_remote || ids.local == ids.remote || ids.remote == 0 || !theirs || ids.local != *theirs) return false;
   return !mine || ids.remote == *mine;
 }
 
-// IBA §12.6: each side names itself and its peer by the communication IDs that they gave.
+// IBA §12.6: each message has the communication IDs that its sender and its receiver have chosen.
 void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (m.message.type() == CmMessageType::sidr_req || m.message.type() == CmMessageType::sidr_rep) {
     ids_[0] = ids_of(m.message).local;
@@ -256,10 +256,10 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   }
   const CmIds ids = ids_of(m.message);
   auto &mine = ids_[index_of(from)], &theirs = ids_[index_of(other(from))];
-  // IBA §12.6.7.2 reason 6: it names an ID that its sender does not know.
+  // IBA §12.6.7.2 reason 6: the REJ has a communication ID that its sender does not know.
   const auto* const reject = std::get_if<wire::ib::CmRej>(&m.message.body);
   if (reject != nullptr && reject->reason == wire::ib::CmReject::invalid_comm_id) return;
-  // IBA §12.6.6: who has no room for a REQ may ask for time before it has an ID for it.
+  // IBA §12.6.6: a busy responder may send an MRA before it has chosen a communication ID.
   const auto* const mra = std::get_if<wire::ib::CmMra>(&m.message.body);
   const bool busy = mra != nullptr && mra->about == wire::ib::CmAbout::req && from == Side::responder;
   if (ids_exchanged(from, ids)) {
@@ -272,8 +272,8 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   const auto check = [&](std::optional<std::uint32_t>& known, std::uint32_t told, std::string_view whose) {
     if (told == 0 && (reject != nullptr || busy)) return;
     const bool responders = &known == &ids_[index_of(Side::responder)];
-    if (restarted_ && responders) return;  // a late message may have the ID of before
-    // IBA §12.9: it is of another answer to a repeated REQ, whose REP the capture lacks.
+    if (restarted_ && responders) return;  // a late message may have the earlier ID
+    // IBA §12.9: the REJ may belong to another answer to a retransmitted REQ, whose REP the capture lacks.
     const bool another =
         reject != nullptr && known && (!roles_known() || (from == Side::responder && responders && asked_again(m)));
     if (!known) {
@@ -290,7 +290,7 @@ void CmExchange::check_ids(Side from, const CmSeen& m) {
   if (ids.has_remote) check(theirs, ids.remote, "its receiver");
 }
 
-// IBA §12.6: what is reserved is sent as zeros, and not looked at.
+// IBA §12.6: reserved fields are 0 on send and ignored on receive.
 void CmExchange::check_reserved(Side from, const CmSeen& m) {
   std::array<std::uint8_t, PARLEY_IB_MAD_LEN> again{};
   m.message.emit(again);
@@ -305,7 +305,7 @@ void CmExchange::check_early(Side from, const CmSeen& m, const Sendings& before,
   if (before.count == 0) return;
   const Duration due = least_wait(timeout), since = m.ref.at - before.last.at;
   if (since < Duration{0}) return;
-  // IBA §12.6.6: from an MRA on its time counts, which is shorter or longer.
+  // IBA §12.6.6: an MRA restarts the wait with its own timeout, which may be shorter or longer.
   const Mra& mra = mras_[index_of(from)];
   const FrameRef& answer = from == Side::initiator ? answer_ : rtu_;
   if (mra.ref.frame != 0 && mra.ref.at >= before.last.at - paths_apart && answer.frame <= mra.ref.frame &&
@@ -329,7 +329,7 @@ void CmExchange::take_req(Side from, const CmSeen& m, const CmReq& req) {
   req_since_rej_ = true;
   if (req_) {
     if (!(*req_ == req))
-      // IBA §12.6.5: a REQ is repeated as it was.
+      // IBA §12.6.5: a retransmitted REQ is identical to the first.
       findings_.tell(IbRule::cm_req_changed, m.ref.frame, from,
                      fmt::format("'s REQ is another one than that of frame {} with the same communication ID: {}",
                                  seen_.req_frame, differences(*req_, req)));
@@ -366,7 +366,7 @@ void CmExchange::check_req(Side from, const CmSeen& m, const CmReq& req) {
   if (!is_usable_qpn(req.local_qpn))
     findings_.tell(IbRule::cm_req_qpn, m.ref.frame, from,
                    fmt::format("'s REQ names QPN {:#08x}, which no connection can have", req.local_qpn));
-  // IBA Annex A17: a RoCE GID is the address that the packets come from.
+  // IBA Annex A17: the GID in the REQ is the source address of the packet.
   if (m.network != nullptr && req.primary.local_gid != m.network->source)
     findings_.tell(IbRule::cm_gid, m.ref.frame, from,
                    fmt::format("'s REQ has {} as its GID, and comes from {}", gid_text(req.primary.local_gid),
@@ -374,7 +374,7 @@ void CmExchange::check_req(Side from, const CmSeen& m, const CmReq& req) {
   check_cma(from, m, req.service_id, req.private_data);
 }
 
-// IBA Annex A11. Linux's AF_IB sockets use such service IDs without the header, so that its absence is no error.
+// IBA Annex A11: the header of the RDMA IP CM service. Its rule is no error: Linux AF_IB sockets omit the header.
 void CmExchange::check_cma(Side from, const CmSeen& m, std::uint64_t service_id, ConstBytes private_data) {
   const auto service = wire::ib::cma_service_of(service_id);
   if (!service || (service->space != wire::ib::PortSpace::tcp && service->space != wire::ib::PortSpace::udp)) return;
@@ -404,17 +404,17 @@ void CmExchange::take_rep(Side from, const CmSeen& m, const CmRep& rep) {
         IbRule::cm_after_rej, m.ref.frame, from,
         fmt::format(" sent a REP after its REJ of the same REQ (frame {}); no REQ is between them", rej_.frame));
   const bool exchanged = ids_exchanged(from, ids_of(m.message));
-  if (rep_ && std::exchange(rep_exchanged_, false)) {  // of that one nothing counts for the right one
+  if (rep_ && std::exchange(rep_exchanged_, false)) {  // replace the REP with exchanged IDs by this one
     *rep_ = rep;
     return;
   }
   if (rep_ && exchanged) return;
   if (rep_) {
-    CmRep same = rep;  // the IDs have a rule of their own
+    CmRep same = rep;  // another rule checks the IDs
     same.local_comm_id = rep_->local_comm_id;
     same.remote_comm_id = rep_->remote_comm_id;
     if (!(*rep_ == same))
-      // IBA §12.6.8: a REP is repeated as it was.
+      // IBA §12.6.8: a retransmitted REP is identical to the first.
       findings_.tell(
           IbRule::cm_rep_changed, m.ref.frame, from,
           fmt::format("'s REP is another one than that of frame {}: {}", seen_.rep_frame, differences(*rep_, rep)));
@@ -443,7 +443,7 @@ void CmExchange::check_rep(Side from, const CmSeen& m, const CmRep& rep) {
   if (req_ && !is_usable_qpn(qpn))
     findings_.tell(IbRule::cm_rep_qpn, m.ref.frame, from,
                    fmt::format("'s REP names {} {:#08x}, which no connection can have", xrc ? "TGT QPN" : "QPN", qpn));
-  // IBA §12.6.8: the sender of the REP has no more Reads outstanding than the REQ has room for.
+  // IBA §12.6.8: the initiator depth of the REP is at most the responder resources of the REQ.
   if (req_ && seen_.qp != IbQp::uc && rep.initiator_depth > req_->responder_resources)
     findings_.tell(IbRule::cm_rep_depths, m.ref.frame, from,
                    fmt::format("'s REP has initiator depth {}; the REQ has responder resources for {}",

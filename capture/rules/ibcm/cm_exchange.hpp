@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The CM messages of one connection, or of one service ID resolution (SIDR): IBA vol. 1 §12.6 to §12.11. A capture shows
-// what was sent, never what arrived, and may lack any of it. So nothing is claimed of a message that is missing; order
-// counts where the sender's PSNs prove that nothing of it is.
+// The CM messages of one connection, or of one service ID resolution (SIDR): IBA vol. 1 §12.6 to §12.11. A capture
+// shows what was sent, not what arrived, and may lack any message. Therefore no rule depends on the absence of a
+// message. A rule depends on order only where the sender's PSNs prove that no packet is missing between.
 #pragma once
 #include <array>
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace parley::capture {
 
-/// Queue pairs 0 and 1 are those of the subnet manager and of the GSI.
+/// Queue pairs 0 and 1 belong to subnet management and the GSI.
 inline constexpr std::uint32_t first_free_qpn = 2;
 
 /// A CM message in the capture.
@@ -24,65 +24,67 @@ struct CmSeen {
   FrameRef ref;
   wire::ib::CmMessage message;
   ConstBytes mad;
-  std::uint32_t psn = 0;                          ///< of its packet; each sending has its own
-  const wire::ib::RoceHeader* network = nullptr;  ///< null: InfiniBand's own links, whose GIDs no message has to repeat
-  /// The packet that its sender's GSI sent right before, if PSNs prove that there was none between.
+  std::uint32_t psn = 0;                          ///< of its packet; each retransmission has a new one
+  const wire::ib::RoceHeader* network = nullptr;  ///< null: an InfiniBand link; messages need not repeat its GIDs
+  /// The previous packet of the sender's GSI, if the PSNs prove that none is missing between.
   std::optional<FrameRef> before;
 };
 
-/// The communication IDs in a message. 0 stands for none in a REJ.
+/// The communication IDs in a message. In a REJ, 0 means none.
 struct CmIds {
   std::uint32_t local = 0, remote = 0;
-  bool has_remote = false;  ///< no REQ has one
+  bool has_remote = false;  ///< false for a REQ and for SIDR
 };
 CmIds ids_of(const wire::ib::CmMessage& message);
-/// Which side sends such a message, if only one does.
+/// The side that sends such a message; none if both may.
 std::optional<Side> sender_of(const wire::ib::CmMessage& message);
-/// "REQ, PSN 0x000017, ..." for the ladder; the name comes first.
+/// "REQ QPN 0x000011 PSN 0x000017 ..." for the ladder. The name of the message is the first word.
 std::string cm_event_text(const wire::ib::CmMessage& message);
 
-/// Of a timeout as CM messages have it, 4.096 us * 2^timeout.
+/// The shortest wait that a CM timeout requires (4.096 us * 2^timeout, less the tolerance of least()).
 inline Duration least_wait(std::uint8_t timeout) { return least(wire::ib::timeout_of(timeout)); }
 
 class CmExchange {
  public:
   CmExchange(IbFindings& findings, IbSeen& seen) : findings_(findings), seen_(seen) {}
 
-  /// False: the same packet was captured twice.
+  /// Takes a message. False: it is a duplicate in the capture (same PSN).
   bool message(Side from, const CmSeen& m);
-  /// Nothing shows which side is which: it was taken on trust.
+  /// No message so far shows which side is the initiator; the sides are assumed.
   bool sides_assumed() const { return !req_ && !rep_ && !sidr_req_ && !sidr_rep_ && rtu_.frame == 0; }
   const std::optional<std::uint32_t>& id(Side side) const { return ids_[index_of(side)]; }
   bool has_req() const { return req_ != nullptr; }
   const wire::ib::CmReq* req() const { return req_.get(); }
   const wire::ib::CmRep* rep() const { return rep_.get(); }
   std::optional<std::uint64_t> transaction() const { return transaction_; }
-  /// Rejected, disconnected or resolved: what comes with the same IDs is another one, unless it is the same message.
+  /// Rejected, disconnected or resolved. A later message with the same IDs belongs to another connection, unless it is
+  /// a retransmission.
   bool over() const { return seen_.reject || drep_[0].frame != 0 || drep_[1].frame != 0 || sidr_rep_; }
   Instant last_at() const { return last_at_; }
-  /// The side has said that it is through, in a DREQ or DREP.
+  /// The first DREQ or DREP of the side.
   const FrameRef& left(Side side) const { return left_[index_of(side)]; }
   const FrameRef& rtu() const { return rtu_; }
-  /// A message of the connection's end was seen, so that it had been established.
+  /// A DREQ or DREP was seen, so the connection had been established.
   bool ended() const { return seen_.dreq_frame != 0 || seen_.drep_frame != 0; }
-  /// The responder gave the REQ several answers under IDs of their own: which one the initiator took is not known.
+  /// The responder answered the REQ several times with different communication IDs. It is not known which answer the
+  /// initiator accepted.
   bool answered_anew() const { return restarted_; }
   std::uint32_t q_key() const { return q_key_; }
-  /// The last message was seen: says in words why nobody answered.
+  /// Call after the last message. Sets IbSeen::gave_up and notes if messages got no answer.
   void finish(bool data_of_initiator);
 
  private:
   struct Sendings {
     std::uint64_t count = 0;
     FrameRef first, last;
-    std::array<std::uint32_t, 4> psns{};  // of the last ones
+    std::array<std::uint32_t, 4> psns{};  // of the last 4
   };
   Sendings& sendings_of(wire::ib::CmMessageType type, Side from);
   static bool is_copy(const Sendings& s, const CmSeen& m);
   static void count(Sendings& s, const CmSeen& m);
 
-  /// Who sent the REQ is the initiator. Without it the sides are taken on trust: of two messages that contradict each other
-  /// nobody knows then which is wrong.
+  /// The sender of the REQ is the initiator. Without a REQ the sides are assumed. Then, if two messages contradict each
+  /// other, it is not known which one is wrong.
   bool roles_known() const { return req_ != nullptr; }
   bool asked_again(const CmSeen& m);
   bool is_of_before(const CmSeen& rep) const;
@@ -117,12 +119,12 @@ class CmExchange {
   IbSeen& seen_;
   std::array<std::optional<std::uint32_t>, 2> ids_;
   std::optional<std::uint64_t> transaction_;
-  std::unique_ptr<wire::ib::CmReq> req_;  // the first one
+  std::unique_ptr<wire::ib::CmReq> req_;  // the first REQ
   std::unique_ptr<wire::ib::CmRep> rep_;
   std::unique_ptr<wire::ib::CmSidrReq> sidr_req_;
-  std::array<std::array<Sendings, 2>, 11> sendings_{};  // by attribute from REQ on, and side
+  std::array<std::array<Sendings, 2>, 11> sendings_{};  // by attribute (REQ is 0) and side
   FrameRef rep_first_, rtu_, mra_req_;
-  /// The last MRA about the message that the side has sent, and the shortest time that one of them asked for.
+  /// The last MRA about a message of the side, and the shortest time that any of them requested.
   struct Mra {
     FrameRef ref;
     std::uint8_t timeout = 0;
@@ -140,12 +142,12 @@ class CmExchange {
   std::array<std::optional<LastRej>, 2> last_rejs_{};
   FrameRef rej_;             // by the responder, of the REQ
   FrameRef answer_;          // the responder's last message
-  bool answered_ = false;    // it has said more than DREPs
-  bool restarted_ = false;   // the responder, between two answers to the REQ
-  std::uint64_t lives_ = 1;  // of it, that have answered
+  bool answered_ = false;    // the responder has sent a message other than DREP
+  bool restarted_ = false;   // the responder answered the REQ again under another communication ID
+  std::uint64_t lives_ = 1;  // number of communication IDs under which the responder answered
   bool req_since_rej_ = false;
   bool sidr_rep_ = false;
-  bool rep_exchanged_ = false;  // the first REP has its IDs in each other's place
+  bool rep_exchanged_ = false;  // the first REP has its two communication IDs exchanged
   std::uint32_t q_key_ = 0;
   Instant last_at_{};
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// CmExchange: what answers what, and what comes after the end.
+// CmExchange: transaction IDs, field codes, retry counts, and messages after the sender's own end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace parley::capture {
 using wire::ib::CmAbout;
 using wire::ib::CmMessageType;
 
-// IBA §12.6.4: an answer has the transaction ID of what it answers.
+// IBA §12.6.4: an answer has the transaction ID of its request.
 void CmExchange::check_transaction(Side from, const CmSeen& m) {
   const std::uint64_t told = m.message.transaction_id;
   const auto tell = [&](std::uint64_t due, std::string_view whose) {
@@ -47,7 +47,7 @@ void CmExchange::check_transaction(Side from, const CmSeen& m) {
   }
 }
 
-/// What the initiator says to another answer to its REQ, which is captured behind that or not at all.
+/// Whether the initiator may be replying to another answer to its REQ, which is captured later or missing.
 bool CmExchange::may_be_of_next_answer(Side from, const CmSeen& m) const {
   if (from != Side::initiator || !req_) return false;
   const Sendings& req = sendings_[0][index_of(Side::initiator)];
@@ -55,7 +55,7 @@ bool CmExchange::may_be_of_next_answer(Side from, const CmSeen& m) const {
   return rtu_.frame == 0 && m.ref.at - answer_.at >= least_wait(req_->remote_cm_response_timeout);
 }
 
-// Of a REJ the reason has a rule of its own.
+// Checks assigned values. check_rej() checks the reason of a REJ.
 void CmExchange::check_codes(Side from, const CmSeen& m) {
   const auto tell = [&](std::string_view field, int code) {
     findings_.tell(IbRule::cm_unassigned, m.ref.frame, from,
@@ -70,7 +70,7 @@ void CmExchange::check_codes(Side from, const CmSeen& m) {
     if (to_string(sidr->status) == "unassigned status") tell("status", static_cast<int>(sidr->status));
 }
 
-// IBA §12.9: who has rejected the REP, or has said that it is through, does not go on.
+// IBA §12.9: a side that has rejected the REP, or has sent a DREP, sends no further RTU or REP.
 void CmExchange::check_after_own_end(Side from, const CmSeen& m) {
   const CmMessageType type = m.message.type();
   const bool rtu = type == CmMessageType::rtu && from == Side::initiator;
@@ -89,7 +89,7 @@ void CmExchange::check_after_own_end(Side from, const CmSeen& m) {
         fmt::format(" sent {} after its DREP (frame {})", rtu ? "an RTU" : "a REP", drep_[index_of(from)].frame));
 }
 
-// IBA §12.6.5: Max CM Retries counts for the REP too; each REQ that comes again may be answered again.
+// IBA §12.6.5: Max CM Retries also limits the REP. In addition, each retransmitted REQ may be answered again.
 void CmExchange::check_rep_count(const CmSeen& m) {
   if (!req_) return;
   const std::uint64_t asked = std::max<std::uint64_t>(sendings_of(CmMessageType::req, Side::initiator).count, 1);
@@ -100,7 +100,7 @@ void CmExchange::check_rep_count(const CmSeen& m) {
       fmt::format(" sent its REP again {} times; the REQ allows {} at most", sent - 1, req_->max_cm_retries));
 }
 
-/// Of a side that has asked for the end as often as it may.
+/// Notes a side that sent DREQ as often as Max CM Retries allows, without an answer.
 void CmExchange::tell_unanswered_dreqs() {
   for (const Side from : {Side::initiator, Side::responder}) {
     const Sendings& dreq = sendings_of(CmMessageType::dreq, from);

@@ -16,7 +16,7 @@ using wire::ib::CmReject;
 
 namespace {
 
-/// Reasons that say what is wrong with a REQ: nothing else has a service ID, a path or an MTU.
+/// Reasons that apply only to a REQ: no other message has a service ID, a path or an MTU.
 bool only_of_req(CmReject reason) {
   const bool path = reason >= CmReject::primary_gid && reason <= CmReject::alternate_packet_rate;
   return path || reason == CmReject::invalid_service_id || reason == CmReject::invalid_transport_service ||
@@ -26,10 +26,10 @@ bool only_of_req(CmReject reason) {
 
 }  // namespace
 
-// The responder's packets have PSNs one after the other: nothing stood between the one before the REP and the REP itself. What
-// the initiator said between these two, it said before there was a REP (IBA §12.9).
+// rep.before: the PSNs prove that the responder's GSI sent no packet between that one and this REP. An RTU between the
+// two was sent before there was a REP (IBA §12.9).
 void CmExchange::tell_early_rtu(const CmSeen& rep) {
-  if (restarted_) return;  // it may be about the answer of before
+  if (restarted_) return;  // the RTU may be for an earlier answer
   if (rtu_.frame == 0 || !rep.before || rep.before->at >= rtu_.at || rep.ref.at - rtu_.at < paths_apart) return;
   findings_.tell(IbRule::cm_rtu_before_rep, rtu_.frame, Side::initiator,
                  fmt::format(" sent its RTU before there was a REP, which came in frame {}", rep.ref.frame));
@@ -44,7 +44,7 @@ void CmExchange::take_rtu(const CmSeen& m) {
 
 void CmExchange::take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra) {
   const auto due = sender_of(m.message);
-  // IBA §12.6.6: who received the message asks for time.
+  // IBA §12.6.6: the receiver of a message sends an MRA about it.
   if (due && *due != from && roles_known())
     findings_.tell(IbRule::cm_mra_about, m.ref.frame, from,
                    fmt::format(" sent an MRA about its own {}", to_string(mra.about)));
@@ -62,7 +62,7 @@ void CmExchange::take_mra(Side from, const CmSeen& m, const wire::ib::CmMra& mra
 
 void CmExchange::check_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej) {
   const auto due = sender_of(m.message);
-  // IBA §12.6.7: the message that is rejected is one of the peer's.
+  // IBA §12.6.7: a REJ rejects a message of the peer.
   if (due && *due != from && roles_known())
     findings_.tell(IbRule::cm_rej_about, m.ref.frame, from,
                    fmt::format(" sent a REJ of its own {}", to_string(rej.about)));
@@ -84,7 +84,7 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
   if (rej.about == CmAbout::req && from == Side::responder) {
     rej_ = m.ref;
     req_since_rej_ = false;
-    // IBA §12.6.7.2: there is a reason for that.
+    // IBA §12.6.7.2: reason 9 is for an invalid transport service type.
     const bool known_type = req_ == nullptr || req_->service == wire::ib::CmService::rc ||
                             req_->service == wire::ib::CmService::uc || req_->is_xrc();
     if (!known_type && rej.reason == CmReject::consumer)
@@ -92,7 +92,7 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
                         " rejected a transport service type as its program (28), not as what it is (9)");
   }
   if (rej.about == CmAbout::rep && from == Side::initiator && rej_of_rep_.frame == 0) rej_of_rep_ = m.ref;
-  // What had been established and is over was not rejected, whatever its late REQ is told.
+  // A connection that was established and has ended was not rejected, even if a late REQ gets a REJ.
   const bool again = is_last_rej(from, rej);
   last_rejs_[index_of(from)] = LastRej{rej.about, rej.reason};
   if (ended() || again) return;
@@ -116,7 +116,7 @@ void CmExchange::take_rej(Side from, const CmSeen& m, const wire::ib::CmRej& rej
   }
 }
 
-/// The same as the side's last one.
+/// Whether this REJ has the same message and reason as the side's last one.
 bool CmExchange::is_last_rej(Side from, const wire::ib::CmRej& rej) const {
   const auto& last = last_rejs_[index_of(from)];
   return last && last->about == rej.about && last->reason == rej.reason;
@@ -127,9 +127,9 @@ void CmExchange::take_dreq(Side from, const CmSeen& m, const wire::ib::CmDreq& d
   if (left.frame == 0) left = m.ref;
   if (seen_.dreq_frame == 0) seen_.dreq_frame = m.ref.frame;
   auto& theirs = seen_.ends[index_of(other(from))].qpn;
-  // IBA §12.6.10: Remote QPN is the receiver's, as it gave it in its REQ or REP.
+  // IBA §12.6.10: Remote QPN is the receiver's QPN from its REQ or REP.
   const bool told = other(from) == Side::initiator ? req_ != nullptr : rep_ != nullptr;
-  // Of a responder that was started again the initiator may end the connection of before.
+  // If the responder was restarted, the initiator may be ending the earlier connection.
   if (told && theirs && *theirs != dreq.remote_qpn && !(restarted_ && from == Side::initiator) &&
       !(ids_of(m.message).remote != ids_[index_of(Side::responder)] && may_be_of_next_answer(from, m)))
     findings_.tell(IbRule::cm_dreq_qpn, m.ref.frame, from,
@@ -158,7 +158,7 @@ void CmExchange::take_sidr_rep(Side from, const CmSeen& m, const wire::ib::CmSid
   seen_.sidr = true;
   seen_.qp = IbQp::ud;
   const bool valid = rep.status == wire::ib::SidrStatus::valid;
-  // IBA §12.11.2: the reply is about the service that was asked for. Who refuses need not name it.
+  // IBA §12.11.2: the SIDR_REP is about the requested service. A rejecting one may have service ID 0.
   if (sidr_req_ && rep.service_id != sidr_req_->service_id && (valid || rep.service_id != 0))
     findings_.tell(IbRule::cm_sidr_service, m.ref.frame, from,
                    fmt::format("'s SIDR_REP is about the service {:#018x}; the SIDR_REQ asked for {:#018x}",

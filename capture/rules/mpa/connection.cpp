@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// TCP side. connection_startup.cpp reads Request and Reply, connection_behind.cpp what follows the Request,
-// connection_again.cpp begins again after a rejection, connection_data.cpp follows the FPDUs. connection_set_up.cpp runs
-// the set-up's table; connection_unanswered.cpp, connection_reaction.cpp and connection_finish.cpp make the verdict.
+// MpaConnection: TCP. connection_startup.cpp reads Request and Reply, connection_behind.cpp the octets behind the
+// Request, connection_again.cpp another set-up after a rejection, connection_data.cpp and connection_pick_up.cpp the
+// FPDUs. connection_set_up.cpp runs the table of the set-up. connection_unanswered.cpp, connection_reaction.cpp and
+// connection_finish.cpp make the report.
 #include "capture/rules/mpa/connection.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ LadderEvent* MpaConnection::event(std::uint64_t frame, Instant at, unsigned from
     ++events_dropped_;
     return nullptr;
   }
-  // Until roles are known, `from` says which end; finish() turns it into a side.
+  // Until the roles are known, Side is an index of halves_. report() converts it.
   events_.push_back({frame, at, from == 0 ? Side::initiator : Side::responder, kind, std::move(text), 0, {}});
   return &events_.back();
 }
@@ -75,7 +76,7 @@ void MpaConnection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint6
         tcp_event(h, Kind::tcp, t, frame, at,
                   fmt::format("SYN{}{}", t.has_ack() ? " ACK" : "", t.mss != 0 ? fmt::format(" mss={}", t.mss) : ""));
     } else {
-      // A listener that dropped the half-open connection, or was restarted, answers the same SYN with another ISN.
+      // A listener that dropped the half-open connection, or was restarted, answers the SYN again with another ISN.
       if (t.seq != h.tcp.syn_seq() && h.tcp.position() == 0 && !h.tcp.holding()) h.tcp.syn(t.seq);
       tcp_event(h, Kind::repeated, t, frame, at, "SYN again");
     }
@@ -149,19 +150,19 @@ void MpaConnection::packet(unsigned from, const wire::TcpSegmentView& t, std::ui
   if (protocol_ == Protocol::other) forget(frame);
 }
 
-/// The first packet.
 void MpaConnection::begin(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at) {
   wired_ = true;
   first_frame_ = tcp_first_frame_ = frame;
   earliest_ = seen_.at = at;
-  // Until a startup frame tells, the end that opened TCP; which address is the lower one must not matter.
+  // Until a startup frame shows the roles, the initiator is assumed: the end that sent the SYN, or else the first
+  // packet. The choice must not depend on the order of the addresses.
   initiator_ = t.syn() && t.has_ack() ? 1 - from : from;
   for (unsigned i = 0; i < 2; ++i) halves_[i].owner = this, halves_[i].index = i;
   halves_[from].address = t.source;
   halves_[1 - from].address = t.destination;
 }
 
-/// What a packet of `h` acknowledges.
+/// Evaluates the acknowledgment of a packet of `h`. Returns `ref` with peer_received.
 SegmentRef MpaConnection::acknowledged(Half& h, Half& peer, const wire::TcpSegmentView& t, SegmentRef ref) {
   if (t.has_ack()) {
     peer.tcp.acked(t.ack);
@@ -176,7 +177,7 @@ SegmentRef MpaConnection::acknowledged(Half& h, Half& peer, const wire::TcpSegme
   return ref;
 }
 
-/// It carries something else than MPA.
+/// Releases the memory of a connection that does not carry MPA.
 void MpaConnection::forget(std::uint64_t frame) {
   for (Half& each : halves_) each.tcp.forget(budget_);
   events_ = {};
@@ -184,7 +185,7 @@ void MpaConnection::forget(std::uint64_t frame) {
 }
 
 void MpaConnection::go_on(const SegmentRef& ref) {
-  const bool now = closed() && protocol_ == Protocol::undecided;  // its first octets decide whether it is kept
+  const bool now = closed() && protocol_ == Protocol::undecided;  // its first octets are needed to decide
   go_on_together(halves_, now, ref, budget_);
 }
 

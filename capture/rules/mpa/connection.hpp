@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One TCP connection of a capture: finds out whether it speaks MPA, follows its set-up (RFC 5044 §7.1, RFC 6581, OFA
-// 2007-10 Rtr) and its FPDUs, and makes the verdict. Driven by capture::Analyzer.
+// One TCP connection of a capture: detects whether it carries MPA, follows its set-up (RFC 5044 §7.1, RFC 6581, OFA
+// 2007-10 Rtr) and its FPDUs, and makes the report. Driven by capture::Analyzer.
 //
-// Its phases, and what moves them: capture/rules/mpa/set_up_phase.hpp (the connection), stream_phase.hpp (each
-// direction); tests/states/capture_mpa.txt.
+// Its phases and their inputs: capture/rules/mpa/set_up_phase.hpp (the connection), stream_phase.hpp (each direction);
+// tests/states/capture_mpa.txt.
 //
-// A connection of which only FPDUs are in the capture is picked up at one of them (capture/read/fpdu/pick_up.hpp): both
-// directions are in fpdus and look for FPDUs as after a loss, and nothing of the set-up is judged.
+// If only FPDUs are in the capture, the connection is picked up at one of them (capture/read/fpdu/pick_up.hpp). Then
+// both directions start in phase fpdus and search for FPDUs as after a loss, and the set-up is not judged.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,20 +24,20 @@
 
 namespace parley::capture {
 
-/// What is collected for ladders: nothing, a line per event, or all fields of each as well.
+/// What to collect for ladders: nothing, a line per event, or lines with all fields.
 enum class EventDetail : std::uint8_t { none, lines, fields };
 struct EventLimits {
   EventDetail detail = EventDetail::none;
-  std::size_t max = 0;  ///< events; those beyond are counted
+  std::size_t max = 0;  ///< number of events; further ones are only counted
 };
 
 class MpaConnection;
 
-/// Is told of set-ups that were rejected and after which the peers began again on the same TCP connection.
+/// Receives the reports of rejected set-ups after which the peers began again on the same TCP connection.
 class RejectedSetUps {
  public:
-  /// The report of the set-up that is over; `whole`: nothing of it can be missing, whatever the capture lost. The next
-  /// one begins with frame `next`: returns what to collect of it.
+  /// The report of the rejected set-up. `whole`: the capture lacks none of its octets. The next set-up begins with
+  /// frame `next`. Returns which events to collect for it.
   virtual EventLimits set_up_rejected(MpaConnection& connection, ConnectionReport&& report, bool whole,
                                       std::uint64_t next) = 0;
 
@@ -45,12 +45,12 @@ class RejectedSetUps {
   ~RejectedSetUps() = default;
 };
 
-/// One set-up and what follows it; begun anew after a rejection.
+/// One set-up and its data phase. Reset when another set-up begins after a rejection.
 struct SetUpState {
   SetUpPhase phase_ = SetUpPhase::nothing;
   std::uint64_t first_frame_ = 0;
-  Instant earliest_{};              // a capture may hold packets late, or its clock may be set back
-  std::uint64_t after_reject_ = 0;  // the frame of the Reply that rejected the set-up before; 0: it is the first
+  Instant earliest_{};              // need not be that of the first packet: packets may be captured late
+  std::uint64_t after_reject_ = 0;  // the frame of the Reply that rejected the previous set-up; 0: there was none
   SetUpFacts facts_;
   bool s_unproven_reported_ = false;
   Findings findings_;
@@ -60,7 +60,7 @@ struct SetUpState {
 
 class MpaConnection : SetUpState {
  public:
-  /// `tap` is told what is understood; null: nobody is.
+  /// `tap` receives the decoded frames; may be null.
   MpaConnection(ReassemblyBudget& budget, EventLimits events, RejectedSetUps& rejected, StreamTap* tap = nullptr)
       : budget_(budget), set_ups_(rejected), tap_(tap) {
     collect(events);
@@ -70,18 +70,19 @@ class MpaConnection : SetUpState {
 
   /// `from` is 0 for the end that the Analyzer calls a, 1 for b.
   void packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
-  /// Before the first packet, which is one of `from` and begins with `fpdu`: the set-up is not in the capture.
+  /// Call before the first packet if the set-up is not in the capture. The first packet must be from `from` and begin
+  /// with `fpdu`.
   void pick_up(unsigned from, const ProvenFpdu& fpdu);
-  /// The capture may lack the set-up, so that octets that are none of it prove nothing.
+  /// The capture may lack the set-up. Then octets other than a startup frame do not prove another protocol.
   bool may_lack_set_up() const;
-  /// Decided: the connection carries something else.
+  /// It is decided that the connection carries another protocol.
   bool not_mpa() const { return protocol_ == Protocol::other; }
   bool with_events() const { return with_events_; }
   bool is_mpa() const { return protocol_ == Protocol::mpa; }
   bool closed() const;
-  /// Closed, and all octets that were acknowledged or sent before the end were seen: what comes is a repetition.
+  /// Closed, and no new octets are expected. Later segments are retransmissions.
   bool settled() const;
-  /// Seen from SYN to both FINs, and all that was acknowledged between: it lacks nothing, whatever the capture lost.
+  /// The capture holds the SYNs, both FINs and all octets between them. Packets that the capture dropped do not matter.
   bool whole() const;
   SetUpPhase set_up_phase() const { return phase_; }
   StreamPhase stream_phase(Side side) const {
@@ -91,20 +92,20 @@ class MpaConnection : SetUpState {
   Instant last_at() const { return last_at_; }
   /// Whether this SYN begins another connection on the same addresses and ports.
   bool is_new_syn(unsigned from, const wire::TcpSegmentView& t) const;
-  /// No packet comes any more. What waited may be what tells that this is MPA.
+  /// No packets follow. Delivers the octets held back; they may show whether this is MPA.
   void stop_waiting() { flush_streams(); }
-  /// Call once, at the end. Only for MPA connections.
+  /// Call once, at the end. Requires is_mpa().
   ConnectionReport finish();
 
-  std::uint64_t dropped_before = 0;  ///< the Analyzer's: packets that the capture had lost when this one began
+  std::uint64_t dropped_before = 0;  ///< for the Analyzer: packets that the capture had dropped before the first one
 
  private:
   enum class Protocol : std::uint8_t { undecided, mpa, other };
   struct LastSeen {
     std::uint64_t frame = 0;
-    Instant at{};  // the latest time, which need not be that of the last packet
+    Instant at{};  // the latest time; need not be that of the last packet
   };
-  /// Where a step of the set-up is judged.
+  /// The frame at which a step of the set-up is checked.
   struct CheckedAt {
     std::uint64_t frame = 0;
     mpa::Rtr form = mpa::Rtr::none;  // the FPDU's
@@ -117,17 +118,17 @@ class MpaConnection : SetUpState {
     Address address;
     std::uint16_t mss = 0;
     bool timestamps = false;
-    std::uint64_t fin_position = 0;  // where the stream ends by its FIN
+    std::uint64_t fin_position = 0;  // stream position of its FIN
     std::uint64_t syn_frame = 0, fin_frame = 0, rst_frame = 0;
     Instant syn_at{}, fin_at{};
-    std::uint64_t end_heard = 0;  // how much it had acknowledged at its FIN, or RST without one
+    std::uint64_t end_heard = 0;  // what it had acknowledged when it sent its FIN, or its RST if there was no FIN
     std::uint64_t read_to = 0;    // the stream position behind the octets that are being read
-    std::uint32_t first_seq = 0;  // of stream position 0; only kept for a tap
+    std::uint32_t first_seq = 0;  // sequence number of stream position 0; only set with a tap
 
-    /// Octets (or, without any, what is missing) that stand at `at` in the stream go to the walker.
+    /// Passes octets at stream position `at`, or if `missing` is not 0 a hole, to the walker.
     void feed(ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool start, std::uint64_t at);
 
-    /// Octets in order, or what is missing of them, by what is due.
+    /// Read octets in order, or a hole among them, according to the phase.
     void read(ConstBytes in, const SegmentRef& ref, bool start);
     void read_missing(std::uint64_t n, const SegmentRef& ref, bool cut);
 
@@ -139,7 +140,7 @@ class MpaConnection : SetUpState {
     void markers_differ(bool present, const SegmentRef& ref) override;
     void resynchronised(std::uint64_t octets, const SegmentRef& ref) override;
   };
-  static constexpr Duration half_a_hundredth = std::chrono::milliseconds(5);  // rounds what is cut
+  static constexpr Duration half_a_hundredth = std::chrono::milliseconds(5);  // added before truncation, to round
 
   Half& half_of(Side s) { return halves_[s == Side::initiator ? initiator_ : 1 - initiator_]; }
   Side side_of(const Half& h) const { return h.index == initiator_ ? Side::initiator : Side::responder; }
@@ -180,7 +181,7 @@ class MpaConnection : SetUpState {
   void accepted(Half& responder, Half& initiator);
   void begin_without_request(Half& initiator);
 
-  // connection_behind.cpp: what the initiator sends behind its Request
+  // connection_behind.cpp: octets of the initiator behind its Request
   void request_behind(Half& h, StartupSeen seen);
   void keep_early(Half& h, ConstBytes in, std::uint64_t missing, const SegmentRef& ref, bool cut, bool start);
   void replay(Half& h);
@@ -255,7 +256,7 @@ class MpaConnection : SetUpState {
   void initiator_gave_up(std::uint64_t frame);
   void responder_closed(std::uint64_t frame);
 
-  // connection_reaction.cpp: how each side took the other's faults
+  // connection_reaction.cpp: how each side reacted to the other's faults
   void remember_fpdu(Half& h, const WalkedFpdu& f);
   void check_after_reply(const WalkedFpdu& f);
   void check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier);
@@ -286,7 +287,7 @@ class MpaConnection : SetUpState {
   ReassemblyBudget& budget_;
   RejectedSetUps& set_ups_;
   StreamTap* tap_;
-  bool with_events_ = false, with_fields_ = false;  // of the present set-up
+  bool with_events_ = false, with_fields_ = false;  // for the current set-up
   std::size_t events_max_ = 0;
   Protocol protocol_ = Protocol::undecided;
   bool roles_known_ = false;
@@ -294,14 +295,14 @@ class MpaConnection : SetUpState {
   Half halves_[2];
   bool wired_ = false;
   bool flushed_ = false;
-  Known crc_ = Known::yes;        // picked up: unknown only of ports that are said to carry MPA
-  std::uint64_t good_fpdus_ = 0;  // picked up
+  Known crc_ = Known::yes;        // if picked up: unknown only for AnalyzerOptions::mpa_ports
+  std::uint64_t good_fpdus_ = 0;  // if picked up
   std::uint64_t tcp_first_frame_ = 0;
   Instant last_at_{};
-  LastSeen seen_, before_packet_;    // up to now, and before the packet that is being read
-  LastSeen before_again_;            // before the octets with which the peers may begin again
-  bool left_mpa_ = false;            // after a rejection, TCP carries something else
-  std::optional<RdmapCheck> rdmap_;  // of the present set-up
+  LastSeen seen_, before_packet_;    // up to now, and before the current packet
+  LastSeen before_again_;            // before the octets with which another set-up may begin
+  bool left_mpa_ = false;            // after a rejection, TCP carries another protocol
+  std::optional<RdmapCheck> rdmap_;  // of the current set-up
 };
 
 }  // namespace parley::capture

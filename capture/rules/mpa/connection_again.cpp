@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: RFC 5044 §7.1.2 rules 2 and 3: a rejection leaves TCP to the ULP. If the peers go on with another Request,
-// that is another set-up, with all rules and with a report of its own.
+// MpaConnection: another set-up after a rejection. A rejection leaves the TCP connection to the ULP (RFC 5044 §7.1.2
+// rules 2 and 3). If the peers continue with another Request, this is another set-up. All rules apply to it, and it has
+// its own report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,14 +14,14 @@
 namespace parley::capture {
 namespace {
 
-// A misspelt key is told as such. Where the capture lacks the Request that was rejected, or octets behind it,
-// an Rtr frame or private data may stand there, and only a whole key is believed.
+// Used where the capture lacks the rejected Request, or octets behind it. There the octets may be an Rtr frame or
+// private data, so only a whole Request key is accepted. Elsewhere a misspelt key is accepted and reported.
 constexpr std::string_view request_key = "MPA ID Req Frame";
 
 }  // namespace
 
-// A Reply acknowledges the Request that it answers. Where the capture lacks octets, that may be a later one than the one
-// that is known: rejections were lost, or Requests.
+// Finds the Request that a Reply answers, by its acknowledgment. If the capture lacks rejections or Requests, this may
+// be a later Request than the known one.
 void MpaConnection::find_answered_request(const Half& responder, Half& initiator) {
   const std::uint64_t heard = responder.head.first.peer_received;
   if (!facts_.request || initiator.phase != StreamPhase::after_request || heard <= initiator.startup_length) return;
@@ -36,7 +37,7 @@ void MpaConnection::find_answered_request(const Half& responder, Half& initiator
   initiator.move(StreamInput::request_replaced);
 }
 
-/// The next octets that were kept may be a Request that ends at `until` or before.
+/// Takes the next kept octets as a Request if they are one that ends at or before `until`.
 bool MpaConnection::take_kept_request(Half& initiator, std::uint64_t until) {
   constexpr std::size_t longest = PARLEY_MPA_HEADER_LEN + PARLEY_MPA_PD_MAX;
   const Bytes head = initiator.early.head(longest).octets;
@@ -53,7 +54,7 @@ bool MpaConnection::take_kept_request(Half& initiator, std::uint64_t until) {
   return true;
 }
 
-// What stood behind the Request before its rejection was read goes on as if it came now.
+// Reads the octets that were kept behind the Request until its rejection.
 void MpaConnection::kept_after_rejection(Half& initiator) {
   std::vector<KeptPiece> kept;
   while (auto piece = initiator.early.take()) kept.push_back(std::move(*piece));
@@ -74,7 +75,7 @@ void MpaConnection::after_rejection(Half& h, ConstBytes in, const SegmentRef& re
   const bool next_octet = facts_.request && h.lost_behind == 0;
   const std::string_view key = next_octet || h.index != initiator_ ? key_head : request_key;
   if (left_mpa_ || h.head.octets.size() >= key.size()) return;
-  if (h.index == initiator_ && h.read_to - in.size() < h.startup_length) {  // some of the Request itself, captured late
+  if (h.index == initiator_ && h.read_to - in.size() < h.startup_length) {  // octets of the Request, captured late
     const std::uint64_t late = h.startup_length - (h.read_to - in.size());
     in = in.subspan(std::min<std::uint64_t>(in.size(), late));
     start = false;
@@ -89,7 +90,7 @@ void MpaConnection::after_rejection(Half& h, ConstBytes in, const SegmentRef& re
   head.insert(head.end(), in.begin(), in.end());
   if (!begins_like(head, key)) {
     h.head.octets.clear();
-    left_mpa_ = h.lost_behind == 0;  // the ULP may use TCP for what it likes
+    left_mpa_ = h.lost_behind == 0;  // the ULP may use TCP for any protocol
     return;
   }
   const bool whole = head.size() >= key.size();
@@ -102,21 +103,21 @@ void MpaConnection::after_rejection(Half& h, ConstBytes in, const SegmentRef& re
 void MpaConnection::check_second_reply(const Half& h, const SegmentRef& ref) {
   const Half& initiator = halves_[1 - h.index];
   const bool all_seen = initiator.counts.missing_octets == 0 && h.counts.missing_octets == 0;
-  // Nothing of the initiator stands between the two, so that this answers no second Request.
+  // The initiator sent nothing between the two Replies, so this is not an answer to a second Request.
   if (side_of(h) == Side::responder && facts_.request && all_seen && ref.peer_received == initiator.startup_length)
     findings_.add(ref.frame, Side::responder, Rule::mpa_second_reply,
                   fmt::format("the responder sent a second Reply after that of frame {}", facts_.reply->frame));
 }
 
-/// A startup frame of the initiator; or one of the responder, if of what it answers only part came, or the capture lacks
-/// it.
+/// Whether a startup frame of `h` may begin another set-up: one of the initiator, or a Reply of the responder whose
+/// Request is missing from the capture or only partly read.
 bool MpaConnection::may_begin_again(const Half& h, const SegmentRef& ref) const {
   const Half &initiator = halves_[initiator_], &responder = halves_[1 - initiator_];
   if (h.index == initiator_) return octets_behind(responder) == 0;
   return (initiator.lost_behind > 0 || !initiator.head.octets.empty()) && ref.peer_received > initiator.startup_length;
 }
 
-/// What came of the stream behind the startup frame of the set-up that was rejected.
+/// Octets of the stream behind the startup frame of the rejected set-up.
 std::uint64_t MpaConnection::octets_behind(const Half& h) {
   const std::uint64_t accounted = h.startup_length + h.lost_behind;
   return h.tcp.position() - std::min(h.tcp.position(), accounted);
@@ -128,13 +129,13 @@ ConnectionReport MpaConnection::rejected_report(std::uint64_t next) {
     h.counts.missing_octets -= h.lost_behind;
   }
   ConnectionReport r = report();
-  // What the capture lacks of it may only have shown later, behind the set-up itself.
+  // A finding on missing octets may have a frame after the end of this set-up.
   for (Finding& f : r.findings) f.frame = std::min(f.frame, r.last_frame);
   r.end = fmt::format("another Request on the same TCP connection (frame {})", next);
   return r;
 }
 
-/// `in` is the last of the octets that begin a startup frame of `h`; those before are in its head.
+/// `in` has the last octets of the key of `h`'s startup frame; the earlier ones are in h.head.
 void MpaConnection::begin_again(Half& h, ConstBytes in, const SegmentRef& ref, bool start) {
   const Half& peer = peer_of(h);
   const SegmentRef first = peer.head.octets.empty() ? h.head.first : peer.head.first;

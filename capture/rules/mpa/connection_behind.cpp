@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: what the initiator sends behind its Request, and where its FPDUs begin.
+// MpaConnection: octets of the initiator behind its Request, and the beginning of its FPDUs.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -37,11 +37,11 @@ void MpaConnection::replay(Half& h) {
 }
 
 void MpaConnection::extra_octets(Half& h, std::size_t n, const SegmentRef& ref) {
-  // Had it received some of the Reply, the capture would only lack that.
+  // If the initiator had received octets of the Reply, the capture only lacks them.
   if (ref.peer_received > peer_of(h).base) return;
   if (h.extra.octets == 0) h.extra.ref = ref, h.extra.first_octets = n;
   h.extra.octets += n;
-  // Where the capture begins later than the other side's octets, the Reply may stand before.
+  // If the capture lacks the beginning of the other direction, the Reply may be there.
   if (peer_of(h).tcp.from_syn()) accuse_extra_octets(h);
 }
 
@@ -53,10 +53,10 @@ void MpaConnection::accuse_extra_octets(Half& h) {
                             counted(h.extra.first_octets, "octet")));
 }
 
-// FPDUs stand from here on, behind `skip` octets of an Rtr frame that is not whole. `after_hole`: or there was one
-// among what the capture lacks.
+// FPDUs begin here, behind `skip` octets of an incomplete Rtr frame. `after_hole`: a hole follows, which may have held
+// an Rtr frame.
 void MpaConnection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
-  // RFC 5044 §4.3: positions count from the end of the startup frames, and how long those were is not known.
+  // RFC 5044 §4.3: marker positions count from the end of the startup frames. They are unknown if a frame is lost.
   const bool rtr_lost =
       after_hole && (skip > 0 || facts_.agreement.rtr_frame || !facts_.request || phase_ == SetUpPhase::reply_lost);
   const bool request_lost = !facts_.request && (h.tcp.from_syn() || h.counts.missing_octets > 0);
@@ -67,7 +67,7 @@ void MpaConnection::fpdus_from(Half& h, std::size_t skip, bool after_hole) {
   replay(h);
 }
 
-// A Request where FPDUs may begin: the capture had the Reply first, or lacks a rejection after which it is the second.
+// A Request where FPDUs may begin: it was captured after its Reply, or it follows a rejection that the capture lacks.
 void MpaConnection::request_behind(Half& h, StartupSeen seen) {
   request_seen(h, std::move(seen));
   facts_.agreement = agree(facts_.request, facts_.reply);
@@ -77,7 +77,7 @@ void MpaConnection::request_behind(Half& h, StartupSeen seen) {
   if (!h.early.empty()) rtr_or_fpdu(h);
 }
 
-// The octets of the initiator that may be a startup frame, and whether it is known how they go on.
+// Decides whether the kept octets of the initiator begin with a startup frame or an FPDU, once there are enough.
 void MpaConnection::rtr_or_fpdu(Half& h) {
   constexpr std::string_view rtr_head = "MPA ID R";
   const auto [head, hole] = h.early.head();
@@ -121,7 +121,7 @@ void MpaConnection::rtr_frame_seen(const Half& h, StartupSeen seen) {
   set_up(rtr_key ? SetUpInput::rtr_frame : SetUpInput::second_startup, {.frame = frame.frame});
   facts_.rtr_seen = mpa::Rtr::frame;
   facts_.first_fpdu_at = frame.at;
-  // To a responder that does not know the frame, its octets are an FPDU whose RDMAP version is 0.
+  // A responder that does not know the Rtr frame reads it as an FPDU with RDMAP version 0.
   rdmap_->complaint(Side::initiator, {PARLEY_RDMAP_LAYER_RDMAP, 2, 5, frame.frame}, true);
 }
 

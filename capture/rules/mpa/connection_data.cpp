@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: what it makes of FPDUs.
+// MpaConnection: FPDUs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace parley::capture {
 
 void MpaConnection::Half::fpdu(const WalkedFpdu& f) { owner->on_fpdu(*this, f); }
 
-// RFC 5044 §7.1: each side sends one startup frame, and FPDUs from then on.
+// RFC 5044 §7.1: each side sends one startup frame, and after it only FPDUs.
 void MpaConnection::Half::startup_frame(const wire::MpaFrameView& frame, const SegmentRef& ref) {
   MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
@@ -43,7 +43,7 @@ void MpaConnection::Half::bad_length(std::uint32_t length, const SegmentRef& ref
   const Side side = c.side_of(*this);
   if (c.tap_ != nullptr) c.tap_->lone_length(c.tapped(*this), fed_at + walker.position());
   if (c.doubted(*this)) return;
-  // RFC 5044 §3: a ULPDU has 1 to 64768 octets. After an earlier fault the octets mean nothing any more (§8).
+  // RFC 5044 §3: a ULPDU has 1 to 64768 octets. After an earlier fault, octets have no defined meaning (§8).
   if (!c.rdmap_->faulty(side))
     c.findings_.add(
         ref.frame, side, Rule::mpa_ulpdu_length,
@@ -59,7 +59,7 @@ void MpaConnection::Half::bad_length(std::uint32_t length, const SegmentRef& ref
   if (fpdus++ == 0) first_fpdu_frame = ref.frame;
 }
 
-// RFC 5044 §4.3: markers stand in the stream to the side that asked for them, and in no other.
+// RFC 5044 §4.3: only the stream to a side that requested markers has them.
 void MpaConnection::Half::markers_differ(bool present, const SegmentRef& ref) {
   MpaConnection& c = *owner;
   const Side side = c.side_of(*this);
@@ -74,7 +74,7 @@ void MpaConnection::Half::markers_differ(bool present, const SegmentRef& ref) {
 void MpaConnection::Half::resynchronised(std::uint64_t octets, const SegmentRef& ref) {
   evidence.proven = evidence.plausible = 0;
   owner->rdmap_->lost(owner->side_of(*this));
-  if (evidence.needed && !std::exchange(evidence.met, true)) return;  // it was never lost
+  if (evidence.needed && !std::exchange(evidence.met, true)) return;  // the first FPDU found: it was not lost before
   if (octets == 0) return;
   owner->findings_.add(ref.frame, owner->side_of(*this), Rule::mpa_found_again,
                        fmt::format("the FPDUs of the {} can be followed again, {} after they were lost",
@@ -135,7 +135,7 @@ void MpaConnection::fpdu_event(const Half& h, const WalkedFpdu& f, LadderEvent::
 
 void MpaConnection::check_frame(Half& h, const WalkedFpdu& f) {
   const Side side = side_of(h);
-  if (f.crc == WalkedFpdu::Crc::bad && h.marker_missed) return;  // told by its first octets
+  if (f.crc == WalkedFpdu::Crc::bad && h.marker_missed) return;  // a consequence of the missing marker
   if (f.marker_missing) {
     h.marker_missed = true;
     findings_.add(f.last.frame, side, Rule::mpa_marker_missing,
@@ -159,7 +159,7 @@ void MpaConnection::check_frame(Half& h, const WalkedFpdu& f) {
         side, {.layer = PARLEY_RDMAP_LAYER_LLP, .code = 3, .frame = f.last.frame, .end = f.position + f.wire_octets});
   }
   if (f.marker_bits && f.crc != WalkedFpdu::Crc::bad)
-    // They are sent as 0 and treated as 0, so that no receiver is hurt.
+    // Receivers ignore these bits.
     findings_.add(f.last.frame, side, Rule::mpa_marker_bits,
                   fmt::format("the {} set bits of a marker that are 0 (its first half, or the low two of FPDUPTR)",
                               to_string(side)));
@@ -178,8 +178,8 @@ void MpaConnection::check_frame(Half& h, const WalkedFpdu& f) {
 void MpaConnection::check_fence(Half& h, const WalkedFpdu& f) {
   if (h.fpdus != 1) return;
   const Half& initiator = peer_of(h);
-  // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
-  // says what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well.
+  // RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. The Rtr frame of 2007 is
+  // accepted as well. The TCP acknowledgment shows what the responder had received, even if the capture lacks it.
   const std::uint64_t received = f.first.peer_received;
   if (!facts_.request || received == 0 || received > initiator.startup_length) return;
   findings_.add(

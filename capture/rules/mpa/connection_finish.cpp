@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: the verdict.
+// MpaConnection: the report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration long_silence = std::chrono::seconds(5);
 
-/// A set-up holds its startup frames: after a rejection, the next Reply may have been captured before its Request.
+/// Extends the report's range to its startup frames: after a rejection, a Reply may be captured before its Request.
 void widen(ConnectionReport& r, const std::optional<StartupSeen>& seen) {
   if (!seen) return;
   r.first_frame = std::min(r.first_frame, seen->frame);
@@ -37,17 +37,17 @@ Steps MpaConnection::steps() const {
   Steps s;
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
-  // Initiator and Responder are roles of the ULP; who sent the SYN is another matter (RFC 5044 §7.1).
+  // The roles of initiator and responder do not depend on which end sent the SYN (RFC 5044 §7.1).
   const Half& first = i.syn_at <= r.syn_at ? i : r;
   const Half& second = i.syn_at <= r.syn_at ? r : i;
-  // Of a set-up after another, TCP's is no part.
+  // A second set-up on a TCP connection does not include the TCP handshake.
   const bool both = i.syn_frame != 0 && r.syn_frame != 0 && after_reject_ == 0;
-  // A step that seems to end before it began was captured late in part, or the clock was set back: nobody knows it.
+  // None if it would be negative: packets were captured late, or the clock was set back.
   const auto step = [](Instant from, Instant to) -> std::optional<Duration> {
     return to < from ? std::nullopt : std::optional(to - from);
   };
   if (both) s.tcp = step(first.syn_at, second.syn_at);
-  // RFC 5044 §7.1.1: one that announces too much never is a whole frame.
+  // RFC 5044 §7.1.1: a frame that announces too much private data is never whole.
   const auto whole = [](const std::optional<StartupSeen>& seen) {
     return seen && seen->pd_length <= PARLEY_MPA_PD_MAX;
   };
@@ -106,8 +106,9 @@ void MpaConnection::report_waiting(const Half& h) {
     findings_.remark(h.noted.again_frame, side, retransmissions_text(side, h.counts.retransmissions));
 }
 
-// Linux siw switches its socket callback only after its Reply is out: an FPDU that arrives in between is acknowledged
-// by TCP and not looked at until more data comes. From outside that is an FPDU without answer, and silence.
+// Linux siw changes its socket callback only after it has sent its Reply. If an FPDU arrives in between, TCP
+// acknowledges it, but siw does not read it until more data arrives. In the capture this is an FPDU without an answer,
+// followed by silence.
 void MpaConnection::suspect_lost_wakeup() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
@@ -124,7 +125,7 @@ void MpaConnection::suspect_lost_wakeup() {
                   decimal_seconds(end - i.data_at + half_a_hundredth, 2)));
 }
 
-// What never became whole is judged as well, so that whoever listens has to know of it.
+// Passes an incomplete startup frame to the tap, because it is judged as well.
 void MpaConnection::tell_tap_the_head(const Half& h) {
   if (tap_ != nullptr && !h.head.octets.empty() && !h.head.tapped) tap_->startup(tapped(h), h.head.at, h.head.octets);
 }
@@ -149,7 +150,7 @@ std::optional<TerminateSeen> MpaConnection::first_terminate() const {
   return first;
 }
 
-// Octets that no FPDU was read from may hold what a Terminate quotes.
+// Tells RdmapCheck which directions have unread octets: they may hold the segment that a Terminate quotes.
 void MpaConnection::tell_unread() {
   if (!rdmap_) return;
   for (const Half& h : halves_) {
@@ -159,13 +160,13 @@ void MpaConnection::tell_unread() {
   }
 }
 
-// No octets come any more: what was held back, waited for or kept is read as far as it goes.
+// No octets follow: reads all octets that were held back or kept.
 void MpaConnection::flush_streams() {
   if (std::exchange(flushed_, true)) return;
   const SegmentRef end{seen_.frame, last_at_, 0};
   settle_waits_of(halves_, end, budget_);
   for (Half& h : halves_) h.tcp.flush(end, budget_, h);
-  // Who sent more than its Request had the Reply; if the capture can lack it, it does.
+  // If the initiator sent octets behind its Request, it had the Reply. If the capture may lack the Reply, it does.
   if (Half& r = halves_[1 - initiator_]; phase_ == SetUpPhase::requested && r.phase == StreamPhase::startup &&
                                          r.head.octets.empty() && !halves_[initiator_].early.empty() &&
                                          (!r.tcp.from_syn() || r.counts.missing_octets > 0))
@@ -199,7 +200,7 @@ void MpaConnection::report_agreement(ConnectionReport& r) {
   r.depths_negotiated = a.depths;
 }
 
-/// CRC and markers: as agreed, or as the FPDUs show where that is not known.
+/// Reports CRC and markers as agreed, or if that is not known, as the FPDUs show.
 void MpaConnection::report_framing(ConnectionReport& r) const {
   const Agreement& a = facts_.agreement;
   const FpduWalker &i = halves_[initiator_].walker, &responder = halves_[1 - initiator_].walker;

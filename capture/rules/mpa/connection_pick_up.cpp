@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: what it makes of a stream whose set-up, or the last one of several, is not in the capture. Without any,
-// it is not taken for MPA until two FPDUs were proven; until a marker, or a marker interval without one, was seen, what
-// does not fit is put down to the reading.
+// MpaConnection: streams whose set-up, or the last one of several, is not in the capture. Without any set-up, the
+// connection is taken for MPA when two FPDUs are proven. Until a marker, or a marker interval without a marker, was
+// seen, octets that do not fit are attributed to a wrong reading, not to a fault.
 #include "capture/rules/mpa/connection.hpp"
 
 #include <fmt/format.h>
@@ -13,12 +13,12 @@
 namespace parley::capture {
 namespace {
 
-constexpr std::uint64_t believed_after = 3;  // so many FPDUs in a row that only look like some
-// RFC 5044 §4.3: in so many octets of a stream with markers stands one.
+constexpr std::uint64_t believed_after = 3;  // plausible FPDUs in a row that are accepted without CRC
+// RFC 5044 §4.3: this many octets of a stream with markers contain at least one marker.
 constexpr std::uint64_t unmarked_min = PARLEY_MPA_MARKER_INTERVAL + PARLEY_MPA_MARKER_LEN;
 
-/// Whether a marker may stand in octets that were read as an FPDU without: it tells how far behind the ULPDU_Length it
-/// stands (RFC 5044 §4.3; the first half and the low two bits are not looked at).
+/// Whether octets that were read as an FPDU without markers may hold a marker. A marker has its distance from the
+/// ULPDU_Length in FPDUPTR (RFC 5044 §4.3; the first half and the low two bits are ignored).
 bool may_hold_marker(ConstBytes fpdu) {
   Reader r(fpdu.subspan(std::min<std::size_t>(fpdu.size(), PARLEY_MPA_MARKER_LEN)));
   for (std::uint32_t at = PARLEY_MPA_MARKER_LEN; r.left() >= PARLEY_MPA_MARKER_LEN; at += PARLEY_MPA_MARKER_LEN)
@@ -30,7 +30,7 @@ bool may_hold_marker(ConstBytes fpdu) {
 
 void MpaConnection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
   set_up(SetUpInput::picked_up);
-  roles_known_ = true;  // as far as they can be: see judge_outcome()
+  roles_known_ = true;  // assumed: the remark of SetUpCheck::not_captured says so
   initiator_ = from;
   halves_[1].index = 1;
   crc_ = fpdu.crc ? Known::yes : Known::unknown;
@@ -40,14 +40,14 @@ void MpaConnection::pick_up(unsigned from, const ProvenFpdu& fpdu) {
     Half& h = halves_[i];
     h.move(StreamInput::picked_up);
     h.evidence.needed = true;
-    h.tcp.never_wait();  // until it is known what this is, nothing is kept
+    h.tcp.never_wait();  // do not hold back octets while the protocol is undecided
     const bool marked = i == from && fpdu.markers;
     h.evidence.markers_settled = marked;
     h.evidence.phase = marked ? fpdu.phase : 0;
     h.walker.start_inside(crc_, marked, h.evidence.phase);
     h.walker.never_doubt();
   }
-  // Numbers go on from those of the first FPDU that is seen; what the other side asked for before is not known.
+  // MSNs continue from the first FPDU seen; earlier requests of the other side are not known.
   rdmap_->lost(Side::initiator);
   rdmap_->lost(Side::responder);
 }
@@ -58,7 +58,7 @@ bool MpaConnection::may_lack_set_up() const {
   return true;
 }
 
-/// Beside the FPDUs' own order: a stream whose first FPDUs were too short to hold a marker may have them.
+/// Checks whether the segment begins with an FPDU with markers. The first FPDUs may have been too short for a marker.
 void MpaConnection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
   if (h.evidence.markers_settled) return;
   const FpduProof proof = prove_fpdu(in);
@@ -69,15 +69,15 @@ void MpaConnection::look_for_markers(Half& h, ConstBytes in, std::uint64_t at) {
   h.walker.never_doubt();
   h.fed = true;
   h.fed_at = at - proof.fpdu.phase;
-  rdmap_->lost(side_of(h));  // what the walker held back is gone
+  rdmap_->lost(side_of(h));  // the octets that the walker held back are lost
 }
 
-/// Whether what stands where an FPDU is due is one, and is read as it is meant, whatever it holds.
+/// Whether the present reading of the stream (CRC, markers, boundaries) is certain.
 bool MpaConnection::trusted(const Half& h) const {
   return h.evidence.markers_settled && (h.walker.crc() == Known::yes || h.evidence.plausible >= believed_after);
 }
 
-/// Something that is no FPDU stands where one is due, and may be due to a wrong reading.
+/// Handles octets that are not a valid FPDU. True: they may be the result of a wrong reading, so they are not a fault.
 bool MpaConnection::doubted(Half& h) {
   if (!h.evidence.needed || (protocol_ == Protocol::mpa && trusted(h))) return false;
   if (protocol_ != Protocol::mpa) protocol_ = Protocol::other;
@@ -86,8 +86,8 @@ bool MpaConnection::doubted(Half& h) {
   return true;
 }
 
-/// An FPDU without a CRC that would prove it. Several in a row that fit together are one reading of the stream; it is
-/// the right one if no marker stands in a whole marker interval of it.
+/// Counts an FPDU without a CRC as evidence. Several plausible FPDUs in a row make the reading likely. It is right if a
+/// whole marker interval holds no marker.
 void MpaConnection::believe(Half& h, const WalkedFpdu& f) {
   if (trusted(h)) return;
   const bool fits = f.whole && plausible_fpdu(f.wire) && !f.pad_not_zero;
@@ -95,20 +95,20 @@ void MpaConnection::believe(Half& h, const WalkedFpdu& f) {
     h.evidence.proven = h.evidence.plausible = 0;
     return;
   }
-  // The first ones may be payload that looks like some.
+  // The first ones may be payload that looks like FPDUs.
   if (++h.evidence.plausible < believed_after || h.evidence.markers_settled) return;
   h.evidence.proven += f.wire_octets;
   if (h.evidence.proven >= unmarked_min) h.evidence.markers_settled = true;
 }
 
-/// Found after a loss by its header alone: it is only counted, and what follows it is no more certain.
+/// An FPDU found after a loss by its header alone: it is counted but not judged.
 void MpaConnection::count_doubtful(Half& h, const WalkedFpdu& f) {
   count_unjudged(h, f);
   rdmap_->lost(side_of(h));
 }
 
-/// One that may be misread is counted by the octets that no marker can stand before (RFC 5044 §4.3: not inside the
-/// first four).
+/// Counts an FPDU that may be misread, without judging it. Uses only its control octets: no marker can be inside the
+/// first four octets of an FPDU (RFC 5044 §4.3).
 void MpaConnection::count_unjudged(Half& h, const WalkedFpdu& f) {
   ++h.counts.fpdus;
   if (++h.fpdus == 1) h.first_fpdu_frame = f.first.frame;
@@ -126,7 +126,7 @@ void MpaConnection::count_unjudged(Half& h, const WalkedFpdu& f) {
   if (e != nullptr) e->name = name.size();
 }
 
-/// Whether the FPDU is one to be judged.
+/// Whether the FPDU is certain enough to be judged.
 bool MpaConnection::proven_fpdu(Half& h, const WalkedFpdu& f) {
   using Crc = WalkedFpdu::Crc;
   if (protocol_ == Protocol::other || (f.crc == Crc::bad && doubted(h))) return false;
@@ -141,7 +141,7 @@ bool MpaConnection::proven_fpdu(Half& h, const WalkedFpdu& f) {
     protocol_ = Protocol::mpa;
     for (Half& each : halves_) each.tcp.keep_history();
   }
-  // A good CRC covers the markers as well; without, a marker may stand in the header, and the FPDU end elsewhere.
+  // A good CRC also proves the markers. Without it, an undetected marker may be in the header or move the FPDU's end.
   if (f.crc == Crc::good || trusted(h)) return true;
   count_unjudged(h, f);
   rdmap_->lost(side_of(h));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: how each side took what the other did wrong. A fault proves itself by its octets; what a peer made of it
-// is told from what it acknowledged, sent and closed, so that most of this is warnings.
+// MpaConnection: how each side reacted to the other's faults. The octets prove a fault. The reaction is inferred from
+// what the peer acknowledged, sent and closed, so most of these rules are warnings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,12 +23,12 @@ std::string deserved(const Complaint& c) {
 
 bool answers(const Complaint& terminate, const Complaint& fault) {
   if (fault.any_code) return true;
-  // Hardware of Chelsio and Intel sends MPA's errors with type 3; that is told elsewhere.
+  // Chelsio and Intel hardware sends MPA errors with type 3. RdmapCheck reports this.
   const bool same_type = terminate.etype == fault.etype || terminate.layer == PARLEY_RDMAP_LAYER_LLP;
   return terminate.layer == fault.layer && same_type && terminate.code == fault.code;
 }
 
-// Errors of which the octets tell whether they are there. STags, buffers and resources are the peer's own knowledge.
+// Errors that the captured octets prove or disprove. Errors of STags, buffers and resources are known only to the peer.
 constexpr std::array<Complaint, 10> visible{
     Complaint{PARLEY_RDMAP_LAYER_LLP, 0, 2},   Complaint{PARLEY_RDMAP_LAYER_LLP, 0, 3},
     Complaint{PARLEY_RDMAP_LAYER_DDP, 1, 3},   Complaint{PARLEY_RDMAP_LAYER_DDP, 1, 4},
@@ -54,7 +54,7 @@ void MpaConnection::remember_fpdu(Half& h, const WalkedFpdu& f) {
   }
 }
 
-// RFC 5044 §7.1.2 rules 3, 5 and 9: the initiator closes after a Reply that is none.
+// RFC 5044 §7.1.2 rules 3, 5 and 9: the initiator closes after an invalid Reply.
 void MpaConnection::check_after_reply(const WalkedFpdu& f) {
   if (!facts_.reply || is_terminate(f)) return;
   if (invalid_reply(*facts_.reply))
@@ -69,7 +69,7 @@ void MpaConnection::check_after_reply(const WalkedFpdu& f) {
                   "must terminate (layer 2, code 7)");
 }
 
-// A Reply while the Request is only known in part.
+// Checks a Reply that was sent while the Request was not whole.
 void MpaConnection::check_reply_in_time(Half& initiator, const StartupSeen& reply, const SegmentRef& carrier) {
   const auto v = wire::MpaFrameView::parse(initiator.head.octets);
   const bool all_seen = initiator.tcp.from_syn() && initiator.counts.missing_octets == 0 && !initiator.tcp.holding() &&
@@ -79,12 +79,12 @@ void MpaConnection::check_reply_in_time(Half& initiator, const StartupSeen& repl
                      "the Request is not whole in the capture: what it asked for is not known");
     return;
   }
-  if (v) check_request(read_startup(initiator, *v), findings_);  // what its header says stands
-  // RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came.
+  if (v) check_request(read_startup(initiator, *v), findings_);  // its header is whole
+  // RFC 5044 §7.1.2 rule 9: the receiver compares PD_Length with the received octets.
   findings_.add(reply.frame, Side::responder, Rule::mpa_reply_early,
                 fmt::format("the responder answered a Request when only {} of {} octets had arrived",
                             initiator.head.octets.size(), v ? v->frame_size() : std::size_t{PARLEY_MPA_HEADER_LEN}));
-  // The rest of it is no FPDU. Where it ends, or whether it comes at all, its own words do not prove.
+  // The rest of the Request is not an FPDU. PD_Length does not prove where it ends or whether it is sent.
   if (v) initiator.request_due = v->frame_size() - initiator.head.octets.size();
   rdmap_->lost(Side::initiator);
 }
@@ -106,7 +106,7 @@ void MpaConnection::judge_reaction(Side culprit) {
   const std::uint64_t fault_end = first.end != 0 ? bad.fed_at + first.end : bad.received.fault_end;
   if (fault_end == 0) return;
   const auto& others = rdmap_->faults(other(culprit));
-  // Whose own stream is broken, incomplete or ended cannot be blamed for silence.
+  // No report if the other side's own stream has an earlier fault, or is not wholly captured.
   if ((!others.empty() && others.front().frame <= first.frame) || good.counts.missing_octets > 0 ||
       rdmap_->lossy(other(culprit)))
     return;
@@ -127,7 +127,8 @@ void MpaConnection::judge_answer(Side culprit, std::uint64_t fault_end) {
                             describe_terminate(said.layer, said.etype, said.code), deserved(faults.front())));
 }
 
-// Until it ends a Terminate may still come. Who ended before the fault came, or after the other side had, owes none.
+// Until a side closes, its Terminate may still follow. A side need not send one if it closed before it received the
+// fault, or after the other side's Terminate or RST.
 void MpaConnection::judge_silence(Side culprit, std::uint64_t fault_end) {
   const Complaint& first = rdmap_->faults(culprit).front();
   const Half &bad = half_of(culprit), &good = half_of(other(culprit));
@@ -150,12 +151,12 @@ void MpaConnection::judge_terminate_without_cause(Side terminator) {
   if (!said || !rdmap_->faults(other(terminator)).empty()) return;
   const auto& weak = rdmap_->cause(other(terminator));
   if (weak && answers(*said, *weak)) return;
-  // Nothing is known of octets that the capture lacks.
+  // Octets that the capture lacks may have been the cause.
   if (peer.counts.missing_octets > 0 || peer.noted.cut_segments > 0 || rdmap_->lossy(other(terminator))) return;
   if (!checkable(*said)) return;
   const bool of_crc = said->layer == PARLEY_RDMAP_LAYER_LLP && said->code == 2;
   if (of_crc && facts_.request && facts_.reply && facts_.agreement.crc == Known::no) {
-    // RFC 5044 §4.4: without C on either side the field holds anything and is not checked.
+    // RFC 5044 §4.4: if neither side sets C, the CRC field is not checked.
     findings_.add(said->frame, terminator, Rule::mpa_crc_complaint,
                   fmt::format("the {} complains of a CRC although neither side asked for CRCs", to_string(terminator)));
     return;
@@ -165,7 +166,7 @@ void MpaConnection::judge_terminate_without_cause(Side terminator) {
                             describe_terminate(said->layer, said->etype, said->code), to_string(other(terminator))));
 }
 
-// RFC 5040 §6.2.1: the stream is closed so that the Terminate arrives.
+// RFC 5040 §6.2.1: a side that sent a Terminate closes the stream so that the Terminate arrives; a RST may prevent it.
 void MpaConnection::judge_end_of_terminated(const Half& h) {
   if (h.received.terminate_end == 0 || h.rst_frame == 0 || h.tcp.acked_position() >= h.received.terminate_end) return;
   const Half& peer = halves_[1 - h.index];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: runs the table of the set-up (set_up_phase.hpp): what moves it, and what is judged with a step.
+// MpaConnection: runs the table of the set-up (set_up_phase.hpp): its inputs, and the checks of each step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +11,9 @@
 namespace parley::capture {
 namespace {
 
-/// RFC 5040 §4.8, RFC 6581 §8: a local catastrophic error is no answer to what came. 2/0/05 is not meant here: Linux siw
-/// writes 0/2/05 so, "invalid RDMAP version". No layer is numbered 3, so that 2/3/05 has no other reading.
+/// RFC 5040 §4.8, RFC 6581 §8: a local catastrophic error is not an answer to received octets. 2/0/05 is not included,
+/// because Linux siw writes 0/2/05 ("invalid RDMAP version") like this. 2/3/05 has no other reading, because there is
+/// no layer 3.
 bool is_local_error(const wire::Terminate& t) {
   constexpr std::uint8_t hardware_type = 3, local = 5;
   return (t.layer == PARLEY_RDMAP_LAYER_RDMAP && t.etype == 0) ||
@@ -33,10 +34,10 @@ SetUpInput MpaConnection::input_of_agreement() const {
   return facts_.agreement.rtr.empty() ? SetUpInput::agree_on_no_kind : SetUpInput::agree_on_kinds;
 }
 
-/// None: the initiator went on, or may have, or did not end.
+/// Whether the initiator closed after its Request. None: it continued, may have continued, or did not close.
 std::optional<SetUpInput> MpaConnection::input_of_leaving() const {
   const Half& i = halves_[initiator_];
-  // One of which octets are missing may have gone on.
+  // If octets of the initiator are missing, it may have continued.
   const bool silent = facts_.request && i.counts.missing_octets == 0 && i.tcp.position() == i.startup_length;
   if (!silent || (i.fin_frame == 0 && i.rst_frame == 0)) return {};
   return facts_.may_refuse ? SetUpInput::refused : SetUpInput::left;
@@ -74,7 +75,7 @@ void MpaConnection::check(SetUpCheck what, const CheckedAt& at) {
     case SetUpCheck::as_agreed: return check(check_of_agreement(), at);
     case SetUpCheck::terminate_cause: return check_terminate_cause(at);
     case SetUpCheck::rtr_frame_as_fpdu:
-      if (!facts_.agreement.rtr_frame) return;  // it need not know the frame
+      if (!facts_.agreement.rtr_frame) return;  // the responder need not know the Rtr frame
       return findings_.add(
           at.frame, Side::responder, Rule::mpa_rtr_frame_as_fpdu,
           "the responder took the agreed Rtr frame for an FPDU: the S of its Reply was an echo of reserved bits");
@@ -95,7 +96,7 @@ void MpaConnection::check_rtr_frame() {
   if (facts_.request && facts_.reply && !facts_.agreement.rtr_frame)
     return findings_.add(facts_.rtr_frame->frame, Side::initiator, Rule::mpa_rtr_frame_unasked,
                          "the initiator sent an Rtr frame that was not agreed (S)");
-  // What a Request that is not in the capture offered is not known.
+  // If the Request is not in the capture, it is not known whether it offered the Rtr frame.
   findings_.add(facts_.rtr_frame->frame, Side::initiator, Rule::mpa_rtr_frame,
                 fmt::format("the initiator sent the Rtr frame, spelt \"{}\"{}", to_string(facts_.rtr_frame->key),
                             facts_.request ? "" : "; whether it was agreed is not known without the Request"));
@@ -125,18 +126,18 @@ void MpaConnection::check_unannounced_rtr(const CheckedAt& at) {
 void MpaConnection::check_refusal() {
   const Half& i = halves_[initiator_];
   const std::uint64_t frame = i.fin_frame != 0 ? i.fin_frame : i.rst_frame;
-  // A Reply of another revision, or with enhanced data that nobody asked for, is reason enough to close.
+  // A Reply with another revision, or with unrequested enhanced data, is another reason to close.
   const bool other_reason = invalid_reply(*facts_.reply) || facts_.request->revision != facts_.reply->revision ||
                             (facts_.reply->s() && !facts_.request->s());
   if (facts_.reply->m() && !other_reason)
     findings_.add(frame, Side::initiator, Rule::mpa_markers_refused,
                   "the initiator closed after a Reply that requires markers; every sender must be able to insert them");
-  else  // which it may, and after an invalid Reply must
+  else  // it may close, and after an invalid Reply it must
     findings_.add(frame, Side::initiator, Rule::mpa_reply_refused,
                   "the initiator closed after a Reply that does not fit its Request");
 }
 
-/// The first frame after which no Rtr frame can come: the initiator's FIN or a RST of either side.
+/// The first frame after which no Rtr frame can follow: the initiator's FIN or a RST of either side.
 std::uint64_t MpaConnection::no_more_from_initiator() const {
   const Half &i = halves_[initiator_], &r = halves_[1 - initiator_];
   std::uint64_t first = 0;
@@ -150,26 +151,26 @@ void MpaConnection::rtr_missing(Rule rule, std::string_view what) {
                 fmt::format("the connection ended before the initiator sent the agreed {}", what));
 }
 
-/// What the initiator's first FPDU shows of the set-up.
+/// Evaluates the initiator's first FPDU for the set-up.
 void MpaConnection::judge_first_fpdu(const WalkedFpdu& f) {
   if (facts_.rtr_seen == mpa::Rtr::none) facts_.first_fpdu_at = f.last.at;
   const mpa::Rtr form = f.known == f.ulpdu.size() || f.known >= PARLEY_DDP_UNTAGGED_LEN ? rtr_form(f) : mpa::Rtr::none;
   if (const auto input = input_of_first(f, form)) set_up(*input, {.frame = f.last.frame, .form = form});
 }
 
-/// None: nothing is known of it.
+/// None: it is damaged and behind a hole.
 std::optional<SetUpInput> MpaConnection::input_of_first(const WalkedFpdu& f, mpa::Rtr form) {
   const auto header = wire::DdpHeader::parse(f.ulpdu);
   const bool damaged = f.crc == WalkedFpdu::Crc::bad;
   if (header && header->opcode == wire::RdmapOpcode::terminate && !header->tagged)
     return damaged ? SetUpInput::first_is_terminate_damaged : SetUpInput::first_is_terminate;
-  // What the capture lacks may have held the RTR; that this FPDU came first is not proven.
+  // Missing octets may have held the RTR. It is not proven that this FPDU was the first.
   const bool behind_hole = half_of(Side::initiator).counts.missing_octets > 0 && !facts_.agreement.rtr.has(form);
   if (behind_hole) return damaged ? std::nullopt : std::optional(SetUpInput::first_fpdu_behind_hole);
   return damaged ? SetUpInput::first_fpdu_damaged : SetUpInput::first_fpdu;
 }
 
-/// What a Terminate says of the set-up.
+/// Evaluates a Terminate for the set-up.
 void MpaConnection::judge_terminate(const Half& h, const WalkedFpdu& f) {
   const auto header = wire::DdpHeader::parse(f.ulpdu);
   if (!header || header->opcode != wire::RdmapOpcode::terminate || header->tagged || f.known < header->size() + 4)
@@ -186,8 +187,8 @@ void MpaConnection::judge_terminate(const Half& h, const WalkedFpdu& f) {
                   "the initiator sent a Terminate after an invalid Reply");
 }
 
-/// Codes 4 to 7 of the LLP speak of the set-up (RFC 5044 §8, RFC 6581 §8), if nothing came from the responder that
-/// another layer could complain about.
+/// Whether a Terminate is about the set-up: layer LLP and code 4 to 7 (RFC 5044 §8, RFC 6581 §8), before any FPDU of
+/// the responder.
 bool MpaConnection::speaks_of_set_up(const Half& initiator, const WalkedFpdu& f, const wire::Terminate& t) const {
   const Half& responder = halves_[1 - initiator.index];
   const bool all_seen = initiator.counts.missing_octets == 0 && responder.counts.missing_octets == 0 &&
@@ -196,7 +197,7 @@ bool MpaConnection::speaks_of_set_up(const Half& initiator, const WalkedFpdu& f,
   return all_seen && initiator.fpdus == 1 && responder.fpdus == 0 && llp && t.code >= 4 && t.code <= 7;
 }
 
-/// The Rtr frame is all that the responder can mean.
+/// Whether the responder's Terminate can only be about the Rtr frame.
 bool MpaConnection::answers_rtr_frame(const Half& responder, const WalkedFpdu& f, const wire::Terminate& t) const {
   if (facts_.agreement.rtr_frame && is_local_error(t)) return false;
   const Half& initiator = halves_[1 - responder.index];
@@ -205,7 +206,7 @@ bool MpaConnection::answers_rtr_frame(const Half& responder, const WalkedFpdu& f
          all_read;
 }
 
-/// The initiator gave up the set-up with a Terminate: was there cause?
+/// Checks the cause of a Terminate with which the initiator gave up the set-up.
 void MpaConnection::check_terminate_cause(const CheckedAt& at) {
   const bool known = facts_.request && facts_.reply && !invalid_reply(*facts_.reply);
   const auto* r = facts_.reply && facts_.reply->enhanced ? &*facts_.reply->enhanced : nullptr;
@@ -237,14 +238,15 @@ void MpaConnection::check_ird_denied(const wire::MpaEnhanced* q, const wire::Mpa
                               r.ird, r.ord, q->ird, q->ord));
 }
 
-// What the end of the connection shows of the set-up beside its outcome.
+// Checks of the set-up at the end of the connection, in addition to its outcome.
 void MpaConnection::finish_set_up() {
   check_extra_accepted();
   check_no_rtr_terminate();
   check_rtr_frame_reset();
 }
 
-// RFC 5044 §7.1.2 rule 3: the initiator sends nothing between Request and Reply, so a responder must not accept after such octets.
+// RFC 5044 §7.1.2 rule 3: the initiator sends nothing between Request and Reply, so a responder must not accept after
+// such octets.
 void MpaConnection::check_extra_accepted() {
   const Half &i = halves_[initiator_], &r = halves_[1 - initiator_];
   const std::uint64_t reply_heard = r.head.last.peer_received;
@@ -277,7 +279,7 @@ void MpaConnection::check_rtr_frame_reset() {
                 "reserved bits");
 }
 
-// OFA 2007-10 Rtr §2: that a responder knows the Rtr frame is shown when it takes one.
+// OFA 2007-10 Rtr §2: a responder proves that it knows the Rtr frame only when it accepts one.
 void MpaConnection::suspect_echo(std::uint64_t frame) {
   if (!facts_.agreement.rtr_frame || facts_.rtr_frame || invalid_reply(*facts_.reply) ||
       (facts_.reply->flags & PARLEY_MPA_RES_V2) != 0 || half_of(Side::initiator).counts.missing_octets > 0 ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: Request and Reply; connection_behind.cpp reads what stands behind the Request.
+// MpaConnection: Request and Reply. connection_behind.cpp reads the octets behind the Request.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool MpaConnection::identify(Half& h) {
   return true;
 }
 
-// Where octets before it are not in the capture, payload can stand where a startup frame is due, and read like one.
+// If the capture lacks earlier octets, payload may be in the place of a startup frame and look like one.
 bool MpaConnection::may_be_startup(const Half& h, const wire::MpaFrameView& v) {
   if (h.tcp.from_syn() && h.counts.missing_octets == 0) return true;
   const bool known = v.key == wire::MpaKey::req || v.key == wire::MpaKey::rep || v.key == wire::MpaKey::rtr ||
@@ -35,8 +35,9 @@ bool MpaConnection::may_be_startup(const Half& h, const wire::MpaFrameView& v) {
   return known && v.revision <= 2 && v.pd_length <= PARLEY_MPA_PD_MAX;
 }
 
-// A Reply as the first frame: its Request was sent before the capture began, or is lost. If the other side is known to
-// have sent nothing, this one claims the wrong role; unless it is of an earlier connection, without a SYN here.
+// If the first frame is a Reply, its Request was sent before the capture began, or is lost: the other side is the
+// initiator. But if the capture has both SYNs and proves that the other side has sent nothing, the sender is an
+// initiator with a wrong key.
 void MpaConnection::settle_roles(const Half& h) {
   if (std::exchange(roles_known_, true)) return;
   const Half& peer = peer_of(h);
@@ -47,17 +48,17 @@ void MpaConnection::settle_roles(const Half& h) {
   initiator_ = is_reply ? 1 - h.index : h.index;
 }
 
-// RFC 5044 §7.1.2 rule 2: after a rejection the ULP may begin again. Octets of the responder before its Reply may have
-// been one.
+// Whether the capture may lack a rejection. After it, the ULP may begin again (RFC 5044 §7.1.2 rule 2). Missing octets
+// of the responder before its Reply may have been one.
 bool MpaConnection::rejection_may_be_lost() const {
   const Half& responder = halves_[1 - initiator_];
   return phase_ == SetUpPhase::reply_lost || responder.head.at > responder.base ||
          halves_[initiator_].counts.missing_octets > 0;
 }
 
-// RFC 5044 §7.1.2 rule 2: the Reply that is lost may have been a rejection, and another Request and Reply have stood
-// behind it, if the capture lacks what was right behind the last Request and as much of the responder as two Replies
-// have.
+// Whether the lost Reply may have been a rejection (RFC 5044 §7.1.2 rule 2), followed by another Request and Reply that
+// are lost, too. Requires that the capture lacks the octets right behind the last Request, and at least two Replies'
+// headers of the responder.
 bool MpaConnection::set_up_may_be_lost(const Half& responder, const SegmentRef& ref) const {
   const Half& initiator = halves_[initiator_];
   const bool not_yet_seen = initiator.phase == StreamPhase::rtr_or_fpdu && initiator.early.empty() &&
@@ -67,7 +68,7 @@ bool MpaConnection::set_up_may_be_lost(const Half& responder, const SegmentRef& 
 }
 
 void MpaConnection::startup_missing(Half& h, std::uint64_t n, const SegmentRef& ref, bool cut) {
-  if (h.head.octets.empty()) return;  // perhaps the whole startup frame; what follows will show
+  if (h.head.octets.empty()) return;  // perhaps the whole startup frame; the next octets will show
   if (cut && h.head.octets.size() >= PARLEY_MPA_HEADER_LEN) {  // only private data is cut
     h.head.known = std::min(h.head.known, h.head.octets.size());
     h.head.octets.resize(h.head.octets.size() + n);
@@ -106,16 +107,16 @@ void MpaConnection::whole_startup_frame(Half& h, std::size_t size, const Segment
   h.head.tapped = true;
   if (tap_ != nullptr) tap_->startup(tapped(h), h.head.at, ConstBytes(h.head.octets).first(size));
   if (!roles_known_ && !h.tcp.from_syn() && !rest.empty()) {
-    protocol_ = Protocol::other;  // payload of a connection that began earlier can read so
+    protocol_ = Protocol::other;  // payload of a connection that began earlier can look like this
     return;
   }
   startup_frame(h, size);
-  // The rest came in the segment that completed the frame.
+  // The rest arrived in the segment that completed the frame.
   if (!rest.empty()) h.read(rest, ref, false);
 }
 
-// Octets that are no startup frame where one is due. If octets before them are missing, the frame was among those, and
-// an accepting Reply is likely: the peers go on.
+// Octets other than a startup frame where one must be. If earlier octets are missing, the frame was among them. It was
+// probably an accepting Reply, because the peers continue.
 void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start) {
   h.move(StreamInput::no_startup_frame);
   if (h.counts.missing_octets == 0 && h.tcp.from_syn()) {
@@ -130,13 +131,13 @@ void MpaConnection::no_startup_frame(Half& h, const SegmentRef& ref, bool start)
   const std::uint64_t head_at = h.read_to - h.head.octets.size();
   h.startup_length = head_at;
   h.head.tapped = h.head.tapped || !facts_.request->m();  // the walker gets it
-  // With markers, positions count from the end of the Reply, and how long that was is not known.
+  // Marker positions count from the end of the Reply, whose length is not known.
   if (facts_.request->m()) return;
   h.move(StreamInput::reply_not_seen);
   h.feed(h.head.octets, 0, ref, start, head_at);
 }
 
-// The capture lacks the Reply, or some of it, and the connection went on.
+// The capture lacks the Reply or a part of it, and the connection continued.
 void MpaConnection::reply_is_lost(Half& responder, std::uint64_t frame) {
   findings_.remark(frame, Side::responder,
                    "the Reply is not in the capture: what was agreed is known from the Request only");
@@ -144,7 +145,7 @@ void MpaConnection::reply_is_lost(Half& responder, std::uint64_t frame) {
   facts_.agreement = agree(facts_.request, {});
   begin_data();
   Half& initiator = peer_of(responder);
-  responder.walker.start_inside(facts_.agreement.crc, false, 0);  // where its FPDUs begin is not known
+  responder.walker.start_inside(facts_.agreement.crc, false, 0);  // it is not known where its FPDUs begin
   rdmap_->lost(Side::responder);
   initiator.walker.start(facts_.agreement.crc, Known::unknown);
   initiator.move(StreamInput::answered);  // or a second Request, if the Reply was a rejection
@@ -166,7 +167,7 @@ void MpaConnection::begin_data() {
 StartupSeen MpaConnection::read_startup(const Half& h, const wire::MpaFrameView& v) const {
   const std::size_t known = std::min(h.head.known, v.frame_size());
   StartupSeen s = capture::read_startup(v, known - std::min<std::size_t>(known, PARLEY_MPA_HEADER_LEN));
-  // RFC 5044 §7.1.1: a frame that announces more than 512 octets is wrong whatever follows its header.
+  // RFC 5044 §7.1.1: a frame that announces more than 512 octets is wrong already at its header.
   const SegmentRef& ref = v.pd_length > PARLEY_MPA_PD_MAX ? h.head.header : h.head.last;
   s.frame = ref.frame;
   s.at = ref.at;
@@ -179,7 +180,7 @@ void MpaConnection::startup_frame(Half& h, std::size_t size) {
   StartupSeen seen = read_startup(h, *v);
   const bool rtr = seen.key == wire::MpaKey::rtr || seen.key == wire::MpaKey::rtr_hex;
   if (rtr && !roles_known_ && (!h.tcp.from_syn() || h.counts.missing_octets > 0)) {
-    // Request and Reply are not in the capture, or only part of the Reply: nothing can be judged.
+    // The capture has neither Request nor Reply, or only a part of the Reply: the set-up cannot be judged.
     if (peer_of(h).head.octets.empty()) protocol_ = Protocol::other;
     settle_roles(h);
     return h.move(StreamInput::no_startup_frame);
@@ -242,14 +243,14 @@ void MpaConnection::accepted(Half& responder, Half& initiator) {
   responder.walker.start(facts_.agreement.crc, facts_.agreement.markers_to_initiator);
   initiator.walker.start(facts_.agreement.crc, facts_.agreement.markers_to_responder);
   if (!facts_.request) begin_without_request(initiator);
-  // The Request may also come late, when the capture has packets out of order.
+  // The Request may also be captured late.
   const bool startup_may_come = facts_.agreement.revision <= 1 || !facts_.request || rejection_may_be_lost();
   initiator.move(startup_may_come ? StreamInput::answered : StreamInput::answered_for_good);
   if (!startup_may_come) return replay(initiator);
   if (!initiator.early.empty()) rtr_or_fpdu(initiator);
 }
 
-// Where the Request ended is taken from the Reply, and may be wrong.
+// Without the Request, its end is assumed at the present position of the stream, and may be wrong.
 void MpaConnection::begin_without_request(Half& initiator) {
   initiator.walker.start_inside(facts_.agreement.crc, facts_.agreement.markers_to_responder == Known::yes, 0);
   initiator.startup_length = initiator.tcp.position();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MpaConnection: set-ups that end with a startup frame that is not whole, or with a Request and no Reply.
+// MpaConnection: set-ups that end with an incomplete startup frame, or with a Request without a Reply.
 #include <fmt/format.h>
 
 #include <utility>
@@ -16,12 +16,12 @@ void MpaConnection::finish_startup() {
   if (facts_.request && !facts_.reply && r.phase == StreamPhase::startup && r.head.octets.empty()) finish_unanswered();
 }
 
-// A startup frame that is not whole.
+// Judges a startup frame that is not whole.
 void MpaConnection::finish_head(Half& h) {
   settle_roles(h);
   const auto v = wire::MpaFrameView::parse(h.head.octets);
   const Side who = side_of(h);
-  // Part of a Reply to a Request from before the capture accuses nobody.
+  // A part of a Reply whose Request was sent before the capture is not evidence against any side.
   const bool earlier = v && v->key == wire::MpaKey::rep && !h.tcp.from_syn();
   if (v && who == Side::initiator && !earlier) {
     StartupSeen seen = read_startup(h, *v);
@@ -38,7 +38,7 @@ void MpaConnection::finish_head(Half& h) {
 void MpaConnection::check_cut_length(const Half& h, const wire::MpaFrameView& v) {
   const Side who = side_of(h);
   if (v.pd_length > PARLEY_MPA_PD_MAX) {
-    // check_request() has reported that of a Request.
+    // For a Request, check_request() has reported this.
     if (who == Side::responder)
       findings_.add(h.head.header.frame, who, Rule::mpa_pd_length,
                     fmt::format("the responder announced {} octets of private data (at most 512)", v.pd_length));
@@ -48,14 +48,14 @@ void MpaConnection::check_cut_length(const Half& h, const wire::MpaFrameView& v)
   const bool ended_it =
       h.fin_frame != 0 && (peer.fin_frame == 0 || h.fin_frame < peer.fin_frame) && peer.rst_frame == 0;
   const bool all_seen = h.tcp.from_syn() && h.counts.missing_octets == 0 && h.fin_position == h.tcp.position();
-  // RFC 5044 §7.1.1: PD_Length is what follows; nothing does behind a FIN.
+  // RFC 5044 §7.1.1: PD_Length octets follow the header. A FIN ends the stream before.
   if (ended_it && all_seen)
     findings_.add(h.fin_frame, who, Rule::mpa_pd_missing,
                   fmt::format("the {} announced {} of private data and closed after {} of them", to_string(who),
                               counted(v.pd_length, "octet"), h.head.octets.size() - PARLEY_MPA_HEADER_LEN));
 }
 
-// A Request, and no Reply.
+// Judges a Request without a Reply.
 void MpaConnection::finish_unanswered() {
   const Half& i = halves_[initiator_];
   const Half& r = halves_[1 - initiator_];
@@ -67,7 +67,7 @@ void MpaConnection::finish_unanswered() {
     responder_closed(closed);
 }
 
-// RFC 5044 §7.1.2 rule 10 asks for a timeout and gives no figure.
+// RFC 5044 §7.1.2 rule 10 requires a timeout but gives no value.
 void MpaConnection::initiator_gave_up(std::uint64_t frame) {
   const Half& i = halves_[initiator_];
   const bool timed = i.fin_frame != 0 && i.fin_at >= facts_.request->at;
@@ -82,12 +82,12 @@ void MpaConnection::responder_closed(std::uint64_t frame) {
   const StartupSeen& q = *facts_.request;
   const bool reset = halves_[1 - initiator_].rst_frame != 0;
   if (q.revision == 2)
-    // What one that knows only revision 1 is expected to do.
+    // This is the expected reaction of a responder that knows only revision 1.
     return findings_.add(frame, Side::responder, Rule::mpa_revision_2_unanswered,
                          fmt::format("the responder {} instead of answering; it may not know revision 2{}",
                                      reset ? "reset the connection" : "closed the connection",
                                      reset ? "" : " (Linux's initiators try revision 1 only after a reset)"));
-  // RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1.
+  // RFC 5044 §7.1.2 rule 2: a proper Request is answered, at least with R=1.
   findings_.add(
       frame, Side::responder, Rule::mpa_request_unanswered,
       fmt::format(

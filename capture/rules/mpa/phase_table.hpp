@@ -9,7 +9,7 @@ namespace parley::capture {
 
 template <class Phase, class Input, class Step>
 struct PhaseRow {
-  std::uint32_t from = 0;  // a bit of each phase to which the row applies: phase_bits()
+  std::uint32_t from = 0;  // a bit for each phase to which the row applies: phase_bits()
   Input on{};
   Step step{};
 };

@@ -62,7 +62,7 @@ constexpr Row rows[] = {
     // RFC 5044 §8, RFC 6581 §8.
     {waiting | phase_bits(P::operational, P::failed), I::terminate_of_set_up, {P::failed, {C::terminate_cause}}},
     {waiting | phase_bits(P::operational, P::failed), I::terminate_on_frame, {P::failed, {C::rtr_frame_as_fpdu}}},
-    // Until its stream ends, the initiator may still send what is due.
+    // Until its stream ends, the initiator may still send the agreed RTR.
     {phase_bits(P::no_common_rtr, P::rtr_due, P::operational), I::refused, {P::given_up, {C::refusal}}},
     {phase_bits(P::rtr_frame_due), I::refused, {P::given_up, {C::refusal, C::s_unproven}}},
     {phase_bits(P::no_common_rtr), I::left, {P::given_up}},

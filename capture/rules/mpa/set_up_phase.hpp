@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The phases of one MPA set-up as the checker sees it (RFC 5044 §7.1, RFC 6581 §9, OFA 2007-10 Rtr): each phase with each
-// input has a next phase and checks. MpaConnection runs from this table; tests/states/capture_mpa.txt prints it. The
-// phase holds no fact: SetUpFacts has what the peers said and agreed on.
+// The phases of one MPA set-up as the checker sees it (RFC 5044 §7.1, RFC 6581 §9, OFA 2007-10 Rtr): each phase with
+// each input has a next phase and checks. MpaConnection runs from this table; tests/states/capture_mpa.txt prints it.
+// The phase holds no fact: SetUpFacts has what the peers sent and agreed on.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -50,7 +50,7 @@ enum class SetUpInput : std::uint8_t {
   // Terminates that are the first FPDU of their sender.
   terminate_of_set_up,  // the initiator's, layer LLP and code 4 to 7, before any FPDU of the responder
   terminate_on_frame,   // the responder's, when the Rtr frame was all that the initiator had sent
-  // The end of the streams. The first two come in addition to one of the others.
+  // The end of the streams. The first two are used in addition to one of the others.
   refused,          // FIN or RST of an initiator that sent nothing behind its Request; the Reply gave it a reason
   left,             // the same without a reason
   initiator_ended,  // FIN of the initiator

@@ -12,7 +12,7 @@ constexpr std::uint8_t erdma_revision = 129;
 constexpr std::uint16_t unnegotiated = PARLEY_MPA_ENH_NOT_NEGOTIATED;
 
 std::uint8_t reserved_bits(const StartupSeen& s) {
-  return s.flags & PARLEY_MPA_RES_V2;  // S is judged by itself
+  return s.flags & PARLEY_MPA_RES_V2;  // without S, which is checked separately
 }
 
 mpa::RtrSet kinds(const wire::MpaEnhanced& e) { return {.send = e.b, .write = e.c, .read = e.d}; }
@@ -23,7 +23,7 @@ void check_revision(const StartupSeen& s, Side who, Findings& f) {
           fmt::format("the {} speaks revision 0, that of the RDMA Consortium", to_string(who)));
   const bool known = s.key == wire::MpaKey::req || s.key == wire::MpaKey::rep;
   if (known && s.revision == 0 && !s.r() && (!s.m() || !s.c()))
-    // An appendix only informs, so that this is no more than a warning.
+    // An appendix is informative, so this is only a warning.
     f.add(s.frame, who, Rule::mpa_revision_0_flags,
           fmt::format("the {} speaks revision 0 without {}: there, markers and CRC are always on", to_string(who),
                       s.m()   ? "C"
@@ -100,7 +100,7 @@ void check_reply_revision(const StartupSeen& q, const StartupSeen& r, Findings& 
           "the responder sent enhanced data to an initiator that sent none");
 }
 
-/// What is wrong with a Request so that nobody may answer it; empty: nothing.
+/// The fault for which a responder must not answer the Request; empty: none.
 std::string improper(const StartupSeen& q) {
   if (q.key != wire::MpaKey::req) return "has another key";
   if (q.pd_length > PARLEY_MPA_PD_MAX) return fmt::format("announces {} octets of private data", q.pd_length);
@@ -108,7 +108,7 @@ std::string improper(const StartupSeen& q) {
   return {};
 }
 
-// RFC 5044 §7.1.2 rule 2: an improper Request is not answered, TCP is closed.
+// RFC 5044 §7.1.2 rule 2: an improper Request is not answered; the responder closes TCP.
 void check_acceptance(const StartupSeen& q, const StartupSeen& r, Findings& f) {
   const std::string why = improper(q);
   if (why.empty() || r.key != wire::MpaKey::rep) return;
@@ -153,7 +153,7 @@ void check_peer_to_peer(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r, 
 
 Known known(bool value) { return value ? Known::yes : Known::no; }
 
-// One of them alone settles what it can: CRC, if it asks for one.
+// A Request alone decides what does not depend on the Reply: CRC, if it has C, and the markers to the initiator.
 void agree_on_request(const StartupSeen& request, Agreement& a) {
   a.revision = request.revision;
   a.crc = request.c() ? Known::yes : Known::unknown;
@@ -183,7 +183,7 @@ void agree_on_enhanced(const wire::MpaEnhanced& q, const wire::MpaEnhanced& r, A
     a.rtr = {.send = o.send && t.send, .write = o.write && t.write, .read = o.read && t.read};
   }
   a.depths = true;
-  // RFC 6581 §9.1: the initiator takes ORD at most the responder's IRD and IRD at least the responder's ORD.
+  // RFC 6581 §9.1: the initiator sets ORD to at most the responder's IRD, and IRD to at least the responder's ORD.
   if (q.ord != unnegotiated && r.ird != unnegotiated) {
     a.ord = std::min(q.ord, r.ird);
     a.initiator_reads = r.ird;
@@ -219,7 +219,7 @@ void check_request(const StartupSeen& q, Findings& f) {
   check_lengths(q, Side::initiator, f);
   check_enhanced(q, Side::initiator, f);
   if (!q.c())
-    // The default MUST be on; an administrator may have switched it off, which the wire does not tell.
+    // CRC must be on by default. An administrator may have disabled it, which the wire does not show.
     f.add(q.frame, Side::initiator, Rule::mpa_crc_not_asked,
           "the initiator did not ask for CRC (C=0), which must be the default");
 }
@@ -293,7 +293,7 @@ StartupSeen read_startup(const wire::MpaFrameView& frame, std::size_t known) {
   ConstBytes data = frame.private_data.first(std::min(known, frame.private_data.size()));
   s.enhanced_cut =
       frame.revision >= 2 && frame.s() && frame.pd_length >= PARLEY_MPA_ENH_LEN && data.size() < PARLEY_MPA_ENH_LEN;
-  // RFC 6581 §6: the enhanced data stand at the head of the private data.
+  // RFC 6581 §6: the private data begins with the enhanced data.
   if (frame.revision >= 2 && frame.s() && !s.enhanced_cut)
     if (const auto e = wire::MpaEnhanced::parse(data)) {
       s.enhanced = *e;

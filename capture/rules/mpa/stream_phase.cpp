@@ -21,7 +21,7 @@ constexpr Row rows[] = {
     {phase_bits(P::startup), I::request, {P::after_request}},
     {phase_bits(P::startup), I::no_startup_frame, {P::blind}},
     {phase_bits(P::startup), I::reply, {P::fpdus}},
-    // The Request is not in the capture, or comes late.
+    // The Request is not in the capture, or was captured late.
     {phase_bits(P::startup), I::answered, {P::rtr_or_fpdu}},
     {phase_bits(P::startup), I::rejection, {P::over}},
     {phase_bits(P::after_request), I::octets, {P::after_request, A::keep}},

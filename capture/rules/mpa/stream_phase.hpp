@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The phases of one direction of an MPA connection (RFC 5044 §7.1): each phase with each input has a next phase, and the
-// phase says how octets and holes are read. A table as that of the set-up (set_up_phase.hpp).
+// The phases of one direction of an MPA connection (RFC 5044 §7.1): each phase with each input has a next phase, and
+// the phase says how octets and holes are read. It is a table like that of the set-up (set_up_phase.hpp).
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -10,9 +10,9 @@ namespace parley::capture {
 enum class StreamPhase : std::uint8_t {
   startup,        // the next octets are a startup frame
   after_request,  // behind the Request, before the Reply is known: octets are kept
-  rtr_or_fpdu,    // behind the Request: an Rtr frame, a Request that was captured late or sent again, or the first FPDU
+  rtr_or_fpdu,    // behind the Request: an Rtr frame, a late-captured or second Request, or the first FPDU
   fpdus,
-  over,   // rejected: another startup frame begins another set-up, with a report of its own
+  over,   // rejected: another startup frame begins another set-up with its own report
   blind,  // cannot be followed: a startup frame, or the place where FPDUs begin, is not (whole) in the capture
 };
 inline constexpr std::size_t stream_phases = 6;

@@ -13,7 +13,7 @@ namespace parley::capture {
 namespace {
 
 constexpr std::uint8_t neg_stage_last = 3;
-constexpr std::size_t neg_text_max = 1024;  // what a session keeps of a text
+constexpr std::size_t neg_text_max = 1024;  // octets of a text that a session keeps
 constexpr std::uint8_t transport_ud = 3;
 
 bool known_neg_type(std::uint8_t type) {
@@ -42,7 +42,7 @@ enum class QpItem : std::uint16_t {
 #undef PARLEY_X
 };
 
-/// Octets that the item of a queue pair has; none: it is not known.
+/// The length of an item of a queue pair; none: the type is not known.
 std::optional<std::size_t> qp_item_size(std::uint16_t type) {
   switch (static_cast<QpItem>(type)) {
 #define PARLEY_X(name, value, octets, text) \
@@ -53,7 +53,7 @@ std::optional<std::size_t> qp_item_size(std::uint16_t type) {
   return std::nullopt;
 }
 
-/// An item as it stands there. `octets` is what it announces; `whole`: they are there.
+/// An item, not validated. `octets`: its announced length. `whole`: all of them are present.
 struct RawItem {
   std::uint16_t type = 0, octets = 0;
   ConstBytes value;
@@ -169,7 +169,7 @@ std::optional<NegFault> NegHead::fault() const {
   return std::nullopt;
 }
 
-// An Abort counts whatever is in it: a session ends with less to tell.
+// A session accepts an Abort even with faulty items, so an Abort has its own rules, with severity warning.
 std::optional<NegFault> check_items(ConstBytes body, bool abort) {
   Reader r(body);
   while (r.left() > 0) {
@@ -255,7 +255,7 @@ bool says_qp_turns(std::string_view plugin, std::string_view variant) {
 }
 
 std::optional<ConstBytes> find_item(ConstBytes body, wire::NegItemType type) {
-  std::optional<ConstBytes> found;  // a session goes by the last one
+  std::optional<ConstBytes> found;  // a session uses the last one
   Reader r(body);
   while (r.left() > 0) {
     const RawItem item = next_item(r);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One message of a staged QP negotiation by itself: its header, its items, and what the Turns of the variants verbs-* and
-// manual hold. The rules are those of docs/negotiation.md, "Rules"; the sentences are those with which a session refuses the
-// same.
+// Checks one message of a staged QP negotiation by itself: its header, its items, and the content of Turns of the
+// variants verbs-* and manual. The rules are in docs/negotiation.md, "Rules". The texts are those with which a session
+// rejects the same message.
 #pragma once
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@ struct NegFault {
   std::string text;
 };
 
-/// What a header of wire/neg.hpp says, faults included: only octets that begin with the magic have one.
+/// The header of a message (wire/neg.hpp), not validated. Only octets that begin with the magic have one.
 struct NegHead {
   std::uint8_t version = 0, type = 0, stage = 0, flags = 0;
   std::uint16_t round = 0, reserved = 0;
@@ -27,37 +27,37 @@ struct NegHead {
   bool is(wire::NegType t) const { return type == static_cast<std::uint8_t>(t); }
   bool last() const { return (flags & PARLEY_NEG_FLAG_LAST) != 0; }
   std::size_t size() const { return PARLEY_NEG_HEADER_LEN + std::size_t{length}; }
-  /// PARLEY_NEG_HEADER_LEN octets.
+  /// `in` must have PARLEY_NEG_HEADER_LEN octets.
   static NegHead read(ConstBytes in);
-  /// Of version and length alone: what follows can be told apart.
+  /// Version and length are valid, so that the end of the message is known.
   bool followable() const;
-  /// What keeps a session from taking it.
+  /// The first fault for which a session rejects it; none: it is valid.
   std::optional<NegFault> fault() const;
-  /// Parts of it that cannot be: octets of something else have several.
+  /// The number of invalid fields. Octets of another protocol have several.
   unsigned oddities() const;
 };
 
-/// Whether the Turns of a negotiation are those of verbs-* and manual.
+/// Whether the Turns of a negotiation have the format of verbs-* and manual.
 enum class QpTurns : std::uint8_t { unknown, likely, yes, no };
 
-/// The body of a Hello, Welcome or Abort.
+/// Checks the body of a Hello, Welcome or Abort.
 std::optional<NegFault> check_items(ConstBytes body, bool abort);
-/// The body of a Turn of verbs-* or manual.
+/// Checks the body of a Turn of verbs-* or manual.
 std::optional<NegFault> check_qp_turn(std::uint8_t stage, ConstBytes body);
-/// A Turn of info looks like one of those.
+/// Whether the body of a Turn of stage info looks like verbs-* or manual.
 bool like_qp_info(ConstBytes body);
-/// As much of it as can be read.
+/// Reads the valid items of a Turn of stage info.
 QpSeen read_qp_info(ConstBytes body);
-/// "RC"; empty if there is none of that number.
+/// "RC"; empty if the number is not assigned.
 std::string_view qp_transport_text(std::uint8_t transport);
-/// "protocol_violation"; empty if there is none of that number.
+/// "protocol_violation"; empty if the number is not assigned.
 std::string_view neg_error_text(std::uint16_t error);
-/// Of a plug-in of that name, that variant says what verbs-* say.
+/// Whether this variant of this plug-in uses the Turns of verbs-* and manual.
 bool says_qp_turns(std::string_view plugin, std::string_view variant);
 
-/// The first item of a type; nullopt: there is none.
+/// The last item of a type; nullopt: there is none.
 std::optional<ConstBytes> find_item(ConstBytes body, wire::NegItemType type);
-/// Its text, fit to be printed; empty if there is none.
+/// The printable text of find_item(), at most 1024 octets of it; empty if there is none.
 std::string item_text(ConstBytes body, wire::NegItemType type);
 
 }  // namespace parley::capture

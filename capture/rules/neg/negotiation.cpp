@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// TCP side and messages out of octets; negotiation_order.cpp has the rules of their order, negotiation_finish.cpp makes the
-// verdict.
+// NegConnection: TCP, and extraction of messages. negotiation_order.cpp checks their order, negotiation_finish.cpp
+// makes the verdict.
 #include "capture/rules/neg/negotiation.hpp"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ void NegConnection::tcp_flags(Half& h, const wire::TcpSegmentView& t, std::uint6
       h.syn_frame = frame;
       h.syn_at = at;
     } else if (t.seq != h.tcp.syn_seq() && h.tcp.position() == 0 && !h.tcp.holding()) {
-      // A listener that dropped the half-open connection, or was restarted, answers the same SYN with another ISN.
+      // A listener that dropped the half-open connection, or was restarted, answers the SYN again with another ISN.
       h.tcp.syn(t.seq);
     }
   }
@@ -100,8 +100,8 @@ void NegConnection::refute(bool may_lack_begin) {
   for (Half& h : halves_) h.pending = {};
 }
 
-// Whether the first octets of a stream stand for a negotiation; settles it once there are enough. One header may have one
-// fault where it surely is the first.
+// Decides by the first octets of a stream whether this is a negotiation, once there are enough. At the certain
+// beginning of a stream, the header may have one fault.
 bool NegConnection::decide(Half& h) {
   if (is_ != Is::undecided) return confirmed();
   const bool first = h.tcp.from_syn() && h.pending_at == 0;
@@ -117,10 +117,10 @@ bool NegConnection::decide(Half& h) {
   is_ = Is::negotiation;
   for (const Half& each : halves_) tell_tap(each, each.before_hole_at, each.before_hole);
   for (Half& each : halves_)
-    if (!each.tcp.from_syn()) {  // its first octets may not be in the capture
+    if (!each.tcp.from_syn()) {  // its first octets may be missing from the capture
       if (each.begun == Said::no) each.begun = Said::unknown;
       each.gap = each.holes = true;
-      // What the other side sends next may be the middle of a message.
+      // The next octets of the other side may be the middle of a message.
       if (&each != &h && each.pending.empty() && each.state == State::follow) each.state = State::lost;
     }
   return true;
@@ -172,7 +172,7 @@ void NegConnection::take_messages(Half& h, const SegmentRef& ref) {
   if (h.state != State::follow) h.pending = {};
 }
 
-// One message at the head of what is pending. False: it is not whole yet, or no more can be told from each other.
+// Takes one message from `pending`. False: it is not whole yet, or the messages cannot be followed any longer.
 bool NegConnection::take_message(Half& h, const SegmentRef& ref) {
   if (h.pending.empty() || h.skip > 0) return false;
   if (!wire::may_become_neg_magic(h.pending)) {
@@ -203,7 +203,7 @@ bool NegConnection::take_message(Half& h, const SegmentRef& ref) {
   return true;
 }
 
-// The rest of a body that is not kept.
+// Skips the rest of a body that is too long.
 void NegConnection::skip_body(Half& h, ConstBytes& in, const SegmentRef& ref) {
   const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(h.skip, in.size()));
   in = in.subspan(n);
@@ -236,7 +236,7 @@ void NegConnection::message(Half& h, const Message& m) {
 void NegConnection::judge(Half& h, const Message& m) {
   if (const auto fault = m.head.fault()) {
     error(h, m, fault->rule, fault->text);
-    h.gap = h.holes = true;  // a session ends with it; the order of what follows is not judged
+    h.gap = h.holes = true;  // a session ends here; the order of later messages is not judged
     if (h.begun == Said::no) h.begun = Said::unknown;
     return;
   }
@@ -248,7 +248,7 @@ void NegConnection::judge(Half& h, const Message& m) {
   if (turn) count_turn(h, m);
   if (turn && qp_ == QpTurns::unknown && like_qp_info(m.body)) qp_ = QpTurns::likely;
   if (!judge_order(h, m))
-    h.holes = true;  // who breaks the order proves nothing of its peer
+    h.holes = true;  // a side that breaks the order proves nothing about its peer
   else if (m.body_kept)
     judge_body(h, m);
   if (turn) read_attributes(h, m);
@@ -260,7 +260,7 @@ void NegConnection::tell_tap(const Half& h, std::uint64_t at, ConstBytes octets)
   if (!octets.empty()) tap_->negotiation(tapped(h), at, octets, known_qp);
 }
 
-// Who began: the first message tells, or TCP.
+// Determines the initiator: by a Hello, else by the SYN, else by a Welcome.
 void NegConnection::learn_roles(const Half& h, const NegHead& head) {
   if (initiator_ != unknown_side) return;
   if (head.is(wire::NegType::hello))

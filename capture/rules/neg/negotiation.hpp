@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One TCP connection of a capture that may carry a staged QP negotiation (docs/negotiation.md): finds out whether it does,
-// cuts messages out of both directions, holds them to the order that a session keeps, and makes the verdict. Driven by
+// One TCP connection of a capture that may carry a staged QP negotiation (docs/negotiation.md). Detects whether it
+// does, extracts the messages of both directions, checks their order, and makes the verdict. Driven by
 // capture::Analyzer.
 //
 //   state of each direction   octets seen                                    next
 //   follow                    whole message                                  follow
-//   follow                    no magic, or a header that tells no length     over
+//   follow                    no magic, or a header without a valid length   over
 //   follow                    octets are missing                             lost
-//   lost                      a segment that begins with a faultless header  follow; the order begins anew
+//   lost                      a segment that begins with a valid header      follow; stage and round are unknown
 //
-// Each rule looks at what its own direction said before. Where it needs to know what the sender had heard, its TCP
-// acknowledgment must prove it, and nothing is claimed of octets that the capture lacks.
+// Each rule uses the earlier messages of its own direction. If a rule depends on what the sender had received, the TCP
+// acknowledgment must prove it. No rule depends on octets that the capture lacks.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -25,38 +25,38 @@ namespace parley::capture {
 
 class NegConnection {
  public:
-  /// `tap` is told what is understood; null: nobody is.
+  /// `tap` receives the decoded messages; may be null.
   explicit NegConnection(ReassemblyBudget& budget, StreamTap* tap = nullptr) : budget_(budget), tap_(tap) {}
   ~NegConnection();
   NegConnection(const NegConnection&) = delete;
   NegConnection& operator=(const NegConnection&) = delete;
 
-  /// Whether a segment from the middle of a connection begins like a message.
+  /// Whether a segment inside a connection may begin with a message.
   static bool may_begin_with(ConstBytes payload);
 
   /// `from` is 0 for the end that the Analyzer calls a, 1 for b.
   void packet(unsigned from, const wire::TcpSegmentView& t, std::uint64_t frame, Instant at);
-  /// It carries a negotiation.
+  /// The connection carries a negotiation.
   bool confirmed() const { return is_ == Is::negotiation; }
-  /// It carries something else, as far as was seen.
+  /// The captured octets are not those of a negotiation.
   bool refuted() const { return is_ == Is::other; }
-  /// Refuted, but its beginning may not be in the capture.
+  /// Refuted, but the beginning may be missing from the capture.
   bool may_lack_begin() const { return may_lack_begin_; }
   bool closed() const;
-  /// Closed, and all octets that were acknowledged or sent before the end were seen.
+  /// Closed, and no new octets are expected.
   bool settled() const;
-  /// Seen from SYN to both FINs, and all that was acknowledged between.
+  /// The capture holds the SYNs, both FINs and all octets between them.
   bool whole() const;
   std::uint64_t first_frame() const { return first_frame_; }
   Instant last_at() const { return last_at_; }
   /// Whether this SYN begins another connection on the same addresses and ports.
   bool is_new_syn(unsigned from, const wire::TcpSegmentView& t) const;
-  /// No packet comes any more. What waited may be what tells that this is a negotiation.
+  /// No packets follow. Delivers the octets held back; they may confirm or refute the negotiation.
   void stop_waiting();
-  /// Call once, at the end. Only if confirmed.
+  /// Call once, at the end. Requires confirmed().
   NegotiationReport finish();
 
-  std::uint64_t dropped_before = 0;  ///< the Analyzer's: packets that the capture had lost when this one began
+  std::uint64_t dropped_before = 0;  ///< for the Analyzer: packets that the capture had dropped before the first one
 
  private:
   enum class Is : std::uint8_t { undecided, negotiation, other };
@@ -71,27 +71,27 @@ class NegConnection {
     std::uint64_t syn_frame = 0, fin_frame = 0, rst_frame = 0;
     Instant syn_at{};
     std::optional<std::uint64_t> ends_at;  // stream position of its FIN or, without one, RST
-    std::uint32_t first_seq = 0;           // of stream position 0; only kept for a tap
+    std::uint32_t first_seq = 0;           // sequence number of stream position 0; only set with a tap
     DirectionCounts counts;
     std::uint64_t lost_places = 0, first_lost_frame = 0, cut_segments = 0, first_again_frame = 0;
 
     State state = State::follow;
-    // The message that is coming: its header and, up to body_max, its body.
+    // The message that is being received: its header and, up to body_max, its body.
     Bytes pending;
     std::uint64_t pending_at = 0;  // stream position of its first octet
-    std::uint64_t skip = 0;        // octets of a body that is too long to be kept; `pending` is its header
+    std::uint64_t skip = 0;        // octets still to skip of a body that is too long; `pending` is its header
 
-    Bytes before_hole;  // what may have been the begin of a header, in front of a hole; fewer octets than one has
+    Bytes before_hole;  // the possible beginning of a header before a hole; shorter than a header
     std::uint64_t before_hole_at = 0;
 
-    // What it said.
+    // Messages sent so far.
     Said begun = Said::no;  // its Hello or Welcome
-    bool gap = false;       // stage and round are not known: what comes next tells
-    bool holes = false;     // there was a gap once: what it said cannot be counted on
+    bool gap = false;       // stage and round are not known; the next Turn sets them
+    bool holes = false;     // there was a gap or a fault: its messages prove nothing about its peer
     std::uint8_t stage = 1;
     std::uint16_t round = 0;
     bool last = false;
-    std::array<std::uint64_t, 4> last_end{};  // stream position behind its last Turn of a stage; 0: not yet
+    std::array<std::uint64_t, 4> last_end{};  // stream position behind its last Turn of each stage; 0: not yet
     std::uint64_t abort_frame = 0;
     bool first_is_abort = false, told_after_abort = false;
     std::optional<NegAbortSeen> abort;
@@ -107,13 +107,13 @@ class NegConnection {
     std::uint64_t end = 0;  // stream position behind it
   };
 
-  /// The longest body that is looked at: what a session takes unless it is told otherwise.
+  /// The longest body that is checked: a session's default limit.
   static constexpr std::size_t body_max = 65536;
   static constexpr std::size_t attributes_max = 64;
   static constexpr unsigned unknown_side = 2;
 
   Half& half_of(Side s) { return halves_[s == Side::initiator ? initiator() : 1 - initiator()]; }
-  /// Until it is known, the end that opened TCP or was seen first is taken for the initiator.
+  /// Until the initiator is known, the end that sent the SYN, or the first packet, is assumed.
   unsigned initiator() const { return initiator_ != unknown_side ? initiator_ : likely_initiator_; }
   Side side_of(const Half& h) const { return h.index == initiator() ? Side::initiator : Side::responder; }
   Half& peer_of(const Half& h) { return halves_[1 - h.index]; }
@@ -123,7 +123,7 @@ class NegConnection {
   TappedStream tapped(const Half& h) const;
   bool decide(Half& h);
   void refute(bool may_lack_begin);
-  /// Of an undecided one: octets of it may be the first ones of a header.
+  /// While undecided: some octets may be the beginning of a header.
   bool began_like_one() const;
 
   void take_messages(Half& h, const SegmentRef& ref);
@@ -135,7 +135,7 @@ class NegConnection {
   void tell_tap(const Half& h, std::uint64_t at, ConstBytes octets) const;
   void learn_roles(const Half& h, const NegHead& head);
 
-  /// Before sides are known, a finding says with one of which of halves_ it is.
+  /// Before the sides are known, findings use Side as an index of halves_.
   static Side place_of(const Half& h) { return h.index == 0 ? Side::initiator : Side::responder; }
   bool error(const Half& h, const Message& m, Rule rule, std::string text);
   bool judge_order(Half& h, const Message& m);
@@ -172,9 +172,9 @@ class NegConnection {
   Instant earliest_{}, last_at_{}, latest_{};
   QpTurns qp_ = QpTurns::unknown;
   Said done_ = Said::unknown;  // the stage done follows
-  NegotiationReport report_;   // as far as it is known
+  NegotiationReport report_;   // filled as messages arrive
   Instant hello_at_{}, welcome_at_{}, over_at_{};
-  Findings findings_;  // until finish() their sides tell which of halves_: the first one is "initiator"
+  Findings findings_;  // until finish(), "initiator" means halves_[0]
 };
 
 }  // namespace parley::capture

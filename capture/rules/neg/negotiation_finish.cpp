@@ -12,7 +12,7 @@
 namespace parley::capture {
 namespace {
 
-/// One that seems to end before it began was captured late in part, or the clock was set back: nobody knows it.
+/// None if it would be negative: packets were captured late, or the clock was set back.
 std::optional<Duration> time_between(Instant from, Instant to) {
   if (from == Instant{} || to == Instant{} || to < from) return std::nullopt;
   return to - from;
@@ -20,7 +20,7 @@ std::optional<Duration> time_between(Instant from, Instant to) {
 
 }  // namespace
 
-// The stage with which the session ends. Without the Hello, the last one that was seen, and ready at least.
+// The last stage of the session. Without the Hello, the last stage that was seen, but at least ready.
 std::uint8_t NegConnection::last_stage() const {
   constexpr std::uint8_t ready = 2, done = 3;
   if (done_ == Said::unknown) return std::max(report_.stage(), ready);
@@ -39,7 +39,7 @@ NegOutcome NegConnection::outcome() const {
   if (const Half* const h = first_to_abort()) {
     if (h->index == initiator_ || h->begun == Said::yes) return NegOutcome::failed;
     if (h->first_is_abort) return NegOutcome::refused;
-    // Whether anything of it came before is not in the capture.
+    // The capture does not show for certain whether it had sent a message before.
     const bool spoke = std::any_of(report_.stages.begin(), report_.stages.end(),
                                    [h](const NegStageSeen& stage) { return stage.turns[h->index] > 0; });
     return spoke ? NegOutcome::failed : NegOutcome::incomplete;
@@ -55,7 +55,7 @@ NegOutcome NegConnection::outcome() const {
 
 void NegConnection::finish_half(const Half& h) {
   const Side side = side_of(h), place = place_of(h);
-  // What a segment without octets shows was sent, flush() has counted as missing.
+  // flush() has counted octets that only empty segments show as missing.
   if (h.state == State::follow && !h.pending.empty() && h.ends_at == h.tcp.position() && h.counts.missing_octets == 0)
     findings_.add(h.fin_frame != 0 ? h.fin_frame : h.rst_frame, place, Rule::neg_cut,
                   fmt::format("{} after {} of a message", h.fin_frame != 0 ? "FIN" : "RST",
@@ -78,7 +78,7 @@ void NegConnection::tell_aborts() {
   }
 }
 
-// Up to now halves_[0] was "initiator".
+// Exchanges the sides if halves_[0], so far called the initiator, is the responder.
 void NegConnection::name_sides() {
   if (initiator() == 0) return;
   for (QpSeen& seen : report_.attributes) seen.side = other(seen.side);

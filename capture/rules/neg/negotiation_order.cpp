@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// NegConnection: the order of messages, and what they hold.
+// NegConnection: checks the order and the content of messages.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr std::uint8_t stage_info = 1, stage_ready = 2, stage_done = 3;
 
 }  // namespace
 
-/// Always false: the rule was broken.
+/// Reports a broken rule. Always returns false.
 bool NegConnection::error(const Half& h, const Message& m, Rule rule, std::string text) {
   violated_ = true;
   findings_.add(m.ref.frame, place_of(h), rule, std::move(text));
@@ -37,7 +37,7 @@ bool NegConnection::judge_order(Half& h, const Message& m) {
   return true;
 }
 
-// Whether the message with which that role begins is due: once, and first. Behind a gap nobody knows.
+// Whether the role's first message (Hello or Welcome) may be sent now: once, and first. After a gap it may be.
 bool NegConnection::first_due(const Half& h, bool of_initiator) const {
   const bool role = of_initiator ? initiator_ == h.index : initiator_ != h.index;
   return role && (h.begun == Said::no || (h.begun == Said::unknown && h.gap));
@@ -86,24 +86,24 @@ void NegConnection::take_over(Half& h, const NegHead& head) {
   h.gap = false;
 }
 
-// Up to where the sender of this had received its peer's stream, if all of that was followed.
+// The position up to which the sender of `m` had received its peer's stream; none if that stream has holes.
 std::optional<std::uint64_t> NegConnection::heard_of_peer(const Half& h, const Message& m) const {
   const Half& peer = peer_of(h);
   if (peer.holes || peer.state != State::follow || !peer.tcp.from_syn()) return std::nullopt;
-  // One octet more is the FIN's place in the sequence, or an octet that the capture lacks.
+  // One octet more is the FIN's sequence number, or an octet that the capture lacks.
   const std::uint64_t read = peer.tcp.position(), heard = m.ref.peer_received;
   if (heard > read && !(peer.fin_frame != 0 && peer.ends_at == read && heard == read + 1)) return std::nullopt;
   return std::min(heard, read);
 }
 
-// Both had said their last of the stage when the sender said this.
+// Whether both sides had sent their last Turn of the stage when the sender sent `m`.
 bool NegConnection::stage_was_over(const Half& h, const Message& m) const {
   const auto heard = heard_of_peer(h, m);
   const std::uint64_t end = peer_of(h).last_end[h.stage];
   return h.last && end != 0 && heard && *heard >= end;
 }
 
-// The sender went on without having heard that the peer is through.
+// Whether the sender went on to the next stage before it had received the peer's last Turn.
 bool NegConnection::went_on_alone(const Half& h, const Message& m) const {
   const auto heard = heard_of_peer(h, m);
   const std::uint64_t end = peer_of(h).last_end[h.stage];
@@ -122,7 +122,7 @@ bool NegConnection::judge_stage(Half& h, const Message& m) {
   if (ended)
     return error(h, m, Rule::neg_after_end,
                  fmt::format("a Turn of the stage {} after the end of the session", wire::neg_stage_text(stage)));
-  // Whether the peer was through as well is not known of one that the capture lacks something of.
+  // If the capture lacks octets of the peer, it is not known whether the peer had sent its last Turn.
   if (h.last && !over && stage > h.stage && !heard_of_peer(h, m))
     return error(h, m, Rule::neg_stage_order,
                  fmt::format("a Turn of the stage {} right behind one of the stage {}", wire::neg_stage_text(stage),

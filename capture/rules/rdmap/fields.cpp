@@ -63,7 +63,7 @@ void startup_fields(const StartupSeen& s, Fields& out) {
   out.emplace_back("C (CRC preferred)", yes_no(s.c()));
   out.emplace_back("R (rejected)", yes_no(s.r()));
   out.emplace_back(s.revision >= 2 ? "S (enhanced set-up)" : "S (Rtr frame)", yes_no(s.s()));
-  if (const unsigned bits = s.flags & PARLEY_MPA_RES_V2; bits != 0)  // S is shown by itself
+  if (const unsigned bits = s.flags & PARLEY_MPA_RES_V2; bits != 0)  // S has its own field
     out.emplace_back("Reserved bits", fmt::format("0x{:02x}", bits));
   out.emplace_back("Rev", fmt::format("{}", s.revision));
   out.emplace_back("PD_Length", fmt::format("{}", s.pd_length));

@@ -14,7 +14,7 @@ std::uint64_t MessageExtent::octets() const {
 
 MessageExtent::Placed MessageExtent::place(std::uint64_t at, std::uint64_t length, bool last) {
   const std::uint64_t end = at + length;
-  // The last segment is the one with the highest offset, and there is one of them.
+  // The last segment has the highest offset, and there is only one.
   if (end < at || (last_ && (last || end > due())) || (last && end < due())) return Placed::wrong;
   if (ahead_.empty() && at == run_.end) {
     run_.end = end;

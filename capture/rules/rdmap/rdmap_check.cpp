@@ -91,7 +91,7 @@ void RdmapCheck::segment(Side from, const WalkedFpdu& f) {
     accuse(from, f, Rule::rdmap_after_terminate,
            fmt::format("sent {} after its Terminate in frame {}", with_article(name_of(*h)), s.terminate_frame));
   if (!check_controls(from, f, *h)) {
-    // What cannot be decoded leaves the numbering of this direction unknown.
+    // After a segment that cannot be decoded, the MSNs of this direction are unknown.
     for (auto& q : s.queues) q.known = false;
     reads_unknown();
   } else {
@@ -128,8 +128,8 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
     blame(from, f, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6});
     return false;
   }
-  // Peers that know RFC 5040 only answer the opcodes of RFC 7306 with "unexpected opcode"; that is no fault of the
-  // sender, yet it explains the Terminate.
+  // A peer without RFC 7306 answers its opcodes with "unexpected opcode". This is not a fault of the sender, but it
+  // explains the Terminate.
   if (h.opcode >= RdmapOpcode::immediate) complaint(from, {PARLEY_RDMAP_LAYER_RDMAP, 2, 6, f.last.frame}, true);
   if (rule.tagged != h.tagged) {
     accuse(from, f, Rule::rdmap_tagged,
@@ -143,7 +143,7 @@ bool RdmapCheck::check_controls(Side from, const WalkedFpdu& f, const DdpHeader&
     blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 1});
     return false;
   }
-  // RFC 5040 §4.1: only the Sends with Invalidate have a use for this word.
+  // RFC 5040 §4.1: only the Sends with Invalidate use this word.
   if (!h.tagged && h.stag != 0 && !invalidates(h.opcode))
     findings_.add(f.last.frame, from, Rule::rdmap_stag_word,
                   fmt::format("the {} set the Invalidate STag word of {} to 0x{:08x}", to_string(from),
@@ -191,14 +191,14 @@ void RdmapCheck::check_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
              fmt::format("changed the Invalidate STag inside a message from 0x{:08x} to 0x{:08x} (queue {}, MSN {})",
                          q.word, h.stag, h.qn, h.msn));
   } else {
-    // RFC 5041 §5.3: messages are sent in order, each whole before the next.
+    // RFC 5041 §5.3: messages are sent in order; each is complete before the next begins.
     if (q.extent.open() && !q.extent.last_seen() && !q.extent.begin_unknown())
       accuse(from, f, Rule::ddp_message_open,
              fmt::format("began message {} on queue {} before the last segment of message {}", h.msn, h.qn, q.msn));
     else
       settle_untagged(from, h.qn & 3, over_at(f));
     if (q.known && h.msn != q.next_msn) {
-      // RFC 5041 §4.3: MSN begins at 1 and grows by one per message and queue.
+      // RFC 5041 §4.3: in each queue, MSN begins at 1 and grows by one per message.
       accuse(from, f, Rule::ddp_msn,
              fmt::format("sent {} with MSN {}, {} was due (queue {})", with_article(name), h.msn, q.next_msn, h.qn));
       blame(from, f, {PARLEY_RDMAP_LAYER_DDP, 2, 3});
@@ -221,7 +221,7 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   using Placed = MessageExtent::Placed;
   const std::uint64_t due = q.extent.due();
   if (!is_send(h.opcode) && h.mo != 0) {
-    // RFC 5040 §4.2: all but the Sends have one segment.
+    // RFC 5040 §4.2: untagged messages other than Sends have one segment.
     accuse(from, f, Rule::ddp_mo_begin,
            fmt::format("began {} at MO {}, a message begins at 0 (queue {}, MSN {})", with_article(name_of(h)), h.mo,
                        h.qn, h.msn));
@@ -232,7 +232,7 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
   switch (q.extent.place(h.mo, payload_of(f, h), h.last)) {
     case Placed::in_order: break;
     case Placed::out_of_order:
-      complaint(from, {PARLEY_RDMAP_LAYER_DDP, 2, 4, f.last.frame}, true);  // a peer may take it for a fault
+      complaint(from, {PARLEY_RDMAP_LAYER_DDP, 2, 4, f.last.frame}, true);  // a peer may report it as a fault
       q.extent.note_odd({f.last.frame, h.mo, due});
       break;
     case Placed::wrong:
@@ -251,13 +251,13 @@ void RdmapCheck::place_untagged(Side from, const WalkedFpdu& f, const DdpHeader&
       q.extent.close();
       return;
   }
-  // Of a message that was under way when a loss ended, segments of any offset may still come (RFC 5041 §5.3).
+  // If a loss ended inside the message, segments with any offset may follow (RFC 5041 §5.3).
   if (q.extent.whole() && (!q.extent.begin_unknown() || q.extent.begin() == 0))
     settle_untagged(from, h.qn & 3, over_at(f));
 }
 
-// Only a FIN says that this was all. Whoever reset or was told of an error may have had the rest still to send, and
-// without an end it may come later than the capture goes.
+// Only a FIN shows that a message is over. Before a RST or after a Terminate, the sender may not have sent the rest. If
+// there is no end, the rest may follow after the capture.
 RdmapCheck::Over RdmapCheck::over_at_end(const End& end, const MessageExtent::Odd& odd) const {
   const std::uint64_t frame = end.fin_frame != 0 ? end.fin_frame : end.rst_frame;
   const bool terminated = std::any_of(state_.begin(), state_.end(), [&](const State& s) {
@@ -266,7 +266,7 @@ RdmapCheck::Over RdmapCheck::over_at_end(const End& end, const MessageExtent::Od
   return {frame != 0 ? frame : odd.frame, 0, end.fin_frame != 0 && !terminated};
 }
 
-/// ", from frame 7 on" of what was out of order since an earlier frame.
+/// ", from frame 7 on" if the disorder began in an earlier frame; else empty.
 std::string RdmapCheck::since(const MessageExtent::Odd& odd, const Over& over) {
   return odd.frame == over.frame ? std::string() : fmt::format(", from frame {} on", odd.frame);
 }
@@ -277,7 +277,7 @@ void RdmapCheck::settle_untagged(Side from, std::uint32_t qn, const Over& over) 
   const std::string name = with_article(to_string(q.opcode));
   const bool out_of_order = odd.frame != 0;
   if (out_of_order && (q.extent.contiguous() || q.extent.begin_unknown() || !over.surely)) {
-    // RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any.
+    // RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver accepts any order.
     findings_.add(over.frame, from, Rule::ddp_order,
                   fmt::format("the {} sent the segments of {} out of the order of their MO{} (queue {}, MSN {})",
                               to_string(from), name, since(odd, over), qn, q.msn));
@@ -313,7 +313,7 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
     s.write.extent.close();
     return;
   }
-  // Whether the STag is valid cannot be seen; if the peer says it is not, this is what it speaks of.
+  // The wire does not show whether the STag is valid. If the peer reports an invalid STag, this is its cause.
   if (n > 0) complaint(from, {PARLEY_RDMAP_LAYER_DDP, 1, 0, f.last.frame}, true);
   if (!s.write.extent.open() && !h.last) {
     s.write.stag = h.stag;
@@ -326,7 +326,7 @@ void RdmapCheck::check_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
   if (s.write.extent.whole()) settle_write(from, over_at(f));
 }
 
-/// Whether the segment can be one of the message that is open.
+/// Whether the segment can belong to the open message.
 bool RdmapCheck::place_write(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   using Placed = MessageExtent::Placed;
   State& s = at(from);
@@ -338,8 +338,8 @@ bool RdmapCheck::place_write(Side from, const WalkedFpdu& f, const DdpHeader& h)
   return placed != Placed::wrong;
 }
 
-/// Tagged segments do not say to which message they belong: those before a last one that was sent too early look like
-/// the begin of another.
+/// Tagged segments do not identify their message. If the last segment was sent too early, the earlier ones look like
+/// another message. True: the open message ends where the previous one began, so both are one.
 bool RdmapCheck::joins_previous(const State& s) {
   return s.previous_write.known && s.previous_write.stag == s.write.stag && s.write.extent.contiguous() &&
          s.write.extent.due() == s.previous_write.to;
@@ -356,7 +356,7 @@ void RdmapCheck::settle_write(Side from, const Over& over) {
                               "0x{:x}, TO 0x{:x} was due",
                               to_string(from), odd.frame, s.write.stag, odd.at, odd.due));
   else if (odd.frame != 0)
-    // RFC 5041 §5.3: as above, by TO.
+    // RFC 5041 §5.3, as in settle_untagged(), by TO.
     findings_.add(
         over.frame, from, Rule::ddp_order,
         fmt::format("the {} sent the segments of an RDMA Write out of the order of their TO{} (STag 0x{:08x})",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Judges the DDP segments of both directions of one connection: RFC 5041 (DDP), RFC 5040 (RDMAP), RFC 7306 (Immediate
-// Data and Atomics). What follows octets that the capture lacks is judged only as far as it stands on its own.
+// Checks the DDP segments of both directions of one connection: RFC 5041 (DDP), RFC 5040 (RDMAP), RFC 7306 (Immediate
+// Data and Atomics). After octets that the capture lacks, only rules that do not depend on them are applied.
 #pragma once
 #include <array>
 #include <functional>
@@ -15,15 +15,15 @@
 
 namespace parley::capture {
 
-/// What one side did wrong first, as the Terminate that it deserves: helps to read siw's Terminates.
+/// A fault of one side, described by the Terminate that its peer should send. Also used to interpret siw's Terminates.
 struct Complaint {
   std::uint8_t layer = 0, etype = 0, code = 0;
   std::uint64_t frame = 0;
-  bool any_code = false;  ///< no RFC says which code such a fault deserves
-  std::uint64_t end = 0;  ///< position behind the FPDU, as WalkedFpdu counts; 0: not known
+  bool any_code = false;  ///< no RFC specifies the code for this fault
+  std::uint64_t end = 0;  ///< position behind the FPDU, relative as WalkedFpdu::position; 0: not known
 };
 
-/// Octets behind the DDP header of a segment.
+/// Number of octets behind the DDP header of a segment.
 inline std::size_t payload_of(const WalkedFpdu& f, const wire::DdpHeader& h) { return f.ulpdu.size() - h.size(); }
 
 class RdmapCheck {
@@ -34,57 +34,57 @@ class RdmapCheck {
 
   void count_into(DirectionCounts& from_initiator, DirectionCounts& from_responder);
   void set_events(EventFn fn) { event_ = std::move(fn); }
-  /// RDMA Consortium peers speak DDP and RDMAP version 0 (RFC 5044 Appendix C).
   /// Request and Reply are in the capture.
   void set_up_known() { set_up_known_ = true; }
+  /// The expected version of DDP and RDMAP; 0 for RDMA Consortium peers (RFC 5044 Appendix C), else 1.
   void set_version(std::uint8_t version) { version_ = version; }
-  /// How many Reads and Atomics `side` may have outstanding; none: not negotiated. `rtr`: its first FPDU may be a Read
-  /// of no octets in any case, as a ready-to-receive.
+  /// How many Reads and Atomics `side` may have outstanding; none: not negotiated. `rtr`: its first FPDU may always be
+  /// a zero-length Read as RTR.
   void set_read_limit(Side side, std::optional<std::uint16_t> limit, bool rtr = false) {
     at(side).read_limit = limit;
     at(side).read_rtr = rtr;
   }
-  /// What `culprit` did that its peer may complain about; `weak`: no fault by itself, so it displaces no fault.
+  /// Records a fault of `culprit`. `weak`: not a fault, but a peer may report it as one; it does not replace a fault.
   void complaint(Side culprit, Complaint c, bool weak = false);
 
   void segment(Side from, const WalkedFpdu& fpdu);
-  /// Octets of `side` are missing or its boundaries were lost.
+  /// Octets of `side` are missing, or its FPDU boundaries were lost.
   void lost(Side side);
-  /// Not all that `side` sent was read: nothing can be said to be missing among it.
+  /// Some octets of `side` were not read: it cannot be claimed that it did not send something.
   void not_all_read(Side side) { at(side).lossy = true; }
-  /// Octets of `side` that its peer had received before the segment that comes next are not decoded (yet): answers may
-  /// look unasked for, and requests unanswered.
+  /// The peer of `side` had received octets of `side` that are not decoded (yet). Therefore answers may have no known
+  /// request, and requests may seem unanswered.
   void behind(Side side) {
     at(side).behind = true;
     reads_unknown();
   }
-  /// Where the octets of a side end; 0: not in the capture.
+  /// The frames in which a side ended its stream; 0: not in the capture.
   struct End {
     std::uint64_t fin_frame = 0, rst_frame = 0;
   };
-  /// The connection is over: what was left unfinished.
+  /// The connection is over: reports what was left unfinished.
   void finish(std::uint64_t last_frame, End initiator, End responder);
 
-  /// `side` already did something that ends its half of the stream.
+  /// `side` committed a fault after which its stream is unusable.
   bool faulty(Side side) const { return at(side).fault && !at(side).fault_weak; }
-  /// What `culprit` did that deserves a Terminate, the first faults_max of them in the order of the stream.
+  /// The first faults_max faults of `culprit` that call for a Terminate, in stream order.
   const std::vector<Complaint>& faults(Side culprit) const { return at(culprit).faults; }
-  /// Something that is no fault, but that a peer may take for one.
+  /// The last fault of `side`, or if it has none, the last event that a peer may report as a fault.
   const std::optional<Complaint>& cause(Side side) const { return at(side).fault; }
-  /// The Terminate of `side` as it was meant; none if it sent none that could be read.
+  /// The Terminate of `side` as it was meant; none if there was no readable one.
   const std::optional<Complaint>& terminate_of(Side side) const { return at(side).terminate; }
-  /// Octets of `side` are missing, or its boundaries were lost.
+  /// Octets of `side` are missing, or its FPDU boundaries were lost.
   bool lossy(Side side) const { return at(side).lossy; }
   bool terminated(Side side) const { return at(side).terminated; }
-  /// Of its first Terminate; 0: none was seen.
+  /// The frame of its first Terminate; 0: none was seen.
   std::uint64_t terminate_frame(Side side) const { return at(side).terminate_frame; }
   std::uint64_t segments(Side side) const { return at(side).segments; }
 
  private:
   struct Queue {
-    bool known = true;  // next_msn is
+    bool known = true;  // next_msn is valid
     std::uint32_t next_msn = 1;
-    std::uint32_t msn = 0, word = 0;  // of the message that is open
+    std::uint32_t msn = 0, word = 0;  // of the open message
     wire::RdmapOpcode opcode = wire::RdmapOpcode::send;
     MessageExtent extent;
   };
@@ -97,7 +97,7 @@ class RdmapCheck {
     std::uint32_t stag = 0;
     std::uint64_t to = 0;
   };
-  /// A Read or an Atomic: their answers share one order and their number one limit (RFC 7306 §5.1).
+  /// A Read or an Atomic. Both share the order of answers and the limit of their number (RFC 7306 §5.1).
   struct Outstanding {
     wire::ReadRequest request;
     bool atomic = false;
@@ -111,31 +111,31 @@ class RdmapCheck {
     std::uint32_t length = 0;
     std::uint64_t frame = 0;
   };
-  /// A Terminate is judged at the end: what it speaks of may stand behind it in the capture, or not at all.
+  /// A Terminate is judged at the end of the connection: the segment that it is about may be captured later.
   struct HeldTerminate {
     std::uint64_t frame = 0;
-    Bytes ulpdu;  // its head, at most held_max
+    Bytes ulpdu;  // its first octets, at most held_max
     std::size_t size = 0, known = 0;
-    std::uint64_t before = 0;        // segments of the other side that stand before it
-    std::optional<Complaint> cause;  // what the other side had done last
-    bool cause_weak = false;         // and that is no fault
-    bool behind = false;             // octets that its sender had received are not among those
-    std::optional<Recent> quoted;    // the segment of which it has the header
+    std::uint64_t before = 0;        // segments of the other side before it
+    std::optional<Complaint> cause;  // the last complaint about the other side
+    bool cause_weak = false;         // that complaint is weak
+    bool behind = false;             // its sender had received octets that are not among those segments
+    std::optional<Recent> quoted;    // the segment whose header it quotes
   };
   static constexpr std::size_t held_max = 256;
 
   struct State {
     std::array<Queue, 4> queues;
     Tagged write;
-    bool write_under_way = false;  // when a loss ended: segments of it may be lost
-    Whereabouts previous_write;    // where the last one began that is over
+    bool write_under_way = false;  // a loss may have removed segments of the current Write
+    Whereabouts previous_write;    // where the last finished Write began
     Fifo<Outstanding> requests;    // at most outstanding_max
-    MessageExtent answer;          // to the first Read of them
-    bool order_told = false;       // that this answer comes before its turn
-    bool answer_wrong = false;     // so that the rest of it tells nothing
-    bool reads_reliable = true;
-    bool behind = false;
-    bool reads_too_many = false;  // told once
+    MessageExtent answer;          // to the first Read of `requests`
+    bool order_told = false;       // it was reported that this answer is out of order
+    bool answer_wrong = false;     // a fault was reported: the rest of this answer is not judged
+    bool reads_reliable = true;    // all outstanding requests and their answers are known
+    bool behind = false;           // see behind()
+    bool reads_too_many = false;   // the remark on outstanding_max was made
     bool lossy = false;
     bool terminated = false;
     std::uint64_t terminate_frame = 0;
@@ -148,13 +148,13 @@ class RdmapCheck {
     std::optional<Complaint> terminate;
     std::unique_ptr<HeldTerminate> held;
     std::vector<Recent> recent;   // ring of the last recent_max segments
-    std::size_t recent_next = 0;  // where the next one goes
+    std::size_t recent_next = 0;  // index for the next one
     DirectionCounts* counts = nullptr;
   };
   static constexpr std::size_t outstanding_max = 16384;  // IRD and ORD have 14 bits (RFC 6581 §6)
   static constexpr std::size_t recent_max = 32;
 
-  static constexpr std::size_t faults_max = 8;  // who has not answered by then answers none
+  static constexpr std::size_t faults_max = 8;  // a peer that has not answered by then answers none
 
   State& at(Side s) { return state_[static_cast<std::size_t>(s)]; }
   const State& at(Side s) const { return state_[static_cast<std::size_t>(s)]; }
@@ -169,11 +169,11 @@ class RdmapCheck {
   bool check_controls(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void check_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h);
   void place_untagged(Side from, const WalkedFpdu& f, const wire::DdpHeader& h, Queue& q);
-  /// A message is over, and this is where that shows. Surely, or as far as the capture goes.
+  /// Where it shows that a message is over.
   struct Over {
     std::uint64_t frame = 0;
     std::uint64_t end = 0;  // position behind the FPDU; 0: none
-    bool surely = true;
+    bool surely = true;     // false: its remaining segments may not be in the capture
   };
   static Over over_at(const WalkedFpdu& f) { return {f.last.frame, f.position + f.wire_octets}; }
   Over over_at_end(const End& end, const MessageExtent::Odd& odd) const;
@@ -211,9 +211,9 @@ class RdmapCheck {
   std::array<State, 2> state_;
 };
 
-/// "RDMA Write stag=0x1 to=0x0 len=64", for people. `h` is the header of `f`.
+/// "RDMA Write stag=0x1 to=0x0 len=64". `h` must be the header of `f`.
 std::string describe_segment(const WalkedFpdu& f, const wire::DdpHeader& h);
-/// "remote protection: invalid STag (layer 0, type 1, code 0x00)".
+/// "remote protection: invalid STag (0/1/00)".
 std::string describe_terminate(std::uint8_t layer, std::uint8_t etype, std::uint8_t code);
 
 }  // namespace parley::capture

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RDMA Reads and Atomics: requests, the answers that fit them, and how many may wait for one. RFC 5040 §4.4, §4.5,
-// §5.2, RFC 7306 §5.
+// RDMA Reads and Atomics: requests, their answers, and the number of outstanding ones. RFC 5040 §4.4, §4.5, §5.2,
+// RFC 7306 §5.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ using wire::DdpHeader;
 void RdmapCheck::check_outstanding(Side from, const WalkedFpdu& f) {
   State& s = at(from);
   if (!s.reads_reliable || !s.read_limit || s.requests.size() <= *s.read_limit) return;
-  // RFC 6581 §9.1: an RTR needs no depth that the ULP would have to ask for.
+  // RFC 6581 §9.1: a Read as RTR needs no ORD from the ULP.
   if (s.read_rtr && s.segments == 1 && s.requests.back().request.size == 0 && !s.requests.back().atomic) return;
-  // RFC 6581 §9.1: ORD is at most the peer's IRD; RFC 5040 §5.2.1: never more outstanding than that.
+  // RFC 6581 §9.1: ORD is at most the peer's IRD. RFC 5040 §5.2.1: at most that many are outstanding.
   accuse(from, f, Rule::rdmap_read_limit,
          fmt::format("has {} RDMA Reads outstanding, {} were agreed", s.requests.size(), *s.read_limit));
 }
@@ -35,7 +35,7 @@ bool RdmapCheck::room_for_request(Side from, const WalkedFpdu& f) {
   return false;
 }
 
-/// Octets from `to` on do not end within 64 bits.
+/// Whether `size` octets from `to` on exceed 64 bits.
 static bool wraps(std::uint64_t to, std::uint32_t size) { return size > 0 && to + (size - 1) < to; }
 
 void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHeader& h) {
@@ -43,13 +43,13 @@ void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHea
   if (payload_of(f, h) != PARLEY_RDMAP_READ_REQUEST_LEN) {
     accuse(from, f, Rule::rdmap_read_request_length,
            fmt::format("sent a Read Request of {} (28 are due)", counted(payload_of(f, h), "octet")));
-    s.reads_reliable = false;  // how it is answered is open
+    s.reads_reliable = false;  // it is not defined how a peer answers it
     return;
   }
   const auto q = f.known < f.ulpdu.size() ? Result<wire::ReadRequest>(fail(Errc::truncated))
                                           : wire::ReadRequest::parse(f.ulpdu.subspan(h.size()));
   if (q && (wraps(q->source_to, q->size) || wraps(q->sink_to, q->size))) {
-    // The RFC has an error for it, and no MUST of the requester's.
+    // The RFC defines an error for this, but no MUST for the requester.
     findings_.add(f.last.frame, from, Rule::rdmap_read_wrap,
                   fmt::format("the {} sent a Read Request of {} from TO 0x{:x} to TO 0x{:x}, which wraps",
                               to_string(from), counted(q->size, "octet"), q->source_to, q->sink_to));
@@ -63,7 +63,7 @@ void RdmapCheck::check_read_request(Side from, const WalkedFpdu& f, const DdpHea
   check_outstanding(from, f);
 }
 
-/// The Read that a response answers when all requests and answers are known.
+/// The Read that this response answers; null: none is outstanding. Requires that all requests and answers are known.
 RdmapCheck::Outstanding* RdmapCheck::answered_read(Side from, const WalkedFpdu& f) {
   State& requester = at(other(from));
   auto& requests = requester.requests;
@@ -87,7 +87,7 @@ void RdmapCheck::check_read_response(Side from, const WalkedFpdu& f, const DdpHe
   if (!requester.reads_reliable) return guess_answered(requester, h, payload_of(f, h));
   const Outstanding* o = answered_read(from, f);
   if (o == nullptr) return;
-  // Octets are missing from the last answer, and this is the next one.
+  // If the last answer lacks octets and this segment is outside of it, it belongs to the next answer.
   const auto inside = [&](const Outstanding& r) {
     return h.stag == r.request.sink_stag && h.to - r.request.sink_to <= r.request.size;
   };
@@ -97,7 +97,7 @@ void RdmapCheck::check_read_response(Side from, const WalkedFpdu& f, const DdpHe
     if (o == nullptr) return;
   }
   if (!requester.answer_wrong) place_answer(from, f, h, *o);
-  // A wrong answer is reported once, and ends with its last segment.
+  // A wrong answer is reported once. It ends with its last segment.
   if (requester.answer_wrong ? h.last : requester.answer.whole()) settle_answer(from, over_at(f));
 }
 
@@ -131,7 +131,7 @@ void RdmapCheck::place_answer(Side from, const WalkedFpdu& f, const DdpHeader& h
   at(other(from)).answer_wrong = true;
 }
 
-// The answer to the first Read is over.
+// Ends the answer to the first Read.
 void RdmapCheck::settle_answer(Side from, const Over& over) {
   State& requester = at(other(from));
   const MessageExtent::Odd odd = requester.answer.odd();
@@ -156,7 +156,7 @@ void RdmapCheck::settle_answer(Side from, const Over& over) {
   if (it != requests.end()) requests.erase(it);
 }
 
-/// Some requests or answers are not known: look for one that fits.
+/// Some requests or answers are not known: search for a request that fits.
 void RdmapCheck::guess_answered(State& requester, const DdpHeader& h, std::size_t payload) {
   auto& requests = requester.requests;
   const auto fits = [&](const Outstanding& o) {
@@ -184,7 +184,7 @@ void RdmapCheck::check_atomic_request(Side from, const WalkedFpdu& f, const DdpH
   }
   Reader r(body);
   if (const std::uint32_t word = r.be32(); word >> 4 != 0)
-    // RFC 7306 §5.2.1: the AOpCode has the low four bits of its word, the others are 0.
+    // RFC 7306 §5.2.1: the AOpCode is in the low four bits of its word; the others are 0.
     accuse(from, f, Rule::rdmap_atomic_reserved,
            fmt::format("set reserved bits beside the AOpCode of an Atomic Request (0x{:08x})", word));
   if (q->aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && q->aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
@@ -232,7 +232,7 @@ void RdmapCheck::check_atomic_response(Side from, const WalkedFpdu& f, const Ddp
     accuse(from, f, Rule::rdmap_atomic_order,
            fmt::format("answered Atomic request 0x{:x} before 0x{:x}", a->request_id, first.request_id));
   else if (it != requests.begin())
-    // RFC 7306 §5.1: Atomics are answered in one order with the Reads.
+    // RFC 7306 §5.1: Atomics and Reads are answered in the order of the requests.
     accuse(
         from, f, Rule::rdmap_answer_order,
         fmt::format("answered Atomic request 0x{:x} before the Read Request of frame {}", a->request_id, first.frame));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The Terminate message: RFC 5040 §4.8. Linux siw writes its control word with the nibbles of octet 0 exchanged and M,
-// D and R in the low bits, because it lays host bit-fields over the wire. Most of its Terminates show that by
-// themselves; for the rest, what the peer did before tells which reading is meant.
+// The Terminate message: RFC 5040 §4.8. Linux siw exchanges the nibbles of octet 0 of the control word and puts M, D
+// and R into the low bits, because it uses host bit-fields. Most of its Terminates show this by themselves. For the
+// others, the earlier faults of the peer decide which reading is meant.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t segment_length_len = 2;      // DDP Segment Length
 constexpr std::uint8_t rdmap_version_code = 0x05;  // of layer 0, type 2: RFC 5040 §4.8
 
-/// The first four octets of a Terminate as it went over the wire, before anyone's reading.
+/// The first four octets of a Terminate, not interpreted.
 struct RawControl {
   std::uint8_t octet0 = 0, code = 0, bits = 0, reserved = 0;
 };
@@ -45,7 +45,7 @@ RawControl raw_control(ConstBytes body) {
 
 void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader& h) {
   State& s = at(from);
-  if (s.terminated) return;  // that it sent one more is told
+  if (s.terminated) return;  // segment() has reported the extra Terminate
   s.terminated = true;
   s.terminate_frame = f.last.frame;
   const State& peer = at(other(from));
@@ -66,14 +66,15 @@ void RdmapCheck::check_terminate(Side from, const WalkedFpdu& f, const DdpHeader
     find_terminated(s, peer.recent[(peer.recent_next + i - 1) % peer.recent.size()]);
 }
 
-/// The last segment before the Terminate that has the header it quotes, or the first one behind it.
+/// Sets `quoted` to the last segment before the Terminate with the quoted header, else to the first such segment after
+/// it.
 void RdmapCheck::find_terminated(State& terminator, const Recent& segment) {
   if (!terminator.held) return;
   HeldTerminate& held = *terminator.held;
   const auto t = Terminate::parse(ConstBytes(held.ulpdu).subspan(PARLEY_DDP_UNTAGGED_LEN));
   if (!t || t->ddp_header.size() != segment.size) return;
   if (!std::equal(t->ddp_header.begin(), t->ddp_header.end(), segment.head.begin())) return;
-  // Several may have one header; the length tells which is meant.
+  // If several segments have this header, the quoted length decides.
   if (!held.quoted || (t->m && held.quoted->length != t->ddp_segment_length && segment.length == t->ddp_segment_length))
     held.quoted = segment;
 }
@@ -108,7 +109,7 @@ void RdmapCheck::judge_terminate(Side from) {
   check_terminate_header(from, f, *t);
 }
 
-// RFC 5040 §4.8: M, D and R say what follows the control word; the rest of it is 0.
+// RFC 5040 §4.8: M, D and R say what follows the control word. The other bits are 0.
 void RdmapCheck::check_terminate_form(Side from, const WalkedFpdu& f, ConstBytes body, const Terminate& t) {
   const HeldTerminate& held = *at(from).held;
   const RawControl raw = raw_control(body);
@@ -148,7 +149,7 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
   const HeldTerminate& held = *at(from).held;
   const auto cause = [&](std::uint8_t layer, std::uint8_t etype) -> const Complaint* {
     const auto is = [&](const Complaint& c) { return c.layer == layer && c.etype == etype && c.code == t.code; };
-    // Who took FPDUs behind an Rtr frame has understood it.
+    // A peer that accepted FPDUs after an Rtr frame has understood that frame.
     const bool outdated = held.cause_weak && (held.before > 0 || held.behind) && held.cause->code == rdmap_version_code;
     if (held.cause && is(*held.cause) && !outdated) return &*held.cause;
     const auto it = std::find_if(peer.faults.begin(), peer.faults.end(), is);
@@ -156,7 +157,7 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
   };
   bool swapped = t.nibbles_swapped;
   std::string why;
-  // Both readings are registered and no header bit tells: what happened before decides, where all of it is known.
+  // Both readings are registered, and the bits do not decide: earlier faults decide, if the set-up is known.
   const bool either = hi != lo && (bits & 0xE7) == 0 && !wire::terminate_text(hi, lo, t.code).empty() &&
                       !wire::terminate_text(lo, hi, t.code).empty();
   if (either && !set_up_known_) {
@@ -190,7 +191,7 @@ void RdmapCheck::check_terminate_order(Side from, const WalkedFpdu& f, const Ter
                 fmt::format("the {} terminated the stream: {}", to_string(from), swapped ? exchanged : sent));
 }
 
-// RFC 5040 §4.8 tells which headers come with which error.
+// RFC 5040 §4.8 specifies which headers are sent with which error.
 void RdmapCheck::check_terminate_parts(Side from, const WalkedFpdu& f, const Terminate& t) {
   const auto warn = [&](std::string_view text) {
     findings_.add(f.last.frame, from, Rule::rdmap_terminate_parts, fmt::format("the {} {}", to_string(from), text));
@@ -213,7 +214,7 @@ void RdmapCheck::check_terminate_parts(Side from, const WalkedFpdu& f, const Ter
   if (of_read && !t.r) warn("left the Read Request that it refuses out of its Terminate (R)");
 }
 
-// RFC 5041 §5.1, RFC 5040 §5.2: of a message without octets, neither STag nor TO is looked at.
+// RFC 5041 §5.1, RFC 5040 §5.2: STag and TO of a zero-length message are not checked.
 void RdmapCheck::check_terminate_of_nothing(Side from, const WalkedFpdu& f, const Terminate& t, const DdpHeader& h) {
   const Complaint meant = at(from).terminate.value_or(Complaint{t.layer, t.etype, t.code});
   const bool of_stag =
@@ -221,7 +222,7 @@ void RdmapCheck::check_terminate_of_nothing(Side from, const WalkedFpdu& f, cons
       (meant.layer == PARLEY_RDMAP_LAYER_RDMAP || (meant.layer == PARLEY_RDMAP_LAYER_DDP && meant.code <= 3));
   if (!of_stag) return;
   if (h.tagged) return accuse(from, f, Rule::ddp_empty_refused, "refused STag or TO of a message without octets");
-  // The quoted length may be what is still unanswered; only the request itself shows the whole.
+  // The quoted Read Request may have the size that is still unanswered. Only the request itself shows the whole size.
   const auto& requests = at(other(from)).requests;
   const bool empty = std::any_of(requests.begin(), requests.end(), [&](const Outstanding& o) {
     return o.msn == h.msn && !o.atomic && o.request.size == 0;
@@ -238,7 +239,7 @@ void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Te
     accuse(from, f, Rule::rdmap_terminate_read, "set R in a Terminate that concerns no Read Request");
   const std::optional<Recent>& match = at(from).held->quoted;
   if (!match) {
-    // Nothing is claimed of a stream of which the capture lacks octets, or that is longer than what is remembered.
+    // No report if the capture lacks octets of the stream, or if older segments are no longer remembered.
     if (!peer.lossy && at(from).held->before <= recent_max)
       accuse(from, f, Rule::rdmap_terminate_header,
              "copied into its Terminate a DDP header that the other side never sent");
@@ -246,7 +247,7 @@ void RdmapCheck::check_terminate_header(Side from, const WalkedFpdu& f, const Te
   }
   const bool nothing_in_it = h && (!h->tagged || (match->length == match->size && h->last));
   if (nothing_in_it) check_terminate_of_nothing(from, f, t, *h);
-  // RFC 5040 §4.8: the length of the terminated DDP segment, header and payload. One that the capture lacks may have
+  // RFC 5040 §4.8: the length of the terminated DDP segment with its header. A segment that the capture lacks may have
   // had the same header.
   const bool all_seen = !peer.lossy && !at(from).held->behind;
   if (t.m && t.ddp_segment_length != match->length && all_seen)

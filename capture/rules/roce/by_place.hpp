@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Requests of one flow in order of their places. Nearly all come in that order and use one PSN each, so that the one of a place is
-// found by counting back from the last: a tree of them costs a miss of the cache for each level.
+// Requests of one flow, ordered by place (extended PSN). Nearly all arrive in this order and use one PSN each, so a
+// look-up counts back from the last one. A tree would cost a cache miss per level.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -26,13 +26,13 @@ class ByPlace {
   const_iterator begin() const { return entries_.begin(); }
   const_iterator end() const { return entries_.end(); }
 
-  /// The first entry behind `place`.
+  /// The first entry after `place`.
   iterator upper_bound(Place place) { return entries_.begin() + behind(place); }
   const_iterator upper_bound(Place place) const { return entries_.begin() + behind(place); }
   iterator find(Place place) { return entries_.begin() + at(place); }
   const_iterator find(Place place) const { return entries_.begin() + at(place); }
 
-  /// `place` has no entry yet. Iterators from before are void.
+  /// `place` must not have an entry. Invalidates iterators.
   iterator insert(Place place, const Value& value) { return entries_.insert(upper_bound(place), Entry{place, value}); }
   void forget_first() { entries_.pop_front(); }
   void clear() { entries_.clear(); }
@@ -43,7 +43,7 @@ class ByPlace {
 
   Index behind(Place place) const {
     if (entries_.empty() || place >= entries_.back().first) return last();
-    // Places differ, so this many entries before the last the place is no greater.
+    // Places are distinct: the entry `back` positions before the last one has at most this place.
     const Place back = entries_.back().first - place;
     const Index from = back < entries_.size() ? last() - 1 - static_cast<Index>(back) : 0;
     if (entries_[static_cast<std::size_t>(from)].first == place) return from + 1;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RequestFlow: end-to-end flow control (IBA vol. 1 §9.7.7.2). An ACK says with its MSN and its credits up to which message its sender
-// has receives. Only Sends and Writes with immediate data take one, so that they are counted, and not those that need none:
-// who counts all, as he may, stops earlier. One message more may go, which makes the responder tell what it has by then.
-// An ACK may be missing from a capture without a trace, and with it the credits of what goes beyond those seen. But receives do not
-// go away: where an ACK of later counts no more of them, none before it did.
+// RequestFlow: end-to-end flow control (IBA vol. 1 §9.7.7.2). MSN and credits of an ACK give the last message for which
+// the responder has a receive. Only Sends and Writes with immediate data consume a receive, so only these are counted.
+// A requester may count all messages; then it stops earlier. It may send one message more, to which the responder
+// answers with its new credits.
+// The capture may lack an ACK, and with it the credits for later messages. But posted receives do not disappear: if a
+// later ACK has no greater limit, no earlier one had.
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 bool is_ahead(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) > 0; }
 
-/// Here a message that takes a receive begins. A Write takes it with its last packet alone.
+/// Whether a message that consumes a receive begins with this packet. A Write consumes it with its last packet.
 bool begins_to_take(Operation o) {
   const bool ends_several = o == Operation::send_last || o == Operation::send_last_imm || o == Operation::send_last_inv;
   return o == Operation::send_first || (takes_receive(o) && !ends_several);
@@ -26,7 +27,7 @@ bool begins_to_take(Operation o) {
 
 }  // namespace
 
-/// What an ACK of this PSN and MSN says was executed: the last request of it, if all before were seen.
+/// The last request that an ACK with this PSN and MSN reports as executed; end() unless all before it were seen.
 RequestFlow::Requests::iterator RequestFlow::executed(Place place, std::uint32_t msn) {
   auto it = covering(place);
   if (it == seen_.end() || !it->second.completed) return seen_.end();
@@ -37,7 +38,7 @@ RequestFlow::Requests::iterator RequestFlow::executed(Place place, std::uint32_t
   return it;
 }
 
-// An ACK of several queues may be captured behind what it allowed.
+// Updates the limit from an ACK. A capture with several queues may show an ACK after the requests that it allowed.
 void RequestFlow::take_credits(const RocePacket& p, Place place) {
   const std::uint32_t msn = p.packet.aeth.msn;
   const auto credits = wire::ib::credits_of(p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_VALUE);
@@ -54,12 +55,12 @@ void RequestFlow::take_credits(const RocePacket& p, Place place) {
     credits_.limit = limit;
     credits_.frame = p.frame;
   }
-  // Of a Send that has begun the receive is taken, and the message not counted.
+  // In the middle of a Send, its receive is consumed but the message is not yet counted.
   if (excess_) settle_excess(p, receives, ends_message(r.operation));
 }
 
-// A code stands for its credits or more, up to those of the next one. Captured at the same moment, an ACK may be of before; a response
-// may be one that was kept for a request that comes again.
+// A credit code means its number of credits or more, but fewer than the next code. An ACK captured at nearly the same
+// time may have been sent before the request. A Read or Atomic response may be an old one for a retransmitted request.
 void RequestFlow::settle_excess(const RocePacket& p, std::uint32_t receives, bool between_messages) {
   const Excess& e = *excess_;
   const auto next = wire::ib::credits_of((p.packet.aeth.syndrome & PARLEY_IB_SYNDROME_VALUE) + 1);

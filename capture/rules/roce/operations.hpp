@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How the operations of IBA vol. 1 §9.2.1 make messages.
+// How the operations of IBA vol. 1 §9.2.1 form messages.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace parley::capture {
 
-/// Of MSNs, which have 24 bits (IBA §9.7.5.1).
+/// Whether MSN a is less than MSN b, modulo 2^24 (IBA §9.7.5.1).
 constexpr bool is_behind(std::uint32_t a, std::uint32_t b) { return ((a - b) & 0xFFFFFF) >= 0x800000; }
 
-/// As in "SEND Only".
+/// The name without the service: "SEND Only".
 inline std::string operation_text(wire::ib::Operation o) {
   return wire::ib::opcode_text(wire::ib::opcode_of(wire::ib::Service::rc, o)).substr(3);
 }
 
-/// First and Middle: the next packet goes on with the message.
+/// First and Middle: the next packet continues the message.
 constexpr bool expects_more(wire::ib::Operation o) {
   using enum wire::ib::Operation;
   return o == send_first || o == send_middle || o == write_first || o == write_middle;
 }
 
-/// Middle and Last: the packet before began the message.
+/// Middle and Last: an earlier packet began the message.
 constexpr bool continues_message(wire::ib::Operation o) {
   using enum wire::ib::Operation;
   return o == send_middle || o == send_last || o == send_last_imm || o == send_last_inv || o == write_middle ||
@@ -34,7 +34,7 @@ constexpr bool is_send(wire::ib::Operation o) {
   return o <= send_only_imm || o == send_last_inv || o == send_only_inv;
 }
 
-/// A message of which this is the last packet takes one of its receiver's receives.
+/// This is the last packet of a message that consumes a receive of its receiver.
 constexpr bool takes_receive(wire::ib::Operation o) {
   using enum wire::ib::Operation;
   return (is_send(o) && o != send_first && o != send_middle) || o == write_last_imm || o == write_only_imm;

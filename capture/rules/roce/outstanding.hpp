@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Reads and Atomics of one side that have no answer yet, against as many as its peer has room for (IBA vol. 1 §9.7.3.3.1). Requests and
-// answers go opposite ways: that an answer came later than a request is shown by the time between the two, or by a NAK.
+// Outstanding Reads and Atomics of one side, to be compared with its peer's responder resources (IBA vol. 1
+// §9.7.3.3.1). Requests and answers travel in opposite directions. Only the time between the two, or a NAK, proves that
+// an answer was sent after a request.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -26,7 +27,7 @@ class Outstanding {
     while (at != those_.begin() && std::prev(at)->first > one.first) --at;
     those_.insert(at, one);
   }
-  /// An answer to what has this place: the first one beyond `depth`, if so many had been sent before the answer was.
+  /// For an answer to the request at `place`: the first request beyond `depth` that was sent before the answer, if any.
   std::optional<One> beyond_at_answer(Place place, Instant at, std::size_t depth) const {
     std::size_t n = 0;
     for (const One& one : those_) {
@@ -36,14 +37,14 @@ class Outstanding {
     }
     return std::nullopt;
   }
-  /// A NAK of what has this place, which is beyond `depth`.
+  /// For a NAK of the request at `place`: that request, if it is beyond `depth`.
   std::optional<One> beyond_at_nak(Place place, std::size_t depth) const {
     std::size_t n = 0;
     for (const One& one : those_)
       if (++n > depth && one.first <= place && place <= one.last) return one;
     return std::nullopt;
   }
-  /// What ends up to and with this place is over.
+  /// Removes the requests that end at or before this place.
   void answered(Place place) {
     std::erase_if(those_, [place](const One& one) { return one.last <= place; });
   }
@@ -51,7 +52,7 @@ class Outstanding {
   std::size_t size() const { return those_.size(); }
 
  private:
-  static constexpr std::size_t most = 512;  // no depth is greater than 255
+  static constexpr std::size_t most = 512;  // a depth is at most 255
   std::deque<One> those_;                   // by place
 };
 

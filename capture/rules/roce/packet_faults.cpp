@@ -13,7 +13,7 @@ namespace {
 void judge_pad(const TransportPacket& p, std::vector<PacketFault>& out) {
   const wire::ib::Packet& k = p.packet;
   if ((k.payload.size() + k.pad.size()) % 4 != 0)
-    // IBA §9.4: the pad makes the payload a number of words.
+    // IBA §9.4: payload and pad together are a multiple of 4 octets.
     out.push_back({Rule::ib_pad, fmt::format("'s packet has {} of payload and {} of pad",
                                              counted(k.payload.size(), "octet"), k.pad.size())});
   else if (p.whole() && std::any_of(k.pad.begin(), k.pad.end(), [](std::uint8_t octet) { return octet != 0; }))

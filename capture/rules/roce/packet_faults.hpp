@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one packet shows, whatever came before it and whose ever it is (IBA §9.2 to §9.4).
+// Faults of one packet by itself, independent of its connection (IBA §9.2 to §9.4).
 #pragma once
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ namespace parley::capture {
 
 struct PacketFault {
   Rule rule{};
-  std::string text;  ///< goes on after "the initiator" or "the responder"
+  std::string text;  ///< follows "the initiator" or "the responder"
 };
 
 std::vector<PacketFault> faults_of(const TransportPacket& p);

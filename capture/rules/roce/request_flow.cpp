@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RequestFlow: the side that asks; response_flow.cpp has the side that answers.
+// RequestFlow: requests. response_flow.cpp has the responses.
 #include "capture/rules/roce/request_flow.hpp"
 
 #include <fmt/format.h>
@@ -23,12 +23,12 @@ constexpr std::int64_t psn_half = 1 << 23;
 constexpr std::uint64_t far_away = 1 << 16;
 constexpr std::uint32_t mtu_min = 256;
 
-/// IBA §9.7.3: a Read takes as many PSNs as its responses have packets.
+/// IBA §9.7.3: a Read uses one PSN for each packet of its response.
 std::uint32_t span_of(std::uint32_t octets, std::uint16_t mtu) {
   return std::max<std::uint32_t>(1, octets / mtu + (octets % mtu != 0 ? 1 : 0));
 }
 
-/// What must be the same when a packet is sent again: AckReq and the congestion bits may differ.
+/// A digest of the fields that a retransmission must not change. AckReq and the congestion bits may differ.
 std::uint32_t digest_of_headers(const RocePacket& p) {
   std::array<std::uint8_t, 64> octets{};
   Writer w(octets);
@@ -64,7 +64,7 @@ bool RequestFlow::may_answer(std::uint32_t psn) const {
   return place >= first_ && (place <= high_ ? high_ - place < far_away : of_a_read(place));
 }
 
-/// From the last PSN in use, this way or that.
+/// The distance from the last PSN in use, in either direction.
 std::uint64_t RequestFlow::distance(std::uint32_t psn) const {
   const Place place = place_of(psn);
   const Place high = std::max(high_, read_end_);
@@ -94,7 +94,7 @@ RequestFlow::Request RequestFlow::read(const RocePacket& p, const FlowTerms& ter
   return r;
 }
 
-/// What was set up is known only now, for its REQ was captured behind the data, or its REP was.
+/// Applies a path MTU that became known late: the REQ was captured after data.
 void RequestFlow::apply_mtu(const FlowTerms& terms) {
   if (!unsized_ || terms.path_mtu == 0) return;
   unsized_ = false;
@@ -108,7 +108,8 @@ void RequestFlow::apply_mtu(const FlowTerms& terms) {
   if (!seen_.empty()) count_messages(seen_.begin());
 }
 
-/// It may be one of a Read's responses: without the path MTU only the length of the Read says how many there are at most.
+/// Whether the place may belong to a Read's responses while the path MTU is not known. The length of the Read gives the
+/// maximum number of responses.
 bool RequestFlow::of_a_read(Place place) const {
   const auto after = seen_.upper_bound(place);
   if (after == seen_.begin()) return false;
@@ -117,7 +118,7 @@ bool RequestFlow::of_a_read(Place place) const {
   return place - first < std::max<std::uint64_t>(1, (std::uint64_t{r.dma_length} + mtu_min - 1) / mtu_min);
 }
 
-/// The request whose PSNs hold this place.
+/// The request whose PSNs include this place.
 RequestFlow::Requests::iterator RequestFlow::covering(Place place) {
   auto it = seen_.upper_bound(place);
   if (it == seen_.begin()) return seen_.end();
@@ -136,7 +137,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
   const Place place = place_of(p.packet.bth.psn);
   if (!any_) first_request_ = {p.frame, p.at};
   if (start_ != 0 && place < start_) {
-    // IBA §9.7.3: the first PSN is the one that the peer asked for.
+    // IBA §9.7.3: the first PSN is the starting PSN that the peer requested.
     findings_.tell(IbRule::ib_psn_start, p.frame, requester_,
                    fmt::format(" sent PSN {:#08x}, before the starting PSN {:#08x}", p.packet.bth.psn, psn_of(start_)));
     return;
@@ -147,7 +148,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
     ++retransmissions;
     return;
   }
-  const auto seen_before = [&] { return any_ && place <= high_; };  // most are not, and need not be looked for
+  const auto seen_before = [&] { return any_ && place <= high_; };  // most requests are new, which saves the look-up
   if (seen_before() && !terms.set_up_seen && is_another_use(place, r)) restart();
   if (seen_before() && (repeated(p, place, r) || inside_a_read(p, place, r)))
     return count_retries(p, place, true, terms);
@@ -168,7 +169,7 @@ void RequestFlow::request(const RocePacket& p, const FlowTerms& terms) {
   trim();
 }
 
-/// Nobody knows when a queue pair that no CM set up is used anew: the PSN tells, which another packet had.
+/// Without CM messages, a different packet with the same PSN shows that the queue pair is used again.
 bool RequestFlow::is_another_use(Place place, const Request& r) const {
   const auto it = seen_.find(place);
   return it != seen_.end() && it->second.headers != r.headers && r.operation != Operation::read_request;
@@ -190,7 +191,7 @@ void RequestFlow::restart() {
   answers_ = 0;
 }
 
-/// The same PSN as before. True: there is nothing else to it.
+/// Handles a PSN that was seen before. True: it is a retransmission, or was reported.
 bool RequestFlow::repeated(const RocePacket& p, Place place, const Request& r) {
   const auto it = seen_.find(place);
   if (it == seen_.end()) return false;
@@ -199,7 +200,7 @@ bool RequestFlow::repeated(const RocePacket& p, Place place, const Request& r) {
   ++retransmissions;
   if (first_again_frame == 0) first_again_frame = p.frame;
   if (ahead_) ahead_->repeated = true;
-  // A Read may be asked for again without what has arrived (IBA §9.7.3).
+  // A retransmitted Read may skip the data that has already arrived (IBA §9.7.3).
   const bool reads = before.operation == Operation::read_request && r.operation == Operation::read_request;
   if (before.headers != r.headers && !reads)
     findings_.tell(IbRule::ib_psn_reused, p.frame, requester_,
@@ -213,7 +214,8 @@ bool RequestFlow::repeated(const RocePacket& p, Place place, const Request& r) {
   return true;
 }
 
-/// A PSN of a Read's responses. A Read may be asked for again from there; anything else would have its PSN twice.
+/// Handles a PSN inside those of a Read's responses. A Read may be retransmitted from there; any other request reuses a
+/// PSN. True: it was handled.
 bool RequestFlow::inside_a_read(const RocePacket& p, Place place, const Request& r) {
   const auto it = covering(place);
   if (it == seen_.end()) return false;
@@ -242,7 +244,7 @@ void RequestFlow::check_packet(const RocePacket& p, const FlowTerms& terms) cons
   if (carries_no_payload(operation)) {
     if (payload > 0) tell("it has no payload");
   } else if (expects_more(operation)) {
-    // IBA §9.7.4: all but the last are full.
+    // IBA §9.7.4: all packets but the last have path MTU octets of payload.
     if (mtu != 0 && payload != mtu)
       tell(fmt::format("the path MTU is {}, and only the last packet may be shorter", mtu));
   } else if (payload > (mtu != 0 ? mtu : PARLEY_IB_MTU_MAX)) {
@@ -263,7 +265,7 @@ void RequestFlow::check_packet(const RocePacket& p, const FlowTerms& terms) cons
                                counted(p.packet.reth.dma_length, "octet"), payload));
 }
 
-// IBA §9.7.4: First, Middle and Last of one message follow each other, and nothing is between them.
+// IBA §9.7.4: First, Middle and Last of one message have consecutive PSNs.
 void RequestFlow::check_neighbours(Requests::iterator it, bool begins) {
   if (begins && continues_message(it->second.operation))
     findings_.tell(IbRule::ib_sequence, it->second.frame, requester_,
@@ -289,7 +291,7 @@ void RequestFlow::check_pair(Requests::const_iterator first, Requests::const_ite
                              with_article(operation_text(a)), first->second.frame));
 }
 
-// A Write of several packets has as many octets as its First announced, if all of it was seen (IBA §9.7.4).
+// A Write of several packets has as many octets as its First announces (IBA §9.7.4). Checked only if all were seen.
 void RequestFlow::check_total(Requests::const_iterator last, std::uint16_t mtu) {
   const Operation operation = last->second.operation;
   if (mtu == 0 || (operation != Operation::write_last && operation != Operation::write_last_imm)) return;
@@ -310,7 +312,7 @@ void RequestFlow::check_total(Requests::const_iterator last, std::uint16_t mtu) 
   }
 }
 
-// Which PSNs are in use, and which of them the capture lacks.
+// Updates the PSNs in use, and the number of those that the capture lacks.
 void RequestFlow::count_on(Requests::iterator it, const FlowTerms& terms) {
   const Place place = it->first, last = place + it->second.span - 1;
   if (!any_) {
@@ -319,20 +321,20 @@ void RequestFlow::count_on(Requests::iterator it, const FlowTerms& terms) {
     missing += place - first_;
     high_ = last;
   } else if (place > high_) {
-    // How many PSNs a Read takes is not known without the path MTU.
+    // Without the path MTU, the number of PSNs of a Read is not known.
     const bool after_read =
         terms.path_mtu == 0 && it != seen_.begin() && std::prev(it)->second.operation == Operation::read_request;
     if (!after_read) missing += place - high_ - 1;
     high_ = last;
   } else {
-    // One of those that were missing; before the first one nobody knows.
+    // One of those counted as missing. PSNs before the first one were not counted.
     if (place >= first_) missing -= std::min<std::uint64_t>(missing, std::min(last, high_) - place + 1);
     high_ = std::max(high_, last);
   }
   count_messages(it);
 }
 
-// IBA §9.7.7.1: the MSN counts messages, from the connection's beginning on.
+// IBA §9.7.7.1: the MSN counts messages from the beginning of the connection.
 void RequestFlow::count_messages(Requests::iterator it) {
   for (; it != seen_.end(); ++it) {
     std::optional<std::uint32_t> before;
@@ -359,8 +361,8 @@ void RequestFlow::trim() {
   }
 }
 
-// An answer to what the requester sends only now. That the capture shows it late is ruled out by the time between, that it
-// sends it again by the time in which it waits for an answer.
+// Reports an answer to a request that is sent only now. The time between excludes a late capture of the request (at
+// least paths_apart) and a retransmission (at most half of the ACK timeout).
 void RequestFlow::settle_ahead(Place place, const RocePacket& p, const FlowTerms& terms) {
   if (!ahead_ || place <= ahead_->high) return;
   const Ahead a = *ahead_;
@@ -388,7 +390,7 @@ void RequestFlow::tell_msn(const Ahead& a) {
 void RequestFlow::finish(bool ended) {
   const Place known = std::max(high_, read_end_);
   if (acknowledged_ > known && any_) missing += acknowledged_ - known;
-  // Where all was seen and nothing was sent twice, an ACK is of the last message that it counts.
+  // If all packets were seen and none was retransmitted, no ACK may count more messages than there are.
   if (!most_ || !ended || missing > 0 || retransmissions > 0 || seen_.empty()) return;
   const Request& last = std::prev(seen_.end())->second;
   if (last.completed && is_behind(*last.completed, most_->msn)) tell_msn(*most_);

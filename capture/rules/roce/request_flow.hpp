@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What one side of a connection asks for, by PSN, and what its peer answers (IBA vol. 1 §9.7, §9.8). The capture may lack
-// packets, show them twice and in another order, and the network may have lost what it shows. So rules compare what stands
-// at one PSN, at neighbouring ones, and in a request and its answer; that a PSN is missing is never a fault.
+// The requests of one side of a connection, by PSN, and its peer's responses (IBA vol. 1 §9.7, §9.8). The capture may
+// lack packets, show them twice or reordered, and the network may have lost captured packets. Therefore the rules
+// compare packets at the same PSN, at adjacent PSNs, and a request with its response. A missing PSN is never a fault.
 //
-// PSNs have 24 bits. Here they are counted on, from the one that was seen last: place `n` has PSN n mod 2^24.
+// PSNs have 24 bits. A place is a PSN extended to 64 bits, relative to the last PSN seen: place `n` has PSN n mod 2^24.
 #pragma once
 #include <array>
 #include <optional>
@@ -15,58 +15,57 @@
 
 namespace parley::capture {
 
-/// Requests that are remembered, of all connections.
+/// Requests remembered for all connections.
 struct RoceBudget {
   std::size_t requests = 0;
-  /// Of one flow: many while there are few, so that the bound holds: 2^19 of some 130 octets, and 32 of each flow more.
+  /// The limit for one flow. In total at most 2^19 requests of about 130 octets, plus 32 for each flow.
   std::size_t flow_max() const { return requests < (std::size_t{1} << 19) ? 2048 : 32; }
 };
 
-/// What the set-up told.
+/// The parameters from the set-up. The requester sends the requests of this flow; the responder answers them.
 struct FlowTerms {
   IbQp qp = IbQp::unknown;
   std::optional<std::uint32_t> starting_psn;
   std::uint16_t path_mtu = 0;  ///< 0: not known
   std::optional<std::uint16_t> p_key;
-  bool set_up_seen = false;           ///< both ends are known from CM messages: answers are those of these requests
-  bool flow_control = true;           ///< the side that answers may give credits
-  bool shared_receives = false;       ///< of the side that answers: no credits are counted of them
-  bool obeys_credits = false;         ///< the side that asks has said so
-  Duration ack_timeout{0};            ///< of the side that asks; 0: not known
-  std::optional<std::uint8_t> depth;  ///< Reads and Atomics that the side that answers has room for
-  std::optional<std::uint8_t> retries, rnr_retries;  ///< of the side that asks, as its peer wishes
+  bool set_up_seen = false;           ///< both ends are known from CM messages: the answers belong to these requests
+  bool flow_control = true;           ///< the responder may give credits
+  bool shared_receives = false;       ///< the responder receives in a shared receive queue: it must not give credits
+  bool obeys_credits = false;         ///< the requester announced end-to-end flow control
+  Duration ack_timeout{0};            ///< of the requester; 0: not known
+  std::optional<std::uint8_t> depth;  ///< the responder's resources for Reads and Atomics
+  std::optional<std::uint8_t> retries, rnr_retries;  ///< of the requester, as announced in the CM messages
 };
 
 class RequestFlow {
  public:
-  /// `requester` names the side that asks.
   RequestFlow(RoceBudget& budget, IbFindings& findings, Side requester)
       : budget_(budget), findings_(findings), requester_(requester) {}
   ~RequestFlow() { budget_.requests -= seen_.size(); }
   RequestFlow(const RequestFlow&) = delete;
   RequestFlow& operator=(const RequestFlow&) = delete;
 
-  /// Its packet is whole as far as headers go, and its ICRC is not wrong.
+  /// The headers of `p` must be captured whole, and its ICRC must not be wrong.
   void request(const RocePacket& p, const FlowTerms& terms);
   void response(const RocePacket& p, const FlowTerms& terms);
   /// `ended`: the end of the connection is in the capture.
   void finish(bool ended);
-  /// Those that RNR NAKs asked for: "655.36 ms".
+  /// The timers in the RNR NAKs: "655.36 ms".
   std::string rnr_times() const;
 
   bool empty() const { return !any_; }
-  /// Whether this PSN is near what was asked for: its answer may be one of these.
+  /// Whether an answer with this PSN may belong to one of the requests seen.
   bool may_answer(std::uint32_t psn) const;
-  /// So far ahead of what was seen, or behind it, that it belongs to another use of the queue pair.
+  /// Whether the PSN is so far from those seen that it belongs to another use of the queue pair.
   bool far(std::uint32_t psn) const;
-  bool goes_on(std::uint32_t psn) const;  ///< a new PSN, one of the next
-  bool is_near(std::uint32_t psn) const;  ///< one of those, or of the last
+  bool goes_on(std::uint32_t psn) const;  ///< one of the next 128 PSNs
+  bool is_near(std::uint32_t psn) const;  ///< at most 128 from the last PSN in use
   const FrameRef& first_request() const { return first_request_; }
 
-  std::uint64_t messages = 0;         ///< of which the last packet was seen
-  std::uint64_t retransmissions = 0;  ///< requests seen again
+  std::uint64_t messages = 0;         ///< messages whose last packet was seen
+  std::uint64_t retransmissions = 0;  ///< retransmitted requests
   std::uint64_t answers_again = 0;
-  std::uint64_t missing = 0;  ///< PSNs that were used and are not in the capture; for good after finish()
+  std::uint64_t missing = 0;  ///< PSNs that were used and are not in the capture; final after finish()
   std::uint64_t rnr_naks = 0, sequence_naks = 0;
   std::uint64_t first_rnr_frame = 0, first_sequence_frame = 0, first_again_frame = 0;
   std::optional<IbNak> fatal;
@@ -76,34 +75,35 @@ class RequestFlow {
   struct Request {
     wire::ib::Operation operation{};
     std::uint16_t payload = 0;
-    std::uint32_t span = 1;     // PSNs that it takes: those of a Read's responses
-    bool span_unknown = false;  // without the path MTU
-    bool again = false;         // it was sent again
-    bool is_short = false;      // of a Send, not its last packet, and shorter than the path MTU
+    std::uint32_t span = 1;     // PSNs that it uses; for a Read, one for each response packet
+    bool span_unknown = false;  // the path MTU is not known
+    bool again = false;         // it was retransmitted
+    bool is_short = false;      // a SEND First or Middle that is shorter than the path MTU
     std::uint32_t dma_length = 0;
     std::uint32_t headers = 0;            // CRC-32
-    std::optional<std::uint32_t> octets;  // CRC-32 of the payload; of a cut one not known
+    std::optional<std::uint32_t> octets;  // CRC-32 of the payload; none if the packet is cut
     std::uint64_t frame = 0;
-    std::optional<std::uint32_t> completed;  // messages up to here and with it, mod 2^24; if all before were seen
-    std::uint32_t receives = 0;              // of those messages, how many took a receive
-    std::optional<std::uint64_t> original;   // of an atomic: what was answered
+    std::optional<std::uint32_t> completed;  // messages up to and including this one, mod 2^24; if all were seen
+    std::uint32_t receives = 0;              // how many of these messages consumed a receive
+    std::optional<std::uint64_t> original;   // of an Atomic: the value in its response
   };
   using Requests = ByPlace<Request>;
-  /// An answer to what was not asked for yet, as far as the capture shows.
+  /// An answer to a request that, as far as the capture shows, was not sent yet.
   struct Ahead {
     FrameRef ref;
     std::uint32_t psn = 0, msn = 0;
-    bool of_psn = true;  // else of its MSN
-    Place high = 0;      // the last PSN that was in use then
-    bool repeated = false;
+    bool of_psn = true;     // its PSN is ahead; false: its MSN
+    Place high = 0;         // the last PSN in use at that time
+    bool repeated = false;  // a request was retransmitted since
   };
-  /// End-to-end flow control, counted in messages that take a receive.
+  /// End-to-end flow control, counted in messages that consume a receive.
   struct Credits {
-    bool open = false;                   // nothing holds the requester back, or nobody can tell
-    bool told = false;                   // that it went beyond them
-    std::optional<std::uint32_t> limit;  // the last that has a credit
-    std::uint64_t frame = 0;             // which gave it
+    bool open = false;                   // the requester is not limited, or the limit is not known
+    bool told = false;                   // it was reported that the requester exceeded the limit
+    std::optional<std::uint32_t> limit;  // the number of the last message that has a credit
+    std::uint64_t frame = 0;             // the ACK that gave this credit
   };
+  /// A request beyond the credits.
   struct Excess {
     FrameRef ref;
     wire::ib::Operation operation{};
@@ -111,7 +111,7 @@ class RequestFlow {
     Credits credits;
   };
 
-  /// An RNR NAK of the request at `place`, and how often that was sent again after one.
+  /// An RNR NAK of the request at `place`, and how often the request was retransmitted after RNR NAKs.
   struct Rnr {
     Place place = 0;
     bool pending = false;
@@ -119,13 +119,13 @@ class RequestFlow {
     Duration timer{0};
     std::uint64_t again = 0;
   };
-  /// The oldest request that was sent again since the last answer.
+  /// The oldest request that was retransmitted since the last answer.
   struct Retry {
     Place place = 0;
     std::uint64_t count = 0;
     Instant at{};
   };
-  /// A NAK that asks for a PSN again, and the requests behind it since.
+  /// A PSN sequence NAK, and the later requests behind its PSN.
   struct Gap {
     Place place = 0;
     FrameRef nak, first;
@@ -178,22 +178,22 @@ class RequestFlow {
   Side requester_;
   Requests seen_;
   bool any_ = false;
-  bool unsized_ = false;        // of a Read among them the path MTU was not known
-  Place start_ = 0;             // the agreed first one; 0: not known
-  Place first_ = 0, high_ = 0;  // the first one seen, and the last one in use
-  Place forgotten_ = 0;         // those below are not remembered
+  bool unsized_ = false;        // a request was read before the path MTU was known
+  Place start_ = 0;             // the starting PSN from the set-up; 0: not known
+  Place first_ = 0, high_ = 0;  // the first PSN seen, and the last one in use
+  Place forgotten_ = 0;         // requests below are not remembered
   Place acknowledged_ = 0;
-  Place read_end_ = 0;  // the last PSN of a Read's responses, where the path MTU is not known
+  Place read_end_ = 0;  // the last PSN seen of a Read's responses while the path MTU is not known
   std::optional<Ahead> ahead_;
   Credits credits_;
   std::optional<Excess> excess_;
-  std::optional<Ahead> most_;  // the greatest MSN, if it was more than had been sent
+  std::optional<Ahead> most_;  // the greatest MSN that exceeded the messages seen
   Outstanding outstanding_;
   bool told_depth_ = false;
   Rnr rnr_;
-  std::uint32_t rnr_times_ = 0;  // a bit for each code
+  std::uint32_t rnr_times_ = 0;  // a bit for each timer code
   Retry retry_;
-  Retry newest_;  // the last request that was not sent before
+  Retry newest_;  // the last request that is not a retransmission
   std::optional<Gap> gap_;
   std::uint64_t answers_ = 0;
   FrameRef first_request_;

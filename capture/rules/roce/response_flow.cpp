@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RequestFlow: the side that answers.
+// RequestFlow: responses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,11 +42,11 @@ void RequestFlow::syndrome(const RocePacket& p, const FlowTerms& terms) {
                    fmt::format("'s {} has the syndrome of a NAK (0x{:02x})", operation_text(p.operation()), s));
     return;
   }
-  // IBA §9.7.7.2: who has no end-to-end flow control gives no credits.
+  // IBA §9.7.7.2: a responder without end-to-end flow control gives no credits.
   if (is_ack(s) && !terms.flow_control && (s & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE)
     findings_.tell(IbRule::ib_credits, p.frame, responder,
                    fmt::format(" gave credits (syndrome 0x{:02x}); it had said that it has no flow control", s));
-  // Nobody can say how many receives of a shared queue are left for one queue pair.
+  // A shared receive queue has no number of receives for one queue pair.
   else if (is_ack(s) && terms.shared_receives && (s & PARLEY_IB_SYNDROME_VALUE) != PARLEY_IB_CREDITS_NONE)
     findings_.tell(IbRule::ib_credits, p.frame, responder,
                    fmt::format(" gave credits (syndrome 0x{:02x}); its receives are those of a shared queue", s));
@@ -83,7 +83,7 @@ void RequestFlow::response(const RocePacket& p, const FlowTerms& terms) {
   acknowledged_ = std::max(acknowledged_, place);
 }
 
-// IBA §9.7.5.1: an ACK has an AETH, and an answer to an Atomic what was there.
+// IBA §9.7.5.1: an ACK and an Atomic response have no payload.
 void RequestFlow::check_form(const RocePacket& p) const {
   const bool data = is_read_response(p.operation());
   if (!data && !p.packet.payload.empty())
@@ -116,7 +116,7 @@ void RequestFlow::acknowledge(const RocePacket& p, Place place, const FlowTerms&
   check_msn(p, place, false);
 }
 
-/// What a known peer answers otherwise than the specification has it.
+/// Notes answers of known peers that depart from the specification.
 void RequestFlow::tell_departures(const RocePacket& p, Place place) {
   const auto it = seen_.find(place);
   if (it == seen_.end()) return;
@@ -133,13 +133,13 @@ void RequestFlow::tell_departures(const RocePacket& p, Place place) {
                       fmt::format(" refused the Read of no octets of frame {} when it came again", r.frame));
 }
 
-// IBA §9.7.7.1: an ACK of a PSN counts the messages up to it at least, and no more than there were.
+// IBA §9.7.7.1: the MSN of an ACK is at least the number of messages up to its PSN, and at most the number sent.
 void RequestFlow::check_msn(const RocePacket& p, Place place, bool nak) {
   const auto it = covering(place);
   const auto last = seen_.empty() ? seen_.end() : std::prev(seen_.end());
   if (it == seen_.end() || !it->second.completed) return;
   std::uint32_t least = *it->second.completed;
-  // A NAK is about a packet that was not executed.
+  // The packet that a NAK is about was not executed.
   if (nak && ends_message(it->second.operation)) least = (least - 1) & 0xFFFFFF;
   const std::uint32_t msn = p.packet.aeth.msn;
   if (is_behind(msn, least)) {
@@ -155,7 +155,8 @@ void RequestFlow::check_msn(const RocePacket& p, Place place, bool nak) {
   if (!ahead_) ahead_ = a;
 }
 
-/// Of a Read that the capture lacks, or that has this PSN among those of its responses, which another request took wrongly.
+/// Whether the response belongs to another Read: one that the capture lacks, or one before `it` whose PSNs the request
+/// at `it` wrongly reused.
 bool RequestFlow::is_of_other_read(const RocePacket& p, Requests::iterator it) {
   const Operation operation = p.operation();
   const bool goes_on = operation == Operation::read_response_middle || operation == Operation::read_response_last;
@@ -163,8 +164,8 @@ bool RequestFlow::is_of_other_read(const RocePacket& p, Requests::iterator it) {
   return goes_on && (before == seen_.end() || before->second.operation == Operation::read_request);
 }
 
-// IBA §9.7.5: a Read's responses take its PSNs, full but for the last, and are numbered First, Middle, Last. After a loss
-// they may begin anew in the middle, so that a First there is in order.
+// IBA §9.7.5: a Read's responses use its PSNs. All but the last are full, and they are First, Middle, Last. After a
+// loss they may restart in the middle, so a First is valid there.
 void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerms& terms) {
   const Side responder = other(requester_);
   const auto it = covering(place);
@@ -199,7 +200,7 @@ void RequestFlow::read_response(const RocePacket& p, Place place, const FlowTerm
   }
 }
 
-// IBA §9.7.5: an atomic that comes again is answered with what was stored.
+// IBA §9.7.5: a retransmitted Atomic gets the same response again, from the responder's resources.
 void RequestFlow::atomic_response(const RocePacket& p, Place place) {
   const auto it = covering(place);
   if (it == seen_.end()) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RequestFlow: what is sent again, how often and when, and how many Reads and Atomics are outstanding (IBA vol. 1 §9.7.5, §9.9.2).
+// RequestFlow: number and timing of retransmissions, and number of outstanding Reads and Atomics (IBA vol. 1 §9.7.5,
+// §9.9.2).
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -12,8 +13,8 @@ using wire::ib::Operation;
 
 namespace {
 
-constexpr std::uint8_t endless = 7;              // IBA §12.6.5: of RNR retries
-constexpr std::uint64_t went_on_min = 3;         // requests behind a NAK, before its PSN counts as never sent again
+constexpr std::uint8_t endless = 7;              // IBA §12.6.5: RNR retry count 7 is unlimited
+constexpr std::uint64_t went_on_min = 3;         // requests behind a NAK until its PSN counts as not retransmitted
 constexpr std::uint32_t message_max = 1u << 31;  // IBA §9.7.4
 
 }  // namespace
@@ -38,7 +39,7 @@ void RequestFlow::tell_beyond(const std::optional<Outstanding::One>& one, std::s
                              depth));
 }
 
-/// A request that was not seen before.
+/// Counts a request that is not a retransmission.
 void RequestFlow::count_outstanding(const RocePacket& p, Place place, const Request& r, const FlowTerms& terms) {
   if (!carries_no_payload(r.operation)) return;
   const Outstanding::One one{place, place + r.span - 1, {p.frame, p.at}, r.operation};
@@ -59,7 +60,7 @@ void RequestFlow::settle_outstanding(const RocePacket& p, Place place, const Flo
   if (positive || place > 0) outstanding_.answered(positive ? place : place - 1);
 }
 
-/// An answer: who waits for one, or had to go back, need not any more.
+/// Handles an answer: it ends or changes the pending retries.
 void RequestFlow::settle_retries(const RocePacket& p, Place place) {
   const std::uint8_t s = p.packet.aeth.syndrome;
   const bool acknowledges = p.operation() == Operation::acknowledge;
@@ -76,7 +77,7 @@ void RequestFlow::settle_retries(const RocePacket& p, Place place) {
     return;
   }
   if (acknowledges && s == (PARLEY_IB_SYNDROME_NAK | static_cast<std::uint8_t>(wire::ib::Nak::psn_sequence_error))) {
-    // What was lost before the capture once may be lost there again.
+    // Only for a captured request: one that was lost before the capture point may be lost there again.
     if (covering(place) != seen_.end()) gap_ = Gap{place, {p.frame, p.at}, {}, 0};
     return;
   }
@@ -85,11 +86,12 @@ void RequestFlow::settle_retries(const RocePacket& p, Place place) {
   if (gap_ && place >= gap_->place) gap_.reset();
 }
 
-/// A request, of which `before` is the last sending, if it was sent before.
+/// Counts a request. `again`: it was sent before.
 void RequestFlow::count_retries(const RocePacket& p, Place place, bool again, const FlowTerms& terms) {
   if (!terms.set_up_seen) return;
   if (gap_ && (again || place <= gap_->place)) gap_.reset();
-  // The NAK may be lost behind the capture: then it goes back when its time for an answer, up to four times as long, is over.
+  // The NAK may be lost behind the capture point. Then the requester retransmits after its ACK timeout, which may last
+  // up to four times its nominal value.
   if (gap_ && terms.ack_timeout > Duration{0} && p.at - gap_->nak.at >= paths_apart + 4 * terms.ack_timeout) {
     if (gap_->went_on++ == 0) gap_->first = {p.frame, p.at};
     if (gap_->went_on == went_on_min)
@@ -109,7 +111,7 @@ void RequestFlow::count_retries(const RocePacket& p, Place place, bool again, co
 void RequestFlow::count_rnr_retries(const RocePacket& p, const FlowTerms& terms) {
   rnr_.pending = false;
   ++rnr_.again;
-  // Of a NAK that was lost behind the capture its receiver knows nothing, and waits no longer than for any other answer.
+  // The NAK may be lost behind the capture point. Then the requester waits only for its ACK timeout.
   const Duration since = p.at - rnr_.ref.at;
   const Duration due = terms.ack_timeout > Duration{0} ? std::min(rnr_.timer, terms.ack_timeout) : rnr_.timer;
   if (since >= Duration{0} && since + paths_apart < least(due))
@@ -123,13 +125,13 @@ void RequestFlow::count_rnr_retries(const RocePacket& p, const FlowTerms& terms)
                              p.packet.bth.psn, rnr_.again, *terms.rnr_retries));
 }
 
-/// Sent again because no answer came in time.
+/// Counts retransmissions because of an ACK timeout.
 void RequestFlow::count_timeouts(const RocePacket& p, Place place, const FlowTerms& terms) {
-  if (answers_ == 0) return;  // they may all be missing
+  if (answers_ == 0) return;  // the capture may lack all answers
   if (retry_.count == 0 || place < retry_.place) retry_ = {place, 0, p.at};
   if (place != retry_.place) return;
   const Instant last = retry_.count > 0 ? retry_.at : newest_.place == place ? newest_.at : Instant{};
-  if (p.at - last < least(terms.ack_timeout)) return;  // the capture shows it twice
+  if (p.at - last < least(terms.ack_timeout)) return;  // a duplicate in the capture
   retry_.at = p.at;
   ++retry_.count;
   if (!terms.retries || terms.ack_timeout == Duration{0} || retry_.count != *terms.retries + std::uint64_t{1}) return;

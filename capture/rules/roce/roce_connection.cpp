@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoceConnection: packets; roce_connection_finish.cpp makes the report.
+// RoceConnection: packets. roce_connection_finish.cpp makes the report.
 #include "capture/rules/roce/roce_connection.hpp"
 
 #include <fmt/format.h>
@@ -50,8 +50,8 @@ void RoceConnection::guess_qpn(Side side, std::uint32_t qpn) {
   guessed_[index_of(side)] = has_cm_ && !seen_->sidr;
 }
 
-/// What the exchange makes of the message. Where it names another queue pair than was guessed, what was taken for this
-/// connection's data was another's.
+/// Passes the message to the exchange. If it names another queue pair than the assumed one, the data so far belonged to
+/// another connection and is discarded. False: the message is a duplicate.
 bool RoceConnection::settle_guesses(Side from, const CmSeen& m) {
   std::array<std::optional<std::uint32_t>, 2> before;
   for (std::size_t i = 0; i < 2; ++i)
@@ -146,8 +146,8 @@ void RoceConnection::tell_icrc(Side from) {
     findings_.tell(IbRule::ib_icrc, frame, from, text);
 }
 
-// IBA §7.8.1: nothing of a packet with a wrong ICRC counts. But where a side has no right one, the packets may be captured before the
-// adapter makes it, or without what checks it: that its peer takes them shows it.
+// IBA §7.8.1: a packet with a wrong ICRC is dropped. But if a side has no right ICRC at all, the packets may be
+// captured before the adapter computes it, or the peer may not check it. An answer of the peer proves one of these.
 bool RoceConnection::icrc_counts(Side from, const RocePacket& p, std::string_view name) {
   Icrc& mine = icrcs_[index_of(from)];
   Icrc& theirs = icrcs_[index_of(other(from))];
@@ -188,7 +188,7 @@ void RoceConnection::check_by_itself(Side from, const RocePacket& p) {
   for (const PacketFault& fault : faults_of(p)) findings_.tell(fault.rule, p.frame, from, fault.text);
 }
 
-// What was agreed for the connection.
+// Checks P_Key and Q_Key against the set-up.
 void RoceConnection::check_ends(Side from, const RocePacket& p) {
   if (guessed_[index_of(other(from))]) return;
   const wire::ib::CmReq* const req = exchange_.req();
@@ -207,7 +207,7 @@ FlowTerms RoceConnection::terms_of(Side requester) const {
   FlowTerms t;
   t.qp = seen_->qp;
   if (guessed_[index_of(other(requester))]) return t;
-  // Each answer to the REQ asks for a starting PSN of its own.
+  // Each answer to the REQ requests its own starting PSN.
   if (requester == Side::responder || !exchange_.answered_anew())
     t.starting_psn = seen_->ends[index_of(requester)].starting_psn;
   t.path_mtu = seen_->path_mtu;
@@ -218,14 +218,14 @@ FlowTerms RoceConnection::terms_of(Side requester) const {
     const bool asks = requester == Side::initiator;
     t.obeys_credits = asks ? req->flow_control : rep->flow_control;
     if (!exchange_.answered_anew()) t.depth = asks ? rep->responder_resources : req->responder_resources;
-    // IBA §12.6.5, §12.6.8: each says how often its peer is to try again.
+    // IBA §12.6.5, §12.6.8: each side announces the RNR retry count of its peer.
     t.rnr_retries = asks ? rep->rnr_retry_count : req->rnr_retry_count;
-    // What a REQ of XRC says of retries is for nobody: its receiver asks for nothing.
+    // XRC: the retry count of a REQ has no meaning, because its receiver, a TGT queue pair, sends no requests.
     if (t.qp != IbQp::xrc) t.retries = req->retry_count;
   }
   if (requester == Side::initiator) {
     t.flow_control = rep == nullptr || rep->flow_control;
-    // IBA Annex A14: what comes for a TGT queue pair is received in shared queues.
+    // IBA Annex A14: a TGT queue pair receives in shared receive queues.
     t.shared_receives = rep != nullptr && (rep->srq || t.qp == IbQp::xrc);
   } else {
     t.flow_control = req == nullptr || req->flow_control;
@@ -236,8 +236,8 @@ FlowTerms RoceConnection::terms_of(Side requester) const {
   return t;
 }
 
-// A queue pair's number is given again, to one of another service too, and what ended the first use may not be in the
-// capture. The PSN tells whether the packet goes on with what was sent.
+// A QPN is reused, also for another service, and the capture may lack the end of its first use. The PSN shows whether
+// the packet continues the first use.
 bool RoceConnection::is_of_another(Side from, const RocePacket& p) const {
   const std::uint32_t psn = p.packet.bth.psn;
   const RequestFlow& flow = *flows_[index_of(from)];
@@ -271,12 +271,12 @@ bool RoceConnection::may_have(Side from, const RocePacket& p) const {
   return !start || ((p.packet.bth.psn - *start) & 0xFFFFFF) < far_away;
 }
 
-// IBA §12.9: when a side may send.
+// IBA §12.9: a side sends no data after its DREQ or DREP.
 void RoceConnection::check_order(Side from, const RocePacket& p) {
   FrameRef& first = first_data_[index_of(from)];
   if (first.frame == 0) first = {p.frame, p.at};
   const FrameRef left = exchange_.left(from);
-  // The CM's queue pair and this one may have paths of their own.
+  // QP 1 and this queue pair may use different paths.
   if (left.frame == 0 || p.at - left.at < paths_apart || !flows_[index_of(from)]->goes_on(p.packet.bth.psn) ||
       !set_up_seen())
     return;
@@ -292,7 +292,7 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   if (udp_port_ == 0) udp_port_ = p.network.source_port;
   const auto opcode = [&p] {
     return wire::ib::opcode_text(p.packet.bth.opcode);
-  };  // a packet without events needs none
+  };  // a lambda, because most packets need no text
   if (!icrc_counts(from, p, p.icrc_wrong() ? opcode() : std::string())) {
     draw(from, p, LadderEvent::Kind::fpdu, opcode() + ", ICRC wrong", opcode().size());
     return;
@@ -305,7 +305,7 @@ void RoceConnection::data(Side from, const RocePacket& p) {
   check_by_itself(from, p);
   const wire::ib::OpcodeRule rule = wire::ib::rule_of(p.packet.bth.opcode);
   if (!rule.assigned) {
-    // IBA §9.2.1: those of RD and of manufacturers are, but nothing more is known of them.
+    // IBA §9.2.1: opcodes of RD and of manufacturers are assigned, but not decoded here.
     if (p.service() != Service::rd && p.service() != Service::manufacturer)
       findings_.tell(IbRule::ib_opcode, p.frame, from,
                      fmt::format(" sent opcode 0x{:02x}, which is not assigned", p.packet.bth.opcode));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// One connection of InfiniBand's transport in a capture, with or without its set-up, or one resolved service of UD. It
-// judges each packet by itself, hands CM messages to CmExchange and data to the RequestFlow of the side that asks, and makes
-// the verdict's facts.
+// One connection of InfiniBand's transport in a capture, with or without its set-up, or one resolved UD service. It
+// checks each packet by itself, passes CM messages to CmExchange and data to the RequestFlow of the requester, and
+// makes the report.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace parley::capture {
 
-/// Under which a connection is found. `a` and `b` are GIDs, of whose end and of the other.
+/// A key by which a connection is found. `a` is the GID of the end that `number` belongs to, `b` the other GID.
 struct RoceKey {
   enum class Kind : std::uint8_t { comm_id, sidr, transaction, queue_pair } kind = Kind::comm_id;
   Gid a{}, b{};
@@ -24,29 +24,29 @@ struct RoceKey {
 
 class RoceConnection {
  public:
-  /// `initiator` and `responder` may have to be taken on trust, where no REQ or REP tells.
+  /// Without a REQ or REP, `initiator` and `responder` may be assumed.
   RoceConnection(RoceBudget& budget, const Gid& initiator, const Gid& responder, bool v2, EventLimits events);
   RoceConnection(const RoceConnection&) = delete;
   RoceConnection& operator=(const RoceConnection&) = delete;
-  /// From now on `watch` is told what is found.
+  /// From now on, also report findings to `watch`.
   void watch(RoceWatch& watch) { findings_.tell_also(watch, *this); }
 
-  /// A CM message of that side, whose MAD can be read.
+  /// A CM message from that side in a readable MAD.
   void cm(Side from, const RocePacket& p, const CmSeen& m);
-  /// By its ICRC: false if nothing of the packet counts. `name`: of what it is.
+  /// Checks the ICRC. False: the packet must be ignored. `name`: of the message or operation.
   bool icrc_counts(Side from, const RocePacket& p, std::string_view name);
-  /// A MAD of CM that no receiver takes.
+  /// Reports a CM MAD that receivers drop.
   void cm_condemned(Side from, const RocePacket& p, IbRule rule, std::string_view text);
   /// A packet to the queue pair of the other side.
   void data(Side from, const RocePacket& p);
-  /// A packet that ends before its headers do.
+  /// A packet whose headers are cut or inconsistent.
   void malformed(Side from, std::uint64_t frame, Instant at, std::string_view why);
 
   IbQp qp() const { return seen_->qp; }
   const std::optional<std::uint64_t>& service_id() const { return seen_->service_id; }
   const Gid& gid(Side side) const { return gids_[index_of(side)]; }
   const std::optional<std::uint32_t>& qpn(Side side) const { return seen_->ends[index_of(side)].qpn; }
-  /// No CM message has named it so far: nothing that depends on it is judged.
+  /// Assumes a QPN that no CM message has named so far. Rules that depend on it are not checked.
   void guess_qpn(Side side, std::uint32_t qpn);
   CmExchange& exchange() { return exchange_; }
   const RequestFlow& flow(Side requester) const { return *flows_[index_of(requester)]; }
@@ -56,9 +56,9 @@ class RoceConnection {
   bool set_up_seen() const;
   /// The packet belongs to another use of these queue pairs.
   bool is_of_another(Side from, const RocePacket& p) const;
-  /// Nothing that the REQ or the REP agreed on keeps the packet from being of this connection.
+  /// The packet is consistent with the REQ and REP, so it may belong to this connection.
   bool may_have(Side from, const RocePacket& p) const;
-  /// Nothing but late packets is due.
+  /// Only late packets are expected.
   bool over() const { return exchange_.over() && !(seen_->sidr && !seen_->reject); }
   std::uint64_t first_frame() const { return first_frame_; }
   Instant last_at() const { return last_at_; }
@@ -68,9 +68,9 @@ class RoceConnection {
   /// Call once, at the end.
   ConnectionReport finish();
 
-  std::uint64_t dropped_before = 0;  ///< the Analyzer's, as that of MpaConnection
-  std::vector<RoceKey> keys;         ///< RoceConnections': under which it is found
-  void* watched = nullptr;           ///< the watch's: what it knows of this connection
+  std::uint64_t dropped_before = 0;  ///< for the Analyzer, as MpaConnection::dropped_before
+  std::vector<RoceKey> keys;         ///< for RoceConnections: the keys of this connection
+  void* watched = nullptr;           ///< for the RoceWatch: its data on this connection
 
  private:
   static constexpr Duration another_use_after = std::chrono::seconds(1);
@@ -103,16 +103,16 @@ class RoceConnection {
   std::uint64_t events_dropped_ = 0;
   std::array<DirectionCounts, 2> counts_{};
   std::array<FrameRef, 2> first_data_{};
-  /// Of a side of which no packet so far had the right ICRC.
+  /// ICRCs of one side.
   struct Icrc {
-    bool right = false;     // one had
-    bool answered = false;  // the peer took one that had not
+    bool right = false;     // a packet had the right ICRC
+    bool answered = false;  // the peer answered while all ICRCs were wrong
     std::uint64_t wrong = 0;
-    std::vector<std::pair<std::uint64_t, std::string>> pending;  // frame and sentence
+    std::vector<std::pair<std::uint64_t, std::string>> pending;  // frame and text of findings, until one is right
   };
   static constexpr std::size_t icrc_pending_max = 16;
   std::array<Icrc, 2> icrcs_{};
-  std::array<bool, 2> guessed_{};  // the side's queue pair
+  std::array<bool, 2> guessed_{};  // the side's QPN is assumed
   std::uint64_t first_frame_ = 0, last_frame_ = 0, cnps_ = 0;
   Instant first_at_{}, last_at_{};
   std::uint16_t udp_port_ = 0;

@@ -22,7 +22,8 @@ std::string times_text(const std::string& times) {
 
 }  // namespace
 
-/// What it refuses is not the memory, of which the wire shows nothing, and all that was asked is there and right.
+/// Whether the capture shows no reason for the fatal NAK: its code is invalid request (not a memory error, which the
+/// wire does not show), and all requests were captured and are valid.
 bool RoceConnection::groundless(Side requester) const {
   const RequestFlow& flow = *flows_[index_of(requester)];
   if (flow.fatal->code != static_cast<std::uint8_t>(wire::ib::Nak::invalid_request) || !set_up_seen()) return false;
@@ -98,8 +99,8 @@ void RoceConnection::tell_facts() {
     if (flow.fatal && !seen_->nak) seen_->nak = flow.fatal;
   }
   if (cnps_ > 0) findings_.note(0, {}, fmt::format("{} of congestion control", counted(cnps_, "CNP")));
-  // IBA §12.9: a responder that was told nothing yet does not send. Its first packet may have crossed what told it, and a
-  // lost RTU is none that was not sent.
+  // IBA §12.9: the responder sends no data before it has received an RTU or data. Its first packet may cross these, and
+  // the capture may lack them, so a captured RTU and a sufficient time between are required.
   const FrameRef first = first_data_[index_of(Side::responder)], asked = first_data_[index_of(Side::initiator)];
   const FrameRef rtu = exchange_.rtu();
   if (set_up_seen() && first.frame != 0 && rtu.frame != 0 && rtu.at - first.at >= paths_apart &&
@@ -137,7 +138,7 @@ ConnectionReport RoceConnection::finish() {
   const wire::ib::CmReq* const req = exchange_.req();
   const wire::ib::CmRep* const rep = exchange_.rep();
   using Depth = std::optional<std::uint8_t>;
-  // What the one may ask for, the other must have room for.
+  // A side may have as many outstanding as both its own depth and the peer's resources allow.
   r.ird = lower(req != nullptr ? Depth(req->responder_resources) : Depth(),
                 rep != nullptr ? Depth(rep->initiator_depth) : Depth());
   r.ord = lower(req != nullptr ? Depth(req->initiator_depth) : Depth(),

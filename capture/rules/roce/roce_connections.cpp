@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoceConnections: data, and the book of connections; roce_connections_cm.cpp has the CM messages.
+// RoceConnections: data packets, and the table of connections. roce_connections_cm.cpp has the CM messages.
 #include "capture/rules/roce/roce_connections.hpp"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ void RoceConnections::put(const RoceKey& key, RoceConnection& c, Side side) {
     if (it->second.connection == &c) return;
     RoceConnection* const before = it->second.connection;
     it->second = {&c, side};
-    // Without a set-up nobody knows that a queue pair has gone to somebody else, but for that.
+    // Without CM messages, only this shows that the earlier use of the queue pair has ended.
     if (key.kind == Kind::queue_pair && !before->has_cm()) retire(before);
   }
   c.keys.push_back(key);
@@ -151,7 +151,7 @@ void RoceConnections::packet(const wire::PacketView& view, const wire::CapturedP
 
 void RoceConnections::take(RocePacket& p) {
   if (no_icrc_) p.icrc_due.reset();
-  // IBA §9.2.1: what has an opcode that is not assigned is no datagram, whatever follows.
+  // IBA §9.2.1: a packet with an unassigned opcode is not a datagram.
   const bool datagram = p.service() == Service::ud && wire::ib::rule_of(p.packet.bth.opcode).assigned;
   if (p.packet.bth.dest_qpn == PARLEY_IB_GSI_QPN && datagram)
     gsi(p);
@@ -185,7 +185,7 @@ void RoceConnections::data(const RocePacket& p) {
   c.data(other(place.side), p);
 }
 
-/// Whose queue pair the packet goes to.
+/// The connection of the packet's destination queue pair.
 RoceConnections::Place RoceConnections::find_data(const RocePacket& p) {
   const Gid &to = p.network.destination, &from = p.network.source;
   Place place = at(queue_pair(to, from, p.packet.bth.dest_qpn));
@@ -200,7 +200,7 @@ RoceConnections::Place RoceConnections::find_data(const RocePacket& p) {
   return {};
 }
 
-/// A connection one of whose queue pairs is not known yet, if it is the only one that it may be.
+/// A connection with a QPN that is not known yet, to which the packet may belong. None if several are possible.
 RoceConnections::Place RoceConnections::find_partner(const RocePacket& p) {
   if (p.service() == Service::ud) return {};
   const Gid &to = p.network.destination, &from = p.network.source;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Whose a RoCE packet is: CM messages by their communication IDs, data by queue pairs. A queue pair that no CM message
-// names is listed as a connection without its set-up. Two directions of such a one belong together where a UD header says
-// so, or where an answer has the PSN of what was asked; nothing is judged by that.
+// Assigns RoCE packets to connections: CM messages by their communication IDs, data by queue pairs. A queue pair that
+// no CM message names is listed as a connection without set-up. Its two directions are paired by a UD header, or by an
+// answer with the PSN of a request. No rule depends on this pairing.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,35 +16,34 @@ namespace parley::capture {
 
 class RoceConnections {
  public:
-  /// `no_icrc`: it is not looked at.
-  /// `watch`: null, or outlives it.
+  /// `no_icrc`: do not check the ICRC. `watch` may be null; it must outlive this object.
   explicit RoceConnections(RoceHost& host, bool no_icrc = false, RoceWatch* watch = nullptr)
       : host_(host), no_icrc_(no_icrc), watch_(watch) {}
 
   /// A packet of RoCEv1 or RoCEv2.
   void packet(const wire::PacketView& view, const wire::CapturedPacket& captured);
-  /// One that was read elsewhere.
+  /// A packet that the caller has parsed.
   void take(RocePacket& p);
-  /// One that ends before its headers do, or whose pad does not fit. `p` has frame, time, addresses and `wire_size`; `bth`: its octets
-  /// from there on. False: no connection has it.
+  /// A packet that ends before its headers, or whose pad is wrong. `p` must have frame, time, addresses and wire_size.
+  /// `bth`: its octets from the BTH on. False: it belongs to no known connection.
   bool malformed(const RocePacket& p, ConstBytes bth, std::string_view why);
-  /// Those that were over, or silent for `idle`, by `now`.
+  /// Ends the connections that are over, or were silent for `idle`, at `now`.
   void end_silent(Instant now, Duration idle);
   void finish();
   std::uint64_t not_followed() const { return not_followed_; }
-  std::uint64_t dropped_before = 0;  ///< the Analyzer's
+  std::uint64_t dropped_before = 0;  ///< set by the Analyzer; copied into new connections
 
  private:
   static constexpr std::size_t live_max = 16384;     // connections followed at one time
-  static constexpr std::size_t gsi_max = 16384;      // ports whose management packets are counted
-  static constexpr std::size_t candidates_max = 64;  // of one pair of addresses
-  static constexpr std::uint64_t told_max = 10;      // packets that cannot be read
+  static constexpr std::size_t gsi_max = 16384;      // ports whose last GSI packet is remembered
+  static constexpr std::size_t candidates_max = 64;  // connections remembered for one pair of addresses
+  static constexpr std::uint64_t told_max = 10;      // malformed packets with a note of their own
   static constexpr Duration over_quiet = std::chrono::seconds(3);
   static constexpr Duration reuse_after = std::chrono::minutes(10);
 
   struct Place {
     RoceConnection* connection = nullptr;
-    Side side = Side::initiator;  // whose end the key names
+    Side side = Side::initiator;  // the side that the key identifies
   };
   struct KeyHash {
     std::size_t operator()(const RoceKey& key) const;
@@ -80,8 +79,8 @@ class RoceConnections {
   RoceBudget budget_;
   std::unordered_map<RoceConnection*, std::unique_ptr<RoceConnection>> live_;
   std::unordered_map<RoceKey, Place, KeyHash> places_;
-  std::unordered_map<RoceKey, std::vector<RoceConnection*>, KeyHash> pairs_;  // number 0; a before b
-  std::unordered_map<RoceKey, GsiLast, KeyHash> gsi_;                         // a alone
+  std::unordered_map<RoceKey, std::vector<RoceConnection*>, KeyHash> pairs_;  // keys with number 0 and a <= b
+  std::unordered_map<RoceKey, GsiLast, KeyHash> gsi_;                         // keys with `a` alone: the sender
   std::uint64_t unreadable_ = 0, cut_ = 0, fragments_ = 0, not_followed_ = 0, mads_of_others_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoceConnections: MADs to the General Services Interface.
+// RoceConnections: MADs to the General Services Interface (QP 1).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,12 +23,12 @@ bool is_of_cm(const wire::ib::MadHeader& header) {
          to_string(static_cast<CmMessageType>(header.attribute_id)) != "unknown message";
 }
 
-/// Of a connection whose sides are not known.
+/// Whether this message shows which side is the initiator.
 bool shows_side(CmMessageType type) {
   return type == CmMessageType::req || type == CmMessageType::rep || type == CmMessageType::rtu;
 }
 
-/// IBA §13.5.1: a MAD is one packet without immediate data.
+/// IBA §13.5.1: a MAD is a SEND Only without immediate data.
 bool is_mad(const RocePacket& p) { return p.operation() == wire::ib::Operation::send_only; }
 
 }  // namespace
@@ -58,7 +58,8 @@ void RoceConnections::gsi(const RocePacket& p) {
     ++mads_of_others_;
 }
 
-/// IBA §13.5.1: a MAD is 256 octets in one packet without immediate data. No receiver takes another one, and nothing of it counts.
+/// IBA §13.5.1: a MAD is 256 octets in one packet without immediate data. Receivers drop any other packet. It is
+/// reported but not evaluated.
 void RoceConnections::odd_mad(const RocePacket& p) {
   std::array<std::uint8_t, PARLEY_IB_MAD_LEN> octets{};
   const ConstBytes known = p.known_payload();
@@ -81,7 +82,7 @@ void RoceConnections::odd_mad(const RocePacket& p) {
 }
 
 void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHeader& header) {
-  // What is wrong with the header does not hide whose message it is.
+  // Parse the message even if the MAD header is wrong, to find its connection.
   std::array<std::uint8_t, PARLEY_IB_MAD_LEN> readable{};
   std::copy(m.mad.begin(), m.mad.end(), readable.begin());
   wire::ib::MadHeader right = header;
@@ -97,7 +98,7 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   Place place = find_cm(p, m.message);
   if (place.connection != nullptr && place.connection->exchange().sides_assumed() && shows_side(m.message.type()) &&
       sender_of(m.message) != place.side)
-    place = {};  // a DREQ was captured before what shows whose it is
+    place = {};  // the sides were assumed from an earlier DREQ, and wrongly
   if (place.connection == nullptr) place = begin_cm(p, m.message);
   if (place.connection == nullptr) return;
   RoceConnection& c = *place.connection;
@@ -130,7 +131,7 @@ void RoceConnections::cm(const RocePacket& p, CmSeen& m, const wire::ib::MadHead
   learn(c);
 }
 
-/// The connection, and which of its sides sent this.
+/// The connection of the message, and the side that sent it.
 RoceConnections::Place RoceConnections::find_cm(const RocePacket& p, const CmMessage& m) {
   const Gid &from = p.network.source, &to = p.network.destination;
   const CmIds ids = ids_of(m);
@@ -139,7 +140,7 @@ RoceConnections::Place RoceConnections::find_cm(const RocePacket& p, const CmMes
     Place place = at({Kind::sidr, asks ? from : to, asks ? to : from, ids.local});
     if (place.connection != nullptr && asks && place.connection->over() &&
         p.at - place.connection->last_at() >= over_quiet)
-      place = {};  // a counter of few digits, or a restarted host
+      place = {};  // a request ID reused by a short counter or a restarted host
     if (!asks) place.side = other(place.side);
     return place;
   }
@@ -147,7 +148,7 @@ RoceConnections::Place RoceConnections::find_cm(const RocePacket& p, const CmMes
     const Place place = at({Kind::comm_id, from, to, ids.local});
     if (place.connection == nullptr) return {};
     RoceConnection& c = *place.connection;
-    // IBA §12.9.8.3.1: a REQ that is repeated has its transaction ID, a new one has another.
+    // IBA §12.9.8.3.1: a retransmitted REQ has the same transaction ID, a new one has another.
     const auto transaction = c.exchange().transaction();
     if (transaction && *transaction != m.transaction_id) return {};
     const bool same = c.exchange().req() != nullptr && *c.exchange().req() == std::get<wire::ib::CmReq>(m.body);
@@ -155,14 +156,14 @@ RoceConnections::Place RoceConnections::find_cm(const RocePacket& p, const CmMes
     return another ? Place{} : place;
   }
   if (const Place place = find_by_ids(from, to, ids); place.connection != nullptr) return place;
-  // A REP repeats the transaction ID of its REQ, whatever communication ID it names.
+  // A REP has the transaction ID of its REQ, even if its communication IDs are wrong.
   if (m.type() != CmMessageType::rep) return {};
   const Place asked = at({Kind::transaction, to, from, m.transaction_id});
   if (asked.connection == nullptr || asked.connection->exchange().rep() != nullptr) return {};
   return {asked.connection, Side::responder};
 }
 
-/// A connection that has both IDs comes before one that has one of them, for IDs are given again.
+/// A connection with both IDs is preferred to one with only one of them, because IDs are reused.
 RoceConnections::Place RoceConnections::find_by_ids(const Gid& from, const Gid& to, const CmIds& ids) const {
   const Place mine = ids.local != 0 ? at({Kind::comm_id, from, to, ids.local}) : Place{};
   Place theirs = ids.remote != 0 ? at({Kind::comm_id, to, from, ids.remote}) : Place{};
@@ -174,7 +175,7 @@ RoceConnections::Place RoceConnections::find_by_ids(const Gid& from, const Gid& 
   if (has(theirs, theirs.side, ids.local)) return theirs;
   if (mine.connection != nullptr) return mine;
   if (theirs.connection != nullptr) return theirs;
-  // The sender has put them in each other's place.
+  // The sender may have exchanged the two IDs.
   const Place exchanged = ids.remote != 0 ? at({Kind::comm_id, from, to, ids.remote}) : Place{};
   return has(exchanged, other(exchanged.side), ids.local) ? exchanged : Place{};
 }

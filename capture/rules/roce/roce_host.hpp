@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Who is told of RoCE connections as they begin and end: the Analyzer.
+// Receives the beginning and the end of RoCE connections. Implemented by the Analyzer.
 #pragma once
 #include <string>
 
@@ -11,10 +11,10 @@ class RoceConnection;
 
 class RoceHost {
  public:
-  /// What to collect of one that begins with this frame.
+  /// A connection begins with this frame. Returns which events to collect.
   virtual EventLimits roce_begins(std::uint64_t frame) = 0;
   virtual void roce_ended(RoceConnection& connection) = 0;
-  /// Something about the file.
+  /// A note about the file.
   virtual void roce_note(std::string text) = 0;
 
  protected:

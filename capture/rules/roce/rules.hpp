@@ -11,33 +11,32 @@
 
 namespace parley::capture {
 
-/// The rows of rules_ib.h among them.
+/// Used for the rules of rules_ib.h.
 using IbRule = Rule;
 
-/// A frame, and when it was captured.
+/// A frame, and the time of its capture.
 struct FrameRef {
   std::uint64_t frame = 0;
   Instant at{};
 };
 
-/// A capture with several queues may show packets of one moment in another order: what is so near to each other proves
-/// no order.
+/// A capture with several queues may reorder packets. Times that differ by less than this prove no order.
 inline constexpr Duration same_moment = std::chrono::milliseconds(2);
-/// So it is with packets that go opposite ways, or from different queue pairs, for they may take paths of different length.
+/// The same limit for packets in opposite directions or of different queue pairs, which may use different paths.
 inline constexpr Duration paths_apart = std::chrono::milliseconds(20);
 
-/// A side has waited long enough after 15/16 of the time: Linux counts 4,096 ms where 4,295 ms are meant, which is tolerated.
+/// The shortest accepted wait for a timeout, 15/16 of it: Linux waits 4,096 ms where 4,295 ms is meant.
 constexpr Duration least(Duration time) { return time / 16 * 15; }
 
-/// Of one connection.
+/// The findings of one connection.
 class IbFindings {
  public:
-  /// From now on `watch` is told of them.
+  /// From now on, also report findings to `watch`.
   void tell_also(RoceWatch& watch, RoceConnection& owner) {
     watch_ = &watch;
     owner_ = &owner;
   }
-  /// `text` goes on after "the initiator" or "the responder".
+  /// Reports a breach of `rule`. `text` follows "the initiator" or "the responder".
   void tell(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
     const RuleFacts& facts = facts_of(rule);
     const auto sentence = [&] { return std::string("the ") + std::string(to_string(side)) + std::string(text); };
@@ -49,7 +48,7 @@ class IbFindings {
   void note(std::uint64_t frame, std::optional<Side> side, std::string text) {
     all_.remark(frame, side, std::move(text));
   }
-  /// A departure that a known peer is known for, so that it is no finding: "the responder <text>". The first of each.
+  /// Notes a known departure of a real peer, which breaks no rule: "the responder <text>". Only the first of each kind.
   void departs(wire::ib::Departure what, std::uint64_t frame, Side side, std::string_view text) {
     const wire::ib::DepartureFacts& facts = wire::ib::facts_of(what);
     const bool again = departed_.has(what);
@@ -63,7 +62,7 @@ class IbFindings {
     all_.departure(frame, side, facts, sentence);
   }
   const Findings& all() const { return all_; }
-  /// As many lines as are to be read: of what a side does again and again the first, and how often.
+  /// The findings by frame. A repeated warning is listed once, with its count and last frame.
   std::vector<Finding> list(std::uint64_t last_frame) const {
     std::vector<Finding> out = all_.listed(last_frame);
     for (const Habit& h : habits_)
@@ -74,7 +73,7 @@ class IbFindings {
   }
 
  private:
-  /// One sentence that several packets have earned.
+  /// A warning with the same text for several packets.
   struct Habit {
     IbRule rule{};
     Side side{};
@@ -82,7 +81,7 @@ class IbFindings {
     std::uint64_t first = 0, last = 0, count = 1;
   };
   static constexpr std::size_t habits_max = 32;
-  /// The sentence was said before.
+  /// Counts the warning. True: it was reported before.
   bool is_habit(IbRule rule, std::uint64_t frame, Side side, std::string_view text) {
     for (Habit& h : habits_)
       if (h.rule == rule && h.side == side && h.text == text) {
