@@ -297,7 +297,7 @@ void Canvas::frame_between_two(const LadderRow& row) {
   const Style style = style_of(row);
   const Style line_style = row.repeated ? Style::dim : style;
   const Style end_style = lost || row.fate == Fate::discarded ? Style::bad : line_style;
-  const std::string tail = inline_why ? (right ? " " + why + " " : " " + why + " ") : std::string(beyond, ' ');
+  const std::string tail = inline_why ? " " + why + " " : std::string(beyond, ' ');
   std::vector<Piece> inside;
   const std::string rest = repeat(dash, room - beyond);
   inside.push_back({repeat(dash, 2) + " ", line_style});

@@ -104,7 +104,6 @@ Option Option::one_of_numbers(std::vector<int> values) {
 }
 Option Option::check(Check check) { return Option(*option_->check(std::move(check))); }
 Option Option::delimiter(char between) { return Option(*option_->delimiter(between)); }
-Option Option::one_at_a_time() { return Option(*option_->expected(1)); }
 Option Option::repeatable() { return Option(*option_->allow_extra_args(false)); }
 Option Option::needs(Option other) { return Option(*option_->needs(other.option_)); }
 Option Option::excludes(Option other) { return Option(*option_->excludes(other.option_)); }

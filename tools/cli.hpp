@@ -41,8 +41,6 @@ class Option {
   Option check(Check check);
   /// Splits one argument into several values at `between`.
   Option delimiter(char between);
-  /// One value per occurrence of the option.
-  Option one_at_a_time();
   /// For a list: the option may be repeated, and each occurrence takes exactly one value.
   Option repeatable();
   Option needs(Option other);

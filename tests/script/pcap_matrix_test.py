@@ -64,6 +64,11 @@ class Matrix(cli.CliTest):
         self.assertEqual(done.code, 1, str(done))
         self.assertIn("1 connection, at least 2 expected", done.out)
 
+    def test_several_ports_carry_mpa(self):
+        file = os.path.join(self.captures, "gamma--delta.pcap")
+        for command in ("check", "ladder", "matrix"):
+            self.ok(cli.run("pcap", command, "--mpa-port", "4000", "--mpa-port", "5000", file))
+
     def test_csv_and_page_are_written(self):
         page, table = self.path("m.html"), self.path("m.csv")
         self.ok(self.matrix("--html", page, "--csv", table))

@@ -167,7 +167,7 @@ void add_mpa_port(Command sub, std::vector<std::uint16_t>& ports) {
              "Connections of this TCP port carry MPA: where their handshake is not in the capture, take up FPDUs "
              "without CRC too; may be given several times")
       .type("PORT")
-      .one_at_a_time()
+      .repeatable()
       .range(1, 65535);
 }
 

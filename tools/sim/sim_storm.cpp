@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley sim storm`: many nodes that connect at once, and the cost of a connection.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -61,7 +62,7 @@ std::uint64_t resident_now() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t size = 0, resident = 0;
   file >> size >> resident;
-  return resident * 4096;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 std::uint64_t resident_peak() {
   rusage usage{};

@@ -81,7 +81,7 @@ class RoceConnections {
   std::unordered_map<RoceKey, Place, KeyHash> places_;
   std::unordered_map<RoceKey, std::vector<RoceConnection*>, KeyHash> pairs_;  // keys with number 0 and a <= b
   std::unordered_map<RoceKey, GsiLast, KeyHash> gsi_;                         // keys with `a` alone: the sender
-  std::uint64_t unreadable_ = 0, cut_ = 0, fragments_ = 0, not_followed_ = 0, mads_of_others_ = 0;
+  std::uint64_t unreadable_ = 0, cut_ = 0, fragments_ = 0, not_followed_ = 0;
 };
 
 }  // namespace parley::capture

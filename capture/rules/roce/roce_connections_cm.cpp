@@ -52,10 +52,7 @@ void RoceConnections::gsi(const RocePacket& p) {
   }
   m.mad = p.packet.payload.first(PARLEY_IB_MAD_LEN);
   const wire::ib::MadHeader header = *wire::ib::MadHeader::parse(m.mad);
-  if (is_of_cm(header))
-    cm(p, m, header);
-  else
-    ++mads_of_others_;
+  if (is_of_cm(header)) cm(p, m, header);
 }
 
 /// IBA §13.5.1: a MAD is 256 octets in one packet without immediate data. Receivers drop any other packet. It is
@@ -69,10 +66,7 @@ void RoceConnections::odd_mad(const RocePacket& p) {
   const bool readable = known.size() >= std::min(size, octets.size()) && header && is_of_cm(*header) && !p.icrc_wrong();
   const auto m = readable ? CmMessage::parse(octets) : Result<CmMessage>(tl::unexpected(Error(Errc::unsupported)));
   const Place place = m ? find_cm(p, *m) : Place{};
-  if (place.connection == nullptr) {
-    ++mads_of_others_;
-    return;
-  }
+  if (place.connection == nullptr) return;
   const std::string_view name = to_string(m->type());
   place.connection->cm_condemned(
       place.side, p, IbRule::cm_mad_packet,
