@@ -61,8 +61,7 @@ Result<std::unique_ptr<Recorder>> recording() {
 
 /// The engine of the process. It ends with its last user.
 struct Running {
-  std::mutex
-      opening;  // held while an engine is opened or closed, so that its addresses are free before they are bound again
+  std::mutex opening;  // held while an engine opens or closes: its addresses are free before they are bound again
   std::weak_ptr<Engine> engine;
   std::shared_ptr<Engine> forks;  // the engine, while a thread forks
   bool forked = false;  // forked while an engine was open: the child may not yet have closed its copies of the sockets
