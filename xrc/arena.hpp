@@ -21,9 +21,8 @@ struct Exhausted {};
 /// The head of a block. The block is aligned to its length, so that an address inside leads to the head.
 class Arena {
  public:
-  static constexpr std::size_t block = std::size_t{1} << 24;  ///< octets; also the alignment
-  static constexpr std::size_t before = std::size_t{1}
-                                        << 16;  ///< octets at the block's start that belong to the driver
+  static constexpr std::size_t block = std::size_t{1} << 24;    ///< octets; also the alignment
+  static constexpr std::size_t before = std::size_t{1} << 16;   ///< octets at the block's start, for the driver
   static constexpr std::size_t journal = std::size_t{1} << 22;  ///< octets
   static constexpr std::uint32_t buckets = 1U << 16;            ///< of the hash table, which all containers share
   static constexpr std::uint32_t unit = 16, largest = 1024;     ///< granularity and maximum of allocations, octets

@@ -15,9 +15,8 @@ struct ClientOptions {
   Process process{};
   bool member = true;   ///< false: it only lists and kills
   bool shared = false;  ///< the domain of a file, which the driver sends with `open`; otherwise a private one
-  bool create = true,
-       exclusive = false;  ///< for the first open; after it, the client may always create the domain again
-  bool carrier = false;    ///< OpenParameters::carrier
+  bool create = true, exclusive = false;  ///< first open only; later, creating it again is allowed
+  bool carrier = false;                   ///< OpenParameters::carrier
   std::uint64_t device = 0;
   Duration patience = std::chrono::seconds(5);     ///< limit for an answer, over all brokers
   Duration retry = std::chrono::milliseconds(20);  ///< between attempts after a `busy` that may pass (may_pass())

@@ -278,8 +278,7 @@ void BasicRegistry<S>::handle_deadline(Instant now) {
       S::checkpoint(this);
       continue;
     }
-    if (tgt.state == State::drain && !tgt.awaited)
-      ++counters_.reaped;  // R8: its registrants have not unregistered in time
+    if (tgt.state == State::drain && !tgt.awaited) ++counters_.reaped;  // R8: its registrants did not leave in time
     end(now, tgt);
     S::checkpoint(this);
   }

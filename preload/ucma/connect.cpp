@@ -220,8 +220,7 @@ int Core::disconnect(const Call& call) {
   if (!parse(call.in, asked)) return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
   if (id->cm == 0) return EINVAL;
-  if (!id->datagrams())
-    (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error if it is already disconnected
+  if (!id->datagrams()) (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error after a disconnect
   return 0;
 }
 
