@@ -98,7 +98,7 @@ void Context::forget(const void* object) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::CompletionChannel;
 using parley::CqInit;
 using parley::Device;

@@ -250,7 +250,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Gid;
 
 PARLEY_VERB ibv_device** ibv_get_device_list(int* count) {

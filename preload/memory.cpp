@@ -82,7 +82,7 @@ void set_domains(verbs_context& to) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Device;
 
 PARLEY_VERB ibv_pd* ibv_alloc_pd(ibv_context* context) {

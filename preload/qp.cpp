@@ -152,7 +152,7 @@ ibv_qp* hand_over(ibv_context* context, Qp* qp) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Device;
 using parley::QpAttr;
 

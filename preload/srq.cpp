@@ -115,7 +115,7 @@ void set_xrc(verbs_context& to) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Device;
 using parley::SrqAttr;
 

@@ -23,8 +23,8 @@ typedef struct parley_tcp_header {
 /* False: the frame has no whole TCP header with the addresses and ports that Wireshark reports. */
 gboolean parley_tcp_find(packet_info* pinfo, parley_tcp_header* out);
 
-/* The first sequence numbers of both directions, as far as SYNs show them. The SYN with ACK shows both (RFC 9293 §3.5).
- * */
+/* The first sequence numbers of both directions, as far as SYNs show them. The SYN with ACK shows both (RFC 9293
+ * §3.5). */
 typedef struct parley_syns {
   gboolean own, other; /* of the sender of this packet, and of its peer */
   guint32 own_first, other_first;

@@ -70,8 +70,8 @@ static const class_facts* facts_of(guint8 mgmt_class) {
   return NULL;
 }
 
-/* `first`: the body's first octet, which distinguishes a switch's congestion log from a channel adapter's (Annex A10).
- * */
+/* `first`: the body's first octet, which distinguishes a switch's congestion log from a channel adapter's (Annex
+ * A10). */
 static guint structure_of(guint8 mgmt_class, guint16 attribute, guint8 first) {
   enum { CHANNEL_ADAPTER = 2 };
   const guint8 wanted = mgmt_class == CLASS_subn_directed ? CLASS_subn : mgmt_class;

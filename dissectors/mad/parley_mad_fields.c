@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A Wireshark field for each structure and for each member that a datagram may show: parley.mad.<structure>.<member>.
- * */
+/* A Wireshark field for each structure and for each member that a datagram may show:
+ * parley.mad.<structure>.<member>. */
 #include <epan/proto.h>
 #include <epan/to_str.h>
 #include <string.h>

@@ -141,7 +141,7 @@ void parley_mpa_ended(parley_half* half, gboolean reset) {
   parley_react_at_end(half, reset);
   if (!half->any_gap) {
     end_of_octets(half, reset);
-    /* A side that resets, or that got a Terminate, may have had more to send. */
+    /* After a reset or a Terminate, the side may have had more to send. */
     const gboolean all = !reset && !terminated(c);
     end_of_messages(half, all);
     end_of_answers(half, all);

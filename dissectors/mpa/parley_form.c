@@ -17,8 +17,8 @@ gboolean parley_begins_like_key(const guint8* octets, guint32 length) {
   return memcmp(octets, head, MIN(length, sizeof head - 1)) == 0;
 }
 
-/* Alibaba's erdma puts 8 octets before the private data and does not count them. Others use its revision without them.
- * */
+/* Alibaba's erdma puts 8 octets before the private data and does not count them. Others use its revision without
+ * them. */
 enum { ERDMA_REVISION = 129, ERDMA_OCTETS = 8 };
 
 guint32 parley_promised_size(const guint8* octets) {

@@ -72,8 +72,8 @@ void parley_fpdus_begin(parley_half* half, parley_known crc, parley_known marker
   half->zero_known = TRUE;
 }
 
-/* Octets that the next step needs: those of the head, or of the whole FPDU. NOT_A_LENGTH: no FPDU can have this length.
- * */
+/* Octets that the next step needs: those of the head, or of the whole FPDU. NOT_A_LENGTH: no FPDU can have this
+ * length. */
 static guint32 needed(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   if (half->markers == PARLEY_UNKNOWN) {
     /* RFC 5044 §7.1.2 rule 7: a stream with markers begins with one, whose first two octets are 0 and not a length. */
@@ -133,8 +133,8 @@ static gboolean whole(parley_half* half, const guint8* wire, guint32 octets, gui
     }
     if (half->crc == PARLEY_NO) crc = PARLEY_CRC_OFF;
   }
-  /* A payload may contain whole FPDUs with a right CRC. The octets behind such a false find are no fault of the sender.
-   * */
+  /* A payload may contain whole FPDUs with a right CRC. The octets behind such a false find are no fault of the
+   * sender. */
   if (half->unproven > 0 && crc == PARLEY_CRC_BAD) return FALSE;
   if (half->unproven > 0 && crc != PARLEY_CRC_GOOD && !fits(half, wire, octets, known, at)) return FALSE;
   if (half->trying && !half->after_bad_crc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The meaning of an FPDU for its connection, on the first pass: whether it is the agreed RTR (RFC 6581 §9.2), whether
- * the responder waited for its turn (RFC 5044 §7.1.2), and whether its markers and pad are right (RFC 5044 §4.1, §4.3).
- * */
+ * the responder waited for its turn (RFC 5044 §7.1.2), and whether its markers and pad are right (RFC 5044 §4.1,
+ * §4.3). */
 #include <string.h>
 
 #include "parley_mpa.h"

@@ -99,7 +99,7 @@ static gboolean pad_is_zero(const guint8* wire, guint32 ulpdu_length, guint32 le
   return zero;
 }
 
-/* Whether `wire` is a correct FPDU of `total` octets if the stream begins in the other way, with markers or without. */
+/* Whether `wire` is a correct FPDU of `total` octets if the stream begins contrary to the agreement. */
 static gboolean right_otherwise(const parley_half* half, const guint8* wire, guint32 total, guint64 at,
                                 gboolean agreed) {
   parley_half look = *half;

@@ -73,8 +73,8 @@ void parley_set_up_terminated(parley_pdu* pdu, guint8 code) {
   const parley_conn* const c = pdu->conn;
   const parley_startup *const q = &c->request, *const r = &c->reply;
   if (r->frame != 0 && r->key != PARLEY_KEY_REP) {
-    /* RFC 5044 §8: after an invalid startup frame TCP is closed at once; a Terminate cannot be sent outside FPDU mode.
-     * */
+    /* RFC 5044 §8: after an invalid startup frame TCP is closed at once; a Terminate cannot be sent outside FPDU
+     * mode. */
     parley_find(pdu, PARLEY_FINDING_set_up, PARLEY_AT_SEGMENT,
                 "the initiator sent a Terminate after an invalid Reply [RFC 5044 §8]");
     return;

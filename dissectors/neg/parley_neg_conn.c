@@ -34,7 +34,7 @@ typedef struct neg_half {
   guint32 pending_seq, pending_frame; /* of the first octet */
   parley_neg_item* parts;             /* of the pending message */
   /* Its messages so far. */
-  guint8 begun;   /* its Hello or Welcome was seen */
+  guint8 begun;   /* `known`: whether its Hello or Welcome was seen */
   gboolean gap;   /* stage and round are unknown until the next message */
   gboolean holes; /* it has had a gap: its record of messages is incomplete */
   guint8 stage;
@@ -50,7 +50,7 @@ struct parley_neg_conn {
   gboolean confirmed, refuted;
   gint8 initiator, opener; /* side; -1: unknown */
   guint8 qp;               /* parley_neg_qp */
-  guint8 done;             /* it is known that the stage done follows */
+  guint8 done;             /* `known`: whether the stage done follows */
   packet_info* pinfo;      /* while a segment is processed */
 };
 
@@ -107,7 +107,7 @@ static gboolean heard_of_peer(const neg_half* half, const parley_tcp_segment* pa
   return *heard <= peer->stream.position;
 }
 
-/* Whether the sender knew that the stage was over when it sent a Turn of the same stage as its previous one. */
+/* Whether the sender knew that the stage of its previous Turn was over when it sent this one. */
 static gboolean stage_was_over(const neg_half* half, const parley_tcp_segment* part) {
   guint64 heard = 0;
   const guint64 end = peer_of(half)->last_end[half->stage];

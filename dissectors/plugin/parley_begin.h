@@ -16,8 +16,8 @@ enum {
 };
 
 /* Data of a TCP conversation. Before a connection is known to carry MPA, only the first octets of a Request that
- * arrived in tiny pieces are kept. Wireshark's TCP flow identifies a sender, because both ends may have the same port.
- * */
+ * arrived in tiny pieces are kept. Wireshark's TCP flow identifies a sender, because both ends may have the same
+ * port. */
 typedef struct parley_entry {
   parley_tcp* tcp;
   guint8 head[PARLEY_BEGIN_ENOUGH];

@@ -43,7 +43,7 @@ uint32_t plugin_describe(void) { return WS_PLUGIN_DESC_DISSECTOR; }
 #endif
 
 static dissector_handle_t parley_handle;
-static int parley_tap; /* gets a parley_conn for each frame with items of it, in the first pass, too */
+static int parley_tap; /* gets a parley_conn for each of its frames, in the first pass, too */
 static const heur_dtbl_entry_t* heuristic;
 static guint32 heads;            /* number of connections with a few kept octets of a startup frame */
 static guint32 front_door_frame; /* the frame that TCP passed on to the plugin, during its dissection */
@@ -230,8 +230,7 @@ static parley_bool dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tr
   if (how == PARLEY_BEGINS_PERHAPS) return FALSE; /* see watch() */
   if (how != PARLEY_BEGINS_NOTHING) how = parley_believed(how, find_or_create_conversation(pinfo), pinfo, tvb);
   if (how == PARLEY_BEGINS_NOTHING) {
-    /* The capture may lack the connection's beginning. A good CRC over a plausible DDP segment is hardly an accident.
-     * */
+    /* The capture may lack the connection's beginning. A good CRC over a plausible DDP segment is no accident. */
     if (!parley_prefs.heuristic_fpdu || pinfo->fd->visited) return FALSE;
     const gint captured = (gint)tvb_captured_length(tvb);
     if (!parley_looks_like_fpdu(tvb_get_ptr(tvb, 0, captured), (guint32)captured)) return FALSE;

@@ -17,8 +17,8 @@ static const parley_fault* cause_of(const parley_track* peer, guint8 layer, guin
   return NULL;
 }
 
-/* If both halves of octet 0 are equal, bits in siw's places of M, D and R are siw's if the parts that they announce are
- * present. */
+/* True: both halves of octet 0 are equal, and the bits in siw's places of M, D and R are not siw's. The Terminate's size
+ * contradicts the parts that they would announce, and fits the order of the RFC. */
 static gboolean only_bits(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t) {
   if (!t->swapped || t->octet0 >> 4 != (t->octet0 & 0xF)) return FALSE;
   parley_terminate as_sent = *t;
@@ -58,7 +58,7 @@ static void check_order(parley_pdu* pdu, tvbuff_t* tvb, guint offset, parley_ter
 static void check_headers(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parley_terminate* t) {
   const char* who = parley_side_name(pdu->from);
   if (t->layer == PARLEY_RDMAP_LAYER_LLP) {
-    if (t->d || t->r) /* for M alone, the missing D is reported */
+    if (t->d || t->r) /* check_form() reports M without D */
       parley_find(pdu, PARLEY_FINDING_terminate_parts, PARLEY_AT_BODY,
                   "the %s sent headers with the Terminate of an MPA error, which has none [RFC 5040 §4.8]", who);
     return;

@@ -354,8 +354,8 @@ static void track_write(parley_pdu* pdu, const parley_segment* s, parley_track* 
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 3, PARLEY_BLAME);
     return;
   }
-  /* A capture does not show whether the STag is valid. If the peer reports an invalid one, it refers to this segment.
-   * */
+  /* A capture does not show whether the STag is valid. If the peer reports an invalid one, it refers to this
+   * segment. */
   if (s->payload > 0) parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 0, PARLEY_BLAME_NOT);
   w->stag = s->stag;
   parley_extent_open(&w->extent, s->to, TRUE);
