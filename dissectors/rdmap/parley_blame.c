@@ -17,8 +17,8 @@ static const parley_fault* cause_of(const parley_track* peer, guint8 layer, guin
   return NULL;
 }
 
-/* True: both halves of octet 0 are equal, and the bits in siw's places of M, D and R are not siw's. The Terminate's size
- * contradicts the parts that they would announce, and fits the order of the RFC. */
+/* True: both halves of octet 0 are equal, and the bits in siw's places of M, D and R are not siw's. The Terminate's
+ * size contradicts the parts that they would announce, and fits the order of the RFC. */
 static gboolean only_bits(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t) {
   if (!t->swapped || t->octet0 >> 4 != (t->octet0 & 0xF)) return FALSE;
   parley_terminate as_sent = *t;

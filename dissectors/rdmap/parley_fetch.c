@@ -115,7 +115,7 @@ static parley_fetch** first_read(parley_track* t) {
   return link;
 }
 
-/* The answer to the first Read is complete. */
+/* The answer to the first Read has ended. */
 static void answer_over(parley_pdu* pdu, parley_track* requester) {
   parley_fetch** link = first_read(requester);
   if (!requester->answer_wrong && requester->answer.ahead_count > 0)

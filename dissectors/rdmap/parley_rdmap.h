@@ -221,7 +221,7 @@ typedef struct parley_track {
   guint32 fetch_count;
   gboolean fetches_unknown; /* requests or responses were missed */
   parley_extent answer;     /* of the first Read */
-  gboolean answer_wrong;    /* a fault was reported for it, so no more are */
+  gboolean answer_wrong;    /* no more faults are reported for it */
   gboolean order_told;
   gboolean lossy;
   guint32 terminate_frame;

@@ -308,8 +308,8 @@ static gboolean place_write(parley_pdu* pdu, const parley_segment* s, parley_wri
   return placed != PARLEY_PLACED_WRONG;
 }
 
-/* The message is complete. Tagged segments do not identify their message: if the last segment was sent too early, the
- * remaining ones look like the beginning of another message. */
+/* Judges a Write that has ended. Tagged segments do not identify their message: if the last segment was sent too early,
+ * the remaining ones look like the beginning of another message. */
 static void settle_write(parley_pdu* pdu, const parley_segment* s, parley_write* w) {
   const guint64 due = parley_extent_due(&w->extent);
   const gboolean joins =
