@@ -9,7 +9,7 @@ namespace parley::xrc {
 
 class Attachment {
  public:
-  /// Both outlive it.
+  /// Both must outlive this object.
   Attachment(Registrar& registrar, Device& device) : registrar_(registrar), device_(device) {}
 
   /// Creates a TGT queue pair. With a peer, registers instead with the one that exists for this peer.

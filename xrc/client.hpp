@@ -116,7 +116,7 @@ class Client {
   std::map<std::uint64_t, Pending> pending_;             // by number; requests_max
   std::map<std::uint64_t, Registration> registrations_;  // by generation; bounded by the broker
   std::set<std::uint32_t> srqs_, others_;                // likewise
-  std::map<std::uint64_t, std::uint64_t> restoring_;     // number to generation; 0 of srqs_ and others_
+  std::map<std::uint64_t, std::uint64_t> restoring_;     // number to generation; 0 for srqs_ and others_
   std::deque<Request> out_;                              // requests_max, and the declarations for a new broker
   std::deque<Answer> answers_;                           // requests_max
   std::deque<Event> events_;                             // events_max

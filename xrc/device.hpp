@@ -24,7 +24,7 @@ struct DeviceNews {
 
 class Device {
  public:
-  /// Both outlive it.
+  /// Both must outlive this object.
   Device(parley::Device& nic, XrcDomain& domain) : nic_(nic), domain_(domain) {}
 
   /// Creates a TGT queue pair with its first handle in this process. Returns its number.

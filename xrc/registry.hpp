@@ -159,9 +159,10 @@ class BasicRegistry {
 
   // ---- shared receive queues, and numbers of other queue pairs. R10.
 
-  Result<void> add_srq(MemberId member, std::uint32_t srqn);     ///< errors: conflict, no_memory, invalid
+  Result<void> add_srq(MemberId member, std::uint32_t srqn);  ///< errors: conflict, no_memory, share_of_srqs, invalid
   Result<void> remove_srq(MemberId member, std::uint32_t srqn);  ///< errors: not_found
-  Result<void> note_other(MemberId member, std::uint32_t qpn);   ///< errors: conflict, no_memory, invalid
+  /// Errors: conflict, no_memory, share_of_queue_pairs, invalid.
+  Result<void> note_other(MemberId member, std::uint32_t qpn);
   Result<Route> route(TgtId id, std::uint32_t srqn) const;
 
   // ---- a new registry for processes that live on
