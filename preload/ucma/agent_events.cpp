@@ -58,7 +58,8 @@ Id* Core::listener_for(std::uint64_t service, const Address& local) {
   return found;
 }
 
-/// Makes an id for a request. Null: the request was rejected, or turned away because the listener's backlog is full.
+/// Makes an id for a request. Null: the request was rejected, or turned away because the
+/// listener's backlog is full or there are ids_max ids.
 Id* Core::admit(Instant now, std::uint64_t service, const cm::ibcm::MadFrom& from, cm::ibcm::ConnectionId cm,
                 ConstBytes private_data, Id*& listener) {
   const Address& local = options_.addresses.at(from.sgid_index);
