@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The C library beside the C++ interface: the same work on the same sockets, by either. One thread, two ends, loopback.
+// The C library compared with the C++ interface: the same work on the same sockets. One thread, two ends, loopback.
 #include <fmt/format.h>
 
 #include <array>
@@ -26,7 +26,7 @@ int must(int rc) {
   return rc;
 }
 
-/// One end by the C++ interface.
+/// One end, with the C++ interface.
 class CppEnd {
  public:
   CppEnd() : host_(must(TcpHost::open())), pd_(must(device().alloc_pd())), cq_(must(device().create_cq(256))) {
@@ -85,7 +85,7 @@ class CppEnd {
   std::string at_;
 };
 
-/// One end by the C library.
+/// One end, with the C library.
 class CEnd {
  public:
   CEnd() {
@@ -141,7 +141,7 @@ class CEnd {
   Bytes memory_ = Bytes(2 * message);
   parley_mr region_ = PARLEY_MR_INIT;
   parley_id id_ = 0;
-  parley_event event_ = PARLEY_EVENT_INIT;  // once, as docs/c.md has the loop
+  parley_event event_ = PARLEY_EVENT_INIT;  // initialized once, as in the loop of docs/c.md
   std::string at_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Makes captures of iWARP traffic, packet by packet, the same ones each time: TCP over IPv4 over Ethernet, MPA set-up
-// (RFC 5044 §7.1, revision 1 with CRC), FPDUs by mpa::Framer, graceful close. What was framed is counted, so that a
-// reader of the capture can be held to it. Header-only, since benches and unit tests link different rooms.
+// Makes captures of iWARP traffic, packet by packet, always the same: TCP over IPv4 over Ethernet, MPA set-up (RFC 5044
+// §7.1, revision 1 with CRC), FPDUs from mpa::Framer, graceful close. It counts what it framed, so that a reader of the
+// capture can be checked. Header-only, because benches and unit tests link different rooms.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -21,12 +21,12 @@
 
 namespace parley::bench {
 
-/// What the packets carry. All FPDUs are good; both directions carry data, so there are no bare acknowledgements but in
-/// a set-up, a close and behind a loss.
+/// The content of the packets. All FPDUs are good. Both directions carry data, so there are bare acknowledgements only
+/// in a set-up, in a close and after a loss.
 enum class Mix : std::uint8_t {
   bulk,         ///< 16 connections, an FPDU of 1440 octets in each segment
   small,        ///< 16 connections, an FPDU with 64 octets of payload in each segment
-  straddling,   ///< 16 connections, FPDUs of 16 KiB over full segments: boundaries fall anywhere
+  straddling,   ///< 16 connections, FPDUs of 16 KiB over full segments: boundaries are anywhere
   markers,      ///< 16 connections, markers both ways, FPDUs of 64 to 4000 octets over full segments
   packed,       ///< 16 connections, several whole FPDUs in each segment
   lossy,        ///< 16 connections, some segments late or twice; half of them with FPDUs that straddle segments
@@ -43,14 +43,14 @@ inline constexpr std::array<std::pair<Mix, std::string_view>, 7> mixes{{{Mix::bu
 struct MixTotals {
   std::uint64_t packets = 0, octets = 0, connections = 0;
   std::uint64_t fpdus = 0;
-  std::uint64_t again = 0, late = 0;  ///< segments seen twice; segments seen after later ones
+  std::uint64_t again = 0, late = 0;  ///< segments captured twice; segments captured after later ones
 };
 
 class CaptureMix {
  public:
   using Sink = std::function<void(Instant, ConstBytes)>;
 
-  /// About `packets` packets go to `sink`: connections begun are carried to their end.
+  /// Passes about `packets` packets to `sink`; connections that have begun are completed.
   CaptureMix(Mix mix, std::uint64_t packets, Sink sink) : mix_(mix), wanted_(packets), sink_(std::move(sink)) {}
 
   MixTotals run() {
@@ -75,15 +75,15 @@ class CaptureMix {
   struct Late {
     std::uint64_t due = 0, at = 0;
     unsigned from = 0;
-    bool again = false;  ///< its octets were seen before
+    bool again = false;  ///< its octets were captured before
     Bytes octets;
   };
   struct End {
     Address address;
     std::uint32_t first_seq = 0;
     std::uint64_t sent = 0;  ///< stream position of the next new octet
-    Bytes pending;           ///< framed and not sent
-    std::size_t taken = 0;   ///< of pending
+    Bytes pending;           ///< framed but not all sent
+    std::size_t taken = 0;   ///< octets of `pending` that were sent
     mpa::Framer framer{{}};
     std::uint64_t to = 0;
     std::uint32_t msn = 1, writes = 0;
@@ -153,7 +153,7 @@ class CaptureMix {
     f.ends[from].sent += frame.size();
   }
 
-  /// A segment each way; false when everything that was framed is sent and no more is to come.
+  /// A segment each way; false when all framed octets are sent and no more follow.
   bool data(Flow& f) {
     const bool more = mix_ == Mix::connections ? f.turns < 3 : !enough();
     ++f.turns;
@@ -175,7 +175,7 @@ class CaptureMix {
       e.taken = 0;
     }
     if (straddles(f)) {
-      // The first FPDU of a stream fits a segment, which is kind to readers that find streams by their first segment.
+      // The first FPDU of a stream fits a segment, which helps readers that recognise streams by their first segment.
       while (e.left() < segment_max)
         frame(f, from, e.msn == 1 ? 512 : mix_ == Mix::straddling ? 16384 - 20 : 40 + draw(3900));
       return;
@@ -184,7 +184,7 @@ class CaptureMix {
     for (std::size_t n = 16 + draw(300); e.left() + n + 28 <= segment_max; n = 16 + draw(300)) frame(f, from, n);
   }
 
-  /// One end writes (a message of 64 segments), the other sends (a message each time).
+  /// One end writes (messages of 64 segments), the other sends (one message each time).
   void frame(Flow& f, unsigned from, std::size_t payload) {
     End& e = f.ends[from];
     wire::DdpHeader h;
@@ -215,7 +215,7 @@ class CaptureMix {
     const auto keep = [&](std::uint64_t turns, bool again) {
       f.late.push_back({f.turns + turns, at, from, again, Bytes(octets.begin(), octets.end())});
     };
-    if (fate < 3 && !waiting) {  // out of its turn: a neighbour overtakes it, or it was lost and comes again
+    if (fate < 3 && !waiting) {  // out of order: a neighbour overtakes it, or it was lost and is retransmitted
       keep(fate < 2 ? 1 : 4, false);
       ++totals_.late;
     } else {
@@ -239,7 +239,7 @@ class CaptureMix {
     }
   }
 
-  /// What the end `to` has received without a hole.
+  /// The acknowledgement of the end `to`: what it has received without a hole.
   std::uint32_t ack_of(const Flow& f, unsigned to) const {
     const End& peer = f.ends[1 - to];
     std::uint64_t whole = peer.sent;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Makes captures of RoCEv2 traffic, packet by packet, the same ones each time: REQ, REP and RTU, Sends of one packet both ways
-// with an ACK for every eighth, DREQ and DREP; each with the ICRC that its headers give (IBA §7.8.1). What was sent is counted, so
-// that a reader of the capture can be held to it. Header-only, as bench/capture_mix.hpp is.
+// Makes captures of RoCEv2 traffic, packet by packet, always the same: REQ, REP and RTU, Sends of one packet both ways
+// with an ACK for every eighth, DREQ and DREP; each with its correct ICRC (IBA §7.8.1). It counts what it sent, so that
+// a reader of the capture can be checked. Header-only, as bench/capture_mix.hpp.
 #pragma once
 #include <array>
 #include <chrono>
@@ -28,7 +28,7 @@ class CaptureRoce {
  public:
   using Sink = std::function<void(Instant, ConstBytes)>;
 
-  /// About `packets` packets on 16 connections go to `sink`, each Send with `payload` octets, at most 1024.
+  /// Passes about `packets` packets on 16 connections to `sink`, each Send with `payload` octets, at most 1024.
   CaptureRoce(std::size_t payload, std::uint64_t packets, Sink sink)
       : payload_(payload, 0x5A), wanted_(packets), sink_(std::move(sink)) {}
 
@@ -46,7 +46,7 @@ class CaptureRoce {
   static constexpr std::uint32_t psn_mask = 0xFFFFFF, ack_every = 8, mtu_code_1024 = 3;
   struct End {
     Address address;
-    std::uint32_t comm_id = 0, qpn = 0, psn = 0, msn = 0;  // psn: of its next request; msn: of what it received
+    std::uint32_t comm_id = 0, qpn = 0, psn = 0, msn = 0;  // psn: of its next request; msn: of received requests
     std::uint32_t mad_psn = 0;
   };
   struct Connection {
@@ -70,7 +70,7 @@ class CaptureRoce {
     req.service_id = wire::ib::service_id_of(wire::ib::PortSpace::tcp, c.ends[1].address.port);
     req.local_ca_guid = 1;
     req.local_qpn = c.ends[0].qpn;
-    req.starting_psn = c.ends[1].psn;  // of what its receiver sends
+    req.starting_psn = c.ends[1].psn;  // the first PSN that its receiver sends
     req.retry_count = req.rnr_retry_count = 7;
     req.path_mtu = mtu_code_1024;
     req.primary.local_gid = gid_of(c.ends[0].address);
@@ -98,7 +98,7 @@ class CaptureRoce {
     message(c, 1, wire::ib::CmDrep{.local_comm_id = b, .remote_comm_id = a});
   }
 
-  /// Sends, and the ACK of the last one, which acknowledges all.
+  /// Sends messages, and the ACK of the last one, which acknowledges all.
   void burst(Connection& c, unsigned from) {
     using wire::ib::Operation;
     End &sender = c.ends[from], &receiver = c.ends[1 - from];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the layer of the connection manager costs: CPU time of one connection without a socket, a negotiation of three
-// stages beside its round trips, the memory of a connection that is up and idle, and what its keepalives cost.
+// The cost of the connection manager: CPU time of one connection without a socket, a negotiation of three stages
+// compared with its bare round trips, the memory of an idle established connection, and the cost of its keepalives.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -58,7 +58,7 @@ void own_cost(const Settings& settings, Report& report) {
 
 constexpr std::size_t said = 64;  // octets of each turn
 
-/// Says as much in each of three stages.
+/// Sends that many octets in each of three stages.
 class ThreeStages final : public neg::Variant {
  public:
   neg::Outcome<neg::Turn> exchange(neg::Stage stage, std::optional<ConstBytes> peer) override {
@@ -89,7 +89,7 @@ struct Wire {
     if (::send(ends[from].get(), octets.data(), octets.size(), MSG_NOSIGNAL) != std::ssize(octets))
       throw std::runtime_error("a send was not whole");
   }
-  /// What is there, which on loopback is what was just sent.
+  /// Receives what is there; on loopback that is what was just sent.
   ConstBytes receive(std::size_t at) {
     return {buffer.data(),
             static_cast<std::size_t>(checked(::recv(ends[at].get(), buffer.data(), buffer.size(), 0), "recv"))};
@@ -98,7 +98,7 @@ struct Wire {
   std::array<std::uint8_t, 4096> buffer{};
 };
 
-/// What was sent, by whom, in order: the raw program says as much.
+/// A message with its sender, in order; the raw program sends as many octets.
 struct Message {
   std::size_t from = 0, octets = 0;
 };
@@ -112,7 +112,7 @@ neg::Session session(neg::Role role, const neg::Session::Chooser& chooser) {
   return std::move(*made);
 }
 
-/// One negotiation over the wire; `script`, if there is one, learns its messages.
+/// One negotiation over the wire; records its messages in `script` if it is not null.
 void negotiate(Wire& wire, const neg::Session::Chooser& chooser, std::vector<Message>* script) {
   std::array<neg::Session, 2> sides{session(neg::Role::initiator, chooser), session(neg::Role::responder, chooser)};
   for (std::size_t side = 0;; side = 1 - side) {
@@ -178,7 +178,7 @@ void negotiation(const Settings& settings, Report& report) {
 
 // ---- idle connections -----------------------------------------------------------------------------------------------
 
-/// Established connections of a host with itself, both ends, none of them with anything to do.
+/// Established idle connections of a host with itself, both ends.
 class IdleHost {
  public:
   explicit IdleHost(const mpa::Options& mpa) : mpa_(mpa), host_(must(TcpHost::open({}), "TcpHost::open")) {

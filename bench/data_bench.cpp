@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Data over loopback TCP through nic/iwarp, beside raw TCP that sends the same chunks with the same congestion control
-// and, where CRC is on, takes the CRC of both sides and copies once: RDMA Write, Send and RDMA Read with and without
-// CRC, and the round trip of a small Send.
+// Data over loopback TCP through nic/iwarp: RDMA Write, Send and RDMA Read with and without CRC, and the round trip of
+// a small Send. The limit is raw TCP that sends the same chunks with the same congestion control. With CRC it also
+// computes the CRC of both sides and copies once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::string size_text(std::size_t size) {
   return size >= (1 << 20) ? fmt::format("{} MiB", size >> 20) : fmt::format("{} KiB", size >> 10);
 }
 
-/// Octets that raw TCP carries in one segment's time.
+/// Octets that raw TCP transfers in the time of one segment.
 std::uint64_t calibrated(BulkOptions options, double seconds) {
   options.total = 64 << 20;
   const double rate = std::max(raw_bulk(options).per_second(), 1e8);
@@ -44,7 +44,7 @@ void bulk(const Settings& settings, Report& report, Threads threads, std::size_t
   const Work works[] = {{"RDMA Write, CRC", Operation::write, true}, {"RDMA Write, no CRC", Operation::write, false},
                         {"Send, CRC", Operation::send, true},        {"Send, no CRC", Operation::send, false},
                         {"RDMA Read, CRC", Operation::read, true},   {"RDMA Read, no CRC", Operation::read, false}};
-  // With CRC the limit does what the RFC demands as well: the CRC of both ends and a copy.
+  // With CRC the limit also does what the RFC requires: the CRC of both ends and a copy.
   BulkOptions with_crc = options;
   with_crc.crc = true;
   std::vector<Contender> contenders{{"raw", [&] { return raw_bulk(options); }},
@@ -64,7 +64,7 @@ void bulk(const Settings& settings, Report& report, Threads threads, std::size_t
             .ratio = median_ratio(figures, limits, Reading::per_second),
             .goal_kind = Row::Goal::ratio_at_least,
             .goal = works[i].crc ? goal_with_crc : goal_without_crc};
-    // On two CPUs the slower end decides; the sum of both ends' CPU time says something else.
+    // On two CPUs the slower end decides, which the sum of both ends' CPU time does not show.
     if (one) row.cpu_ratio = median_ratio(figures, limits, Reading::per_cpu_second);
     report.add(row);
   }
@@ -100,7 +100,7 @@ int run(int argc, char** argv) {
                      "data_bench: RDMA over loopback TCP beside raw TCP\n"
                      "groups: one thread bulk, two threads bulk, one thread round trip, two threads round trip");
   if (!settings) return 2;
-  // The two ends of a comparison must not differ in congestion control, nor depend on the machine's default.
+  // Both sides of a comparison must use the same congestion control, independent of the machine's default.
   if (settings->congestion.empty()) settings->congestion = preferred_congestion();
   pin_to_cpu(0);
   raise_open_files();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The simulator's event queue beside std::priority_queue, by the hold model: take the earliest event, push it again a
-// random time later. Both get the same times, and the order in which they give events is compared before they are
-// timed.
+// The simulator's event queue compared with std::priority_queue, by the hold model: take the earliest event, push it
+// again a random time later. Both get the same times, and their orders of events are compared before they are timed.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -18,8 +17,8 @@
 namespace parley::bench {
 namespace {
 
-/// As in a network of fast links: 70 % of the events follow in about a microsecond (serialisation), 25 % in 10 us
-/// (propagation), 5 % in a millisecond (timers).
+/// As in a network of fast links: 70 % of the events follow after about a microsecond (serialisation), 25 % after 10 us
+/// (propagation), 5 % after a millisecond (timers).
 std::int64_t increment(Rng& rng) {
   const std::uint64_t draw = rng.next();
   const std::uint64_t kind = draw & 255, spread = draw >> 8 & 0xFFFF;
@@ -45,7 +44,7 @@ class Standard {
  private:
   struct Entry {
     std::int64_t at;
-    std::uint32_t sequence, handle;  // 16 octets in all
+    std::uint32_t sequence, handle;  // 16 octets in total
     bool operator>(const Entry& other) const { return at != other.at ? at > other.at : sequence > other.sequence; }
   };
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue_;
@@ -64,13 +63,13 @@ class Parleys {
   sim::EventQueue queue_;
 };
 
-/// `pending` events that are taken and pushed again and again.
+/// Repeatedly takes and pushes events, of which `pending` are in the queue.
 template <class Queue>
 class Hold {
  public:
   explicit Hold(std::uint32_t pending) : rng_(pending) {
     for (std::uint32_t i = 0; i < pending; ++i) queue_.push(increment(rng_), i);
-    for (std::uint32_t i = 0; i < 3 * pending; ++i) turn();  // until the mixture is the lasting one
+    for (std::uint32_t i = 0; i < 3 * pending; ++i) turn();  // until the distribution is stationary
   }
   Taken turn() {
     const Taken taken = queue_.pop();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// How long an honest peer's set-up takes at a listener under a flood of half-open connections: 2,000 stand, 500 more
-// come each second. Beside it the same octets over TCP to a program that takes everybody in and knows no bound.
+// How long an honest peer's set-up takes at a listener under a flood of half-open connections: 2,000 exist, and 500
+// more arrive each second. For comparison, the same octets over TCP to a program that accepts all connections without a
+// bound.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr double longest_us = 100'000;  // what an honest peer may have to wait
+constexpr double longest_us = 100'000;  // maximum wait of an honest peer
 constexpr long standing = 2000, per_second = 500;
 constexpr HandshakeOctets octets{.request = 40, .reply = 40, .rtr = 24};
 
@@ -38,7 +39,7 @@ Fd connect_from(std::uint8_t last, std::uint16_t port) {
   return fd;
 }
 
-/// Half-open connections from one address, kept for as long as it lives.
+/// Half-open connections from one address, kept until this object is destroyed.
 class Flood {
  public:
   Flood(std::uint16_t port, bool any, bool more) : port_(port) {
@@ -83,7 +84,7 @@ struct Times {
   }
 };
 
-/// Answers every Request with a Reply, and takes the RTR.
+/// Answers every Request with a Reply, and reads the RTR.
 class RawServer {
  public:
   RawServer() : listener_(listen_anywhere(port_)), epoll_(checked(::epoll_create1(0), "epoll_create1")) {
@@ -129,7 +130,7 @@ class RawServer {
   std::thread thread_;
 };
 
-/// A listener that accepts whoever asks, as a program on TcpHost does.
+/// A listener that accepts every request, as a program on TcpHost.
 class ParleyServer {
  public:
   ParleyServer() : host_(must(TcpHost::open({}), "TcpHost::open")) {
@@ -162,7 +163,8 @@ class ParleyServer {
   std::thread thread_;
 };
 
-/// From connect() to the Reply, over and over; 5 ms between two, so that they meet the flood at every moment.
+/// Repeatedly measures the time from connect() to the Reply. There are 5 ms in between, so that the attempts meet the
+/// flood at different moments.
 Times raw_honest(std::uint16_t port, std::uint8_t from, double seconds) {
   Times times;
   std::array<std::uint8_t, 64> buffer{};

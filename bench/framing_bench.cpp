@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What framing costs beside what it cannot avoid: octets through memcpy and through the bare CRC kernel, in the same
-// buffers of the same run. Repetitions of all benchmarks are interleaved at random and the fastest of each counts, so
-// that a busy machine slows figure and limit alike. CPU time, one core, buffers that fit the second-level cache. Goals
-// are printed, never asserted. Options are Google Benchmark's; --benchmark_format=json prints the raw figures and moves
-// the table to stderr.
+// The cost of framing compared with the unavoidable work: memcpy and the bare CRC kernel over the same octets, in the
+// same buffers of the same run. The repetitions of all benchmarks are interleaved at random and the fastest of each
+// counts, so that a busy machine slows figure and limit equally. CPU time, one core, buffers that fit the second-level
+// cache. Goals are printed, never asserted. Options are Google Benchmark's; --benchmark_format=json prints the raw
+// figures and moves the table to stderr.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -23,9 +23,9 @@ using namespace parley;
 using namespace parley::mpa;
 
 constexpr std::size_t ring = 256 << 10;
-constexpr std::size_t header_size = 18;  // of an untagged DDP segment; it stands apart from the payload, as in use
+constexpr std::size_t header_size = 18;  // of an untagged DDP segment; separate from the payload, as in real use
 
-/// The kernel the limits are made of: isa-l's own where it is there.
+/// The CRC kernel for the limits: isa-l's if available.
 CrcPath raw_path() {
   if (crc_path_available(CrcPath::isal)) return CrcPath::isal;
   return crc_path_available(CrcPath::sse42) ? CrcPath::sse42 : CrcPath::portable;
@@ -41,7 +41,7 @@ const Bytes& source() {
   return octets;
 }
 
-/// ULPDUs of this length that one pass over the buffers takes.
+/// How many ULPDUs of this length one pass over the buffers has.
 std::size_t per_pass(std::size_t ulpdu) { return (ring - 2048) / (ulpdu + 12 + ulpdu / 100); }
 
 void finish(benchmark::State& state, std::size_t ulpdu) {
@@ -52,7 +52,7 @@ void finish(benchmark::State& state, std::size_t ulpdu) {
 
 // ---- limits
 
-// The same octets that the CRC of such an FPDU covers, in one piece.
+// The octets that the CRC of such an FPDU covers, in one piece.
 void raw_crc(benchmark::State& state, CrcPath path) {
   const auto ulpdu = static_cast<std::size_t>(state.range(0));
   const std::size_t covered = fpdu::bare_size(ulpdu) - fpdu::crc_size;
@@ -63,7 +63,7 @@ void raw_crc(benchmark::State& state, CrcPath path) {
 }
 
 void raw_copy_crc(benchmark::State& state) {
-  // The bound spares a false alarm of g++ 12, which sees a length of -1.
+  // The bound avoids a false warning of g++ 12, which assumes a length of -1.
   const std::size_t ulpdu = std::min<std::size_t>(static_cast<std::size_t>(state.range(0)), PARLEY_MPA_ULPDU_MAX);
   const CrcPath path = raw_path();
   Bytes out(ring);
@@ -138,7 +138,7 @@ void deframe(benchmark::State& state, bool markers, bool crc) {
 
 // ---- the table
 
-/// Keeps the fastest run of each name, and passes medians on to Google Benchmark's own printer.
+/// Keeps the fastest run of each name, and passes medians on to Google Benchmark's printer.
 template <class Printer>
 class Collector : public Printer {
  public:
@@ -166,7 +166,7 @@ class Collector : public Printer {
 struct Line {
   std::string figure, limit;
   double goal = 0;    ///< 0: for information
-  bool cost = false;  ///< the goal bounds figure/limit in time from above; else limit/figure from below
+  bool cost = false;  ///< true: the goal is the maximum of figure/limit in time; false: the minimum of limit/figure
 };
 
 std::vector<Line> lines() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// MPA handshakes per second over loopback TCP, one thread, both ends: every form of set-up beside a raw epoll program
-// that sends the same octets, closed after connect and kept open; and beside libfabric's connection managers.
+// MPA handshakes per second over loopback TCP, one thread, both ends. Every form of set-up is compared with a raw epoll
+// program that sends the same octets, closed after connect and kept open; and with libfabric's connection managers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double goal_of_raw = 0.85;
 constexpr double goal_flat = 0.90;
-constexpr long open_files_besides = 40;  // standard streams, listener, epoll and what drivers keep
+constexpr long open_files_besides = 40;  // standard streams, listener, epoll and the drivers' descriptors
 
 Row against_raw(const std::string& what, const std::vector<std::vector<Sample>>& samples) {
   return {.what = what,
@@ -53,7 +53,7 @@ void kept_open(const Settings& settings, Report& report, const std::vector<Hands
   }
 }
 
-/// A small number of connections takes a few milliseconds only: repeat until the sample means something.
+/// A small number of connections takes only a few milliseconds, so repeat it until the sample is long enough.
 template <class F>
 Sample repeated(long n, F&& run) {
   Sample sum;
@@ -101,8 +101,8 @@ void flat(const Settings& settings, Report& report, const HandshakeForm& form, l
 
 void beside_libfabric(const Settings& settings, Report& report, const HandshakeForm& form, long most) {
   if (!settings.wants("libfabric")) return;
-  // Two readings of "at 3,000 kept open": the rate of further connections while so many stay open, and the mean over
-  // the way there, which flatters whoever slows down.
+  // Two readings of "at 3,000 kept open": the rate of further connections while so many stay open, and the mean rate
+  // until then, which flatters a program that slows down.
   const long n = std::min<long>(settings.quick ? 100 : 3000, most * 4 / 5), more = n / 4;
   report.section(fmt::format("Beside libfabric, {} kept open ({})", n, form.name));
   for (const char* const provider : {"tcp", "net"}) {
@@ -118,7 +118,7 @@ void beside_libfabric(const Settings& settings, Report& report, const HandshakeF
                                       {"raw", [&] { return raw_keep_open(form.octets, n, k); }}},
                                      settings.rounds);
       const double raw = median_ratio(samples[2], samples[1], Reading::per_second);
-      // No goal: how slow the other program is says nothing about this one, whose limit is raw epoll.
+      // No goal, because the other program's speed is no measure for Parley; its limit is raw epoll.
       report.add({.what = further ? fmt::format("beside {}, {} more while {} stay open", provider, more, n)
                                   : fmt::format("beside {}, mean of the first {}", provider, n),
                   .unit = "1/s",

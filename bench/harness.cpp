@@ -93,7 +93,7 @@ std::vector<std::vector<Sample>> alternate(const std::vector<Contender>& contend
   std::vector<std::vector<Sample>> samples(contenders.size());
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < contenders.size(); ++i) {
-      // The order turns each round: what one segment leaves behind (TIME_WAIT, caches) then meets every contender.
+      // The order is reversed each round, so that a segment's leftovers (TIME_WAIT, caches) affect every contender.
       const std::size_t k = round % 2 == 0 ? i : contenders.size() - 1 - i;
       samples[k].push_back(contenders[k].run());
     }
@@ -172,7 +172,7 @@ std::optional<Settings> parse_settings(int argc, char** argv, std::string_view u
       continue;
     }
     if (name == "--help" || name == "-h") return wrong("");
-    // Google Benchmark's spelling, so that one command line serves every bench.
+    // Google Benchmark's spelling, so that one command line works for all benches.
     if (constexpr std::string_view out = "--benchmark_out="; name.starts_with(out)) {
       settings.json_path = name.substr(out.size());
       continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the socket benches share: samples taken in turn, medians, and a table in which every figure stands beside its
-// limit. Contenders run in alternating segments of one process, so that a noisy neighbour disturbs all of them alike; a
-// ratio is the median of the ratios of neighbouring segments. Goals are printed, never asserted: a bench fails only
-// when it cannot run.
+// Shared by the socket benches: alternating samples, medians, and a table of each figure with its limit. Contenders run
+// in alternating segments of one process, so that other load on the machine disturbs all of them equally. A ratio is
+// the median of the ratios of neighbouring segments. Goals are printed, never asserted: a bench fails only if it cannot
+// run.
 #pragma once
 #include <cstdint>
 #include <ctime>
@@ -14,8 +14,8 @@
 
 namespace parley::bench {
 
-/// What one segment did: how many units of work, in how much time. CPU time is the whole process's, kernel part
-/// included.
+/// The result of one segment: how many units of work, in how much time. CPU time is the whole process's, including the
+/// kernel's part.
 struct Sample {
   double count = 0;
   double wall_s = 0;
@@ -37,7 +37,7 @@ class Stopwatch {
   double wall_ = 0, cpu_ = 0;
 };
 
-double seconds_of(clockid_t clock);  ///< its time now
+double seconds_of(clockid_t clock);  ///< the clock's present time
 double wall_now();
 
 struct Contender {
@@ -45,12 +45,13 @@ struct Contender {
   std::function<Sample()> run;
 };
 
-/// `rounds` segments of every contender, one after the other and in turning order; [contender][round].
+/// Runs `rounds` segments of every contender, one after the other; the order is reversed each round.
+/// [contender][round].
 std::vector<std::vector<Sample>> alternate(const std::vector<Contender>& contenders, int rounds);
 
 double median(std::vector<double> values);
 
-/// Which reading of a sample is compared.
+/// The reading of a sample that is compared.
 enum class Reading : std::uint8_t { per_second, per_cpu_second, median_us };
 double read(const Sample& sample, Reading reading);
 double median_of(const std::vector<Sample>& samples, Reading reading);
@@ -68,7 +69,7 @@ struct Row {
   std::string limit_name;
   double limit = 0;
   double ratio = 0;                   ///< figure to limit, wall clock
-  std::optional<double> cpu_ratio{};  ///< the same by CPU time; when present the goal is judged by it
+  std::optional<double> cpu_ratio{};  ///< the same by CPU time; if present, the goal applies to it
   Goal goal_kind = Goal::none;
   double goal = 0;
   double difference = 0;  ///< for difference_at_most
@@ -77,7 +78,7 @@ struct Row {
 };
 
 struct Settings {
-  bool quick = false;      ///< --short: a few seconds in all; shows that it runs, its figures mean little
+  bool quick = false;      ///< --short: a few seconds in total; shows that it runs, but its figures mean little
   int rounds = 7;          ///< --rounds
   double seconds = 0.3;    ///< --seconds: length of one segment
   std::string json_path;   ///< --json
@@ -86,7 +87,7 @@ struct Settings {
   bool wants(std::string_view group) const { return only.empty() || group.find(only) != std::string_view::npos; }
 };
 
-/// Reads the command line; none (after saying why) when it is wrong. `usage` opens the help text.
+/// Reads the command line; none, after a message, if it is wrong. `usage` is the start of the help text.
 std::optional<Settings> parse_settings(int argc, char** argv, std::string_view usage);
 
 class Report {
@@ -95,7 +96,7 @@ class Report {
   void section(const std::string& title);
   void add(const Row& row);
   void note(const std::string& text);
-  /// Writes the JSON file if asked. 0 when every figure is positive, else 1.
+  /// Writes the JSON file if requested. Returns 0 if every figure is positive, otherwise 1.
   int finish() const;
 
  private:
@@ -110,13 +111,13 @@ class Report {
   std::vector<std::string> notes_;
 };
 
-/// Raises RLIMIT_NOFILE as far as it goes; how many files may be open then.
+/// Raises RLIMIT_NOFILE as far as possible. Returns how many files may then be open.
 std::size_t raise_open_files();
 void pin_to_cpu(int cpu);
-/// "cubic" where the system has it, for the benches that must not depend on its default; else empty.
+/// "cubic" if the system has it, for benches that must not depend on the system's default; otherwise empty.
 std::string preferred_congestion();
 
-/// The main of a bench: what `run` throws becomes one line and exit status 1.
+/// The main function of a bench: an exception from `run` becomes one line and exit status 1.
 int guarded(const char* name, int (*run)(int, char**), int argc, char** argv);
 
 }  // namespace parley::bench

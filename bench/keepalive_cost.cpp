@@ -18,9 +18,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr double cpu_percent_max = 1;
-constexpr int idle_keepalives = 12;  // the rest lasts as long: five times what it takes to find a peer dead
+constexpr int idle_keepalives = 12;  // intervals to measure: five times the time to detect a dead peer
 
-/// Established connections between two hosts on this thread, none of them with anything to do.
+/// Established idle connections between two hosts on this thread.
 template <class AnyHost>
 class IdleHosts {
  public:
@@ -34,7 +34,7 @@ class IdleHosts {
       for (; begun_ < n && 2 * begun_ - up_ < 2 * in_flight; ++begun_)
         must(client_->cm().connect(server_address_, options()), "connect");
   }
-  /// CPU time of this thread with one end, whose other end is on another thread, per second.
+  /// CPU time per second of this thread, which has one end; the other end is on another thread.
   double rest(double seconds) {
     std::atomic<bool> stop = false;
     std::thread other([&] {

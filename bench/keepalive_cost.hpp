@@ -4,7 +4,7 @@
 
 namespace parley::bench {
 
-/// CPU that 10,000 idle connections (at most `most`) take on one thread at the default interval of keepalives: iWARP, RoCE.
+/// CPU time of 10,000 idle connections (at most `most`) on one thread with the default keepalive interval: iWARP, RoCE.
 void keepalive_cost(const Settings& settings, Report& report, long most);
 
 }  // namespace parley::bench

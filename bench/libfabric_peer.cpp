@@ -51,7 +51,7 @@ InfoPtr info_of(const std::string& provider, std::uint64_t flags) {
   return {result == 0 ? found : nullptr, fi_freeinfo};
 }
 
-/// One thread polls both event queues. Nothing is closed: the process ends with it.
+/// One thread polls both event queues. Nothing is closed, because the process ends afterwards.
 class Connector {
  public:
   explicit Connector(const std::string& provider)
@@ -101,7 +101,7 @@ class Connector {
     need(fi_connect(ep, connect_info_->dest_addr, private_data_.data(), private_data_.size()), "fi_connect");
   }
 
-  /// The event's number, 0 when there is none; a failed connection ends the bench.
+  /// The event's number; 0: there is none. A failed connection ends the bench.
   std::uint32_t next(fid_eq* events) {
     std::uint32_t event = 0;
     const ssize_t n = fi_eq_read(events, &event, entry_.data(), entry_.size(), 0);

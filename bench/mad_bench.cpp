@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Management datagrams without a device: what a port costs for each RPC over a transport that answers at its next turn, what it costs to
-// read and write a PortInfo, and how long a table of 13,284 NodeRecords takes from one end of RMPP to the other.
+// Management datagrams without a device: a port's cost of each RPC over a transport that answers at its next turn, the
+// cost of reading and writing a PortInfo, and the time that RMPP needs to transfer a table of 13,284 NodeRecords.
 #include <benchmark/benchmark.h>
 
 #include "mad/loopback.hpp"
@@ -19,7 +19,7 @@ PortOptions options_of(std::size_t window) {
   return options;
 }
 
-/// `window` tasks that each ask one after the other.
+/// `window` tasks, each of which sends its requests one after the other.
 void rpc_in_turn(benchmark::State& state) {
   const auto window = static_cast<std::size_t>(state.range(0));
   constexpr std::size_t each = 1000;
@@ -35,7 +35,7 @@ void rpc_in_turn(benchmark::State& state) {
 }
 BENCHMARK(rpc_in_turn)->Arg(1)->Arg(16)->Arg(64);
 
-/// A task for each request.
+/// One task for each request.
 void rpc_by_children(benchmark::State& state) {
   constexpr std::size_t count = 10000;
   const auto window = static_cast<std::size_t>(state.range(0));

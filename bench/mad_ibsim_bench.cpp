@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a request over ibsim costs this process: mad::Port's coroutines over the socket transport, beside a loop of send, recv and poll on
-// the same socket with the same packet. ibsim, which answers, is started here; the figure is our own CPU time, since ibsim is the limit.
-// Then the same loop asks ibsim and `parley fabric` in turn: how many requests each answers, and at what CPU time of its own. Last,
-// PathRecords are asked of opensm, by the loop and by mad::Port in turn.
-// --short: some requests, which show that it runs. --requests N: so many each time. --parley FILE: the command, if it is not in ../bin.
+// The cost of a request over ibsim in this process: mad::Port's coroutines over the socket transport, compared with a
+// loop of send, recv and poll on the same socket with the same packet. The bench starts ibsim, which answers. The
+// figure is this process's CPU time, because ibsim limits the rate. Then the same loop sends requests to ibsim and
+// `parley fabric` in turn: how many requests each answers, and with how much CPU time. Last, the loop and mad::Port in
+// turn request PathRecords from opensm. --short: a few requests, which show that it runs. --requests N: that many each
+// time. --parley FILE: the command, if it is not in ../bin.
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
@@ -54,7 +55,7 @@ Figures measured(const Work& work) {
           requests / (bench::seconds_of(CLOCK_MONOTONIC) - wall)};
 }
 
-/// A program that says nothing, in a folder of its own if it is to have one; -1: it did not start.
+/// Starts a program without output, in `folder`; -1: it did not start.
 pid_t spawn(std::vector<std::string> command, char** environment, const std::string& folder = "/tmp") {
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
@@ -75,17 +76,17 @@ void end(pid_t pid) {
   ::waitpid(pid, nullptr, 0);
 }
 
-/// A server of ibsim's protocol, with a switch and two hosts, for the length of a run.
+/// A server of ibsim's protocol with a switch and two hosts, which runs as long as this object exists.
 class Server {
  public:
-  /// `command`: its words; the file with the subnet comes behind them.
+  /// `command`: its words; the name of the subnet file is appended.
   explicit Server(std::vector<std::string> command) {
     static int servers = 0;
     name = fmt::format("parleybench{}.{}", ::getpid(), ++servers);
     net_ = fmt::format("/tmp/{}.net", name);
     std::ofstream(net_)
         << "Switch 4 \"S\"\n[1] \"A\"[1]\n[2] \"B\"[1]\n\nHca 1 \"A\"\n[1] \"S\"[1]\n\nHca 1 \"B\"\n[1] \"S\"[2]\n";
-    ::setenv("IBSIM_SOCKNAME", name.c_str(), 1);  // which either takes
+    ::setenv("IBSIM_SOCKNAME", name.c_str(), 1);  // both servers use it
     command.push_back(net_);
     pid_ = spawn(command, environ);
   }
@@ -116,7 +117,7 @@ class Server {
   pid_t pid_ = -1;
 };
 
-/// The packet that ibsim takes for a NodeInfo by one hop; the transaction ID plays no part.
+/// ibsim's packet for a NodeInfo request over one hop; the transaction ID does not matter.
 ibsim::Data node_info_packet() {
   auto smp = wire::mad::request<mad::MgmtClass::subn_directed, mad::Method::get>(NodeInfo{}, {.transaction_id = 7});
   const std::array<std::uint8_t, 2> path{0, 1};
@@ -130,7 +131,7 @@ ibsim::Data node_info_packet() {
 wire::mad::Query<PathRecord> path_query() {
   return wire::mad::Query<PathRecord>().set(PathRecord::slid, 1).set(PathRecord::dlid, 2);
 }
-/// PathRecord from LID 1 to LID 2, of the manager at `sm_lid`.
+/// A request for the PathRecord from LID 1 to LID 2, to the subnet manager at `sm_lid`.
 ibsim::Data path_packet(std::uint16_t sm_lid) {
   const auto query = path_query();
   ibsim::Data out{};
@@ -167,7 +168,7 @@ mad::Task<void> ask_node(mad::Port& port) {
   if (!info) std::abort();
 }
 
-/// `one` makes the task of a request.
+/// `one` makes the task for a request.
 template <class One>
 mad::Task<void> ask_all(mad::Port& port, std::size_t window, One one) {
   unsigned left = requests;
@@ -178,7 +179,7 @@ mad::Task<void> ask_all(mad::Port& port, std::size_t window, One one) {
   static_cast<void>(co_await mad::run_each(port, {.limit = window}, next));
 }
 
-/// Stock opensm at node B of ibsim's subnet, by ibsim's own preload.
+/// Unmodified opensm at node B of ibsim's subnet, with ibsim's preload library.
 class SubnetManager {
  public:
   explicit SubnetManager(const Server& of) : folder_(fmt::format("/tmp/{}", of.name)) {
@@ -208,7 +209,7 @@ class SubnetManager {
   pid_t pid_ = -1;
 };
 
-/// Its LID, once it answers.
+/// The subnet manager's LID, when it answers. None: it did not answer in time.
 std::optional<std::uint16_t> manager_of(const Server& server) {
   for (int i = 0; i < 200; ++i) {
     ::usleep(100'000);
@@ -244,7 +245,7 @@ bool compare_clients() {
   return true;
 }
 
-/// Two ways in turn, round by round: a row with the medians of both, and of the ratios of their rates.
+/// Runs two ways in turn, round by round. Prints a row with the medians of both, and of the ratios of their rates.
 void print_alternating(unsigned window, const std::array<std::function<Figures()>, 2>& ways) {
   std::array<std::vector<double>, 2> rates, costs;
   std::vector<double> ratios;
@@ -278,7 +279,7 @@ bool compare_servers(const std::string& parley) {
   return true;
 }
 
-/// opensm is the limit: how near to what the loop gets from it do coroutines come.
+/// opensm is the limit: compares the coroutines' rate with the rate that the loop gets from it.
 bool compare_paths() {
   const Server simulator(ibsim_words);
   if (!simulator.attach()) return false;
@@ -313,7 +314,7 @@ int main(int argc, char** argv) {
       requests = static_cast<unsigned>(std::max(1, std::atoi(argv[++i])));
     } else if (word == "--parley" && i + 1 < argc) {
       parley = std::filesystem::absolute(argv[++i]);
-    } else if (!word.starts_with("--benchmark_")) {  // of Google Benchmark's programs, which are run with it
+    } else if (!word.starts_with("--benchmark_")) {  // ignored: options of Google Benchmark programs
       fmt::print(stderr, "usage: mad_ibsim_bench [--short] [--requests N] [--parley FILE]\n");
       return 2;
     }

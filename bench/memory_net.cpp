@@ -97,7 +97,7 @@ void MemoryHost::events() {
     if (auto* request = std::get_if<cm::ConnectRequest>(&*event)) {
       if (!request->id.accept({.private_data = private_data})) broken("accept");
     } else if (auto* up = std::get_if<cm::Established>(&*event)) {
-      // The initiator's local address is the one that connects.
+      // Only the initiator's local address is the one that connects.
       const bool initiator = *up->id.local_address() == peer;
       ++(initiator ? initiators_up_ : responders_up_);
       if (initiator && !up->id.disconnect()) broken("disconnect");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The connection manager without a socket: a manager and its provider that connect to themselves through memory, and the
-// same octets between two bare startup machines. What one costs beyond the other is the layer's.
+// The connection manager without a socket: a manager and its provider that connect to themselves through memory, and
+// the same octets between two bare startup machines. The difference is the cost of the connection manager.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@ namespace parley::bench {
 class MemoryHost {
  public:
   MemoryHost();
-  /// Set up, established at both ends, disconnected in order, destroyed; for so long.
+  /// For `seconds`: sets up connections, establishes them at both ends, disconnects them gracefully and destroys them.
   Sample connections(const mpa::Options& options, double seconds);
 
   // base/pump.hpp
@@ -40,12 +40,12 @@ class MemoryHost {
   std::unique_ptr<cm::IwarpProvider> provider_;
   cm::Manager manager_;
   StreamId listener_ = 0, serial_ = 0;
-  std::unordered_map<StreamId, StreamId> other_;  // of each stream; 0: its end is forgotten
+  std::unordered_map<StreamId, StreamId> other_;  // the other end of each stream; 0: it is gone
   std::vector<Delivery> deliveries_, delivering_;
   std::uint64_t initiators_up_ = 0, responders_up_ = 0, ended_ = 0;
 };
 
-/// Both ends' startup machines alone, with the same options and private data.
+/// Only the startup machines of both ends, with the same options and private data.
 Sample bare_startups(const mpa::Options& options, double seconds);
 
 }  // namespace parley::bench

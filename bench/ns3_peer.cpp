@@ -39,7 +39,7 @@ struct Pair {
     ns3::Config::SetDefault("ns3::TcpSocket::SegmentSize", ns3::UintegerValue(sim_segment));
     ns3::Config::SetDefault("ns3::TcpSocket::SndBufSize", ns3::UintegerValue(sim_buffer));
     ns3::Config::SetDefault("ns3::TcpSocket::RcvBufSize", ns3::UintegerValue(sim_buffer));
-    // Sockets in TIME_WAIT make ns-3 slower with each connection; this is its best case.
+    // Sockets in TIME_WAIT make ns-3 slower with each connection. A short lifetime is its best case.
     ns3::Config::SetDefault("ns3::TcpSocketBase::MaxSegLifetime", ns3::DoubleValue(0.0001));
     ns3::PointToPointHelper link;
     link.SetDeviceAttribute("DataRate", ns3::DataRateValue(ns3::DataRate(sim_rate_bps)));
@@ -119,7 +119,7 @@ struct Bulk : Pair {
 
 // ---- datagrams ---------------------------------------------------------------------------------------------------
 
-/// Sent in bursts that the device's queue holds, so that ns-3 has few events of the sender's own: its best case.
+/// Sends in bursts that fit the device's queue, so that the sender causes few events: the best case for ns-3.
 struct Datagrams : Pair {
   static constexpr std::uint32_t burst = 50;
   static constexpr std::uint32_t headers = 8 + 20 + 2;  // UDP, IPv4, PPP

@@ -14,11 +14,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t depth = 256;        // work requests of each kind
-constexpr std::uint64_t sends_ahead = 128;  // half of the posted receives: iWARP has no flow control of its own
-constexpr std::uint64_t posts_ahead = 32;   // as many Reads as the ORD agreed on by default
+constexpr std::uint64_t sends_ahead = 128;  // half of the posted receives, because iWARP has no flow control
+constexpr std::uint64_t posts_ahead = 32;   // the default ORD
 constexpr std::uint64_t done_id = ~0ULL;
 
-/// One end: its device objects, and its connection once there is one. `host` may be shared by both ends.
+/// One end: its device objects, and its connection when there is one. Both ends may share `host`.
 struct End {
   TcpHost& host;
   Bytes memory;
@@ -55,13 +55,13 @@ struct End {
     must(qp->post_send({.opcode = opcode, .sges = std::span(&sge, 1), .remote_addr = remote.addr, .rkey = remote.rkey}),
          "post_send");
   }
-  /// Calls `each` with every completion that is there.
+  /// Calls `each` with every available completion.
   template <class F>
   std::size_t poll(F&& each) {
     const std::size_t n = cq->poll(completions);
     for (std::size_t i = 0; i < n; ++i) {
       if (completions[i].status != WcStatus::success) {
-        // The connection's event tells more than its last completions do.
+        // The connection's event says more than its last completions.
         while (auto event = host.cm().poll_event()) {
           if (const auto* gone = std::get_if<cm::Disconnected>(&*event))
             throw std::runtime_error(gone->why.to_string());
@@ -76,7 +76,7 @@ struct End {
 
 mpa::Options options_with(bool crc) { return {.crc = crc}; }
 
-/// What an end must do with connection events until it is established; false when the event is not its own.
+/// Handles connection events of an end until it is established; false if the event belongs to another one.
 class Setup {
  public:
   Setup(End& end, bool crc) : end_(end), crc_(crc) {}
@@ -127,7 +127,7 @@ void drain(TcpHost& host, F&& on) {
   while (auto event = host.cm().poll_event()) on(*event);
 }
 
-/// Initiator's part of a bulk run: keeps work posted until all is done.
+/// The initiator's part of a bulk run: keeps work posted until all is done.
 class BulkDriver {
  public:
   BulkDriver(End& end, const BulkOptions& options, Operation operation, const MemoryRegion& remote,
@@ -139,7 +139,7 @@ class BulkDriver {
         messages_((options.total + options.chunk - 1) / options.chunk) {}
 
   bool done() const { return completed_ == messages_ && (operation_ != Operation::write || said_done_); }
-  /// Out of credits: what ends the wait is the other thread's count, which wakes nobody.
+  /// Out of credits: the wait ends when the other thread's count changes, which does not wake this thread.
   bool starved() const { return starved_; }
   void step() {
     starved_ = false;
@@ -155,7 +155,7 @@ class BulkDriver {
       }
       ++posted_;
     }
-    // The last word of a run of Writes: an empty Send, in order behind them (RFC 5040 §5.5).
+    // A run of Writes ends with an empty Send, in order behind them (RFC 5040 §5.5).
     if (operation_ == Operation::write && posted_ == messages_ && !said_done_) end_.post_send(0, done_id);
     said_done_ = posted_ == messages_;
   }
@@ -186,7 +186,7 @@ std::uint64_t take_receives(End& end) {
   return n;
 }
 
-/// Receive completions at the responder that end a run.
+/// The number of receive completions at the responder that end a run.
 std::uint64_t receives_of(const BulkOptions& options, Operation operation) {
   if (operation == Operation::read) return 0;
   return operation == Operation::write ? 1 : (options.total + options.chunk - 1) / options.chunk;
@@ -232,7 +232,7 @@ Sample bulk_on_one_thread(const BulkOptions& options, Operation operation, bool 
   return sample;
 }
 
-/// What the two threads of a run tell each other.
+/// Data that the two threads of a run share.
 struct Shared {
   std::promise<std::uint16_t> port;
   std::promise<MemoryRegion> region;
@@ -246,7 +246,8 @@ void leave(std::atomic<bool>& left) {
   left.notify_all();
 }
 
-/// The responder's thread: takes what comes until told to stop, then `finish`es. `wait` zero polls without sleeping.
+/// The responder's thread: receives until it must stop, then calls `finish`. With a `wait` of zero it polls without
+/// sleeping.
 template <class OnReceive, class Finish>
 void responder_thread(Shared& shared, const std::string& congestion, std::size_t size, bool crc, Duration wait,
                       OnReceive&& on_receive, Finish&& finish) {
@@ -270,13 +271,13 @@ void responder_thread(Shared& shared, const std::string& congestion, std::size_t
   leave(shared.left);
 }
 
-/// Stops the responder before the initiator's connection goes, so that it does not take the end for a failure.
+/// Stops the responder before the initiator's connection ends, so that it does not regard the end as a failure.
 void stop_and_wait(Shared& shared) {
   shared.stop.store(true, std::memory_order_release);
   shared.left.wait(false, std::memory_order_acquire);
 }
 
-/// Runs the responder on a second thread while `initiate` runs here; failures of either end come out of this call.
+/// Runs the responder on a second thread while `initiate` runs on this one. Throws the failure of either end.
 template <class Responder, class Initiate>
 Sample on_two_threads(Shared& shared, Responder&& respond, Initiate&& initiate) {
   std::exception_ptr failure;
@@ -287,7 +288,7 @@ Sample on_two_threads(Shared& shared, Responder&& respond, Initiate&& initiate) 
       failure = std::current_exception();
       try {
         shared.port.set_exception(failure);
-      } catch (const std::future_error&) {  // It was set before the failure.
+      } catch (const std::future_error&) {  // The promise was set before the failure.
       }
     }
     leave(shared.left);
@@ -341,7 +342,7 @@ Sample bulk_on_two_threads(const BulkOptions& options, Operation operation, bool
   });
 }
 
-/// Sends and waits for the answer; `others` lets the other end work when it lives on the same thread.
+/// Sends and waits for the answer; `others` lets the other end work if it is on the same thread.
 template <class F>
 Sample ping_pong(End& end, const PingPongOptions& options, F&& others) {
   std::vector<double> times;

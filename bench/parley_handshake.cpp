@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr std::array<std::uint8_t, 16> private_data{'p', 'a', 'r', 'l', 'e', 'y'};
 
-constexpr std::uint32_t addresses = 200;  // as the raw program's
+constexpr std::uint32_t addresses = 200;  // as in the raw program
 
 Address loopback(std::uint16_t port, std::uint32_t turn) {
   return Address::v4(127, 0, 0, static_cast<std::uint8_t>(1 + turn % addresses), port);
@@ -49,14 +49,15 @@ class ParleyHandshakes {
     for (int i = 0; i < in_flight; ++i) start();
     while (done() - before < n) turn();
     const Sample sample = watch.stop(static_cast<double>(done() - before));
-    // A Read's response may still be on its way.
+    // A Read Response may still be on its way.
     for (int i = 0; i < 3; ++i) host_->run_once(0ms);
     return sample;
   }
 
  private:
-  /// After the first Rtr frame to a peer Parley watches for a while whether the peer only echoed the S flag
-  /// (docs/mpa-rtr.md). That is a wait, not work, and happens once for each of the addresses: before the measuring.
+  /// After the first Rtr frame to a peer, Parley checks for a while whether the peer only echoed the S flag
+  /// (docs/mpa-rtr.md). That is a wait, not work, and happens once for each address, so it is done before the
+  /// measurement.
   void meet_all_peers() {
     keep_ids_ = true;
     keep_open(addresses);
@@ -69,8 +70,8 @@ class ParleyHandshakes {
     for (int i = 0; i < 3; ++i) host_->run_once(0ms);
   }
 
-  /// Connections established at both ends. Without an RTR the responder is so only at the first message, which never
-  /// comes.
+  /// Connections established at both ends. Without an RTR the responder is established only at the first message, which
+  /// never comes, so only the initiator counts.
   long done() const { return form_.octets.rtr > 0 ? std::min(initiators_up_, responders_up_) : initiators_up_; }
 
   void start() {

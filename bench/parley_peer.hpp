@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Parley doing the benches' work through its public calls: TcpHost, cm::Manager and the verbs, as a user would.
+// Parley with the benches' work, through its public interface: TcpHost, cm::Manager and the verbs, as a user would.
 #pragma once
 #include <memory>
 #include <stdexcept>
@@ -18,7 +18,7 @@ T must(Result<T> result, const char* what) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-/// One way to set up a connection, and the octets that it puts on the wire with 16 octets of private data each way.
+/// One way to set up a connection, and the octets that it sends with 16 octets of private data each way.
 struct HandshakeForm {
   std::string name;
   mpa::Options initiator;
@@ -29,7 +29,7 @@ struct HandshakeForm {
 /// Revision 1 classic, revision 2, and every Rtr form of both.
 std::vector<HandshakeForm> handshake_forms();
 
-/// One connection of this form; throws when the octets on the wire are not those that the raw limit sends.
+/// Makes one connection of this form; throws if the number of octets differs from what the raw limit sends.
 void check_octets(const HandshakeForm& form);
 
 /// As raw_connect_and_close: connect, accept, both ends established, graceful disconnect by the initiator.

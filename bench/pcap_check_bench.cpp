@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// `parley pcap check` beside tshark: whole processes on the same file, user and system time, in turn. For each mix of
-// bench/capture_mix.hpp and of bench/capture_roce.hpp a capture is made, checked by both, and deleted; how many FPDUs or messages
-// were put in is known, so what either finds is counted against it. docs/performance.md says what each figure is for.
+// `parley pcap check` compared with tshark: whole processes on the same file, user and system time, in turn. For each
+// mix of bench/capture_mix.hpp and of bench/capture_roce.hpp the bench makes a capture, runs both on it, and deletes
+// it. The number of FPDUs or messages in it is known, so the results of both are compared with it. docs/performance.md
+// explains each figure.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -37,8 +38,8 @@ struct Ran {
   int status = 0;
 };
 
-/// What a child has resident counts from what this program had when it began it; capture_mix.hpp keeps that small.
-/// Runs a program to its end, its output to `out` (a file that is made or emptied), its errors to nowhere.
+/// Runs a program to its end, with its output in `out` (created or truncated) and its errors discarded. A child's
+/// maximum resident memory includes what this program had when it started the child; capture_mix.hpp keeps that small.
 Ran run_program(const std::vector<std::string>& arguments, const std::string& out) {
   std::vector<char*> pointers;
   for (const std::string& a : arguments) pointers.push_back(const_cast<char*>(a.c_str()));
@@ -62,7 +63,7 @@ Ran run_program(const std::vector<std::string>& arguments, const std::string& ou
           .status = WIFEXITED(status) ? WEXITSTATUS(status) : 128};
 }
 
-/// Makes the file piece by piece, so that its size does not matter: `make` gives its packets to the sink that it is handed.
+/// Writes the file piece by piece, so that its size does not matter. `make` passes its packets to the given sink.
 template <class Make>
 void write_capture(const fs::path& path, bool pcapng, Make make) {
   std::ofstream file(path, std::ios::binary);
@@ -91,7 +92,7 @@ void write_capture(const fs::path& path, bool pcapng, Make make) {
   if (!file) throw std::runtime_error(fmt::format("{}: cannot be written", path.string()));
 }
 
-/// The sum of all numbers that stand before the word in what parley prints.
+/// The sum of all numbers before `noun` in parley's output.
 std::uint64_t found_by_parley(const fs::path& text, std::string_view noun) {
   std::ifstream in(text);
   std::uint64_t sum = 0;
@@ -107,7 +108,7 @@ std::uint64_t found_by_parley(const fs::path& text, std::string_view noun) {
   return sum;
 }
 
-/// Values in the second column, separated by commas: all of them, or those that are `value`.
+/// The number of comma-separated values in the second column: all of them, or those equal to `value`.
 std::uint64_t found_by_tshark(const fs::path& text, std::string_view value) {
   std::ifstream in(text);
   std::uint64_t sum = 0;
@@ -144,15 +145,15 @@ struct RoceCase {
 };
 constexpr RoceCase roce_cases[] = {{1024, "RoCEv2 1024, pcap", false}, {64, "RoCEv2 64, pcapng", true}};
 
-/// A capture that was made, what is in it, and how it is looked at.
+/// A generated capture, its content, and how it is checked.
 struct Job {
   std::string_view name;
   fs::path file;
   std::uint64_t packets = 0, wanted = 0;
-  std::string_view noun, plural;  ///< of what is counted: as parley prints it, and in the report
+  std::string_view noun, plural;  ///< of the counted items: in parley's output, and in the report
   std::string filter;             ///< tshark's -Y
-  std::string field;              ///< what -T fields prints, and
-  std::string value;              ///< that which counts; empty: each
+  std::string field;              ///< the field that tshark's -T fields prints
+  std::string value;              ///< the field's value to count; empty: any
   double goal_filter = 0, goal_fields = 0;
 };
 
@@ -237,7 +238,7 @@ void Bench::measure(const Job& job) {
   const fs::path parley_text = folder / "parley.txt", tshark_text = folder / "tshark.txt";
   Ran ours;
   double resident = 0, theirs_resident = 0;
-  // The first run of each also tells what was found; the others write to nowhere.
+  // The output of each program's first run is kept to count its findings; that of the others is discarded.
   int parley_runs = 0, tshark_runs = 0;
   std::vector<Contender> contenders{{"parley", [&] {
                                        const std::string out = parley_runs++ == 0 ? parley_text.string() : "/dev/null";
@@ -261,7 +262,7 @@ void Bench::measure(const Job& job) {
            return sample_of(ran, job.packets);
          }});
   }
-  // tshark makes no digest of the file either.
+  // Without the digest, because tshark does not make one either.
   contenders.push_back({"--no-digest", [&] {
                           const Ran ran = run_program({parley, "pcap", "check", "--no-digest", file}, "/dev/null");
                           if (ran.status != 0)
@@ -300,7 +301,7 @@ void Bench::measure(const Job& job) {
   fs::remove(tshark_text);
 }
 
-/// A folder of its own, gone when the bench is.
+/// A temporary folder, which is removed when the bench ends.
 class Folder {
  public:
   Folder() {
@@ -320,7 +321,7 @@ class Folder {
   fs::path path_;
 };
 
-/// Takes an option and its value out of the arguments; the value, or `otherwise`.
+/// Removes an option and its value from the arguments; returns the value, or `otherwise`.
 std::string take_option(std::vector<char*>& arguments, std::string_view name, std::string otherwise) {
   for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {
     if (arguments[i] != name) continue;
@@ -337,7 +338,7 @@ int run(int argc, char** argv) {
   const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin" / "parley";
   const std::string parley = take_option(arguments, "--parley", beside.string());
   const std::string packets = take_option(arguments, "--packets", "");
-  // Two rounds are enough for CPU times; what the command line says comes later and counts.
+  // Two rounds are enough for CPU times. The command line follows and overrides this.
   std::string rounds = "--rounds", two = "2";
   arguments.insert(arguments.begin() + 1, {rounds.data(), two.data()});
   const auto settings = parse_settings(static_cast<int>(arguments.size()), arguments.data(),

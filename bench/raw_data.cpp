@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t receive_at_once = 256 << 10;
 constexpr std::size_t send_at_once =
-    256 << 10;  // what stays in the second-level cache until it is read on the same thread
+    256 << 10;  // octets that stay in the second-level cache until the same thread reads them
 
 struct Pair {
   Fd initiator, responder;
@@ -43,7 +43,7 @@ Pair connected_pair(const std::string& congestion) {
   return pair;
 }
 
-/// An epoll that watches some sockets; each end of a two-thread run has its own.
+/// An epoll instance with some sockets; each end of a two-thread run has its own.
 class Poller {
  public:
   Poller() : epoll_(checked(::epoll_create1(0), "epoll_create1")) {}
@@ -64,12 +64,13 @@ class BulkSender {
   BulkSender(int fd, const BulkOptions& options)
       : fd_(fd), crc_(options.crc), left_(options.total), chunk_(options.chunk, 0x5A) {}
   bool done() const { return left_ == 0; }
-  /// Sends until the socket takes no more; a chunk that went out in part is continued first.
+  /// Sends until the socket accepts no more; first continues a partly sent chunk.
   void ready() {
     while (left_ > 0 && ready_once()) {
     }
   }
-  /// One send(), so that the receiver on the same thread finds the octets still in the cache; false when nothing went.
+  /// One send(), so that the octets are still in the cache when the receiver on the same thread reads them. False:
+  /// nothing was sent.
   bool ready_once() {
     const std::size_t want = std::min<std::uint64_t>({left_, chunk_.size() - offset_, send_at_once});
     if (want == 0) return false;
@@ -87,7 +88,7 @@ class BulkSender {
  private:
   int fd_;
   bool crc_;
-  bool summed_ = false;  ///< the piece at offset_; a refused send() does not take it again
+  bool summed_ = false;  ///< the CRC of the piece at offset_ is computed; a refused send() does not repeat it
   std::uint32_t sum_ = mpa::crc32c_init;
   std::uint64_t left_;
   std::size_t offset_ = 0;
@@ -103,7 +104,7 @@ class BulkReceiver {
         region_(options.crc ? options.chunk : 0) {}
   bool done() const { return left_ == 0; }
   void ready() {
-    // A message longer than one read ends where a receiver wants it: in a buffer of its length.
+    // A message that is longer than one read is assembled in a buffer of its length.
     const std::size_t at = region_.empty() ? offset_ : 0;
     const ssize_t n = ::recv(fd_, buffer_.data() + at, std::min(receive_at_once, buffer_.size() - at), 0);
     if (n < 0 && errno == EAGAIN) return;
@@ -130,7 +131,7 @@ class BulkReceiver {
   std::size_t offset_ = 0;
   std::uint32_t sum_ = mpa::crc32c_init;
   Bytes buffer_;
-  Bytes region_;  ///< where messages belong; empty when the buffer serves as that
+  Bytes region_;  ///< the destination of messages; empty if the buffer is the destination
 };
 
 Sample bulk_on_one_thread(const Pair& pair, const BulkOptions& options) {
@@ -174,7 +175,7 @@ Sample bulk_on_two_threads(const Pair& pair, const BulkOptions& options) {
   return watch_.stop(static_cast<double>(options.total));
 }
 
-/// Reads one message of `size` octets; true when it is whole.
+/// Reads messages of `size` octets; ready() is true when one is complete.
 class MessageReader {
  public:
   MessageReader(int fd, std::size_t size) : fd_(fd), buffer_(size) {}

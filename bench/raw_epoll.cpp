@@ -60,7 +60,7 @@ class RawHandshakes {
       checked(-1, "connect");
     }
     end(fd) = {.role = Role::initiator};
-    // On loopback the connection is up when connect() returns, EINPROGRESS or not; elsewhere EPOLLOUT says when.
+    // On loopback the connection is up when connect() returns, even with EINPROGRESS; elsewhere EPOLLOUT reports it.
     watch(epoll_.get(), fd, send(fd, octets_.request) ? EPOLLIN : EPOLLOUT, static_cast<std::uint64_t>(fd));
   }
 
@@ -84,7 +84,7 @@ class RawHandshakes {
       if (fd < 0) return;
       end(fd) = {.role = Role::responder};
       watch(epoll_.get(), fd, EPOLLIN, static_cast<std::uint64_t>(fd));
-      receive(fd);  // The Request is mostly there already.
+      receive(fd);  // The Request has usually arrived already.
     }
   }
 
@@ -125,7 +125,7 @@ class RawHandshakes {
     }
   }
 
-  /// The initiator has nothing more to do; `last` when the responder has neither.
+  /// The initiator has nothing more to do. `last`: neither has the responder.
   void finished(int fd, bool last) {
     if (last) ++done_;
     if (close_when_done_) forget(fd);

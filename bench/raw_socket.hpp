@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The few socket calls that the raw limits need, with errors that end the bench: a limit that half works is worse than
-// none.
+// The socket calls that the raw limits need. Any error ends the bench, because a limit that works only in part is worse
+// than none.
 #pragma once
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -74,7 +74,7 @@ inline void watch(int epoll, int fd, std::uint32_t events, std::uint64_t tag, in
   checked(::epoll_ctl(epoll, operation, fd, &event), "epoll_ctl");
 }
 
-/// So that close() sends RST and leaves no TIME_WAIT behind.
+/// Makes close() send an RST, so that no TIME_WAIT remains.
 inline void reset_on_close(int fd) {
   const linger now{.l_onoff = 1, .l_linger = 0};
   ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// RoCEv2 over loopback UDP, one thread, both ends: set-ups per second beside a raw program that exchanges as many packets of the
-// same size, a stream of RDMA Writes beside raw datagrams of the same size in the same system calls with the same CRC, and the
-// round trip of 64 octets beside that of raw UDP.
+// RoCEv2 over loopback UDP, one thread, both ends. Set-ups per second, compared with a raw program that exchanges as
+// many packets of the same size. A stream of RDMA Writes, compared with raw datagrams of the same size in the same
+// system calls with the same CRC. The round trip of 64 octets, compared with that of raw UDP.
 #include <netinet/udp.h>
 #include <sys/epoll.h>
 
@@ -47,7 +47,7 @@ struct Ends {
   cm::Id listener;
 };
 
-/// Set up, both ends established, disconnected by the initiator; 64 at once.
+/// Sets up connections, 64 at once; both ends are established, then the initiator disconnects.
 Sample parley_set_ups(double seconds) {
   Ends ends;
   long begun = 0, done = 0;
@@ -90,7 +90,7 @@ struct RawPair {
       checked(::getsockname(fds[i].get(), reinterpret_cast<sockaddr*>(&at[i]), &length), "getsockname");
     }
   }
-  /// `n` datagrams of `size` from socket `from` to the other, cut by the system.
+  /// Sends `n` datagrams of `size` from socket `from` to the other; the system segments them.
   void send(int from, std::size_t n, std::size_t size) {
     while (n > 0) {
       const std::size_t now = std::min<std::size_t>({n, 60000 / size, batch});
@@ -116,7 +116,8 @@ struct RawPair {
     const auto segment = static_cast<std::uint16_t>(size);
     std::memcpy(CMSG_DATA(entry), &segment, sizeof segment);
   }
-  /// Datagrams of `size` that have come to a socket; their CRC is taken if asked, as a receiver must.
+  /// Receives the datagrams of `size` that have arrived at a socket. With `crc` it computes their CRC, as a receiver
+  /// must.
   std::size_t receive(int to, std::size_t size, bool crc) {
     std::size_t n = 0;
     for (;;) {
@@ -132,7 +133,7 @@ struct RawPair {
   std::uint32_t sum = 0;
 };
 
-/// For the next datagram.
+/// Prepares `header` for the next datagram.
 void make_ready(msghdr& header, sockaddr_in& from, iovec& place, std::span<char> control) {
   header = {.msg_name = &from,
             .msg_namelen = sizeof from,
@@ -143,7 +144,7 @@ void make_ready(msghdr& header, sockaddr_in& from, iovec& place, std::span<char>
             .msg_flags = 0};
 }
 
-/// REQ, REP, RTU, DREQ, DREP of 64 at once: as many datagrams, of the same size, each way in turn.
+/// REQ, REP, RTU, DREQ, DREP of 64 connections at once: as many datagrams of the same size, in alternating directions.
 Sample raw_set_ups(double seconds) {
   RawPair pair;
   long done = 0;
@@ -228,10 +229,11 @@ Sample parley_stream(SendWr::Opcode opcode, double seconds) {
   return watch.stop(static_cast<double>(done) * write_total / 1e6);
 }
 
-/// Messages of one window of the queue pair, 128 packets: what Parley hands to one sendmmsg each, and what comes back.
+/// The messages of one window of the queue pair, 128 packets: what Parley passes to each sendmmsg call, and what comes
+/// back.
 struct Window {
   struct Cut {
-    std::size_t size, first, segment;  // octets in all, of the first packet, of the others
+    std::size_t size, first, segment;  // octets in total, of the first packet, of the others
   };
   std::vector<Cut> message;  // twice for a window
   std::size_t answers, answer;
@@ -241,7 +243,7 @@ const Window send_window{.message = {{62 * 1040, 1040, 1040}, {2 * 1040, 1040, 1
 const Window read_window{
     .message = {{1044 + 1040, 1044, 1044}, {61 * 1040, 1040, 1040}, {1044, 1044, 1044}}, .answers = 2, .answer = 32};
 
-/// The same datagrams in the same system calls, with their CRCs, and nothing else.
+/// Only the same datagrams in the same system calls, with their CRCs.
 class RawStream {
  public:
   explicit RawStream(const Window& window) : window_(window), in_(slots * slot) {
@@ -377,8 +379,8 @@ Sample raw_ping_pong(double seconds) {
   });
 }
 
-/// The round trip with Parley's system calls and nothing else: what waits is told by epoll, packets leave through a socket of the
-/// flow's own, and come with what the system tells of each.
+/// The round trip with only Parley's system calls: epoll reports waiting packets, each flow sends through its own
+/// socket, and received packets carry the system's control messages.
 class ToldPair {
  public:
   ToldPair() : in_(slots * slot) {

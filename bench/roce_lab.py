@@ -28,7 +28,7 @@ SERVER, CLIENT = "192.0.2.1", "192.0.2.2"
 DATA = {"Send": "ib_send_bw", "RDMA Write": "ib_write_bw", "RDMA Read": "ib_read_bw"}
 PORT = 18515
 
-# Guest a serves set-ups; guest b asks for them, and then has data for itself.
+# Guest a accepts set-ups. Guest b requests them, and then transfers data to itself.
 GUEST_A = """
 rdmadev rxe
 for i in $(seq $ROUNDS); do

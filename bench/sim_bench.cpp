@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The simulator beside ns-3: the same topology and traffic on one thread, by CPU time, each run a process of its own
-// and the two in turn. And a storm of connections, with what one costs. docs/performance.md says what each figure is
-// for.
+// The simulator compared with ns-3: the same topology and traffic on one thread, by CPU time. Each run is a separate
+// process, and the two alternate. Also a storm of connections, with the cost of each. docs/performance.md explains each
+// figure.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 Sample of_packets(const SimSample& s) { return {.count = s.packets, .wall_s = s.cpu_s, .cpu_s = s.cpu_s}; }
 Sample of_connections(const SimSample& s) { return {.count = s.connections, .wall_s = s.cpu_s, .cpu_s = s.cpu_s}; }
 
-/// What a side of one bulk connection did.
+/// The throughput of one bulk connection, as text.
 std::string pace(const SimSample& s) {
   return fmt::format("{:.2f} Gb/s of payload in {:.0f} ms of virtual time, {:.2f} events a packet",
                      s.octets * 8 / std::max(s.virtual_s, 1e-9) / 1e9, s.virtual_s * 1e3,
@@ -34,7 +34,7 @@ struct Bench {
 
   explicit Bench(const Settings& its_settings) : settings(its_settings), report("sim_bench", its_settings) {}
 
-  /// Runs both sides in turn and adds a row; `ns` gets the best that ns-3 does.
+  /// Runs both sides in turn and adds a row.
   void compare(const std::string& what, const std::string& unit, const std::function<Sample()>& ours,
                const std::function<Sample()>& theirs, double goal) {
     std::vector<Contender> contenders{{"parley", ours}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Two simulated hosts on one link, as every comparison of sim_bench has them.
+// Two simulated hosts on one link, for all comparisons of sim_bench.
 #pragma once
 #include <array>
 #include <memory>
@@ -12,7 +12,7 @@
 namespace parley::bench {
 
 inline constexpr std::uint16_t first_port = 7471;
-inline constexpr std::uint16_t ports = 8;  // an address pair has 28,000 ports of its own for each
+inline constexpr std::uint16_t ports = 8;  // each gives an address pair another 28,000 local ports
 
 template <class T>
 T valid(sim::Checked<T> checked) {
@@ -26,7 +26,7 @@ struct SimPair {
     options.engine = engine;
     options.ipv6 = false;
     options.tcp.send_buffer = options.tcp.receive_buffer = sim_buffer;
-    options.tcp.time_wait = std::chrono::microseconds(200);  // twice the MSL of the other side
+    options.tcp.time_wait = std::chrono::microseconds(200);  // twice the MSL that ns-3 uses
     client = valid(world.add_host("client", options));
     server = valid(world.add_host("server", options));
     (void)valid(world.add_link(client->id(), server->id(),
@@ -37,7 +37,7 @@ struct SimPair {
     address.port = static_cast<std::uint16_t>(first_port + n % ports);
     return address;
   }
-  /// What happened since then.
+  /// The sample since the given start values.
   SimSample sample(double cpu_before, const sim::WorldCounters& before, Instant since) const {
     const sim::WorldCounters counters = world.counters();
     SimSample s;
@@ -51,8 +51,8 @@ struct SimPair {
   sim::Host *client = nullptr, *server = nullptr;
 };
 
-/// Runs until `done` has reached the work's count. Connections that only make company for the others (work.alive) are
-/// set up before the clock starts.
+/// Runs until `done` has reached the work's count. The connections that only stay open (work.alive) are set up before
+/// the clock starts.
 inline SimSample measure_connections(SimPair& pair, const ConnectionWork& work, const std::uint32_t& done) {
   const auto reach = [&](std::uint32_t n) {
     if (!pair.world.run_until([&] { return done >= n; }, std::chrono::hours(1)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Parley's side of sim_bench: plain TCP programs on simulated hosts, and the children that every run is.
+// Parley's side of sim_bench: plain TCP programs on simulated hosts, and the child process of each run.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,7 +16,7 @@ namespace {
 
 // ---- plain TCP programs ------------------------------------------------------------------------------------------
 
-/// What all plain programs here have in common: commands, and streams with something to send.
+/// Base of all plain programs here: commands, and streams with something to send.
 struct Program : StreamMachine {
   void handle_listening(Instant, StreamId, const Address&) override {}
   void handle_listen_failed(Instant, StreamId, std::error_code why) override { throw std::system_error(why); }
@@ -62,7 +62,7 @@ struct Program : StreamMachine {
   StreamId next_id_ = 1;
 };
 
-/// Sends without end, or takes what comes.
+/// Sends without end, or receives.
 struct BulkProgram final : Program {
   BulkProgram() : octets(64 << 10) {
     for (std::size_t i = 0; i < octets.size(); ++i) octets[i] = static_cast<std::uint8_t>(i * 31 + i / 256);
@@ -98,10 +98,10 @@ struct ReplyProgram final : Program {
   }
   void sent(Instant, StreamId, std::size_t) override { answered = true; }
   std::array<std::uint8_t, sim_message> message{};
-  bool answered = false;  // the stream that is being written
+  bool answered = false;  // the reply on the present stream was sent
 };
 
-/// Opens connections one after the other, some at once, and closes each after its reply, or when enough are alive.
+/// Opens connections, some at once, and closes each after its reply, or when enough are open.
 struct RequestProgram final : Program {
   RequestProgram(const SimPair& its_pair, const ConnectionWork& its_work) : pair(its_pair), work(its_work) {
     for (std::uint32_t i = 0; i < work.at_once; ++i) start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The work that sim_bench gives to Parley's simulator and to ns-3: the same topology (two hosts, one link), the same
-// traffic, counted in the same way. Every run is a child process of its own.
+// traffic, counted in the same way. Every run is a separate child process.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -9,32 +9,32 @@
 
 namespace parley::bench {
 
-/// The link of every comparison, and what TCP is told.
+/// The link of every comparison, and the parameters of TCP.
 inline constexpr std::uint64_t sim_rate_bps = 10'000'000'000;
 inline constexpr std::int64_t sim_delay_ns = 10'000;
 inline constexpr std::uint32_t sim_segment = 1448;      ///< octets of payload; 1500 with headers and timestamps
-inline constexpr std::uint32_t sim_buffer = 128 << 10;  ///< of TCP, each way: where ns-3 is at its best
-inline constexpr std::uint32_t sim_datagram = 1040;     ///< of UDP: a packet of RoCE with 1024 octets of payload
+inline constexpr std::uint32_t sim_buffer = 128 << 10;  ///< of TCP, each way: the best value for ns-3
+inline constexpr std::uint32_t sim_datagram = 1040;     ///< of UDP: a RoCE packet with 1024 octets of payload
 inline constexpr std::uint32_t sim_message = 36;        ///< octets of request and reply: MPA with 16 of private data
 
 struct BulkWork {
-  std::int64_t virtual_us = 0;  ///< how long one end sends to the other without pause
+  std::int64_t virtual_us = 0;  ///< how long one end sends without a pause
 };
 
 struct ConnectionWork {
-  std::uint32_t count = 0;    ///< connections, one after the other
-  std::uint32_t at_once = 1;  ///< of them at the same time
-  std::uint32_t alive = 0;    ///< kept open besides: as many as that before the oldest closes (Parley alone)
+  std::uint32_t count = 0;    ///< connections in total
+  std::uint32_t at_once = 1;  ///< connections in set-up at the same time
+  std::uint32_t alive = 0;    ///< how many stay open; beyond it, the oldest one closes (only Parley)
 };
 
-/// What a run did. `packets` are those that began to cross the link, both ways.
+/// The result of a run. `packets` are those that began to cross the link, both ways.
 struct SimSample {
   double packets = 0, connections = 0, octets = 0, events = 0;
   double cpu_s = 0, virtual_s = 0;
-  double memory_mb = 0;  ///< the most that the process held
+  double memory_mb = 0;  ///< the process's maximum
 };
 
-/// Runs `work` in a child process; a sample of zeros when it failed (it says why on stderr).
+/// Runs `work` in a child process; a sample of zeros if it failed (stderr has the reason).
 SimSample in_child(const std::function<SimSample()>& work);
 double cpu_now();
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Registrations with TGT queue pairs: with the broker beside an echo of the same octets on the same kind of socket, in
-// shared memory beside a counter under the same kind of mutex; and how long after a process was killed its registrations
-// are gone and its 64 co-registrants have their event, beside how long the bare system takes to say that it is dead.
+// Registrations with TGT queue pairs. With the broker, compared with an echo of the same octets on the same kind of
+// socket. In shared memory, compared with a counter under the same kind of mutex. Also the time from the kill of a
+// process until its registrations are gone and its 64 co-registrants have their event, compared with the time until the
+// bare system reports its death.
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -38,7 +39,7 @@ T must(Result<T> result, const char* what) {
   return std::move(*result);
 }
 
-/// What `batch` does, which is `count` at a time, for so long.
+/// Repeats `batch`, which does `count` operations, for `seconds`.
 template <class Batch>
 Sample repeated(double seconds, std::size_t count, Batch batch) {
   const Stopwatch watch;
@@ -47,7 +48,7 @@ Sample repeated(double seconds, std::size_t count, Batch batch) {
   return watch.stop(static_cast<double>(done));
 }
 
-/// With the CPU time that another process used meanwhile.
+/// The sample of `work`, including the CPU time that another process used meanwhile.
 template <class Work>
 Sample with_other(pid_t other, Work work) {
   clockid_t clock{};
@@ -63,7 +64,7 @@ Sample with_other(pid_t other, Work work) {
   return out;
 }
 
-/// Children that end with it.
+/// Child processes that end with this object.
 class Children {
  public:
   ~Children() {
@@ -101,7 +102,7 @@ struct Folder {
 
 constexpr std::size_t asked = 112, answered = 96;  // octets of the protocol's requests and answers
 
-/// Requests of which `window` are under way at once; how many were answered.
+/// Sends requests with `window` in flight; counts the answers.
 template <class Next>
 Sample ask_all(int fd, int window, double seconds, Next next) {
   std::array<std::uint8_t, asked> buffer{};
@@ -123,7 +124,7 @@ Sample ask_all(int fd, int window, double seconds, Next next) {
   return watch.stop(done);
 }
 
-/// As the broker in what the kernel does, and nothing else.
+/// The same system calls as the broker, and nothing else.
 class Echo {
  public:
   explicit Echo(Children& children) {
@@ -149,7 +150,7 @@ class Echo {
   Fd fd_;
 };
 
-/// The broker in a process, a queue pair that somebody holds, and a member that speaks the protocol.
+/// The broker in a process, a queue pair that another process holds, and a member that uses the protocol.
 class WithBroker {
  public:
   explicit WithBroker(Children& children) {
@@ -170,7 +171,7 @@ class WithBroker {
       return ask_all(member_.get(), window, seconds, [&](long n) -> const Bytes& { return requests_[n % 2]; });
     });
   }
-  /// The same by the library's calls.
+  /// The same with the library's calls.
   Sample run_calls(double seconds) {
     auto other = must(Domain::open(folder_.path + "/domain", options_), "Domain::open");
     return with_other(process_, [&] {
@@ -296,7 +297,7 @@ void in_memory(const Settings& s, Report& report) {
   };
   const auto samples =
       alternate({{"calls", by_calls}, {"link", by_link}, {"raw", [&] { return raw_counter(s.seconds); }}}, s.rounds);
-  // One process that waits for nobody: by its CPU time, which other work on the machine does not lengthen.
+  // A single process that does not wait is measured by its CPU time, which other work on the machine does not lengthen.
   const auto add = [&](const char* what, const std::vector<Sample>& of, bool to_raw) {
     const double figure = median_of(of, Reading::per_cpu_second) / 1e6;
     const double limit = to_raw ? median_of(samples[2], Reading::per_cpu_second) / 1e6 : 10;
@@ -323,7 +324,7 @@ double at(std::vector<double> values, double share) {
   return values[std::min(values.size() - 1, static_cast<std::size_t>(share * static_cast<double>(values.size())))];
 }
 
-/// kill -9 to the pidfd's word.
+/// The time from kill -9 until the pidfd reports the death.
 double bare_death(Children& children) {
   const pid_t victim = children.start([] { ::pause(); });
   const Fd pidfd(checked(static_cast<int>(::syscall(SYS_pidfd_open, victim, 0)), "pidfd_open"));
@@ -338,8 +339,8 @@ double bare_death(Children& children) {
   return out * 1e6;
 }
 
-/// kill -9 to the victim's registrations being gone, found by whichever member sees it first, and to the event about its
-/// peer being in the queues of all 64 others.
+/// The times from kill -9 until the victim's registrations are gone, which the fastest member finds, and until the
+/// event about its peer is in the queues of all 64 others.
 struct Death {
   double dropped_us = 0, told_us = 0;
 };
@@ -364,20 +365,20 @@ class Deaths {
     const double begin = wall_now();
     ::kill(victim, SIGKILL);
     while (registrants(qp.id()) != crowd + 1)
-      std::this_thread::sleep_for(20us);  // a look takes the lock that others need
+      std::this_thread::sleep_for(20us);  // each check takes the lock that others need
     Death out{.dropped_us = (wall_now() - begin) * 1e6};
     if (!qp.report(xrc::EventKind::peer_gone)) throw std::runtime_error("report");
     out.told_us = (wall_now() - begin) * 1e6;
     ::waitpid(victim, nullptr, 0);
     children_.forget(victim);
-    for (int i = 0; i < crowd; ++i)  // all have it
+    for (int i = 0; i < crowd; ++i)  // all have the event
       if (events_of(members_[static_cast<std::size_t>(i)]) == 0) throw std::runtime_error("a registrant has no event");
     return out;
   }
 
  private:
   std::string path() const { return folder_.path + "/domain"; }
-  /// A process with a membership; what it registers with is entered on its behalf, so that all are registered at once.
+  /// A process with a membership. Another process registers it, so that all are registered at the same time.
   void take_part() {
     const auto domain = Domain::open(path(), options_);
     ++*started_;

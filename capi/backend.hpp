@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What is behind a context: sockets, NICs, or a host of a simulated network.
+// The backend of a context: sockets, NICs, or a host of a simulated network.
 #pragma once
 #include <memory>
 
@@ -15,11 +15,11 @@ class Backend {
   virtual std::string_view provider() const = 0;
   virtual cm::Manager& manager() = 0;
   virtual Device& device() = 0;
-  /// A call was made: the backend is to be given a turn, and a program that waits for fd() is to be told so.
+  /// The program made a call, so the backend needs a turn: makes fd() readable.
   virtual void called() = 0;
-  /// There is no more to poll: fd() need not be readable for that.
+  /// There are no more events to poll: fd() need not stay readable for them.
   virtual void drained() = 0;
-  // As the functions of parley.h.
+  // These implement the functions of parley.h.
   virtual int fd() = 0;
   virtual int progress() = 0;
   virtual int wait(int timeout_ms) = 0;
@@ -28,17 +28,17 @@ class Backend {
   virtual Result<Address> address(Address::Family family) const = 0;
 };
 
-/// A child of fork() has one more than its parent.
+/// The number of forks between this process and its first ancestor with this library.
 std::uint32_t forks_until_now() noexcept;
 
 /// A simulated network: hosts around one switch.
 class World {
  public:
   explicit World(const parley_world_opts& options);
-  /// Null: the code was noted.
+  /// Null: failed; last_code() has the error.
   std::unique_ptr<Backend> add_host(const char* name, const cm::ManagerOptions& options);
   bool in_use() const { return contexts_ != 0; }
-  /// forks_until_now() where it was opened.
+  /// forks_until_now() when it was opened.
   std::uint32_t forks() const { return forks_; }
 
  private:
@@ -48,10 +48,10 @@ class World {
   sim::NodeId switch_ = 0;
   std::uint32_t forks_ = forks_until_now();
   std::uint32_t contexts_ = 0, hosts_ = 0;
-  std::uint32_t seen_ = 0;  // contexts that have something to see and have not looked
+  std::uint32_t seen_ = 0;  // contexts that have something to poll and have not been called since
 };
 
-/// "iwarp", "roce", "rdmacm": open_host()'s. Null: the code was noted.
+/// `provider`: "iwarp", "roce" or "rdmacm", as for open_host(). Null: failed; last_code() has the error.
 std::unique_ptr<Backend> open_machine(std::string_view provider, const cm::ManagerOptions& options);
 
 World* find_world(const parley_world* world);

@@ -13,7 +13,7 @@ int null_argument(const char* name) {
   return capi::fail_with(PARLEY_E_INVALID_ARGUMENT, std::string(name) + " is null");
 }
 
-/// 0: nothing is said.
+/// A `given` of 0 selects the default.
 std::uint16_t depth_or(std::uint16_t given, std::uint16_t otherwise) {
   return given == 0 ? otherwise : given == PARLEY_DEPTH_NONE ? std::uint16_t{0} : given;
 }
@@ -53,7 +53,7 @@ int read_mpa(const parley_connect_opts& o, mpa::Options& mpa) {
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "mpa_rtr is {a}; it is a value of enum parley_rtr, 0 to {b}",
                       o.mpa_rtr, PARLEY_RTR_READ);
   if (o.mpa_revision != 0) mpa.revision = o.mpa_revision;
-  // The numbers of both enumerations follow one another in the same order.
+  // Both enumerations have the same order; the values in C are one higher.
   static_assert(static_cast<int>(mpa::Rtr::read) + 1 == PARLEY_RTR_READ && static_cast<int>(mpa::Rtr::none) == 0);
   mpa.rtr = o.mpa_rtr == PARLEY_RTR_DEFAULT ? mpa::Rtr::read : static_cast<mpa::Rtr>(o.mpa_rtr - 1);
   set_time(mpa.timeouts.reply, o.reply_timeout_ms);
@@ -111,7 +111,7 @@ int read_connect(const parley_connect_opts& o, std::string_view provider, cm::Co
   return read_private_data(o.private_data, o.private_data_len, options.private_data);
 }
 
-/// Does it at the end of the block, also of one that is left by an exception.
+/// Calls `what` at the end of the block, also after an exception.
 template <class Do>
 class Finally {
  public:
@@ -222,7 +222,7 @@ extern "C" int parley_accept(parley_ctx* ctx, parley_id id, const struct parley_
       if (const int rc = c.read_qp(o.qp, init, uses); rc != 0) return rc;
       options.qp = init;
     }
-    // It may have made the queue pair and then lacked memory for the rest.
+    // accept() may create the queue pair and then run out of memory.
     const Finally count_users([&] {
       if (makes_qp && named.id.qp() != nullptr) c.use(named, uses);
     });

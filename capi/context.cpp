@@ -15,7 +15,7 @@
 namespace parley::capi {
 namespace {
 
-constexpr std::size_t own_cq_capacity = 1U << 16;  // of the queue that every context has
+constexpr std::size_t own_cq_capacity = 1U << 16;  // of queue 0
 
 using Contexts = Handles<Context, parley_ctx, 4096>;
 Contexts& contexts() {
@@ -23,8 +23,8 @@ Contexts& contexts() {
   return all;
 }
 
-// How many forks there are between this process and the first. A context of another process is not to be touched: its
-// descriptors are shared, so that to close a stream here would end it there.
+// The number of forks between this process and the first. A context of another process must not be touched: its
+// descriptors are shared, so that closing a stream here would end it there.
 std::atomic<std::uint32_t> forks{0};
 void note_forks() {
   [[maybe_unused]] static const int asked =
@@ -283,7 +283,7 @@ extern "C" int parley_wait(parley_ctx* ctx, int timeout_ms) {
   });
 }
 extern "C" int parley_wake(parley_ctx* ctx) {
-  Context* context = find_context(ctx);  // in a signal handler, so that nothing is noted but a bad handle
+  Context* context = find_context(ctx);  // may run in a signal handler, so that it stores no error
   return context == nullptr ? -PARLEY_E_BAD_HANDLE : context->backend().wake();
 }
 extern "C" uint64_t parley_now_ns(parley_ctx* ctx) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a parley_ctx stands for: a backend, and what C programs name by numbers.
+// The object behind a parley_ctx: a backend, and the objects that C programs name by numbers.
 #pragma once
 #include <array>
 #include <optional>
@@ -12,53 +12,53 @@
 
 namespace parley::capi {
 
-/// A queue, and how many queue pairs use it.
+/// A queue, and the number of queue pairs that use it.
 template <class Object>
 struct Used {
   std::unique_ptr<Object> queue;
   std::uint32_t users = 0;
 };
 
-/// What belongs to a listener or a connection.
+/// A listener or a connection.
 struct Named {
   cm::Id id;
   void* user = nullptr;
   bool has_qp = false;
-  parley_cq send_cq = 0, recv_cq = 0;  // in use by its queue pair
+  parley_cq send_cq = 0, recv_cq = 0;  // used by its queue pair
   parley_srq srq = 0;
 };
 
 class Context {
  public:
-  /// Null: the code was noted.
+  /// Null: failed; last_code() has the error.
   static std::unique_ptr<Context> open(std::unique_ptr<Backend> backend);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   Backend& backend() { return *backend_; }
-  /// forks_until_now() where it was opened.
+  /// forks_until_now() when it was opened.
   std::uint32_t forks() const { return forks_; }
   cm::Manager& manager() { return backend_->manager(); }
   Device& device() { return backend_->device(); }
 
-  /// Before any number is given out.
+  /// Call it before the context gives out any number.
   void set_tag(Tag tag) { tag_ = tag; }
   const Tag& tag() const { return tag_; }
   parley_id number_of(const cm::Id& id) const { return tag_.of(std::uint64_t{id.number()}); }
 
-  /// Null: not of this context, or destroyed.
+  /// Null: the id is not from this context, or it is destroyed.
   Named* find(parley_id id);
-  /// Makes room for an id that the Manager gave out.
+  /// The entry for an id from the Manager; makes it if needed.
   Named& name(cm::Id id);
   void destroy(Named& named) noexcept;
 
-  /// Null: no such queue. Queue 0 is made when it is first asked for.
+  /// Null: no such queue. The first call for queue 0 makes it.
   CompletionQueue* cq(parley_cq cq);
   SharedReceiveQueue* srq(parley_srq srq);
-  /// What a queue pair shall be made of; a null pointer gives the defaults. 0, or a code that was noted.
+  /// Reads the queue pair's parameters; a null pointer selects the defaults. Returns 0, or a code after fail().
   int read_qp(const parley_qp_init* given, QpInit& init, Named& uses);
-  /// The queue pair of `named` was made as read_qp() told.
+  /// The queue pair of `named` was created; `uses` is from read_qp(). Counts the users of its queues.
   void use(Named& named, const Named& uses);
 
   int reg_mr(MutBytes memory, Access access, parley_mr& out);
@@ -70,7 +70,7 @@ class Context {
   int destroy_srq(parley_srq srq);
 
   int next_event(parley_event& out);
-  /// Where completions are put before they are translated: to make it anew would cost more than a poll.
+  /// Buffer for completions before conversion. It is kept, because constructing one would cost more than a poll.
   std::span<WorkCompletion> completions() { return completions_; }
 
  private:
@@ -81,12 +81,12 @@ class Context {
   Used<CompletionQueue>* find_cq(parley_cq cq) { return cq == 0 ? &own_cq_ : cqs_.find(tag_.of(cq)); }
   Used<SharedReceiveQueue>* find_srq(parley_srq srq) { return srq == 0 ? nullptr : srqs_.find(tag_.of(srq)); }
 
-  /// What the pointers of the event that was given out last point to.
+  /// The texts to which the last returned event points.
   struct Texts {
     std::string reason, rule, received, advice;
   };
 
-  /// The address written last, as text: the events of a connection, and a listener's own end, have the same ones.
+  /// Cached text of the last address: the events of a connection have the same addresses, and so has a listener.
   struct Written {
     Address address{};
     char text[PARLEY_ADDRSTRLEN] = "";
@@ -96,21 +96,21 @@ class Context {
   std::unique_ptr<Backend> backend_;
   std::uint32_t forks_ = forks_until_now();
   PdHandle pd_ = 0;
-  Tag tag_;                   // of all numbers that programs have: ids, queues and lkeys
-  std::vector<Named> named_;  // by the slot of the Manager's ids; at most as many as may be alive
+  Tag tag_;                   // for all numbers that programs have: ids, queues and lkeys
+  std::vector<Named> named_;  // by the slot of the Manager's ids; at most the number of ids that may exist
   Table<Used<CompletionQueue>> cqs_;
   Table<Used<SharedReceiveQueue>> srqs_;
   Used<CompletionQueue> own_cq_;
   std::set<std::uint32_t> regions_;  // the device's lkeys; at most DeviceAttr::max_mr
-  std::optional<cm::Event> event_;   // given out last, or to be given out next
+  std::optional<cm::Event> event_;   // the last returned event, or the next one
   bool event_given_ = false;
-  parley_id passing_ = 0;  // of the event that was given out, where nobody knew it before: it goes with the event
+  parley_id passing_ = 0;  // an id that only the last returned event names; it ends with that event
   Texts texts_;
   Written local_, peer_;
   std::array<WorkCompletion, 16> completions_;
 };
 
-/// Null: never opened, closed, or opened by the process of which this one is a fork.
+/// Null: never opened, closed, or opened before this process was forked.
 Context* find_context(const parley_ctx* ctx);
 
 /// Runs `call(Context&)` of an open context.

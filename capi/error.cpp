@@ -12,13 +12,13 @@
 namespace parley::capi {
 namespace {
 
-// What the last failed call of this thread had to say.
+// The error of this thread's last failed call.
 struct Last {
   int code = 0;
-  std::optional<Error> error;  // or:
+  std::optional<Error> error;  // if none: `sentence`
   std::string sentence;
-  bool is_told = false;
-  std::string told;  // once asked for it stays where it is until another call fails
+  bool is_told = false;  // `told` has the text
+  std::string told;      // what parley_last_error() returned: valid until another call fails
 };
 Last& last() {
   static thread_local Last value;
@@ -33,7 +33,7 @@ constexpr std::string_view foreign_id = "the listener or connection belongs to a
 
 struct Row {
   parley_error code;
-  int number;  // the errno
+  int number;  // errno
   const char* text;
 };
 constexpr Row rows[] = {
@@ -64,7 +64,7 @@ constexpr Row rows[] = {
     {PARLEY_E_INTERNAL, EIO, "a fault inside Parley"},
 };
 
-// The codes of xrc::Refusal, in its order. What befalls the registry in shared memory has no codes of its own in C.
+// The codes of xrc::Refusal, in its order. Failures of the registry in shared memory share codes with others.
 constexpr parley_error refusal_codes[] = {PARLEY_E_XRC_NOT_FOUND,
                                           PARLEY_E_XRC_GONE,
                                           PARLEY_E_XRC_OTHER_DOMAIN,
@@ -120,7 +120,7 @@ const Row* row_of(long long rc) {
   return nullptr;
 }
 
-// What C++ calls an option, and what C does; the longer names come first.
+// The names of an option in C++ and in C. Longer names precede their prefixes.
 constexpr std::pair<std::string_view, std::string_view> names[] = {
     {"mpa::Options::revision", "mpa_revision"},
     {"mpa::Options::rtr", "mpa_rtr"},
@@ -186,13 +186,13 @@ parley_error code_of(const std::error_code& code) {
 int fail(const Error& error) noexcept {
   last().error = error;
   last().is_told = false;
-  // At a call it is the caller's private data.
+  // From a call, this error is about the caller's private data.
   const bool own = error == Errc::bad_private_data;
   return last().code = own ? -PARLEY_E_INVALID_ARGUMENT : -code_of(error.code());
 }
 
 int fail(parley_error code, std::string_view sentence, std::int64_t a, std::int64_t b) noexcept {
-  last().error = Error(Errc::io, sentence, a, b);  // of which the sentence alone is told
+  last().error = Error(Errc::io, sentence, a, b);  // only its sentence is used
   last().is_told = false;
   return last().code = -code;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Results as C has them: a code below 0, and a sentence that the thread can ask for.
+// Results in C: a negative code, and a sentence that the thread can read with parley_last_error().
 #pragma once
 #include <exception>
 #include <new>
@@ -12,30 +12,30 @@
 
 namespace parley::capi {
 
-/// The code for C of a C++ one; PARLEY_E_IO for what is none of Parley's.
+/// The C code for a C++ error code; PARLEY_E_IO for codes of other categories.
 parley_error code_of(const std::error_code& code);
 
-/// Each notes the sentence for parley_last_error() and returns the negative code. The sentence is put together when
-/// somebody asks.
+/// Each of these stores the error for parley_last_error() and returns the negative code. parley_last_error() formats
+/// the sentence.
 int fail(const Error& error) noexcept;
-/// `sentence` has static lifetime and may have {a} and {b} in it.
+/// `sentence` must have static lifetime and may contain {a} and {b}.
 int fail(parley_error code, std::string_view sentence, std::int64_t a = 0, std::int64_t b = 0) noexcept;
 int fail_with(parley_error code, std::string sentence) noexcept;
-/// An argument is.
+/// An argument is wrong.
 inline int wrong(std::string sentence) noexcept { return fail_with(PARLEY_E_INVALID_ARGUMENT, std::move(sentence)); }
-/// What fail() returned last in this thread.
+/// The last result of fail() in this thread.
 int last_code() noexcept;
 
-/// A sentence with the names of options that parley.h has for them.
+/// Replaces the C++ names of options in a sentence by those in parley.h.
 std::string in_c(std::string text);
 
 int bad_context() noexcept;
-/// `foreign`: it is another context's.
+/// `foreign`: the id belongs to another context.
 int bad_id(bool foreign) noexcept;
 int no_cq(std::uint32_t cq) noexcept;
 int no_srq(std::uint32_t srq) noexcept;
 
-/// Runs a call of the interface; nothing is thrown out of it.
+/// Runs a call of the interface and turns exceptions into error codes.
 template <class Call>
 int guarded(Call&& call) noexcept {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Events of the connection manager as C has them.
+// Converts events of the connection manager to C.
 #include "capi/context.hpp"
 #include "capi/options.hpp"
 
@@ -26,7 +26,7 @@ void give(parley_event& out, const mpa::Parameters* mpa) {
   out.mpa_markers = mpa->rx_markers || mpa->tx_markers ? 1 : 0;
 }
 
-/// What only one type of event has; the failure that it tells of is returned, null if it tells of none.
+/// Fills the members that are specific to an event type. Returns the event's failure; null if it has none.
 struct Fill {
   parley_event& out;
   const cm::Failure* operator()(const cm::Listening& e) const {
@@ -93,13 +93,13 @@ struct Fill {
     out.type = PARLEY_EVENT_DEVICE_REMOVED;
     return &e.why;
   }
-  // No function asks for these.
+  // No function of parley.h causes these.
   const cm::Failure* operator()(const cm::UserEvent&) const { return nullptr; }
   const cm::Failure* operator()(const cm::Resolved&) const { return nullptr; }
   const cm::Failure* operator()(const cm::TimewaitExit&) const { return nullptr; }
 };
 
-/// An id's last event has been told; C has none behind it.
+/// C programs do not get TimewaitExit: the id's last event precedes it.
 bool not_for_c(const cm::Event& event) { return std::holds_alternative<cm::TimewaitExit>(event); }
 
 }  // namespace
@@ -143,7 +143,7 @@ void Context::fill(parley_event& out, cm::Event& event) {
   if (whose != nullptr) out.user = whose->user;
 }
 
-// Who destroyed the listener wants none of its requests.
+// A request of a listener that the program has destroyed is dropped.
 bool Context::of_no_listener(cm::Event& event) {
   auto* request = std::get_if<cm::ConnectRequest>(&event);
   if (request == nullptr || find(number_of(request->listener)) != nullptr) return false;
@@ -157,7 +157,7 @@ int Context::next_event(parley_event& out) {
   event_given_ = false;
   Named* passing = passing_ == 0 ? nullptr : find(std::exchange(passing_, 0));
   if (passing != nullptr) *passing = {};
-  // Most calls of a loop find nothing; the Manager lets go of what was passing when it is polled.
+  // Most calls in a loop find nothing. After a passing id the Manager must be polled, because that releases the id.
   if (!event_ && (passing != nullptr || manager().has_events())) event_ = manager().poll_event();
   while (event_ && (not_for_c(*event_) || of_no_listener(*event_))) event_ = manager().poll_event();
   if (!event_) {

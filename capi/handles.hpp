@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What C programs hold instead of pointers and references: numbers that are looked up, so that a stale or wrong one is an
-// error and never read through.
+// C programs hold numbers instead of pointers and references. Each call looks the number up, so that a stale or wrong
+// one is an error and is never dereferenced.
 #pragma once
 #include <array>
 #include <atomic>
@@ -12,11 +12,11 @@
 
 namespace parley::capi {
 
-/// Objects of the whole process, by handles that have the type of a pointer in C. Any thread may look up, add and take.
+/// Objects of the whole process by handles, which have a pointer type in C. Any thread may call add, find and take.
 template <class Object, class Handle, std::size_t objects_max>
 class Handles {
  public:
-  /// Null: objects_max are there.
+  /// Null: there are already objects_max.
   Handle* add(std::unique_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < objects_max; ++i) {
@@ -30,14 +30,14 @@ class Handles {
     }
     return nullptr;
   }
-  /// Null: never made, or taken.
+  /// Null: the handle was never given out, or was taken.
   Object* find(const Handle* handle) const {
     const auto number = reinterpret_cast<std::uintptr_t>(handle);
     const Slot& slot = slots_[number % objects_max];
     Object* object = slot.object.load(std::memory_order_acquire);
     return slot.handle.load(std::memory_order_relaxed) == number ? object : nullptr;
   }
-  /// Of an object that is there: no other one has it.
+  /// The slot of an existing object; no other object has the same.
   static std::size_t place(const Handle* handle) { return reinterpret_cast<std::uintptr_t>(handle) % objects_max; }
   std::unique_ptr<Object> take(const Handle* handle) {
     const std::lock_guard lock(mutex_);
@@ -57,37 +57,38 @@ class Handles {
   std::array<Slot, objects_max> slots_{};
   std::mutex mutex_;
   std::size_t next_ = 0;
-  std::uintptr_t generation_ = 0;  // of all handles, so that none comes again for as long as the number lasts
+  std::uintptr_t generation_ = 0;  // counts all handles, so that none repeats until it overflows
 };
 
-/// Makes the numbers that one context gives out different from those of all other open contexts: an exclusive or with the context's
-/// place. The place's lowest bit becomes the highest of 32, which numbers use last. Two contexts can only share a number when one
-/// has many thousands of objects, or has used a place of its tables as often. Even then it is looked up, and never read through.
+/// Makes the numbers that a context gives out different from those of all other open contexts, by an exclusive or with
+/// the context's place. The place's lowest bit becomes the highest of 32 bits, which numbers use last. Two contexts can
+/// share a number only when one has many thousands of objects, or has reused one place of its tables as often. Even
+/// then the number is looked up and never dereferenced.
 class Tag {
  public:
   Tag() = default;
-  /// `place` is less than 4096, and no other open context's.
+  /// `place` must be less than 4096 and unique among open contexts.
   explicit Tag(std::size_t place) {
     for (unsigned i = 0; i < 12; ++i) bits_ |= static_cast<std::uint32_t>(place >> i & 1) << (31 - i);
   }
-  /// From the context's own number to the one that a program has, and back.
+  /// Converts the context's own number to the program's, and back.
   std::uint32_t of(std::uint32_t number) const { return number ^ bits_; }
   std::uint64_t of(std::uint64_t number) const { return number ^ std::uint64_t{bits_} << 32; }
-  /// An id that another context gave out. Ids count from 1 in bits 32 to 51; beyond a million this is wrong for the context's own,
-  /// which only changes the words for one that was destroyed.
+  /// Whether another context gave out the id. Ids count from 1 in bits 32 to 51. Beyond a million ids the result is
+  /// wrong for the context's own ids, which only changes the error text for a destroyed one.
   bool is_foreign(std::uint64_t id) const { return of(id) >> 52 != 0 && (id >> 32 & 0xFFFFF) != 0; }
 
  private:
   std::uint32_t bits_ = 0;
 };
 
-/// Objects of one context, by numbers from 1 on: at most 65536 at once.
+/// Objects of one context by numbers, which are never 0; at most 65536 at once.
 template <class Object>
 class Table {
  public:
   static constexpr std::size_t objects_max = 1U << 16;
 
-  /// 0: objects_max are there. It never gives the number `not_this`.
+  /// 0: there are already objects_max. Never returns the number `not_this`.
   std::uint32_t add(Object object, std::uint32_t not_this) {
     if (free_.empty() && slots_.size() == objects_max) return 0;
     if (free_.empty()) {

@@ -6,8 +6,8 @@
 namespace parley::capi {
 namespace {
 
-/// Parley on sockets or NICs. The descriptor for C is the host's together with a timer, so that a program need not know of
-/// deadlines; programs that never ask for it pay nothing for it.
+/// Parley on sockets or NICs. The descriptor for C combines the host's descriptor with a timer, so that a program need
+/// not know deadlines. It is made only if a program calls parley_fd().
 class MachineBackend final : public Backend {
  public:
   MachineBackend(std::string_view provider, std::unique_ptr<Host> host) : provider_(provider), host_(std::move(host)) {}
@@ -50,7 +50,7 @@ class MachineBackend final : public Backend {
 
   int turn(Duration wait) {
     const bool any = host_->run_once(wait);
-    // What is left unpolled is told again, as everything that a descriptor stands for is.
+    // The descriptor becomes readable again for events that are still unpolled.
     if (set_ != nullptr) arm(host_->next_deadline());
     return any ? 1 : 0;
   }

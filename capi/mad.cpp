@@ -19,7 +19,7 @@ Ports& ports() {
   return all;
 }
 
-/// Null: never opened, closed, or opened by the process of which this one is a fork.
+/// Null: never opened, closed, or opened before this process was forked.
 MadPort* find_port(const parley_mad* handle) {
   MadPort* port = ports().find(handle);
   return port != nullptr && port->forks() == forks_until_now() ? port : nullptr;
@@ -54,7 +54,7 @@ int read_open(const parley_mad_opts* given, mad::PortOptions& options, mad::Path
   return 0;
 }
 
-// A fault's number in C is one more than in C++; 0 is none.
+// A fault's number in C is one higher than in C++; 0 is "none".
 #define PARLEY_X(name, text) +1
 static_assert(PARLEY_MAD_FAULT_INVALID == 0 PARLEY_MAD_FAULTS(PARLEY_X));
 #undef PARLEY_X

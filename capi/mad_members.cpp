@@ -25,7 +25,7 @@ int find_structure(const char* name, const Layout*& out) {
                   mad::quoted(name)));
 }
 
-/// Its octets, whole.
+/// Finds the structure and checks that `octets` has all of it.
 int find_octets(const char* name, const void* octets, std::size_t length, const Layout*& layout) {
   if (const int rc = find_structure(name, layout); rc != 0) return rc;
   if (octets == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "octets is null");
@@ -37,7 +37,7 @@ ConstBytes view_of(const Layout& layout, const void* octets) {
   return {static_cast<const std::uint8_t*>(octets), layout.octets};
 }
 
-/// As snprintf().
+/// Truncates and returns the full length, as snprintf().
 int write(std::string_view text, char* to, std::size_t size) {
   if (size > 0) {
     const std::size_t n = std::min(text.size(), size - 1);

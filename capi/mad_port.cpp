@@ -45,7 +45,7 @@ mad::Task<void> MadPort::carry(mad::Port& port, MadRequest& request, mad::List<M
   try {
     request.answer = co_await mad::ask(port, request.ask);
   } catch (const std::bad_alloc&) {
-    request.answer.reset();  // and so it is told
+    request.answer.reset();  // give() reports it as PARLEY_E_NO_MEMORY
   }
   request.done = true;
   if (!request.is_call) done.push_back(request);
@@ -104,7 +104,7 @@ int MadPort::call(const parley_mad_request& given, parley_mad_reply* reply) {
     if (const int rc = check_size<parley_mad_reply>(reply->size); rc != 0) return rc;
   MadRequest* request = nullptr;
   if (const int rc = open(given, true, request); rc != 0) return rc;
-  struct Forget {  // whatever is thrown; a reply's texts stay
+  struct Forget {  // also after an exception; `given_` keeps the reply's texts
     MadPort& port;
     std::uint64_t id;
     ~Forget() {
@@ -147,7 +147,8 @@ int MadPort::fd() {
   return set_->fd();
 }
 
-/// It is readable when a turn has something to do, also where the transport cannot be waited for: it is tried again soon.
+/// Makes the descriptor readable when a turn has work. Nothing signals that the transport can send again, so that
+/// sending is retried after 1 ms.
 void MadPort::arm() {
   if (set_ == nullptr) return;
   const Instant now = clock_now();
@@ -190,7 +191,7 @@ int MadPort::poll(parley_mad_reply& out) {
   if (done_.empty()) return 0;
   MadRequest& request = done_.front();
   parley_mad_reply reply = PARLEY_MAD_REPLY_INIT;
-  give(request, reply);  // which may throw, and then it stays
+  give(request, reply);  // may throw; the request then stays in done_
   if (const int rc = write_attributes(&out, reply); rc != 0) return rc;
   done_.pop_front();
   given_ = std::move(requests_.extract(request.id).mapped());

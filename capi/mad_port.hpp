@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a parley_mad stands for: a port of management datagrams over its transport, and the requests that a C program has open.
+// The object behind a parley_mad: a mad::Port over its transport, and the open requests of a C program.
 #pragma once
 #include <memory>
 #include <optional>
@@ -17,7 +17,7 @@ namespace parley::capi {
 
 struct MadDoneTag;
 
-/// A request from its post to where the next reply is taken after its own.
+/// A request. It exists until the program takes the reply after its own.
 struct MadRequest : mad::Link<MadDoneTag> {
   using Answer = mad::Reply<mad::RawReply>;
 
@@ -26,9 +26,9 @@ struct MadRequest : mad::Link<MadDoneTag> {
   bool is_call = false;  // parley_mad_call()'s: not for parley_mad_poll()
   mad::Ask ask;
   bool done = false;
-  std::optional<Answer> answer;  // none when done: memory ran out
+  std::optional<Answer> answer;  // none although done: memory ran out
   std::string status_text, path, error;
-  std::optional<mad::Running<mad::Task<void>>> running;  // the last: it uses the others
+  std::optional<mad::Running<mad::Task<void>>> running;  // last member, because it uses the others
 };
 
 class MadPort {
@@ -39,7 +39,7 @@ class MadPort {
         defaults_(defaults),
         port_(transport_->facts(), transport_->local(), options) {}
 
-  /// forks_until_now() where it was opened.
+  /// forks_until_now() when it was opened.
   std::uint32_t forks() const { return forks_; }
   int query(parley_mad_attr& out) const;
   int call(const parley_mad_request& given, parley_mad_reply* reply);
@@ -53,7 +53,7 @@ class MadPort {
   static mad::Task<void> carry(mad::Port& port, MadRequest& request, mad::List<MadRequest, MadDoneTag>& done);
   int open(const parley_mad_request& given, bool is_call, MadRequest*& out);
   void give(MadRequest& request, parley_mad_reply& out) const;
-  /// The transport does no more: every request ends. Its code.
+  /// The transport failed: ends every request. Returns the error's code.
   int broke(const Error& error);
   int gone() const;
   void arm();
@@ -65,17 +65,17 @@ class MadPort {
   std::optional<Error> broken_;
   std::unique_ptr<ReadySet> set_;
   mad::Port port_;
-  std::uint64_t last_ = 0;                                                   // id
+  std::uint64_t last_ = 0;                                                   // the last id
   std::unordered_map<std::uint64_t, std::unique_ptr<MadRequest>> requests_;  // at most PARLEY_MAD_REQUESTS_MAX
-  std::unique_ptr<MadRequest> given_;                                        // whose reply a program reads
+  std::unique_ptr<MadRequest> given_;                                        // the program may still read its reply
   mad::List<MadRequest, MadDoneTag> done_;                                   // for poll()
 };
 
-/// Times and retries as a program gives them; 0 leaves what is there. 0, or a code that was noted.
+/// Reads a program's timeout and retries; 0 keeps the present value. Returns 0, or a code after fail().
 int read_mad_waits(std::uint32_t timeout_ms, std::uint32_t retries, mad::PathDefaults& out);
-/// What a program asks for. 0, or a code that was noted.
+/// Reads a program's request. Returns 0, or a code after fail().
 int read_mad_request(const parley_mad_request& given, const mad::PathDefaults& defaults, mad::Ask& out);
-/// The answer's records, as far as they are there, into the reply. What is wrong with them, or nothing.
+/// Points the reply to the answer's records. Returns an error text, or an empty string.
 std::string read_mad_records(ConstBytes mad, const mad::Rpc& rpc, parley_mad_reply& out);
 
 }  // namespace parley::capi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What C programs ask for, and the records of what comes.
+// Reads the requests of C programs, and finds the records in answers.
 #include <fmt/format.h>
 
 #include "capi/mad_port.hpp"
@@ -43,7 +43,7 @@ int read_names(const parley_mad_request& q, mad::Ask& out) {
   request->rpc.component_mask = q.component_mask;
   request->rpc.key = q.key;
   request->rpc.oui = q.oui;
-  const bool multi = request->rpc.method == Method::get_multi;  // as many GIDs as there are
+  const bool multi = request->rpc.method == Method::get_multi;  // its body has any number of GIDs
   if (const int rc = take_body(q, multi ? body_max : request->body.size(), !multi, request->body); rc != 0) return rc;
   if (request->body.size() < request->attribute->octets && q.set_count != 0)
     request->body.resize(request->attribute->octets);
@@ -63,7 +63,7 @@ int read_numbers(const parley_mad_request& q, mad::Ask& out) {
   if (facts == nullptr) return wrong(fmt::format("mgmt_class is 0x{:02X}, a class that is not known", q.mgmt_class));
   if (q.method_number == 0 || q.method_number >= PARLEY_IB_MAD_RESPONSE)
     return capi::fail(PARLEY_E_INVALID_ARGUMENT, "method_number is {a}; a request's is 1 to 127", q.method_number);
-  const bool directed = facts->mgmt_class == MgmtClass::subn_directed;  // the path says whether
+  const bool directed = facts->mgmt_class == MgmtClass::subn_directed;  // the path decides
   const bool vendor = facts->mgmt_class == MgmtClass::vendor || facts->mgmt_class == MgmtClass::vendor_oui;
   out.rpc = {.mgmt_class = directed ? MgmtClass::subn : facts->mgmt_class,
              .method = static_cast<Method>(q.method_number),
@@ -124,7 +124,7 @@ std::string read_mad_records(ConstBytes mad, const mad::Rpc& rpc, parley_mad_rep
                                : wire::mad::attribute_layout(rpc.mgmt_class, rpc.attribute, body.empty() ? 0 : body[0]);
   std::size_t stride = layout != nullptr ? layout->octets : body.size(), count = 1;
   if (is_table(rpc)) {
-    // IBA §15.2.3.2: in units of eight octets; 0 where there are no records.
+    // IBA §15.2.3.2: AttributeOffset is in units of eight octets; 0 if there are no records.
     stride = std::size_t{8} * wire::mad::SaHeader::parse(mad)->get(wire::mad::SaHeader::attribute_offset);
     if (stride != 0 && layout != nullptr && stride < layout->octets)
       return fmt::format("AttributeOffset says {} octets a record; {} has {}", stride, layout->name, layout->octets);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Structures that begin with `size`: programs and library may have been compiled with different versions of them.
+// Structures that begin with `size`: the program and the library may have been compiled with different versions of
+// them.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +15,9 @@
 
 namespace parley::capi {
 
-inline constexpr std::size_t structure_max = 4096;  // octets; nothing sensible is larger
+inline constexpr std::size_t structure_max = 4096;  // octets; no valid structure is larger
 
-/// What version 1.0 had of each structure: no program knows less. Members that are added come behind, and this stays.
+/// The size of each structure in version 1.0, which is the minimum. New members are added behind it, and this stays.
 template <class Structure>
 inline constexpr std::size_t first_size = 0;
 #define PARLEY_FIRST(structure, last) \
@@ -46,7 +47,7 @@ PARLEY_FIRST(parley_mad_reply, error)
 static_assert(sizeof(parley_sge) == 16, "arrays of it have no size beside them");
 static_assert(sizeof(parley_xrc_peer) == 16, "it is passed and has no size");
 
-/// 0, or a code that has been noted.
+/// Returns 0, or a code after fail().
 template <class Structure>
 int check_size(std::size_t size) noexcept {
   constexpr std::size_t first = first_size<Structure>;
@@ -57,8 +58,8 @@ int check_size(std::size_t size) noexcept {
               static_cast<std::int64_t>(std::min<std::size_t>(size, INT64_MAX)), static_cast<std::int64_t>(first));
 }
 
-/// Copies what a program gives. A null pointer leaves the defaults, and so does what the program does not know of. What
-/// only a newer library knows must be 0.
+/// Copies a program's options into `out`, which has the defaults. A null pointer leaves them all; an older program's
+/// structure leaves those that it does not have. Members that only a newer library knows must be 0.
 template <class Options>
 int read_options(const Options* given, Options& out) noexcept {
   if (given == nullptr) return 0;
@@ -75,7 +76,7 @@ int read_options(const Options* given, Options& out) noexcept {
   return 0;
 }
 
-/// Writes `size` octets, which were checked: what the library does not know of becomes 0.
+/// Writes `size` octets, which the caller has checked. Members that the library does not know become 0.
 template <class Structure>
 void write_bounded(void* to, const Structure& from, std::size_t size) noexcept {
   auto* octets = static_cast<unsigned char*>(to);
@@ -84,7 +85,7 @@ void write_bounded(void* to, const Structure& from, std::size_t size) noexcept {
   std::fill(octets + known, octets + size, static_cast<unsigned char>(0));
 }
 
-/// Fills what a program asks for, as far as its `size` goes.
+/// Fills a program's structure up to its `size`.
 template <class Attributes>
 int write_attributes(Attributes* to, const Attributes& from) noexcept {
   std::uint32_t size = 0;
@@ -95,7 +96,7 @@ int write_attributes(Attributes* to, const Attributes& from) noexcept {
   return 0;
 }
 
-/// Text into a fixed array, always ended.
+/// Copies text into a fixed array, truncated if needed and always null-terminated.
 template <std::size_t n>
 void write_text(char (&to)[n], std::string_view text) noexcept {
   const std::size_t length = std::min(text.size(), n - 1);

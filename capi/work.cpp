@@ -54,7 +54,7 @@ int read_recv(const Context& c, const parley_recv_wr* from, RecvWr& wr, Pieces& 
   return read_pieces(c, given.sges, given.num_sge, pieces, wr.sges);
 }
 
-/// An lkey is named as the program has it.
+/// The sentence names an lkey in the program's form.
 template <class Wr>
 int refused(const Context& c, const Error& why, const Wr& wr) {
   if (why == Errc::protection)

@@ -11,7 +11,7 @@
 
 namespace parley::capi {
 
-/// A context on a simulated host. The host asks for a turn through its App, and gets one when a program calls.
+/// A context on a simulated host. The host reports through its App that it needs a turn; calls of the program run it.
 class SimBackend final : public Backend, private sim::App {
  public:
   SimBackend(World& world, sim::Host& host) : world_(world), host_(host), manager_(host.cm()), device_(host.device()) {
@@ -41,7 +41,7 @@ class SimBackend final : public Backend, private sim::App {
   }
   int progress() override {
     see(false);
-    // While others have something to see and have not looked, there is one step at a time.
+    // If other contexts have something to poll, run only one step, so that they can react in time.
     const std::uint32_t others = world_.seen_;
     const Instant end = now() + quantum;
     bool any = manager_.has_events();
@@ -69,7 +69,7 @@ class SimBackend final : public Backend, private sim::App {
 
  private:
   static constexpr int steps_max = 256;                                // of the world, in one call
-  static constexpr Duration quantum = std::chrono::microseconds(100);  // so much time passes in a call at most
+  static constexpr Duration quantum = std::chrono::microseconds(100);  // maximum simulated time for one call
 
   void on_start(sim::Host&) override {}
   void on_crash(sim::Host&) override {}

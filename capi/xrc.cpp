@@ -19,7 +19,7 @@ using namespace parley::capi;
 
 namespace {
 
-/// What a handle stands for. Calls of several threads wait for each other here.
+/// The object behind a handle. Its mutex serializes calls of several threads.
 struct OpenXrc {
   explicit OpenXrc(xrc::Membership m) : member(std::move(m)) {}
   std::mutex mutex;
@@ -28,7 +28,8 @@ struct OpenXrc {
   const std::uint32_t forks = forks_until_now();
 };
 
-/// Handles of the whole process. One that a thread is at work on stays until that is done, whoever closes it.
+/// Handles of the whole process. An object that a thread uses exists until the thread is done, even if another closes
+/// it.
 class XrcHandles {
  public:
   static constexpr std::size_t domains_max = 1024;
@@ -54,11 +55,11 @@ class XrcHandles {
  private:
   std::mutex mutex_;
   std::map<std::uintptr_t, std::shared_ptr<OpenXrc>> open_;  // domains_max
-  std::uintptr_t last_ = 0;                                  // none comes again
+  std::uintptr_t last_ = 0;                                  // handles are not reused
 };
 XrcHandles& xrc_handles() {
   static XrcHandles all;
-  // A child finds it whole and free, whatever its parent's threads were at.
+  // In a forked child the table is consistent and unlocked, whatever the parent's threads did.
   [[maybe_unused]] static const int asked =
       ::pthread_atfork([] { all.before_fork(); }, [] { all.after_fork(); }, [] { all.after_fork(); });
   return all;
@@ -73,14 +74,14 @@ int with_domain(const parley_xrcd* handle, Call&& call) noexcept {
   return guarded([&] {
     const auto domain = xrc_handles().find(handle);
     if (domain == nullptr) return no_domain();
-    // Before the lock, which a thread of the parent may have held when it forked.
+    // Check this before the lock: a thread of the parent may have held the lock when the process forked.
     if (domain->forks != forks_until_now()) return capi::fail(Error(xrc::Refusal::not_member));
     const std::lock_guard lock(domain->mutex);
     return domain->closed ? no_domain() : call(*domain);
   });
 }
 
-/// 0 to INT32_MAX of what was counted.
+/// Limits a count to INT32_MAX.
 int counted(std::uint64_t count) { return static_cast<int>(std::min<std::uint64_t>(count, INT32_MAX)); }
 
 int read_peer(const parley_xrc_peer* given, std::optional<xrc::Peer>& out) {
@@ -107,14 +108,14 @@ int write_tgt(parley_xrc_tgt* to, const xrc::TgtView& view) {
   return write_attributes(to, out);
 }
 
-/// Before the call is made: what it does could not be told otherwise.
+/// Call it before the operation, because afterwards its result could not be reported.
 template <class Structure>
 int check_out(const Structure* out) {
   if (out == nullptr) return capi::fail(PARLEY_E_INVALID_ARGUMENT, "out is null");
   return check_size<Structure>(out->size);
 }
 
-/// 1: it was there already.
+/// Returns 1 if it already existed or was already registered, otherwise 0 or an error.
 int write_joined(parley_xrc_tgt* to, const Result<xrc::Joined>& joined) {
   if (!joined) return capi::fail(joined.error());
   if (to != nullptr)
@@ -157,7 +158,7 @@ int read_open(int oflags, const parley_xrc_opts* opts, xrc::DomainOptions& optio
   return 0;
 }
 
-/// Where no broker could be spoken to, the sentence says where it was looked for.
+/// If no broker could be reached, the sentence names the socket path.
 int fail_to_open(const Error& error, const xrc::DomainOptions& options) {
   const bool names_place =
       error == make_error_code(xrc::Refusal::no_broker) || error == make_error_code(xrc::Refusal::socket_foreign);
@@ -189,7 +190,7 @@ extern "C" int parley_xrc_open(parley_xrcd** out, int fd, int oflags, const stru
 extern "C" int parley_xrc_close(parley_xrcd* domain, int force) {
   return with_domain(domain, [&](OpenXrc& d) {
     const auto closed = d.member.close(force != 0);
-    // Whatever else it is refused for, there is no membership any more.
+    // After any other refusal the membership does not exist any more.
     const bool stays = !closed && (closed.error() == make_error_code(xrc::Refusal::busy) ||
                                    closed.error() == make_error_code(xrc::Refusal::timed_out));
     if (stays && force == 0) return capi::fail(closed.error());

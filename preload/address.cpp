@@ -9,7 +9,7 @@
 
 namespace parley::preload {
 
-// As drivers have it: bits that the header has no room for are not looked at. UCX sets all of them.
+// As in other drivers, bits of the flow label beyond 20 are ignored: UCX sets all of them.
 AhAttr address_of(const ibv_ah_attr& attr) {
   AhAttr out = verbs::from_ibv(attr);
   if (out.grh) out.grh->flow_label &= 0xFFFFF;
@@ -28,7 +28,7 @@ int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Device;
 
 PARLEY_VERB ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
@@ -53,7 +53,7 @@ PARLEY_VERB int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv
   std::copy(header.source.begin(), header.source.end(), out->grh.dgid.raw);
   out->grh.flow_label = header.flow_label;
   out->grh.traffic_class = header.traffic_class;
-  out->grh.sgid_index = own.value_or(0);  // a datagram to a group: any
+  out->grh.sgid_index = own.value_or(0);  // a datagram to a multicast group: any GID
   out->grh.hop_limit = 64;
   return 0;
 }

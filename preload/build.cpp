@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The second way to post: ibv_wr_start(), then requests piece by piece, then ibv_wr_complete().
+// The extended post API: ibv_wr_start(), then functions that build each request, then ibv_wr_complete().
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -68,7 +68,7 @@ void wr_set_sge(ibv_qp_ex* qp, std::uint32_t lkey, std::uint64_t addr, std::uint
   wr_set_sge_list(qp, 1, &one);
 }
 
-// The octets may change as soon as this returns.
+// Copies the octets: the program may change them as soon as this returns.
 void wr_set_inline_data_list(ibv_qp_ex* qp, std::size_t count, const ibv_data_buf* list) {
   Built& built = last(qp);
   built.carried.clear();
@@ -85,7 +85,7 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, std::size_t length) {
   wr_set_inline_data_list(qp, 1, &one);
 }
 
-/// All requests, or none.
+/// Posts all requests, or none of them.
 int post_built(const char* call, Qp& qp) {
   qp.requests.assign(qp.building, {});
   for (std::size_t i = 0; i < qp.building; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Completion queues and channels, and asynchronous events. A descriptor is readable while something waits behind it.
+// Completion queues and channels, and asynchronous events. A descriptor is readable while an event is pending.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -98,7 +98,7 @@ void Context::forget(const void* object) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::CompletionChannel;
 using parley::CqInit;
 using parley::Device;
@@ -133,8 +133,8 @@ Cq* parley::preload::make_cq(const char* call, ibv_context* context, std::uint32
   if (channel != nullptr && channel->context != context)
     return none<Cq>(call, EINVAL, "the channel is another context's");
   if (cqe < 1) return none<Cq>(call, EINVAL, "cqe has to be more than 0");
-  // Parley's queues reserve room for each posted request; programs count on room for those alone that make a completion. Memory is
-  // taken as it is needed.
+  // Parley's queues reserve room for each posted request, but programs compute `cqe` from signaled requests only. So
+  // each queue gets the largest capacity. Memory is allocated only as it is needed.
   auto made = with(context, [&](Device& device) -> parley::Result<std::unique_ptr<parley::CompletionQueue>> {
     const std::size_t most = device.query().max_cqe;
     if (cqe > most) return parley::fail(parley::Errc::invalid_argument, "cqe is more than max_cqe");
@@ -163,7 +163,7 @@ PARLEY_VERB ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user, ibv
   return cq == nullptr ? nullptr : ibv_cq_ex_to_cq(cq);
 }
 
-// The queue has the room of the largest one from the start: only what the program is told changes.
+// Each queue has the largest capacity from the start, so that only the reported size changes.
 PARLEY_VERB int ibv_resize_cq(ibv_cq* cq, int cqe) {
   constexpr const char* call = "ibv_resize_cq";
   if (!is_own(cq->context)) return refused(call, EPERM, Engine::not_own);
@@ -184,7 +184,7 @@ PARLEY_VERB int ibv_destroy_cq(ibv_cq* cq) {
     of(cq).inner.reset();
     if (cq->channel == nullptr) return;
     --cq->channel->refcnt;
-    of(cq->channel).look();  // the event that nobody took is gone
+    of(cq->channel).look();  // an unread event of this queue is gone
   });
   of(cq).events.wait();
   delete &of(cq);
@@ -199,7 +199,7 @@ PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void**
       const parley::CompletionQueue* const first = of(channel).inner->poll_event();
       of(channel).look();
       if (first == nullptr) return false;
-      ibv_cq* const cq = context.cqs.at(first);  // and before anybody destroys it
+      ibv_cq* const cq = context.cqs.at(first);  // under the lock, so that no thread destroys it first
       of(cq).events.got_one();
       *out = cq;
       *user = cq->cq_context;
@@ -210,7 +210,7 @@ PARLEY_VERB int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** out, void**
   }
 }
 
-/// ibv_destroy_cq waits for it: until then, a thread may be about to look at the queue of the event.
+/// ibv_destroy_cq waits for it, because until then a thread may still use the queue that the event named.
 PARLEY_VERB void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) { of(cq).events.acknowledge(events); }
 
 PARLEY_VERB int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t known_fields = std::uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                        IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-/// Takes the next completion. ENOENT: there is none.
+/// Takes the next completion. ENOENT: there is none. EPERM: a forked child.
 int take_one(ibv_cq_ex* base) {
   Cq& cq = of(base);
   WorkCompletion next;
@@ -30,7 +30,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
   if (attr->comp_mask != 0) return EINVAL;
   of(cq).polls.lock();
   const int number = take_one(cq);
-  if (number != 0) of(cq).polls.unlock();  // ibv_end_poll() is not called then
+  if (number != 0) of(cq).polls.unlock();  // after an error the program does not call ibv_end_poll()
   return number;
 }
 int next_poll(ibv_cq_ex* cq) { return take_one(cq); }
@@ -54,7 +54,7 @@ std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
   return static_cast<std::uint64_t>(at.time_since_epoch().count());
 }
 
-/// What of `init` cannot be; null: nothing.
+/// The reason to refuse `init`; null: none.
 const char* wrong_with(const ibv_cq_init_attr_ex& init) {
   constexpr std::uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
   if ((init.wc_flags & ~known_fields) != 0) return "wc_flags asks for a field that completions of this device lack";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The list of devices, with the one that there is; opening it; what it is and has.
+// The device list with its one device; opening and closing the device; its attributes.
 #include <arpa/inet.h>
 #include <endian.h>
 #include <pthread.h>
@@ -25,10 +25,10 @@ namespace parley::preload {
 namespace {
 
 constexpr char device_name[] = "parley0";
-// Locally administered, as an OUI: nobody else's (IEEE 802 §8.2).
+// A locally administered OUI, which is assigned to no vendor (IEEE 802 §8.2).
 constexpr std::uint32_t vendor_id = 0x025041, vendor_part_id = 1;
 constexpr int comp_vectors = 8;
-constexpr Duration child_patience = std::chrono::seconds(1);  // a busy machine's child takes so long to run at all
+constexpr Duration child_patience = std::chrono::seconds(1);  // on a busy machine a forked child may start this late
 
 void put(char* to, std::size_t room, std::string_view text) {
   const std::size_t n = std::min(room - 1, text.size());
@@ -50,7 +50,7 @@ ibv_device& the_device() {
   return device;
 }
 
-/// The file that PARLEY_VERBS_PCAPNG names; null: it names none.
+/// A recorder for the file that PARLEY_VERBS_PCAPNG names; null: the variable is unset or empty.
 Result<std::unique_ptr<Recorder>> recording() {
   const char* const path = secure_env("PARLEY_VERBS_PCAPNG");
   if (path == nullptr || *path == '\0') return nullptr;
@@ -59,16 +59,16 @@ Result<std::unique_ptr<Recorder>> recording() {
   return made;
 }
 
-/// The engine of the process, which ends with the last context.
+/// The engine of the process. It ends with its last user.
 struct Running {
-  std::mutex opening;  // or closing: the addresses are free again before the next one takes them
+  std::mutex opening;  // held while an engine opens or closes: its addresses are free before they are bound again
   std::weak_ptr<Engine> engine;
-  std::shared_ptr<Engine> forks;  // while a thread forks
-  bool forked = false;  // while an engine was there: a child has yet to close its copies of the sockets, perhaps
+  std::shared_ptr<Engine> forks;  // the engine, while a thread forks
+  bool forked = false;  // forked while an engine was open: the child may not yet have closed its copies of the sockets
 };
 
 Running& running() {
-  static auto* const one = new Running;  // for as long as there are threads
+  static auto* const one = new Running;  // never deleted: threads may use it until the process ends
   return *one;
 }
 
@@ -91,8 +91,8 @@ void after_fork_in_parent() {
   running().opening.unlock();
 }
 
-// The engine stays in the child's memory for ever: its thread is not there, so that it cannot end. The next ibv_open_device makes
-// another one.
+// The engine is never destroyed in the child: its thread does not exist there and cannot be joined. The next
+// ibv_open_device makes a new engine.
 void after_fork_in_child() {
   alignas(std::shared_ptr<Engine>) static std::byte kept[sizeof(std::shared_ptr<Engine>)];
   if (running().forks) {
@@ -114,7 +114,7 @@ bool has_gid(ibv_context* context, std::uint32_t port, std::uint32_t index) {
   return port == 1 && index < of(context).engine->gids();
 }
 
-/// What of the largest payload, with all headers, an IP packet of the interface holds (IBA Annex A17).
+/// The largest path MTU that fits into an IP packet of `octets` octets with all headers (IBA Annex A17).
 ibv_mtu mtu_of(std::uint32_t octets) {
   constexpr std::uint32_t headers = 40 + 8 + PARLEY_IB_BTH_LEN + 28 + 4 + PARLEY_IB_ICRC_LEN;
   int code = IBV_MTU_4096;
@@ -151,7 +151,7 @@ void fill(const DeviceAttr& of, ibv_device_attr& to) {
   if (of.xrc) to.device_cap_flags |= IBV_DEVICE_XRC;
 }
 
-/// Some of the structures grow: a program of before has only so many octets of it.
+/// Copies the first `size` octets: a program that was built with older headers has a shorter structure.
 template <class T>
 void give(const T& all, void* out, std::size_t size) {
   std::memset(out, 0, size);
@@ -205,7 +205,7 @@ Context::Context() : verbs_context{} {
   context.device = &the_device();
   context.cmd_fd = -1;
   context.async_fd = bell.fd();
-  context.num_comp_vectors = comp_vectors;  // no interrupts are behind them, so that all are the same
+  context.num_comp_vectors = comp_vectors;  // no interrupts, so that all vectors are the same
   ::pthread_mutex_init(&context.mutex, nullptr);
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
@@ -227,7 +227,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* out, std:
   attr.pkey_tbl_len = 1;
   attr.max_vl_num = 1;
   attr.active_width = 1;   // 1X
-  attr.active_speed = 32;  // EDR: the fastest that the word for it has; the sockets have none
+  attr.active_speed = 32;  // EDR, 25 Gb/s per lane; nominal, the sockets have no rate
   attr.phys_state = 5;     // LinkUp
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   give(attr, out, size);
@@ -242,7 +242,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   fill(with(context, [](Device& device) { return device.query(); }), attr.orig_attr);
   attr.phys_port_cnt_ex = 1;
   attr.completion_timestamp_mask = ~std::uint64_t{0};
-  attr.hca_core_clock = 1000000;  // kHz: nanoseconds
+  attr.hca_core_clock = 1000000;  // kHz; a tick is a nanosecond
   attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
   give(attr, out, size);
   return 0;
@@ -250,7 +250,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Gid;
 
 PARLEY_VERB ibv_device** ibv_get_device_list(int* count) {
@@ -265,7 +265,7 @@ PARLEY_VERB int ibv_get_device_index(ibv_device*) { return 0; }
 
 PARLEY_VERB ibv_context* ibv_open_device(ibv_device*) {
   auto opened = engine();
-  if (!opened) {  // programs say no more than that it failed
+  if (!opened) {  // report the reason: programs report only that the call failed
     const char* const where = parley::secure_env("PARLEY_VERBS_ADDRESS");
     tell(fmt::format("ibv_open_device at {}", where == nullptr ? "the addresses of all interfaces" : where),
          words_of(opened.error()));
@@ -287,7 +287,7 @@ PARLEY_VERB ibv_context* ibv_import_device(int) {
   return none<ibv_context>("ibv_import_device", EOPNOTSUPP, "the device is this process's alone");
 }
 
-// libibverbs' own would look for a driver behind the context.
+// libibverbs' own functions would call the context's driver, which does not exist.
 PARLEY_VERB ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t) {
   return none<ibv_pd>("ibv_import_pd", EOPNOTSUPP, "the device is this process's alone");
 }
@@ -310,7 +310,7 @@ PARLEY_VERB int ibv_query_device(ibv_context* context, ibv_device_attr* out) {
 
 #undef ibv_query_port
 PARLEY_VERB int ibv_query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* out) {
-  // What this symbol filled when it was made: the structure up to link_layer.
+  // This symbol is defined to fill the structure only up to link_layer.
   return query_port(context, port, reinterpret_cast<ibv_port_attr*>(out), offsetof(ibv_port_attr, flags));
 }
 
@@ -347,7 +347,7 @@ PARLEY_VERB ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* ou
   return static_cast<ssize_t>(n);
 }
 
-/// Of libibverbs' own interface, which ibv_devinfo uses: 1 is RoCE v2.
+/// Private function of libibverbs, which ibv_devinfo uses. Type 1 is RoCE v2.
 PARLEY_VERB int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned int index, int* type) {
   if (!has_gid(context, port, index)) return refused("ibv_query_gid_type", EINVAL, "there is no such GID");
   *type = 1;

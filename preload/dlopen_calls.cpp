@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Programs that load libibverbs by themselves get this library in its place: it has the functions under the same names and versions
-// (libibverbs.map), and dlsym() finds what it lacks in the real one, on which it depends.
+// Programs that load libibverbs with dlopen() get this library in its place. It exports functions of the same names and
+// versions (libibverbs.map). It depends on the real libibverbs, so that dlsym() finds all other functions there.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace {
 
-using Dlopen = void*(const char*, int) noexcept;  // or else the call would need a frame
+using Dlopen = void*(const char*, int) noexcept;  // without noexcept the call would need a stack frame
 constinit Dlopen* real_dlopen = nullptr;
 
 Dlopen* find_dlopen() {
@@ -18,7 +18,7 @@ Dlopen* find_dlopen() {
   return real_dlopen;
 }
 
-/// `file`, or where this library is if it names libibverbs.
+/// The path of this library if `file` names libibverbs; otherwise `file`.
 const char* in_place_of(const char* file) {
   if (file == nullptr || parley::has_more_rights()) return file;
   const char* const slash = std::strrchr(file, '/');
@@ -30,8 +30,8 @@ const char* in_place_of(const char* file) {
 
 }  // namespace
 
-// The real one looks at its caller, for where that has its libraries (RUNPATH): this has to be a jump, for which the file is
-// compiled with optimisation.
+// The real dlopen() looks up its caller to search the caller's RUNPATH. So the call must be a tail call (a jump), for
+// which this file is compiled with optimization.
 PARLEY_VERB void* dlopen(const char* file, int mode) noexcept {
   Dlopen* const really = find_dlopen();
   return really(in_place_of(file), mode);

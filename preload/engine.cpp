@@ -15,7 +15,7 @@ namespace parley::preload {
 
 namespace {
 
-constexpr int turns_at_once = 64;  // between them the program gets the lock
+constexpr int turns_at_once = 64;  // then the thread releases the lock to the program
 constexpr Duration longest_sleep = std::chrono::hours(1);
 constexpr Duration patience_at_exit = std::chrono::milliseconds(200);
 constexpr Duration between_polls = std::chrono::microseconds(5);
@@ -50,7 +50,7 @@ Result<void> Engine::start(const std::vector<Address>& addresses) {
   nic_.device().set_pace(pace_.get());
   for (const Address& address : addresses)
     if (const auto bound = bind(address); !bound) return bound;
-  // The program's signals are for the program's threads.
+  // The engine's thread blocks all signals, so that the program's own threads handle them.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -68,7 +68,7 @@ Result<void> Engine::bind(const Address& address) {
   if (!*answer) return tl::unexpected(answer->error());
   const auto index = nic_.addresses().add(**answer);
   if (!index) return fail(Errc::no_space, "the table of GIDs is full");
-  if (*index == addresses_.size()) addresses_.push_back(**answer);  // the same address again has its place already
+  if (*index == addresses_.size()) addresses_.push_back(**answer);  // a repeated address already has its index
   return {};
 }
 
@@ -92,11 +92,12 @@ void Engine::end_connections() noexcept {
   try {
     manager_->end(loop_->now());
     (void)turn();
-  } catch (...) {  // no memory: the peers find out by themselves
+  } catch (...) {  // out of memory: the peers time out instead
   }
 }
 
-// exit() may have been called by a signal's handler, in a thread that holds the lock: then the wait is in vain.
+// A signal handler may call exit() in a thread that holds the lock. The engine's thread then cannot end, so the wait is
+// bounded.
 void Engine::stop() noexcept {
   if (is_own()) end_connections();
   ask_to_stop();
@@ -143,7 +144,7 @@ bool Engine::turn() {
   return any;
 }
 
-// What is left, or due before the thread would look, is the thread's.
+// Runs a turn. Then wakes the thread if work is left, or if a deadline is earlier than the thread's next wake-up.
 void Engine::settle() {
   (void)turn();
   tell();
@@ -164,8 +165,9 @@ Duration Engine::next_wait() {
   return std::max(sleeps_until_ - now, Duration{});
 }
 
-// Two that look at the same sockets hinder each other: while the program polls its completion queues, it drives the engine. One that
-// waits for its memory to change does not.
+// True while the program polls its completion queues. It then drives the engine itself, and the thread stays away from
+// the sockets, because two threads on the same sockets slow each other down. A program that only polls its memory for
+// changes does not drive the engine.
 bool Engine::program_polls() const {
   const std::uint64_t before = polls_.load(std::memory_order_relaxed);
   for (const Instant end = clock_now() + between_polls; clock_now() < end;)

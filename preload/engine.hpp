@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The software HCA of a verbs program, with what drives it: the sockets, one lock for all calls, and a thread for what happens while
-// the program does not call. One for each process; each opened device is a context on it.
+// The software HCA of a verbs program and its driver: the sockets, one lock for all calls, and a thread that works
+// while the program makes no call. One per process; each opened device is a context on it.
 #pragma once
 #include <atomic>
 #include <cerrno>
@@ -21,44 +21,47 @@
 
 namespace parley::preload {
 
-/// Who is to be told that something waits for the program: after each turn, under the lock.
+/// Receives asynchronous events and signals pending ones to the program. Called under the engine's lock, after each
+/// turn.
 class Listener {
  public:
   virtual ~Listener() = default;
-  virtual void look() = 0;
-  virtual bool take(const AsyncEvent& event) = 0;  ///< false: it is not of this one's objects
+  virtual void look() = 0;                         ///< makes descriptors readable, or not, as events are pending
+  virtual bool take(const AsyncEvent& event) = 0;  ///< false: the event's object does not belong to this listener
 };
 
 /// The connection manager on QP1. All calls are under the engine's lock.
 class Manager {
  public:
   virtual ~Manager() = default;
-  /// Takes the MADs that came and gives those that are to go. True: the device has something to send.
+  /// Handles received MADs and passes MADs for transmission to the device. True: there were any.
   virtual bool turn(Instant now, nic::roce::RoceDevice& device) = 0;
   virtual Instant next_deadline() const = 0;
-  /// The process ends: its connections do, too.
+  /// The process ends: disconnects its connections.
   virtual void end(Instant now) = 0;
 };
 
 class Engine {
  public:
-  /// Binds `addresses`, which become the table of GIDs; `recorder` may be null. Errors: those of the bind, with a sentence.
+  /// Binds `addresses`, which become the GID table; `recorder` may be null. Errors: those of the bind, with a sentence.
   static Result<std::unique_ptr<Engine>> open(const std::vector<Address>& addresses,
                                               std::unique_ptr<Recorder> recorder);
   ~Engine();
-  /// The manager of this engine, made by the first call. Without one, MADs are dropped.
+  /// The manager of this engine; the first call makes it. Before that, received MADs are dropped.
   template <class Make>
   Manager& manager(Make&& make) {
     const std::scoped_lock hold(lock_);
     if (!manager_) manager_ = make();
     return *manager_;
   }
-  /// Ends the connections and the thread, for a process that is about to end: it must not outlive what the library has of static objects.
+  /// Ends the connections and the thread when the process exits: the thread must not outlive the library's static
+  /// objects. Waits at most 200 ms for each.
   void stop() noexcept;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Whatever touches the device, from any thread: `call(device)`, and then what it made due.
+  /// For every use of the device, from any thread: runs `call(device)` under the lock, then the work that it caused. In
+  /// a forked child `call` does not run; the result is not_permitted, or a default value if the type has no error.
   template <class Call>
   auto with(Call&& call) {
     if (!is_own()) return in_child<decltype(call(nic_.device()))>();
@@ -66,8 +69,9 @@ class Engine {
     const Afterwards then{*this, &Engine::settle};
     return call(nic_.device());
   }
-  /// As with(), for a program that asks again and again: a turn of the sockets is taken only if `call` gave 0. Who got nothing many
-  /// times leaves the processor to others: the peer may need it.
+  /// As with(), for a program that polls in a loop: handles the sockets only if `call` returned 0, and then repeats
+  /// `call`. After many polls without a result it yields the processor, which the peer may need. -1 with EPERM: a
+  /// forked child.
   template <class Call>
   int polling(Call&& call) {
     if (!is_own()) return errno = EPERM, -1;
@@ -86,26 +90,27 @@ class Engine {
     return got;
   }
 
-  /// As with(), for what sends nothing.
+  /// As with(), for a `call` that sends nothing.
   template <class Call>
   auto with_nic(Call&& call) {
     if (!is_own()) return in_child<decltype(call(nic_.device()))>();
     const std::scoped_lock hold(lock_);
-    const Afterwards then{*this, &Engine::tell};  // a receive that was posted in ERR is complete
+    const Afterwards then{*this, &Engine::tell};  // a receive that is posted in ERR completes at once
     return call(nic_.device());
   }
 
-  /// False in a forked child: the sockets are the parent's, and to read from them would take its packets. Calls are refused there,
-  /// and destroy nothing.
+  /// False in a forked child. The sockets are the parent's, and reading from them would take the parent's packets. In
+  /// the child, calls are refused and destroy nothing.
   bool is_own() const { return own_.is_own(); }
   static constexpr const char* not_own =
       "the device was opened by the process of which this one is a fork; open it again here";
-  /// Between these nothing is half done. In the child the sockets are closed, so that they do not keep the addresses busy when the
-  /// parent closes its own.
+  /// before_fork() takes the lock, so that no call is half done during the fork; after_fork() releases it. The child
+  /// closes its copies of the sockets. Otherwise they would keep the addresses in use after the parent has closed its
+  /// own.
   void before_fork() { lock_.lock(); }
   void after_fork(bool in_child) noexcept;
 
-  /// The table of GIDs does not change after open().
+  /// The GID table does not change after open().
   std::size_t gids() const { return addresses_.size(); }
   const Address& address(std::size_t gid_index) const { return addresses_[gid_index]; }
   void add(Listener* listener);
@@ -141,18 +146,18 @@ class Engine {
   bool program_polls() const;
 
   xrc::OwnProcess own_;
-  std::unique_ptr<Recorder> recorder_;  // null: nobody asked for one
+  std::unique_ptr<Recorder> recorder_;  // null: no recording
   neg::RoceNic nic_;
   std::unique_ptr<asio_driver::PacketLoop> loop_;
-  std::unique_ptr<asio_driver::SocketPace> pace_;  // null: the system tells nothing
+  std::unique_ptr<asio_driver::SocketPace> pace_;  // null: the system does not report receive buffers (sock_diag(7))
   asio_driver::Descriptor wake_;
   std::mutex lock_;
   std::vector<Listener*> listeners_;
   std::unique_ptr<Manager> manager_;
-  std::vector<Address> addresses_;  // at their GIDs' places
-  Instant sleeps_until_{};          // the thread
+  std::vector<Address> addresses_;  // by GID index
+  Instant sleeps_until_{};          // when the thread wakes up
   std::atomic<std::uint64_t> polls_{0};
-  std::uint64_t last_got_ = 0;  // of polls_
+  std::uint64_t last_got_ = 0;  // polls_ at the last poll that returned something
   std::atomic<bool> stop_{false}, stopped_{false};
   std::thread thread_;
 };

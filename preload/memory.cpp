@@ -10,7 +10,7 @@ namespace parley::preload {
 
 namespace {
 
-/// What the software HCA need not do anything for: nothing binds windows, and pages are the system's business.
+/// Access flags that the software HCA accepts and ignores: there are no memory windows, and the system manages pages.
 constexpr unsigned int harmless = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 
 ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned int access) {
@@ -82,7 +82,7 @@ void set_domains(verbs_context& to) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Device;
 
 PARLEY_VERB ibv_pd* ibv_alloc_pd(ibv_context* context) {
@@ -130,7 +130,7 @@ PARLEY_VERB int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
 }
 
 PARLEY_VERB int ibv_dereg_mr(ibv_mr* mr) {
-  // Programs free the memory next, whatever this returns: nothing may be read or written there any more.
+  // Programs free the memory next, whatever this returns. So the device must not access it any more.
   const auto done = of(mr->context).engine->with([&](auto& nic) { return nic.withdraw_mr(mr->lkey); });
   if (!done) return outcome("ibv_dereg_mr", done);
   delete static_cast<Mr*>(mr);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a program holds: each of libibverbs' structures with Parley's object behind it. A program sees the first part alone.
+// The objects of a verbs program: each derives from libibverbs' structure, which is all that the program sees, and
+// holds Parley's object.
 #pragma once
 #include <infiniband/verbs.h>
 
@@ -20,19 +21,20 @@ namespace parley::preload {
 
 struct Channel;
 
-/// A descriptor that is readable while something waits behind it: the program's end of a pair of sockets, since one may look into
-/// those without taking anything, and a signal's handler does not end the wait of who has it restarted (SA_RESTART).
+/// A descriptor that is readable while an event is pending. It is the program's end of a socket pair for two reasons:
+/// recv() can wait without consuming anything (MSG_PEEK), and the kernel restarts it after a signal handler with
+/// SA_RESTART.
 class Bell {
  public:
   Bell();
   ~Bell();
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
-  int fd() const { return ends_[0]; }  ///< -1: the system gives none
+  int fd() const { return ends_[0]; }  ///< -1: the system could not create one
   void set(bool readable);
-  /// Closes the program's end. Whom it keeps waiting waits on, as in a read of a file that is closed meanwhile.
+  /// Closes the program's end. A thread in wait() stays blocked, as in read(2) on a file that another thread closes.
   void hang_up();
-  /// Until it is readable. False: the program wants no wait, or a signal came (errno).
+  /// Waits until `fd` is readable. False, with errno: `fd` is non-blocking (EAGAIN), or a signal arrived (EINTR).
   static bool wait(int fd);
 
  private:
@@ -46,7 +48,7 @@ struct Context final : verbs_context, Listener {
   ~Context() override;
   void look() override;
   bool take(const AsyncEvent& event) override;
-  void forget(const void* object);  ///< that is destroyed: its events
+  void forget(const void* object);  ///< drops the pending events of an object that is being destroyed
 
   Bell bell;
   std::shared_ptr<Engine> engine;
@@ -54,42 +56,42 @@ struct Context final : verbs_context, Listener {
   std::map<const CompletionQueue*, ibv_cq*> cqs;
   std::vector<ibv_srq*> srqs;
   std::vector<ibv_qp*> qps;
-  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<XrcDomain>> domains;  // by the file that stands for each
-  std::deque<ibv_async_event> events;                                   // at most one of each kind of each object
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<XrcDomain>> domains;  // by the file that identifies each
+  std::deque<ibv_async_event> events;                                   // at most one of each type for each object
 };
 
 struct Pd final : ibv_pd {
   PdHandle number = 0;
-  ibv_pd* parent = nullptr;  // of a parent domain, which is another handle of this one: whose memory and queues it has
-  ibv_td* thread = nullptr;  // of a parent domain
+  ibv_pd* parent = nullptr;             // parent domain: the protection domain of which it is another handle
+  ibv_td* thread = nullptr;             // parent domain: its thread domain, if any
   std::atomic<std::uint32_t> users{0};  // parent domains
 };
 
-/// A thread domain changes nothing: one lock is for all calls.
+/// A thread domain has no effect: one lock serves all calls.
 struct Td final : ibv_td {
   std::atomic<std::uint32_t> users{0};  // parent domains
 };
 
 struct Mr final : ibv_mr {};
 
-/// Its descriptor is readable while a completion queue waits in it.
+/// Its descriptor is readable while a completion queue has an event in it.
 struct Channel final : ibv_comp_channel {
   std::unique_ptr<CompletionChannel> inner;
   Bell bell;
   void look() { bell.set(inner->waiting() > 0); }
 };
 
-/// Events of an object that the program got: what destroys it waits until each is acknowledged, as libibverbs does. Over the members
-/// that libibverbs' structure has for it.
+/// Counts the events of an object that the program has read. Destroying the object waits until each is acknowledged, as
+/// in libibverbs. Uses the members of libibverbs' structure.
 class Acknowledged {
  public:
   Acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed);
   ~Acknowledged();
   Acknowledged(const Acknowledged&) = delete;
   Acknowledged& operator=(const Acknowledged&) = delete;
-  void got_one() { ++got_; }  ///< under the engine's lock
+  void got_one() { ++got_; }  ///< the caller holds the engine's lock
   void acknowledge(std::uint32_t events);
-  void wait();  ///< once it gets no more
+  void wait();  ///< call it when the object can get no more events
 
  private:
   pthread_mutex_t& mutex_;
@@ -98,10 +100,10 @@ class Acknowledged {
   std::uint32_t got_ = 0;
 };
 
-/// Also what ibv_create_cq() gives: the structures begin alike.
+/// ibv_create_cq() also returns one of these: ibv_cq and ibv_cq_ex begin with the same members.
 struct Cq final : ibv_cq_ex {
-  std::mutex polls;  // from ibv_start_poll() on: one thread at a time
-  ibv_wc polled{};   // by ibv_start_poll() and ibv_next_poll()
+  std::mutex polls;  // held from ibv_start_poll() to ibv_end_poll(): one thread at a time
+  ibv_wc polled{};   // the completion that ibv_start_poll() or ibv_next_poll() took
   Instant polled_at{};
   std::atomic<std::uint32_t> users{0};  // queue pairs and XRC shared receive queues
   std::unique_ptr<CompletionQueue> inner;
@@ -113,7 +115,7 @@ struct Srq final : ibv_srq {
   Acknowledged events{mutex, cond, events_completed};
   std::atomic<std::uint32_t> users{0};
   std::uint32_t max_sge = 0;
-  ibv_cq* cq = nullptr;  // of XRC
+  ibv_cq* cq = nullptr;  // XRC only, as xrcd
   ibv_xrcd* xrcd = nullptr;
 };
 
@@ -126,47 +128,47 @@ struct Xrcd final : ibv_xrcd {
   std::atomic<std::uint32_t> users{0};  // shared receive queues and queue pairs
 };
 
-/// Octets that requests carry by themselves: copied when posted, into a slot that is free again when the request that had it is
-/// complete. A ring, since requests complete in order.
+/// Inline data of requests. Posting copies it into a slot, which is free again when that request is complete. The slots
+/// form a ring, because requests complete in order.
 struct InlineRing {
   std::vector<std::uint8_t> octets;
   std::uint32_t lkey = 0;
-  std::uint32_t size = 0;  // of a slot; 0: there are none
+  std::uint32_t size = 0;  // of a slot, in octets; 0: there are no slots
   std::uint64_t posted = 0;
 };
 
-/// Room for the pieces of a request; those that it has not are never touched.
+/// Room for the SGEs of a request. Unused elements are never initialized.
 struct Pieces {
   alignas(Sge) std::array<std::byte, sizeof(Sge) * sge_max> room;
 };
 
-/// A request that is being built by the functions of ibv_qp_ex.
+/// A request that functions of ibv_qp_ex are building.
 struct Built {
   ibv_send_wr wr{};
   ibv_sge sges[sge_max]{};
   std::vector<std::uint8_t> carried;
-  Pieces pieces;  // of what is posted
+  Pieces pieces;  // SGEs of the posted request
 };
 
 struct Qp final : ibv_qp_ex {
   std::unique_ptr<QueuePair> inner;
   Acknowledged events{qp_base.mutex, qp_base.cond, qp_base.events_completed};
   ibv_qp_cap cap{};
-  ibv_xrcd* xrcd = nullptr;  // of XRC_RECV
+  ibv_xrcd* xrcd = nullptr;  // XRC_RECV only
   bool all_signaled = false;
   InlineRing inlined;
-  std::mutex builds;             // from ibv_wr_start() on: one thread at a time
-  std::vector<Built> built;      // as many as were ever built at once
-  std::vector<SendWr> requests;  // what is posted of them
+  std::mutex builds;         // held from ibv_wr_start() to ibv_wr_complete() or ibv_wr_abort(): one thread at a time
+  std::vector<Built> built;  // the first `building` are in use; never shrinks
+  std::vector<SendWr> requests;  // the same, as they are posted
   std::size_t building = 0;
-  int wrong = 0;  // errno of what was built
+  int wrong = 0;  // errno of a builder call
 };
 
-/// The engine of the process, which is made where there is none: it ends with its last user. Errors: as ibv_open_device().
+/// The engine of the process; makes it if there is none. It ends with its last user. Errors: as ibv_open_device().
 Result<std::shared_ptr<Engine>> engine();
-/// Whose last user has gone: its addresses are free before another one takes them.
+/// Drops a reference. If it was the last one, the engine's addresses are free before another engine binds them.
 void release(std::shared_ptr<Engine> engine);
-/// Of the port: what the narrowest interface of its addresses takes.
+/// The port's active MTU: the largest one that fits the interfaces of all its addresses.
 ibv_mtu active_mtu(const Engine& engine);
 
 inline Context& of(ibv_context* context) { return *static_cast<Context*>(verbs_get_ctx(context)); }
@@ -189,14 +191,14 @@ auto with(ibv_context* context, Call&& call) {
   return of(context).engine->with(std::forward<Call>(call));
 }
 
-/// What memory and queue pairs have of access flags.
+/// The access flags of memory regions and queue pairs that have an effect.
 inline constexpr unsigned int rights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-/// A line to standard error.
+/// Writes a line to standard error.
 void tell(const std::string& what, const std::string& why);
 std::string words_of(const Error& error);
-/// The errno for it, which is set as well; the sentence goes to standard error if PARLEY_VERBS_LOG asks for it.
+/// Sets errno for the error and returns it. Writes the sentence to standard error if PARLEY_VERBS_LOG is set.
 int refused(const char* call, const Error& error);
 int refused(const char* call, int number, const char* why);
 int outcome(const char* call, const Result<void>& result);
@@ -211,7 +213,7 @@ T* none(const char* call, int number, const char* why) {
   return nullptr;
 }
 
-/// What ibv_context's and verbs_context's tables of functions hold, by the file that has them.
+/// Fill the function tables of ibv_context, verbs_context and ibv_qp_ex; the comment names the file with the functions.
 void set_data_path(verbs_context& to);    // post.cpp
 void set_xrc(verbs_context& to);          // srq.cpp
 void set_domains(verbs_context& to);      // memory.cpp
@@ -224,18 +226,18 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
 AhAttr address_of(const ibv_ah_attr& attr);
 /// ibv_attach_mcast and ibv_detach_mcast.
 int with_group(const char* call, ibv_qp* qp, const ibv_gid& gid, bool attach);
-/// What ibv_create_cq() does; null: refused.
+/// Implements ibv_create_cq() and ibv_create_cq_ex(). Null: refused; errno is set.
 Cq* make_cq(const char* call, ibv_context* context, std::uint32_t cqe, void* user, ibv_comp_channel* channel,
             std::uint32_t vector);
-/// As ibv_poll_cq() has it.
+/// Converts a completion to libibverbs' structure.
 ibv_wc told(const WorkCompletion& from);
-/// What `from` asks for, in Parley's words; its pieces are in `pieces`. `ahead`: requests of the same call before it, which are not posted
-/// yet. Otherwise the errno, after refused().
+/// Converts a send request to Parley's structure `to`, with its SGEs in `pieces`. `ahead`: the number of requests of
+/// the same call that precede it and are not posted yet. Returns 0, or the errno after refused().
 int to_request(const char* call, Qp& qp, const ibv_send_wr& from, std::size_t ahead, Pieces& pieces, SendWr& to);
-/// A queue pair that was made or opened, from now on the program's.
+/// Registers a queue pair that was created or opened with the context, and returns it for the program.
 ibv_qp* hand_over(ibv_context* context, Qp* qp);  // qp.cpp
 
 }  // namespace parley::preload
 
-/// What the program calls in place of libibverbs' function of the name.
+/// Declares a function that replaces libibverbs' function of the same name.
 #define PARLEY_VERB extern "C" __attribute__((visibility("default")))

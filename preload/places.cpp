@@ -28,7 +28,7 @@ Result<std::vector<Address>> named(std::string_view text) {
   std::vector<Address> out;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
-    const auto found = Host::resolve(std::string(text.substr(0, end)), 0);  // an interface's name as the scope, too
+    const auto found = Host::resolve(std::string(text.substr(0, end)), 0);  // with an interface name as scope, too
     if (!found) return tl::unexpected(found.error());
     out.push_back(found->front());
     text.remove_prefix(std::min(end + 1, text.size()));

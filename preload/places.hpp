@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Which addresses of the machine are the device's GIDs.
+// The addresses of the machine that are the device's GIDs.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace parley::preload {
 
-/// Those that PARLEY_VERBS_ADDRESS names, a comma between them; or else all of the machine's interfaces that are up, loopback's only
-/// if there are no others. Errors: bad_address, with a sentence.
+/// The addresses in PARLEY_VERBS_ADDRESS, separated by commas. If it is not set, all addresses of the machine's
+/// interfaces that are up; loopback addresses only if there are no others. Errors: bad_address, with a sentence.
 Result<std::vector<Address>> places();
-/// EUI-64 of the device: of the first address, so that it is the same each time. Locally administered (RFC 4291 §2.5.1).
+/// EUI-64 of the device. It is derived from the first address, so that it is always the same, and is locally
+/// administered (RFC 4291 §2.5.1).
 std::uint64_t device_guid();
-/// Index of the interface that has the address; all of 127.0.0.0/8 is loopback's. 0: none has it.
+/// Index of the interface that has the address; 127.0.0.0/8 belongs to the loopback interface. 0: no interface has it.
 std::uint32_t interface_index(const Address& address);
-/// Octets of an IP packet on that interface; 1500 if it does not tell.
+/// MTU of that interface, in octets of an IP packet; 1500 if the system does not report it.
 std::uint32_t interface_mtu(std::uint32_t index);
 
 }  // namespace parley::preload

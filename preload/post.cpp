@@ -16,7 +16,7 @@ namespace parley::preload {
 
 namespace {
 
-/// False: more pieces than the queue's requests may have.
+/// Converts `count` SGEs into `to`; `out` is a view of them. False: there are more than `most`.
 bool take(const ibv_sge* from, int count, std::uint32_t most, Pieces& to, std::span<const Sge>& out) {
   if (count < 0 || static_cast<std::uint32_t>(count) > most) return false;
   auto* const pieces = reinterpret_cast<Sge*>(to.room.data());
@@ -25,7 +25,7 @@ bool take(const ibv_sge* from, int count, std::uint32_t most, Pieces& to, std::s
   return true;
 }
 
-// What mlx5 has in wc.sl of a datagram over RoCE: the kind of its network header. UCX looks for the GIDs where that says.
+// mlx5 sets wc.sl of a RoCE datagram to the type of its network header. UCX uses it to find the GIDs.
 constexpr std::uint8_t network_ipv6 = 1, network_ipv4 = 2;
 
 bool carries_solicited(ibv_wr_opcode opcode) {
@@ -33,7 +33,7 @@ bool carries_solicited(ibv_wr_opcode opcode) {
          opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/// Where the request goes, and what its opcode has.
+/// Sets the opcode, its parameters and the destination. False: the opcode is not supported.
 bool translate(const ibv_qp& qp, const ibv_send_wr& from, SendWr& to) {
   switch (from.opcode) {
     case IBV_WR_RDMA_WRITE_WITH_IMM: to.imm_data = ntohl(from.imm_data); [[fallthrough]];
@@ -58,7 +58,7 @@ bool translate(const ibv_qp& qp, const ibv_send_wr& from, SendWr& to) {
   return true;
 }
 
-/// The octets of the request as one piece of the ring's. False: more than a slot holds.
+/// Copies the inline data of a request into a slot of the ring; `out` is its one SGE. False: it exceeds the slot.
 bool carry(InlineRing& ring, std::uint64_t slot, std::span<const ibv_sge> from, Pieces& to, std::span<const Sge>& out) {
   const std::size_t begin = slot * ring.size;
   std::size_t used = 0;

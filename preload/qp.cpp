@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Queue pairs and shared receive queues: making, changing, asking, ending.
+// Queue pairs: create, modify, query, destroy. Also ECE and multicast groups.
 #include <algorithm>
 #include <cerrno>
 
@@ -11,17 +11,18 @@ namespace parley::preload {
 namespace {
 
 constexpr std::uint32_t sge_octets = 16;
-constexpr std::uint32_t inline_most = 1024;  // octets; copied when posted
+constexpr std::uint32_t inline_most = 1024;  // octets
 constexpr int known_attributes = (IBV_QP_DEST_QPN << 1) - 1;
 
 CompletionQueue* inner_of(ibv_cq* cq) { return cq == nullptr ? nullptr : of(cq).inner.get(); }
 
-/// Of a completion queue, shared receive queue or XRC domain: whoever destroys it is refused while it is used.
+/// Changes the user count of a completion queue, shared receive queue or XRC domain. It cannot be destroyed while in
+/// use.
 void use(auto* object, int more) {
   if (object != nullptr) of(object).users += static_cast<std::uint32_t>(more);
 }
 
-/// What of `init` cannot be; null: nothing.
+/// The reason to refuse `init`; null: none.
 const char* wrong_with(const ibv_qp_init_attr_ex& init) {
   constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   constexpr std::uint64_t operations = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
@@ -35,7 +36,7 @@ const char* wrong_with(const ibv_qp_init_attr_ex& init) {
   return nullptr;
 }
 
-/// The slots of the requests that carry their octets; a region of the domain, as any other memory.
+/// Allocates the slots for inline data and registers them as a memory region of the queue pair's domain.
 Result<void> make_ring(Device& device, Qp& qp, std::uint32_t size) {
   if (size == 0) return {};
   qp.inlined.octets.resize(std::size_t{size} * qp.cap.max_send_wr);
@@ -49,7 +50,7 @@ Result<void> make_ring(Device& device, Qp& qp, std::uint32_t size) {
 Result<void> make_inner(Device& device, Qp& qp, const ibv_qp_init_attr_ex& init) {
   QpInit of_parley{
       .type = static_cast<QpType>(init.qp_type), .max_send_wr = qp.cap.max_send_wr, .max_recv_wr = qp.cap.max_recv_wr};
-  if (qp.xrcd != nullptr) {  // as Linux has it, what it would have of queues is not looked at
+  if (qp.xrcd != nullptr) {  // as on Linux, the queues in `init` are ignored
     of_parley.xrcd = of(qp.xrcd).inner.get();
   } else {
     of_parley.pd = qp.qp_base.pd == nullptr ? 0 : of(qp.qp_base.pd).number;
@@ -74,7 +75,7 @@ void fill(ibv_qp& to, ibv_context* context, const ibv_qp_init_attr_ex& init) {
   to.state = IBV_QPS_RESET;
 }
 
-/// Attributes that Linux takes out of the mask before it asks the device: programs name them as they do for RC.
+/// Attributes that Linux removes from the mask before it calls the device: programs set them as for RC.
 int ignored(ibv_qp_type type) {
   switch (type) {
     case IBV_QPT_XRC_SEND: return IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -83,7 +84,7 @@ int ignored(ibv_qp_type type) {
   }
 }
 
-/// What `attr` and `mask` ask for, in Parley's words.
+/// Converts the attributes that `mask` selects to Parley's structure.
 Result<QpAttr> attributes(const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_ALT_PATH) != 0) return fail(Errc::unsupported, "there are no alternate paths");
   if ((mask & ~known_attributes) != 0)
@@ -120,12 +121,12 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   fill(qp->qp_base, context, *init);
   if (init->qp_type == IBV_QPT_XRC_RECV && (init->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0) qp->xrcd = init->xrcd;
   qp->cap = init->cap;
-  // A queue of no requests is none that anybody posts to, and Parley's have at least one.
+  // Parley's queues have at least one request and one SGE. Programs do not post to a queue that they created with none.
   qp->cap.max_send_wr = std::max(init->cap.max_send_wr, 1U);
   qp->cap.max_recv_wr = std::max(init->cap.max_recv_wr, 1U);
   qp->cap.max_send_sge = std::max(init->cap.max_send_sge, 1U);
   qp->cap.max_recv_sge = std::max(init->cap.max_recv_sge, 1U);
-  // As devices of Linux that have room for a descriptor of each SGE: rdma_xclient counts on it.
+  // As Linux devices whose inline data reuses the room of the SGE descriptors: rdma_xclient depends on it.
   qp->cap.max_inline_data = std::max(init->cap.max_inline_data, sge_octets * init->cap.max_send_sge);
   qp->all_signaled = init->sq_sig_all != 0;
   const auto made = with(context, [&](Device& device) { return make_inner(device, *qp, *init); });
@@ -151,7 +152,7 @@ ibv_qp* hand_over(ibv_context* context, Qp* qp) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Device;
 using parley::QpAttr;
 
@@ -171,7 +172,7 @@ PARLEY_VERB ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   return made;
 }
 
-/// Null for one that was not made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
+/// Null: the queue pair was created without IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
 PARLEY_VERB ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return of(qp).wr_start == nullptr ? nullptr : &of(qp); }
 
 PARLEY_VERB int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {

@@ -18,7 +18,7 @@ Recorder::Recorder(std::FILE* file)
       writer_(block_, {.application = "parley verbs",
                        .comment = "Written from the program's own sockets: octets and times are real."}),
       to_epoch_(wall_clock_now() - clock_now()) {
-  (void)std::setvbuf(file, nullptr, _IONBF, 0);  // programs are killed
+  (void)std::setvbuf(file, nullptr, _IONBF, 0);  // the program may be killed at any time
   (void)writer_.add_interface("parley0", static_cast<std::uint16_t>(wire::LinkType::ethernet));
   write();
 }
@@ -29,7 +29,7 @@ void Recorder::add(const PacketTapRecord& record) {
   write();
 }
 
-// The disk may be full: then the file ends with its last whole block, and the program goes on.
+// If the disk is full, recording stops and the program continues.
 void Recorder::write() {
   if (file_ != nullptr && std::fwrite(block_.data(), 1, block_.size(), file_.get()) != block_.size()) file_.reset();
   block_.clear();

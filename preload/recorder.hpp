@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// PARLEY_VERBS_PCAPNG: a pcapng file of the engine's packets, which needs no right to capture.
+// PARLEY_VERBS_PCAPNG: a pcapng file of the engine's packets. It needs no capture privileges.
 #pragma once
 #include <cstdio>
 #include <memory>
@@ -26,7 +26,7 @@ class Recorder {
   std::unique_ptr<std::FILE, Closer> file_;
   Bytes block_;
   wire::PcapngWriter writer_;
-  Duration to_epoch_;  // from the engine's clock
+  Duration to_epoch_;  // offset from the engine's clock to the Unix epoch
 };
 
 }  // namespace parley::preload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Refused calls: errno for the program, and on request the reason for whoever watches.
+// Refused calls: errno for the program and, with PARLEY_VERBS_LOG, the reason on standard error.
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Shared receive queues, and XRC: domains, their shared receive queues, handles on XRC_TGT queue pairs.
+// Shared receive queues. XRC: domains, their shared receive queues, and handles of XRC_TGT queue pairs.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -43,7 +43,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init) {
   return create("ibv_create_srq_ex", context, *init);
 }
 
-/// The domain that a file stands for, among those of this context: other processes have HCAs of their own.
+/// The XRC domain of this context that the file identifies. Other processes do not share it: each has its own HCA.
 Result<std::shared_ptr<XrcDomain>> domain_of(Context& context, Device& device, int fd, int flags) {
   struct stat file {};
   if (fd >= 0 && ::fstat(fd, &file) != 0) return fail(Errc::invalid_argument, "fd is no open file");
@@ -115,7 +115,7 @@ void set_xrc(verbs_context& to) {
 
 }  // namespace parley::preload
 
-using namespace parley::preload;  // NOLINT: what follows is libibverbs' and has no namespace
+using namespace parley::preload;  // NOLINT: the functions below are libibverbs' and have no namespace
 using parley::Device;
 using parley::SrqAttr;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The functions of the C library that take a descriptor, by which librdmacm reaches the kernel: for a descriptor of
-// /dev/infiniband/rdma_cm they are Parley's, for all others the real ones. Those that take a path are in views_calls.cpp.
+// Replacements of C library functions that take a descriptor and that librdmacm uses. For a descriptor of
+// /dev/infiniband/rdma_cm Parley handles the call; for others the call goes to the real function. The functions that
+// take a path are in views_calls.cpp.
 #include "preload/ucma_calls.hpp"
 
 #include <dlfcn.h>
@@ -40,7 +41,7 @@ int stat_rdma_cm(struct stat* out) {
   if (real(real_stat, "stat")(Files::path, out) == 0 && S_ISCHR(out->st_mode)) return 0;
   *out = {};
   out->st_mode = S_IFCHR | 0666;
-  out->st_rdev = ::makedev(10, 58);  // misc
+  out->st_rdev = ::makedev(10, 58);  // a misc device (major 10)
   out->st_nlink = 1;
   return 0;
 }
@@ -60,6 +61,6 @@ PARLEY_CALL int fstat(int fd, struct stat* out) noexcept {
   return Files::get().owns(fd) ? stat_rdma_cm(out) : real(real_fstat, "fstat")(fd, out);
 }
 PARLEY_CALL int fstat64(int fd, struct stat64* out) noexcept {
-  auto* const same = reinterpret_cast<struct stat*>(out);  // of 64-bit systems
+  auto* const same = reinterpret_cast<struct stat*>(out);  // the same structure on 64-bit systems
   return Files::get().owns(fd) ? stat_rdma_cm(same) : real(real_fstat64, "fstat64")(fd, same);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// /dev/infiniband/rdma_cm for the functions of the C library that take a path.
+// /dev/infiniband/rdma_cm, for the replacements of C library functions that take a path (views_calls.cpp).
 #pragma once
 #include <sys/stat.h>
 
@@ -8,7 +8,7 @@ namespace parley::preload {
 bool is_rdma_cm(const char* path);
 /// As open(2).
 int open_rdma_cm(int flags);
-/// A character device. If the kernel has one, librdmacm expects its number.
+/// Fills `out` for a character device. If the kernel has the real one, uses its number, because librdmacm expects it.
 int stat_rdma_cm(struct stat* out);
 
 }  // namespace parley::preload

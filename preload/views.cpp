@@ -23,12 +23,12 @@ namespace parley::preload {
 
 namespace {
 
-/// What the paths that begin with `prefix` stand for, where a name ends there.
+/// A view of `prefix` itself and, under /sys, of all paths below it.
 struct View {
   std::string_view prefix;
-  const char* device = nullptr;  // null: the same path in the folder
+  const char* device = nullptr;  // the path to use instead; null: the same path inside the folder
 };
-// Programs want a character device, and open no other than through libibverbs.
+// /dev/null: programs check that uverbs0 is a character device, but only libibverbs opens it.
 constexpr View views[] = {{"/sys/class/infiniband"},
                           {"/sys/class/infiniband_verbs"},
                           {"/dev/infiniband/uverbs0", "/dev/null"},
@@ -59,7 +59,7 @@ std::string guid_text() {
   return grouped(octets, sizeof octets);
 }
 
-// As ibv_query_port() says it.
+// The same values as ibv_query_port() returns.
 void put_port(const PrivateFolder& folder, const std::string& port, const std::vector<Address>& addresses) {
   for (const auto& [name, text] : {std::pair{"state", "4: ACTIVE"},
                                    {"phys_state", "5: LinkUp"},
@@ -97,7 +97,7 @@ std::unique_ptr<PrivateFolder> make() {
     folder->put(hca + name, text);
   folder->put(hca + "node_guid", guid_text());
   folder->put(hca + "sys_image_guid", guid_text());
-  std::vector<Address> distinct;  // as Engine has them
+  std::vector<Address> distinct;  // in the same order as Engine's GID table
   for (const Address& address : *addresses)
     if (std::find(distinct.begin(), distinct.end(), address) == distinct.end()) distinct.push_back(address);
   put_port(*folder, hca + "ports/1/", distinct);
@@ -121,7 +121,7 @@ struct Made {
   bool tried = false;
 };
 Made& made() {
-  static auto* const one = new Made;  // for as long as there are threads
+  static auto* const one = new Made;  // never deleted: threads may use it until the process ends
   return *one;
 }
 void remove_folder() {
@@ -131,7 +131,7 @@ void remove_folder() {
 }
 void before_fork() { made().lock.lock(); }
 void after_fork_in_parent() { made().lock.unlock(); }
-// It is the parent's, which removes it.
+// The folder belongs to the parent, which removes it.
 void after_fork_in_child() {
   (void)made().folder.release();
   made().tried = false;
@@ -156,7 +156,7 @@ std::optional<std::string> folder_path() {
 bool is_view(std::string_view path) { return view_of(path) != nullptr; }
 
 const char* viewed(const char* path, std::string& kept) {
-  // Most paths end here; and what follows takes memory.
+  // Most paths return here, without allocating memory.
   const View* const view = path == nullptr ? nullptr : view_of(path);
   if (view == nullptr || has_more_rights()) return path;
   if (view->device != nullptr) return view->device;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The functions of the C library that take a path, in front of the real ones: preload/views.hpp. Only in the library that programs are
-// preloaded with. A path that is no view's is passed on without a look at anything else, also in a signal's handler.
+// Replacements of C library functions that take a path (preload/views.hpp). They are only in the library that is
+// preloaded. A path without a view goes straight to the real function, so that these calls stay safe in signal
+// handlers.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -27,7 +28,8 @@ struct Real {
   const char* name;
   Function* at = nullptr;
 
-  /// Constructors of other libraries may call before this library's.
+  /// Finds the function on demand: constructors of other libraries may call it before this library's constructor has
+  /// run.
   Function& get() {
     if (at == nullptr) at = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
     return *at;
@@ -76,7 +78,8 @@ constinit Real<ssize_t(const char*, char*, std::size_t)> real_readlink{"readlink
 constinit Real<ssize_t(int, const char*, char*, std::size_t)> real_readlinkat{"readlinkat"};
 constinit Real<char*(const char*, char*)> real_realpath{"realpath"};
 
-/// dlsym() is for no signal's handler. Those that only old programs have are looked for when they are called.
+/// Finds the functions at start, because a signal handler must not call dlsym(). Functions that only old programs use
+/// are found at their first call.
 __attribute__((constructor)) void find_all() {
   const auto find = [](auto&... real) { ((void)real.get(), ...); };
   find(real_open, real_open64, real_open_2, real_open64_2, real_access, real_openat, real_openat64, real_openat_2,
@@ -85,7 +88,7 @@ __attribute__((constructor)) void find_all() {
        real_readlinkat, real_realpath);
 }
 
-/// The mode, if the flags require one.
+/// The mode argument, which exists only if the flags require one.
 mode_t mode_in(int flags, va_list rest) {
   return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : mode_t{0};
 }
@@ -126,7 +129,7 @@ PARLEY_CALL int openat64(int folder, const char* path, int flags, ...) {
   va_end(rest);
   return by_path_at(real_openat64, folder, path, flags, mode);
 }
-// Of programs that were compiled with _FORTIFY_SOURCE.
+// Programs that were compiled with _FORTIFY_SOURCE call these.
 PARLEY_CALL int __open_2(const char* path, int flags) {
   return is_rdma_cm(path) ? open_rdma_cm(flags) : by_path(real_open_2, path, flags);
 }
@@ -155,7 +158,7 @@ PARLEY_CALL int stat(const char* path, struct stat* out) noexcept {
   return is_rdma_cm(path) ? stat_rdma_cm(out) : by_path(real_stat, path, out);
 }
 PARLEY_CALL int stat64(const char* path, struct stat64* out) noexcept {
-  // Of 64-bit systems, where both are the same.
+  // Both structures are the same on 64-bit systems.
   return is_rdma_cm(path) ? stat_rdma_cm(reinterpret_cast<struct stat*>(out)) : by_path(real_stat64, path, out);
 }
 PARLEY_CALL int lstat(const char* path, struct stat* out) noexcept { return by_path(real_lstat, path, out); }
@@ -166,7 +169,7 @@ PARLEY_CALL int fstatat(int folder, const char* path, struct stat* out, int flag
 PARLEY_CALL int fstatat64(int folder, const char* path, struct stat64* out, int flags) noexcept {
   return by_path_at(real_fstatat64, folder, path, out, flags);
 }
-// The same in programs that were linked with glibc before 2.33.
+// Programs that were linked with glibc before 2.33 call these.
 PARLEY_CALL int __xstat(int version, const char* path, struct stat* out) {
   return by_path_at(real_xstat, version, path, out);
 }

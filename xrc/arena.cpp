@@ -30,12 +30,13 @@ bool Arena::is_sound() const {
   return sound;
 }
 
-// ---- the journal: what was there, and behind it a footer, so that it is read from its end -----------------------------
+// ---- the journal: each entry is the old content and then a footer, so that undo() reads from the end
+// ------------------
 
 void Arena::begin(Kind kind) {
   kind_ = kind;
   ++transaction_;
-  log<sizeof(room_)>(&room_);  // the one that makes it a transaction
+  log<sizeof(room_)>(&room_);  // the first entry opens the transaction
   log(at(root_), changing_);
 }
 
@@ -46,7 +47,7 @@ void Arena::undo() {
     std::memcpy(&footer, base() + journal_at + end - sizeof(Footer), sizeof(footer));
     const std::uint32_t taken = padded(footer.length) + static_cast<std::uint32_t>(sizeof(Footer));
     if (footer.length > journal || taken > end || footer.offset < before || footer.offset > block - footer.length)
-      break;  // not by us
+      break;  // no valid entry
     end -= taken;
     std::memcpy(base() + footer.offset, base() + journal_at + end, footer.length);
   }
@@ -55,7 +56,7 @@ void Arena::undo() {
   set_end(0);
 }
 
-// ---- what is allocated -------------------------------------------------------------------------------------------
+// ---- allocation --------------------------------------------------------------------------------------------------
 
 std::uint32_t Arena::allocate(std::uint32_t octets) {
   if (until_failure_ != 0 && --until_failure_ == 0) throw Exhausted{};
@@ -65,14 +66,14 @@ std::uint32_t Arena::allocate(std::uint32_t octets) {
   std::uint32_t& list = free_[size];
   std::uint32_t out = list;
   if (out != 0) {
-    log(at(out), size * unit);  // it may have been given back in this transaction
+    log(at(out), size * unit);  // undo() needs its content: it may have been released in this transaction
     std::uint32_t next = 0;
     std::memcpy(&next, at(out), sizeof(next));
     set(list, next);
   } else {
     if (room_.next > block - size * unit) throw Exhausted{};
     out = static_cast<std::uint32_t>(room_.next);
-    room_.next += size * unit;  // begin() has it
+    room_.next += size * unit;  // begin() has logged it
   }
   room_.free_octets -= size * unit;
   return out;

@@ -4,7 +4,7 @@
 namespace parley::xrc {
 namespace {
 
-/// Creating: none that one could ask for.
+/// Creating: the state cannot be requested.
 State state_of(std::optional<QpState> state) {
   if (!state) return State::creating;
   switch (*state) {
@@ -70,7 +70,7 @@ Result<Registered> Attachment::attach(TgtId id) {
   return joined;
 }
 
-// The handle first: of one that the registry ends nobody has a handle.
+// Closes the handle first, so that no handle is open when the registry ends the queue pair.
 Result<std::uint32_t> Attachment::release(TgtId id) {
   ended(id);
   return registrar_.unregister(id);
@@ -84,7 +84,8 @@ void Attachment::ended(TgtId id) {
   device_.close_tgt(id.qpn);
 }
 
-// The NIC takes one of two that move the same queue pair at once; the other one has lost nothing if it wanted the same.
+// If two processes move the same queue pair at once, the NIC accepts only one. The other call also succeeds if it asked
+// for the same attributes.
 Result<bool> Attachment::modify(TgtId id, const QpAttr& attr) {
   const State to = state_of(attr.state);
   QueuePair* qp = device_.tgt(id.qpn);
@@ -118,7 +119,7 @@ bool Attachment::handle(const AsyncEvent& event) {
   const auto news = device_.read(event);
   if (!news) return false;
   const auto name = names_.find(news->qpn);
-  const bool each = news->kind == EventKind::fatal;  // who reports it first is heard; the others say nothing new
+  const bool each = news->kind == EventKind::fatal;  // each process reports it; only the first report has an effect
   if (name != names_.end() && news->kind != EventKind::none && (each || creator_.contains(news->qpn)))
     (void)registrar_.report(name->second, news->kind, 0);
   return true;

@@ -36,15 +36,15 @@ void Client::disconnected() {
   out_.clear();
   restoring_.clear();
   items_.clear();
-  std::erase_if(pending_, [](const auto& p) { return p.second.abandoned; });  // it was for a membership that has ended
+  std::erase_if(pending_, [](const auto& p) { return p.second.abandoned; });  // their membership has ended
   for (auto& [number, pending] : pending_) pending.sent = false;
   let_go();
   for (auto& [generation, r] : registrations_)
     if (!std::exchange(r.told, true)) give({r.id, r.why, r.reason, r.events, 0, true});
 }
 
-/// A member that is cut off is registered with nothing, so that what it wanted to leave it has left. To declare that again
-/// would wake what the old broker may have ended.
+/// A disconnected member has no registrations at the broker, so its pending unregister and close requests are done. If
+/// it declared those queue pairs again, it could revive ones that the old broker has ended.
 void Client::let_go() {
   for (auto at = pending_.begin(); at != pending_.end();) {
     const Pending pending = at->second;
@@ -62,7 +62,7 @@ void Client::let_go() {
   }
 }
 
-/// Wrong from here on: the same words would be said again.
+/// Final: another connection would be refused for the same reason.
 void Client::refuse(Refusal refusal) {
   for (auto at = pending_.begin(); at != pending_.end(); at = pending_.erase(at))
     if (!at->second.abandoned)
@@ -125,7 +125,7 @@ void Client::opened(const Answer& answer) {
 }
 
 void Client::declare() {
-  out_.clear();  // of an attempt that lacked memory
+  out_.clear();  // from an attempt that ran out of memory
   restoring_.clear();
   for (const auto& [ask, numbers] : {std::pair(Ask::add_srq, &srqs_), {Ask::note_other, &others_}})
     for (const std::uint32_t number : *numbers) {
@@ -165,11 +165,11 @@ void Client::restored(const Answer& answer) {
   if (restoring_.empty()) phase_ = Phase::up;
 }
 
-// ---- what comes in -----------------------------------------------------------------------------------------------
+// ---- answers and events ------------------------------------------------------------------------------------------
 
 void Client::on(Instant now, const Answer& answer) {
   if (answer.number == 0) {
-    // A broker that follows another may be full for a moment. It hangs up, and a member comes again.
+    // A new broker may be full for a moment. It closes the connection, and a former member connects again.
     const bool full = answer.refusal == Refusal::share_of_connections || answer.refusal == Refusal::no_memory;
     if (was_member_ && full) return;
     if (answer.refusal != Refusal::none) return refuse(answer.refusal);
@@ -184,7 +184,7 @@ void Client::on(Instant now, const Answer& answer) {
   if (found == pending_.end()) return too_late(answer);
   if (found->second.abandoned) {
     take_back(found->second.request, answer);
-    pending_.erase(answer.number);  // if the membership has not ended, and all with it
+    pending_.erase(answer.number);  // by number: refuse() may have erased all
     return;
   }
   if (try_again(found->second, answer, now)) {
@@ -197,16 +197,16 @@ void Client::on(Instant now, const Answer& answer) {
   if (answer.about == Ask::close && answer.refusal == Refusal::none) refuse(Refusal::not_member);
 }
 
-/// Its user was told that it had timed out, and counts on nothing having happened.
+/// The request was reported as timed out, so the user assumes that it had no effect. Reverts it where possible.
 void Client::too_late(const Answer& answer) {
   if (answer.refusal != Refusal::none) return;
-  if (answer.about == Ask::unregister) return forget(answer.tgt);  // what has happened cannot be taken back
+  if (answer.about == Ask::unregister) return forget(answer.tgt);  // cannot be reverted
   if (answer.about == Ask::close) return refuse(Refusal::not_member);
   const bool joined = answer.about == Ask::create || answer.about == Ask::enlist || answer.about == Ask::publish;
   if (joined && !registrations_.contains(answer.tgt.generation)) send({.ask = Ask::unregister, .tgt = answer.tgt});
 }
 
-/// The same where memory lacked: what was asked is still known.
+/// The same for an abandoned request, whose parameters are still known.
 void Client::take_back(const Request& asked, const Answer& answer) {
   if (answer.refusal != Refusal::none) return;
   if (asked.ask == Ask::add_srq && !srqs_.contains(asked.other))
@@ -241,7 +241,7 @@ bool Client::try_again(const Pending& pending, const Answer& answer, Instant now
   return answer.refusal == Refusal::busy && may_pass(pending.request) && after(now, options_.retry) < pending.deadline;
 }
 
-/// All of it, or nothing if memory lacks.
+/// Queues the answer and applies its effect; does neither if memory runs out.
 void Client::settled(const Pending& pending, const Answer& answer) {
   answers_.push_back(answer);
   try {
@@ -252,7 +252,7 @@ void Client::settled(const Pending& pending, const Answer& answer) {
   }
 }
 
-/// Asks for memory once at most, before anything is changed.
+/// Allocates at most once, before it changes anything.
 void Client::take(const Request& asked, const Answer& answer) {
   const bool good = answer.refusal == Refusal::none;
   switch (asked.ask) {
@@ -266,7 +266,8 @@ void Client::take(const Request& asked, const Answer& answer) {
         made->second.proof = answer.value;
       break;
     case Ask::unregister: {
-      // E3: what lies here already goes too. The broker has the name if the user had the number alone.
+      // E3: events of the queue pair that are already queued here are dropped, too. A user may have given only the
+      // number, without the generation.
       const auto known = registration_of(asked.tgt);
       const TgtId id = known == registrations_.end() ? asked.tgt : known->second.id;
       if (good || answer.refusal == Refusal::gone) {
@@ -302,11 +303,11 @@ void Client::remember(const Answer& a) {
   const auto [known, is_new] = registrations_.try_emplace(a.tgt.generation);
   Registration& r = known->second;
   r.id = a.tgt;
-  if (is_new) r.events = a.events;  // earlier ones are none of this member's
+  if (is_new) r.events = a.events;  // earlier events were not for this member
   r.state = std::max(a.state, State::reset);
   r.peer = (a.flags & Answer::has_peer) != 0 ? std::optional(a.peer) : r.peer;
   r.attributes = a.attributes;
-  // The event that says so is under way to us, or will never come from this broker: disconnected() tells it then.
+  // The event of a new `why` is on its way. If this broker dies before it sends the event, disconnected() reports it.
   r.told = r.told && r.why == a.why;
   r.why = a.why;
   r.reason = a.reason;
@@ -344,7 +345,7 @@ void Client::give(Event event) noexcept {
   try {
     events_.push_back(event);
   } catch (...) {
-    lost_ = true;  // as of a queue that is full
+    lost_ = true;  // as if the queue were full
   }
 }
 

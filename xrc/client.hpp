@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A member's side of the broker's protocol, without its socket. It remembers what it is registered with, and declares it
-// again to a broker that comes after one that died; requests that were not answered are asked again. A machine in the
-// sense of base/machine.hpp.
+// A member's side of the broker's protocol, without its socket. It remembers its registrations. When a broker dies, it
+// declares them to the next broker and repeats unanswered requests. A machine in the sense of base/machine.hpp.
 #pragma once
 #include <deque>
 #include <map>
@@ -16,16 +15,17 @@ struct ClientOptions {
   Process process{};
   bool member = true;   ///< false: it only lists and kills
   bool shared = false;  ///< the domain of a file, which the driver sends with `open`; otherwise a private one
-  bool create = true, exclusive = false;  ///< the first time; a domain that it was in may always be made anew
+  bool create = true, exclusive = false;  ///< first open only; later, creating it again is allowed
   bool carrier = false;                   ///< OpenParameters::carrier
   std::uint64_t device = 0;
-  Duration patience = std::chrono::seconds(5);     ///< for an answer, over all brokers
-  Duration retry = std::chrono::milliseconds(20);  ///< between attempts while something is about to be made
+  Duration patience = std::chrono::seconds(5);     ///< limit for an answer, over all brokers
+  Duration retry = std::chrono::milliseconds(20);  ///< between attempts after a `busy` that may pass (may_pass())
   std::uint32_t requests_max = 64;                 ///< unanswered
-  std::uint32_t events_max = 1024;                 ///< not taken; beyond, events_lost
+  std::uint32_t events_max = 1024;                 ///< not taken by the user; beyond it, events_lost
 };
 
-/// Whether a refusal `busy` of it may be over in a moment: another member is making what it asks for, or may yet declare it.
+/// Whether a refusal `busy` of the request may be temporary: another member is creating the queue pair, or may declare
+/// it.
 bool may_pass(const Request& request);
 
 class Client {
@@ -45,20 +45,20 @@ class Client {
   std::optional<Outgoing> poll_transmit();
 
   // ---- its user
-  /// The number of the answer. Errors: no_memory; what the broker refused the member for.
+  /// Returns the number that the answer will have. Errors: no_memory; the broker's refusal of this member.
   Result<std::uint64_t> ask(Instant now, Request request);
-  /// Nobody waits for the answer any more: memory lacked. What it will have done is taken back, as far as that goes.
+  /// The caller cannot wait for the answer, because memory ran out. The request's effect is reverted where possible.
   void abandon(std::uint64_t number) noexcept;
-  /// Some of those are with the broker still.
+  /// Whether the broker still has abandoned requests.
   bool has_abandoned() const;
   std::optional<Answer> poll_answer();
   std::optional<Event> poll_event();
   bool has_events() const { return lost_ || !events_.empty(); }
-  /// Those of lists.
+  /// The items of lists.
   std::optional<Item> poll_item();
 
   Instant next_deadline() const;
-  /// Requests that nobody answered in time end with timed_out.
+  /// Requests that are not answered in time end with timed_out.
   void handle_deadline(Instant now);
 
   Phase phase() const { return phase_; }
@@ -72,9 +72,9 @@ class Client {
     Request request{};
     Instant deadline = never, again = never;
     bool sent = false;
-    bool abandoned = false;  // nobody waits for its answer
+    bool abandoned = false;  // no caller waits for its answer
   };
-  /// As it would be declared.
+  /// What the client would declare to a new broker.
   struct Registration {
     TgtId id{};
     State state = State::reset;
@@ -83,8 +83,8 @@ class Client {
     EventKind why = EventKind::none;
     std::uint32_t reason = 0;
     std::uint64_t events = 0;
-    std::uint64_t proof = 0;  // of the broker's, that this member is registered with it
-    bool told = true;         // the user has the event of `why`
+    std::uint64_t proof = 0;  // the broker's proof that this member is registered with the queue pair
+    bool told = true;         // the event of `why` has arrived
   };
 
   void on(Instant now, const Answer& answer);
@@ -112,12 +112,12 @@ class Client {
   std::uint32_t epoch_ = 0;
   std::uint64_t last_number_ = 0;
   bool was_member_ = false;
-  std::uint32_t carriers_ = 0;                           // R11: of the domain, as the broker last said
+  std::uint32_t carriers_ = 0;                           // R11: of the domain, as the broker last reported
   std::map<std::uint64_t, Pending> pending_;             // by number; requests_max
-  std::map<std::uint64_t, Registration> registrations_;  // by generation; as many as the broker allows
+  std::map<std::uint64_t, Registration> registrations_;  // by generation; bounded by the broker
   std::set<std::uint32_t> srqs_, others_;                // likewise
-  std::map<std::uint64_t, std::uint64_t> restoring_;     // number to generation; 0 of srqs_ and others_
-  std::deque<Request> out_;                              // requests_max, and what a new broker has to hear
+  std::map<std::uint64_t, std::uint64_t> restoring_;     // number to generation; 0 for srqs_ and others_
+  std::deque<Request> out_;                              // requests_max, and the declarations for a new broker
   std::deque<Answer> answers_;                           // requests_max
   std::deque<Event> events_;                             // events_max
   std::deque<Item> items_;                               // those of one list

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a member asks for, done on a registry: the same words wherever the registry is kept.
+// Serves a member's requests on a registry. The same code works for each kind of registry store.
 #pragma once
 #include "xrc/message.hpp"
 
@@ -36,7 +36,7 @@ class Desk {
  public:
   Desk(Registry& registry, Instant now, MemberId member) : registry_(registry), now_(now), member_(member) {}
 
-  /// Without its number and epoch.
+  /// The caller adds the answer's number and epoch.
   Answer serve(const Request& r) {
     Answer out = served(r);
     out.about = r.ask;
@@ -44,7 +44,7 @@ class Desk {
   }
   /// The TGT queue pair that serve() has modified.
   const std::optional<TgtId>& changed() const { return changed_; }
-  /// All of it, so that the member can declare it again.
+  /// An answer with all that the member needs to declare the queue pair to another registry.
   Answer known(TgtId id, bool already) const {
     const auto view = registry_.glance(now_, member_, id);
     if (!view) return desk::no(view);
@@ -66,7 +66,7 @@ class Desk {
       default: return of_tgt(r);
     }
   }
-  /// What a member's own device says. Of what it is not registered with it can know nothing.
+  /// Reports of a member's own device, and `route`. For a queue pair, the member must be registered with it.
   Answer said(const Request& r) {
     if (r.ask == Ask::report_device) {
       if (r.kind != EventKind::device_failed && r.kind != EventKind::device_removed) return desk::no(Refusal::invalid);

@@ -10,7 +10,7 @@
 namespace parley::xrc {
 namespace {
 
-/// FNV-1a over what is added.
+/// FNV-1a over the added values.
 class Digest {
  public:
   Digest& add(std::uint64_t value) {
@@ -80,7 +80,7 @@ std::optional<DeviceNews> Device::read(const AsyncEvent& event) const {
   const auto* told = std::get_if<QueuePairEvent>(&event);
   if (told == nullptr) return std::nullopt;
   const auto mine = handles_.find(told->qp->qp_num());
-  if (mine == handles_.end() || mine->second.get() != told->qp) return std::nullopt;  // another process's
+  if (mine == handles_.end() || mine->second.get() != told->qp) return std::nullopt;  // another process's handle
   switch (told->kind) {
     case QueuePairEvent::Kind::comm_est: return DeviceNews{mine->first, EventKind::established};
     case QueuePairEvent::Kind::qp_fatal: return DeviceNews{mine->first, EventKind::fatal};

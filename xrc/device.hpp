@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// An XRC domain of a NIC as one process has it: its handles on TGT queue pairs and its shared receive queues. To register is to
-// open a handle (ibv_open_qp), and the queue pair ends with the last of them. nic/roce, the simulator's HCA and libibverbs are
-// all parley::Device, so this is the same over each.
+// One process's view of an XRC domain of a NIC: its handles of TGT queue pairs and its shared receive queues.
+// Registering opens a handle (ibv_open_qp); the queue pair ends with its last handle. nic/roce, the simulator's HCA and
+// libibverbs all implement parley::Device, so that this class works with each.
 #pragma once
 #include <map>
 #include <memory>
@@ -12,10 +12,11 @@
 
 namespace parley::xrc {
 
-/// Of what is set, so that two who set up the same queue pair can be compared; 0 is none.
+/// A digest of the attributes that are set, to compare two processes that set up the same queue pair. Never 0, which
+/// means "none".
 std::uint64_t digest_of(const QpAttr& attr);
 
-/// What a NIC says of a TGT queue pair.
+/// A NIC's report about a TGT queue pair.
 struct DeviceNews {
   std::uint32_t qpn = 0;
   EventKind kind = EventKind::none;  ///< none: nothing that registrants need to know
@@ -23,24 +24,24 @@ struct DeviceNews {
 
 class Device {
  public:
-  /// Both outlive it.
+  /// Both must outlive this object.
   Device(parley::Device& nic, XrcDomain& domain) : nic_(nic), domain_(domain) {}
 
-  /// A new one, of which this process has the first handle. Returns its number.
+  /// Creates a TGT queue pair with its first handle in this process. Returns its number.
   Result<std::uint32_t> create_tgt();
   /// Errors: invalid_argument (no such TGT queue pair in the domain). A second call changes nothing.
   Result<void> open_tgt(std::uint32_t qpn);
   void close_tgt(std::uint32_t qpn) { handles_.erase(qpn); }
-  /// Null: this process has no handle on it.
+  /// Null: this process has no handle of it.
   QueuePair* tgt(std::uint32_t qpn) const;
 
   /// Its completions go to `cq`. Errors: those of parley::Device::create_srq.
   Result<SharedReceiveQueue*> create_srq(PdHandle pd, std::size_t capacity, CompletionQueue& cq);
   void destroy_srq(std::uint32_t srqn) { srqs_.erase(srqn); }
 
-  /// None: it is about none of this process's handles.
+  /// None: the event is about none of this process's handles.
   std::optional<DeviceNews> read(const AsyncEvent& event) const;
-  /// As the system does when the process ends.
+  /// Closes all handles and queues, as the system does when the process ends.
   void close_all();
   std::size_t handle_count() const { return handles_.size(); }
   parley::Device& nic() const { return nic_; }
@@ -49,8 +50,8 @@ class Device {
  private:
   parley::Device& nic_;
   XrcDomain& domain_;
-  std::map<std::uint32_t, std::unique_ptr<QueuePair>> handles_;          // by number; at most the registry's tgts_max
-  std::map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>> srqs_{};  // by number; at most its srqs_max
+  std::map<std::uint32_t, std::unique_ptr<QueuePair>> handles_;          // by number; at most RegistryOptions::tgts_max
+  std::map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>> srqs_{};  // by number; at most RegistryOptions::srqs_max
 };
 
 }  // namespace parley::xrc

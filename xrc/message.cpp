@@ -216,7 +216,7 @@ Result<Message> parse(ConstBytes octets) {
   const std::uint16_t length = r.be16();
   const std::uint64_t number = r.be64();
   if (!r.ok() || first != magic) return tl::unexpected(Error(Refusal::bad_message));
-  // hello is of one form in all versions, so that two that do not understand each other can say so.
+  // hello has the same form in all versions, so that two sides with different versions can detect it.
   if (version != protocol_version && kind != static_cast<std::uint8_t>(Ask::hello))
     return tl::unexpected(Error(Refusal::bad_version));
   if (length != octets.size() || length != length_of(kind)) return tl::unexpected(Error(Refusal::bad_message));

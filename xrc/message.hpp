@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The messages between a member and its broker: one each packet of a seqpacket socket, all numbers big endian. Every kind
-// has one fixed length; fields that a message has no use for are 0. docs/xrc.md has the layout.
+// The messages between a member and its broker: one per packet of a seqpacket socket, all numbers big-endian. Each kind
+// has a fixed length; unused fields are 0. docs/xrc.md has the layout.
 #pragma once
 #include <string>
 #include <variant>
@@ -12,9 +12,9 @@ namespace parley::xrc {
 
 inline constexpr std::uint8_t protocol_version = 1;
 inline constexpr std::size_t message_max = 112;  ///< octets of the longest
-inline constexpr std::size_t command_max = 16;   ///< of a process's name
+inline constexpr std::size_t command_max = 16;   ///< octets of a process's name
 
-// X(name, number): what a member asks for
+// X(name, number): the requests of a member
 #define PARLEY_XRC_REQUESTS(X) \
   X(hello, 1)                  \
   X(open, 2)                   \
@@ -54,13 +54,13 @@ struct Request {
     carrier = 64
   };
   Ask ask = Ask::hello;
-  std::uint64_t number = 0;  ///< comes back with the answer
+  std::uint64_t number = 0;  ///< repeated in the answer
   std::uint16_t flags = 0;
   State state = State::creating;     ///< modify, restore
   EventKind kind = EventKind::none;  ///< report, restore
   std::uint32_t reason = 0;
   TgtId tgt{};
-  std::uint32_t other = 0;  ///< a second number: publish, queues; hello: the oldest version that is spoken
+  std::uint32_t other = 0;  ///< a second number: publish, queues; hello: the oldest supported version
   std::uint64_t value = 0;  ///< hello: start of the process; open: device; modify: digest; restore: proof
   Peer peer{};
   std::uint32_t pid = 0;  ///< hello
@@ -79,8 +79,8 @@ struct Answer {
   EventKind why = EventKind::none;
   std::uint32_t reason = 0;
   TgtId tgt{};
-  /// hello: version; open: member; create, enlist, publish, restore: proof, for the next broker; unregister: events thrown
-  /// away; route: Route; query: age in ns
+  /// hello: version; open: member; create, enlist, publish, restore: proof for the next broker; unregister: number of
+  /// dropped events; route: Route; query: age in ns
   std::uint64_t value = 0;
   std::uint32_t epoch = 0;
   Peer peer{};
@@ -88,7 +88,7 @@ struct Answer {
   std::uint64_t events = 0;
 };
 
-/// One thing of a list. Those of one list have its request's number, and the answer comes behind them.
+/// One item of a list. The items of a list have the number of its request, and its answer follows them.
 struct Item {
   enum class What : std::uint8_t { domain = 1, member, tgt, registrant, counter };
   enum Flag : std::uint8_t { shared = 1, has_peer = 2, events_lost = 4 };
@@ -99,7 +99,7 @@ struct Item {
   std::uint8_t flags = 0;
   std::array<std::uint32_t, 3>
       small{};  ///< member: pid, uid, registrations; tgt: qpn, reason, peer's qpn; counter: which
-  /// domain: number, device, st_dev, st_ino. member: domain, number, start, srqs << 32 | events that wait. tgt: domain,
+  /// domain: number, device, st_dev, st_ino. member: domain, number, start, srqs << 32 | events waiting. tgt: domain,
   /// generation, peer's GUID, age in ns, last event. registrant: generation, member. counter: value.
   std::array<std::uint64_t, 5> large{};
   std::string command{};
@@ -112,9 +112,9 @@ Bytes emit(const Answer& m);
 Bytes emit(const Event& m);
 Bytes emit(const Item& m);
 Bytes emit(const Message& message);
-/// Errors: bad_version; bad_message (too short or long, another magic number, an unknown kind, an enumerator that is none).
+/// Errors: bad_version; bad_message (too short or too long, wrong magic number, unknown kind, invalid enumerator).
 Result<Message> parse(ConstBytes octets);
-/// The number of a request, as far as there is one; for the answer to one that cannot be parsed.
+/// The number of a request that cannot be parsed, for its answer. 0: too short, or wrong magic number.
 std::uint64_t number_of(ConstBytes octets);
 
 }  // namespace parley::xrc

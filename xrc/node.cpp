@@ -6,7 +6,7 @@
 namespace parley::xrc {
 namespace {
 
-constexpr DomainKey the_domain{.device = 1, .st_dev = 0, .st_ino = 1};  // of the node's one; it has no file
+constexpr DomainKey the_domain{.device = 1, .st_dev = 0, .st_ino = 1};  // of the node's one domain, which has no file
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void Node::turn(Instant now) {
   reap();
 }
 
-// What the registry has ended has no handle any more, even of a member that never let go.
+// Closes the handles of queue pairs that the registry has ended, also those of members that did not unregister.
 void Node::reap() {
   while (const auto id = registry_.poll_ended())
     for (Member& m : members_) m.attachment.ended(*id);

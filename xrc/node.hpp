@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A node whose processes share one NIC of this program: Parley's own, or the simulator's. It has the registry, one XRC domain and
-// each process's part in them, and does what a kernel does when a process ends: its handles are closed, whatever it was about.
+// A node whose processes share one NIC of this program: Parley's own, or the simulator's. It has the registry, one XRC
+// domain and the membership of each process. When a process ends, the node closes its handles in any state, as a kernel
+// does.
 #pragma once
 #include <list>
 
@@ -22,19 +23,20 @@ class Node {
     Attachment attachment;
   };
 
-  /// The NIC outlives it. Numbers of queue pairs are the NIC's. Errors: those of Registry::create and Device::open_xrcd.
+  /// The NIC outlives the node and assigns the queue pair numbers. Errors: those of Registry::create and
+  /// Device::open_xrcd.
   static Result<std::unique_ptr<Node>> create(Instant now, parley::Device& nic, RegistryOptions options = {});
 
-  /// It stays where it is until leave() or dead(). Errors: those of Registry::open.
+  /// The pointer is valid until leave() or dead(). Errors: those of Registry::open.
   Result<Member*> open(Process process);
   /// Errors: busy (it has registrations or queues; not if `force`).
   Result<void> leave(Member& member, bool force);
-  /// Its process has ended, by whatever cause.
+  /// The member's process has ended, for any reason.
   void dead(Member& member);
 
-  /// An event of the NIC. False: it is about no TGT queue pair here.
+  /// An event of the NIC. False: it is about none of the node's TGT queue pairs.
   bool handle(const AsyncEvent& event);
-  /// At each turn of whatever drives the NIC; the calls of members happen at that time.
+  /// Call it at each turn of the NIC's driver. Members' calls use `now` as their time until the next turn.
   void turn(Instant now);
   Instant next_deadline() const { return registry_.next_deadline(); }
 
@@ -51,7 +53,7 @@ class Node {
   Registry registry_;
   std::unique_ptr<XrcDomain> domain_;
   Instant now_;
-  std::list<Member> members_;  // the registry's members_max
+  std::list<Member> members_;  // at most RegistryOptions::members_max
 };
 
 }  // namespace parley::xrc

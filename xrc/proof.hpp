@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What a member shows a new broker: that it was registered with a TGT queue pair, in the same domain. Brokers that follow each
-// other share a key, so that none has to remember who had what.
+// Proves to a new broker that a member was registered with a TGT queue pair in the same domain. Successive brokers
+// share a key, so that a broker need not keep its predecessor's registrations.
 #pragma once
 #include <optional>
 
@@ -9,7 +9,7 @@
 
 namespace parley::xrc {
 
-/// `uid`: whose private domain it is, where there is no key.
+/// `uid`: the owner of a private domain, which has no DomainKey.
 inline std::uint64_t proof_of(const SipKey& key, const std::optional<DomainKey>& domain, std::uint32_t uid, TgtId id) {
   const DomainKey named = domain.value_or(DomainKey{.st_ino = uid});
   Bytes text(41);

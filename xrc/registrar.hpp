@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A registry as one of its members asks it: one of this program, or whatever processes share.
+// A member's interface to a registry, either in this program or in memory that processes share.
 #pragma once
 #include "xrc/registry.hpp"
 
 namespace parley::xrc {
 
-/// What is refused with what: registry.hpp.
+/// Errors: see registry.hpp.
 class Registrar {
  public:
   virtual ~Registrar() = default;
@@ -21,7 +21,7 @@ class Registrar {
   virtual std::optional<Event> poll_event() = 0;
 };
 
-/// Of a registry of this program. `now` is the time at which its calls happen; both outlive it.
+/// For a registry in this program. Calls use `now` as their time. `registry` and `now` must outlive this object.
 class LocalRegistrar final : public Registrar {
  public:
   LocalRegistrar(Registry& registry, MemberId member, const Instant& now)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Who uses which TGT queue pair, and when one ends: with its last registrant, or a bounded time after its peer went away.
-// A machine in the sense of base/machine.hpp, and a value: a copy goes its own way. docs/xrc.md has its rules; R1 to R11
-// and E1 to E7 are named there and beside the code that keeps them.
+// Which members use which TGT queue pair, and when one ends: with its last registrant, or a bounded time after its peer
+// went away. A machine in the sense of base/machine.hpp, and a value: a copy is independent. docs/xrc.md has the rules,
+// R1 to R11 and E1 to E7; comments in the code cite them.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -17,36 +17,37 @@
 namespace parley::xrc {
 
 struct RegistryOptions {
-  std::uint32_t epoch = 1;  ///< of this registry; a later one for the same processes has a higher one
-  Duration linger{};        ///< R7: how long one that received is kept without registrants; 0: not at all
-  Duration grace = std::chrono::seconds(10);        ///< R8: how long one drains at most; 0: until the last unregisters
-  Duration error_grace = std::chrono::seconds(60);  ///< then one that failed drains; 0: it may stay
-  Duration quarantine = std::chrono::seconds(60);   ///< how long an ended one's number rests
-  Duration recovery{};       ///< from the first call on: how long members of an earlier epoch may declare what they had
-  bool join_failed = false;  ///< E2: members may register with one that failed, and are told so first
-  bool assigns_numbers = true;  ///< false: creators bring the number that their device chose
-  std::uint32_t qpn_first = 0x800000, qpn_last = 0xFFFFFE;  ///< that it assigns, in turn
-  std::uint32_t qpn_next = 0;                               ///< where it begins; 0: at the first
+  std::uint32_t epoch = 1;  ///< of this registry; a later registry for the same processes has a higher epoch
+  Duration linger{};        ///< R7: how long a queue pair in RTR or RTS is kept without registrants; 0: not at all
+  Duration grace = std::chrono::seconds(10);        ///< R8: maximum time in drain; 0: until the last one unregisters
+  Duration error_grace = std::chrono::seconds(60);  ///< maximum time in error, then it drains; 0: unlimited
+  Duration quarantine = std::chrono::seconds(60);   ///< how long the number of an ended queue pair is not reused
+  Duration recovery{};          ///< after its creation: how long members of an earlier epoch may declare what they had
+  bool join_failed = false;     ///< E2: members may register with a failed one; its failure is their first event
+  bool assigns_numbers = true;  ///< false: creators pass the number that their device chose
+  std::uint32_t qpn_first = 0x800000, qpn_last = 0xFFFFFE;  ///< numbers to assign, in ascending order and cyclically
+  std::uint32_t qpn_next = 0;                               ///< the first to assign; 0: qpn_first
 
-  // Bounds. What is beyond is refused with no_memory or too_many_members.
+  // Bounds. Anything beyond is refused with no_memory or too_many_members.
   std::uint32_t domains_max = 4096, members_max = 8192, members_per_domain = 1024;
   std::uint32_t tgts_max = 65536, registrations_max = 1U << 20, srqs_max = 65536;
-  std::uint32_t resting_max = 65536;  ///< numbers at rest that are remembered; the oldest is forgotten first
-  std::uint32_t events_max = 256;     ///< of a member that it has not taken; what is beyond is lost, and it is told so
+  std::uint32_t resting_max = 65536;  ///< numbers in quarantine; beyond it, the oldest one is released first
+  std::uint32_t events_max = 256;     ///< untaken events of a member; further ones are lost, and it gets events_lost
 
-  /// Of each bound on what all users have: how much one user may have, in percent; 0 is no limit. The last eighth of each
-  /// bound is for root and `admin_uid` alone, who have no limit of their own.
+  /// The share that one user may have of each bound for all users, in percent; 0: no limit. The last eighth of each
+  /// bound is reserved for root and `admin_uid`, who have no share limit.
   std::uint32_t user_share = 0;
   std::uint32_t admin_uid = 0;
 };
 
-/// Whether a user may have one more of something of which `own` are its own and `all` belong to users with a limit.
+/// Whether a user may have one more of a resource. `own` is what the user has; `all` is what all users with a limit
+/// have.
 bool is_within_share(const RegistryOptions& options, std::uint32_t max, std::size_t own, std::size_t all);
 inline bool has_share(const RegistryOptions& options, std::uint32_t uid) {
   return options.user_share != 0 && uid != 0 && uid != options.admin_uid;
 }
 
-/// A membership: one attachment of one process to one domain. The number is never used again within an epoch.
+/// A membership: one attachment of one process to one domain. Numbers are not reused within an epoch.
 struct MemberId {
   std::uint32_t epoch = 0;
   std::uint64_t number = 0;
@@ -54,47 +55,47 @@ struct MemberId {
 };
 
 struct OpenParameters {
-  std::optional<DomainKey> key{};  ///< none: a private domain, which nobody else can open
-  std::uint64_t device = 0;        ///< of a private one; otherwise the key has it
-  bool create = true;              ///< a domain that nobody has open is made
-  bool exclusive = false;          ///< one that somebody has open is refused
-  bool carrier = false;            ///< R11: the domain's queue pairs are in this process, and end with it
-  std::uint32_t carriers = 0;      ///< R11: what carriers() of an earlier registry last gave for this member
+  std::optional<DomainKey> key{};  ///< none: a private domain, which no other member can open
+  std::uint64_t device = 0;        ///< of a private domain; otherwise the key has the device
+  bool create = true;              ///< make the domain if no member has it open
+  bool exclusive = false;          ///< refuse a domain that another member has open
+  bool carrier = false;            ///< R11: the domain's queue pairs are in this process and end with it
+  std::uint32_t carriers = 0;      ///< R11: the last carriers() of an earlier registry for this member
   Process process{};
 };
 
 struct CreateParameters {
-  std::optional<Peer> peer{};  ///< the one that is there for this peer is registered with instead
-  std::uint32_t qpn = 0;       ///< chosen by the device, where the registry does not assign numbers
-  bool reserve = false;        ///< it is published later: nobody else gets at it until then
+  std::optional<Peer> peer{};  ///< if a queue pair for this peer exists, register with that one instead
+  std::uint32_t qpn = 0;       ///< chosen by the device, if the registry does not assign numbers
+  bool reserve = false;        ///< only reserve it: other members cannot use it before publish()
 };
 struct Created {
   TgtId id{};
   State state = State::reset;
-  bool existing = false;  ///< it was there already
+  bool existing = false;  ///< it already existed
 };
 struct Registered {
   TgtId id{};
   State state = State::reset;
   bool already = false;  ///< R2: nothing was added
 };
-/// What a member of an earlier epoch had, as it has proved.
+/// A registration of a member in an earlier epoch, which the member has proved.
 struct Declared {
   TgtId id{};
   State state = State::reset;
   std::optional<Peer> peer{};
   AttributeDigests attributes{};
-  EventKind why = EventKind::none;  ///< of error and drain: what the member was told
+  EventKind why = EventKind::none;  ///< error and drain: the event that the member got
   std::uint32_t reason = 0;
-  std::uint64_t events = 0;  ///< the sequence number of the last event that it got
+  std::uint64_t events = 0;  ///< the sequence number of the last event that the member got
 };
 
 inline tl::unexpected<Error> refused(Refusal refusal) { return tl::unexpected(Error(refusal)); }
 
-/// What becomes of a packet that names a shared receive queue.
+/// The result for a packet that names a shared receive queue.
 enum class Route : std::uint8_t { delivered, not_ready, no_such_srq, srq_of_other_domain };
 
-/// S: where it is kept, xrc/store.hpp.
+/// S: the kind of storage, HeapStore or ArenaStore (xrc/store.hpp).
 template <class S>
 class BasicRegistry {
  public:
@@ -104,91 +105,99 @@ class BasicRegistry {
     if (!is_sensible(options)) return tl::unexpected(Error(Refusal::invalid));
     return Self(now, options);
   }
-  /// Where it stays: in the root of an arena, within a transaction. `options` are sensible.
+  /// Constructs it at `place`, the root of an arena, within a transaction. `options` must be sensible.
   static BasicRegistry& create_at(void* place, Instant now, const RegistryOptions& options) {
     return *new (place) BasicRegistry(now, options);
   }
   static bool is_sensible(const RegistryOptions& options);
-  /// Octets from its beginning that may change.
+  /// How many octets from its beginning may change.
   std::uint32_t changing_size() const {
     return static_cast<std::uint32_t>(reinterpret_cast<const char*>(&options_) - reinterpret_cast<const char*>(this));
   }
 
-  // ---- members. Errors of all that take one: not_member, stale_epoch.
+  // ---- members. Errors of all functions that take a member: not_member, stale_epoch.
 
-  /// Errors: unknown_domain, domain_exists, too_many_members, no_memory.
+  /// Errors: unknown_domain, domain_exists, too_many_members, no_memory, share_of_domains, busy (during recovery,
+  /// another member may yet open it).
   Result<MemberId> open(Instant now, const OpenParameters& parameters);
   /// Errors: busy (it has registrations or queues; not if `force`).
   Result<void> close(Instant now, MemberId member, bool force);
-  /// R5: its process has ended, by whatever cause.
+  /// R5: the member's process has ended, for any reason.
   void dead(Instant now, MemberId member);
 
-  // ---- TGT queue pairs. Errors of all that take one: not_found, gone, other_domain, busy (it may yet be declared).
+  // ---- TGT queue pairs. Errors of all functions that take one: not_found, gone, other_domain, busy (it may yet be
+  // declared).
 
-  /// R1. Errors: busy (the peer's is reserved by another member, or may yet be declared; the number rests), invalid (qpn),
-  /// no_memory.
+  /// R1. Errors: busy (the peer's queue pair is reserved by another member, or may yet be declared; the number is in
+  /// quarantine), conflict (the number is in use), invalid (qpn), no_memory, share_of_tgts, share_of_registrations.
   Result<Created> create(Instant now, MemberId member, const CreateParameters& parameters);
-  /// Of one that was reserved. `qpn`: 0 keeps the assigned one. Errors: state, busy, invalid.
+  /// Publishes a reserved one. `qpn`: 0 keeps the assigned number. Errors: not_registered, state (it is not reserved),
+  /// conflict (the number is in use), busy (the number is in quarantine), invalid.
   Result<TgtId> publish(Instant now, MemberId member, TgtId id, std::uint32_t qpn = 0);
-  /// Errors: state (it has failed), no_memory. Generation 0: whichever has the number now; wrong_type.
+  /// Generation 0 means the present queue pair of the number. Errors: state (it has failed), no_memory,
+  /// share_of_registrations; with generation 0, wrong_type.
   Result<Registered> enlist(Instant now, MemberId member, TgtId id);
-  /// R3, R4, E3. Returns how many events were thrown away with it. Errors: not_registered. Generation 0 as above.
+  /// R3, R4, E3. Returns how many of its events were dropped. Errors: not_registered. Generation 0 as for enlist().
   Result<std::uint32_t> unregister(Instant now, MemberId member, TgtId id);
-  /// To init, rtr, rts, error, or reset. `digest` is of the attributes. True: it was there already, with the same. Errors:
-  /// not_registered, state, conflict, busy (reset, and others are registered).
+  /// Moves it to init, rtr, rts, error, or reset. `digest` is of the attributes. True: it was already in that state,
+  /// with the same attributes. Errors: not_registered, state, conflict, busy (reset while others are registered),
+  /// invalid (`to`).
   Result<bool> modify(Instant now, MemberId member, TgtId id, State to, std::uint64_t digest);
   Result<TgtView> query(Instant now, MemberId member, TgtId id) const;
-  /// The same without the registrants, whose list takes as long as there are many of them.
+  /// The same without the registrants; its cost does not depend on their number.
   Result<TgtView> glance(Instant now, MemberId member, TgtId id) const;
 
-  // ---- what devices, connection managers and administrators say
+  // ---- reports of devices, connection managers and administrators
 
-  /// E1. In a state where it means nothing: ignored. Errors: state (creating, linger), not_found, gone, invalid.
+  /// E1. Ignored after an earlier failure that is at least as severe. Errors: state (the event has no meaning in the
+  /// state), not_found, gone, invalid (kind).
   Result<void> report(Instant now, TgtId id, EventKind kind, std::uint32_t reason);
-  /// The live one of a peer in a member's domain. Errors: not_found.
+  /// The live queue pair of a peer in the member's domain. Errors: not_found.
   Result<TgtId> find(MemberId member, const Peer& peer) const;
-  /// E6: to every member of the device's domains, and with device_removed to their TGT queue pairs.
+  /// E6: sends the event to every member of the device's domains. device_removed also drains their TGT queue pairs.
   void report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason);
 
   // ---- shared receive queues, and numbers of other queue pairs. R10.
 
-  Result<void> add_srq(MemberId member, std::uint32_t srqn);     ///< errors: conflict, no_memory, invalid
+  Result<void> add_srq(MemberId member, std::uint32_t srqn);  ///< errors: conflict, no_memory, share_of_srqs, invalid
   Result<void> remove_srq(MemberId member, std::uint32_t srqn);  ///< errors: not_found
-  Result<void> note_other(MemberId member, std::uint32_t qpn);   ///< errors: conflict, no_memory, invalid
+  /// Errors: conflict, no_memory, share_of_queue_pairs, invalid.
+  Result<void> note_other(MemberId member, std::uint32_t qpn);
   Result<Route> route(TgtId id, std::uint32_t srqn) const;
 
   // ---- a new registry for processes that live on
 
-  /// Until `recovery` is over; then, and for what this registry made itself, it is enlist(). Whoever claimed the number since
-  /// loses it. A member that missed events is told events_lost. Errors: gone, conflict, no_memory, invalid.
+  /// Declares a registration of an earlier epoch, until `recovery` is over. After that, and for a queue pair that this
+  /// registry made, it is the same as enlist(). A later user of the number loses it. A member that missed events gets
+  /// events_lost. Errors: gone, conflict, no_memory, share_of_tgts, share_of_registrations, invalid.
   Result<Registered> restore(Instant now, MemberId member, const Declared& declared);
 
   // ---- outputs
 
-  /// E4, E7. Events of one TGT queue pair come in their order.
+  /// E4, E7. Events of one TGT queue pair are in order.
   std::optional<Event> poll_event(MemberId member);
-  /// Members that have events, each once, since it was last said.
+  /// The next member with new events. After that, it is returned again only when it gets another event.
   std::optional<MemberId> poll_waiting();
-  /// TGT queue pairs that ended: whoever has the device ends the real one.
+  /// The next TGT queue pair that ended: the device's user must destroy the real one.
   std::optional<TgtId> poll_ended();
   Instant next_deadline() const;
   void handle_deadline(Instant now);
 
   bool is_member(MemberId member) const { return member.epoch == options_.epoch && members_.contains(member.number); }
   bool is_registered(MemberId member, TgtId id) const;
-  std::uint64_t device_of(MemberId member) const;  ///< of its domain; 0 for no member
-  /// R11: carriers of the member's domain, including those that may still return to a new registry. poll_waiting() returns its
-  /// members after a change. 0 for no member.
+  std::uint64_t device_of(MemberId member) const;  ///< of its domain; 0 if there is no such member
+  /// R11: carriers of the member's domain, including those that may still return to a new registry. poll_waiting()
+  /// returns its members after a change. 0 if there is no such member.
   std::uint32_t carriers(MemberId member) const;
   std::vector<DomainView> domains(Instant now) const;
-  /// Of all domains: who they are, and nothing else of them.
+  /// The members of all domains, with number and process only.
   std::vector<MemberView> members() const;
   const Counters& counters() const { return counters_; }
   std::size_t tgt_count() const { return tgts_.size(); }
   std::size_t resting_count() const { return resting_.size(); }
   std::size_t srq_count() const { return srqs_.size(); }
   std::size_t lingering_count() const { return lingering_; }
-  /// The number that is assigned next, for the registry that may come after this one.
+  /// The number to assign next, for a later registry (RegistryOptions::qpn_next).
   std::uint32_t qpn_next() const { return qpn_next_; }
   const RegistryOptions& options() const { return options_; }
 
@@ -206,16 +215,16 @@ class BasicRegistry {
     TgtId id{};
     std::uint64_t domain = 0;
     State state = State::reset;
-    State kept = State::reset;  // of linger: what it goes back to
-    bool awaited = false;       // by a new registry: nobody is registered, and somebody may yet declare it
+    State kept = State::reset;  // linger: the state to return to
+    bool awaited = false;       // after a new epoch: it has no registrants, but a member may yet declare it
     AttributeDigests attributes{};
     std::optional<Peer> peer{};
     EventKind why = EventKind::none;
     std::uint32_t reason = 0;
     std::uint64_t events = 0, why_sequence = 0;
-    std::uint64_t declared_events = 0;  // the last one that a member has declared
-    std::uint32_t uid = 0;              // of its maker, whose share it counts against
-    Set<std::uint64_t> registrants{};   // members; registrations_max in all
+    std::uint64_t declared_events = 0;  // the last event that a member has declared
+    std::uint32_t uid = 0;              // of its creator, whose share it counts against
+    Set<std::uint64_t> registrants{};   // members; registrations_max in total
     Instant made{}, deadline = never;
   };
   struct Member {
@@ -230,11 +239,11 @@ class BasicRegistry {
   struct Domain {
     std::optional<DomainKey> key{};
     std::uint64_t device = 0;
-    std::uint32_t uid = 0;               // of its maker
+    std::uint32_t uid = 0;               // of its creator
     std::uint32_t carriers = 0;          // members that carry the device
     std::uint32_t carriers_awaited = 0;  // until recovery is over: how many its members declared, less those that left
     Set<std::uint64_t> members{}, tgts{};  // numbers, generations
-    Map<Peer, std::uint64_t> peers{};      // of those that may be registered with
+    Map<Peer, std::uint64_t> peers{};      // peer to generation, of queue pairs that have not failed
   };
   struct Resting {
     TgtId id{};
@@ -242,7 +251,7 @@ class BasicRegistry {
     Instant until{};
   };
   using Found = Result<std::uint64_t>;  // a generation
-  /// What counts against a user's share.
+  /// A user's resources that count against its share.
   struct Use {
     std::uint32_t domains = 0, tgts = 0, registrations = 0, srqs = 0, others = 0;
     bool operator==(const Use&) const = default;
@@ -251,7 +260,7 @@ class BasicRegistry {
 
   BasicRegistry(Instant now, const RegistryOptions& options);
 
-  /// In ascending order, and not to be changed by what is done about them.
+  /// A sorted copy, which stays valid when the container changes.
   template <class Numbers>
   static std::vector<std::uint64_t> listed(const Numbers& numbers) {
     std::vector<std::uint64_t> out(numbers.begin(), numbers.end());
@@ -295,7 +304,7 @@ class BasicRegistry {
   void end(Instant now, Tgt& tgt);
   void take_out(Tgt& tgt);
   Instant grace_end(Instant now, State state) const;
-  /// By a member that has not spoken yet.
+  /// Whether a member that has not declared its registrations yet may declare this one.
   bool may_be_declared(Instant now, const Tgt& tgt) const {
     return recovering(now) && tgt.id.generation >> 32 < options_.epoch;
   }
@@ -309,23 +318,23 @@ class BasicRegistry {
   bool recovering(Instant now) const { return now < recovery_until_; }
 
   Map<std::uint64_t, Domain> domains_;                      // domains_max
-  Map<DomainKey, std::uint64_t> keys_;                      // of shared ones
+  Map<DomainKey, std::uint64_t> keys_;                      // of shared domains
   Map<std::uint64_t, Member> members_;                      // members_max
   Map<std::uint64_t, Tgt> tgts_;                            // by generation; tgts_max
   Map<std::uint32_t, std::uint64_t> numbers_;               // of tgts_: number to generation
   Map<std::uint32_t, Resting> resting_;                     // resting_max
-  Deque<std::pair<Instant, std::uint32_t>> rests_;          // of resting_, in the order of their ends
+  Deque<std::pair<Instant, std::uint32_t>> rests_;          // of resting_, in the order of expiry
   Map<std::uint32_t, std::uint64_t> srqs_, others_;         // number to member; srqs_max each
-  Map<std::uint32_t, Use> users_;                           // by uid; those who have something
+  Map<std::uint32_t, Use> users_;                           // by uid; users with at least one resource
   SortedSet<std::pair<Instant, std::uint64_t>> deadlines_;  // of tgts_
   Deque<MemberId> waiting_;                                 // members_max
-  Deque<TgtId> ended_;                                      // tgts_max: create() waits for whoever takes them
+  Deque<TgtId> ended_;                                      // tgts_max: create() fails until poll_ended() takes them
   Counters counters_;
   std::size_t lingering_ = 0, registrations_ = 0;
-  bool awaits_carriers_ = false;  // Domain::carriers_awaited of any
+  bool awaits_carriers_ = false;  // a domain has carriers_awaited
   std::uint64_t last_generation_, last_member_ = 0, last_domain_ = 0;
   std::uint32_t qpn_next_;
-  RegistryOptions options_;  // last, as it stays what it is, with recovery_until_
+  RegistryOptions options_;  // constant, as recovery_until_: they are last because of changing_size()
   Instant recovery_until_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What happens to TGT queue pairs, who is told, and how each ends.
+// Events and failures of TGT queue pairs, their delivery to members, and the end of each queue pair.
 #pragma once
 #include <algorithm>
 
@@ -15,7 +15,7 @@ void BasicRegistry<S>::set_deadline(Tgt& tgt, Instant at) {
   if (at != never) deadlines_.insert({at, tgt.id.generation});
 }
 
-/// `tgt` is gone when it returns.
+/// Removes the queue pair from all tables. Destroys `tgt`.
 template <class S>
 void BasicRegistry<S>::take_out(Tgt& tgt) {
   set_deadline(tgt, never);
@@ -32,7 +32,7 @@ void BasicRegistry<S>::take_out(Tgt& tgt) {
   tgts_.erase(tgt.id.generation);
 }
 
-/// The only way out, but for one that may be declared again. `tgt` is gone when it returns.
+/// Ends a queue pair. Destroys `tgt`. Each one ends here, except those that a member may declare again.
 template <class S>
 void BasicRegistry<S>::end(Instant now, Tgt& tgt) {
   ++counters_.destroyed;
@@ -51,7 +51,7 @@ void BasicRegistry<S>::end(Instant now, Tgt& tgt) {
   take_out(tgt);
 }
 
-/// E1: whoever is registered now is told, and nobody else.
+/// E1: sends the event to the present registrants, and only to them.
 template <class S>
 void BasicRegistry<S>::tell(Tgt& tgt, EventKind kind, std::uint32_t reason) {
   if (tgt.registrants.empty()) return;  // it is being declared again
@@ -59,7 +59,7 @@ void BasicRegistry<S>::tell(Tgt& tgt, EventKind kind, std::uint32_t reason) {
   for (const std::uint64_t number : tgt.registrants) give(number, {tgt.id, kind, reason, tgt.events});
 }
 
-/// E4: a member that takes nothing delays nobody and costs no more than its queue.
+/// E4: a member that takes no events delays no other member, and costs no more than its queue.
 template <class S>
 void BasicRegistry<S>::give(std::uint64_t number, Event event) {
   Member& member = members_.at(number);
@@ -68,7 +68,7 @@ void BasicRegistry<S>::give(std::uint64_t number, Event event) {
   });
   if (same != member.events.end()) {
     event.merged = same->merged + 1;
-    member.events.erase(same);  // to the end, for E7
+    member.events.erase(same);  // it moves to the end (E7)
   }
   if (member.events.size() >= options_.events_max || !S::has_room(member.events)) {
     member.lost = true;
@@ -120,11 +120,12 @@ template <class S>
 Result<void> BasicRegistry<S>::step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason) {
   const auto to = leads_to(kind);
   if (tgt.state == State::creating || tgt.state == State::linger) {
-    // Nobody to tell. What is being made for a peer that is gone ends before it is there.
+    // There are no registrants to inform. One that is being created for a peer that has gone ends before it is
+    // published.
     if (to == State::drain || (to && tgt.state == State::linger)) return end(now, tgt), Result<void>();
     return tl::unexpected(Error(Refusal::state));
   }
-  if (tgt.state == State::drain || (tgt.state == State::error && to != State::drain)) return {};  // they have been told
+  if (tgt.state == State::drain || (tgt.state == State::error && to != State::drain)) return {};  // already reported
   if (to)
     enter(now, tgt, *to, kind, reason);
   else if (tgt.state == State::rtr || tgt.state == State::rts)
@@ -146,7 +147,7 @@ Result<void> BasicRegistry<S>::report(Instant now, TgtId id, EventKind kind, std
   return step(now, tgt->second, kind, reason);
 }
 
-// E6: members hear of their device even if they have nothing registered on it.
+// E6: members get the device's event even if they have no registrations on it.
 template <class S>
 void BasicRegistry<S>::report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason) {
   for (const auto& [number, domain] : domains_) {
@@ -158,7 +159,7 @@ void BasicRegistry<S>::report_device(Instant now, std::uint64_t device, EventKin
   }
 }
 
-/// Done once more, it only repeats the event of the device.
+/// A second call only repeats the event of the device.
 template <class S>
 void BasicRegistry<S>::remove_device(Instant now, std::uint64_t number, std::uint32_t reason) {
   const Domain& domain = std::as_const(domains_).at(number);
@@ -186,7 +187,7 @@ void BasicRegistry<S>::announce_all(std::uint64_t domain) {
   for (const std::uint64_t member : std::as_const(domains_).at(domain).members) announce(member, members_.at(member));
 }
 
-/// A member of an earlier registry says how many carriers the domain had. They have until the end of recovery to return.
+/// A member of an earlier registry declares how many carriers the domain had. They may return until recovery ends.
 template <class S>
 void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const OpenParameters& parameters) {
   Member& member = members_.at(number);
@@ -277,7 +278,7 @@ void BasicRegistry<S>::handle_deadline(Instant now) {
       S::checkpoint(this);
       continue;
     }
-    if (tgt.state == State::drain && !tgt.awaited) ++counters_.reaped;  // R8: those who have not let go by now
+    if (tgt.state == State::drain && !tgt.awaited) ++counters_.reaped;  // R8: its registrants did not leave in time
     end(now, tgt);
     S::checkpoint(this);
   }

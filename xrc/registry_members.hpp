@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Domains and their members: who comes, who goes, and what goes with them.
+// Domains and their members: how members join and leave, and what ends with them.
 #pragma once
 #include <algorithm>
 
@@ -41,7 +41,7 @@ Result<std::uint64_t> BasicRegistry<S>::domain_for(Instant now, const OpenParame
         return tl::unexpected(Error(Refusal::too_many_members));
       return known->second;
     }
-    // Somebody may have it open who has not said so yet.
+    // A member of an earlier epoch may still have it open and has not declared it yet.
     if (recovering(now) && (!p.create || p.exclusive)) return tl::unexpected(Error(Refusal::busy));
   }
   if (!p.create) return tl::unexpected(Error(Refusal::unknown_domain));
@@ -89,8 +89,9 @@ void BasicRegistry<S>::dead(Instant now, MemberId member) {
   leave(now, member.number, true);
 }
 
-/// R5: everything that it is registered with loses a registrant before it is gone itself. R10: its queues go with it. Bit by
-/// bit, each of which is whole: who takes over from a process that dies in between does the rest.
+/// R5: each of its queue pairs loses this registrant before the member itself is removed. R10: its receive queues are
+/// removed with it. There is a checkpoint after each step. If the calling process dies in between, the process that
+/// takes over does the rest.
 template <class S>
 void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   if (std::as_const(members_).at(number).carrier) {
@@ -118,7 +119,8 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   }
   const std::uint64_t domain = std::as_const(members_).at(number).domain;
   const bool last = std::as_const(domains_).at(domain).members.size() == 1;
-  // R9: what lingers has nobody left who could come back to it. Who has not spoken yet makes the domain anew.
+  // R9: without members, no member can return to a lingering queue pair. A member of an earlier epoch that declares
+  // itself later makes the domain again.
   if (last)
     for (const std::uint64_t generation : listed(std::as_const(domains_).at(domain).tgts)) {
       Tgt& tgt = tgts_.at(generation);
@@ -150,7 +152,7 @@ void BasicRegistry<S>::count(std::uint32_t uid, Count what, int change) {
   if (use == Use{}) users_.erase(uid);
 }
 
-/// `all`: how many there are, of all users.
+/// `all`: what all users have together.
 template <class S>
 Result<void> BasicRegistry<S>::share(std::uint32_t uid, Count what, std::size_t all, std::uint32_t max,
                                      Refusal refusal) const {
@@ -167,7 +169,7 @@ Result<void> BasicRegistry<S>::note(Map<std::uint32_t, std::uint64_t>& table, Me
                                     Count what, Refusal refusal) {
   if (const auto known = check(member); !known) return known;
   if (number == 0 || number > 0xFFFFFF) return tl::unexpected(Error(Refusal::invalid));
-  // Asked again by who has it: as R2.
+  // A repeated request of the number's owner changes nothing, as in R2.
   if (const auto known = std::as_const(table).find(number); known != std::as_const(table).end())
     return known->second == member.number ? Result<void>() : tl::unexpected(Error(Refusal::conflict));
   if (table.size() >= options_.srqs_max) return tl::unexpected(Error(Refusal::no_memory));
@@ -202,7 +204,7 @@ Result<void> BasicRegistry<S>::note_other(MemberId member, std::uint32_t qpn) {
   return noted;
 }
 
-// R10: a packet to a queue that is not there says nothing about the queue pair that it came by.
+// R10: a packet to an unknown receive queue does not affect the queue pair that received it.
 template <class S>
 Result<Route> BasicRegistry<S>::route(TgtId id, std::uint32_t srqn) const {
   const auto tgt = tgts_.find(id.generation);
@@ -224,7 +226,7 @@ std::uint64_t BasicRegistry<S>::device_of(MemberId member) const {
   return is_member(member) ? domains_.at(members_.at(member.number).domain).device : 0;
 }
 
-// ---- what is there -----------------------------------------------------------------------------------------------
+// ---- views -------------------------------------------------------------------------------------------------------
 
 template <class S>
 TgtView BasicRegistry<S>::outline(Instant now, const Tgt& t) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A registry that comes after another knows nothing: the members tell it what they had. What nobody tells of had no
-// registrant that lives, and has ended.
+// A registry that replaces another starts empty, and the members declare what they had. A queue pair that no member
+// declares had no live registrant and has ended.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -12,7 +12,7 @@ namespace registry_detail {
 
 inline bool may_be_declared(State s) { return s >= State::reset && s <= State::drain; }
 inline bool has_failed(State s) { return s == State::error || s == State::drain; }
-/// The failure is the last event that a TGT queue pair has.
+/// The number of events without the failure, which is a TGT queue pair's last event.
 inline std::uint64_t without_failure(State state, std::uint64_t events) {
   return has_failed(state) && events > 0 ? events - 1 : events;
 }
@@ -24,8 +24,9 @@ inline bool contradicts(const AttributeDigests& known, const AttributeDigests& s
 
 }  // namespace registry_detail
 
-/// E1: `heard` is the last event that the member got, without the failure that it declares. A member that heard less than
-/// another has missed some. So has one that declares itself after this registry has told the others something.
+/// E1: `heard` is the last event that the member got, without the failure that it declares. A member that got fewer
+/// events than another has missed some. So has a member that declares itself after this registry sent events to the
+/// others.
 template <class S>
 void BasicRegistry<S>::compare_events(std::uint64_t number, Tgt& tgt, std::uint64_t heard) {
   const std::uint64_t known = std::exchange(tgt.declared_events, std::max(tgt.declared_events, heard));
@@ -36,8 +37,8 @@ void BasicRegistry<S>::compare_events(std::uint64_t number, Tgt& tgt, std::uint6
   tgt.events = std::max(tgt.events, told ? heard + 1 : heard);
 }
 
-/// A device gives a number to one queue pair at a time: who proves to have it is believed before those who have claimed it
-/// since. Errors: gone (the number was used again, or the queue pair has ended).
+/// Frees the declared number. A device gives a number to one queue pair at a time, so a member that proves to have it
+/// wins over those that have claimed it since. Errors: gone (the number was used again, or the queue pair has ended).
 template <class S>
 Result<void> BasicRegistry<S>::free_number(TgtId id) {
   if (const auto resting = resting_.find(id.qpn); resting != resting_.end()) {
@@ -60,7 +61,7 @@ Result<void> BasicRegistry<S>::free_number(TgtId id) {
   return {};
 }
 
-/// What several declare of one is put together: it is as far as the furthest says.
+/// Merges a member's declaration into the queue pair. The most advanced declared state wins.
 template <class S>
 void BasicRegistry<S>::merge(Instant now, std::uint64_t number, Tgt& tgt, const Declared& d) {
   for (std::size_t i = 0; i < d.attributes.size(); ++i)
@@ -75,7 +76,7 @@ void BasicRegistry<S>::merge(Instant now, std::uint64_t number, Tgt& tgt, const 
   }
   tgt.events = std::max(tgt.events, d.events);
   add_registrant(number, tgt);
-  // E2: it may have missed why.
+  // E2: the member may have missed the event of the failure.
   if (registry_detail::has_failed(before) && d.state < before)
     give(number, {tgt.id, tgt.why, tgt.reason, tgt.why_sequence, 0, true});
   ++counters_.restored;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// TGT queue pairs: made, registered with, modified, unregistered from.
+// TGT queue pairs: create, register, modify, unregister.
 #pragma once
 #include <algorithm>
 
@@ -16,13 +16,13 @@ inline constexpr std::uint32_t number_max = 0xFFFFFF;
 
 // ---- names -------------------------------------------------------------------------------------------------------
 
-/// Why there is nothing of this name that the domain could use. Generations are given out in turn, so that one that has
-/// ended is told from one that never was, however long ago.
+/// Why the domain has no queue pair of this name. Generations only increase, so that one that has ended differs from
+/// one that never existed, however long ago it was.
 template <class S>
 Refusal BasicRegistry<S>::why_not(Instant now, std::uint64_t domain, TgtId id) const {
   const auto resting = resting_.find(id.qpn);
   const bool rests = resting != resting_.end();
-  // A domain that was left by all and opened again is the same to those who use it.
+  // A domain that all members left and that was opened again counts as the same domain.
   const bool elsewhere = rests && resting->second.domain != domain && domains_.contains(resting->second.domain);
   if (id.generation == 0) {
     if (others_.contains(id.qpn)) return Refusal::wrong_type;
@@ -55,7 +55,7 @@ Result<void> BasicRegistry<S>::usable(std::uint32_t qpn) const {
   return {};
 }
 
-/// The next one in turn that is free, so that the number that ended last is used again last.
+/// The next free number in cyclic order, so that the number that ended last is reused last.
 template <class S>
 Result<std::uint32_t> BasicRegistry<S>::take_number(std::uint32_t wanted) {
   if (wanted != 0 || !options_.assigns_numbers) {
@@ -95,9 +95,9 @@ Result<TgtId> BasicRegistry<S>::find(MemberId member, const Peer& peer) const {
   return tgts_.at(named->second).id;
 }
 
-// ---- made --------------------------------------------------------------------------------------------------------
+// ---- create ------------------------------------------------------------------------------------------------------
 
-/// R7: under pressure, what lingers gives way, the one first that would end first.
+/// R7: if the table is full, ends the lingering queue pair with the earliest deadline.
 template <class S>
 Result<void> BasicRegistry<S>::make_room(Instant now, std::uint32_t uid) {
   if (ended_.size() >= options_.tgts_max) return refused(Refusal::no_memory);
@@ -140,7 +140,7 @@ Result<Created> BasicRegistry<S>::create(Instant now, MemberId member, const Cre
   const std::uint64_t domain = members_.at(member.number).domain;
   if (p.peer) {
     if (p.peer->qpn > registry_detail::number_max) return refused(Refusal::invalid);
-    // Two that set up a queue pair for the same peer get the same one.
+    // Two members that create a queue pair for the same peer get the same one.
     if (const auto named = domains_.at(domain).peers.find(*p.peer); named != domains_.at(domain).peers.end()) {
       Tgt& tgt = tgts_.at(named->second);
       if (tgt.state == State::creating || tgt.awaited) return refused(Refusal::busy);
@@ -184,7 +184,7 @@ Result<TgtId> BasicRegistry<S>::publish(Instant now, MemberId member, TgtId id, 
   return tgt.id;
 }
 
-// ---- registered with ---------------------------------------------------------------------------------------------
+// ---- register and unregister -------------------------------------------------------------------------------------
 
 template <class S>
 void BasicRegistry<S>::add_registrant(std::uint64_t number, Tgt& tgt) {
@@ -195,7 +195,7 @@ void BasicRegistry<S>::add_registrant(std::uint64_t number, Tgt& tgt) {
   ++counters_.registered;
 }
 
-/// From linger to where it was.
+/// Returns from linger to the earlier state.
 template <class S>
 void BasicRegistry<S>::go_back(Tgt& tgt) {
   tgt.state = tgt.kept;
@@ -213,7 +213,7 @@ Result<Registered> BasicRegistry<S>::join(std::uint64_t number, Tgt& tgt) {
   if (const auto room = room_to_register(uid_of(number)); !room) return tl::unexpected(room.error());
   if (tgt.state == State::linger) go_back(tgt);
   add_registrant(number, tgt);
-  // E2: what it came too late for is the first that it hears.
+  // E2: the failure that it joined too late for is its first event.
   if (tgt.state == State::error) give(number, {tgt.id, tgt.why, tgt.reason, tgt.why_sequence, 0, true});
   return Registered{tgt.id, tgt.state, false};
 }
@@ -227,7 +227,7 @@ Result<Registered> BasicRegistry<S>::enlist(Instant now, MemberId member, TgtId 
     return tl::unexpected(found.error());
   }
   Tgt& tgt = tgts_.at(*found);
-  // R7: only who knows the generation means this one.
+  // R7: a lingering one can only be joined with its generation.
   if (tgt.state == State::linger && id.generation == 0) return refused(Refusal::gone);
   return join(member.number, tgt);
 }
@@ -239,7 +239,7 @@ Result<std::uint32_t> BasicRegistry<S>::unregister(Instant now, MemberId member,
   if (!found) {
     if (const auto resting = resting_.find(id.qpn); id.generation == 0 && resting != resting_.end())
       id = resting->second.id;
-    purge(member.number, id.generation);  // E3 holds for one that was taken from its registrants too
+    purge(member.number, id.generation);  // E3 also applies if the registry ended the queue pair
     return tl::unexpected(found.error());
   }
   Tgt& tgt = tgts_.at(*found);
@@ -249,7 +249,8 @@ Result<std::uint32_t> BasicRegistry<S>::unregister(Instant now, MemberId member,
   return purged;
 }
 
-/// R4: who finds it after this finds one with registrants, or none. A new registry does not know all registrants yet.
+/// R4: after this, the queue pair has registrants, lingers or has ended. During recovery it may instead be awaited,
+/// because not all registrants are known yet.
 template <class S>
 void BasicRegistry<S>::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bool died) {
   tgt.registrants.erase(number);
@@ -274,7 +275,7 @@ void BasicRegistry<S>::leave_tgt(Instant now, std::uint64_t number, Tgt& tgt, bo
   ++counters_.lingered;
 }
 
-// ---- modified ----------------------------------------------------------------------------------------------------
+// ---- modify ------------------------------------------------------------------------------------------------------
 
 template <class S>
 Result<bool> BasicRegistry<S>::modify(Instant now, MemberId member, TgtId id, State to, std::uint64_t digest) {
@@ -305,7 +306,7 @@ Result<bool> BasicRegistry<S>::modify(Instant now, MemberId member, TgtId id, St
   std::uint64_t& given = tgt.attributes[static_cast<std::size_t>(to) - static_cast<std::size_t>(State::init)];
   if (to <= tgt.state) {
     if (given != digest) return refused(Refusal::conflict);
-    return true;  // two that set it up at once
+    return true;  // two members set it up at once
   }
   if (static_cast<int>(to) != static_cast<int>(tgt.state) + 1) return refused(Refusal::state);
   given = digest;

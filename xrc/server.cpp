@@ -52,13 +52,13 @@ void Server::wake(ConnectionNumber number, Connection& connection) {
   if (!std::exchange(connection.waiting, true)) waiting_.push_back(number);
 }
 
-/// Who is told of something is told before the one that asked for it has its answer: if the broker dies between the two, those
-/// that were told know of it, and the other asks again.
+/// Other members get the events of a request before the requester gets its answer. If the broker dies in between, they
+/// declare the change to the next broker, and the requester repeats its request.
 void Server::answer(ConnectionNumber number, Answer answer) {
   wake_members();
   Connection& connection = connections_.at(number);
   const bool tells = answer.about == Ask::report || answer.about == Ask::report_device || answer.about == Ask::modify;
-  if (tells && connection.waiting) {  // for an earlier answer, before those that are told
+  if (tells && connection.waiting) {  // move the connection behind those that get events
     std::erase(waiting_, number);
     connection.waiting = false;
   }
@@ -87,7 +87,7 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
   if (found == connections_.end()) return std::nullopt;
   Connection& c = found->second;
   if (!c.answers.empty()) {
-    // Its own event too: it may be the only one that can tell the next broker.
+    // Its own events are first, too: this member may be the only one that can declare them to the next broker.
     const Ask about = c.answers.front().about;
     if (c.member && (about == Ask::report || about == Ask::report_device || about == Ask::modify))
       if (const auto event = registry_.poll_event(*c.member)) return emit(*event);
@@ -106,7 +106,7 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
   }
   if (c.member) {
     if (const auto event = registry_.poll_event(*c.member)) return emit(*event);
-    // R11: behind the event that a carrier died, so that the next broker hears of one or the other.
+    // R11: after the event that a carrier died, so that the member declares one of the two to the next broker.
     if (const std::uint32_t carriers = registry_.carriers(*c.member); carriers != c.carriers) {
       c.carriers = carriers;
       return emit(Answer{.about = Ask::open, .reason = carriers, .epoch = registry_.options().epoch});
@@ -128,7 +128,7 @@ void Server::handle_message(Instant now, ConnectionNumber number, ConstBytes oct
   Connection& c = found->second;
   const auto message = parse(octets);
   const Request* request = message ? std::get_if<Request>(&*message) : nullptr;
-  // Who does not speak the protocol is told so once; what it may have said before counts as said by a process that died.
+  // A connection that violates the protocol gets one refusal and is closed; its process then counts as dead.
   if (request == nullptr || c.greeted == (request->ask == Ask::hello)) {
     Answer reply = message ? no(Refusal::bad_message) : no(message);
     reply.number = number_of(octets);
@@ -138,7 +138,7 @@ void Server::handle_message(Instant now, ConnectionNumber number, ConstBytes oct
     return;
   }
   Answer reply = serve(now, c, number, *request, file);
-  if (request->ask == Ask::list && reply.refusal == Refusal::none) return;  // it comes behind the list
+  if (request->ask == Ask::list && reply.refusal == Refusal::none) return;  // the answer follows the list
   reply.number = request->number;
   reply.about = request->ask;
   answer(number, reply);
@@ -160,7 +160,7 @@ Answer Server::serve(Instant now, Connection& c, ConnectionNumber number, const 
 }
 
 Answer Server::hello(Connection& c, const Request& r) {
-  // The pid that it says may be that of another namespace: what it is known by is when it began.
+  // The process's own pid may be from another PID namespace, so that only its start time is compared.
   if (r.value != 0 && c.credentials.start != 0 && r.value != c.credentials.start) {
     c.over = true;
     return no(Refusal::wrong_process);
@@ -206,7 +206,7 @@ Answer Server::kill(Instant now, const Connection& c, const Request& r) {
 
 Answer Server::serve_member(Instant now, Connection& c, const Request& r) {
   const MemberId member = *c.member;
-  // Whoever was registered with it before may declare it, and nobody else.
+  // Only a member that was registered with the queue pair may declare it.
   if (r.ask == Ask::restore && r.value != proof(c, r.tgt)) return no(Refusal::not_permitted);
   Desk desk(registry_, now, member);
   Answer out = desk.serve(r);
@@ -225,7 +225,8 @@ std::uint64_t Server::proof(const Connection& c, TgtId id) const {
   return proof_of(options_.key, c.domain, c.credentials.uid, id);
 }
 
-/// The others are told before the answer goes, so that they can declare it to a broker that comes after this one.
+/// Queues the update for the other registrants before the answer is sent, so that they can declare it to the next
+/// broker.
 void Server::changed(Instant now, MemberId by, TgtId id) {
   const auto view = registry_.query(now, by, id);
   if (!view) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The broker without its sockets: connections and their messages on one side, a Registry on the other. A connection is a
-// process, and at most one membership: when it ends, the process counts as dead. A machine in the sense of base/machine.hpp.
+// The broker without its sockets: connections and their messages on one side, a Registry on the other. A connection is
+// one process and has at most one membership. When it ends, the process counts as dead. A machine in the sense of
+// base/machine.hpp.
 #pragma once
 #include <deque>
 #include <map>
@@ -16,23 +17,23 @@ namespace parley::xrc {
 using ConnectionNumber = std::uint64_t;
 
 struct ServerOptions {
-  SipKey key{};                          ///< of proofs; that of the broker before this one
-  std::uint32_t admin_uid = 0;           ///< besides root, who may end TGT queue pairs of others
-  std::uint32_t connections_max = 8192;  ///< RegistryOptions::user_share holds for them too
-  std::uint32_t answers_max = 64;        ///< that a connection has not taken; it is not read until it has
+  SipKey key{};                          ///< for proofs; the same as the previous broker's
+  std::uint32_t admin_uid = 0;           ///< the user who, as root, may kill any TGT queue pair
+  std::uint32_t connections_max = 8192;  ///< RegistryOptions::user_share applies to them, too
+  std::uint32_t answers_max = 64;        ///< answers that a connection has not taken; beyond it, it is not read
 };
 
-/// What the system says of who connected; not what it says itself.
+/// The system's information about a connected process, not the process's own claims.
 struct Credentials {
   std::uint32_t pid = 0, uid = 0;
   std::uint64_t start = 0;  ///< 0: not known
 };
-/// Of the descriptor that came with a message.
+/// Facts about the file descriptor that came with a message.
 struct FileFacts {
   std::uint64_t st_dev = 0, st_ino = 0;
   std::uint32_t uid = 0;
-  bool shared = false;  ///< others than its owner may write to it
-  /// Whose file it is decides who may share the domain.
+  bool shared = false;  ///< users other than its owner may write to it
+  /// The file's owner and mode decide which users may share the domain.
   bool lets_in(std::uint32_t user) const { return user == 0 || uid == user || shared; }
 };
 
@@ -43,18 +44,19 @@ class Server {
   /// Errors: no_memory, share_of_connections. The number is new.
   Result<void> connected(ConnectionNumber number, const Credentials& credentials);
   void handle_message(Instant now, ConnectionNumber number, ConstBytes octets, const std::optional<FileFacts>& file);
-  /// Its process is dead, as far as anybody can tell.
+  /// The connection has ended, so its process counts as dead.
   void disconnected(Instant now, ConnectionNumber number);
 
-  /// How many messages of it may come now. None: it has answers that it does not take, or is about to be closed.
+  /// How many messages of the connection may be read now. 0: too many answers wait to be taken, or it is about to be
+  /// closed.
   std::size_t input_room(ConnectionNumber number) const;
   bool takes_input(ConnectionNumber number) const { return input_room(number) > 0; }
-  /// The next message for it: answers first, in the order of the requests, except that those to reports and modifications come
-  /// behind its events; one to request 0 is news of a queue pair.
+  /// The next message for the connection. Answers are first, in the order of the requests, but answers to reports and
+  /// modifications follow its events. An answer to request 0 is an update about a queue pair or the carriers.
   std::optional<Bytes> poll_transmit(Instant now, ConnectionNumber number);
-  /// Connections that have something to be sent, each once, since it was last said.
+  /// The next connection with messages to send. After that, it is returned again only when it has new ones.
   std::optional<ConnectionNumber> poll_waiting();
-  /// Those to be closed, once poll_transmit() has nothing more. They are then told disconnected() as others are.
+  /// Whether to close the connection when poll_transmit() returns none. Then call disconnected() as for others.
   bool is_over(ConnectionNumber number) const;
 
   Instant next_deadline() const { return registry_.next_deadline(); }
@@ -65,24 +67,24 @@ class Server {
   std::size_t connection_count() const { return connections_.size(); }
 
  private:
-  /// A list that is being sent: what there was when it was asked for.
+  /// A list that is being sent: a snapshot from the time of the request.
   struct Listing {
     std::uint64_t number = 0;
     std::vector<DomainView> domains{};
     Counters counters{};
     std::size_t domain = 0, member = 0, tgt = 0, registrant = 0, counter = 0;
-    bool begun = false;  // the domain itself was sent
+    bool begun = false;  // the item of the domain itself was sent
     bool tgt_begun = false;
   };
   struct Connection {
     Credentials credentials{};
     Process process{};
-    std::optional<DomainKey> domain{};  // none: a private one
+    std::optional<DomainKey> domain{};  // none: a private domain
     bool greeted = false, over = false, waiting = false;
     std::optional<MemberId> member{};
     std::uint32_t carriers = 0;    // R11: how many its member was last informed of
-    std::deque<Answer> answers{};  // answers_max, and one for each message under way when it is full
-    std::set<TgtId> changed{};  // what others have modified and it was not told of; at most what it is registered with
+    std::deque<Answer> answers{};  // answers_max, and one for each message in flight when it is full
+    std::set<TgtId> changed{};     // modified by other members, update not sent yet; at most its registrations
     std::optional<Listing> list{};
   };
 
@@ -103,7 +105,7 @@ class Server {
   Registry registry_;
   ServerOptions options_;
   std::map<ConnectionNumber, Connection> connections_;   // connections_max
-  std::map<std::uint64_t, ConnectionNumber> by_member_;  // of those that have opened a domain
+  std::map<std::uint64_t, ConnectionNumber> by_member_;  // connections that have opened a domain
   std::deque<ConnectionNumber> waiting_;                 // connections_max
 };
 

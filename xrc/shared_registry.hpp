@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A registry in an Arena: whatever is done to it is done as a whole or not at all.
+// A registry in an Arena: each change is done completely or not at all.
 #pragma once
 #include <type_traits>
 
@@ -11,7 +11,7 @@ using SharedRegistry = BasicRegistry<ArenaStore>;
 
 inline SharedRegistry& registry_in(Arena& arena) { return *static_cast<SharedRegistry*>(arena.root()); }
 
-/// One transaction. Errors: no_memory; then nothing was done, and neither where `work` throws.
+/// One transaction. Errors: no_memory. After an error, or if `work` throws, the registry is unchanged.
 template <class Work>
 auto transact(Arena& arena, Arena::Kind kind, Work work) -> Result<std::invoke_result_t<Work, SharedRegistry&>> {
   try {
@@ -35,7 +35,7 @@ auto transact(Arena& arena, Arena::Kind kind, Work work) -> Result<std::invoke_r
   }
 }
 
-/// In a block of Arena::block octets, aligned to as many. Errors: invalid.
+/// Makes a registry in a block of Arena::block octets with the same alignment. Errors: invalid.
 inline Result<SharedRegistry*> make_registry(void* block, Instant now, const RegistryOptions& options) {
   if (!SharedRegistry::is_sensible(options)) return tl::unexpected(Error(Refusal::invalid));
   Arena& arena = Arena::format(block, sizeof(SharedRegistry));

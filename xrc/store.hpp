@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Where a registry keeps what it knows: in the process's own memory, or in an Arena that processes share. Both have the
-// parts of std::map, std::set and std::deque that the registry uses, under the same names.
+// Storage for a registry: the process's own memory, or an Arena that processes share. Both provide the parts of
+// std::map, std::set and std::deque that the registry uses, under the same names.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace parley::xrc {
 
-/// The broker's: one process has it, and it dies with that.
+/// The broker's storage, in the memory of one process; it ends with that process.
 struct HeapStore {
   template <class K, class V>
   using Map = std::map<K, V>;
@@ -34,7 +34,7 @@ struct HeapStore {
     return true;
   }
   static void checkpoint(const void*) {}
-  /// Of a key that is not there, as the caller knows.
+  /// Inserts a key that the set does not contain.
   template <class K>
   static void insert_new(std::set<K>& set, const K& key) {
     set.insert(key);
@@ -50,14 +50,15 @@ inline std::uint64_t key_hash(const std::pair<Instant, std::uint64_t>& k) {
   return static_cast<std::uint64_t>(k.first.time_since_epoch().count()) * 31 + k.second;
 }
 
-/// Entries in a list, and in the arena's hash table if they have keys. Entry: first, and perhaps second. What is got at by
-/// a container that is not const is written into the journal: it may be changed. That holds until the next checkpoint.
+/// A list of entries that are also in the arena's hash table if they have keys. Entry has `first`, and possibly
+/// `second`. An access through a non-const container logs the entry, so that the caller may change it until the next
+/// checkpoint.
 template <class Entry>
 class ArenaList {
  protected:
   struct Node {
     std::uint32_t chain = 0, next = 0, previous = 0, owner = 0;
-    std::uint64_t touched = 0;  // the transaction that has it in its journal
+    std::uint64_t touched = 0;  // the transaction that has logged the entry
     Entry entry{};
   };
   template <bool is_const>
@@ -133,8 +134,8 @@ class ArenaList {
       if (node(at).owner == owner && node(at).entry.first == key) return at;
     return 0;
   }
-  /// Behind `previous`; 0: at the front. The containers' own three words are in the journal: of the root, or of the entry
-  /// that they lie in.
+  /// Inserts behind `previous`; 0: at the front. The container's own three words are already logged, with the root
+  /// object or with the entry that contains them.
   std::uint32_t insert_behind(std::uint32_t previous) {
     Arena& a = arena();
     const std::uint32_t at = a.allocate(sizeof(Node));
@@ -226,7 +227,7 @@ class ArenaMap : public ArenaList<ArenaMapEntry<K, V>> {
   iterator find(const K& key) { return {this, this->lookup(key)}; }
   const_iterator find(const K& key) const { return {this, this->lookup(key)}; }
   bool contains(const K& key) const { return this->lookup(key) != 0; }
-  /// There is one: the registry's own numbers lead to it.
+  /// The key must exist: the registry uses only its own numbers here.
   V& at(const K& key) { return find(key)->second; }
   const V& at(const K& key) const { return find(key)->second; }
   V& operator[](const K& key) {
@@ -243,7 +244,7 @@ class ArenaMap : public ArenaList<ArenaMapEntry<K, V>> {
   std::size_t erase(const K& key) { return this->remove_keyed(key); }
 };
 
-/// Of its entries it shows what they hold first, which is not to be changed.
+/// A read-only view of the entries' `first`.
 template <class Entry>
 class ArenaValues : protected ArenaList<Entry> {
   using List = ArenaList<Entry>;
@@ -319,7 +320,7 @@ std::size_t erase_if(ArenaDeque<T>& from, Predicate unwanted) {
   return from.remove_if(unwanted);
 }
 
-/// What processes share: the same registry in each, one at a time.
+/// Storage that processes share: each sees the same registry, and one process at a time uses it.
 struct ArenaStore {
   template <class K, class V>
   using Map = ArenaMap<K, V>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// States, events and refusals in words.
+// Texts for states, events and refusals.
 #include "parley/xrc.hpp"
 
 #include <charconv>

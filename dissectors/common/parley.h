@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of the plugin share. One TCP connection that carries MPA is a parley_conn; each FPDU that was found in
- * it is a parley_pdu, made once, in stream order, when its last octet was first seen. Everything lives in file scope.
+/* Declarations that the plugin's files share. A TCP connection that carries MPA is a parley_conn; each FPDU in it is a
+ * parley_pdu, made once, in stream order, when its last octet is first seen. All data has file scope.
  *
- * Each folder uses those above it in this list, and none below; lint.includes holds them to it.
+ * Each folder may use only the folders above it in this list; lint.includes checks that.
  *
  *   common/
  *   parley_protocol.c  the one protocol under which each file registers its fields, subtrees and expert items
@@ -10,37 +10,37 @@
  *   parley_stream.c    TCP segments to octets in order (reordering, repetition, wrap, gaps)
  *   parley_crc.c       CRC32c
  *   parley_text.c      lines of text without printf
- *   neg/                a protocol of its own: Parley's staged QP negotiation, docs/negotiation.md
- *   parley_neg.c       how it is recognised; parley_neg_conn.c one TCP connection: messages, and their order
- *   parley_neg_form.c  one message by itself; parley_neg_show.c shows it, and messages in private data
- *   mad/                a protocol of its own: management datagrams, by the table of parley/wire/mad.h
- *   parley_mad_table.c that table as data; parley_mad_fields.c its fields, and one structure shown
- *   parley_mad.c       which structures a datagram is made of: IBA §13 to §16
- *   ib/                 two protocols of their own: the InfiniBand transport over RoCE, and its CM
- *   parley_ib.c        how they stand beside Wireshark's; parley_ib_find.c where a frame has its packet
+ *   neg/                a separate protocol: Parley's staged QP negotiation, docs/negotiation.md
+ *   parley_neg.c       recognises it; parley_neg_conn.c one TCP connection: messages, and their order
+ *   parley_neg_form.c  one message; parley_neg_show.c shows it, and messages in private data
+ *   mad/                a separate protocol: management datagrams, by the table of parley/wire/mad.h
+ *   parley_mad_table.c that table as data; parley_mad_fields.c its fields; shows one structure
+ *   parley_mad.c       the structures of a datagram: IBA §13 to §16
+ *   ib/                 two separate protocols: the InfiniBand transport over RoCE, and its CM
+ *   parley_ib.c        works next to Wireshark's dissector; parley_ib_find.c finds the packet in a frame
  *   parley_ib_judge.c  the engine of `parley pcap check`: packets to it, findings from it
- *   parley_ib_words.c  codes in words; parley_ib_show.c headers: IBA §9
- *   parley_ibcm.c      what a message of the CM says; parley_ibcm_fields.c, parley_ibcm_show.c show it: IBA §12
+ *   parley_ib_words.c  texts for codes; parley_ib_show.c headers: IBA §9
+ *   parley_ibcm.c      parses a CM message; parley_ibcm_fields.c, parley_ibcm_show.c show it: IBA §12
  *   parley_ib_stat.c   -z parley,roce and the statistics menu
  *   rdmap/
  *   parley_rdmap.c     DDP and RDMAP headers and messages: RFC 5041, RFC 5040, RFC 7306
  *   parley_track.c     versions, opcodes, MSN, MO, TO, messages of several segments
  *   parley_fetch.c     Reads and Atomics: requests, their responses, how many are outstanding
- *   parley_terminate.c Terminates in every variant; parley_blame.c how one is to be read; parley_answers.c whether it
- *                      answers what the other side did
- *   parley_ulp.c       whole messages to Wireshark's dissectors of what runs over iWARP
+ *   parley_terminate.c Terminates in every variant; parley_blame.c how to read one; parley_answers.c whether it is a
+ *                      correct reaction to the other side
+ *   parley_ulp.c       passes whole messages to Wireshark's dissectors of protocols over iWARP
  *   mpa/
- *   parley_mpa.c       one TCP connection: what its octets are; parley_setup.c its set-up: RFC 5044, RFC 6581, OFA
+ *   parley_mpa.c       one TCP connection: classifies its octets; parley_setup.c its set-up: RFC 5044, RFC 6581, OFA
  *                      2007-10 Rtr; parley_startup.c judges the startup frames
- *   parley_fpdu.c      FPDUs, CRC; parley_markers.c markers; parley_fpdu_meaning.c what an FPDU means for the set-up
+ *   parley_fpdu.c      FPDUs, CRC; parley_markers.c markers; parley_fpdu_meaning.c an FPDU's meaning for the set-up
  *   parley_show.c      shows all of MPA
- *   parley_end.c       what is unfinished at a FIN or RST
- *   parley_react.c     how each side took what the other one did wrong, and the set-up
- *   parley_private.c   what ULPs put into private data
+ *   parley_end.c       unfinished items at a FIN or RST
+ *   parley_react.c     each side's reaction to the other side's faults and to the set-up
+ *   parley_private.c   ULPs' private data
  *   parley_stat.c      -z parley,conn and the statistics menu
  *   plugin/
  *   parley_plugin.c    registration, preferences, Decode As, heuristics
- *   parley_begin.c     where a connection begins */
+ *   parley_begin.c     the beginning of a connection */
 #ifndef PARLEY_DISSECTOR_H
 #define PARLEY_DISSECTOR_H
 
@@ -52,24 +52,24 @@ enum { PARLEY_INITIATOR = 0, PARLEY_RESPONDER = 1 };
 enum { PARLEY_RTR_NONE, PARLEY_RTR_FRAME, PARLEY_RTR_SEND, PARLEY_RTR_WRITE, PARLEY_RTR_READ };
 enum { PARLEY_OPEN, PARLEY_ESTABLISHED, PARLEY_REJECTED, PARLEY_FAILED };
 
-/* A startup frame, as seen. frame 0: not in the capture. */
+/* A startup frame from the capture. frame 0: the capture does not have it. */
 typedef struct parley_startup {
   guint32 frame;
   nstime_t at;
   guint8 flags, revision;
   guint8 key; /* PARLEY_KEY_* of parley_mpa.h */
   guint16 pd_length;
-  gboolean enhanced; /* the two words below are there */
+  gboolean enhanced; /* the two words below are present */
   gboolean cut;      /* the capture lacks octets of it */
-  gboolean whole;    /* all that it announced came, as far as that may be announced (RFC 5044 §7.1.1) */
+  gboolean whole;    /* it has all announced octets, up to the limit of RFC 5044 §7.1.1 */
   guint16 ird, ord;  /* whole words, bits A to D included */
 } parley_startup;
 
 typedef struct parley_direction {
   gboolean crc, markers; /* of the FPDUs that this side sends */
-  gint32 reads_max;      /* Reads and Atomics it may have outstanding; -1: not negotiated */
+  gint32 reads_max;      /* maximum of outstanding Reads and Atomics; -1: not negotiated */
   guint64 octets;        /* TCP payload seen, without repetitions */
-  guint64 missing;       /* octets that were sent and are not in the capture */
+  guint64 missing;       /* sent octets that the capture lacks */
   guint64 fpdus, messages;
   guint32 crc_errors, marker_errors, retransmissions, out_of_order;
   guint32 terminate_frame, fin_frame, rst_frame;
@@ -81,7 +81,7 @@ typedef struct parley_conn {
   guint32 number; /* from 1, by first frame */
   guint32 first_frame, last_frame;
   nstime_t first_at, last_at; /* of the TCP connection */
-  gboolean syns_seen;         /* both, at these times */
+  gboolean syns_seen;         /* both SYNs; their times follow */
   nstime_t syn_at, syn_ack_at;
   address addr[2]; /* by side */
   guint16 port[2];
@@ -89,39 +89,39 @@ typedef struct parley_conn {
   parley_startup request, reply, rtr_frame;
   guint8 rtr, rtr_agreed; /* PARLEY_RTR_*; agreed: a mask, 1 << PARLEY_RTR_* */
   gboolean peer_to_peer;
-  gboolean echo_told;       /* that the S of its Reply may be an echo */
+  gboolean echo_told;       /* reported: the S of its Reply may be an echo */
   guint8 outcome;           /* PARLEY_OPEN... */
   guint32 first_fpdu_frame; /* of the initiator */
   nstime_t first_fpdu_at;
   guint32 errors, warnings; /* expert items added on the first pass */
-  parley_direction side[2]; /* by who sends */
+  parley_direction side[2]; /* by sender */
 } parley_conn;
 
 typedef struct parley_pdu {
   parley_conn* conn;
   guint8 from;   /* PARLEY_INITIATOR or PARLEY_RESPONDER */
-  guint32 frame; /* that brought its last octet */
+  guint32 frame; /* the frame with its last octet */
   nstime_t at;
-  guint64 number;   /* from 1 in its direction; 0: unknown, octets are missing before it */
+  guint64 number;   /* from 1 in its direction; 0: unknown, because octets are missing before it */
   guint64 position; /* of its first octet in the direction's FPDU stream, a leading marker included */
   guint16 ulpdu_length;
   gboolean is_rtr;      /* RFC 6581 §9.2 */
-  gboolean after_gap;   /* octets before it are missing: MSN, MO and Reads start anew */
-  gboolean peer_behind; /* its sender had received more than was followed of the other side */
-  gboolean bad_crc;     /* RFC 5044 §4.4: it is shown, what it says counts for nothing */
-  gboolean unproven;    /* found again without a CRC: shown, but neither judged nor believed */
-  gboolean proving;     /* found again, and not yet followed by enough others: it is not accused */
-  gboolean refuted;     /* by what does not fit in it */
+  gboolean after_gap;   /* octets before it are missing: tracking of MSN, MO and Reads restarts */
+  gboolean peer_behind; /* its sender had received more of the other side's stream than the plugin has followed */
+  gboolean bad_crc;     /* RFC 5044 §4.4: it is shown, but its content is ignored */
+  gboolean unproven;    /* found after a gap without a CRC: it is shown, but neither judged nor trusted */
+  gboolean proving;     /* found after a gap, with too few FPDUs behind it so far: no fault is reported for it */
+  gboolean refuted;     /* its content does not fit the connection */
   guint64 end;          /* stream position behind it */
   guint64 heard;        /* position up to which its sender had received the other side's stream */
-  void* facts;          /* parley_track.c: what is shown of it besides its octets */
+  void* facts;          /* parley_track.c: what to show in addition to its octets */
 } parley_pdu;
 
 static inline const char* parley_side_name(int side) { return side == PARLEY_INITIATOR ? "initiator" : "responder"; }
 
 /* parley_protocol.c */
 extern int proto_parley;
-/* The protocol's preferences, made by whoever asks first. */
+/* The protocol's preferences; the first call makes them. */
 struct pref_module* parley_module(void);
 
 #endif

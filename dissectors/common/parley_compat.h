@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What differs between the plugin interfaces of Wireshark 4.0, 4.4 and 4.6. Every other file of the plugin is the same for
- * all three. dissectors/CMakeLists.txt names the versions that are known. */
+/* The differences between the plugin interfaces of Wireshark 4.0, 4.4 and 4.6. All other files of the plugin are the
+ * same for all three. dissectors/versions.txt lists the supported versions. */
 #ifndef PARLEY_COMPAT_H
 #define PARLEY_COMPAT_H
 
@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <wsutil/plugins.h>
 
-/* What a heuristic dissector returns, and the variable behind a boolean preference. */
+/* The result of a heuristic dissector, and the variable of a boolean preference. */
 typedef bool parley_bool;
 typedef char parley_char; /* of format_text() */
 #define tvb_get_guint8 tvb_get_uint8
@@ -27,7 +27,7 @@ typedef gboolean parley_bool;
 typedef guchar parley_char;
 #endif
 
-/* What the init function of a -z listener returns. */
+/* The result of a -z listener's init function. */
 #if PARLEY_WIRESHARK_SINCE(4, 6)
 typedef bool parley_tap_init;
 #define PARLEY_TAP_INIT(well) return (well)

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Once, before any other use. */
+/* Call it once before any other function. */
 void parley_crc_init(void);
-/* The value that the CRC field holds when it is read least significant octet first. */
+/* The CRC field's value, read least significant octet first. */
 uint32_t parley_crc32c(const uint8_t* data, size_t length);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* False if this is no whole datagram of the protocol. */
+/* False: not a whole datagram of the protocol. */
 static gboolean behind_ipv4(tvbuff_t* tvb, gint ip, guint8 protocol, parley_ip_packet* out) {
   if (ip < 0 || tvb_captured_length_remaining(tvb, ip) < 20) return FALSE;
   const guint head = (tvb_get_guint8(tvb, ip) & 0x0Fu) * 4;
@@ -13,7 +13,7 @@ static gboolean behind_ipv4(tvbuff_t* tvb, gint ip, guint8 protocol, parley_ip_p
   out->ip = ip;
   out->version = 4;
   out->payload = ip + (gint)head;
-  /* A total length of 0 is what offloading leaves. */
+  /* Segmentation offload leaves a total length of 0. */
   out->length = total > head ? total - head
                 : total == 0 ? (guint32)tvb_reported_length_remaining(tvb, out->payload)
                              : 0;
@@ -42,8 +42,8 @@ static gboolean behind_ipv6(tvbuff_t* tvb, gint ip, guint8 protocol, parley_ip_p
   return next == protocol;
 }
 
-/* Where the source address stands, with the destination behind it; -1: nowhere. IPv4's address points there; that of
- * IPv6 may be a copy, so that it is looked for, as far as headers below it can reach. */
+/* Offset of the source address, which the destination address follows; -1: not found. For IPv4, Wireshark's address
+ * points into the frame. For IPv6 it may be a copy, so this searches the octets in which the header can be. */
 static gint addresses_in(tvbuff_t* tvb, const packet_info* pinfo) {
   enum { REACH = 256 };
   const gint captured = (gint)tvb_captured_length(tvb), each = pinfo->net_src.len;

@@ -34,7 +34,7 @@ static void hand_on(parley_stream* stream, const parley_tcp_segment* part, const
   if (part->length > part->captured) sink->hole(sink->context, part->length - part->captured, TRUE, part);
 }
 
-/* Leaves out the first octets, which are known already. */
+/* The segment without its first octets, which are already known. */
 static parley_tcp_segment without_head(const parley_tcp_segment* s, guint32 octets) {
   parley_tcp_segment rest = *s;
   const guint32 captured = MIN(octets, s->captured);
@@ -125,7 +125,7 @@ parley_tcp_class parley_stream_add(parley_stream* stream, const parley_tcp_segme
 void parley_stream_acked(parley_stream* stream, guint32 ack, const parley_tcp_segment* by,
                          const parley_stream_sink* sink) {
   if (!stream->synced) {
-    parley_stream_sync(stream, ack); /* the receiver knows where this direction stands */
+    parley_stream_sync(stream, ack); /* the receiver knows this direction's next octet */
     return;
   }
   const gint32 ahead = (gint32)(ack - stream->next_seq);
@@ -137,8 +137,7 @@ void parley_stream_acked(parley_stream* stream, guint32 ack, const parley_tcp_se
 }
 
 void parley_stream_rewind(parley_stream* stream, guint32 back) {
-  const guint64 more =
-      back > stream->position ? back - stream->position : 0; /* all positions count from further back */
+  const guint64 more = back > stream->position ? back - stream->position : 0; /* position 0 moves back by this */
   stream->next_seq -= back;
   stream->position = stream->position + more - back;
   stream->acked += more;

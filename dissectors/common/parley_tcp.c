@@ -40,7 +40,7 @@ parley_syns parley_syns_of(const packet_info* pinfo, const struct tcp_analysis* 
   return s;
 }
 
-/* TCP's remarks go by frame and by the numbers that it shows, which are relative or not. */
+/* Wireshark's TCP analysis is indexed by frame and by the shown sequence numbers, which may be relative. */
 gboolean parley_tcp_behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const parley_tcp_header* h) {
   enum { LOST_PACKET = 0x0002 }; /* TCP_A_LOST_PACKET of Wireshark's packet-tcp.c */
   for (int relative = 0; relative < 2; relative++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The TCP header of a frame as it stands in its octets. With default preferences TCP hands no segment on that it calls
- * out of order or a retransmission, nor says where one is; and what it says of numbers goes by preferences. */
+/* Finds the TCP header in a frame's octets. With default preferences, Wireshark's TCP dissector does not pass on a
+ * segment that it calls out of order or a retransmission, and does not say where it is. The sequence numbers that it
+ * reports depend on preferences. */
 #ifndef PARLEY_TCP_H
 #define PARLEY_TCP_H
 
@@ -14,22 +15,23 @@ enum { PARLEY_TCP_FIN = 0x01, PARLEY_TCP_SYN = 0x02, PARLEY_TCP_RST = 0x04, PARL
 typedef struct parley_tcp_header {
   guint32 seq, ack;
   guint16 flags;
-  tvbuff_t* tvb;  /* that holds it */
+  tvbuff_t* tvb;  /* that contains it */
   gint payload;   /* offset in tvb */
   guint32 length; /* of the payload, on the wire */
 } parley_tcp_header;
 
-/* False: the frame has no whole TCP header whose addresses and ports are those that Wireshark tells. */
+/* False: the frame has no whole TCP header with the addresses and ports that Wireshark reports. */
 gboolean parley_tcp_find(packet_info* pinfo, parley_tcp_header* out);
 
-/* Where the two directions begin, as far as SYNs tell; the SYN with ACK tells both (RFC 9293 §3.5). */
+/* The first sequence numbers of both directions, as far as SYNs show them. The SYN with ACK shows both (RFC 9293
+ * §3.5). */
 typedef struct parley_syns {
   gboolean own, other; /* of the sender of this packet, and of its peer */
   guint32 own_first, other_first;
 } parley_syns;
 
 parley_syns parley_syns_of(const packet_info* pinfo, const struct tcp_analysis* analysis);
-/* Whether TCP says that octets before this segment have not come. */
+/* Whether Wireshark's TCP analysis reports missing octets before this segment. */
 gboolean parley_tcp_behind_a_hole(struct tcp_analysis* analysis, guint32 frame, const parley_tcp_header* h);
 
 #endif

@@ -27,7 +27,7 @@ void parley_text_hex(parley_text* line, const char* before, guint64 number, int 
 }
 
 void parley_timeout_label(gchar* label, guint32 code) {
-  if (code > 40) { /* beyond 52 days: no time, and soon too many bits */
+  if (code > 40) { /* more than 52 days: not a meaningful time, and larger codes would overflow */
     g_snprintf(label, ITEM_LABEL_LENGTH, "%u", code);
     return;
   }
@@ -47,7 +47,7 @@ void parley_info_add(column_info* columns, const char* words) {
   if (!col_get_writable(columns, COL_INFO)) return;
   const char* const before = col_get_text(columns, COL_INFO);
   const gsize length = before == NULL ? 0 : strlen(before);
-  /* TCP's remarks on the segment end with a blank. */
+  /* The text of Wireshark's TCP analysis ends with a blank. */
   if (length == 0)
     col_add_str(columns, COL_INFO, words);
   else if (before[length - 1] == ' ')

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How the plugin stands beside Wireshark's dissector of InfiniBand.
+/* How the plugin works next to Wireshark's InfiniBand dissector.
  *
- * That one stays what UDP port 4791, Ethertype 0x8915 and the link types of InfiniBand lead to: other dissectors (SMB
- * Direct, NVMe, RPC over RDMA) get the payload from it and from nobody else, its filters are in use, and who disables
- * ours must find everything as before. To take its place in the tables and call it from there would change its
- * preference and its line in Decode As; a heuristic on its payload sees neither headers nor the ICRC, nor what a
- * dissector before it takes; its fields say nothing of MRA, LAP, APR and XRCETH, and asking for them would have Wireshark
- * build a tree for every frame of any capture. So a postdissector looks at each frame that it had. */
+ * UDP port 4791, Ethertype 0x8915 and the link types of InfiniBand still lead to Wireshark's dissector. Other
+ * dissectors (SMB Direct, NVMe, RPC over RDMA) get the payload only from it; its filters are in use; and a user who
+ * disables the plugin must find everything as before. There are three alternatives, and none works. If the plugin took
+ * the dissector's place in the tables and called it from there, its preference and its entry in Decode As would change.
+ * A heuristic on its payload would see neither the headers nor the ICRC, nor a payload that an earlier dissector takes.
+ * Its fields do not cover MRA, LAP, APR and XRCETH, and requesting them would make Wireshark build a tree for every
+ * frame of any capture. So a postdissector examines each frame that Wireshark's dissector had. */
 #include "parley_ib.h"
 
 #include <epan/conversation.h>
@@ -19,7 +20,8 @@ int proto_parley_ib = -1, proto_parley_ibcm = -1;
 
 static int stock = -1, data_layer = -1, icmp = -1, icmpv6 = -1, malformed = -1;
 
-/* Whether Wireshark took the frame for InfiniBand, and not as what an ICMP error quotes. `rest`: nobody took its payload. */
+/* Whether Wireshark dissected the frame as InfiniBand, outside an ICMP error's quotation. `rest`: no dissector took its
+ * payload. */
 static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
   gboolean found = FALSE;
   for (wmem_list_frame_t* layer = wmem_list_head(pinfo->layers); layer != NULL; layer = wmem_list_frame_next(layer)) {
@@ -27,7 +29,7 @@ static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
     if (id == stock) {
       found = *rest = TRUE;
     } else if (found) {
-      *rest = *rest && (id == data_layer || id == proto_parley_ib); /* which is a layer by now */
+      *rest = *rest && (id == data_layer || id == proto_parley_ib); /* our own layer, which was already added */
     } else if (id == icmp || id == icmpv6) {
       return FALSE;
     }
@@ -35,8 +37,9 @@ static gboolean is_infiniband(const packet_info* pinfo, gboolean* rest) {
   return found;
 }
 
-/* UDP asks who has the lower port first, and a RoCEv2 packet may come from any: from 69, TFTP takes it. The conversation is then
- * InfiniBand's, which counts before ports; the packet that shows it is handed on from here in the first pass. */
+/* Wireshark's UDP dissector tries the lower port first, and a RoCEv2 source port may be any: from port 69, TFTP takes
+ * the packet. So this assigns the conversation to InfiniBand, which has priority over ports. In the first pass it also
+ * passes on the packet that revealed this. */
 static gboolean hand_over(packet_info* pinfo, proto_tree* top) {
   parley_ib_packet p;
   if (pinfo->ptype != PT_UDP || pinfo->destport != PARLEY_ROCE_UDP_PORT || pinfo->srcport >= pinfo->destport)
@@ -58,7 +61,7 @@ static gboolean hand_over(packet_info* pinfo, proto_tree* top) {
                              NULL) > 0;
 }
 
-/* Wireshark's dissector makes the LID of a REQ the source of the packet, on RoCE too, where it says nothing. */
+/* Wireshark's dissector uses the LID of a REQ as the packet's source, even on RoCE, where it has no meaning. */
 static void restore_source(packet_info* pinfo, const parley_ib_packet* p) {
   enum { LID_LEN = 2 };
   switch (p->carriage) {
@@ -75,7 +78,7 @@ static void restore_source(packet_info* pinfo, const parley_ib_packet* p) {
   }
 }
 
-/* What Wireshark wrote behind the line of a packet that a dissector gave up; "" if none did. */
+/* The text that Wireshark appended to the info column because a dissector gave up; "" if none did. */
 static const char* given_up(packet_info* pinfo) {
   const char* const before = col_get_text(pinfo->cinfo, COL_INFO);
   const char* const last = before == NULL ? NULL : strrchr(before, '[');
@@ -84,19 +87,19 @@ static const char* given_up(packet_info* pinfo) {
   return wmem_strdup_printf(pinfo->pool, " %s", last);
 }
 
-/* Of a packet of data whose payload has no other dissector, or one that failed. */
+/* Writes the info column of a data packet whose payload no dissector took, or whose dissector gave up. */
 static void write_info(packet_info* pinfo, const parley_ib_packet* p, const parley_ib_view* view, gboolean rest) {
   if (!col_get_writable(pinfo->cinfo, COL_INFO)) return;
   const char* const words = given_up(pinfo);
   if (!rest && words[0] == '\0') return;
-  col_clear(pinfo->cinfo, COL_INFO); /* but for what is fenced, the words included */
+  col_clear(pinfo->cinfo, COL_INFO); /* keeps fenced text, with `words` if they are in it */
   const char* const left = col_get_text(pinfo->cinfo, COL_INFO);
   const gboolean cleared = left == NULL || left[0] == '\0';
   parley_ib_info(p, pinfo, view);
   if (cleared && words[0] != '\0') col_append_str(pinfo->cinfo, COL_INFO, words);
 }
 
-/* The dissector that was asked last before this one. */
+/* The dissector that Wireshark called last before this one. */
 static const char* last_asked(const packet_info* pinfo) {
   const char* name = "";
   for (wmem_list_frame_t* layer = wmem_list_head(pinfo->layers); layer != NULL; layer = wmem_list_frame_next(layer)) {
@@ -106,7 +109,7 @@ static const char* last_asked(const packet_info* pinfo) {
   return name;
 }
 
-/* Wireshark calls a packet malformed whichever dissector gave up. */
+/* Wireshark calls a packet malformed without naming the dissector that gave up. This names it. */
 static void name_who_gave_up(packet_info* pinfo, const parley_ib_packet* p, proto_tree* top, proto_tree* tree) {
   if (top == NULL || (gint)tvb_captured_length(p->tvb) < p->end) return;
   for (const proto_node* node = top->first_child; node != NULL; node = node->next) {
@@ -118,9 +121,9 @@ static void name_who_gave_up(packet_info* pinfo, const parley_ib_packet* p, prot
   }
 }
 
-/* IBA §13.5.1: what goes to QP0 and QP1, or comes from there, is a MAD, as for capture/read/mad. So is what another queue
- * pair gets with the Q_Key of QP1, if it looks like one: vendors' classes and redirected requests use it. Of the CM,
- * parley_ibcm_show.c shows all but ClassPortInfo. */
+/* IBA §13.5.1: a packet to or from QP0 or QP1 is a MAD, as in capture/read/mad. A packet to another queue pair with the
+ * Q_Key of QP1 is one, too, if it looks like one: vendor classes and redirected requests use that. CM messages are
+ * shown by parley_ibcm_show.c, except ClassPortInfo. */
 static gboolean is_mad(const parley_ib_packet* p, gboolean cm) {
   enum { CLASS_PORT_INFO = 0x0001 };
   if (p->opcode != PARLEY_IB_OPCODE_UD_SEND_ONLY || p->payload_length < 0) return FALSE;

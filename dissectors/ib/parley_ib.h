@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* RoCE and InfiniBand in the plugin, beside Wireshark's own dissector `infiniband`, which keeps its frames, its fields and
- * its filters. A postdissector finds the packet in the octets of each frame that Wireshark took for InfiniBand; the first
- * pass joins messages and data to connections and keeps that with the frame, later passes only show it. */
+/* RoCE and InfiniBand in the plugin, in addition to Wireshark's own dissector `infiniband`, which keeps its frames,
+ * fields and filters. A postdissector finds the packet in the octets of each frame that Wireshark dissected as
+ * InfiniBand. The first pass assigns messages and data to connections and stores that with the frame; later passes only
+ * show it. */
 #ifndef PARLEY_IB_DISSECTOR_H
 #define PARLEY_IB_DISSECTOR_H
 
@@ -44,8 +45,8 @@ enum {
                                   PARLEY_IB_OPCODE_UD_SEND_ONLY = PARLEY_IB_SERVICE_ud | PARLEY_IB_OPERATION_send_only
 };
 
-/* What known peers are known for, so that it breaks no rule: X(name), by wire/ib/quirks.cpp. The filter is "parley.quirk." and the name
- * with _ for -. */
+/* Deviations of known implementations, which count as no violation: X(name), from wire/ib/quirks.cpp. The filter is
+ * "parley.quirk." and the name with _ for -. */
 #define PARLEY_IB_QUIRKS(X) \
   X("forgets-in-timewait")  \
   X("takes-path-mtu")       \
@@ -54,7 +55,7 @@ enum {
   X("looks-read-up-again")  \
   X("retries-for-ever")
 
-/* What else there is to say of a packet: X(name, filter, group, severity). */
+/* Other remarks on a packet: X(name, filter, group, severity). */
 #define PARLEY_IB_REMARKS(X)                                     \
   X(ICRC, "ib.icrc.bad", PI_CHECKSUM, PI_ERROR)                  \
   X(NAK, "ib.nak", PI_RESPONSE_CODE, PI_WARN)                    \
@@ -83,62 +84,62 @@ typedef struct parley_ib_operation {
   const char* text;
 } parley_ib_operation;
 
-/* One packet. Offsets are those in `tvb`. */
+/* One packet. Offsets refer to `tvb`. */
 typedef struct parley_ib_packet {
   tvbuff_t* tvb;
   parley_engine_carriage carriage;
-  gint below;                        /* LRH, GRH or IP header, where the ICRC begins to count */
+  gint below;                        /* LRH, GRH or IP header, from which the ICRC is computed */
   gint grh;                          /* GRH or IPv6 header; -1: neither */
   gint bth, end;                     /* `end`: behind the ICRC, on the wire */
-  gboolean plain;                    /* no options or extension headers stand between */
+  gboolean plain;                    /* there are no IP options or extension headers */
   parley_ib_gid source, destination; /* IPv4 as ::ffff:a.b.c.d, LIDs alone as fe01::LID */
-  guint16 source_port;               /* of RoCEv2 */
+  guint16 source_port;               /* RoCEv2 only */
   guint8 opcode;
   guint32 qpn, psn;
-  const parley_ib_operation* operation; /* NULL: of no decoded service, or unknown */
+  const parley_ib_operation* operation; /* NULL: unknown, or of a service that is not decoded */
   guint16 headers;                      /* PARLEY_IB_DETH... */
-  guint16 at[16];                       /* where each header begins, by the number of its bit, from the BTH */
+  guint16 at[16];                       /* offset of each header from the BTH, by its bit number */
   guint32 source_qpn;                   /* of a DETH; 0: none */
   gint payload, payload_length;         /* without pad; -1: headers and pad do not fit */
-  proto_item* syndrome;                 /* where that of an AETH is shown */
+  proto_item* syndrome;                 /* the item that shows an AETH's syndrome */
 } parley_ib_packet;
 
 typedef struct parley_ibcm_message {
   guint16 attribute;
-  guint32 local_id, remote_id; /* request_id of SIDR in the former; 0: none */
+  guint32 local_id, remote_id; /* SIDR: local_id is the request ID; 0: none */
   guint64 service_id;          /* of a REQ or SIDR_REQ */
-  guint32 qpn;                 /* that it announces: REQ, REP, SIDR_REP; 0: none */
+  guint32 qpn;                 /* announced by a REQ, REP or SIDR_REP; 0: none */
   guint8 transport;            /* PARLEY_IB_SERVICE_*, of a REQ or SIDR_REQ */
-  guint8 about;                /* of a MRA or REJ */
+  guint8 about;                /* of an MRA or REJ: the message that it refers to */
   guint16 reason;              /* of a REJ */
 } parley_ibcm_message;
 
-/* What the engine makes of a packet. */
+/* The engine's result for a packet. */
 typedef struct parley_ib_view {
-  const parley_engine_connection* connection; /* NULL: it is of none that messages of the CM made known */
-  const parley_engine_connection* flow;       /* the same, or one of queue pairs that no message named */
+  const parley_engine_connection* connection; /* NULL: it belongs to no connection that CM messages set up */
+  const parley_engine_connection* flow;       /* the same, or a flow of queue pairs that no message named */
   guint8 from;                                /* PARLEY_INITIATOR or PARLEY_RESPONDER */
-  gboolean named;                             /* the name of its service was known by then */
-  const parley_engine_place* message;         /* of a message of the CM: what it belongs to; else NULL */
-  gboolean icrc_known;                        /* whether it can be told what the ICRC has to be */
+  gboolean named;                             /* the name of its service was known at this packet */
+  const parley_engine_place* message;         /* for a CM message: its place in a connection; otherwise NULL */
+  gboolean icrc_known;                        /* `icrc` has the expected value */
   guint32 icrc;                               /* read least significant octet first */
   const parley_engine_finding* const* late;   /* in the first pass: findings in earlier frames that this one proved */
   size_t late_count;
 } parley_ib_view;
 
-/* ------------------------------------------------------------------ parley_ib_find.c: where the packet is */
+/* ------------------------------------------------------------------ parley_ib_find.c: finds the packet */
 
-/* False: none of this frame. */
+/* False: the frame has no packet. */
 gboolean parley_ib_find(packet_info* pinfo, parley_ib_packet* out);
 const parley_ib_operation* parley_ib_operation_of(guint8 opcode);
 /* Offset of a header in the packet's tvb. */
 gint parley_ib_header_at(const parley_ib_packet* p, guint16 header);
-/* Whether all of it was captured. */
+/* Whether all `length` octets at `at` were captured. */
 gboolean parley_ib_has(const parley_ib_packet* p, gint at, gint length);
-/* The same of the payload, counted from its first octet. */
+/* The same for the payload, counted from its first octet. */
 gboolean parley_ib_carries(const parley_ib_packet* p, gint octet, gint length);
 
-/* ------------------------------------------------------------------ parley_ib_words.c: codes in words */
+/* ------------------------------------------------------------------ parley_ib_words.c: texts for codes */
 
 extern const value_string parley_ib_naks[];
 /* In units of 10 microseconds. */
@@ -150,15 +151,15 @@ const char* parley_ib_syndrome_words(guint8 syndrome);
 const char* parley_ib_opcode_words(guint8 opcode);
 /* "tcp:7174", or the ID in hexadecimal. */
 const char* parley_ib_service_words(wmem_allocator_t* scope, guint64 service_id);
-/* What the additional information of a REJ is; NULL: octets. */
+/* Text for the additional information of a REJ; NULL: it has no known form. */
 const char* parley_ibcm_ari_words(wmem_allocator_t* scope, guint16 reason, const guint8* info, guint length);
 const char* parley_ib_transport_words(guint8 transport);
 
 /* ------------------------------------------------------------------ parley_ib_judge.c: the engine */
 
-/* In the first pass the engine reads the packet. */
+/* In the first pass this passes the packet to the engine. */
 void parley_ib_place_of(packet_info* pinfo, const parley_ib_packet* p, parley_ib_view* out);
-/* What was found in this frame, as far as it is known by now; TRUE: a known departure is among it. */
+/* Shows the findings for this frame that are known so far. TRUE: a known deviation is among them. */
 gboolean parley_ib_show_findings(packet_info* pinfo, tvbuff_t* tvb, proto_tree* tree, const parley_ib_view* view);
 void parley_ib_judge_register(expert_module_t* module);
 
@@ -168,33 +169,33 @@ void parley_ib_show_register(void);
 void parley_ibcm_show_register(void);
 void parley_ib_remark_on(packet_info* pinfo, proto_item* item, parley_ib_remark remark, const char* format, ...)
     G_GNUC_PRINTF(4, 5);
-/* Shows all but the ICRC; the subtree. */
+/* Shows all but the ICRC; returns the subtree. */
 proto_tree* parley_ib_show(parley_ib_packet* p, packet_info* pinfo, proto_tree* top);
-/* Where it has a NAK. */
+/* Adds the remark for a NAK, if there is one. */
 void parley_ib_show_nak(const parley_ib_packet* p, packet_info* pinfo);
-/* Whether the ICRC in the packet is that value. */
+/* Whether the packet's ICRC is that value. */
 gboolean parley_ib_icrc_is(const parley_ib_packet* p, guint32 icrc);
-/* False: it is wrong. */
+/* False: the ICRC is wrong. */
 gboolean parley_ib_show_icrc(const parley_ib_packet* p, packet_info* pinfo, proto_tree* tree,
                              const parley_ib_view* view);
-/* A subtree about the connection, and who of it sent this. */
+/* Shows a subtree about the connection, and which side sent the packet. */
 proto_tree* parley_ib_show_conn(tvbuff_t* tvb, proto_tree* top, const parley_ib_view* view);
-/* The same for a packet of data, with what set it up. */
+/* The same for a data packet, with the frames of the connection's set-up. */
 void parley_ib_show_end(packet_info* pinfo, tvbuff_t* tvb, proto_tree* top, const parley_ib_view* view);
-/* Into the info column. */
+/* Writes the info column. */
 void parley_ib_info(const parley_ib_packet* p, packet_info* pinfo, const parley_ib_view* view);
 
-/* The payload is a datagram of the CM, as far as it was captured: false if it is none. */
+/* Whether the payload, as far as it was captured, is a datagram of the CM. */
 gboolean parley_ibcm_is(const parley_ib_packet* p);
-/* False: the message's body is not there, or not known. */
+/* False: the message's body was not captured, or is unknown. */
 gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out);
-/* Of a message of the class version that is known, those that are there. */
+/* Shows the captured fields of a message of the known class version. */
 void parley_ibcm_show_fields(const parley_ib_packet* p, proto_tree* tree, guint16 attribute);
 void parley_ibcm_fields_register(void);
-/* A number of the message's body, which has to be there: CM_NUMBER(p, CmReq, local_qpn). */
+/* A number from the message's body, which must have been captured: CM_NUMBER(p, CmReq, local_qpn). */
 guint64 parley_ibcm_number(const parley_ib_packet* p, const parley_mad_field* field);
 #define CM_NUMBER(p, structure, member) parley_ibcm_number(p, PARLEY_MAD_FIELD(structure, member))
-/* Where a member begins in the packet's tvb. */
+/* Offset of a member in the packet's tvb. */
 gint parley_ibcm_at(const parley_ib_packet* p, const parley_mad_field* field);
 #define CM_AT(p, structure, member) parley_ibcm_at(p, PARLEY_MAD_FIELD(structure, member))
 void parley_ibcm_show(const parley_ib_packet* p, packet_info* pinfo, proto_tree* top, const parley_ib_view* view);

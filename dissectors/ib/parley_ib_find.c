@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Where a frame has its packet. Wireshark's dissector of InfiniBand says nothing of that; it says that it had the frame,
- * by its name among the frame's layers. So whatever leads there leads here, too: port 4791, Ethertype 0x8915, the link
- * types of InfiniBand, Decode As. */
+/* Finds the packet in a frame. Wireshark's InfiniBand dissector does not report its offset. It only reports that it had
+ * the frame, by its name among the frame's layers. So everything that leads to that dissector leads here, too: port
+ * 4791, Ethertype 0x8915, the link types of InfiniBand, Decode As. */
 #include <string.h>
 #include <wiretap/wtap.h>
 
@@ -79,13 +79,13 @@ static void gid_of_lid(tvbuff_t* tvb, gint at, parley_ib_gid* out) {
   tvb_memcpy(tvb, out->octets + 14, at, 2);
 }
 
-/* A GRH or IPv6 header at p->grh. */
+/* Reads the GIDs from a GRH or IPv6 header at p->grh. */
 static void gids_of(parley_ib_packet* p) {
   tvb_memcpy(p->tvb, p->source.octets, p->grh + 8, PARLEY_GID_LEN);
   tvb_memcpy(p->tvb, p->destination.octets, p->grh + 24, PARLEY_GID_LEN);
 }
 
-/* InfiniBand's own links: IBA §7.7. The packet length counts words of four octets from the LRH to the ICRC. */
+/* Native InfiniBand links: IBA §7.7. The packet length counts words of four octets from the LRH to the ICRC. */
 static gboolean native_in(tvbuff_t* tvb, parley_ib_packet* p) {
   enum { RAW = 1, LOCAL = 2, GLOBAL = 3 };
   if (tvb_captured_length(tvb) < LRH_LEN) return FALSE;
@@ -154,7 +154,7 @@ static gboolean v2_in(tvbuff_t* tvb, const packet_info* pinfo, parley_ib_packet*
 
 /* ------------------------------------------------------------------ BTH and what follows */
 
-/* What an opcode says of the headers, found once for each. */
+/* The headers of an opcode, computed once for each. */
 typedef struct layout {
   const parley_ib_operation* operation;
   guint16 headers, size, at[G_N_ELEMENTS(((parley_ib_packet*)NULL)->at)];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The engine of `parley pcap check` behind the plugin: it is given each packet in the first pass, and what it finds is shown. */
+/* Connects the plugin to the engine of `parley pcap check`: passes it each packet in the first pass, and shows its
+ * findings. */
 #include <epan/expert.h>
 #include <epan/prefs.h>
 #include <epan/proto_data.h>
@@ -28,10 +29,10 @@ static gint ett_rule = -1;
 static parley_engine* engine;
 static parley_bool check_icrc = TRUE;
 static gboolean has_findings, gave_up;
-static guint32 gave_up_in; /* the frame that says so */
+static guint32 gave_up_in; /* the frame that reports it */
 
-/* What the first pass keeps with a packet is one address, whose lowest bits are free: that of a connection, or for a message of the CM
- * that of its place. */
+/* The first pass stores one pointer with a packet: to a connection, or for a CM message to its place. The pointer's
+ * lowest bits are free for these flags. */
 enum { KEPT_FROM = 1, KEPT_NAMED = 2, KEPT_MESSAGE = 4, KEPT_BITS = 7 };
 
 /* ------------------------------------------------------------------ one file */
@@ -73,8 +74,8 @@ static parley_engine_packet packet_of(const packet_info* pinfo, const parley_ib_
   return out;
 }
 
-/* Who sent it goes into the lowest bit of the address, and whether the service is known into the next: what is known later is not shown
- * in earlier frames. */
+/* The lowest bit of the pointer is the sender's side. The next bit records whether the service name was known, because
+ * a name that becomes known later is not shown in earlier frames. */
 static guintptr keep_place(packet_info* pinfo, const parley_engine_place* place) {
   guintptr kept;
   if (place->connection == NULL) return 0;
@@ -129,7 +130,7 @@ void parley_ib_place_of(packet_info* pinfo, const parley_ib_packet* p, parley_ib
   show_place((guintptr)p_get_proto_data(wmem_file_scope(), pinfo, proto_parley_ib, 0), out);
 }
 
-/* ------------------------------------------------------------------ what was found */
+/* ------------------------------------------------------------------ findings */
 
 static expert_field* item_of(const parley_engine_finding* f) {
   for (guint i = 0; f->quirk != NULL && i < G_N_ELEMENTS(quirks); i++)
@@ -139,12 +140,12 @@ static expert_field* item_of(const parley_engine_finding* f) {
   return NULL;
 }
 
-/* The ICRC has an item of its own: the checksum's. */
+/* The ICRC is reported at its checksum item instead. */
 static gboolean is_shown(const parley_engine_finding* f) {
   return f->text != NULL && (f->rule == NULL || strcmp(f->rule, "ib.icrc") != 0);
 }
 
-/* By which a filter finds any of them. */
+/* Adds the fields with which a filter finds any finding. */
 static void show_rule(tvbuff_t* tvb, proto_tree* tree, const parley_engine_finding* f) {
   if (f->rule == NULL) return;
   proto_item* const item = proto_tree_add_string(tree, hf_rule, tvb, 0, 0, f->rule);
@@ -157,7 +158,7 @@ static void show(packet_info* pinfo, tvbuff_t* tvb, proto_tree* tree, const parl
   proto_item* const item = proto_tree_get_parent(tree);
   expert_field* const as = item_of(f);
   if (!is_shown(f) || as == NULL) return;
-  /* Wireshark cuts what is longer than its labels: the clause is to stay. */
+  /* Wireshark cuts long labels. Shorten the text first, so that the clause remains. */
   const char* const where =
       f->frame == pinfo->num ? "" : wmem_strdup_printf(pinfo->pool, "frame %" G_GUINT64_FORMAT ": ", f->frame);
   const gsize room = ITEM_LABEL_LENGTH - 1 - strlen(where) - strlen(" [...]") - strlen(f->clause);

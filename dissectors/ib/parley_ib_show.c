@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* BTH, the headers behind it, and the ICRC. */
+/* Shows the BTH, the headers behind it, and the ICRC. */
 #include <epan/expert.h>
 #include <stdarg.h>
 
@@ -97,7 +97,7 @@ static void show_atomic(const parley_ib_packet* p, proto_tree* top, gint at) {
   if (!adds) proto_tree_add_item(tree, hf_compare, p->tvb, at + 20, 8, ENC_BIG_ENDIAN);
 }
 
-/* IBA §9.3: in this order. */
+/* Shows one header; their order is that of IBA §9.3. */
 static void show_header(parley_ib_packet* p, packet_info* pinfo, proto_tree* top, guint16 mask, gint at) {
   proto_tree* tree = NULL;
   switch (mask) {
@@ -128,7 +128,7 @@ static void show_header(parley_ib_packet* p, packet_info* pinfo, proto_tree* top
   }
 }
 
-/* Whether it has an expert item for what it says, which is counted without a tree, too. */
+/* Whether the packet's content gets an expert item, which Wireshark counts even without a tree. */
 static gboolean says_something(const parley_ib_packet* p) {
   const gint aeth = parley_ib_header_at(p, PARLEY_IB_AETH);
   if (p->opcode == PARLEY_IB_OPCODE_CNP) return TRUE;
@@ -208,7 +208,7 @@ proto_tree* parley_ib_show_conn(tvbuff_t* tvb, proto_tree* top, const parley_ib_
   return tree;
 }
 
-/* What set it up came before it, whatever else the connection has later. */
+/* Shows a set-up frame only if it precedes this packet, because the connection may have later ones. */
 static void before(const packet_info* pinfo, proto_tree* tree, tvbuff_t* tvb, int field, guint64 frame) {
   if (frame != 0 && frame < pinfo->num)
     proto_item_set_generated(proto_tree_add_uint(tree, field, tvb, 0, 0, (guint32)frame));
@@ -313,7 +313,7 @@ void parley_ib_show_register(void) {
 #undef PARLEY_X
   };
   static const expert_field none = EI_INIT;
-  infos[PARLEY_IB_REMARK_ICRC].eiinfo.summary = "Wrong ICRC (IBA §7.8.1)"; /* the only one that is shown */
+  infos[PARLEY_IB_REMARK_ICRC].eiinfo.summary = "Wrong ICRC (IBA §7.8.1)"; /* only its summary is shown */
   for (guint i = 0; i < PARLEY_IB_REMARK_COUNT; i++) remarks[i] = none;
   register_fields();
   expert_module_t* const module = expert_register_protocol(proto_parley_ib);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One line for each RoCE connection, by the tap "parley_roce": `tshark -q -z parley,roce`, and a table of the Statistics menu. */
+/* One line for each RoCE connection, from the tap "parley_roce": `tshark -q -z parley,roce`, and a table in the
+ * Statistics menu. */
 #include "parley_ib.h"
 
 #include <epan/stat_tap_ui.h>
@@ -117,7 +118,7 @@ static void table_init(stat_tap_table_ui* ui) {
     stat_tap_add_table(ui, stat_tap_init_table(name, column_count, 0, NULL));
 }
 
-/* A row is made when its connection is first seen, and anew with its last packet. */
+/* The first packet of a connection makes its row; its last packet updates it. */
 static tap_packet_status table_packet(void* data, packet_info* pinfo, epan_dissect_t* edt _U_, const void* tapped,
                                       tap_flags_t flags _U_) {
   const parley_engine_connection* const c = (const parley_engine_connection*)tapped;

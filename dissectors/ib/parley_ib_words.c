@@ -25,7 +25,7 @@ gint32 parley_ib_credits(guint8 code) {
   return value < G_N_ELEMENTS(credits) ? credits[value] : -1;
 }
 
-/* Of an octet; made once, since each packet needs them. */
+/* Makes the text for an octet. Each text is made once and kept, because every packet needs some. */
 typedef char* (*octet_words)(guint8 octet);
 
 static const char* words_of(const char** all, guint8 octet, octet_words make) {
@@ -94,7 +94,7 @@ static const char* gid_words(wmem_allocator_t* scope, const guint8* octets) {
   return wmem_strdup_printf(scope, "GID that would do: %s", text);
 }
 
-/* IBA §12.6.7.2: what each reason brings along. */
+/* IBA §12.6.7.2: the additional information of each reason. */
 const char* parley_ibcm_ari_words(wmem_allocator_t* scope, guint16 reason, const guint8* info, guint length) {
   static const value_string what[] = {{PARLEY_IBCM_REJECT_primary_lid, "LID"},
                                       {PARLEY_IBCM_REJECT_alternate_lid, "LID"},

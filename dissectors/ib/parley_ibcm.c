@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the CM's messages say, as far as others need it: IBA §12.6 to §12.11. */
+/* Parses the parts of CM messages that other files need: IBA §12.6 to §12.11. */
 #include "parley_ib.h"
 
 gboolean parley_ibcm_is(const parley_ib_packet* p) {
@@ -33,12 +33,12 @@ gboolean parley_ibcm_parse(const parley_ib_packet* p, parley_ibcm_message* out) 
   if (tvb_get_guint8(tvb, p->payload + 3) != PARLEY_IB_MAD_METHOD_SEND) return FALSE;
   const parley_ibcm_message empty = {.attribute = tvb_get_ntohs(tvb, p->payload + 16)};
   *out = empty;
-  out->local_id = (guint32)CM_NUMBER(p, CmRtu, local_comm_id); /* each message has its IDs there */
+  out->local_id = (guint32)CM_NUMBER(p, CmRtu, local_comm_id); /* all messages have their IDs in the same place */
   out->remote_id = (guint32)CM_NUMBER(p, CmRtu, remote_comm_id);
   switch (out->attribute) {
     case PARLEY_IBCM_req: read_req(p, out); return TRUE;
     case PARLEY_IBCM_rep:
-      /* XRC: the queue pair stands where an EE context does, and there is no other. */
+      /* XRC: the queue pair is in the field of the EE context, and the other field is 0. */
       out->qpn = (guint32)CM_NUMBER(p, CmRep, local_qpn);
       if (out->qpn == 0) out->qpn = (guint32)CM_NUMBER(p, CmRep, local_eecn);
       return TRUE;

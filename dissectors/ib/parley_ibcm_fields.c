@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The fields of the CM's messages, as parley/wire/ibcm_fields.h and mad_cm.h have them. */
+/* The fields of the CM's messages, from parley/wire/ibcm_fields.h and mad_cm.h. */
 #include <string.h>
 
 #include "parley/wire/ibcm_fields.h"
@@ -12,9 +12,9 @@ typedef enum { ROW_FIELD, ROW_PART, ROW_PATH, ROW_PATH_OF_LAP, ROW_OCTETS } row_
 typedef struct row {
   guint16 attribute;
   row_kind kind;
-  const parley_mad_field* field; /* NULL: of a LAP's path */
+  const parley_mad_field* field; /* NULL: a LAP's path */
   const char *filter, *label;    /* NULL: shown elsewhere */
-  guint8 shift;                  /* of a part */
+  guint8 shift;                  /* of a part in its number */
 } row;
 
 enum {
@@ -41,7 +41,7 @@ static const row rows[] = {
 #undef PARLEY_D
 };
 
-/* Of a path: where each field is in a CmPath, and in a LAP. */
+/* The fields of a path: their places in a CmPath and in a LAP. */
 enum { PRIMARY, ALTERNATE, PATHS };
 static const struct {
   const parley_mad_field *field, *of_lap;
@@ -58,7 +58,7 @@ static const struct {
 
 static const char* const path_names[PATHS] = {"primary", "alternate"};
 
-/* Of rows that show the same, the first one has the field. */
+/* If several rows show the same field, the first row registers it. */
 static int hf_rows[G_N_ELEMENTS(rows)], *hf_of[G_N_ELEMENTS(rows)], hf_paths[PATHS],
     hf_path_fields[PATHS][G_N_ELEMENTS(path_rows)];
 static gint ett_path = -1;
@@ -78,12 +78,12 @@ gint parley_ibcm_at(const parley_ib_packet* p, const parley_mad_field* field) {
   return p->payload + PARLEY_IB_MAD_HEADER_LEN + (gint)octet_of(field);
 }
 
-/* `at`: in the body. */
+/* Whether these octets of the body were captured. */
 static gboolean has(const parley_ib_packet* p, guint at, guint octets) {
   return at + octets <= PARLEY_IBCM_LEN && parley_ib_carries(p, PARLEY_IB_MAD_HEADER_LEN + (gint)at, (gint)octets);
 }
 
-/* ------------------------------------------------------------------ shown */
+/* ------------------------------------------------------------------ show */
 
 static void show_path(const parley_ib_packet* p, proto_tree* top, const row* r) {
   const gboolean lap = r->kind == ROW_PATH_OF_LAP;
@@ -95,7 +95,7 @@ static void show_path(const parley_ib_packet* p, proto_tree* top, const row* r) 
   const guint8* const octets = tvb_get_ptr(p->tvb, at, (gint)length);
   guint8 any = 0;
   for (guint i = 0; i < length; i++) any |= octets[i];
-  if (which == ALTERNATE && !any) return; /* there is none */
+  if (which == ALTERNATE && !any) return; /* there is no alternate path */
   proto_tree* const tree =
       proto_item_add_subtree(proto_tree_add_item(top, hf_paths[which], p->tvb, at, (gint)length, ENC_NA), ett_path);
   for (guint i = 0; i < G_N_ELEMENTS(path_rows); i++) {
@@ -106,7 +106,7 @@ static void show_path(const parley_ib_packet* p, proto_tree* top, const row* r) 
   }
 }
 
-/* A number whose parts stand in several places, put together. */
+/* Shows a number that is split over several places. */
 static void show_parts(const parley_ib_packet* p, proto_tree* tree, guint16 attribute) {
   guint begin = 0, end = 0, value = 0;
   int* hf = NULL;
@@ -153,7 +153,7 @@ static header_field_info* add(int* id, const char* filter, const char* label) {
   return &one->hfinfo;
 }
 
-/* As it is shown of a MAD, but with its bits in their octets, and MTUs with their unit. */
+/* Sets the type as for a MAD's field, but with bits shown within their octets, and MTUs with their unit. */
 static void set_type(header_field_info* info, const parley_mad_field* field) {
 #define OCTETS(name, value, text) {value, text " octets"},
   static const value_string mtus[] = {PARLEY_IB_MTUS(OCTETS){0, NULL}};
@@ -182,7 +182,7 @@ static void add_row(guint i) {
   header_field_info* const info =
       add(&hf_rows[i], wmem_strdup_printf(wmem_epan_scope(), "parley.ibcm.%s", r->filter), r->label);
   if (r->kind == ROW_PART)
-    parley_mad_set_type(info, PARLEY_MAD_FIELD(CmReq, ece_vendor)); /* the whole of it */
+    parley_mad_set_type(info, PARLEY_MAD_FIELD(CmReq, ece_vendor)); /* for the whole number */
   else
     set_type(info, r->field);
   for (guint j = 0; j + 1 < hf_count; j++)

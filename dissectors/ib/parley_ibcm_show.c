@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The CM's messages, whole: MAD header, fields, additional information, private data (that of the RDMA IP CM service by
- * Annex A11), and what each message belongs to. */
+/* Shows the CM's messages: MAD header, fields, additional information, private data (with the header of the RDMA IP CM
+ * service, Annex A11), and the connection that each message belongs to. */
 #include <epan/expert.h>
 
 #include "parley_ib.h"
@@ -33,14 +33,14 @@ static gint body_of(const parley_ib_packet* p) { return p->payload + PARLEY_IB_M
 
 /* ------------------------------------------------------------------ private data and additional information */
 
-/* What is left without the zeros at its end: no field says how long it is. */
+/* The length without trailing zeros: no field gives the real length. */
 static gint without_zeros(tvbuff_t* tvb, gint at, gint length) {
   while (length > 0 && tvb_get_guint8(tvb, at + length - 1) == 0) length--;
   return length;
 }
 
-/* Annex A11: version(1) IP version(half of 1) source port(2) source(16) destination(16). Addresses of InfiniBand go with
- * the same service IDs and have no such header. */
+/* Annex A11: version(1) IP version(half of 1) source port(2) source(16) destination(16). Connections by InfiniBand
+ * addresses use the same service IDs and have no such header. */
 static gboolean is_cma(tvbuff_t* tvb, gint at, guint64 service_id) {
   if ((service_id & PARLEY_CMA_SERVICE_MASK) != PARLEY_CMA_SERVICE_PREFIX && service_id >> 16 != PARLEY_CMA_SPACE_ipoib)
     return FALSE;
@@ -108,7 +108,7 @@ static void show_service(const parley_ib_packet* p, packet_info* pinfo, proto_tr
   const guint64 id = tvb_get_ntoh64(p->tvb, at);
   const char* const words = parley_ib_service_words(pinfo->pool, id);
   proto_item_set_generated(proto_tree_add_string(tree, hf_service, p->tvb, at, 8, words));
-  /* An ID without a name has no port, and is a number. */
+  /* The text of an ID without a name is a number, and such an ID has no port. */
   if (words[0] != '0') proto_tree_add_item(tree, hf_port, p->tvb, at + 6, 2, ENC_BIG_ENDIAN);
 }
 
@@ -144,7 +144,7 @@ static void show_links(const parley_ib_packet* p, packet_info* pinfo, proto_item
       if (c->sent[side][kind].frame != pinfo->num) frame_of(tree, p->tvb, hf_frames[kind], c->sent[side][kind].frame);
 }
 
-/* ------------------------------------------------------------------ in one line */
+/* ------------------------------------------------------------------ the info column */
 
 static guint32 ap_status(const parley_ib_packet* p) { return (guint32)CM_NUMBER(p, CmApr, status); }
 static guint32 sidr_status(const parley_ib_packet* p) { return (guint32)CM_NUMBER(p, CmSidrRep, status); }
@@ -256,7 +256,7 @@ static void remark(const parley_ib_packet* p, packet_info* pinfo, proto_item* it
                         ap_words(ap_status(p)));
 }
 
-/* Why a message is not shown whole. */
+/* Shows why a message is not decoded completely. */
 static void show_stranger(const parley_ib_packet* p, packet_info* pinfo, proto_item* item, proto_item* attribute) {
   tvbuff_t* const tvb = p->tvb;
   parley_info_add(pinfo->cinfo, "CM datagram");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which structures a datagram is made of: by class, method and attribute, as wire/mad/decode.cpp has it. */
+/* Selects the structures of a datagram by class, method and attribute, as wire/mad/decode.cpp does. */
 #include <epan/expert.h>
 
 #include "parley_mad.h"
@@ -30,7 +30,7 @@ enum {
 };
 
 typedef struct class_facts {
-  guint8 value, version, data; /* the last: where the attribute begins */
+  guint8 value, version, data; /* data: offset of the attribute */
   parley_mad_id format;
   const char* prefix; /* "SubnAdm" of SubnAdmGet */
 } class_facts;
@@ -51,17 +51,17 @@ static const struct {
 
 typedef struct datagram {
   tvbuff_t* tvb;
-  gint have; /* octets that were sent and captured */
+  gint have; /* captured octets */
   guint8 mgmt_class, method;
   guint16 status, attribute;
-  const class_facts* facts; /* NULL: of a class that is not known */
+  const class_facts* facts; /* NULL: unknown class */
   parley_mad_id format;
-  gint data;  /* where the body begins; 0: nothing is known of it */
-  guint body; /* PARLEY_MAD_ID_*, what the attribute is; PARLEY_MAD_NONE */
+  gint data;  /* offset of the body; 0: unknown */
+  guint body; /* PARLEY_MAD_ID_* of the attribute, or PARLEY_MAD_NONE */
   gboolean table;
 } datagram;
 
-/* Vendors' classes have one row for each range. */
+/* Vendor classes have one row for each range. */
 static const class_facts* facts_of(guint8 mgmt_class) {
   if (mgmt_class > CLASS_vendor && mgmt_class <= PARLEY_MAD_VENDOR_LAST) mgmt_class = CLASS_vendor;
   if (mgmt_class > CLASS_vendor_oui && mgmt_class <= PARLEY_MAD_VENDOR_OUI_LAST) mgmt_class = CLASS_vendor_oui;
@@ -70,12 +70,13 @@ static const class_facts* facts_of(guint8 mgmt_class) {
   return NULL;
 }
 
-/* `first`: of the body's octets, which tells a switch's congestion log from a channel adapter's (Annex A10). */
+/* `first`: the body's first octet, which distinguishes a switch's congestion log from a channel adapter's (Annex
+ * A10). */
 static guint structure_of(guint8 mgmt_class, guint16 attribute, guint8 first) {
   enum { CHANNEL_ADAPTER = 2 };
   const guint8 wanted = mgmt_class == CLASS_subn_directed ? CLASS_subn : mgmt_class;
   if (attribute == 0 || wanted == CLASS_vendor || wanted == CLASS_vendor_oui)
-    return PARLEY_MAD_NONE; /* which vendor's? */
+    return PARLEY_MAD_NONE; /* the vendor is unknown */
   for (guint i = 0; i < G_N_ELEMENTS(attributes); i++) {
     const guint8 id = attributes[i].structure;
     if (attributes[i].mgmt_class != wanted || parley_mad_structures[id].attribute != attribute) continue;
@@ -86,7 +87,7 @@ static guint structure_of(guint8 mgmt_class, guint16 attribute, guint8 first) {
 
 static gint octets_of(guint id) { return parley_mad_structures[id].octets; }
 
-/* At least the common header is there. */
+/* The common header must have been captured. */
 static datagram read_header(tvbuff_t* tvb, gint have) {
   datagram d = {.tvb = tvb, .have = have, .format = PARLEY_MAD_ID_MadHeader, .body = PARLEY_MAD_NONE};
   d.mgmt_class = tvb_get_guint8(tvb, 1);
@@ -108,9 +109,9 @@ static datagram read_header(tvbuff_t* tvb, gint have) {
   return d;
 }
 
-/* ------------------------------------------------------------------ words */
+/* ------------------------------------------------------------------ texts */
 
-/* As `parley mad decode` writes numbers. */
+/* Writes numbers as `parley mad decode` does. */
 static void add_hex(parley_text* line, const char* before, guint number, int digits) {
   char text[32];
   g_snprintf(text, sizeof text, "%s0x%0*X", before, digits, number);
@@ -124,10 +125,10 @@ static void add_status(parley_text* line, guint16* left, guint16 mask, guint16 v
   *left = (guint16)(*left & ~mask);
 }
 
-/* IBA §13.4.7; the upper octet is the class's own. */
+/* IBA §13.4.7; the upper octet is class-specific. */
 static void status_words(const datagram* d, parley_text* line) {
   guint16 left =
-      d->mgmt_class == CLASS_subn_directed ? d->status & 0x7FFF : d->status; /* IBA §14.2.1.2: the rest is D */
+      d->mgmt_class == CLASS_subn_directed ? d->status & 0x7FFF : d->status; /* IBA §14.2.1.2: the other bit is D */
   add_status(line, &left, PARLEY_MAD_STATUS_BUSY, PARLEY_MAD_STATUS_BUSY, "busy");
   add_status(line, &left, PARLEY_MAD_STATUS_REDIRECT, PARLEY_MAD_STATUS_REDIRECT, "redirection required");
 #define PARLEY_X(name, value, text) add_status(line, &left, PARLEY_MAD_STATUS_CODE, value, text);
@@ -169,8 +170,8 @@ static void title_words(const datagram* d, gboolean body, parley_text* line) {
 
 /* ------------------------------------------------------------------ bodies */
 
-/* Octets of records: RMPP says how many of a last segment count, with the 20 octets of the class's header (IBA §13.6.2.1).
- * Later segments begin in the middle of a record. */
+/* Octets of records. In a last segment, RMPP gives their number including the 20 octets of the class's header (IBA
+ * §13.6.2.1). Later segments begin in the middle of a record. */
 static gint table_octets(const datagram* d) {
   const gint there = d->have - d->data;
   const guint64 header_part = (guint64)(octets_of(PARLEY_MAD_ID_SaHeader) - octets_of(PARLEY_MAD_ID_RmppHeader));
@@ -191,7 +192,7 @@ static guint details_of(guint64 trap) {
   return PARLEY_MAD_NONE;
 }
 
-/* IBA §14.2.5.1: what a trap of subnet management says more. */
+/* IBA §14.2.5.1: shows the details of a trap of subnet management. */
 static void show_details(const datagram* d, packet_info* pinfo, proto_tree* tree, gint at) {
   if (d->body != PARLEY_MAD_ID_Notice) return;
   if (d->mgmt_class != CLASS_subn && d->mgmt_class != CLASS_subn_directed && d->mgmt_class != CLASS_subn_adm) return;
@@ -208,13 +209,13 @@ static void show_body(const datagram* d, packet_info* pinfo, proto_tree* tree, g
   show_details(d, pinfo, tree, at);
 }
 
-/* How far apart the records of a table stand (IBA §15.2.1.1); 0: none is there. */
+/* Distance between the records of a table, in octets (IBA §15.2.1.1); 0: there are none. */
 static gint stride_of(const datagram* d) {
   const gint stride = (gint)parley_mad_member(d->tvb, 0, PARLEY_MAD_ID_SaHeader, "attribute_offset") * 8;
   return stride >= octets_of(d->body) && octets_of(d->body) <= table_octets(d) ? stride : 0;
 }
 
-/* Whether a body is there. */
+/* Whether a whole body was captured. */
 static gboolean has_body(const datagram* d) {
   if (d->body == PARLEY_MAD_NONE) return FALSE;
   return d->table ? stride_of(d) != 0 : d->have - d->data >= octets_of(d->body);
@@ -233,7 +234,7 @@ static void show_bodies(const datagram* d, packet_info* pinfo, proto_tree* tree)
 
 /* ------------------------------------------------------------------ a datagram */
 
-/* What is not there: a sender's fault, or the capture's. */
+/* Reports missing octets, which either the sender or the capture left out. */
 static void tell_lengths(tvbuff_t* tvb, packet_info* pinfo, proto_item* item, gint have) {
   const gint sent = (gint)tvb_reported_length(tvb);
   if (sent < PARLEY_IB_MAD_LEN)
@@ -282,8 +283,8 @@ static void mark(guint id) {
     if (parley_mad_fields[i].kind == PARLEY_MAD_KIND_structure) mark(parley_mad_fields[i].nested);
 }
 
-/* Not headers of packets and messages of the CM, which are shown elsewhere, nor vendors' attributes, which nothing tells
- * apart. */
+/* Marks the structures to register. Left out are packet headers and CM messages, which other files show, and vendor
+ * attributes, which cannot be distinguished. */
 static void mark_all(void) {
   mark(PARLEY_MAD_ID_MadHeader);
   for (guint i = 0; i < G_N_ELEMENTS(classes); i++) mark(classes[i].format);

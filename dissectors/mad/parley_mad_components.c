@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a request to subnet administration asks by: the members that its component mask names (IBA §15.2.1.1). */
+/* Shows the search criteria of a request to subnet administration: the members that its component mask names (IBA
+ * §15.2.1.1). */
 #include "parley_mad.h"
 
 static int hf_component = -1;
 
-/* How many bits of a mask a member has that is no structure, as wire/mad/layout.cpp counts them (IBA C15-0.1.27). */
+/* How many mask bits a member has that is not a structure, counted as in wire/mad/layout.cpp (IBA C15-0.1.27). */
 static guint own_components(const parley_mad_field* field) {
   switch (field->kind) {
     case PARLEY_MAD_KIND_service_data: return field->count;
@@ -22,7 +23,7 @@ typedef struct naming {
   guint next; /* the bit of the next component */
 } naming;
 
-/* `count` bits from the next one on. */
+/* The next `count` bits. */
 static guint64 next_bits(const naming* to, guint count) {
   return to->next >= 64 ? 0 : to->mask >> to->next & ((G_GUINT64_CONSTANT(1) << count) - 1);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A field of Wireshark's for each member of the table that a datagram may show, parley.mad.<structure>.<member>, and one for
- * each structure. */
+/* A Wireshark field for each structure and for each member that a datagram may show:
+ * parley.mad.<structure>.<member>. */
 #include <epan/proto.h>
 #include <epan/to_str.h>
 #include <string.h>
@@ -17,15 +17,15 @@ static gboolean is_string(const parley_mad_field* field) {
   return field->kind == PARLEY_MAD_KIND_text || field->kind == PARLEY_MAD_KIND_octets;
 }
 
-/* Not even its beginning is there, or, of what is no structure, not its end. */
+/* True: a structure's beginning was not captured; or the end of any other member was not. */
 static gboolean is_cut(const parley_mad_field* field, gint have) {
   if (field->kind == PARLEY_MAD_KIND_structure && field->count == 1) return field->bit / 8 >= have;
   return (field->bit + field->width * field->count + 7) / 8 > have;
 }
 
-/* ------------------------------------------------------------------ shown */
+/* ------------------------------------------------------------------ show */
 
-/* Bits that have no meaning, where they are not zero: in octets from the first of them on, the last one by its own bits. */
+/* Shows reserved bits that are not zero, in octets from the first bit on; the last octet has only its own bits. */
 static void show_reserved(proto_tree* tree, packet_info* pinfo, tvbuff_t* tvb, gint at, const parley_mad_field* field) {
   const guint count = (field->width + 7U) / 8;
   guint8* const octets = (guint8*)wmem_alloc(pinfo->pool, count);
@@ -41,7 +41,8 @@ static void show_reserved(proto_tree* tree, packet_info* pinfo, tvbuff_t* tvb, g
                               bytes_to_str(pinfo->pool, octets, count));
 }
 
-/* The names of the bits that are set, a line each and, as far as there is room, behind the number with the rest of it. */
+/* Shows the names of the set bits: each on its own line, and behind the number, with the unnamed bits, as far as there
+ * is room. */
 static void show_bits(proto_item* item, tvbuff_t* tvb, gint at, const parley_mad_field* field, guint64 value) {
   proto_tree* const tree = proto_item_add_subtree(item, ett_structure);
   parley_text line = {0};
@@ -84,7 +85,7 @@ static void show_nested(proto_tree* tree, packet_info* pinfo, tvbuff_t* tvb, gin
                             MIN(field->width / 8, have - begin), text);
 }
 
-/* `headers`: without the data of a class's format. */
+/* `headers`: leave out the data of a class's format. */
 static void show_members(proto_tree* tree, packet_info* pinfo, tvbuff_t* tvb, parley_mad_id id, gint at, gint have,
                          gboolean headers) {
   const parley_mad_structure* const s = &parley_mad_structures[id];

@@ -59,7 +59,7 @@ gboolean parley_mad_is_mask(guint kind) {
   }
 }
 
-/* "5 s", but "5 x 4 octets" where one is worth several. */
+/* "5 s", but "5 x 4 octets" if one unit is several octets. */
 const unit_name_string* parley_mad_unit(guint kind) {
 #define PARLEY_X(kind, text, factor) \
   static const unit_name_string kind##_unit = {(factor) == 1 ? " " text : " x " #factor " " text, NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a FIN or RST leaves unfinished, on the first pass: octets of an FPDU or startup frame, a Request without Reply,
- * an RTR that was agreed, messages and Reads. RFC 5044 §7.1.2, §7.2; RFC 6581 §9.2, §10; RFC 5040 §5.2; RFC 5041 §5.2.
- * Nothing is said where octets are missing: what they held may have ended it. */
+/* Reports what a FIN or RST leaves unfinished, on the first pass: octets of an FPDU or startup frame, a Request without
+ * Reply, an agreed RTR, messages and Reads. RFC 5044 §7.1.2, §7.2; RFC 6581 §9.2, §10; RFC 5040 §5.2; RFC 5041 §5.2. If
+ * octets are missing it reports nothing, because they may have completed it. */
 #include <epan/expert.h>
 
 #include "parley_mpa.h"
@@ -24,7 +24,7 @@ static gboolean terminated(const parley_conn* c) {
   return c->side[PARLEY_INITIATOR].terminate_frame != 0 || c->side[PARLEY_RESPONDER].terminate_frame != 0;
 }
 
-/* Octets that wait for more of their frame. */
+/* Octets of an incomplete frame. */
 static void end_of_octets(parley_half* half, gboolean reset) {
   if (half->pending_length == 0) return;
   if (half->phase == PARLEY_PHASE_FPDUS && !half->lost && !half->trying)
@@ -52,7 +52,7 @@ static void end_out_of_order(parley_half* half, const char* what, guint32 since)
                  name_of(half), what, since);
 }
 
-/* `all`: the side sent what it had to send. */
+/* `all`: the side had nothing more to send. */
 static void end_of_messages(parley_half* half, gboolean all) {
   const parley_track* const t = (const parley_track*)half->tcp->conn->side[half->side].track;
   if (t == NULL || t->lossy) return;
@@ -83,7 +83,7 @@ static void end_of_messages(parley_half* half, gboolean all) {
     end_out_of_order(half, "RDMA Write", write->odd_frame);
 }
 
-/* This side sends no more, so the other's Reads and Atomics stay without answer. */
+/* This side sends no more, so the other side's Reads and Atomics remain unanswered. */
 static void end_of_answers(parley_half* half, gboolean all) {
   parley_half* const asker = parley_peer_of(half);
   const parley_track* const t = (const parley_track*)half->tcp->conn->side[asker->side].track;
@@ -104,8 +104,8 @@ static gboolean silent(const parley_half* half) {
   return half->stream.position == half->base && half->pending_length == 0 && !half->any_gap;
 }
 
-/* RFC 5044 §7.1.2 rule 2: a good Request is answered, if only with R=1. Who knows only revision 1 closes on seeing 2
- * (RFC 6581 §10). An initiator has a timeout (rule 10). */
+/* RFC 5044 §7.1.2 rule 2: a good Request is answered, at least with R=1. A responder that knows only revision 1 closes
+ * when it sees revision 2 (RFC 6581 §10). An initiator has a timeout (rule 10). */
 static void end_without_reply(parley_half* half, const char* how) {
   const parley_conn* const c = half->tcp->conn;
   if (half->side == PARLEY_INITIATOR)
@@ -114,12 +114,12 @@ static void end_without_reply(parley_half* half, const char* how) {
     parley_end_say(half, PI_NOTE,
                    "the responder %s the connection instead of answering; it may not know revision 2 [RFC 6581 §10]",
                    how);
-  else if (c->errors == 0) /* of the Request */
+  else if (c->errors == 0) /* so far they can only be the Request's */
     parley_end_say(half, PI_WARN,
                    "the responder %s the connection without a Reply to a valid Request [RFC 5044 §7.1.2]", how);
 }
 
-/* What was agreed and did not come. */
+/* An RTR was agreed but not sent. */
 static void end_without_rtr(parley_half* half) {
   const parley_conn* const c = half->tcp->conn;
   const parley_half* const initiator = &half->tcp->half[PARLEY_INITIATOR];
@@ -137,11 +137,11 @@ void parley_mpa_ended(parley_half* half, gboolean reset) {
   const parley_conn* const c = half->tcp->conn;
   const parley_direction *const own = &c->side[half->side], *const other = &c->side[1 - half->side];
   const gboolean first = other->fin_frame == 0 && other->rst_frame == 0;
-  if ((reset && own->fin_frame != 0) || half->stream.first != NULL) return; /* told at the FIN, or octets are missing */
+  if ((reset && own->fin_frame != 0) || half->stream.first != NULL) return; /* reported at FIN, or octets are missing */
   parley_react_at_end(half, reset);
   if (!half->any_gap) {
     end_of_octets(half, reset);
-    /* Who resets, or was told of an error, may have had more to send. */
+    /* After a reset or a Terminate, the side may have had more to send. */
     const gboolean all = !reset && !terminated(c);
     end_of_messages(half, all);
     end_of_answers(half, all);

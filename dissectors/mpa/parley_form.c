@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The form of startup frames: what their octets say, how long they are, and whether octets are one at all. RFC 5044
- * §7.1.1, RFC 6581 §6. */
+/* The form of startup frames: parses them, computes their length, and recognises them. RFC 5044 §7.1.1, RFC 6581 §6. */
 #include <string.h>
 
 #include "parley_mpa.h"
@@ -18,15 +17,16 @@ gboolean parley_begins_like_key(const guint8* octets, guint32 length) {
   return memcmp(octets, head, MIN(length, sizeof head - 1)) == 0;
 }
 
-/* Alibaba's erdma puts 8 octets before the private data and does not count them; others use its revision without. */
+/* Alibaba's erdma puts 8 octets before the private data and does not count them. Others use its revision without
+ * them. */
 enum { ERDMA_REVISION = 129, ERDMA_OCTETS = 8 };
 
 guint32 parley_promised_size(const guint8* octets) {
   return PARLEY_MPA_HEADER_LEN + (guint32)parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF);
 }
 
-/* Octets to wait for. RFC 5044 §7.1.1: a frame that announces more than 512 octets of private data is wrong whatever
- * follows, so that its head is enough. */
+/* Octets to wait for. RFC 5044 §7.1.1: a frame that announces more than 512 octets of private data is wrong in any
+ * case, so that its header is enough. */
 guint32 parley_startup_size(const guint8* octets, guint32 length) {
   if (length < PARLEY_MPA_HEADER_LEN) return PARLEY_MPA_HEADER_LEN;
   const guint32 size = parley_promised_size(octets);
@@ -53,7 +53,7 @@ void parley_startup_read(parley_half* half, const guint8* octets, guint32 known,
   seen->ord = parley_be16(octets + PARLEY_MPA_HEADER_LEN + 2);
 }
 
-/* Where octets before it are not in the capture, payload can stand where a startup frame is due, and read like one. */
+/* If the capture lacks earlier octets, payload may be in the place of a startup frame and look like one. */
 gboolean parley_may_be_startup(const parley_half* half, const guint8* octets, guint32 length) {
   if (!parley_begins_like_key(octets, length)) return FALSE;
   if (length < PARLEY_MPA_HEADER_LEN || half->phase != PARLEY_PHASE_STARTUP || (half->from_syn && !half->any_gap))
@@ -63,7 +63,7 @@ gboolean parley_may_be_startup(const parley_half* half, const guint8* octets, gu
          parley_be16(octets + PARLEY_MPA_PD_LENGTH_OFF) <= PARLEY_MPA_PD_MAX;
 }
 
-/* Where an FPDU is due. As one it would have RDMAP version 0 (RFC 5040 §4.1). */
+/* For the place of an FPDU. An FPDU with these octets would have RDMAP version 0 (RFC 5040 §4.1). */
 gboolean parley_begins_like_startup(const guint8* octets, guint32 length) {
   static const char head[] = "MPA ID R";
   return length > 0 && memcmp(octets, head, MIN(length, sizeof head - 1)) == 0;

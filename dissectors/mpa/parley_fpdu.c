@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Finds the FPDUs of one direction: RFC 5044 §4 (format, markers), §6 (finding them again after a loss). FPDUs that lie
- * whole in a segment are walked where they are; only what straddles segments is copied. */
+/* Finds the FPDUs of one direction: RFC 5044 §4 (format, markers), §6 (finding them again after a loss). FPDUs that are
+ * completely in one segment are read in place; only those that straddle segments are copied. */
 #include <string.h>
 
 #include "parley_crc.h"
@@ -10,15 +10,15 @@ enum { NOT_A_LENGTH = 0, HEAD_MAX = PARLEY_MPA_MARKER_LEN + PARLEY_MPA_LEN_LEN }
 
 static guint32 be32(const guint8* at) { return (guint32)parley_be16(at) << 16 | parley_be16(at + 2); }
 
-/* Whether octets can begin a DDP segment at all; used only to recognise FPDUs, never to accuse.
- * RFC 5041 §4.1, RFC 5040 §4.1 to §4.3, RFC 7306 §4. */
+/* Whether octets can begin a DDP segment. Used only to recognise FPDUs, never to report a fault. RFC 5041 §4.1, RFC
+ * 5040 §4.1 to §4.3, RFC 7306 §4. */
 gboolean parley_plausible(const guint8* ulpdu, guint32 octets, guint32 ulpdu_length, guint8 versions) {
 #define RULE(name, opcode, tagged, qn, text) [opcode] = {1, tagged, qn},
   static const struct {
     guint8 assigned, tagged, qn;
   } rules[PARLEY_RDMAP_OPCODE_MASK + 1] = {PARLEY_RDMAP_OPCODES(RULE)};
 #undef RULE
-  /* RFC 5044 §3: a ULPDU has 64768 octets at most. */
+  /* RFC 5044 §3: a ULPDU has at most 64768 octets. */
   if (octets < 2 || ulpdu_length < PARLEY_DDP_TAGGED_LEN || ulpdu_length > PARLEY_MPA_ULPDU_MAX) return FALSE;
   const guint8 version = ulpdu[0] & PARLEY_DDP_DV_MASK;
   const guint8 rdmap = (ulpdu[1] & PARLEY_RDMAP_RV_MASK) >> 6;
@@ -44,7 +44,7 @@ void parley_parts_whole(parley_half* half) {
   half->parts = NULL;
 }
 
-/* `room`: what will be needed, so that the buffer grows once. The caller keeps the bound. */
+/* `room`: the final size, so that the buffer grows only once. The caller enforces the bound. */
 void parley_pending_add(parley_half* half, const parley_tcp_segment* part, guint32 room) {
   const guint32 length = half->pending_length + part->captured;
   if (half->pending_length == 0) {
@@ -72,11 +72,11 @@ void parley_fpdus_begin(parley_half* half, parley_known crc, parley_known marker
   half->zero_known = TRUE;
 }
 
-/* Octets that must be there before the next step: of the head, or of the whole FPDU. NOT_A_LENGTH: its length is none
- * that an FPDU can have. */
+/* Octets that the next step needs: those of the head, or of the whole FPDU. NOT_A_LENGTH: no FPDU can have this
+ * length. */
 static guint32 needed(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   if (half->markers == PARLEY_UNKNOWN) {
-    /* RFC 5044 §7.1.2 rule 7: a stream with markers begins with one, and its first two octets are no length. */
+    /* RFC 5044 §7.1.2 rule 7: a stream with markers begins with one, whose first two octets are 0 and not a length. */
     if (length < PARLEY_MPA_LEN_LEN) return PARLEY_MPA_LEN_LEN;
     half->markers = parley_be16(octets) == 0 ? PARLEY_YES : PARLEY_NO;
   }
@@ -99,11 +99,11 @@ static void lose(parley_half* half) {
   parley_pending_drop(half);
 }
 
-/* RFC 5044 §6 trusts an FPDU that was found again if its CRC is right. Without one nothing proves it, and payload may
- * look like one: so many in a row have to fit together before they are judged, or what does not fit is called wrong. */
+/* RFC 5044 §6 trusts an FPDU that is found after a loss if its CRC is right. Without a CRC nothing proves it, and
+ * payload may look like one. So this many in a row must fit together before they are judged and faults are reported. */
 enum { BELIEVED_AFTER = 3 };
 
-/* Header, pad and markers are as those of an FPDU. */
+/* Header, pad and markers look like those of an FPDU. */
 static gboolean fits(const parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at) {
   if (!parley_plausible_at(half, wire, known, at)) return FALSE;
   const gboolean markers = half->markers == PARLEY_YES;
@@ -118,41 +118,42 @@ static gboolean fits(const parley_half* half, const guint8* wire, guint32 octets
   return TRUE;
 }
 
-/* An FPDU's octets are all there (or are known to be missing). Returns false when they turn out to be none. */
+/* An FPDU is complete (octets may be known to be missing). Returns false if it turns out not to be an FPDU. */
 static gboolean whole(parley_half* half, const guint8* wire, guint32 octets, guint32 known, guint64 at,
                       guint32 first_frame, guint64 peer, gboolean in_payload) {
   parley_crc_state crc = PARLEY_CRC_OFF;
   if (half->crc != PARLEY_NO) {
     crc = known < octets ? PARLEY_CRC_NOT_SEEN : parley_crc_state_of(wire, octets);
-    /* RFC 5044 §6: only an FPDU whose CRC is good is trusted. If nobody knows whether there are CRCs, being told that
-     * this is MPA has to do. */
+    /* RFC 5044 §6: only an FPDU with a good CRC is trusted. If it is unknown whether CRCs are used, the user's Decode
+     * As is enough. */
     if (half->trying && crc == PARLEY_CRC_BAD && (half->crc == PARLEY_YES || !half->tcp->forced)) return FALSE;
     if (half->crc == PARLEY_UNKNOWN && crc != PARLEY_CRC_NOT_SEEN) {
       half->crc = crc == PARLEY_CRC_GOOD ? PARLEY_YES : PARLEY_NO;
-      half->crc_guessed = half->trying && crc != PARLEY_CRC_GOOD; /* it may have been no FPDU */
+      half->crc_guessed = half->trying && crc != PARLEY_CRC_GOOD; /* it may not have been an FPDU */
     }
     if (half->crc == PARLEY_NO) crc = PARLEY_CRC_OFF;
   }
-  /* A payload may hold whole FPDUs, right CRC and all. What follows such a find is nobody's fault either. */
+  /* A payload may contain whole FPDUs with a right CRC. The octets behind such a false find are no fault of the
+   * sender. */
   if (half->unproven > 0 && crc == PARLEY_CRC_BAD) return FALSE;
   if (half->unproven > 0 && crc != PARLEY_CRC_GOOD && !fits(half, wire, octets, known, at)) return FALSE;
   if (half->trying && !half->after_bad_crc)
     parley_mpa_note(half, PARLEY_NOTE_FOUND, 0, parley_stream_seq_of(&half->stream, at));
   half->trying = half->after_bad_crc = FALSE;
   parley_mpa_fpdu(half, wire, octets, known, at, first_frame, peer, in_payload, crc);
-  /* What is wrong may be its length: behind it an FPDU has to be right before it is believed. */
+  /* After a wrong CRC the length may be wrong, too. So the next FPDU must be right before it is trusted. */
   half->trying = half->after_bad_crc = crc == PARLEY_CRC_BAD;
   if (half->unproven > 0) half->unproven = half->refuted ? BELIEVED_AFTER : half->unproven - 1;
   half->refuted = FALSE;
   return TRUE;
 }
 
-/* No marker was found so far; an FPDU whose CRC is wrong without them may be one with its first. */
+/* The stream was assumed to have no markers. An FPDU whose CRC is wrong without them may contain the first marker. */
 static gboolean guessed_wrong(const parley_half* half, const guint8* wire, guint32 octets) {
   return half->markers_guessed && half->crc == PARLEY_YES && parley_crc_state_of(wire, octets) == PARLEY_CRC_BAD;
 }
 
-/* Takes over the buffer: what is shown later keeps it. */
+/* The pending FPDU is complete. Its item takes over the buffer, to show it later. */
 static void pending_whole(parley_half* half, guint32 octets) {
   const guint8* const wire = half->pending;
   const guint32 known = MIN(half->pending_known, octets);
@@ -183,8 +184,8 @@ static gboolean may_begin(parley_half* half, const guint8* octets, guint32 lengt
   return needed(half, octets, length, at) != NOT_A_LENGTH && parley_plausible_at(half, octets, length, at);
 }
 
-/* RFC 5044 §6: a marker tells where its FPDU began, or that one begins right after it. Returns how many octets to skip;
- * all of them when there is none here. */
+/* RFC 5044 §6: a marker points to the beginning of its FPDU, or shows that one begins right after it. Returns how many
+ * octets to skip; all of them if there is no marker here. */
 static guint32 by_marker(const parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   if (!half->zero_known || half->markers != PARLEY_YES) return length;
   for (guint32 m = parley_to_marker(at - half->zero); m + PARLEY_MPA_MARKER_LEN <= length;
@@ -203,9 +204,10 @@ static guint32 by_marker(const parley_half* half, const guint8* octets, guint32 
   return length;
 }
 
-/* Any place will do where a DDP segment may begin, if a CRC will tell: FPDUs larger than a segment seldom begin one.
- * Rather one that is whole and right than one that is still to come. Octets made to look like FPDUs everywhere do not
- * get a CRC at each place: all of them together read the part no more than CRC_BUDGET times. */
+/* With CRCs, this tries each place where a DDP segment may begin, because FPDUs larger than a TCP segment seldom begin
+ * at a segment's start. It prefers a complete FPDU with a right CRC to one that is still incomplete. Octets that are
+ * made to look like FPDUs everywhere must not cost a CRC at each place: all CRCs together read at most CRC_BUDGET times
+ * the part's octets. */
 enum { CRC_BUDGET = 4 };
 
 static guint32 by_header(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
@@ -234,7 +236,7 @@ static guint32 by_header(parley_half* half, const guint8* octets, guint32 length
   return first;
 }
 
-/* Looks for an FPDU in a part of which nothing is known; returns how many octets lie before it. */
+/* Looks for an FPDU in a part with unknown content; returns how many octets precede it. */
 static guint32 look_for(parley_half* half, const parley_tcp_segment* part, guint64 at) {
   guint32 skip = 0;
   if (!part->start || !may_begin(half, part->data, part->captured, at)) {
@@ -263,10 +265,10 @@ static void skip_head(parley_tcp_segment* part, guint32 octets) {
   if (octets > 0) part->start = FALSE;
 }
 
-/* What was found at the head of the part is no FPDU: found there again, it would be tried for ever. */
+/* The octets at the head of the part are not an FPDU. Without skipping some, they would be found and tried forever. */
 static void skip_false_find(parley_tcp_segment* part) { skip_head(part, MIN(part->captured, 4)); }
 
-/* RFC 5044 §4.3. Where the next marker stands, its sender alone knows. */
+/* RFC 5044 §4.3: the sender left out a marker. Now only the sender knows the position of the next marker. */
 static void lacks_marker(parley_half* half, guint64 at) {
   parley_mpa_wrong(half, PARLEY_NOTE_MARKER_LEFT_OUT, 0, at);
   half->tcp->conn->side[half->side].fpdus++;
@@ -282,15 +284,15 @@ static void fill_pending(parley_half* half, parley_tcp_segment* part, guint32 ne
   skip_head(part, head.captured);
 }
 
-/* What is looked at before an FPDU is read as agreed. Returns how many octets are needed to tell, 0: it is told; with
- * `lacks`, those of an FPDU that lacks the marker in front of it. */
+/* Checks the markers before an FPDU is read as agreed. Returns how many octets the decision needs; 0: it is made. With
+ * `lacks`: returns the size of an FPDU without the marker in front of it. */
 static guint32 look_at_markers(parley_half* half, const guint8* octets, guint32 length, guint64 at, gboolean* lacks) {
   const guint32 settled = parley_settle_markers(half, octets, length, at);
   *lacks = FALSE;
   return settled > 0 ? settled : parley_lacks_lead(half, octets, length, at, lacks);
 }
 
-/* The same for what is pending. False: it waits for more octets, or was no FPDU to go on with. */
+/* The same for the pending octets. False: they need more octets, or lack a marker. */
 static gboolean markers_of_pending(parley_half* half, parley_tcp_segment* part) {
   gboolean lacks = FALSE;
   while (half->pending_known >= half->pending_length) { /* no octet of it is missing */
@@ -306,7 +308,7 @@ static gboolean markers_of_pending(parley_half* half, parley_tcp_segment* part) 
   return TRUE;
 }
 
-/* One step with what is pending; `part` gives what it needs. */
+/* One step with the pending octets, which takes more from `part` as needed. */
 static void step_pending(parley_half* half, parley_tcp_segment* part) {
   if (!markers_of_pending(half, part)) return;
   const guint32 need = needed(half, half->pending, half->pending_length, half->pending_at);
@@ -369,7 +371,7 @@ void parley_fpdus_add(parley_half* half, const parley_tcp_segment* whole_part) {
           part.has_ack ? parley_stream_position_of(&half->tcp->half[1 - half->side].stream, part.ack) : 0;
       if (whole(half, part.data, need, need, at, part.frame, peer, !part.held)) {
         skip_head(&part, need);
-        /* A right FPDU of such a length would have had a marker. */
+        /* A correct FPDU of this length would have contained a marker if there were any. */
         if (need > PARLEY_MPA_MARKER_INTERVAL && half->crc == PARLEY_YES && !half->gap) half->markers_guessed = FALSE;
       } else {
         lose(half);
@@ -384,7 +386,7 @@ void parley_fpdus_hole(parley_half* half, guint32 octets) {
   const guint32 need =
       half->pending_length == 0 ? 0 : needed(half, half->pending, half->pending_length, half->pending_at);
   if (need > HEAD_MAX && half->pending_length < need) {
-    /* Inside an FPDU whose length is known its boundary survives. */
+    /* The hole is inside an FPDU of known length, so its end is still known. */
     const guint32 known = MIN(half->pending_known, half->pending_length);
     const guint32 fill = MIN(octets, need - half->pending_length);
     parley_pending_add(half, &(parley_tcp_segment){.captured = fill}, need);
@@ -402,7 +404,7 @@ void parley_fpdus_peek(parley_half* half, const parley_tcp_segment* segment) {
   if (half->phase != PARLEY_PHASE_FPDUS || half->markers == PARLEY_UNKNOWN) return;
   if (half->markers == PARLEY_YES && !half->zero_known) return;
   parley_tcp_segment part = *segment;
-  parley_half look = *half; /* what is guessed on the way is not the walk's */
+  parley_half look = *half; /* a copy: guesses made here must not affect the walk */
   const guint64 at = parley_stream_position_of(&half->stream, part.seq);
   if (!may_begin(&look, part.data, part.captured, at)) skip_head(&part, by_marker(half, part.data, part.captured, at));
   while (part.captured > 0) {

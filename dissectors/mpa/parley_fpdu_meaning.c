@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What an FPDU means for its connection, on the first pass: is it the RTR that was agreed (RFC 6581 §9.2), did the
- * responder wait for its turn (RFC 5044 §7.1.2), are its markers and its pad right (RFC 5044 §4.1, §4.3)? */
+/* The meaning of an FPDU for its connection, on the first pass: whether it is the agreed RTR (RFC 6581 §9.2), whether
+ * the responder waited for its turn (RFC 5044 §7.1.2), and whether its markers and pad are right (RFC 5044 §4.1,
+ * §4.3). */
 #include <string.h>
 
 #include "parley_mpa.h"
@@ -21,13 +22,13 @@ static gboolean is_terminate(const guint8* ulpdu, guint32 octets) {
   return octets >= 2 && (ulpdu[0] & PARLEY_DDP_T) == 0 && (ulpdu[1] & PARLEY_RDMAP_OPCODE_MASK) == 7;
 }
 
-/* RFC 5040 §4.8: a local catastrophic error is no answer to what came. */
+/* RFC 5040 §4.8: a local catastrophic error is not a reaction to received octets. */
 static gboolean is_local(const guint8* ulpdu, guint32 octets) {
   return octets > PARLEY_DDP_UNTAGGED_LEN && ulpdu[PARLEY_DDP_UNTAGGED_LEN] == PARLEY_RDMAP_LAYER_RDMAP << 4;
 }
 
-/* RFC 5044 §8, RFC 6581 §8: codes 4 to 7 of the LLP speak of the set-up. Nothing came from the responder that another
- * layer could complain about. */
+/* RFC 5044 §8, RFC 6581 §8: codes 4 to 7 of the LLP refer to the set-up. The responder sent nothing that another layer
+ * could complain about. */
 static void first_is_terminate(parley_half* half, parley_fpdu* f, const guint8* ulpdu, guint32 octets) {
   const guint8* const control = ulpdu + PARLEY_DDP_UNTAGGED_LEN;
   if (octets < PARLEY_DDP_UNTAGGED_LEN + PARLEY_RDMAP_TERM_CTRL_LEN) return;
@@ -38,7 +39,7 @@ static void first_is_terminate(parley_half* half, parley_fpdu* f, const guint8* 
   parley_set_up_terminated(&f->pdu, set_up ? control[1] : 0);
 }
 
-/* The initiator's first FPDU: is it the RTR that was agreed? RFC 6581 §9.2. */
+/* The initiator's first FPDU: checks whether it is the agreed RTR (RFC 6581 §9.2). */
 static void first_of_initiator(parley_half* half, parley_fpdu* f, const guint8* ulpdu, guint32 octets) {
   parley_conn* const c = half->tcp->conn;
   c->first_fpdu_frame = f->item.frame;
@@ -58,21 +59,21 @@ static void first_of_initiator(parley_half* half, parley_fpdu* f, const guint8* 
     f->rtr = form;
     f->rtr_wrong = (agreed & (1 << form)) == 0 || form == PARLEY_RTR_NONE;
     f->pdu.is_rtr = !f->rtr_wrong;
-    if (f->rtr_wrong && half->any_gap) f->rtr_wrong = FALSE; /* the capture may lack it */
+    if (f->rtr_wrong && half->any_gap) f->rtr_wrong = FALSE; /* the capture may lack the RTR */
   } else if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0 && c->rtr_frame.frame == 0) {
     f->no_rtr_frame = !half->any_gap;
     f->rtr = form;
   } else if (c->request.frame != 0 && c->reply.frame != 0 && MIN(c->request.revision, c->reply.revision) <= 1 &&
              c->rtr == PARLEY_RTR_NONE) {
-    /* Linux's cxgb4 and irdma send one without announcing it, under revision 1. */
+    /* Linux's cxgb4 and irdma send an RTR under revision 1 without announcing it. */
     f->rtr = form;
     f->pdu.is_rtr = form != PARLEY_RTR_NONE;
   }
   if (f->rtr != PARLEY_RTR_NONE) c->rtr = f->rtr;
 }
 
-/* RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment says
- * what it had received, whatever the capture holds; the Rtr frame of 2007 counts as well. */
+/* RFC 5044 §7.1.2 rule 4: the responder receives and validates an FPDU before it sends one. Its TCP acknowledgment
+ * shows what it had received, even if the capture lacks it. The Rtr frame of 2007 counts as an FPDU, too. */
 static void first_of_responder(parley_half* half, parley_fpdu* f, guint64 peer_received) {
   const parley_half* const initiator = parley_peer_of(half);
   f->too_early = initiator->startup_end != 0 && half->tcp->conn->request.frame != 0 && peer_received != 0 &&
@@ -104,7 +105,7 @@ static void check_frame(parley_half* half, parley_fpdu* f, const guint8* wire, g
   gboolean bits = FALSE;
   if (f->markers) check_markers(half, f, wire, known, &bits);
   if (f->marker_wrong) parley_blame(&f->pdu, PARLEY_RDMAP_LAYER_LLP, 0, 3, PARLEY_BLAME);
-  if (bits) /* They are sent as 0 and treated as 0, so that no receiver is hurt. */
+  if (bits) /* Receivers treat these bits as 0, so that this harms no receiver. */
     parley_find(&f->pdu, PARLEY_FINDING_marker_bits, PARLEY_AT_SEGMENT,
                 "the %s set bits of a marker that are 0 (its first half, or the low two of FPDUPTR) [RFC 5044 §4.3]",
                 parley_side_name(half->side));
@@ -118,7 +119,7 @@ void parley_mpa_wrong(parley_half* half, parley_note note, guint32 value, guint6
   const parley_fault length = {TRUE, TRUE, PARLEY_RDMAP_LAYER_DDP, 2, 6, half->tcp->pinfo->num},
                      marker = {TRUE, TRUE, PARLEY_RDMAP_LAYER_LLP, 0, 3, half->tcp->pinfo->num};
   const gboolean of_length = note == PARLEY_NOTE_BAD_LENGTH;
-  /* RFC 5044 §8: after an earlier fault the octets mean nothing any more. */
+  /* RFC 5044 §8: after an earlier fault the octets have no meaning. */
   if (!of_length || parley_track_of(c, half->side)->fault_count == 0)
     parley_mpa_note(half, note, value, parley_stream_seq_of(&half->stream, at));
   parley_blame_at(c, half->side, of_length ? &length : &marker, at + PARLEY_MPA_LEN_LEN);
@@ -152,8 +153,8 @@ static parley_fpdu* fpdu_item(parley_half* half, const guint8* wire, guint32 oct
   return f;
 }
 
-/* The link of the first FPDU among those ahead that does not lie before the position. Segments that wait mostly come in
- * order: the search begins at the one put in last. */
+/* The link to the first FPDU ahead that is not before the position. Held segments mostly arrive in order, so the search
+ * begins at the FPDU that was inserted last. */
 static parley_fpdu** ahead_from(parley_half* half, guint64 at) {
   parley_fpdu* const recent = half->ahead_recent;
   parley_fpdu** link = recent != NULL && recent->at < at ? &recent->next_ahead : &half->ahead;
@@ -170,13 +171,14 @@ void parley_mpa_show_ahead(parley_half* half, const guint8* wire, guint32 octets
   half->ahead_recent = f;
 }
 
-/* One that was shown before its turn. Those in front of it were shown for nothing: the walk did not meet them. */
+/* Removes and returns an FPDU that was shown before its turn. FPDUs before it were shown by mistake: the walk did not
+ * find them. */
 static parley_fpdu* take_ahead(parley_half* half, guint64 at, guint32 octets) {
   parley_fpdu* f = half->ahead;
   while (f != NULL && f->at < at) f = f->next_ahead;
   const gboolean found = f != NULL && f->at == at && f->item.octets == octets;
   half->ahead = found ? f->next_ahead : f;
-  /* What was put in last is in the list as long as it lies behind its head. */
+  /* The FPDU that was inserted last is still in the list if it is behind the head. */
   if (half->ahead == NULL || (half->ahead_recent != NULL && half->ahead_recent->at < half->ahead->at))
     half->ahead_recent = NULL;
   return found ? f : NULL;
@@ -191,7 +193,7 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
     f = fpdu_item(half, wire, octets, at, crc);
     f->item.known = known;
     f->first_frame = first_frame;
-    if (!in_payload) /* A buffer that became whole is taken over; other octets are copied. */
+    if (!in_payload) /* A completed buffer is taken over; other octets are copied. */
       wire = f->item.copy =
           wire == half->pending ? half->pending : (guint8*)wmem_memdup(wmem_file_scope(), wire, octets);
   }
@@ -232,19 +234,19 @@ void parley_mpa_fpdu(parley_half* half, const guint8* wire, guint32 octets, guin
                                      peer_received <= other->stream.position;
     const gboolean agreed = (tcp->conn->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0;
     if (heard_rtr_alone && !half->any_gap && is_terminate(body, have) && !(agreed && is_local(body, have))) {
-      /* OFA 2007-10 Rtr §2: with S in its Reply the responder said that it knows the Rtr frame. */
+      /* OFA 2007-10 Rtr §2: S in its Reply announced that the responder knows the Rtr frame. */
       f->took_rtr_for_fpdu = agreed;
       tcp->conn->outcome = PARLEY_FAILED;
     }
   }
   if (crc == PARLEY_CRC_BAD) {
-    /* It is shown, but what it says counts for nothing: numbers are picked up anew behind it. */
+    /* It is shown, but its content is ignored. Tracking restarts behind it. */
     side->crc_errors++;
     half->gap = TRUE;
     return;
   }
   parley_rdmap_track(&f->pdu, ulpdu_tvb(half, body, have, length), tcp->pinfo);
   if (!f->pdu.refuted) return;
-  /* A payload may hold many FPDUs, right CRC and all. Their numbers do not fit together. */
+  /* A payload may contain many FPDUs with right CRCs. Their numbers do not fit together. */
   half->gap = half->refuted = TRUE;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Markers: where they stand, what tells that without the startup frames, and streams that have them although they
- * should not, or the other way round. RFC 5044 §4.3, §6, §7.1.2. */
+/* Markers: their positions, how to find these without the startup frames, and streams with markers that were not agreed
+ * or without agreed ones. RFC 5044 §4.3, §6, §7.1.2. */
 #include <string.h>
 
 #include "parley_crc.h"
@@ -8,7 +8,7 @@
 
 static guint32 be32(const guint8* at) { return (guint32)parley_be16(at) << 16 | parley_be16(at + 2); }
 
-/* RFC 5044 §4.1, §4.3: a marker every 512 octets, the markers themselves counted. */
+/* RFC 5044 §4.1, §4.3: a marker every 512 octets, including the markers themselves. */
 guint32 parley_wire_size(guint64 position, guint32 ulpdu_length, gboolean markers) {
   const guint32 plain = ((PARLEY_MPA_LEN_LEN + ulpdu_length + 3) & ~3u) + PARLEY_MPA_CRC_LEN;
   if (!markers) return plain;
@@ -19,7 +19,7 @@ guint32 parley_wire_size(guint64 position, guint32 ulpdu_length, gboolean marker
   return plain + PARLEY_MPA_MARKER_LEN * count;
 }
 
-/* Octets to the next marker from here. */
+/* Octets from here to the next marker. */
 guint32 parley_to_marker(guint64 position) {
   const guint32 phase = (guint32)(position % PARLEY_MPA_MARKER_INTERVAL);
   return phase == 0 ? 0 : PARLEY_MPA_MARKER_INTERVAL - phase;
@@ -62,9 +62,9 @@ gboolean parley_plausible_at(const parley_half* half, const guint8* octets, guin
 
 enum { LONGEST_HEAD = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN };
 
-/* Where markers stand is not known. If an FPDU with markers begins here, its first marker tells, for it points back to
- * ULPDU_Length (RFC 5044 §4.3): how far on it is, 0 if it comes first. Fields of the header and payload may look like
- * one, so the CRC has to be right; `sure`: it has to be seen, too. */
+/* Finds the position of the markers if it is unknown. If an FPDU with markers begins here, its first marker points back
+ * to ULPDU_Length (RFC 5044 §4.3), so its pointer is the distance from here, 0 if the marker comes first. Fields of the
+ * header and payload may look like a marker, so the CRC must be right; with `sure`, it must also be in the capture. */
 guint32 parley_find_phase(guint8 crc, guint8 versions, const guint8* octets, guint32 length, gboolean sure) {
   for (guint32 q = 0; q < PARLEY_MPA_MARKER_INTERVAL && q + PARLEY_MPA_MARKER_LEN <= length; q += 4) {
     if (be32(octets + q) != q) continue;
@@ -99,7 +99,7 @@ static gboolean pad_is_zero(const guint8* wire, guint32 ulpdu_length, guint32 le
   return zero;
 }
 
-/* An FPDU with as many octets as `wire` has, under the other reading of the stream's beginning. */
+/* Whether `wire` is a correct FPDU of `total` octets if the stream begins contrary to the agreement. */
 static gboolean right_otherwise(const parley_half* half, const guint8* wire, guint32 total, guint64 at,
                                 gboolean agreed) {
   parley_half look = *half;
@@ -110,9 +110,9 @@ static gboolean right_otherwise(const parley_half* half, const guint8* wire, gui
   return total > PARLEY_MPA_MARKER_INTERVAL || pad_is_zero(wire, parley_be16(wire + lead), lead);
 }
 
-/* RFC 5044 §4.3: markers stand in the stream to the side that asked for them, and in no other. Only a good FPDU under
- * the other reading proves that a stream begins otherwise; octets that fit the agreed one are never kept waiting.
- * Returns how many octets are needed to tell; 0: it is settled. */
+/* RFC 5044 §4.3: markers are only in the stream to the side that requested them. Only a good FPDU under the other
+ * reading proves that a stream deviates from the agreement. Octets that fit the agreement are never delayed. Returns
+ * how many octets the decision needs; 0: it is made. */
 guint32 parley_settle_markers(parley_half* half, const guint8* octets, guint32 length, guint64 at) {
   if (half->fpdus_seen > 0 || half->trying || !half->zero_known || at != half->zero ||
       half->markers == PARLEY_UNKNOWN || half->markers_settled)
@@ -124,7 +124,7 @@ guint32 parley_settle_markers(parley_half* half, const guint8* octets, guint32 l
   if (length < lead + PARLEY_MPA_LEN_LEN) return lead + PARLEY_MPA_LEN_LEN;
   const guint32 ulpdu_length = parley_be16(octets + lead);
   half->markers_settled = TRUE;
-  /* A marker between FPDUs points nowhere. */
+  /* The pointer of a marker between FPDUs is 0. */
   if ((!agreed && (be32(octets) & ~3u) != 0) || ulpdu_length < PARLEY_DDP_TAGGED_LEN ||
       ulpdu_length > PARLEY_MPA_ULPDU_MAX)
     return 0;
@@ -143,7 +143,7 @@ guint32 parley_settle_markers(parley_half* half, const guint8* octets, guint32 l
   return 0;
 }
 
-/* Octets of an FPDU with all its markers but the one at `omitted`, a stream position as well. */
+/* Size of an FPDU with all its markers except the one at the stream position `omitted`. */
 static guint32 size_without(guint64 position, guint32 ulpdu_length, guint64 omitted) {
   const guint32 plain = parley_wire_size(0, ulpdu_length, FALSE);
   guint32 markers = 0;
@@ -158,9 +158,9 @@ static gboolean proves_markers(const parley_half* half) {
          half->unproven == 0;
 }
 
-/* Whether an FPDU lacks one of the markers behind its ULPDU_Length (RFC 5044 §4.3): its sender computed the CRC without
- * it, so that the FPDU is right so much sooner. `need`: its octets with all of them. Returns those that it has; 0: it
- * lacks none, or not all that it has is there. */
+/* Whether an FPDU lacks one of the markers behind its ULPDU_Length (RFC 5044 §4.3). Its sender then computed the CRC
+ * without the marker, so that the FPDU is correct with the shorter size. `need`: its size with all markers. Returns its
+ * real size; 0: it lacks none, or it is not complete. */
 guint32 parley_lacks_marker(const parley_half* half, const guint8* octets, guint32 length, guint64 at, guint32 need) {
   if (!proves_markers(half)) return 0;
   const guint64 position = at - half->zero;
@@ -175,8 +175,9 @@ guint32 parley_lacks_marker(const parley_half* half, const guint8* octets, guint
   return parley_crc_state_of(octets, total) == PARLEY_CRC_GOOD ? total : 0;
 }
 
-/* The same of the marker that is due before the FPDU, where its ULPDU_Length stands instead: the first half of a marker
- * is 0. Returns how many octets are needed to tell; with `lacks`, those of the FPDU. 0: the marker is there. */
+/* The same for the marker that is due before the FPDU. Without it, ULPDU_Length is in its place, and it is not 0 as the
+ * first half of a marker is. Returns how many octets the decision needs, or with `lacks` the size of the FPDU. 0: the
+ * marker is there. */
 guint32 parley_lacks_lead(const parley_half* half, const guint8* octets, guint32 length, guint64 at, gboolean* lacks) {
   enum { PROBE = PARLEY_MPA_LEN_LEN + PARLEY_DDP_UNTAGGED_LEN };
   const guint64 position = at - half->zero;

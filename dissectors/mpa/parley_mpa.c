@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The first pass over one TCP connection: startup frames, what was agreed, and what each FPDU means for the set-up.
+/* The first pass over one TCP connection: startup frames, the agreement, and each FPDU's meaning for the set-up.
  *
  *   phase of a direction    octets seen                        next
  *   startup                 whole Request                      after_request
@@ -9,7 +9,7 @@
  *   rtr_or_fpdu             Rtr frame of 2007, or anything     fpdus
  *   startup                 no startup frame                   over; after a lost one: fpdus
  *
- * parley_setup.c has what each of these does with a startup frame, or without one. */
+ * parley_setup.c implements each of these, with and without a startup frame. */
 #include "parley_mpa.h"
 
 #include <epan/proto_data.h>
@@ -68,8 +68,9 @@ static void keep_early(parley_half* half, const parley_tcp_segment* part) {
   half->kept_ack = part->ack;
 }
 
-/* RFC 5044 §7.1.2 rule 3: the initiator validates the Reply before it sends anything more. If it has received something
- * by then, the capture only lacks that; where the responder's octets count from, its SYN alone tells. */
+/* RFC 5044 §7.1.2 rule 3: the initiator validates the Reply before it sends anything more. If the initiator's
+ * acknowledgment shows that it has received something, the capture only lacks the Reply. Only the responder's SYN shows
+ * where its octets begin. */
 static void before_reply(parley_half* half, const parley_tcp_segment* part) {
   parley_half* const responder = parley_peer_of(half);
   const guint64 received = part->has_ack ? parley_stream_position_of(&responder->stream, part->ack) : 0;
@@ -133,7 +134,8 @@ static void on_hole(void* context, guint32 octets, gboolean cut, const parley_tc
 
 /* ------------------------------------------------------------------ segments */
 
-/* Octets that wait for the rest of their FPDU or startup frame: later the frame tells where it became whole. */
+/* Records the octets of an incomplete FPDU or startup frame, so that this frame can later name the frame that completes
+ * it. */
 static void note_part(parley_half* half, const parley_tcp_segment* segment) {
   if (half->pending_length == 0 || segment->captured == 0 || segment->held) return;
   if (half->phase != PARLEY_PHASE_FPDUS && half->phase != PARLEY_PHASE_STARTUP) return;
@@ -170,7 +172,7 @@ void parley_mpa_segment(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* tvb, guin
   c = tcp->conn;
   if ((flags & PARLEY_TCP_FIN) != 0 && c->side[side].fin_frame == 0) c->side[side].fin_frame = pinfo->num;
   if ((flags & PARLEY_TCP_RST) != 0 && c->side[side].rst_frame == 0) c->side[side].rst_frame = pinfo->num;
-  /* Unless it made the stream give up the hole in front of it, which handed it on. */
+  /* The segment does not wait if it made the stream give up the hole in front of it and pass it on. */
   const gboolean waits = class == PARLEY_SEGMENT_AHEAD && (gint32)(segment->seq - half->stream.next_seq) > 0;
   if (waits && segment->captured > 0) parley_fpdus_peek(half, segment);
   if (class == PARLEY_SEGMENT_IN_ORDER) note_part(half, segment);
@@ -191,7 +193,7 @@ parley_tcp* parley_tcp_new(void) {
   return tcp;
 }
 
-/* The capture begins behind the startup frames. */
+/* Begins to follow a connection whose startup frames precede the capture. */
 void parley_mpa_midstream(parley_tcp* tcp) {
   const gint wanted = parley_prefs.markers;
   parley_agree(tcp);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What ULPs put into the private data of startup frames (RFC 5044 §7.1.1), behind the enhanced data of RFC 6581 if
- * there is any: SMB Direct's IRD and ORD, NVMe over RDMA's connection parameters, messages of Parley's
- * QP negotiation, and the extension of erdma's revision
- * 129. */
+/* ULP data in the private data of startup frames (RFC 5044 §7.1.1), behind the enhanced data of RFC 6581 if there is
+ * any: SMB Direct's IRD and ORD, NVMe over RDMA's connection parameters, messages of Parley's QP negotiation, and the
+ * extension of erdma's revision 129. */
 #include <epan/expert.h>
 #include <epan/prefs.h>
 
@@ -61,7 +60,7 @@ static gboolean zeros(tvbuff_t* tvb, gint at, gint length) {
   return TRUE;
 }
 
-/* The sizes of 0 do not occur: octets that are all 0 are nobody's. */
+/* Sizes of 0 do not occur, so octets that are all 0 do not match. */
 static gboolean nvme_plausible(tvbuff_t* tvb, gint at, gint length, const parley_conn* conn, int from) {
   if (rejected(conn, from))
     return length >= nvme_reject_octets && tvb_get_letohs(tvb, at) == 0 && tvb_get_letohs(tvb, at + 2) >= 1 &&
@@ -71,7 +70,8 @@ static gboolean nvme_plausible(tvbuff_t* tvb, gint at, gint length, const parley
   return tvb_get_letohs(tvb, at + 4) != 0 && tvb_get_letohs(tvb, at + 6) != 0 && zeros(tvb, at + 10, nvme_octets - 10);
 }
 
-/* A format's port makes looks that fit enough; without it only NVMe's 32 octets are telling, and not of a reject. */
+/* On a format's port, data that fits the format is enough. On other ports only NVMe's 32 octets are specific enough,
+ * and not in a reject. */
 static int choose(tvbuff_t* tvb, gint at, gint length, const parley_conn* conn, int from) {
   if (forced != format_auto) return forced;
   if (parley_neg_in_private_data(tvb, at, length)) return format_neg;
@@ -84,7 +84,8 @@ static int choose(tvbuff_t* tvb, gint at, gint length, const parley_conn* conn, 
   return format_plain;
 }
 
-/* Big-endian, but older Linux cifs sends the host's order: of two small numbers only one order is small. */
+/* Big-endian, but older Linux cifs sends host order. Both numbers are small, so that only the right order gives small
+ * values. */
 static void show_smb(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, gint at, gint length) {
   const gboolean little =
       !smb_plausible(tvb, at, length, ENC_BIG_ENDIAN) && smb_plausible(tvb, at, length, ENC_LITTLE_ENDIAN);
@@ -116,14 +117,14 @@ static void show_nvme(tvbuff_t* tvb, proto_tree* tree, gint at, gint length, con
   proto_tree_add_item(tree, hf_nvme_reserved, tvb, at + 10, length - 10, ENC_NA);
 }
 
-/* Whether the octets can be what the preference asks for. */
+/* Whether the octets can have the format that the preference selects. */
 static gboolean fits(tvbuff_t* tvb, gint at, int format, gint length, const parley_conn* conn, int from) {
   if (format == format_smb) return length == smb_octets;
   if (format == format_nvme) return length >= (rejected(conn, from) ? nvme_reject_octets : nvme_octets);
   return format == format_neg && parley_neg_in_private_data(tvb, at, length);
 }
 
-/* Eight octets between header and private data; the kernel's erdma driver of Alibaba sends and expects them. */
+/* Eight octets between header and private data, which Alibaba's erdma driver in the Linux kernel sends and expects. */
 static void show_erdma(tvbuff_t* tvb, proto_tree* tree) {
   static int* const bits[] = {&hf_bits_reserved, &hf_congestion, NULL};
   proto_tree* sub =

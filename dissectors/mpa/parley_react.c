@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How each side took what the other one did wrong, on the first pass. A fault proves itself by its octets; what a peer
- * made of it is told from what it acknowledged, sent and closed, so that most of this is warnings. Whatever a Terminate
- * may still answer is judged when its sender ends. RFC 5040 §5.4, §7.2; RFC 5041 §7; RFC 5044 §7.1.2, §8; RFC 6581 §9.
- */
+/* Judges how each side reacted to the other side's faults, on the first pass. The octets prove a fault; the reaction is
+ * inferred from what a side acknowledged, sent and closed, so that most of these remarks are warnings. Faults that a
+ * Terminate may still answer are judged when its sender ends. RFC 5040 §5.4, §7.2; RFC 5041 §7; RFC 5044 §7.1.2, §8;
+ * RFC 6581 §9. */
 #include "parley_mpa.h"
 #include "parley_rdmap.h"
 
-/* This side ends without a Terminate. A FIN that was sent before the fault came says nothing. */
+/* This side ends without a Terminate. A FIN that it sent before the fault arrived does not count. */
 static void no_terminate(parley_half* half, gboolean reset) {
   const parley_conn* const c = half->tcp->conn;
   const parley_half* const bad = parley_peer_of(half);
@@ -17,7 +17,7 @@ static void no_terminate(parley_half* half, gboolean reset) {
   if (parley_blameless(c, half->side, first) || c->side[half->side].terminate_frame != 0 ||
       c->side[bad->side].terminate_frame != 0 || c->side[bad->side].rst_frame != 0)
     return;
-  if (bad->stream.acked < peer->fault_end) return; /* perhaps it never arrived */
+  if (bad->stream.acked < peer->fault_end) return; /* the fault may not have arrived */
   const gboolean went_on = own != NULL && own->heard >= peer->fault_end;
   parley_end_say(half, PI_WARN, "the %s received the fault of frame %u and %s without a Terminate; %s [RFC 5040 §7.2]",
                  parley_side_name(half->side), first->frame,
@@ -45,7 +45,7 @@ static gboolean flag(const parley_startup* s, guint8 mask) { return (s->flags & 
 static guint depth(guint16 word) { return word & PARLEY_MPA_ENH_DEPTH_MASK; }
 static gboolean negotiated(guint16 word) { return depth(word) != PARLEY_MPA_ENH_NOT_NEGOTIATED; }
 
-/* RFC 5044 §7.1.2 rules 3, 5 and 9: the initiator closes after a Reply that is none. */
+/* RFC 5044 §7.1.2 rules 3, 5 and 9: the initiator closes after an invalid Reply. */
 void parley_after_reply(parley_pdu* pdu) {
   const parley_startup *const q = &pdu->conn->request, *const r = &pdu->conn->reply;
   if (r->frame == 0) return;
@@ -60,7 +60,7 @@ void parley_after_reply(parley_pdu* pdu) {
         "terminate (layer 2, code 7) [RFC 6581 §9.2]");
 }
 
-/* RFC 6581 §9.1: whether the Reply asks for no more than the Request offers. */
+/* RFC 6581 §9.1: whether the Reply requests at most what the Request offers. */
 static gboolean depths_fit(const parley_startup* q, const parley_startup* r) {
   const gboolean read_rtr = (q->ird & r->ird & PARLEY_MPA_ENH_A) != 0 && (q->ord & r->ord & PARLEY_MPA_ENH_D) != 0;
   if (negotiated(r->ord) && negotiated(q->ird) && depth(r->ord) > depth(q->ird)) return FALSE;
@@ -68,12 +68,13 @@ static gboolean depths_fit(const parley_startup* q, const parley_startup* r) {
   return !(read_rtr && depth(r->ird) == 0);
 }
 
-/* The initiator gave up the set-up with a Terminate: was there cause? */
+/* The initiator ended the set-up with a Terminate: checks whether it had a reason. */
 void parley_set_up_terminated(parley_pdu* pdu, guint8 code) {
   const parley_conn* const c = pdu->conn;
   const parley_startup *const q = &c->request, *const r = &c->reply;
   if (r->frame != 0 && r->key != PARLEY_KEY_REP) {
-    /* RFC 5044 §8: after an invalid startup frame TCP is closed at once; there is no FPDU mode to send one in. */
+    /* RFC 5044 §8: after an invalid startup frame TCP is closed at once; a Terminate cannot be sent outside FPDU
+     * mode. */
     parley_find(pdu, PARLEY_FINDING_set_up, PARLEY_AT_SEGMENT,
                 "the initiator sent a Terminate after an invalid Reply [RFC 5044 §8]");
     return;
@@ -100,7 +101,7 @@ void parley_set_up_terminated(parley_pdu* pdu, guint8 code) {
                 "the initiator calls the Reply invalid, and nothing in the capture shows why [RFC 5044 §8]");
 }
 
-/* Whether the initiator may take the Reply for one that does not fit its Request (RFC 6581 §10). */
+/* Whether the initiator may regard the Reply as one that does not fit its Request (RFC 6581 §10). */
 static gboolean may_refuse(const parley_startup* q, const parley_startup* r) {
   const gboolean enhanced_refused =
       q->frame != 0 && flag(q, PARLEY_MPA_FLAG_S) && q->revision >= 2 && !flag(r, PARLEY_MPA_FLAG_S);
@@ -108,7 +109,7 @@ static gboolean may_refuse(const parley_startup* q, const parley_startup* r) {
          (q->frame != 0 && r->revision != q->revision);
 }
 
-/* The initiator ends, and sent nothing behind the Reply. */
+/* The initiator ends and has sent nothing after the Reply. */
 static void initiator_closed(parley_half* half) {
   parley_conn* const c = half->tcp->conn;
   const parley_startup *const q = &c->request, *const r = &c->reply;
@@ -129,7 +130,7 @@ static void initiator_closed(parley_half* half) {
     parley_end_say(half, PI_WARN,
                    "the initiator closed after a Reply that requires markers; every sender must be able to insert them "
                    "[RFC 5044 §4.3]");
-  else /* which it may, and after an invalid Reply must */
+  else /* it may close, and after an invalid Reply it must */
     parley_end_say(half, PI_NOTE, "the initiator closed after a Reply that does not fit its Request [RFC 6581 §10]");
 }
 
@@ -146,7 +147,7 @@ static void responder_reset(parley_half* half) {
 
 const char* parley_rtr_frame_unproven(parley_conn* c) {
   if ((c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0 || c->rtr_frame.frame != 0 || c->echo_told ||
-      parley_reply_invalid(&c->reply) || /* which agrees on nothing */
+      parley_reply_invalid(&c->reply) || /* there is no agreement */
       (c->reply.flags & (PARLEY_MPA_RES_V2 | PARLEY_MPA_FLAG_R)) != 0)
     return NULL;
   c->echo_told = TRUE;
@@ -156,7 +157,7 @@ const char* parley_rtr_frame_unproven(parley_conn* c) {
 
 void parley_react_at_end(parley_half* half, gboolean reset) {
   const parley_half* const initiator = &half->tcp->half[PARLEY_INITIATOR];
-  /* Until the initiator ends, or is cut off, the Rtr frame may come. */
+  /* The Rtr frame may come until the initiator ends or is cut off. */
   const gboolean no_more = half->side == PARLEY_INITIATOR || reset;
   const char* const unproven = no_more && !initiator->any_gap ? parley_rtr_frame_unproven(half->tcp->conn) : NULL;
   no_terminate(half, reset);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The set-up on the first pass: where startup frames end, which of them came, and what follows from one that is not in
- * the capture. RFC 5044 §7.1, RFC 6581 §6, OFA 2007-10 Rtr. */
+/* The set-up on the first pass: where startup frames end, which of them arrived, and the consequences of one that is
+ * not in the capture. RFC 5044 §7.1, RFC 6581 §6, OFA 2007-10 Rtr. */
 #include <epan/expert.h>
 #include <string.h>
 
 #include "parley_mpa.h"
 #include "parley_rdmap.h"
 
-/* ------------------------------------------------------------------ what comes next */
+/* ------------------------------------------------------------------ the next phase */
 
 static void begin_half(parley_half* half, parley_phase phase) {
   half->phase = (guint8)phase;
@@ -15,15 +15,15 @@ static void begin_half(parley_half* half, parley_phase phase) {
   half->zero_known = TRUE;
 }
 
-/* RFC 5044 §4.3: positions count from the end of the last startup frame. Where that was among what the capture lacks,
- * it is not known. */
+/* RFC 5044 §4.3: positions count from the end of the last startup frame. If that is among the octets that the capture
+ * lacks, it is unknown. */
 static void forget_zero(parley_half* half) {
   if (half->markers == PARLEY_NO) return;
   half->zero_known = FALSE;
   half->lost = half->gap = half->any_gap = TRUE;
 }
 
-/* OFA 2007-10 Rtr §2: the initiator may have sent the Rtr frame, which no octet that was seen shows. */
+/* OFA 2007-10 Rtr §2: the initiator may send the Rtr frame, or may have sent it where the capture lacks octets. */
 static gboolean rtr_frame_may_come(const parley_half* half) {
   const parley_conn* const c = half->tcp->conn;
   if (half->side != PARLEY_INITIATOR || c->rtr_frame.frame != 0) return FALSE;
@@ -32,7 +32,7 @@ static gboolean rtr_frame_may_come(const parley_half* half) {
   return (c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) != 0;
 }
 
-/* Octets that were kept go on as if they came now. */
+/* Processes the kept octets as if they arrived now. */
 static void replay(parley_half* half) {
   if (half->pending_length == 0) return;
   guint8* const kept = half->pending;
@@ -61,7 +61,7 @@ static void begin_fpdus(parley_half* half) {
   replay(half);
 }
 
-/* What is pending begins with a whole startup frame. */
+/* The pending octets begin with a whole startup frame. */
 static void startup_of_pending(parley_half* half) {
   guint8* const kept = half->pending;
   const guint32 length = half->pending_length;
@@ -76,7 +76,7 @@ static void startup_of_pending(parley_half* half) {
   half->pending = NULL;
   half->pending_length = half->pending_room = 0;
   parley_startup_add(half, &rest);
-  /* Behind a Request whose Reply is lost, more may stand. */
+  /* More octets may follow a Request whose Reply is lost. */
   const gboolean more = rest.captured > 0 && half->phase == PARLEY_PHASE_RTR_OR_FPDU;
   const gboolean startup = more && parley_begins_like_key(rest.data, rest.captured);
   if (more && !startup) parley_initiator_goes_on(half, &rest);
@@ -105,8 +105,8 @@ void parley_rtr_or_fpdu(parley_half* half) {
   startup_of_pending(half);
 }
 
-/* The initiator goes on behind its Request and the Reply, wherever those are. A Reply that was lost may have been a
- * reject, and another Request come next. */
+/* The initiator goes on after the Request and Reply, whether captured or not. A lost Reply may have been a reject, so
+ * that another Request follows. */
 static void begin_initiator(parley_half* half) {
   if (!rtr_frame_may_come(half) && half->tcp->conn->request.revision > 1 && !half->tcp->reply_lost) {
     begin_fpdus(half);
@@ -116,9 +116,9 @@ static void begin_initiator(parley_half* half) {
   parley_rtr_or_fpdu(half);
 }
 
-/* Octets that are no Rtr frame, in order. */
+/* Octets in order that are not an Rtr frame. */
 void parley_initiator_goes_on(parley_half* half, const parley_tcp_segment* part) {
-  if (half->tcp->conn->request.frame == 0) forget_zero(half); /* how long it was is not known */
+  if (half->tcp->conn->request.frame == 0) forget_zero(half); /* its length is unknown */
   if (!half->zero_known && half->markers == PARLEY_NO) {
     half->zero = parley_stream_position_of(&half->stream, part->seq);
     half->zero_known = TRUE;
@@ -135,13 +135,13 @@ static void set_outcome(parley_conn* c) {
                                                        : PARLEY_ESTABLISHED;
 }
 
-/* Part of the Request is there, and the responder acknowledged more: the capture has it out of order. */
+/* Part of the Request is there and the responder has acknowledged more: the capture has the rest out of order. */
 static gboolean request_still_comes(const parley_half* initiator) {
   return initiator->phase == PARLEY_PHASE_STARTUP && initiator->pending_length > 0 &&
          (initiator->stream.first != NULL || initiator->stream.acked > initiator->stream.position);
 }
 
-/* RFC 5044 §7.1.2 rule 9: PD_Length is compared with what came. */
+/* RFC 5044 §7.1.2 rule 9: compares PD_Length with the octets that arrived. */
 static void answered_too_soon(parley_startup_item* item, parley_half* initiator) {
   const guint32 came = initiator->startup_due > 0
                            ? PARLEY_MPA_HEADER_LEN + initiator->tcp->conn->request.pd_length - initiator->startup_due
@@ -159,11 +159,11 @@ static void answered_too_soon(parley_startup_item* item, parley_half* initiator)
                      due);
   initiator->startup_due = due - came;
   if (due > PARLEY_MPA_HEADER_LEN || came >= PARLEY_MPA_HEADER_LEN) return;
-  initiator->startup_due = 0; /* how much more comes is not known */
+  initiator->startup_due = 0; /* how many more octets are due is unknown */
   initiator->lost = TRUE;
 }
 
-/* What the initiator sent so far is not in the capture; it may have been more than the Request. */
+/* The capture lacks what the initiator has sent so far, which may be more than the Request. */
 static void request_is_lost(parley_half* initiator) {
   initiator->gap = initiator->any_gap = TRUE;
   parley_forget(initiator->tcp->conn, PARLEY_INITIATOR);
@@ -175,7 +175,7 @@ static void request_is_lost(parley_half* initiator) {
   initiator->zero_known = initiator->stream.synced;
 }
 
-/* RFC 5044 §7.1.2 rule 3: nothing is due between Request and Reply; whoever reads it has no use for it. */
+/* RFC 5044 §7.1.2 rule 3: no octets are allowed between Request and Reply, and the responder cannot use them. */
 static void accepted_early_octets(parley_startup_item* item, const parley_half* initiator) {
   if (initiator->early == 0 || initiator->startup_end == 0) return;
   if (initiator->tcp->heard < initiator->startup_end + initiator->early) return;
@@ -184,7 +184,7 @@ static void accepted_early_octets(parley_startup_item* item, const parley_half* 
                      initiator->early);
 }
 
-/* What was kept behind a Request that was rejected is a second one. */
+/* The octets kept behind a rejected Request are a second Request. */
 static void startup_of_kept(parley_half* half) {
   guint8* const kept = half->pending;
   parley_tcp_segment part = {.frame = half->pending_frame,
@@ -197,7 +197,7 @@ static void startup_of_kept(parley_half* half) {
   half->pending_length = half->pending_room = 0;
   if (!half->hole_in_kept)
     while (part.captured > 0 && half->phase == PARLEY_PHASE_STARTUP) parley_startup_add(half, &part);
-  if (part.captured > 0 && half->phase == PARLEY_PHASE_AFTER_REQUEST) { /* one more, of which the Reply comes next */
+  if (part.captured > 0 && half->phase == PARLEY_PHASE_AFTER_REQUEST) { /* another Request, whose Reply is due next */
     half->pending_at = parley_stream_position_of(&half->stream, part.seq);
     parley_pending_add(half, &part, part.captured);
   }
@@ -205,8 +205,8 @@ static void startup_of_kept(parley_half* half) {
   wmem_free(wmem_file_scope(), kept);
 }
 
-/* A Reply acknowledges the Request that it answers. Where octets are missing, that may be a later one than is known;
- * unless both stand first, where a Reply that was sent again acknowledges FPDUs as well. */
+/* A Reply acknowledges the Request that it answers. If octets are missing, that may be a later Request than the known
+ * one. The exception is when both are first in their streams: then a retransmitted Reply may also acknowledge FPDUs. */
 static gboolean answers_another(const parley_half* half, const parley_half* initiator, guint64 at) {
   const gboolean missing = half->any_gap || initiator->any_gap || initiator->stream.first != NULL ||
                            half->tcp->heard > initiator->stream.position;
@@ -215,7 +215,7 @@ static gboolean answers_another(const parley_half* half, const parley_half* init
   return missing && !both_first && half->tcp->conn->request.frame != 0 && half->tcp->heard > initiator->request_end;
 }
 
-/* It answered one before, which the capture lacks, and was captured late. */
+/* The Reply answered an earlier Request, which the capture lacks, and was captured late. */
 static gboolean answers_one_before(const parley_half* half, const parley_half* initiator) {
   const parley_conn* const c = half->tcp->conn;
   const gboolean all_seen = half->from_syn && initiator->from_syn && !half->any_gap && !initiator->any_gap;
@@ -228,7 +228,7 @@ static gboolean keeps_a_request(const parley_half* initiator) {
          parley_whole_startup(initiator->pending, initiator->pending_length);
 }
 
-/* What was kept behind the Request that is known may hold the one that was answered. */
+/* The octets kept behind the known Request may contain the one that was answered. */
 static void find_answered_request(parley_half* initiator, guint64 heard) {
   parley_conn* const c = initiator->tcp->conn;
   initiator->early = 0;
@@ -256,7 +256,7 @@ static void reply_seen(parley_half* half, parley_startup_item* item) {
   if (!request_comes && (c->request.frame == 0 ? !kept : initiator->startup_due > 0))
     answered_too_soon(item, initiator);
   if ((c->reply.flags & PARLEY_MPA_FLAG_R) != 0) {
-    /* TCP is left to the ULP, which may try again on it. */
+    /* The ULP keeps the TCP connection and may try again on it. */
     c->outcome = PARLEY_REJECTED;
     half->phase = initiator->phase = PARLEY_PHASE_STARTUP;
     if (c->request.frame == 0 && kept) parley_pending_drop(initiator);
@@ -286,11 +286,11 @@ static void request_seen(parley_half* half, parley_startup_item* item) {
     half->phase = PARLEY_PHASE_STARTUP;
     return;
   }
-  if (tcp->conn->reply.frame != 0) set_outcome(tcp->conn); /* captured the wrong way round */
+  if (tcp->conn->reply.frame != 0) set_outcome(tcp->conn); /* captured in the wrong order */
   if (tcp->conn->reply.frame != 0 || tcp->reply_lost) begin_initiator(half);
 }
 
-/* A second try on the same TCP connection. */
+/* A second attempt on the same TCP connection. */
 static parley_conn* conn_again(const parley_conn* old) {
   parley_conn* const c = wmem_new0(wmem_file_scope(), parley_conn);
   c->number = parley_conn_number();
@@ -308,7 +308,7 @@ static parley_conn* conn_again(const parley_conn* old) {
   return c;
 }
 
-/* `at`: where its first startup frame begins, of the side that spoke first. */
+/* `at`: stream position of the new attempt's first startup frame, from this side. */
 static void begin_again(parley_half* half, guint64 at) {
   parley_half* const peer = parley_peer_of(half);
   half->tcp->conn = conn_again(half->tcp->conn);
@@ -318,7 +318,7 @@ static void begin_again(parley_half* half, guint64 at) {
   peer->base = peer->startup_end;
 }
 
-/* Part of a second Request came, and no more of it will. */
+/* A part of a second Request arrived, and the rest will not come. */
 void parley_startup_broken_off(parley_half* half) {
   const guint32 begin = 7; /* "MPA ID " */
   const gboolean rejected = half->tcp->conn->outcome == PARLEY_REJECTED && half->phase == PARLEY_PHASE_STARTUP;
@@ -339,11 +339,11 @@ static void rtr_frame_seen(parley_half* half, parley_startup_item* item, gboolea
   begin_half(half, PARLEY_PHASE_FPDUS);
 }
 
-/* Where an FPDU is due. No RFC says which Terminate that deserves. */
+/* A startup frame in the place of an FPDU. No RFC says which Terminate this requires. */
 static void second_startup(parley_half* half, parley_startup_item* item) {
   parley_conn* const c = half->tcp->conn;
   const parley_fault fault = {TRUE, TRUE, PARLEY_RDMAP_LAYER_LLP, 0, 3, half->tcp->pinfo->num};
-  if (parley_track_of(c, half->side)->fault_count > 0) return; /* the octets mean nothing any more */
+  if (parley_track_of(c, half->side)->fault_count > 0) return; /* after a fault the octets have no meaning */
   parley_startup_judge(item);
   parley_blame_at(c, half->side, &fault, half->startup_end);
 }
@@ -352,8 +352,8 @@ static void second_startup(parley_half* half, parley_startup_item* item) {
 static void startup_whole(parley_half* half, const guint8* octets, guint32 size, guint8* copy, guint32 seq) {
   parley_tcp* const tcp = half->tcp;
   const guint key = parley_key_of(octets);
-  /* The Reply to a second Request may come before it, or without it; where the initiator is known to have sent nothing
-   * more it is one too many. */
+  /* The capture may have the Reply to a second Request before the Request, or without it. If the initiator is known to
+   * have sent nothing more, that Reply is surplus. */
   const parley_half* const peer = parley_peer_of(half);
   const guint64 at = parley_stream_position_of(&half->stream, seq);
   const gboolean asked = half->side == PARLEY_INITIATOR
@@ -378,10 +378,10 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
     const gboolean request =
         half->phase == PARLEY_PHASE_STARTUP ||
         (half->phase == PARLEY_PHASE_RTR_OR_FPDU && key == PARLEY_KEY_REQ &&
-         (tcp->conn->request.frame == 0 || tcp->reply_lost)); /* or the Reply that was lost rejected */
+         (tcp->conn->request.frame == 0 || tcp->reply_lost)); /* or the lost Reply may have been a reject */
     const gboolean rtr = key == PARLEY_KEY_RTR || key == PARLEY_KEY_RTR_HEX;
     if (request && tcp->conn->request.frame == 0 && half->startup_end < tcp->reply_heard) {
-      /* That Reply answered a later one: this is of a set-up before, captured late. */
+      /* The known Reply answered a later Request: this one is from an earlier set-up and was captured late. */
     } else if (request && (!rtr || (half->from_syn && !half->any_gap))) {
       request_seen(half, item);
     } else if (half->fpdus_seen > 0) {
@@ -392,7 +392,7 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
     } else
       rtr_frame_seen(half, item, all_seen);
   } else if (tcp->conn->reply.frame == 0) {
-    /* That of a set-up before, captured late, is only shown. */
+    /* A Reply of an earlier set-up that was captured late is only shown. */
     if (!answers_one_before(half, peer)) reply_seen(half, item);
   } else {
     item->second = TRUE;
@@ -401,9 +401,9 @@ static void startup_whole(parley_half* half, const guint8* octets, guint32 size,
   }
 }
 
-/* ------------------------------------------------------------------ frames that are not there */
+/* ------------------------------------------------------------------ missing startup frames */
 
-/* The capture lacks the Request, or whatever came before a Reply that it lacks as well. */
+/* The capture lacks the Request. It may lack the Reply, too. */
 static void no_request(parley_half* half) {
   parley_tcp* const tcp = half->tcp;
   half->phase = PARLEY_PHASE_FPDUS;
@@ -413,8 +413,8 @@ static void no_request(parley_half* half) {
   tcp->conn->outcome = PARLEY_ESTABLISHED;
 }
 
-/* RFC 5044 §7.1.2 rule 2: the Reply may have been a reject, and another Request have followed it, if what stood right
- * behind the last one is not in the capture. */
+/* RFC 5044 §7.1.2 rule 2: the lost Reply may have been a reject, followed by another Request, if the capture lacks the
+ * octets right behind the known Request or these begin like a startup frame. */
 static gboolean request_among_kept(const parley_half* initiator) {
   return initiator->hole_in_kept && (initiator->pending_length == 0 || initiator->pending_at > initiator->request_end ||
                                      parley_begins_like_key(initiator->pending, initiator->pending_length));
@@ -425,11 +425,11 @@ static gboolean request_may_be_lost(const parley_half* initiator) {
          initiator->stream.acked > initiator->startup_end;
 }
 
-/* An accepting Reply is likely: the peers go on. */
+/* The lost Reply probably accepted, because the peers go on. */
 void parley_reply_is_lost(parley_tcp* tcp) {
   parley_half *const initiator = &tcp->half[PARLEY_INITIATOR], *const responder = &tcp->half[PARLEY_RESPONDER];
   responder->any_gap = TRUE;
-  if (tcp->reply_lost) return; /* and what was found out since stays */
+  if (tcp->reply_lost) return; /* keep what was found since then */
   tcp->reply_lost = TRUE;
   parley_agree(tcp);
   tcp->conn->outcome = PARLEY_ESTABLISHED;
@@ -445,15 +445,15 @@ static void begin_responder(parley_half* half, guint64 at) {
   half->phase = PARLEY_PHASE_FPDUS;
   half->lost = half->gap = TRUE;
   parley_reply_is_lost(half->tcp);
-  /* What the Request that is known asks for may be void; two Replies have that many octets. */
+  /* There is room for two Replies, so the known Request may have been rejected and its markers may not apply. */
   if (half->tcp->request_lost && at >= half->base + 2 * PARLEY_MPA_HEADER_LEN) half->markers = PARLEY_UNKNOWN;
   half->zero_known = half->markers == PARLEY_NO;
 }
 
-/* Octets that are no startup frame where one is due. */
+/* Other octets are in the place of a startup frame. */
 static void no_startup(parley_half* half, guint32 seq) {
   parley_tcp* const tcp = half->tcp;
-  if (tcp->conn->outcome == PARLEY_REJECTED) { /* the ULP may use TCP for what it likes */
+  if (tcp->conn->outcome == PARLEY_REJECTED) { /* after a reject the ULP may use TCP for anything */
     half->phase = parley_peer_of(half)->phase = PARLEY_PHASE_OVER;
     return;
   }
@@ -478,7 +478,7 @@ static void take(parley_tcp_segment* part, guint32 octets) {
   part->start = FALSE;
 }
 
-/* Octets that a wrong PD_Length announced. */
+/* Skips octets that a wrong PD_Length announced. */
 void parley_startup_announced(parley_half* half, parley_tcp_segment* part) {
   const guint32 more = MIN(half->startup_due, part->captured);
   if (more == 0) return;
@@ -489,7 +489,7 @@ void parley_startup_announced(parley_half* half, parley_tcp_segment* part) {
   take(part, more);
 }
 
-/* Takes what belongs to a startup frame from the part; what is left stands behind it. */
+/* Takes the octets of a startup frame from the part; the rest of the part follows the frame. */
 void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
   if (half->pending_length == 0) {
     half->pending_at = parley_stream_position_of(&half->stream, part->seq);
@@ -528,7 +528,7 @@ void parley_startup_add(parley_half* half, parley_tcp_segment* part) {
   }
 }
 
-/* A startup frame where FPDUs are due already; it may come in pieces. Nothing but its own octets is kept waiting. */
+/* A startup frame in the place of an FPDU; it may arrive in pieces. Only its own octets are kept. */
 gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part) {
   if (half->pending_length == 0) half->startup_kept = FALSE;
   if (half->lost || half->tcp->conn->reply.frame == 0 || (half->pending_length > 0 && !half->startup_kept))
@@ -556,7 +556,7 @@ gboolean parley_startup_again(parley_half* half, parley_tcp_segment* part) {
   return TRUE;
 }
 
-/* Octets are missing while a startup frame is under way. Returns how many of them stand behind it. */
+/* Octets are missing inside a startup frame. Returns how many of them are behind it. */
 guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, const parley_tcp_segment* shown_by) {
   if (half->startup_due > 0) {
     const guint32 announced = MIN(half->startup_due, octets);
@@ -564,7 +564,7 @@ guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, con
     half->startup_end += announced;
     return octets - announced;
   }
-  if (half->pending_length == 0 && !cut) return 0; /* perhaps a whole startup frame; what follows will show */
+  if (half->pending_length == 0 && !cut) return 0; /* perhaps a whole startup frame; later octets show it */
   if (half->pending_length < PARLEY_MPA_HEADER_LEN) {
     parley_mpa_note(half, PARLEY_NOTE_STARTUP_CUT, octets, half->stream.next_seq);
     half->phase = PARLEY_PHASE_OVER;
@@ -585,8 +585,8 @@ guint32 parley_startup_hole(parley_half* half, guint32 octets, gboolean cut, con
   return octets - fill;
 }
 
-/* A capture may have the Reply in front of the Request, which then lies before the point where the Reply's
- * acknowledgment puts the stream. */
+/* A capture may have the Reply before the Request. The Request is then before the position that the Reply's
+ * acknowledgment gives. */
 void parley_request_after_reply(parley_half* half, const parley_tcp_segment* segment) {
   const parley_conn* const c = half->tcp->conn;
   parley_stream* const stream = &half->stream;
@@ -594,7 +594,7 @@ void parley_request_after_reply(parley_half* half, const parley_tcp_segment* seg
   const guint32 back = stream->next_seq - segment->seq;
   if (stream->position != half->startup_end || (gint32)back <= 0 || half->pending_length > 0) return;
   if (segment->captured < PARLEY_MPA_HEADER_LEN || parley_key_of(segment->data) != PARLEY_KEY_REQ) return;
-  if (parley_promised_size(segment->data) < back) return; /* of a set-up before */
+  if (parley_promised_size(segment->data) < back) return; /* it belongs to an earlier set-up */
   parley_stream_rewind(stream, back);
-  half->startup_end = stream->position + back; /* as before, until all of the Request is there */
+  half->startup_end = stream->position + back; /* unchanged until the whole Request is there */
 }

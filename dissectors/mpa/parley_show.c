@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Trees, columns and expert items of MPA: shows what the first pass kept with the frame. */
+/* Trees, columns and expert items of MPA: shows what the first pass stored with the frame. */
 #include <epan/expert.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static void show_remarks(packet_info* pinfo, proto_item* item, const parley_rema
                            "%s", remark->text);
 }
 
-/* ------------------------------------------------------------------ where an item's octets are */
+/* ------------------------------------------------------------------ an item's octets */
 
 static tvbuff_t* octets_of(const scene* s, const parley_item* item, const char* name) {
   if (item->copy != NULL) {
@@ -154,7 +154,7 @@ static void show_crc(proto_tree* tree, tvbuff_t* tvb, const parley_fpdu* f) {
   proto_item* item = NULL;
   if (f->item.known >= f->item.octets)
     item = proto_tree_add_item(tree, hf_crc, tvb, at, PARLEY_MPA_CRC_LEN, ENC_LITTLE_ENDIAN);
-  /* The status below tells of a good one, which nearly all are. */
+  /* For a good CRC, as nearly all are, the status below is enough. */
   if (f->crc != PARLEY_CRC_GOOD)
     proto_item_append_text(item, "%s",
                            f->crc == PARLEY_CRC_OFF   ? " [not used on this connection]"
@@ -212,7 +212,7 @@ static void fpdu_findings(const scene* s, const parley_fpdu* f, proto_item* item
   if (f->pad_not_zero) finding(s, f, item, &ei_pad, PI_ERROR, "pad octets are not 0 [RFC 5044 §4.1]");
 }
 
-/* The ULPDU alone: in its place, or pieced together without the markers. */
+/* Only the ULPDU: in place, or assembled without the markers. */
 static tvbuff_t* ulpdu_of(const scene* s, tvbuff_t* tvb, const parley_fpdu* f) {
   const guint32 head = parley_lead_of(f) + PARLEY_MPA_LEN_LEN;
   const guint32 body = f->item.known > head ? f->item.known - head : 0;
@@ -244,7 +244,7 @@ static void fpdu_fields(const scene* s, proto_tree* tree, tvbuff_t* tvb, const p
   proto_tree_add_uint(tree, hf_ulpdu_length, tvb, (gint)lead, PARLEY_MPA_LEN_LEN, length);
   if (f->markers) show_markers(s, tree, tvb, f);
   const guint32 pad = (4 - ((PARLEY_MPA_LEN_LEN + length) & 3)) & 3;
-  /* A marker may stand between pad and CRC, never within either. */
+  /* A marker may be between pad and CRC, but never inside either. */
   guint32 pad_end = f->item.octets - PARLEY_MPA_CRC_LEN;
   if (f->markers && (f->pdu.position + pad_end) % PARLEY_MPA_MARKER_INTERVAL == PARLEY_MPA_MARKER_LEN)
     pad_end -= PARLEY_MPA_MARKER_LEN;

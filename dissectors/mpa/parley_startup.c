@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the two startup frames agree on; and what is wrong with one or worth knowing about it, in words: RFC 5044 §7.1,
- * RFC 6581 §6 to §10, OFA 2007-10 Rtr §2. Judged once, on the first pass: what is told of a frame must not go by what
- * comes later. */
+/* The agreement of the two startup frames, and remarks on each frame: RFC 5044 §7.1, RFC 6581 §6 to §10, OFA 2007-10
+ * Rtr §2. Frames are judged once, on the first pass, because a remark must not depend on later frames. */
 #include <epan/expert.h>
 
 #include "parley_mpa.h"
 
 static gboolean enhanced(const parley_startup* s) { return s->frame != 0 && s->enhanced; }
 
-/* RFC 6581 §9.1: what each side may have outstanding. 0x3FFF: not negotiated. */
+/* RFC 6581 §9.1: how many Reads each side may have outstanding. 0x3FFF: not negotiated. */
 static void agree_depths(parley_conn* c) {
   c->side[PARLEY_INITIATOR].reads_max = c->side[PARLEY_RESPONDER].reads_max = -1;
   if (!enhanced(&c->request) || !enhanced(&c->reply)) return;
@@ -38,7 +37,7 @@ static parley_known flag_of(const parley_startup* s, guint8 flag) {
   return s->frame == 0 ? PARLEY_UNKNOWN : (s->flags & flag) != 0 ? PARLEY_YES : PARLEY_NO;
 }
 
-/* RFC 5044 §4.4, §7.1.1: CRC if either asked; markers for the one that asked. */
+/* RFC 5044 §4.4, §7.1.1: CRC if either side requested it; markers to a side that requested them. */
 void parley_agree(parley_tcp* tcp) {
   parley_conn* const c = tcp->conn;
   const parley_known q = flag_of(&c->request, PARLEY_MPA_FLAG_C), r = flag_of(&c->reply, PARLEY_MPA_FLAG_C);
@@ -92,7 +91,7 @@ static void judge_revision(const judge* j, const parley_startup* s) {
   const gboolean known = s->key == PARLEY_KEY_REQ || s->key == PARLEY_KEY_REP;
   const gboolean m = flag(s, PARLEY_MPA_FLAG_M), c = flag(s, PARLEY_MPA_FLAG_C);
   if (known && s->revision == 0 && !flag(s, PARLEY_MPA_FLAG_R) && (!m || !c))
-    /* An appendix only informs, so that this is no more than a warning. */
+    /* The appendix is informative, so this is only a warning. */
     say(j, PI_WARN, "the %s speaks revision 0 without %s: there, markers and CRC are always on [RFC 5044 Appendix C]",
         j->who,
         m   ? "C"
@@ -112,8 +111,8 @@ static void judge_lengths(const judge* j, const parley_startup* s) {
         s->pd_length);
 }
 
-/* B, C or D without A. If C is among them, the sender may have put its two words the wrong way round: then A stands
- * where C is due, and the kinds make sense again. */
+/* B, C or D without A. If C is among them, the sender may have exchanged its two words: then A is in the place of C,
+ * and the RTR kinds make sense. */
 static void judge_exchanged(const judge* j, const parley_startup* s) {
   const gboolean send = (s->ord & PARLEY_MPA_ENH_D) != 0, read = (s->ird & PARLEY_MPA_ENH_B) != 0;
   if ((s->ord & PARLEY_MPA_ENH_C) != 0 && (send || read))
@@ -233,7 +232,7 @@ static void judge_reject(const judge* j, const parley_startup* q) {
     say(j, PI_WARN, "the Reply's R=1 may only be an echo of the Request's [RFC 5044 §7.1.1]");
 }
 
-/* What is wrong with a Request so that nobody may answer it; NULL: nothing. */
+/* Why a Request must not be answered; NULL: it may be. */
 static const char* improper(const parley_startup* q, wmem_allocator_t* scope) {
   if (q->key != PARLEY_KEY_REQ) return "has another key";
   if (q->pd_length > PARLEY_MPA_PD_MAX)
@@ -243,7 +242,7 @@ static const char* improper(const parley_startup* q, wmem_allocator_t* scope) {
   return NULL;
 }
 
-/* RFC 5044 §7.1.2 rule 2: an improper Request is not answered, TCP is closed. */
+/* RFC 5044 §7.1.2 rule 2: an improper Request is not answered, and TCP is closed. */
 static void judge_acceptance(const judge* j, const parley_startup* q, const parley_startup* r) {
   const char* const why = improper(q, wmem_file_scope());
   if (why == NULL || r->key != PARLEY_KEY_REP) return;
@@ -255,7 +254,7 @@ static void judge_acceptance(const judge* j, const parley_startup* q, const parl
     say(j, PI_ERROR, "the responder accepted a Request that %s; it must close the connection [RFC 5044 §7.1.2]", why);
 }
 
-/* The Reply beside its Request, once both are known. */
+/* Compares the Reply with its Request, when both are known. */
 static void judge_both(const judge* j, const parley_startup* q, const parley_startup* r) {
   judge_reply_revision(j, q, r);
   judge_acceptance(j, q, r);
@@ -291,7 +290,7 @@ static void judge_reply(const judge* j, const parley_startup_item* item) {
 static void judge_rtr_frame(const judge* j, const parley_startup_item* item) {
   const parley_conn* const c = item->item.conn;
   const gboolean known = c->request.frame != 0 && c->reply.frame != 0;
-  /* What a frame that is not in the capture offered is not known. */
+  /* The offer of a frame that is not in the capture is unknown. */
   if (known && (c->rtr_agreed & (1 << PARLEY_RTR_FRAME)) == 0)
     say(j, PI_ERROR, "the initiator sent an Rtr frame that was not agreed (S on both sides) [OFA 2007-10 Rtr §2]");
   if (item->seen.key == PARLEY_KEY_RTR_HEX)
@@ -316,7 +315,7 @@ void parley_startup_judge(parley_startup_item* item) {
     judge_reply(&own, item);
   } else {
     judge_request(&own, item);
-    if (c->reply.frame != 0) { /* captured the wrong way round */
+    if (c->reply.frame != 0) { /* captured in the wrong order */
       const judge other = {item, "responder"};
       judge_both(&other, &c->request, &c->reply);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One line per MPA connection: `tshark -q -z parley,conn[,FILTER]` prints them, and Wireshark shows the same in a table
- * that its Statistics menu opens. Both are fed by the tap "parley". RFC 5044 §7.1, RFC 6581 §9. */
+ * of its Statistics menu. Both use the tap "parley". RFC 5044 §7.1, RFC 6581 §9. */
 #include "parley_mpa.h"
 
 #include <epan/stat_tap_ui.h>
@@ -85,7 +85,7 @@ static char* rtr(const parley_conn* conn) {
   return g_string_free(text, FALSE);
 }
 
-/* The initiator's, after negotiation: RFC 6581 §9.1. */
+/* The initiator's depth after negotiation: RFC 6581 §9.1. */
 static char* depth(const parley_conn* conn) {
   const parley_startup *const q = &conn->request, *const r = &conn->reply;
   const guint none = PARLEY_MPA_ENH_NOT_NEGOTIATED, mask = PARLEY_MPA_ENH_DEPTH_MASK;
@@ -102,7 +102,7 @@ static gboolean closed(const parley_conn* conn) {
 
 typedef enum { ESTABLISHED, REJECTED, FAILED, INCOMPLETE, NOT_CAPTURED } outcome_kind;
 
-/* In the words of `parley pcap check`. */
+/* The same words as in `parley pcap check`. */
 static const char* const outcomes[] = {"established", "rejected", "failed", "incomplete", "handshake not captured"};
 
 static outcome_kind outcome(const parley_conn* conn) {
@@ -113,16 +113,16 @@ static outcome_kind outcome(const parley_conn* conn) {
   return conn->reply.frame == 0 && closed(conn) ? FAILED : INCOMPLETE;
 }
 
-/* Octets of a side that the capture lacks, or that wait behind such. */
+/* Whether the capture lacks octets of a side, or octets wait behind such a hole. */
 static gboolean lacks_octets(const parley_direction* side) {
   const parley_half* const half = (const parley_half*)side->stream;
   if (side->missing > 0) return TRUE;
-  /* RFC 9293 §3.4: a FIN takes a place in the sequence. */
+  /* RFC 9293 §3.4: a FIN takes one sequence number. */
   return half != NULL && half->stream.synced &&
          (half->stream.first != NULL || half->stream.acked > half->stream.position + 1);
 }
 
-/* failed: an error, a set-up that failed, or an end by Terminate. partial: not all of it could be looked at. */
+/* failed: an error, a failed set-up, or an end by Terminate. partial: not all octets could be checked. */
 static const char* result(const parley_conn* conn) {
   const outcome_kind how = outcome(conn);
   const parley_direction *const out = &conn->side[PARLEY_INITIATOR], *const back = &conn->side[PARLEY_RESPONDER];
@@ -130,8 +130,8 @@ static const char* result(const parley_conn* conn) {
   return how == INCOMPLETE || how == NOT_CAPTURED || lacks_octets(out) || lacks_octets(back) ? "partial" : "passed";
 }
 
-/* "-": one of the two was not seen, or the capture has them the wrong way round. Padded, for Wireshark's table sorts
- * the text. */
+/* "-": one of the two was not seen, or the capture has them in the wrong order. Padded, because Wireshark's table sorts
+ * by text. */
 static char* step(gboolean seen, const nstime_t* from, const nstime_t* to) {
   nstime_t delta;
   if (!seen || nstime_cmp(from, to) > 0) return g_strdup_printf("%14s", "-");
@@ -139,7 +139,7 @@ static char* step(gboolean seen, const nstime_t* from, const nstime_t* to) {
   return g_strdup_printf("%14.3f", nstime_to_msec(&delta));
 }
 
-/* How it came to its end, in the order of frames. */
+/* How the connection ended, in the order of frames. */
 static char* ended(const parley_conn* conn) {
   struct {
     guint32 frame;
@@ -303,7 +303,7 @@ static parley_tap_init listing_init(const char* argument, void* user_data _U_) {
   report_failure("-z parley,conn: the filter \"%s\" is not one: %s", filter != NULL ? filter : "", error->str);
   g_string_free(error, TRUE);
   listing_finish(list);
-  /* tshark would go on and print nothing of what it was asked for. */
+  /* Without this, tshark would continue and not print the requested table. */
   if (g_strcmp0(g_get_prgname(), "tshark") == 0) exit(1);
   PARLEY_TAP_INIT(FALSE);
 }
@@ -332,7 +332,7 @@ static void table_init(stat_tap_table_ui* ui) {
     stat_tap_add_table(ui, stat_tap_init_table(name, column_count, 0, NULL));
 }
 
-/* A row is made when its connection is first seen, and anew with its last packet. */
+/* The first packet of a connection makes its row; its last packet updates it. */
 static tap_packet_status table_packet(void* data, packet_info* pinfo, epan_dissect_t* edt _U_, const void* tapped,
                                       tap_flags_t flags _U_) {
   const parley_conn* conn = (const parley_conn*)tapped;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How a negotiation is recognised, and how TCP's octets get there.
+/* Recognises a negotiation, and gets the octets of its TCP connection.
  *
- * With default preferences TCP hands no segment on that it calls out of order or a retransmission, so a postdissector
- * looks at each frame and finds the octets by itself, as that of MPA does (plugin/parley_plugin.c). What TCP hands on is
- * therefore only taken out of the way of others here; it is read and shown in the postdissector. */
+ * With default preferences Wireshark's TCP dissector passes on no segment that it calls out of order or a
+ * retransmission. So a postdissector examines each frame and finds the octets itself, as for MPA
+ * (plugin/parley_plugin.c). The dissector for segments that TCP does pass on only keeps other dissectors from taking
+ * them. */
 #include <epan/conversation.h>
 #include <epan/expert.h>
 
 #include "parley_neg.h"
 #include "parley_tcp.h"
 
-/* A stream whose beginning may still come has sent at most so much behind it. */
+/* If a stream's beginning may still arrive, at most this many octets have been sent behind it. */
 #define AHEAD_MAX (64u << 10)
 
 int proto_parley_neg = -1;
@@ -20,7 +21,7 @@ static heur_dtbl_entry_t* heuristic;
 static guint32 entries;
 
 typedef struct neg_entry {
-  parley_neg_conn* conn;  /* NULL: Decode As asks for one */
+  parley_neg_conn* conn;  /* NULL: requested with Decode As, not made yet */
   const tcp_flow_t* flow; /* of side 0 */
 } neg_entry;
 
@@ -37,7 +38,7 @@ static neg_entry* entry_made(conversation_t* conversation) {
   return e;
 }
 
-/* Side 0 is who sent the first of what was looked at. Both ends may have one port, and one address. */
+/* Side 0 is the sender of the first examined segment. Both ends may have the same port and address. */
 static void begin(neg_entry* e, conversation_t* conversation, packet_info* pinfo, gboolean confirmed, gboolean midway) {
   const struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
   const parley_syns s = parley_syns_of(pinfo, analysis);
@@ -49,8 +50,8 @@ static void begin(neg_entry* e, conversation_t* conversation, packet_info* pinfo
     parley_neg_conn_opened_by(e->conn, pinfo->destport == analysis->server_port ? 0 : 1);
 }
 
-/* Whether this segment, with octets, is one with which a negotiation begins, or may, if `perhaps`. What stands behind a
- * SYN is the beginning of a stream; without the SYN a header without fault is. */
+/* Whether a negotiation begins with this segment, which has octets; with `perhaps`, whether it may begin. Octets behind
+ * a SYN are the beginning of a stream. Without the SYN, a header without fault counts as the beginning. */
 static gboolean may_begin(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload,
                           const parley_tcp_header* h, gboolean* midway, gboolean perhaps) {
   struct tcp_analysis* const analysis = get_tcp_conversation_data(conversation, pinfo);
@@ -68,9 +69,9 @@ static gboolean may_begin(conversation_t* conversation, packet_info* pinfo, tvbu
   return (others == NULL || others == handle) && parley_neg_sane(octets, TRUE);
 }
 
-/* ------------------------------------------------------------------ what TCP hands on */
+/* ------------------------------------------------------------------ segments from TCP */
 
-/* As the connection's dissector, or by Decode As. */
+/* Called as the connection's dissector, or because of Decode As. */
 static int dissect_known(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree _U_, void* data) {
   if (data == NULL || pinfo->ptype != PT_TCP || pinfo->flags.in_error_pkt) return 0;
   conversation_t* const conversation = find_or_create_conversation(pinfo);
@@ -93,7 +94,7 @@ static parley_bool dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tr
 
 /* ------------------------------------------------------------------ each frame */
 
-/* The negotiation of this frame's connection, or what may become one; NULL: neither. */
+/* The negotiation of this frame's connection, or a candidate for one; NULL: neither. */
 static neg_entry* look_for(packet_info* pinfo, tvbuff_t* payload, const parley_tcp_header* h) {
   enum { MAGIC = PARLEY_NEG_MAGIC_LEN };
   const guint32 head = MIN(tvb_captured_length(payload), MAGIC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Parley's staged QP negotiation in the plugin: docs/negotiation.md. The first pass puts the octets of each TCP
- * direction in order, cuts messages out of them, judges them, and keeps each with the frame in which it became whole;
- * showing a packet, first pass or later, only walks what was kept. */
+/* Parley's staged QP negotiation in the plugin: docs/negotiation.md. The first pass reorders the octets of each TCP
+ * direction, extracts messages, judges them, and stores each with the frame that completes it. Showing a packet, in the
+ * first pass or later, only walks the stored messages. */
 #ifndef PARLEY_NEG_DISSECTOR_H
 #define PARLEY_NEG_DISSECTOR_H
 
@@ -24,7 +24,7 @@ enum {
 #undef PARLEY_X
 };
 
-/* What there is to say of a message or of a direction: X(name, filter, severity). */
+/* Remarks on a message or a direction: X(name, filter, severity). */
 #define PARLEY_NEG_REMARKS(X)                 \
   X(PROTOCOL, "other_protocol", PI_ERROR)     \
   X(VERSION, "version", PI_ERROR)             \
@@ -62,20 +62,20 @@ typedef struct parley_neg_remark {
   const char* text;
 } parley_neg_remark;
 
-/* A list that is added to at its end. */
+/* A list; new remarks are appended. */
 typedef struct parley_neg_remarks {
   wmem_allocator_t* scope;
   parley_neg_remark *first, *last;
 } parley_neg_remarks;
 
-/* Whether the Turns of a session are those of verbs-* and manual. */
+/* Whether the Turns of a session have the format of verbs-* and manual. */
 typedef enum { PARLEY_NEG_QP_UNKNOWN, PARLEY_NEG_QP_LIKELY, PARLEY_NEG_QP_YES, PARLEY_NEG_QP_NO } parley_neg_qp;
 
 typedef enum {
-  PARLEY_NEG_MESSAGE, /* whole, or with a header behind which no message can be found */
-  PARLEY_NEG_STRANGE, /* octets where a message is due */
-  PARLEY_NEG_PART,    /* of a message that became whole in a later frame, or never */
-  PARLEY_NEG_NOTE     /* remarks alone */
+  PARLEY_NEG_MESSAGE, /* a whole message, or a header that makes the following octets unreadable */
+  PARLEY_NEG_STRANGE, /* other octets in the place of a message */
+  PARLEY_NEG_PART,    /* of a message that a later frame completes, or none */
+  PARLEY_NEG_NOTE     /* only remarks */
 } parley_neg_kind;
 
 enum { PARLEY_NEG_FROM_UNKNOWN, PARLEY_NEG_FROM_INITIATOR, PARLEY_NEG_FROM_RESPONDER };
@@ -87,8 +87,8 @@ typedef struct parley_neg_item {
   guint32 seq; /* raw, of its first octet */
   guint32 octets;
   const guint8* copy;  /* NULL: its octets are in the frame's own payload */
-  guint32 first_frame; /* that brought its first octet */
-  guint32 whole_in;    /* of a part; 0: never */
+  guint32 first_frame; /* the frame with its first octet */
+  guint32 whole_in;    /* for a part: the frame that completes its message; 0: none */
   parley_neg_remarks remarks;
 } parley_neg_item;
 
@@ -107,37 +107,38 @@ typedef struct parley_neg_header {
 /* ------------------------------------------------------------------ parley_neg_form.c: one message by itself */
 
 void parley_neg_say(parley_neg_remarks* to, parley_neg_remark_kind kind, const char* format, ...) G_GNUC_PRINTF(3, 4);
-/* PARLEY_NEG_HEADER_LEN octets. */
+/* Parses PARLEY_NEG_HEADER_LEN octets. */
 parley_neg_header parley_neg_header_of(const guint8* octets);
 /* True while octets can still become the start of a message. */
 gboolean parley_neg_may_begin(const guint8* octets, guint32 length);
-/* Whether PARLEY_NEG_HEADER_LEN octets are a header: `strict`: one without fault, otherwise with one at most. */
+/* Whether PARLEY_NEG_HEADER_LEN octets are a header: with `strict`, one without fault; otherwise with at most one
+ * fault. */
 gboolean parley_neg_sane(const guint8* octets, gboolean strict);
-/* False: what follows the header cannot be told. Says what the implementation says. */
+/* Checks a header, with the same sentences as the implementation. False: the octets behind it cannot be interpreted. */
 gboolean parley_neg_check_header(const parley_neg_header* h, parley_neg_remarks* to);
-/* `length` octets, which the header announced. */
+/* Checks the body, which has as many octets as the header announces. */
 void parley_neg_check_body(const parley_neg_header* h, const guint8* body, parley_neg_qp qp, parley_neg_remarks* to);
-/* Whether a Turn of info looks like that of verbs-* and manual. */
+/* Whether a Turn of the stage info has the format of verbs-* and manual. */
 gboolean parley_neg_like_qp(const guint8* body, guint32 length);
-/* The first item of that type in `length` octets of items: its value and length, or NULL. */
+/* The value of the first item of that type in `length` octets of items, and its length in `octets`; NULL: none. */
 const guint8* parley_neg_find_item(const guint8* items, guint32 length, guint16 type, guint16* octets);
 
 /* ------------------------------------------------------------------ parley_neg_conn.c: one TCP connection */
 
 typedef struct parley_neg_conn parley_neg_conn;
 
-/* `confirmed`: it is taken for one without looking. `midway`: its first octets may be missing. */
+/* `confirmed`: it is a negotiation, without a check. `midway`: its first octets may be missing. */
 parley_neg_conn* parley_neg_conn_new(gboolean confirmed, gboolean midway);
-/* The first octet of that side has this number. */
+/* Sets the sequence number of that side's first octet. */
 void parley_neg_conn_sync(parley_neg_conn* conn, guint side, guint32 seq);
-/* The side that opened TCP. */
+/* Sets the side that opened the TCP connection. */
 void parley_neg_conn_opened_by(parley_neg_conn* conn, guint side);
 /* First pass only. */
 void parley_neg_conn_segment(parley_neg_conn* conn, packet_info* pinfo, guint side, const parley_tcp_segment* segment,
                              guint16 flags);
-/* It carries a negotiation; before that it may. */
+/* The connection certainly carries a negotiation. */
 gboolean parley_neg_conn_confirmed(const parley_neg_conn* conn);
-/* It carries none. */
+/* The connection carries no negotiation. */
 gboolean parley_neg_conn_refuted(const parley_neg_conn* conn);
 parley_neg_frame* parley_neg_frame_of(packet_info* pinfo);
 
@@ -146,7 +147,8 @@ parley_neg_frame* parley_neg_frame_of(packet_info* pinfo);
 void parley_neg_show(tvbuff_t* payload, guint32 seq, packet_info* pinfo, proto_tree* top);
 void parley_neg_show_register(void);
 
-/* Whether the private data of a connection manager's message is messages: one at least, then zeros at most. */
+/* Whether the private data of a connection manager's message consists of negotiation messages: at least one, then only
+ * zeros. */
 gboolean parley_neg_in_private_data(tvbuff_t* tvb, gint at, gint length);
 void parley_neg_show_private_data(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, gint at, gint length);
 

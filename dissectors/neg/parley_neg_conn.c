@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The first pass over one TCP connection: messages are cut out of each direction and held to the order that a session
- * keeps. Each rule looks at what its own direction said before; where it needs to know what the sender had heard, its TCP
- * acknowledgment must prove it, and nothing is claimed of octets that the capture lacks.
+/* The first pass over one TCP connection: extracts the messages of each direction and checks that they follow a
+ * session's order. Each rule uses earlier messages of its own direction. If it depends on what the sender had received,
+ * the sender's TCP acknowledgment must prove that. No rule assumes anything about octets that the capture lacks.
  *
  *   state of a direction   octets seen                         next
  *   follow                 whole message                       follow
  *   follow                 no magic, or a header of another    over
  *                          version or of no length
  *   follow                 octets are missing                  lost
- *   lost                   a segment that begins with a right  follow; the order begins anew
+ *   lost                   a segment that begins with a right  follow; the order check restarts
  *                          header */
 #include "parley_neg.h"
 
@@ -18,7 +18,7 @@
 
 #include "parley_tcp.h"
 
-/* Before a connection is known to carry a negotiation, at most so much of it waits behind a hole. */
+/* Until a connection is known to carry a negotiation, at most this many octets are held behind a hole. */
 #define PERHAPS_HELD_MAX (64u << 10)
 
 typedef enum { half_follow, half_lost, half_over } half_state;
@@ -29,18 +29,18 @@ typedef struct neg_half {
   parley_stream stream;
   guint8 side;
   guint8 state;    /* half_state */
-  guint8* pending; /* bounded by what a header may announce, and a segment */
+  guint8* pending; /* at most the size that a header may announce, plus a segment */
   guint32 pending_length, pending_room;
   guint32 pending_seq, pending_frame; /* of the first octet */
-  parley_neg_item* parts;             /* of the message that is pending */
-  /* What it said. */
-  guint8 begun;   /* known: its Hello or Welcome */
-  gboolean gap;   /* stage and round are not known: what comes next tells */
-  gboolean holes; /* there was a gap once: what it said cannot be counted on */
+  parley_neg_item* parts;             /* of the pending message */
+  /* Its messages so far. */
+  guint8 begun;   /* `known`: whether its Hello or Welcome was seen */
+  gboolean gap;   /* stage and round are unknown until the next message */
+  gboolean holes; /* it has had a gap: its record of messages is incomplete */
   guint8 stage;
   guint16 round;
   gboolean last;
-  guint64 last_end[PARLEY_NEG_STAGE_done + 1]; /* position behind its last Turn of a stage; 0: not yet */
+  guint64 last_end[PARLEY_NEG_STAGE_done + 1]; /* position behind its last Turn of a stage; 0: not sent yet */
   guint32 abort_frame;
   gboolean told, ended;
 } neg_half;
@@ -48,10 +48,10 @@ typedef struct neg_half {
 struct parley_neg_conn {
   neg_half half[2];
   gboolean confirmed, refuted;
-  gint8 initiator, opener; /* side; -1: not known */
+  gint8 initiator, opener; /* side; -1: unknown */
   guint8 qp;               /* parley_neg_qp */
-  guint8 done;             /* known: the stage done follows */
-  packet_info* pinfo;      /* while a segment is taken */
+  guint8 done;             /* `known`: whether the stage done follows */
+  packet_info* pinfo;      /* while a segment is processed */
 };
 
 static neg_half* peer_of(const neg_half* half) { return &half->conn->half[1 - half->side]; }
@@ -98,7 +98,8 @@ static const char* stage_name(guint8 stage) {
   }
 }
 
-/* Position in the peer's stream up to which the sender of this part had received it, if all of that was followed. */
+/* The position in the peer's stream up to which the sender of this part had received it. False: not all of that was
+ * followed. */
 static gboolean heard_of_peer(const neg_half* half, const parley_tcp_segment* part, guint64* heard) {
   const neg_half* const peer = peer_of(half);
   if (!part->has_ack || !peer->stream.synced || peer->holes || peer->state != half_follow) return FALSE;
@@ -106,21 +107,21 @@ static gboolean heard_of_peer(const neg_half* half, const parley_tcp_segment* pa
   return *heard <= peer->stream.position;
 }
 
-/* What the stage was when the sender said this, for a Turn of the stage that its own last one was of. */
+/* Whether the sender knew that the stage of its previous Turn was over when it sent this one. */
 static gboolean stage_was_over(const neg_half* half, const parley_tcp_segment* part) {
   guint64 heard = 0;
   const guint64 end = peer_of(half)->last_end[half->stage];
   return half->last && end != 0 && heard_of_peer(half, part, &heard) && heard >= end;
 }
 
-/* That the sender went on without having heard that the peer is through. */
+/* Whether the sender went on to the next stage before it received the peer's last Turn of this stage. */
 static gboolean went_on_alone(const neg_half* half, const parley_tcp_segment* part) {
   guint64 heard = 0;
   const guint64 end = peer_of(half)->last_end[half->stage];
   return heard_of_peer(half, part, &heard) && (end == 0 || end > heard);
 }
 
-/* False: the Turn is of another stage than is due, and has been told of. */
+/* False: the Turn is of a wrong stage, which has been reported. */
 static gboolean judge_stage(neg_half* half, const parley_neg_header* h, const parley_tcp_segment* part,
                             parley_neg_item* item) {
   const parley_neg_conn* const conn = half->conn;
@@ -216,7 +217,7 @@ static void judge_order(neg_half* half, const parley_neg_header* h, const guint8
   }
 }
 
-/* Who began: the first message tells, or TCP. */
+/* Finds the initiator from the first message, or from TCP's opener. */
 static void learn_roles(neg_half* half, const parley_neg_header* h) {
   parley_neg_conn* const conn = half->conn;
   if (conn->initiator >= 0) return;
@@ -228,10 +229,10 @@ static void learn_roles(neg_half* half, const parley_neg_header* h) {
     conn->initiator = (gint8)(1 - half->side);
 }
 
-/* ------------------------------------------------------------------ messages out of octets */
+/* ------------------------------------------------------------------ from octets to messages */
 
-/* An item of the first `octets` of what is pending; its parts learn where it is whole. `before`: octets that were
- * pending before this part of the stream came. */
+/* Makes an item of `octets` of the pending octets, and records this frame in its parts as the one that completes it.
+ * `before`: octets that were pending before this part of the stream arrived. */
 static parley_neg_item* item_of_pending(neg_half* half, parley_neg_kind kind, guint32 at, guint32 octets,
                                         guint32 before, const parley_tcp_segment* part) {
   parley_neg_item* const item = add_item(half, kind);
@@ -256,7 +257,7 @@ static void say_other_protocol(parley_neg_item* item, const guint8* octets, guin
   parley_neg_say(&item->remarks, PARLEY_NEG_REMARK_PROTOCOL, "the peer speaks another protocol: %s ('%s')", hex, text);
 }
 
-/* Whether octets at the beginning of a stream may stand for a negotiation; settles it once there are enough. */
+/* Whether octets at the beginning of a stream may be a negotiation. Decides it when there are enough octets. */
 static gboolean believe(neg_half* half) {
   parley_neg_conn* const conn = half->conn;
   if (conn->confirmed) return TRUE;
@@ -267,7 +268,8 @@ static gboolean believe(neg_half* half) {
   return conn->confirmed;
 }
 
-/* One message at `at` of what is pending; 0: it is not whole yet, or no more can be told from each other. */
+/* Takes one message at `at` of the pending octets and returns its size. 0: it is not whole yet, or no further messages
+ * can be found. */
 static guint32 take_message(neg_half* half, guint32 at, guint32 before, const parley_tcp_segment* part) {
   const guint8* const octets = half->pending + at;
   const guint32 left = half->pending_length - at;
@@ -295,14 +297,14 @@ static guint32 take_message(neg_half* half, guint32 at, guint32 before, const pa
   }
   const guint8* const body = octets + PARLEY_NEG_HEADER_LEN;
   if (remarks.first == NULL || remarks.first->kind == PARLEY_NEG_REMARK_LONG) {
-    half->pending_length -= at; /* what judge_turn() counts from */
+    half->pending_length -= at; /* judge_turn() counts from it */
     judge_order(half, &h, body, part, item);
-    if (item->remarks.last != remarks.last) half->holes = TRUE; /* who breaks the order proves nothing of its peer */
+    if (item->remarks.last != remarks.last) half->holes = TRUE; /* a faulty order proves nothing about the peer */
     half->pending_length += at;
     item->qp = half->conn->qp;
     if (item->remarks.first == NULL) parley_neg_check_body(&h, body, (parley_neg_qp)item->qp, &item->remarks);
   } else {
-    half->gap = half->holes = TRUE; /* a session ends with it; what follows is shown, and its order is not judged */
+    half->gap = half->holes = TRUE; /* it ends the session; later messages are shown, but their order is not judged */
     if (half->begun == no) half->begun = unknown;
   }
   return whole;
@@ -338,7 +340,7 @@ static void append(neg_half* half, const parley_tcp_segment* part) {
   half->pending_length = need;
 }
 
-/* Octets of a message that is not whole: later the frame tells where it became so. */
+/* Records the octets of an incomplete message, so that this frame can later name the frame that completes it. */
 static void note_part(neg_half* half, const parley_tcp_segment* part) {
   if (half->pending_length == 0 || part->held || half->state != half_follow) return;
   const guint32 octets = MIN(half->pending_length, part->captured);

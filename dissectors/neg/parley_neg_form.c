@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* One message by itself: its header, its items, and what the Turns of verbs-* and manual hold. The sentences are those
- * with which Parley's sessions refuse the same. */
+/* Checks one message: its header, its items, and the content of Turns of verbs-* and manual. The sentences are the same
+ * as those with which Parley's sessions refuse such a message. */
 #include "parley_neg.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { stage_max = PARLEY_NEG_STAGE_done, session_length_max = 65536 /* unless a session is told otherwise */ };
+enum { stage_max = PARLEY_NEG_STAGE_done, session_length_max = 65536 /* the default of a session */ };
 
 static guint16 be16(const guint8* p) { return (guint16)(p[0] << 8 | p[1]); }
 static guint32 be32(const guint8* p) { return (guint32)be16(p) << 16 | be16(p + 2); }
@@ -72,7 +72,7 @@ gboolean parley_neg_sane(const guint8* octets, gboolean strict) {
   return faults <= (strict ? 0 : 1);
 }
 
-/* What the flag means, and where a message ends, is told by a known version alone. */
+/* Only a known version defines the flag's meaning and the end of a message. */
 gboolean parley_neg_check_header(const parley_neg_header* h, parley_neg_remarks* to) {
   if (h->version != PARLEY_NEG_VERSION) {
     parley_neg_say(to, PARLEY_NEG_REMARK_VERSION, "the message has version %u; this side knows %u", h->version,
@@ -126,7 +126,7 @@ const guint8* parley_neg_find_item(const guint8* items, guint32 length, guint16 
   return NULL;
 }
 
-/* An Abort counts whatever is in it: a session ends with less to tell. */
+/* An Abort with any content is valid: the session ends in any case. */
 static void check_items(const guint8* p, guint32 left, gboolean abort, parley_neg_remarks* to) {
   while (left > 0) {
     const guint16 length = left < PARLEY_NEG_ITEM_LEN ? 0 : be16(p + 2);
@@ -148,7 +148,7 @@ static void check_items(const guint8* p, guint32 left, gboolean abort, parley_ne
 
 /* ------------------------------------------------------------------ Turns of verbs-* and manual */
 
-/* Octets of an item of that type; -1: it is not known. */
+/* Octets of an item of that type; -1: unknown type. */
 static int qp_item_octets(guint16 type) {
   switch (type) {
 #define PARLEY_X(name, value, octets, text) \
@@ -159,7 +159,7 @@ static int qp_item_octets(guint16 type) {
   }
 }
 
-/* What is wrong with the items of a queue pair, or nothing. */
+/* Reports faults of a queue pair's items. */
 static void check_qp_items(const guint8* p, guint32 left, gboolean ud, parley_neg_remarks* to) {
   gboolean qpn = FALSE, psn = FALSE, qkey = FALSE;
   while (left > 0) {

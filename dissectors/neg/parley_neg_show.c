@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Trees, columns and expert items of a negotiation: shows what the first pass kept with the frame. Whatever the peer
- * says is shown by Wireshark's own labels, which escape it, or through format_text(). */
+/* Trees, columns and expert items of a negotiation: shows what the first pass stored with the frame. The peer's text is
+ * shown with Wireshark's labels, which escape it, or with format_text(). */
 #include <epan/expert.h>
 #include <epan/strutil.h>
 
@@ -60,7 +60,7 @@ static int* field_for(const field_of* fields, guint count, guint16 type) {
 
 /* ------------------------------------------------------------------ items */
 
-/* The value of an item of a known type; its octets are those that a queue pair's item has to have. */
+/* Shows the value of an item of a known type; its length is the one that a queue pair's item must have. */
 static void show_value(proto_tree* tree, tvbuff_t* tvb, gint at, gint length, int field) {
   if (field == hf_memory) {
     proto_tree* const sub =
@@ -147,7 +147,7 @@ static const char* text_of_item(wmem_allocator_t* scope, const guint8* body, gui
   return value == NULL || octets == 0 ? NULL : format_text(scope, (const parley_char*)value, octets);
 }
 
-/* What an Abort says of the error. */
+/* The error text of an Abort. */
 static const char* error_of(wmem_allocator_t* scope, const guint8* body, guint32 length) {
   guint16 octets = 0;
   const guint8* const value = parley_neg_find_item(body, length, PARLEY_NEG_ITEM_error, &octets);
@@ -157,7 +157,7 @@ static const char* error_of(wmem_allocator_t* scope, const guint8* body, guint32
   return name != NULL ? name : wmem_strdup_printf(scope, "error 0x%04x", code);
 }
 
-/* "Hello verbs-rc", "Welcome", "info round 1, last", "Abort: reason". `body`: NULL if it is not there. */
+/* "Hello verbs-rc", "Welcome", "info round 1, last", "Abort: reason". `body`: NULL if it is missing. */
 static const char* summary(wmem_allocator_t* scope, const parley_neg_header* h, const guint8* body) {
   const guint32 length = body == NULL ? 0 : h->length;
   switch (h->type) {
@@ -200,7 +200,7 @@ static void show_header(proto_tree* tree, tvbuff_t* tvb) {
   proto_tree_add_item(tree, hf_length, tvb, 12, 4, ENC_BIG_ENDIAN);
 }
 
-/* A message in all of `tvb`. */
+/* Shows the message that fills `tvb`. */
 static const char* show_message(tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, guint8 from, guint8 qp,
                                 guint32 first_frame, const parley_neg_remark* remarks) {
   const gint octets = (gint)tvb_captured_length(tvb);
@@ -266,7 +266,7 @@ static void show_item(tvbuff_t* payload, guint32 seq, packet_info* pinfo, proto_
       return;
     }
     case PARLEY_NEG_PART: {
-      if (item->whole_in == pinfo->num) return; /* the rest had come before it */
+      if (item->whole_in == pinfo->num) return; /* the rest arrived before this part */
       proto_item* const at =
           proto_tree_add_protocol_format(top, proto_parley_neg, tvb, 0, -1, "Staged QP negotiation: part of a message");
       proto_tree* const tree = proto_item_add_subtree(at, ett_neg);
@@ -292,7 +292,7 @@ void parley_neg_show(tvbuff_t* payload, guint32 seq, packet_info* pinfo, proto_t
     columns = columns || item->kind != PARLEY_NEG_NOTE;
   if (columns) {
     col_set_str(pinfo->cinfo, COL_PROTOCOL, "QPng");
-    col_clear(pinfo->cinfo, COL_INFO); /* TCP fences what it says of the segment's order, and that stays */
+    col_clear(pinfo->cinfo, COL_INFO); /* keeps the fenced text of TCP's analysis of the segment */
   }
   for (const parley_neg_item* item = frame->first; item != NULL; item = item->next)
     show_item(payload, seq, pinfo, top, item);

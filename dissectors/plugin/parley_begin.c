@@ -44,15 +44,16 @@ parley_beginning parley_tvb_begins(tvbuff_t* tvb) {
   return length == 0 ? PARLEY_BEGINS_NOTHING : parley_startup_begins(tvb_get_ptr(tvb, 0, length), (guint32)length);
 }
 
-/* A startup frame of a side whose peer has sent nothing, as both SYNs and its acknowledgment show. */
+/* Whether the peer of a startup frame's sender has sent nothing, as both SYNs and the acknowledgment show. */
 gboolean parley_peer_sent_nothing(packet_info* pinfo, const struct tcp_analysis* analysis) {
   const parley_syns s = parley_syns_of(pinfo, analysis);
   parley_tcp_header h;
   return s.own && s.other && parley_tcp_find(pinfo, &h) && h.ack == s.other_first;
 }
 
-/* A Request in two segments, of which the second came first: it is kept until the first shows what this is. What TCP
- * says keeps this to segments behind a hole, and the distance from the SYN to the first of a direction. */
+/* Keeps the second segment of a Request if it arrived before the first, until the first shows that it is a Request.
+ * Wireshark's TCP analysis limits this to segments behind a hole, and the distance from the SYN limits it to the
+ * beginning of a direction. */
 void parley_keep_second_half(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload,
                              const parley_tcp_header* h) {
   enum { SYN_SEEN = 0x01 };
@@ -76,7 +77,7 @@ void parley_keep_second_half(conversation_t* conversation, packet_info* pinfo, t
   e->second_flow = analysis->fwd;
 }
 
-/* What a short first half and the second one behind it begin with together. */
+/* What a short first half together with the second half begins with. */
 parley_beginning parley_with_second_half(conversation_t* conversation, packet_info* pinfo, tvbuff_t* payload,
                                          const parley_tcp_header* h) {
   const parley_entry* const e = parley_entry_of(conversation);
@@ -92,9 +93,9 @@ parley_beginning parley_with_second_half(conversation_t* conversation, packet_in
   return parley_startup_begins(head, length + more);
 }
 
-/* Whether octets that begin like a startup frame are one. Payload may do so, too: what does not come first behind its
- * side's SYN has to look right, and behind a hole to have a key that is spelt right. The Rtr frame of 2007
- * follows two others: where nothing else can have been sent, it is a Request with another key. */
+/* Whether octets that begin like a startup frame are one. Payload may look like that, too. So octets that are not the
+ * first behind their side's SYN must look right, and behind a hole the key must be spelt right. The Rtr frame of 2007
+ * follows two other startup frames. If nothing else can have been sent, it is a Request with another key. */
 parley_beginning parley_believed(parley_beginning how, conversation_t* conversation, packet_info* pinfo,
                                  tvbuff_t* payload) {
   const parley_entry* const e = parley_entry_of(conversation);
@@ -116,7 +117,7 @@ parley_beginning parley_believed(parley_beginning how, conversation_t* conversat
   return right ? how : PARLEY_BEGINS_NOTHING;
 }
 
-/* The pieces of a startup frame that came before it could be told. */
+/* The first pieces of a startup frame, which arrived before it could be recognised. */
 parley_tcp_segment* parley_head_of(const parley_entry* e) {
   parley_tcp_segment* const head = wmem_new0(wmem_file_scope(), parley_tcp_segment);
   head->frame = e->head_frame;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Where a connection begins: what is kept with a TCP conversation before it is known to carry MPA, and whether octets
- * that begin like a startup frame are one. First pass only. */
+/* The beginning of a connection: data that is kept with a TCP conversation before it is known to carry MPA, and the
+ * check whether octets that begin like a startup frame are one. First pass only. */
 #ifndef PARLEY_BEGIN_H
 #define PARLEY_BEGIN_H
 
@@ -11,12 +11,13 @@
 
 enum {
   PARLEY_BEGIN_TELLS =
-      10, /* of a key that a packet cuts, octets 8 and 9 tell Request and Reply apart (RFC 5044 §7.1.1) */
-  PARLEY_BEGIN_ENOUGH = PARLEY_MPA_KEY_LEN /* octets of a startup frame that tell what it is */
+      10, /* in a key that a packet truncates, octets 8 and 9 distinguish Request and Reply (RFC 5044 §7.1.1) */
+  PARLEY_BEGIN_ENOUGH = PARLEY_MPA_KEY_LEN /* octets that are enough to identify a startup frame */
 };
 
-/* What hangs on a TCP conversation. Before a connection is known to carry MPA, only the first octets of a Request that
- * came in tiny pieces are kept. Who sent something is told by TCP's flow, since both ends may have one port. */
+/* Data of a TCP conversation. Before a connection is known to carry MPA, only the first octets of a Request that
+ * arrived in tiny pieces are kept. Wireshark's TCP flow identifies a sender, because both ends may have the same
+ * port. */
 typedef struct parley_entry {
   parley_tcp* tcp;
   guint8 head[PARLEY_BEGIN_ENOUGH];
@@ -41,7 +42,7 @@ typedef enum {
 parley_entry* parley_entry_of(conversation_t* conversation);
 parley_entry* parley_entry_made(conversation_t* conversation);
 parley_tcp* parley_tcp_of(conversation_t* conversation);
-/* Of the sender of this packet; NULL: TCP knows nothing of it. */
+/* The flow of this packet's sender; NULL: Wireshark's TCP dissector has none. */
 const tcp_flow_t* parley_flow_of(conversation_t* conversation, packet_info* pinfo);
 gboolean parley_peer_sent_nothing(packet_info* pinfo, const struct tcp_analysis* analysis);
 

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How TCP's octets get here, and who else might want them.
+/* How the plugin gets the octets of TCP, and how it coexists with other dissectors.
  *
- * Beside the built-in dissector. "iwarp_mpa" is a heuristic on TCP that knows a connection by its Request. Wireshark
- * asks the newest entry of that list first, and plugins register after what is built in; so ours sees the Request
- * first, takes it, and sets itself as the connection's dissector: the built-in one is not asked again. It stays usable:
- * with --disable-protocol parley, --disable-heuristic parley_tcp, or the same in the GUI, every frame goes to it as if
- * this plugin did not exist, and its fields and filters are never touched. Its heuristic is not switched off, because
- * Wireshark would write that into the user's profile, where it outlives the plugin. Wireshark moves the entry that was
- * right last to the front, so after a time without us the built-in one may be asked first: then it has the frame of the
- * Request, and the postdissector (see watch()) takes the connection over from there.
+ * Next to the built-in dissector. "iwarp_mpa" is a heuristic on TCP that recognises a connection by its Request.
+ * Wireshark calls the newest entry of the heuristic list first, and plugins register after the built-in dissectors. So
+ * the plugin sees the Request first, takes it, and makes itself the connection's dissector; Wireshark does not call the
+ * built-in one again. That one remains usable: with --disable-protocol parley, --disable-heuristic parley_tcp, or the
+ * same in the GUI, it gets every frame as if this plugin did not exist, and its fields and filters are never changed.
+ * The plugin does not disable its heuristic, because Wireshark would write that into the user's profile, where it
+ * outlives the plugin. Wireshark moves the entry that last succeeded to the front. So after a time without the plugin
+ * it may call the built-in heuristic first. That one then has the frame of the Request, and the postdissector (see
+ * watch()) takes the connection over from there.
  *
- * Segments that TCP hands on to nobody. With default preferences TCP gives no subdissector a segment that it calls out
- * of order or a retransmission, nor pure acknowledgments, FIN or RST. Asking for reassembly would not change that,
- * and would only work for segments in order. A postdissector therefore looks at each frame of a known connection that
- * did not come through the front door. It finds the TCP header by way of the network address, which points into the
- * frame's octets, and believes it only if version, protocol and both ports agree; taps would be the other source, but
- * they are idle in the first of two passes. */
+ * Segments that TCP does not pass on. With default preferences TCP passes no subdissector a segment that it calls out
+ * of order or a retransmission, nor pure acknowledgments, FIN or RST. Requesting reassembly would not change that, and
+ * would only work for segments in order. Therefore a postdissector examines each frame of a known connection that TCP
+ * did not pass on. It finds the TCP header from the network address, which points into the frame's octets, and accepts
+ * it only if version, protocol and both ports agree. Taps would be another source, but they are inactive in the first
+ * of two passes. */
 #include <epan/prefs.h>
 #include <epan/proto_data.h>
 #include <epan/tap.h>
@@ -31,7 +32,7 @@
 #define PARLEY_PLUGIN_VERSION "0"
 #endif
 
-/* Wireshark compares the two numbers and refuses a plugin for another version in words of its own. */
+/* Wireshark compares the two numbers and refuses a plugin for another version with a message. */
 WS_DLL_PUBLIC_DEF const gchar plugin_version[] = PARLEY_PLUGIN_VERSION;
 WS_DLL_PUBLIC_DEF const int plugin_want_major = WIRESHARK_VERSION_MAJOR;
 WS_DLL_PUBLIC_DEF const int plugin_want_minor = WIRESHARK_VERSION_MINOR;
@@ -42,10 +43,10 @@ uint32_t plugin_describe(void) { return WS_PLUGIN_DESC_DISSECTOR; }
 #endif
 
 static dissector_handle_t parley_handle;
-static int parley_tap; /* gets a parley_conn whenever something of it was seen, first pass included */
+static int parley_tap; /* gets a parley_conn for each of its frames, in the first pass, too */
 static const heur_dtbl_entry_t* heuristic;
-static guint32 heads;            /* connections of which a few octets of a startup frame are kept */
-static guint32 front_door_frame; /* the frame that TCP handed on to us, while its dissection is under way */
+static guint32 heads;            /* number of connections with a few kept octets of a startup frame */
+static guint32 front_door_frame; /* the frame that TCP passed on to the plugin, during its dissection */
 
 static void forget_file(void) {
   parley_conn_forget();
@@ -61,27 +62,28 @@ static guint side_of(const parley_tcp* tcp, const packet_info* pinfo) {
                                                                                                                     : 1;
 }
 
-/* Who began, where no startup frame tells. */
+/* Guesses the initiator if no startup frame shows it. */
 static gboolean sender_is_initiator(const packet_info* pinfo, const struct tcp_analysis* analysis) {
   const gboolean low = pinfo->srcport < pinfo->destport;
   if (parley_prefs.role == PARLEY_ROLE_LOW_PORT) return low;
   if (parley_prefs.role == PARLEY_ROLE_HIGH_PORT) return !low;
-  /* The side that opened TCP mostly is the initiator (RFC 5044 §7.1.2 rule 1 does not demand it). */
+  /* The side that opened TCP is usually the initiator (RFC 5044 §7.1.2 rule 1 does not require it). */
   if (analysis != NULL && analysis->server_port != 0 && pinfo->srcport != pinfo->destport)
     return pinfo->destport == analysis->server_port;
   return !low;
 }
 
-/* Who sent the startup frame that a connection begins with. A Reply comes first if its Request is not in the capture,
- * and so may any other; but who hears nothing and sends one takes itself for the initiator. */
+/* Whether the initiator sent the startup frame with which a connection begins. A Reply comes first if the capture lacks
+ * its Request, and so may any other frame. But a side that has received nothing and sends one considers itself the
+ * initiator. */
 static gboolean startup_is_initiators(parley_beginning how, packet_info* pinfo, const struct tcp_analysis* analysis) {
   if (how == PARLEY_BEGINS_REQUEST || parley_peer_sent_nothing(pinfo, analysis)) return TRUE;
   return how == PARLEY_BEGINS_OTHER &&
          (parley_syns_of(pinfo, analysis).own == FALSE || sender_is_initiator(pinfo, analysis));
 }
 
-/* A side of which the SYN is known and that begins with this frame, or has sent something before that the capture
- * lacks, is counted from there. */
+/* If a side's SYN is known, its positions count from there, whether this frame has its first octets or the capture
+ * lacks earlier ones. */
 static void sync_to_syns(parley_tcp* tcp, const parley_syns* s, guint sender, guint32 first_seq,
                          const parley_tcp_header* h) {
   parley_half *const own = &tcp->half[sender], *const other = &tcp->half[1 - sender];
@@ -119,7 +121,7 @@ static parley_tcp* tcp_begin(conversation_t* conversation, packet_info* pinfo, p
   c->roles_known = known || parley_prefs.role != PARLEY_ROLE_AUTO;
   parley_entry* const e = parley_entry_made(conversation);
   e->tcp = tcp;
-  /* Who sends a Reply first has the octets behind its Request, not these. */
+  /* If a Reply comes first, the kept octets are not from behind its Request. */
   if (initiator && e->second_flow == parley_flow_of(conversation, pinfo)) tcp->second_half = e->second_half;
   conversation_set_dissector_from_frame_number(conversation, pinfo->num, parley_handle);
   parley_tcp_header h;
@@ -157,8 +159,8 @@ static void feed(parley_tcp* tcp, packet_info* pinfo, tvbuff_t* payload, const p
   parley_mpa_segment(tcp, pinfo, payload, side_of(tcp, pinfo), &segment, h->flags);
 }
 
-/* TCP's numbers are relative or not, by preference. `info` speaks of the octets that it handed on, which are those of
- * this segment or, if the user has TCP put segments in order, more. */
+/* TCP's sequence numbers are relative or not, depending on a preference. `info` describes the octets that TCP passed
+ * on: those of this segment or, if the user lets TCP reorder segments, more. */
 static void header_of(packet_info* pinfo, conversation_t* conversation, const struct tcpinfo* info, tvbuff_t* tvb,
                       parley_tcp_header* out) {
   parley_tcp_header seen = {0};
@@ -176,8 +178,8 @@ static void header_of(packet_info* pinfo, conversation_t* conversation, const st
   out->length = tvb_reported_length(tvb);
 }
 
-/* The tap gets the connections of what the frame brought. On later passes the TCP connection's present one is its last,
- * which need not be the frame's: a second Request after a reject begins another. */
+/* The tap gets the connections of the frame's items. On later passes the TCP connection's present parley_conn is the
+ * last one, which may not be the frame's: a second Request after a reject begins another. */
 static void tap_frame(const parley_tcp* tcp, packet_info* pinfo) {
   const parley_frame* const frame = parley_frame_of(pinfo);
   if (frame == NULL) tap_queue_packet(parley_tap, pinfo, tcp->conn);
@@ -192,7 +194,7 @@ static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, pro
                          const parley_tcp_header* h) {
   if (!pinfo->fd->visited) feed(tcp, pinfo, tvb, h);
   front_door_frame = pinfo->num;
-  if (parley_frame_of(pinfo) == NULL) /* nothing new, or no MPA any more: then others may have it */
+  if (parley_frame_of(pinfo) == NULL) /* nothing new, or no longer MPA: other dissectors may take it */
     return parley_mpa_follows(tcp) ? (int)tvb_captured_length(tvb) : 0;
   if (parley_fills_columns(pinfo)) {
     col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
@@ -203,7 +205,7 @@ static int dissect_known(parley_tcp* tcp, tvbuff_t* tvb, packet_info* pinfo, pro
   return (int)tvb_captured_length(tvb);
 }
 
-/* As the connection's dissector, or by Decode As. */
+/* Called as the connection's dissector, or because of Decode As. */
 static int dissect_parley(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, void* data) {
   const struct tcpinfo* const info = (const struct tcpinfo*)data;
   if (info == NULL || pinfo->ptype != PT_TCP || pinfo->flags.in_error_pkt) return 0;
@@ -228,7 +230,7 @@ static parley_bool dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tr
   if (how == PARLEY_BEGINS_PERHAPS) return FALSE; /* see watch() */
   if (how != PARLEY_BEGINS_NOTHING) how = parley_believed(how, find_or_create_conversation(pinfo), pinfo, tvb);
   if (how == PARLEY_BEGINS_NOTHING) {
-    /* A connection whose beginning is not in the capture: a good CRC over a plausible DDP segment is no accident. */
+    /* The capture may lack the connection's beginning. A good CRC over a plausible DDP segment is no accident. */
     if (!parley_prefs.heuristic_fpdu || pinfo->fd->visited) return FALSE;
     const gint captured = (gint)tvb_captured_length(tvb);
     if (!parley_looks_like_fpdu(tvb_get_ptr(tvb, 0, captured), (guint32)captured)) return FALSE;
@@ -242,13 +244,14 @@ static parley_bool dissect_heuristic(tvbuff_t* tvb, packet_info* pinfo, proto_tr
   return dissect_known(tcp, tvb, pinfo, tree, &h) != 0;
 }
 
-/* Looks for the beginning of a connection where the front door is shut: another dissector is registered for its port
- * (4420, 5445), TCP calls the segment a retransmission, or a startup frame comes octet by octet. First pass only. */
+/* Looks for the beginning of a connection in frames that TCP does not pass on to the plugin: another dissector is
+ * registered for the port (4420, 5445), TCP calls the segment a retransmission, or a startup frame arrives octet by
+ * octet. First pass only. */
 static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const parley_tcp_header* h) {
   parley_beginning how = parley_tvb_begins(payload);
-  const gboolean fits = h->length < PARLEY_MPA_STARTUP_MAX; /* into a startup frame, with octets before it */
+  const gboolean fits = h->length < PARLEY_MPA_STARTUP_MAX; /* fits into a startup frame, with octets before it */
   if (how == PARLEY_BEGINS_NOTHING && heads == 0 && !fits) return NULL;
-  if (heuristic == NULL || !heuristic->enabled) return NULL; /* who disabled it wants nothing recognised */
+  if (heuristic == NULL || !heuristic->enabled) return NULL; /* the user disabled recognition */
   conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
   if (conversation == NULL) return NULL;
   if (how == PARLEY_BEGINS_NOTHING && fits) parley_keep_second_half(conversation, pinfo, payload, h);
@@ -289,7 +292,7 @@ static parley_tcp* watch(packet_info* pinfo, tvbuff_t* payload, const parley_tcp
   return tcp;
 }
 
-/* When TCP was opened, for who may become a connection of ours. */
+/* Records the SYNs of a TCP connection that may turn out to carry MPA. */
 static void note_syn(packet_info* pinfo, const parley_tcp_header* h) {
   conversation_t* const conversation = find_conversation_pinfo(pinfo, 0);
   if (conversation == NULL || pinfo->fd->visited) return;
@@ -321,14 +324,14 @@ static int dissect_passed_by(packet_info* pinfo, proto_tree* tree) {
   if (parley_frame_of(pinfo) == NULL) return 0;
   if (parley_fills_columns(pinfo)) {
     col_set_str(pinfo->cinfo, COL_PROTOCOL, "iWARP");
-    col_clear(pinfo->cinfo, COL_INFO); /* TCP fences what it says of the segment's order, and that stays */
+    col_clear(pinfo->cinfo, COL_INFO); /* keeps the fenced text of TCP's analysis of the segment */
   }
   parley_show(payload, h.seq, pinfo, tree, tcp);
   return 1;
 }
 
-/* What TCP handed on to others, or to nobody. The built-in dissector leaves its own port type behind, by which no
- * conversation of TCP is found. */
+/* Frames that TCP passed on to other dissectors, or to none. The built-in dissector leaves its own port type in
+ * `pinfo`, with which no TCP conversation can be found. */
 static int dissect_post(tvbuff_t* tvb _U_, packet_info* pinfo, proto_tree* tree, void* data _U_) {
   const port_type left = pinfo->ptype;
   if (left != PT_TCP && left != PT_IWARP_MPA) return 0;

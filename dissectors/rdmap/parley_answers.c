@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Whether a Terminate answers what the other side did wrong before. RFC 5040 §5.4, §7.2; RFC 5044 §4.4. */
+/* Checks whether a Terminate answers an earlier fault of the other side. RFC 5040 §5.4, §7.2; RFC 5044 §4.4. */
 #include "parley_rdmap.h"
 
 const char* parley_fault_due(const parley_fault* f) {
@@ -10,12 +10,12 @@ const char* parley_fault_due(const parley_fault* f) {
 
 static gboolean answers(const parley_fault* terminate, const parley_fault* fault) {
   if (fault->any) return TRUE;
-  /* Hardware of Chelsio and Intel sends MPA's errors with type 3; that is told elsewhere. */
+  /* Hardware of Chelsio and Intel sends MPA's errors with type 3; other code reports that. */
   return terminate->layer == fault->layer && terminate->code == fault->code &&
          (terminate->etype == fault->etype || terminate->layer == PARLEY_RDMAP_LAYER_LLP);
 }
 
-/* Errors of which the octets tell whether they are there. STags, buffers and resources are the peer's own knowledge. */
+/* Errors that the octets of a capture prove or refute. STags, buffers and resources are known only to the peer. */
 static gboolean visible(const parley_fault* terminate) {
   static const parley_fault errors[] = {
       {TRUE, FALSE, PARLEY_RDMAP_LAYER_LLP, 0, 2, 0},   {TRUE, FALSE, PARLEY_RDMAP_LAYER_LLP, 0, 3, 0},
@@ -58,7 +58,7 @@ void parley_terminate_answers(parley_pdu* pdu) {
   const parley_conn* const c = pdu->conn;
   const parley_track *const own = parley_track_of(pdu->conn, pdu->from), *const peer =
                                                                              parley_track_of(pdu->conn, 1 - pdu->from);
-  if (c->outcome == PARLEY_FAILED) return; /* it speaks of the set-up */
+  if (c->outcome == PARLEY_FAILED) return; /* the Terminate is about the set-up */
   if (peer->fault_count == 0) {
     without_cause(pdu, own, peer);
     return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Judges a Terminate by what happened before it: RFC 5040 §4.8, §5.4. Linux siw writes the control word in the order of
- * its host; most of those Terminates show that by themselves, for the rest the fault that they answer decides. */
+/* Judges a Terminate from earlier events: RFC 5040 §4.8, §5.4. Linux siw writes the control word in host order. Most
+ * such Terminates show that themselves; for the rest, the fault that they answer decides. */
 #include <string.h>
 
 #include "parley_rdmap.h"
@@ -9,7 +9,7 @@ static gboolean is(const parley_fault* fault, guint8 layer, guint8 etype, guint8
   return fault->known && fault->layer == layer && fault->etype == etype && fault->code == code;
 }
 
-/* What the other side did that (layer, etype, code) complains of; NULL: nothing. */
+/* The other side's fault that (layer, etype, code) reports; NULL: none. */
 static const parley_fault* cause_of(const parley_track* peer, guint8 layer, guint8 etype, guint8 code) {
   if (is(&peer->cause, layer, etype, code)) return &peer->cause;
   for (guint i = 0; i < peer->fault_count; ++i)
@@ -17,8 +17,8 @@ static const parley_fault* cause_of(const parley_track* peer, guint8 layer, guin
   return NULL;
 }
 
-/* Where both halves of octet 0 are the same, bits that stand where siw has M, D and R are its if what they say is
- * there. */
+/* True: both halves of octet 0 are equal, and the bits in siw's places of M, D and R are not siw's. The Terminate's
+ * size contradicts the parts that they would announce, and fits the order of the RFC. */
 static gboolean only_bits(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t) {
   if (!t->swapped || t->octet0 >> 4 != (t->octet0 & 0xF)) return FALSE;
   parley_terminate as_sent = *t;
@@ -32,7 +32,7 @@ static void check_order(parley_pdu* pdu, tvbuff_t* tvb, guint offset, parley_ter
   if (only_bits(tvb, offset, pdu->ulpdu_length - offset, t)) parley_terminate_set_swapped(t, FALSE);
   const parley_track* peer = parley_track_of(pdu->conn, 1 - pdu->from);
   const char* why = "";
-  /* Both readings are registered and no header bit tells: what happened before decides. */
+  /* Both readings are registered and no header bit distinguishes them: earlier events decide. */
   if (hi != lo && (t->bits & 0xE7) == 0 && parley_terminate_text(hi, lo, t->code) != NULL &&
       parley_terminate_text(lo, hi, t->code) != NULL) {
     const parley_fault *const as_sent = cause_of(peer, hi, lo, t->code), *const meant = cause_of(peer, lo, hi, t->code);
@@ -54,11 +54,11 @@ static void check_order(parley_pdu* pdu, tvbuff_t* tvb, guint offset, parley_ter
               t->code, t->bits, sent, meant, hi == lo ? ", M, D, R in low bits" : "", why);
 }
 
-/* RFC 5040 §4.8 tells which headers come with which error. */
+/* RFC 5040 §4.8 defines the headers for each error. */
 static void check_headers(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parley_terminate* t) {
   const char* who = parley_side_name(pdu->from);
   if (t->layer == PARLEY_RDMAP_LAYER_LLP) {
-    if (t->d || t->r) /* of M alone is said that it lacks D */
+    if (t->d || t->r) /* check_form() reports M without D */
       parley_find(pdu, PARLEY_FINDING_terminate_parts, PARLEY_AT_BODY,
                   "the %s sent headers with the Terminate of an MPA error, which has none [RFC 5040 §4.8]", who);
     return;
@@ -85,7 +85,7 @@ static void check_headers(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const pa
                 "the %s left the Read Request that it refuses out of its Terminate (R) [RFC 5040 §4.8]", who);
 }
 
-/* RFC 5041 §5.1, RFC 5040 §5.2: of a message without octets, neither STag nor TO is looked at. */
+/* RFC 5041 §5.1, RFC 5040 §5.2: in a message without octets, neither STag nor TO is checked. */
 static void check_of_nothing(parley_pdu* pdu, const parley_terminate* t, const parley_segment* quoted) {
   const gboolean of_stag =
       t->etype == 1 && t->code <= 4 &&
@@ -98,7 +98,7 @@ static void check_of_nothing(parley_pdu* pdu, const parley_terminate* t, const p
     return;
   }
   if (quoted->opcode != 0x1) return;
-  /* The quoted length may be what is still unanswered; only the request itself shows the whole. */
+  /* The quoted length may be the part that is still unanswered; only the request has the whole length. */
   for (const parley_fetch* f = parley_track_of(pdu->conn, 1 - pdu->from)->fetches; f != NULL; f = f->next)
     if (!f->atomic && f->msn == quoted->msn && f->size == 0) {
       parley_find(pdu, PARLEY_FINDING_groundless, PARLEY_AT_BODY,
@@ -107,8 +107,8 @@ static void check_of_nothing(parley_pdu* pdu, const parley_terminate* t, const p
     }
 }
 
-/* The segment of the other side that the Terminate quotes, where its head is among the last ones: the last of them, and
- * rather one of the length that is given. */
+/* The other side's segment that the Terminate quotes, if its header is among the recent ones: the last match, and
+ * preferably one of the given length. */
 static const parley_recent* quoted_segment(const parley_track* peer, tvbuff_t* tvb, guint at, guint head,
                                            guint16 given) {
   const parley_recent* match = NULL;
@@ -141,7 +141,7 @@ static void check_quoted(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const par
   }
   if (!quoted.tagged || (match->length == match->size && quoted.last && (!peer->lossy || given == match->length)))
     check_of_nothing(pdu, t, &quoted);
-  /* Of a stream with holes another segment with this head may be meant. */
+  /* If the stream has holes, the Terminate may quote another segment with the same header. */
   if (t->m && given != match->length && !peer->lossy)
     parley_find(pdu, PARLEY_FINDING_terminate_header, PARLEY_AT_BODY,
                 "the %s gave the terminated DDP segment of frame %u a length of %u octets, it had %u%s [RFC 5040 §4.8]",
@@ -149,7 +149,7 @@ static void check_quoted(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const par
                 given + match->size == match->length ? " (the payload alone is not meant)" : "");
 }
 
-/* RFC 5040 §4.8: M, D and R say what follows the control word; the rest of it is 0. */
+/* RFC 5040 §4.8: M, D and R define the parts behind the control word; its other bits are 0. */
 static void check_form(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parley_terminate* t) {
   const char* who = parley_side_name(pdu->from);
   const guint8 used = t->swapped ? 0x07 : PARLEY_RDMAP_TERM_M | PARLEY_RDMAP_TERM_D | PARLEY_RDMAP_TERM_R;
@@ -180,7 +180,7 @@ static void check_form(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parle
                 "the %s sent %u octets after the end of its Terminate [RFC 5040 §4.8]", who, length - parts.octets);
 }
 
-/* The parts behind the control word are there, and they quote what the other side sent. */
+/* Checks that the parts behind the control word are present and quote what the other side sent. */
 static void check_parts(parley_pdu* pdu, tvbuff_t* tvb, guint offset, const parley_terminate* t) {
   if (tvb_captured_length(tvb) < pdu->ulpdu_length) return;
   check_form(pdu, tvb, offset, t);

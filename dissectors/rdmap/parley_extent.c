@@ -23,7 +23,7 @@ guint64 parley_extent_due(const parley_extent* extent) {
 
 static gboolean overlap(const parley_range* a, const parley_range* b) { return a->begin < b->end && b->begin < a->end; }
 
-/* Puts the range among those ahead, and joins what touches. */
+/* Inserts the range into those ahead, and joins adjacent ones. */
 static void insert(parley_extent* extent, parley_range range) {
   if (extent->ahead == NULL) extent->ahead = wmem_alloc_array(wmem_file_scope(), parley_range, PARLEY_RANGES_MAX + 1);
   if (extent->start_unknown && range.begin < extent->run.begin) {
@@ -50,7 +50,7 @@ static void insert(parley_extent* extent, parley_range range) {
 parley_placed parley_extent_place(parley_extent* extent, guint64 at, guint64 length, gboolean last) {
   const parley_range range = {at, at + length};
   const guint64 due = parley_extent_due(extent);
-  /* The last segment is the one with the highest offset, and there is one of them. */
+  /* The last segment has the highest offset, and there is only one. */
   if (range.end < at || (extent->last && (last || range.end > due)) || (last && range.end < due))
     return PARLEY_PLACED_WRONG;
   if (extent->ahead_count == 0 && at == extent->run.end) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Read Requests and Atomic Requests with their responses: who answers whom, how long it took, and how many were
- * outstanding. RFC 5040 §4.4, §4.5, §5.2; RFC 7306 §5; RFC 6581 §9.1. */
+/* Read Requests and Atomic Requests with their responses: which response answers which request, the time that it took,
+ * and how many were outstanding. RFC 5040 §4.4, §4.5, §5.2; RFC 7306 §5; RFC 6581 §9.1. */
 #include "parley_rdmap.h"
 
 enum {
-  /* IRD and ORD have 14 bits (RFC 6581 §6): more cannot be agreed, so more are not kept. */
+  /* IRD and ORD have 14 bits (RFC 6581 §6). No more can be agreed, so no more are kept. */
   fetches_max = 16384,
-  /* Where octets are missing, a response is looked for among so many of the oldest requests. */
+  /* If octets are missing, a response is matched with at most this many of the oldest requests. */
   search_max = 256
 };
 
@@ -21,7 +21,7 @@ static parley_fetch* append(parley_pdu* pdu, parley_track* t) {
   return fetch;
 }
 
-/* Takes the fetch that `link` points to out of its list; the facts of its FPDUs keep it. */
+/* Removes the fetch that `link` points to from its list; the facts of its FPDUs still refer to it. */
 static void take_out(parley_track* t, parley_fetch** link) {
   parley_fetch* fetch = *link;
   *link = fetch->next;
@@ -30,7 +30,7 @@ static void take_out(parley_track* t, parley_fetch** link) {
   --t->fetch_count;
 }
 
-/* With what was asked before: answers keep the order of requests (RFC 5040 §5.2, RFC 7306 §5.1). */
+/* Also removes earlier requests: answers keep the order of requests (RFC 5040 §5.2, RFC 7306 §5.1). */
 static void take_out_up_to(parley_track* t, const parley_fetch* fetch) {
   while (t->fetches != NULL && t->fetches != fetch) take_out(t, &t->fetches);
 }
@@ -44,9 +44,9 @@ static gboolean room(parley_track* t) {
 static void check_depth(parley_pdu* pdu, const parley_track* t) {
   const gint32 limit = pdu->conn->side[pdu->from].reads_max;
   const guint32 outstanding = t->fetch_count;
-  /* Of a Read as RTR was said with the Reply that IRD is too small for it. */
+  /* If IRD is too small for a Read as RTR, the Reply already has a remark about it. */
   if (pdu->is_rtr || t->fetches_unknown || limit < 0 || outstanding <= (guint32)limit) return;
-  /* RFC 6581 §9.1: ORD is at most the peer's IRD; RFC 5040 §5.2.1: no more are outstanding. */
+  /* RFC 6581 §9.1: ORD is at most the peer's IRD; RFC 5040 §5.2.1: no more than ORD may be outstanding. */
   parley_find(pdu, PARLEY_FINDING_reads_over, PARLEY_AT_BODY,
               "%u RDMA Reads and Atomics are outstanding, %d were agreed [RFC 5040 §5.2.1]", outstanding, limit);
 }
@@ -55,7 +55,7 @@ static gboolean captured(tvbuff_t* tvb, const parley_segment* s) {
   return tvb_captured_length_remaining(tvb, (gint)s->head) >= (gint)s->payload;
 }
 
-/* Octets from `to` on do not end within 64 bits. */
+/* The end of `size` octets from `to` on exceeds 64 bits. */
 static gboolean wraps(guint64 to, guint32 size) { return size > 0 && to + (size - 1) < to; }
 
 static void check_wrap(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s) {
@@ -73,7 +73,7 @@ void parley_fetch_read_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segm
   if (s->payload != PARLEY_RDMAP_READ_REQUEST_LEN) {
     parley_find(pdu, PARLEY_FINDING_body_length, PARLEY_AT_BODY,
                 "Read Request has %u octets, 28 are due [RFC 5040 §4.4]", s->payload);
-    t->fetches_unknown = TRUE; /* how it is answered is open */
+    t->fetches_unknown = TRUE; /* its answer cannot be predicted */
     return;
   }
   if (captured(tvb, s))
@@ -94,7 +94,7 @@ static void answered(parley_pdu* pdu, parley_fetch* fetch) {
   fetch->response_at = pdu->at;
 }
 
-/* Some requests or responses are not known: a response belongs to the oldest request that it fits, if there is one. */
+/* Some requests or responses are unknown: a response belongs to the oldest request that it fits, if any. */
 static void find_read(parley_pdu* pdu, const parley_segment* s, parley_track* requester) {
   guint32 older = 0;
   for (parley_fetch* fetch = requester->fetches; fetch != NULL && older < search_max; fetch = fetch->next, ++older) {
@@ -115,7 +115,7 @@ static parley_fetch** first_read(parley_track* t) {
   return link;
 }
 
-/* The answer to the first Read is over. */
+/* The answer to the first Read has ended. */
 static void answer_over(parley_pdu* pdu, parley_track* requester) {
   parley_fetch** link = first_read(requester);
   if (!requester->answer_wrong && requester->answer.ahead_count > 0)
@@ -173,7 +173,7 @@ static void place_answer(parley_pdu* pdu, const parley_segment* s, parley_track*
   if (placed == PARLEY_PLACED_WRONG || placed == PARLEY_PLACED_UNKNOWN) requester->answer_wrong = TRUE;
 }
 
-/* Octets are missing from the last answer, and this is of the next one. */
+/* True: the present answer lacks octets, and this segment belongs to the next answer. */
 static gboolean next_answer(const parley_track* requester, const parley_fetch* fetch, const parley_segment* s) {
   const gboolean inside = s->stag == fetch->sink_stag && s->to - fetch->sink_to <= fetch->size;
   return requester->answer.open && requester->answer.last && !inside;
@@ -209,7 +209,7 @@ void parley_fetch_atomic_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_se
   const guint32 word = tvb_get_ntohl(tvb, (gint)s->head);
   const guint32 aop = word & 0xF;
   const guint64 to = tvb_get_ntoh64(tvb, (gint)s->head + 12);
-  if (word >> 4 != 0) /* RFC 7306 §5.2.1: the AOpCode has the low four bits of its word, the others are 0. */
+  if (word >> 4 != 0) /* RFC 7306 §5.2.1: the AOpCode is in the low four bits of its word; the other bits are 0. */
     parley_find(pdu, PARLEY_FINDING_atomic, PARLEY_AT_BODY,
                 "Reserved bits beside the AOpCode are set: 0x%08x [RFC 7306 §5.2.1]", word);
   if (aop != PARLEY_RDMAP_ATOMIC_FETCH_ADD && aop != PARLEY_RDMAP_ATOMIC_CMP_SWAP)
@@ -263,7 +263,7 @@ void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_s
   parley_facts_of(pdu)->fetch = fetch;
   answered(pdu, fetch);
   if (requester->fetches_unknown) {
-    take_out_up_to(requester, fetch); /* they were answered in what is missing */
+    take_out_up_to(requester, fetch); /* their answers are among the missing octets */
     link = &requester->fetches;
   }
   take_out(requester, link);

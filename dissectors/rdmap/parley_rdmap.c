@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shows DDP segments and the RDMAP messages in them: RFC 5041 §4, RFC 5040 §4, RFC 7306 §5, §6. Judges nothing; what
- * the first pass found out (parley_track.c) is put beside the octets that it is about. */
+/* Shows DDP segments and the RDMAP messages in them: RFC 5041 §4, RFC 5040 §4, RFC 7306 §5, §6. It judges nothing. It
+ * shows the findings of the first pass (parley_track.c) next to their octets. */
 #include "parley_rdmap.h"
 
 #include "parley_text.h"
@@ -88,7 +88,7 @@ static const char* ddp_text(const parley_segment* s, parley_text* w) {
   return w->text;
 }
 
-/* What was read already is not read again: proto_tree_add_item takes half as long again. */
+/* Passes values that are already known: reading them again with proto_tree_add_item takes 50 % longer. */
 static void show_ddp(tvbuff_t* tvb, proto_tree* tree, const parley_segment* s, proto_item* items[PARLEY_PLACES]) {
   static int* const bits[] = {&hf_tagged, &hf_last, &hf_ddp_reserved, &hf_dv, NULL};
   proto_item* item = proto_tree_add_item(tree, hf_ddp, tvb, 0, (gint)s->head, ENC_NA);
@@ -114,7 +114,7 @@ static void show_read_request(tvbuff_t* tvb, proto_tree* tree, gint at) {
   proto_tree_add_item(tree, hf_source_to, tvb, at + 20, 8, ENC_BIG_ENDIAN);
 }
 
-/* RFC 7306 §5.2.1. What the masks and data are called depends on the operation. */
+/* RFC 7306 §5.2.1. The names of the masks and data depend on the operation. */
 static void show_atomic_request(tvbuff_t* tvb, proto_tree* tree, gint at) {
   const gboolean add = (tvb_get_guint8(tvb, at + 3) & 0xF) == PARLEY_RDMAP_ATOMIC_FETCH_ADD;
   proto_tree_add_item(tree, hf_atomic_reserved, tvb, at, 4, ENC_BIG_ENDIAN);
@@ -128,7 +128,7 @@ static void show_atomic_request(tvbuff_t* tvb, proto_tree* tree, gint at) {
   proto_tree_add_item(tree, hf_atomic_compare_mask, tvb, at + 44, 8, ENC_BIG_ENDIAN);
 }
 
-/* True: the message's body has a fixed form, and it is there. */
+/* True: the message's body has a fixed form, and it is complete. */
 static gboolean show_fixed_body(const parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree,
                                 const parley_segment* s, proto_item** body) {
   const gint at = (gint)s->head;
@@ -174,7 +174,7 @@ static gboolean show_fixed_body(const parley_pdu* pdu, tvbuff_t* tvb, packet_inf
 
 static void generated(proto_item* item) { proto_item_set_generated(item); }
 
-/* The request and the response of a Read or an Atomic point to each other. */
+/* Links the request and the response of a Read or an Atomic to each other. */
 static void show_fetch(const parley_pdu* pdu, tvbuff_t* tvb, proto_tree* tree, const parley_segment* s) {
   const parley_facts* facts = (const parley_facts*)pdu->facts;
   if (facts == NULL || facts->fetch == NULL) return;
@@ -191,7 +191,7 @@ static void show_fetch(const parley_pdu* pdu, tvbuff_t* tvb, proto_tree* tree, c
   generated(proto_tree_add_time(tree, hf_time, tvb, 0, 0, &time));
 }
 
-/* A message of several segments: the last one shows it whole, the others point there. */
+/* A message of several segments: the last one shows the whole message, the others link to it. */
 static tvbuff_t* show_message(const parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree,
                               const parley_segment* s) {
   const parley_facts* facts = (const parley_facts*)pdu->facts;
@@ -282,7 +282,7 @@ void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto
     parley_findings_show(pdu, pinfo, items);
     return;
   }
-  /* Only who reads the column or the tree needs the words. */
+  /* The text is needed only for the column or the tree. */
   static const char protocol[] = "RDMAP: ";
   parley_text words = {0};
   const gboolean column = col_get_writable(pinfo->cinfo, COL_INFO);

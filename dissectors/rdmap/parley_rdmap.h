@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the DDP and RDMAP files of the plugin share: headers as read, what the first pass found out about an FPDU, and
+/* Declarations that the plugin's DDP and RDMAP files share: parsed headers, the first pass's results for an FPDU, and
  * the findings that become expert items. RFC 5041, RFC 5040, RFC 7306. */
 #ifndef PARLEY_DISSECTOR_RDMAP_H
 #define PARLEY_DISSECTOR_RDMAP_H
@@ -12,8 +12,8 @@
 void parley_rdmap_register(void);
 void parley_track_register(void);
 
-/* For each FPDU: track once, in stream order, on the first pass; show whenever the packet is dissected. `tvb` is the
- * ULPDU, without length, markers, pad and CRC. */
+/* For each FPDU: call track once, in stream order, on the first pass; call show whenever the packet is dissected. `tvb`
+ * is the ULPDU, without length, markers, pad and CRC. */
 void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo);
 void parley_rdmap_count(const parley_pdu* pdu, const guint8* ulpdu, guint32 octets);
 void parley_rdmap_show(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo, proto_tree* top, proto_tree* tree);
@@ -30,15 +30,15 @@ typedef struct parley_segment {
   guint payload; /* octets behind it, captured or not */
 } parley_segment;
 
-/* False: shorter than the header that its T bit asks for. `length` is what the segment has, captured or not. */
+/* False: shorter than the header that its T bit requires. `length` is the segment's size, captured or not. */
 gboolean parley_segment_read(tvbuff_t* tvb, guint length, parley_segment* s);
 const char* parley_opcode_name(guint8 opcode);
 gboolean parley_opcode_is_send(guint8 opcode);
 gboolean parley_opcode_invalidates(guint8 opcode);
-/* False: not assigned. */
+/* False: the opcode is not assigned. */
 gboolean parley_opcode_rule(guint8 opcode, gboolean* tagged, guint32* qn);
 
-/* The control word of a Terminate, RFC 5040 §4.8, in the reading that is meant. */
+/* The control word of a Terminate, RFC 5040 §4.8, in the intended reading. */
 typedef struct parley_terminate {
   guint8 octet0, code, bits; /* as sent */
   guint8 layer, etype;
@@ -46,29 +46,29 @@ typedef struct parley_terminate {
   gboolean swapped; /* nibbles of octet 0 exchanged; M, D, R in the low bits: Linux siw */
 } parley_terminate;
 
-/* What stands behind the control word, by M, D and R. */
+/* The parts behind the control word, by M, D and R. */
 typedef struct parley_terminate_parts {
   gboolean length; /* the DDP segment length */
   guint head;      /* 0, or the octets of the DDP header by its own T bit */
-  guint octets;    /* of the whole Terminate, control word included */
+  guint octets;    /* size of the whole Terminate, control word included */
 } parley_terminate_parts;
 
-/* False: not even the control word is there. */
+/* False: the control word is incomplete. */
 gboolean parley_terminate_read(tvbuff_t* tvb, guint offset, parley_terminate* t);
 void parley_terminate_set_swapped(parley_terminate* t, gboolean swapped);
-/* `length`: what the Terminate has, captured or not. */
+/* `length`: size of the Terminate, captured or not. */
 parley_terminate_parts parley_terminate_layout(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t);
-/* The DDP header that it quotes; false if it has none, or not all of it. */
+/* Reads the DDP header that it quotes; false if it has none, or an incomplete one. */
 gboolean parley_terminate_quotes(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t,
                                  parley_segment* quoted);
-/* NULL: nothing is registered. */
+/* NULL: the code is not registered. */
 const char* parley_terminate_text(guint8 layer, guint8 etype, guint8 code);
 const char* parley_terminate_describe(wmem_allocator_t* scope, guint8 layer, guint8 etype, guint8 code);
 void parley_terminate_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, guint offset, guint length,
                            const parley_terminate* t, proto_item** control);
 void parley_terminate_register(void);
 
-/* Where in the tree a finding is shown. */
+/* The place in the tree where a finding is shown. */
 enum {
   PARLEY_AT_SEGMENT,
   PARLEY_AT_DDP_CONTROL,
@@ -141,7 +141,7 @@ typedef struct parley_message {
   guint32 first_frame, last_frame; /* last_frame 0: its last segment was not seen */
   guint32 segments;
   gboolean whole, too_long;
-  wmem_array_t* frames; /* guint32, each once in a row */
+  wmem_array_t* frames; /* guint32, without consecutive repetitions */
   wmem_array_t* octets;
 } parley_message;
 
@@ -157,55 +157,55 @@ typedef struct parley_fetch {
   guint64 sink_to;
 } parley_fetch;
 
-/* Made only for FPDUs of which something is to be told. */
+/* Made only for FPDUs with something to show. */
 typedef struct parley_facts {
   parley_finding *findings, **tail;
   parley_message* message;
   parley_fetch* fetch;
-  gboolean terminate_judged, terminate_swapped; /* what happened before told how to read it */
+  gboolean terminate_judged, terminate_swapped; /* earlier events decided how to read it */
 } parley_facts;
 
 parley_facts* parley_facts_of(parley_pdu* pdu);
-/* First pass only; counted in the connection's errors and warnings. */
+/* First pass only. Also counts the finding in the connection's errors and warnings. */
 void parley_find(parley_pdu* pdu, parley_finding_kind kind, guint8 place, const char* format, ...) G_GNUC_PRINTF(4, 5);
 void parley_findings_show(const parley_pdu* pdu, packet_info* pinfo, proto_item* const items[PARLEY_PLACES]);
 
-/* What one side did wrong, as the Terminate that it deserves. */
+/* A fault of one side, as the Terminate that it requires. */
 typedef struct parley_fault {
   gboolean known;
-  gboolean any; /* no RFC says which code it deserves */
+  gboolean any; /* no RFC says which code it requires */
   guint8 layer, etype, code;
   guint32 frame;
 } parley_fault;
 
-/* Who has not answered by the last of these answers none. */
+/* A side that has not answered by the last of these answers none. */
 enum { PARLEY_FAULTS_MAX = 8 };
 
 typedef enum {
-  PARLEY_BLAME,     /* the Terminate that is due is known */
-  PARLEY_BLAME_ANY, /* any will do */
-  PARLEY_BLAME_NOT  /* no fault by itself, yet a peer may take it for one */
+  PARLEY_BLAME,     /* the required Terminate is known */
+  PARLEY_BLAME_ANY, /* any Terminate is correct */
+  PARLEY_BLAME_NOT  /* not a fault, but a peer may regard it as one */
 } parley_blame_kind;
 
 typedef struct parley_queue {
-  gboolean unknown; /* of next_msn; zeroed memory is a queue at its beginning, see msn_before */
+  gboolean unknown; /* next_msn is unknown; zeroed memory is a queue at its beginning, see msn_before */
   guint32 msn_before;
-  parley_extent extent; /* of the message that is under way */
+  parley_extent extent; /* of the present message */
   guint8 opcode;
-  guint32 stag; /* RFC 5041 §4.3: what DDP carries for the ULP */
+  guint32 stag; /* RFC 5041 §4.3: the field that DDP carries for the ULP */
   parley_message* message;
 } parley_queue;
 
 typedef struct parley_write {
   parley_extent extent;
-  gboolean unknown; /* whether the next segment begins a message */
+  gboolean unknown; /* it is unknown whether the next segment begins a message */
   guint32 stag;
   gboolean before_known; /* the message before it */
   guint32 before_stag;
   guint64 before_to;
 } parley_write;
 
-/* The heads of the last segments: what a Terminate of the other side may quote. */
+/* The headers of the last segments, which a Terminate of the other side may quote. */
 enum { PARLEY_RECENT = 32 };
 typedef struct parley_recent {
   guint8 octets[PARLEY_DDP_UNTAGGED_LEN];
@@ -221,26 +221,26 @@ typedef struct parley_track {
   guint32 fetch_count;
   gboolean fetches_unknown; /* requests or responses were missed */
   parley_extent answer;     /* of the first Read */
-  gboolean answer_wrong;    /* and nothing more is said of it */
+  gboolean answer_wrong;    /* no more faults are reported for it */
   gboolean order_told;
   gboolean lossy;
   guint32 terminate_frame;
   guint64 segments;
   parley_fault faults[PARLEY_FAULTS_MAX];
   guint8 fault_count;
-  parley_fault cause;      /* the last fault, or what may be taken for one */
+  parley_fault cause;      /* the last fault, or something that a peer may regard as one */
   guint64 fault_end;       /* stream position behind the first fault */
   guint64 heard;           /* position up to which it had received when it sent its last FPDU */
-  parley_fault terminated; /* what its Terminate says, as it is meant */
+  parley_fault terminated; /* its Terminate, in the intended reading */
   guint64 terminate_end;   /* stream position behind it */
   parley_recent recent[PARLEY_RECENT];
 } parley_track;
 
 parley_track* parley_track_of(parley_conn* conn, int side);
 void parley_blame(parley_pdu* pdu, guint8 layer, guint8 etype, guint8 code, parley_blame_kind kind);
-/* The same for what is no FPDU. */
+/* The same for octets that are not an FPDU. */
 void parley_blame_at(parley_conn* conn, int side, const parley_fault* fault, guint64 end);
-/* Octets of the side are missing, or their meaning: nothing is due any more until it was seen again. */
+/* Octets of the side are missing or have no known meaning: expectations are dropped until tracking restarts. */
 void parley_forget(parley_conn* conn, int side);
 
 /* parley_fetch.c: Reads and Atomics. */
@@ -249,14 +249,14 @@ void parley_fetch_read_response(parley_pdu* pdu, const parley_segment* s);
 void parley_fetch_atomic_request(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
 void parley_fetch_atomic_response(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
 
-/* parley_blame.c: how a Terminate is to be read. */
+/* parley_blame.c: how to read a Terminate. */
 void parley_terminate_track(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s);
 
-/* parley_answers.c: whether a Terminate answers what the other side did. */
+/* parley_answers.c: whether a Terminate answers a fault of the other side. */
 void parley_terminate_answers(parley_pdu* pdu);
-/* The Terminate that a fault asks for, in words. */
+/* Text for the Terminate that a fault requires. */
 const char* parley_fault_due(const parley_fault* fault);
-/* Whose own stream is broken or incomplete cannot be blamed for silence about the peer's first fault. */
+/* A side whose own stream is faulty or incomplete cannot be blamed for not answering the peer's first fault. */
 gboolean parley_blameless(const parley_conn* conn, int side, const parley_fault* first);
 
 /* Preferences. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Shows Terminate messages in every variant that is met: the order of RFC 5040 §4.8, the one of Linux siw, error type 3
- * of Chelsio and Intel, and all sizes by M, D and R. Error codes: RFC 5040 §4.8, RFC 5041 §7.2, RFC 5044 §8. */
+/* Shows Terminate messages in all known variants: the order of RFC 5040 §4.8, that of Linux siw, error type 3 of
+ * Chelsio and Intel, and all sizes by M, D and R. Error codes: RFC 5040 §4.8, RFC 5041 §7.2, RFC 5044 §8. */
 #include "parley_rdmap.h"
 
 static int hf_control, hf_layer, hf_etype, hf_code, hf_m, hf_d, hf_r, hf_reserved, hf_siw_m, hf_siw_d, hf_siw_r;
@@ -50,7 +50,7 @@ static const char* etype_text(guint8 layer, guint8 etype) {
   return "not assigned";
 }
 
-/* What the control word says of its own order; what happened before may say more (parley_blame.c). */
+/* Whether the control word itself shows siw's order. Earlier events may show more (parley_blame.c). */
 static gboolean looks_swapped(guint8 octet0, guint8 code, guint8 bits) {
   const guint8 hi = octet0 >> 4, lo = octet0 & 0xF;
   const gboolean as_sent = parley_terminate_text(hi, lo, code) != NULL;
@@ -58,8 +58,8 @@ static gboolean looks_swapped(guint8 octet0, guint8 code, guint8 bits) {
   if ((bits & (PARLEY_RDMAP_TERM_M | PARLEY_RDMAP_TERM_D | PARLEY_RDMAP_TERM_R)) != 0) return FALSE;
   if ((bits & (PARLEY_RDMAP_TERM_SIW_M | PARLEY_RDMAP_TERM_SIW_D | PARLEY_RDMAP_TERM_SIW_R)) != 0)
     return exchanged || !as_sent;
-  /* Codes 5 to 7 are registered for RDMAP's remote operation errors and for MPA. The former come with a DDP header (RFC
-   * 5040 §4.8), so without one the octet is siw's. */
+  /* Codes 5 to 7 are registered for RDMAP's remote operation errors and for MPA. The former have a DDP header (RFC 5040
+   * §4.8), so without one the octet has siw's order. */
   return exchanged && (!as_sent || (hi == PARLEY_RDMAP_LAYER_RDMAP && lo == 2));
 }
 
@@ -87,8 +87,8 @@ static guint head_at(tvbuff_t* tvb, guint at) {
   return there && (tvb_get_guint8(tvb, (gint)at) & PARLEY_DDP_T) != 0 ? PARLEY_DDP_TAGGED_LEN : PARLEY_DDP_UNTAGGED_LEN;
 }
 
-/* RFC 5040 §4.8: M says that the segment length is there. Of a Terminate with D alone one cannot know whether its
- * sender left the field out or left it invalid; its size tells. */
+/* RFC 5040 §4.8: M shows that the segment length is present. With D alone, the bits do not show whether the sender left
+ * the field out or left it invalid; the size of the Terminate does. */
 parley_terminate_parts parley_terminate_layout(tvbuff_t* tvb, guint offset, guint length, const parley_terminate* t) {
   const guint at = offset + PARLEY_RDMAP_TERM_CTRL_LEN;
   const guint request = t->r ? PARLEY_RDMAP_READ_REQUEST_LEN : 0;
@@ -123,7 +123,7 @@ static void show_control(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, gi
   proto_tree_add_bitmask_list(sub, tvb, at + 2, 1, t->swapped ? siw_bits : rfc_bits, ENC_BIG_ENDIAN);
   proto_item_set_generated(proto_tree_add_string(sub, hf_meaning, tvb, at, 2, meaning));
   proto_item_set_generated(proto_tree_add_boolean(sub, hf_swapped, tvb, at, 3, t->swapped));
-  /* Where the other order of octet 0 says something too, or was sent, both readings are shown. */
+  /* If the other order of octet 0 also has a registered meaning, or was sent, show both readings. */
   const guint8 other_layer = t->etype, other_etype = t->layer;
   const gboolean low_only = (t->bits & 0xE0) == 0;
   if (t->swapped ||
@@ -172,7 +172,7 @@ void parley_terminate_show(tvbuff_t* tvb, packet_info* pinfo, proto_tree* tree, 
                            const parley_terminate* t, proto_item** control) {
   const parley_terminate_parts parts = parley_terminate_layout(tvb, offset, length, t);
   gint at = (gint)offset;
-  gboolean whole = TRUE; /* what comes behind a part that is cut short has no known place */
+  gboolean whole = TRUE; /* parts behind a truncated one have no known offset */
   show_control(tvb, pinfo, tree, at, t, control);
   at += PARLEY_RDMAP_TERM_CTRL_LEN;
   if (parts.length && (whole = tvb_captured_length_remaining(tvb, at) >= 2)) {

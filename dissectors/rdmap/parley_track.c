@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Follows the DDP segments of each direction in stream order, on the first pass: versions, opcodes, MSN, MO and TO,
- * messages of several segments, and what comes after a Terminate. RFC 5041 §4, §5; RFC 5040 §4, §5. */
+/* Tracks the DDP segments of each direction in stream order, on the first pass: versions, opcodes, MSN, MO and TO,
+ * messages of several segments, and octets after a Terminate. RFC 5041 §4, §5; RFC 5040 §4, §5. */
 #include <string.h>
 
 #include "parley_rdmap.h"
 
-/* A message that is longer than this is followed but not put together. */
+/* A message that is longer than this is tracked but not reassembled. */
 enum { message_max = 16 * 1024 * 1024 };
 
 parley_bool parley_reassemble = TRUE;
@@ -100,12 +100,12 @@ void parley_forget(parley_conn* conn, int side) {
   parley_track_of(conn, 1 - side)->fetches_unknown = TRUE;
 }
 
-/* RFC 5044 Appendix C: peers of the RDMA Consortium speak version 0 everywhere. */
+/* RFC 5044 Appendix C: RDMA Consortium peers use version 0 in all layers. */
 static guint8 version_due(const parley_conn* conn) {
   return conn->reply.frame != 0 && conn->reply.revision == 0 ? 0 : PARLEY_DDP_DV;
 }
 
-/* Versions and reserved bits. False: the rest of the segment has no known meaning. */
+/* Checks versions and reserved bits. False: the rest of the segment has no known meaning. */
 static gboolean check_controls(parley_pdu* pdu, const parley_segment* s) {
   const guint8 due = version_due(pdu->conn);
   const guint8 dv = s->ddp & PARLEY_DDP_DV_MASK;
@@ -131,7 +131,7 @@ static gboolean check_controls(parley_pdu* pdu, const parley_segment* s) {
   return TRUE;
 }
 
-/* Opcode, T bit and queue. False: as above. */
+/* Checks opcode, T bit and queue. False: as above. */
 static gboolean check_opcode(parley_pdu* pdu, const parley_segment* s) {
   const char* name = parley_opcode_name(s->opcode);
   gboolean tagged;
@@ -173,7 +173,7 @@ static void begin_message(parley_pdu* pdu, parley_queue* q) {
   q->message->octets = wmem_array_new(wmem_file_scope(), 1);
 }
 
-/* Puts a segment behind its message. Whatever does not fit ends the putting together, not the showing. */
+/* Appends a segment to its message. A segment that does not fit ends the reassembly, but segments are still shown. */
 static void put_together(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s, parley_queue* q) {
   parley_message* m = q->message;
   if (m == NULL) return;
@@ -194,7 +194,7 @@ static void put_together(parley_pdu* pdu, tvbuff_t* tvb, const parley_segment* s
   q->message = NULL;
 }
 
-/* Another segment of the message that is under way. */
+/* Checks a further segment of the present message. */
 static void check_next_segment(parley_pdu* pdu, const parley_segment* s, parley_queue* q) {
   const char* name = parley_opcode_name(s->opcode);
   if (s->opcode != q->opcode) {
@@ -235,7 +235,7 @@ static void check_first_segment(parley_pdu* pdu, const parley_segment* s, parley
   parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 3, PARLEY_BLAME);
 }
 
-/* RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any. */
+/* RFC 5041 §5.3: segments SHOULD be sent in the order of their MO; a receiver places them in any order. */
 static void place_untagged(parley_pdu* pdu, const parley_segment* s, parley_queue* q) {
   const guint64 due = parley_extent_due(&q->extent);
   const char* name = parley_opcode_name(s->opcode);
@@ -252,7 +252,7 @@ static void place_untagged(parley_pdu* pdu, const parley_segment* s, parley_queu
   switch (parley_extent_place(&q->extent, s->mo, s->payload, s->last)) {
     case PARLEY_PLACED_IN_ORDER: break;
     case PARLEY_PLACED_AHEAD:
-      /* A peer may take it for a fault. */
+      /* A peer may regard it as a fault. */
       parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 2, 4, PARLEY_BLAME_NOT);
       if (q->extent.odd_frame == 0) q->extent.odd_frame = pdu->frame;
       q->message = NULL;
@@ -272,7 +272,7 @@ static void place_untagged(parley_pdu* pdu, const parley_segment* s, parley_queu
       parley_extent_close(&q->extent);
       return;
   }
-  /* Of one whose begin may be missing, segments with lower MO may still come. */
+  /* If the beginning may be missing, segments with lower MO may still come. */
   if (!parley_extent_whole(&q->extent) || q->extent.run.begin != 0) return;
   if (q->extent.odd_frame != 0)
     parley_find(pdu, PARLEY_FINDING_order, PARLEY_AT_MO,
@@ -308,8 +308,8 @@ static gboolean place_write(parley_pdu* pdu, const parley_segment* s, parley_wri
   return placed != PARLEY_PLACED_WRONG;
 }
 
-/* The message is over. Tagged segments do not say to which message they belong: those before a last one that was sent
- * too early look like the begin of another. */
+/* Judges a Write that has ended. Tagged segments do not identify their message: if the last segment was sent too early,
+ * the remaining ones look like the beginning of another message. */
 static void settle_write(parley_pdu* pdu, const parley_segment* s, parley_write* w) {
   const guint64 due = parley_extent_due(&w->extent);
   const gboolean joins =
@@ -354,7 +354,8 @@ static void track_write(parley_pdu* pdu, const parley_segment* s, parley_track* 
     parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 3, PARLEY_BLAME);
     return;
   }
-  /* Whether the STag is valid cannot be seen; if the peer says it is not, this is what it speaks of. */
+  /* A capture does not show whether the STag is valid. If the peer reports an invalid one, it refers to this
+   * segment. */
   if (s->payload > 0) parley_blame(pdu, PARLEY_RDMAP_LAYER_DDP, 1, 0, PARLEY_BLAME_NOT);
   w->stag = s->stag;
   parley_extent_open(&w->extent, s->to, TRUE);
@@ -402,13 +403,13 @@ void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo _U_) 
   ++t->segments;
   if (pdu->heard > t->heard) t->heard = pdu->heard;
   if (pdu->peer_behind) {
-    /* What the other side said by then may have asked for this, or have answered what was asked before. */
+    /* The other side's octets up to here may contain the request for this, or answers to earlier requests. */
     parley_track* peer = parley_track_of(pdu->conn, 1 - pdu->from);
     peer->lossy = peer->fetches_unknown = t->fetches_unknown = TRUE;
   }
   if (!parley_segment_read(tvb, pdu->ulpdu_length, &s)) {
     parley_forget(pdu->conn, pdu->from);
-    if (tvb_captured_length(tvb) < pdu->ulpdu_length) return; /* the capture cut it */
+    if (tvb_captured_length(tvb) < pdu->ulpdu_length) return; /* the capture truncates it */
     parley_find(pdu, PARLEY_FINDING_too_short, PARLEY_AT_SEGMENT,
                 "ULPDU of %u octets is too short for a DDP header [RFC 5041 §4]", pdu->ulpdu_length);
     parley_blame(pdu, PARLEY_RDMAP_LAYER_LLP, 0, 3, PARLEY_BLAME_ANY);
@@ -428,7 +429,7 @@ void parley_rdmap_track(parley_pdu* pdu, tvbuff_t* tvb, packet_info* pinfo _U_) 
   dispatch(pdu, tvb, &s, t);
 }
 
-/* Of an FPDU that may be none. */
+/* Counts the message of an FPDU that may not be one. */
 void parley_rdmap_count(const parley_pdu* pdu, const guint8* ulpdu, guint32 octets) {
   if (octets > 0 && (ulpdu[0] & PARLEY_DDP_L) != 0) ++pdu->conn->side[pdu->from].messages;
 }

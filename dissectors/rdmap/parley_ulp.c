@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Hands payload to the dissectors that Wireshark has for what runs over iWARP (RPC-over-RDMA, SMB Direct): they enter
- * themselves in the heuristic table "iwarp_ddp_rdmap", and they are on unless the preference turns them off, for who
- * looks at NFS or SMB wants them. They guess, and some read beyond a short message; so Sends under 16 octets, which
- * hold no header of theirs, are not offered, only whole messages are, and what they stumble over is not called
- * malformed: a note names the dissector. */
+/* Passes payload to Wireshark's dissectors of protocols over iWARP (RPC-over-RDMA, SMB Direct). They register in the
+ * heuristic table "iwarp_ddp_rdmap". They are enabled unless the preference disables them, because users who analyse
+ * NFS or SMB want them. They guess, and some read beyond a short message. So they get only whole messages, and no Sends
+ * under 16 octets, which cannot contain their headers. If one gives up, the packet is not called malformed; a note
+ * names the dissector. */
 #include "parley_ulp.h"
 
 #include <epan/dissectors/packet-iwarp-ddp-rdmap.h>
@@ -41,13 +41,13 @@ static void describe(rdmap_info_t* info, rdmap_request_t* request, tvbuff_t* tvb
   info->read_request = request;
 }
 
-/* The dissector that gave up is the last one of the layers. */
+/* The dissector that gave up is the last layer. */
 static const char* last_asked(const packet_info* pinfo) {
   const int id = GPOINTER_TO_INT(wmem_list_frame_data(wmem_list_tail(pinfo->layers)));
   return proto_get_protocol_short_name(find_protocol_by_id(id));
 }
 
-/* What a dissector leaves behind when it gives up in the middle. */
+/* Removes the leftovers of a dissector that gave up. */
 static void tidy_up(packet_info* pinfo, guint layers) {
   while (wmem_list_count(pinfo->layers) > layers) {
     wmem_list_remove_frame(pinfo->layers, wmem_list_tail(pinfo->layers));
@@ -95,7 +95,7 @@ void parley_ulp_try(const parley_pdu* pdu, tvbuff_t* tvb, tvbuff_t* message, pac
     payload = message != NULL ? message : tvb_new_subset_length(tvb, (gint)s->head, (gint)s->payload);
     if (tvb_captured_length(payload) < shortest_message) return;
   } else if (s->opcode == RDMA_READ_REQUEST) {
-    /* Nothing follows its header, which tells RPC-over-RDMA where a chunk will come to. */
+    /* Nothing follows its header, which shows RPC-over-RDMA where a chunk will be placed. */
     if (s->payload != PARLEY_RDMAP_READ_REQUEST_LEN) return;
     payload = tvb_new_subset_length(tvb, (gint)(s->head + s->payload), 0);
   } else if (s->tagged && s->payload > 0) {

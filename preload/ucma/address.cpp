@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Binding, resolving and listening, and what librdmacm asks about the outcome.
+// Commands that bind, resolve and listen, and the queries for their results.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace parley::preload::ucma {
 namespace {
 
 constexpr std::uint16_t first_port = 32768, last_port = 60999;  // ip_local_port_range
-constexpr std::uint8_t rate_25_gbps = 15;                       // ib_rate; the sockets have none
+constexpr std::uint8_t rate_25_gbps = 15;                       // ib_rate; nominal, the sockets have no rate
 constexpr std::uint8_t exactly = 2;                             // IB_SA_EQ
 
 template <class T>
@@ -30,7 +30,6 @@ Address without_port(Address of) {
 
 std::uint64_t service_of(const Id& id, std::uint16_t port) { return (std::uint64_t{id.space} << 16) | port; }
 
-/// The destination: of the same family for both ends.
 bool same_family(const Address& a, const Address& b) { return a.family == b.family; }
 
 bool is_loopback(const Address& a) {
@@ -38,7 +37,7 @@ bool is_loopback(const Address& a) {
                                          : without_port(a) == Address::loopback(Address::Family::v6, 0);
 }
 
-/// The wire's path record (IBA §15.2.5.16), which ib_path_rec_data carries.
+/// The path record as on the wire (IBA §15.2.5.16), which ib_path_rec_data carries.
 struct PathRecord {
   std::uint64_t service_id;
   Gid dgid, sgid;
@@ -64,7 +63,7 @@ void Core::attach(Id& id, const Address& local) {
   id.gid_index = index_of(local);
 }
 
-/// As Linux has it: a wildcard is in the way of all other addresses.
+/// As on Linux, a wildcard address conflicts with every other address that has the same port.
 int Core::conflict(const Id& id, const Address& local) const {
   for (const auto& [number, other] : ids_) {
     if (number == id.number || other->space != id.space || !other->local || other->passive ||
@@ -117,7 +116,7 @@ int Core::bind(const Call& call) {
   if (asked.reserved != 0 || !local || local->size != asked.addr_size) return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
   if (local->address) return bind_to(*id, *local->address);
-  // By a GID: librdmacm tries whether the kernel knows that at all.
+  // AF_IB: librdmacm binds the wildcard GID to find out whether the kernel supports AF_IB.
   if (id->state != IdState::idle) return EINVAL;
   if (local->ib.gid != Gid{}) return EADDRNOTAVAIL;
   id->ib_addressed = true;
@@ -125,7 +124,7 @@ int Core::bind(const Call& call) {
   return 0;
 }
 
-/// None: the port has no address of the family.
+/// The local address from which to reach `peer`. None: the device has no address of that family.
 std::optional<Address> Core::choose_source(Host& host, const Address& peer) const {
   if (const auto routed = host.source_toward(peer); routed && index_of(*routed)) return without_port(*routed);
   if (index_of(peer)) return without_port(peer);
@@ -145,7 +144,7 @@ int Core::resolve_to(const Call& call, Id& id, const std::optional<Address>& sou
     if (const int wrong = bind_to(id, local)) return wrong;
   }
   if (id.state != IdState::bound || !id.local || !same_family(*id.local, peer)) return EINVAL;
-  if (peer.is_any()) {  // Linux: a device of this host
+  if (peer.is_any()) {  // as on Linux: the peer is this host
     const std::uint16_t port = peer.port;
     peer = choose_source(call.host, Address::loopback(peer.family, 0)).value_or(peer);
     peer.port = port;
@@ -185,7 +184,7 @@ int Core::resolve_addr(const Call& call) {
       peer->size != asked.dst_size)
     return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
-  if (!peer->address || (asked.src_size != 0 && !source->address)) return EADDRNOTAVAIL;  // by a GID
+  if (!peer->address || (asked.src_size != 0 && !source->address)) return EADDRNOTAVAIL;  // AF_IB
   return resolve_to(call, *id, asked.src_size != 0 ? source->address : std::nullopt, *peer->address);
 }
 
@@ -256,7 +255,7 @@ int Core::query_route(const Call& call) {
 }
 
 int Core::query_path(const Call& call, const Id& id, std::uint64_t response) const {
-  struct {  // rdma_ucm_query_path_resp, with the one path
+  struct {  // rdma_ucm_query_path_resp with one path
     std::uint32_t num_paths, reserved;
     ib_path_rec_data data;
   } out{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// What the CM reports, as the program gets it.
+// Turns events of the CM into events of rdma_user_cm.h.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -21,7 +21,8 @@ void put(rdma_ucm_conn_param& to, ConstBytes private_data) {
   to.private_data_len = static_cast<std::uint8_t>(private_data.size());
 }
 
-// Programs that connect as soon as they know that the peer is about to listen count on the time that a NIC takes. 310 ms in total.
+// Some programs connect when the peer is only about to listen. They depend on a NIC's set-up time. So a rejected
+// request is repeated up to five times, over 310 ms in total.
 constexpr Duration first_pause = std::chrono::milliseconds(10);
 constexpr std::uint8_t refusals_max = 5;
 
@@ -44,7 +45,7 @@ Id* Core::by_cm(cm::ibcm::ConnectionId cm) {
   return at == by_cm_.end() ? nullptr : ids_.at(at->second).get();
 }
 
-/// The one at that address, or else one at all.
+/// The listener at the address `local`, or else one at a wildcard address. Null: there is none.
 Id* Core::listener_for(std::uint64_t service, const Address& local) {
   const auto at = services_.find(service);
   if (at == services_.end()) return nullptr;
@@ -57,7 +58,8 @@ Id* Core::listener_for(std::uint64_t service, const Address& local) {
   return found;
 }
 
-/// A new id for a request. Null: the request is refused, or has to come again.
+/// Makes an id for a request. Null: the request was rejected, or turned away because the
+/// listener's backlog is full or there are ids_max ids.
 Id* Core::admit(Instant now, std::uint64_t service, const cm::ibcm::MadFrom& from, cm::ibcm::ConnectionId cm,
                 ConstBytes private_data, Id*& listener) {
   const Address& local = options_.addresses.at(from.sgid_index);
@@ -100,7 +102,7 @@ void Core::on(Instant now, const cm::ibcm::RequestReceived& event) {
   id->mtu = std::clamp<std::uint8_t>(req.path_mtu, IBV_MTU_256, IBV_MTU_4096);
   id->remote_psn = req.starting_psn;
   id->remote_qpn = req.local_qpn;
-  // What the peer may have outstanding is what this side answers, and the other way round (IBA §12.7.29, §12.7.30).
+  // The peer's initiator depth is this side's responder resources, and vice versa (IBA §12.7.29, §12.7.30).
   id->responder_resources = req.initiator_depth;
   id->initiator_depth = req.responder_resources;
   id->retry_count = req.retry_count;
@@ -160,7 +162,8 @@ void Core::on(Instant, const cm::ibcm::Ready& event) {
   if (const Id* const id = by_cm(event.id); id != nullptr && id->uid != 0) push(*id, number(What::established));
 }
 
-/// Nothing listens there. False: that was so long enough.
+/// Schedules a repetition of a request that was rejected because nothing listens at the peer. False: the attempts are
+/// used up, or the id is passive.
 bool Core::try_again(Instant now, Id& id) {
   if (id.passive || id.refusals == refusals_max) return false;
   by_cm_.erase(id.cm);
@@ -172,8 +175,8 @@ bool Core::try_again(Instant now, Id& id) {
 void Core::on(Instant now, const cm::ibcm::Rejected& event) {
   Id* const id = by_cm(event.id);
   if (id == nullptr) return;
-  // IBA §12.6.7.2 reason 26: the additional information has the largest MTU that the peer can use, in the bits where it stands in
-  // the REQ. Once.
+  // IBA §12.6.7.2 reason 26: the additional information names the largest MTU that the peer can use, in the bit
+  // positions of the REQ's field. Repeat the request with that MTU, but only once.
   const auto named = static_cast<std::uint8_t>(event.reject.info[0] >> 4);
   if (event.reject.reason == CmReject::invalid_path_mtu && event.reject.info_length > 0 && !id->passive &&
       !id->mtu_named && named >= IBV_MTU_256 && named < id->mtu) {
@@ -183,7 +186,7 @@ void Core::on(Instant now, const cm::ibcm::Rejected& event) {
     if (request(now, *id) == 0) return;
   }
   if (event.reject.reason == CmReject::invalid_service_id && try_again(now, *id)) return;
-  if (id->uid == 0) return;  // the program has yet to accept it, which will fail
+  if (id->uid == 0) return;  // the program has not accepted the request yet; its accept will fail
   Event& out = push(*id, number(What::rejected), static_cast<int>(event.reject.reason));
   put(out.told.param.conn, event.reject.private_data);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Requests and decisions of the program, and the attributes that its queue pairs need for them.
+// Commands that connect, accept, reject and disconnect, and the queue pair attributes for them.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 using wire::ib::CmReject;
 using wire::ib::SidrStatus;
 
-constexpr std::uint8_t min_rnr_timer = 12;  // 0.64 ms; Linux's 0 is 655 ms
+constexpr std::uint8_t min_rnr_timer = 12;  // 0.64 ms; Linux uses 0, which is 655 ms
 constexpr std::uint8_t most_retries = 7;    // 3 bits
 
 int number_of(const Result<void>& result) {
@@ -31,7 +31,8 @@ cm::ibcm::QpType service_type_of(const Id& id) {
   }
 }
 
-/// Of a REQ or SIDR_REQ: what IBA Annex A11 puts first, then the program's. Empty: the program's does not fit.
+/// Private data of a REQ or SIDR_REQ: the header of IBA Annex A11, then the program's data. Empty: the data does not
+/// fit.
 ConstBytes private_data_of(const Id& id, MutBytes room) {
   const std::size_t size = id.asked_for.private_data_len;
   if (PARLEY_CMA_HEADER_LEN + size > room.size()) return {};
@@ -99,7 +100,7 @@ ib_uverbs_ah_attr way_to(const Id& id, const Address& peer) {
 
 cm::ibcm::Path Core::path_of(const Id& id) const {
   auto path = cm::ibcm::Path::roce(gid_of(*id.local), gid_of(*id.peer));
-  path.primary.flow_label = (id.local->port * 31U + id.peer->port) & 0xFFFFF;  // as Linux has it
+  path.primary.flow_label = (id.local->port * 31U + id.peer->port) & 0xFFFFF;  // as Linux
   path.primary.traffic_class = id.tos;
   path.primary.local_ack_timeout = id.ack_timeout.value_or(id.path_ack_timeout);
   path.sgid_index = *id.gid_index;
@@ -219,7 +220,7 @@ int Core::disconnect(const Call& call) {
   if (!parse(call.in, asked)) return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
   if (id->cm == 0) return EINVAL;
-  if (!id->datagrams()) (void)agent_.disconnect(call.now, id->cm);  // over already: as Linux has it, no error
+  if (!id->datagrams()) (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error after a disconnect
   return 0;
 }
 

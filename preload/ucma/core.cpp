@@ -34,7 +34,7 @@ Core::Core(const CoreOptions& options) : options_(options), rng_(options.seed), 
 Core::~Core() = default;
 
 const Core::Command* Core::command_of(ConstBytes octets) {
-  // By their numbers. Linux has no GET_OPTION either.
+  // Indexed by command number. Linux does not implement GET_OPTION either.
   static constexpr std::array<Command, RDMA_USER_CM_CMD_JOIN_MCAST + 1> commands = {
       {{"RDMA_USER_CM_CMD_CREATE_ID", &Core::create_id},
        {"RDMA_USER_CM_CMD_DESTROY_ID", &Core::destroy_id},
@@ -184,7 +184,7 @@ void Core::drop_events(Instant now, const Id& id) {
 
 void Core::destroy(Instant now, Id& id) {
   drop_events(now, id);
-  // The request that the program has not yet seen.
+  // A CONNECT_REQUEST for this id that the program has not read yet.
   auto& events = files_.at(id.file).events;
   std::erase_if(events, [&](const Event& event) { return event.child == id.number; });
   std::erase_if(groups_, [&](const auto& entry) { return entry.second.id == id.number; });
@@ -206,7 +206,7 @@ void Core::destroy(Instant now, Id& id) {
   ids_.erase(id.number);
 }
 
-/// The event is the last of its file.
+/// Queues an event for the id's file. The reference is valid until the next event of that file.
 Event& Core::push(const Id& id, std::uint32_t what, int status) {
   Event event;
   event.id = id.number;
@@ -248,7 +248,7 @@ int Core::migrate_id(const Call& call) {
     auto &old = files_.at(from).events, &now = files_.at(call.file).events;
     std::copy_if(old.begin(), old.end(), std::back_inserter(now), [&](const Event& e) { return e.id == id->number; });
     std::erase_if(old, [&](const Event& e) { return e.id == id->number; });
-    for (const Event& event : now)  // requests go with their listener
+    for (const Event& event : now)  // unread requests move with their listener
       if (const auto at = ids_.find(event.child); event.child != 0 && at != ids_.end()) at->second->file = call.file;
     id->file = call.file;
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The kernel's side of /dev/infiniband/rdma_cm (Linux's rdma_user_cm.h, ABI version 4), which librdmacm writes its commands to, on an
-// InfiniBand CM of its own. Pure: commands, MADs and a time go in; responses, events, MADs and a deadline come out.
+// The kernel's side of /dev/infiniband/rdma_cm (Linux's rdma_user_cm.h, ABI version 4) on Parley's InfiniBand CM.
+// librdmacm writes its commands to this file. The class is pure: its inputs are commands, MADs and the time; its
+// outputs are responses, events, MADs and a deadline.
 //
-//   write(now, host, file, octets)  one write(2) of the program: 0, or the errno that Linux gives
-//   handle_mad(), handle_deadline() what came on QP1, and when next_deadline() has passed
-//   after each of these, poll_transmit(); readable(file) says whether the file has an event
+//   write(now, host, file, octets)  one write(2) of the program; returns 0, or the errno that Linux returns
+//   handle_mad()                    a MAD that QP1 received
+//   handle_deadline()               next_deadline() has passed
+//   After each of these, call poll_transmit() until it returns false, and readable(file) for each open file.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -26,23 +28,23 @@
 
 namespace parley::preload::ucma {
 
-/// What a command needs beside its octets.
+/// Services that a command needs from the program's process and its machine.
 class Host {
  public:
   virtual ~Host() = default;
-  /// The program's memory. False: it has none there (EFAULT).
+  /// Copies from and to the program's memory. False: the memory is not mapped (EFAULT).
   virtual bool read(std::uint64_t from, MutBytes to) = 0;
   virtual bool write(std::uint64_t to, ConstBytes from) = 0;
-  /// The machine's address from which packets to `peer` go, as its routes have it. None: there is no route.
+  /// The source address that the machine's routing table selects for packets to `peer`. None: there is no route.
   virtual std::optional<Address> source_toward(const Address& peer) = 0;
 };
 
 struct CoreOptions {
-  std::array<std::uint8_t, 8> node_guid{};  ///< of the device, as ibv_get_device_guid() has it in memory
-  std::uint64_t seed = 1;                   ///< for ports, PSNs and the CM's numbers
-  std::vector<Address> addresses{};         ///< of the port, without port numbers, by the index of their GIDs
-  std::uint8_t mtu = 3;                     ///< of paths: 1 to 5, 256 to 4096 octets
-  // Bounds: ENOMEM, or the peer has to ask again.
+  std::array<std::uint8_t, 8> node_guid{};  ///< the device's, big-endian as ibv_get_device_guid() returns it
+  std::uint64_t seed = 1;                   ///< for ports, PSNs, and the CM's communication and transaction IDs
+  std::vector<Address> addresses{};         ///< the port's, indexed by GID index; their port numbers are 0
+  std::uint8_t mtu = 3;                     ///< path MTU: 1 to 5 for 256 to 4096 octets
+  // Bounds. Beyond them a command returns ENOMEM, and a peer's request is turned away until the peer retransmits it.
   std::size_t ids_max = 65536, groups_max = 4096;
 };
 
@@ -56,12 +58,12 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   void open(File file);
-  /// Destroys the ids of the file: established connections are disconnected.
+  /// Destroys the ids of the file. Established connections are disconnected.
   void close(Instant now, File file);
-  /// EAGAIN: RDMA_USER_CM_CMD_GET_EVENT, and there is none yet.
+  /// Returns 0 or an errno. EAGAIN: RDMA_USER_CM_CMD_GET_EVENT found no event; repeat it when readable(file) is true.
   int write(Instant now, Host& host, File file, ConstBytes command);
   bool readable(File file) const;
-  /// Of what is written: "RDMA_USER_CM_CMD_BIND_IP".
+  /// The name of the command in `octets`, for example "RDMA_USER_CM_CMD_BIND_IP".
   static const char* name_of(ConstBytes octets);
 
   void handle_mad(Instant now, const cm::ibcm::MadFrom& from, ConstBytes mad);
@@ -80,10 +82,10 @@ class Core {
     Host& host;
     File file;
     ConstBytes in;
-    std::size_t room;  ///< for the response
+    std::size_t room;  ///< for the response, in octets (rdma_ucm_cmd_hdr::out)
   };
   struct OpenFile {
-    std::deque<Event> events;  // at most a dozen of each id and group, and the backlog of each listener
+    std::deque<Event> events;  // at most a dozen for each id and group, and each listener's backlog
   };
   struct Command {
     const char* name;
@@ -98,7 +100,7 @@ class Core {
   int migrate_id(const Call& call);
   int set_option(const Call& call);
   Id& make_id(File file, std::uint16_t space, std::uint8_t qp_type);
-  /// ENOENT: there is none of that number; EINVAL: it is another file's.
+  /// ENOENT: no id has that number; EINVAL: the id belongs to another file.
   int find(File file, std::uint32_t number, Id*& out);
   void destroy(Instant now, Id& id);
   void drop_events(Instant now, const Id& id);
@@ -142,7 +144,7 @@ class Core {
   int leave_mcast(const Call& call);
   int join(const Call& call, const rdma_ucm_join_mcast& asked, const Address& group);
 
-  // agent_events.cpp: what the CM says
+  // agent_events.cpp: events of the CM
   void take_events(Instant now);
   Id* by_cm(cm::ibcm::ConnectionId cm);
   Id* listener_for(std::uint64_t service, const Address& local);
@@ -169,13 +171,13 @@ class Core {
   std::map<File, OpenFile> files_;
   std::map<std::uint32_t, std::unique_ptr<Id>> ids_;              // at most ids_max
   std::map<std::uint32_t, Group> groups_;                         // at most groups_max
-  std::map<cm::ibcm::ConnectionId, std::uint32_t> by_cm_;         // at most one of each id
+  std::map<cm::ibcm::ConnectionId, std::uint32_t> by_cm_;         // at most one for each id
   std::map<std::uint64_t, std::vector<std::uint32_t>> services_;  // listeners by service ID
-  std::multimap<Instant, std::uint32_t> again_;  // ids that repeat their refused request then; at most one of each
+  std::multimap<Instant, std::uint32_t> again_;  // when an id repeats its rejected request; at most one for each id
   std::uint32_t last_id_ = 0, last_group_ = 0;
 };
 
-/// The first octets of a command, as the structure that its sender has.
+/// Reads `out` from the first octets of a command. False: the command is too short.
 template <class T>
 bool parse(ConstBytes in, T& out) {
   if (in.size() < sizeof(T)) return false;

@@ -18,7 +18,7 @@ namespace parley::preload::ucma {
 
 namespace {
 
-/// The program itself.
+/// The process in which this library is loaded.
 class Program final : public Host {
  public:
   bool read(std::uint64_t from, MutBytes to) override {
@@ -73,7 +73,7 @@ class Connections final : public Manager {
       out_.traffic_class = to.traffic_class;
       out_.hop_limit = to.hop_limit;
       out_.flow_label = to.flow_label;
-      (void)device.send_mad(out_);  // where there is no room it is lost as on a wire
+      (void)device.send_mad(out_);  // without room, the MAD is lost as on a wire
     }
     for (auto& [fd, bell] : bells) bell->set(core.readable(fd));
     return any;
@@ -101,7 +101,7 @@ struct Files::Opened {
 
 Files& Files::get() {
   static Files* const one = [] {
-    auto* const made = new Files;  // for as long as there are threads
+    auto* const made = new Files;  // never deleted: threads may use it until the process ends
     ::pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
     return made;
   }();
@@ -174,7 +174,7 @@ int Files::close(int fd) {
     opened_.erase(at);
     mark(fd, false);
   }
-  if (!opened->engine->is_own()) {  // a child's copy
+  if (!opened->engine->is_own()) {  // the copy in a forked child
     opened->bell.hang_up();
     return 0;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The process's open files of /dev/infiniband/rdma_cm, on the engine. A descriptor is readable while an event waits.
+// The process's open files of /dev/infiniband/rdma_cm, on the engine. A descriptor is readable while an event is
+// pending.
 #pragma once
 #include <sys/types.h>
 
@@ -19,13 +20,13 @@ class Files {
   static constexpr const char* path = "/dev/infiniband/rdma_cm";
 
   static Files& get();
-  /// Whether `fd` is one of these; costs no lock.
+  /// Whether `fd` is one of these files. Takes no lock.
   bool owns(int fd) const {
     if (fd < 0 || fd >= descriptors_max) return false;
     const auto at = static_cast<std::size_t>(fd);
     return (owned_[at / 64].load(std::memory_order_acquire) >> at % 64 & 1) != 0;
   }
-  /// As open(2), of these `flags`. -1: errno is that of the device's addresses.
+  /// As open(2) with `flags`. -1: errno is EMFILE, or the error that occurred when the engine bound its addresses.
   int open(int flags);
   ssize_t write(int fd, const void* octets, std::size_t size);
   int close(int fd);
@@ -36,7 +37,7 @@ class Files {
   std::shared_ptr<Opened> find(int fd);
   void mark(int fd, bool owned);
 
-  std::mutex mutex_;  // of what follows; never held during a call that waits
+  std::mutex mutex_;  // guards opened_ and writes to owned_; never held during a call that blocks
   std::map<int, std::shared_ptr<Opened>> opened_;
   std::atomic<std::uint64_t> owned_[descriptors_max / 64]{};
 };

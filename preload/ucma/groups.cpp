@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// Multicast groups. On RoCE a group is its address: the queue pair that is attached to it joins (IBA Annex A17).
+// Multicast groups. On RoCE the address alone identifies a group: attaching a queue pair joins it (IBA Annex A17).
 #include <algorithm>
 #include <cerrno>
 

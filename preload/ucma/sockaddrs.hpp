@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// The addresses of rdma_user_cm.h's commands.
+// The socket addresses in rdma_user_cm.h's commands.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace parley::preload::ucma {
 
-/// Of AF_IB (27): by a GID and a service ID. Linux's include/rdma/ib.h.
+/// sockaddr_ib, family AF_IB (27): a GID and a service ID (Linux's include/rdma/ib.h).
 struct SockaddrIb {
   std::uint16_t family;
   std::uint16_t p_key;      // big-endian
@@ -24,13 +24,13 @@ static_assert(sizeof(SockaddrIb) == 48);
 inline constexpr std::uint16_t af_ib = 27;
 
 struct Parsed {
-  std::size_t size = 0;              ///< of the structure
-  std::optional<Address> address{};  ///< none: of AF_IB
+  std::size_t size = 0;              ///< of the socket address structure, in octets
+  std::optional<Address> address{};  ///< none: the family is AF_IB
   SockaddrIb ib{};
 };
-/// None: neither AF_INET, AF_INET6 nor AF_IB, or too short.
+/// None: `octets` are too short, or the family is none of AF_INET, AF_INET6 and AF_IB.
 std::optional<Parsed> parse_sockaddr(ConstBytes octets);
-/// Octets written, of at least 28.
+/// Writes a sockaddr_in or sockaddr_in6 and returns its size. `out` must have at least 28 octets.
 std::size_t put_sockaddr(const Address& address, MutBytes out);
 SockaddrIb ib_sockaddr(const Gid& gid, std::uint64_t service_id);
 
