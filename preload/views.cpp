@@ -91,7 +91,7 @@ std::unique_ptr<PrivateFolder> make() {
   const std::string hca = of + "/infiniband/parley0/", node = of + "/infiniband_verbs/uverbs0/";
   for (const auto& [name, text] : {std::pair{"node_type", "1: CA"},
                                    {"fw_ver", "parley"},
-                                   {"hw_rev", "0"},
+                                   {"hw_rev", "1"},
                                    {"hca_type", "parley"},
                                    {"node_desc", "parley0"}})
     folder->put(hca + name, text);

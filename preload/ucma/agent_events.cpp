@@ -182,8 +182,7 @@ void Core::on(Instant now, const cm::ibcm::Rejected& event) {
       !id->mtu_named && named >= IBV_MTU_256 && named < id->mtu) {
     id->mtu_named = true;
     id->mtu = named;
-    agent_.destroy(now, id->cm);
-    if (request(now, *id) == 0) return;
+    if (request(now, *id) == 0) return agent_.destroy(now, event.id);
   }
   if (event.reject.reason == CmReject::invalid_service_id && try_again(now, *id)) return;
   if (id->uid == 0) return;  // the program has not accepted the request yet; its accept will fail

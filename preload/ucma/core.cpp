@@ -230,7 +230,6 @@ int Core::get_event(const Call& call) {
     ++at->second->reported;
     if (event.child != 0) ++at->second->backlog;
   }
-  if (const auto at = ids_.find(event.child); event.child != 0 && at != ids_.end()) at->second->asked = true;
   if (const auto at = groups_.find(event.group); event.group != 0 && at != groups_.end()) ++at->second.reported;
   events.pop_front();
   return 0;

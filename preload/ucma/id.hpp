@@ -46,8 +46,8 @@ struct Id {
   std::uint16_t space = RDMA_PS_TCP;
   std::uint8_t qp_type = IBV_QPT_RC;
   IdState state = IdState::idle;
-  bool passive = false, asked = false;  // asked: the program has the id's CONNECT_REQUEST
-  bool ib_addressed = false;            ///< bound with a sockaddr_ib, whose GID must be the wildcard
+  bool passive = false;
+  bool ib_addressed = false;  ///< bound with a sockaddr_ib, whose GID must be the wildcard
   std::optional<Address> local{}, peer{};
   std::optional<std::uint8_t> gid_index{};  ///< none: the id has no device yet
   std::uint32_t reported = 0;               ///< events that the program has read
