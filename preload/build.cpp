@@ -19,7 +19,8 @@ ibv_send_wr& begin(ibv_qp_ex* base, ibv_wr_opcode opcode) {
   Built& next = qp.built[qp.building++];
   next.wr = {};
   next.wr.wr_id = base->wr_id;
-  next.wr.send_flags = base->wr_flags;
+  // ibv_wr_set_inline_data() alone makes a request inline: wr_flags has no such flag.
+  next.wr.send_flags = base->wr_flags & ~unsigned{IBV_SEND_INLINE};
   next.wr.opcode = opcode;
   return next.wr;
 }

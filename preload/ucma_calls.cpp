@@ -32,6 +32,15 @@ Write* real_write = nullptr;
 Stat* real_stat = nullptr;
 Fstat *real_fstat = nullptr, *real_fstat64 = nullptr;
 
+/// dlsym() and the first Files::get() are not for a signal's handler.
+__attribute__((constructor)) void find_all() {
+  (void)Files::get();
+  (void)real(real_close, "close");
+  (void)real(real_write, "write");
+  (void)real(real_fstat, "fstat");
+  (void)real(real_fstat64, "fstat64");
+}
+
 }  // namespace
 
 bool is_rdma_cm(const char* path) { return path != nullptr && std::string_view(path) == Files::path; }

@@ -90,7 +90,7 @@ __attribute__((constructor)) void find_all() {
 
 /// The mode argument, which exists only if the flags require one.
 mode_t mode_in(int flags, va_list rest) {
-  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : mode_t{0};
+  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, mode_t) : mode_t{0};
 }
 
 }  // namespace

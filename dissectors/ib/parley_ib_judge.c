@@ -57,10 +57,17 @@ static void finish(void) {
 
 /* ------------------------------------------------------------------ one packet */
 
+/* In nanoseconds. A capture may have any time: one that does not fit is the first or last that does. */
+static gint64 time_of(const nstime_t* at) {
+  const gint64 most = G_MAXINT64 / 1000000000 - 1;
+  const gint64 secs = (gint64)at->secs;
+  return (secs > most ? most : secs < -most ? -most : secs) * 1000000000 + at->nsecs;
+}
+
 static parley_engine_packet packet_of(const packet_info* pinfo, const parley_ib_packet* p) {
   const guint captured = tvb_captured_length(p->tvb);
   parley_engine_packet out = {.frame = pinfo->num,
-                              .at = (gint64)pinfo->abs_ts.secs * 1000000000 + pinfo->abs_ts.nsecs,
+                              .at = time_of(&pinfo->abs_ts),
                               .octets = tvb_get_ptr(p->tvb, 0, (gint)captured),
                               .captured = captured,
                               .below = (size_t)(p->carriage == PARLEY_ENGINE_LINK && p->grh >= 0 ? p->grh : p->below),

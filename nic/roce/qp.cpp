@@ -131,7 +131,7 @@ void Qp::write_cnp(PacketTo& to, MutBytes out) {
 }
 
 bool Qp::is_held(Instant now) {
-  if (qp_.nic->pace == nullptr || qp_.reliable() || !requester_.ready()) return false;
+  if (qp_.nic->pace == nullptr || qp_.reliable() || cnp_due_ || !requester_.ready()) return false;
   const Instant at = qp_.nic->pace->may_send(now, requester_.path().destination);
   if (at <= now) return false;
   qp_.nic->wake(*this, at);
