@@ -34,6 +34,8 @@ class Bell {
   void set(bool readable);
   /// Closes the program's end. A thread in wait() stays blocked, as in read(2) on a file that another thread closes.
   void hang_up();
+  /// The program has closed its end.
+  void forget() { ends_[0] = -1; }
   /// Waits until `fd` is readable. False, with errno: `fd` is non-blocking (EAGAIN), or a signal arrived (EINTR).
   static bool wait(int fd);
 

@@ -4,6 +4,8 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -97,7 +99,24 @@ struct Files::Opened {
   std::shared_ptr<Engine> engine;
   Connections* connections = nullptr;  // the engine's
   Bell bell;
+  pid_t process = ::getpid();
+  struct stat socket {};  // the descriptor's, as long as it is this file's
+
+  /// In a child of vfork(), which shares the memory with its parent, but not the descriptors.
+  bool is_parents() const { return ::getpid() != process && engine->is_own(); }
 };
+
+namespace {
+
+/// The descriptor as the kernel has it: fstat() is interposed.
+bool real_fstat(int fd, struct stat& out) {
+  const int kept = errno;
+  const bool there = ::syscall(SYS_newfstatat, fd, "", &out, AT_EMPTY_PATH) == 0;
+  errno = kept;
+  return there;
+}
+
+}  // namespace
 
 Files& Files::get() {
   static Files* const one = [] {
@@ -115,6 +134,46 @@ void Files::mark(int fd, bool owned) {
     owned_[at / 64].fetch_or(bit, std::memory_order_release);
   else
     owned_[at / 64].fetch_and(~bit, std::memory_order_release);
+}
+
+bool Files::is_still_open(int fd) {
+  struct stat now {};
+  const bool there = real_fstat(fd, now);
+  const std::scoped_lock hold(mutex_);
+  const auto at = opened_.find(fd);
+  if (at == opened_.end()) return false;
+  const struct stat& then = at->second->socket;
+  if (there && now.st_dev == then.st_dev && now.st_ino == then.st_ino) return true;
+  if (!at->second->is_parents()) lose(at);
+  return false;
+}
+
+/// The caller holds mutex_, and may hold the engine's lock: its connections are closed later.
+void Files::lose(std::map<int, std::shared_ptr<Opened>>::iterator at) {
+  at->second->bell.forget();
+  lost_.emplace_back(at->first, std::move(at->second));
+  mark(at->first, false);
+  opened_.erase(at);
+}
+
+void Files::close_lost() {
+  decltype(lost_) lost;
+  {
+    const std::scoped_lock hold(mutex_);
+    lost.swap(lost_);
+  }
+  for (auto& [fd, opened] : lost) {
+    opened->engine->with_nic([&](auto&) {
+      auto& bells = opened->connections->bells;
+      const auto bell = bells.find(fd);
+      if (bell == bells.end() || bell->second != &opened->bell) return;
+      opened->connections->core.close(clock_now(), fd);
+      bells.erase(bell);
+    });
+    std::shared_ptr<Engine> last = opened->engine;
+    opened.reset();
+    release(std::move(last));
+  }
 }
 
 std::shared_ptr<Files::Opened> Files::find(int fd) {
@@ -135,6 +194,12 @@ int Files::open(int flags) {
   if (fd < 0 || fd >= descriptors_max) return errno = EMFILE, -1;
   if ((flags & O_NONBLOCK) != 0) (void)::fcntl(fd, F_SETFL, O_NONBLOCK);
   if ((flags & O_CLOEXEC) == 0) (void)::fcntl(fd, F_SETFD, 0);
+  if (!real_fstat(fd, made->socket)) return errno = EMFILE, -1;
+  {  // one of before that the program closed in another way
+    const std::scoped_lock hold(mutex_);
+    if (const auto old = opened_.find(fd); old != opened_.end()) lose(old);
+  }
+  close_lost();
   made->engine = std::move(*running);
   made->connections = static_cast<Connections*>(
       &made->engine->manager([&] { return std::make_unique<Connections>(options_of(*made->engine)); }));
@@ -151,7 +216,7 @@ int Files::open(int flags) {
 ssize_t Files::write(int fd, const void* octets, std::size_t size) {
   const auto opened = find(fd);
   if (!opened) return errno = EBADF, -1;
-  if (!opened->engine->is_own()) return refused("write", EPERM, Engine::not_own), -1;
+  if (!opened->engine->is_own() || opened->is_parents()) return refused("write", EPERM, Engine::not_own), -1;
   Program program;
   const ConstBytes command(static_cast<const std::uint8_t*>(octets), size);
   for (;;) {
@@ -170,6 +235,7 @@ int Files::close(int fd) {
     const std::scoped_lock hold(mutex_);
     const auto at = opened_.find(fd);
     if (at == opened_.end()) return errno = EBADF, -1;
+    if (at->second->is_parents()) return static_cast<int>(::syscall(SYS_close, fd));
     opened = std::move(at->second);
     opened_.erase(at);
     mark(fd, false);

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "preload/ucma/files.hpp"
 #include "preload/ucma/id.hpp"
@@ -113,6 +115,63 @@ TEST_F(UcmaFiles, WhatADescriptorIsAfterItsClose) {
   EXPECT_EQ(errno, EBADF);
   EXPECT_EQ(files.close(fd), -1);
   EXPECT_FALSE(files.owns(-1) || files.owns(Files::descriptors_max));
+}
+
+TEST_F(UcmaFiles, ADescriptorThatIsClosedInAnotherWayIsNoFileAnyMore) {
+  Files& files = Files::get();
+  const int fd = files.open(O_NONBLOCK);
+  ASSERT_GE(fd, 0);
+  const std::uint32_t old = create(fd, 1);
+  const int other = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::dup2(other, fd), fd);
+  EXPECT_FALSE(files.owns(fd));
+  EXPECT_EQ(files.close(fd), -1) << "it is no file of rdma_cm";
+  EXPECT_EQ(errno, EBADF);
+  ::close(fd);
+  ::close(other);
+
+  const int again = files.open(O_NONBLOCK);
+  ASSERT_GE(again, 0);
+  EXPECT_TRUE(files.owns(again));
+  rdma_ucm_destroy_id_resp out{};
+  EXPECT_FALSE(write(again, RDMA_USER_CM_CMD_DESTROY_ID,
+                     rdma_ucm_destroy_id{.response = reinterpret_cast<std::uintptr_t>(&out), .id = old, .reserved = 0},
+                     sizeof out))
+      << "an id of the one before";
+  EXPECT_EQ(files.close(again), 0);
+}
+
+TEST_F(UcmaFiles, ANumberThatIsUsedAgainBeforeAnybodyLooksIsTheNewFiles) {
+  Files& files = Files::get();
+  const int fd = files.open(O_NONBLOCK);
+  ASSERT_GE(fd, 0);
+  create(fd, 1);
+  ASSERT_EQ(::close(fd), 0) << "the C library's own here: as close_range() does, without a word to this library";
+  const int again = files.open(O_NONBLOCK);
+  ASSERT_EQ(again, fd);
+  EXPECT_TRUE(files.owns(again));
+  EXPECT_NE(create(again, 2), 0U);
+  EXPECT_FALSE(readable(again));
+  EXPECT_EQ(files.close(again), 0);
+  EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
+}
+
+TEST_F(UcmaFiles, AChildOfVforkClosesOnlyItsOwnDescriptor) {
+  Files& files = Files::get();
+  const int fd = files.open(O_NONBLOCK);
+  ASSERT_GE(fd, 0);
+  const std::uint32_t id = create(fd, 1);
+  const pid_t child = ::vfork();  // NOLINT: its danger is what is tested
+  if (child == 0) ::_exit(files.close(fd) == 0 ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(files.owns(fd));
+  rdma_ucm_destroy_id_resp out{};
+  EXPECT_TRUE(write(fd, RDMA_USER_CM_CMD_DESTROY_ID,
+                    rdma_ucm_destroy_id{.response = reinterpret_cast<std::uintptr_t>(&out), .id = id, .reserved = 0},
+                    sizeof out));
+  EXPECT_EQ(files.close(fd), 0);
 }
 
 TEST_F(UcmaFiles, AnAddressThatIsNotThisMachines) {
