@@ -47,7 +47,7 @@ struct AnalyzerOptions {
 
 class RoceConnections;
 
-class Analyzer : RejectedSetUps, RoceHost {
+class Analyzer final : RejectedSetUps, RoceHost {
  public:
   explicit Analyzer(const AnalyzerOptions& options = {});
   ~Analyzer();

@@ -31,11 +31,14 @@ class PrivateFolder {
   }
   ~PrivateFolder() {
     std::error_code error;
-    std::filesystem::remove_all(path_, error);
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
     if (lock_ >= 0) ::close(lock_);
   }
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
+
+  /// In a child of fork: the folder stays the parent's, which removes it.
+  void leave_to_parent() { path_.clear(); }
 
   const std::string& path() const { return path_; }
   /// A file below it, with a newline behind the text. `name` begins with a slash.

@@ -133,7 +133,8 @@ void before_fork() { made().lock.lock(); }
 void after_fork_in_parent() { made().lock.unlock(); }
 // The folder belongs to the parent, which removes it.
 void after_fork_in_child() {
-  (void)made().folder.release();
+  if (made().folder) made().folder->leave_to_parent();
+  made().folder.reset();
   made().tried = false;
   made().lock.unlock();
 }

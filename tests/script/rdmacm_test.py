@@ -24,6 +24,11 @@ def receives(place):
     return False
 
 
+# A thread of rping asks for one more event and is not joined. If main() has closed the channel by then, the program ends with 255, on
+# any device.
+LATE_THREAD = "rdma_get_cm_event: Bad file descriptor"
+
+
 class Rdmacm(CliTest):
     def begin(self, n, *command):
         process = subprocess.Popen([PARLEY, "verbs", "-a", address(n), "--", *map(str, command)], stdout=subprocess.PIPE,
@@ -34,7 +39,8 @@ class Rdmacm(CliTest):
 
     def finish(self, process):
         said, _ = process.communicate(timeout=LIMIT)
-        self.assertEqual(process.returncode, 0, f"{process.args}\n{said}")
+        late = "rping" in process.args and process.returncode == 255 and LATE_THREAD in said
+        self.assertTrue(process.returncode == 0 or late, f"{process.args}\n{process.returncode}\n{said}")
         return said
 
     def serve(self, *command):

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <regex>
@@ -159,13 +160,14 @@ struct Script {
   void post(Side& side, parley_id id, const Command& c) {
     const std::string verb = c.word(1), text = c.text("text");
     std::copy(text.begin(), text.end(), side.memory.begin() + c.number("at", 0));
-    parley_sge sge = piece(side, c);
-    if (c.has("text")) sge.length = static_cast<std::uint32_t>(text.size());
+    std::array<parley_sge, 8> sges;  // scripts say num_sge=5
+    sges.fill(piece(side, c));
+    if (c.has("text")) sges[0].length = static_cast<std::uint32_t>(text.size());
     if (verb == "recv" || verb == "srq_recv") {
       parley_recv_wr wr = PARLEY_RECV_WR_INIT;
       if (c.has("size")) wr.size = c.number("size", 0);
       wr.wr_id = c.number("wr", 0);
-      wr.sges = &sge;
+      wr.sges = sges.data();
       wr.num_sge = c.number("num_sge", 1);
       answer(verb == "recv" ? parley_post_recv(side.ctx, id, &wr) : parley_post_srq_recv(side.ctx, side.srq, &wr));
       return;
@@ -180,7 +182,7 @@ struct Script {
     wr.wr_id = c.number("wr", 0);
     wr.opcode = opcodes.at(verb);
     wr.flags = c.number("flags", 0);
-    wr.sges = &sge;
+    wr.sges = sges.data();
     wr.num_sge = c.number("num_sge", 1);
     if (c.has("to")) {
       wr.remote_addr = sides.at(c.text("to")).mr.addr + c.number("there", 0);

@@ -21,6 +21,9 @@ void* operator new(std::size_t size) {
   if (void* out = std::malloc(size == 0 ? 1 : size)) return out;
   throw std::bad_alloc();
 }
+// AddressSanitizer has this one of its own, which does not go with the others.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size == 0 ? 1 : size); }
+void operator delete(void* octets, const std::nothrow_t&) noexcept { std::free(octets); }
 void operator delete(void* octets) noexcept { std::free(octets); }
 void operator delete(void* octets, std::size_t) noexcept { std::free(octets); }
 

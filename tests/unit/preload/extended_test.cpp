@@ -158,7 +158,7 @@ TEST_F(Verbs, ARegionsAddressesBeginWhereTheProgramSays) {
   own.addr = reinterpret_cast<std::uintptr_t>(memory_.data()) + 4096;
   EXPECT_EQ(post(a, write), EINVAL);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
-  EXPECT_EQ(ibv_reg_mr_iova(pd_, memory_.data(), 4096, ~std::uint64_t{0} - 100, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr_iova(pd_, memory_.data(), 4096, ~std::uint64_t{0} - 100, int{IBV_ACCESS_LOCAL_WRITE}), nullptr);
   EXPECT_EQ(errno, EINVAL);
 }
 
