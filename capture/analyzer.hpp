@@ -31,7 +31,7 @@ struct AnalyzerOptions {
   /// Connections to these ports carry MPA: if their set-up is not captured, FPDUs are believed without a good CRC too.
   std::vector<std::uint16_t> mpa_ports{};
   StreamTap* tap = nullptr;            ///< is told what is understood of each stream; outlives the Analyzer
-  RoceWatch* roce_watch = nullptr;     ///< is told what is made of each packet of RoCE; outlives the Analyzer
+  RoceWatch* roce_watch = nullptr;     ///< receives the analysis of each RoCE packet; must outlive the Analyzer
   Severity fail_on = Severity::error;  ///< findings as grave as that fail a connection
   std::uint64_t expect = 0;            ///< a file with fewer connections has failed
   RulePolicy policy{};                 ///< which findings are left out, or have another severity

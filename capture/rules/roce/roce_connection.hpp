@@ -28,7 +28,7 @@ class RoceConnection {
   RoceConnection(RoceBudget& budget, const Gid& initiator, const Gid& responder, bool v2, EventLimits events);
   RoceConnection(const RoceConnection&) = delete;
   RoceConnection& operator=(const RoceConnection&) = delete;
-  /// From now on `watch` is told what is found.
+  /// `watch` receives each finding from now on.
   void watch(RoceWatch& watch) { findings_.tell_also(watch, *this); }
 
   /// A CM message of that side, whose MAD can be read.

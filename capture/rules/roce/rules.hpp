@@ -32,7 +32,7 @@ constexpr Duration least(Duration time) { return time / 16 * 15; }
 /// Of one connection.
 class IbFindings {
  public:
-  /// From now on `watch` is told of them.
+  /// `watch` receives each finding from now on.
   void tell_also(RoceWatch& watch, RoceConnection& owner) {
     watch_ = &watch;
     owner_ = &owner;
