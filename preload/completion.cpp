@@ -163,7 +163,7 @@ PARLEY_VERB ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* user, ibv
   return cq == nullptr ? nullptr : ibv_cq_ex_to_cq(cq);
 }
 
-// Each queue has the largest capacity from the start, so that only the reported size changes.
+// The queue has the capacity of the largest one from the start. Only the number that the program reads changes.
 PARLEY_VERB int ibv_resize_cq(ibv_cq* cq, int cqe) {
   constexpr const char* call = "ibv_resize_cq";
   if (!is_own(cq->context)) return refused(call, EPERM, Engine::not_own);

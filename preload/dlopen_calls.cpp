@@ -5,18 +5,14 @@
 
 #include <cstring>
 
+#include "drivers/real_function.hpp"
 #include "drivers/secure_env.hpp"
 #include "preload/objects.hpp"
 
 namespace {
 
-using Dlopen = void*(const char*, int) noexcept;  // without noexcept the call would need a stack frame
-constinit Dlopen* real_dlopen = nullptr;
-
-Dlopen* find_dlopen() {
-  if (real_dlopen == nullptr) real_dlopen = reinterpret_cast<Dlopen*>(::dlsym(RTLD_NEXT, "dlopen"));
-  return real_dlopen;
-}
+using Dlopen = void*(const char*, int) noexcept;  // or else the call would need a frame
+constinit parley::RealFunction<Dlopen> real_dlopen{"dlopen"};
 
 /// The path of this library if `file` names libibverbs; otherwise `file`.
 const char* in_place_of(const char* file) {
@@ -33,6 +29,6 @@ const char* in_place_of(const char* file) {
 // The real dlopen() looks up its caller to search the caller's RUNPATH. So the call must be a tail call (a jump), for
 // which this file is compiled with optimization.
 PARLEY_VERB void* dlopen(const char* file, int mode) noexcept {
-  Dlopen* const really = find_dlopen();
+  Dlopen& really = real_dlopen.get();
   return really(in_place_of(file), mode);
 }

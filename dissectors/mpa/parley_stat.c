@@ -2,8 +2,8 @@
 /* One line per MPA connection: `tshark -q -z parley,conn[,FILTER]` prints them, and Wireshark shows the same in a table
  * of its Statistics menu. Both use the tap "parley". RFC 5044 §7.1, RFC 6581 §9. */
 #include "parley_mpa.h"
+#include "parley_rows.h"
 
-#include <epan/stat_tap_ui.h>
 #include <epan/to_str.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,47 +165,34 @@ static char* ended(const parley_conn* conn) {
   return g_string_free(text, FALSE);
 }
 
-static void set_text(stat_tap_table_item_type* cell, char* text) {
-  cell->type = TABLE_ITEM_STRING;
-  cell->value.string_value = text;
-}
-
-static void set_number(stat_tap_table_item_type* cell, guint64 number) {
-  cell->type = TABLE_ITEM_UINT;
-  cell->value.uint_value = number > G_MAXUINT ? G_MAXUINT : (guint)number;
-}
-
-static void fill_row(const parley_conn* conn, stat_tap_table_item_type row[column_count]) {
+static void fill_row(const void* connection, stat_tap_table_item_type* row) {
+  const parley_conn* const conn = (const parley_conn*)connection;
   const parley_direction *out = &conn->side[PARLEY_INITIATOR], *back = &conn->side[PARLEY_RESPONDER];
-  memset(row, 0, column_count * sizeof *row);
-  set_number(&row[column_number], conn->number);
-  set_text(&row[column_initiator], endpoint(conn, PARLEY_INITIATOR));
-  set_text(&row[column_responder], endpoint(conn, PARLEY_RESPONDER));
-  set_text(&row[column_revision], revision(conn));
-  set_text(&row[column_crc], both(conn, out->crc, back->crc));
-  set_text(&row[column_markers], both(conn, out->markers, back->markers));
-  set_text(&row[column_rtr], rtr(conn));
-  set_text(&row[column_depth], depth(conn));
-  set_text(&row[column_result], g_strdup(result(conn)));
-  set_text(&row[column_outcome], g_strdup(outcomes[outcome(conn)]));
+  parley_cell_set_number(&row[column_number], conn->number);
+  parley_cell_set_text(&row[column_initiator], endpoint(conn, PARLEY_INITIATOR));
+  parley_cell_set_text(&row[column_responder], endpoint(conn, PARLEY_RESPONDER));
+  parley_cell_set_text(&row[column_revision], revision(conn));
+  parley_cell_set_text(&row[column_crc], both(conn, out->crc, back->crc));
+  parley_cell_set_text(&row[column_markers], both(conn, out->markers, back->markers));
+  parley_cell_set_text(&row[column_rtr], rtr(conn));
+  parley_cell_set_text(&row[column_depth], depth(conn));
+  parley_cell_set_text(&row[column_result], g_strdup(result(conn)));
+  parley_cell_set_text(&row[column_outcome], g_strdup(outcomes[outcome(conn)]));
   for (int side = PARLEY_INITIATOR; side <= PARLEY_RESPONDER; ++side) {
-    set_number(&row[column_fpdus_out + side], conn->side[side].fpdus);
-    set_number(&row[column_messages_out + side], conn->side[side].messages);
+    parley_cell_set_number(&row[column_fpdus_out + side], conn->side[side].fpdus);
+    parley_cell_set_number(&row[column_messages_out + side], conn->side[side].messages);
   }
-  set_text(&row[column_tcp], step(conn->syns_seen, &conn->syn_at, &conn->syn_ack_at));
-  set_text(&row[column_request], step(conn->syns_seen && conn->request.whole, &conn->syn_ack_at, &conn->request.at));
-  set_text(&row[column_reply], step(conn->request.whole && conn->reply.whole, &conn->request.at, &conn->reply.at));
-  set_text(&row[column_first_fpdu],
-           step(conn->reply.whole && (conn->first_fpdu_frame != 0 || conn->rtr_frame.frame != 0), &conn->reply.at,
-                &conn->first_fpdu_at));
-  set_number(&row[column_errors], conn->errors);
-  set_number(&row[column_warnings], conn->warnings);
-  set_text(&row[column_ended], ended(conn));
-}
-
-static void free_cell(stat_tap_table_item_type* cell) {
-  if (cell->type == TABLE_ITEM_STRING) g_free((char*)cell->value.string_value);
-  cell->type = TABLE_ITEM_NONE;
+  parley_cell_set_text(&row[column_tcp], step(conn->syns_seen, &conn->syn_at, &conn->syn_ack_at));
+  parley_cell_set_text(&row[column_request],
+                       step(conn->syns_seen && conn->request.whole, &conn->syn_ack_at, &conn->request.at));
+  parley_cell_set_text(&row[column_reply],
+                       step(conn->request.whole && conn->reply.whole, &conn->request.at, &conn->reply.at));
+  parley_cell_set_text(&row[column_first_fpdu],
+                       step(conn->reply.whole && (conn->first_fpdu_frame != 0 || conn->rtr_frame.frame != 0),
+                            &conn->reply.at, &conn->first_fpdu_at));
+  parley_cell_set_number(&row[column_errors], conn->errors);
+  parley_cell_set_number(&row[column_warnings], conn->warnings);
+  parley_cell_set_text(&row[column_ended], ended(conn));
 }
 
 /* ------------------------------------------------------------------ tshark -z parley,conn */
@@ -269,11 +256,12 @@ static void listing_draw(void* data) {
   }
   for (guint i = 0; i < count; ++i) {
     stat_tap_table_item_type row[column_count];
-    fill_row((const parley_conn*)g_ptr_array_index(list->conns, i), row);
+    memset(row, 0, sizeof row);
+    fill_row(g_ptr_array_index(list->conns, i), row);
     for (int c = 0; c < column_count; ++c) {
       lines[i][c] = cell_text(&row[c]);
       widths[c] = MAX(widths[c], (gint)strlen(lines[i][c]));
-      free_cell(&row[c]);
+      parley_cell_free(&row[c]);
     }
   }
   print_line(titles, widths);
@@ -310,50 +298,15 @@ static parley_tap_init listing_init(const char* argument, void* user_data _U_) {
 
 /* ------------------------------------------------------------------ Wireshark's Statistics menu */
 
-static GHashTable* table_rows; /* parley_conn to its row, from 1 */
+static parley_rows rows = {"MPA connections", column_count, fill_row, NULL};
 
-static void table_reset(stat_tap_table* table) {
-  for (guint row = 0; row < table->num_elements; ++row) {
-    for (guint c = 0; c < table->num_fields; ++c) free_cell(&table->elements[row][c]);
-    g_free(table->elements[row]);
-  }
-  table->num_elements = 0;
-  if (table_rows != NULL) g_hash_table_remove_all(table_rows);
-}
+static void table_init(stat_tap_table_ui* ui) { parley_rows_init(&rows, ui); }
+static void table_reset(stat_tap_table* table) { parley_rows_reset(&rows, table); }
 
-static void table_init(stat_tap_table_ui* ui) {
-  static const char name[] = "MPA connections";
-  stat_tap_table* table = stat_tap_find_table(ui, name);
-  if (table_rows == NULL) table_rows = g_hash_table_new(NULL, NULL);
-  g_hash_table_remove_all(table_rows);
-  if (table != NULL)
-    table_reset(table);
-  else
-    stat_tap_add_table(ui, stat_tap_init_table(name, column_count, 0, NULL));
-}
-
-/* The first packet of a connection makes its row; its last packet updates it. */
 static tap_packet_status table_packet(void* data, packet_info* pinfo, epan_dissect_t* edt _U_, const void* tapped,
                                       tap_flags_t flags _U_) {
-  const parley_conn* conn = (const parley_conn*)tapped;
-  stat_tap_table* table = g_array_index(((stat_data_t*)data)->stat_tap_data->tables, stat_tap_table*, 0);
-  guint row = GPOINTER_TO_UINT(g_hash_table_lookup(table_rows, conn));
-  if (row != 0 && pinfo->num < conn->last_frame) return TAP_PACKET_DONT_REDRAW;
-  if (row == 0) {
-    row = table->num_elements + 1;
-    g_hash_table_insert(table_rows, (gpointer)conn, GUINT_TO_POINTER(row));
-  } else {
-    for (guint c = 0; c < table->num_fields; ++c) free_cell(stat_tap_get_field_data(table, row - 1, c));
-  }
-  stat_tap_table_item_type cells[column_count];
-  fill_row(conn, cells);
-  stat_tap_init_table_row(table, row - 1, column_count, cells);
-  return TAP_PACKET_REDRAW;
-}
-
-static void table_free_cell(stat_tap_table* table _U_, guint row _U_, guint column _U_,
-                            stat_tap_table_item_type* cell) {
-  free_cell(cell);
+  const parley_conn* const conn = (const parley_conn*)tapped;
+  return parley_rows_packet(&rows, data, conn, pinfo->num >= conn->last_frame);
 }
 
 void parley_stat_register(void) {
@@ -375,7 +328,7 @@ void parley_stat_register(void) {
       .stat_tap_init_cb = table_init,
       .packet_func = table_packet,
       .stat_tap_reset_table_cb = table_reset,
-      .stat_tap_free_table_item_cb = table_free_cell,
+      .stat_tap_free_table_item_cb = parley_rows_free_cell,
       .nfields = array_length(fields),
       .fields = fields,
       .nparams = array_length(parameters),

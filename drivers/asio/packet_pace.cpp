@@ -16,7 +16,7 @@
 namespace parley::asio_driver {
 namespace {
 
-constexpr std::ptrdiff_t credit_elsewhere = 64 << 20;  // whoever is not on this host is looked for again after so much
+constexpr std::ptrdiff_t credit_elsewhere = 64 << 20;  // octets to a peer on another host before it is looked up again
 
 struct Question {
   nlmsghdr header{};

@@ -2,7 +2,6 @@
 // The functions of the C library that libibumad and its users call, placed before the real ones: with this library in
 // LD_PRELOAD a program finds a simulated subnet in place of InfiniBand devices.
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/types.h>
 
@@ -10,34 +9,26 @@
 #include <cstdarg>
 #include <string>
 
+#include "drivers/real_function.hpp"
 #include "drivers/umad_preload/device.hpp"
 
 namespace {
 
+using parley::RealFunction;
 using parley::umad::Device;
 using parley::umad::Inside;
 using parley::umad::Sysfs;
 
-template <class Function>
-Function* real(Function*& kept, const char* name) {
-  if (kept == nullptr) kept = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-  return kept;
-}
-
 using Open = int(const char*, int, ...);
 using Close = int(int);
-using Read = ssize_t(int, void*, std::size_t);
-using Write = ssize_t(int, const void*, std::size_t);
-using Ioctl = int(int, unsigned long, ...);
-using Opendir = DIR*(const char*);
-using Scandir = int(const char*, dirent***, int (*)(const dirent*), int (*)(const dirent**, const dirent**));
-Open *real_open = nullptr, *real_open64 = nullptr;
-Close* real_close = nullptr;
-Read* real_read = nullptr;
-Write* real_write = nullptr;
-Ioctl* real_ioctl = nullptr;
-Opendir* real_opendir = nullptr;
-Scandir* real_scandir = nullptr;
+constinit RealFunction<Open> real_open{"open"}, real_open64{"open64"};
+constinit RealFunction<Close> real_close{"close"};
+constinit RealFunction<ssize_t(int, void*, std::size_t)> real_read{"read"};
+constinit RealFunction<ssize_t(int, const void*, std::size_t)> real_write{"write"};
+constinit RealFunction<int(int, unsigned long, ...)> real_ioctl{"ioctl"};
+constinit RealFunction<DIR*(const char*)> real_opendir{"opendir"};
+constinit RealFunction<int(const char*, dirent***, int (*)(const dirent*), int (*)(const dirent**, const dirent**))>
+    real_scandir{"scandir"};
 
 constexpr std::string_view devices = "/dev/infiniband/";
 
@@ -90,26 +81,24 @@ Device* owner(int fd) {
 
 }  // namespace
 
-#define PARLEY_EXPORT extern "C" __attribute__((visibility("default")))
-
-PARLEY_EXPORT int open(const char* path, int flags, ...) {
+PARLEY_INTERPOSED int open(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
-  const int fd = open_by(real(real_open, "open"), path, flags, rest);
+  const int fd = open_by(&real_open.get(), path, flags, rest);
   va_end(rest);
   return fd;
 }
 
-PARLEY_EXPORT int open64(const char* path, int flags, ...) {
+PARLEY_INTERPOSED int open64(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
-  const int fd = open_by(real(real_open64, "open64"), path, flags, rest);
+  const int fd = open_by(&real_open64.get(), path, flags, rest);
   va_end(rest);
   return fd;
 }
 
-PARLEY_EXPORT int close(int fd) {
-  Close* const really = real(real_close, "close");
+PARLEY_INTERPOSED int close(int fd) {
+  Close* const really = &real_close.get();
   if (Device* const device = owner(fd)) {
     const Inside guard;
     return device->close(fd, really) ? 0 : (errno = EBADF, -1);
@@ -117,23 +106,23 @@ PARLEY_EXPORT int close(int fd) {
   return really(fd);
 }
 
-PARLEY_EXPORT ssize_t read(int fd, void* out, std::size_t size) {
+PARLEY_INTERPOSED ssize_t read(int fd, void* out, std::size_t size) {
   if (Device* const device = owner(fd)) {
     const Inside guard;
     return device->read(fd, out, size);
   }
-  return real(real_read, "read")(fd, out, size);
+  return real_read.get()(fd, out, size);
 }
 
-PARLEY_EXPORT ssize_t write(int fd, const void* octets, std::size_t size) {
+PARLEY_INTERPOSED ssize_t write(int fd, const void* octets, std::size_t size) {
   if (Device* const device = owner(fd)) {
     const Inside guard;
     return device->write(fd, octets, size);
   }
-  return real(real_write, "write")(fd, octets, size);
+  return real_write.get()(fd, octets, size);
 }
 
-PARLEY_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
+PARLEY_INTERPOSED int ioctl(int fd, unsigned long request, ...) noexcept {
   va_list rest;
   va_start(rest, request);
   void* const argument = va_arg(rest, void*);
@@ -142,16 +131,16 @@ PARLEY_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
     const Inside guard;
     return device->ioctl(fd, request, argument);
   }
-  return real(real_ioctl, "ioctl")(fd, request, argument);
+  return real_ioctl.get()(fd, request, argument);
 }
 
-PARLEY_EXPORT DIR* opendir(const char* path) {
+PARLEY_INTERPOSED DIR* opendir(const char* path) {
   std::string kept;
-  return real(real_opendir, "opendir")(turned(path, kept));
+  return real_opendir.get()(turned(path, kept));
 }
 
-PARLEY_EXPORT int scandir(const char* path, dirent*** names, int (*filter)(const dirent*),
-                          int (*compare)(const dirent**, const dirent**)) {
+PARLEY_INTERPOSED int scandir(const char* path, dirent*** names, int (*filter)(const dirent*),
+                              int (*compare)(const dirent**, const dirent**)) {
   std::string kept;
-  return real(real_scandir, "scandir")(turned(path, kept), names, filter, compare);
+  return real_scandir.get()(turned(path, kept), names, filter, compare);
 }

@@ -5,8 +5,9 @@
 #include <endian.h>
 #include <netinet/in.h>
 
-#include <algorithm>
 #include <cstring>
+
+#include "drivers/asio/sockaddr.hpp"
 
 namespace parley::preload::ucma {
 
@@ -19,17 +20,14 @@ bool copy(ConstBytes from, T& to) {
   return true;
 }
 
-Address of(const sockaddr_in& in) {
-  Address out = Address::any(Address::Family::v4, ntohs(in.sin_port));
-  std::memcpy(out.octets.data(), &in.sin_addr, 4);
-  return out;
-}
-
-Address of(const sockaddr_in6& in) {
-  Address out = Address::any(Address::Family::v6, ntohs(in.sin6_port));
-  std::memcpy(out.octets.data(), &in.sin6_addr, 16);
-  if (out.is_link_local()) out.scope_id = in.sin6_scope_id;
-  return out;
+/// The address in a system's structure of that size. A scope belongs to link-local addresses alone.
+std::optional<Parsed> parsed(ConstBytes octets, std::size_t size) {
+  if (octets.size() < size) return std::nullopt;
+  asio_driver::SockAddr system{.size = static_cast<socklen_t>(size)};
+  std::memcpy(&system.storage, octets.data(), size);
+  Address address = asio_driver::from_sockaddr(system);
+  if (!address.is_link_local()) address.scope_id = 0;
+  return Parsed{.size = size, .address = address};
 }
 
 }  // namespace
@@ -37,31 +35,17 @@ Address of(const sockaddr_in6& in) {
 std::optional<Parsed> parse_sockaddr(ConstBytes octets) {
   std::uint16_t family = 0;
   if (!copy(octets, family)) return std::nullopt;
-  sockaddr_in v4{};
-  sockaddr_in6 v6{};
+  if (family == AF_INET) return parsed(octets, sizeof(sockaddr_in));
+  if (family == AF_INET6) return parsed(octets, sizeof(sockaddr_in6));
   SockaddrIb ib{};
-  if (family == AF_INET && copy(octets, v4)) return Parsed{.size = sizeof v4, .address = of(v4)};
-  if (family == AF_INET6 && copy(octets, v6)) return Parsed{.size = sizeof v6, .address = of(v6)};
   if (family == af_ib && copy(octets, ib)) return Parsed{.size = sizeof ib, .ib = ib};
   return std::nullopt;
 }
 
 std::size_t put_sockaddr(const Address& address, MutBytes out) {
-  if (address.family == Address::Family::v4) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(address.port);
-    std::memcpy(&v4.sin_addr, address.octets.data(), 4);
-    std::memcpy(out.data(), &v4, sizeof v4);
-    return sizeof v4;
-  }
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(address.port);
-  v6.sin6_scope_id = address.scope_id;
-  std::memcpy(&v6.sin6_addr, address.octets.data(), 16);
-  std::memcpy(out.data(), &v6, sizeof v6);
-  return sizeof v6;
+  const asio_driver::SockAddr system = asio_driver::to_sockaddr(address);
+  std::memcpy(out.data(), &system.storage, system.size);
+  return system.size;
 }
 
 SockaddrIb ib_sockaddr(const Gid& gid, std::uint64_t service_id) {

@@ -28,7 +28,7 @@ class RoceConnection {
   RoceConnection(RoceBudget& budget, const Gid& initiator, const Gid& responder, bool v2, EventLimits events);
   RoceConnection(const RoceConnection&) = delete;
   RoceConnection& operator=(const RoceConnection&) = delete;
-  /// From now on, also report findings to `watch`.
+  /// `watch` receives each finding from now on.
   void watch(RoceWatch& watch) { findings_.tell_also(watch, *this); }
 
   /// A CM message from that side in a readable MAD.

@@ -31,7 +31,7 @@ constexpr Duration least(Duration time) { return time / 16 * 15; }
 /// The findings of one connection.
 class IbFindings {
  public:
-  /// From now on, also report findings to `watch`.
+  /// `watch` receives each finding from now on.
   void tell_also(RoceWatch& watch, RoceConnection& owner) {
     watch_ = &watch;
     owner_ = &owner;

@@ -37,7 +37,7 @@ TEST_F(Verbs, TheDeviceHasOnePortAndTheAddressAsItsGid) {
   ASSERT_EQ(ibv_query_device(context_, &device), 0);
   EXPECT_EQ(device.phys_port_cnt, 1);
   EXPECT_EQ(device.max_sge, 32);
-  EXPECT_EQ(device.vendor_id >> 16 & 3, 2U);  // an OUI that nobody has
+  EXPECT_EQ(device.vendor_id >> 16 & 3, 2U);  // locally administered
   EXPECT_EQ(device.node_guid, ibv_get_device_guid(context_->device));
   ibv_device_attr_ex more{};
   ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &more), 0);
