@@ -25,10 +25,10 @@ constinit RealFunction<int(int, struct stat*)> real_fstat{"fstat"}, real_fstat64
 /// dlsym() and the first Files::get() are not for a signal's handler.
 __attribute__((constructor)) void find_all() {
   (void)Files::get();
-  (void)real(real_close, "close");
-  (void)real(real_write, "write");
-  (void)real(real_fstat, "fstat");
-  (void)real(real_fstat64, "fstat64");
+  (void)real_close.get();
+  (void)real_write.get();
+  (void)real_fstat.get();
+  (void)real_fstat64.get();
 }
 
 }  // namespace
