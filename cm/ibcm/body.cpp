@@ -76,8 +76,10 @@ Connection* Agent::Body::by_both(const MadFrom& from, std::uint32_t local_id, st
 
 // IDs come from a counter, so that an ID is reused only after all others. 0 is not used: it means that there is no ID.
 std::uint32_t Agent::Body::next_local_id() {
+  constexpr std::uint32_t below_prefix = 0xFFFFFF;
   while (true) {
-    const std::uint32_t id = ++counter_ ^ operand_;
+    std::uint32_t id = ++counter_ ^ operand_;
+    if (options_.id_prefix != 0) id = std::uint32_t{options_.id_prefix} << 24 | (id & below_prefix);
     if (id != 0 && !local_.contains(id)) return id;
   }
 }

@@ -38,6 +38,9 @@ struct AgentOptions {
   std::uint16_t p_key =
       PARLEY_IB_P_KEY_DEFAULT;  ///< the only one in the port's table; requests with another one are rejected
   std::uint64_t seed = 0;       ///< for communication IDs, transaction IDs and the random part of back-offs
+  /// If not 0: the top octet of the communication IDs and request IDs of this side, so that a port that several agents
+  /// share is divided by it.
+  std::uint8_t id_prefix = 0;
   Timers timers{};
   /// 0 to 31, timeout_of(): service timeout of MRAs that the Agent sends by itself, when a duplicate arrives while the user has not
   /// decided. None: it sends no MRAs.

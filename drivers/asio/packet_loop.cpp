@@ -12,7 +12,8 @@
 namespace parley::asio_driver {
 
 struct PacketLoop::Body {
-  Body(PacketMachine& m, const RoceHostOptions& options) : machine(m), packets(m, options, epoll.fd, wake.fd) {}
+  Body(PacketMachine& m, const RoceHostOptions& options, PacketSockets* sockets)
+      : machine(m), packets(m, options, epoll.fd, wake.fd, sockets) {}
 
   PacketMachine& machine;
   Descriptor epoll{::epoll_create1(EPOLL_CLOEXEC)};
@@ -23,8 +24,9 @@ struct PacketLoop::Body {
 PacketLoop::PacketLoop(std::unique_ptr<Body> body) : body_(std::move(body)) {}
 PacketLoop::~PacketLoop() = default;
 
-Result<std::unique_ptr<PacketLoop>> PacketLoop::open(PacketMachine& machine, const RoceHostOptions& options) {
-  auto body = std::make_unique<Body>(machine, options);
+Result<std::unique_ptr<PacketLoop>> PacketLoop::open(PacketMachine& machine, const RoceHostOptions& options,
+                                                     PacketSockets* sockets) {
+  auto body = std::make_unique<Body>(machine, options, sockets);
   if (body->epoll.fd < 0 || body->wake.fd < 0)
     return fail(Errc::no_space, "the system gives no descriptor; raise the limit of open files (ulimit -n)");
   return std::unique_ptr<PacketLoop>(new PacketLoop(std::move(body)));

@@ -11,10 +11,14 @@
 
 namespace parley::asio_driver {
 
+class PacketSockets;
+
 class PacketLoop {
  public:
-  /// `machine` is not owned and must outlive the loop. Errors: no_space (no descriptors).
-  static Result<std::unique_ptr<PacketLoop>> open(PacketMachine& machine, const RoceHostOptions& options = {});
+  /// `machine` and `sockets` are not owned and must outlive the loop; for `sockets` see PacketSet. Errors: no_space (no
+  /// descriptors).
+  static Result<std::unique_ptr<PacketLoop>> open(PacketMachine& machine, const RoceHostOptions& options = {},
+                                                  PacketSockets* sockets = nullptr);
   ~PacketLoop();
   PacketLoop(const PacketLoop&) = delete;
   PacketLoop& operator=(const PacketLoop&) = delete;

@@ -63,11 +63,13 @@ Error port_in_use(const Address& local, bool of_all) {
           "add one (ip address add)"};
 }
 
-PacketSet::PacketSet(PacketMachine& machine, const RoceHostOptions& options, int epoll, int wake)
+PacketSet::PacketSet(PacketMachine& machine, const RoceHostOptions& options, int epoll, int wake,
+                     PacketSockets* sockets)
     : machine_(machine),
       options_(options),
       epoll_(epoll),
       wake_(wake),
+      sockets_(sockets),
       out_(sent_at_once * (PacketMachine::packet_max + icrc_size)),
       outbox_(std::make_unique<PacketOutbox>()),
       inbox_(std::make_unique<PacketInbox>()) {
@@ -216,6 +218,7 @@ bool PacketSet::somebody_has_all(Address::Family family) const {
 /// For an address of this host, or towards one, any other IPv4 loopback address is equivalent.
 Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, const Address& peer) {
   if (bound_.size() >= addresses_max) return tl::unexpected(too_many_addresses());
+  if (sockets_ != nullptr) return open_given(local);
   if (local.is_any()) {
     close_groups(local.family);  // a wildcard bind requires that no socket has the port
     close_family(local.family);
@@ -230,16 +233,29 @@ Result<PacketSet::Bound*> PacketSet::open(Address local, bool may_take_another, 
   if (fd < 0 && may_take_another && same_host && local.family == Address::Family::v4)
     for (int attempt = 0; attempt < alternatives_max && fd < 0; ++attempt) {
       local = loopback_alternative(attempt);
-      fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why, true);
+      fd = packet_socket(local, PARLEY_ROCE_UDP_PORT, options_, why, Sharing::beside_all);
     }
   if (fd < 0) {
     if (local.is_any()) reopen_family(local.family);
     if (why == std::errc::address_in_use) return tl::unexpected(port_in_use(local, somebody_has_all(local.family)));
     return tl::unexpected(Error(why));
   }
+  auto bound = receive_on(fd, local);
+  if (!bound && local.is_any()) reopen_family(local.family);
+  return bound;
+}
+
+Result<PacketSet::Bound*> PacketSet::open_given(const Address& local) {
+  if (local.is_any()) return fail(Errc::unsupported, "the sockets are shared, which needs an address of this host");
+  const auto fd = sockets_->open(local);
+  if (!fd) return tl::unexpected(fd.error());
+  return receive_on(*fd, local);
+}
+
+/// Owns `fd`.
+Result<PacketSet::Bound*> PacketSet::receive_on(int fd, const Address& local) {
   if (!watch(fd, EPOLLIN)) {
     ::close(fd);
-    if (local.is_any()) reopen_family(local.family);
     return tl::unexpected(no_descriptor());
   }
   std::size_t users = 0;  // of addresses that this one now covers

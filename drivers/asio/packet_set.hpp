@@ -24,6 +24,8 @@ struct OwnPlace;
 struct PacketInbox;
 struct PacketOutbox;
 
+class PacketSockets;
+
 class PacketSet final : public PacketGroups {
  public:
   static constexpr std::size_t addresses_max = 1024;  // bound at the same time
@@ -32,8 +34,10 @@ class PacketSet final : public PacketGroups {
   static constexpr std::size_t sent_at_once = 64;     // packets
   static constexpr std::uint64_t wake_data = ~0ULL;
 
-  /// `epoll` and `wake` are not owned.
-  PacketSet(PacketMachine& machine, const RoceHostOptions& options, int epoll, int wake);
+  /// `epoll`, `wake` and `sockets` are not owned. With `sockets` only single addresses can be bound, and no other one is
+  /// taken in place of an address.
+  PacketSet(PacketMachine& machine, const RoceHostOptions& options, int epoll, int wake,
+            PacketSockets* sockets = nullptr);
   ~PacketSet();
 
   // PacketGroups; packet_groups.cpp
@@ -85,6 +89,8 @@ class PacketSet final : public PacketGroups {
   Bound* covering(const Address& local);
   bool somebody_has_all(Address::Family family) const;
   Result<Bound*> open(Address local, bool may_take_another, const Address& peer);
+  Result<Bound*> open_given(const Address& local);
+  Result<Bound*> receive_on(int fd, const Address& local);
   void add_bound(int fd, const Address& local, std::size_t users);
   void close_family(Address::Family family);
   void reopen_family(Address::Family family);
@@ -140,6 +146,7 @@ class PacketSet final : public PacketGroups {
   PacketMachine& machine_;
   RoceHostOptions options_;
   int epoll_, wake_;
+  PacketSockets* sockets_;  // null: packet_socket()
   Instant now_{};
   std::vector<Bound> bound_;         // at most addresses_max
   std::map<BindId, Address> users_;  // address of each binding

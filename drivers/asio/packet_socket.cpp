@@ -88,9 +88,9 @@ std::uint32_t interface_of(const Address& local) {
 
 // Linux lets two sockets of one user share a port if both have SO_REUSEPORT while the second is bound. A wildcard
 // socket sets it after its bind(), so that there is only one. A socket next to it sets it only during its bind(), so
-// that there is only one per address.
+// that there is only one per address. Those of a group keep it.
 int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why,
-                  bool beside_all) {
+                  Sharing sharing) {
   Address at = local;
   at.port = port;
   const SockAddr bound = to_sockaddr(at);
@@ -105,10 +105,10 @@ int packet_socket(const Address& local, std::uint16_t port, const RoceHostOption
     else
       set_sender_buffers(fd, options.socket_buffer);
     if (options.offload) set_option(fd, IPPROTO_UDP, UDP_GRO, 1);
-    if (beside_all) set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    if (sharing != Sharing::none) set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   }
   if (!bind_or_close(fd, bound, why)) return -1;
-  set_option(fd, SOL_SOCKET, SO_REUSEPORT, local.is_any() ? 1 : 0);
+  set_option(fd, SOL_SOCKET, SO_REUSEPORT, local.is_any() || sharing == Sharing::group ? 1 : 0);
   return fd;
 }
 

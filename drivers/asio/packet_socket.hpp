@@ -28,13 +28,27 @@ std::vector<OwnPlace> places_of_interfaces(Address::Family family);
 /// 0: no interface has the address.
 std::uint32_t interface_of(const Address& local);
 
+/// Which other sockets may have the same address and port.
+enum class Sharing : std::uint8_t {
+  none,
+  beside_all,  ///< one of the same user that has the port of all addresses (0.0.0.0). This one receives the datagrams to `local` in its place
+  group,  ///< those of the same user that were made so. Linux's SO_REUSEPORT; the system, or a program of it, chooses one for each datagram
+};
+
 /// A non-blocking socket that never fragments, bound to `local` with this UDP port. It reports the traffic class, the
-/// local address and errors (ICMP) of received datagrams. -1: see `why`. With `beside_all` it may coexist with a socket
-/// of the same user that has the port of all addresses (0.0.0.0), and receives the datagrams to `local` in its place.
+/// local address and errors (ICMP) of received datagrams. -1: see `why`.
 int packet_socket(const Address& local, std::uint16_t port, const RoceHostOptions& options, std::error_code& why,
-                  bool beside_all = false);
+                  Sharing sharing = Sharing::none);
 /// The same, bound to a multicast group that it has not joined yet; it may coexist with others bound to that group. For
 /// IPv6 it is also bound to the interface in the scope (Linux 5.7, or CAP_NET_RAW). It only receives.
 int group_socket(const Address& group, const RoceHostOptions& options, std::error_code& why);
+
+/// Supplies the sockets that receive, in place of packet_socket().
+class PacketSockets {
+ public:
+  virtual ~PacketSockets() = default;
+  /// A socket as of packet_socket(), with PARLEY_ROCE_UDP_PORT of `local`, which is not any(); the caller closes it.
+  virtual Result<int> open(const Address& local) = 0;
+};
 
 }  // namespace parley::asio_driver

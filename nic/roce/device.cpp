@@ -159,8 +159,7 @@ Result<std::unique_ptr<SharedReceiveQueue>> SoftDevice::create_srq(const SrqInit
   auto cq = find_cq(init.cq, "SrqInit::cq is no completion queue of this device; an XRC shared receive queue has one");
   if (!cq) return tl::unexpected(cq.error());
   XrcParts parts{.domain = domain->second, .cq = *cq};
-  parts.number = Nic::take_number(nic_->next_srqn, Nic::least_number,
-                                  [&](std::uint32_t number) { return tables()->xrc_srqs.contains(number); });
+  parts.number = nic_->srqns.assign([&](std::uint32_t number) { return tables()->xrc_srqs.contains(number); });
   return make_srq(tables(), init, std::move(parts));
 }
 
@@ -223,10 +222,8 @@ Result<std::unique_ptr<RoceQp>> SoftDevice::create_roce_qp(const QpInit& init) {
   parts.max_send_wr = init.max_send_wr;
   parts.max_recv_wr = init.max_recv_wr;
   if (auto filled = fill_parts(init, parts); !filled) return tl::unexpected(filled.error());
-  if (nic_->by_number.size() >= Nic::number_max - Nic::least_number)
-    return fail(Errc::no_space, "all numbers of queue pairs are in use");
-  parts.number = Nic::take_number(nic_->next_qpn, Nic::least_number,
-                                  [&](std::uint32_t number) { return nic_->by_number.contains(number); });
+  if (nic_->by_number.size() >= nic_->qpns.size()) return fail(Errc::no_space, "all numbers of queue pairs are in use");
+  parts.number = nic_->qpns.assign([&](std::uint32_t number) { return nic_->by_number.contains(number); });
   if (init.type == QpType::xrc_tgt) return std::make_unique<Target>(std::make_shared<Qp>(std::move(parts)));
   return std::make_unique<Qp>(std::move(parts));
 }
@@ -397,8 +394,15 @@ Result<std::unique_ptr<RoceDevice>> make_device(const DeviceOptions& options) {
   for (const auto& [number, name] :
        {std::pair{options.first_qpn, "DeviceOptions::first_qpn is {a}; it is 0, or 2 to {b}"},
         std::pair{options.first_srqn, "DeviceOptions::first_srqn is {a}; it is 0, or 2 to {b}"}})
-    if (number != 0 && (number < Nic::least_number || number > Nic::number_max))
-      return fail(Errc::invalid_argument, name, number, Nic::number_max);
+    if (number != 0 && (number < Numbers::smallest || number > Numbers::largest))
+      return fail(Errc::invalid_argument, name, number, Numbers::largest);
+  if (options.qpn_prefix > Numbers::prefix_max)
+    return fail(Errc::invalid_argument, "DeviceOptions::qpn_prefix is {a}; it is at most {b}", options.qpn_prefix,
+                Numbers::prefix_max);
+  if (options.qpn_prefix != 0 && options.first_qpn != 0 &&
+      !Numbers::with_prefix(options.qpn_prefix).contains(options.first_qpn))
+    return fail(Errc::invalid_argument, "DeviceOptions::first_qpn is {a}; its top octet is not qpn_prefix, {b}",
+                options.first_qpn, options.qpn_prefix);
   if (options.window < 1 || options.window > psn_half)
     return fail(Errc::invalid_argument, "DeviceOptions::window is {a}; it is 1 to {b}", options.window, psn_half);
   if (options.ack_every < 1) return fail(Errc::invalid_argument, "DeviceOptions::ack_every is 0; it is at least 1");

@@ -41,6 +41,9 @@ struct DeviceOptions {
   /// The numbers of the first queue pair and of the first XRC shared receive queue. Numbers are assigned in order, and
   /// reused only after all 2^24 have been used. 0: drawn from the seed.
   std::uint32_t first_qpn = 17, first_srqn = 0x20001;
+  /// If not 0: the top octet of the numbers of all queue pairs, so that a port that several devices share is divided by
+  /// it. At most 254; `first_qpn` is 0 then, or has this octet.
+  std::uint8_t qpn_prefix = 0;
   std::uint64_t seed = 1;
   /// If not 0: the address of the first registered region; the others follow, so that the octets on the wire do not
   /// depend on memory addresses. 0: memory addresses, as in verbs.

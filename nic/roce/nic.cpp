@@ -20,11 +20,12 @@ constexpr std::uint32_t bit_of(QueuePairEvent::Kind kind) { return 1U << static_
 Nic::Nic(const DeviceOptions& given) : options(given), port_mtu(octets_of(given.port_mtu)), tables(new Tables) {
   tables->regions.set_offset_base(options.address_base);
   Rng rng(options.seed);
-  const auto first = [&rng](std::uint32_t wanted) {
-    return wanted != 0 ? wanted : static_cast<std::uint32_t>(rng.between(least_number, number_max));
+  const auto start = [&rng](Numbers& numbers, std::uint32_t wanted) {
+    numbers.next = wanted != 0 ? wanted : static_cast<std::uint32_t>(rng.between(numbers.least, numbers.most));
   };
-  next_qpn = first(options.first_qpn);
-  next_srqn = first(options.first_srqn);
+  qpns = Numbers::with_prefix(options.qpn_prefix);
+  start(qpns, options.first_qpn);
+  start(srqns, options.first_srqn);
 }
 
 const Gid& Nic::gid(std::uint8_t index) const {

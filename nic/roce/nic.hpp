@@ -30,6 +30,36 @@ struct Path {
 
 using wire::ib::p_keys_match;
 
+/// Numbers of queue pairs, or of XRC shared receive queues. They are assigned in order.
+struct Numbers {
+  static constexpr std::uint32_t smallest = 2;  // 0 and 1 are reserved for management
+  static constexpr std::uint32_t largest = PARLEY_IB_QPN_MULTICAST - 1;
+  static constexpr int prefix_bits = 8, prefix_max = 254;
+
+  std::uint32_t least = smallest, most = largest;
+  std::uint32_t next = smallest;
+
+  /// All with this top octet; 0: all.
+  static constexpr Numbers with_prefix(std::uint8_t prefix) {
+    if (prefix == 0) return {};
+    const std::uint32_t first = std::uint32_t{prefix} << (24 - prefix_bits);
+    return {.least = first, .most = first | ((1U << (24 - prefix_bits)) - 1), .next = first};
+  }
+  bool contains(std::uint32_t number) const { return number >= least && number <= most; }
+  std::size_t size() const { return most - least + 1; }
+  /// One that is not in `taken`, which must not have all.
+  template <class Taken>
+  std::uint32_t assign(const Taken& taken) {
+    while (taken(next)) advance();
+    const std::uint32_t number = next;
+    advance();
+    return number;
+  }
+
+ private:
+  void advance() { next = next >= most ? least : next + 1; }
+};
+
 struct Nic : Counted {
   explicit Nic(const DeviceOptions& given);
 
@@ -42,14 +72,6 @@ struct Nic : Counted {
   /// Errors: invalid_argument, unsupported, with a sentence about the field of AhAttr. The source port is the caller's to set.
   Result<Path> path_of(const AhAttr& attr) const;
 
-  /// A number for a queue pair or an XRC shared receive queue that is not in `taken`.
-  template <class Taken>
-  static std::uint32_t take_number(std::uint32_t& next, std::uint32_t least, const Taken& taken) {
-    while (taken(next)) next = next >= number_max ? least : next + 1;
-    const std::uint32_t number = next;
-    next = next >= number_max ? least : next + 1;
-    return number;
-  }
   void add(Qp& qp);
   void remove(Qp& qp);
   /// Null if there is none.
@@ -71,16 +93,13 @@ struct Nic : Counted {
   /// Drops its pending events.
   void forget(Told& told);
 
-  static constexpr std::uint32_t number_max = PARLEY_IB_QPN_MULTICAST - 1;
-  static constexpr std::uint32_t least_number = 2;  // 0 and 1 are reserved for management
-
   DeviceOptions options;
   std::uint32_t port_mtu = 1024;
   Counters counters;
   wire::ib::Packet coming_in, going_out;  // the current ones: initialising them for each packet costs more than filling
                                           // them in
   Ref<Tables> tables;
-  std::uint32_t next_qpn = 0, next_srqn = 0;
+  Numbers qpns, srqns;
   FlatMap<std::uint32_t, Qp*, CountedHash> by_number{CountedHash{}};
   Qp* found = nullptr;     // result of the last lookup; the next packet is probably for it as well
   std::vector<Qp*> slots;  // indices of `timers`

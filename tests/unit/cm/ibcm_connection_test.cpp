@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // The life of connections between two Agents: set-up, every message lost or doubled, the end from both sides, timewait.
+#include <set>
+
 #include "tests/unit/cm/ibcm_kit.hpp"
 
 namespace parley::cm::ibcm::connection_test {
@@ -124,6 +126,22 @@ TEST(IbcmConnection, DestroyedXrcTargetLeavesTheConnectionToItsSharedQueuePair) 
   t.net.run_for(10s);
   EXPECT_EQ(t.net.sent(CmMessageType::dreq), 0U);
   EXPECT_EQ(t.at(t.active, t.a), State::established);
+}
+
+TEST(IbcmConnection, CommunicationIdsKeepTheirPrefix) {
+  Pair t({.id_prefix = 0x21}, {.id_prefix = 0xFE});
+  for (int i = 0; i < 3; ++i) t.establish();
+  ASSERT_TRUE(t.active.agent.sidr_request(t.net.now, {.service_id = service, .path = Path::roce(gid(1), gid(2))}));
+  t.net.run_for(1ms);
+  std::set<std::uint32_t> ids;
+  for (const Flight& flight : t.net.log) {
+    const CmMessage message = flight.message();
+    if (const auto* req = std::get_if<CmReq>(&message.body)) ids.insert(req->local_comm_id);
+    if (const auto* sidr = std::get_if<CmSidrReq>(&message.body)) ids.insert(sidr->request_id);
+    if (const auto* rep = std::get_if<CmRep>(&message.body)) EXPECT_EQ(rep->local_comm_id >> 24, 0xFEU);
+  }
+  EXPECT_EQ(ids.size(), 4U);
+  for (const std::uint32_t id : ids) EXPECT_EQ(id >> 24, 0x21U);
 }
 
 /// A set-up and its end under a fate; both ends must agree and be done in time.

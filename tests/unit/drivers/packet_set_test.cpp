@@ -71,6 +71,38 @@ TEST(PacketSet, AddressesComeBackWhereTheSocketForAllOfThemCannotBeWatched) {
   if (other >= 0) ::close(other);
 }
 
+/// Sockets that another process has opened, as for this one.
+struct Given final : asio_driver::PacketSockets {
+  Result<int> open(const Address& local) override {
+    std::error_code why;
+    const int fd = asio_driver::packet_socket(local, PARLEY_ROCE_UDP_PORT, {}, why, asio_driver::Sharing::group);
+    if (fd < 0) return tl::unexpected(Error(why));
+    return fd;
+  }
+};
+
+TEST(PacketSet, SocketsThatAreGivenMayShareAnAddress) {
+  Given given;
+  const Address one = own_address(1, 0);
+  const auto bind = [&](Asker& asker, asio_driver::PacketSet& sockets, const Address& local) {
+    asker.asks.push_back({.id = 1, .local = local, .peer = Address::any(Address::Family::v4, 0)});
+    sockets.drain({});
+  };
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  Asker first, second, alone, all;
+  asio_driver::PacketSet of_first(first, {}, epoll, -1, &given), of_second(second, {}, epoll, -1, &given),
+      of_alone(alone, {}, epoll, -1), of_all(all, {}, epoll, -1, &given);
+  bind(first, of_first, one);
+  bind(second, of_second, one);
+  bind(alone, of_alone, one);
+  bind(all, of_all, Address::any(Address::Family::v4, 0));
+  EXPECT_EQ(first.bound, 1);
+  EXPECT_EQ(second.bound, 1);
+  EXPECT_EQ(alone.failed, std::errc::address_in_use);
+  EXPECT_EQ(all.failed, make_error_code(Errc::unsupported));
+  ::close(epoll);
+}
+
 /// Sends a short packet from each of many UDP source ports in turn, as queue pairs do that send keepalives.
 struct ManyPorts final : PacketMachine {
   static constexpr std::size_t packet_size = 28;  // BTH and RETH

@@ -241,23 +241,24 @@ TEST(RoceHost, AClientOnTheSameHostTakesAnotherLoopbackAddress) {
 // each other.
 TEST(RoceHost, ASocketForAllAddressesLetsOneOfTheSameUserStandBesideIt) {
   std::error_code why;
-  const auto socket = [&why](const Address& local, std::uint16_t number, bool beside_all) {
-    return asio_driver::packet_socket(local, number, {}, why, beside_all);
+  using asio_driver::Sharing;
+  const auto socket = [&why](const Address& local, std::uint16_t number, Sharing sharing) {
+    return asio_driver::packet_socket(local, number, {}, why, sharing);
   };
-  const int all = socket(Address::any(Address::Family::v4, 0), 0, false);
+  const int all = socket(Address::any(Address::Family::v4, 0), 0, Sharing::none);
   ASSERT_GE(all, 0) << why.message();
   sockaddr_in name{};
   socklen_t size = sizeof name;
   ASSERT_EQ(::getsockname(all, reinterpret_cast<sockaddr*>(&name), &size), 0);
   const std::uint16_t number = ntohs(name.sin_port);
   const Address any = Address::any(Address::Family::v4, 0), one = own_address(3), other = own_address(4);
-  EXPECT_EQ(socket(one, number, false), -1) << "who does not ask for it";
-  EXPECT_EQ(socket(any, number, false), -1) << "a second one for all addresses";
-  const int first = socket(one, number, true), second = socket(other, number, true);
+  EXPECT_EQ(socket(one, number, Sharing::none), -1) << "who does not ask for it";
+  EXPECT_EQ(socket(any, number, Sharing::none), -1) << "a second one for all addresses";
+  const int first = socket(one, number, Sharing::beside_all), second = socket(other, number, Sharing::beside_all);
   EXPECT_GE(first, 0) << why.message();
   EXPECT_GE(second, 0) << why.message();
-  EXPECT_EQ(socket(one, number, true), -1) << "a second one for its address";
-  EXPECT_EQ(socket(one, number, false), -1);
+  EXPECT_EQ(socket(one, number, Sharing::beside_all), -1) << "a second one for its address";
+  EXPECT_EQ(socket(one, number, Sharing::none), -1);
   const auto send = [](int from, const Address& to, std::uint16_t port) {
     sockaddr_in there{};
     there.sin_family = AF_INET;

@@ -283,6 +283,13 @@ TEST(NicRoceDevice, OptionsAreChecked) {
             "DeviceOptions::port_mtu is 0; it is 1 to 5");
   EXPECT_EQ(sentence([](DeviceOptions& o) { o.first_qpn = 1; }),
             "DeviceOptions::first_qpn is 1; it is 0, or 2 to 16777214");
+  EXPECT_EQ(sentence([](DeviceOptions& o) { o.qpn_prefix = 255; }),
+            "DeviceOptions::qpn_prefix is 255; it is at most 254");
+  EXPECT_EQ(sentence([](DeviceOptions& o) {
+              o.qpn_prefix = 3;
+              o.first_qpn = 0x040000;
+            }),
+            "DeviceOptions::first_qpn is 262144; its top octet is not qpn_prefix, 3");
   EXPECT_EQ(sentence([](DeviceOptions& o) { o.window = 0; }), "DeviceOptions::window is 0; it is 1 to 8388608");
   EXPECT_EQ(sentence([](DeviceOptions& o) { o.ack_every = 0; }), "DeviceOptions::ack_every is 0; it is at least 1");
 }
@@ -299,6 +306,20 @@ TEST(NicRoceDevice, NumbersOfQueuePairsGoRound) {
   EXPECT_EQ(z->qp_num(), 2U);
   EXPECT_EQ(make()->qp_num(), 3U);
   EXPECT_EQ(make()->qp_num(), 4U);
+}
+
+TEST(NicRoceDevice, NumbersOfQueuePairsKeepTheirPrefix) {
+  DeviceOptions options = Side::options(1);
+  options.qpn_prefix = 0xA7;
+  options.first_qpn = 0xA7FFFF;
+  Side side(options);
+  const auto make = [&] { return side.device->create_roce_qp(side.init(QpType::rc, 1)).value(); };
+  const auto x = make(), y = make();
+  EXPECT_EQ(x->qp_num(), 0xA7FFFFU);
+  EXPECT_EQ(y->qp_num(), 0xA70000U);
+  options.first_qpn = 0;  // drawn
+  Side other(options);
+  EXPECT_EQ(other.device->create_roce_qp(other.init(QpType::rc, 1)).value()->qp_num() >> 16, 0xA7U);
 }
 
 }  // namespace
