@@ -4,12 +4,12 @@
 // take a path are in views_calls.cpp.
 #include "preload/ucma_calls.hpp"
 
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <string_view>
 
 #include "drivers/real_function.hpp"
+#include "preload/ucma/device_number.hpp"
 #include "preload/ucma/files.hpp"
 
 namespace parley::preload {
@@ -40,7 +40,7 @@ int stat_rdma_cm(struct stat* out) {
   if (real_stat.get()(Files::path, out) == 0 && S_ISCHR(out->st_mode)) return 0;
   *out = {};
   out->st_mode = S_IFCHR | 0666;
-  out->st_rdev = ::makedev(10, 58);  // a misc device (major 10)
+  out->st_rdev = ucma::device_number("/proc/misc");
   out->st_nlink = 1;
   return 0;
 }
