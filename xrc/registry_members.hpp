@@ -97,8 +97,7 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   if (std::as_const(members_).at(number).carrier) {
     const std::uint64_t carried = std::as_const(members_).at(number).domain;
     if (died) remove_device(now, carried, 0);
-    drop_carrier(carried);
-    members_.at(number).carrier = false;
+    drop_carrier(number, died);
     S::checkpoint(this);
   }
   for (const std::uint64_t generation : listed(std::as_const(members_).at(number).registrations)) {
@@ -219,11 +218,6 @@ template <class S>
 bool BasicRegistry<S>::is_registered(MemberId member, TgtId id) const {
   return is_member(member) && members_.at(member.number).registrations.contains(id.generation) &&
          tgts_.at(id.generation).id == id;
-}
-
-template <class S>
-std::uint64_t BasicRegistry<S>::device_of(MemberId member) const {
-  return is_member(member) ? domains_.at(members_.at(member.number).domain).device : 0;
 }
 
 // ---- views -------------------------------------------------------------------------------------------------------

@@ -77,7 +77,8 @@ class Connections final : public Manager {
       out_.flow_label = to.flow_label;
       (void)device.send_mad(out_);  // without room, the MAD is lost as on a wire
     }
-    for (auto& [fd, bell] : bells) bell->set(core.readable(fd));
+    while (const auto fd = core.poll_changed())
+      if (const auto bell = bells.find(*fd); bell != bells.end()) bell->second->set(core.readable(*fd));
     return any;
   }
   Instant next_deadline() const override { return core.next_deadline(); }

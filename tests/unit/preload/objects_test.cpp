@@ -446,6 +446,35 @@ int in_child(const std::function<int()>& run) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+TEST_F(Verbs, AThreadIsCancelledAfterItsCall) {
+  std::atomic<bool> returned{false};
+  pthread_t thread{};
+  using Given = std::pair<ibv_cq*, std::atomic<bool>*>;
+  const auto run = +[](void* at) -> void* {
+    const auto [cq, done] = *static_cast<Given*>(at);
+    (void)::pthread_cancel(::pthread_self());
+    ibv_wc wc{};
+    if (ibv_poll_cq(cq, 1, &wc) == 0) *done = true;
+    ::pthread_testcancel();
+    return nullptr;
+  };
+  Given given{cq_, &returned};
+  ASSERT_EQ(::pthread_create(&thread, nullptr, run, &given), 0);
+  void* result = nullptr;
+  ASSERT_EQ(::pthread_join(thread, &result), 0);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_TRUE(returned);
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 0);
+}
+
+TEST_F(Verbs, ACallThatSucceedsLeavesErrno) {
+  errno = ENOTTY;
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 0);
+  EXPECT_EQ(errno, ENOTTY);
+}
+
 TEST_F(Verbs, AForkedChildIsRefusedEverythingAndTakesNothing) {
   ibv_qp* const qp = make(IBV_QPT_RC);
   to_init(qp);

@@ -735,6 +735,24 @@ TEST(XrcBroker, ManyDeathsAtAnyTimeConverge) {
       lasting());
 }
 
+// R11. A member that was informed that the device was removed still counts the carriers that remain.
+TEST(XrcBroker, TheNextOneMissesACarrierThatHadReportedItsDevice) {
+  play([](World& w) {
+    Node& nic = w.process(1, {.st_dev = 8, .st_ino = 100}, false, true, true);
+    Node& p1 = w.process(2);
+    w.settle();
+    EXPECT_EQ(w.said(nic, {.ask = Ask::report_device, .kind = EventKind::device_removed}), "none");
+    w.settle();
+    EXPECT_EQ(World::names(p1), "device_removed");
+    w.kill(nic);
+    w.crash_broker();
+    w.start_broker();
+    w.settle();
+    w.wait(3s);
+    EXPECT_EQ(World::names(p1), "device_removed device_removed");
+  });
+}
+
 // R11. Also where the next broker dies before the carrier could return.
 TEST(XrcBroker, TheNextOneMissesACarrierThatDiedWithIt) {
   for (const bool carrier_died : {true, false})
