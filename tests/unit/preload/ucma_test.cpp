@@ -125,8 +125,9 @@ TEST_F(Ucma, OnlyFilesWithOtherEventsAreReportedAsChanged) {
   a.core.close(a.now, idle);
   EXPECT_EQ(changed(), std::vector<File>{}) << "it is closed";
   a.open(idle);
-  EXPECT_EQ(a.write(idle, RDMA_USER_CM_CMD_MIGRATE_ID, rdma_ucm_migrate_id{.response = Memory::base, .id = id, .fd = client}),
-            0);
+  EXPECT_EQ(
+      a.write(idle, RDMA_USER_CM_CMD_MIGRATE_ID, rdma_ucm_migrate_id{.response = Memory::base, .id = id, .fd = client}),
+      0);
   EXPECT_EQ(changed().size(), 2U);
 }
 
