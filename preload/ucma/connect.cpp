@@ -54,7 +54,7 @@ void to_init(const Id& id, ib_uverbs_qp_attr& out) {
     return;
   }
   out.qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
-  if (id.cm == 0) return;
+  if (!id.has_connection()) return;
   out.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   if (id.responder_resources > 0) out.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
@@ -224,8 +224,8 @@ int Core::disconnect(const Call& call) {
   Id* id = nullptr;
   if (!parse(call.in, asked)) return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
-  if (id->cm == 0) return EINVAL;
-  if (!id->datagrams()) (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error after a disconnect
+  if (!id->has_connection()) return EINVAL;
+  if (!id->datagrams() && id->cm != 0) (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error after a disconnect
   return 0;
 }
 
@@ -247,7 +247,7 @@ int Core::init_qp_attr(const Call& call) {
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
   if (!id->gid_index) return EINVAL;
   ib_uverbs_qp_attr out{};
-  if (id->cm == 0 || id->datagrams() || asked.qp_state == IBV_QPS_INIT)
+  if (!id->has_connection() || id->datagrams() || asked.qp_state == IBV_QPS_INIT)
     to_init(*id, out);
   else if (!id->answerable)
     return EINVAL;

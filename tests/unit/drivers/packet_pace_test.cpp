@@ -95,5 +95,11 @@ TEST_F(Pace, PeersOnOtherHostsAreNotHeld) {
   }
 }
 
+// Without the module of the protocol, the system answers no question. 253 is for experiments (RFC 3692): no system has it.
+TEST(PaceOpen, NeedsASystemThatAnswers) {
+  EXPECT_NE(SocketPace::open(), nullptr);
+  EXPECT_EQ(SocketPace::open(253), nullptr);
+}
+
 }  // namespace
 }  // namespace parley::packet_pace_test

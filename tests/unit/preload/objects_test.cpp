@@ -486,6 +486,9 @@ TEST_F(Verbs, ACallThatSucceedsLeavesErrno) {
 TEST_F(Verbs, AForkedChildIsRefusedEverythingAndTakesNothing) {
   ibv_qp* const qp = make(IBV_QPT_RC);
   to_init(qp);
+  ibv_srq_init_attr srq_init{.srq_context = nullptr, .attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0}};
+  ibv_srq* const srq = ibv_create_srq(pd_, &srq_init);
+  ASSERT_NE(srq, nullptr);
   EXPECT_EQ(in_child([&] {
               ibv_device** const list = ibv_get_device_list(nullptr);
               if (ibv_open_device(list[0]) != nullptr || errno != EADDRINUSE) return 1;
@@ -501,9 +504,15 @@ TEST_F(Verbs, AForkedChildIsRefusedEverythingAndTakesNothing) {
               ibv_cq* cq = nullptr;
               void* user = nullptr;
               if (ibv_get_cq_event(channel_, &cq, &user) != -1 || errno != EPERM) return 8;
+              ibv_qp_attr attr{};
+              ibv_qp_init_attr init{};
+              if (ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) != EPERM) return 9;
+              ibv_srq_attr srq_attr{};
+              if (ibv_query_srq(srq, &srq_attr) != EPERM) return 10;
               return ibv_close_device(context_);
             }),
             0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
   ibv_wc wc{};
   EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 0) << "the parent goes on";
 }

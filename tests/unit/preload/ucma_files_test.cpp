@@ -190,6 +190,27 @@ TEST(UcmaDevice, HasTheKernelsNumber) {
   ::unlink(name.c_str());
 }
 
+TEST_F(UcmaFiles, PointersThatPointNowhereAreRefused) {
+  const int fd = Files::get().open(O_NONBLOCK);
+  ASSERT_GE(fd, 0);
+  const std::uint32_t id = create(fd, 1);
+  for (const std::uint64_t nowhere : {std::uint64_t{0}, std::uint64_t{8}, ~std::uint64_t{0} - 7}) {
+    rdma_ucm_create_id asked{};
+    asked.response = nowhere;
+    asked.ps = RDMA_PS_TCP;
+    EXPECT_FALSE(write(fd, RDMA_USER_CM_CMD_CREATE_ID, asked, sizeof(rdma_ucm_create_id_resp)));
+    EXPECT_EQ(errno, EFAULT) << nowhere;
+    EXPECT_FALSE(write(fd, RDMA_USER_CM_CMD_SET_OPTION,
+                       rdma_ucm_set_option{.optval = nowhere,
+                                           .id = id,
+                                           .level = RDMA_OPTION_ID,
+                                           .optname = RDMA_OPTION_ID_TOS,
+                                           .optlen = 1}));
+    EXPECT_EQ(errno, EFAULT) << nowhere;
+  }
+  EXPECT_EQ(Files::get().close(fd), 0);
+}
+
 TEST_F(UcmaFiles, AnAddressThatIsNotThisMachines) {
   ::setenv("PARLEY_VERBS_ADDRESS", "192.0.2.77", 1);
   EXPECT_EQ(Files::get().open(0), -1);

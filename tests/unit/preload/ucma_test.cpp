@@ -88,6 +88,13 @@ TEST_F(Ucma, ARequestWithoutListenerIsRejected) {
   ASSERT_EQ(a.connect(client, id, ""), 0);
   run();
   EXPECT_FALSE(a.core.readable(client));  // it may be about to listen
+  // Until then the id is as while the REQ waits for an answer.
+  EXPECT_EQ(a.attributes(client, id, IBV_QPS_INIT).qp_access_flags,
+            static_cast<std::uint32_t>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
+  EXPECT_EQ(a.write(client, RDMA_USER_CM_CMD_INIT_QP_ATTR,
+                    rdma_ucm_init_qp_attr{.response = Memory::base, .id = id, .qp_state = IBV_QPS_RTR}),
+            EINVAL);
+  EXPECT_EQ(a.disconnect(client, id), 0);
   for (int i = 0; i < 5; ++i) pass(std::chrono::milliseconds(160));
   EXPECT_EQ(a.expect(client, What::rejected).status, 8U);  // invalid service ID
   EXPECT_EQ(a.connect(client, id, ""), EINVAL);
