@@ -108,7 +108,10 @@ std::ptrdiff_t SocketPace::cost_of(std::size_t count, std::size_t size) {
 
 Instant SocketPace::may_send(Instant now, const Gid& peer) {
   if (is_multicast(peer)) return now;
-  if (peers_.size() >= peers_max && !peers_.contains(peer)) peers_.clear();
+  if (peers_.size() >= peers_max && !peers_.contains(peer)) {
+    std::erase_if(peers_, [](const auto& known) { return !known.second.full_since; });  // those that are not held
+    if (peers_.size() >= peers_max) peers_.clear();
+  }
   Peer& at = peers_[peer];
   if (at.credit > 0) return now;
   if (now < at.ask_at) return at.ask_at;
