@@ -225,7 +225,8 @@ int Core::disconnect(const Call& call) {
   if (!parse(call.in, asked)) return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
   if (!id->has_connection()) return EINVAL;
-  if (!id->datagrams() && id->cm != 0) (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error after a disconnect
+  if (!id->datagrams() && id->cm != 0)
+    (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error after a disconnect
   return 0;
 }
 

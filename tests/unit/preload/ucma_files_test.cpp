@@ -200,12 +200,10 @@ TEST_F(UcmaFiles, PointersThatPointNowhereAreRefused) {
     asked.ps = RDMA_PS_TCP;
     EXPECT_FALSE(write(fd, RDMA_USER_CM_CMD_CREATE_ID, asked, sizeof(rdma_ucm_create_id_resp)));
     EXPECT_EQ(errno, EFAULT) << nowhere;
-    EXPECT_FALSE(write(fd, RDMA_USER_CM_CMD_SET_OPTION,
-                       rdma_ucm_set_option{.optval = nowhere,
-                                           .id = id,
-                                           .level = RDMA_OPTION_ID,
-                                           .optname = RDMA_OPTION_ID_TOS,
-                                           .optlen = 1}));
+    EXPECT_FALSE(
+        write(fd, RDMA_USER_CM_CMD_SET_OPTION,
+              rdma_ucm_set_option{
+                  .optval = nowhere, .id = id, .level = RDMA_OPTION_ID, .optname = RDMA_OPTION_ID_TOS, .optlen = 1}));
     EXPECT_EQ(errno, EFAULT) << nowhere;
   }
   EXPECT_EQ(Files::get().close(fd), 0);
