@@ -328,6 +328,7 @@ class BasicRegistry {
 
   Map<std::uint64_t, Domain> domains_;                      // domains_max
   Map<DomainKey, std::uint64_t> keys_;                      // of shared domains
+  Map<DomainKey, std::uint64_t> left_in_order_;             // carriers_returned of ended domains; domains_max
   Map<std::uint64_t, Member> members_;                      // members_max
   Map<std::uint64_t, Tgt> tgts_;                            // by generation; tgts_max
   Map<std::uint32_t, std::uint64_t> numbers_;               // of tgts_: number to generation

@@ -306,6 +306,18 @@ TEST(XrcRestore, ACarrierThatLeftInOrderIsNotMissedByALaterDeclaration) {
   }
 }
 
+TEST(XrcRestore, ACarrierThatWasTheOnlyMemberAndLeftInOrderIsNotMissed) {
+  Bench b(second_epoch());
+  EXPECT_EQ(refusal_of(b.registry.close(b.now, carrier_of(b), true)), "ok");
+  EXPECT_TRUE(b.registry.domains(b.now).empty());
+  const MemberId slow = who_knows(b);
+  b.wait(3s);
+  EXPECT_EQ(b.event_names(slow), "");
+  b.registry.dead(b.now, slow);
+  const MemberId far = *b.registry.open(b.now, {.key = other, .carriers = 1});
+  EXPECT_EQ(b.event_names(far), "device_removed") << "of another domain";
+}
+
 TEST(XrcRestore, ACarrierThatDiedIsMissedByALaterDeclarationAlone) {
   for (const Duration late : {Duration(1s), Duration(4s)}) {
     Bench b(second_epoch());
