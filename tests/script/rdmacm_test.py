@@ -109,11 +109,12 @@ class Rdmacm(CliTest):
         self.assertIn("return status 0", said)
 
     def test_rsockets(self):
-        for program in ("rstream", "riostream"):
-            with self.subTest(program=program):
-                options = ("-S", 64, "-C", 50)
+        # Credits return after 192 messages; messages of 1 MiB need new buffers of the peer.
+        for program, size, count, name in (("rstream", 64, 1000, "64"), ("rstream", 1 << 20, 4, "1m"), ("riostream", 64, 50, "64")):
+            with self.subTest(program=program, size=size):
+                options = ("-S", size, "-C", count)
                 said, _ = self.pair((program, *options), (program, "-s", address(1), *options))
-                self.assertRegex(said, r"(?m)^custom +64 ")
+                self.assertRegex(said, rf"(?m)^custom +{name} ")
 
     def test_perftest(self):
         for program in (("ib_send_bw",), ("ib_write_lat",), ("ib_read_bw",), ("ib_send_lat", "-e")):
