@@ -21,7 +21,10 @@ std::size_t octets_of(const ConnectionReport& r) {
   for (const auto* s : {&r.request, &r.reply, &r.rtr_frame})
     if (*s) n += (*s)->private_data.capacity();
   for (const Finding& f : r.findings) n += sizeof f + f.rule.capacity() + f.text.capacity();
-  if (r.ib) n += sizeof *r.ib + r.ib->gave_up.capacity();
+  if (r.ib) {
+    n += sizeof *r.ib + r.ib->gave_up.capacity();
+    if (const auto& reject = r.ib->reject) n += reject->private_data.capacity() + reject->ulp_status.capacity();
+  }
   for (const LadderEvent& e : r.events) {
     n += sizeof e + e.text.capacity();
     for (const auto& [name, value] : e.fields) n += sizeof(e.fields[0]) + name.size() + value.size();

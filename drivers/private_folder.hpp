@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-// A folder below the temporary one that is this process's alone, and removed with this object. Those of processes that were killed are
-// removed when the next one is made.
+// A folder inside the temporary folder that only this process uses. The destructor removes it. create() removes the
+// folders of processes that were killed.
 #pragma once
 #include <fcntl.h>
 #include <sys/file.h>
@@ -21,13 +21,23 @@ class PrivateFolder {
   /// `prefix`: of its name. Null: it cannot be created.
   static std::unique_ptr<PrivateFolder> create(std::string_view prefix) {
     std::error_code error;
-    const std::string above = std::filesystem::temp_directory_path(error).string();
+    std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
+    if (!error) temporary = std::filesystem::absolute(temporary, error);  // the program may change its folder
     if (error) return nullptr;
+    const std::string above = temporary.string();
     sweep(above, prefix);
-    std::string folder = above + "/" + std::string(prefix) + "XXXXXX";
-    if (::mkdtemp(folder.data()) == nullptr) return nullptr;
-    std::unique_ptr<PrivateFolder> out(new PrivateFolder(folder, lock(folder, O_CREAT)));
-    return out->lock_ >= 0 ? std::move(out) : nullptr;
+    for (int tries = 0; tries < tries_max; ++tries) {
+      // Under a name that sweep() skips until the lock is held: another process's sweep() removes what it can lock.
+      std::string fresh = above + "/." + std::string(prefix) + "XXXXXX";
+      if (::mkdtemp(fresh.data()) == nullptr) return nullptr;
+      std::unique_ptr<PrivateFolder> out(new PrivateFolder(fresh, lock(fresh, O_CREAT)));
+      if (out->lock_ < 0) return nullptr;
+      const std::string path = above + "/" + fresh.substr(above.size() + 2);
+      if (::rename(fresh.c_str(), path.c_str()) != 0) continue;  // the name is taken
+      out->path_ = path;
+      return out;
+    }
+    return nullptr;
   }
   ~PrivateFolder() {
     std::error_code error;
@@ -59,6 +69,8 @@ class PrivateFolder {
   }
 
  private:
+  static constexpr int tries_max = 16;
+
   PrivateFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
 
   /// A descriptor that holds the folder's lock; -1: there is no lock file, or another process holds it.

@@ -2,6 +2,8 @@
 // The software HCA of a verbs program and its driver: the sockets, one lock for all calls, and a thread that works
 // while the program makes no call. One per process; each opened device is a context on it.
 #pragma once
+#include <pthread.h>
+
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -65,6 +67,7 @@ class Engine {
   template <class Call>
   auto with(Call&& call) {
     if (!is_own()) return in_child<decltype(call(nic_.device()))>();
+    const NotCancelled whole;
     const std::scoped_lock hold(lock_);
     const Afterwards then{*this, &Engine::settle};
     return call(nic_.device());
@@ -77,10 +80,11 @@ class Engine {
     if (!is_own()) return errno = EPERM, -1;
     const std::uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
     const auto [got, idle] = [&] {
+      const NotCancelled whole;
       const std::scoped_lock hold(lock_);
       int found = call();
       if (found == 0) {
-        settle();
+        Afterwards{*this, &Engine::settle};
         found = call();
       }
       if (found != 0) last_got_ = polls;
@@ -94,6 +98,7 @@ class Engine {
   template <class Call>
   auto with_nic(Call&& call) {
     if (!is_own()) return in_child<decltype(call(nic_.device()))>();
+    const NotCancelled whole;
     const std::scoped_lock hold(lock_);
     const Afterwards then{*this, &Engine::tell};  // a receive that is posted in ERR completes at once
     return call(nic_.device());
@@ -118,10 +123,24 @@ class Engine {
 
  private:
   static constexpr std::uint64_t polls_before_yield = 8;
+  /// Work of the engine that the program must not notice: errno is what `call` has left.
   struct Afterwards {
     Engine& engine;
     void (Engine::*what)();
-    ~Afterwards() { (engine.*what)(); }
+    ~Afterwards() {
+      const int kept = errno;
+      (engine.*what)();
+      errno = kept;
+    }
+  };
+  /// pthread_cancel() takes effect after the call: the engine's system calls are cancellation points, and a thread that
+  /// is cancelled in one of them would end the process.
+  struct NotCancelled {
+    NotCancelled() { (void)::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); }
+    ~NotCancelled() { (void)::pthread_setcancelstate(before, nullptr); }
+    NotCancelled(const NotCancelled&) = delete;
+    NotCancelled& operator=(const NotCancelled&) = delete;
+    int before = PTHREAD_CANCEL_ENABLE;
   };
   template <class Said>
   static Said in_child() {

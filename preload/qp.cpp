@@ -187,6 +187,7 @@ PARLEY_VERB int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 }
 
 PARLEY_VERB int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  if (!is_own(qp->context)) return refused("ibv_query_qp", EPERM, Engine::not_own);
   const QpAttr now = with(qp->context, [&](Device&) { return of(qp).inner->query(); });
   *attr = told(now, of(qp));
   qp->state = attr->qp_state;

@@ -136,6 +136,7 @@ PARLEY_VERB int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
 }
 
 PARLEY_VERB int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
+  if (!is_own(srq->context)) return refused("ibv_query_srq", EPERM, Engine::not_own);
   const SrqAttr now = with(srq->context, [&](Device&) { return of(srq).inner->query(); });
   *out = {.max_wr = now.max_wr.value_or(0), .max_sge = of(srq).max_sge, .srq_limit = now.srq_limit.value_or(0)};
   return 0;

@@ -5,10 +5,13 @@
 
 namespace parley::preload {
 
+/// False in a program that has more rights than its user, which gets the kernel's file.
 bool is_rdma_cm(const char* path);
 /// As open(2).
 int open_rdma_cm(int flags);
 /// Fills `out` for a character device. If the kernel has the real one, uses its number, because librdmacm expects it.
 int stat_rdma_cm(struct stat* out);
+/// As statx(2).
+int statx_rdma_cm(struct statx* out);
 
 }  // namespace parley::preload

@@ -191,7 +191,7 @@ Result<Terminate> Terminate::parse(ConstBytes in) {
 }
 
 std::size_t Terminate::size() const {
-  return PARLEY_RDMAP_TERM_CTRL_LEN + (m || d ? 2 + ddp_header.size() : 0) + read_request.size();
+  return PARLEY_RDMAP_TERM_CTRL_LEN + (m || d ? 2 + ddp_header.size() + read_request.size() : 0);
 }
 
 void Terminate::emit(MutBytes out) const {

@@ -102,6 +102,7 @@ void Client::handle_message(Instant now, ConstBytes octets) {
 
 void Client::greeted(const Answer& answer) {
   if (answer.refusal != Refusal::none) return refuse(answer.refusal);
+  if (epoch_ == answer.epoch) carriers_ = 0;  // the same broker: its carriers are not those of an earlier one
   epoch_ = answer.epoch;
   if (!options_.member) {
     phase_ = Phase::up;

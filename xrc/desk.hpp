@@ -70,7 +70,7 @@ class Desk {
   Answer said(const Request& r) {
     if (r.ask == Ask::report_device) {
       if (r.kind != EventKind::device_failed && r.kind != EventKind::device_removed) return desk::no(Refusal::invalid);
-      registry_.report_device(now_, registry_.device_of(member_), r.kind, r.reason);
+      registry_.report_device(now_, member_, r.kind, r.reason);
       return desk::yes();
     }
     if (const auto known = registry_.glance(now_, member_, r.tgt); !known) return desk::no(known);

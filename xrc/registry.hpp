@@ -156,6 +156,9 @@ class BasicRegistry {
   Result<TgtId> find(MemberId member, const Peer& peer) const;
   /// E6: sends the event to every member of the device's domains. device_removed also drains their TGT queue pairs.
   void report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason);
+  /// The same for the device of `by`, on its behalf. Other users' domains get the event only if `by` is root's or
+  /// admin_uid's, except the domain of `by`.
+  void report_device(Instant now, MemberId by, EventKind kind, std::uint32_t reason);
 
   // ---- shared receive queues, and numbers of other queue pairs. R10.
 
@@ -185,7 +188,6 @@ class BasicRegistry {
 
   bool is_member(MemberId member) const { return member.epoch == options_.epoch && members_.contains(member.number); }
   bool is_registered(MemberId member, TgtId id) const;
-  std::uint64_t device_of(MemberId member) const;  ///< of its domain; 0 if there is no such member
   /// R11: carriers of the member's domain, including those that may still return to a new registry. poll_waiting()
   /// returns its members after a change. 0 if there is no such member.
   std::uint32_t carriers(MemberId member) const;
@@ -234,16 +236,22 @@ class BasicRegistry {
     Set<std::uint32_t> srqs{}, others{};
     Deque<Event> events{};  // events_max
     bool lost = false, announced = false, carrier = false;
-    std::uint32_t carriers = 0;  // OpenParameters::carriers
+    bool returned = false;       // a carrier that an earlier registry knew
+    std::uint32_t carriers = 0;  // OpenParameters::carriers, less those of whose death it was informed
   };
   struct Domain {
     std::optional<DomainKey> key{};
     std::uint64_t device = 0;
-    std::uint32_t uid = 0;               // of its creator
-    std::uint32_t carriers = 0;          // members that carry the device
-    std::uint32_t carriers_awaited = 0;  // until recovery is over: how many its members declared, less those that left
+    std::uint32_t uid = 0;                 // of its creator
+    std::uint32_t carriers = 0;            // members that carry the device
+    std::uint32_t carriers_declared = 0;   // until recovery is over: the most that a member has declared
+    std::uint32_t carriers_returned = 0;   // of an earlier registry; a carrier that leaves in order still counts
     Set<std::uint64_t> members{}, tgts{};  // numbers, generations
     Map<Peer, std::uint64_t> peers{};      // peer to generation, of queue pairs that have not failed
+
+    std::uint32_t carriers_missing() const {
+      return carriers_declared - std::min(carriers_declared, carriers_returned);
+    }
   };
   struct Resting {
     TgtId id{};
@@ -284,10 +292,11 @@ class BasicRegistry {
   void add_registrant(std::uint64_t number, Tgt& tgt);
   void go_back(Tgt& tgt);
   void set_deadline(Tgt& tgt, Instant at);
+  void tell_domain(Instant now, std::uint64_t domain, EventKind kind, std::uint32_t reason);
   void remove_device(Instant now, std::uint64_t domain, std::uint32_t reason);
   void drain_all(Instant now, std::uint64_t domain, std::uint32_t reason);
   void add_carriers(Instant now, std::uint64_t number, const OpenParameters& parameters);
-  void drop_carrier(std::uint64_t domain);
+  void drop_carrier(std::uint64_t member, bool died);
   void await_no_carriers(Instant now);
   void announce_all(std::uint64_t domain);
   Result<void> step(Instant now, Tgt& tgt, EventKind kind, std::uint32_t reason);
@@ -319,6 +328,7 @@ class BasicRegistry {
 
   Map<std::uint64_t, Domain> domains_;                      // domains_max
   Map<DomainKey, std::uint64_t> keys_;                      // of shared domains
+  Map<DomainKey, std::uint64_t> left_in_order_;             // carriers_returned of ended domains; domains_max
   Map<std::uint64_t, Member> members_;                      // members_max
   Map<std::uint64_t, Tgt> tgts_;                            // by generation; tgts_max
   Map<std::uint32_t, std::uint64_t> numbers_;               // of tgts_: number to generation
@@ -331,7 +341,7 @@ class BasicRegistry {
   Deque<TgtId> ended_;                                      // tgts_max: create() fails until poll_ended() takes them
   Counters counters_;
   std::size_t lingering_ = 0, registrations_ = 0;
-  bool awaits_carriers_ = false;  // a domain has carriers_awaited
+  bool awaits_carriers_ = false;  // a domain has carriers_declared
   std::uint64_t last_generation_, last_member_ = 0, last_domain_ = 0;
   std::uint32_t qpn_next_;
   RegistryOptions options_;  // constant, as recovery_until_: they are last because of changing_size()

@@ -150,13 +150,28 @@ Result<void> BasicRegistry<S>::report(Instant now, TgtId id, EventKind kind, std
 // E6: members get the device's event even if they have no registrations on it.
 template <class S>
 void BasicRegistry<S>::report_device(Instant now, std::uint64_t device, EventKind kind, std::uint32_t reason) {
-  for (const auto& [number, domain] : domains_) {
-    if (domain.device != device) continue;
-    if (kind == EventKind::device_removed)
-      remove_device(now, number, reason);
-    else
-      for (const std::uint64_t member : domain.members) give(member, {.kind = kind, .reason = reason});
+  for (const auto& [number, domain] : std::as_const(domains_))
+    if (domain.device == device) tell_domain(now, number, kind, reason);
+}
+
+// The number of a device is what a program says, and each machine's first device may have the same one.
+template <class S>
+void BasicRegistry<S>::report_device(Instant now, MemberId by, EventKind kind, std::uint32_t reason) {
+  if (!check(by)) return;
+  const std::uint32_t uid = uid_of(by.number);
+  const std::uint64_t own = std::as_const(members_).at(by.number).domain;
+  const std::uint64_t device = std::as_const(domains_).at(own).device;
+  for (const auto& [number, domain] : std::as_const(domains_)) {
+    const bool may = number == own || domain.uid == uid || uid == 0 || uid == options_.admin_uid;
+    if (domain.device == device && may) tell_domain(now, number, kind, reason);
   }
+}
+
+template <class S>
+void BasicRegistry<S>::tell_domain(Instant now, std::uint64_t number, EventKind kind, std::uint32_t reason) {
+  if (kind == EventKind::device_removed) return remove_device(now, number, reason);
+  for (const std::uint64_t member : std::as_const(domains_).at(number).members)
+    give(member, {.kind = kind, .reason = reason});
 }
 
 /// A second call only repeats the event of the device.
@@ -179,7 +194,7 @@ template <class S>
 std::uint32_t BasicRegistry<S>::carriers(MemberId member) const {
   if (!check(member)) return 0;
   const Domain& domain = domains_.at(members_.at(member.number).domain);
-  return std::max(domain.carriers, domain.carriers_awaited);
+  return domain.carriers + domain.carriers_missing();
 }
 
 template <class S>
@@ -187,7 +202,8 @@ void BasicRegistry<S>::announce_all(std::uint64_t domain) {
   for (const std::uint64_t member : std::as_const(domains_).at(domain).members) announce(member, members_.at(member));
 }
 
-/// A member of an earlier registry declares how many carriers the domain had. They may return until recovery ends.
+/// A member of an earlier registry declares how many carriers the domain had. They may return until recovery ends. A
+/// carrier that declares none is new.
 template <class S>
 void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const OpenParameters& parameters) {
   Member& member = members_.at(number);
@@ -196,21 +212,33 @@ void BasicRegistry<S>::add_carriers(Instant now, std::uint64_t number, const Ope
   if (!parameters.carrier && parameters.carriers == 0) return;
   Domain& domain = domains_.at(member.domain);
   if (parameters.carrier) ++domain.carriers;
+  if (parameters.carrier && parameters.carriers > 0) {
+    member.returned = true;
+    ++domain.carriers_returned;
+  }
   if (recovering(now)) {
-    domain.carriers_awaited = std::max(domain.carriers_awaited, parameters.carriers);
-    awaits_carriers_ = awaits_carriers_ || domain.carriers_awaited > 0;
-  } else if (parameters.carriers > domain.carriers) {
+    domain.carriers_declared = std::max(domain.carriers_declared, parameters.carriers);
+    awaits_carriers_ = awaits_carriers_ || domain.carriers_declared > 0;
+  } else if (parameters.carriers > domain.carriers_returned) {
     give(number, {.kind = EventKind::device_removed});
   }
   announce_all(member.domain);
 }
 
+/// Its members of today know that it died; one that declares itself later counts it, and misses it.
 template <class S>
-void BasicRegistry<S>::drop_carrier(std::uint64_t number) {
-  Domain& domain = domains_.at(number);
+void BasicRegistry<S>::drop_carrier(std::uint64_t number, bool died) {
+  Member& carrier = members_.at(number);
+  Domain& domain = domains_.at(carrier.domain);
+  carrier.carrier = false;
   --domain.carriers;
-  if (domain.carriers_awaited > 0) --domain.carriers_awaited;
-  announce_all(number);
+  if (died && carrier.returned) {
+    --domain.carriers_returned;
+    if (domain.carriers_declared > 0) --domain.carriers_declared;
+    for (const std::uint64_t member : std::as_const(domain).members)
+      if (std::as_const(members_).at(member).carriers > 0) --members_.at(member).carriers;
+  }
+  announce_all(carrier.domain);
 }
 
 /// Recovery is over: a carrier that has not returned died with the earlier registry, or has not run since.
@@ -219,12 +247,12 @@ void BasicRegistry<S>::await_no_carriers(Instant now) {
   awaits_carriers_ = false;
   std::vector<std::uint64_t> awaiting;
   for (const auto& [number, domain] : std::as_const(domains_))
-    if (domain.carriers_awaited > 0) awaiting.push_back(number);
+    if (domain.carriers_declared > 0) awaiting.push_back(number);
   for (const std::uint64_t number : awaiting) {
     Domain& domain = domains_.at(number);
-    if (std::exchange(domain.carriers_awaited, 0) <= domain.carriers) continue;
+    if (std::exchange(domain.carriers_declared, 0) <= domain.carriers_returned) continue;
     for (const std::uint64_t member : std::as_const(domain).members)
-      if (std::as_const(members_).at(member).carriers > domain.carriers)
+      if (std::as_const(members_).at(member).carriers > domain.carriers_returned)
         give(member, {.kind = EventKind::device_removed});
     drain_all(now, number, 0);
     announce_all(number);

@@ -55,7 +55,12 @@ Result<std::uint64_t> BasicRegistry<S>::domain_for(Instant now, const OpenParame
   made.key = p.key;
   made.uid = uid;
   made.device = p.key ? p.key->device : p.device;
-  if (p.key) keys_[*p.key] = number;
+  if (!p.key) return number;
+  keys_[*p.key] = number;
+  if (const auto left = left_in_order_.find(*p.key); left != left_in_order_.end()) {
+    made.carriers_returned = static_cast<std::uint32_t>(left->second);
+    left_in_order_.erase(*p.key);
+  }
   return number;
 }
 
@@ -97,8 +102,7 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   if (std::as_const(members_).at(number).carrier) {
     const std::uint64_t carried = std::as_const(members_).at(number).domain;
     if (died) remove_device(now, carried, 0);
-    drop_carrier(carried);
-    members_.at(number).carrier = false;
+    drop_carrier(number, died);
     S::checkpoint(this);
   }
   for (const std::uint64_t generation : listed(std::as_const(members_).at(number).registrations)) {
@@ -132,7 +136,12 @@ void BasicRegistry<S>::leave(Instant now, std::uint64_t number, bool died) {
   members_.erase(number);
   domains_.at(domain).members.erase(number);
   if (!last) return;
-  if (const auto key = domains_.at(domain).key) keys_.erase(*key);
+  if (const auto key = domains_.at(domain).key) {
+    keys_.erase(*key);
+    // A member of an earlier epoch that makes the domain again does not miss carriers that left in order.
+    const std::uint32_t returned = std::as_const(domains_).at(domain).carriers_returned;
+    if (returned > 0 && left_in_order_.size() < options_.domains_max) left_in_order_[*key] = returned;
+  }
   count(domains_.at(domain).uid, &Use::domains, -1);
   domains_.erase(domain);
 }
@@ -219,11 +228,6 @@ template <class S>
 bool BasicRegistry<S>::is_registered(MemberId member, TgtId id) const {
   return is_member(member) && members_.at(member.number).registrations.contains(id.generation) &&
          tgts_.at(id.generation).id == id;
-}
-
-template <class S>
-std::uint64_t BasicRegistry<S>::device_of(MemberId member) const {
-  return is_member(member) ? domains_.at(members_.at(member.number).domain).device : 0;
 }
 
 // ---- views -------------------------------------------------------------------------------------------------------

@@ -82,6 +82,14 @@ std::optional<ConnectionNumber> Server::poll_waiting() {
   return number;
 }
 
+std::optional<Bytes> Server::next_event(Connection& c) {
+  const auto event = registry_.poll_event(*c.member);
+  if (!event) return std::nullopt;
+  // R11: a member that gets this event counts no carriers any more, until it is informed of those that remain.
+  if (event->kind == EventKind::device_removed && event->tgt.generation == 0) c.carriers = 0;
+  return emit(*event);
+}
+
 std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number) {
   const auto found = connections_.find(number);
   if (found == connections_.end()) return std::nullopt;
@@ -90,7 +98,7 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
     // Its own events are first, too: this member may be the only one that can declare them to the next broker.
     const Ask about = c.answers.front().about;
     if (c.member && (about == Ask::report || about == Ask::report_device || about == Ask::modify))
-      if (const auto event = registry_.poll_event(*c.member)) return emit(*event);
+      if (const auto event = next_event(c)) return event;
     const Bytes out = emit(c.answers.front());
     c.answers.pop_front();
     return out;
@@ -105,7 +113,7 @@ std::optional<Bytes> Server::poll_transmit(Instant now, ConnectionNumber number)
     return emit(note);
   }
   if (c.member) {
-    if (const auto event = registry_.poll_event(*c.member)) return emit(*event);
+    if (const auto event = next_event(c)) return event;
     // R11: after the event that a carrier died, so that the member declares one of the two to the next broker.
     if (const std::uint32_t carriers = registry_.carriers(*c.member); carriers != c.carriers) {
       c.carriers = carriers;

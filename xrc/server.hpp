@@ -100,6 +100,7 @@ class Server {
   std::uint64_t proof(const Connection& c, TgtId id) const;
   void changed(Instant now, MemberId by, TgtId id);
   Answer kill(Instant now, const Connection& c, const Request& r);
+  std::optional<Bytes> next_event(Connection& c);
   std::optional<Item> next_item(Listing& list) const;
 
   Registry registry_;

@@ -197,9 +197,19 @@ void Anonymizer::section(ConstBytes body, Bytes& out) {
   b.u32(byte_order_magic);
   b.u16(u16(r));
   b.u16(u16(r));
+  r.skip(8);
   b.u64(~0ULL);  // section length: not specified, because it changes
-  if (body.size() > 16) ++container_.options_dropped;
+  while (next_option(r)) ++container_.options_dropped;
   b.end();
+}
+
+std::optional<Anonymizer::Option> Anonymizer::next_option(Reader& options) const {
+  if (options.left() < 4) return std::nullopt;
+  const std::uint16_t code = u16(options), length = u16(options);
+  const ConstBytes value = options.bytes(length);
+  options.skip(padded(length) - length);
+  if (code == 0 || !options.ok()) return std::nullopt;
+  return Option{code, value};
 }
 
 void Anonymizer::interface_block(ConstBytes body, Bytes& out) {
@@ -210,11 +220,9 @@ void Anonymizer::interface_block(ConstBytes body, Bytes& out) {
   b.u16(0);
   b.u32(u32(r));
   Interface i;
-  while (r.left() >= 4) {
-    const std::uint16_t code = u16(r), length = u16(r);
-    const ConstBytes value = r.bytes(length);
-    r.skip(padded(length) - length);
-    if (!r.ok() || code == 0) break;
+  while (const auto option = next_option(r)) {
+    const auto& [code, value] = *option;
+    const std::size_t length = value.size();
     Reader v(value);
     if (code == opt_if_tsresol && length >= 1) i.resolution = v.u8();
     if (code == opt_if_tsoffset && length >= 8) i.offset_seconds = static_cast<std::int64_t>(u64(v));
@@ -240,12 +248,9 @@ std::uint64_t Anonymizer::shifted(const Interface& i, std::uint64_t ticks) const
 
 // Keeps epb_flags and epb_dropcount. epb_packetid is replaced; equal identifiers stay equal.
 void Anonymizer::packet_options(Reader options, BlockOut& block) {
-  while (options.left() >= 4) {
-    const std::uint16_t code = u16(options), length = u16(options);
-    if (code == 0) return;
-    const ConstBytes value = options.bytes(length);
-    options.skip(padded(length) - length);
-    if (!options.ok()) return;
+  while (const auto option = next_option(options)) {
+    const auto& [code, value] = *option;
+    const std::size_t length = value.size();
     if (code == opt_packet_id && length == 8) {
       Reader id(value);
       Bytes other(8);

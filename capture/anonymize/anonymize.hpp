@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "capture/analyzer.hpp"
@@ -59,6 +60,12 @@ class Anonymizer {
   void interface_block(ConstBytes body, Bytes& out);
   void packet_block(std::uint32_t type, ConstBytes body, const wire::CapturedPacket& packet, Bytes& out);
   void packet_options(Reader options, BlockOut& block);
+  struct Option {
+    std::uint16_t code = 0;
+    ConstBytes value;
+  };
+  /// The next one of a block. None: they have ended, or the rest is cut off.
+  std::optional<Option> next_option(Reader& options) const;
   std::uint64_t shifted(const Interface& i, std::uint64_t ticks) const;
   std::uint16_t u16(Reader& r) const { return little_ ? r.le16() : r.be16(); }
   std::uint32_t u32(Reader& r) const { return little_ ? r.le32() : r.be32(); }

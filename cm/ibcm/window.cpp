@@ -40,7 +40,6 @@ std::optional<ConnectionId> Window::next() {
   while (outstanding_ < outstanding_max_ && !turns_.empty()) {
     const At at = peers_.find(turns_.front());
     turns_.pop_front();
-    if (at == peers_.end()) continue;
     Peer& peer = at->second;
     peer.has_turn = false;
     if (peer.waiting.empty() || peer.outstanding >= per_peer_) {

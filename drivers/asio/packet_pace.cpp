@@ -24,16 +24,16 @@ struct Question {
 };
 
 /// About the socket that would receive a packet to the address. The structure's source is that of the packet.
-Question question_about(const Gid& address) {
+Question question_about(const Gid& address, int protocol, std::uint16_t port) {
   Question out;
   out.header.nlmsg_len = sizeof out;
   out.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   out.header.nlmsg_flags = NLM_F_REQUEST;
   out.body.sdiag_family = is_v4_gid(address) ? AF_INET : AF_INET6;
-  out.body.sdiag_protocol = IPPROTO_UDP;
+  out.body.sdiag_protocol = static_cast<std::uint8_t>(protocol);
   out.body.idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1);
   out.body.idiag_states = ~0U;
-  out.body.id.idiag_dport = htons(PARLEY_ROCE_UDP_PORT);
+  out.body.id.idiag_dport = htons(port);
   out.body.id.idiag_cookie[0] = out.body.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   const std::size_t from = is_v4_gid(address) ? 12 : 0;
   std::memcpy(out.body.id.idiag_dst, address.data() + from, address.size() - from);
@@ -60,13 +60,28 @@ std::optional<SocketRoom> room_in(const std::uint8_t* at, std::size_t left) {
 
 }  // namespace
 
-std::unique_ptr<SocketPace> SocketPace::open() {
+std::unique_ptr<SocketPace> SocketPace::open(int protocol) {
   const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
-  return fd < 0 ? nullptr : std::unique_ptr<SocketPace>(new SocketPace(fd));
+  if (fd < 0) return nullptr;
+  std::unique_ptr<SocketPace> out(new SocketPace(fd, protocol));
+  return out->answers() ? std::move(out) : nullptr;
 }
 
-std::optional<SocketRoom> SocketPace::room_at(const Gid& address) {
-  const Question question = question_about(address);
+/// Asks about a socket that certainly exists.
+bool SocketPace::answers() const {
+  const Descriptor own(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  socklen_t size = sizeof name;
+  auto* const generic = reinterpret_cast<sockaddr*>(&name);
+  if (own.fd < 0 || ::bind(own.fd, generic, size) != 0 || ::getsockname(own.fd, generic, &size) != 0) return false;
+  return ask(gid_of(Address::any(Address::Family::v4, 0)), ntohs(name.sin_port)).has_value();
+}
+
+std::optional<SocketRoom> SocketPace::room_at(const Gid& address) { return ask(address, PARLEY_ROCE_UDP_PORT); }
+
+std::optional<SocketRoom> SocketPace::ask(const Gid& address, std::uint16_t port) const {
+  const Question question = question_about(address, protocol_, port);
   if (::send(socket_.fd, &question, sizeof question, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof question))
     return std::nullopt;
   alignas(nlmsghdr) std::array<std::uint8_t, 1024> answer;
@@ -93,7 +108,10 @@ std::ptrdiff_t SocketPace::cost_of(std::size_t count, std::size_t size) {
 
 Instant SocketPace::may_send(Instant now, const Gid& peer) {
   if (is_multicast(peer)) return now;
-  if (peers_.size() >= peers_max && !peers_.contains(peer)) peers_.clear();
+  if (peers_.size() >= peers_max && !peers_.contains(peer)) {
+    std::erase_if(peers_, [](const auto& known) { return !known.second.full_since; });  // those that are not held
+    if (peers_.size() >= peers_max) peers_.clear();
+  }
   Peer& at = peers_[peer];
   if (at.credit > 0) return now;
   if (now < at.ask_at) return at.ask_at;

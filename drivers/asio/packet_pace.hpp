@@ -3,6 +3,8 @@
 // needs no rights). What a full buffer cannot take is lost without a word to its sender. Peers on other hosts, and in other network
 // namespaces, have no such socket here: packets to them are never held.
 #pragma once
+#include <netinet/in.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -26,8 +28,9 @@ class SocketPace final : public PacketPace {
   /// A receiver that takes nothing for so long does not stop its senders any more, until it has room again.
   static constexpr Duration patience = std::chrono::seconds(1);
 
-  /// Null: the system does not tell.
-  static std::unique_ptr<SocketPace> open();
+  /// Null: the system does not report the buffers of the protocol's sockets, because sock_diag(7) or its module for the
+  /// protocol (udp_diag) is missing. Each later question would look for the module again.
+  static std::unique_ptr<SocketPace> open(int protocol = IPPROTO_UDP);
 
   Instant may_send(Instant now, const Gid& peer) override;
   void sent(const Gid& peer, std::size_t count, std::size_t size) noexcept override;
@@ -42,10 +45,13 @@ class SocketPace final : public PacketPace {
     std::optional<Instant> full_since{};
     std::size_t used = 0;  // when it was asked last
   };
-  explicit SocketPace(int fd) : socket_(fd) {}
+  SocketPace(int fd, int protocol) : socket_(fd), protocol_(protocol) {}
+  bool answers() const;
+  std::optional<SocketRoom> ask(const Gid& address, std::uint16_t port) const;
   static std::ptrdiff_t cost_of(std::size_t count, std::size_t size);
 
   Descriptor socket_;
+  int protocol_;
   std::map<Gid, Peer> peers_;
 };
 

@@ -80,8 +80,14 @@ PacketSet::PacketSet(PacketMachine& machine, const RoceHostOptions& options, int
 PacketSet::~PacketSet() { close_sockets(); }
 
 void PacketSet::close_sockets() noexcept {
-  for (const Bound& bound : bound_) ::close(bound.fd);
-  for (const auto& [sender, fd] : senders_) ::close(fd);
+  // Each number once: the program may have another file under it when a queue pair or the set is destroyed.
+  const auto close_once = [](int& fd) {
+    if (fd >= 0) ::close(fd);
+    fd = -1;
+  };
+  for (Bound& bound : bound_) close_once(bound.fd);
+  for (auto& [sender, fd] : senders_) close_once(fd);
+  ready_fd_ = -1;
 }
 
 // A turn that sent something leaves the sockets to the next turn: an answer cannot have arrived yet, except from a fast

@@ -63,13 +63,14 @@ void Core::attach(Id& id, const Address& local) {
   id.gid_index = index_of(local);
 }
 
-/// As on Linux, a wildcard address conflicts with every other address that has the same port.
-int Core::conflict(const Id& id, const Address& local) const {
+/// As on Linux, a wildcard address conflicts with every other address that has the same port. `reuse`: not with ids that
+/// allow it (RDMA_OPTION_ID_REUSEADDR).
+int Core::conflict(const Id& id, const Address& local, bool reuse) const {
   for (const auto& [number, other] : ids_) {
     if (number == id.number || other->space != id.space || !other->local || other->passive ||
         other->local->port != local.port)
       continue;
-    if (id.reuse && other->reuse && other->state != IdState::listening) continue;
+    if (reuse && other->reuse && other->state != IdState::listening) continue;
     if (id.af_only && other->af_only && !same_family(local, *other->local)) continue;
     if (local.is_any() || other->local->is_any()) return EADDRNOTAVAIL;
     if (without_port(local) == without_port(*other->local)) return EADDRINUSE;
@@ -78,12 +79,12 @@ int Core::conflict(const Id& id, const Address& local) const {
 }
 
 int Core::take_port(const Id& id, Address& local) {
-  if (local.port != 0) return conflict(id, local);
+  if (local.port != 0) return conflict(id, local, id.reuse);
   constexpr std::uint32_t many = last_port - first_port + 1;
   const auto start = static_cast<std::uint32_t>(rng_.below(many));
   for (std::uint32_t i = 0; i < many; ++i) {
     local.port = static_cast<std::uint16_t>(first_port + (start + i) % many);
-    if (conflict(id, local) == 0) return 0;
+    if (conflict(id, local, id.reuse) == 0) return 0;
   }
   return EADDRNOTAVAIL;
 }
@@ -208,6 +209,8 @@ int Core::listen(const Call& call) {
   if (id->state == IdState::idle)
     if (const int wrong = bind_to(*id, Address::any(Address::Family::v4, 0))) return wrong;
   if (id->state != IdState::bound) return EINVAL;
+  if (id->reuse)  // as on Linux: only one of those that are bound there may listen
+    if (const int wrong = conflict(*id, *id->local, false)) return wrong;
   const std::uint64_t service = service_of(*id, id->local->port);
   auto& listeners = services_[service];
   if (listeners.empty() && !agent_.listen(service, {.connected = !id->datagrams(), .sidr = id->datagrams()})) {

@@ -54,7 +54,7 @@ void to_init(const Id& id, ib_uverbs_qp_attr& out) {
     return;
   }
   out.qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
-  if (id.cm == 0) return;
+  if (!id.has_connection()) return;
   out.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   if (id.responder_resources > 0) out.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
@@ -194,7 +194,10 @@ int Core::accept(const Call& call) {
     p.private_data = data;
     wrong = number_of(agent_.accept(call.now, id->cm, p));
   }
-  if (wrong == 0) id->uid = asked.uid;
+  if (wrong == 0)
+    id->uid = asked.uid;
+  else if (id->passive)  // as on Linux: the peer does not wait for an answer that does not come
+    (void)turn_down(call.now, *id, static_cast<std::uint8_t>(CmReject::consumer), {});
   return wrong;
 }
 
@@ -207,11 +210,13 @@ int Core::reject(const Call& call) {
   if (asked.reason != static_cast<std::uint8_t>(CmReject::consumer) && asked.reason != vendor_option) return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
   if (id->cm == 0) return EINVAL;
-  const ConstBytes data(asked.private_data, asked.private_data_len);
-  if (id->datagrams())
-    return number_of(agent_.sidr_reply(call.now, id->cm, {.status = SidrStatus::rejected, .private_data = data}));
-  return number_of(
-      agent_.reject(call.now, id->cm, {.reason = static_cast<CmReject>(asked.reason), .private_data = data}));
+  return turn_down(call.now, *id, asked.reason, ConstBytes(asked.private_data, asked.private_data_len));
+}
+
+int Core::turn_down(Instant now, const Id& id, std::uint8_t reason, ConstBytes data) {
+  if (id.datagrams())
+    return number_of(agent_.sidr_reply(now, id.cm, {.status = SidrStatus::rejected, .private_data = data}));
+  return number_of(agent_.reject(now, id.cm, {.reason = static_cast<CmReject>(reason), .private_data = data}));
 }
 
 int Core::disconnect(const Call& call) {
@@ -219,8 +224,9 @@ int Core::disconnect(const Call& call) {
   Id* id = nullptr;
   if (!parse(call.in, asked)) return EINVAL;
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
-  if (id->cm == 0) return EINVAL;
-  if (!id->datagrams()) (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error after a disconnect
+  if (!id->has_connection()) return EINVAL;
+  if (!id->datagrams() && id->cm != 0)
+    (void)agent_.disconnect(call.now, id->cm);  // as on Linux, no error after a disconnect
   return 0;
 }
 
@@ -242,7 +248,7 @@ int Core::init_qp_attr(const Call& call) {
   if (const int wrong = find(call.file, asked.id, id)) return wrong;
   if (!id->gid_index) return EINVAL;
   ib_uverbs_qp_attr out{};
-  if (id->cm == 0 || id->datagrams() || asked.qp_state == IBV_QPS_INIT)
+  if (!id->has_connection() || id->datagrams() || asked.qp_state == IBV_QPS_INIT)
     to_init(*id, out);
   else if (!id->answerable)
     return EINVAL;

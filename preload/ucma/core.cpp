@@ -95,6 +95,22 @@ void Core::close(Instant now, File file) {
   files_.erase(file);
 }
 
+std::deque<Event>& Core::change(File file) {
+  OpenFile& of = files_.at(file);
+  if (!std::exchange(of.changed, true)) changed_.push_back(file);
+  return of.events;
+}
+
+std::optional<File> Core::poll_changed() {
+  while (!changed_.empty()) {
+    const File file = changed_.back();
+    changed_.pop_back();
+    const auto at = files_.find(file);
+    if (at != files_.end() && std::exchange(at->second.changed, false)) return file;
+  }
+  return std::nullopt;
+}
+
 bool Core::readable(File file) const { return events(file) > 0; }
 
 std::size_t Core::events(File file) const {
@@ -171,7 +187,7 @@ int Core::destroy_id(const Call& call) {
 }
 
 void Core::drop_events(Instant now, const Id& id) {
-  auto& events = files_.at(id.file).events;
+  auto& events = change(id.file);
   std::vector<std::uint32_t> children;
   std::erase_if(events, [&](const Event& event) {
     if (event.id != id.number) return false;
@@ -185,7 +201,7 @@ void Core::drop_events(Instant now, const Id& id) {
 void Core::destroy(Instant now, Id& id) {
   drop_events(now, id);
   // A CONNECT_REQUEST for this id that the program has not read yet.
-  auto& events = files_.at(id.file).events;
+  auto& events = change(id.file);
   std::erase_if(events, [&](const Event& event) { return event.child == id.number; });
   std::erase_if(groups_, [&](const auto& entry) { return entry.second.id == id.number; });
   std::erase_if(again_, [&](const auto& entry) { return entry.second == id.number; });
@@ -214,7 +230,7 @@ Event& Core::push(const Id& id, std::uint32_t what, int status) {
   event.told.id = id.number;
   event.told.event = what;
   event.told.status = static_cast<std::uint32_t>(status);
-  return files_.at(id.file).events.emplace_back(event);
+  return change(id.file).emplace_back(event);
 }
 
 int Core::get_event(const Call& call) {
@@ -222,7 +238,7 @@ int Core::get_event(const Call& call) {
   constexpr std::size_t least = offsetof(rdma_ucm_event_resp, reserved);
   if (call.room < least) return ENOSPC;
   if (!parse(call.in, asked)) return EINVAL;
-  auto& events = files_.at(call.file).events;
+  auto& events = change(call.file);
   if (events.empty()) return EAGAIN;
   const Event& event = events.front();
   if (const int wrong = give(call, asked.response, event.told, least)) return wrong;
@@ -244,7 +260,7 @@ int Core::migrate_id(const Call& call) {
   if (!files_.contains(from)) return EINVAL;
   if (const int wrong = find(from, asked.id, id)) return wrong;
   if (from != call.file) {
-    auto &old = files_.at(from).events, &now = files_.at(call.file).events;
+    auto &old = change(from), &now = change(call.file);
     std::copy_if(old.begin(), old.end(), std::back_inserter(now), [&](const Event& e) { return e.id == id->number; });
     std::erase_if(old, [&](const Event& e) { return e.id == id->number; });
     for (const Event& event : now)  // unread requests move with their listener

@@ -6,7 +6,8 @@
 //   write(now, host, file, octets)  one write(2) of the program; returns 0, or the errno that Linux returns
 //   handle_mad()                    a MAD that QP1 received
 //   handle_deadline()               next_deadline() has passed
-//   After each of these, call poll_transmit() until it returns false, and readable(file) for each open file.
+//   After each of these, call poll_transmit() until it returns false, and readable(file) for each file that
+//   poll_changed() returns.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -63,6 +64,8 @@ class Core {
   /// Returns 0 or an errno. EAGAIN: RDMA_USER_CM_CMD_GET_EVENT found no event; repeat it when readable(file) is true.
   int write(Instant now, Host& host, File file, ConstBytes command);
   bool readable(File file) const;
+  /// The next file whose readable() may have changed since the last call. None: no other file has changed.
+  std::optional<File> poll_changed();
   /// The name of the command in `octets`, for example "RDMA_USER_CM_CMD_BIND_IP".
   static const char* name_of(ConstBytes octets);
 
@@ -86,6 +89,7 @@ class Core {
   };
   struct OpenFile {
     std::deque<Event> events;  // at most a dozen for each id and group, and each listener's backlog
+    bool changed = false;      // it is in changed_
   };
   struct Command {
     const char* name;
@@ -105,6 +109,8 @@ class Core {
   void destroy(Instant now, Id& id);
   void drop_events(Instant now, const Id& id);
   Event& push(const Id& id, std::uint32_t event, int status = 0);
+  /// The events of the file, for a caller that adds or removes some.
+  std::deque<Event>& change(File file);
   template <class T>
   static int give(const Call& call, std::uint64_t response, const T& all, std::size_t least = sizeof(T));
 
@@ -119,7 +125,7 @@ class Core {
   int listen(const Call& call);
   int bind_to(Id& id, const Address& local);
   int take_port(const Id& id, Address& local);
-  int conflict(const Id& id, const Address& local) const;
+  int conflict(const Id& id, const Address& local, bool reuse) const;
   int resolve_to(const Call& call, Id& id, const std::optional<Address>& source, Address peer);
   std::optional<Address> choose_source(Host& host, const Address& peer) const;
   std::optional<std::uint8_t> index_of(const Address& address) const;
@@ -130,6 +136,8 @@ class Core {
   int connect(const Call& call);
   int accept(const Call& call);
   int reject(const Call& call);
+  /// `reason`: of a REJ; a SIDR_REP has none.
+  int turn_down(Instant now, const Id& id, std::uint8_t reason, ConstBytes data);
   int disconnect(const Call& call);
   int notify(const Call& call);
   int init_qp_attr(const Call& call);
@@ -169,6 +177,7 @@ class Core {
   Rng rng_;
   cm::ibcm::Agent agent_;
   std::map<File, OpenFile> files_;
+  std::vector<File> changed_;  // each open file once; may have closed ones until poll_changed() skips them
   std::map<std::uint32_t, std::unique_ptr<Id>> ids_;              // at most ids_max
   std::map<std::uint32_t, Group> groups_;                         // at most groups_max
   std::map<cm::ibcm::ConnectionId, std::uint32_t> by_cm_;         // at most one for each id

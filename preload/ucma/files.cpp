@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,18 +25,35 @@ namespace {
 class Program final : public Host {
  public:
   bool read(std::uint64_t from, MutBytes to) override {
-    if (from == 0) return to.empty();
-    std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
+    void* const at = reinterpret_cast<void*>(from);
+    if (const auto known = copy(process_vm_readv, to.data(), at, to.size())) return *known;
+    std::memcpy(to.data(), at, to.size());
     return true;
   }
   bool write(std::uint64_t to, ConstBytes from) override {
-    if (to == 0) return from.empty();
-    std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
+    void* const at = reinterpret_cast<void*>(to);
+    if (const auto known = copy(process_vm_writev, const_cast<std::uint8_t*>(from.data()), at, from.size()))
+      return *known;
+    std::memcpy(at, from.data(), from.size());
     return true;
   }
   std::optional<Address> source_toward(const Address& peer) override {
     const auto source = asio_driver::source_toward(peer);
     return source ? std::optional(*source) : std::nullopt;
+  }
+
+ private:
+  using Copy = ssize_t(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+  /// By the kernel, which checks the program's address. None: it does not allow these calls (seccomp).
+  static std::optional<bool> copy(Copy& call, void* own, void* programs, std::size_t size) {
+    if (size == 0) return true;
+    const iovec here{.iov_base = own, .iov_len = size}, there{.iov_base = programs, .iov_len = size};
+    const int kept = errno;
+    const ssize_t copied = call(::getpid(), &here, 1, &there, 1, 0);
+    const bool forbidden = copied < 0 && errno != EFAULT;
+    errno = kept;
+    if (forbidden && programs != nullptr) return std::nullopt;
+    return copied == static_cast<ssize_t>(size);
   }
 };
 
@@ -77,7 +95,8 @@ class Connections final : public Manager {
       out_.flow_label = to.flow_label;
       (void)device.send_mad(out_);  // without room, the MAD is lost as on a wire
     }
-    for (auto& [fd, bell] : bells) bell->set(core.readable(fd));
+    while (const auto fd = core.poll_changed())
+      if (const auto bell = bells.find(*fd); bell != bells.end()) bell->second->set(core.readable(*fd));
     return any;
   }
   Instant next_deadline() const override { return core.next_deadline(); }

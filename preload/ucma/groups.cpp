@@ -73,7 +73,7 @@ int Core::leave_mcast(const Call& call) {
   Id* id = nullptr;
   if (const int wrong = find(call.file, at->second.id, id)) return wrong;
   const rdma_ucm_destroy_id_resp out{.events_reported = at->second.reported};
-  std::erase_if(files_.at(call.file).events, [&](const Event& event) { return event.group == asked.id; });
+  std::erase_if(change(call.file), [&](const Event& event) { return event.group == asked.id; });
   groups_.erase(at);
   return give(call, asked.response, out);
 }

@@ -71,6 +71,8 @@ struct Id {
   bool ended = false;       ///< DISCONNECTED has been queued
 
   bool datagrams() const { return qp_type == IBV_QPT_UD; }
+  /// A request was sent or received. Between a rejection and its repetition the CM has no connection for it.
+  bool has_connection() const { return cm != 0 || state == IdState::connect; }
 };
 
 /// The address vector with which the id's queue pair reaches `peer`.

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 import time
 
 from cli import LIMIT, PARLEY, CliTest, main, run
@@ -27,6 +28,22 @@ def receives(place):
 # A thread of rping asks for one more event and is not joined. If main() has closed the channel by then, the program ends with 255, on
 # any device.
 LATE_THREAD = "rdma_get_cm_event: Bad file descriptor"
+
+
+# All ways to ask for the file: of today's C library, and of programs that were linked with glibc before 2.33.
+FILE = """
+import ctypes, os, stat, subprocess
+path = "/dev/infiniband/rdma_cm"
+c, room, here = ctypes.CDLL(None), ctypes.create_string_buffer(256), os.open("/", os.O_RDONLY)
+fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+for is_ in (os.stat(path), os.lstat(path), os.stat(path, dir_fd=here), os.fstat(fd)):
+    print("device" if stat.S_ISCHR(is_.st_mode) and os.major(is_.st_rdev) == 10 else is_)
+print(os.access(path, os.R_OK), os.access(path, os.R_OK, effective_ids=True))
+name = path.encode()
+print([getattr(c, f)(1, name, room) for f in ("__xstat", "__xstat64", "__lxstat", "__lxstat64")], c.__fxstat(1, fd, room),
+      c.__fxstat64(1, fd, room))
+print(subprocess.run(["stat", "-c", "%F %t", path], stdout=subprocess.PIPE, text=True).stdout, end="")
+"""
 
 
 class Rdmacm(CliTest):
@@ -92,11 +109,12 @@ class Rdmacm(CliTest):
         self.assertIn("return status 0", said)
 
     def test_rsockets(self):
-        for program in ("rstream", "riostream"):
-            with self.subTest(program=program):
-                options = ("-S", 64, "-C", 50)
+        # Credits return after 192 messages; messages of 1 MiB need new buffers of the peer.
+        for program, size, count, name in (("rstream", 64, 1000, "64"), ("rstream", 1 << 20, 4, "1m"), ("riostream", 64, 50, "64")):
+            with self.subTest(program=program, size=size):
+                options = ("-S", size, "-C", count)
                 said, _ = self.pair((program, *options), (program, "-s", address(1), *options))
-                self.assertRegex(said, r"(?m)^custom +64 ")
+                self.assertRegex(said, rf"(?m)^custom +{name} ")
 
     def test_perftest(self):
         for program in (("ib_send_bw",), ("ib_write_lat",), ("ib_read_bw",), ("ib_send_lat", "-e")):
@@ -112,6 +130,10 @@ class Rdmacm(CliTest):
         self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", said)
         serving.kill()
         serving.wait()
+
+    def test_the_file(self):
+        self.assertEqual(self.finish(self.begin(1, sys.executable, "-B", "-c", FILE)).splitlines(),
+                         4 * ["device"] + ["True True", "[0, 0, 0, 0] 0 0", "character special file a"])
 
     def test_parleys_rping(self):
         serving = self.serve("rping", "-s", "-C", 5)

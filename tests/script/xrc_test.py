@@ -170,6 +170,10 @@ class Sharing:
         self.assertEqual(p2.said(f"register {tgt}"), "gone")
         self.assertEqual(p2.said(f"register {number}"), "gone")
         self.assertEqual(p2.said("sing"), "not_understood")
+        p2.post("sing " + 100000 * "x")
+        answer = p2.next()
+        self.assertEqual((answer["said"], len(answer["to"])), ("not_understood", 1027), "a line is kept as far as 1024 octets")
+        self.assertEqual(p2.said("sing"), "not_understood")
 
     def test_row_10_a_number_that_is_used_again(self):
         self.start_anew("--qpn-first", 100, "--qpn-last", 100, "--quarantine", "2s")

@@ -61,7 +61,7 @@ Or<void> append_to(const std::string& path, std::string_view content) {
 void add_metrics_options(Command sub, MetricsArgs& args) {
   sub.option("--metrics", args.file, "Write metrics to this file, for Prometheus, now and then and at the end")
       .type("FILE");
-  add_duration(sub, "--metrics-interval", args.interval, "How often (0: only at the end)");
+  add_duration(sub, "--metrics-interval", args.interval, "How often (0: only at the start and at the end)");
   sub.option("--metrics-http", args.http, "Answer GET /metrics here; PORT alone is one of 127.0.0.1, 0 any free one")
       .type("[ADDRESS:]PORT");
 }

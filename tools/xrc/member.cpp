@@ -4,11 +4,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -137,7 +139,7 @@ class Conversation {
   Output& out_;
 };
 
-/// The lines of standard input that have arrived.
+/// The lines of standard input that have arrived. A longer line than line_max is cut off there and marked with "...".
 class Lines {
  public:
   /// False at the end of the input.
@@ -153,14 +155,21 @@ class Lines {
   }
   std::optional<std::string> next() {
     const auto end = text_.find('\n');
-    if (end == text_.npos) return std::nullopt;
-    std::string line = text_.substr(0, end);
+    if (end == text_.npos) {
+      cut_ = cut_ || text_.size() > line_max;
+      text_.resize(std::min(text_.size(), line_max));
+      return std::nullopt;
+    }
+    std::string line = text_.substr(0, std::min(end, line_max));
+    if (std::exchange(cut_, false) || end > line_max) line += "...";
     text_.erase(0, end + 1);
     return line;
   }
 
  private:
+  static constexpr std::size_t line_max = 1024;
   std::string text_;
+  bool cut_ = false;  // of the line whose end has not arrived
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/unit/capture/roce_kit.hpp"
 #include "tests/unit/capture/runs.hpp"
 #include "tests/unit/capture/stories.hpp"
 #include "tests/unit/reviewed.hpp"
@@ -362,6 +363,30 @@ TEST(CaptureCorners, WhatWasHandedOutTakesNoRoom) {
   while (room < 100'000 && listed(room, false) == 0) ++room;
   ASSERT_EQ(listed(room, false), 1U) << "room for one";
   EXPECT_EQ(listed(room, true), 1U) << "and again for one";
+}
+
+// What a REJ carries takes room, too. A report without errors and warnings may use three quarters of it.
+TEST(CaptureCorners, ThePrivateDataOfARejectTakesRoom) {
+  const auto report = [](std::size_t data, std::size_t room) {
+    test::RoceTalk t;
+    wire::ib::CmRej rej = test::RoceTalk::rej(1, wire::ib::CmAbout::req, wire::ib::CmReject::consumer);
+    std::fill_n(rej.private_data.begin(), data, std::uint8_t{0x5A});
+    t.cm(0, t.req());
+    t.cm(1, rej);
+    return test::analyse(t.frames, {.report_octets_max = room});
+  };
+  const auto room_for = [&](std::size_t data) {
+    std::size_t small = 0, enough = 1 << 20;
+    while (small + 1 < enough) {
+      const std::size_t room = (small + enough) / 2;
+      (report(data, room).connections.empty() ? small : enough) = room;
+    }
+    return enough / 4 * 3;
+  };
+  const auto text_of = [&](std::size_t data) {
+    return report(data, 1 << 20).connections.at(0).findings.at(0).text.size();
+  };
+  EXPECT_GE(room_for(148) + 16, room_for(20) + text_of(148) - text_of(20) + 128);
 }
 
 }  // namespace

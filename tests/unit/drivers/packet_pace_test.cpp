@@ -86,6 +86,16 @@ TEST_F(Pace, AReceiverThatReadsNothingForLongHoldsNobody) {
   EXPECT_GE(received(), sent);
 }
 
+TEST_F(Pace, AReceiverThatReadsNothingIsRememberedAmongManyPeers) {
+  send_all(now_);
+  EXPECT_GT(pace_->may_send(now_, peer_), now_);
+  for (std::uint16_t i = 0; i < SocketPace::peers_max + 10; ++i)
+    (void)pace_->may_send(
+        now_, gid_of(Address::v4(192, 0, static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i), 0)));
+  now_ += SocketPace::patience;
+  EXPECT_EQ(pace_->may_send(now_, peer_), now_);
+}
+
 TEST_F(Pace, PeersOnOtherHostsAreNotHeld) {
   const Gid elsewhere = gid_of(Address::v4(192, 0, 2, 1, 0));
   EXPECT_FALSE(pace_->room_at(elsewhere));
@@ -93,6 +103,12 @@ TEST_F(Pace, PeersOnOtherHostsAreNotHeld) {
     ASSERT_LE(pace_->may_send(now_, elsewhere), now_);
     pace_->sent(elsewhere, 16, 4096);
   }
+}
+
+// Without the module of the protocol, the system answers no question. 253 is for experiments (RFC 3692): no system has it.
+TEST(PaceOpen, NeedsASystemThatAnswers) {
+  EXPECT_NE(SocketPace::open(), nullptr);
+  EXPECT_EQ(SocketPace::open(253), nullptr);
 }
 
 }  // namespace

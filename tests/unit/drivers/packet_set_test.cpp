@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -100,6 +101,28 @@ TEST(PacketSet, SocketsThatAreGivenMayShareAnAddress) {
   EXPECT_EQ(second.bound, 1);
   EXPECT_EQ(alone.failed, std::errc::address_in_use);
   EXPECT_EQ(all.failed, make_error_code(Errc::unsupported));
+  ::close(epoll);
+}
+
+TEST(PacketSet, ClosesItsDescriptorsOnlyOnce) {
+  Asker asker;
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  int others[2] = {-1, -1};
+  {
+    asio_driver::PacketSet sockets(asker, {}, epoll, -1);
+    asker.asks.push_back({.id = 1, .local = own_address(1, 0), .peer = Address::any(Address::Family::v4, 0)});
+    sockets.drain({});
+    ASSERT_EQ(asker.bound, 1);
+    const Address group = Address::v4(239, 1, 2, 3, 0);
+    (void)sockets.join(group);
+    sockets.close_sockets();
+    for (int& other : others) other = ::dup(epoll);  // under the numbers of the sockets
+    sockets.leave(group);
+  }
+  for (const int other : others) {
+    EXPECT_GE(::fcntl(other, F_GETFD), 0);
+    ::close(other);
+  }
   ::close(epoll);
 }
 

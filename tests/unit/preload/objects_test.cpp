@@ -446,9 +446,49 @@ int in_child(const std::function<int()>& run) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+TEST_F(Verbs, AThreadIsCancelledAfterItsCall) {
+  std::atomic<bool> returned{false};
+  pthread_t thread{};
+  using Given = std::pair<ibv_cq*, std::atomic<bool>*>;
+  const auto run = +[](void* at) -> void* {
+    const auto [cq, done] = *static_cast<Given*>(at);
+    (void)::pthread_cancel(::pthread_self());
+    ibv_wc wc{};
+    if (ibv_poll_cq(cq, 1, &wc) == 0) *done = true;
+    ::pthread_testcancel();
+    return nullptr;
+  };
+  Given given{cq_, &returned};
+  ASSERT_EQ(::pthread_create(&thread, nullptr, run, &given), 0);
+  void* result = nullptr;
+  ASSERT_EQ(::pthread_join(thread, &result), 0);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_TRUE(returned);
+  ibv_wc wc{};
+  EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 0);
+}
+
+TEST_F(Verbs, ACallThatSucceedsLeavesErrno) {
+  const auto [a, b] = pair(IBV_QPT_RC);
+  ASSERT_EQ(receive(b, 7, 1000, 100), 0);
+  ibv_sge sge = piece(0, 5);
+  errno = ENOTTY;
+  ASSERT_EQ(post(a, request(IBV_WR_SEND, sge)), 0);
+  EXPECT_EQ(errno, ENOTTY);
+  const auto end = std::chrono::steady_clock::now() + hang_limit;
+  for (int found = 0, more = 8; (found < 2 || more-- > 0) && std::chrono::steady_clock::now() < end;) {
+    ibv_wc wc{};
+    found += ibv_poll_cq(cq_, 1, &wc);
+    ASSERT_EQ(errno, ENOTTY) << "after " << found << " completions";
+  }
+}
+
 TEST_F(Verbs, AForkedChildIsRefusedEverythingAndTakesNothing) {
   ibv_qp* const qp = make(IBV_QPT_RC);
   to_init(qp);
+  ibv_srq_init_attr srq_init{.srq_context = nullptr, .attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0}};
+  ibv_srq* const srq = ibv_create_srq(pd_, &srq_init);
+  ASSERT_NE(srq, nullptr);
   EXPECT_EQ(in_child([&] {
               ibv_device** const list = ibv_get_device_list(nullptr);
               if (ibv_open_device(list[0]) != nullptr || errno != EADDRINUSE) return 1;
@@ -464,9 +504,15 @@ TEST_F(Verbs, AForkedChildIsRefusedEverythingAndTakesNothing) {
               ibv_cq* cq = nullptr;
               void* user = nullptr;
               if (ibv_get_cq_event(channel_, &cq, &user) != -1 || errno != EPERM) return 8;
+              ibv_qp_attr attr{};
+              ibv_qp_init_attr init{};
+              if (ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) != EPERM) return 9;
+              ibv_srq_attr srq_attr{};
+              if (ibv_query_srq(srq, &srq_attr) != EPERM) return 10;
               return ibv_close_device(context_);
             }),
             0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
   ibv_wc wc{};
   EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 0) << "the parent goes on";
 }

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "preload/ucma/device_number.hpp"
 #include "preload/ucma/files.hpp"
 #include "preload/ucma/id.hpp"
 #include "preload/ucma/sockaddrs.hpp"
@@ -172,6 +174,39 @@ TEST_F(UcmaFiles, AChildOfVforkClosesOnlyItsOwnDescriptor) {
                     rdma_ucm_destroy_id{.response = reinterpret_cast<std::uintptr_t>(&out), .id = id, .reserved = 0},
                     sizeof out));
   EXPECT_EQ(files.close(fd), 0);
+}
+
+TEST(UcmaDevice, HasTheKernelsNumber) {
+  std::string name = "/tmp/parley-misc-test-XXXXXX";
+  const int file = ::mkstemp(name.data());
+  ASSERT_GE(file, 0);
+  const std::string text = " 61 \n234 btrfs-control\n  7 rdma_cm_x\n122 rdma_cm\n";
+  ASSERT_EQ(::write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  EXPECT_EQ(device_number(name.c_str()), ::makedev(10, 122));
+  ASSERT_EQ(::ftruncate(file, 20), 0);
+  EXPECT_NE(device_number(name.c_str()), 0U) << "without rdma_cm in the kernel, any number";
+  EXPECT_NE(device_number("/nonexistent"), 0U);
+  ::close(file);
+  ::unlink(name.c_str());
+}
+
+TEST_F(UcmaFiles, PointersThatPointNowhereAreRefused) {
+  const int fd = Files::get().open(O_NONBLOCK);
+  ASSERT_GE(fd, 0);
+  const std::uint32_t id = create(fd, 1);
+  for (const std::uint64_t nowhere : {std::uint64_t{0}, std::uint64_t{8}, ~std::uint64_t{0} - 7}) {
+    rdma_ucm_create_id asked{};
+    asked.response = nowhere;
+    asked.ps = RDMA_PS_TCP;
+    EXPECT_FALSE(write(fd, RDMA_USER_CM_CMD_CREATE_ID, asked, sizeof(rdma_ucm_create_id_resp)));
+    EXPECT_EQ(errno, EFAULT) << nowhere;
+    EXPECT_FALSE(
+        write(fd, RDMA_USER_CM_CMD_SET_OPTION,
+              rdma_ucm_set_option{
+                  .optval = nowhere, .id = id, .level = RDMA_OPTION_ID, .optname = RDMA_OPTION_ID_TOS, .optlen = 1}));
+    EXPECT_EQ(errno, EFAULT) << nowhere;
+  }
+  EXPECT_EQ(Files::get().close(fd), 0);
 }
 
 TEST_F(UcmaFiles, AnAddressThatIsNotThisMachines) {

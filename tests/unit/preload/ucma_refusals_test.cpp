@@ -117,6 +117,29 @@ TEST_F(Ucma, AddressesAndPortsThatAreTaken) {
   EXPECT_EQ(a.write(client, RDMA_USER_CM_CMD_BIND, sized), EINVAL);
 }
 
+TEST_F(Ucma, AnAddressThatIsReusedHasOneListener) {
+  const auto reusing = [&](const Address& to) {
+    const std::uint32_t id = a.create(client, 1);
+    a.memory.octets = {1};
+    EXPECT_EQ(a.write(client, RDMA_USER_CM_CMD_SET_OPTION,
+                      rdma_ucm_set_option{.optval = Memory::base,
+                                          .id = id,
+                                          .level = RDMA_OPTION_ID,
+                                          .optname = RDMA_OPTION_ID_REUSEADDR,
+                                          .optlen = 4}),
+              0);
+    EXPECT_EQ(a.bind(client, id, to), 0);
+    return id;
+  };
+  const std::uint32_t first = reusing(at_port(own, 5000)), second = reusing(at_port(own, 5000));
+  const std::uint32_t all = reusing(Address::any(Address::Family::v4, 5000));
+  EXPECT_EQ(a.listen(client, first), EADDRINUSE);
+  EXPECT_EQ(a.listen(client, all), EADDRNOTAVAIL);
+  EXPECT_EQ(a.destroy(client, all), 0);
+  EXPECT_EQ(a.destroy(client, second), 0);
+  EXPECT_EQ(a.listen(client, first), 0);
+}
+
 TEST_F(Ucma, CommandsBeforeTheirTime) {
   const std::uint32_t id = a.create(client, 1);
   EXPECT_EQ(a.write(client, RDMA_USER_CM_CMD_RESOLVE_ROUTE, rdma_ucm_resolve_route{.id = id, .timeout_ms = 1}), EINVAL);

@@ -88,6 +88,13 @@ TEST_F(Ucma, ARequestWithoutListenerIsRejected) {
   ASSERT_EQ(a.connect(client, id, ""), 0);
   run();
   EXPECT_FALSE(a.core.readable(client));  // it may be about to listen
+  // Until then the id is as while the REQ waits for an answer.
+  EXPECT_EQ(a.attributes(client, id, IBV_QPS_INIT).qp_access_flags,
+            static_cast<std::uint32_t>(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
+  EXPECT_EQ(a.write(client, RDMA_USER_CM_CMD_INIT_QP_ATTR,
+                    rdma_ucm_init_qp_attr{.response = Memory::base, .id = id, .qp_state = IBV_QPS_RTR}),
+            EINVAL);
+  EXPECT_EQ(a.disconnect(client, id), 0);
   for (int i = 0; i < 5; ++i) pass(std::chrono::milliseconds(160));
   EXPECT_EQ(a.expect(client, What::rejected).status, 8U);  // invalid service ID
   EXPECT_EQ(a.connect(client, id, ""), EINVAL);
@@ -104,6 +111,31 @@ TEST_F(Ucma, AListenerThatComesALittleLateIsFound) {
     b.expect(server, What::connect_request);
     EXPECT_FALSE(a.core.readable(client));
   }
+}
+
+TEST_F(Ucma, OnlyFilesWithOtherEventsAreReportedAsChanged) {
+  constexpr File idle = 9;
+  a.open(idle);
+  const auto changed = [&] {
+    std::vector<File> out;
+    while (const auto file = a.core.poll_changed()) out.push_back(*file);
+    return out;
+  };
+  const std::uint32_t id = a.create(client, 1);
+  EXPECT_EQ(changed(), std::vector<File>{});
+  ASSERT_EQ(a.resolve(client, id, there), 0);
+  EXPECT_EQ(changed(), std::vector<File>{client});
+  EXPECT_EQ(changed(), std::vector<File>{});
+  a.expect(client, What::addr_resolved);
+  EXPECT_EQ(changed(), std::vector<File>{client});
+  ASSERT_EQ(a.resolve(idle, a.create(idle, 2), there), 0);
+  a.core.close(a.now, idle);
+  EXPECT_EQ(changed(), std::vector<File>{}) << "it is closed";
+  a.open(idle);
+  EXPECT_EQ(
+      a.write(idle, RDMA_USER_CM_CMD_MIGRATE_ID, rdma_ucm_migrate_id{.response = Memory::base, .id = id, .fd = client}),
+      0);
+  EXPECT_EQ(changed().size(), 2U);
 }
 
 TEST_F(Ucma, AProgramRejectsWithPrivateData) {
@@ -123,6 +155,16 @@ TEST_F(Ucma, AProgramRejectsWithPrivateData) {
   EXPECT_EQ(event.status, 28U);
   EXPECT_EQ(event.param.conn.private_data_len, 148);
   EXPECT_EQ(text_of(event.param.conn, 2), "no");
+}
+
+TEST_F(Ucma, ARequestThatCannotBeAcceptedIsRejected) {
+  listener(port, 0xB0);
+  ASSERT_EQ(a.connect(client, a.routed(client, 0xA1, there), ""), 0);
+  run();
+  const std::uint32_t id = b.expect(server, What::connect_request).id;
+  EXPECT_EQ(b.accept(server, id, 1, std::string(197, 'x')), EINVAL) << "more than a REP carries";
+  run();
+  EXPECT_EQ(a.expect(client, What::rejected).status, 28U);
 }
 
 TEST_F(Ucma, ARequestBeyondTheBacklogComesAgain) {

@@ -168,6 +168,8 @@ TEST(WireRdmap, TerminateHasTheRfcsOctets) {
   EXPECT_TRUE(std::equal(untagged.begin(), untagged.end(), back->ddp_header.begin(), back->ddp_header.end()));
   EXPECT_TRUE(std::equal(request.begin(), request.end(), back->read_request.begin(), back->read_request.end()));
   EXPECT_FALSE(back->nibbles_swapped);
+  t.m = t.d = false;
+  EXPECT_EQ(emitted(t), unhex("01002000")) << "R alone has nothing behind it";
 }
 
 // RFC 5040 §4.8: M and D say that the length and the header of the segment follow, R that its Read Request does.

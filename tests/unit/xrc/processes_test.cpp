@@ -7,17 +7,6 @@ namespace parley::xrc::processes_test {
 namespace {
 using namespace kit;
 
-constexpr std::uint64_t seeds = 40;
-
-template <class Scene>
-void play(Scene scene, const RegistryOptions& options = {}, const ServerOptions& server = {}) {
-  for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    World w(seed, options, server);
-    scene(w);
-  }
-}
-
 /// A process of another user, which says to the broker whatever the test wants.
 struct Impostor {
   Impostor(World& world, std::uint32_t user, const FileFacts& file) : w(world), number(1'000'000 + user) {
@@ -526,8 +515,6 @@ TEST(XrcProcesses, AListIsWholeHoweverSlowlyItIsTaken) {
 
 // ---- the broker dies ---------------------------------------------------------------------------------------------
 
-RegistryOptions lasting() { return {.quarantine = 10s, .recovery = 2s}; }
-
 TEST(XrcBroker, ItsDeathLosesNothingThatLives) {
   play(
       [](World& w) {
@@ -733,37 +720,6 @@ TEST(XrcBroker, ManyDeathsAtAnyTimeConverge) {
         EXPECT_EQ(w.server->registry().tgt_count(), 0U);
       },
       lasting());
-}
-
-// R11. Also where the next broker dies before the carrier could return.
-TEST(XrcBroker, TheNextOneMissesACarrierThatDiedWithIt) {
-  for (const bool carrier_died : {true, false})
-    play(
-        [carrier_died](World& w) {
-          const auto next_broker = [&w] {
-            w.crash_broker();
-            w.start_broker();
-            w.settle();
-          };
-          Node& p1 = w.process(1);
-          w.wait(2s);
-          const TgtId id = w.receiver(p1, peer);
-          Node &nic = w.process(2, {.st_dev = 8, .st_ino = 100}, false, true, true), &idle = w.process(3);
-          w.settle();
-          if (carrier_died) w.kill(nic);
-          next_broker();
-          next_broker();
-          EXPECT_EQ(World::names(p1), "");
-          w.wait(3s);
-          EXPECT_EQ(World::names(p1), carrier_died ? "device_removed device_removed" : "");
-          EXPECT_EQ(w.state(id), carrier_died ? "drain" : "rtr");
-          w.kill(nic);
-          next_broker();
-          w.wait(3s);
-          EXPECT_EQ(World::names(p1), "device_removed device_removed");
-          EXPECT_EQ(World::names(idle), "device_removed");
-        },
-        lasting());
 }
 
 TEST(XrcBroker, AProcessThatStoodStillThroughItAllIsToldWhatEnded) {

@@ -388,6 +388,26 @@ TEST(XrcRegistry, MembersHearOfTheirDevice) {
   EXPECT_EQ(b.event_names(far), "");
 }
 
+TEST(XrcRegistry, AUserReportsTheDeviceToItsOwnDomains) {
+  Bench b;
+  const auto join = [&](std::uint32_t uid, std::uint64_t file) {
+    return *b.registry.open(
+        b.now, {.key = DomainKey{.device = 1, .st_dev = 8, .st_ino = file}, .process = {.pid = 1, .uid = uid}});
+  };
+  const MemberId own = join(7, 1), own_other = join(7, 2), others = join(8, 3), guest = join(7, 3), root = join(0, 4);
+  const TgtId id = b.receiver(others);
+  b.registry.report_device(b.now, own, EventKind::device_failed, 1);
+  b.registry.report_device(b.now, own, EventKind::device_removed, 0);
+  for (const MemberId member : {own, own_other}) EXPECT_EQ(b.event_names(member), "device_failed device_removed");
+  for (const MemberId member : {others, root}) EXPECT_EQ(b.event_names(member), "");
+  EXPECT_EQ(b.state(id), "rtr");
+  b.registry.report_device(b.now, guest, EventKind::device_failed, 1);
+  EXPECT_EQ(b.event_names(others), "device_failed") << "another user's domain that it has open";
+  b.registry.report_device(b.now, root, EventKind::device_removed, 0);
+  EXPECT_EQ(b.event_names(others), "device_removed device_removed");
+  EXPECT_EQ(b.state(id), "drain");
+}
+
 TEST(XrcRegistry, TheDeathOfTheDevicesCarrierDrainsTheDomain) {
   Bench b;
   const MemberId carrier = *b.registry.open(b.now, {.key = shared, .carrier = true}), p1 = b.join(1), idle = b.join(2);

@@ -279,6 +279,59 @@ TEST(XrcRestore, AMemberThatStoodStillIsToldThatTheCarrierIsGone) {
   }
 }
 
+TEST(XrcRestore, ANewCarrierIsNotTheOneThatReturns) {
+  Bench b(second_epoch());
+  const MemberId knows = who_knows(b);
+  EXPECT_EQ(refusal_of(b.registry.restore(b.now, knows, declared())), "ok");
+  const MemberId fresh = *b.registry.open(b.now, {.key = shared, .carrier = true});
+  EXPECT_EQ(b.registry.carriers(knows), 2U) << "one that may return, and the new one";
+  b.wait(3s);
+  EXPECT_EQ(b.event_names(knows), "device_removed device_removed");
+  EXPECT_EQ(b.event_names(fresh), "");
+  EXPECT_EQ(b.registry.carriers(knows), 1U);
+  EXPECT_EQ(b.event_names(who_knows(b)), "device_removed") << "also to a member that declares itself later";
+}
+
+TEST(XrcRestore, ACarrierThatLeftInOrderIsNotMissedByALaterDeclaration) {
+  for (const Duration late : {Duration(1s), Duration(4s)}) {
+    Bench b(second_epoch());
+    const MemberId knows = who_knows(b), carrier = carrier_of(b);
+    EXPECT_EQ(refusal_of(b.registry.close(b.now, carrier, true)), "ok");
+    b.wait(late);
+    const MemberId slow = who_knows(b);
+    EXPECT_EQ(b.registry.carriers(slow), 0U);
+    b.wait(3s);
+    EXPECT_EQ(b.event_names(slow), "");
+    EXPECT_EQ(b.event_names(knows), "");
+  }
+}
+
+TEST(XrcRestore, ACarrierThatWasTheOnlyMemberAndLeftInOrderIsNotMissed) {
+  Bench b(second_epoch());
+  EXPECT_EQ(refusal_of(b.registry.close(b.now, carrier_of(b), true)), "ok");
+  EXPECT_TRUE(b.registry.domains(b.now).empty());
+  const MemberId slow = who_knows(b);
+  b.wait(3s);
+  EXPECT_EQ(b.event_names(slow), "");
+  b.registry.dead(b.now, slow);
+  const MemberId far = *b.registry.open(b.now, {.key = other, .carriers = 1});
+  EXPECT_EQ(b.event_names(far), "device_removed") << "of another domain";
+}
+
+TEST(XrcRestore, ACarrierThatDiedIsMissedByALaterDeclarationAlone) {
+  for (const Duration late : {Duration(1s), Duration(4s)}) {
+    Bench b(second_epoch());
+    const MemberId knows = who_knows(b), carrier = carrier_of(b);
+    b.registry.dead(b.now, carrier);
+    EXPECT_EQ(b.event_names(knows), "device_removed");
+    b.wait(late);
+    const MemberId slow = who_knows(b);
+    b.wait(3s);
+    EXPECT_EQ(b.event_names(slow), "device_removed");
+    EXPECT_EQ(b.event_names(knows), "");
+  }
+}
+
 TEST(XrcRestore, OutsideOfARecoveryItIsRegistering) {
   Bench b;
   const MemberId p1 = b.join(1), p2 = b.join(2);

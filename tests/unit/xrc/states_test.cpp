@@ -3,6 +3,8 @@
 // tests/states/xrc.txt. A change of behaviour is a change of that file. PARLEY_REWRITE=1 writes it anew.
 #include <set>
 
+#include <fmt/format.h>
+
 #include "tests/unit/reviewed.hpp"
 #include "tests/unit/xrc/registry_kit.hpp"
 

@@ -247,4 +247,18 @@ class World {
   std::set<TgtId> ended_;
 };
 
+inline constexpr std::uint64_t seeds = 40;
+
+/// Runs the scene once for each seed.
+template <class Scene>
+void play(Scene scene, const RegistryOptions& options = {}, const ServerOptions& server = {}) {
+  for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World w(seed, options, server);
+    scene(w);
+  }
+}
+
+inline RegistryOptions lasting() { return {.quarantine = 10s, .recovery = 2s}; }
+
 }  // namespace parley::xrc::kit
