@@ -144,11 +144,11 @@ Result<Tenure> Tenure::take(const std::string& socket) {
 /// The state that the previous broker left. A file of an older Parley has no key: names declared from its broker are
 /// refused.
 Result<Tenure::State> Tenure::read(int fd) {
-  std::array<char, 128> text{};
-  const ssize_t n = ::pread(fd, text.data(), text.size() - 1, 0);
+  std::string text(128, '\0');
+  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
   State out;
   const int fields =
-      n > 0 ? std::sscanf(text.data(), "%u %u %" SCNx64 " %" SCNx64, &out.epoch, &out.qpn_next, &out.key.a, &out.key.b)
+      n > 0 ? std::sscanf(text.c_str(), "%u %u %" SCNx64 " %" SCNx64, &out.epoch, &out.qpn_next, &out.key.a, &out.key.b)
             : 0;
   if (n < 0 || (n > 0 && fields != 2 && fields != 4)) return refused(Refusal::lock_foreign);
   if (fields != 4 && ::getrandom(&out.key, sizeof(out.key), 0) != sizeof(out.key))

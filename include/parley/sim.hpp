@@ -176,6 +176,7 @@ class Host {
   virtual void stop_process() = 0;
   virtual void continue_process() = 0;
   virtual bool process_stopped() const = 0;
+  virtual bool process_ended() const = 0;
   virtual HostCounters counters() const = 0;
 };
 
@@ -284,6 +285,9 @@ enum class FaultAction : std::uint8_t {
   pause,
   resume,
   corrupt_roce,  ///< damages or sets a `field` of a RoCE packet; the ICRC is corrected, unless it is the field
+  end_process,   ///< Host::end_process() of `host`, when crash would crash it; likewise the next two
+  stop_process,
+  continue_process,
 };
 std::string_view to_string(FaultAction action);
 std::optional<FaultAction> parse_fault_action(std::string_view text);
@@ -427,7 +431,8 @@ class World {
   Checked<LinkId> add_link(LinkEnd a, LinkEnd b, const LinkOptions& options = {});
   /// Adds a fault for one direction of a link, or for both (matches are then counted separately for each direction).
   Checked<void> add_fault(LinkId link, Way way, const FaultRule& rule);
-  /// crash, restart, pause, resume at rule.from; set_rate needs a link.
+  /// An action of a host at rule.from + rule.delay: crash, restart, pause, resume, end_process, stop_process,
+  /// continue_process. All others need a link.
   Checked<void> add_fault(const FaultRule& host_rule);
   void set_tap(Tap* tap);  ///< not owned
   /// Bit i drops the i-th frame (from 0) with a message of this layer that a host, not a switch, sends from now on. All

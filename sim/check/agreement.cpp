@@ -103,8 +103,8 @@ std::string ending(const End* end) {
 
 void check_alone(const End& end, const End* other, std::string_view name, std::string_view other_name, Instant now,
                  Compare& compare) {
-  if (!end.established() || end.over()) return;
-  if (other != nullptr && other->established() && !other->over()) return;
+  if (!end.established() || end.over() || end.stopped) return;
+  if (other != nullptr && !other->over() && (other->established() || other->stopped)) return;
   compare.add(now, fmt::format("{} is still established alone: {} {}", name, other_name, ending(other)),
               "RFC 5044 §7.1.2");
 }

@@ -8,15 +8,18 @@ namespace {
 
 constexpr std::string_view expectation_checker = "expectation";
 
+/// Its user has seen the end, or sees nothing more.
+bool left(const End& end) { return end.over() || end.stopped; }
+
 /// Empty if this end was up, transferred everything and ended as asked; else what is missing.
 std::string lacks_establishment(const End* end, std::string_view name, Closer closer, bool touched, bool roce) {
   if (end == nullptr) return fmt::format("{} never heard of it", name);
   if (!end->established()) return fmt::format("{}: {}", name, outcome_text(end));
   if (!end->transfers_done) return fmt::format("{} has not transferred everything ({})", name, outcome_text(end));
   if (closer == Closer::nobody) return end->over() ? fmt::format("{}: {}", name, outcome_text(end)) : "";
-  if (!end->over()) return fmt::format("{} was not closed", name);
-  // After all transfers, a crash, a lost FIN or an early DREQ is harmless.
-  if (end->crashed || end->left_when_done() || (touched && end->failed_in_close())) return {};
+  if (!end->over() && !end->stopped) return fmt::format("{} was not closed", name);
+  // After all transfers, a crash, a stop, a lost FIN or an early DREQ is harmless.
+  if (end->crashed || end->stopped || end->left_when_done() || (touched && end->failed_in_close())) return {};
   // RoCE: the peer is no longer there to acknowledge the last message.
   if (touched && roce) return {};
   if (!end->graceful()) return fmt::format("{}: {}", name, outcome_text(end));
@@ -49,10 +52,10 @@ std::string lacks_rejection(const Attempt& attempt) {
   return {};
 }
 
-/// Every end that knew of the connection ended with a reason, or its host crashed.
+/// Every end that knew of the connection ended with a reason, or its host crashed or its process stopped.
 std::string lacks_failure(const Attempt& attempt) {
   const auto judge = [](const End& end, std::string_view name) -> std::string {
-    if (end.crashed || end.dropped) return {};
+    if (end.crashed || end.stopped || end.dropped) return {};
     if (end.find(Told::failed) != nullptr) return {};
     const ToldEvent* cut = end.find(Told::disconnected);
     if (cut != nullptr && !cut->graceful) return {};
@@ -69,6 +72,7 @@ std::string lacks_failure(const Attempt& attempt) {
 std::string outcome_text(const End* end) {
   if (end == nullptr) return "unknown";
   if (end->crashed) return "crashed";
+  if (end->stopped) return "stopped";
   if (const ToldEvent* e = end->find(Told::rejected)) return "rejected: " + e->words;
   if (const ToldEvent* e = end->find(Told::failed)) return "failed: " + e->words;
   if (end->refused) return "rejected: by its user";
@@ -100,7 +104,7 @@ void check_expectation(const Attempt& attempt, const ScenarioConnect& wanted, In
       if (!wrong.empty() && lacks_rejection(attempt).empty()) wrong.clear();
       if (!wrong.empty()) wrong = lacks_failure(attempt);
       // Two ends separated by a fault may end differently (two generals problem), as long as both end.
-      if (attempt.touched && attempt.initiator.over() && (!attempt.responder() || attempt.responder()->over()))
+      if (attempt.touched && left(attempt.initiator) && (!attempt.responder() || left(*attempt.responder())))
         wrong.clear();
       break;
   }

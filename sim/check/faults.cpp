@@ -17,7 +17,7 @@ std::string place_text(const Scenario& scenario, std::size_t index) {
 
 std::string why(const ScenarioFault& fault, const FaultTally& tally) {
   if (is_momentary(fault))
-    return tally.aimed != 0 ? "the host was down or paused already, or not paused"
+    return tally.aimed != 0 ? "the host or its process was in that state already, or in none that the action applies to"
                             : "everything had settled before its time";
   if (tally.matched == 0) return "no such frame passed while it held";
   if (tally.aimed == 0)
@@ -28,7 +28,8 @@ std::string why(const ScenarioFault& fault, const FaultTally& tally) {
 
 /// Host restarts and healed links may come after everything has settled.
 bool heals(const ScenarioFault& fault) {
-  return fault.rule.action == FaultAction::restart || fault.rule.action == FaultAction::resume;
+  return fault.rule.action == FaultAction::restart || fault.rule.action == FaultAction::resume ||
+         fault.rule.action == FaultAction::continue_process;
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ struct End {
   bool asked_to_close = false;             ///< its user called disconnect()
   bool gave_up = false;                    ///< its user timed out: disconnect() or destroy() before being done
   bool dropped = false;                    ///< the id was destroyed before its end was reported
-  bool crashed = false;                    ///< its host crashed under it
+  bool crashed = false;                    ///< its host crashed under it, or its process ended
+  bool stopped = false;                    ///< its host is paused or its process stopped, for good, before its end
   bool quirky = false;                     ///< emulates another vendor's departures
   bool transfers_done = false;             ///< all data of this end was sent and received
   std::uint64_t messages_sent = 0;         ///< posted

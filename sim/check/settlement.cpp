@@ -81,7 +81,8 @@ void check_settlement(const End& end, std::string_view label, bool ended, bool m
                 fmt::format("{} was told {} without {}", role_name(end), to_string(event.what),
                             event.words.empty() ? "a reason in words" : "an error code"));
   }
-  const bool excused = end.crashed || end.dropped || end.refused || (may_stay_open && order.established());
+  const bool excused =
+      end.crashed || end.stopped || end.dropped || end.refused || (may_stay_open && order.established());
   if (ended && !order.over() && !excused)
     judge.add(settlement_checker, now, label,
               fmt::format("{} was never told the end: its last event is {}", role_name(end),

@@ -288,6 +288,9 @@ void FaultInjector::Impl::carry_out(Rule& r, std::size_t found, Pass& pass) {
     case FaultAction::restart:
     case FaultAction::pause:
     case FaultAction::resume:
+    case FaultAction::end_process:
+    case FaultAction::stop_process:
+    case FaultAction::continue_process:
       d.hosts.push_back(&rule);
       if (pass.describe) note(pass, &r, fmt::format("sets off {} of {}", to_string(rule.action), host_text(rule)));
       return;

@@ -119,7 +119,7 @@ Problems check_keys(const FaultRule& r) {
   only_of(r.jitter != Duration{} && !delays, "jitter", "delay");
   only_of(r.reorder && !delays, "reorder", "delay");
   only_of(r.delay != Duration{} && !delays && !is_host_action(r.action), "delay",
-          "action = \"delay\" and host actions (crash, restart, pause, resume)");
+          "action = \"delay\" and the actions of a host");
   return out;
 }
 

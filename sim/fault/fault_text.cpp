@@ -13,10 +13,11 @@ namespace parley::sim {
 namespace {
 
 // In the order of the enums: their values are the indices.
-constexpr std::array<std::string_view, 14> action_names{
-    "drop",  "duplicate", "delay", "corrupt", "corrupt_mpa", "truncate", "cut_stream",
-    "reset", "set_rate",  "crash", "restart", "pause",       "resume",   "corrupt_roce"};
-static_assert(action_names.size() == static_cast<std::size_t>(FaultAction::corrupt_roce) + 1);
+constexpr std::array<std::string_view, 17> action_names{
+    "drop",       "duplicate",    "delay",       "corrupt",      "corrupt_mpa",     "truncate",
+    "cut_stream", "reset",        "set_rate",    "crash",        "restart",         "pause",
+    "resume",     "corrupt_roce", "end_process", "stop_process", "continue_process"};
+static_assert(action_names.size() == static_cast<std::size_t>(FaultAction::continue_process) + 1);
 constexpr std::array<std::string_view, 27> field_names{
     "key",       "flags",      "revision",   "pd_length",    "private_data", "length",      "payload",
     "marker",    "crc",        "opcode",     "p_key",        "qpn",          "psn",         "q_key",
@@ -81,7 +82,10 @@ std::string what_text(const FaultRule& rule) {
     case FaultAction::crash:
     case FaultAction::restart:
     case FaultAction::pause:
-    case FaultAction::resume: break;
+    case FaultAction::resume:
+    case FaultAction::end_process:
+    case FaultAction::stop_process:
+    case FaultAction::continue_process: break;
   }
   std::string text = fmt::format("{} {}", to_string(rule.action), host_text(rule));
   if (rule.delay.count() != 0) text += " " + exact_duration_text(rule.delay);
@@ -111,8 +115,7 @@ std::string host_text(const FaultRule& rule) {
 }
 
 bool is_host_action(FaultAction action) {
-  return action == FaultAction::crash || action == FaultAction::restart || action == FaultAction::pause ||
-         action == FaultAction::resume;
+  return (action >= FaultAction::crash && action <= FaultAction::resume) || action >= FaultAction::end_process;
 }
 
 std::string FaultRule::to_string() const {

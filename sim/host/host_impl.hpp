@@ -54,6 +54,7 @@ class SimHost final : public HostNode, private PacketGroups {
   void stop_process() override;
   void continue_process() override;
   bool process_stopped() const override { return stopped_; }
+  bool process_ended() const override { return ended_; }
   HostCounters counters() const override;
 
   // HostNode

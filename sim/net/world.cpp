@@ -248,6 +248,9 @@ bool World::Impl::would_act(FaultAction action, const HostNode& host) const {
     case FaultAction::crash: return host.up();
     case FaultAction::pause: return host.up() && !host.paused();
     case FaultAction::resume: return host.paused();
+    case FaultAction::end_process: return host.up() && !host.process_ended();
+    case FaultAction::stop_process: return host.up() && !host.process_ended() && !host.process_stopped();
+    case FaultAction::continue_process: return host.up() && host.process_stopped();
     default: return true;
   }
 }
@@ -259,6 +262,9 @@ void World::Impl::act(FaultAction action, HostNode& host) {
     case FaultAction::restart: return host.restart();
     case FaultAction::pause: return host.pause();
     case FaultAction::resume: return host.resume();
+    case FaultAction::end_process: return host.end_process();
+    case FaultAction::stop_process: return host.stop_process();
+    case FaultAction::continue_process: return host.continue_process();
     default: return;
   }
 }

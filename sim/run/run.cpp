@@ -94,7 +94,10 @@ class Run {
       until_settled();
       const std::vector<FaultTally> when_settled = world_.fault_tallies();
       report_.finished_at = world_.now();
-      if (report_.end != RunEnd::settled) report_.pending = workload_.pending(pending_max);
+      if (report_.end == RunEnd::settled)
+        workload_.leave_halted();
+      else
+        report_.pending = workload_.pending(pending_max);
       judge_attempts();
       until_silent();
       judge_world();
@@ -153,7 +156,9 @@ class Run {
     for (std::uint64_t events = 0; events < silence_events; ++events)
       if (!world_.step(end)) break;
     silent_ = world_.counters().events_pending == 0;
-    if (!silent_)
+    workload_.leave_halted();  // also ends that a frame on its way has made since
+    // Kernels probe the window of a stopped process for ever (RFC 9293 §3.8.6.1).
+    if (!silent_ && !workload_.halts())
       judge_.add("bounds", world_.now(), {},
                  fmt::format("everything is over, but the network does not fall silent: {} events are pending",
                              world_.counters().events_pending));
@@ -187,7 +192,7 @@ class Run {
     for (std::size_t i = 0; i < world_.host_count(); ++i) {
       Host& host = world_.host(i);
       check::HostState state{.name = host.name(),
-                             .up = host.up() && !host.paused(),
+                             .up = host.up() && !host.paused() && !host.process_stopped(),
                              .counters = host.counters(),
                              .endpoints_expected = workload_.endpoints_expected(host.name()),
                              .streams_expected = workload_.resting(host.name())};

@@ -72,7 +72,7 @@ void RunWatch::on_note(Instant at, NodeId host, NoteKind kind, std::string_view 
   ++faults_;
   if (host < world_.node_count() && !world_.is_switch(host)) {
     workload_.touch_host(world_.node_name(host));
-    if (kind == NoteKind::crashed)
+    if (kind == NoteKind::crashed || kind == NoteKind::process_ended)
       wire_.restarted(world_.node_name(host), workload_.open_streams(world_.node_name(host)));
   }
 }

@@ -2,6 +2,7 @@
 // The schema itself, and the texts of its enumerations.
 #include <array>
 
+#include "sim/fault/fault_text.hpp"
 #include "sim/scenario/scenario_forms.hpp"
 
 namespace parley::sim {
@@ -38,14 +39,8 @@ std::string group_text(const Address& group) {
 std::string default_link_name(const ScenarioLink& link) { return link.ends[0] + "-" + link.ends[1]; }
 
 bool is_momentary(const ScenarioFault& fault) {
-  switch (fault.rule.action) {
-    case FaultAction::set_rate: return true;
-    case FaultAction::crash:
-    case FaultAction::restart:
-    case FaultAction::pause:
-    case FaultAction::resume: return fault.link.empty();
-    default: return false;
-  }
+  if (is_host_action(fault.rule.action)) return fault.link.empty();
+  return fault.rule.action == FaultAction::set_rate;
 }
 
 namespace {
@@ -112,7 +107,7 @@ struct Reject {
 
 /// drop has two additional names that users look for.
 struct Action {
-  using Plain = Choice<FaultAction, FaultAction::corrupt_roce>;
+  using Plain = Choice<FaultAction, FaultAction::continue_process>;
   static std::string form() { return Plain::form() + "; loss and partition mean drop"; }
   static std::string read(const DocValue& value, FaultAction& out) {
     if (value.kind == Kind::text && (value.text == "loss" || value.text == "partition"))
@@ -517,9 +512,10 @@ constexpr auto rule_key(std::string_view name, std::string_view text) {
 
 constexpr Key<ScenarioFault> fault_table[] = {
     Key<ScenarioFault>{"action", Action::form, "what happens; see below", read_action, write_action, nullptr},
-    key<Text, &ScenarioFault::link>("link", "on which link; none for a host's crash, restart, pause, resume at a time"),
+    key<Text, &ScenarioFault::link>("link", "on which link; none for the actions of a host at a time"),
     key<Text, &ScenarioFault::toward>("to", "only towards this end of the link; both ways when left out"),
-    key<Text, &ScenarioFault::host>("host", "crash, restart, pause, resume: of which host"),
+    key<Text, &ScenarioFault::host>(
+        "host", "crash, restart, pause, resume, end_process, stop_process, continue_process: of which host"),
     rule_key<MessageWord, &FaultRule::match, &Match::message>("match", "which frames"),
     rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::fpdu>("fpdu", "match fpdu: its number from 1; 0 is any"),
     rule_key<Whole<0, u32_max>, &FaultRule::match, &Match::connection>(

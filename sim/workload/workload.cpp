@@ -16,6 +16,24 @@ constexpr std::uint32_t no_wanted = ~std::uint32_t{0};
 /// A restart tied to a frame may come this long after the crash; then the workload no longer waits for it.
 constexpr Duration restart_wait = std::chrono::seconds(10);
 
+/// It can connect, now or once it goes on: the host is up, and its process has not ended.
+bool has_process(const Host& host) { return host.up() && !host.process_ended(); }
+
+/// The host is paused, or its process stopped.
+bool is_halted(const Host& host) { return has_process(host) && (host.paused() || host.process_stopped()); }
+
+/// The action would end the state of a host that is down, halted or without a process.
+bool revives(FaultAction action, const Host& host) {
+  switch (action) {
+    case FaultAction::restart: return true;
+    case FaultAction::resume: return host.paused();
+    case FaultAction::continue_process: return host.process_stopped();
+    case FaultAction::crash:
+    case FaultAction::end_process: return is_halted(host);  // the ends on it end then
+    default: return false;
+  }
+}
+
 std::string attempt_label(const Scenario& scenario, const check::Attempt& a) {
   const ScenarioConnect& c = scenario.connects[a.connect];
   std::string text = c.from;
@@ -88,7 +106,7 @@ check::Attempt& Workload::new_attempt(std::uint32_t wanted, HostApp& app) {
   a.initiator.host = app.host().name();
   a.initiator.incarnation = app.host().incarnation();
   const Host* peer = world_.find_host(scenario_.connects[w.connect].to);
-  a.touched = peer == nullptr || !peer->up() || peer->paused();
+  a.touched = peer == nullptr || !has_process(*peer) || is_halted(*peer);
   a.roce = app.roce();
   a.datagrams = scenario_.connects[w.connect].qp == QpKind::ud;
   a.xrc = scenario_.connects[w.connect].qp == QpKind::xrc;
@@ -192,7 +210,7 @@ void Workload::attempt_over(check::Attempt& attempt) {
   }
   for (const auto& app : apps_) {
     if (&app->host() != world_.find_host(scenario_.connects[wanted.connect].from)) continue;
-    if (app->host().up()) app->schedule_try(index, scenario_.connects[wanted.connect].retry_after);
+    if (has_process(app->host())) app->schedule_try(index, scenario_.connects[wanted.connect].retry_after);
   }
 }
 
@@ -207,15 +225,16 @@ void Workload::attempt_rests(check::Attempt& attempt) {
 
 bool Workload::comes_back(const std::string& name) const {
   Host* host = world_.find_host(name);
-  if (host == nullptr || host->up()) return true;
+  if (host == nullptr || (has_process(*host) && !is_halted(*host))) return true;
   if (nothing_left_) return false;
-  Instant crashed{};
+  Instant since{};
   for (const auto& app : apps_)
-    if (app->host().name() == name) crashed = app->crashed_at();
+    if (app->host().name() == name) since = app->halted_at();
   for (const ScenarioFault& fault : scenario_.faults) {
-    if (fault.rule.action != FaultAction::restart || fault.host != name) continue;
+    if (fault.host != name || !revives(fault.rule.action, *host)) continue;
     const Instant by_time = fault.rule.from + fault.rule.delay;
-    if (by_time > world_.now() || world_.now() < crashed + fault.rule.delay + restart_wait) return true;
+    const bool by_frame = !fault.link.empty();
+    if (by_time > world_.now() || (by_frame && world_.now() < since + fault.rule.delay + restart_wait)) return true;
   }
   return false;
 }
@@ -224,17 +243,27 @@ Duration Workload::patience(const ScenarioConnect& spec) const {
   return scenario_.bounds.converge / 2 + spec.close_after;
 }
 
+bool Workload::stays_halted(const HostApp& app) const {
+  return is_halted(app.host()) && !comes_back(app.host().name());
+}
+
+std::uint64_t Workload::ends_halted() const {
+  std::uint64_t out = 0;
+  for (const auto& app : apps_)
+    if (halts_ && stays_halted(*app)) out += app->ends_open();
+  return out;
+}
+
 bool Workload::settled() {
+  if (ends_open_ > ends_halted()) return false;
   if (wanted_.size() < wanted_total_ || wanted_open_ > 0) {
-    // Connections of a host that is down for good will never exist.
+    // Connections of a host that is down or halted for good will never exist, and their ends on it report nothing more.
     for (std::size_t i = 0; i < scenario_.connects.size(); ++i)
       if (next_index_[i] < scenario_.connects[i].count && comes_back(scenario_.connects[i].from)) return false;
-    for (const Wanted& w : wanted_) {
-      if (w.done) continue;
-      if (!w.attempt->initiator.over() || comes_back(scenario_.connects[w.connect].from)) return false;
-    }
+    for (const Wanted& w : wanted_)
+      if (!w.done && comes_back(scenario_.connects[w.connect].from)) return false;
   }
-  if (ends_open_ > 0 || !open_step().empty()) return false;
+  if (!open_step().empty()) return false;
   bool resting = false;
   for (const auto& app : apps_) {
     app->wake_abandoned();
@@ -242,7 +271,12 @@ bool Workload::settled() {
   }
   // Connections that neither side closes must also survive the planned crashes.
   if (resting && world_.now() < last_host_fault_) return false;
-  return ends_open_ == 0;
+  return ends_open_ <= ends_halted();
+}
+
+void Workload::leave_halted() {
+  for (const auto& app : apps_)
+    if (stays_halted(*app)) app->abandon();
 }
 
 std::string Workload::open_step() {
@@ -322,7 +356,12 @@ std::map<StreamName, std::size_t> Workload::stream_attempts() const {
 }
 
 void Workload::touch_host(const std::string& host) {
-  if (!host.empty()) groups_.history.touch(host, world_.now());  // groups use no neighbour resolution
+  if (!host.empty()) {
+    groups_.history.touch(host, world_.now());  // groups use no neighbour resolution
+    halts_ = std::any_of(apps_.begin(), apps_.end(), [](const auto& app) { return is_halted(app->host()); });
+    for (const auto& app : apps_)
+      if (app->host().name() == host) app->touched(world_.now());
+  }
   for (check::Attempt& a : attempts_) {
     const ScenarioConnect& c = scenario_.connects[a.connect];
     const check::End* r = a.responder();

@@ -41,12 +41,17 @@ class Workload {
 
   /// Creates the App of every host. Errors: a connection between hosts without a path.
   Checked<void> attach();
-  /// Every requested connection has ended, and no end is open.
+  /// Every requested connection has ended, and no end is open, except on hosts that stay paused and in processes that
+  /// stay stopped.
   bool settled();
-  /// No event is left in the world: hosts that are down stay down.
+  /// Records those ends as such (check::End::stopped).
+  void leave_halted();
+  /// No event is left in the world: hosts that are down stay down, and halted ones stay halted.
   void nothing_left() { nothing_left_ = true; }
-  /// No end is open: only then can settled() be true, and is the call worth its cost.
-  bool quiet() const { return ends_open_ == 0; }
+  /// No end is open, or a host is halted: only then can settled() be true, and is the call worth its cost.
+  bool quiet() const { return ends_open_ == 0 || halts_; }
+  /// A host is paused, or a process stopped.
+  bool halts() const { return halts_; }
   /// The nodes of XRC whose hosts are up.
   std::vector<check::XrcState> xrc_states() const;
   std::vector<XrcOutcome> xrc_outcomes() const;
@@ -71,7 +76,7 @@ class Workload {
   /// The same, with the number of the attempt.
   std::map<StreamName, std::size_t> stream_attempts() const;
 
-  /// A fault touched the host (crash, pause), or something that cannot be attributed.
+  /// A fault touched the host or its process (crash, pause), or something that cannot be attributed.
   void touch_host(const std::string& host);
   /// A fault changed address resolution: later connections may also be misled.
   void mislead() { misled_ = true; }
@@ -95,7 +100,12 @@ class Workload {
   void attempt_over(check::Attempt& attempt);
   void attempt_rests(check::Attempt& attempt);
   bool wants_retry(const Wanted& wanted) const;
+  /// The host runs its program, or a fault that has yet to happen changes that it does not.
   bool comes_back(const std::string& host) const;
+  /// It is paused or its process stopped, and no fault that has yet to happen changes that.
+  bool stays_halted(const HostApp& app) const;
+  /// Open ends on such hosts.
+  std::uint64_t ends_halted() const;
   Duration patience(const ScenarioConnect& spec) const;
   /// How long a fault of the scenario may delay a frame, and the frames after it.
   Duration longest_delay() const;
@@ -123,6 +133,7 @@ class Workload {
   std::uint64_t wanted_open_ = 0, ends_open_ = 0;
   std::uint64_t wanted_total_ = 0;
   bool nothing_left_ = false, misled_ = false;
+  bool halts_ = false;  // a host is paused, or its process stopped
   Instant last_intent_{}, last_fault_{};
   bool holds_up_ = false;      // a delayed frame also delays the frames after it, of any connection
   Instant last_host_fault_{};  // time that the scenario sets

@@ -98,7 +98,6 @@ void HostApp::schedule_try(std::uint32_t wanted, Duration after) {
 
 void HostApp::on_crash(Host& host) {
   running_ = false;
-  crashed_at_ = host.now();
   workload_.touch_host(host.name());
   std::vector<check::Attempt*> ended;
   for (auto& [number, held] : held_) {
@@ -328,6 +327,28 @@ void HostApp::wake_abandoned() {
     --resting_;
     ++workload_.ends_open_;
     set_timer(host_.now(), Timer::watch, end->serial);
+  }
+}
+
+std::size_t HostApp::ends_open() const {
+  const auto live = std::count_if(live_.begin(), live_.end(), [](const std::unique_ptr<Live>& end) {
+    return end != nullptr && !end->over && !end->resting;
+  });
+  const auto held = std::count_if(held_.begin(), held_.end(), [](const auto& at) { return !at.second.over; });
+  return static_cast<std::size_t>(live + held);
+}
+
+void HostApp::abandon() {
+  for (const auto& end : live_) {
+    if (!end || end->over || end->resting) continue;
+    end->record->stopped = true;
+    if (end->record->role == mpa::Role::initiator) workload_.attempt_rests(*end->attempt);
+    end_of(*end);
+  }
+  for (auto& [number, held] : held_) {
+    if (held.over) continue;
+    held.record->stopped = true;
+    end_of(held);
   }
 }
 

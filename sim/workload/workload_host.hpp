@@ -38,7 +38,13 @@ class HostApp final : public App {
   std::size_t listeners() const;
   const std::vector<std::unique_ptr<XrcTarget>>& targets() const { return targets_; }
   void pending(std::vector<std::string>& out, std::size_t max) const;
-  Instant crashed_at() const { return crashed_at_; }
+  /// When its host or process last crashed, ended, paused or stopped.
+  Instant halted_at() const { return halted_at_; }
+  void touched(Instant at) { halted_at_ = at; }
+  /// Ends that wait for something; those that rest are not among them.
+  std::size_t ends_open() const;
+  /// Their host stays paused, or its process stopped: they wait no longer.
+  void abandon();
   /// Starts connections that were not started yet, and restarts those with retries left.
   void schedule_all();
   void schedule_try(std::uint32_t wanted, Duration after);
@@ -167,7 +173,7 @@ class HostApp final : public App {
   Instant xrc_armed_ = never;
   const bool roce_;  // else iWARP
   bool running_ = false;
-  Instant crashed_at_{};
+  Instant halted_at_{};
 };
 
 }  // namespace parley::sim

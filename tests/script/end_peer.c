@@ -4,7 +4,7 @@
  * end_peer PROVIDER server|client ADDRESS up|request HOW KEEPALIVE_MS DEAD_AFTER_MS
  *
  * HOW is done once the connection is up, or while the server has not decided: disconnect, close, destroy, lost (close with a Send under
- * way that the peer has no receive for), exit, kill, stop, hold (nothing: its host or link goes), watch (nothing: its end is printed, and
+ * way that the peer has no receive for), exit, kill, stop, stop-MS (goes on after MS milliseconds, and disconnects), hold (nothing: its host or link goes), watch (nothing: its end is printed, and
  * then the program returns). A time may be NEVER.
  *
  * end_peer codes: prints the error codes of parley.h that a connection can end with, and their words. */
@@ -45,6 +45,16 @@ static void send_in_vain(parley_id id) {
 /* NEVER, or milliseconds. */
 static uint32_t time_of(const char* text) { return strcmp(text, "NEVER") == 0 ? PARLEY_NEVER : (uint32_t)atoi(text); }
 
+/* The kernel's timer continues the stopped process. */
+static void stop_for(int ms) {
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
+  struct itimerspec due = {.it_value = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}};
+  timer_t timer;
+  must(timer_create(CLOCK_MONOTONIC, &event, &timer), "timer_create");
+  must(timer_settime(timer, 0, &due, NULL), "timer_settime");
+  raise(SIGSTOP);
+}
+
 static void end_it(parley_id id) {
   if (is("lost")) send_in_vain(id);
   printf("now\n");
@@ -61,6 +71,9 @@ static void end_it(parley_id id) {
     raise(SIGKILL);
   } else if (is("stop")) {
     raise(SIGSTOP);
+  } else if (strncmp(how, "stop-", 5) == 0) {
+    stop_for(atoi(how + 5));
+    must(parley_disconnect(ctx, id), "disconnect");
   }
 }
 

@@ -260,6 +260,16 @@ TEST(CmFlood, SilentAcceptedPeersGiveWayOnlyWhereStreamsRunOut) {
   EXPECT_NE(t.server.last<cm::ConnectFailed>()->why.to_string().find("streams_max"), std::string::npos);
 }
 
+TEST(CmFlood, AmongSilentAcceptedPeersTheOldestOfTheBusiestAddressGivesWay) {
+  Flooded t;
+  End& alone = t.asks(2, PARLEY_MPA_FLAG_C);
+  for (int i = 0; i < 3; ++i) t.asks(1, PARLEY_MPA_FLAG_C);
+  EXPECT_TRUE(t.no_room());
+  EXPECT_TRUE(t.ends[1]->rst_in);
+  EXPECT_FALSE(alone.rst_in) << "the only one of its address, though the oldest of all";
+  EXPECT_EQ(t.reset(), 1U);
+}
+
 TEST(CmFlood, APeerThatWasSilentAndSpokeStays) {
   Flooded t;
   ASSERT_TRUE(t.sets_up(mpa::Rtr::none));

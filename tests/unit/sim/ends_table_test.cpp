@@ -11,6 +11,7 @@
 
 #include "host_kit.hpp"
 #include "parley/mpa.hpp"
+#include "parley/sim.hpp"
 
 namespace parley::sim::testing_hosts {
 namespace {
@@ -33,6 +34,29 @@ std::string text_of(const cm::Event& event) {
   if (const auto* e = std::get_if<cm::ConnectFailed>(&event)) return failed("connect_failed", e->why);
   if (const auto* e = std::get_if<cm::Retrying>(&event)) return failed("retrying", e->why);
   return {};
+}
+
+/// Takes the events of a party's manager; `decides`: it accepts each request.
+void hear(Party& party, bool decides) {
+  while (party.manager && party.manager->has_events()) {
+    const cm::Event event = std::move(*party.manager->poll_event());
+    if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) {
+      party.id = request->id;
+      party.asked = true;
+      if (decides) {
+        EXPECT_TRUE(party.id.accept());
+      }
+    }
+    party.up = party.up || std::holds_alternative<cm::Established>(event);
+    if (std::string text = text_of(event); !text.empty()) party.told.push_back(std::move(text));
+  }
+}
+
+/// The client's connection to port 7471 of `server`.
+void connect(Party& client, const Host& server, NicEngine engine) {
+  cm::ConnectOptions connecting;
+  if (engine == NicEngine::iwarp) connecting.transport = mpa::Options{.rtr = mpa::Rtr::read};
+  client.id = *client.manager->connect(with_port(server.address(), 7471), connecting);
 }
 
 /// How far the set-up is when the cause comes.
@@ -60,25 +84,7 @@ struct Ends {
   ~Ends() {
     for (Party& party : parties) party.id = {}, party.manager.reset();
   }
-  void connect() {
-    cm::ConnectOptions connecting;
-    if (engine == NicEngine::iwarp) connecting.transport = mpa::Options{.rtr = mpa::Rtr::read};
-    client().id = *client().manager->connect(with_port(cable.hosts[1]->address(), 7471), connecting);
-  }
-  static void hear(Party& party, bool decides) {
-    while (party.manager && party.manager->has_events()) {
-      const cm::Event event = std::move(*party.manager->poll_event());
-      if (const auto* request = std::get_if<cm::ConnectRequest>(&event)) {
-        party.id = request->id;
-        party.asked = true;
-        if (decides) {
-          EXPECT_TRUE(party.id.accept());
-        }
-      }
-      party.up = party.up || std::holds_alternative<cm::Established>(event);
-      if (std::string text = text_of(event); !text.empty()) party.told.push_back(std::move(text));
-    }
-  }
+  void connect() { testing_hosts::connect(client(), *cable.hosts[1], engine); }
   Party& client() { return parties[0]; }
   Party& server() { return parties[1]; }
   void cut() {
@@ -141,9 +147,6 @@ const Cause causes[] = {
        e.parties[other].manager.reset();
      }},
     {"destroy", Phase::up, -1, [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
-    {"exit", Phase::up, -1, end_process},
-    {"SIGKILL", Phase::up, -1, end_process},
-    {"SIGSTOP", Phase::up, -1, [](Ends& e, std::size_t other) { e.cable.hosts[other]->stop_process(); }},
     {"server killed, client waits for the decision", Phase::waits, 0, end_process},
     {"client killed, server decides", Phase::waits, 1, end_process},
     {"host gone", Phase::up, -1,
@@ -167,13 +170,89 @@ const Cause causes[] = {
      [](Ends& e, std::size_t other) { e.parties[other].id.destroy(); }},
 };
 
+constexpr Instant acts_at = Instant(1s);
+
+/// A row that is about a process: what happens to it from `acts_at` on are actions of a scenario.
+struct ProcessCause {
+  std::string_view row;
+  FaultAction action;
+  Duration continued_after{};  // stop_process: the process goes on, and disconnects; 0: it stays stopped
+};
+const ProcessCause process_causes[] = {
+    {"exit", FaultAction::end_process},
+    {"SIGKILL", FaultAction::end_process},
+    {"SIGSTOP", FaultAction::stop_process},
+    {"SIGSTOP, SIGCONT 1 s later, disconnect", FaultAction::stop_process, 1s},
+    {"SIGSTOP, SIGCONT 6 s later, disconnect", FaultAction::stop_process, 6s},
+};
+
+/// A client and a server on two hosts of a World; the action applies to the process on host `other`.
+struct ProcessEnds {
+  ProcessEnds(NicEngine engine, const ProcessCause& cause, std::size_t other) {
+    HostOptions options;
+    options.engine = engine;
+    options.manager.liveness = watch;
+    for (std::size_t i = 0; i < 2; ++i) {
+      hosts[i] = *world.add_host(i == 0 ? "a" : "b", options);
+      apps[i].start = [this, i](Host& host) { parties[i].manager = *host.cm().open_beside(); };
+      apps[i].crash = [this, i](Host&) {
+        if (i == 1) listener = {};
+        parties[i].id = {};
+        parties[i].manager.reset();
+      };
+      apps[i].turn = [this, i](Host&) { hear(parties[i], true); };
+      apps[i].timer = [this, i](Host&, std::uint64_t) {
+        EXPECT_TRUE(parties[i].id.disconnect() || !told(1 - i).empty());
+      };
+      hosts[i]->set_app(&apps[i]);
+    }
+    EXPECT_TRUE(world.add_link(hosts[0]->id(), hosts[1]->id()));
+    FaultRule rule{.from = acts_at, .action = cause.action, .host = hosts[other]->id()};
+    EXPECT_TRUE(world.add_fault(rule));
+    if (cause.continued_after != Duration{}) {
+      rule.action = FaultAction::continue_process;
+      rule.delay = cause.continued_after;
+      EXPECT_TRUE(world.add_fault(rule));
+      hosts[other]->set_timer(acts_at + 1ms, 0);  // stopped by then: it fires when the process goes on
+    }
+    world.run_for(1ms);
+    listener = *parties[1].manager->listen(Address::any(Address::Family::v4, 7471));
+    connect(parties[0], *hosts[1], engine);
+    for (Host* host : hosts) (void)host->cm();  // an access from outside makes a host run its pending work
+    EXPECT_TRUE(world.run_until([this] { return parties[0].up && parties[1].up; }, 500ms));
+  }
+  ~ProcessEnds() {
+    for (Party& party : parties) party.id = {}, party.manager.reset();
+  }
+  std::vector<std::string>& told(std::size_t i) { return parties[i].told; }
+
+  std::array<TestApp, 2> apps;
+  World world{1};
+  std::array<Host*, 2> hosts{};
+  std::array<Party, 2> parties;
+  cm::Id listener;
+};
+
+constexpr std::string_view nothing = "nothing: its system answers for it";
+
+std::string outcome(NicEngine engine, const ProcessCause& cause) {
+  std::array<std::string, 2> out;
+  for (std::size_t survivor = 0; survivor < 2; ++survivor) {
+    ProcessEnds e(engine, cause, 1 - survivor);
+    const bool ends = e.world.run_until([&] { return !e.told(survivor).empty(); }, 60s);
+    out[survivor] = ends ? e.told(survivor).front() : nothing;
+  }
+  EXPECT_EQ(out[0], out[1]) << cause.row << ": both roles report the same";
+  return out[0];
+}
+
 /// The first end that the survivor reports.
 std::string outcome(NicEngine engine, const Cause& cause, std::size_t survivor) {
   Ends e(engine, cause.phase);
   cause.act(e, 1 - survivor);
   if (cause.phase == Phase::begins) e.connect();
   Party& party = e.parties[survivor];
-  if (!e.cable.run_until([&] { return !party.told.empty(); }, 60s)) return "nothing: its system answers for it";
+  if (!e.cable.run_until([&] { return !party.told.empty(); }, 60s)) return std::string(nothing);
   return party.told.front();
 }
 
@@ -204,15 +283,20 @@ std::vector<std::string> cells_of(const std::string& line) {
 
 enum Column : std::size_t { row, iwarp, roce, simulator };
 
+template <class Row>
+std::string cell_for(const std::vector<std::string>& cells, const Row& cause) {
+  const std::string over_iwarp = outcome(NicEngine::iwarp, cause), over_roce = outcome(NicEngine::roce, cause);
+  EXPECT_EQ(over_iwarp, cells[iwarp]) << cause.row;
+  EXPECT_EQ(over_roce, cells[roce]) << cause.row;
+  return over_iwarp == cells[iwarp] && over_roce == cells[roce] ? "the same" : over_iwarp + "; " + over_roce;
+}
+
 /// "-": no simulated host can play it.
 std::string cell_for(const std::vector<std::string>& cells) {
-  for (const Cause& cause : causes) {
-    if (cause.row != cells[row]) continue;
-    const std::string over_iwarp = outcome(NicEngine::iwarp, cause), over_roce = outcome(NicEngine::roce, cause);
-    EXPECT_EQ(over_iwarp, cells[iwarp]) << cause.row;
-    EXPECT_EQ(over_roce, cells[roce]) << cause.row;
-    return over_iwarp == cells[iwarp] && over_roce == cells[roce] ? "the same" : over_iwarp + "; " + over_roce;
-  }
+  for (const Cause& cause : causes)
+    if (cause.row == cells[row]) return cell_for(cells, cause);
+  for (const ProcessCause& cause : process_causes)
+    if (cause.row == cells[row]) return cell_for(cells, cause);
   return "-";
 }
 
@@ -233,7 +317,7 @@ TEST(SimEndsTable, BothEnginesEndAsProcessesOnSocketsDo) {
     }
     wanted += heading ? line + "\n" : fmt::format("| {} |\n", fmt::join(cells, " | "));
   }
-  EXPECT_EQ(played, std::size(causes)) << "each cause is a row of the table";
+  EXPECT_EQ(played, std::size(causes) + std::size(process_causes)) << "each cause is a row of the table";
   if (const char* rewrite = std::getenv("PARLEY_REWRITE"); rewrite != nullptr && *rewrite == '1') {
     std::ofstream(std::string(path)) << text.substr(0, begin) << wanted << text.substr(end);
     return;

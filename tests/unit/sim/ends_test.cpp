@@ -69,6 +69,44 @@ TEST(SimEnds, AHostThatCrashesIsTold) {
   }
 }
 
+std::string process_fault(std::string_view action, std::string_view at) {
+  return fmt::format("[[fault]]\naction = \"{}\"\nhost = \"b\"\nat = \"{}\"\n", action, at);
+}
+
+// As the row SIGKILL of docs/cm.md's table says: the kernel resets, and over RoCE it answers by ICMP.
+TEST(SimEnds, AProcessThatEndsIsAPeerThatResets) {
+  for (const char* engine : {"iwarp", "roce"}) {
+    const RunReport report = run(idle(engine, keys, "settled", process_fault("end_process", "1s")));
+    EXPECT_TRUE(report.passed()) << engine << '\n' << words(report);
+    ASSERT_EQ(report.outcomes.size(), 1U);
+    EXPECT_THAT(report.outcomes[0].initiator, HasSubstr("reset")) << engine;
+  }
+}
+
+// As the row SIGSTOP says: over iWARP the kernel answers for the process.
+TEST(SimEnds, AProcessThatStopsIsASilentPeerOverRoceOnly) {
+  for (const std::string_view engine : {"iwarp", "roce"}) {
+    const bool roce = engine == "roce";
+    const RunReport report =
+        run(idle(engine, keys, roce ? "settled" : "established", process_fault("stop_process", "1s")));
+    EXPECT_TRUE(report.passed()) << engine << '\n' << words(report);
+    ASSERT_EQ(report.outcomes.size(), 1U);
+    const auto silent = HasSubstr("no answer of");
+    if (roce)
+      EXPECT_THAT(report.outcomes[0].initiator, silent);
+    else
+      EXPECT_THAT(report.outcomes[0].initiator, testing::Not(silent));
+  }
+}
+
+TEST(SimEnds, AProcessThatGoesOnWithinDeadAfterKeepsItsConnection) {
+  for (const char* engine : {"iwarp", "roce"}) {
+    const RunReport report = run(idle(engine, keys, "established",
+                                      process_fault("stop_process", "1s") + process_fault("continue_process", "11s")));
+    EXPECT_TRUE(report.passed()) << engine << '\n' << words(report);
+  }
+}
+
 /// Host b stops after a second, and goes on at `until`.
 std::string stopped(std::string_view until) {
   return fmt::format(

@@ -34,9 +34,10 @@ void expect_each_said(std::initializer_list<Case> cases) {
 }
 
 constexpr FaultAction all_actions[] = {
-    FaultAction::drop,     FaultAction::duplicate,  FaultAction::delay, FaultAction::corrupt,  FaultAction::corrupt_mpa,
-    FaultAction::truncate, FaultAction::cut_stream, FaultAction::reset, FaultAction::set_rate, FaultAction::crash,
-    FaultAction::restart,  FaultAction::pause,      FaultAction::resume};
+    FaultAction::drop,        FaultAction::duplicate,   FaultAction::delay,        FaultAction::corrupt,
+    FaultAction::corrupt_mpa, FaultAction::truncate,    FaultAction::cut_stream,   FaultAction::reset,
+    FaultAction::set_rate,    FaultAction::crash,       FaultAction::restart,      FaultAction::pause,
+    FaultAction::resume,      FaultAction::end_process, FaultAction::stop_process, FaultAction::continue_process};
 
 /// With what the action cannot be without.
 FaultRule least(FaultAction action) {
@@ -62,7 +63,8 @@ TEST(SimFaultRefusals, EachActionTakesItsOwnKeysAndNoOthers) {
   };
   for (const A action : all_actions) {
     EXPECT_THAT(rule_problems(least(action)), IsEmpty()) << to_string(action);
-    const bool on_host = action == A::crash || action == A::restart || action == A::pause || action == A::resume;
+    const bool on_host = action == A::crash || action == A::restart || action == A::pause || action == A::resume ||
+                         action == A::end_process || action == A::stop_process || action == A::continue_process;
     expect(
         action, [](FaultRule& r) { r.count = 2; }, action == A::duplicate || action == A::corrupt, "count",
         "duplicate and corrupt");
@@ -77,7 +79,7 @@ TEST(SimFaultRefusals, EachActionTakesItsOwnKeysAndNoOthers) {
         action, [](FaultRule& r) { r.reorder = true; }, action == A::delay, "reorder", "delay");
     expect(
         action, [](FaultRule& r) { r.delay = 2ns; }, action == A::delay || on_host, "delay",
-        "action = \"delay\" and host actions (crash, restart, pause, resume)");
+        "action = \"delay\" and the actions of a host");
   }
 }
 
@@ -195,7 +197,7 @@ TEST(SimFaultRefusals, EverythingThatIsWrongIsToldInOneGo) {
               ElementsAre("nth counts from 1: write nth = 1 for the first frame that matches",
                           "count is of duplicate and corrupt: leave it out with truncate",
                           "jitter is of delay: leave it out with truncate",
-                          "delay is of action = \"delay\" and host actions (crash, restart, pause, resume): leave it "
+                          "delay is of action = \"delay\" and the actions of a host: leave it "
                           "out with truncate",
                           "truncate needs octets, what is left of the frame: write 14 (an Ethernet header) or more"));
 }

@@ -159,7 +159,7 @@ TEST(SimFaultRules, RulesReadAsSentences) {
 }
 
 TEST(SimFaultRules, WordsAreReadBack) {
-  for (int i = 0; i <= static_cast<int>(FaultAction::corrupt_roce); ++i)
+  for (int i = 0; i <= static_cast<int>(FaultAction::continue_process); ++i)
     EXPECT_EQ(parse_fault_action(to_string(static_cast<FaultAction>(i))), static_cast<FaultAction>(i));
   for (int i = 0; i <= static_cast<int>(MessageField::status); ++i)
     EXPECT_EQ(parse_message_field(to_string(static_cast<MessageField>(i))), static_cast<MessageField>(i));

@@ -60,6 +60,8 @@ TEST(SimLibrary, HasWhatIsPromised) {
                            "half_close",
                            "lossy_marker_stream",
                            "pause_and_resume",
+                           "process_ends",
+                           "process_stops",
                            "incast_16",
                            "switch_hops",
                            "roce_drop_second_rep",

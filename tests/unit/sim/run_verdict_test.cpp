@@ -65,7 +65,44 @@ TEST(SimVerdict, AFaultThatComesAfterEverythingHasHitNothing) {
   s.faults[0].rule.from = Instant(50s);
   EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("everything had settled before its time")));
   s.faults[0].rule.action = FaultAction::resume;
-  EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("or not paused")));
+  EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr("in none that the action applies to")));
+}
+
+ScenarioFault action_on_b(FaultAction action, Duration at) {
+  ScenarioFault out;
+  out.host = "b";
+  out.rule.action = action;
+  out.rule.from = Instant(at);
+  return out;
+}
+
+// A process that has ended neither ends, stops nor goes on; one that runs does not go on, and a stopped one stops no more.
+TEST(SimVerdict, AnActionHitsNothingWhereTheProcessIsInNoStateForIt) {
+  constexpr auto missed = "in none that the action applies to";
+  using A = FaultAction;
+  struct Case {
+    A first, second;
+    bool hits;
+  };
+  for (const auto& [first, second, hits] :
+       {Case{A::end_process, A::end_process, false}, Case{A::end_process, A::stop_process, false},
+        Case{A::end_process, A::continue_process, false}, Case{A::end_process, A::crash, true},
+        Case{A::stop_process, A::end_process, true}, Case{A::stop_process, A::stop_process, false},
+        Case{A::stop_process, A::continue_process, true}, Case{A::crash, A::end_process, false},
+        Case{A::crash, A::stop_process, false}, Case{A::crash, A::continue_process, false}}) {
+    Scenario s = two_quiet_hosts();
+    s.connects[0].close_after = 1s;
+    s.connects[0].expect = Expect::settled;
+    s.faults = {action_on_b(first, 1ms), action_on_b(second, 1ms + 100ns)};  // before a can know of the first
+    const auto words = said(run_scenario(s, {}));
+    if (hits)
+      EXPECT_THAT(words, IsEmpty()) << to_string(first) << ' ' << to_string(second);
+    else
+      EXPECT_THAT(words, ElementsAre(HasSubstr(missed))) << to_string(first) << ' ' << to_string(second);
+  }
+  Scenario s = two_quiet_hosts();
+  s.faults = {action_on_b(A::continue_process, 30us)};
+  EXPECT_THAT(said(run_scenario(s, {})), ElementsAre(HasSubstr(missed)));
 }
 
 TEST(SimVerdict, ChanceAndTheMaskOfARunMayLeaveAFaultWithoutAHit) {
