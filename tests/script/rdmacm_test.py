@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""`parley verbs` under stock programs of librdmacm, each side in a process of its own: those of rdmacm-utils, and perftest -R."""
+"""`parley run` under stock programs of librdmacm, each side in a process of its own: those of rdmacm-utils, and perftest -R."""
 import os
 import socket
 import subprocess
@@ -31,7 +31,7 @@ LATE_THREAD = "rdma_get_cm_event: Bad file descriptor"
 
 class Rdmacm(CliTest):
     def begin(self, n, *command):
-        process = subprocess.Popen([PARLEY, "verbs", "-a", address(n), "--", *map(str, command)], stdout=subprocess.PIPE,
+        process = subprocess.Popen([PARLEY, "run", "-a", address(n), *map(str, command)], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
