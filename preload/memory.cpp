@@ -13,14 +13,20 @@ namespace {
 /// Access flags that the software HCA accepts and ignores: there are no memory windows, and the system manages pages.
 constexpr unsigned int harmless = IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 
-ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned int access) {
+/// Sets errno and returns false if a region of this memory cannot have these rights.
+bool may_have(const char* call, void* addr, std::size_t length, unsigned int access) {
   if ((access & ~(rights | harmless)) != 0)
-    return none<ibv_mr>(call, EOPNOTSUPP, "of access flags, local and remote rights alone are known");
+    return refused(call, EOPNOTSUPP, "of access flags, local and remote rights alone are known") == 0;
   constexpr unsigned int written = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if ((access & written) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
-    return none<ibv_mr>(call, EINVAL, "remote rights to write need the local one");
+    return refused(call, EINVAL, "remote rights to write need the local one") == 0;
   if (!is_there(addr, length, (access & written) != 0, Pages::populated))
-    return none<ibv_mr>(call, EFAULT, "the memory is not there, or may not be written");
+    return refused(call, EFAULT, "the memory is not there, or may not be written") == 0;
+  return true;
+}
+
+ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, unsigned int access) {
+  if (!may_have(call, addr, length, access)) return nullptr;
   const MutBytes memory(static_cast<std::uint8_t*>(addr), length);
   const auto made = with(pd->context, [&](nic::roce::RoceDevice& device) {
     return device.reg_mr_iova(of(pd).number, memory, iova, static_cast<Access>(access & rights));
@@ -33,7 +39,41 @@ ibv_mr* reg(const char* call, ibv_pd* pd, void* addr, std::size_t length, std::u
   mr->length = length;
   mr->lkey = made->lkey;
   mr->rkey = made->rkey;
+  mr->access = access;
   return mr;
+}
+
+/// The old region stays valid after each error.
+int rereg(Mr& mr, unsigned int flags, ibv_pd* pd, void* addr, std::size_t length, unsigned int access) {
+  constexpr const char* call = "ibv_rereg_mr";
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool changes_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
+  const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  constexpr unsigned int known = IBV_REREG_MR_FLAGS_SUPPORTED;
+  if ((flags & ~known) != 0 || flags == 0 || (moves && (addr == nullptr || length == 0)) ||
+      (changes_pd && pd == nullptr) || (access != 0 && !changes_access)) {
+    (void)refused(call, EINVAL, "the flags do not fit the other arguments");
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  void* const at = moves ? addr : mr.addr;
+  const std::size_t size = moves ? length : mr.length;
+  const unsigned int wanted = changes_access ? access : mr.access;
+  if (!may_have(call, at, size, wanted)) return IBV_REREG_MR_ERR_INPUT;
+  nic::MrChange change;
+  if (moves) change.memory = MutBytes(static_cast<std::uint8_t*>(at), size);
+  if (changes_access) change.access = static_cast<Access>(access & rights);
+  if (changes_pd) change.pd = of(pd).number;
+  const auto done = with(mr.context, [&](nic::roce::RoceDevice& device) { return device.rereg_mr(mr.lkey, change); });
+  if (!done) {
+    const bool busy = done.error().code() == Errc::wrong_state;
+    (void)(busy ? refused(call, EBUSY, "posted requests use the region") : refused(call, done.error()));
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  mr.addr = at;
+  mr.length = size;
+  mr.access = wanted;
+  if (changes_pd) mr.pd = pd;
+  return 0;
 }
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init) {
@@ -124,9 +164,9 @@ PARLEY_VERB ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::
   return none<ibv_mr>("ibv_reg_dmabuf_mr", EOPNOTSUPP, "memory of other devices is out of reach of software");
 }
 
-PARLEY_VERB int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, std::size_t, int) {
-  (void)refused("ibv_rereg_mr", EOPNOTSUPP, "register the memory again");
-  return IBV_REREG_MR_ERR_INPUT;
+PARLEY_VERB int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access) {
+  return rereg(*static_cast<Mr*>(mr), static_cast<unsigned int>(flags), pd, addr, length,
+               static_cast<unsigned int>(access));
 }
 
 PARLEY_VERB int ibv_dereg_mr(ibv_mr* mr) {

@@ -74,7 +74,9 @@ struct Td final : ibv_td {
   std::atomic<std::uint32_t> users{0};  // parent domains
 };
 
-struct Mr final : ibv_mr {};
+struct Mr final : ibv_mr {
+  unsigned int access = 0;  ///< as the program gave it
+};
 
 /// Its descriptor is readable while a completion queue has an event in it.
 struct Channel final : ibv_comp_channel {

@@ -9,8 +9,7 @@
 
 namespace parley::preload {
 
-/// The addresses in PARLEY_VERBS_ADDRESS, separated by commas. If it is not set, all addresses of the machine's
-/// interfaces that are up; loopback addresses only if there are no others. Errors: bad_address, with a sentence.
+/// asio_driver::gid_addresses() of PARLEY_VERBS_ADDRESS. Errors: bad_address, with a sentence.
 Result<std::vector<Address>> places();
 /// EUI-64 of the device. It is derived from the first address, so that it is always the same, and is locally
 /// administered (RFC 4291 §2.5.1).

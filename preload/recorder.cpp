@@ -1,21 +1,43 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 #include "preload/recorder.hpp"
 
+#include <unistd.h>
+
 #include "drivers/asio/packet_frame.hpp"
 #include "drivers/clock.hpp"
-#include "drivers/private_file.hpp"
+#include "drivers/recording.hpp"
 #include "wire/packet.hpp"
 
 namespace parley::preload {
 
-std::unique_ptr<Recorder> Recorder::create(const std::string& path) {
-  std::FILE* const file = create_private(path);
+namespace {
+
+/// The file of the process's first recording. A child of fork has none yet.
+struct Taken {
+  pid_t process = 0;
+  std::string name;
+};
+
+std::FILE* file_of_this_process(const std::string& named) {
+  static Taken taken;
+  const pid_t process = ::getpid();
+  if (taken.process == process) return create_private(taken.name);
+  std::string name = named;
+  std::FILE* const file = take_recording(name, process);
+  if (file != nullptr) taken = {process, name};
+  return file;
+}
+
+}  // namespace
+
+std::unique_ptr<Recorder> Recorder::create(const std::string& named) {
+  std::FILE* const file = file_of_this_process(named);
   return file == nullptr ? nullptr : std::unique_ptr<Recorder>(new Recorder(file));
 }
 
 Recorder::Recorder(std::FILE* file)
     : file_(file),
-      writer_(block_, {.application = "parley verbs",
+      writer_(block_, {.application = "parley run",
                        .comment = "Written from the program's own sockets: octets and times are real."}),
       to_epoch_(wall_clock_now() - clock_now()) {
   (void)std::setvbuf(file, nullptr, _IONBF, 0);  // the program may be killed at any time

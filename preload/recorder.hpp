@@ -12,8 +12,9 @@ namespace parley::preload {
 
 class Recorder {
  public:
-  /// Null: the file cannot be created, for the reason in errno.
-  static std::unique_ptr<Recorder> create(const std::string& path);
+  /// `named`: see take_recording(). A process that records again overwrites its file. Null: the file cannot be created,
+  /// for the reason in errno. Not for several threads at once.
+  static std::unique_ptr<Recorder> create(const std::string& named);
   void add(const PacketTapRecord& record);
 
  private:

@@ -42,6 +42,9 @@ void add_given(CLI::App& app, std::vector<std::string>& out) {
   for (CLI::App* group : below(app, true)) add_given(*group, out);
 }
 
+/// In front of the words of a rest(): no option begins so.
+constexpr char rest_mark = '=';
+
 std::string one_line(std::string text) {
   for (char& c : text)
     if (c == '\n') c = ' ';
@@ -180,6 +183,17 @@ Option Command::count(const std::string& names, unsigned& times, const std::stri
   return Option(*app_->add_flag(names, times, help));
 }
 
+// CLI11 would split a value such as "[a,b]". So parse() hands each of these words over behind a mark.
+Option Command::rest(const std::string& name, std::vector<std::string>& words, const std::string& help) {
+  app_->positionals_at_end();
+  const auto take = [&words](const std::vector<std::string>& marked) {
+    for (const std::string& word : marked) words.push_back(word.substr(1));
+    return std::string();
+  };
+  return option(name, take, help);
+}
+bool Command::has_rest() const { return app_->get_positionals_at_end(); }
+
 Command Command::subcommand(const std::string& name, const std::string& help) {
   return Command(*app_->add_subcommand(name, help), *context_);
 }
@@ -273,9 +287,12 @@ CommandLine::~CommandLine() = default;
 
 Command CommandLine::root() { return Command(*app_, context_); }
 
-CommandLine::Parsed CommandLine::parse(int argc, const char* const* argv, std::ostream& out) {
+CommandLine::Parsed CommandLine::parse(int argc, const char* const* argv, std::size_t own, std::ostream& out) {
+  std::vector<std::string> words;  // the last one first, as CLI11 takes them
+  for (std::size_t i = static_cast<std::size_t>(argc); i-- > 1;)
+    words.push_back(i <= own ? argv[i] : rest_mark + std::string(argv[i]));
   try {
-    app_->parse(argc, argv);
+    app_->parse(std::move(words));
     return Parsed::good;
   } catch (const CLI::ExtrasError&) {
     wrong_ = too_much(app_->remaining(true));

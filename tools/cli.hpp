@@ -86,6 +86,11 @@ class Command {
   /// In "--crc,!--no-crc", --no-crc sets `value` to false.
   Option flag(const std::string& names, bool& value, const std::string& help);
   Option flag(const std::string& names, std::function<void()> given, const std::string& help);
+  /// The last positional: everything from the first word that is neither an option nor an option's value, as it is on
+  /// the command line; options among these words are not this command's. A "--" in front of them is left out.
+  Option rest(const std::string& name, std::vector<std::string>& words, const std::string& help);
+  /// Whether the command has such a positional.
+  bool has_rest() const;
   /// A flag that counts its occurrences: -vv sets 2.
   Option count(const std::string& names, unsigned& times, const std::string& help);
 
@@ -139,8 +144,9 @@ class CommandLine {
   Command root();
 
   enum class Parsed { good, told, wrong };
-  /// told: --help or --version was printed to `out`. wrong: wrong() returns the error in one line.
-  Parsed parse(int argc, const char* const* argv, std::ostream& out);
+  /// told: --help or --version was printed to `out`. wrong: wrong() returns the error in one line. `own`: the number of
+  /// words after argv[0] that are no part of a rest(); see words_before_rest().
+  Parsed parse(int argc, const char* const* argv, std::size_t own, std::ostream& out);
   const std::string& wrong() const { return wrong_; }
 
  private:

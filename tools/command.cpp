@@ -26,27 +26,17 @@ struct Registered {
   bool tells_of_others = false;
 };
 /// Every subcommand, in the order in which --help lists them.
-constexpr Registered commands[] = {{"listen", register_listen},
-                                   {"connect", register_connect},
-                                   {"rping", register_rping},
-                                   {"udping", register_udping},
-                                   {"cmtime", register_cmtime},
-                                   {"demo", register_demo},
-                                   {"sim", register_sim},
-                                   {"pcap", register_pcap},
-                                   {"replay", register_replay},
-                                   {"conform", register_conform},
-                                   {"quirks", register_quirks},
-                                   {"neg", register_neg},
-                                   {"mad", register_mad},
-                                   {"fabric", register_fabric},
-                                   {"xrc", register_xrc},
-                                   {"xrcd", register_xrcd},
-                                   {"verbs", register_verbs},
-                                   {"doctor", register_doctor},
-                                   {"config", register_config, true},
-                                   {"help", register_help, true},
-                                   {"completion", register_completion, true},
+constexpr Registered commands[] = {{"listen", register_listen},   {"connect", register_connect},
+                                   {"rping", register_rping},     {"udping", register_udping},
+                                   {"cmtime", register_cmtime},   {"demo", register_demo},
+                                   {"sim", register_sim},         {"pcap", register_pcap},
+                                   {"replay", register_replay},   {"conform", register_conform},
+                                   {"quirks", register_quirks},   {"neg", register_neg},
+                                   {"mad", register_mad},         {"fabric", register_fabric},
+                                   {"xrc", register_xrc},         {"xrcd", register_xrcd},
+                                   {"run", register_run},         {"verbs", register_verbs},
+                                   {"doctor", register_doctor},   {"config", register_config, true},
+                                   {"help", register_help, true}, {"completion", register_completion, true},
                                    {"extcap", register_extcap}};
 
 /// Adds all commands, or only the first one on the command line: building the other tables takes a third of the start
@@ -151,12 +141,15 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
       "Exit codes: 0 ok, 1 failed or findings, 2 usage, 3 environment or unreadable input.\n"
       "'parley COMMAND --help' explains a command and gives examples; see also parley(1).");
   add_commands(line.root(), context, argc > 1 ? argv[1] : "");
-  const CommandLine::Parsed parsed = line.parse(argc, argv, out);
+  const std::vector<std::string> own(argv + std::min(argc, 1), argv + argc);
+  const std::size_t before_rest = words_before_rest(line.root(), own);
+  const CommandLine::Parsed parsed = line.parse(argc, argv, before_rest, out);
   if (parsed == CommandLine::Parsed::told) return code(Exit::ok);
   context.out.command = chosen(line);
   if (parsed == CommandLine::Parsed::wrong) {
     // The parser may have stopped before it reached --json.
-    context.out.json = context.out.json || std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
+    const auto end = own.begin() + static_cast<std::ptrdiff_t>(before_rest);
+    context.out.json = context.out.json || std::find(own.begin(), end, "--json") != end;
     return context.out.error(Exit::usage,
                              fmt::format("{}; try '{} --help'", what_is_wrong(line), line.root().chosen().path()));
   }

@@ -47,6 +47,7 @@ void register_mad(Command app, Context& context);
 void register_fabric(Command app, Context& context);
 void register_xrc(Command app, Context& context);
 void register_xrcd(Command app, Context& context);
+void register_run(Command app, Context& context);
 void register_verbs(Command app, Context& context);
 void register_doctor(Command app, Context& context);
 void register_config(Command app, Context& context);

@@ -64,7 +64,7 @@ void add_values(const OptionFacts& option, std::string_view begun, const std::st
   } else if (kind == "SCENARIO") {
     values = shipped_scenarios();
   }
-  out.files = kind == "FILE" || kind == "DIR" || kind == "SCENARIO";
+  out.files = kind == "FILE" || kind == "DIR" || kind == "SCENARIO" || kind == "PROGRAM";
   for (const std::string& value : values)
     if (value.starts_with(begun)) out.words.push_back({before + value, {}});
 }
@@ -112,6 +112,7 @@ void take_word(Reached& at, const std::string& word) {
     at.positionals = 0;
   } else {
     ++at.positionals;
+    at.options_over = at.options_over || at.app.has_rest();
   }
 }
 
@@ -164,6 +165,15 @@ std::string nearest_option(const Command& app, std::string_view word) {
   word = word.substr(2, word.find('=') == std::string_view::npos ? std::string_view::npos : word.find('=') - 2);
   const std::string_view meant = sim::nearest(word, {names.begin(), names.end()});
   return meant.empty() ? std::string() : fmt::format("--{}", meant);
+}
+
+std::size_t words_before_rest(const Command& app, std::span<const std::string> words) {
+  Reached at{app};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    take_word(at, words[i]);
+    if (at.app.has_rest() && at.positionals > 0) return i;
+  }
+  return words.size();
 }
 
 Completion complete(const Command& app, std::span<const std::string> words) {

@@ -20,6 +20,10 @@ std::string no_command(const Command& app, std::string_view word);
 /// The long option of `app` that is nearest to `word`; empty if none is near.
 std::string nearest_option(const Command& app, std::string_view word);
 
+/// How many of the words after the program's name come before a Command::rest(); all of them if the command that they
+/// name has none.
+std::size_t words_before_rest(const Command& app, std::span<const std::string> words);
+
 struct Candidate {
   std::string word, help;
 };

@@ -87,15 +87,36 @@ Result<MemoryRegion> MrTable::add(PdHandle pd, MutBytes memory, Access access, s
   return MemoryRegion{.lkey = stag, .rkey = stag, .addr = slot.to, .length = memory.size(), .pd = pd, .access = access};
 }
 
-Result<PdHandle> MrTable::remove(std::uint32_t stag) {
+Result<void> MrTable::check_unused(std::uint32_t stag) const {
   const Slot* found = find(stag);
   if (!found) return fail(Errc::invalid_argument, "lkey {a} names no memory region of this device", stag);
   if (found->pins > 0)
     return fail(Errc::wrong_state, "{a} posted requests still use the memory region",
                 static_cast<std::int64_t>(found->pins));
-  slots_[stag >> 8].live = false;
+  return {};
+}
+
+Result<PdHandle> MrTable::remove(std::uint32_t stag) {
+  if (auto unused = check_unused(stag); !unused) return tl::unexpected(unused.error());
+  Slot& slot = slots_[stag >> 8];
+  slot.live = false;
   free_.push_back(stag >> 8);
-  return found->pd;
+  return slot.pd;
+}
+
+Result<PdHandle> MrTable::change(std::uint32_t stag, const MrChange& change) {
+  if (auto unused = check_unused(stag); !unused) return tl::unexpected(unused.error());
+  if (change.memory && change.memory->empty())
+    return fail(Errc::invalid_argument, "memory has 0 octets; a region has at least 1");
+  Slot& slot = slots_[stag >> 8];
+  const PdHandle former = slot.pd;
+  slot.pd = change.pd.value_or(former);
+  slot.access = change.access.value_or(slot.access);
+  if (change.memory) {
+    slot.memory = *change.memory;
+    slot.to = address_of(slot.memory);
+  }
+  return former;
 }
 
 bool MrTable::invalidate_by_peer(std::uint32_t stag, PdHandle pd) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nic/common/completion.hpp"
+#include "nic/common/mr_change.hpp"
 #include "nic/common/ref.hpp"
 #include "nic/common/ring.hpp"
 #include "parley/verbs.hpp"
@@ -70,6 +71,8 @@ class MrTable {
   Result<MemoryRegion> add(PdHandle pd, MutBytes memory, Access access, std::optional<std::uint64_t> at = {});
   /// Returns the PD of the removed region. Errors: invalid_argument (unknown), wrong_state (pinned).
   Result<PdHandle> remove(std::uint32_t stag);
+  /// The STag stays. Returns the former PD. Errors: those of remove(), and invalid_argument (no memory).
+  Result<PdHandle> change(std::uint32_t stag, const MrChange& change);
 
   /// [to, to + length) of stag, for an owner of `pd` that needs these rights. length is not 0.
   MrFault check(std::uint32_t stag, std::uint64_t to, std::uint64_t length, PdHandle pd, Access needed,
@@ -111,6 +114,8 @@ class MrTable {
     const Slot& slot = slots_[index];
     return slot.live && slot.key == (stag & 0xFF) ? &slot : nullptr;
   }
+  /// Errors: as remove().
+  Result<void> check_unused(std::uint32_t stag) const;
 
   std::size_t sge_limit_ = sge_max;
   std::uint64_t next_offset_ = 0;  // 0: tagged offsets are addresses

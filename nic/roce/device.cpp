@@ -70,6 +70,15 @@ class SoftDevice final : public RoceDevice {
       withdraw(tables()->regions, ring->posted, ring->posted.head(), lkey >> 8);
     return dereg_mr(lkey);
   }
+  Result<void> rereg_mr(std::uint32_t lkey, const MrChange& change) override {
+    if (change.pd)
+      if (auto known = check_pd(*change.pd); !known) return known;
+    const auto former = tables()->regions.change(lkey, change);
+    if (!former) return tl::unexpected(former.error());
+    if (change.pd) tables()->pds.use(*change.pd);
+    if (change.pd) tables()->pds.release(*former);
+    return {};
+  }
   Result<std::unique_ptr<CompletionChannel>> create_comp_channel() override { return make_channel(tables()); }
   Result<std::unique_ptr<CompletionQueue>> create_cq(const CqInit& init) override { return make_cq(tables(), init); }
   Result<std::unique_ptr<SharedReceiveQueue>> create_srq(const SrqInit& init) override;

@@ -23,6 +23,7 @@
 #include "base/packet_groups.hpp"
 #include "base/packet_pace.hpp"
 #include "base/packet_port.hpp"
+#include "nic/common/mr_change.hpp"
 #include "parley/roce.hpp"
 #include "parley/time.hpp"
 #include "parley/verbs.hpp"
@@ -225,6 +226,9 @@ class RoceDevice : public Device {
   /// buffers, so that the next message fails. A queue pair that sends from the region, or is receiving a message into
   /// it, fails at once. Errors: invalid_argument.
   virtual Result<void> withdraw_mr(std::uint32_t lkey) = 0;
+  /// ibv_rereg_mr: the keys stay. A change of the memory gives the region its addresses. Errors: invalid_argument,
+  /// wrong_state (posted requests use the region); then the region stays as it was.
+  virtual Result<void> rereg_mr(std::uint32_t lkey, const MrChange& change) = 0;
   /// All zeros if there is none.
   virtual Gid gid(std::uint8_t index) const = 0;
   virtual std::optional<std::uint8_t> find_gid(const Gid& gid) const = 0;

@@ -3,8 +3,10 @@
 import os
 import unittest
 
-from cli import CliTest, main, run
+import netns
+from cli import PARLEY, CliTest, main, run
 
+PRELOADED = os.path.join(os.path.dirname(PARLEY), "..", "lib", "parley", "libparley_verbs.so")
 RDMA = os.path.isdir("/sys/class/infiniband") and bool(os.listdir("/sys/class/infiniband"))
 
 
@@ -47,6 +49,27 @@ class Doctor(CliTest):
         self.assertEqual(check["name"], "roce")
         self.assertIn("4791", check["found"])
         self.assertIn((check["verdict"], done.code), (("passed", 0), ("partial", 0)), done)
+
+    @unittest.skipUnless(os.path.exists(PRELOADED), "a build without libparley_verbs.so")
+    def test_parley_run(self):
+        done = self.ok(run("doctor", "run", "--json"))
+        checks = {event["name"]: event for event in done.events}
+        self.assertEqual(list(checks), ["verbs-programs", "run-addresses", "run-services", "run-live"])
+        self.assertIn("127.0.0.1", checks["run-addresses"]["details"]["addresses"])
+        self.assertEqual(checks["run-live"]["verdict"], "passed", done)
+
+    @unittest.skipIf(netns.WHY_NOT, netns.WHY_NOT)
+    @unittest.skipUnless(os.path.exists(PRELOADED), "a build without libparley_verbs.so")
+    def test_who_has_the_port_of_parley_run(self):
+        alone = netns.made_by(self, "ip link set lo up; echo ready; exec cat")
+        alone.says("ready")
+        inside = netns.inside(alone.process.pid)
+        server = self.start("udping", "-b", "127.0.0.1", inside=inside)
+        server.wait_for("listening")
+        check = {event["name"]: event for event in run("doctor", "run", "--json", inside=inside).events}["run-addresses"]
+        self.assertEqual(check["verdict"], "partial", check)
+        self.assertIn("127.0.0.1", check["details"]["in_use"])
+        self.assertIn(f"parley ({server.process.pid})", check["found"])
 
     @unittest.skipIf(RDMA, "this machine has an RDMA device")
     def test_without_a_device_rdmacm_fails_and_says_why(self):

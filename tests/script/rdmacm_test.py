@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""`parley verbs` under stock programs of librdmacm, each side in a process of its own: those of rdmacm-utils, and perftest -R."""
+"""`parley run` under stock programs of librdmacm, each side in a process of its own: those of rdmacm-utils, and perftest -R."""
 import os
 import socket
 import subprocess
@@ -48,7 +48,7 @@ print(subprocess.run(["stat", "-c", "%F %t", path], stdout=subprocess.PIPE, text
 
 class Rdmacm(CliTest):
     def begin(self, n, *command):
-        process = subprocess.Popen([PARLEY, "verbs", "-a", address(n), "--", *map(str, command)], stdout=subprocess.PIPE,
+        process = subprocess.Popen([PARLEY, "run", "-a", address(n), *map(str, command)], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)

@@ -81,7 +81,7 @@ class Shell:
             process = self.start(command[:-1])
             # A user needs longer to type the next line than a listener to begin.
             port = re.search(r"(?:^|:|-p )(\d{4})\b", command)
-            own = 18515 if " verbs " in command else 7174  # of the ping-pongs of ibverbs-utils, of rping
+            own = 18515 if " run -a " in command else 7174  # of the ping-pongs of ibverbs-utils, of rping
             number = int(port[1]) if port else own
             # A negotiation is over TCP, whatever the queue pairs are.
             of_roce = " udping" in command or ("--roce" in command and " neg " not in command)
@@ -108,7 +108,7 @@ class Readme(unittest.TestCase):
             cls.commands = commands(file.read())
 
     def test_each_command_does_what_its_block_says(self):
-        elsewhere = ("parley pcap live",) if os.path.exists(PRELOADED) else ("parley pcap live", "parley verbs")
+        elsewhere = ("parley pcap live",) if os.path.exists(PRELOADED) else ("parley pcap live", "parley run")
         own = [c for c in self.commands if c.startswith("parley ") and not c.startswith(elsewhere)]
         self.assertGreater(len(own), 10, self.commands)
         with tempfile.TemporaryDirectory() as folder:

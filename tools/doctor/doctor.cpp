@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
 // `parley doctor`: tries what works on this machine, and reports why the rest does not.
-#include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -21,29 +20,20 @@
 #include "parley/roce_host.hpp"
 #include "parley/tcp_host.hpp"
 #include "tools/command.hpp"
+#include "tools/doctor/check.hpp"
+#include "tools/doctor/run_checks.hpp"
 #include "tools/options.hpp"
-#include "tools/own_program.hpp"
 #include "tools/report.hpp"
 
 namespace parley::tools {
 namespace {
 
-enum class Verdict : std::uint8_t { works, limited, fails };
 std::string_view to_string(Verdict verdict) {
   return verdict == Verdict::works ? "works" : verdict == Verdict::limited ? "limited" : "fails";
 }
 std::string_view in_json(Verdict verdict) {
   return verdict == Verdict::works ? "passed" : verdict == Verdict::limited ? "partial" : "failed";
 }
-
-/// One tested item.
-struct Check {
-  std::string name;
-  Verdict verdict = Verdict::works;
-  std::string found;   ///< the result, as a sentence
-  std::string advice;  ///< advice to the user; empty: none
-  Json details = Json::object();
-};
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
@@ -212,9 +202,9 @@ std::string rdma_advice(const Error& why) {
     return "install librdmacm-dev and libibverbs-dev (Debian's names) and build Parley again";
   if (why == Errc::unreachable)
     return "load the NIC's driver and rdma_ucm; in a container, the device and its network namespace must be "
-           "visible; for a software NIC: rdma link add rxe0 type rxe netdev eth0; programs for libibverbs run without "
-           "a "
-           "device by 'parley verbs'";
+           "visible; for a software NIC: rdma link add rxe0 type rxe netdev eth0; RDMA programs run without a device "
+           "by "
+           "'parley run'";
   return "run as a user that may open /dev/infiniband/rdma_cm and uverbs*";
 }
 
@@ -243,23 +233,6 @@ Check check_rdma() {
     check.verdict = Verdict::limited;
     check.advice = "no port is ACTIVE: bring the interface up";
   }
-  return check;
-}
-
-/// `parley verbs` needs libparley_verbs.so, which needs libibverbs.
-Check check_preload() {
-  Check check{
-      .name = "verbs-programs", .verdict = Verdict::works, .found = {}, .advice = {}, .details = Json::object()};
-  const std::string library = own_library("libparley_verbs.so");
-  void* const loaded = library.empty() ? nullptr : ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (loaded != nullptr) {
-    ::dlclose(loaded);
-    check.found = "'parley verbs' runs programs for libibverbs without an RDMA device";
-    return check;
-  }
-  check.verdict = Verdict::fails;
-  check.found = library.empty() ? "libparley_verbs.so is not there" : ::dlerror();
-  check.advice = "build or install Parley where libibverbs is (Debian: libibverbs-dev)";
   return check;
 }
 
@@ -368,8 +341,12 @@ int run_doctor(const std::string& provider, const std::string& to, Context& cont
   }
   if (provider.empty() || provider == "roce") {
     const bool roce = print(check_roce(), context);
-    if (provider.empty()) print(check_preload(), context);
     if (!provider.empty()) good = roce;
+  }
+  if (provider.empty() || provider == "run") {
+    bool run = true;
+    for (const Check& check : check_run()) run = print(check, context) && run;
+    if (!provider.empty()) good = run;
   }
   if (provider.empty() || provider == "rdmacm") {
     const bool rdma = print(check_rdma(), context);
@@ -377,8 +354,9 @@ int run_doctor(const std::string& provider, const std::string& to, Context& cont
     if (!provider.empty()) good = rdma;
   }
   if (good) return code(Exit::ok);
-  return context.out.error(
-      Exit::environment, fmt::format("connections through {} do not work here", provider.empty() ? "iwarp" : provider));
+  return context.out.error(Exit::environment, provider == "run" ? std::string("'parley run' does not work here")
+                                                                : fmt::format("connections through {} do not work here",
+                                                                              provider.empty() ? "iwarp" : provider));
 }
 
 }  // namespace
@@ -386,13 +364,14 @@ int run_doctor(const std::string& provider, const std::string& to, Context& cont
 void register_doctor(Command app, Context& context) {
   auto provider = std::make_shared<std::string>(), to = std::make_shared<std::string>();
   Command sub = app.subcommand("doctor", "Report what works on this machine, and why the rest does not");
-  sub.option("provider", *provider, "Only this one, which then has to work").one_of({"iwarp", "roce", "rdmacm"});
+  sub.option("provider", *provider, "Only this one, which then has to work").one_of({"iwarp", "roce", "run", "rdmacm"});
   sub.option("--to", *to, "Which device, address and GID lead to HOST, and nothing else").type("HOST");
   add_json_flag(sub, context);
   sub.footer(
       "Examples:\n"
       "  parley doctor                 all of it; fails only if not even plain sockets work\n"
       "  parley doctor rdmacm          fails if no RDMA device can be used\n"
+      "  parley doctor run             what 'parley run' needs\n"
       "  parley doctor rdmacm --to HOST\n"
       "  parley doctor --json");
   sub.run([provider, to, &context] { return run_doctor(*provider, *to, context); });

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+// The addresses of this machine that become the GIDs of a RoCE device over UDP sockets.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parley/address.hpp"
+
+namespace parley::asio_driver {
+
+/// The GID table, in order. `named`: addresses or names of hosts, separated by commas. If it is empty: the addresses of
+/// all interfaces that are up, in the order of in_gid_order(). Errors: bad_address, with a sentence.
+Result<std::vector<Address>> gid_addresses(std::string_view named);
+
+/// IPv4, global IPv6, link-local IPv6, 127.0.0.0/8, ::1; within each group the order of `found`. `first`, if `found`
+/// contains it, becomes GID 0.
+std::vector<Address> in_gid_order(std::vector<Address> found, const std::optional<Address>& first);
+
+/// "192.0.2.1", "fe80::1%3"
+std::string text_without_port(const Address& address);
+
+}  // namespace parley::asio_driver

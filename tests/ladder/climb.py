@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""Climbs the ladder of rungs.py: runs each rung and holds it to what rungs.py says.
+
+usage: climb.py [--all] [--only WORDS] [--json FILE] | --table | --check-table FILE
+
+--all     all rungs; otherwise those of ./dev test
+--only    only rungs whose name contains WORDS
+--json    writes one object per rung to FILE: group, rung, passed, expected, took_s, output of a failure
+--table   prints the rungs as the table of docs/run.md, runs nothing
+--check-table   whether FILE contains that table
+
+PARLEY is the command, build/bin/parley by default. Exit status: 0 each rung did what is expected, 1 one did not, 3 a program is missing."""
+import argparse
+import collections
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from rungs import RUNGS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PARLEY = os.environ.get("PARLEY", os.path.join(HERE, "..", "..", "build", "bin", "parley"))
+LIMIT = 60        # seconds for a rung
+PATIENCE = 4      # seconds for one that is expected to fail
+LISTENS = 0.15    # seconds from the open device to a program's rdma_listen, which it does not report
+LATE_THREAD = "rdma_get_cm_event: Bad file descriptor"  # rping's, on any device: see tests/script/rdmacm_test.py
+
+
+def address(n):
+    """Of this process on loopback."""
+    pid = os.getpid()
+    return f"127.{32 + (n << 3 | pid >> 16 & 7)}.{pid >> 8 & 255}.{pid & 255}"
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def listens(port):
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/net/{name}", encoding="ascii") as file:
+            if any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in map(str.split, file)):
+                return True
+    return False
+
+
+def receives(place):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((place, 4791))
+        except OSError:
+            return True
+    return False
+
+
+class Climb:
+    """The two processes of a rung."""
+
+    def __init__(self, rung, folder):
+        self.rung, self.limit = rung, PATIENCE if rung.fails else LIMIT
+        self.port, self.copy = free_port(), os.path.join(folder, "copy")
+        self.names = {"a": address(1) if rung.ready == "roce" or rung.group == "rsockets" else "127.0.0.1", "p": self.port, "from": os.path.join(HERE, "rungs.py"),
+                      "to": self.copy}
+        self.processes = []
+
+    def begin(self, n, words):
+        process = subprocess.Popen([PARLEY, "run", "-a", address(n), *(word.format(**self.names) for word in words)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL)
+        self.processes.append(process)
+        return process
+
+    def wait_until_ready(self, server):
+        ready = (lambda: listens(self.port)) if self.rung.ready == "tcp" else (lambda: receives(address(1)))
+        end = time.monotonic() + self.limit
+        while not ready() and server.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        if self.rung.ready == "roce":
+            time.sleep(LISTENS)
+
+    def what_is_wrong(self, who, process, said):
+        late = "rping" in process.args and process.returncode == 255 and LATE_THREAD in said
+        if process.returncode != 0 and not late:
+            return f"{who}: exit status {process.returncode}\n{said}"
+        missing = [held for held in self.rung.holds if (who == "client" or self.rung.both) and not re.search(held, said)]
+        return f"{who}: no {missing[0]}\n{said}" if missing else ""
+
+    def run(self):
+        """What is wrong; empty: nothing."""
+        server = self.begin(1, self.rung.server)
+        self.wait_until_ready(server)
+        try:
+            wrong = ""
+            client = self.begin(2, self.rung.client)
+            wrong = self.what_is_wrong("client", client, client.communicate(timeout=self.limit)[0])
+            if not wrong and not self.rung.serves_on:
+                wrong = self.what_is_wrong("server", server, server.communicate(timeout=self.limit)[0])
+        except subprocess.TimeoutExpired as late:
+            wrong = f"not over after {self.limit} s\n{(late.stdout or b'').decode(errors='replace')}"
+        for process in self.processes:
+            process.kill()
+            if not process.stdout.closed:
+                rest = process.communicate()[0]
+                wrong += f"\n--- {' '.join(process.args[2:])}\n{rest}" if wrong and rest else ""
+        if not wrong and "{to}" in " ".join(self.rung.client):
+            with open(self.names["from"], "rb") as sent, open(self.copy, "rb") as got:
+                wrong = "" if sent.read() == got.read() else "the copy differs"
+        return wrong
+
+
+def table():
+    """Markdown: for each group and server program, the options that were run."""
+    rows = collections.defaultdict(list)
+    for rung in RUNGS:
+        words = rung.name.split()
+        text = re.sub(r"(^| )(-g 0|-n \d+|-C \d+|-V|-v|-c -a|-s(?! \d)|{from}:{to})(?= |$)", "", " ".join(words[1:])).strip() or "(none)"
+        rows[rung.group, words[0]].append((text, rung.fails))
+    lines = ["| Program | Options of the rungs | Fails today |", "| --- | --- | --- |"]
+    for (_, program), tried in rows.items():
+        good = ", ".join(f"`{text}`" for text, fails in tried if not fails)
+        bad = "; ".join(f"`{text}`: {fails}" for text, fails in tried if fails)
+        lines.append(f"| `{program}` | {good} | {bad} |")
+    return "\n".join(lines)
+
+
+def climb(rungs, results):
+    good = True
+    with tempfile.TemporaryDirectory() as folder:
+        for n, rung in enumerate(rungs, 1):
+            begin = time.monotonic()
+            wrong = Climb(rung, folder).run()
+            took = time.monotonic() - begin
+            expected = bool(wrong) == bool(rung.fails)
+            good = good and expected
+            verdict = "ok" if expected else "not ok"
+            note = f" # fails: {rung.fails}" if rung.fails and expected else " # passes: take its reason out of rungs.py" if rung.fails else ""
+            print(f"{verdict} {n} {rung.name} ({took:.1f} s){note}", flush=True)
+            if wrong and not expected:
+                print("\n".join(f"    {line}" for line in wrong.splitlines()[-30:]), flush=True)
+            results.append({"group": rung.group, "rung": rung.name, "passed": not wrong, "expected": expected, "took_s": round(took, 2),
+                            "output": wrong})
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--check-table")
+    options = parser.parse_args()
+    if options.table:
+        print(table())
+        return 0
+    if options.check_table:
+        with open(options.check_table, encoding="utf-8") as file:
+            same = table() in file.read()
+        print("the table is that of climb.py --table" if same else f"{options.check_table} does not contain the table of climb.py --table")
+        return 0 if same else 1
+    rungs = [rung for rung in RUNGS if (options.all or rung.ci) and options.only in rung.name]
+    missing = sorted({words[0] for rung in rungs for words in (rung.server, rung.client)} - {
+        words[0] for rung in rungs for words in (rung.server, rung.client) if shutil.which(words[0])})
+    if missing:
+        print(f"not installed: {', '.join(missing)} (Debian: ibverbs-utils perftest rdmacm-utils)", file=sys.stderr)
+        return 3
+    print(f"1..{len(rungs)}")
+    results = []
+    good = climb(rungs, results)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+    print(f"{sum(r['passed'] for r in results)} passed, {sum(not r['passed'] for r in results)} failed, of them "
+          f"{sum(not r['passed'] and r['expected'] for r in results)} as expected; {sum(r['took_s'] for r in results):.0f} s")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

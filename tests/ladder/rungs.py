@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""The rungs of the ladder: stock RDMA programs, each as a server and a client under `parley run`, with different addresses.
+
+In the arguments, {a} is the server's address and {p} a free port. `holds` are regular expressions that the client's output matches;
+`both`: the server's output too. `ci`: ./dev test runs the rung; ./dev stress runs all. `fails`: the reason why it fails today. Such a rung has
+to fail, so that one that begins to pass is noticed."""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Rung:
+    group: str
+    server: tuple
+    client: tuple
+    holds: tuple = ()
+    both: bool = False
+    serves_on: bool = False  # the server does not end with its client
+    ready: str = "tcp"       # "tcp": it listens at TCP port {p}; "roce": it has UDP port 4791 of its address
+    ci: bool = False
+    fails: str = ""
+
+    @property
+    def name(self):
+        words = " ".join(self.client).replace(" {a}", "").replace(" -p {p}", "").replace(" -F -x 0", "").replace(" -F", "")
+        return words if self.server[:1] == self.client[:1] else f"{self.server[0]} {words}"
+
+
+def ping_pong(kind, *options, count=200, ci=False, fails=""):
+    words = (f"ibv_{kind}_pingpong", "-g", "0", "-p", "{p}", "-n", str(count), *options)
+    return Rung("ping-pong", words, (*words, "{a}"), (rf"{count} iters in",), both=True, ci=ci, fails=fails)
+
+
+def perftest(test, *options, count=300, holds=None, ci=False, fails=""):
+    by_cm = "-R" in options
+    words = (f"ib_{test}", "-F", *(() if by_cm else ("-x", "0")), "-p", "{p}", *(() if "-a" in options else ("-n", str(count))), *options)
+    row = holds or rf"(?m)^ +\d+ +{count} "
+    return Rung("perftest", words, (*words, "{a}"), (row,), ready="roce" if by_cm else "tcp", ci=ci, fails=fails)
+
+
+def cm(program, *options, holds="", group="rdma_cm", serves_on=False, server=None, client=None, ci=False, fails=""):
+    return Rung(group, (server or program, *options), (client or program, "-s", "{a}", *options), (holds,) if holds else (), ready="roce",
+                serves_on=serves_on, ci=ci, fails=fails)
+
+
+def rping(*options, count=10, ci=False):
+    return Rung("rdma_cm", ("rping", "-s", "-a", "{a}", "-C", str(count), "-V", *options),
+                ("rping", "-c", "-a", "{a}", "-C", str(count), "-v", "-V", *options), (rf"(ping data: rdma-ping-(.|\n)*){{{count}}}",),
+                ready="roce", ci=ci)
+
+
+LAST_SIZE = r"(?m)^ 8388608 +"
+WHOLE = r"(?m)^ \d+ +\d+ "
+SOURCE = "the system's route between two loopback addresses has 127.0.0.1 as its source"
+
+PING_PONGS = [
+    *(ping_pong(kind, "-s", "1024", *options) for kind in ("rc", "uc", "ud", "srq") for options in (
+        (), ("-e",), ("-c",), ("-r", "20"))),
+    ping_pong("rc", "-s", "1048576", count=50, ci=True),
+    ping_pong("rc", "-m", "1024", "-s", "4096", ci=True),
+    ping_pong("rc", "-t", ci=True),
+    ping_pong("rc", "-N", ci=True),
+    ping_pong("rc", "-l", "3", "-e"),
+    ping_pong("srq", "-q", "8", "-r", "100", ci=True),
+    ping_pong("rc", "-o", fails="the device has no on-demand paging"),
+    ping_pong("rc", "-j", fails="the device has no device memory"),
+]
+
+TESTS = ("send_lat", "send_bw", "write_lat", "write_bw", "read_lat", "read_bw", "atomic_lat", "atomic_bw")
+SERVICES = (("send_lat", "UC"), ("send_lat", "UD"), ("send_bw", "UC"), ("send_bw", "UD"), ("write_lat", "UC"), ("write_bw", "UC"))
+PERFTEST = [
+    *(perftest(test) for test in TESTS),
+    *(perftest(test, "-R") for test in TESTS),
+    *(perftest(test, "-e") for test in TESTS if test[:5] != "write"),
+    *(perftest(test, "-c", service, *more) for test, service in SERVICES for more in ((), ("-R",))
+      if (service, more) != ("UC", ("-R",))),  # perftest refuses that pair
+    *(perftest(test, "-c", "XRC", ci=test in ("send_bw", "read_lat")) for test in TESTS),
+    *(perftest(test, "-a", "-n", "20", holds=LAST_SIZE) for test in ("send_lat", "send_bw", "write_bw", "read_bw")),
+    *(perftest(test, "-q", "8", holds=WHOLE, ci=test in ("read_bw", "atomic_bw")) for test in TESTS if test.endswith("bw")),
+    *(perftest(test, "-b", holds=WHOLE, ci=test == "read_bw") for test in ("send_bw", "write_bw", "read_bw")),
+    *(perftest(test, "-I", "64", "-s", "64", ci=test == "write_lat") for test in ("send_lat", "send_bw", "write_lat", "write_bw")),
+    perftest("send_lat", "--use-srq", ci=True),
+    perftest("send_bw", "--use-srq", "-q", "4", holds=WHOLE),
+    perftest("send_bw", "-c", "UD", "-q", "4", holds=WHOLE, ci=True),
+    perftest("send_bw", "-c", "UD", "-g", holds=WHOLE, fails="the multicast group of perftest is an IPv6 one, and the device has an IPv4 GID only"),
+    perftest("write_bw", "-l", "4"),
+    perftest("write_bw", "-D", "1", holds=WHOLE),
+    perftest("read_bw", "-o", "4", ci=True),
+    perftest("atomic_bw", "-A", "CMP_AND_SWAP", ci=True),
+    perftest("atomic_lat", "-A", "CMP_AND_SWAP", "-e"),
+    perftest("write_bw", "-R", "-q", "4", holds=WHOLE, ci=True),
+    perftest("send_bw", "-R", "-b", holds=WHOLE),
+    perftest("read_lat", "-R", "-e", ci=True),
+    perftest("write_bw", "--use_old_post_send", "-q", "2", holds=WHOLE),
+    perftest("send_bw", "--odp", fails="the device has no on-demand paging"),
+]
+
+RDMA_CM = [
+    rping(), rping("-S", "4096"), rping("-q"), rping("-S", "65535", count=5, ci=True),
+    cm("ucmatose", "-c", "20", "-C", "10", "-S", "2000", ci=True),
+    cm("ucmatose", "-c", "3", "-C", "5", "-t", "32", ci=True),
+    cm("udaddy", "-c", "5", "-C", "5", ci=True),
+    cm("cmtime", "-c", "20", holds=r"(?m)^connect ", serves_on=True),
+    cm("rdma_server", server="rdma_server", client="rdma_client"),
+    cm("rdma_xserver", server="rdma_xserver", client="rdma_xclient"),
+    cm("rdma_xserver", "-c", "x", server="rdma_xserver", client="rdma_xclient"),
+    Rung("rdma_cm", ("mckey", "-m", "224.1.2.3", "-C", "5"), ("mckey", "-m", "224.1.2.3", "-s", "-C", "5"), (r"return status 0",), ready="roce"),
+]
+RSOCKETS = [
+    *(cm(program, "-S", size, "-C", "50", *more, group="rsockets", holds=rf"(?m)^custom +{shown} ", ci=ci)
+      for program in ("rstream", "riostream")
+      for size, shown, more, ci in (("64", "64", (), False), ("65536", "64k", (), True))),
+    # Without -T a: rstream takes the peer's end, which may arrive with the last octets, for an error.
+    cm("rstream", "-S", "64", "-C", "50", "-T", "b", group="rsockets"),
+    cm("rstream", "-S", "64", "-C", "50", "-T", "n", group="rsockets", ci=True),
+    Rung("rsockets", ("rstream", "-p", "{p}", "-S", "64", "-C", "50", "-T", "f"),
+         ("rstream", "-s", "{a}", "-p", "{p}", "-S", "64", "-C", "50", "-T", "f"), (r"(?m)^custom +64 ",), ready="tcp", serves_on=True, ci=True),
+    cm("udpong", "-S", "64", "-C", "20", group="rsockets", serves_on=True, fails=SOURCE),
+    Rung("rsockets", ("rcopy",), ("rcopy", "{from}", "{a}:{to}"), (), ready="roce", serves_on=True),
+]
+
+RUNGS = [*PING_PONGS, *PERFTEST, *RDMA_CM, *RSOCKETS]

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
+"""`parley run` as a command: its own options and those of the program, what it says before it starts a program, the environment that it
+leaves, and the files that several processes record. What programs do with the device: verbs_test.py and rdmacm_test.py."""
+import glob
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+
+import netns
+from cli import LIMIT, PARLEY, CliTest, address, main, needs, run
+
+LIBRARY = os.path.realpath(os.path.join(os.path.dirname(PARLEY), "..", "lib", "parley", "libparley_verbs.so"))
+# The default route leaves by the second one. An address that is not usable yet is no GID.
+INTERFACES = """ip link set lo up
+ip link add v1 type veth peer name w1; ip link add v2 type veth peer name w2
+for n in 1 2; do ip link set v$n addrgenmode none; ip link set w$n addrgenmode none; ip link set v$n up; done
+ip address add 198.18.0.7/24 dev v1; ip address add 192.0.2.7/24 dev v2; ip link set w2 up; ip route add default via 192.0.2.1
+ip -6 address add 2001:db8::7/64 dev v2 nodad; ip -6 address add fe80::a/64 dev v2 nodad; ip -6 address add 2001:db8::9/64 dev v1
+echo ready; exec cat
+"""
+OPEN = '''
+import ctypes, os
+lib = ctypes.CDLL("libibverbs.so.1")
+lib.ibv_get_device_list.restype = lib.ibv_open_device.restype = ctypes.c_void_p
+device = ctypes.cast(lib.ibv_get_device_list(None), ctypes.POINTER(ctypes.c_void_p))[0]
+context = lib.ibv_open_device(ctypes.c_void_p(device))
+print("opened" if context else "not opened", os.getpid(), flush=True)
+lib.ibv_close_device(ctypes.c_void_p(context))
+'''
+
+
+def with_elf(offset, octets):
+    """A real program, in which these octets of the file differ."""
+    with open(shutil.which("true"), "rb") as file:
+        content = bytearray(file.read())
+    content[offset:offset + len(octets)] = octets
+    return bytes(content)
+
+
+def with_loader(path):
+    """The same with another dynamic loader."""
+    with open(shutil.which("true"), "rb") as file:
+        content = bytearray(file.read())
+    table, size, count = struct.unpack_from("<Q", content, 32)[0], *struct.unpack_from("<HH", content, 54)
+    for at in range(table, table + size * count, size):
+        kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", content, at)
+        if kind == 3:
+            content[offset:offset + length] = path.encode().ljust(length, b"\0")
+            struct.pack_into("<Q", content, at + 32, len(path) + 1)
+    return bytes(content)
+
+
+class Run(CliTest):
+    def said(self, *words, env=None):
+        done = subprocess.run([PARLEY, *map(str, words)], capture_output=True, text=True, timeout=LIMIT, check=False,
+                              env={**os.environ, **(env or {})})
+        self.assertEqual(done.returncode, 0, done)
+        return done.stdout
+
+    def executable(self, name, content):
+        path = self.path(name, content)
+        os.chmod(path, 0o755)
+        return path
+
+    def test_options_after_the_program_are_the_programs(self):
+        for command in ("run", "verbs"):
+            self.assertEqual(self.said(command, "echo", "-v", "--pcapng", "--env", "--", "--help", "", "[a,b]"),
+                             "-v --pcapng --env -- --help  [a,b]\n")
+        for ours in ((), ("--",), ("-a", "127.0.0.1"), ("-a127.0.0.1", "--"), ("-a", "127.0.0.1", "-a", "127.0.0.3,::1"),
+                     ("--address=127.0.0.1",)):
+            with self.subTest(ours):
+                self.assertEqual(self.said("run", *ours, "echo", "-a", "x"), "-a x\n")
+        self.assertEqual(self.said("run", "--", "env", "--version").split()[0], "env")
+
+    def test_addresses_and_what_is_inherited(self):
+        show = ("sh", "-c", "echo $PARLEY_VERBS_ADDRESS; echo $PARLEY_VERBS_LOG; echo $LD_PRELOAD")
+        self.assertEqual(self.said("run", "-a", "127.0.0.1", "-a", "127.0.0.3,127.0.0.5", *show).splitlines(),
+                         ["127.0.0.1,127.0.0.3,127.0.0.5", "", LIBRARY])
+        inner = ("-a", "127.0.0.1", "-v", PARLEY, "run")
+        self.assertEqual(self.said("run", *inner, *show).splitlines(), ["127.0.0.1", "1", LIBRARY])
+        self.assertEqual(self.said("run", *inner, "-a", "127.0.0.9", *show).splitlines(), ["127.0.0.9", "1", LIBRARY])
+        self.assertEqual(self.said("run", *show, env={"LD_PRELOAD": "libm.so.6"}).splitlines()[2], LIBRARY + ":libm.so.6")
+
+    def test_the_gids_are_reported(self):
+        done = run("run", "-v", "-a", "127.0.0.5,192.0.2.77,127.0.0.5", "true")
+        self.assertEqual(done.err.splitlines(), ["parley0: GID 0: 127.0.0.5 (lo)", "parley0: GID 1: 192.0.2.77 (no interface)"])
+
+    @unittest.skipIf(netns.WHY_NOT, netns.WHY_NOT)
+    def test_the_gids_of_a_machine_with_two_interfaces(self):
+        host = netns.made_by(self, INTERFACES)
+        host.says("ready")
+        said = run("run", "-v", "true", inside=netns.inside(host.process.pid)).err
+        link = re.search(r"fe80::a%\d+", said)[0]
+        self.assertEqual(re.findall(r"GID \d+: (\S+ \S+)", said), [
+            "192.0.2.7 (v2)", "198.18.0.7 (v1)", "2001:db8::7 (v2)", f"{link} (v2)", "127.0.0.1 (lo)", "::1 (lo)"])
+
+    def test_the_environment_for_a_shell(self):
+        folder = os.path.dirname(self.path("it's here/x"))
+        os.makedirs(folder, exist_ok=True)
+        self.assertTrue(os.path.isdir(folder))
+        script = f'''cd "{folder}"; eval "$("{PARLEY}" run --env -v -a 127.0.0.1,::1 --pcapng 'a $b.pcapng')"
+            env | grep -E "^(LD_PRELOAD|PARLEY_VERBS)" | sort; sh -c "echo from below"'''
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.stdout.splitlines(), [f"LD_PRELOAD={LIBRARY}", "PARLEY_VERBS_ADDRESS=127.0.0.1,::1", "PARLEY_VERBS_LOG=1",
+                                                    f"PARLEY_VERBS_PCAPNG={folder}/a $b.pcapng", "from below"], done)
+
+    def test_a_shell_in_which_programs_find_the_device(self):
+        script = f'for i in 1 2; do "{sys.executable}" -B -c "$0"; done'
+        said = self.said("run", "-a", address(1), "sh", "-c", script, OPEN)
+        self.assertEqual([line.split()[0] for line in said.splitlines()], ["opened"] * 2)
+
+    def test_each_process_records_a_file_of_its_own(self):
+        name = self.path("x.pcapng", b"of an earlier run")
+        script = f'for i in 1 2; do "{sys.executable}" -B -c "$0"; done'
+        pids = [line.split()[1] for line in self.said("run", "-a", address(1), "--pcapng", name, "sh", "-c", script, OPEN).splitlines()]
+        found = sorted(glob.glob(name.replace("x.pcapng", "x*")))
+        self.assertEqual(found, sorted([name, name.replace(".pcapng", f".{pids[1]}.pcapng")]))
+        for file in found:
+            with open(file, "rb") as content:
+                self.assertEqual(content.read(4), b"\n\r\r\n", file)
+        marked = self.path("%p-y.pcapng")
+        pids = [line.split()[1] for line in self.said("run", "-a", address(1), "--pcapng", marked, "sh", "-c", script, OPEN).splitlines()]
+        self.assertEqual(sorted(glob.glob(marked.replace("%p", "*"))), sorted(marked.replace("%p", pid) for pid in pids))
+
+    def test_programs_that_cannot_be_preloaded(self):
+        name = os.path.basename(LIBRARY)
+        self.refused(run("run", self.executable("arm", with_elf(18, b"\xb7\0"))), 3, f"it is for AArch64, and {name} is for x86-64")
+        self.refused(run("run", self.executable("damaged", with_elf(54, b"\1\0"))), 3, "its ELF headers are damaged")
+        musl = self.executable("musl", with_loader("/lib/ld-musl-x86_64.so"))
+        self.refused(run("run", musl), 3, "it has another C library: its loader is /lib/ld-musl-x86_64.so")
+        gone = self.executable("gone", with_loader("/x/ld-linux-x86-64.so.2"))
+        self.refused(run("run", gone), 3, "its loader /x/ld-linux-x86-64.so.2: No such file or directory")
+        script = self.executable("script", f"#! {gone} -x\n".encode())
+        self.refused(run("run", script), 3, f"{script}: its interpreter {gone}: its loader")
+        self.assertEqual(self.said("run", self.executable("good", b"#!/bin/sh\necho $0 $1\n"), "-v").split()[1], "-v")
+        self.assertEqual(self.said("run", self.executable("plain", b"echo no interpreter\n")), "no interpreter\n")
+
+    @needs("gcc")
+    def test_a_static_program(self):
+        source, program = self.path("m.c", b"int main(void) { return 0; }\n"), self.path("static")
+        subprocess.run(["gcc", "-static", "-o", program, source], check=True, timeout=LIMIT)
+        self.refused(run("run", program), 3, f"{program}: it is statically linked", "parley run --env")
+
+    @needs("setpriv")
+    def test_programs_with_more_rights(self):
+        if os.getuid() != 0:
+            self.skipTest("only root can make a program setuid to another user")
+        for mode, said in ((0o4755, "it is setuid"), (0o2755, "it is setgid")):
+            program = self.executable("program", with_elf(0, b""))
+            os.chmod(program, mode)
+            for folder in (program, os.path.dirname(program)):
+                os.chmod(folder, os.stat(folder).st_mode | 0o755)
+            other = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+            self.refused(run("run", program, inside=other), 3, said, "LD_PRELOAD")
+            self.assertEqual(run("run", program, inside=(*other, "--no-new-privs")).code, 0)
+            self.assertEqual(run("run", program).code, 0, "its owner gains nothing")
+
+    def test_what_is_wrong_with_the_command(self):
+        for command in ("run", "verbs"):
+            self.refused(run(command), 2, "PROGRAM", f"try 'parley {command} --help'")
+            self.refused(run(command, "no-such-program"), 3, "no-such-program: No such file or directory")
+        self.refused(run("run", "-x", "true"), 2, "there is no option -x")
+        self.refused(run("run", "--env", "true"), 2, "--env runs no program")
+        self.refused(run("run", self.path("plain", b"text")), 3, "Permission denied: it is not an executable file")
+        self.refused(run("run", "/"), 3, "Permission denied: it is not an executable file")
+        self.refused(run("run", "-a", "no address", "true"), 3, "no address: host is neither an address nor a name")
+        self.refused(run("run", "--pcapng", "/no/such/folder/x", "true"), 3, "/no/such/folder/x: No such file or directory")
+
+
+main()
