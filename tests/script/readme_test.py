@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-or-later
-"""Every command of README.md, as written there: from the root of the source tree, one after the other. `./dev` builds and
-installs packages; of its commands only the names are checked, and what `./dev demo` runs."""
+"""Every command of README.md and docs/tour.md, as written there: from the root of the source tree, one after the other. README.md
+shows output, which must be the real one. `./dev` builds and installs packages; of its commands only the names are checked, and
+what `./dev demo` runs."""
 import os
 import re
 import shlex
@@ -21,6 +22,33 @@ SHORTER = {"parley conform": " --only plain"}
 # Not there in builds with sanitizers.
 PRELOADED = os.path.join(os.path.dirname(PARLEY), "..", "lib", "parley", "libparley_verbs.so")
 ELSEWHERE = ("cmake ", "./dev ")
+
+
+def page(name):
+    with open(os.path.join(SOURCE_DIR, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def sessions(text):
+    """Of each ```console block: its commands, and the output that it shows of the last one."""
+    for block in re.findall(r"(?ms)^```console\n(.*?)^```", text):
+        lines = block.splitlines()
+        shown = [line[2:] for line in lines if line.startswith("$ ")]
+        yield shown, [line for line in lines if not line.startswith("$ ")]
+
+
+def not_shown(expected, out):
+    """The first expected line that the output lacks. `…` stands for any lines, other lines follow one another."""
+    lines, at, anywhere = out.splitlines(), 0, False
+    for line in expected:
+        if line == "…":
+            anywhere = True
+            continue
+        found = next((i for i in range(at, len(lines)) if lines[i].rstrip() == line), None)
+        if found is None or (found != at and not anywhere):
+            return line
+        at, anywhere = found + 1, False
+    return None
 
 
 def commands(text):
@@ -75,6 +103,7 @@ class Shell:
             out = process.communicate()[0] + f"\nnot over after {LIMIT} s"
         if process.returncode != 0:
             self.failed.append(f"{command}: exit status {process.returncode}\n{out}")
+        return out
 
     def run(self, command):
         if command.endswith("&"):
@@ -84,16 +113,18 @@ class Shell:
             own = 18515 if " run -a " in command else 7174  # of the ping-pongs of ibverbs-utils, of rping
             number = int(port[1]) if port else own
             # A negotiation is over TCP, whatever the queue pairs are.
-            of_roce = " udping" in command or ("--roce" in command and " neg " not in command)
+            of_roce = " udping" in command or ("--roce" in command and " neg " not in command) or (
+                " run -a " in command and " rping " in command)
             ready = roce_listening if of_roce else lambda: listening(number)
             wait_for(lambda: ready() or process.poll() is not None, command)
             self.background.append((command, process))
-            return
-        self.end(command, self.start(command))
+            return ""
+        out = self.end(command, self.start(command))
         # The peers that end by themselves have done so, and leave their ports.
         for pair in [pair for pair in self.background if " -P " not in pair[0]]:
             self.background.remove(pair)
             self.end(*pair)
+        return out
 
     def stop(self):
         for _, process in self.background:  # served until now, wrong set-ups on purpose among them
@@ -104,8 +135,26 @@ class Shell:
 class Readme(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with open(os.path.join(SOURCE_DIR, "README.md"), encoding="utf-8") as file:
-            cls.commands = commands(file.read())
+        cls.commands = commands(page("README.md")) + commands(page("docs/tour.md"))
+
+    def test_the_output_that_is_shown_is_the_real_one(self):
+        shown = list(sessions(page("README.md")))
+        self.assertEqual(len(shown), 5)
+        with tempfile.TemporaryDirectory() as folder:
+            shell = Shell(folder)
+            for run, expected in shown:
+                if any(" run -a " in command for command in run) and not os.path.exists(PRELOADED):
+                    continue
+                outs = [shell.run(command) for command in run]
+                self.assertIsNone(not_shown(expected, outs[-1]), f"{run[-1]}\n{outs[-1]}")
+            shell.stop()
+            self.assertEqual(shell.failed, [])
+
+    def test_output_that_differs_is_noticed(self):
+        out = "a\nb\nc\nd\n"
+        for expected, missing in ((["a", "b"], None), (["…", "c", "…"], None), (["b"], "b"), (["a", "c"], "c"),
+                                  (["…", "c", "b"], "b"), (["…", "e"], "e")):
+            self.assertEqual(not_shown(expected, out), missing, expected)
 
     def test_each_command_does_what_its_block_says(self):
         elsewhere = ("parley pcap live",) if os.path.exists(PRELOADED) else ("parley pcap live", "parley run")
@@ -137,8 +186,7 @@ class Readme(unittest.TestCase):
     def test_dev_has_the_commands_that_are_named(self):
         with open(os.path.join(SOURCE_DIR, "dev"), encoding="utf-8") as file:
             known = set(re.findall(r"(?m)^  ([a-z-]+)\)", file.read()))
-        with open(os.path.join(SOURCE_DIR, "README.md"), encoding="utf-8") as file:
-            named = set(re.findall(r"\./dev ([a-z][a-z-]*)", file.read()))
+        named = set(re.findall(r"\./dev ([a-z][a-z-]*)", page("README.md")))
         self.assertGreaterEqual(named, {"demo", "test", "build", "install", "packages"})
         self.assertEqual(named - known, set())
 

@@ -64,7 +64,7 @@ class RequestFlow {
 
   std::uint64_t messages = 0;         ///< messages whose last packet was seen
   std::uint64_t retransmissions = 0;  ///< retransmitted requests
-  std::uint64_t missing = 0;  ///< PSNs that were used and are not in the capture; final after finish()
+  std::uint64_t missing = 0;          ///< PSNs that were used and are not in the capture; final after finish()
   std::uint64_t rnr_naks = 0, sequence_naks = 0;
   std::uint64_t first_rnr_frame = 0, first_sequence_frame = 0, first_again_frame = 0;
   std::optional<IbNak> fatal;
