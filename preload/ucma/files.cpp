@@ -181,7 +181,9 @@ void Files::close_lost() {
     const std::scoped_lock hold(mutex_);
     lost.swap(lost_);
   }
-  for (auto& [fd, opened] : lost) {
+  for (auto& entry : lost) {
+    const int fd = entry.first;
+    std::shared_ptr<Opened>& opened = entry.second;
     opened->engine->with_nic([&](auto&) {
       auto& bells = opened->connections->bells;
       const auto bell = bells.find(fd);
