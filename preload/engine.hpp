@@ -84,7 +84,7 @@ class Engine {
       const std::scoped_lock hold(lock_);
       int found = call();
       if (found == 0) {
-        Afterwards{*this, &Engine::settle};
+        { const Afterwards now{*this, &Engine::settle}; }
         found = call();
       }
       if (found != 0) last_got_ = polls;

@@ -27,11 +27,11 @@ constexpr int batch = 64;  // datagrams read from one client before the next cli
 constexpr Duration look_for = std::chrono::microseconds(50);
 constexpr unsigned looks_left_out_max = 1023;
 constexpr unsigned alone_for = 16;  // turns in which one datagram is read from a client that had only one pending
-enum class Watch : std::uint32_t { control, client, process };
+enum class Watched : std::uint32_t { control, client, process };
 
-std::uint64_t key_of(Watch what, std::size_t id) { return static_cast<std::uint64_t>(what) << 32 | id; }
+std::uint64_t key_of(Watched what, std::size_t id) { return static_cast<std::uint64_t>(what) << 32 | id; }
 
-bool watch(int epoll, int operation, int fd, Watch what, std::size_t id, std::uint32_t events) {
+bool watch(int epoll, int operation, int fd, Watched what, std::size_t id, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = key_of(what, id);
@@ -91,7 +91,7 @@ Or<std::unique_ptr<FabricServer>> FabricServer::open(sim::subnet::Subnet& subnet
             : fmt::format("no socket: {}", std::strerror(errno)));
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
   std::unique_ptr<FabricServer> server(new FabricServer(subnet, name, out, epoll, control));
-  if (epoll < 0 || !watch(epoll, EPOLL_CTL_ADD, control, Watch::control, 0, EPOLLIN))
+  if (epoll < 0 || !watch(epoll, EPOLL_CTL_ADD, control, Watched::control, 0, EPOLLIN))
     return complain(Exit::environment, fmt::format("no epoll: {}", std::strerror(errno)));
   return server;
 }
@@ -137,13 +137,13 @@ void FabricServer::turn(Duration wait) {
   if (next != never && next <= now()) subnet_.handle_deadline(now());
   for (int i = 0; i < ready; ++i) {
     const epoll_event& event = events_[static_cast<std::size_t>(i)];
-    const auto what = static_cast<Watch>(event.data.u64 >> 32);
+    const auto what = static_cast<Watched>(event.data.u64 >> 32);
     const auto id = static_cast<ClientId>(event.data.u64 & 0xFFFF);
     const std::uint32_t kind = event.events;
-    if (what == Watch::control) {
+    if (what == Watched::control) {
       read_control();
     } else if (Client* const client = find(id); client != nullptr) {
-      if (what == Watch::process) {
+      if (what == Watched::process) {
         end(id, true);
         continue;
       }
@@ -213,13 +213,13 @@ void FabricServer::flush(ClientId id) {
       client.waiting.erase(client.waiting.begin(), client.waiting.begin() + static_cast<std::ptrdiff_t>(client.sent));
       client.sent = 0;
     }
-    if (!client.full) watch(epoll_.fd, EPOLL_CTL_MOD, client.socket.fd, Watch::client, id, EPOLLIN | EPOLLOUT);
+    if (!client.full) watch(epoll_.fd, EPOLL_CTL_MOD, client.socket.fd, Watched::client, id, EPOLLIN | EPOLLOUT);
     client.full = true;
     return;
   }
   client.waiting.clear();
   client.sent = 0;
-  if (client.full) watch(epoll_.fd, EPOLL_CTL_MOD, client.socket.fd, Watch::client, id, EPOLLIN);
+  if (client.full) watch(epoll_.fd, EPOLL_CTL_MOD, client.socket.fd, Watched::client, id, EPOLLIN);
   client.full = false;
 }
 
@@ -302,12 +302,12 @@ bool FabricServer::connect(Control& control, const Sender& sender) {
   const int fd = bound_socket(ibsim::server_data_name(name_, *id), false);
   auto client = std::make_unique<Client>(fd, process);
   if (fd < 0 || !ibsim::connect_to(fd, ibsim::client_data_name(name_, asked.id)) ||
-      !watch(epoll_.fd, EPOLL_CTL_ADD, fd, Watch::client, *id, EPOLLIN)) {
+      !watch(epoll_.fd, EPOLL_CTL_ADD, fd, Watched::client, *id, EPOLLIN)) {
     const std::string why = std::strerror(errno);
     subnet_.detach(now(), *id);
     return refuse(why);
   }
-  if (process >= 0) watch(epoll_.fd, EPOLL_CTL_ADD, process, Watch::process, *id, EPOLLIN);
+  if (process >= 0) watch(epoll_.fd, EPOLL_CTL_ADD, process, Watched::process, *id, EPOLLIN);
   const sim::subnet::Node& at = subnet_.state().node_of(subnet_.state().port(subnet_.port_of(*id)));
   client->id = asked.id;
   client->pid = sender.pid;
